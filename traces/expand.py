@@ -1,0 +1,96 @@
+"""A workload and an algorithm make a schedule."""
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from traces.collectives import (
+    ELEMENT_NBYTES,
+    GLOO_MAX_SEGMENT_NBYTES,
+    binomial_broadcast,
+    gloo_ring,
+    halving_doubling,
+    ring,
+)
+from traces.schedule import Gate, Op, Schedule, Send
+from traces.workload import Collective, Item, Message, Workload
+
+Allreduce = Callable[[int, int, int, int], list[Send]]
+
+AS_CAPTURED = "as-captured"
+ALLREDUCE: dict[str, Allreduce] = {"ring": ring, "halving-doubling": halving_doubling}
+ALGORITHMS = (AS_CAPTURED, *ALLREDUCE)
+MAX_SENDS = 1_000_000
+
+
+def expand(
+    workload: Workload,
+    algorithm: str = AS_CAPTURED,
+    *,
+    iterations: tuple[int, ...] | None = None,
+    scale: Fraction = Fraction(1),
+    compute: Fraction = Fraction(1),
+) -> Schedule:
+    """What each rank sends when allreduces are done by `algorithm`; all else stays as captured.
+
+    `iterations` picks items by their iteration (None: all of them).  `scale` multiplies every size (and gloo's
+    segment limit with it, so that the number of segments stays), `compute` every compute gap.  Raises
+    ValueError for an unknown algorithm, one that cannot serve this number of ranks, or an empty selection.
+    """
+    if algorithm not in ALGORITHMS:
+        raise ValueError(f"no algorithm {algorithm!r}; known: {', '.join(ALGORITHMS)}")
+    if scale <= 0 or compute < 0:
+        raise ValueError(f"a scale must be above 0 and a compute factor not below: got {scale}, {compute}")
+    chosen = {
+        number: item
+        for number, item in enumerate(workload.items)
+        if iterations is None or item.iteration in iterations
+    }
+    if not chosen:
+        have = ", ".join(map(str, workload.iterations)) or "none"
+        raise ValueError(f"nothing to send in iteration {iterations}; the workload has: {have}")
+    op_of = {number: op for op, number in enumerate(chosen)}
+    ops, sends, gates = [], [], []
+    for number, item in chosen.items():
+        op = op_of[number]
+        nbytes = _scaled(item, scale)
+        ops.append(
+            Op(
+                kind=item.kind,
+                nbytes=nbytes,
+                tag=item.tag,
+                root=item.src if isinstance(item, Message) else item.root,
+                iteration=item.iteration,
+            )
+        )
+        sends += _sends(item, workload.n_ranks, nbytes, algorithm, scale, op, len(sends))
+        if len(sends) > MAX_SENDS:
+            raise ValueError(f"more than {MAX_SENDS:,} sends; choose fewer iterations")
+        for start in (item.start,) if isinstance(item, Message) else item.starts:
+            after = tuple(op_of[other] for other in start.after if other in op_of)
+            gap_ns = int(start.gap_ns * compute)
+            if after or gap_ns:
+                gates.append(Gate(op, start.rank, after, gap_ns))
+    return Schedule(workload.n_ranks, tuple(ops), tuple(sends), tuple(gates))
+
+
+def _sends(
+    item: Item, n_ranks: int, nbytes: int, algorithm: str, scale: Fraction, op: int, first: int
+) -> list[Send]:
+    if isinstance(item, Message):
+        return [Send(op, item.src, item.dst, 0, nbytes, reduce=False)]
+    if item.kind == "broadcast":
+        return binomial_broadcast(n_ranks, nbytes, item.root, op, first)
+    if algorithm == AS_CAPTURED:
+        limit = max(ELEMENT_NBYTES, int(GLOO_MAX_SEGMENT_NBYTES * scale))
+        return gloo_ring(n_ranks, nbytes, op, first, limit)
+    return ALLREDUCE[algorithm](n_ranks, nbytes, op, first)
+
+
+def _scaled(item: Item, scale: Fraction) -> int:
+    """Scaled bytes; of an allreduce, whole float32 elements."""
+    if not item.nbytes:
+        return 0
+    if isinstance(item, Collective) and item.kind == "allreduce":
+        elements = max(1, round(Fraction(item.nbytes, ELEMENT_NBYTES) * scale))
+        return elements * ELEMENT_NBYTES
+    return max(1, round(item.nbytes * scale))

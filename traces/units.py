@@ -1,0 +1,57 @@
+"""Sizes, rates and times as people write them, and as integers."""
+
+import re
+from fractions import Fraction
+
+_SIZE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
+_NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z/]*)\s*")
+
+
+def _parse(text: str, what: str, endings: tuple[str, ...], example: str) -> int:
+    match = _NUMBER.fullmatch(text)
+    unit = match[2].lower() if match else None
+    for ending in endings:
+        if unit is not None and ending and unit.endswith(ending):
+            unit = unit.removesuffix(ending)
+            break
+    if match is None or unit not in _SIZE:
+        raise ValueError(f"{text!r} is no {what}: write it like {example}")
+    return int(Fraction(match[1]) * _SIZE[unit])
+
+
+def parse_nbytes(text: str) -> int:
+    """Bytes from `16MiB`, `340k`, `1024`.
+
+    `64K` and `16M` without a B are powers of ten like everywhere else in gradwire.
+    """
+    return _parse(text, "size", ("b",), "64K, 16MiB or 340008")
+
+
+def parse_bps(text: str) -> int:
+    """Bits per second from `100M`, `50Mbit/s`, `1G`."""
+    return _parse(text, "rate", ("bit/s", "bps", "b/s", "bit"), "50M or 1Gbit/s")
+
+
+def show_nbytes(nbytes: float) -> str:
+    """Bytes for a person, powers of ten: `28.4 MB`."""
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if abs(nbytes) >= size:
+            return f"{nbytes / size:.3g} {unit}" if nbytes < 999.5 * size else f"{nbytes / size:.0f} {unit}"
+    return f"{nbytes:.0f} B"
+
+
+def show_bps(rate_bps: float) -> str:
+    """Bits per second for a person: `50 Mb/s`."""
+    for unit, size in (("Gb/s", 10**9), ("Mb/s", 10**6), ("kb/s", 10**3)):
+        if abs(rate_bps) >= size:
+            return f"{rate_bps / size:.4g} {unit}"
+    return f"{rate_bps:.0f} b/s"
+
+
+def show_s(seconds: float) -> str:
+    """Seconds for a person, three digits: `1.23 s`, `84.1 ms`."""
+    if seconds >= 1:
+        return f"{seconds:.3g} s" if seconds < 100 else f"{seconds:.0f} s"
+    if seconds >= 1e-3:
+        return f"{seconds * 1e3:.3g} ms"
+    return f"{seconds * 1e6:.3g} µs"

@@ -1,0 +1,133 @@
+"""A workload: what a training job communicated, in which order, with which compute gaps.
+
+It is what `extract` writes and everything else starts from: rank numbers instead of addresses,
+collectives and messages instead of packets.  File form: `*.workload.json`, checked by pydantic.
+"""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+SCHEMA: Literal["gradwire.workload/1"] = "gradwire.workload/1"
+MAX_RANKS = 4096
+MAX_NBYTES = 1 << 40
+
+Nbytes = Annotated[int, Field(ge=0, le=MAX_NBYTES)]
+Rank = Annotated[int, Field(ge=0, lt=MAX_RANKS)]
+Id = Annotated[int, Field(ge=0)]
+Ns = Annotated[int, Field(ge=0)]
+
+
+class BadWorkload(Exception):
+    """A workload file that cannot be used; the text says where and why."""
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Start(_Value):
+    """`rank` begins `gap_ns` of compute after it has completed all of `after` (ids of items)."""
+
+    rank: Rank
+    after: tuple[Id, ...] = ()
+    gap_ns: Ns = 0
+
+
+class Collective(_Value):
+    """One collective of all ranks, e.g. the allreduce of one DDP bucket."""
+
+    kind: Literal["allreduce", "broadcast"]
+    tag: Annotated[int, Field(ge=0)]
+    nbytes: Nbytes
+    root: Rank = 0
+    iteration: int = 0
+    starts: tuple[Start, ...] = ()
+
+
+class Message(_Value):
+    """One point-to-point message: a push, a pull, or what no collective explains."""
+
+    kind: Literal["message"] = "message"
+    tag: Annotated[int, Field(ge=0)] = 0
+    src: Rank
+    dst: Rank
+    nbytes: Nbytes
+    iteration: int = 0
+    role: Literal["push", "pull", "other"] = "other"
+    start: Start
+
+
+Item = Annotated[Collective | Message, Field(discriminator="kind")]
+
+
+class Workload(_Value):
+    """`items` are in the order in which they began; an item's id is its position in it.
+
+    `addresses[r]` is where rank r was in the capture (empty for a made-up workload).
+    `iteration` of an item: 0 is set-up and the first iteration's special buckets or what precedes
+    the first recognised iteration; see `iterations` for the numbers in use.
+    """
+
+    schema_: Literal["gradwire.workload/1"] = Field(SCHEMA, alias="schema")
+    framing: str
+    n_ranks: Annotated[int, Field(ge=1, le=MAX_RANKS)]
+    addresses: tuple[str, ...] = ()
+    source: str = ""
+    notes: tuple[str, ...] = ()
+    items: tuple[Item, ...]
+
+    @model_validator(mode="after")
+    def _check(self) -> "Workload":
+        for number, item in enumerate(self.items):
+            starts = (item.start,) if isinstance(item, Message) else item.starts
+            for start in starts:
+                if start.rank >= self.n_ranks:
+                    raise ValueError(f"item {number}: rank {start.rank} of {self.n_ranks}")
+                if any(other >= number for other in start.after):
+                    raise ValueError(f"item {number} comes after a later one: {start.after}")
+            if isinstance(item, Message) and max(item.src, item.dst) >= self.n_ranks:
+                raise ValueError(f"item {number}: rank outside 0..{self.n_ranks - 1}")
+            if isinstance(item, Message) and item.start.rank != item.src:
+                raise ValueError(f"item {number}: a message starts at its source")
+        return self
+
+    @property
+    def iterations(self) -> tuple[int, ...]:
+        return tuple(sorted({item.iteration for item in self.items}))
+
+
+def save(workload: Workload, path: Path) -> None:
+    """Write it whole or not at all."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        partial.write_text(workload.model_dump_json(by_alias=True, indent=1) + "\n")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def load(path: Path) -> Workload:
+    """Raise BadWorkload for a file that is none."""
+    try:
+        return Workload.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise BadWorkload(f"{path}: no workload: {where}: {first['msg']}") from error
+
+
+def made_allreduce(n_ranks: int, nbytes: int, count: int = 1) -> Workload:
+    """`count` allreduces of `nbytes`, one after the other: what `bench` runs."""
+    items = tuple(
+        Collective(
+            kind="allreduce",
+            tag=number,
+            nbytes=nbytes,
+            iteration=number,
+            starts=tuple(Start(rank=r, after=(number - 1,) if number else ()) for r in range(n_ranks)),
+        )
+        for number in range(count)
+    )
+    return Workload(schema=SCHEMA, framing="none", n_ranks=n_ranks, source="made", items=items)
