@@ -1,0 +1,138 @@
+"""A fabric: hosts, switches, and the cables between their ports.  Pure data."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import networkx as nx
+
+MAX_HOSTS = 1024
+MAX_RATE_BPS = 100_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A full-duplex cable from port `a_port` of `a` to port `b_port` of `b`."""
+
+    a: str
+    a_port: int
+    b: str
+    b_port: int
+    rate_bps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Egress:
+    """One direction of a cable, named by the port that sends into it."""
+
+    node: str
+    port: int
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """Names and numbers here are final: network, switch and controller all obey them.
+
+    `spec` rebuilds it (`emu.spec.parse_fabric`).  `queue_nbytes` is every port's queue; None means
+    `auto`, a queue that never drops what the plan does not oversubscribe.
+    `shape` are the family's own numbers, e.g. {"n": 4, "m": 2} of a BiGraph.
+    """
+
+    spec: str
+    family: str
+    shape: Mapping[str, int]
+    hosts: tuple[str, ...]
+    switches: tuple[str, ...]
+    links: tuple[Link, ...]
+    queue_nbytes: int | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.hosts) > MAX_HOSTS:
+            raise ValueError(f"{len(self.hosts)} hosts; gradwire builds at most {MAX_HOSTS}")
+        for link in self.links:
+            if not 0 < link.rate_bps <= MAX_RATE_BPS:
+                raise ValueError(f"a link needs a rate above 0 and up to 100G, got {link.rate_bps} bit/s")
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        names = (*self.hosts, *self.switches)
+        index = {name: i for i, name in enumerate(self.hosts)}
+        index |= {name: i for i, name in enumerate(self.switches)}
+        if len(index) != len(names):
+            raise ValueError("two nodes of a fabric have the same name")
+        return index
+
+    def dpid(self, switch: str) -> int:
+        return self._index[switch] + 1
+
+    def switch_at(self, dpid: int) -> str:
+        return self.switches[dpid - 1]
+
+    def ip(self, host: str) -> str:
+        high, low = divmod(self._index[host] + 1, 256)
+        return f"10.0.{high}.{low}"
+
+    def mac(self, host: str) -> str:
+        high, low = divmod(self._index[host] + 1, 256)
+        return f"02:00:0a:00:{high:02x}:{low:02x}"
+
+    @cached_property
+    def peers(self) -> dict[Egress, Egress]:
+        """The far end of the cable at each port."""
+        ends = {}
+        for link in self.links:
+            a, b = Egress(link.a, link.a_port), Egress(link.b, link.b_port)
+            ends[a], ends[b] = b, a
+        return ends
+
+    @cached_property
+    def rates(self) -> dict[Egress, int]:
+        """The rate, in bit/s, of each direction of each cable."""
+        rates = {}
+        for link in self.links:
+            rates[Egress(link.a, link.a_port)] = rates[Egress(link.b, link.b_port)] = link.rate_bps
+        return rates
+
+    @cached_property
+    def ports(self) -> dict[str, tuple[int, ...]]:
+        """The port numbers of each node, ascending."""
+        ports: defaultdict[str, list[int]] = defaultdict(list)
+        for end in self.peers:
+            ports[end.node].append(end.port)
+        return {node: tuple(sorted(numbers)) for node, numbers in ports.items()}
+
+    def graph(self) -> "nx.Graph[str]":
+        """The fabric as a networkx graph; edge attribute `port` maps node -> port."""
+        graph: nx.Graph[str] = nx.Graph()
+        graph.add_nodes_from(self.hosts + self.switches)
+        for link in self.links:
+            ports = {link.a: link.a_port, link.b: link.b_port}
+            graph.add_edge(link.a, link.b, port=ports, rate_bps=link.rate_bps)
+        return graph
+
+
+def interface(node: str, port: int) -> str:
+    """The interface's name as Mininet would choose it: `edge0-eth3`."""
+    return f"{node}-eth{port}"
+
+
+def link_name(fabric: Fabric, egress: Egress) -> str:
+    """One direction of a cable for a person: `edge0→core1`."""
+    return f"{egress.node}→{fabric.peers[egress].node}"
+
+
+def cable(cables: Iterable[tuple[str, str, int]]) -> tuple[Link, ...]:
+    """Number the ports of every node 1, 2, 3... in cabling order; a cable is (a, b, rate_bps).
+
+    Hosts have one port, number 0, as Mininet's `h0-eth0`; a host's name starts with `h` and a digit.
+    """
+    used: defaultdict[str, int] = defaultdict(int)
+
+    def next_port(node: str) -> int:
+        if node[0] == "h" and node[1:].isdigit():
+            return 0
+        used[node] += 1
+        return used[node]
+
+    return tuple(Link(a, next_port(a), b, next_port(b), rate) for a, b, rate in cables)

@@ -1,0 +1,29 @@
+"""How a plan is carried out; none of it changes what is sent."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+SWITCHES = ("gradwire", "ovs")
+MAX_REPEATS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """`repeats` of the whole schedule on one network; `switch` is a kind of SWITCHES."""
+
+    repeats: int = 3
+    switch: str = "gradwire"
+    captures: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.repeats <= MAX_REPEATS:
+            raise ValueError(f"a run has 1 to {MAX_REPEATS} repeats, got {self.repeats}")
+        if self.switch not in SWITCHES:
+            raise ValueError(f"no switch {self.switch!r}; known: {', '.join(SWITCHES)}")
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> "RunOptions":
+        return cls(**value)

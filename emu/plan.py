@@ -1,0 +1,126 @@
+"""A plan: all that will happen in a run, decided beforehand and written down.
+
+`controller.resolve` makes one; the network, the controller, the agents and the result only read it.
+File form: `plan.json` (schema `gradwire.plan/1`): the fabric by its spec, everything else in full.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from emu.fabric import Egress, Fabric
+from emu.spec import parse_fabric
+from traces.schedule import Gate, Op, Schedule, Send
+
+SCHEMA = "gradwire.plan/1"
+
+
+class BadPlan(Exception):
+    """A plan file that cannot be used; the text says where and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """One direction of one TCP connection between two ranks.
+
+    `path` are the ports it leaves through, the source host's own first; the last is the switch port
+    at the destination.  The rank with the higher number opens the connection (as gloo does).
+    """
+
+    src: int
+    dst: int
+    src_ip: str
+    dst_ip: str
+    sport: int
+    dport: int
+    path: tuple[Egress, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """How the hosts' TCP and the ports are set; scaled with the link rate (`emu.transport`)."""
+
+    congestion_control: str
+    rcvbuf_nbytes: int
+    sndbuf_nbytes: int
+    gso_max_nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Times in seconds with nominal rate and alpha 0: see `controller.predict`.
+
+    `bound_s` is the least any fabric with these host links could take; `fluid_s` is the fluid model
+    over the plan's own paths.
+    """
+
+    bound_s: float
+    fluid_s: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`placement[r]` is the host of rank r.  `flows` hold both directions of every connection."""
+
+    fabric: Fabric
+    algorithm: str
+    placement_name: str
+    placement: tuple[str, ...]
+    routes: str
+    seed: int
+    schedule: Schedule
+    flows: tuple[Flow, ...]
+    transport: Transport
+    prediction: Prediction
+    source: str = ""
+
+    @property
+    def n_ranks(self) -> int:
+        return self.schedule.n_ranks
+
+
+def to_json(plan: Plan) -> dict[str, Any]:
+    fabric = plan.fabric
+    value = {
+        "schema": SCHEMA,
+        "fabric": fabric.spec,
+        **{
+            name: getattr(plan, name)
+            for name in ("algorithm", "placement_name", "placement", "routes", "seed", "source")
+        },
+        "transport": asdict(plan.transport),
+        "prediction": asdict(plan.prediction),
+        "schedule": asdict(plan.schedule),
+        "flows": [asdict(flow) for flow in plan.flows],
+    }
+    return value
+
+
+def save(plan: Plan, path: Path) -> None:
+    """Write it whole or not at all."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        partial.write_text(json.dumps(to_json(plan)) + "\n")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def load(path: Path) -> Plan:
+    """Raise BadPlan for a file that is none."""
+    try:
+        value = json.loads(path.read_bytes())
+        if not isinstance(value, dict) or value.get("schema") != SCHEMA:
+            raise BadPlan(f"{path}: no plan: schema is not {SCHEMA}; make one with `gradwire plan`")
+        del value["schema"]
+        value["fabric"] = parse_fabric(str(value["fabric"]))
+        plan = TypeAdapter(Plan).validate_python(value)
+    except (ValidationError, ValueError, KeyError) as error:
+        raise BadPlan(f"{path}: no plan: {str(error).splitlines()[0]}") from error
+    return plan
+
+
+__all__ = ["BadPlan", "Flow", "Gate", "Op", "Plan", "Prediction", "Send", "Transport", "load", "save"]

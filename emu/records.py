@@ -1,0 +1,123 @@
+"""What a run leaves while it runs: events of each rank, port counters over time, a summary per repeat.
+
+Each repeat is on disk before the next begins.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from emu.plan import Plan
+from emu.replay.agent import Outcome
+from emu.sampler import Samples
+
+LINK_COLUMNS = ("repeat", "time_ns", "interface", "tx_bytes", "tx_packets", "tx_dropped")
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What was counted around one repeat."""
+
+    cpu_idle: float
+    softnet_dropped: int
+    queue_dropped: dict[str, int]
+    samples: Samples
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """One repeat, summed up.  `time_s` is from the common start to the last rank's end."""
+
+    time_s: float
+    rank_time_s: tuple[float, ...]
+    start_skew_s: float
+    gap_lateness_s: float
+    wrong: int
+    sent_nbytes: tuple[int, ...]
+    retransmits: tuple[int, ...]
+    cpu_idle: float
+    softnet_dropped: int
+    queue_dropped: dict[str, int]
+
+    @property
+    def dropped(self) -> int:
+        return sum(self.queue_dropped.values())
+
+
+def summary(outcomes: list[Outcome], counted: Counted) -> Repeat:
+    times = [outcome.times for outcome in outcomes]
+    start_ns = times[0].start_ns
+    return Repeat(
+        time_s=(max(t.done_ns for t in times) - start_ns) / 1e9,
+        rank_time_s=tuple((t.done_ns - start_ns) / 1e9 for t in times),
+        start_skew_s=max(t.began_ns - start_ns for t in times) / 1e9,
+        gap_lateness_s=max(t.late_gap_ns for t in times) / 1e9,
+        wrong=sum(outcome.wrong for outcome in outcomes),
+        sent_nbytes=tuple(outcome.sent_nbytes for outcome in outcomes),
+        retransmits=tuple(outcome.retransmits for outcome in outcomes),
+        cpu_idle=counted.cpu_idle,
+        softnet_dropped=counted.softnet_dropped,
+        queue_dropped=counted.queue_dropped,
+    )
+
+
+def load_repeats(folder: Path) -> list[Repeat]:
+    values = json.loads((folder / "repeats.json").read_text())
+    return [
+        Repeat(**{k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}) for value in values
+    ]
+
+
+class Records:
+    """Writes into a run's folder; leaving it without an error completes the files."""
+
+    def __init__(self, folder: Path, plan: Plan) -> None:
+        self._folder = folder
+        self._plan = plan
+        self._repeats: list[Repeat] = []
+        self._links: list[tuple[Any, ...]] = []
+        (folder / "events").mkdir()
+
+    def __enter__(self) -> "Records":
+        return self
+
+    def repeat(self, number: int, outcomes: list[Outcome], counted: Counted) -> None:
+        self._repeats.append(summary(outcomes, counted))
+        self._links += [(number, *row) for row in counted.samples.rows()]
+        for rank, outcome in enumerate(outcomes):
+            with (self._folder / "events" / f"rank-{rank}.jsonl").open("a") as events:
+                events.writelines(json.dumps(event) + "\n" for event in _events(self._plan, number, outcome))
+        (self._folder / "repeats.json").write_text(json.dumps([asdict(r) for r in self._repeats]) + "\n")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            columns = zip(*self._links, strict=True) if self._links else [()] * len(LINK_COLUMNS)
+            table = pa.table(dict(zip(LINK_COLUMNS, map(list, columns), strict=True)))
+            pq.write_table(table, self._folder / "links.parquet")
+
+
+def _events(plan: Plan, repeat: int, outcome: Outcome) -> list[dict[str, Any]]:
+    """In the order of time; all times are CLOCK_MONOTONIC in ns."""
+    times, sends = outcome.times, plan.schedule.sends
+    events: list[dict[str, Any]] = [{"event": "start", "t_ns": times.began_ns, "due_ns": times.start_ns}]
+    for event, moments in (
+        ("queued", times.queued_ns),
+        ("handed", times.handed_ns),
+        ("arrived", times.arrived_ns),
+    ):
+        for number, t_ns in moments.items():
+            send = sends[number]
+            events.append(
+                {"event": event, "t_ns": t_ns, "send": number, "op": send.op, "src": send.src, "dst": send.dst,
+                 "nbytes": send.nbytes}
+            )  # fmt: skip
+    events.append({"event": "done", "t_ns": times.done_ns})
+    events.sort(key=lambda event: event["t_ns"])
+    return [{"repeat": repeat, **event} for event in events]

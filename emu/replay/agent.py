@@ -1,0 +1,287 @@
+"""The replay agent: one process per rank, in its host's network namespace.
+
+Closed loop: a send leaves when what it needs has arrived, its compute gap has passed and the receiver has said
+that it is ready.  Nothing is sent at recorded times.  One thread, one epoll; every socket non-blocking.
+"""
+
+import heapq
+import select
+import socket
+import time
+from collections import defaultdict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from emu.plan import Flow, Plan
+from emu.replay import payload, slots
+from emu.replay.connection import Connection, PeerLost
+from emu.replay.state import Possible, RankState
+from traces.gloo import HELLO_NBYTES, Opcode, encode_preamble
+
+CONNECT_S = 20.0
+STALL_S = 15.0  # no event at all for so long, with nothing to compute, is a fault and not a slow link
+_BACKLOG = 64
+
+
+class Stalled(Exception):
+    """Nothing happened for STALL_S seconds; the text says what was waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Monotonic ns of one repeat: per send of ours (queued, handed), per receive (arrived)."""
+
+    start_ns: int
+    began_ns: int
+    done_ns: int
+    queued_ns: dict[int, int]
+    handed_ns: dict[int, int]
+    arrived_ns: dict[int, int]
+    late_gap_ns: int  # the worst lateness of a compute gap's end
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    times: Times
+    wrong: int
+    sent_nbytes: int  # by TCP_INFO, framing and retransmissions taken off
+    retransmits: int
+
+
+def listen(plan: Plan, rank: int) -> list[socket.socket]:
+    """The listening sockets of `rank`: the rank with the lower number is called."""
+    sockets = []
+    for address in sorted({(flow.dst_ip, flow.dport) for flow in _calls(plan) if flow.dst == rank}):
+        sock = _socket(plan)
+        sock.bind(address)
+        sock.listen(_BACKLOG)
+        sockets.append(sock)
+    return sockets
+
+
+def connect(plan: Plan, rank: int, listening: Iterable[socket.socket]) -> list[Connection]:
+    """All connections of `rank`, opened from the plan's own ports."""
+    made: list[Connection] = []
+    for flow in _calls(plan):
+        if flow.src == rank:
+            sock = _socket(plan)
+            sock.settimeout(CONNECT_S)
+            sock.bind((flow.src_ip, flow.sport))
+            sock.connect((flow.dst_ip, flow.dport))
+            sock.sendall(rank.to_bytes(HELLO_NBYTES, "little"))  # gloo's initiator speaks first, its acceptor not
+            made.append(Connection(sock, flow.dst))
+    callers = {(flow.src_ip, flow.sport): flow.src for flow in _calls(plan) if flow.dst == rank}
+    for server in listening:
+        server.settimeout(CONNECT_S)
+        while len(made) < len({flow.dst for flow in plan.flows if flow.src == rank}):
+            made.append(_accept(server, callers, rank))
+        server.close()
+    for connection in made:
+        connection.sock.setblocking(False)
+        connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return made
+
+
+def _accept(server: socket.socket, callers: dict[tuple[str, int], int], rank: int) -> Connection:
+    sock, address = server.accept()
+    peer = callers.get(address)
+    sock.settimeout(CONNECT_S)
+    said = sock.recv(HELLO_NBYTES, socket.MSG_WAITALL)
+    if peer is None or said != peer.to_bytes(HELLO_NBYTES, "little"):
+        raise PeerLost(f"{address[0]}:{address[1]} is no peer of rank {rank}")
+    return Connection(sock, peer)
+
+
+def _calls(plan: Plan) -> list[Flow]:
+    """The direction of each connection in which it is opened."""
+    return [flow for flow in plan.flows if flow.src > flow.dst]
+
+
+def _socket(plan: Plan) -> socket.socket:
+    """Buffers must be set before listen and connect: the window scale is agreed in the SYN."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, plan.transport.rcvbuf_nbytes)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, plan.transport.sndbuf_nbytes)
+    name = plan.transport.congestion_control.encode()
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name)
+    return sock
+
+
+class Agent:
+    """One rank's side of one repeat of the schedule."""
+
+    def __init__(self, plan: Plan, rank: int, connections: list[Connection], repeat: int) -> None:
+        self._schedule = plan.schedule
+        self._sends = plan.schedule.sends
+        self._rank = rank
+        self._connections = {connection.peer: connection for connection in connections}
+        self._slots = slots.slots_of(plan.schedule, repeat)
+        sends, receives = slots.in_order(plan.schedule, rank, self._slots)
+        self._to_send = {key: deque(ids) for key, ids in sends.items()}
+        self._to_receive = {key: deque(ids) for key, ids in receives.items()}
+        self._sendable: set[int] = set()
+        self._credit: defaultdict[tuple[int, int], int] = defaultdict(int)
+        self._receiving: dict[int, int] = {}  # peer -> the send that is coming in
+        self._state = RankState(plan.schedule, rank)
+        self._buffers = payload.buffers(plan.schedule, rank)
+        largest = max((send.nbytes for send in self._sends if send.reduce and send.dst == rank), default=0)
+        self._scratch = {peer: np.empty(largest, np.uint8) for peer in self._connections} if largest else {}
+        self._gaps: list[tuple[int, int]] = []  # heap of (due_ns, op)
+        self._queued_ns: dict[int, int] = {}
+        self._handed_ns: dict[int, int] = {}
+        self._arrived_ns: dict[int, int] = {}
+        self._late_ns = 0
+
+    def run(self, start_ns: int) -> Outcome:
+        """Wait for the common start, do the whole schedule, check the data."""
+        before = [connection.tcp_info() for connection in self._connections.values()]
+        framing = sum(connection.framing_nbytes for connection in self._connections.values())
+        poll = select.epoll()
+        by_fd = {connection.sock.fileno(): connection for connection in self._connections.values()}
+        for fd in by_fd:
+            poll.register(fd, select.EPOLLIN)
+        with poll:
+            while (left_ns := start_ns - time.monotonic_ns()) > 0:
+                time.sleep(left_ns / 1e9)  # no spinning: the other ranks share these CPUs
+            began_ns = time.monotonic_ns()
+            self._do(self._state.begin())
+            self._loop(poll, by_fd)
+            done_ns = time.monotonic_ns()
+        after = [connection.tcp_info() for connection in self._connections.values()]
+        framing = sum(connection.framing_nbytes for connection in self._connections.values()) - framing
+        sent = sum(_payload_sent(new) - _payload_sent(old) for new, old in zip(after, before, strict=True))
+        times = Times(
+            start_ns, began_ns, done_ns, self._queued_ns, self._handed_ns, self._arrived_ns, self._late_ns
+        )
+        return Outcome(
+            times=times,
+            wrong=payload.count_wrong(self._schedule, self._rank, self._buffers),
+            sent_nbytes=sent - framing,
+            retransmits=sum(
+                n["total_retrans"] - o["total_retrans"] for n, o in zip(after, before, strict=True)
+            ),
+        )
+
+    def _loop(self, poll: select.epoll, by_fd: dict[int, Connection]) -> None:
+        writing: set[int] = set()
+        while self._state.unfinished:
+            for fd, connection in by_fd.items():
+                if connection.wants_to_send != (fd in writing):
+                    writing ^= {fd}
+                    poll.modify(fd, select.EPOLLIN | (select.EPOLLOUT if fd in writing else 0))
+            events = poll.poll(self._timeout_s())
+            if not events and not self._gaps:
+                raise Stalled(self._waiting_for())
+            for fd, mask in events:
+                if mask & ~select.EPOLLOUT:
+                    self._receive(by_fd[fd])
+                if mask & select.EPOLLOUT:
+                    self._flush(by_fd[fd])
+            self._end_gaps()
+
+    def _timeout_s(self) -> float:
+        if not self._gaps:
+            return STALL_S
+        return max(0.0, (self._gaps[0][0] - time.monotonic_ns()) / 1e9)
+
+    def _end_gaps(self) -> None:
+        while self._gaps and self._gaps[0][0] <= (now_ns := time.monotonic_ns()):
+            due_ns, op = heapq.heappop(self._gaps)
+            self._late_ns = max(self._late_ns, now_ns - due_ns)
+            self._do(self._state.opened(op))
+
+    def _do(self, possible: Possible) -> None:
+        """Announce receives, send what may leave."""
+        touched = set()
+        for number in possible.receives:
+            send = self._sends[number]
+            self._notify(send.src, Opcode.RECV_READY, number)
+            touched.add(send.src)
+        for number in possible.sends:
+            send = self._sends[number]
+            self._sendable.add(number)
+            self._notify(send.dst, Opcode.SEND_READY, number)
+            self._queue_ready((send.dst, self._slots[send.op]))
+            touched.add(send.dst)
+        for op, gap_ns in possible.gaps:
+            heapq.heappush(self._gaps, (time.monotonic_ns() + gap_ns, op))
+        for peer in touched:
+            self._flush(self._connections[peer])
+
+    def _notify(self, peer: int, opcode: int, number: int) -> None:
+        send = self._sends[number]
+        self._connections[peer].queue_framing(encode_preamble(opcode, self._slots[send.op], send.nbytes))
+
+    def _queue_ready(self, key: tuple[int, int]) -> None:
+        """Queue the sends at the head of a slot whose data and whose receiver are ready."""
+        waiting = self._to_send.get(key)
+        while waiting and waiting[0] in self._sendable and self._credit[key]:
+            number = waiting.popleft()
+            self._credit[key] -= 1
+            send = self._sends[number]
+            connection = self._connections[send.dst]
+            header = encode_preamble(Opcode.DATA, key[1], send.nbytes)
+            data = self._buffers[send.op][send.offset : send.offset + send.nbytes]
+            self._queued_ns[number] = time.monotonic_ns()
+            connection.queue_framing(header)
+            connection.queue_payload(memoryview(data), number)  # type: ignore[arg-type]
+
+    def _flush(self, connection: Connection) -> None:
+        for number in connection.flush():
+            self._handed_ns[number] = time.monotonic_ns()
+            self._do(self._state.finished(number))
+
+    def _receive(self, connection: Connection) -> None:
+        while True:
+            if connection.in_body:
+                if not connection.read_body():
+                    return
+                self._arrived(connection.peer)
+                continue
+            header = connection.read_header()
+            if header is None:
+                return
+            key = (connection.peer, header.slot)
+            if header.opcode == Opcode.RECV_READY:
+                self._credit[key] += 1
+                self._queue_ready(key)
+                self._flush(connection)
+            elif header.opcode == Opcode.DATA:
+                self._begin_body(connection, key, header.length)
+
+    def _begin_body(self, connection: Connection, key: tuple[int, int], length: int) -> None:
+        waiting = self._to_receive.get(key)
+        if not waiting or self._sends[waiting[0]].nbytes != length:
+            raise PeerLost(f"rank {connection.peer} sent {length} bytes in slot {key[1]:#x}, not in the plan")
+        number = waiting.popleft()
+        send = self._sends[number]
+        self._receiving[connection.peer] = number
+        if send.reduce:
+            into = self._scratch[connection.peer][:length]
+        else:
+            into = self._buffers[send.op][send.offset : send.offset + length]
+        connection.expect_body(memoryview(into))  # type: ignore[arg-type]
+
+    def _arrived(self, peer: int) -> None:
+        number = self._receiving.pop(peer)
+        send = self._sends[number]
+        if send.reduce:
+            payload.add(self._buffers[send.op], send, self._scratch[peer])
+        self._arrived_ns[number] = time.monotonic_ns()
+        self._do(self._state.finished(number))
+
+    def _waiting_for(self) -> str:
+        number = min(self._state.unfinished)
+        send = self._sends[number]
+        what = f"to rank {send.dst}" if send.src == self._rank else f"from rank {send.src}"
+        return (
+            f"rank {self._rank}: nothing happened for {STALL_S:.0f} s; waits for send {number} {what}, "
+            f"{len(self._state.unfinished)} unfinished"
+        )
+
+
+def _payload_sent(info: dict[str, int]) -> int:
+    return info["bytes_sent"] - info["bytes_retrans"]

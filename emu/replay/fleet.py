@@ -1,0 +1,155 @@
+"""All replay agents of a run: forked from this process into their hosts' namespaces, spoken to by pipes."""
+
+import ctypes
+import gc
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection as Pipe
+from typing import Any
+
+from emu.plan import Plan
+from emu.replay.agent import Agent, Outcome, Stalled, connect, listen
+from emu.replay.connection import PeerLost
+from emu.watch import RunFailed, Watch
+
+_CLONE_NEWNET = 0x40000000
+_END_S = 2.0
+_BLAME_S = 0.3  # when one agent dies, its peers complain at once; give its own death time to show
+START_MARGIN_NS = 100_000_000
+
+
+class Fleet:
+    """The agents' side of a run; a message to all, an answer from each."""
+
+    def __init__(self, processes: list[Any], pipes: list["Pipe[Any, Any]"], watch: Watch) -> None:
+        self._processes = processes
+        self._pipes = pipes
+        self._watch = watch
+
+    def connect(self, timeout_s: float = 30.0) -> None:
+        self._gather("listening", timeout_s)
+        self._tell("connect")
+        self._gather("connected", timeout_s)
+
+    def run(self, repeat: int, timeout_s: float) -> list[Outcome]:
+        """One repeat on all ranks; the outcomes by rank."""
+        self._tell(("run", repeat))
+        self._gather("prepared", timeout_s)
+        self._tell(("start", time.monotonic_ns() + START_MARGIN_NS))
+        outcomes: list[Outcome] = self._gather("outcome", timeout_s)
+        return outcomes
+
+    def end(self) -> None:
+        """Let the agents go; they must have nothing left to do."""
+        self._watch.forget()
+        self._tell("end")
+
+    def _tell(self, message: object) -> None:
+        for rank, pipe in enumerate(self._pipes):
+            try:
+                pipe.send(message)
+            except BrokenPipeError as error:
+                raise RunFailed(f"the agent of rank {rank} is gone") from error
+
+    def _gather(self, kind: str, timeout_s: float) -> list[Any]:
+        answers: dict[int, Any] = {}
+        rank_of = {pipe.fileno(): rank for rank, pipe in enumerate(self._pipes)}
+        deadline = time.monotonic() + timeout_s
+        while len(answers) < len(self._pipes):
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                missing = sorted(set(rank_of.values()) - set(answers))
+                raise RunFailed(
+                    f"no {kind!r} from rank {missing[0]} within {timeout_s:.0f} s ({len(missing)} missing)"
+                )
+            waiting = [pipe for pipe in self._pipes if rank_of[pipe.fileno()] not in answers]
+            for pipe in self._watch.wait(waiting, left_s):
+                rank = rank_of[pipe.fileno()]
+                answers[rank] = self._answer(pipe, rank, kind)
+        return [answers[rank] for rank in sorted(answers)]
+
+    def _answer(self, pipe: "Pipe[Any, Any]", rank: int, kind: str) -> Any:
+        try:
+            said, value = pipe.recv()
+        except EOFError:
+            self._watch.wait([], _BLAME_S)
+            raise RunFailed(f"the agent of rank {rank} is gone") from None
+        if said == "failed":
+            self._watch.wait([], _BLAME_S)
+            raise RunFailed(f"rank {rank}: {value}")
+        if said != kind:
+            raise RunFailed(f"rank {rank} said {said!r} where {kind!r} was due")
+        return value
+
+
+@contextmanager
+def started(plan: Plan, host_pids: dict[str, int], watch: Watch) -> Iterator[Fleet]:
+    """One agent per rank, in the network namespace of its host's process."""
+    fork = multiprocessing.get_context("fork")
+    processes, pipes = [], []
+    try:
+        for rank, host in enumerate(plan.placement):
+            ours, theirs = fork.Pipe()
+            process = fork.Process(
+                target=_agent_main, args=(plan, rank, host_pids[host], theirs, [*pipes, ours]), daemon=True
+            )
+            process.start()
+            theirs.close()
+            pipes.append(ours)
+            processes.append(process)
+            assert process.pid
+            watch.add(f"the agent of rank {rank} on {host}", process.pid)
+        yield Fleet(processes, pipes, watch)
+    finally:
+        for pipe in pipes:
+            pipe.close()
+        for process in processes:
+            process.join(_END_S)
+            if process.is_alive():
+                process.kill()
+                process.join(_END_S)
+
+
+def _agent_main(
+    plan: Plan, rank: int, host_pid: int, pipe: "Pipe[Any, Any]", inherited: list["Pipe[Any, Any]"]
+) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for other in inherited:
+        other.close()
+    try:
+        _enter_network_of(host_pid)
+        gc.freeze()
+        gc.disable()
+        listening = listen(plan, rank)
+        pipe.send(("listening", None))
+        pipe.recv()
+        connections = connect(plan, rank, listening)
+        pipe.send(("connected", None))
+        while (message := pipe.recv()) != "end":
+            agent = Agent(plan, rank, connections, repeat=message[1])
+            pipe.send(("prepared", None))
+            _, start_ns = pipe.recv()
+            pipe.send(("outcome", agent.run(start_ns)))
+    except (PeerLost, Stalled, OSError) as error:
+        pipe.send(("failed", str(error)))
+        pipe.recv()  # until we are let go: our end must not be what the peers see first
+    except EOFError:
+        pass  # the run is over
+    finally:
+        os._exit(0)
+
+
+def _enter_network_of(pid: int) -> None:
+    """setns(2): Python has it from 3.12 on."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+    try:
+        if libc.setns(fd, _CLONE_NEWNET):
+            number = ctypes.get_errno()
+            raise OSError(number, f"setns: {os.strerror(number)}")
+    finally:
+        os.close(fd)

@@ -1,0 +1,61 @@
+"""The data that is sent: real numbers, really added, checked element by element at the end.
+
+Allreduce buffers hold small integers as float32, so that every partial sum is exact (below 2^24) and the
+order of additions does not matter.  Everything else is a byte pattern that names its source.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traces.schedule import Op, Schedule, Send
+
+_PERIOD = 97  # prime, so that a shifted chunk shows
+_BYTE_PERIOD = 251
+MAX_RANKS_EXACT = 2048  # (period + op's shift + ranks) * ranks stays below 2^24
+
+
+def buffers(schedule: Schedule, rank: int) -> dict[int, NDArray[np.uint8]]:
+    """The buffer (bytes) of every operation in which `rank` takes part, before it begins."""
+    parts = {send.op for send in schedule.sends if rank in (send.src, send.dst)}
+    return {op: _initial(schedule.ops[op], op, rank) for op in sorted(parts)}
+
+
+def add(buffer: NDArray[np.uint8], send: Send, data: NDArray[np.uint8]) -> None:
+    """Add a received chunk of float32 to the receiver's own."""
+    own = buffer[send.offset : send.offset + send.nbytes].view(np.float32)
+    own += data[: send.nbytes].view(np.float32)
+
+
+def count_wrong(schedule: Schedule, rank: int, held: dict[int, NDArray[np.uint8]]) -> int:
+    """Elements (bytes of what is not an allreduce) that are not what they must be."""
+    wrong = 0
+    for number, buffer in held.items():
+        op = schedule.ops[number]
+        if op.kind == "allreduce":
+            wrong += int(np.count_nonzero(buffer.view(np.float32) != _sum(op, number, schedule.n_ranks)))
+        else:
+            wrong += int(np.count_nonzero(buffer != _pattern(op.nbytes, number, op.root)))
+    return wrong
+
+
+def _initial(op: Op, number: int, rank: int) -> NDArray[np.uint8]:
+    if op.kind == "allreduce":
+        return (_ramp(op, number) + np.float32(rank)).view(np.uint8)
+    if rank == op.root:
+        return _pattern(op.nbytes, number, rank)
+    return np.zeros(op.nbytes, np.uint8)
+
+
+def _ramp(op: Op, number: int) -> NDArray[np.float32]:
+    one = ((np.arange(_PERIOD) + number) % _PERIOD).astype(np.float32)
+    return np.resize(one, op.nbytes // 4)
+
+
+def _sum(op: Op, number: int, n_ranks: int) -> NDArray[np.float32]:
+    """The sum over all ranks, by its closed form."""
+    return _ramp(op, number) * np.float32(n_ranks) + np.float32(n_ranks * (n_ranks - 1) // 2)
+
+
+def _pattern(nbytes: int, number: int, root: int) -> NDArray[np.uint8]:
+    one = ((np.arange(_BYTE_PERIOD) + 7 * number + 31 * root) % _BYTE_PERIOD + 1).astype(np.uint8)
+    return np.resize(one, nbytes)

@@ -1,0 +1,120 @@
+"""What a run means: one row, by the names that `--json` prints (docs/schemas.md, "rows")."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from emu.calibration import Calibration
+from emu.fabric import Egress, link_name
+from emu.plan import Plan
+from emu.records import Repeat
+from emu.verdict import Verdict
+from traces.collectives import busbw_factor
+
+REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    median: float
+    min: float
+    max: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Spread":
+        return cls(median(values), min(values), max(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One cell of a matrix.  `bytes` is the sum of the operations' sizes per rank; a refused cell has no figures.
+
+    `ratio` is the median time over `bound_s` (alpha 0, nominal rate times payload efficiency), `ratio_predicted`
+    that over `predicted_s` (fluid model over the plan's own paths, calibrated alpha and goodput).
+    `wrong` counts elements with a wrong sum over all repeats.
+    """
+
+    fabric: str
+    algorithm: str
+    placement: str
+    routes: str
+    ranks: int
+    bytes: int
+    verdict: str
+    seed: int = 0
+    time_s: Spread | None = None
+    algbw_Bps: float | None = None
+    busbw_Bps: float | None = None
+    wrong: int | None = None
+    bound_s: float | None = None
+    ratio: float | None = None
+    predicted_s: float | None = None
+    ratio_predicted: float | None = None
+    worst_link: str | None = None
+    worst_link_flows: int | None = None
+    retransmits: int | None = None
+    dropped: int | None = None
+    cpu_idle: float | None = None
+    reasons: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    folder: str | None = None
+
+    @property
+    def valid(self) -> bool:
+        return self.verdict == "valid"
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def row(
+    plan: Plan,
+    repeats: Sequence[Repeat],
+    verdict: Verdict,
+    *,
+    predicted_s: float,
+    worst: Egress,
+    worst_flows: int,
+    folder: Path,
+) -> Row:
+    times = Spread.of([repeat.time_s for repeat in repeats])
+    nbytes = sum(op.nbytes for op in plan.schedule.ops)
+    bus_nbytes = sum(op.nbytes * busbw_factor(op.kind, plan.n_ranks) for op in plan.schedule.ops)
+    return Row(
+        fabric=plan.fabric.spec,
+        algorithm=plan.algorithm,
+        placement=plan.placement_name,
+        routes=plan.routes,
+        ranks=plan.n_ranks,
+        bytes=nbytes,
+        verdict="valid" if verdict.valid else "not valid",
+        seed=plan.seed,
+        time_s=times,
+        algbw_Bps=nbytes / times.median,
+        busbw_Bps=bus_nbytes / times.median,
+        wrong=sum(repeat.wrong for repeat in repeats),
+        bound_s=plan.prediction.bound_s,
+        ratio=times.median / plan.prediction.bound_s,
+        predicted_s=predicted_s,
+        ratio_predicted=times.median / predicted_s,
+        worst_link=link_name(plan.fabric, worst),
+        worst_link_flows=worst_flows,
+        retransmits=sum(sum(repeat.retransmits) for repeat in repeats),
+        dropped=sum(repeat.dropped for repeat in repeats),
+        cpu_idle=min(repeat.cpu_idle for repeat in repeats),
+        reasons=verdict.reasons,
+        warnings=verdict.warnings,
+        folder=str(folder),
+    )
+
+
+def save(folder: Path, result: Row, verdict: Verdict, calibration: Calibration | None) -> None:
+    """`result.json` and `verdict.json`, the last files a run writes."""
+    measured = asdict(calibration) if calibration else None
+    (folder / "verdict.json").write_text(json.dumps({**asdict(verdict), "calibration": measured}, indent=1) + "\n")
+    partial = folder / "result.json.partial"
+    partial.write_text(json.dumps(result.to_json(), indent=1) + "\n")
+    partial.replace(folder / "result.json")

@@ -1,0 +1,89 @@
+"""What the machine and the ports counted: read before, during and after a repeat."""
+
+import json
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SAMPLE_S = 0.02
+MAX_SAMPLES = 30_000  # ten minutes
+_COMMAND_S = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """CPU time (in ticks) since boot, and packets that the kernel's receive queues dropped."""
+
+    total_ticks: int
+    idle_ticks: int
+    softnet_dropped: int
+
+
+def machine() -> Machine:
+    """/proc/stat's first line (proc(5)) and the second column of /proc/net/softnet_stat."""
+    ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    softnet = Path("/proc/net/softnet_stat").read_text().splitlines()
+    dropped = sum(int(line.split()[1], 16) for line in softnet)
+    return Machine(sum(ticks), ticks[3] + ticks[4], dropped)
+
+
+def cpu_idle(before: Machine, after: Machine) -> float:
+    """The idle share of all CPUs between two readings, 0 to 1."""
+    return (after.idle_ticks - before.idle_ticks) / max(1, after.total_ticks - before.total_ticks)
+
+
+def queue_drops(prefix: Sequence[str] = ()) -> dict[str, int]:
+    """Packets that each interface's shaped queue has dropped, in this namespace or (by prefix) another."""
+    done = subprocess.run(
+        [*prefix, "tc", "-s", "-j", "qdisc", "show"],
+        capture_output=True,
+        text=True,
+        timeout=_COMMAND_S,
+        check=True,
+    )
+    rows: list[dict[str, Any]] = json.loads(done.stdout)
+    return {row["dev"]: int(row["drops"]) for row in rows if row["kind"] == "htb"}
+
+
+class Samples:
+    """Readings of /proc/net/dev, kept as read: parsed when the repeat is over."""
+
+    def __init__(self) -> None:
+        self._raw: list[tuple[int, bytes]] = []
+        self._stop = threading.Event()
+
+    def take(self) -> None:
+        with open("/proc/thread-self/net/dev", "rb", buffering=0) as counters:
+            while len(self._raw) < MAX_SAMPLES:
+                counters.seek(0)
+                self._raw.append((time.monotonic_ns(), counters.read(1 << 20)))
+                if self._stop.wait(SAMPLE_S):
+                    return
+
+    def end(self) -> None:
+        self._stop.set()
+
+    def rows(self) -> Iterator[tuple[int, str, int, int, int]]:
+        """(time_ns, interface, tx_bytes, tx_packets, tx_dropped); super-segments count once, as one frame."""
+        for time_ns, raw in self._raw:
+            for line in raw.decode().splitlines()[2:]:
+                name, _, numbers = line.partition(":")
+                fields = numbers.split()
+                yield time_ns, name.strip(), int(fields[8]), int(fields[9]), int(fields[11])
+
+
+@contextmanager
+def sampling() -> Iterator[Samples]:
+    samples = Samples()
+    thread = threading.Thread(target=samples.take, daemon=True)
+    thread.start()
+    try:
+        yield samples
+    finally:
+        samples.end()
+        thread.join()

@@ -1,0 +1,123 @@
+"""Processes that a run depends on: when one dies, the run hears of it at once and says which."""
+
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_END_S = 2.0
+
+
+class RunFailed(Exception):
+    """A run that cannot be finished; the text is one line: what, where, why."""
+
+
+class Watch:
+    """Pipes to listen to, and processes (by pidfd) that must not end meanwhile."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, str] = {}  # pidfd -> name
+        self._pids: dict[int, int] = {}
+
+    def add(self, name: str, pid: int) -> None:
+        fd = os.pidfd_open(pid)
+        self._names[fd], self._pids[fd] = name, pid
+
+    def wait(self, readers: list[Any], timeout_s: float) -> list[Any]:
+        """Those of `readers` that can be read within the time.  Raises RunFailed when a process ended."""
+        poll = select.poll()
+        by_fd = {reader.fileno(): reader for reader in readers}
+        for fd in (*by_fd, *self._names):
+            poll.register(fd, select.POLLIN)
+        ready = [fd for fd, _ in poll.poll(max(0, int(timeout_s * 1000)))]
+        dead = [fd for fd in ready if fd in self._names]
+        if dead:
+            names = [f"{self._names[fd]} (process {self._pids[fd]}) {_how(self._pids[fd])}" for fd in dead]
+            raise RunFailed("; ".join(names))
+        return [by_fd[fd] for fd in ready]
+
+    def forget(self) -> None:
+        for fd in self._names:
+            os.close(fd)
+        self._names.clear()
+
+
+def _how(pid: int) -> str:
+    """How it ended, without taking its exit status from whoever waits for it."""
+    status = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    if status is None:
+        return "ended"
+    if status.si_code == os.CLD_EXITED:
+        return f"ended with exit code {status.si_status}"
+    return f"was killed ({signal.Signals(status.si_status).name})"
+
+
+@contextmanager
+def running(name: str, command: list[str], log: Path, **popen: Any) -> Iterator["Child"]:
+    """A child process with a text stdin and stdout, its stderr in `log`; ended by its own handle."""
+    with log.open("w") as stderr:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True, **popen
+        )
+    try:
+        yield Child(name, process, log)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe:
+                with suppress(BrokenPipeError):
+                    pipe.close()
+
+
+@dataclass(frozen=True)
+class Child:
+    """A running helper process that talks in single lines."""
+
+    name: str
+    process: "subprocess.Popen[str]"
+    log: Path
+
+    def tell(self, line: str) -> None:
+        assert self.process.stdin
+        try:
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError as error:
+            raise RunFailed(self.complaint()) from error
+
+    def await_line(self, word: str, timeout_s: float) -> None:
+        """Read its stdout until the line `word`.  Raises RunFailed with the child's own complaint."""
+        assert self.process.stdout
+        deadline = time.monotonic() + timeout_s
+        poll = select.poll()
+        poll.register(self.process.stdout, select.POLLIN)
+        while poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            line = self.process.stdout.readline()
+            if not line:
+                raise RunFailed(self.complaint())
+            if line.strip() == word:
+                return
+        raise RunFailed(f"{self.name} did not say {word!r} within {timeout_s:.0f} s")
+
+    def complaint(self) -> str:
+        """How it ended, with the last line it wrote to stderr."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(_END_S)
+        said = self.log.read_text(errors="replace").strip().splitlines()
+        code = self.process.returncode
+        how = "stopped talking" if code is None else f"ended with exit code {code}"
+        if code is not None and code < 0:
+            how = f"was killed ({signal.Signals(-code).name})"
+        return f"{self.name} {how}" + (f": {said[-1]}" if said else "")
