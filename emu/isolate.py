@@ -15,8 +15,13 @@ PROJECT = Path(__file__).resolve().parent.parent
 _STOP_S = 3.0
 
 
-def isolated(module: str, arguments: Sequence[str], **popen: Any) -> "subprocess.Popen[str]":
-    """Start `python -m module arguments` as process 1 of new namespaces, in a session of its own."""
+def isolated(
+    module: str, arguments: Sequence[str], new_session: bool = True, **popen: Any
+) -> "subprocess.Popen[str]":
+    """Start `python -m module arguments` as process 1 of new namespaces.
+
+    In a session of its own it does not hear the terminal's Ctrl-C: that is for us to act on.
+    """
     command = ["setpriv", "--pdeathsig", "KILL", "--"]
     command += [
         "unshare",
@@ -30,7 +35,7 @@ def isolated(module: str, arguments: Sequence[str], **popen: Any) -> "subprocess
         "--",
     ]
     command += [sys.executable, "-m", module, *arguments]
-    return subprocess.Popen(command, text=True, start_new_session=True, env=environment(), **popen)
+    return subprocess.Popen(command, text=True, start_new_session=new_session, env=environment(), **popen)
 
 
 def environment() -> Mapping[str, str]:

@@ -24,7 +24,7 @@ from emu.switch.node import GradwireSwitch
 HOST_SYSCTLS = {
     "net/ipv4/tcp_slow_start_after_idle": "0",
     "net/ipv4/tcp_no_metrics_save": "1",
-    "net/ipv4/tcp_congestion_control": "cubic",  # set by the agents too; for everything else in the host
+    "net/ipv4/tcp_congestion_control": "reno",  # cubic may be restricted to the machine's own namespace
     "net/ipv6/conf/all/disable_ipv6": "1",
 }
 _COMMAND_S = 60
@@ -39,6 +39,13 @@ class _MadeLink(Link):  # type: ignore[misc]
 
     def makeIntfPair(self, *args: Any, **kwargs: Any) -> None:
         """Nothing to do: see `_make_links`."""
+
+
+class _MadeIntf(Intf):  # type: ignore[misc]
+    """One of those: set up in a batch, so Mininet has nothing to configure and nothing to ask."""
+
+    def config(self, **params: Any) -> dict[str, Any]:
+        return {}
 
 
 def prepare_namespace() -> None:
@@ -65,19 +72,25 @@ def emulated(
             switch: net.addSwitch(switch, GradwireSwitch, dpid=f"{fabric.dpid(switch):016x}")
             for switch in fabric.switches
         }
-        _make_links(fabric, transport, {name: host.pid for name, host in hosts.items()})
-        _tell_mininet(net, fabric, hosts | switches)
-        _shape(fabric, transport, flows_at, checksum_offload)
-        _configure_hosts(fabric, transport, flows_at, hosts, checksum_offload)
-        net.built = True
-        yield net
+        with _links(fabric, transport, {name: host.pid for name, host in hosts.items()}):
+            _tell_mininet(net, fabric, hosts | switches)
+            _shape(fabric, transport, flows_at, checksum_offload)
+            _configure_hosts(fabric, transport, flows_at, hosts, checksum_offload)
+            net.built = True
+            yield net
+            net.links.clear()  # else Mininet would delete them one by one
     finally:
         net.stop()
 
 
-def _make_links(fabric: Fabric, transport: Transport, pid_of: dict[str, int]) -> None:
+@contextmanager
+def _links(fabric: Fabric, transport: Transport, pid_of: dict[str, int]) -> Iterator[None]:
     _batch(["ip", "-batch", "-"], shaping.links_batch(fabric.links, transport))
-    _batch(["ip", "-batch", "-"], shaping.move_batch(fabric, pid_of))
+    try:
+        _batch(["ip", "-batch", "-"], shaping.move_batch(fabric, pid_of))
+        yield
+    finally:
+        _run(["ip", "link", "delete", "group", str(shaping.LINK_GROUP)])
 
 
 def _tell_mininet(net: Mininet, fabric: Fabric, nodes: dict[str, Node]) -> None:
@@ -134,7 +147,6 @@ def _configure_hosts(
         script = (
             f"set -e\n{settings}ip -batch - <<'EOF'\n{ip_lines}\nEOF\ntc -batch - <<'EOF'\n{tc_lines}\nEOF\n"
         )
-        script += f"ip link set dev {name} gso_max_size {transport.gso_max_nbytes}\n"
         if not checksum_offload:
             script += f"ethtool -K {name} tx off tso off gso off gro off\n"
         command = [*enter(node.pid), "sh", "-s"]

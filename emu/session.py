@@ -53,7 +53,7 @@ def main(folder: Path) -> None:
                 _say("repeat", repeat=repeat)
                 record.repeat(repeat, *_measured(plan, agents, repeat, pids))
         controller.tell(f"stats {folder / 'switches.json'}")
-        controller.await_line("stats", _CONTROLLER_S)
+        controller.await_line("stats", _CONTROLLER_S, watch)
         agents.end()
         _say("down")
 
@@ -65,7 +65,7 @@ def control_plane(fabric: Any, switch: str, folder: Path, watch: Watch, plan: bo
     command = [sys.executable, "-m", "controller", *what, "--port", str(OPENFLOW_PORT)]
     with running("the controller", command, folder / "controller.log") as controller:
         with running_switch(fabric, switch, folder, OPENFLOW_PORT, watch):
-            controller.await_line("ready", _CONTROLLER_S)
+            controller.await_line("ready", _CONTROLLER_S, watch)
             watch.add("the controller", controller.process.pid)
             try:
                 yield controller

@@ -97,13 +97,16 @@ class Child:
         except BrokenPipeError as error:
             raise RunFailed(self.complaint()) from error
 
-    def await_line(self, word: str, timeout_s: float) -> None:
-        """Read its stdout until the line `word`.  Raises RunFailed with the child's own complaint."""
+    def await_line(self, word: str, timeout_s: float, watch: Watch) -> None:
+        """Read its stdout until the line `word`.
+
+        Raises RunFailed with its own complaint, or when a process that `watch` knows ends meanwhile.
+        """
         assert self.process.stdout
         deadline = time.monotonic() + timeout_s
-        poll = select.poll()
-        poll.register(self.process.stdout, select.POLLIN)
-        while poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        while (left_s := deadline - time.monotonic()) > 0:
+            if not watch.wait([self.process.stdout], left_s):
+                continue
             line = self.process.stdout.readline()
             if not line:
                 raise RunFailed(self.complaint())

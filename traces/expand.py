@@ -20,6 +20,7 @@ AS_CAPTURED = "as-captured"
 ALLREDUCE: dict[str, Allreduce] = {"ring": ring, "halving-doubling": halving_doubling}
 ALGORITHMS = (AS_CAPTURED, *ALLREDUCE)
 MAX_SENDS = 1_000_000
+MAX_RANKS = 512  # a ring of so many has half a million sends
 
 
 def expand(
@@ -40,6 +41,8 @@ def expand(
         raise ValueError(f"no algorithm {algorithm!r}; known: {', '.join(ALGORITHMS)}")
     if scale <= 0 or compute < 0:
         raise ValueError(f"a scale must be above 0 and a compute factor not below: got {scale}, {compute}")
+    if workload.n_ranks > MAX_RANKS:
+        raise ValueError(f"{workload.n_ranks} ranks; gradwire replays at most {MAX_RANKS}")
     chosen = {
         number: item
         for number, item in enumerate(workload.items)

@@ -30,6 +30,11 @@ class Fleet:
         self._pipes = pipes
         self._watch = watch
 
+    @property
+    def pids(self) -> list[int]:
+        """The agents' process ids by rank."""
+        return [process.pid for process in self._processes]
+
     def connect(self, timeout_s: float = 30.0) -> None:
         self._gather("listening", timeout_s)
         self._tell("connect")
@@ -52,8 +57,9 @@ class Fleet:
         for rank, pipe in enumerate(self._pipes):
             try:
                 pipe.send(message)
-            except BrokenPipeError as error:
-                raise RunFailed(f"the agent of rank {rank} is gone") from error
+            except BrokenPipeError:
+                self._watch.wait([], _BLAME_S)
+                raise RunFailed(f"the agent of rank {rank} is gone") from None
 
     def _gather(self, kind: str, timeout_s: float) -> list[Any]:
         answers: dict[int, Any] = {}
@@ -75,7 +81,7 @@ class Fleet:
     def _answer(self, pipe: "Pipe[Any, Any]", rank: int, kind: str) -> Any:
         try:
             said, value = pipe.recv()
-        except EOFError:
+        except (EOFError, ConnectionResetError):
             self._watch.wait([], _BLAME_S)
             raise RunFailed(f"the agent of rank {rank} is gone") from None
         if said == "failed":

@@ -1,0 +1,106 @@
+"""Collectives are checked by what they achieve, not by the list of sends they emit."""
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from traces.collectives import (
+    binomial_broadcast,
+    busbw_factor,
+    gloo_ring,
+    halving_doubling,
+    piece_starts,
+    ring,
+)
+from traces.schedule import Schedule, Send, contributions, sent_nbytes
+
+Allreduce = Callable[[int, int], list[Send]]
+POWERS = [(halving_doubling, n) for n in (2, 4, 8, 16)]
+ANY = [(algorithm, n) for algorithm in (ring, gloo_ring) for n in (2, 3, 4, 7, 8, 16)]
+
+
+def have_at_end(sends: list[Send], n_ranks: int, nbytes: int) -> list[dict[int, Counter[int]]]:
+    return contributions(sends, n_ranks, [start for start in piece_starts(sends) if start < nbytes])
+
+
+@pytest.mark.parametrize(("algorithm", "n_ranks"), ANY + POWERS)
+@pytest.mark.parametrize("nbytes", [4, 1000, 340_008])
+def test_allreduce_adds_every_rank_exactly_once(algorithm: Allreduce, n_ranks: int, nbytes: int) -> None:
+    sends = algorithm(n_ranks, nbytes)
+    everyone_once = Counter(range(n_ranks))
+    for rank in have_at_end(sends, n_ranks, nbytes):
+        assert all(piece == everyone_once for piece in rank.values())
+
+
+@pytest.mark.parametrize(("algorithm", "n_ranks"), ANY + POWERS)
+def test_allreduce_is_bandwidth_optimal(algorithm: Allreduce, n_ranks: int) -> None:
+    nbytes = n_ranks * 8400  # divides into whole elements for every algorithm
+    sends = algorithm(n_ranks, nbytes)
+    sent = sent_nbytes(Schedule(n_ranks, (), tuple(sends)))
+    assert set(sent) == {2 * (n_ranks - 1) * nbytes // n_ranks}
+
+
+@pytest.mark.parametrize(("algorithm", "n_ranks"), ANY + POWERS)
+def test_what_a_send_waits_for_is_known_to_the_rank_that_waits(algorithm: Allreduce, n_ranks: int) -> None:
+    sends = algorithm(n_ranks, 34_000 * 4)
+    for send in sends:
+        assert all(send.src in (sends[other].src, sends[other].dst) for other in send.needs)
+        assert all(send.dst in (sends[other].src, sends[other].dst) for other in send.ready)
+
+
+def test_gloo_cuts_a_bucket_as_its_captures_show() -> None:
+    """8 ranks, digits MLP: 28 segments of 21,252 B sent per rank, the buffer's last one short."""
+    sends = gloo_ring(8, 340_008)
+    per_rank = Counter(send.src for send in sends)
+    assert set(per_rank.values()) == {28}
+    assert Counter(send.nbytes for send in sends) == {21_252: 210, 340_008 - 15 * 21_252: 14}
+    assert all(send.dst == (send.src - 1) % 8 for send in sends)
+
+
+def test_gloo_cuts_a_large_bucket_in_segments_below_1_mib() -> None:
+    """ResNet-18, 4 ranks: 28 segments of 946,252 B, 42 of them sent per rank."""
+    sends = gloo_ring(4, 26_494_976)
+    assert max(send.nbytes for send in sends) == 946_252
+    assert Counter(send.src for send in sends)[0] == 42
+
+
+def test_halving_doubling_begins_with_the_neighbour_and_half_the_vector() -> None:
+    first = [send for send in halving_doubling(8, 8000) if send.step == 0]
+    assert all(send.dst == send.src ^ 1 and send.nbytes == 4000 for send in first)
+
+
+@pytest.mark.parametrize("n_ranks", [2, 3, 5, 8])
+@pytest.mark.parametrize("root", [0, 1])
+def test_a_broadcast_brings_the_roots_data_to_everybody(n_ranks: int, root: int) -> None:
+    sends = binomial_broadcast(n_ranks, 100, root)
+    assert len(sends) == n_ranks - 1
+    for rank in have_at_end(sends, n_ranks, 100):
+        assert rank[0] == Counter([root])
+
+
+@pytest.mark.parametrize("algorithm", [ring, halving_doubling, gloo_ring])
+def test_one_rank_is_refused(algorithm: Allreduce) -> None:
+    with pytest.raises(ValueError, match="at least 2 ranks"):
+        algorithm(1, 1000)
+
+
+def test_halving_doubling_refuses_what_is_no_power_of_two() -> None:
+    with pytest.raises(ValueError, match="power of two ranks, got 6"):
+        halving_doubling(6, 6000)
+
+
+def test_half_an_element_is_refused() -> None:
+    with pytest.raises(ValueError, match="1002 bytes"):
+        ring(4, 1002)
+
+
+def test_busbw_factors_are_nccls() -> None:
+    assert busbw_factor("allreduce", 8) == 1.75
+    assert busbw_factor("allgather", 8) == 0.875
+    assert busbw_factor("broadcast", 8) == 1.0
+
+
+def test_sends_that_come_before_what_they_need_are_refused() -> None:
+    with pytest.raises(ValueError, match="needs a later one"):
+        contributions([Send(0, 0, 1, 0, 10, True, needs=(1,)), Send(0, 1, 0, 0, 10, True)], 2, [0])

@@ -1,0 +1,100 @@
+"""Agents on loopback: real processes, real TCP, real sums; no root."""
+
+import os
+import signal
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from controller.resolve import resolve
+from emu.plan import Plan
+from emu.replay import fleet
+from emu.spec import parse_fabric
+from emu.transport import fabric_transport
+from emu.watch import RunFailed, Watch
+from traces.expand import ALGORITHMS, expand
+from traces.schedule import Gate, Op, Schedule, Send, sent_nbytes
+from traces.workload import made_allreduce
+
+
+def on_loopback(schedule: Schedule) -> Plan:
+    """A plan whose hosts are addresses of 127.0.0.0/8."""
+    fabric = parse_fabric(f"star:hosts={max(2, schedule.n_ranks)}")
+    plan = resolve(
+        fabric,
+        schedule,
+        algorithm="",
+        placement="linear",
+        routes="ecmp",
+        seed=os.getpid(),
+        transport=fabric_transport(fabric),
+    )
+    flows = [
+        replace(flow, src_ip=f"127{flow.src_ip[2:]}", dst_ip=f"127{flow.dst_ip[2:]}") for flow in plan.flows
+    ]
+    return replace(plan, flows=tuple(flows))
+
+
+def run(schedule: Schedule, repeats: int = 1) -> list[list[fleet.Outcome]]:
+    plan = on_loopback(schedule)
+    watch = Watch()
+    here = dict.fromkeys(plan.fabric.hosts, os.getpid())
+    with fleet.started(plan, here, watch) as agents:
+        agents.connect()
+        outcomes = [agents.run(repeat, 20) for repeat in range(repeats)]
+        agents.end()
+    return outcomes
+
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="setns, even into one's own namespace, needs root")
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_sum_is_right_and_tcp_counts_what_the_plan_says(algorithm: str) -> None:
+    schedule = expand(made_allreduce(8, 8 * 4200), algorithm)
+    for outcomes in run(schedule, repeats=2):
+        assert sum(outcome.wrong for outcome in outcomes) == 0
+        assert [outcome.sent_nbytes for outcome in outcomes] == sent_nbytes(schedule)
+        assert {outcome.sent_nbytes for outcome in outcomes} == {2 * 7 * 4200}
+
+
+def test_a_chunk_that_is_not_added_makes_wrong_elements() -> None:
+    schedule = expand(made_allreduce(4, 4 * 1000), "ring")
+    spoiled = tuple(replace(send, reduce=False) if send.step == 1 else send for send in schedule.sends)
+    (outcomes,) = run(replace(schedule, sends=spoiled))
+    assert sum(outcome.wrong for outcome in outcomes) > 0
+
+
+def test_each_send_is_handed_over_and_arrives_once_and_after_what_it_needs() -> None:
+    schedule = expand(made_allreduce(4, 40_000, count=2), "as-captured", scale=Fraction(1, 2))
+    (outcomes,) = run(schedule)
+    arrived = Counter(number for outcome in outcomes for number in outcome.times.arrived_ns)
+    assert arrived == Counter(range(len(schedule.sends)))
+    for rank, outcome in enumerate(outcomes):
+        for number, queued_ns in outcome.times.queued_ns.items():
+            needs = [other for other in schedule.sends[number].needs if schedule.sends[other].dst == rank]
+            assert all(outcome.times.arrived_ns[other] <= queued_ns for other in needs)
+
+
+def test_a_compute_gap_delays_what_follows_it() -> None:
+    gap_ns = 50_000_000
+    schedule = Schedule(
+        2,
+        (Op("message", 10), Op("message", 10, root=1)),
+        (Send(0, 0, 1, 0, 10, False), Send(1, 1, 0, 0, 10, False)),
+        (Gate(1, 1, (0,), gap_ns),),
+    )
+    ((_, second),) = run(schedule)
+    assert second.times.queued_ns[1] - second.times.arrived_ns[0] >= gap_ns
+
+
+def test_the_death_of_an_agent_is_named() -> None:
+    plan = on_loopback(expand(made_allreduce(4, 4 << 20), "ring"))
+    watch = Watch()
+    with fleet.started(plan, dict.fromkeys(plan.fabric.hosts, os.getpid()), watch) as agents:
+        agents.connect()
+        os.kill(agents.pids[2], signal.SIGKILL)
+        with pytest.raises(RunFailed, match=r"agent of rank 2 on h2 .* was killed \(SIGKILL\)"):
+            agents.run(0, 20)

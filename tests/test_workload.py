@@ -1,0 +1,36 @@
+"""Workload files: written whole, checked when read."""
+
+from pathlib import Path
+
+import pytest
+
+from traces import workload as workloads
+from traces.workload import BadWorkload, made_allreduce
+
+
+def test_a_workload_comes_back_from_its_file(tmp_path: Path) -> None:
+    made = made_allreduce(4, 4000, count=3)
+    workloads.save(made, tmp_path / "w.json")
+    assert workloads.load(tmp_path / "w.json") == made
+    assert [p.name for p in tmp_path.iterdir()] == ["w.json"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"schema": "gradwire.workload/2", "framing": "gloo", "n_ranks": 2, "items": []}',
+        '{"schema": "gradwire.workload/1", "framing": "gloo", "n_ranks": 99999, "items": []}',
+        '{"schema": "gradwire.workload/1", "framing": "gloo", "n_ranks": 2, "items": [{"kind": "message", "src": 0,'
+        ' "dst": 5, "nbytes": 1, "start": {"rank": 0}}]}',
+        '{"schema": "gradwire.workload/1", "framing": "gloo", "n_ranks": 2, "items": [{"kind": "message", "src": 0,'
+        ' "dst": 1, "nbytes": 1, "start": {"rank": 0, "after": [0]}}]}',
+    ],
+)
+def test_a_file_that_is_no_workload_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
+    (tmp_path / "w.json").write_text(text)
+    with pytest.raises(BadWorkload, match=r"w\.json: no workload") as refusal:
+        workloads.load(tmp_path / "w.json")
+    assert "\n" not in str(refusal.value)
