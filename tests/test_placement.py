@@ -1,0 +1,78 @@
+"""Placements: the published rank map, and what every placement must be."""
+
+import pytest
+
+from emu.placement import PLACEMENTS, place
+from emu.refused import Refused
+from emu.spec import parse_fabric
+
+# Huang et al.'s simulator, M=2 N=4 and M=2 N=8.
+GOLDEN = {
+    "bigraph:n=4,m=2": [0, 4, 6, 2, 5, 3, 1, 7],
+    "bigraph:n=8,m=2": [0, 8, 10, 2, 12, 4, 6, 14, 9, 3, 5, 11, 7, 13, 15, 1],
+}
+
+
+@pytest.mark.parametrize("spec", GOLDEN)
+def test_hdrm_is_the_published_map(spec: str) -> None:
+    fabric = parse_fabric(spec)
+    hosts = place("hdrm", fabric, len(fabric.hosts), seed=0)
+    assert hosts == tuple(f"h{i}" for i in GOLDEN[spec])
+
+
+@pytest.mark.parametrize(("n", "m"), [(2, 1), (4, 2), (8, 4), (16, 8), (8, 8), (32, 16)])
+def test_hdrm_puts_halving_doubling_partners_on_opposite_sides(n: int, m: int) -> None:
+    fabric = parse_fabric(f"bigraph:n={n},m={m}")
+    p = n * m
+    hosts = place("hdrm", fabric, p, seed=0)
+    assert sorted(hosts) == sorted(fabric.hosts)
+    upper = [int(host[1:]) < p // 2 for host in hosts]
+    distances = [1 << j for j in range(p.bit_length() - 1)]
+    assert all(upper[rank] != upper[rank ^ d] for rank in range(p) for d in distances)
+
+
+@pytest.mark.parametrize(
+    ("spec", "n_ranks", "reason"),
+    [
+        ("fat-tree:k=4,levels=2", 8, "map of a BiGraph, not of a fat-tree"),
+        ("bigraph:n=6,m=2", 12, "powers of two, got n=6, m=2"),
+        ("bigraph:n=4,m=3", 12, "powers of two, got n=4, m=3"),
+        ("bigraph:n=4,m=2", 4, "each of the 8 hosts, got 4 ranks"),
+    ],
+)
+def test_hdrm_is_refused_where_it_makes_no_sense(spec: str, n_ranks: int, reason: str) -> None:
+    with pytest.raises(Refused, match=reason):
+        place("hdrm", parse_fabric(spec), n_ranks, seed=0)
+
+
+@pytest.mark.parametrize("name", ["linear", "random"])
+@pytest.mark.parametrize("n_ranks", [1, 5, 16])
+def test_every_rank_has_a_host_of_its_own(name: str, n_ranks: int) -> None:
+    fabric = parse_fabric("fat-tree:k=4")
+    hosts = place(name, fabric, n_ranks, seed=3)
+    assert len(set(hosts)) == n_ranks
+    assert set(hosts) <= set(fabric.hosts)
+
+
+def test_random_depends_on_the_seed_and_on_nothing_else() -> None:
+    fabric = parse_fabric("fat-tree:k=4")
+    draws = {place("random", fabric, 16, seed) for seed in range(50)}
+    assert len(draws) == 50
+    assert place("random", fabric, 16, seed=7) == place("random", fabric, 16, seed=7)
+
+
+def test_random_puts_a_rank_everywhere_about_equally_often() -> None:
+    fabric = parse_fabric("star:hosts=4")
+    first = [place("random", fabric, 4, seed)[0] for seed in range(400)]
+    assert all(70 <= first.count(host) <= 130 for host in fabric.hosts)  # 100 ± 3.5 sigma
+
+
+@pytest.mark.parametrize("name", PLACEMENTS)
+def test_more_ranks_than_hosts_are_refused(name: str) -> None:
+    with pytest.raises(Refused, match="9 ranks need as many hosts, bigraph:n=4,m=2 has 8"):
+        place(name, parse_fabric("bigraph:n=4,m=2"), 9, seed=0)
+
+
+def test_an_unknown_placement_names_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="no placement 'best'; there are linear, random, hdrm"):
+        place("best", parse_fabric("star:hosts=4"), 2, seed=0)
