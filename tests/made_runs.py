@@ -1,0 +1,80 @@
+"""Run folders as a run leaves them, without a run: for the tests of what reads them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from controller.loads import audit
+from emu import plan as plans
+from emu import result
+from emu.calibration import Calibration
+from emu.fabric import Egress, interface
+from emu.plan import Plan
+from emu.records import LINK_COLUMNS, Repeat
+from emu.result import Row
+from emu.verdict import Verdict
+
+CALIBRATED = Calibration(alpha_s=0.0005, latency_s=0.0001, eta=0.95)
+VALID = Verdict(valid=True)
+
+
+def made_run(
+    folder: Path,
+    plan: Plan,
+    times_s: Sequence[float] = (1.0,),
+    verdict: Verdict = VALID,
+    source: str = "made",
+) -> Row:
+    """The folder of a run with these times, without counters, and its row."""
+    folder.mkdir(parents=True)
+    plans.save(plan, folder / "plan.json")
+    repeats = [made_repeat(plan.n_ranks, time_s) for time_s in times_s]
+    (folder / "repeats.json").write_text(json.dumps([asdict(repeat) for repeat in repeats]))
+    (folder / "manifest.json").write_text(json.dumps({"kernel": "6.1.0", "cpus": 2, "source": source}))
+    worst = audit(plan).worst
+    row = result.row(
+        plan,
+        repeats,
+        verdict,
+        predicted_s=plan.prediction.fluid_s,
+        worst=worst.egress,
+        worst_flows=worst.together,
+        folder=folder,
+    )
+    result.save(folder, row, verdict, CALIBRATED)
+    return row
+
+
+def made_repeat(n_ranks: int, time_s: float) -> Repeat:
+    return Repeat(
+        time_s=time_s,
+        rank_time_s=(time_s,) * n_ranks,
+        start_skew_s=0.001,
+        gap_lateness_s=0.0,
+        wrong=0,
+        sent_nbytes=(1000,) * n_ranks,
+        retransmits=(0,) * n_ranks,
+        cpu_idle=0.5,
+        softnet_dropped=0,
+        queue_dropped={},
+    )
+
+
+def sample_ports(folder: Path, repeats: Sequence[Mapping[Egress, tuple[int, int]]]) -> None:
+    """`links.parquet` in which a port's counters grow in each repeat by (bytes, packets)."""
+    rows: list[tuple[int, int, str, int, int, int]] = []
+    before: dict[Egress, tuple[int, int]] = {}
+    for number, grown in enumerate(repeats):
+        for end, (nbytes, packets) in grown.items():
+            start = before.get(end, (7000, 70))
+            before[end] = (start[0] + nbytes, start[1] + packets)
+            name = interface(end.node, end.port)
+            rows += [(number, i, name, *counts, 0) for i, counts in enumerate((start, before[end]))]
+    columns = zip(*rows, strict=True)
+    pq.write_table(
+        pa.table(dict(zip(LINK_COLUMNS, map(list, columns), strict=True))), folder / "links.parquet"
+    )

@@ -1,0 +1,87 @@
+"""Everything in the chart lies at its own time's share of the axis."""
+
+import re
+from dataclasses import replace
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from emu.result import Row, Spread
+from tools.bars import SLACK, axis_s, bars_svg, ticks_s
+
+ROW = Row(
+    fabric="star:hosts=8",
+    algorithm="ring",
+    placement="linear",
+    routes="ecmp",
+    ranks=8,
+    bytes=1000,
+    verdict="valid",
+    time_s=Spread(2.0, 1.8, 2.5),
+    bound_s=1.0,
+    ratio=2.0,
+    predicted_s=1.5,
+)
+
+
+def at(svg: str, style: str, attribute: str) -> list[float]:
+    """Where the parts of this class are, in seconds of an axis that ends at the largest time of ROW."""
+    parts = [part for part in ET.fromstring(svg).iter() if part.get("class") == style]
+    return [float(part.attrib[attribute].removesuffix("%")) / 100 * SLACK * 2.5 for part in parts]
+
+
+def test_bound_prediction_whisker_and_bar_are_at_their_times() -> None:
+    svg = bars_svg([(1, ROW)])
+    assert at(svg, "bound", "x1") == at(svg, "bound", "x2") == pytest.approx([1.0], abs=1e-3)
+    assert at(svg, "predicted", "x") == pytest.approx([1.5], abs=1e-3)
+    assert at(svg, "whisker", "x1") == pytest.approx([1.8, 1.8, 2.5], abs=1e-3)
+    assert at(svg, "whisker", "x2") == pytest.approx([2.5, 1.8, 2.5], abs=1e-3)
+    assert at(svg, "ideal", "width") == pytest.approx([1.0], abs=1e-3)
+    assert at(svg, "over", "width") == pytest.approx([1.0], abs=1e-3)
+
+
+def test_the_bound_is_at_the_percentage_one_can_work_out() -> None:
+    assert 'class="bound" x1="38.46%"' in bars_svg([(1, ROW)])  # 1 / (1.04 * 2.5)
+
+
+def test_a_bar_that_beats_its_bound_has_nothing_above_it() -> None:
+    quick = replace(ROW, time_s=Spread(0.9, 0.9, 2.5))
+    assert at(bars_svg([(1, quick)]), "ideal", "width") == pytest.approx([0.9], abs=1e-3)
+    assert at(bars_svg([(1, quick)]), "over", "width") == [0.0]
+
+
+def test_rows_of_one_fabric_stand_under_its_name_once() -> None:
+    other = replace(ROW, fabric="bigraph:n=4,m=2")
+    texts = [t.text for t in ET.fromstring(bars_svg([(1, ROW), (2, other), (3, ROW)])).iter("text")]
+    assert texts.count("star:hosts=8") == texts.count("bigraph:n=4,m=2") == 1
+    assert texts.index("star:hosts=8") < texts.index("bigraph:n=4,m=2")
+
+
+def test_a_row_that_is_not_valid_says_so_and_looks_different() -> None:
+    bad = replace(ROW, verdict="not valid")
+    svg = bars_svg([(1, ROW), (2, bad)])
+    assert [g.get("class") for g in ET.fromstring(svg).iter("g")] == ["bar", "bar invalid"]
+    assert "not valid, 2 s, 2.00×" in svg
+
+
+def test_refused_rows_have_no_bar_and_alone_no_chart() -> None:
+    assert bars_svg([(1, replace(ROW, time_s=None))]) == ""
+
+
+def test_hostile_names_are_text() -> None:
+    svg = bars_svg([(1, replace(ROW, fabric="<script>", algorithm="</svg><script>", verdict="<b>"))])
+    assert "<script" not in svg
+    ET.fromstring(svg)
+
+
+@pytest.mark.parametrize("longest_s", [3e-6, 0.00999, 0.325, 1.0, 11.6, 59.0, 86_400.0])
+def test_an_axis_has_a_few_round_times_that_all_lie_on_it(longest_s: float) -> None:
+    full_s = axis_s(
+        [replace(ROW, time_s=Spread(longest_s, longest_s, longest_s), bound_s=None, predicted_s=None)]
+    )
+    ticks = ticks_s(full_s)
+    assert ticks[0] == 0
+    assert 2 <= len(ticks) <= 6
+    assert ticks[-1] <= full_s
+    assert re.fullmatch(r"[125]e[+-]\d+", f"{ticks[1]:.0e}")
+    assert float(f"{ticks[1]:.0e}") == pytest.approx(ticks[1])

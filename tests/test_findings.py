@@ -1,0 +1,84 @@
+"""The sentences follow from the rows: nothing in them is typed by hand."""
+
+from dataclasses import replace
+
+from emu.result import REFUSED, Row, Spread
+from tools.findings import findings
+
+
+def row(algorithm: str, time_s: float, **more: object) -> Row:
+    """A valid row with bound 1 s and a prediction of 2 s."""
+    made = Row(
+        fabric="star:hosts=8",
+        algorithm=algorithm,
+        placement="linear",
+        routes="ecmp",
+        ranks=8,
+        bytes=1000,
+        verdict="valid",
+        time_s=Spread(time_s, time_s, time_s),
+        wrong=0,
+        bound_s=1.0,
+        ratio=time_s,
+        predicted_s=2.0,
+        ratio_predicted=time_s / 2,
+        worst_link="leaf0→spine1",
+        worst_link_flows=3,
+    )
+    return replace(made, **more)  # type: ignore[arg-type]  # fields of any type
+
+
+NONSENSE = replace(
+    row("nonsense", 1.0), fabric="star:hosts=9", verdict=REFUSED, time_s=None, ratio=None, reasons=("why",)
+)
+
+
+def test_the_fastest_the_slowest_and_its_bounding_link_are_named() -> None:
+    rows = [row("slow", 3.0), row("quick", 1.5), NONSENSE]
+    counted, fastest, slowest, predicted = findings(rows, {(0, "leaf0→spine1"): 0.5})
+    assert counted == (
+        "2 cells measured on 1 fabric; every result right, every one valid; 1 cell refused, for the reasons"
+        " in the table."
+    )
+    assert fastest == "Fastest: quick, linear, ecmp on star:hosts=8: 1.5 s, 1.50 × its bound."
+    assert slowest == (
+        "Slowest: slow, linear, ecmp on star:hosts=8: 3 s, 2.00 × the fastest and 3.00 × its bound; the link"
+        " that bounded it, leaf0→spine1, carried up to 3 flows at once and was busy 50% of the time."
+    )
+    assert predicted == "Measured times are 0.75 to 1.50 × what the fluid model predicts for the same paths."
+
+
+def test_a_cell_that_is_not_valid_is_counted_but_in_no_comparison() -> None:
+    rows = [row("good", 2.0), row("lucky", 1.0, verdict="not valid")]
+    text = " ".join(findings(rows, {}))
+    assert "1 cell not valid" in text
+    assert "every one valid" not in text
+    assert "lucky" not in text
+
+
+def test_cells_within_the_spread_of_the_fastest_are_not_called_slower() -> None:
+    rows = [replace(row("one", 1.0), time_s=Spread(1.0, 0.98, 1.03)), row("other", 1.04)]
+    assert findings(rows, {})[1:-1] == [
+        "Fastest: one, linear, ecmp on star:hosts=8: 1 s, 1.00 × its bound; no cell is more than 5.0% slower."
+    ]
+
+
+def test_cells_as_fast_as_the_fastest_are_counted_beside_it() -> None:
+    rows = [row("one", 1.0), row("other", 1.009), row("third", 1.02)]
+    assert findings(rows, {})[1].endswith("; 1 cell within 1.0% of it.")
+
+
+def test_cells_of_different_sizes_are_compared_by_their_distance_from_the_bound() -> None:
+    rows = [row("ring", 1.1, bytes=1000), row("ring", 5.0, bytes=4000, ratio=1.02)]
+    text = findings(rows, {})
+    assert text[1] == "Closest to its bound: ring, linear, ecmp on star:hosts=8 with 4 kB: 1.02 × (5 s)."
+    assert text[2].startswith("Farthest from its bound: ring, linear, ecmp on star:hosts=8 with 1 kB")
+
+
+def test_wrong_sums_are_never_called_right() -> None:
+    (text,) = findings([row("ring", 1.0, wrong=4, verdict="not valid")], {})
+    assert text.startswith("1 cell measured on 1 fabric; 4 wrong elements; none valid")
+
+
+def test_a_matrix_with_nothing_but_refusals_has_one_sentence() -> None:
+    assert len(findings([NONSENSE], {})) == 1

@@ -1,0 +1,203 @@
+"""The page shows every cell, needs nothing else, and lets nothing hostile through."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from emu.fabric import Egress
+from emu.result import REFUSED, Row
+from emu.verdict import Verdict
+from tests.made_plans import MIB, allreduce_plan
+from tests.made_runs import made_run, sample_ports
+from tools.draw import SHADES
+from tools.report import MOST_LINKS, facts, write_report
+
+TREE = "fat-tree:k=4,levels=2,rate=50M"
+BIGRAPH = "bigraph:n=4,m=2,rate=50M"
+HOSTILE = "<script>alert('x')</script>"
+VOID = {"meta", "br", "hr", "img", "input", "link"}
+
+
+class Page(HTMLParser):
+    """The elements of a page; an end tag that closes another element than the last open one is an error."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data if not self.open or self.open[-1] != "style" else ""
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def report(tmp_path: Path, rows: Sequence[Row], title: str = "A title") -> str:
+    path = tmp_path / "report.html"
+    write_report(path, title, ["What was done."], rows)
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> list[Row]:
+    """Two fabrics, one cell refused, one not valid."""
+    tree = made_run(tmp_path / "a", allreduce_plan(TREE, "ring", nbytes=MIB), (0.33, 0.35, 0.34))
+    invalid = Verdict(valid=False, reasons=("CPU idle only 3%",), warnings=("one note",))
+    plan = allreduce_plan(TREE, "halving-doubling", "random", nbytes=MIB)
+    lied = made_run(tmp_path / "b", plan, (0.7, 0.8, 0.9), invalid)
+    refused = replace(
+        tree, placement="hdrm", verdict=REFUSED, time_s=None, ratio=None, reasons=("no BiGraph",), folder=None
+    )
+    plan = allreduce_plan(BIGRAPH, "halving-doubling", "hdrm", "direct", nbytes=MIB)
+    return [tree, lied, refused, made_run(tmp_path / "c", plan, (0.32, 0.31, 0.33))]
+
+
+def test_the_page_is_well_formed_and_shows_every_cell(tmp_path: Path, rows: list[Row]) -> None:
+    page = Page(report(tmp_path, rows))
+    assert {"What was done.", "A title"} <= set(map(str.strip, page.text.split("\n")))
+    anchors = {a["id"] for a in page.all("div") if "id" in a}
+    assert anchors == {"cell-1", "cell-2", "cell-4"}
+    assert {a["href"] for a in page.all("a")} == {f"#{anchor}" for anchor in anchors}
+    for row in rows:
+        assert f"{row.algorithm}, {row.placement}, {row.routes}" in page.text
+    assert page.text.count("340 ms") >= 3  # in the chart, the table and its own part
+
+
+def test_a_refused_cell_is_shown_with_its_reason_and_a_doubtful_one_with_its(
+    tmp_path: Path, rows: list[Row]
+) -> None:
+    text = Page(report(tmp_path, rows)).text
+    assert "no BiGraph" in text
+    assert "not valid: CPU idle only 3%" in text
+    assert "note: one note" in text
+
+
+def test_the_page_needs_nothing_from_outside_and_no_script(tmp_path: Path, rows: list[Row]) -> None:
+    text = report(tmp_path, rows)
+    assert set(re.findall(r"https?://[^\"'\s<>)]+", text)) == {"http://www.w3.org/2000/svg"}
+    page = Page(text)
+    assert not {"script", "link", "img", "iframe", "object", "embed"} & {tag for tag, _ in page.elements}
+    assert not [a for _, a in page.elements if "src" in a or any(name.startswith("on") for name in a)]
+    assert "url(" not in text
+    assert "@import" not in text
+    assert "{{" not in text
+
+
+def test_hosts_are_labelled_by_the_rank_placed_on_them(tmp_path: Path) -> None:
+    plan = allreduce_plan(TREE, placement="random", seed=3, nbytes=MIB)
+    text = report(tmp_path, [made_run(tmp_path / "a", plan)])
+    for rank, host in enumerate(plan.placement):
+        assert re.search(rf">{host}</text>\s*<text[^>]*>rank {rank}</text>", text)
+
+
+def test_the_shade_of_a_link_is_that_of_its_share_of_the_time(tmp_path: Path) -> None:
+    row = made_run(tmp_path / "a", allreduce_plan(TREE, nbytes=MIB), (1.0,))
+    frames = 50_000_000 // 8 // 1514  # of a second at 50 Mb/s
+    shares = {Egress("leaf0", 3): 0.3, Egress("leaf1", 3): 0.6, Egress("leaf2", 3): 0.9}
+    counts = {end: (int(share * frames) * 1514, int(share * frames)) for end, share in shares.items()}
+    sample_ports(tmp_path / "a", [counts])
+    text = report(tmp_path, [row])
+    for leaf, share in enumerate(shares.values()):
+        found = re.search(
+            rf'<title>leaf{leaf}→spine0, 50 Mb/s: busy (\d+)%[^<]*</title>\s*<line class="hit"[^>]*>'
+            r'<line class="lane load(\d)"',
+            text,
+        )
+        assert found
+        assert int(found[1]) == pytest.approx(100 * share, abs=1)
+        assert int(found[2]) == next(i for i, (most, _) in enumerate(SHADES) if share <= most)
+
+
+def test_a_link_tells_its_bytes_flows_and_share(tmp_path: Path) -> None:
+    row = made_run(tmp_path / "a", allreduce_plan("star:hosts=2", nbytes=1_448_000), (1.0,))
+    told = "h0→switch0, 100 Mb/s: busy 12% of the time, 1.51 MB, 1 flow, 1 at once"
+    assert f"<title>{told}</title>" in report(tmp_path, [row])
+
+
+def test_the_bounding_link_is_in_the_table_although_others_are_busier(tmp_path: Path) -> None:
+    plan = allreduce_plan(TREE, "halving-doubling", nbytes=MIB)
+    row = made_run(tmp_path / "a", plan, (1.0,))
+    assert row.worst_link_flows == 2
+    page = report(tmp_path, [row])
+    table = page[page.index("<caption>Busiest links") : page.index("<caption>Ranks")]
+    assert table.count("<tr") == 1 + MOST_LINKS
+    assert re.findall(r'<tr class="bounds"><th scope="row">([^<]*)<', table) == [row.worst_link]
+
+
+def test_text_from_captures_and_files_stays_text(tmp_path: Path) -> None:
+    plan = replace(allreduce_plan(TREE, nbytes=MIB), source=HOSTILE, algorithm=HOSTILE)
+    verdict = Verdict(valid=False, reasons=(HOSTILE,), warnings=(HOSTILE,))
+    row = made_run(tmp_path / "a", plan, verdict=verdict, source=HOSTILE)
+    manifest = tmp_path / "a" / "manifest.json"
+    manifest.write_text(json.dumps({HOSTILE: {HOSTILE: [HOSTILE]}, "plan_sha256": [HOSTILE]}))
+    text = report(tmp_path, [row, replace(row, verdict=REFUSED, time_s=None, folder=None)], title=HOSTILE)
+    assert "<script" not in text
+    assert Page(text).text.count(HOSTILE) > 8
+
+
+def test_a_host_that_the_fabric_does_not_have_is_refused_before_it_is_shown(tmp_path: Path) -> None:
+    row = made_run(tmp_path / "a", allreduce_plan("star:hosts=2", nbytes=MIB))
+    path = tmp_path / "a" / "plan.json"
+    path.write_text(path.read_text().replace('"placement": ["h0"', f'"placement": ["{HOSTILE}"'))
+    with pytest.raises(ValueError, match="no whole run"):
+        report(tmp_path, [row])
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_the_fastest_and_the_slowest_valid_cell_are_open(tmp_path: Path) -> None:
+    plan = allreduce_plan("star:hosts=2", nbytes=MIB)
+    rows = [made_run(tmp_path / str(n), plan, (t,)) for n, t in enumerate((0.3, 0.1, 0.2, 0.4))]
+    rows[3] = replace(rows[3], verdict="not valid")
+    details = Page(report(tmp_path, rows)).all("details")
+    assert ["open" in attributes for attributes in details] == [True, True, False, False]
+
+
+def test_sizes_have_a_chart_each(tmp_path: Path) -> None:
+    plans = [allreduce_plan("star:hosts=2", nbytes=nbytes) for nbytes in (MIB, MIB, 16 * MIB)]
+    rows = [made_run(tmp_path / str(n), plan, (0.1,)) for n, plan in enumerate(plans)]
+    page = Page(report(tmp_path, rows))
+    assert [a.get("class") for a in page.all("svg")].count("bars") == 2
+    assert "16.8 MB per rank" in page.text
+
+
+def test_eight_cells_of_sixteen_hosts_stay_below_a_megabyte(tmp_path: Path) -> None:
+    plans = [allreduce_plan(spec, placement="random") for spec in ("fat-tree:k=4", "bigraph:n=8,m=2")]
+    rows = [made_run(tmp_path / str(n), plans[n % 2], (4.0 + n,)) for n in range(8)]
+    assert len(report(tmp_path, rows).encode()) < 1_000_000
+
+
+def test_nothing_but_refusals_still_makes_a_page(tmp_path: Path, rows: list[Row]) -> None:
+    page = Page(report(tmp_path, [row for row in rows if row.verdict == REFUSED]))
+    assert "no BiGraph" in page.text
+    assert page.all("svg") == page.all("details") == []
+
+
+def test_what_manifests_share_is_said_once_and_what_they_do_not_with_the_cells() -> None:
+    manifests = {1: {"cpus": 2, "transport": {"gso": 5}}, 3: {"cpus": 2, "transport": {"gso": 9}}}
+    manifests[4] = manifests[3]
+    assert facts(manifests) == [
+        ("cpus", "2"),
+        ("transport: gso", "5 (cell 1)"),
+        ("transport: gso", "9 (cells 3, 4)"),
+    ]

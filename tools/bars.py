@@ -1,0 +1,115 @@
+"""Times of cells as a bar chart: one SVG, in percent of its width, so that it fits any screen unscaled.
+
+A bar is the median time: up to its bound in one colour, what is above it in another.  Over it lie the bound
+(a dashed line), the least and the largest time (a whisker) and the predicted time (a triangle below).
+"""
+
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from emu.result import Row
+from traces.units import show_s
+
+SLACK = 1.04  # the axis is so much longer than the longest time
+MOST_TICKS = 5
+GROUP_HEIGHT = 30
+ROW_HEIGHT = 46
+AXIS_HEIGHT = 24
+BAR_TOP, BAR_HEIGHT = 20, 14  # within a row, below its label
+OVERHANG = 4  # of the bound's line over the bar
+
+
+def bars_svg(numbered: Sequence[tuple[int, Row]]) -> str:
+    """The chart of the measured ones of these rows, grouped by fabric; empty if there are none.
+
+    Each row links to `#cell-NUMBER`.
+    """
+    measured = [(number, row) for number, row in numbered if row.time_s]
+    if not measured:
+        return ""
+    full_s = axis_s([row for _, row in measured])
+    parts: list[str] = []
+    y = 0
+    for spec in dict.fromkeys(row.fabric for _, row in measured):
+        parts.append(f'<text class="group" x="0" y="{y + 18}">{escape(spec)}</text>')
+        y += GROUP_HEIGHT
+        for number, row in measured:
+            if row.fabric == spec:
+                parts += _bar(number, row, y, full_s)
+                y += ROW_HEIGHT
+    grid = list(_axis(y, full_s))
+    size = f'width="100%" height="{y + AXIS_HEIGHT}"'
+    head = f'<svg class="bars" role="img" aria-label="Time of each cell" {size}>'
+    return "\n".join([head, *grid, *parts, "</svg>"])
+
+
+def axis_s(rows: Sequence[Row]) -> float:
+    """The time at the right end of the chart."""
+    return SLACK * max(
+        seconds
+        for row in rows
+        for seconds in (row.time_s and row.time_s.max, row.bound_s, row.predicted_s)
+        if seconds
+    )
+
+
+def ticks_s(full_s: float) -> list[float]:
+    """Round times from 0, at most MOST_TICKS of them besides 0."""
+    step = next(
+        size * 10.0**power
+        for power in range(-9, 9)
+        for size in (1, 2, 5)
+        if full_s / (size * 10.0**power) <= MOST_TICKS
+    )
+    return [step * number for number in range(int(full_s / step) + 1)]
+
+
+def percent(seconds: float, full_s: float) -> str:
+    return f"{100 * seconds / full_s:.2f}%"
+
+
+def _axis(y: int, full_s: float) -> Iterator[str]:
+    for seconds in ticks_s(full_s):
+        x = percent(seconds, full_s)
+        anchor = "middle" if seconds else "start"
+        yield f'<line class="grid" x1="{x}" x2="{x}" y1="{GROUP_HEIGHT}" y2="{y}"/>'
+        label = show_s(seconds) if seconds else "0"
+        yield f'<text class="tick" x="{x}" y="{y + 16}" text-anchor="{anchor}">{label}</text>'
+
+
+def _bar(number: int, row: Row, y: int, full_s: float) -> Iterator[str]:
+    assert row.time_s
+    time_s, bound_s = row.time_s, row.bound_s or 0.0
+    name = f"{row.algorithm} · {row.placement} · {row.routes}"
+    figure = show_s(time_s.median) + (f", {row.ratio:.2f}×" if row.ratio else "")
+    style = "bar" if row.valid else "bar invalid"
+    top, middle, end = y + BAR_TOP, y + BAR_TOP + BAR_HEIGHT / 2, y + BAR_TOP + BAR_HEIGHT
+    yield f'<g class="{style}"><title>{escape(_told(row))}</title>'
+    yield f'<a href="#cell-{number}"><text class="name" x="0" y="{y + 14}">{escape(name)}</text></a>'
+    note = "" if row.valid else f"{row.verdict}, "
+    yield f'<text class="figure" x="100%" y="{y + 14}" text-anchor="end">{escape(note)}{figure}</text>'
+    ideal = percent(min(bound_s, time_s.median), full_s)
+    over = percent(max(0.0, time_s.median - bound_s), full_s)
+    yield f'<rect class="ideal" x="0" y="{top}" width="{ideal}" height="{BAR_HEIGHT}"/>'
+    yield f'<rect class="over" x="{ideal}" y="{top}" width="{over}" height="{BAR_HEIGHT}"/>'
+    low, high = percent(time_s.min, full_s), percent(time_s.max, full_s)
+    yield f'<line class="whisker" x1="{low}" x2="{high}" y1="{middle}" y2="{middle}"/>'
+    for x in (low, high):
+        yield f'<line class="whisker" x1="{x}" x2="{x}" y1="{middle - 4}" y2="{middle + 4}"/>'
+    if row.bound_s:
+        x = percent(bound_s, full_s)
+        yield f'<line class="bound" x1="{x}" x2="{x}" y1="{top - OVERHANG}" y2="{end + OVERHANG}"/>'
+    if row.predicted_s:
+        x = percent(row.predicted_s, full_s)
+        yield f'<svg class="predicted" x="{x}" y="{end + 1}"><path d="M0 0 4.5 7H-4.5Z"/></svg>'
+    yield "</g>"
+
+
+def _told(row: Row) -> str:
+    assert row.time_s
+    text = f"median {show_s(row.time_s.median)}, {show_s(row.time_s.min)} to {show_s(row.time_s.max)}"
+    if row.bound_s:
+        text += f"; bound {show_s(row.bound_s)}"
+    if row.predicted_s:
+        text += f"; predicted {show_s(row.predicted_s)}"
+    return text + ("" if row.valid else f"; {row.verdict}")

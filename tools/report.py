@@ -1,0 +1,200 @@
+"""The report page: rows of results and their run folders as one HTML file that needs nothing else."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape, unescape
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from emu import verdict
+from emu.calibration import Calibration
+from emu.fabric import Fabric
+from emu.result import Row
+from emu.spec import parse_fabric
+from emu.transport import PAYLOAD_EFFICIENCY
+from tools.bars import bars_svg
+from tools.draw import fabric_svg
+from tools.files import write_whole
+from tools.findings import findings, name
+from tools.runview import LinkUse, RunView, load_run
+from traces.units import show_bps, show_nbytes, show_s
+
+TEMPLATES = Path(__file__).with_name("templates")
+MOST_LINKS = 10  # of a cell's table; the drawing shows them all
+BROAD_HOSTS = 10  # the drawing of more hosts takes the whole width
+OF_ONE_CELL = ("plan_sha256", "schema")  # of the manifest: of no use side by side
+
+_LINK_TITLE = re.compile(r"<title>([^<,]+→[^<,]+),[^<]*</title>")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A row of the report with what its run left; a refused one has no `view`."""
+
+    number: int
+    row: Row
+    view: RunView | None
+
+    @property
+    def name(self) -> str:
+        return name(self.row)
+
+    @property
+    def links(self) -> list[LinkUse]:
+        """The busiest links, and the one that bounds if it is none of them (it may rest in other phases)."""
+        uses = self.view.links if self.view else ()
+        bounding = [use for use in uses[MOST_LINKS:] if self.bounds(use)]
+        return [*uses[: MOST_LINKS - len(bounding)], *bounding]
+
+    def bounds(self, use: LinkUse) -> bool:
+        return self.view is not None and use.egress == self.view.audit.worst.egress
+
+    @property
+    def folder(self) -> str:
+        return Path(self.row.folder or "").name
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The cells of one fabric, in the table."""
+
+    fabric: Fabric
+    cells: tuple[Cell, ...]
+
+    @property
+    def rates(self) -> str:
+        return " and ".join(show_bps(rate) for rate in sorted(set(self.fabric.rates.values())))
+
+
+def write_report(path: Path, title: str, introduction: Sequence[str], rows: Sequence[Row]) -> None:
+    """Write the page whole or not at all; every measured row names the folder of its run.
+
+    Raise OSError or ValueError, or BadPlan, for a folder that holds no whole run.
+    """
+    views = [load_run(Path(row.folder)) if row.folder else None for row in rows]
+    write_whole(path, page(title, introduction, rows, views))
+
+
+def page(
+    title: str, introduction: Sequence[str], rows: Sequence[Row], views: Sequence[RunView | None]
+) -> str:
+    """The page's text; `views` has one for each row."""
+    cells = [Cell(i, row, view) for i, (row, view) in enumerate(zip(rows, views, strict=True), start=1)]
+    busy = {
+        (position, use.name): use.busy
+        for position, view in enumerate(views)
+        for use in (view.links if view else ())
+    }
+    return _environment().get_template("report.html").render(
+        title=title,
+        introduction=introduction,
+        findings=findings(rows, busy),
+        panels=list(_panels(cells)),
+        groups=list(_groups(cells)),
+        n_sizes=len({row.bytes for row in rows if row.time_s}),
+        measured=[cell for cell in cells if cell.view],
+        shown=_shown(cells),
+        calibrations=calibrations(cells),
+        facts=facts({cell.number: cell.view.manifest for cell in cells if cell.view}),
+        efficiency=PAYLOAD_EFFICIENCY,
+        limits=verdict,
+        broad_hosts=BROAD_HOSTS,
+    )  # fmt: skip
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters: dict[str, Callable[..., str]] = {
+        "bytes": show_nbytes,
+        "seconds": show_s,
+        "percent": lambda share: f"{share:.0%}",
+        "drawing": _drawing,
+    }
+    environment.filters |= filters
+    return environment
+
+
+def _panels(cells: Sequence[Cell]) -> Iterator[tuple[str, Markup]]:
+    """A chart for each size: times of different sizes share no axis."""
+    measured = [cell for cell in cells if cell.row.time_s]
+    for nbytes in dict.fromkeys(cell.row.bytes for cell in measured):
+        some = [(cell.number, cell.row) for cell in measured if cell.row.bytes == nbytes]
+        yield show_nbytes(nbytes), Markup(bars_svg(some))
+
+
+def _groups(cells: Sequence[Cell]) -> Iterator[Group]:
+    """Fabrics in the order in which they first come."""
+    for spec in dict.fromkeys(cell.row.fabric for cell in cells):
+        yield Group(parse_fabric(spec), tuple(cell for cell in cells if cell.row.fabric == spec))
+
+
+def _shown(cells: Sequence[Cell]) -> set[int]:
+    """The cells whose details are open at first: the fastest and the slowest."""
+    valid = [cell for cell in cells if cell.row.valid and cell.row.ratio]
+    by_ratio = sorted(valid, key=lambda cell: cell.row.ratio or 0.0)
+    return {cell.number for cell in (*by_ratio[:1], *by_ratio[-1:])}
+
+
+def _drawing(view: RunView) -> Markup:
+    """The fabric, hosts with their ranks, links in the shade of the share of the time they were busy."""
+    plan = view.plan
+    svg = fabric_svg(
+        plan.fabric,
+        {use.egress: use.busy for use in view.links},
+        {host: f"rank {rank}" for rank, host in enumerate(plan.placement)},
+        "share of the time busy",
+    )
+    told = {use.name: link_title(use) for use in view.links}
+
+    def retold(found: re.Match[str]) -> str:
+        link = unescape(found[1])
+        return f"<title>{escape(told.get(link, f'{link}: idle'))}</title>"
+
+    return Markup(_LINK_TITLE.sub(retold, svg))
+
+
+def link_title(use: LinkUse) -> str:
+    """What a link's tooltip says."""
+    flows = f"{use.n_flows} flow{'' if use.n_flows == 1 else 's'}, {use.together} at once"
+    return (
+        f"{use.name}, {show_bps(use.rate_bps)}: busy {use.busy:.0%} of the time, {show_nbytes(use.nbytes)}, "
+        + (flows if use.n_flows else "acknowledgements only")
+    )
+
+
+def calibrations(cells: Sequence[Cell]) -> dict[str, Calibration]:
+    """Those that were made, by fabric."""
+    return {cell.row.fabric: cell.view.calibration for cell in cells if cell.view and cell.view.calibration}
+
+
+def facts(manifests: Mapping[int, Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """What the manifests say: (name, value), with the numbers of the cells where they differ."""
+    cells_by_value: dict[str, dict[str, list[int]]] = {}
+    for number, manifest in manifests.items():
+        for key, value in _flat("", manifest):
+            cells_by_value.setdefault(key, {}).setdefault(value, []).append(number)
+    lines = []
+    for key, values in cells_by_value.items():
+        for value, numbers in values.items():
+            which = f" (cell{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))})"
+            where = "" if len(numbers) == len(manifests) else which
+            lines.append((key, value + where))
+    return lines
+
+
+def _flat(prefix: str, value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for key, inner in value.items():
+        if isinstance(inner, Mapping):
+            yield from _flat(f"{prefix}{key}: ", inner)
+        elif prefix or key not in OF_ONE_CELL:
+            yield f"{prefix}{key}".replace("_", " "), str(inner)
