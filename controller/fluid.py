@@ -1,0 +1,195 @@
+"""The fluid model: how long a schedule takes when links are shared fairly and nothing else costs time.
+
+A send becomes ready when what it waits for has ended (see traces.schedule: `needs` and gates at its
+source, `ready` and gates at its destination).  The sends of one connection and direction then leave
+one after the other, as bytes of one TCP stream do; the connections that are sending share every link
+max-min fairly.  No packets, no queues, no acknowledgements: what a run measures above this is the
+price of real TCP.
+"""
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from heapq import heappop, heappush
+
+from controller.fairshare import max_min_rates
+from emu.fabric import Fabric
+from emu.plan import Flow
+from emu.transport import PAYLOAD_EFFICIENCY
+from traces.schedule import Schedule
+
+DONE_NBYTES = 1e-3  # what rounding may leave of a send that has ended
+SAME_TIME_S = 1e-12
+REMEMBERED_RATES = 4096
+OPEN_GATE, QUEUE_SEND = 0, 1
+
+Rates = Callable[[frozenset[int]], Mapping[int, float]]
+
+
+def fluid_s(
+    fabric: Fabric,
+    flows: Sequence[Flow],
+    schedule: Schedule,
+    *,
+    alpha_s: float = 0.0,
+    eta: float = PAYLOAD_EFFICIENCY,
+) -> tuple[float, tuple[float, ...]]:
+    """The time of the whole schedule in seconds, and the time at which each send ends.
+
+    `flows` have their paths.  Each send waits `alpha_s` after it became ready, which is latency: it
+    does not occupy the connection.  `eta` is the payload's share of the link rate.  Raise ValueError
+    for a schedule that can never end.
+    """
+    rates = _rates(fabric, flows, eta)
+    progress = _Progress(schedule, {(flow.src, flow.dst): i for i, flow in enumerate(flows)}, alpha_s)
+    while progress.step(rates):
+        pass
+    stuck = [number for number, end_s in enumerate(progress.ends_s) if end_s < 0]
+    if stuck:
+        raise ValueError(
+            f"{len(stuck)} sends wait for each other and never begin, among them send {stuck[0]}"
+        )
+    return max(progress.ends_s, default=0.0), tuple(progress.ends_s)
+
+
+def _rates(fabric: Fabric, flows: Sequence[Flow], eta: float) -> Rates:
+    """Bytes per second of each flow of a set that sends at once; sets recur, so they are remembered."""
+    number = {egress: i for i, egress in enumerate(fabric.rates)}
+    capacity = [rate_bps * eta / 8 for rate_bps in fabric.rates.values()]
+    paths = [tuple(number[egress] for egress in flow.path) for flow in flows]
+
+    @lru_cache(maxsize=REMEMBERED_RATES)
+    def rates(sending: frozenset[int]) -> Mapping[int, float]:
+        return max_min_rates({flow: paths[flow] for flow in sending}, capacity)
+
+    return rates
+
+
+class _Progress:
+    """A schedule under way: what has ended, what is being sent, what waits for what.
+
+    A *part* is one operation at one rank; it is complete when all its sends there have ended and all
+    its gates are open.
+    """
+
+    def __init__(
+        self, schedule: Schedule, flow_number: Mapping[tuple[int, int], int], alpha_s: float
+    ) -> None:
+        self._schedule = schedule
+        self._alpha_s = alpha_s
+        self._now_s = 0.0
+        self._timers: list[tuple[float, int, int]] = []  # (when, OPEN_GATE or QUEUE_SEND, its number)
+        self.ends_s = [-1.0] * len(schedule.sends)
+        self._flow = [flow_number[send.src, send.dst] for send in schedule.sends]
+        self._queues: defaultdict[int, deque[int]] = defaultdict(deque)  # flow -> sends, the first under way
+        self._left: dict[int, float] = {}  # flow -> bytes left of the send under way
+        self._link_sends()
+        self._link_gates()
+        for number, waits in enumerate(self._send_waits):
+            if not waits:
+                self._make_ready(number)
+
+    def _link_sends(self) -> None:
+        self._send_waits = [0] * len(self.ends_s)  # what each send still waits for
+        self._released_by: defaultdict[int, list[int]] = defaultdict(list)
+        self._part_sends: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+        for number, send in enumerate(self._schedule.sends):
+            for other in (*send.needs, *send.ready):
+                self._released_by[other].append(number)
+                self._send_waits[number] += 1
+            for rank in (send.src, send.dst):
+                self._part_sends[send.op, rank].append(number)
+
+    def _link_gates(self) -> None:
+        gates = self._schedule.gates
+        self._part_left = Counter({part: len(sends) for part, sends in self._part_sends.items()})
+        self._part_left.update((gate.op, gate.rank) for gate in gates)
+        self._opened_by: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+        self._gate_waits = [0] * len(gates)
+        for number, gate in enumerate(gates):
+            for other in gate.after:
+                if self._part_left[other, gate.rank]:
+                    self._opened_by[other, gate.rank].append(number)
+                    self._gate_waits[number] += 1
+            for send in self._part_sends[gate.op, gate.rank]:
+                self._send_waits[send] += 1
+            if not self._gate_waits[number]:
+                self._set_gate_timer(number)
+
+    def step(self, rates: Rates) -> bool:
+        """Go on to the next thing that happens; False when nothing will."""
+        while self._timers and self._timers[0][0] <= self._now_s + SAME_TIME_S:
+            _, kind, number = heappop(self._timers)
+            if kind == OPEN_GATE:
+                self._open(number)
+            else:
+                self._queue(number)
+        if self._left:
+            self._transfer(rates(frozenset(self._left)))
+        elif self._timers:
+            self._now_s = self._timers[0][0]
+        else:
+            return False
+        return True
+
+    def _transfer(self, rates: Mapping[int, float]) -> None:
+        """Send until the first of the sends under way ends, or a timer rings."""
+        lasts_s = min(left / rates[flow] for flow, left in self._left.items())
+        if self._timers:
+            lasts_s = min(lasts_s, self._timers[0][0] - self._now_s)
+        self._now_s += lasts_s
+        for flow, left in self._left.items():
+            self._left[flow] = left - rates[flow] * lasts_s
+        for flow in [flow for flow, left in self._left.items() if left <= DONE_NBYTES]:
+            del self._left[flow]
+            self._end(self._queues[flow].popleft())
+            self._begin_next(flow)
+
+    def _queue(self, number: int) -> None:
+        flow = self._flow[number]
+        self._queues[flow].append(number)
+        if len(self._queues[flow]) == 1:
+            self._begin_next(flow)
+
+    def _begin_next(self, flow: int) -> None:
+        queue = self._queues[flow]
+        while queue:
+            nbytes = self._schedule.sends[queue[0]].nbytes
+            if nbytes:
+                self._left[flow] = float(nbytes)
+                return
+            self._end(queue.popleft())
+
+    def _end(self, number: int) -> None:
+        self.ends_s[number] = self._now_s
+        send = self._schedule.sends[number]
+        for other in self._released_by[number]:
+            self._release(other)
+        for rank in (send.src, send.dst):
+            self._finish_one(send.op, rank)
+
+    def _open(self, number: int) -> None:
+        gate = self._schedule.gates[number]
+        for send in self._part_sends[gate.op, gate.rank]:
+            self._release(send)
+        self._finish_one(gate.op, gate.rank)
+
+    def _finish_one(self, op: int, rank: int) -> None:
+        self._part_left[op, rank] -= 1
+        if not self._part_left[op, rank]:
+            for gate in self._opened_by[op, rank]:
+                self._gate_waits[gate] -= 1
+                if not self._gate_waits[gate]:
+                    self._set_gate_timer(gate)
+
+    def _set_gate_timer(self, number: int) -> None:
+        when_s = self._now_s + self._schedule.gates[number].gap_ns / 1e9
+        heappush(self._timers, (when_s, OPEN_GATE, number))
+
+    def _release(self, number: int) -> None:
+        self._send_waits[number] -= 1
+        if not self._send_waits[number]:
+            self._make_ready(number)
+
+    def _make_ready(self, number: int) -> None:
+        heappush(self._timers, (self._now_s + self._alpha_s, QUEUE_SEND, number))

@@ -1,0 +1,202 @@
+"""What the flows of a plan put on every link, in all and phase by phase.
+
+A phase is what may be under way together: one step of a collective, or the messages that are equally
+deep in the order of the operations (so that the pushes of all workers are one phase).
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from emu.fabric import Egress, Fabric
+from emu.plan import Flow, Plan
+from emu.transport import PAYLOAD_EFFICIENCY
+from traces.schedule import Schedule
+
+HOST_PORT = 0  # the only port of a host, and of nothing else (emu.fabric.cable)
+
+PhaseKey = tuple[int, int]
+"""(operation, step) of a collective; (-1, depth) of messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkLoad:
+    """What one direction of a cable carries; `nbytes` is payload.
+
+    `together` is the largest number of flows that use it in one phase.  `excess_s` is what it adds to
+    the phases: how much longer it is busy in them than the busiest host link, summed.  `worst_share` is
+    the largest of its busy time in a phase over that of the busiest host link: 2.0 where two flows must
+    share what each could fill alone.
+    """
+
+    egress: Egress
+    rate_bps: int
+    nbytes: int
+    n_flows: int
+    together: int
+    excess_s: float
+    worst_share: float
+
+    @property
+    def busy_s(self) -> float:
+        """The time it needs for its bytes, at the goodput of TCP in full frames."""
+        return busy_s(self.nbytes, self.rate_bps)
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One phase: `least_s` is the time its busiest link needs, `host_s` that of its busiest host link."""
+
+    key: PhaseKey
+    worst: Egress
+    n_flows: int
+    nbytes: int
+    least_s: float
+    host_s: float
+
+
+@dataclass(frozen=True)
+class Audit:
+    """`bounded_s`: no order of the sends can take less on these paths.
+
+    `barrier_s` is the time if every phase waited for the one before.  `n_collisions` counts the phases
+    in which a link between switches is the bottleneck.
+    """
+
+    loads: Mapping[Egress, LinkLoad]
+    phases: tuple[Phase, ...]
+    worst: LinkLoad
+    bounded_s: float
+    barrier_s: float
+    n_collisions: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    nbytes: int
+    flows: frozenset[int]
+
+
+def busy_s(nbytes: float, rate_bps: int) -> float:
+    return nbytes * 8 / (rate_bps * PAYLOAD_EFFICIENCY)
+
+
+def audit(plan: Plan) -> Audit:
+    """Raise ValueError for a plan that sends nothing."""
+    uses = _uses_by_phase(plan.flows, plan.schedule)
+    if not uses:
+        raise ValueError("the plan sends nothing, so there is nothing to audit")
+    phases = tuple(_phase(plan.fabric, key, links) for key, links in sorted(uses.items()))
+    loads = _link_loads(plan.fabric, uses, phases)
+    return Audit(
+        loads=loads,
+        phases=phases,
+        worst=worst_link(loads),
+        bounded_s=max(load.busy_s for load in loads.values()),
+        barrier_s=sum(phase.least_s for phase in phases),
+        n_collisions=sum(phase.least_s > phase.host_s * (1 + 1e-9) for phase in phases),
+    )
+
+
+def link_loads(fabric: Fabric, flows: Sequence[Flow], schedule: Schedule) -> dict[Egress, LinkLoad]:
+    """The load of every link that carries anything; `flows` have their paths."""
+    uses = _uses_by_phase(flows, schedule)
+    return _link_loads(fabric, uses, [_phase(fabric, key, links) for key, links in uses.items()])
+
+
+def worst_link(loads: Mapping[Egress, LinkLoad]) -> LinkLoad:
+    """The link that adds most to what the hosts' own links take; if none does, the busiest.
+
+    Bytes alone would name a host link: a link between switches may carry less than a host's in all and
+    still be what two flows must share while the others wait.  Among equals it is the first in cabling
+    order.
+    """
+    return by_severity(loads)[0]
+
+
+def by_severity(loads: Mapping[Egress, LinkLoad]) -> list[LinkLoad]:
+    """The worst link first, see `worst_link`."""
+    return sorted(
+        loads.values(), key=lambda load: (-round(load.excess_s, 9), -round(load.busy_s, 9), -load.together)
+    )
+
+
+def _uses_by_phase(flows: Sequence[Flow], schedule: Schedule) -> dict[PhaseKey, dict[Egress, _Use]]:
+    number = {(flow.src, flow.dst): i for i, flow in enumerate(flows)}
+    nbytes: defaultdict[PhaseKey, defaultdict[Egress, int]] = defaultdict(lambda: defaultdict(int))
+    users: defaultdict[PhaseKey, defaultdict[Egress, set[int]]] = defaultdict(lambda: defaultdict(set))
+    depths = _depths(schedule)
+    for send in schedule.sends:
+        message = schedule.ops[send.op].kind == "message"
+        key = (-1, depths[send.op]) if message else (send.op, send.step)
+        flow = number[send.src, send.dst]
+        for egress in flows[flow].path:
+            nbytes[key][egress] += send.nbytes
+            users[key][egress].add(flow)
+    return {
+        key: {egress: _Use(nbytes[key][egress], frozenset(flow)) for egress, flow in links.items()}
+        for key, links in users.items()
+    }
+
+
+def _depths(schedule: Schedule) -> list[int]:
+    """How often, at least, something had to arrive somewhere before each operation could begin.
+
+    Only arrivals count: what a rank sends one after the other, it could as well send together, so the
+    pushes of all workers are equally deep, and so are a server's answers to them.
+    """
+    depths = [0] * len(schedule.ops)
+    for gate in sorted(schedule.gates, key=lambda gate: gate.op):
+        for other in gate.after:
+            op = schedule.ops[other]
+            arrival = not (op.kind == "message" and op.root == gate.rank)
+            depths[gate.op] = max(depths[gate.op], depths[other] + arrival)
+    return depths
+
+
+def _phase(fabric: Fabric, key: PhaseKey, links: Mapping[Egress, _Use]) -> Phase:
+    times = {egress: busy_s(use.nbytes, fabric.rates[egress]) for egress, use in links.items()}
+    worst = max(times, key=lambda egress: (times[egress], len(links[egress].flows)))
+    return Phase(
+        key=key,
+        worst=worst,
+        n_flows=len(links[worst].flows),
+        nbytes=links[worst].nbytes,
+        least_s=times[worst],
+        host_s=max(time for egress, time in times.items() if is_host_link(fabric, egress)),
+    )
+
+
+def is_host_link(fabric: Fabric, egress: Egress) -> bool:
+    """Whether one end of the cable is a host."""
+    return HOST_PORT in (egress.port, fabric.peers[egress].port)
+
+
+def _link_loads(
+    fabric: Fabric, uses: Mapping[PhaseKey, Mapping[Egress, _Use]], phases: Sequence[Phase]
+) -> dict[Egress, LinkLoad]:
+    host_s = {phase.key: phase.host_s for phase in phases}
+    used: defaultdict[Egress, list[tuple[PhaseKey, _Use]]] = defaultdict(list)
+    for key, links in uses.items():
+        for egress, use in links.items():
+            used[egress].append((key, use))
+    return {
+        egress: _link_load(egress, fabric.rates[egress], used[egress], host_s)
+        for egress in fabric.rates
+        if egress in used
+    }
+
+
+def _link_load(
+    egress: Egress, rate_bps: int, used: Sequence[tuple[PhaseKey, _Use]], host_s: Mapping[PhaseKey, float]
+) -> LinkLoad:
+    times = [(busy_s(use.nbytes, rate_bps), host_s[key]) for key, use in used]
+    return LinkLoad(
+        egress=egress,
+        rate_bps=rate_bps,
+        nbytes=sum(use.nbytes for _, use in used),
+        n_flows=len(frozenset().union(*(use.flows for _, use in used))),
+        together=max(len(use.flows) for _, use in used),
+        excess_s=sum(max(0.0, busy - host) for busy, host in times),
+        worst_share=max(busy / host if host else 0.0 for busy, host in times),
+    )

@@ -1,0 +1,64 @@
+"""Routing policies by name: the built-in ones, and those that installed packages offer.
+
+A package adds one with an entry point in the group `gradwire.routing`; it cannot replace a built-in.
+"""
+
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from typing import Protocol
+
+from controller.routing.direct import direct
+from controller.routing.dmodk import dmodk
+from controller.routing.ecmp import ecmp
+from controller.routing.shortest import Path
+from emu.fabric import Fabric
+from emu.plan import Flow
+from traces.schedule import Schedule
+
+GROUP = "gradwire.routing"
+
+
+class Policy(Protocol):
+    """The path of every flow, in the order of `flows`; pure, so the seed is all it may draw from.
+
+    `placement[r]` is the host of rank r.  Raise `emu.refused.Refused` where the policy makes no sense.
+    """
+
+    def __call__(
+        self,
+        fabric: Fabric,
+        placement: Sequence[str],
+        flows: Sequence[Flow],
+        schedule: Schedule,
+        seed: int,
+        /,
+    ) -> Sequence[Path]: ...
+
+
+BUILT_IN: dict[str, Policy] = {"ecmp": ecmp, "dmodk": dmodk, "direct": direct}
+
+
+def policy_names() -> tuple[str, ...]:
+    offered = {entry.name for entry in entry_points(group=GROUP)}
+    return (*BUILT_IN, *sorted(offered - set(BUILT_IN)))
+
+
+def policy(name: str) -> Policy:
+    """Raise ValueError for a name that nobody offers."""
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    for entry in entry_points(group=GROUP, name=name):
+        loaded: Policy = entry.load()
+        return loaded
+    raise ValueError(f"no routing policy {name!r}; there are {', '.join(policy_names())}")
+
+
+def check_path(fabric: Fabric, source: str, destination: str, path: Path) -> None:
+    """Raise ValueError unless `path` follows cables from one host to the other, without a loop."""
+    here = source
+    for hop, egress in enumerate(path):
+        if egress not in fabric.peers or egress.node != here:
+            raise ValueError(f"path {source} to {destination}: hop {hop} leaves {egress.node}, not {here}")
+        here = fabric.peers[egress].node
+    if here != destination or len({egress.node for egress in path}) != len(path):
+        raise ValueError(f"path {source} to {destination} ends at {here} after {len(path)} hops")

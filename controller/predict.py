@@ -1,0 +1,58 @@
+"""How long a schedule must take at least, and how long it would take on a plan's own paths.
+
+Rates are nominal, alpha is 0 and the payload's share of a link is that of TCP in full frames, so the
+two figures can be worked out from the plan alone.
+"""
+
+from collections.abc import Sequence
+
+from controller.fluid import fluid_s
+from emu.fabric import Egress, Fabric
+from emu.plan import Flow, Prediction
+from emu.transport import PAYLOAD_EFFICIENCY
+from traces.collectives import busbw_factor
+from traces.schedule import Schedule
+
+
+def predict(
+    fabric: Fabric, placement: Sequence[str], flows: Sequence[Flow], schedule: Schedule
+) -> Prediction:
+    """Both figures; `flows` have their paths."""
+    seconds, _ = fluid_s(fabric, flows, schedule)
+    return Prediction(bound_s=bound_s(fabric, placement, schedule), fluid_s=seconds)
+
+
+def bound_s(
+    fabric: Fabric, placement: Sequence[str], schedule: Schedule, eta: float = PAYLOAD_EFFICIENCY
+) -> float:
+    """The least time in which hosts with these links could communicate, however good the fabric.
+
+    An allreduce of S bytes on p ranks counts 2(p-1)/p S in and out of every host, the least that any
+    algorithm without help of the switches can do (Patarasuk, Yuan, JPDC 2009), so every algorithm is
+    measured against the same figure.  Everything else counts the bytes that the schedule itself
+    sends and receives.  Communication only: compute gaps are not in it (see `compute_s`).
+    """
+    n_ranks = schedule.n_ranks
+    factor = busbw_factor("allreduce", n_ranks)
+    reduced = factor * sum(op.nbytes for op in schedule.ops if op.kind == "allreduce")
+    sent, received = [reduced] * n_ranks, [reduced] * n_ranks
+    for send in schedule.sends:
+        if schedule.ops[send.op].kind != "allreduce":
+            sent[send.src] += send.nbytes
+            received[send.dst] += send.nbytes
+    return max(
+        max(sent[rank], received[rank]) * 8 / (fabric.rates[Egress(host, fabric.ports[host][0])] * eta)
+        for rank, host in enumerate(placement)
+    )
+
+
+def compute_s(schedule: Schedule) -> float:
+    """The longest chain of compute gaps: the time of the schedule if communication took none.
+
+    A run cannot take less than the larger of this and `bound_s`; how far they overlap is the job's own.
+    """
+    begins: dict[tuple[int, int], float] = {}
+    for gate in sorted(schedule.gates, key=lambda gate: gate.op):
+        ready_ns = max((begins.get((op, gate.rank), 0.0) for op in gate.after), default=0.0)
+        begins[gate.op, gate.rank] = max(begins.get((gate.op, gate.rank), 0.0), ready_ns + gate.gap_ns)
+    return max(begins.values(), default=0.0) / 1e9

@@ -1,0 +1,113 @@
+"""Everything a run needs to know, decided beforehand: schedule, fabric and choices make a plan."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from controller.policies import check_path, policy
+from controller.predict import predict
+from emu.fabric import Fabric
+from emu.placement import place
+from emu.plan import Flow, Plan, Transport
+from emu.seeded import draw
+from traces.schedule import Schedule
+
+FIRST_PORT, LAST_PORT = 20_000, 60_999
+RENDEZVOUS_PORT = 29_500  # readers of captures take traffic here for PyTorch's TCPStore
+
+
+def resolve(
+    fabric: Fabric,
+    schedule: Schedule,
+    *,
+    algorithm: str,
+    placement: str,
+    routes: str,
+    seed: int,
+    transport: Transport,
+    source: str = "",
+) -> Plan:
+    """The plan; the same arguments give the same plan, to the last port number.
+
+    `algorithm` and `source` are only recorded.  Raise ValueError for names that do not exist and for a
+    schedule or a policy that is wrong, Refused for a combination that makes no sense.
+    """
+    hosts = place(placement, fabric, schedule.n_ranks, seed)
+    plan = resolve_placed(
+        fabric,
+        hosts,
+        schedule,
+        algorithm=algorithm,
+        placement=placement,
+        routes=routes,
+        seed=seed,
+        transport=transport,
+    )
+    return replace(plan, source=source)
+
+
+def resolve_placed(
+    fabric: Fabric,
+    hosts: tuple[str, ...],
+    schedule: Schedule,
+    *,
+    algorithm: str,
+    placement: str,
+    routes: str,
+    seed: int,
+    transport: Transport,
+) -> Plan:
+    """The plan for ranks whose hosts are chosen already: rank r on `hosts[r]`."""
+    _check(schedule)
+    unrouted = tuple(flows_of(fabric, hosts, schedule, seed))
+    paths = policy(routes)(fabric, hosts, unrouted, schedule, seed)
+    if len(paths) != len(unrouted):
+        raise ValueError(f"routing policy {routes} gave {len(paths)} paths for {len(unrouted)} flows")
+    flows = tuple(replace(flow, path=tuple(path)) for flow, path in zip(unrouted, paths, strict=True))
+    for flow in flows:
+        check_path(fabric, hosts[flow.src], hosts[flow.dst], flow.path)
+    return Plan(
+        fabric=fabric,
+        algorithm=algorithm,
+        placement_name=placement,
+        placement=hosts,
+        routes=routes,
+        seed=seed,
+        schedule=schedule,
+        flows=flows,
+        transport=transport,
+        prediction=predict(fabric, hosts, flows, schedule),
+    )
+
+
+def flows_of(fabric: Fabric, placement: Sequence[str], schedule: Schedule, seed: int) -> Iterator[Flow]:
+    """Both directions of one connection for every pair of ranks that sends, as yet without paths.
+
+    The rank with the higher number opens it from a port of its own to the lower one's only listening
+    port.  No port is used twice on a host.
+    """
+    pairs = sorted({(min(send.src, send.dst), max(send.src, send.dst)) for send in schedule.sends})
+    used: list[set[int]] = [set() for _ in range(schedule.n_ranks)]
+    listening = [_free_port(used[rank], seed, "listen", rank) for rank in range(schedule.n_ranks)]
+    for low, high in pairs:
+        sport = _free_port(used[high], seed, "connect", high, low)
+        low_ip, high_ip = fabric.ip(placement[low]), fabric.ip(placement[high])
+        yield Flow(high, low, high_ip, low_ip, sport, listening[low])
+        yield Flow(low, high, low_ip, high_ip, listening[low], sport)
+
+
+def _free_port(used: set[int], seed: int, *what: object) -> int:
+    span = LAST_PORT - FIRST_PORT + 1
+    start = draw(seed, "port", *what) % span
+    for step in range(span):
+        port = FIRST_PORT + (start + step) % span
+        if port not in used and port != RENDEZVOUS_PORT:
+            used.add(port)
+            return port
+    raise ValueError(f"a host of this schedule needs more than {span} ports")
+
+
+def _check(schedule: Schedule) -> None:
+    ranks = range(schedule.n_ranks)
+    for number, send in enumerate(schedule.sends):
+        if send.src not in ranks or send.dst not in ranks or send.src == send.dst:
+            raise ValueError(f"send {number} goes from rank {send.src} to {send.dst} of {schedule.n_ranks}")

@@ -1,0 +1,58 @@
+"""Small plans for the tests of what is computed from plans."""
+
+from collections.abc import Sequence
+
+from controller.resolve import resolve
+from emu.plan import Plan
+from emu.spec import parse_fabric
+from emu.transport import fabric_transport
+from traces.expand import expand
+from traces.schedule import Gate, Op, Schedule, Send
+from traces.workload import made_allreduce
+
+MIB = 1 << 20
+
+
+def allreduce_plan(
+    spec: str,
+    algorithm: str = "ring",
+    placement: str = "linear",
+    routes: str = "ecmp",
+    seed: int = 0,
+    nbytes: int = 8 * MIB,
+    n_ranks: int | None = None,
+) -> Plan:
+    """One allreduce on all hosts of the fabric, or on `n_ranks` of them."""
+    ranks = n_ranks or len(parse_fabric(spec).hosts)
+    schedule = expand(made_allreduce(ranks, nbytes), algorithm)
+    return schedule_plan(spec, schedule, algorithm, placement, routes, seed)
+
+
+def schedule_plan(
+    spec: str,
+    schedule: Schedule,
+    algorithm: str = "made",
+    placement: str = "linear",
+    routes: str = "ecmp",
+    seed: int = 0,
+) -> Plan:
+    fabric = parse_fabric(spec)
+    return resolve(
+        fabric,
+        schedule,
+        algorithm=algorithm,
+        placement=placement,
+        routes=routes,
+        seed=seed,
+        transport=fabric_transport(fabric),
+    )
+
+
+def messages(n_ranks: int, sends: Sequence[tuple[int, int, int]], gates: Sequence[Gate] = ()) -> Schedule:
+    """A schedule of messages (src, dst, nbytes), each an operation of its own."""
+    return Schedule(
+        n_ranks,
+        ops=tuple(Op("message", nbytes, tag=i, root=src) for i, (src, _, nbytes) in enumerate(sends)),
+        sends=tuple(Send(i, src, dst, 0, nbytes, reduce=False) for i, (src, dst, nbytes) in enumerate(sends)),
+        gates=tuple(gates),
+    )

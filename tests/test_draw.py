@@ -1,0 +1,116 @@
+"""The drawing shows every node and every direction of every cable, and nothing hostile gets through."""
+
+import re
+from collections import Counter
+from dataclasses import replace
+from itertools import combinations
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from emu.fabric import Egress
+from emu.spec import parse_fabric
+from tools.draw import fabric_svg
+
+SVG = "{http://www.w3.org/2000/svg}"
+SPECS = [
+    "star:hosts=2",
+    "star:hosts=64",
+    "fat-tree:k=4",
+    "fat-tree:k=4,levels=2",
+    "leaf-spine:leaves=3,spines=5,hosts=2",
+    "bigraph:n=8,m=2",
+    "bigraph:n=2,m=1",
+]
+
+
+def drawn(svg: str) -> ET.Element:
+    return ET.fromstring(svg)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_every_direction_of_every_cable_is_a_line_that_tells_its_name(spec: str) -> None:
+    fabric = parse_fabric(spec)
+    told = Counter(title.text for title in drawn(fabric_svg(fabric)).iter(f"{SVG}title"))
+    for egress, peer in fabric.peers.items():
+        assert told[f"{egress.node}→{peer.node}, 100 Mb/s"] == 1
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_no_two_nodes_lie_on_each_other_and_all_lie_inside(spec: str) -> None:
+    root = drawn(fabric_svg(parse_fabric(spec), loads={}))
+    width, height = float(root.attrib["width"]), float(root.attrib["height"])
+    spots = [(float(c.attrib["cx"]), float(c.attrib["cy"]), 7.0, 7.0) for c in root.iter(f"{SVG}circle")]
+    for box in root.iter(f"{SVG}rect"):
+        x, y, w, h = (float(box.attrib[key]) for key in ("x", "y", "width", "height"))
+        spots.append((x + w / 2, y + h / 2, w / 2, h / 2))
+    assert all(a <= x <= width - a and b <= y <= height - b for x, y, a, b in spots)
+    for (x, y, a, b), (u, v, c, d) in combinations(spots, 2):
+        assert abs(x - u) >= a + c or abs(y - v) >= b + d
+
+
+def test_a_bigraph_has_its_layers_between_two_rows_of_hosts() -> None:
+    root = drawn(fabric_svg(parse_fabric("bigraph:n=4,m=2")))
+    heights = {t.text or "": float(t.attrib["y"]) for t in root.iter(f"{SVG}text")}
+    assert heights["h0"] < heights["upper0"] < heights["lower0"] < heights["h4"]
+
+
+def test_a_tree_has_its_levels_above_each_other() -> None:
+    root = drawn(fabric_svg(parse_fabric("fat-tree:k=4")))
+    heights = {t.text or "": float(t.attrib["y"]) for t in root.iter(f"{SVG}text")}
+    assert heights["core0"] < heights["agg0"] < heights["edge0"] < heights["h0"]
+
+
+@pytest.mark.parametrize(
+    ("load", "shade"),
+    [(0.0, 0), (0.01, 1), (0.25, 1), (0.26, 2), (0.75, 3), (1.0, 4), (1.0 + 1e-12, 4), (1.01, 5), (9.0, 5)],
+)
+def test_a_links_shade_follows_its_load(load: float, shade: int) -> None:
+    fabric = parse_fabric("star:hosts=2")
+    root = drawn(fabric_svg(fabric, loads={Egress("h0", 0): load}, load_means="busy"))
+    (group,) = [g for g in root.iter(f"{SVG}g") if (g.findtext(f"{SVG}title") or "").startswith("h0→switch0")]
+    assert group.findtext(f"{SVG}title") == f"h0→switch0, 100 Mb/s, busy {load:.2f}"
+    assert group.findall(f"{SVG}line")[1].attrib["class"] == f"lane load{shade}"
+
+
+def test_both_directions_of_a_cable_keep_to_the_right() -> None:
+    root = drawn(fabric_svg(parse_fabric("star:hosts=2")))
+    ways = {}
+    for group in root.iter(f"{SVG}g"):
+        line = group.find(f"{SVG}line")
+        if line is not None:
+            ways[(group.findtext(f"{SVG}title") or "").split(",")[0]] = line.attrib
+    up, down = ways["h1→switch0"], ways["switch0→h1"]  # h1 hangs to the lower right of its switch
+    assert float(up["x1"]) > float(down["x2"])  # going up and left, right is further right
+    assert float(up["y1"]) < float(down["y2"])
+
+
+@pytest.mark.parametrize("loads", [None, {}])
+def test_a_legend_is_drawn_only_with_loads(loads: dict[Egress, float] | None) -> None:
+    texts = {t.text for t in drawn(fabric_svg(parse_fabric("star:hosts=2"), loads)).iter(f"{SVG}text")}
+    assert ("idle" in texts) == (loads is not None)
+
+
+def test_labels_are_text_whatever_they_contain() -> None:
+    fabric = parse_fabric("star:hosts=2")
+    svg = fabric_svg(fabric, {}, labels={"h0": "<script>alert(1)</script>"}, load_means="</text><script>")
+    assert "<script" not in svg
+    assert {t.text for t in drawn(svg).iter(f"{SVG}text")} >= {"<script>alert(1)</script>"}
+
+
+def test_the_drawing_loads_nothing_and_serves_light_and_dark_readers() -> None:
+    svg = fabric_svg(parse_fabric("fat-tree:k=4"), {})
+    assert "prefers-color-scheme:dark" in svg
+    assert re.findall(r"https?://[^\"]+", svg) == ["http://www.w3.org/2000/svg"]
+    assert "url(" not in svg
+
+
+def test_labels_of_a_crowd_are_left_to_the_tooltips() -> None:
+    texts = {t.text for t in drawn(fabric_svg(parse_fabric("star:hosts=64"))).iter(f"{SVG}text")}
+    assert texts == {"switch0"}
+
+
+def test_a_switch_that_hangs_in_the_air_is_an_error() -> None:
+    fabric = replace(parse_fabric("star:hosts=2"), switches=("switch0", "switch1"))
+    with pytest.raises(ValueError, match="no cable joins to a host"):
+        fabric_svg(fabric)

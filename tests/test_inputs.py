@@ -1,0 +1,66 @@
+"""A job is told apart by what its files say, not by their names."""
+
+from pathlib import Path
+
+import pytest
+
+from emu import plan as plans
+from emu.plan import BadPlan
+from tests.made_plans import allreduce_plan
+from tools.inputs import read_job, read_workload_only, source_of
+from traces import workload as workloads
+from traces.workload import BadWorkload, made_allreduce
+
+
+@pytest.fixture
+def plan_file(tmp_path: Path) -> Path:
+    plans.save(allreduce_plan("star:hosts=4"), tmp_path / "named.workload.json")
+    return tmp_path / "named.workload.json"
+
+
+@pytest.fixture
+def workload_file(tmp_path: Path) -> Path:
+    workloads.save(made_allreduce(4, 4000), tmp_path / "plan.json")
+    return tmp_path / "plan.json"
+
+
+def test_a_plan_is_read_as_a_plan(plan_file: Path) -> None:
+    assert read_job([plan_file]) == allreduce_plan("star:hosts=4")
+
+
+def test_a_workload_is_read_as_a_workload(workload_file: Path) -> None:
+    assert read_job([workload_file]) == made_allreduce(4, 4000)
+    assert read_workload_only([workload_file]) == made_allreduce(4, 4000)
+
+
+def test_a_plan_is_refused_where_only_a_workload_will_do(plan_file: Path) -> None:
+    with pytest.raises(ValueError, match="is a plan, with its fabric and routes chosen"):
+        read_workload_only([plan_file])
+
+
+def test_a_rank_map_is_refused_for_a_file_that_has_its_ranks(workload_file: Path) -> None:
+    with pytest.raises(ValueError, match="--ranks is for captures"):
+        read_job([workload_file], ranks=Path("ranks.yaml"))
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"schema": "else"}'])
+def test_a_json_file_of_another_kind_is_no_workload(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(content)
+    with pytest.raises(BadWorkload, match="no workload"):
+        read_job([path])
+
+
+def test_a_broken_plan_is_told_as_one(plan_file: Path) -> None:
+    plan_file.write_bytes(plan_file.read_bytes()[:-50])
+    with pytest.raises(BadPlan, match="no plan"):
+        read_job([plan_file])
+
+
+def test_a_file_that_is_not_there_is_an_error_of_the_machine() -> None:
+    with pytest.raises(OSError, match="No such file"):
+        read_job([Path("absent.json")])
+
+
+def test_the_source_of_a_job_are_its_paths() -> None:
+    assert source_of([Path("a.pcap"), Path("b/c.pcap")]) == "a.pcap b/c.pcap"

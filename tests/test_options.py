@@ -1,0 +1,55 @@
+"""What people write for factors and iterations, and what is refused."""
+
+from fractions import Fraction
+
+import pytest
+
+from tools.options import parse_compute, parse_factor, parse_iterations
+
+
+@pytest.mark.parametrize(
+    ("text", "factor"),
+    [
+        ("1/8", Fraction(1, 8)),
+        ("0.125", Fraction(1, 8)),
+        ("×2", Fraction(2)),
+        ("x1.5", Fraction(3, 2)),
+        (" 3 ", 3),
+    ],
+)
+def test_a_factor_is_exact(text: str, factor: Fraction) -> None:
+    assert parse_factor(text) == factor
+
+
+@pytest.mark.parametrize(
+    "text", ["0", "0/4", "1/0", "-1", "1e9", "1e999999999", "", "1//8", "9" * 10, "1/8/2", "half"]
+)
+def test_what_is_no_factor_above_0_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="no factor above 0: write it like 1/8"):
+        parse_factor(text)
+
+
+def test_compute_can_be_kept_left_out_or_scaled() -> None:
+    assert [parse_compute(text) for text in ("keep", "none", "×0.5")] == [1, 0, Fraction(1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("texts", "iterations"),
+    [
+        (None, None),
+        ([], None),
+        (["3"], (3,)),
+        (["-1"], (-1,)),
+        (["-1..1", "0", "4"], (-1, 0, 1, 4)),
+    ],
+)
+def test_iterations_are_numbers_and_ranges(
+    texts: list[str] | None, iterations: tuple[int, ...] | None
+) -> None:
+    assert parse_iterations(texts) == iterations
+
+
+@pytest.mark.parametrize("text", ["", "a", "1-3", "3..1", "0..999999999", "1.5", "1..2..3"])
+def test_what_names_no_iteration_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="iteration"):
+        parse_iterations([text])

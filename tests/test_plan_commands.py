@@ -1,0 +1,188 @@
+"""`fabric` and `plan` on the command line: what they print, refuse and leave in files."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emu import plan as plans
+from tests.made_plans import MIB
+from tools import cli
+from traces import workload as workloads
+from traces.workload import made_allreduce
+
+HD_ON_A_TREE = ["--fabric", "fat-tree:k=4,levels=2", "--algorithm", "halving-doubling"]
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> str:
+    path = tmp_path / "job.workload.json"
+    workloads.save(made_allreduce(8, 8 * MIB, count=2), path)
+    return str(path)
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as left:
+        cli.main(arguments)
+    return int(left.value.code or 0)
+
+
+def printed_json(capsys: pytest.CaptureFixture[str]) -> Any:
+    return json.loads(capsys.readouterr().out)
+
+
+def fields_in_schema(heading: str) -> set[str]:
+    """The fields that a section of docs/schemas.md lists."""
+    text = (Path(__file__).parents[1] / "docs" / "schemas.md").read_text()
+    section = text.split(f"## {heading}\n")[1].split("\n## ")[0]
+    return set(re.findall(r"^\| `(\w+)`", section, re.MULTILINE))
+
+
+def test_fabrics_are_shown_side_by_side_within_100_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("fabric", "fat-tree:k=4", "bigraph:n=8,m=2", "star:hosts=16") == 0
+    shown = capsys.readouterr()
+    lines = shown.out.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert "fat-tree:k=4" in lines[0]
+    assert "star:hosts=16" in lines[0]
+    assert re.search(r"switches +20 +8 +1", shown.out)
+    assert shown.err == ""
+
+
+def test_fabrics_with_unequal_hosts_are_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("fabric", "fat-tree:k=4", "star:hosts=8", "star:hosts=4") == 0
+    assert "note: these have 4, 8 and 16 hosts" in capsys.readouterr().err
+
+
+def test_a_fabric_as_json_has_the_documented_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("fabric", "bigraph:n=4,m=2,rate=50M", "--json") == 0
+    (row,) = printed_json(capsys)
+    assert set(row) == fields_in_schema("fabric --json")
+    assert row["fabric"] == "bigraph:n=4,m=2,rate=50M"
+    assert row["bisection_bps"] == 100_000_000
+
+
+def test_a_fabric_is_drawn_into_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("fabric", "star:hosts=4", "--svg", str(tmp_path / "star.svg")) == 0
+    assert (tmp_path / "star.svg").read_text().startswith("<svg ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["fat-tree:k=5"], "fabric 'fat-tree:k=5': a fat-tree needs an even k of at least 2, got 5"),
+        (["star:hosts=4,rate=0"], "a link needs a rate above 0"),
+        (["star:hosts=4", "star:hosts=5", "--svg", "x.svg"], "--svg draws one fabric, got 2"),
+        (["star:hosts=4", "--svg", "/absent/x.svg"], "/absent/x.svg: No such file or directory"),
+    ],
+)
+def test_what_fabric_refuses_is_one_line(
+    arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("fabric", *arguments) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("gradwire: ")
+    assert reason in error
+    assert error.count("\n") == 1
+
+
+def test_a_plan_is_written_and_shown_again(
+    job: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "plan.json"
+    assert run("plan", job, *HD_ON_A_TREE, "--seed", "3", "-o", str(path)) == 0
+    first = capsys.readouterr().out
+    made = plans.load(path)
+    assert (made.algorithm, made.routes, made.seed, made.source) == ("halving-doubling", "ecmp", 3, job)
+    assert run("plan", str(path)) == 0
+    assert capsys.readouterr().out.strip() == first[: first.index("\nplan written")].strip()
+    assert max(map(len, first.splitlines()[:-1])) <= 100
+
+
+def test_a_plan_shows_its_worst_link_and_the_flows_on_it(
+    job: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("plan", job, *HD_ON_A_TREE) == 0
+    shown = capsys.readouterr().out
+    link = re.search(r"worst link +(\S+) +2 flows at once, adds", shown)
+    assert link is not None
+    assert shown.split("busiest links")[1].splitlines()[1].startswith(link[1])
+    flows = shown.split(f"flows through {link[1]}\n")[1].splitlines()
+    assert len(flows) >= 2
+    near, far = link[1].split("→")
+    assert all(f" {near} {far}" in flow for flow in flows)
+
+
+def test_a_plan_as_json_has_the_documented_fields(job: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        run(
+            "plan",
+            job,
+            "--fabric",
+            "bigraph:n=4,m=2",
+            "--algorithm",
+            "halving-doubling",
+            "--placement",
+            "hdrm",
+            "--routes",
+            "direct",
+            "--json",
+        )
+        == 0
+    )
+    shown = printed_json(capsys)
+    assert set(shown) == fields_in_schema("plan --json")
+    assert set(shown["links"][0]) == fields_in_schema("plan --json: links")
+    assert set(shown["flows"][0]) == fields_in_schema("plan --json: flows")
+    assert shown["ratio"] == pytest.approx(1)
+    assert shown["collisions"] == 0
+    assert shown["worst_link_flows"] == 1
+
+
+def test_sizes_iterations_and_gaps_are_chosen_by_options(
+    job: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        run(
+            "plan",
+            job,
+            "--fabric",
+            "star:hosts=8",
+            "--iteration",
+            "1",
+            "--scale-bytes",
+            "1/8",
+            "--compute",
+            "none",
+            "--json",
+        )
+        == 0
+    )
+    shown = printed_json(capsys)
+    assert shown["bytes"] == MIB
+    assert shown["operations"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--placement", "hdrm"], "placement hdrm is a map of a BiGraph, not of a fat-tree"),
+        (["--routes", "direct"], "routes direct make sense only on a BiGraph"),
+        (["--fabric", "star:hosts=4"], "8 ranks need as many hosts, star:hosts=4 has 4"),
+        (["--algorithm", "magic"], "no algorithm 'magic'"),
+        (["--placement", "magic"], "no placement 'magic'"),
+        (["--routes", "magic"], "no routing policy 'magic'"),
+        (["--iteration", "9"], "nothing to send in iteration"),
+        (["--scale-bytes", "0"], "no factor above 0"),
+        (["-o", "/absent/plan.json"], "No such file or directory"),
+    ],
+)
+def test_what_plan_refuses_is_one_line(
+    job: str, arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("plan", job, *arguments) == 1
+    error = capsys.readouterr().err
+    assert reason in error
+    assert error.count("\n") == 1

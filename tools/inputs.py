@@ -1,0 +1,43 @@
+"""What a command is given as its job: captures, a workload file or a plan file."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from emu import plan as plans
+from emu.plan import Plan
+from traces import workload as workloads
+from traces.workload import Workload
+
+PLAN_MARK = plans.SCHEMA.encode()
+
+
+def read_job(paths: Sequence[Path], ranks: Path | None = None) -> Workload | Plan:
+    """A plan or a workload, whichever the paths hold.
+
+    Raise BadPlan, BadWorkload, BadCapture or BadTrace for what cannot be used, OSError for what cannot
+    be read.
+    """
+    if len(paths) == 1 and paths[0].suffix == ".json" and paths[0].is_file():
+        if ranks is not None:
+            raise ValueError(f"--ranks is for captures; {paths[0]} tells its ranks itself")
+        (path,) = paths
+        return plans.load(path) if PLAN_MARK in path.read_bytes() else workloads.load(path)
+    from traces.recognise import recognise  # the reader of captures takes a while to import
+    from traces.trace import open_trace
+
+    return recognise(open_trace(paths, ranks))
+
+
+def read_workload_only(paths: Sequence[Path], ranks: Path | None = None) -> Workload:
+    """Like `read_job`, for commands to which a plan says too much: raise ValueError for one."""
+    job = read_job(paths, ranks)
+    if isinstance(job, Plan):
+        raise ValueError(
+            f"{paths[0]} is a plan, with its fabric and routes chosen; give captures or a workload"
+        )
+    return job
+
+
+def source_of(paths: Sequence[Path]) -> str:
+    """The paths as a plan records where its job came from."""
+    return " ".join(map(str, paths))

@@ -1,0 +1,129 @@
+"""Options that several commands share, and what their texts mean."""
+
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+MAX_ITERATIONS = 100_000
+
+_FACTOR = re.compile(r"[x×]?(\d{1,9}(?:\.\d{1,9})?)(?:/(\d{1,9}))?", re.ASCII)
+_ITERATIONS = re.compile(r"(-?\d{1,9})(?:\.\.(-?\d{1,9}))?", re.ASCII)
+
+_FABRIC = (
+    "fat-tree:k=4, fat-tree:k=4,levels=2, bigraph:n=8,m=2, leaf-spine:leaves=4,spines=2,hosts=2, star:hosts=8"
+)
+
+JobArgument = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="TRACE|WORKLOAD|PLAN",
+        help="Captures (files, or a folder of them), a *.workload.json, or a plan.json.",
+        show_default=False,
+    ),
+]
+FabricOption = Annotated[
+    str, typer.Option("--fabric", metavar="SPEC", help=f"{_FABRIC}; keys rate=, uplink_rate=, queue=.")
+]
+FabricsOption = Annotated[
+    list[str],
+    typer.Option(
+        "--fabric", metavar="SPEC", help=f"{_FABRIC}; keys rate=, uplink_rate=, queue=. Repeatable."
+    ),
+]
+AlgorithmOption = Annotated[
+    str,
+    typer.Option("--algorithm", metavar="NAME", help="as-captured, ring or halving-doubling."),
+]
+AlgorithmsOption = Annotated[
+    list[str],
+    typer.Option("--algorithm", metavar="NAME", help="as-captured, ring or halving-doubling. Repeatable."),
+]
+PlacementOption = Annotated[
+    str,
+    typer.Option("--placement", metavar="NAME", help="Ranks to hosts: linear, random or hdrm (BiGraph)."),
+]
+PlacementsOption = Annotated[
+    list[str],
+    typer.Option(
+        "--placement",
+        metavar="NAME",
+        help="Ranks to hosts: linear, random or hdrm (BiGraph). Repeatable.",
+    ),
+]
+RoutesOption = Annotated[
+    str,
+    typer.Option(
+        "--routes", metavar="NAME", help="ecmp, dmodk, direct (BiGraph), or a policy you installed."
+    ),
+]
+RoutesListOption = Annotated[
+    list[str],
+    typer.Option(
+        "--routes",
+        metavar="NAME",
+        help="ecmp, dmodk, direct (BiGraph), or a policy you installed. Repeatable.",
+    ),
+]
+SeedOption = Annotated[
+    int,
+    typer.Option("--seed", min=0, help="Of random placement, port numbers and hashes: same seed, same plan."),
+]
+RanksFileOption = Annotated[
+    Path | None,
+    typer.Option("--ranks", metavar="FILE", help="Which address is which rank, if the captures do not tell."),
+]
+ScaleBytesOption = Annotated[
+    str, typer.Option("--scale-bytes", metavar="FACTOR", help="Multiply every size, e.g. 1/8.")
+]
+ComputeOption = Annotated[
+    str,
+    typer.Option(
+        "--compute",
+        metavar="keep|none|FACTOR",
+        help="Compute gaps: as captured, left out, or times a factor.",
+    ),
+]
+IterationsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--iteration",
+        metavar="N|A..B",
+        help="Only these iterations (-1: the set-up). Repeatable; all but the set-up unless given.",
+        show_default=False,
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON (docs/schemas.md).")]
+
+
+def parse_factor(text: str) -> Fraction:
+    """`1/8`, `0.125`, `2` or `×2`: a number above 0."""
+    match = _FACTOR.fullmatch(text.strip())
+    if match is None or not int(match[2] or 1) or not Fraction(match[1]):
+        raise ValueError(f"{text!r} is no factor above 0: write it like 1/8 or 0.5")
+    return Fraction(match[1]) / int(match[2] or 1)
+
+
+def parse_compute(text: str) -> Fraction:
+    """The factor on compute gaps: `keep` is 1, `none` is 0."""
+    words = {"keep": Fraction(1), "none": Fraction(0)}
+    return words[text] if text in words else parse_factor(text)
+
+
+def parse_iterations(texts: Sequence[str] | None) -> tuple[int, ...] | None:
+    """The iterations that `3` or `2..5` name; None for all."""
+    if not texts:
+        return None
+    chosen: set[int] = set()
+    for text in texts:
+        match = _ITERATIONS.fullmatch(text.strip())
+        if match is None:
+            raise ValueError(f"{text!r} is no iteration: write it like 3 or 2..5")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if not 0 <= last - first < MAX_ITERATIONS:
+            raise ValueError(f"{text!r} names no iterations: write the lower number first")
+        chosen.update(range(first, last + 1))
+    return tuple(sorted(chosen))

@@ -1,0 +1,165 @@
+"""A plan in figures: what it sends, over which links, how long that must take."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from controller.loads import Audit, LinkLoad, audit, by_severity
+from controller.predict import compute_s
+from emu.fabric import Egress, link_name
+from emu.plan import Flow, Plan
+from traces.units import show_bps, show_nbytes, show_s
+
+MAX_COLUMNS = 100
+LINKS_SHOWN = 5
+FLOWS_SHOWN = 8
+
+
+def summary(plan: Plan) -> dict[str, Any]:
+    """As docs/schemas.md, "plan --json", says."""
+    found = audit(plan)
+    bound_s, fluid_s = plan.prediction.bound_s, plan.prediction.fluid_s
+    return {
+        "fabric": plan.fabric.spec,
+        "algorithm": plan.algorithm,
+        "placement": plan.placement_name,
+        "routes": plan.routes,
+        "seed": plan.seed,
+        "source": plan.source,
+        "ranks": plan.n_ranks,
+        "hosts": list(plan.placement),
+        "bytes": sum(op.nbytes for op in plan.schedule.ops),
+        "operations": len(plan.schedule.ops),
+        "sends": len(plan.schedule.sends),
+        "payload_nbytes": plan.schedule.payload_nbytes,
+        "bound_s": bound_s,
+        "compute_s": compute_s(plan.schedule),
+        "fluid_s": fluid_s,
+        "ratio": fluid_s / bound_s if bound_s else None,
+        "busiest_s": found.bounded_s,
+        "barrier_s": found.barrier_s,
+        "phases": len(found.phases),
+        "collisions": found.n_collisions,
+        "worst_link": link_name(plan.fabric, found.worst.egress),
+        "worst_link_flows": found.worst.together,
+        "links": [_link(plan, load) for load in found.loads.values()],
+        "flows": [_flow(plan, flow) for flow in plan.flows],
+    }
+
+
+def _link(plan: Plan, load: LinkLoad) -> dict[str, Any]:
+    return {
+        "link": link_name(plan.fabric, load.egress),
+        "node": load.egress.node,
+        "port": load.egress.port,
+        "rate_bps": load.rate_bps,
+        "payload_nbytes": load.nbytes,
+        "flows": load.n_flows,
+        "flows_together": load.together,
+        "busy_s": load.busy_s,
+        "excess_s": load.excess_s,
+        "worst_share": load.worst_share,
+    }
+
+
+def _flow(plan: Plan, flow: Flow) -> dict[str, Any]:
+    return {
+        "src": flow.src,
+        "dst": flow.dst,
+        "src_host": plan.placement[flow.src],
+        "dst_host": plan.placement[flow.dst],
+        "src_ip": flow.src_ip,
+        "dst_ip": flow.dst_ip,
+        "sport": flow.sport,
+        "dport": flow.dport,
+        "path": _nodes(plan, flow),
+    }
+
+
+def _nodes(plan: Plan, flow: Flow) -> list[str]:
+    return [*(egress.node for egress in flow.path), plan.placement[flow.dst]]
+
+
+def print_summary(console: Console, plan: Plan) -> None:
+    """For a person, at most 100 columns."""
+    found = audit(plan)
+    rate = show_bps(min(plan.fabric.rates.values()))
+    console.print(f"{plan.fabric.spec} at {rate}, {plan.n_ranks} ranks", style="bold")
+    choices = f"{plan.algorithm}, placement {plan.placement_name}, routes {plan.routes}, seed {plan.seed}"
+    console.print(choices, style="bold")
+    console.print(_figures(plan, found))
+    console.print()
+    console.print(_busiest(plan, found))
+    console.print()
+    _print_flows(console, plan, found.worst.egress)
+
+
+def _figures(plan: Plan, found: Audit) -> Table:
+    prediction, schedule = plan.prediction, plan.schedule
+    ratio = f"{prediction.fluid_s / prediction.bound_s:.3f} × the bound" if prediction.bound_s else ""
+    gaps_s = compute_s(schedule)
+    worst = found.worst
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="dim")
+    table.add_column(justify="right")
+    table.add_column()
+    for name, figure, meaning in (
+        ("payload", show_nbytes(schedule.payload_nbytes), _operations(plan)),
+        ("flows", f"{len(plan.flows)}", f"both directions of {len(plan.flows) // 2} connections"),
+        ("bound", show_s(prediction.bound_s), "the least any fabric could take with these host links"),
+        ("predicted", show_s(prediction.fluid_s), f"{ratio}, sharing links fairly"),
+        (
+            "compute",
+            show_s(gaps_s),
+            "longest chain of gaps; not in the bound",
+        ),
+        (
+            "collisions",
+            f"{found.n_collisions}",
+            f"of {len(found.phases)} phases wait for inner links",
+        ),
+        ("worst link", link_name(plan.fabric, worst.egress), _told(worst)),
+    ):
+        if name != "compute" or gaps_s:
+            table.add_row(name, figure, meaning)
+    return table
+
+
+def _operations(plan: Plan) -> str:
+    schedule = plan.schedule
+    operations = "operation" if len(schedule.ops) == 1 else "operations"
+    return f"in {len(schedule.sends)} sends of {len(schedule.ops)} {operations}"
+
+
+def _told(worst: LinkLoad) -> str:
+    flows = f"{worst.together} flows at once" if worst.together > 1 else "1 flow at a time"
+    return f"{flows}, adds {show_s(worst.excess_s)}" if worst.excess_s > 1e-9 else f"{flows}, adds nothing"
+
+
+def _busiest(plan: Plan, found: Audit) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("busiest links")
+    for name in ("rate", "payload", "busy", "flows", "at once", "adds"):
+        table.add_column(name, justify="right")
+    for load in by_severity(found.loads)[:LINKS_SHOWN]:
+        table.add_row(
+            link_name(plan.fabric, load.egress),
+            show_bps(load.rate_bps),
+            show_nbytes(load.nbytes),
+            show_s(load.busy_s),
+            str(load.n_flows),
+            str(load.together),
+            show_s(load.excess_s) if load.excess_s > 1e-9 else "–",
+        )
+    return table
+
+
+def _print_flows(console: Console, plan: Plan, egress: Egress) -> None:
+    flows = [flow for flow in plan.flows if egress in flow.path]
+    console.print(f"flows through {link_name(plan.fabric, egress)}", style="dim")
+    for flow in flows[:FLOWS_SHOWN]:
+        ports = f"{flow.src_ip}:{flow.sport} → {flow.dst_ip}:{flow.dport}"
+        console.print(f"r{flow.src}→r{flow.dst}  {ports}  {' '.join(_nodes(plan, flow))}", soft_wrap=True)
+    if len(flows) > FLOWS_SHOWN:
+        console.print(f"and {len(flows) - FLOWS_SHOWN} more; --json lists all", style="dim")
