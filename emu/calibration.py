@@ -1,8 +1,8 @@
 """What this machine makes of a fabric when nothing competes: latency per send, goodput of one flow.
 
-The calibration is itself a plan, carried out by the same agents over the same switch: two ranks at the largest
-distance send to and fro, small messages first, then larger, then very large.  Fitted, not assumed: time of a
-message = alpha + nbytes * 8 / (rate * eta).
+The calibration is itself a plan, carried out by the same agents over the same switches: two ranks at the
+largest distance send to and fro, small messages first, then larger, then very large.  Fitted, not assumed:
+the time of a message is alpha + nbytes * 8 / (rate * eta).
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,9 @@ def schedule(rate_bps: int, gso_max_nbytes: int) -> Schedule:
     counts = sizes(rate_bps, gso_max_nbytes)
     ops = tuple(Op("message", nbytes, tag=number, root=number % 2) for number, nbytes in enumerate(counts))
     sends = tuple(
-        Send(number, number % 2, 1 - number % 2, 0, nbytes, False, (number - 1,) if number else ())
+        Send(
+            number, number % 2, 1 - number % 2, 0, nbytes, reduce=False, needs=(number - 1,) if number else ()
+        )
         for number, nbytes in enumerate(counts)
     )
     return Schedule(2, ops, sends)
@@ -51,8 +53,8 @@ def fit(plan: Plan, arrived_ns: list[int], start_ns: int) -> Calibration:
     medium = median(times[N_SMALL : N_SMALL + N_MEDIUM])
     large = median(times[N_SMALL + N_MEDIUM :])
     n_medium, n_large = counts[N_SMALL], counts[-1]
-    goodput_Bps = (n_large - n_medium) / (large - medium)
+    goodput_bps = (n_large - n_medium) * 8 / (large - medium)
     rate_bps = min(plan.fabric.rates[end] for flow in plan.flows for end in flow.path)
     return Calibration(
-        alpha_s=max(0.0, medium - n_medium / goodput_Bps), latency_s=small, eta=goodput_Bps * 8 / rate_bps
+        alpha_s=max(0.0, medium - n_medium * 8 / goodput_bps), latency_s=small, eta=goodput_bps / rate_bps
     )

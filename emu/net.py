@@ -1,8 +1,8 @@
 """The only module that talks to Mininet: it builds what the fabric says, no more.
 
-Mininet's own way is some commands per interface, each through a shell: half a minute for `fat-tree:k=8`.  Here
-Mininet makes the hosts, and links and ports are made by a few batches; then Mininet is told about them, so its
-prompt and its `net` object work as ever.
+Mininet's own way is some commands per interface, each through a shell: half a minute for
+`fat-tree:k=8`.  Here Mininet makes the hosts, and links and ports are made by a few batches; then Mininet
+is told about them, so its prompt and its `net` object work as ever.
 """
 
 import subprocess
@@ -45,6 +45,7 @@ class _MadeIntf(Intf):  # type: ignore[misc]
     """One of those: set up in a batch, so Mininet has nothing to configure and nothing to ask."""
 
     def config(self, **params: Any) -> dict[str, Any]:
+        del params
         return {}
 
 

@@ -84,7 +84,7 @@ class Plan:
 
 def to_json(plan: Plan) -> dict[str, Any]:
     fabric = plan.fabric
-    value = {
+    return {
         "schema": SCHEMA,
         "fabric": fabric.spec,
         **{
@@ -96,7 +96,6 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "schedule": asdict(plan.schedule),
         "flows": [asdict(flow) for flow in plan.flows],
     }
-    return value
 
 
 def save(plan: Plan, path: Path) -> None:

@@ -23,14 +23,13 @@ def main(folder: Path) -> None:
     fabric = parse_fabric(options["fabric"])
     prepare_namespace()
     offload = options["switch"] != "ovs"
-    with emulated(fabric, fabric_transport(fabric), Counter(), offload) as net:
-        with control_plane(fabric, options["switch"], folder, Watch(), plan=False):
-            print(f"{fabric.spec} is up: {len(fabric.hosts)} hosts, {len(fabric.switches)} switches", flush=True)
-            if options["script"] is None:
-                setLogLevel("output")
-                CLI(net)
-            else:
-                CLI(net, script=options["script"])
+    with (
+        emulated(fabric, fabric_transport(fabric), Counter(), offload) as net,
+        control_plane(fabric, options["switch"], folder, Watch(), plan=False),
+    ):
+        print(f"{fabric.spec} is up: {len(fabric.hosts)} hosts, {len(fabric.switches)} switches", flush=True)
+        setLogLevel("output")
+        CLI(net, script=options["script"])
 
 
 if __name__ == "__main__":

@@ -7,10 +7,11 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import TypeAdapter
 
 from emu.plan import Plan
 from emu.replay.agent import Outcome
@@ -67,10 +68,7 @@ def summary(outcomes: list[Outcome], counted: Counted) -> Repeat:
 
 
 def load_repeats(folder: Path) -> list[Repeat]:
-    values = json.loads((folder / "repeats.json").read_text())
-    return [
-        Repeat(**{k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}) for value in values
-    ]
+    return TypeAdapter(list[Repeat]).validate_json((folder / "repeats.json").read_bytes())
 
 
 class Records:
@@ -83,7 +81,7 @@ class Records:
         self._links: list[tuple[Any, ...]] = []
         (folder / "events").mkdir()
 
-    def __enter__(self) -> "Records":
+    def __enter__(self) -> Self:
         return self
 
     def repeat(self, number: int, outcomes: list[Outcome], counted: Counted) -> None:
@@ -105,7 +103,7 @@ class Records:
 
 def _events(plan: Plan, repeat: int, outcome: Outcome) -> list[dict[str, Any]]:
     """In the order of time; all times are CLOCK_MONOTONIC in ns."""
-    times, sends = outcome.times, plan.schedule.sends
+    times = outcome.times
     events: list[dict[str, Any]] = [{"event": "start", "t_ns": times.began_ns, "due_ns": times.start_ns}]
     for event, moments in (
         ("queued", times.queued_ns),
@@ -113,11 +111,9 @@ def _events(plan: Plan, repeat: int, outcome: Outcome) -> list[dict[str, Any]]:
         ("arrived", times.arrived_ns),
     ):
         for number, t_ns in moments.items():
-            send = sends[number]
-            events.append(
-                {"event": event, "t_ns": t_ns, "send": number, "op": send.op, "src": send.src, "dst": send.dst,
-                 "nbytes": send.nbytes}
-            )  # fmt: skip
+            send = plan.schedule.sends[number]
+            what = {"op": send.op, "src": send.src, "dst": send.dst, "nbytes": send.nbytes}
+            events.append({"event": event, "t_ns": t_ns, "send": number, **what})
     events.append({"event": "done", "t_ns": times.done_ns})
     events.sort(key=lambda event: event["t_ns"])
     return [{"repeat": repeat, **event} for event in events]

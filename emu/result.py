@@ -30,10 +30,12 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One cell of a matrix.  `bytes` is the sum of the operations' sizes per rank; a refused cell has no figures.
+    """One cell of a matrix.  `bytes` is the sum of the operations' sizes per rank; a refused cell has no
+    figures.
 
-    `ratio` is the median time over `bound_s` (alpha 0, nominal rate times payload efficiency), `ratio_predicted`
-    that over `predicted_s` (fluid model over the plan's own paths, calibrated alpha and goodput).
+    `ratio` is the median time over `bound_s` (alpha 0, nominal rate times payload efficiency),
+    `ratio_predicted` that over `predicted_s` (fluid model over the plan's own paths, calibrated alpha and
+    goodput).
     `wrong` counts elements with a wrong sum over all repeats.
     """
 
@@ -114,7 +116,9 @@ def row(
 def save(folder: Path, result: Row, verdict: Verdict, calibration: Calibration | None) -> None:
     """`result.json` and `verdict.json`, the last files a run writes."""
     measured = asdict(calibration) if calibration else None
-    (folder / "verdict.json").write_text(json.dumps({**asdict(verdict), "calibration": measured}, indent=1) + "\n")
+    (folder / "verdict.json").write_text(
+        json.dumps({**asdict(verdict), "calibration": measured}, indent=1) + "\n"
+    )
     partial = folder / "result.json.partial"
     partial.write_text(json.dumps(result.to_json(), indent=1) + "\n")
     partial.replace(folder / "result.json")

@@ -1,7 +1,7 @@
 """Carry a plan out: namespaces of its own, a folder of results, nothing left behind.
 
-The folder is called NAME.incomplete until everything is in it, so an interrupted run is never taken for a whole
-one.
+The folder is called NAME.incomplete until everything is in it, so an interrupted run is never taken for a
+whole one.
 """
 
 import json
@@ -25,7 +25,7 @@ _SETUP_S = 90.0
 _REPEAT_FACTOR = 15
 
 
-def run(plan: Plan, folder: Path, options: RunOptions, progress: Progress = lambda phase, more: None) -> None:
+def run(plan: Plan, folder: Path, options: RunOptions, progress: Progress) -> None:
     """Leave the run's files in `folder`.  Raises RunFailed with one line; the incomplete folder then stays.
 
     Ends within seconds when a process of the run dies, and by itself after a time limit that grows with the

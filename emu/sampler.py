@@ -62,8 +62,9 @@ class Samples:
             while len(self._raw) < MAX_SAMPLES:
                 counters.seek(0)
                 self._raw.append((time.monotonic_ns(), counters.read(1 << 20)))
-                if self._stop.wait(SAMPLE_S):
+                if self._stop.is_set():
                     return
+                self._stop.wait(SAMPLE_S)
 
     def end(self) -> None:
         self._stop.set()

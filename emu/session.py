@@ -47,7 +47,7 @@ def main(folder: Path) -> None:
         agents = stack.enter_context(fleet.started(plan, pids, watch))
         agents.connect()
         if options.captures:
-            stack.enter_context(captures(plan, pids, folder / "captures", watch))
+            stack.enter_context(captures(plan, pids, folder / "captures"))
         with records.Records(folder, plan) as record:
             for repeat in range(options.repeats):
                 _say("repeat", repeat=repeat)
@@ -63,14 +63,16 @@ def control_plane(fabric: Any, switch: str, folder: Path, watch: Watch, plan: bo
     """The controller and the switches it programs; ready when this yields."""
     what = [str(folder / "plan.json")] if plan else ["--fabric", fabric.spec]
     command = [sys.executable, "-m", "controller", *what, "--port", str(OPENFLOW_PORT)]
-    with running("the controller", command, folder / "controller.log") as controller:
-        with running_switch(fabric, switch, folder, OPENFLOW_PORT, watch):
-            controller.await_line("ready", _CONTROLLER_S, watch)
-            watch.add("the controller", controller.process.pid)
-            try:
-                yield controller
-            finally:
-                watch.forget()
+    with (
+        running("the controller", command, folder / "controller.log") as controller,
+        running_switch(fabric, switch, folder, OPENFLOW_PORT, watch),
+    ):
+        controller.await_line("ready", _CONTROLLER_S, watch)
+        watch.add("the controller", controller.process.pid)
+        try:
+            yield controller
+        finally:
+            watch.forget()
 
 
 def _measured(
@@ -100,7 +102,7 @@ def _drops(pids: dict[str, int]) -> dict[str, int]:
 
 
 @contextmanager
-def captures(plan: Plan, pids: dict[str, int], folder: Path, watch: Watch) -> Iterator[None]:
+def captures(plan: Plan, pids: dict[str, int], folder: Path) -> Iterator[None]:
     """tcpdump at every host that carries a rank: `hN.pcap`, nanoseconds, whole payload."""
     folder.mkdir()
     with ExitStack() as stack:

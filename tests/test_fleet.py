@@ -11,6 +11,7 @@ import pytest
 from controller.resolve import resolve
 from emu.plan import Plan
 from emu.replay import fleet
+from emu.replay.agent import Outcome
 from emu.spec import parse_fabric
 from emu.transport import fabric_transport
 from emu.watch import RunFailed, Watch
@@ -37,7 +38,7 @@ def on_loopback(schedule: Schedule) -> Plan:
     return replace(plan, flows=tuple(flows))
 
 
-def run(schedule: Schedule, repeats: int = 1) -> list[list[fleet.Outcome]]:
+def run(schedule: Schedule, repeats: int = 1) -> list[list[Outcome]]:
     plan = on_loopback(schedule)
     watch = Watch()
     here = dict.fromkeys(plan.fabric.hosts, os.getpid())

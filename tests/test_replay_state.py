@@ -51,7 +51,9 @@ def test_an_operation_waits_for_the_one_before_it_on_the_same_rank() -> None:
     schedule = expand(made_allreduce(4, 4000, count=2), "ring")
     order = play(schedule, seed=3)
     last_of_first = {
-        rank: max(order.index(n) for n, s in enumerate(schedule.sends) if s.op == 0 and rank in (s.src, s.dst))
+        rank: max(
+            order.index(n) for n, s in enumerate(schedule.sends) if s.op == 0 and rank in (s.src, s.dst)
+        )
         for rank in range(4)
     }
     for number, send in enumerate(schedule.sends):

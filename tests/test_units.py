@@ -7,13 +7,22 @@ from traces.units import parse_bps, parse_nbytes, show_bps, show_nbytes, show_s
 
 @pytest.mark.parametrize(
     ("text", "nbytes"),
-    [("0", 0), ("340008", 340_008), ("64K", 64_000), ("64KiB", 65_536), ("16 MiB", 16 << 20), ("1.5MB", 1_500_000)],
+    [
+        ("0", 0),
+        ("340008", 340_008),
+        ("64K", 64_000),
+        ("64KiB", 65_536),
+        ("16 MiB", 16 << 20),
+        ("1.5MB", 1_500_000),
+    ],
 )
 def test_sizes(text: str, nbytes: int) -> None:
     assert parse_nbytes(text) == nbytes
 
 
-@pytest.mark.parametrize(("text", "bps"), [("50M", 50_000_000), ("1G", 10**9), ("50Mbit/s", 50_000_000), ("9", 9)])
+@pytest.mark.parametrize(
+    ("text", "bps"), [("50M", 50_000_000), ("1G", 10**9), ("50Mbit/s", 50_000_000), ("9", 9)]
+)
 def test_rates(text: str, bps: int) -> None:
     assert parse_bps(text) == bps
 

@@ -8,6 +8,16 @@ from traces import workload as workloads
 from traces.workload import BadWorkload, made_allreduce
 
 
+def one_message(rest: str) -> str:
+    head = '{"schema": "gradwire.workload/1", "framing": "gloo", "n_ranks": 2, "items": [{"kind": "message", '
+    return f'{head}"src": 0, {rest}}}]}}'
+
+
+def test_one_good_message_is_read(tmp_path: Path) -> None:
+    (tmp_path / "w.json").write_text(one_message('"dst": 1, "nbytes": 1, "start": {"rank": 0}'))
+    assert len(workloads.load(tmp_path / "w.json").items) == 1
+
+
 def test_a_workload_comes_back_from_its_file(tmp_path: Path) -> None:
     made = made_allreduce(4, 4000, count=3)
     workloads.save(made, tmp_path / "w.json")
@@ -23,10 +33,10 @@ def test_a_workload_comes_back_from_its_file(tmp_path: Path) -> None:
         "{}",
         '{"schema": "gradwire.workload/2", "framing": "gloo", "n_ranks": 2, "items": []}',
         '{"schema": "gradwire.workload/1", "framing": "gloo", "n_ranks": 99999, "items": []}',
-        '{"schema": "gradwire.workload/1", "framing": "gloo", "n_ranks": 2, "items": [{"kind": "message", "src": 0,'
-        ' "dst": 5, "nbytes": 1, "start": {"rank": 0}}]}',
-        '{"schema": "gradwire.workload/1", "framing": "gloo", "n_ranks": 2, "items": [{"kind": "message", "src": 0,'
-        ' "dst": 1, "nbytes": 1, "start": {"rank": 0, "after": [0]}}]}',
+        one_message('"dst": 5, "nbytes": 1, "start": {"rank": 0}'),
+        one_message('"dst": 1, "nbytes": 1, "start": {"rank": 0, "after": [0]}'),
+        one_message('"dst": 1, "nbytes": -1, "start": {"rank": 0}'),
+        one_message('"dst": 1, "nbytes": 1, "start": {"rank": 1}'),
     ],
 )
 def test_a_file_that_is_no_workload_is_refused_in_one_line(text: str, tmp_path: Path) -> None:

@@ -151,7 +151,17 @@ def gloo_ring(
             dst = (src - 1) % n_ranks
             ids[round_, src] = first + len(sends)
             sends.append(
-                Send(op, src, dst, index * segment, length, reduce, waits(round_, src), waits(round_, dst), round_)
+                Send(
+                    op,
+                    src,
+                    dst,
+                    index * segment,
+                    length,
+                    reduce,
+                    waits(round_, src),
+                    waits(round_, dst),
+                    round_,
+                )
             )
     return sends
 
@@ -168,7 +178,7 @@ def binomial_broadcast(n_ranks: int, nbytes: int, root: int = 0, op: int = 0, fi
                 needs = (arrived[low],) if low else ()
                 arrived[high] = first + len(sends)
                 src, dst = (low + root) % n_ranks, (high + root) % n_ranks
-                sends.append(Send(op, src, dst, 0, nbytes, False, needs, (), step))
+                sends.append(Send(op, src, dst, 0, nbytes, reduce=False, needs=needs, step=step))
     return sends
 
 
@@ -183,7 +193,9 @@ def _cuts(nbytes: int, n_chunks: int) -> list[int]:
     """Where to cut `nbytes` into chunks of whole elements that differ by at most one element."""
     elements, rest = divmod(nbytes, ELEMENT_NBYTES)
     if rest:
-        raise ValueError(f"an allreduce adds {ELEMENT_NBYTES}-byte elements; {nbytes} bytes are no whole number")
+        raise ValueError(
+            f"an allreduce adds {ELEMENT_NBYTES}-byte elements; {nbytes} bytes are no whole number"
+        )
     return [elements * i // n_chunks * ELEMENT_NBYTES for i in range(n_chunks + 1)]
 
 

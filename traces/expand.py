@@ -33,9 +33,10 @@ def expand(
 ) -> Schedule:
     """What each rank sends when allreduces are done by `algorithm`; all else stays as captured.
 
-    `iterations` picks items by their iteration (None: all of them).  `scale` multiplies every size (and gloo's
-    segment limit with it, so that the number of segments stays), `compute` every compute gap.  Raises
-    ValueError for an unknown algorithm, one that cannot serve this number of ranks, or an empty selection.
+    `iterations` picks items by their iteration (None: all but the set-up).  `scale` multiplies every size
+    (and gloo's segment limit with it, so that the number of segments stays), `compute` every compute gap.
+    Raises ValueError for an unknown algorithm, one that cannot serve this number of ranks, or an empty
+    selection.
     """
     if algorithm not in ALGORITHMS:
         raise ValueError(f"no algorithm {algorithm!r}; known: {', '.join(ALGORITHMS)}")
@@ -43,16 +44,16 @@ def expand(
         raise ValueError(f"a scale must be above 0 and a compute factor not below: got {scale}, {compute}")
     if workload.n_ranks > MAX_RANKS:
         raise ValueError(f"{workload.n_ranks} ranks; gradwire replays at most {MAX_RANKS}")
-    chosen = {
-        number: item
-        for number, item in enumerate(workload.items)
-        if iterations is None or item.iteration in iterations
-    }
+    if iterations is None:
+        iterations = training_iterations(workload)
+    chosen = {number: item for number, item in enumerate(workload.items) if item.iteration in iterations}
     if not chosen:
         have = ", ".join(map(str, workload.iterations)) or "none"
         raise ValueError(f"nothing to send in iteration {iterations}; the workload has: {have}")
     op_of = {number: op for op, number in enumerate(chosen)}
-    ops, sends, gates = [], [], []
+    ops: list[Op] = []
+    sends: list[Send] = []
+    gates: list[Gate] = []
     for number, item in chosen.items():
         op = op_of[number]
         nbytes = _scaled(item, scale)
@@ -74,6 +75,11 @@ def expand(
             if after or gap_ns:
                 gates.append(Gate(op, start.rank, after, gap_ns))
     return Schedule(workload.n_ranks, tuple(ops), tuple(sends), tuple(gates))
+
+
+def training_iterations(workload: Workload) -> tuple[int, ...]:
+    """All iterations but the set-up, numbered -1; that alone if there is nothing else."""
+    return tuple(number for number in workload.iterations if number >= 0) or workload.iterations
 
 
 def _sends(

@@ -77,9 +77,7 @@ def sent_nbytes(schedule: Schedule) -> list[int]:
     return sent
 
 
-def contributions(
-    sends: Sequence[Send], n_ranks: int, cuts: Iterable[int]
-) -> list[dict[int, Counter[int]]]:
+def contributions(sends: Sequence[Send], n_ranks: int, cuts: Iterable[int]) -> list[dict[int, Counter[int]]]:
     """What each rank holds at the end: have[rank][start of a piece] counts whose data is in it.
 
     `cuts` are the starts of the pieces of the buffer that no send divides.  An all-reduce is right

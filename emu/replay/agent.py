@@ -1,7 +1,7 @@
 """The replay agent: one process per rank, in its host's network namespace.
 
-Closed loop: a send leaves when what it needs has arrived, its compute gap has passed and the receiver has said
-that it is ready.  Nothing is sent at recorded times.  One thread, one epoll; every socket non-blocking.
+Closed loop: a send leaves when what it needs has arrived, its compute gap has passed and the receiver has
+said that it is ready.  Nothing is sent at recorded times.  One thread, one epoll; no socket ever blocks.
 """
 
 import heapq
@@ -70,7 +70,9 @@ def connect(plan: Plan, rank: int, listening: Iterable[socket.socket]) -> list[C
             sock.settimeout(CONNECT_S)
             sock.bind((flow.src_ip, flow.sport))
             sock.connect((flow.dst_ip, flow.dport))
-            sock.sendall(rank.to_bytes(HELLO_NBYTES, "little"))  # gloo's initiator speaks first, its acceptor not
+            sock.sendall(
+                rank.to_bytes(HELLO_NBYTES, "little")
+            )  # gloo's initiator speaks first, its acceptor not
             made.append(Connection(sock, flow.dst))
     callers = {(flow.src_ip, flow.sport): flow.src for flow in _calls(plan) if flow.dst == rank}
     for server in listening:
@@ -79,7 +81,7 @@ def connect(plan: Plan, rank: int, listening: Iterable[socket.socket]) -> list[C
             made.append(_accept(server, callers, rank))
         server.close()
     for connection in made:
-        connection.sock.setblocking(False)
+        connection.sock.settimeout(0)
         connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return made
 
@@ -158,7 +160,7 @@ class Agent:
         )
         return Outcome(
             times=times,
-            wrong=payload.count_wrong(self._schedule, self._rank, self._buffers),
+            wrong=payload.count_wrong(self._schedule, self._buffers),
             sent_nbytes=sent - framing,
             retransmits=sum(
                 n["total_retrans"] - o["total_retrans"] for n, o in zip(after, before, strict=True)

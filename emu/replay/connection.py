@@ -3,7 +3,7 @@
 import socket
 from collections import deque
 
-from traces.gloo import PREAMBLE_NBYTES, Opcode, Preamble, decode_preamble
+from traces.gloo import PREAMBLE_NBYTES, Preamble, decode_preamble
 
 _SENDMSG_MOST = 8
 TCP_INFO_NBYTES = 256
@@ -74,7 +74,7 @@ class Connection:
         if self._head_got < PREAMBLE_NBYTES:
             return None
         self._head_got = 0
-        preamble = decode_preamble(self._head)
+        preamble = decode_preamble(bytes(self._head))
         if preamble is None:
             raise PeerLost(f"rank {self.peer} sent no gloo preamble")
         return preamble

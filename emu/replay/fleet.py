@@ -96,7 +96,8 @@ class Fleet:
 def started(plan: Plan, host_pids: dict[str, int], watch: Watch) -> Iterator[Fleet]:
     """One agent per rank, in the network namespace of its host's process."""
     fork = multiprocessing.get_context("fork")
-    processes, pipes = [], []
+    processes: list[Any] = []
+    pipes: list[Pipe[Any, Any]] = []
     try:
         for rank, host in enumerate(plan.placement):
             ours, theirs = fork.Pipe()

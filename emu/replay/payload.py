@@ -26,7 +26,7 @@ def add(buffer: NDArray[np.uint8], send: Send, data: NDArray[np.uint8]) -> None:
     own += data[: send.nbytes].view(np.float32)
 
 
-def count_wrong(schedule: Schedule, rank: int, held: dict[int, NDArray[np.uint8]]) -> int:
+def count_wrong(schedule: Schedule, held: dict[int, NDArray[np.uint8]]) -> int:
     """Elements (bytes of what is not an allreduce) that are not what they must be."""
     wrong = 0
     for number, buffer in held.items():

@@ -17,7 +17,9 @@ def slots_of(schedule: Schedule, repeat: int) -> list[int]:
     tags = [op.tag for op in schedule.ops if op.kind != "message"]
     period = max(tags, default=0) + 1
     return [
-        op.tag if op.kind == "message" else pack_slot(PREFIXES[op.kind], (op.tag + repeat * period) % TAG_LIMIT)
+        op.tag
+        if op.kind == "message"
+        else pack_slot(PREFIXES[op.kind], (op.tag + repeat * period) % TAG_LIMIT)
         for op in schedule.ops
     ]
 

@@ -38,7 +38,7 @@ class RankState:
                 self._waiters[other].append(number)
         self._op_left = {op: len(numbers) for op, numbers in self._of_op.items()}
         self._gates = {gate.op: gate for gate in schedule.gates if gate.rank == rank}
-        self._gate_left = {op: 0 for op in self._of_op}
+        self._gate_left = dict.fromkeys(self._of_op, 0)
         self._op_waiters: defaultdict[int, list[int]] = defaultdict(list)
         for op, gate in self._gates.items():
             if op not in self._of_op:

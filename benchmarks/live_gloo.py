@@ -1,0 +1,157 @@
+"""Our replay against the real thing: live PyTorch gloo on the same emulated fabric, side by side.
+
+    sudo .venv/bin/python -m benchmarks.live_gloo [WORKLOAD_OR_CAPTURES] [--fabric star:hosts=8,rate=50M]
+
+Runs the captured job's allreduces (one after the other, no compute) as our agents replay them, then the
+same sizes by `torch.distributed.all_reduce` in one process per host, and prints both times and their ratio.
+Needs PyTorch: sudo ./gradwire setup --live.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from contextlib import ExitStack
+from fractions import Fraction
+from pathlib import Path
+
+from emu.fabric import interface
+from emu.isolate import PROJECT, isolated, stop
+from emu.net import emulated, enter, prepare_namespace
+from emu.options import RunOptions
+from emu.session import control_plane
+from emu.spec import parse_fabric
+from emu.transport import fabric_transport
+from emu.watch import Watch
+from tools.experiment import Cell, Job, Laboratory
+from tools.inputs import read_workload_only
+from traces.expand import training_iterations
+from traces.workload import Collective, Workload
+
+LIMIT_S = 300
+STORE_PORT = 29500
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("job", type=Path, nargs="*", default=[PROJECT / "traces" / "samples" / "ddp_gloo_8"])
+    parser.add_argument("--fabric", default="star:hosts=8,rate=50M")
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--rank", type=int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.rank is not None:
+        rank(arguments.rank, json.loads((arguments.inside / "job.json").read_text()))
+    elif arguments.inside:
+        inside(arguments.inside)
+    else:
+        compare(read_workload_only(arguments.job), arguments.fabric, arguments.repeat)
+
+
+def compare(workload: Workload, spec: str, repeats: int) -> None:
+    fabric = parse_fabric(spec)
+    chosen = training_iterations(workload)
+    nbytes = [
+        item.nbytes
+        for item in workload.items
+        if isinstance(item, Collective) and item.kind == "allreduce" and item.iteration in chosen
+    ]
+    with tempfile.TemporaryDirectory(prefix="gradwire-live-") as name:
+        folder = Path(name)
+        laboratory = Laboratory(folder / "runs", RunOptions(repeats), print_nothing)
+        job = Job(workload, "live comparison", compute=Fraction(0))
+        (ours,) = laboratory.rows([Cell(fabric, "as-captured", "linear", "ecmp")], job)
+        value = {"fabric": spec, "nbytes": nbytes, "repeats": repeats, "n_ranks": workload.n_ranks}
+        (folder / "job.json").write_text(json.dumps(value))
+        arguments = ["--inside", str(folder)]
+        process = isolated("benchmarks.live_gloo", arguments, stdout=subprocess.PIPE)
+        try:
+            said, _ = process.communicate(timeout=LIMIT_S)
+        finally:
+            stop(process)
+    if process.returncode:
+        sys.exit("the live run failed")
+    live = json.loads(said)
+    assert ours.time_s
+    ratios = [ours.time_s.median / statistics.median(live)]
+    print(f"{len(nbytes)} allreduces, {sum(nbytes):,} bytes in all, {workload.n_ranks} ranks, {spec}")
+    print(
+        f"replay     {ours.time_s.median:.4f} s  [{ours.time_s.min:.4f} .. {ours.time_s.max:.4f}]  {ours.verdict}"
+    )
+    print(f"live gloo  {statistics.median(live):.4f} s  [{min(live):.4f} .. {max(live):.4f}]")
+    print(f"bound      {ours.bound_s:.4f} s")
+    print(f"replay / live gloo = {ratios[0]:.3f}")
+
+
+def print_nothing(text: str) -> None:
+    """The progress of a benchmark is its result."""
+    del text
+
+
+def inside(folder: Path) -> None:
+    """The live side: the fabric, its controller, and one PyTorch process per host."""
+    job = json.loads((folder / "job.json").read_text())
+    fabric = parse_fabric(job["fabric"])
+    prepare_namespace()
+    with ExitStack() as stack:
+        net = stack.enter_context(emulated(fabric, fabric_transport(fabric), Counter()))
+        stack.enter_context(control_plane(fabric, "gradwire", folder, Watch(), plan=False))
+        processes = []
+        for number, host in enumerate(net.hosts[: job["n_ranks"]]):
+            names = folder / f"hosts-{number}"
+            names.write_text(f"127.0.0.1 localhost\n{fabric.ip(host.name)} {os.uname().nodename}\n")
+            command = [*enter(host.pid), "unshare", "--mount", "sh", "-c"]
+            command += [f'mount --bind {names} /etc/hosts && exec "$@"', "sh", sys.executable]
+            command += ["-m", "benchmarks.live_gloo", "--inside", str(folder), "--rank", str(number)]
+            settings = {
+                "TORCH_CPP_LOG_LEVEL": "ERROR",
+                "MASTER_ADDR": fabric.ip(fabric.hosts[0]),
+                "MASTER_PORT": str(STORE_PORT),
+                "GLOO_SOCKET_IFNAME": interface(host.name, 0),
+                "OMP_NUM_THREADS": "1",
+            }
+            processes.append(
+                subprocess.Popen(command, env={**os.environ, **settings}, stdout=subprocess.PIPE, text=True)
+            )
+        outputs = [process.communicate(timeout=LIMIT_S)[0] for process in processes]
+        times = [json.loads(output)["time_s"] for output in outputs]
+        print(json.dumps([max(each) for each in zip(*times, strict=True)]))
+
+
+def rank(number: int, job: dict[str, object]) -> None:
+    """One live rank: as many repeats of the job's allreduces, each begun together."""
+    import time
+
+    import torch
+    import torch.distributed as dist
+
+    torch.set_num_threads(1)
+    n_ranks, repeats = job["n_ranks"], job["repeats"]
+    counts = job["nbytes"]
+    assert isinstance(n_ranks, int)
+    assert isinstance(repeats, int)
+    assert isinstance(counts, list)
+    dist.init_process_group("gloo", rank=number, world_size=n_ranks)
+    buffers = [torch.full((nbytes // 4,), float(number)) for nbytes in counts]
+    times = []
+    for _ in range(repeats):
+        for buffer in buffers:
+            buffer.fill_(float(number))
+        dist.barrier()
+        start = time.monotonic()
+        for buffer in buffers:
+            dist.all_reduce(buffer)
+        times.append(time.monotonic() - start)
+        expected = n_ranks * (n_ranks - 1) / 2
+        assert all(bool((buffer == expected).all()) for buffer in buffers), "a live sum is wrong"
+    print(json.dumps({"time_s": times}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Carrying a matrix out for a person: a progress bar meanwhile, the table after, and the exit code."""
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from emu.options import SWITCHES, RunOptions
+from emu.plan import Plan
+from emu.refused import Refused
+from emu.result import REFUSED, Row
+from tools.experiment import Cell, Job, Laboratory
+from tools.report import write_report
+from tools.tables import console, print_rows
+
+NOT_VALID = 3
+
+RepeatOption = Annotated[
+    int, typer.Option("--repeat", "-n", min=1, help="Measure each cell so often; the median counts.")
+]
+SwitchOption = Annotated[
+    str,
+    typer.Option(
+        metavar="KIND", help=f"{' or '.join(SWITCHES)}: ours (tc-BPF), or Open vSwitch for low rates."
+    ),
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", metavar="DIR", help="Folder for the runs.  [default: runs/DATE-TIME]", show_default=False
+    ),
+]
+HtmlOption = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Write a self-contained report page.")
+]
+CapturesOption = Annotated[
+    bool, typer.Option("--captures", help="Capture at every host, into the run's folder.")
+]
+
+
+def carry_out(work: Sequence[tuple[Cell, Job]], options: RunOptions, folder: Path, quiet: bool) -> list[Row]:
+    """The rows of all cells.  Raises Refused when the only cell makes no sense."""
+    progress = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        disable=quiet,
+    )
+    rows: list[Row] = []
+    with progress:
+        task = progress.add_task("starting", total=len(work))
+        laboratory = Laboratory(folder, options, lambda text: progress.update(task, description=text))
+        for cell, job in work:
+            rows += laboratory.rows([cell], job)
+            progress.advance(task)
+    if len(rows) == 1 and rows[0].verdict == REFUSED:
+        raise Refused(rows[0].reasons[0])
+    return rows
+
+
+def carry_plan(plan: Plan, options: RunOptions, folder: Path, quiet: bool) -> Row:
+    """The row of a plan that is made already."""
+    console = Console(stderr=True, quiet=quiet)
+    with console.status("starting") as status:
+        return Laboratory(folder, options, status.update).row(plan, plan.fabric.spec)
+
+
+def default_folder() -> Path:
+    """`runs/DATE-TIME` below the current folder."""
+    return Path("runs") / time.strftime("%Y%m%d-%H%M%S")
+
+
+def show(
+    rows: Sequence[Row],
+    folder: Path,
+    as_json: bool,
+    html: Path | None,
+    title: str,
+    introduction: Sequence[str] = (),
+) -> None:
+    """Print the rows, write the page; leave with exit code 3 if a row is not valid."""
+    if html:
+        write_report(html, title, introduction, rows)
+    if as_json:
+        print(json.dumps([row.to_json() for row in rows], indent=1))
+    else:
+        to = console()
+        for line in introduction:
+            to.print(line)
+        print_rows(to, rows)
+        to.print(f"\nruns: {folder}", soft_wrap=True)
+        if html:
+            to.print(f"report: {html}", soft_wrap=True)
+    if any(row.verdict not in ("valid", REFUSED) for row in rows):
+        raise typer.Exit(NOT_VALID)

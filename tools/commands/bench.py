@@ -1,0 +1,87 @@
+"""`gradwire bench`: a collective over a range of sizes, without a capture."""
+
+from typing import Annotated
+
+import typer
+
+from emu.options import RunOptions
+from emu.spec import parse_fabric
+from tools.carry import (
+    CapturesOption,
+    HtmlOption,
+    OutOption,
+    RepeatOption,
+    SwitchOption,
+    carry_out,
+    default_folder,
+    show,
+)
+from tools.experiment import Job, cells
+from tools.needs import need_root_and_tools
+from tools.options import (
+    AlgorithmsOption,
+    FabricsOption,
+    JsonOption,
+    PlacementsOption,
+    RoutesListOption,
+    SeedOption,
+)
+from traces.units import parse_nbytes
+from traces.workload import made_allreduce
+
+COLLECTIVES = ("allreduce",)
+MAX_NBYTES = 1 << 32
+MAX_SIZES = 40
+
+
+def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
+    collective: Annotated[str, typer.Argument(help=f"{', '.join(COLLECTIVES)}.")],
+    begin: Annotated[
+        str, typer.Option("-b", "--begin", metavar="SIZE", help="Smallest size per rank.")
+    ] = "1MiB",
+    end: Annotated[
+        str | None, typer.Option("-e", "--end", metavar="SIZE", help="Largest size.  [default: the smallest]")
+    ] = None,
+    factor: Annotated[int, typer.Option("-f", "--factor", min=2, help="From one size to the next.")] = 2,
+    ranks: Annotated[int | None, typer.Option(min=2, help="Number of ranks.  [default: all hosts]")] = None,
+    fabric: FabricsOption = ["fat-tree:k=4,levels=2"],  # noqa: B006 - Typer only reads it
+    algorithm: AlgorithmsOption = ["ring"],  # noqa: B006
+    placement: PlacementsOption = ["linear"],  # noqa: B006
+    routes: RoutesListOption = ["ecmp"],  # noqa: B006
+    repeat: RepeatOption = 5,
+    seed: SeedOption = 0,
+    switch: SwitchOption = "gradwire",
+    captures: CapturesOption = False,
+    out: OutOption = None,
+    html: HtmlOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """A collective over a range of sizes, as nccl-tests does, on emulated fabrics.
+
+    `ratio` is the time over the least any fabric with these host links could take, without latency.
+    Sizes: 64K is 64,000 bytes, 64KiB is 65,536.
+    """
+    if collective not in COLLECTIVES:
+        raise ValueError(f"no collective {collective!r}; there is {', '.join(COLLECTIVES)}")
+    fabrics = [parse_fabric(text) for text in fabric]
+    counts = sizes(parse_nbytes(begin), parse_nbytes(end or begin), factor)
+    folder = out or default_folder()
+    need_root_and_tools("bench", switch)
+    work = [
+        (cell, Job(made_allreduce(ranks or len(cell.fabric.hosts), nbytes), f"bench {collective}", seed))
+        for cell in cells(fabrics, algorithm, placement, routes)
+        for nbytes in counts
+    ]
+    rows = carry_out(work, RunOptions(repeat, switch, captures), folder, quiet=as_json)
+    show(rows, folder, as_json, html, f"{collective}, {begin} to {end or begin}")
+
+
+def sizes(begin: int, end: int, factor: int) -> list[int]:
+    """`begin`, `begin * factor`, … up to `end`; whole float32 elements."""
+    if not 4 <= begin <= end <= MAX_NBYTES:
+        raise ValueError(f"sizes go from 4 bytes to 4 GiB and upwards, got {begin} to {end}")
+    counts: list[int] = []
+    while begin <= end and len(counts) < MAX_SIZES:
+        counts.append(begin // 4 * 4)
+        begin *= factor
+    return counts

@@ -1,0 +1,81 @@
+"""`gradwire replay`: a job's traffic, sent again as real packets."""
+
+from emu.options import RunOptions
+from emu.plan import Plan
+from emu.spec import parse_fabric
+from tools.carry import (
+    CapturesOption,
+    HtmlOption,
+    OutOption,
+    RepeatOption,
+    SwitchOption,
+    carry_out,
+    carry_plan,
+    default_folder,
+    show,
+)
+from tools.experiment import Job, cells
+from tools.inputs import read_job, source_of
+from tools.needs import need_root_and_tools
+from tools.options import (
+    AlgorithmsOption,
+    ComputeOption,
+    FabricsOption,
+    IterationsOption,
+    JobArgument,
+    JsonOption,
+    PlacementsOption,
+    RanksFileOption,
+    RoutesListOption,
+    ScaleBytesOption,
+    SeedOption,
+    parse_compute,
+    parse_factor,
+    parse_iterations,
+)
+from traces.expand import AS_CAPTURED
+
+
+def replay(  # noqa: PLR0913, PLR0917 - a parameter for each option
+    job: JobArgument,
+    fabric: FabricsOption = ["fat-tree:k=4"],  # noqa: B006 - Typer only reads it
+    algorithm: AlgorithmsOption = [AS_CAPTURED],  # noqa: B006
+    placement: PlacementsOption = ["linear"],  # noqa: B006
+    routes: RoutesListOption = ["ecmp"],  # noqa: B006
+    repeat: RepeatOption = 3,
+    seed: SeedOption = 0,
+    iteration: IterationsOption = None,
+    scale_bytes: ScaleBytesOption = "1",
+    compute: ComputeOption = "keep",
+    ranks: RanksFileOption = None,
+    switch: SwitchOption = "gradwire",
+    captures: CapturesOption = False,
+    out: OutOption = None,
+    html: HtmlOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Send a job's traffic again, as real packets over real TCP, on an emulated fabric.
+
+    Every combination of the repeatable options is one row. A send leaves when its data has arrived and
+    its compute gap has passed, not at its recorded time. Each fabric is calibrated first; a row says
+    whether the machine let it be believed. Exit code 3: a row is not valid.
+    """
+    folder = out or default_folder()
+    need_root_and_tools("replay", switch)
+    options = RunOptions(repeat, switch, captures)
+    given = read_job(job, ranks)
+    if isinstance(given, Plan):
+        rows = [carry_plan(given, options, folder, quiet=as_json)]
+    else:
+        chosen = Job(
+            workload=given,
+            source=source_of(job),
+            seed=seed,
+            iterations=parse_iterations(iteration),
+            scale=parse_factor(scale_bytes),
+            compute=parse_compute(compute),
+        )
+        fabrics = [parse_fabric(text) for text in fabric]
+        matrix = cells(fabrics, algorithm, placement, routes)
+        rows = carry_out([(cell, chosen) for cell in matrix], options, folder, quiet=as_json)
+    show(rows, folder, as_json, html, f"Replay of {source_of(job)}")

@@ -1,0 +1,48 @@
+"""`gradwire up`: a fabric to play with."""
+
+import json
+import signal
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from emu.isolate import isolated, stop
+from emu.options import SWITCHES
+from emu.spec import parse_fabric
+from tools.needs import need_root_and_tools
+
+
+def up(
+    spec: Annotated[str, typer.Argument(metavar="SPEC", help="The fabric, e.g. fat-tree:k=4,rate=100M.")],
+    switch: Annotated[
+        str, typer.Option(help=f"What the switches are: {' or '.join(SWITCHES)}.", metavar="KIND")
+    ] = "gradwire",
+    script: Annotated[
+        Path | None, typer.Option(help="Commands for the prompt, instead of typing them.", exists=True)
+    ] = None,
+) -> None:
+    """A fabric with its controller, and Mininet's own prompt: `h0 ping h5`, `h0 iperf3 -s &`, `exit`.
+
+    Routes are shortest paths, spread by a hash of the flow. Everything is gone again when you leave.
+    """
+    fabric = parse_fabric(spec)
+    if switch not in SWITCHES:
+        raise ValueError(f"no switch {switch!r}; known: {', '.join(SWITCHES)}")
+    need_root_and_tools("up", switch)
+    with tempfile.TemporaryDirectory(prefix="gradwire-up-") as folder:
+        options = {
+            "fabric": fabric.spec,
+            "switch": switch,
+            "script": str(script.resolve()) if script else None,
+        }
+        (Path(folder) / "options.json").write_text(json.dumps(options))
+        before = signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is the prompt's
+        process = isolated("emu.prompt", [folder], new_session=False)
+        try:
+            code = process.wait()
+        finally:
+            stop(process)
+            signal.signal(signal.SIGINT, before)
+    raise typer.Exit(code)
