@@ -23,6 +23,7 @@ from traces.gloo import HELLO_NBYTES, Opcode, encode_preamble
 CONNECT_S = 20.0
 STALL_S = 15.0  # no event at all for so long, with nothing to compute, is a fault and not a slow link
 _BACKLOG = 64
+_DRAIN_S = 0.001
 
 
 class Stalled(Exception):
@@ -152,6 +153,7 @@ class Agent:
             self._do(self._state.begin())
             self._loop(poll, by_fd)
             done_ns = time.monotonic_ns()
+        self._drain()
         after = [connection.tcp_info() for connection in self._connections.values()]
         framing = sum(connection.framing_nbytes for connection in self._connections.values()) - framing
         sent = sum(_payload_sent(new) - _payload_sent(old) for new, old in zip(after, before, strict=True))
@@ -166,6 +168,14 @@ class Agent:
                 n["total_retrans"] - o["total_retrans"] for n, o in zip(after, before, strict=True)
             ),
         )
+
+    def _drain(self) -> None:
+        """Wait until TCP has sent all that it was handed, so that it has counted all of it."""
+        deadline = time.monotonic() + STALL_S
+        while any(connection.unacknowledged_nbytes() for connection in self._connections.values()):
+            if time.monotonic() > deadline:
+                raise Stalled(f"rank {self._rank}: sent data was not acknowledged for {STALL_S:.0f} s")
+            time.sleep(_DRAIN_S)
 
     def _loop(self, poll: select.epoll, by_fd: dict[int, Connection]) -> None:
         writing: set[int] = set()

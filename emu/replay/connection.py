@@ -1,6 +1,9 @@
 """One TCP connection between two ranks, in gloo's framing, without ever blocking."""
 
+import array
+import fcntl
 import socket
+import termios
 from collections import deque
 
 from traces.gloo import PREAMBLE_NBYTES, Preamble, decode_preamble
@@ -107,6 +110,12 @@ class Connection:
         if not count:
             raise PeerLost(f"rank {self.peer} closed its connection")
         return count
+
+    def unacknowledged_nbytes(self) -> int:
+        """What the kernel still holds: not sent, or sent and not acknowledged (tcp(7), SIOCOUTQ)."""
+        count = array.array("i", [0])
+        fcntl.ioctl(self.sock, termios.TIOCOUTQ, count)
+        return count[0]
 
     def tcp_info(self) -> dict[str, int]:
         """Counters of the kernel's `struct tcp_info` (linux/tcp.h), by their names there."""

@@ -1,0 +1,43 @@
+"""What the switch counts, and what it must read of the world to answer.  Values only."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What came in through a port, in packets of the wire, and what was not sent on.
+
+    `missed_packets` matched no rule; they are among `dropped_packets`.
+    """
+
+    packets: int
+    nbytes: int
+    missed_packets: int
+    dropped_packets: int
+
+
+@dataclass(frozen=True, slots=True)
+class Transmitted:
+    """What a port's queueing discipline sent, and what it dropped (a super-segment counts once)."""
+
+    packets: int
+    nbytes: int
+    dropped: int
+
+
+class Instruments(Protocol):
+    """What must be read of the world to answer."""
+
+    def flow_counts(self, flow: int) -> tuple[int, int]:
+        """(packets, bytes) that a flow entry matched."""
+
+    def received(self, interface: str) -> Received: ...
+
+    def transmitted(self, interface: str) -> Transmitted | None:
+        """None if the port has no queueing discipline that counts."""
+
+    def link(self, interface: str) -> tuple[bytes, bool]:
+        """The interface's MAC address, and whether its cable is up."""
+
+    def now_ns(self) -> int: ...

@@ -1,0 +1,20 @@
+"""OpenFlow 1.3's constants and struct layouts, which are os-ken's, and its errors.
+
+The only import of os-ken in `emu`.
+"""
+
+from os_ken.ofproto import ofproto_v1_3 as ofp
+
+__all__ = ["ProtocolError", "bad_length", "ofp"]
+
+
+class ProtocolError(Exception):
+    """A request that gets an OFPT_ERROR of this type and code for an answer."""
+
+    def __init__(self, kind: int, code: int) -> None:
+        super().__init__(f"OpenFlow error type {kind} code {code}")
+        self.kind, self.code = kind, code
+
+
+def bad_length() -> ProtocolError:
+    return ProtocolError(ofp.OFPET_BAD_REQUEST, ofp.OFPBRC_BAD_LEN)

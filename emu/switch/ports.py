@@ -1,0 +1,56 @@
+"""Which interfaces are the ports of which switch: what the switch agent is started with.
+
+File form: `{"switches": [{"name", "dpid", "ports": [{"port", "interface", "rate_bps"}]}]}`.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+MAX_SWITCHES = 4096
+MAX_PORTS = 16384  # of all switches; the size of switch.c's map
+MAX_PORT_NUMBER = 0xFFFFFF00  # OFPP_MAX
+MAX_INTERFACE_NAME = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    port: Annotated[int, Field(ge=1, le=MAX_PORT_NUMBER)]
+    interface: Annotated[str, Field(min_length=1, max_length=MAX_INTERFACE_NAME, pattern=r"^[^\s/]+$")]
+    rate_bps: Annotated[int, Field(ge=0)]
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchPorts:
+    name: str
+    dpid: Annotated[int, Field(ge=1, lt=2**64)]
+    ports: tuple[Port, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchList:
+    switches: Annotated[tuple[SwitchPorts, ...], Field(min_length=1, max_length=MAX_SWITCHES)]
+
+
+def load(path: Path) -> tuple[SwitchPorts, ...]:
+    """Raise ValueError, in one line, for a file that is no list of switches."""
+    try:
+        switches = TypeAdapter(SwitchList).validate_json(path.read_bytes()).switches
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{path}: no list of switches: {where}: {first['msg']}") from error
+    keys: tuple[tuple[str, list[object]], ...] = (
+        ("dpid", [switch.dpid for switch in switches]),
+        ("interface", [port.interface for switch in switches for port in switch.ports]),
+        ("dpid, port", [(switch.dpid, port.port) for switch in switches for port in switch.ports]),
+    )
+    for what, values in keys:
+        if len(set(values)) != len(values):
+            twice = next(value for value in values if values.count(value) > 1)
+            raise ValueError(f"{path}: no list of switches: {what} {twice} stands there twice")
+        if len(values) > MAX_PORTS:
+            raise ValueError(f"{path}: {len(values)} ports; the switch has room for {MAX_PORTS}")
+    return switches

@@ -1,0 +1,114 @@
+"""What breaks in mid-run: the command ends with the reason, and nothing is left.
+
+The victim is found among the descendants of the command's own process, never by a pattern.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from emu.isolate import PROJECT
+
+pytestmark = pytest.mark.real
+
+
+def processes() -> dict[int, tuple[int, str]]:
+    """pid -> (parent's pid, command line)."""
+    found = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                stat = (folder / "stat").read_text().rpartition(")")[2].split()
+                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            found[int(folder.name)] = (int(stat[1]), command)
+    return found
+
+
+def descendants(pid: int) -> dict[int, str]:
+    table = processes()
+    below = {pid}
+    while more := {child for child, (parent, _) in table.items() if parent in below} - below:
+        below |= more
+    return {child: table[child][1] for child in below - {pid}}
+
+
+def mounts_and_links() -> tuple[str, str]:
+    links = subprocess.run(["ip", "-br", "link"], capture_output=True, text=True, check=True).stdout
+    return Path("/proc/self/mounts").read_text(), links
+
+
+@pytest.fixture
+def long_replay(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A command that replays for half a minute, in its first repeat."""
+    before = mounts_and_links()
+    command = [sys.executable, "-m", "tools", "bench", "allreduce", "-b", "16MiB", "--repeat", "5"]
+    command += ["--fabric", "star:hosts=4,rate=50M", "--out", str(tmp_path / "runs")]
+    process = subprocess.Popen(
+        command, cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        wait_until(lambda: is_repeating(tmp_path / "runs"), 60)
+        yield process
+    finally:
+        below = descendants(process.pid)
+        process.kill()
+        process.communicate()
+        wait_until(lambda: not (set(below) & set(processes())), 5)
+        assert mounts_and_links() == before
+
+
+def is_repeating(runs: Path) -> bool:
+    return any((folder / "events").exists() for folder in runs.glob("01-*.incomplete"))
+
+
+def wait_until(happened: Callable[[], bool], limit_s: float) -> None:
+    deadline = time.monotonic() + limit_s
+    while not happened():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("victim", "named"),
+    [
+        ("emu.session", "the agent of rank"),
+        ("-m controller", "the controller"),
+        ("emu.switch.agent", "the switch agent"),
+    ],
+)
+def test_the_death_of_a_part_ends_the_command_with_its_name(
+    long_replay: subprocess.Popen[str], victim: str, named: str, tmp_path: Path
+) -> None:
+    below = descendants(long_replay.pid)
+    victims = sorted(pid for pid, command in below.items() if victim in command and "unshare" not in command)
+    os.kill(victims[-1], signal.SIGKILL)  # of `emu.session`, the last are the agents forked from it
+    start = time.monotonic()
+    _, complaint = long_replay.communicate(timeout=20)
+    assert time.monotonic() - start < 10
+    assert long_replay.returncode == 1
+    (line,) = [line for line in complaint.splitlines() if line.startswith("gradwire:")]
+    assert named in line
+    assert "SIGKILL" in line
+    assert not (set(below) & set(processes()))
+    assert not any("incomplete" not in folder.name for folder in (tmp_path / "runs").glob("01-*"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_ending_the_command_ends_everything_it_started(
+    long_replay: subprocess.Popen[str], number: signal.Signals, tmp_path: Path
+) -> None:
+    below = descendants(long_replay.pid)
+    assert len(below) > 8
+    long_replay.send_signal(number)
+    long_replay.communicate(timeout=10)
+    wait_until(lambda: not (set(below) & set(processes())), 5)
+    assert long_replay.returncode == (-signal.SIGKILL if number == signal.SIGKILL else 130)
+    assert not any("incomplete" not in folder.name for folder in (tmp_path / "runs").glob("01-*"))

@@ -1,0 +1,148 @@
+"""Whole runs on small fabrics: what was sent, which way it went, and that nothing is left."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.loads import audit
+from controller.resolve import resolve
+from emu import plan as plans
+from emu import records, run
+from emu.fabric import Egress
+from emu.isolate import PROJECT
+from emu.options import RunOptions
+from emu.plan import Plan
+from emu.spec import parse_fabric
+from emu.transport import fabric_transport
+from traces.expand import expand
+from traces.trace import open_trace
+from traces.workload import made_allreduce
+
+pytestmark = pytest.mark.real
+
+KINDS = ("gradwire", "ovs")
+
+
+def plan_of(spec: str, algorithm: str, nbytes: int, placement: str = "linear", routes: str = "ecmp") -> Plan:
+    fabric = parse_fabric(spec)
+    n_ranks = len(fabric.hosts)
+    return resolve(
+        fabric,
+        expand(made_allreduce(n_ranks, nbytes), algorithm),
+        algorithm=algorithm,
+        placement=placement,
+        routes=routes,
+        seed=3,
+        transport=fabric_transport(fabric),
+    )
+
+
+def carried_out(plan: Plan, folder: Path, **options: Any) -> Path:
+    run.run(plan, folder, RunOptions(**options), lambda phase, more: None)
+    return folder
+
+
+def flow_nbytes(folder: Path) -> Counter[tuple[str, str, str, int]]:
+    """Bytes by (source, destination, switch, output port), of the rules of the plan's flows."""
+    counted: Counter[tuple[str, str, str, int]] = Counter()
+    for flow in json.loads((folder / "switches.json").read_text())["flows"]:
+        match = flow["match"]
+        if "tcp_src" in match:
+            counted[match["ipv4_src"], match["ipv4_dst"], flow["switch"], flow["output"]] += flow["bytes"]
+    return counted
+
+
+@pytest.mark.parametrize(
+    ("spec", "algorithm", "placement", "routes"),
+    [
+        ("star:hosts=4,rate=100M", "ring", "linear", "dmodk"),
+        ("fat-tree:k=4,levels=2,rate=50M", "as-captured", "random", "ecmp"),
+        ("bigraph:n=4,m=2,rate=50M", "halving-doubling", "hdrm", "direct"),
+    ],
+)
+def test_every_host_sends_what_the_closed_form_says_on_the_planned_links(
+    spec: str, algorithm: str, placement: str, routes: str, tmp_path: Path
+) -> None:
+    nbytes = 16 * 4 * 8400
+    plan = plan_of(spec, algorithm, nbytes, placement, routes)
+    folder = carried_out(plan, tmp_path / "run", repeats=2)
+    p = plan.n_ranks
+    for repeat in records.load_repeats(folder):
+        assert repeat.wrong == 0
+        assert set(repeat.sent_nbytes) == {2 * (p - 1) * nbytes // p}
+        assert not repeat.queue_dropped
+    counted = flow_nbytes(folder)
+    for flow in plan.flows:
+        hops = {(end.node, end.port) for end in flow.path[1:]}
+        ends = (flow.src_ip, flow.dst_ip)
+        assert {
+            (switch, port) for (*pair, switch, port), n in counted.items() if n and tuple(pair) == ends
+        } == hops
+
+
+def test_with_hdrm_every_link_between_switches_carries_one_flow_per_step(tmp_path: Path) -> None:
+    plan = plan_of("bigraph:n=4,m=2,rate=50M", "halving-doubling", 8 * 42_000, "hdrm", "direct")
+    folder = carried_out(plan, tmp_path / "run", repeats=1)
+    steps = {(send.src, send.dst): send.step % 3 for send in plan.schedule.sends if send.reduce}
+    address = {plan.fabric.ip(host): rank for rank, host in enumerate(plan.placement)}
+    payload = Counter[tuple[str, int, int]]()
+    for (src, dst, switch, port), count in flow_nbytes(folder).items():
+        if (
+            plan.fabric.peers[Egress(switch, port)].node in plan.fabric.switches and count > 42_000
+        ):  # data, not only acknowledgements
+            payload[switch, port, steps[address[src], address[dst]]] += 1
+    assert payload
+    assert set(payload.values()) == {1}
+    assert audit(plan).worst.together == 1
+
+
+def test_the_messages_read_back_from_a_replays_captures_are_the_plans_sends(tmp_path: Path) -> None:
+    plan = plan_of("star:hosts=4,rate=100M", "as-captured", 400_008)
+    folder = carried_out(plan, tmp_path / "run", repeats=1, captures=True)
+    trace = open_trace([folder / "captures"], None)
+    data = trace.messages.where(trace.messages.is_data)
+    rank = [[plan.fabric.ip(host) for host in plan.placement].index(address) for address in data.addresses]
+    read = Counter(
+        (rank[src], rank[dst], int(nbytes))
+        for src, dst, nbytes in zip(data.src, data.dst, data.nbytes, strict=True)
+    )
+    assert read == Counter((send.src, send.dst, send.nbytes) for send in plan.schedule.sends)
+
+
+def test_the_same_plan_takes_the_same_paths_on_open_vswitch(tmp_path: Path) -> None:
+    plan = plan_of("fat-tree:k=4,levels=2,rate=5M", "halving-doubling", 8 * 2000)
+    used = []
+    for kind in KINDS:
+        folder = carried_out(plan, tmp_path / kind, repeats=1, switch=kind)
+        assert records.load_repeats(folder)[0].wrong == 0
+        used.append({key for key, count in flow_nbytes(folder).items() if count})
+    assert used[0] == used[1]
+    assert len(used[0]) == sum(len(flow.path) - 1 for flow in plan.flows)
+
+
+def test_a_run_in_a_folder_that_exists_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileExistsError, match="exists already"):
+        carried_out(plan_of("star:hosts=2", "ring", 400), tmp_path)
+
+
+def test_two_runs_at_once_do_not_meet(tmp_path: Path) -> None:
+    plan = plan_of("star:hosts=4,rate=20M", "ring", 400_000)
+    script = (
+        "import sys\nfrom pathlib import Path\nfrom emu import plan, run\nfrom emu.options import RunOptions\n"
+        "run.run(plan.load(Path(sys.argv[1])), Path(sys.argv[2]), RunOptions(1), lambda phase, more: None)\n"
+    )
+    plans.save(plan, tmp_path / "plan.json")
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(tmp_path / "plan.json"), str(tmp_path / name)], cwd=PROJECT
+        )
+        for name in ("a", "b")
+    ]
+    assert [process.wait(60) for process in both] == [0, 0]
+    for name in ("a", "b"):
+        assert records.load_repeats(tmp_path / name)[0].wrong == 0
