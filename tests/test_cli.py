@@ -1,0 +1,106 @@
+"""The command line's frame: what is listed, what is imported, and how a command line ends."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+import typer
+import typer.core
+
+from tools import cli
+
+HEAVY = {"mininet", "numba", "numpy", "os_ken", "pandas", "pyarrow", "scapy"}
+
+
+def ends(arguments: list[str]) -> int:
+    with pytest.raises(SystemExit) as left:
+        cli.main(arguments)
+    assert isinstance(left.value.code, int)
+    return left.value.code
+
+
+def modules_after(*arguments: str) -> set[str]:
+    """The modules that are imported when a command line has been carried out."""
+    code = (
+        "import json, sys\n"
+        "from tools.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: print(json.dumps(list(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
+    )
+    return set(json.loads(done.stderr.splitlines()[-1]))
+
+
+def test_help_lists_every_command_that_exists(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ends(["--help"]) == 0
+    shown = capsys.readouterr().out
+    for command in cli.TABLE:
+        if command.exists:
+            assert command.name in shown
+            assert command.panel in shown
+
+
+def test_a_command_without_a_module_is_not_listed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "TABLE", (*cli.TABLE, cli.Command("teleport", cli.RUNS, "Not there.")))
+    assert ends(["--help"]) == 0
+    assert "teleport" not in capsys.readouterr().out
+    assert ends(["teleport"]) == 2
+
+
+def test_every_command_module_is_in_the_table() -> None:
+    modules = {path.stem for path in cli.FOLDER.glob("*.py")} - {"__init__"}
+    assert modules <= {command.name for command in cli.TABLE}
+
+
+@pytest.mark.parametrize("name", [command.name for command in cli.TABLE if command.exists])
+def test_every_command_says_what_it_is_for(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ends([name, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert f"Usage: gradwire {name}" in shown
+    sentence = (cli.load(name).__doc__ or "").split("\n")[0]
+    assert sentence
+    assert sentence.split()[0] in shown
+
+
+@pytest.mark.parametrize("name", [command.name for command in cli.TABLE if command.exists])
+def test_no_two_options_of_a_command_have_the_same_spelling(name: str) -> None:
+    group = typer.main.get_command(cli.application(name))
+    assert isinstance(group, typer.core.TyperGroup)
+    options = [option for parameter in group.commands[name].params for option in parameter.opts]
+    assert [option for option, times in Counter(options).items() if times > 1] == []
+
+
+def test_help_imports_no_command_and_no_heavy_library() -> None:
+    modules = modules_after("--help")
+    assert not {name for name in modules if name.startswith("tools.commands.")}
+    assert not modules & HEAVY
+
+
+def test_a_command_imports_no_other() -> None:
+    modules = modules_after("doctor", "--help")
+    assert {name for name in modules if name.startswith("tools.commands.")} == {"tools.commands.doctor"}
+    assert not modules & HEAVY
+
+
+def test_the_version_is_that_of_the_project(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ends(["--version"]) == 0
+    assert capsys.readouterr().out.startswith(f"gradwire {cli.VERSION}, Python 3.")
+
+
+def test_a_command_that_fails_ends_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ends(["fabric", "fat-tree:k=5"]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("gradwire: fabric 'fat-tree:k=5'")
+    assert told.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["doctor", "--nonsense"], ["doctor", "too", "much"]])
+def test_a_wrong_command_line_is_usage(arguments: list[str]) -> None:
+    assert ends(arguments) == 2

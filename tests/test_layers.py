@@ -1,0 +1,132 @@
+"""The architecture, as a test: who may import whom, and who may touch the world."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BELOW: dict[str, set[str]] = {
+    "traces": set(),
+    "emu": {"traces"},
+    "controller": {"emu", "traces"},
+    "tools": {"controller", "emu", "traces"},
+}
+WORLD = {
+    "asyncio",
+    "ctypes",
+    "mininet",
+    "multiprocessing",
+    "os",
+    "os_ken",
+    "random",
+    "ryu",
+    "scapy",
+    "select",
+    "selectors",
+    "signal",
+    "socket",
+    "subprocess",
+    "threading",
+    "time",
+}
+# A generator with a seed of its own is a value like any other; the module's shared one is not.
+HARMLESS = {("random", "Random")}
+EDGES: dict[str, set[str]] = {  # the only modules that touch the world, and how
+    # The controller's process.
+    "controller/__main__.py": {"os", "select", "signal", "socket", "time"},
+    "controller/ryu_api.py": {"os"},
+    # The network and what runs on it.
+    "emu/isolate.py": {"os", "subprocess"},
+    "emu/manifest.py": {"os", "subprocess"},
+    "emu/net.py": {"mininet", "subprocess"},
+    "emu/prompt.py": {"mininet"},
+    "emu/run.py": {"select", "subprocess", "time"},
+    "emu/sampler.py": {"subprocess", "threading", "time"},
+    "emu/session.py": {"time"},
+    "emu/watch.py": {"os", "select", "signal", "subprocess", "time"},
+    "emu/replay/agent.py": {"select", "socket", "time"},
+    "emu/replay/connection.py": {"socket"},
+    "emu/replay/fleet.py": {"ctypes", "multiprocessing", "os", "signal", "time"},
+    # The switch: its process, and the wire format as os-ken spells it.
+    "emu/switch/agent.py": {"selectors", "signal", "socket", "time"},
+    "emu/switch/bpf.py": {"ctypes", "os"},
+    "emu/switch/dataplane.py": {"socket", "subprocess", "time"},
+    "emu/switch/node.py": {"mininet"},
+    "emu/switch/openflow13.py": {"os_ken"},
+    "emu/switch/ovs.py": {"os", "subprocess", "time"},
+    "emu/switch/qdisc.py": {"socket"},
+    # The command line.
+    "tools/__main__.py": {"signal"},
+    "tools/carry.py": {"time"},
+    "tools/commands/setup.py": {"os"},
+    "tools/commands/test.py": {"subprocess"},
+    "tools/commands/up.py": {"signal"},
+    "tools/failures.py": {"os", "select"},
+    "tools/machine.py": {"os", "subprocess"},
+}
+MODULES = [
+    path.relative_to(ROOT).as_posix() for package in BELOW for path in sorted((ROOT / package).rglob("*.py"))
+]
+
+
+def imports(source: str) -> Iterator[str]:
+    """The top-level packages that a module imports, wherever in it that is written."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            package = (node.module or "").partition(".")[0]
+            if node.level or not all((package, alias.name) in HARMLESS for alias in node.names):
+                yield package if not node.level else "."
+
+
+def forbidden(module: str, source: str) -> set[str]:
+    """What `module`, a path in the repository, imports without being allowed to."""
+    package = module.partition("/")[0]
+    used = set(imports(source))
+    upward = used & (set(BELOW) | {"tests", "benchmarks", "."}) - BELOW[package] - {package}
+    return upward | (used & WORLD - EDGES.get(module, set()))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_module_imports_only_what_its_layer_allows(module: str) -> None:
+    assert forbidden(module, (ROOT / module).read_text()) == set()
+
+
+@pytest.mark.parametrize("module", EDGES)
+def test_an_edge_is_listed_only_with_what_it_uses(module: str) -> None:
+    assert EDGES[module] <= set(imports((ROOT / module).read_text()))
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "reason"),
+    [
+        ("traces/streams.py", "from emu.fabric import Fabric", "emu"),
+        ("emu/plan.py", "import controller.resolve", "controller"),
+        ("controller/loads.py", "from tools import cli", "tools"),
+        ("tools/cli.py", "from tests.conftest import left_out", "tests"),
+        ("traces/streams.py", "import time", "time"),
+        ("emu/placement.py", "from random import Random, shuffle", "random"),
+        ("emu/net.py", "import socket", "socket"),
+        ("controller/loads.py", "def f():\n    import os.path", "os"),
+        ("emu/plan.py", "from . import fabric", "."),
+        ("emu/plan.py", "from .fabric import Fabric", "."),
+    ],
+)
+def test_a_forbidden_import_is_noticed(module: str, line: str, reason: str) -> None:
+    assert forbidden(module, line) == {reason}
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("emu/plan.py", "from traces.schedule import Send"),
+        ("controller/loads.py", "import emu.fabric, traces.units"),
+        ("emu/placement.py", "from random import Random"),
+        ("emu/switch/bpf.py", "import ctypes"),
+    ],
+)
+def test_an_allowed_import_passes(module: str, line: str) -> None:
+    assert forbidden(module, line) == set()

@@ -1,0 +1,54 @@
+"""What is found out about the machine, against what the machine says by other ways."""
+
+import os
+import platform
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from tools import machine
+
+
+def test_a_tool_that_is_not_there_has_no_version() -> None:
+    assert machine.tool_version(("gradwire-no-such-tool", "--version")) is None
+
+
+@pytest.mark.parametrize(
+    ("first_line", "number"),
+    [
+        ("ip utility, iproute2-6.1.0, libbpf 1.1.2", "6.1.0"),
+        ("ping from iputils 20221126", "20221126"),
+        ("TShark (Wireshark) 4.0.17 (Git v4.0.17 packaged as 4.0.17-0+deb12u3)", "4.0.17"),
+        ("a tool of no number", "of unknown version"),
+    ],
+)
+def test_the_version_is_the_first_number_in_the_first_line(first_line: str, number: str) -> None:
+    assert machine.tool_version(("echo", first_line)) == number
+
+
+def test_a_silent_tool_is_there_all_the_same() -> None:
+    assert machine.tool_version(("true",)) == "of unknown version"
+
+
+def test_the_resources_are_those_that_the_machine_tells() -> None:
+    assert machine.n_cpus() == int(subprocess.check_output(["nproc"]))
+    assert machine.kernel() == platform.release()
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert 0 < machine.free_memory_nbytes() < total
+    df = subprocess.check_output(["df", "--block-size=1", "--output=avail", "/"], text=True)
+    assert machine.free_disk_nbytes(Path("/")) == pytest.approx(int(df.split()[1]), rel=0.05)
+
+
+def test_a_package_unlike_the_lock_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = version("pytest")
+    lock = tmp_path / "lock"
+    lock.write_text(f"# remark\npytest=={installed}\nrich==0.1\ngradwire-no-such-package==1\n")
+    monkeypatch.setattr(machine, "LOCK", lock)
+    rich = f"rich {version('rich')}, not 0.1"
+    assert list(machine.packages_unlike_the_lock()) == [rich, "gradwire-no-such-package is missing"]
+
+
+def test_what_runs_here_is_as_the_lock_says() -> None:
+    assert list(machine.packages_unlike_the_lock()) == []

@@ -1,0 +1,51 @@
+"""What the documents promise is there: commands, fabrics, files."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from emu.spec import FAMILIES, parse_fabric
+from tools import cli
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "docs/design.md", "docs/schemas.md", "tests/vm/README.md"]
+
+
+def test_the_readme_lists_every_command_and_no_other() -> None:
+    listed = set(re.findall(r"^\| `(\w+)", README, re.MULTILINE)) | {"setup"}
+    assert listed == {command.name for command in cli.TABLE}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_a_command_that_is_named_exists(document: str) -> None:
+    named = set(re.findall(r"\./gradwire ([a-z]+)", (ROOT / document).read_text()))
+    assert named <= {command.name for command in cli.TABLE}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_a_file_that_is_named_exists(document: str) -> None:
+    text = (ROOT / document).read_text()
+    folder = (ROOT / document).parent
+    for target in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (folder / target).exists(), target
+    for path in re.findall(r"\b(?:traces|emu|controller|tools|tests|docs|benchmarks)/[\w/.-]+\w", text):
+        assert "NAME" in path or (ROOT / path).exists(), path
+
+
+def test_a_fabric_that_the_readme_writes_can_be_built() -> None:
+    specs = [
+        spec for spec in re.findall(r"`([a-z-]+:[a-z]+=[^`]+)`", README) if spec.split(":")[0] in FAMILIES
+    ]
+    assert {spec.split(":")[0] for spec in specs} == set(FAMILIES)
+    for spec in specs:
+        assert parse_fabric(spec).hosts
+
+
+def test_the_readmes_inspect_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (capture,) = re.findall(r"^\./gradwire inspect (\S+)", README, re.MULTILINE)
+    with pytest.raises(SystemExit) as left:
+        cli.main(["inspect", str(ROOT / capture)])
+    assert left.value.code == 0
+    assert "8 ranks" in capsys.readouterr().out

@@ -1,0 +1,127 @@
+"""The checks of `doctor`: what was found, whether it will do, and what mends it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tools import machine
+from traces.units import show_nbytes
+
+State = Literal["ok", "missing", "weak", "unknown"]
+
+SETUP = "sudo ./gradwire setup"
+KERNEL_MEND = "this kernel lacks it: use the lab VM (vagrant up) or Debian's own kernel"
+SAMPLE = machine.ROOT / "traces" / "samples" / "ddp_gloo_8_gpt_tso"
+
+FEW_CPUS = 2
+LITTLE_MEMORY_NBYTES = 2_000_000_000
+LITTLE_DISK_NBYTES = 500_000_000
+
+# Tool -> what tells its version, and whether a run cannot do without it.
+TOOLS = {
+    "ip": (("ip", "-V"), True),
+    "tc": (("tc", "-V"), True),
+    "unshare": (("unshare", "--version"), True),
+    "ethtool": (("ethtool", "--version"), True),
+    "ping": (("ping", "-V"), False),
+    "clang": (("clang", "--version"), True),
+    "bpftool": (("bpftool", "version"), False),
+    "iperf3": (("iperf3", "--version"), False),
+    "tcpdump": (("tcpdump", "--version"), False),
+    "tshark": (("tshark", "--version"), False),
+}
+# What tools/probe.sh tries -> what it is for.
+PROBES = {
+    "namespaces": "a network of the run's own",
+    "veth": "cables",
+    "htb": "link rates",
+    "switch program": "tc-BPF switch, accepted by the kernel",
+    "cls_bpf": "the switch at a port's ingress",
+    "mnexec": "Mininet's hosts",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """`needed`: the demo cannot run without it.  `mend` is empty where there is nothing to mend."""
+
+    name: str
+    state: State
+    found: str
+    mend: str = ""
+    needed: bool = True
+
+
+def can_run_demo(checks: tuple[Check, ...]) -> bool:
+    """Whether nothing that the demo needs is known to be missing; root is for sudo to give."""
+    return not any(check.needed and check.state == "missing" for check in checks)
+
+
+def all_checks() -> tuple[Check, ...]:
+    return (*_resources(), *_kernel(), *_installed(), _open_vswitch())
+
+
+def _resources() -> Iterator[Check]:
+    n_cpus = machine.n_cpus()
+    few = "" if n_cpus >= FEW_CPUS else "expect low rates: switches and ranks share one processor"
+    yield Check("processors", "weak" if few else "ok", str(n_cpus), few, needed=False)
+    for name, free, least in (
+        ("free memory", machine.free_memory_nbytes(), LITTLE_MEMORY_NBYTES),
+        ("free disk here", machine.free_disk_nbytes(Path.cwd()), LITTLE_DISK_NBYTES),
+    ):
+        little = "" if free >= least else f"free some: {show_nbytes(least)} are enough for the demo"
+        yield Check(name, "weak" if little else "ok", show_nbytes(free), little, needed=False)
+
+
+def _kernel() -> Iterator[Check]:
+    yield Check("kernel", "ok", machine.kernel())
+    root = machine.is_root()
+    yield Check("root", "ok" if root else "unknown", "yes" if root else "no: runs need sudo", needed=False)
+    found = machine.probed()
+    for name, purpose in PROBES.items():
+        yield _probe(name, purpose, found.get(name, "not tried: no namespaces"), root)
+    controls = machine.congestion_controls()
+    missing = "" if "reno" in controls else KERNEL_MEND
+    yield Check("TCP congestion control", "missing" if missing else "ok", " ".join(controls), missing)
+
+
+def _probe(name: str, purpose: str, found: str, root: bool) -> Check:
+    if found == "ok":
+        return Check(name, "ok", purpose)
+    if not root:
+        mend = "sudo ./gradwire doctor"
+        return Check(name, "unknown", "could not be tried without root", mend)
+    if name == "switch program" and not machine.SWITCH_OBJECT.exists():
+        return Check(name, "missing", "not compiled", SETUP)
+    return Check(name, "missing", found, SETUP if "not found" in found else KERNEL_MEND)
+
+
+def _installed() -> Iterator[Check]:
+    for name, (command, needed) in TOOLS.items():
+        found = machine.tool_version(command)
+        if found is None:
+            yield Check(name, "missing", "not installed", SETUP, needed)
+        else:
+            yield Check(name, "ok", found, needed=needed)
+    wrong = tuple(machine.packages_unlike_the_lock())
+    text = "; ".join(wrong[:3]) + (" …" if len(wrong) > 3 else "")
+    if wrong:
+        yield Check("Python packages", "missing", text, f"rm -r .venv && {SETUP}")
+    else:
+        yield Check("Python packages", "ok", "as pinned")
+    if SAMPLE.is_dir():
+        yield Check("sample capture", "ok", SAMPLE.name)
+    else:
+        yield Check("sample capture", "missing", f"no {SAMPLE}", "check the repository out whole")
+
+
+def _open_vswitch() -> Check:
+    name = "Open vSwitch"
+    found = machine.tool_version(("ovs-vswitchd", "--version"))
+    if found is None:
+        return Check(name, "missing", "not installed", SETUP, needed=False)
+    if machine.kernel_has_openvswitch():
+        return Check(name, "ok", f"{found}, kernel datapath", needed=False)
+    slow = "--switch ovs will be slow: this kernel has no openvswitch module"
+    return Check(name, "weak", f"{found}, user space", slow, needed=False)

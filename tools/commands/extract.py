@@ -1,0 +1,39 @@
+"""`gradwire extract`: captures into a workload file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from traces.recognise import recognise
+from traces.trace import open_trace
+from traces.units import show_nbytes
+from traces.workload import save
+
+
+def extract(
+    captures: Annotated[
+        list[Path], typer.Argument(help="Capture files of one job, or a folder of them.", show_default=False)
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", help="The workload file to write, NAME.workload.json.", show_default=False
+        ),
+    ],
+    ranks: Annotated[
+        Path | None,
+        typer.Option(help="YAML file that says who is which rank: `ranks: {10.0.0.1: 0, ...}`."),
+    ] = None,
+) -> None:
+    """Write down what a captured job communicated: collectives and messages, in order, with compute gaps."""
+    workload = recognise(open_trace(captures, ranks))
+    save(workload, output)
+    numbers = [number for number in workload.iterations if number >= 0]
+    nbytes = sum(item.nbytes for item in workload.items)
+    print(
+        f"{output}: {workload.n_ranks} ranks, {len(workload.items)} collectives and messages "
+        f"({show_nbytes(nbytes)}), {len(numbers)} iterations"
+    )
+    for note in workload.notes:
+        print(f"note: {note}")

@@ -1,0 +1,110 @@
+"""What a command's end means for the person who typed it: one line and an exit code, or a bug.
+
+What is at fault is told by the kind of the exception.  `ValueError`, `OSError` and every exception
+class of our own packages describe input or machine, in a text meant for people.  Everything else
+nobody has thought of: it is a bug and keeps its traceback.
+"""
+
+import os
+import select
+import sys
+import traceback
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec
+
+import typer
+
+OUR_PACKAGES = frozenset({"traces", "emu", "controller", "tools"})
+
+FAULT = 1  # the input or the machine
+INTERRUPTED = 130
+NOBODY_READS = 1  # as Rich leaves when its output breaks
+SHOW_TRACEBACK = "GRADWIRE_TRACEBACK"
+
+P = ParamSpec("P")
+
+
+def guarded(command: Callable[P, None]) -> Callable[P, None]:
+    """`command`, which leaves with an exit code instead of an exception.
+
+    It must wrap the command itself: Typer ends every EPIPE silently, and one of a socket between
+    two of our processes is an error that somebody must see.
+    """
+
+    @wraps(command)
+    def call(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+            sys.stdout.flush()
+        except (typer.Exit, typer.Abort, typer.TyperException):
+            raise
+        except (Exception, KeyboardInterrupt, SystemExit) as error:  # the last stop before the shell
+            raise typer.Exit(report(error)) from error
+
+    return call
+
+
+def report(error: BaseException) -> int:
+    """Tell the person at stderr what happened; return the exit code."""
+    if _nobody_reads_stdout():
+        _discard_stdout()
+        return NOBODY_READS
+    match error:
+        case KeyboardInterrupt():
+            _tell("interrupted")
+            return INTERRUPTED
+        case SystemExit():
+            return _exit_code(error)
+        case ModuleNotFoundError(name=str(name)) if name.partition(".")[0] not in OUR_PACKAGES:
+            _tell(f"the Python package {name} is missing: run: sudo ./gradwire setup")
+            return FAULT
+    if is_for_people(error):
+        if os.environ.get(SHOW_TRACEBACK):
+            traceback.print_exception(error)
+        _tell(one_line(error))
+        return FAULT
+    traceback.print_exception(error)
+    _tell("this is a bug in gradwire; please report it with the lines above")
+    return FAULT
+
+
+def is_for_people(error: BaseException) -> bool:
+    ours = type(error).__module__.partition(".")[0] in OUR_PACKAGES
+    return ours or isinstance(error, ValueError | OSError)
+
+
+def one_line(error: BaseException) -> str:
+    """The error's text, without Python's brackets round an error number and without line breaks."""
+    if isinstance(error, OSError) and error.strerror:
+        where = [str(name) for name in (error.filename, error.filename2) if name is not None]
+        text = ": ".join([*where, error.strerror])
+    else:
+        text = str(error) or type(error).__name__
+    return " ".join(text.split())
+
+
+def _tell(text: str) -> None:
+    print(f"gradwire: {text}", file=sys.stderr, flush=True)
+
+
+def _exit_code(error: SystemExit) -> int:
+    if isinstance(error.code, str):
+        _tell(error.code)
+        return FAULT
+    return error.code or 0
+
+
+def _nobody_reads_stdout() -> bool:
+    """Whether stdout is a pipe whose reader has gone, as in `gradwire inspect … | head -3`."""
+    try:
+        stdout = select.poll()
+        stdout.register(sys.stdout.fileno(), 0)
+        return any(events & select.POLLERR for _, events in stdout.poll(0))
+    except (OSError, ValueError):  # no real stdout, as under a test
+        return False
+
+
+def _discard_stdout() -> None:
+    """Let the interpreter's own flush at exit go nowhere, or it complains about the pipe again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,110 @@
+"""What the machine is and can do, found out by asking it and by trying."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SWITCH_OBJECT = ROOT / "emu" / "switch" / "build" / "switch.o"
+PROBE = ROOT / "tools" / "probe.sh"
+LOCK = ROOT / "requirements.lock"
+NAMESPACES = ("--net", "--mount", "--pid", "--ipc", "--fork", "--kill-child")
+TIMEOUT_S = 20.0
+
+
+def is_root() -> bool:
+    return os.geteuid() == 0
+
+
+def kernel() -> str:
+    return os.uname().release
+
+
+def n_cpus() -> int:
+    """The processors that we may use, which can be fewer than there are."""
+    return len(os.sched_getaffinity(0))
+
+
+def free_memory_nbytes() -> int:
+    """What can be had without swapping, by the kernel's own estimate."""
+    (line,) = (
+        text for text in Path("/proc/meminfo").read_text().splitlines() if text.startswith("MemAvailable:")
+    )
+    return int(line.split()[1]) * 1024
+
+
+def free_disk_nbytes(folder: Path) -> int:
+    return shutil.disk_usage(folder).free
+
+
+def congestion_controls() -> tuple[str, ...]:
+    return tuple(Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split())
+
+
+def tool_version(command: Sequence[str]) -> str | None:
+    """The version in the first line that `command` prints; None if there is no such tool."""
+    try:
+        lines = _run(command).stdout.splitlines()
+    except FileNotFoundError:
+        return None
+    found = re.search(r"\d+(\.\d+)+|\d{6,}", lines[0]) if lines else None
+    return found[0] if found else "of unknown version"
+
+
+def kernel_has_openvswitch() -> bool:
+    """Whether Open vSwitch's kernel datapath is loaded or could be."""
+    if Path("/sys/module/openvswitch").exists():
+        return True
+    try:
+        return _run(["modprobe", "--dry-run", "--quiet", "openvswitch"]).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+def probed() -> dict[str, str]:
+    """What tools/probe.sh found: `ok` or the error text, for each thing it tried.
+
+    Without root it tries inside a user namespace, where the kernel allows one.  Empty if no namespace
+    could be made; the text is then under the name `namespaces`.
+    """
+    as_root = () if is_root() else ("--user", "--map-root-user")
+    try:
+        done = _run(["unshare", *as_root, *NAMESPACES, "bash", str(PROBE), str(SWITCH_OBJECT)])
+    except FileNotFoundError as error:
+        return {"namespaces": f"{error.filename} is missing"}
+    found = dict(line.rstrip().split("\t", 1) for line in done.stdout.splitlines() if "\t" in line)
+    return found or {"namespaces": done.stderr.strip() or "unshare failed"}
+
+
+def packages_unlike_the_lock() -> Iterator[str]:
+    """Each pinned Python package that is not there as pinned: `numba 0.60, not 0.68.1`."""
+    for line in LOCK.read_text().splitlines():
+        name, _, pinned = line.partition("==")
+        if not pinned or name.startswith("#"):
+            continue
+        try:
+            installed = version(name)
+        except PackageNotFoundError:
+            yield f"{name} is missing"
+        else:
+            if installed != pinned:
+                yield f"{name} {installed}, not {pinned}"
+
+
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    # Where the tools are is not on the path of a user who is not root.
+    path = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
+    return subprocess.run(
+        command,
+        capture_output=True,
+        check=False,
+        encoding="utf-8",
+        errors="replace",
+        stdin=subprocess.DEVNULL,
+        timeout=TIMEOUT_S,
+        env=os.environ | {"PATH": path, "LC_ALL": "C.UTF-8"},
+    )

@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# setup.sh: installs what gradwire needs: Debian packages, .venv from requirements.lock, the compiled switch.
+#   setup.sh               install what is missing; safe to run again, and twice at the same time
+#   setup.sh --live        also PyTorch, for runs with a live training job (requirements-live.lock)
+#   setup.sh --is-current  exit 0 if nothing has changed since the last complete set-up
+set -euo pipefail
+
+home=$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")
+cd "$home"
+python=/usr/bin/python3
+sample=traces/samples/ps_1srv_4wk
+stamp=.venv/set-up # written last: a set-up that was interrupted has none
+
+# What the set-up was made from, as one line. Compared by content: a checkout changes every file's time.
+fingerprint() {
+    { cat tools/setup.sh tools/packages.apt requirements.lock emu/switch/*.[ch] emu/switch/compile.sh; readlink -f $python; } |
+        cksum | tr '\n' ' '
+    echo "$HOSTTYPE"
+}
+
+is_current() {
+    local made_from
+    [ -x .venv/bin/python ] && [ -s emu/switch/build/switch.o ] && [ -r $stamp ] &&
+        read -r made_from <$stamp && [ "$made_from" = "$(fingerprint)" ]
+}
+
+say() { printf 'set-up: %s\n' "$*"; }
+
+fail() {
+    printf 'gradwire: %s\n' "$*" >&2
+    exit 1
+}
+
+# quietly WHAT COMMAND...: the command's output is only worth reading when it fails.
+quietly() {
+    local what=$1
+    shift
+    if ! "$@" >"$log" 2>&1 </dev/null; then
+        tail -n 15 "$log" >&2
+        fail "$what failed, its last lines are above; mend that and run: sudo ./gradwire setup"
+    fi
+}
+
+missing_packages() {
+    local -a wanted
+    mapfile -t wanted < <(sed 's/#.*//; s/[[:space:]]//g; /^$/d' tools/packages.apt)
+    comm -23 <(printf '%s\n' "${wanted[@]}" | sort) \
+        <(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${wanted[@]}" 2>/dev/null | sed -n 's/^installed //p' | sort)
+}
+
+install_packages() {
+    local -a missing
+    command -v apt-get >/dev/null ||
+        fail "no apt-get here: gradwire sets itself up on Debian 12; on other systems use its lab VM (vagrant up)"
+    mapfile -t missing < <(missing_packages)
+    if [ ${#missing[@]} -eq 0 ]; then
+        say "Debian packages: all there"
+        return
+    fi
+    [ "$EUID" -eq 0 ] || fail "packages are missing (${missing[*]}) and installing them needs root: run: sudo ./gradwire setup"
+    say "Debian packages: installing ${missing[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    quietly "apt-get update" apt-get -q update
+    quietly "apt-get install" apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends "${missing[@]}"
+}
+
+make_venv() {
+    if [ -e .venv/made-from ] && cmp -s requirements.lock .venv/made-from && .venv/bin/python -c '' 2>/dev/null; then
+        say "Python packages: all there"
+        return
+    fi
+    $python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "$python is older than 3.11; gradwire needs Debian 12 or newer"
+    # One that was made whole is brought up to date, anything else is made anew.
+    if [ -e .venv/made-from ] && .venv/bin/python -c '' 2>/dev/null; then
+        say "Python packages: bringing .venv up to date"
+    else
+        say "Python packages: making .venv (about a minute)"
+        rm -rf .venv
+        quietly "python3 -m venv" $python -m venv .venv
+    fi
+    rm -f .venv/made-from
+    # The lock is complete, so nothing else may come in.
+    quietly "pip install" .venv/bin/python -m pip install --disable-pip-version-check --no-input --no-deps -r requirements.lock
+    quietly "pip check" .venv/bin/python -m pip check
+    cp requirements.lock .venv/made-from
+}
+
+add_live() {
+    say "Python packages: adding PyTorch"
+    # With dependencies: what a build of PyTorch needs beside the pinned ones differs between its builds.
+    quietly "pip install" .venv/bin/python -m pip install --disable-pip-version-check --no-input \
+        -r requirements.lock -r requirements-live.lock
+}
+
+# numba compiles the capture reader at its first use and keeps the result; that use is now.
+warm_reader() {
+    [ -d "$sample" ] || return 0
+    [ -z "$(find traces/__pycache__ -name '*.nbi' 2>/dev/null)" ] || return 0
+    say "capture reader: compiling"
+    quietly "reading $sample" env PYTHONPATH="$home" .venv/bin/python -P -m tools inspect "$sample"
+}
+
+# As root in somebody's folder: what is made there is theirs, so that they can remove it and work without root.
+hand_over() {
+    [ "$EUID" -ne 0 ] || [ -O . ] || find . -path ./.git -prune -o \( -path ./.venv -o -path ./emu/switch/build -o -name __pycache__ \) -prune -print0 |
+        xargs -0r chown -R --reference=.
+}
+
+main() {
+    log=$(mktemp)
+    trap 'rm -f "$log"' EXIT
+    [ -w . ] || fail "cannot write to $home: set up as its owner or as root, or copy the folder to a disk that can be written"
+    install_packages
+    make_venv
+    [ -z "$live" ] || add_live
+    say "switch: compiling for the kernel's BPF"
+    quietly "compiling the switch" emu/switch/compile.sh
+    warm_reader
+    fingerprint >.venv/set-up.partial
+    mv .venv/set-up.partial $stamp
+    hand_over
+    say "done"
+}
+
+live=
+case "${1-}" in
+--is-current) is_current && exit 0 || exit 1 ;;
+--live) live=1 ;;
+"") ;;
+-h | --help)
+    sed -n '2,5s/^# \{0,1\}//p' tools/setup.sh
+    exit 0
+    ;;
+*)
+    sed -n '2,5s/^# \{0,1\}//p' tools/setup.sh >&2
+    exit 2
+    ;;
+esac
+# One at a time in this folder. The lock is on the folder itself, so no file is left behind, and
+# --close keeps it out of the hands of daemons that a package may start.
+if [ -z "${GRADWIRE_SETUP_LOCKED-}" ]; then
+    flock --nonblock . true || say "another set-up is at work in this folder; waiting for it"
+    GRADWIRE_SETUP_LOCKED=1 exec flock --close . "$home/tools/setup.sh" "$@"
+fi
+main

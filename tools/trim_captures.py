@@ -1,0 +1,128 @@
+"""Cuts captures of a job down to its first iterations: how traces/samples was made.
+
+.venv/bin/python -m tools.trim_captures FOLDER OUTPUT --iterations 2 [--sent-only]
+
+Each host's packets end where its first message of a later iteration begins, byte for byte in each TCP
+stream, so that no collective is cut in two.  Ground truth beside the captures (`log.r*.json`) is cut
+likewise.
+"""
+
+import json
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+import typer
+
+from traces.pcap import FILE_HEADER_NBYTES, RECORD_HEADER_NBYTES, SYN, TCP, Packets, read_pcap
+from traces.recognise import find_job
+from traces.streams import own_address
+from traces.trace import capture_paths, open_trace
+
+Ends = dict[tuple[str, str], int]
+
+
+def trim_captures(
+    folder: Annotated[
+        Path, typer.Argument(help="Captures of one job, from the opening of its connections on.")
+    ],
+    output: Annotated[Path, typer.Argument(help="Folder to write to.")],
+    iterations: Annotated[int, typer.Option(help="How many iterations to keep.", min=1)],
+    sent_only: Annotated[
+        bool, typer.Option(help="Keep of each host's file only what it sent with payload, and the SYNs.")
+    ] = False,
+) -> None:
+    """Keep the set-up and the first iterations of captures."""
+    paths = capture_paths([folder])
+    captures = [read_pcap(path) for path in paths]
+    ends = stream_ends(folder, iterations)
+    first_seq: dict[tuple[int, ...], int] = {}
+    for packets in captures:
+        first_seq |= _first_sequence_numbers(packets)
+    output.mkdir(parents=True, exist_ok=True)
+    for packets in captures:
+        _write(packets, _kept(packets, ends, first_seq, sent_only), output / packets.path.name)
+    for path in sorted(folder.glob("log.r*.json")):
+        (output / path.name).write_text(json.dumps(_trimmed_log(json.loads(path.read_bytes()), iterations)))
+    nbytes = sum(path.stat().st_size for path in output.iterdir())
+    print(f"{output}: {nbytes} bytes")
+
+
+def stream_ends(folder: Path, iterations: int) -> Ends:
+    """For each pair of addresses, the stream offset at which the first later iteration begins."""
+    trace = open_trace([folder])
+    job = find_job(trace)
+    begins: dict[int, int] = {}
+    for operation, iteration in zip(job.operations, job.labels.iterations, strict=True):
+        if iteration >= iterations:
+            for rank, time_ns in operation.begun.items():
+                begins[rank] = min(time_ns, begins.get(rank, time_ns))
+    ends: Ends = {}
+    messages = trace.messages
+    columns = (messages.src, messages.dst, messages.offset, messages.first_ns)
+    for src, dst, offset, first_ns in zip(*(column.tolist() for column in columns), strict=True):
+        if src in begins and first_ns >= begins[src]:
+            pair = trace.addresses[src], trace.addresses[dst]
+            ends[pair] = min(offset, ends.get(pair, offset))
+    return ends
+
+
+def _first_sequence_numbers(packets: Packets) -> dict[tuple[int, ...], int]:
+    """The sequence number of byte 0 of each stream whose SYN is in the file."""
+    rows = np.flatnonzero((packets.protocol == TCP) & (packets.flags & SYN != 0))
+    return {_key(packets, row): int(packets.seq[row]) + 1 for row in rows.tolist()}
+
+
+def _key(packets: Packets, row: int) -> tuple[int, ...]:
+    columns = (packets.src, packets.sport, packets.dst, packets.dport)
+    return tuple(int(column[row]) for column in columns)
+
+
+def _kept(
+    packets: Packets, ends: Ends, first_seq: dict[tuple[int, ...], int], sent_only: bool
+) -> npt.NDArray[np.bool_]:
+    """Payload up to the streams' ends, and everything else until the last of it."""
+    carries: npt.NDArray[np.bool_] = (packets.protocol == TCP) & (packets.payload_nbytes > 0)
+    keep: npt.NDArray[np.bool_] = carries.copy()
+    by_number = {(_number(src), _number(dst)): end for (src, dst), end in ends.items()}
+    for row in np.flatnonzero(carries).tolist():
+        key = _key(packets, row)
+        end = by_number.get((key[0], key[2]))
+        if end is not None and key in first_seq:
+            keep[row] = (int(packets.seq[row]) - first_seq[key]) % (1 << 32) < end
+    last = np.flatnonzero(keep)[-1]
+    if not sent_only:
+        keep |= ~carries & (np.arange(len(packets)) <= last)
+        return keep
+    own = own_address(packets)
+    if own is None:
+        raise ValueError(f"{packets.path}: --sent-only needs captures made at the hosts")
+    has_syn = (packets.protocol == TCP) & (packets.flags & SYN != 0)
+    keep |= has_syn
+    keep &= packets.src == _number(own)
+    return keep
+
+
+def _number(address: str) -> int:
+    return int(IPv4Address(address))
+
+
+def _write(packets: Packets, keep: npt.NDArray[np.bool_], path: Path) -> None:
+    sizes = packets.captured_nbytes.astype(np.int64) + RECORD_HEADER_NBYTES
+    ends = FILE_HEADER_NBYTES + np.cumsum(sizes)
+    with path.open("wb") as file:
+        file.write(packets.data[:FILE_HEADER_NBYTES].tobytes())
+        for row in np.flatnonzero(keep).tolist():
+            file.write(packets.data[int(ends[row] - sizes[row]) : int(ends[row])].tobytes())
+
+
+def _trimmed_log(log: dict[str, Any], iterations: int) -> dict[str, Any]:
+    if "events" in log:
+        log["events"] = [event for event in log["events"] if event["it"] < iterations]
+    return log
+
+
+if __name__ == "__main__":
+    typer.run(trim_captures)
