@@ -7,11 +7,22 @@ in the shadow of the one that is in the data plane, and come back when that is d
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
-from math import gcd
 
-from emu.switch.entries import Action, ActionKind, ClearCounters, Entry, Group, Operation, RemoveGroup, RemoveRule, SetGroup, SetRule, slots
+from emu.switch.entries import (
+    Action,
+    ActionKind,
+    ClearCounters,
+    Entry,
+    Group,
+    Operation,
+    RemoveGroup,
+    RemoveRule,
+    SetGroup,
+    SetRule,
+    slots,
+)
 from emu.switch.match import Match
+
 
 class TableFullError(Exception):
     """There is no room for one more rule or group."""

@@ -1,0 +1,54 @@
+"""The file that the switch agent is started with."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emu.spec import parse_fabric
+from emu.switch import ports
+from emu.switch.running import ports_file
+
+ONE = {"port": 1, "interface": "leaf0-eth1", "rate_bps": 10**8}
+SWITCH = {"name": "leaf0", "dpid": 1, "ports": [ONE]}
+
+
+def test_what_the_run_writes_is_what_the_agent_reads(tmp_path: Path) -> None:
+    fabric = parse_fabric("bigraph:n=4,m=2")
+    path = tmp_path / "ports.json"
+    path.write_text(json.dumps(ports_file(fabric)))
+    read = ports.load(path)
+    assert {switch.name: switch.dpid for switch in read} == {s: fabric.dpid(s) for s in fabric.switches}
+    assert all({port.port for port in s.ports} == set(fabric.ports[s.name]) for s in read)
+
+
+@pytest.mark.parametrize(
+    ("value", "complaint"),
+    [
+        ({}, "switches"),
+        ({"switches": []}, "at least 1"),
+        ({"switches": [{**SWITCH, "dpid": 0}]}, "dpid"),
+        ({"switches": [{**SWITCH, "ports": [{**ONE, "port": 0}]}]}, "port"),
+        ({"switches": [{**SWITCH, "ports": [{**ONE, "interface": "a b"}]}]}, "interface"),
+        ({"switches": [{**SWITCH, "ports": [{**ONE, "interface": "x" * 16}]}]}, "interface"),
+        ({"switches": [SWITCH, {**SWITCH, "dpid": 2}]}, "interface leaf0-eth1 stands there twice"),
+        ({"switches": [SWITCH, {**SWITCH, "ports": []}]}, "dpid 1 stands there twice"),
+    ],
+)
+def test_a_file_that_makes_no_sense_is_refused_in_one_line(
+    value: dict[str, Any], complaint: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "ports.json"
+    path.write_text(json.dumps(value))
+    with pytest.raises(ValueError, match=complaint) as refused:
+        ports.load(path)
+    assert "\n" not in str(refused.value)
+    assert str(path) in str(refused.value)
+
+
+def test_a_file_that_is_no_json_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "ports.json"
+    path.write_bytes(b"\xff\x00 nonsense")
+    with pytest.raises(ValueError, match="no list of switches"):
+        ports.load(path)

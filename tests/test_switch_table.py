@@ -1,0 +1,256 @@
+"""The flow table against a plain reading of OpenFlow: the highest priority that matches wins."""
+
+from dataclasses import asdict, dataclass, field, fields, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emu.switch.entries import (
+    Action,
+    ActionKind,
+    ClearCounters,
+    Entry,
+    Group,
+    GroupBucket,
+    Operation,
+    RemoveGroup,
+    RemoveRule,
+    SetGroup,
+    SetRule,
+    slots,
+)
+from emu.switch.match import Form, Match, form
+from emu.switch.table import FlowNumbers, FlowTable, Room, Selection, TableFullError
+
+ANY = Match()
+DST = Match(eth_type=0x800, ipv4_dst=2)
+PAIR = Match(eth_type=0x800, ipv4_src=1, ipv4_dst=2)
+FLOW = Match(eth_type=0x800, ip_proto=6, ipv4_src=1, ipv4_dst=2, sport=10, dport=20)
+
+
+def out(port: int) -> Action:
+    return Action(ActionKind.OUTPUT, port)
+
+
+def entry(match: Match, priority: int, port: int = 1, cookie: int = 0) -> Entry:
+    return Entry(match, priority, out(port), cookie, 0, 0, 0)
+
+
+def table(n_flows: int = 100, n_groups: int = 10) -> FlowTable:
+    return FlowTable(FlowNumbers(n_flows), Room(n_groups))
+
+
+@dataclass
+class DataPlane:
+    """The data plane's maps in memory; obeys operations, and finds what a packet would."""
+
+    rules: dict[Match, SetRule] = field(default_factory=dict)
+    groups: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+    def obey(self, operations: object) -> None:
+        for operation in operations:  # type: ignore[attr-defined]
+            self.step(operation)
+
+    def step(self, operation: Operation) -> None:
+        match operation:
+            case SetRule():
+                self.rules[operation.match] = operation
+            case RemoveRule():
+                del self.rules[operation.match]
+            case SetGroup():
+                self.groups[operation.group] = operation.ports
+            case RemoveGroup():
+                del self.groups[operation.group]
+
+    def find(self, packet: Match) -> SetRule | None:
+        """As switch.c: all forms looked up, the highest priority wins, then the more specific form."""
+        found = [rule for rule in self.rules.values() if contains(rule.match, packet)]
+        order = list(Form)
+        return max(found, key=lambda r: (r.priority, order.index(form(r.match) or Form.ANY)), default=None)
+
+
+def contains(outer: Match, inner: Match) -> bool:
+    """Every field that `outer` names has the same value in `inner`."""
+    named = {name: value for name, value in asdict(outer).items() if value is not None}
+    return named.items() <= asdict(inner).items()
+
+
+few = st.integers(1, 2)
+matches = st.one_of(
+    st.just(ANY),
+    st.builds(Match, eth_type=st.just(0x800), ipv4_dst=few),
+    st.builds(Match, eth_type=st.just(0x800), ipv4_src=few, ipv4_dst=few),
+    st.builds(
+        Match, eth_type=st.just(0x800), ip_proto=st.just(6), ipv4_src=few, ipv4_dst=few, sport=few, dport=few
+    ),
+)
+packets = [Match(0x800, s, d, 6, sp, dp) for s in (1, 2) for d in (1, 2) for sp in (1, 2) for dp in (1, 2)]
+changes = st.tuples(
+    st.sampled_from(["add", "delete", "strict"]), matches, st.integers(1, 4), st.integers(1, 3)
+)
+
+
+@given(st.lists(changes, max_size=30))
+def test_every_packet_meets_the_highest_priority_that_matches_it(
+    script: list[tuple[str, Match, int, int]],
+) -> None:
+    ours, plane = table(), DataPlane()
+    reference: dict[tuple[Match, int], int] = {}
+    for what, match, priority, port in script:
+        if what == "add":
+            plane.obey(ours.add(entry(match, priority, port), reset_counts=False))
+            reference[match, priority] = port
+        elif what == "strict":
+            plane.obey(ours.delete(Selection(match, priority)))
+            reference.pop((match, priority), None)
+        else:
+            plane.obey(ours.delete(Selection(match)))
+            reference = {key: p for key, p in reference.items() if not contains(match, key[0])}
+    assert len(ours) == len(reference)
+    for packet in packets:
+        highest = max((p for m, p in reference if contains(m, packet)), default=None)
+        found = plane.find(packet)
+        assert (found.priority if found else None) == highest
+        if found:
+            assert found.action.argument == reference[found.match, found.priority]
+
+
+def test_a_shadowed_rule_comes_back_when_the_higher_one_is_deleted() -> None:
+    ours, plane = table(), DataPlane()
+    plane.obey(ours.add(entry(DST, 10, port=1), reset_counts=False))
+    plane.obey(ours.add(entry(DST, 20, port=2), reset_counts=False))
+    assert plane.rules[DST].action == out(2)
+    plane.obey(ours.delete(Selection(DST, priority=20)))
+    assert plane.rules[DST].action == out(1)
+
+
+def test_adding_the_same_match_and_priority_keeps_the_counters() -> None:
+    """OpenFlow 1.3.5, 6.4: cleared if OFPFF_RESET_COUNTS is set, otherwise copied."""
+    ours = table()
+    list(ours.add(entry(DST, 10, port=1), reset_counts=False))
+    (before,) = ours.entries(Selection())
+    operations = list(ours.add(entry(DST, 10, port=2), reset_counts=False))
+    assert operations == [SetRule(DST, 10, out(2), before.flow)]
+    assert ClearCounters(before.flow) in list(ours.add(entry(DST, 10, port=3), reset_counts=True))
+
+
+def test_a_new_rule_starts_with_cleared_counters_even_in_a_used_number() -> None:
+    ours = table(n_flows=1)
+    list(ours.add(entry(DST, 10), reset_counts=False))
+    list(ours.delete(Selection()))
+    operations = list(ours.add(entry(PAIR, 10), reset_counts=False))
+    assert operations[0] == ClearCounters(0)
+    assert isinstance(operations[1], SetRule)
+
+
+def test_a_loose_delete_takes_what_its_match_covers_and_nothing_else() -> None:
+    ours = table()
+    for match in (ANY, DST, PAIR, FLOW):
+        list(ours.add(entry(match, 10), reset_counts=False))
+    list(ours.delete(Selection(Match(eth_type=0x800, ipv4_src=1))))
+    assert {e.match for e in ours.entries(Selection())} == {ANY, DST}
+
+
+def test_a_strict_delete_takes_only_the_very_match_and_priority() -> None:
+    ours = table()
+    list(ours.add(entry(DST, 10), reset_counts=False))
+    list(ours.add(entry(PAIR, 10), reset_counts=False))
+    assert list(ours.delete(Selection(DST, priority=11))) == []
+    assert list(ours.delete(Selection(DST, priority=10))) == [RemoveRule(DST)]
+
+
+def test_a_delete_can_be_limited_to_a_cookie_and_to_an_output() -> None:
+    ours = table()
+    list(ours.add(entry(DST, 10, port=1, cookie=0xA1), reset_counts=False))
+    list(ours.add(entry(PAIR, 10, port=2, cookie=0xB1), reset_counts=False))
+    assert list(ours.delete(Selection(cookie=0xA0, cookie_mask=0xF0, out_port=2))) == []
+    assert list(ours.delete(Selection(cookie=0xA0, cookie_mask=0xF0))) == [RemoveRule(DST)]
+    assert list(ours.delete(Selection(out_port=2))) == [RemoveRule(PAIR)]
+
+
+def test_a_modify_changes_the_action_and_keeps_cookie_and_counters() -> None:
+    ours = table()
+    list(ours.add(entry(DST, 10, port=1, cookie=7), reset_counts=False))
+    (before,) = ours.entries(Selection())
+    assert list(ours.modify(Selection(), out(2))) == [SetRule(DST, 10, out(2), before.flow)]
+    (after,) = ours.entries(Selection())
+    assert (after.cookie, after.flow, after.action) == (7, before.flow, out(2))
+
+
+def test_a_modify_of_a_shadowed_rule_leaves_the_data_plane_alone() -> None:
+    ours = table()
+    list(ours.add(entry(DST, 10, port=1), reset_counts=False))
+    list(ours.add(entry(DST, 20, port=2), reset_counts=False))
+    assert list(ours.modify(Selection(DST, priority=10), out(3))) == []
+
+
+def test_deleting_a_group_deletes_the_rules_that_use_it_first() -> None:
+    ours = table()
+    list(ours.set_group(5, Group(1, (GroupBucket(1, 1),))))
+    to_group = Entry(DST, 10, Action(ActionKind.GROUP, 5), 0, 0, 0, 0)
+    list(ours.add(to_group, reset_counts=False))
+    assert list(ours.delete_group(5)) == [RemoveRule(DST), RemoveGroup(5)]
+    assert len(ours) == 0
+
+
+def test_a_full_table_refuses_and_stays_as_it_was() -> None:
+    ours = table(n_flows=1)
+    list(ours.add(entry(DST, 10), reset_counts=False))
+    with pytest.raises(TableFullError):
+        list(ours.add(entry(PAIR, 10), reset_counts=False))
+    assert [e.match for e in ours.entries(Selection())] == [DST]
+
+
+def test_all_switches_share_the_room_for_groups() -> None:
+    room = Room(1)
+    one, other = FlowTable(FlowNumbers(1), room), FlowTable(FlowNumbers(1), room)
+    group = Group(1, (GroupBucket(1, 1),))
+    list(one.set_group(1, group))
+    list(one.set_group(1, group))  # replacing takes no more
+    with pytest.raises(TableFullError):
+        list(other.set_group(1, group))
+    list(one.delete_group(1))
+    list(other.set_group(1, group))
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        ([1, 1], (1, 2)),
+        ([100, 100, 200], (1, 2, 3, 3)),
+        ([0, 3], (2,)),  # OpenFlow 1.3.5, A.3.4.2: a weight of 0 is never selected
+        ([0, 0], ()),
+        ([0], (1,)),  # an indirect group's only bucket
+    ],
+)
+def test_a_group_has_slots_in_proportion_to_its_weights(
+    weights: list[int], expected: tuple[int, ...]
+) -> None:
+    buckets = tuple(GroupBucket(port, weight) for port, weight in enumerate(weights, start=1))
+    assert slots(Group(1, buckets)) == expected
+
+
+def test_weights_that_need_too_many_slots_are_refused() -> None:
+    with pytest.raises(ValueError, match="need 101 slots, there are 64"):
+        slots(Group(1, (GroupBucket(1, 1), GroupBucket(2, 100))))
+
+
+@pytest.mark.parametrize(
+    ("match", "expected"),
+    [(ANY, Form.ANY), (DST, Form.DST), (PAIR, Form.PAIR), (FLOW, Form.FLOW)],
+)
+def test_each_form_is_known(match: Match, expected: Form) -> None:
+    assert form(match) == expected
+
+
+def test_what_the_data_plane_has_no_map_for_has_no_form() -> None:
+    assert form(Match(eth_type=0x800)) is None
+    assert form(Match(eth_type=0x800, ipv4_src=1)) is None
+
+
+@pytest.mark.parametrize("name", [f.name for f in fields(Match)])
+def test_a_match_covers_another_one_if_each_field_is_equal_or_absent(name: str) -> None:
+    assert replace(FLOW, **{name: None}).covers(FLOW)
+    assert not FLOW.covers(replace(FLOW, **{name: None}))
+    assert not replace(FLOW, **{name: 99}).covers(FLOW)
