@@ -79,14 +79,12 @@ def compare(workload: Workload, spec: str, repeats: int) -> None:
         sys.exit("the live run failed")
     live = json.loads(said)
     assert ours.time_s
-    ratios = [ours.time_s.median / statistics.median(live)]
+    time_s = ours.time_s
     print(f"{len(nbytes)} allreduces, {sum(nbytes):,} bytes in all, {workload.n_ranks} ranks, {spec}")
-    print(
-        f"replay     {ours.time_s.median:.4f} s  [{ours.time_s.min:.4f} .. {ours.time_s.max:.4f}]  {ours.verdict}"
-    )
+    print(f"replay     {time_s.median:.4f} s  [{time_s.min:.4f} .. {time_s.max:.4f}]  {ours.verdict}")
     print(f"live gloo  {statistics.median(live):.4f} s  [{min(live):.4f} .. {max(live):.4f}]")
     print(f"bound      {ours.bound_s:.4f} s")
-    print(f"replay / live gloo = {ratios[0]:.3f}")
+    print(f"replay / live gloo = {time_s.median / statistics.median(live):.3f}")
 
 
 def print_nothing(text: str) -> None:

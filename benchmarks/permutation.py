@@ -39,7 +39,9 @@ LIMIT_S = 120
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--fabric", default="fat-tree:k=4,rate=100M")
     parser.add_argument("--seconds", type=int, default=5)
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
@@ -126,7 +128,9 @@ def measure(plan: Plan, pids: dict[str, int], seconds: int) -> None:
     goodput_bps = sum(result["end"]["sum_received"]["bits_per_second"] for result in results)
     ideal_bps = sum(rate for end, rate in fabric.rates.items() if end.node in pids) * PAYLOAD_EFFICIENCY
     retransmits = sum(result["end"]["sum_sent"]["retransmits"] for result in results)
-    print(f"{len(results)} flows: {show_bps(goodput_bps)} of {show_bps(ideal_bps)} = {goodput_bps / ideal_bps:.3f}")
+    print(
+        f"{len(results)} flows: {show_bps(goodput_bps)} of {show_bps(ideal_bps)} = {goodput_bps / ideal_bps:.3f}"
+    )
     print(
         f"dropped {queue_drops(pids) - drops}, retransmitted {retransmits}, "
         f"CPU idle {sampler.cpu_idle(before, after):.2f}"

@@ -46,7 +46,8 @@ EDGES: dict[str, set[str]] = {  # the only modules that touch the world, and how
     "emu/sampler.py": {"subprocess", "threading", "time"},
     "emu/session.py": {"time"},
     "emu/watch.py": {"os", "select", "signal", "subprocess", "time"},
-    "emu/replay/agent.py": {"select", "socket", "time"},
+    "emu/replay/agent.py": {"select", "time"},
+    "emu/replay/wiring.py": {"socket"},
     "emu/replay/connection.py": {"socket"},
     "emu/replay/fleet.py": {"ctypes", "multiprocessing", "os", "signal", "time"},
     # The switch: its process, and the wire format as os-ken spells it.

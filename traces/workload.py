@@ -66,8 +66,7 @@ class Workload(_Value):
     """`items` are in the order in which they began; an item's id is its position in it.
 
     `addresses[r]` is where rank r was in the capture (empty for a made-up workload).
-    `iteration` of an item: 0 is set-up and the first iteration's special buckets or what precedes
-    the first recognised iteration; see `iterations` for the numbers in use.
+    An item's `iteration` counts from 0; -1 is the job's set-up.
     """
 
     schema_: Literal["gradwire.workload/1"] = Field(SCHEMA, alias="schema")

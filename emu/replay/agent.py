@@ -6,23 +6,19 @@ said that it is ready.  Nothing is sent at recorded times.  One thread, one epol
 
 import heapq
 import select
-import socket
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from emu.plan import Flow, Plan
+from emu.plan import Plan
 from emu.replay import payload, slots
 from emu.replay.connection import Connection, PeerLost
 from emu.replay.state import Possible, RankState
-from traces.gloo import HELLO_NBYTES, Opcode, encode_preamble
+from traces.gloo import Opcode, encode_preamble
 
-CONNECT_S = 20.0
 STALL_S = 15.0  # no event at all for so long, with nothing to compute, is a fault and not a slow link
-_BACKLOG = 64
 _DRAIN_S = 0.001
 
 
@@ -49,68 +45,6 @@ class Outcome:
     wrong: int
     sent_nbytes: int  # by TCP_INFO, framing and retransmissions taken off
     retransmits: int
-
-
-def listen(plan: Plan, rank: int) -> list[socket.socket]:
-    """The listening sockets of `rank`: the rank with the lower number is called."""
-    sockets = []
-    for address in sorted({(flow.dst_ip, flow.dport) for flow in _calls(plan) if flow.dst == rank}):
-        sock = _socket(plan)
-        sock.bind(address)
-        sock.listen(_BACKLOG)
-        sockets.append(sock)
-    return sockets
-
-
-def connect(plan: Plan, rank: int, listening: Iterable[socket.socket]) -> list[Connection]:
-    """All connections of `rank`, opened from the plan's own ports."""
-    made: list[Connection] = []
-    for flow in _calls(plan):
-        if flow.src == rank:
-            sock = _socket(plan)
-            sock.settimeout(CONNECT_S)
-            sock.bind((flow.src_ip, flow.sport))
-            sock.connect((flow.dst_ip, flow.dport))
-            sock.sendall(
-                rank.to_bytes(HELLO_NBYTES, "little")
-            )  # gloo's initiator speaks first, its acceptor not
-            made.append(Connection(sock, flow.dst))
-    callers = {(flow.src_ip, flow.sport): flow.src for flow in _calls(plan) if flow.dst == rank}
-    for server in listening:
-        server.settimeout(CONNECT_S)
-        while len(made) < len({flow.dst for flow in plan.flows if flow.src == rank}):
-            made.append(_accept(server, callers, rank))
-        server.close()
-    for connection in made:
-        connection.sock.settimeout(0)
-        connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return made
-
-
-def _accept(server: socket.socket, callers: dict[tuple[str, int], int], rank: int) -> Connection:
-    sock, address = server.accept()
-    peer = callers.get(address)
-    sock.settimeout(CONNECT_S)
-    said = sock.recv(HELLO_NBYTES, socket.MSG_WAITALL)
-    if peer is None or said != peer.to_bytes(HELLO_NBYTES, "little"):
-        raise PeerLost(f"{address[0]}:{address[1]} is no peer of rank {rank}")
-    return Connection(sock, peer)
-
-
-def _calls(plan: Plan) -> list[Flow]:
-    """The direction of each connection in which it is opened."""
-    return [flow for flow in plan.flows if flow.src > flow.dst]
-
-
-def _socket(plan: Plan) -> socket.socket:
-    """Buffers must be set before listen and connect: the window scale is agreed in the SYN."""
-    sock = socket.socket()
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, plan.transport.rcvbuf_nbytes)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, plan.transport.sndbuf_nbytes)
-    name = plan.transport.congestion_control.encode()
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name)
-    return sock
 
 
 class Agent:

@@ -12,8 +12,9 @@ from multiprocessing.connection import Connection as Pipe
 from typing import Any
 
 from emu.plan import Plan
-from emu.replay.agent import Agent, Outcome, Stalled, connect, listen
+from emu.replay.agent import Agent, Outcome, Stalled
 from emu.replay.connection import PeerLost
+from emu.replay.wiring import connect, listen
 from emu.watch import RunFailed, Watch
 
 _CLONE_NEWNET = 0x40000000

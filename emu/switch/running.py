@@ -8,6 +8,7 @@ from pathlib import Path
 
 from emu.fabric import Fabric, interface
 from emu.isolate import PROJECT
+from emu.switch import ovs
 from emu.watch import Watch, running
 
 OBJECT = PROJECT / "emu" / "switch" / "build" / "switch.o"
@@ -40,8 +41,6 @@ def running_switch(
     """Every switch forwards by the controller's rules while this is open; `watch` hears when one dies."""
     with ExitStack() as stack:
         if kind == "ovs":
-            from emu.switch import ovs
-
             started = stack.enter_context(ovs.running_ovs(fabric, folder / "ovs", openflow_port))
             for name, pid in started.pids.items():
                 watch.add(name, pid)

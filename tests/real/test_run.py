@@ -133,7 +133,8 @@ def test_a_run_in_a_folder_that_exists_is_refused(tmp_path: Path) -> None:
 def test_two_runs_at_once_do_not_meet(tmp_path: Path) -> None:
     plan = plan_of("star:hosts=4,rate=20M", "ring", 400_000)
     script = (
-        "import sys\nfrom pathlib import Path\nfrom emu import plan, run\nfrom emu.options import RunOptions\n"
+        "import sys\nfrom pathlib import Path\nfrom emu import plan, run\n"
+        "from emu.options import RunOptions\n"
         "run.run(plan.load(Path(sys.argv[1])), Path(sys.argv[2]), RunOptions(1), lambda phase, more: None)\n"
     )
     plans.save(plan, tmp_path / "plan.json")

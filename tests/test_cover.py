@@ -1,0 +1,62 @@
+"""Which bytes were seen, when, and where to read them, against a byte-by-byte account."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from traces.cover import Timeline, Visible, cover
+
+RANGES = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 15)), min_size=1, max_size=25)
+
+
+def arrays(ranges: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    start = np.array([first for first, _ in ranges], np.int64)
+    return start, start + np.array([count for _, count in ranges], np.int64)
+
+
+def owners(ranges: list[tuple[int, int]]) -> dict[int, int]:
+    """Byte by byte, the first range that covers it."""
+    owner: dict[int, int] = {}
+    for number, (first, count) in enumerate(ranges):
+        for byte in range(first, first + count):
+            owner.setdefault(byte, number)
+    return owner
+
+
+@given(RANGES)
+def test_each_byte_belongs_to_the_first_range_that_covers_it(ranges: list[tuple[int, int]]) -> None:
+    found = cover(*arrays(ranges))
+    pieces = zip(found.start.tolist(), found.end.tolist(), found.source.tolist(), strict=True)
+    assert {byte: source for a, b, source in pieces for byte in range(a, b)} == owners(ranges)
+    assert np.all(found.start[1:] >= found.end[:-1])
+
+
+@given(RANGES)
+def test_a_byte_has_the_time_of_the_packet_that_first_brought_it(ranges: list[tuple[int, int]]) -> None:
+    expected = owners(ranges)
+    found = cover(*arrays(ranges))
+    if not len(found.start):
+        assert not expected
+        return
+    seen = Timeline(found, found.source * 100)
+    bytes_seen = sorted(expected)
+    assert seen.first_seen_ns(bytes_seen).tolist() == [expected[byte] * 100 for byte in bytes_seen]
+    latest = np.maximum.accumulate([expected[byte] * 100 for byte in bytes_seen])
+    assert seen.in_order.first_seen_ns(bytes_seen).tolist() == latest.tolist()
+
+
+@given(RANGES, st.integers(0, 70), st.integers(1, 20))
+def test_reading_gives_the_bytes_up_to_the_first_that_is_not_there(
+    ranges: list[tuple[int, int]], offset: int, nbytes: int
+) -> None:
+    truth = bytes(range(100))
+    start, end = arrays(ranges)
+    files = [
+        np.frombuffer(b"##" + truth[a:b], np.uint8) for a, b in zip(start.tolist(), end.tolist(), strict=True)
+    ]
+    visible = Visible(cover(start, end), files, (np.arange(len(ranges)), 2 - start))
+    have = owners(ranges)
+    count = 0
+    while count < nbytes and offset + count in have:
+        count += 1
+    assert visible.read(offset, nbytes) == truth[offset : offset + count]

@@ -1,0 +1,33 @@
+"""CSV files hold what the analysis holds, and no half-written one stays."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from traces.analysis import analyse
+from traces.csv_files import write_csv
+from traces.recognise import find_job
+from traces.trace import open_trace
+
+SAMPLE = Path(__file__).parents[1] / "traces" / "samples" / "ps_1srv_4wk"
+
+
+def test_every_message_and_every_pair_is_in_the_files(tmp_path: Path) -> None:
+    trace = open_trace([SAMPLE])
+    analysis = analyse(find_job(trace))
+    paths = write_csv(analysis, trace.messages, tmp_path / "new" / "folder")
+    tables = {path.stem: list(csv.DictReader(path.read_text().splitlines())) for path in paths}
+    assert len(tables["messages"]) == len(trace.messages)
+    data = [row for row in tables["messages"] if row["kind"] == "data"]
+    assert sum(int(row["nbytes"]) for row in data) == sum(map(sum, analysis.matrix_nbytes))
+    assert [int(row["3"]) for row in tables["matrix"]] == [row[3] for row in analysis.matrix_nbytes]
+    assert len(tables["transfers"]) == len(analysis.transfers)
+    assert len(tables["iterations"]) == 3
+
+
+def test_a_folder_that_cannot_be_made_is_an_os_error(tmp_path: Path) -> None:
+    trace = open_trace([SAMPLE])
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file"):
+        write_csv(analyse(find_job(trace)), trace.messages, tmp_path / "file")

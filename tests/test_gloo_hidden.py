@@ -1,0 +1,100 @@
+"""Hidden preambles: what is recovered must be what was sent."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.made_gloo import DOWN, Sent, conversation, found_in
+from traces.gloo import Opcode, pack_slot
+from traces.gloo_hidden import Recovered
+
+DATA, SEND, RECV = Opcode.DATA, Opcode.SEND_READY, Opcode.RECV_READY
+FIVE, SIX = pack_slot(4, 5), pack_slot(4, 6)
+
+
+def sent(found: Recovered) -> Counter[tuple[Opcode, int, int]]:
+    return Counter((f.opcode, f.slot, f.length) for f in found.frames)
+
+
+def transfer(slot: int, length: int) -> tuple[list[Sent], list[Sent]]:
+    return [Sent(SEND, slot, length), Sent(DATA, slot, length)], [Sent(RECV, slot, length)]
+
+
+def test_data_that_was_announced_is_found_in_the_gap(tmp_path: Path) -> None:
+    first, ready = transfer(FIVE, 1000)
+    down = [[*first, Sent(SEND, FIVE, 1000)], [Sent(DATA, FIVE, 1000)]]
+    packets = conversation(tmp_path / "a.pcap", down, [ready, ready], visible=48)
+    found = found_in(packets)[DOWN]
+    assert sent(found) == {(SEND, FIVE, 1000): 2, (DATA, FIVE, 1000): 2}
+    assert found.unresolved == ()
+    assert sum(f.recovered for f in found.frames) == 2
+
+
+def test_two_payloads_in_one_gap_are_told_apart_by_their_sizes(tmp_path: Path) -> None:
+    a, a_ready = transfer(FIVE, 1000)
+    b, b_ready = transfer(SIX, 700)
+    packets = conversation(
+        tmp_path / "a.pcap", [[*a, *b], [Sent(SEND, SIX, 9)]], [a_ready, b_ready], visible=48
+    )
+    found = found_in(packets)[DOWN]
+    assert sent(found) == Counter([*a, *b, Sent(SEND, SIX, 9)])
+
+
+def test_what_nothing_explains_stays_unresolved_with_its_place(tmp_path: Path) -> None:
+    a, _ = transfer(FIVE, 1000)
+    packets = conversation(
+        tmp_path / "a.pcap", [[Sent(SEND, SIX, 1), *a[1:]], [Sent(SEND, SIX, 1)]], [], visible=48
+    )
+    found = found_in(packets)[DOWN]
+    assert [(gap.start, gap.end) for gap in found.unresolved] == [(56, 56 + 1048)]
+    assert sent(found) == {(SEND, SIX, 1): 2}
+
+
+MARK = Sent(SEND, 1, 1)
+SMALL, LARGE = Sent(DATA, FIVE, 48), Sent(DATA, SIX, 96)
+# Two payloads of 48 bytes take as much of the stream, 192 bytes, as a notice and a payload of 96.
+ALIKE = [[MARK, SMALL, SMALL], [MARK, Sent(SEND, SIX, 96), LARGE], [MARK]]
+ANNOUNCED = [[Sent(SEND, FIVE, 48)], [Sent(SEND, FIVE, 48)]]
+READY = [[Sent(RECV, FIVE, 48)], [Sent(RECV, FIVE, 48)], [Sent(RECV, SIX, 96)]]
+
+
+def test_two_different_ways_to_fill_a_gap_are_no_answer(tmp_path: Path) -> None:
+    down = [*ANNOUNCED, [MARK], [MARK], *ALIKE]  # all receivers are ready before either gap
+    found = found_in(conversation(tmp_path / "a.pcap", down, READY, visible=48))[DOWN]
+    assert [f for f in found.frames if f.opcode is DATA] == []
+    assert [gap.end - gap.start for gap in found.unresolved] == [192, 192]
+
+
+def test_data_is_not_looked_for_before_its_receiver_was_ready(tmp_path: Path) -> None:
+    down = [*ANNOUNCED, *ALIKE]  # the receiver of the large one is ready only after the first gap
+    found = found_in(conversation(tmp_path / "a.pcap", down, READY, visible=48))[DOWN]
+    assert sent(found) == Counter(message for group in down for message in group)
+    assert found.unresolved == ()
+
+
+@given(
+    sizes=st.lists(st.tuples(st.sampled_from([FIVE, SIX]), st.integers(100, 3000)), min_size=1, max_size=12),
+    cuts=st.lists(st.integers(1, 4), min_size=30, max_size=30),
+)
+def test_recovered_data_was_sent_and_nothing_is_made_up(
+    tmp_path_factory: pytest.TempPathFactory, sizes: Sequence[tuple[int, int]], cuts: Sequence[int]
+) -> None:
+    """Messages leave in packets of several, so that only the first of each packet can be read."""
+    pairs = [transfer(slot, length) for slot, length in sizes]
+    queue = [message for out, _ in pairs for message in out]
+    down = []
+    for cut in cuts:
+        down.append(queue[:cut])
+        queue = queue[cut:]
+    path = tmp_path_factory.mktemp("hidden") / "a.pcap"
+    packets = conversation(path, [d for d in down if d], [back for _, back in pairs], visible=48)
+    found = found_in(packets)[DOWN]
+    truth = Counter(message for out, _ in pairs for message in out)
+    data = Counter({message: n for message, n in sent(found).items() if message[0] is DATA})
+    true_data = Counter({message: n for message, n in truth.items() if message.opcode is DATA})
+    assert data <= true_data
+    assert found.unresolved or data == true_data

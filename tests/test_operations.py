@@ -1,0 +1,52 @@
+"""Operations from messages: sizes, ends, and what is only a part."""
+
+from pathlib import Path
+
+import pytest
+
+from traces.messages import Messages
+from traces.operations import operations
+from traces.trace import open_trace
+
+SAMPLE = Path(__file__).parents[1] / "traces" / "samples" / "ddp_gloo_8"
+
+
+@pytest.fixture(scope="module")
+def messages() -> Messages:
+    return open_trace([SAMPLE]).messages
+
+
+def sizes(messages: Messages, all_visible: bool = True) -> dict[int, int]:
+    return {o.tag: o.nbytes for o in operations(messages, all_visible)[0] if o.kind == "allreduce"}
+
+
+def test_an_allreduce_has_its_size_from_all_ranks_together(messages: Messages) -> None:
+    assert sizes(messages) == {3: 340_008, 6: 340_008, 7: 340_008}
+
+
+def test_notices_give_the_size_where_data_stays_hidden(messages: Messages) -> None:
+    hidden = (messages.tag == 6) & messages.is_data & (messages.src == 2)
+    hidden[hidden.nonzero()[0][5:]] = False  # five of rank 2's segments
+    assert sizes(messages.where(~hidden), all_visible=False)[6] == 340_008
+
+
+def test_announced_data_that_never_came_makes_a_collective_a_part(messages: Messages) -> None:
+    last = ((messages.tag == 7) & messages.is_data).nonzero()[0][-1:]
+    cut = messages.where([i for i in range(len(messages)) if i not in last])  # type: ignore[arg-type]
+    found, notes = operations(cut, all_visible=True)
+    assert 7 not in {o.tag for o in found if o.kind == "allreduce"}
+    assert notes == ["left out, cut by the capture's ends: allreduce tag 7"]
+
+
+def test_a_rank_is_done_when_its_last_data_has_arrived(messages: Messages) -> None:
+    (tag3,) = (o for o in operations(messages, all_visible=True)[0] if o.tag == 3 and o.kind == "allreduce")
+    data = messages.where((messages.tag == 3) & messages.is_data)
+    for rank in range(8):
+        arrived = int(data.received_ns[data.dst == rank].max())
+        assert tag3.done[rank] == max(arrived, int(data.last_ns[data.src == rank].max()))
+
+
+def test_what_is_no_allreduce_and_no_broadcast_stays_message_by_message(messages: Messages) -> None:
+    others = [o for o in operations(messages, all_visible=True)[0] if o.kind == "message"]
+    assert {(o.what, o.tag, o.nbytes) for o in others} == {("allgather", 0, 4)}
+    assert len(others) == 112

@@ -1,0 +1,152 @@
+"""Samples against what the ranks themselves logged, and against gloo's own algorithm."""
+
+import json
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from traces.collectives import binomial_broadcast, gloo_ring
+from traces.gloo import PREFIXES
+from traces.recognise import Job, find_job, recognise
+from traces.trace import Trace, open_trace
+from traces.workload import Collective, Message, Workload, load, save
+
+SAMPLES = Path(__file__).parents[1] / "traces" / "samples"
+DDP = ("ddp_gloo_8", "ddp_gloo_8_gpt_tso", "ddp_gloo_4_resnet18_tso")
+GLOO_SEGMENT_NBYTES = 1 << 20
+
+
+@cache
+def trace(sample: str) -> Trace:
+    return open_trace([SAMPLES / sample])
+
+
+@cache
+def workload(sample: str) -> Workload:
+    return recognise(trace(sample))
+
+
+@cache
+def job(sample: str) -> Job:
+    return find_job(trace(sample))
+
+
+def logged(sample: str, rank: int) -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = json.loads((SAMPLES / sample / f"log.r{rank}.json").read_bytes())["events"]
+    return events
+
+
+def allreduces(sample: str) -> list[Collective]:
+    found = [i for i in workload(sample).items if isinstance(i, Collective) and i.kind == "allreduce"]
+    return sorted(found, key=lambda item: item.tag)
+
+
+@pytest.mark.parametrize("sample", DDP)
+def test_buckets_and_iterations_are_what_every_rank_logged(sample: str) -> None:
+    found = [(item.iteration, item.nbytes) for item in allreduces(sample)]
+    for rank in range(workload(sample).n_ranks):
+        ready = [e for e in logged(sample, rank) if e["k"] == "bucket_ready"]
+        assert found == [(event["it"], event["n"]) for event in ready]
+
+
+@pytest.mark.parametrize("sample", DDP)
+def test_a_rank_begins_a_bucket_between_its_readiness_and_its_end(sample: str) -> None:
+    reduced = sorted((o for o in job(sample).operations if o.kind == "allreduce"), key=lambda o: o.tag)
+    for rank in range(workload(sample).n_ranks):
+        events = logged(sample, rank)
+        ready = [e["t"] for e in events if e["k"] == "bucket_ready"]
+        done = {(e["it"], e["b"]): e["t"] for e in events if e["k"] == "bucket_done"}
+        ends = [done[e["it"], e["b"]] for e in events if e["k"] == "bucket_ready"]
+        for operation, ready_ns, done_ns in zip(reduced, ready, ends, strict=True):
+            assert ready_ns <= operation.begun[rank] < done_ns
+
+
+@pytest.mark.parametrize("sample", DDP)
+def test_the_messages_of_each_collective_are_those_of_gloos_algorithm(sample: str) -> None:
+    data = trace(sample).messages.where(trace(sample).messages.is_data)
+    n_ranks = trace(sample).n_ranks
+    for item in workload(sample).items:
+        if isinstance(item, Message):
+            continue
+        if item.kind == "allreduce":
+            sends = gloo_ring(n_ranks, item.nbytes, 0, 0, GLOO_SEGMENT_NBYTES)
+        else:
+            sends = binomial_broadcast(n_ranks, item.nbytes, item.root, 0, 0)
+        rows = (data.tag == item.tag) & (data.prefix == PREFIXES[item.kind])
+        columns = (data.src[rows], data.dst[rows], data.nbytes[rows])
+        seen = Counter(zip(*(column.tolist() for column in columns), strict=True))
+        assert seen == Counter((s.src, s.dst, s.nbytes) for s in sends if s.nbytes)
+
+
+def test_batch_norm_broadcasts_belong_to_the_iteration_that_they_begin() -> None:
+    found = [
+        (i.tag, i.nbytes, i.iteration)
+        for i in workload("ddp_gloo_4_resnet18_tso").items
+        if i.kind == "broadcast"
+    ]
+    setup = [(1, 1968, -1), (2, 44_764_968, -1), (3, 160, -1), (7, 252, -1), (8, 12, -1)]
+    buffers = [(t + d, n, k) for k, t in enumerate((4, 9, 14)) for d, n in ((0, 38_400), (1, 160))]
+    assert sorted(found) == sorted(setup + buffers)
+
+
+def test_a_parameter_server_pushes_and_pulls_once_per_worker_and_iteration() -> None:
+    found = Counter(
+        (i.role, i.iteration, i.src, i.dst, i.nbytes)
+        for i in workload("ps_1srv_4wk").items
+        if isinstance(i, Message)
+    )
+    pulls = {("pull", k, 0, worker, 340_008): 1 for k in (-1, 0, 1, 2) for worker in (1, 2, 3, 4)}
+    pushes = {("push", k, worker, 0, 340_008): 1 for k in (0, 1, 2) for worker in (1, 2, 3, 4)}
+    assert found == pulls | pushes
+
+
+def test_a_push_begins_when_its_worker_said_so() -> None:
+    operations = job("ps_1srv_4wk").operations
+    roles = job("ps_1srv_4wk").labels.roles
+    for rank in (1, 2, 3, 4):
+        begun = [
+            o.begun[rank]
+            for o, role in zip(operations, roles, strict=True)
+            if role == "push" and o.src == rank
+        ]
+        said = [
+            (e["t"], f["t"])
+            for e, f in zip(
+                *([e for e in logged("ps_1srv_4wk", rank) if e["k"] == kind] for kind in (6, 5)), strict=True
+            )
+        ]
+        assert all(a <= ns < b for ns, (a, b) in zip(begun, said, strict=True))
+
+
+def test_a_server_answers_when_all_pushes_have_come_and_a_worker_computes_on_its_pull() -> None:
+    items = workload("ps_1srv_4wk").items
+    for k in (0, 1, 2):
+        some = [(number, i) for number, i in enumerate(items) if isinstance(i, Message) and i.iteration == k]
+        pushes = {number for number, i in some if i.role == "push"}
+        first = next(i for _, i in some if i.role == "pull")
+        assert set(first.start.after) >= pushes
+        for _, push in (pair for pair in some if pair[1].role == "push"):
+            (before,) = push.start.after
+            pull = items[before]
+            assert isinstance(pull, Message)
+            assert (pull.role, pull.dst, pull.iteration) == ("pull", push.src, k - 1)
+
+
+@pytest.mark.parametrize("sample", [*DDP, "ps_1srv_4wk"])
+def test_a_workload_survives_its_file(sample: str, tmp_path: Path) -> None:
+    save(workload(sample), tmp_path / "a.workload.json")
+    assert load(tmp_path / "a.workload.json") == workload(sample)
+
+
+@pytest.mark.parametrize("sample", [*DDP, "ps_1srv_4wk"])
+def test_nothing_stays_hidden_in_the_samples(sample: str) -> None:
+    losses = trace(sample).losses
+    assert (losses.unresolved, losses.unseen_nbytes) == (0, 0)
+    assert not trace(sample).messages.recovered.all()
+
+
+def test_the_snap_length_hides_preambles_that_are_recovered_all_the_same() -> None:
+    assert trace("ddp_gloo_8_gpt_tso").losses.recovered > 100

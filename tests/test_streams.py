@@ -1,0 +1,149 @@
+"""Streams from packets: repeats, disorder, wrap-around, several vantages."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.made_captures import ACK, SYN, Record, pcap, tcp
+from traces.pcap import Packets, read_pcap
+from traces.streams import Direction, Stream, assemble, own_address
+
+A, B, C = ("10.0.0.1", 4000), ("10.0.0.2", 5000), ("10.0.0.3", 6000)
+A_TO_B = Direction("10.0.0.1", 4000, "10.0.0.2", 5000)
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> "Capture":
+    return Capture(tmp_path)
+
+
+class Capture:
+    """Writes records to numbered files and reads them back."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.count = 0
+
+    def __call__(self, *records: Record, snaplen: int = 65535) -> Packets:
+        self.count += 1
+        path = self.folder / f"{self.count}.pcap"
+        path.write_bytes(pcap(records, snaplen=snaplen))
+        return read_pcap(path)
+
+
+def data(time_ns: int, seq: int, payload: bytes) -> Record:
+    return Record(time_ns, tcp(A, B, seq, payload))
+
+
+def only(streams: dict[Direction, Stream]) -> Stream:
+    (stream,) = streams.values()
+    return stream
+
+
+def test_a_retransmitted_packet_counts_as_such_and_its_bytes_keep_their_first_time(
+    capture: "Capture",
+) -> None:
+    stream = only(assemble([capture(data(1, 0, b"abcd"), data(2, 4, b"efgh"), data(9, 0, b"abcd"))]))
+    assert stream.retransmitted_at.tolist() == [0]
+    assert stream.n_packets == 3
+    assert stream.nbytes == 8
+    assert stream.sent.first_seen_ns([0, 3, 4]).tolist() == [1, 1, 2]
+
+
+def test_packets_out_of_order_are_no_retransmissions(capture: "Capture") -> None:
+    stream = only(assemble([capture(data(1, 4, b"efgh"), data(2, 0, b"abcd"))]))
+    assert stream.visible.read(0, 8) == b"abcdefgh"
+    assert len(stream.retransmitted_at) == 0
+    assert stream.sent.first_seen_ns([0, 7]).tolist() == [2, 1]
+    assert stream.sent.in_order.first_seen_ns([3, 7]).tolist() == [2, 2]
+
+
+def test_sequence_numbers_may_wrap(capture: "Capture") -> None:
+    isn = 2**32 - 3
+    stream = only(
+        assemble(
+            [
+                capture(
+                    Record(0, tcp(A, B, isn, flags=SYN)), data(1, isn + 1, b"abcd"), data(2, isn + 5, b"ef")
+                )
+            ]
+        )
+    )
+    assert stream.opener is True
+    assert stream.visible.read(0, 6) == b"abcdef"
+
+
+def test_the_answer_to_a_syn_does_not_open(capture: "Capture") -> None:
+    stream = only(assemble([capture(Record(0, tcp(A, B, 9, flags=SYN | ACK)), data(1, 10, b"ab"))]))
+    assert stream.opener is False
+    assert stream.nbytes == 2
+
+
+def test_without_a_syn_the_stream_starts_at_the_first_byte_seen(capture: "Capture") -> None:
+    stream = only(assemble([capture(data(1, 5000, b"efgh"), data(2, 4996, b"abcd"))]))
+    assert stream.opener is None
+    assert stream.visible.read(0, 8) == b"abcdefgh"
+
+
+def test_a_packet_in_both_hosts_files_is_one_packet_timed_at_its_source(capture: "Capture") -> None:
+    at_a = capture(data(10, 0, b"abcd"), Record(12, tcp(B, A, 0, b"r")))
+    at_b = capture(
+        data(15, 0, b"abcd"),
+        Record(11, tcp(B, A, 0, b"r")),
+        Record(30, tcp(B, C, 0, b"x")),
+        Record(31, tcp(C, B, 0, b"y")),
+    )
+    also_a = Record(40, tcp(A, C, 0, b"z")), Record(41, tcp(C, A, 0, b"z"))
+    at_a = capture(data(10, 0, b"abcd"), Record(12, tcp(B, A, 0, b"r")), *also_a)
+    for files in ([at_a, at_b], [at_b, at_a]):
+        stream = assemble(files)[A_TO_B]
+        assert stream.n_packets == 1
+        assert stream.sent.first_seen_ns(0) == 10
+        assert stream.received.first_seen_ns(0) == 15
+
+
+def test_the_sources_file_is_known_by_its_host_even_when_clocks_differ(capture: "Capture") -> None:
+    other = Record(90, tcp(A, C, 0, b"z")), Record(91, tcp(C, A, 0, b"z"))
+    at_a = capture(data(1_000, 0, b"abcd"), Record(1_001, tcp(B, A, 0, b"r")), *other)
+    beyond = Record(5, tcp(B, C, 0, b"z")), Record(6, tcp(C, B, 0, b"z"))
+    at_b = capture(data(7, 0, b"abcd"), Record(8, tcp(B, A, 0, b"r")), *beyond)
+    stream = assemble([at_b, at_a])[A_TO_B]
+    assert stream.sent.first_seen_ns(0) == 1_000
+    assert stream.received.first_seen_ns(0) == 7
+
+
+def test_what_one_capture_dropped_is_taken_from_the_other(capture: "Capture") -> None:
+    first = capture(data(1, 0, b"abcd"), data(3, 8, b"ijkl"))
+    second = capture(data(2, 0, b"abcd"), data(4, 4, b"efgh"), data(5, 8, b"ijkl"))
+    stream = only(assemble([first, second]))
+    assert stream.unseen_nbytes == 0
+    assert stream.visible.read(0, 12) == b"abcdefghijkl"
+    assert stream.sent.first_seen_ns([0, 4, 8]).tolist() == [1, 4, 3]
+
+
+def test_bytes_that_no_capture_has_are_counted(capture: "Capture") -> None:
+    stream = only(assemble([capture(data(1, 0, b"abcd"), data(3, 8, b"ijkl"))]))
+    assert stream.unseen_nbytes == 4
+    assert stream.visible.read(2, 9) == b"cd"
+
+
+def test_ports_that_are_used_again_give_the_last_connection(capture: "Capture") -> None:
+    old = Record(0, tcp(A, B, 99, flags=SYN)), data(1, 100, b"old")
+    new = Record(2, tcp(A, B, 7_000_000, flags=SYN)), data(3, 7_000_001, b"new!")
+    stream = only(assemble([capture(*old, *new)]))
+    assert stream.visible.read(0, 9) == b"new!"
+
+
+def test_a_hosts_own_file_is_known_in_spite_of_flooded_packets(capture: "Capture") -> None:
+    own = [Record(1, tcp(A, B, 0)), Record(2, tcp(B, A, 0)), Record(3, tcp(A, C, 0)), Record(4, tcp(C, A, 0))]
+    flooded = Record(5, tcp(B, C, 0))
+    assert own_address(capture(*own, flooded)) == "10.0.0.1"
+    assert own_address(capture(*own, flooded, Record(6, tcp(C, B, 0)))) is None
+
+
+def test_a_file_of_what_one_host_sent_is_that_hosts(capture: "Capture") -> None:
+    assert own_address(capture(Record(1, tcp(A, B, 0)), Record(2, tcp(A, C, 0)))) == "10.0.0.1"
+
+
+def test_two_hosts_alone_leave_open_whose_file_it_is(capture: "Capture") -> None:
+    assert own_address(capture(Record(1, tcp(A, B, 0)), Record(2, tcp(B, A, 0)))) is None

@@ -1,0 +1,21 @@
+"""Cutting captures keeps the first iterations, whole, and changes no packet."""
+
+from pathlib import Path
+
+from tests.test_trace import split
+from tools.trim_captures import trim_captures
+from traces.recognise import recognise
+from traces.trace import open_trace
+
+SAMPLES = Path(__file__).parents[1] / "traces" / "samples"
+
+
+def test_what_is_left_are_the_first_iterations_without_a_cut_collective(tmp_path: Path) -> None:
+    sample = SAMPLES / "ddp_gloo_8"
+    trim_captures(sample, tmp_path, iterations=1, sent_only=True)
+    whole, part = recognise(open_trace([sample])), recognise(open_trace([tmp_path]))
+    kept = [(i.kind, i.tag, i.nbytes, i.iteration) for i in whole.items if i.iteration < 1]
+    assert [(i.kind, i.tag, i.nbytes, i.iteration) for i in part.items] == kept
+    assert not any("cut" in note for note in part.notes)
+    for path in sorted(tmp_path.glob("*.pcap")):
+        assert set(split(path.read_bytes())) <= set(split((sample / path.name).read_bytes()))

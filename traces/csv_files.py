@@ -1,0 +1,50 @@
+"""An analysis as CSV files, for spreadsheets and pandas.  An edge module: it writes files."""
+
+import csv
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, fields
+from pathlib import Path
+from typing import Any
+
+from traces.analysis import Analysis, Iteration, Transfer
+from traces.gloo import Opcode
+from traces.messages import COLUMNS, KINDS, Messages, collective_name
+
+
+def write_csv(analysis: Analysis, messages: Messages, folder: Path) -> tuple[Path, ...]:
+    """Write `transfers.csv`, `iterations.csv`, `matrix.csv` and `messages.csv`, each whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ranks = range(len(analysis.addresses))
+    tables: dict[str, tuple[Sequence[str], Iterable[Sequence[Any]]]] = {
+        "transfers": (_names(Transfer), map(astuple, analysis.transfers)),
+        "iterations": (_names(Iteration), map(astuple, analysis.iterations)),
+        "matrix": (["src", *map(str, ranks)], ([r, *analysis.matrix_nbytes[r]] for r in ranks)),
+        "messages": (["kind", "collective", *COLUMNS], _message_rows(messages)),
+    }
+    paths = tuple(folder / f"{name}.csv" for name in tables)
+    for path, (names, rows) in zip(paths, tables.values(), strict=True):
+        _write(path, names, rows)
+    return paths
+
+
+def _names(record: type[Transfer] | type[Iteration]) -> list[str]:
+    return [field.name for field in fields(record)]
+
+
+def _message_rows(messages: Messages) -> Iterable[Sequence[Any]]:
+    columns = [getattr(messages, name).tolist() for name in COLUMNS]
+    kinds = [KINDS[Opcode(opcode)] for opcode in messages.opcode.tolist()]
+    collectives = [collective_name(prefix) for prefix in messages.prefix.tolist()]
+    return zip(kinds, collectives, *columns, strict=True)
+
+
+def _write(path: Path, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with partial.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(names)
+            writer.writerows(rows)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
