@@ -128,9 +128,8 @@ def measure(plan: Plan, pids: dict[str, int], seconds: int) -> None:
     goodput_bps = sum(result["end"]["sum_received"]["bits_per_second"] for result in results)
     ideal_bps = sum(rate for end, rate in fabric.rates.items() if end.node in pids) * PAYLOAD_EFFICIENCY
     retransmits = sum(result["end"]["sum_sent"]["retransmits"] for result in results)
-    print(
-        f"{len(results)} flows: {show_bps(goodput_bps)} of {show_bps(ideal_bps)} = {goodput_bps / ideal_bps:.3f}"
-    )
+    share = goodput_bps / ideal_bps
+    print(f"{len(results)} flows: {show_bps(goodput_bps)} of {show_bps(ideal_bps)} = {share:.3f}")
     print(
         f"dropped {queue_drops(pids) - drops}, retransmitted {retransmits}, "
         f"CPU idle {sampler.cpu_idle(before, after):.2f}"

@@ -4,7 +4,7 @@ Each repeat is on disk before the next begins.
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -13,10 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import TypeAdapter
 
+from emu.disturbance import disturbances
 from emu.plan import Plan
 from emu.replay.agent import Outcome
 from emu.sampler import Samples
 
+MAX_LEFT_OUT = 3  # disturbed repeats of a run that are measured once more
 LINK_COLUMNS = ("repeat", "time_ns", "interface", "tx_bytes", "tx_packets", "tx_dropped")
 
 
@@ -25,6 +27,7 @@ class Counted:
     """What was counted around one repeat."""
 
     cpu_idle: float
+    cpu_stolen: float
     softnet_dropped: int
     queue_dropped: dict[str, int]
     samples: Samples
@@ -32,7 +35,11 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """One repeat, summed up.  `time_s` is from the common start to the last rank's end."""
+    """One repeat, summed up.  `time_s` is from the common start to the last rank's end.
+
+    `stall_s` is the longest time for which a timer on this machine was late, `disturbed` says why the
+    repeat cannot be believed.
+    """
 
     time_s: float
     rank_time_s: tuple[float, ...]
@@ -42,8 +49,11 @@ class Repeat:
     sent_nbytes: tuple[int, ...]
     retransmits: tuple[int, ...]
     cpu_idle: float
+    cpu_stolen: float
+    stall_s: float
     softnet_dropped: int
     queue_dropped: dict[str, int]
+    disturbed: tuple[str, ...] = ()
 
     @property
     def dropped(self) -> int:
@@ -53,7 +63,7 @@ class Repeat:
 def summary(outcomes: list[Outcome], counted: Counted) -> Repeat:
     times = [outcome.times for outcome in outcomes]
     start_ns = times[0].start_ns
-    return Repeat(
+    made = Repeat(
         time_s=(max(t.done_ns for t in times) - start_ns) / 1e9,
         rank_time_s=tuple((t.done_ns - start_ns) / 1e9 for t in times),
         start_skew_s=max(t.began_ns - start_ns for t in times) / 1e9,
@@ -62,9 +72,20 @@ def summary(outcomes: list[Outcome], counted: Counted) -> Repeat:
         sent_nbytes=tuple(outcome.sent_nbytes for outcome in outcomes),
         retransmits=tuple(outcome.retransmits for outcome in outcomes),
         cpu_idle=counted.cpu_idle,
+        cpu_stolen=counted.cpu_stolen,
+        stall_s=counted.samples.longest_stall_s(),
         softnet_dropped=counted.softnet_dropped,
         queue_dropped=counted.queue_dropped,
     )
+    reasons = disturbances(
+        time_s=made.time_s,
+        cpu_idle=made.cpu_idle,
+        start_skew_s=made.start_skew_s,
+        gap_lateness_s=made.gap_lateness_s,
+        stall_s=made.stall_s,
+        softnet_dropped=made.softnet_dropped,
+    )
+    return replace(made, disturbed=reasons)
 
 
 def load_repeats(folder: Path) -> list[Repeat]:
@@ -83,6 +104,10 @@ class Records:
 
     def __enter__(self) -> Self:
         return self
+
+    @property
+    def n_undisturbed(self) -> int:
+        return sum(not repeat.disturbed for repeat in self._repeats)
 
     def repeat(self, number: int, outcomes: list[Outcome], counted: Counted) -> None:
         self._repeats.append(summary(outcomes, counted))

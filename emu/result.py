@@ -11,7 +11,7 @@ from emu.calibration import Calibration
 from emu.fabric import Egress, link_name
 from emu.plan import Plan
 from emu.records import Repeat
-from emu.verdict import Verdict
+from emu.verdict import Verdict, counted
 from traces.collectives import busbw_factor
 
 REFUSED = "refused"
@@ -36,7 +36,8 @@ class Row:
     `ratio` is the median time over `bound_s` (alpha 0, nominal rate times payload efficiency),
     `ratio_predicted` that over `predicted_s` (fluid model over the plan's own paths, calibrated alpha and
     goodput).
-    `wrong` counts elements with a wrong sum over all repeats.
+    `wrong` counts wrong elements over all repeats.  Every other figure is of the `repeats` that the machine
+    did not disturb; `left_out` of them it did.
     """
 
     fabric: str
@@ -62,6 +63,8 @@ class Row:
     cpu_idle: float | None = None
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    repeats: int = 0
+    left_out: int = 0
     folder: str | None = None
 
     @property
@@ -82,7 +85,8 @@ def row(
     worst_flows: int,
     folder: Path,
 ) -> Row:
-    times = Spread.of([repeat.time_s for repeat in repeats])
+    good = counted(repeats)
+    times = Spread.of([repeat.time_s for repeat in good])
     nbytes = sum(op.nbytes for op in plan.schedule.ops)
     bus_nbytes = sum(op.nbytes * busbw_factor(op.kind, plan.n_ranks) for op in plan.schedule.ops)
     return Row(
@@ -104,11 +108,13 @@ def row(
         ratio_predicted=times.median / predicted_s,
         worst_link=link_name(plan.fabric, worst),
         worst_link_flows=worst_flows,
-        retransmits=sum(sum(repeat.retransmits) for repeat in repeats),
-        dropped=sum(repeat.dropped for repeat in repeats),
-        cpu_idle=min(repeat.cpu_idle for repeat in repeats),
+        retransmits=sum(sum(repeat.retransmits) for repeat in good),
+        dropped=sum(repeat.dropped for repeat in good),
+        cpu_idle=min(repeat.cpu_idle for repeat in good),
         reasons=verdict.reasons,
         warnings=verdict.warnings,
+        repeats=len(good),
+        left_out=len(repeats) - len(good),
         folder=str(folder),
     )
 

@@ -17,6 +17,7 @@ from emu import isolate
 from emu import plan as plans
 from emu.options import RunOptions
 from emu.plan import Plan
+from emu.records import MAX_LEFT_OUT
 from emu.watch import RunFailed
 
 Progress = Callable[[str, dict[str, Any]], None]
@@ -39,7 +40,7 @@ def run(plan: Plan, folder: Path, options: RunOptions, progress: Progress) -> No
     work.mkdir(parents=True)
     plans.save(plan, work / "plan.json")
     (work / "options.json").write_text(json.dumps(options.to_json()) + "\n")
-    limit_s = _SETUP_S + options.repeats * (30 + _REPEAT_FACTOR * plan.prediction.fluid_s)
+    limit_s = _SETUP_S + (options.repeats + MAX_LEFT_OUT) * (30 + _REPEAT_FACTOR * plan.prediction.fluid_s)
     with (work / "session.log").open("w") as log:
         process = isolate.isolated("emu.session", [str(work)], stdout=subprocess.PIPE, stderr=log)
         try:

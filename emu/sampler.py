@@ -1,5 +1,6 @@
 """What the machine and the ports counted: read before, during and after a repeat."""
 
+import itertools
 import json
 import subprocess
 import threading
@@ -21,6 +22,7 @@ class Machine:
 
     total_ticks: int
     idle_ticks: int
+    stolen_ticks: int
     softnet_dropped: int
 
 
@@ -29,12 +31,17 @@ def machine() -> Machine:
     ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     softnet = Path("/proc/net/softnet_stat").read_text().splitlines()
     dropped = sum(int(line.split()[1], 16) for line in softnet)
-    return Machine(sum(ticks), ticks[3] + ticks[4], dropped)
+    return Machine(sum(ticks), ticks[3] + ticks[4], ticks[7], dropped)
 
 
 def cpu_idle(before: Machine, after: Machine) -> float:
     """The idle share of all CPUs between two readings, 0 to 1."""
     return (after.idle_ticks - before.idle_ticks) / max(1, after.total_ticks - before.total_ticks)
+
+
+def cpu_stolen(before: Machine, after: Machine) -> float:
+    """The share of all CPUs that the machine's own host gave to others, 0 to 1."""
+    return (after.stolen_ticks - before.stolen_ticks) / max(1, after.total_ticks - before.total_ticks)
 
 
 def queue_drops(prefix: Sequence[str] = ()) -> dict[str, int]:
@@ -65,6 +72,11 @@ class Samples:
                 if self._stop.is_set():
                     return
                 self._stop.wait(SAMPLE_S)
+
+    def longest_stall_s(self) -> float:
+        """The longest time between two readings beyond the wanted one: how long nobody got a CPU."""
+        times = [time_ns for time_ns, _ in self._raw]
+        return max([(b - a) / 1e9 - SAMPLE_S for a, b in itertools.pairwise(times)], default=0.0)
 
     def end(self) -> None:
         self._stop.set()

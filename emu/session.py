@@ -49,8 +49,10 @@ def main(folder: Path) -> None:
         if options.captures:
             stack.enter_context(captures(plan, pids, folder / "captures"))
         with records.Records(folder, plan) as record:
-            for repeat in range(options.repeats):
-                _say("repeat", repeat=repeat)
+            for repeat in range(options.repeats + records.MAX_LEFT_OUT):
+                if record.n_undisturbed == options.repeats:
+                    break
+                _say("repeat", repeat=record.n_undisturbed)
                 record.repeat(repeat, *_measured(plan, agents, repeat, pids))
         controller.tell(f"stats {folder / 'switches.json'}")
         controller.await_line("stats", _CONTROLLER_S, watch)
@@ -87,6 +89,7 @@ def _measured(
     lost = {name: count - drops.get(name, 0) for name, count in _drops(pids).items()}
     counted = records.Counted(
         cpu_idle=sampler.cpu_idle(before, after),
+        cpu_stolen=sampler.cpu_stolen(before, after),
         softnet_dropped=after.softnet_dropped - before.softnet_dropped,
         queue_dropped={name: count for name, count in lost.items() if count},
         samples=samples,

@@ -59,6 +59,8 @@ def made_repeat(n_ranks: int, time_s: float) -> Repeat:
         sent_nbytes=(1000,) * n_ranks,
         retransmits=(0,) * n_ranks,
         cpu_idle=0.5,
+        cpu_stolen=0.0,
+        stall_s=0.004,
         softnet_dropped=0,
         queue_dropped={},
     )

@@ -2,12 +2,10 @@
 
 from dataclasses import replace
 
-import pytest
-
 from emu.calibration import Calibration
 from emu.records import Repeat
 from emu.transport import PAYLOAD_EFFICIENCY
-from emu.verdict import judge
+from emu.verdict import counted, judge
 
 GOOD = Repeat(
     time_s=1.0,
@@ -18,44 +16,50 @@ GOOD = Repeat(
     sent_nbytes=(10, 10),
     retransmits=(0, 0),
     cpu_idle=0.6,
+    cpu_stolen=0.0,
+    stall_s=0.004,
     softnet_dropped=0,
     queue_dropped={},
 )
 CALIBRATED = Calibration(alpha_s=0.004, latency_s=0.001, eta=PAYLOAD_EFFICIENCY)
 
 
+STALLED = replace(GOOD, time_s=1.9, disturbed=("the machine stood still for 149 ms",))
+
+
 def test_a_quiet_run_is_valid_without_warnings() -> None:
-    verdict = judge([GOOD, GOOD], CALIBRATED)
+    verdict = judge([GOOD, GOOD], 2, CALIBRATED)
     assert (verdict.valid, verdict.reasons, verdict.warnings) == (True, (), ())
 
 
-@pytest.mark.parametrize(
-    ("spoiled", "reason"),
-    [
-        (replace(GOOD, wrong=3), "3 wrong elements"),
-        (replace(GOOD, cpu_idle=0.1), "CPU idle only 10%"),
-        (replace(GOOD, start_skew_s=0.030), "30 ms late"),
-        (replace(GOOD, gap_lateness_s=0.030), "30 ms late"),
-        (replace(GOOD, softnet_dropped=2), "2 packets lost"),
-    ],
-)
-def test_one_spoiled_repeat_makes_a_run_not_valid(spoiled: Repeat, reason: str) -> None:
-    verdict = judge([GOOD, spoiled, GOOD], CALIBRATED)
+def test_a_disturbed_repeat_is_left_out_when_enough_others_were_measured() -> None:
+    verdict = judge([GOOD, STALLED, GOOD], 2, CALIBRATED)
+    assert verdict.valid
+    assert verdict.warnings == ("1 of 3 repeats left out: the machine stood still for 149 ms",)
+    assert counted([GOOD, STALLED, GOOD]) == [GOOD, GOOD]
+
+
+def test_too_few_undisturbed_repeats_make_a_run_not_valid() -> None:
+    verdict = judge([GOOD, STALLED, STALLED], 2, CALIBRATED)
     assert not verdict.valid
-    assert reason in verdict.reasons[0]
-    assert reason in str(verdict)
+    assert verdict.reasons == ("the machine stood still for 149 ms",)
+
+
+def test_wrong_elements_make_a_run_not_valid_even_in_a_repeat_that_is_left_out() -> None:
+    verdict = judge([GOOD, replace(STALLED, wrong=3)], 1, CALIBRATED)
+    assert str(verdict) == "not valid: 3 wrong elements"
 
 
 def test_a_fabric_that_cannot_carry_one_flow_makes_a_run_not_valid() -> None:
-    verdict = judge([GOOD], replace(CALIBRATED, eta=0.9 * PAYLOAD_EFFICIENCY))
+    verdict = judge([GOOD], 1, replace(CALIBRATED, eta=0.9 * PAYLOAD_EFFICIENCY))
     assert "one flow alone reached 90% of its link" in verdict.reasons
 
 
 def test_what_the_fabric_does_is_a_result_and_no_fault() -> None:
-    assert judge([replace(GOOD, retransmits=(50, 7), queue_dropped={"leaf0-eth3": 57})], CALIBRATED).valid
+    assert judge([replace(GOOD, retransmits=(50, 7), queue_dropped={"leaf0-eth3": 57})], 1, CALIBRATED).valid
 
 
 def test_a_busy_machine_is_a_warning_first() -> None:
-    verdict = judge([replace(GOOD, cpu_idle=0.2)], CALIBRATED)
+    verdict = judge([replace(GOOD, cpu_idle=0.2)], 1, CALIBRATED)
     assert verdict.valid
     assert verdict.warnings == ("CPU idle 20%",)

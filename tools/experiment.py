@@ -104,7 +104,7 @@ class Laboratory:
         folder = self._folder / f"{self._number:02d}-{_file_name(name)}"
         self._run(plan, folder, self._options, name)
         repeats = records.load_repeats(folder)
-        judged = verdict.judge(repeats, calibrated)
+        judged = verdict.judge(repeats, self._options.repeats, calibrated)
         worst = audit(plan).worst
         predicted_s, _ = fluid_s(
             plan.fabric, plan.flows, plan.schedule, alpha_s=calibrated.alpha_s, eta=calibrated.eta
@@ -122,14 +122,16 @@ class Laboratory:
         return made
 
     def calibration(self, fabric: Fabric) -> Calibration:
-        """Measured at its first use, in as many repeats as it takes to see the fabric and not the machine."""
+        """Measured at its first use."""
         if fabric.spec not in self._calibrations:
             folder = self._folder / f"calibration-{_file_name(fabric.spec)}"
             plan = calibration_plan(fabric)
             options = RunOptions(CALIBRATION_REPEATS, self._options.switch)
             self._run(plan, folder, options, f"{fabric.spec} calibration")
-            fits = [calibration.fit(plan, *arrivals) for arrivals in _arrivals(folder, plan, options.repeats)]
-            self._calibrations[fabric.spec] = max(fits, key=lambda fit: fit.eta)
+            repeats = records.load_repeats(folder)
+            fits = [calibration.fit(plan, *arrivals) for arrivals in _arrivals(folder, plan, len(repeats))]
+            good = [fit for fit, repeat in zip(fits, repeats, strict=True) if not repeat.disturbed]
+            self._calibrations[fabric.spec] = max(good or fits, key=lambda fit: fit.eta)
         return self._calibrations[fabric.spec]
 
     def _run(self, plan: Plan, folder: Path, options: RunOptions, name: str) -> None:

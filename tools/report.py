@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from emu import verdict
+from emu import disturbance, verdict
 from emu.calibration import Calibration
 from emu.fabric import Fabric
 from emu.result import Row
@@ -101,7 +101,8 @@ def page(
         calibrations=calibrations(cells),
         facts=facts({cell.number: cell.view.manifest for cell in cells if cell.view}),
         efficiency=PAYLOAD_EFFICIENCY,
-        limits=verdict,
+        limits=disturbance,
+        goodput_band=verdict.GOODPUT_BAND,
         broad_hosts=BROAD_HOSTS,
     )  # fmt: skip
 

@@ -106,10 +106,11 @@ def load_run(folder: Path) -> RunView:
 
 
 def middle(repeats: list[Repeat]) -> int:
-    """The number of the repeat with the median time, of two the faster."""
+    """The number of the undisturbed repeat with the median time, of two the faster."""
     if not repeats:
         raise ValueError("no repeat was finished")
-    order = sorted(range(len(repeats)), key=lambda number: repeats[number].time_s)
+    good = [number for number, repeat in enumerate(repeats) if not repeat.disturbed]
+    order = sorted(good or range(len(repeats)), key=lambda number: repeats[number].time_s)
     return order[(len(order) - 1) // 2]
 
 

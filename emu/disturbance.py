@@ -1,0 +1,34 @@
+"""What the machine did to a repeat that the fabric did not: then its time says nothing of the fabric.
+
+A machine that is itself virtual stands still now and then, for a tenth of a second or more; TCP then sends
+again what was not lost.  Such a repeat is measured once more, and counted as left out.
+"""
+
+MIN_CPU_IDLE = 0.15  # below this a shaped network lies
+MAX_LATE = 0.02  # of the repeat's own time, or MIN_LATE_S if that is more
+MIN_LATE_S = 0.025
+
+
+def disturbances(
+    *,
+    time_s: float,
+    cpu_idle: float,
+    start_skew_s: float,
+    gap_lateness_s: float,
+    stall_s: float,
+    softnet_dropped: int,
+) -> tuple[str, ...]:
+    """Why a repeat cannot be believed; empty for one that can."""
+    late_s = max(MIN_LATE_S, MAX_LATE * time_s)
+    reasons = []
+    if cpu_idle < MIN_CPU_IDLE:
+        reasons.append(f"CPU idle only {cpu_idle:.0%}: use a lower rate or fewer hosts")
+    if start_skew_s > late_s:
+        reasons.append(f"ranks started up to {start_skew_s * 1e3:.0f} ms late")
+    if gap_lateness_s > late_s:
+        reasons.append(f"compute gaps ended up to {gap_lateness_s * 1e3:.0f} ms late")
+    if stall_s > late_s:
+        reasons.append(f"the machine stood still for {stall_s * 1e3:.0f} ms")
+    if softnet_dropped:
+        reasons.append(f"{softnet_dropped} packets lost in the kernel's receive queues")
+    return tuple(reasons)

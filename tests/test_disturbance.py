@@ -1,0 +1,38 @@
+"""Each thing that a machine can do to a repeat is noticed, and nothing else is."""
+
+import pytest
+
+from emu.disturbance import disturbances
+
+QUIET = {
+    "time_s": 1.0,
+    "cpu_idle": 0.5,
+    "start_skew_s": 0.005,
+    "gap_lateness_s": 0.001,
+    "stall_s": 0.01,
+    "softnet_dropped": 0,
+}
+
+
+def test_a_quiet_repeat_is_not_disturbed() -> None:
+    assert disturbances(**QUIET) == ()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("what", "value", "reason"),
+    [
+        ("cpu_idle", 0.1, "CPU idle only 10%"),
+        ("start_skew_s", 0.03, "started up to 30 ms late"),
+        ("gap_lateness_s", 0.03, "ended up to 30 ms late"),
+        ("stall_s", 0.149, "stood still for 149 ms"),
+        ("softnet_dropped", 2, "2 packets lost"),
+    ],
+)
+def test_each_disturbance_is_named_alone(what: str, value: float, reason: str) -> None:
+    (said,) = disturbances(**{**QUIET, what: value})  # type: ignore[arg-type]
+    assert reason in said
+
+
+def test_what_is_late_counts_in_proportion_to_the_time() -> None:
+    assert disturbances(**{**QUIET, "stall_s": 0.05})  # type: ignore[arg-type]
+    assert not disturbances(**{**QUIET, "stall_s": 0.05, "time_s": 5.0})  # type: ignore[arg-type]
