@@ -32,7 +32,7 @@ SwitchOption = Annotated[
 OutOption = Annotated[
     Path | None,
     typer.Option(
-        "--out", metavar="DIR", help="Folder for the runs.  [default: runs/DATE-TIME]", show_default=False
+        "--out", metavar="DIR", help="Folder for the runs. Default: runs/DATE-TIME.", show_default=False
     ),
 ]
 HtmlOption = Annotated[

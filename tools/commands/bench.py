@@ -40,10 +40,10 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
         str, typer.Option("-b", "--begin", metavar="SIZE", help="Smallest size per rank.")
     ] = "1MiB",
     end: Annotated[
-        str | None, typer.Option("-e", "--end", metavar="SIZE", help="Largest size.  [default: the smallest]")
+        str | None, typer.Option("-e", "--end", metavar="SIZE", help="Largest size. Default: the smallest.")
     ] = None,
     factor: Annotated[int, typer.Option("-f", "--factor", min=2, help="From one size to the next.")] = 2,
-    ranks: Annotated[int | None, typer.Option(min=2, help="Number of ranks.  [default: all hosts]")] = None,
+    ranks: Annotated[int | None, typer.Option(min=2, help="Number of ranks. Default: all hosts.")] = None,
     fabric: FabricsOption = ["fat-tree:k=4,levels=2"],  # noqa: B006 - Typer only reads it
     algorithm: AlgorithmsOption = ["ring"],  # noqa: B006
     placement: PlacementsOption = ["linear"],  # noqa: B006

@@ -1,0 +1,58 @@
+"""Rows: figures by their definitions, fields as documented."""
+
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from emu.plan import Plan
+from emu.result import Row, row
+from emu.spec import parse_fabric
+from emu.verdict import Verdict
+from tests.made_runs import made_repeat
+from tools.experiment import Cell, Job, plan_of
+from traces.workload import made_allreduce
+
+P = 8
+NBYTES = 8 * 42_000
+
+
+def plan() -> Plan:
+    cell = Cell(parse_fabric("fat-tree:k=4,levels=2,rate=50M"), "ring", "linear", "dmodk")
+    return plan_of(cell, Job(made_allreduce(P, NBYTES), "test"))
+
+
+def row_of(*times_s: float, disturbed: float | None = None) -> Row:
+    made = plan()
+    repeats = [made_repeat(P, time_s) for time_s in times_s]
+    if disturbed is not None:
+        repeats.append(replace(made_repeat(P, disturbed), disturbed=("stalled",)))
+    worst = made.flows[0].path[0]
+    return row(
+        made, repeats, Verdict(valid=True), predicted_s=0.1, worst=worst, worst_flows=1, folder=Path("run")
+    )
+
+
+def test_figures_follow_their_definitions() -> None:
+    made = row_of(0.3, 0.1, 0.2)
+    assert made.time_s is not None
+    assert (made.time_s.median, made.time_s.min, made.time_s.max) == (0.2, 0.1, 0.3)
+    assert made.algbw_Bps == pytest.approx(NBYTES / 0.2)
+    assert made.busbw_Bps == pytest.approx(NBYTES / 0.2 * 2 * (P - 1) / P)
+    bound_s = 2 * (P - 1) / P * NBYTES * 8 / (50e6 * 1448 / 1514)
+    assert made.bound_s == pytest.approx(bound_s)
+    assert made.ratio == pytest.approx(0.2 / bound_s)
+    assert made.ratio_predicted == pytest.approx(2.0)
+
+
+def test_a_disturbed_repeat_is_counted_and_left_out_of_the_figures() -> None:
+    made = row_of(0.2, 0.2, disturbed=9.0)
+    assert made.time_s is not None
+    assert (made.time_s.max, made.repeats, made.left_out) == (0.2, 2, 1)
+
+
+def test_every_field_of_a_row_is_documented() -> None:
+    text = (Path(__file__).parent.parent / "docs" / "schemas.md").read_text()
+    section = text.split("## replay --json")[1].split("\n## ")[0]
+    missing = [field.name for field in fields(Row) if f"`{field.name}`" not in section]
+    assert missing == []
