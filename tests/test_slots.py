@@ -1,0 +1,28 @@
+"""Slots: a capture of a replay reads like one of gloo."""
+
+from emu.replay.slots import in_order, slots_of
+from traces.expand import expand
+from traces.gloo import unpack_slot
+from traces.schedule import Op, Schedule, Send
+from traces.workload import made_allreduce
+
+
+def test_a_collectives_tag_is_never_used_twice_in_all_repeats() -> None:
+    schedule = expand(made_allreduce(4, 4000, count=3), "ring")
+    slots = [slot for repeat in range(4) for slot in slots_of(schedule, repeat)]
+    assert len(set(slots)) == 12
+    assert {unpack_slot(slot).prefix for slot in slots} == {4}  # gloo's prefix of an allreduce
+
+
+def test_a_message_keeps_its_tag_as_the_slot() -> None:
+    schedule = Schedule(2, (Op("message", 10, tag=2),), (Send(0, 0, 1, 0, 10, reduce=False),))
+    assert slots_of(schedule, repeat=5) == [2]
+
+
+def test_both_ends_of_a_slot_see_its_sends_in_the_same_order() -> None:
+    schedule = expand(made_allreduce(8, 340_008, count=2), "as-captured")
+    slots = slots_of(schedule, 0)
+    for rank in range(8):
+        sends, _ = in_order(schedule, rank, slots)
+        for (peer, slot), numbers in sends.items():
+            assert in_order(schedule, peer, slots)[1][rank, slot] == numbers == sorted(numbers)

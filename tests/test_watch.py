@@ -1,0 +1,55 @@
+"""A process that a run depends on is missed at once, by name."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from emu.watch import RunFailed, Watch, running
+
+ECHO = "import sys\nprint('ready', flush=True)\nfor line in sys.stdin: print(line.strip(), flush=True)\n"
+
+
+def test_a_child_is_talked_to_in_lines(tmp_path: Path) -> None:
+    with running("echo", [sys.executable, "-c", ECHO], tmp_path / "log") as child:
+        child.await_line("ready", 10, Watch())
+        child.tell("hello")
+        child.await_line("hello", 10, Watch())
+    assert child.process.returncode == -signal.SIGTERM
+
+
+def test_what_a_child_says_last_on_stderr_is_why_it_ended(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import sys; print('first', file=sys.stderr); sys.exit('the reason')"]
+    with (
+        running("the helper", command, tmp_path / "log") as child,
+        pytest.raises(RunFailed, match="the helper ended with exit code 1: the reason"),
+    ):
+        child.await_line("ready", 10, Watch())
+
+
+def test_a_child_that_says_nothing_is_given_up(tmp_path: Path) -> None:
+    with (
+        running("the helper", [sys.executable, "-c", "input()"], tmp_path / "log") as child,
+        pytest.raises(RunFailed, match="did not say 'ready' within 0 s"),
+    ):
+        child.await_line("ready", 0.2, Watch())
+
+
+def test_the_death_of_one_process_ends_the_wait_for_another(tmp_path: Path) -> None:
+    watch = Watch()
+    with (
+        running("the victim", ["sleep", "60"], tmp_path / "a") as victim,
+        running("the helper", ["sleep", "60"], tmp_path / "b") as child,
+    ):
+        watch.add("the victim", victim.process.pid)
+        os.kill(victim.process.pid, signal.SIGKILL)
+        begun = time.monotonic()
+        with pytest.raises(
+            RunFailed, match=rf"the victim \(process {victim.process.pid}\) was killed \(SIGKILL\)"
+        ):
+            child.await_line("ready", 30, watch)
+        assert time.monotonic() - begun < 5
+    watch.forget()
