@@ -12,7 +12,7 @@ from pathlib import Path
 
 from emu.options import RunOptions
 from emu.spec import parse_fabric
-from tools.experiment import Cell, Job, Laboratory
+from tools.experiment import Cell, Job, Laboratory, plan_of
 from traces.units import parse_bps, parse_nbytes
 from traces.workload import made_allreduce
 
@@ -38,7 +38,7 @@ def main() -> None:
             ratios, models = [], []
             for seed in range(arguments.seeds):
                 cell = Cell(fabric, "halving-doubling", placement, "ecmp")
-                (row,) = laboratory.rows([cell], Job(workload, "benchmark", seed))
+                row = laboratory.row(plan_of(cell, Job(workload, "benchmark", seed)))
                 assert row.ratio
                 assert row.ratio_predicted
                 assert row.cpu_idle is not None

@@ -20,20 +20,21 @@ from fractions import Fraction
 from pathlib import Path
 
 from emu.fabric import interface
-from emu.isolate import PROJECT, isolated, stop
+from emu.isolate import isolated, stop
 from emu.net import emulated, enter, prepare_namespace
 from emu.options import RunOptions
+from emu.project import PROJECT
 from emu.session import control_plane
 from emu.spec import parse_fabric
 from emu.transport import fabric_transport
 from emu.watch import Watch
-from tools.experiment import Cell, Job, Laboratory
+from tools.experiment import Cell, Job, Laboratory, plan_of
 from tools.inputs import read_workload_only
 from traces.expand import training_iterations
+from traces.gloo import STORE_PORT
 from traces.workload import Collective, Workload
 
 LIMIT_S = 300
-STORE_PORT = 29500
 
 
 def main() -> None:
@@ -66,7 +67,7 @@ def compare(workload: Workload, spec: str, repeats: int) -> None:
         folder = Path(name)
         laboratory = Laboratory(folder / "runs", RunOptions(repeats), print_nothing)
         job = Job(workload, "live comparison", compute=Fraction(0))
-        (ours,) = laboratory.rows([Cell(fabric, "as-captured", "linear", "ecmp")], job)
+        ours = laboratory.row(plan_of(Cell(fabric, "as-captured", "linear", "ecmp"), job))
         value = {"fabric": spec, "nbytes": nbytes, "repeats": repeats, "n_ranks": workload.n_ranks}
         (folder / "job.json").write_text(json.dumps(value))
         arguments = ["--inside", str(folder)]

@@ -25,13 +25,13 @@ from controller.resolve import resolve
 from controller.rules import destination_rules, plan_rules
 from emu.fabric import Fabric, interface
 from emu.plan import Plan, save
+from emu.project import PROJECT, SWITCH_OBJECT
 from emu.spec import parse_fabric
 from emu.switch.ovs import running_ovs
-from emu.switch.running import OBJECT, PIN, ports_file
+from emu.switch.running import PIN, ports_file
 from emu.transport import fabric_transport
 from traces.schedule import Op, Schedule, Send
 
-PROJECT = Path(__file__).resolve().parent.parent
 OPENFLOW_PORT = 6653
 SEED = 1
 
@@ -83,7 +83,7 @@ def measure(kind: str, spec: str, n_flows: int) -> dict[str, object]:
         if kind == "ovs":
             stack.enter_context(running_ovs(fabric, folder / "ovs", OPENFLOW_PORT))
         else:
-            agent = ["emu.switch.agent", str(ports), "--object", str(OBJECT), "--pin", PIN]
+            agent = ["emu.switch.agent", str(ports), "--object", str(SWITCH_OBJECT), "--pin", PIN]
             await_line(stack.enter_context(started(*agent)), "attached")
             figures["attached_s"] = round(time.monotonic() - start_s, 3)
         await_line(controller, "ready")

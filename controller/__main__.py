@@ -26,6 +26,7 @@ from emu import plan as plans
 from emu.fabric import Fabric
 from emu.plan import BadPlan
 from emu.spec import parse_fabric
+from traces.files import write_whole
 
 LISTEN = "127.0.0.1"
 _POLL_S = 0.005
@@ -126,17 +127,8 @@ def serve(controller: Controller) -> None:
             word, _, path = line.decode().partition(" ")
             if word != "stats" or not path:
                 raise ValueError(f"no command {line.decode()!r} on stdin; there is `stats PATH`")
-            _write_whole(Path(path), controller.statistics())
+            write_whole(Path(path), controller.statistics())
             print("stats", flush=True)
-
-
-def _write_whole(path: Path, text: str) -> None:
-    partial = path.with_name(path.name + ".partial")
-    try:
-        partial.write_text(text)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _arguments() -> argparse.Namespace:

@@ -51,14 +51,3 @@ def policy(name: str) -> Policy:
         loaded: Policy = entry.load()
         return loaded
     raise ValueError(f"no routing policy {name!r}; there are {', '.join(policy_names())}")
-
-
-def check_path(fabric: Fabric, source: str, destination: str, path: Path) -> None:
-    """Raise ValueError unless `path` follows cables from one host to the other, without a loop."""
-    here = source
-    for hop, egress in enumerate(path):
-        if egress not in fabric.peers or egress.node != here:
-            raise ValueError(f"path {source} to {destination}: hop {hop} leaves {egress.node}, not {here}")
-        here = fabric.peers[egress].node
-    if here != destination or len({egress.node for egress in path}) != len(path):
-        raise ValueError(f"path {source} to {destination} ends at {here} after {len(path)} hops")

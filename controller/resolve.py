@@ -3,16 +3,17 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from controller.policies import check_path, policy
+from controller.policies import policy
 from controller.predict import predict
 from emu.fabric import Fabric
 from emu.placement import place
 from emu.plan import Flow, Plan, Transport
+from emu.plancheck import check_path, check_schedule
 from emu.seeded import draw
+from traces.gloo import STORE_PORT
 from traces.schedule import Schedule
 
 FIRST_PORT, LAST_PORT = 20_000, 60_999
-RENDEZVOUS_PORT = 29_500  # readers of captures take traffic here for PyTorch's TCPStore
 
 
 def resolve(
@@ -57,7 +58,7 @@ def resolve_placed(
     transport: Transport,
 ) -> Plan:
     """The plan for ranks whose hosts are chosen already: rank r on `hosts[r]`."""
-    _check(schedule)
+    check_schedule(schedule)
     unrouted = tuple(flows_of(fabric, hosts, schedule, seed))
     paths = policy(routes)(fabric, hosts, unrouted, schedule, seed)
     if len(paths) != len(unrouted):
@@ -100,14 +101,7 @@ def _free_port(used: set[int], seed: int, *what: object) -> int:
     start = draw(seed, "port", *what) % span
     for step in range(span):
         port = FIRST_PORT + (start + step) % span
-        if port not in used and port != RENDEZVOUS_PORT:
+        if port not in used and port != STORE_PORT:  # what is seen there is no training traffic
             used.add(port)
             return port
     raise ValueError(f"a host of this schedule needs more than {span} ports")
-
-
-def _check(schedule: Schedule) -> None:
-    ranks = range(schedule.n_ranks)
-    for number, send in enumerate(schedule.sends):
-        if send.src not in ranks or send.dst not in ranks or send.src == send.dst:
-            raise ValueError(f"send {number} goes from rank {send.src} to {send.dst} of {schedule.n_ranks}")

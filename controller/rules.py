@@ -3,12 +3,13 @@
 `controller.openflow` spells them as messages, and reads them back from a switch as the same values.
 """
 
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 
-from emu.fabric import Egress, Fabric
+from controller.routing.shortest import NextPorts, next_ports
+from emu.fabric import Fabric
+from emu.paths import access_port
 from emu.plan import Plan
 from emu.switch.match import ETH_TYPE_IPV4, PROTO_TCP, Match
 
@@ -52,30 +53,12 @@ def plan_rules(plan: Plan) -> Rules:
 def destination_rules(fabric: Fabric, hosts: Iterable[str] | None = None) -> Rules:
     """At every switch and for every one of `hosts` (default: all), the ports on shortest paths to it."""
     rules: dict[str, list[Rule]] = {switch: [] for switch in fabric.switches}
-    neighbours = {
-        switch: [(port, fabric.peers[Egress(switch, port)].node) for port in fabric.ports.get(switch, ())]
-        for switch in fabric.switches
-    }
+    towards: dict[str, NextPorts] = {}
     for host in fabric.hosts if hosts is None else dict.fromkeys(hosts):
         match = Match(eth_type=ETH_TYPE_IPV4, ipv4_dst=int(IPv4Address(fabric.ip(host))))
-        hops = _hops_to(host, neighbours, fabric)
-        for switch in fabric.switches:
-            if switch in hops:
-                nearer = hops[switch] - 1
-                ports = tuple(port for port, peer in neighbours[switch] if hops.get(peer) == nearer)
-                rules[switch].append(Rule(DESTINATION_PRIORITY, match, ports))
+        last = access_port(fabric, host)
+        if last.node not in towards:
+            towards[last.node] = next_ports(fabric, last.node)
+        for switch, ports in {**towards[last.node], last.node: (last.port,)}.items():
+            rules[switch].append(Rule(DESTINATION_PRIORITY, match, ports))
     return {switch: tuple(own) for switch, own in rules.items()}
-
-
-def _hops_to(host: str, neighbours: Mapping[str, list[tuple[int, str]]], fabric: Fabric) -> dict[str, int]:
-    """The distance of every switch from the host, in cables; no path leads through another host."""
-    hops = {host: 0}
-    queue = deque(fabric.peers[Egress(host, port)].node for port in fabric.ports[host])
-    hops |= dict.fromkeys(queue, 1)
-    while queue:
-        switch = queue.popleft()
-        for _, peer in neighbours[switch]:
-            if peer in neighbours and peer not in hops:
-                hops[peer] = hops[switch] + 1
-                queue.append(peer)
-    return hops

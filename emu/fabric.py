@@ -9,6 +9,7 @@ import networkx as nx
 
 MAX_HOSTS = 1024
 MAX_RATE_BPS = 100_000_000_000
+FRAME_NBYTES = 1514  # a full frame, as HTB counts it: no checksum, no preamble
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,14 @@ class Fabric:
         for end in self.peers:
             ports[end.node].append(end.port)
         return {node: tuple(sorted(numbers)) for node, numbers in ports.items()}
+
+    @cached_property
+    def neighbours(self) -> dict[str, dict[int, str]]:
+        """The node at the far end of each port of each node, ports ascending."""
+        return {
+            node: {port: self.peers[Egress(node, port)].node for port in numbers}
+            for node, numbers in self.ports.items()
+        }
 
     def graph(self) -> "nx.Graph[str]":
         """The fabric as a networkx graph; edge attribute `port` maps node -> port."""

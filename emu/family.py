@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from emu.fabric import MAX_HOSTS, Fabric, cable
+from emu.fabric import FRAME_NBYTES, MAX_HOSTS, Fabric, cable
 
 DEFAULT_RATE_BPS = 100_000_000
 MAX_CABLES = 20_000  # so no interface name grows past the 15 characters that Linux allows
-FULL_FRAME_NBYTES = 1514
 MAX_QUEUE_NBYTES = 1 << 30
 
 Cables = Sequence[tuple[str, str]]
@@ -27,9 +26,9 @@ class LinkSpec:
 
     def __post_init__(self) -> None:
         queue = self.queue_nbytes
-        if queue is not None and not FULL_FRAME_NBYTES <= queue <= MAX_QUEUE_NBYTES:
+        if queue is not None and not FRAME_NBYTES <= queue <= MAX_QUEUE_NBYTES:
             raise ValueError(
-                f"a queue needs room for a frame of {FULL_FRAME_NBYTES} bytes"
+                f"a queue needs room for a frame of {FRAME_NBYTES} bytes"
                 f" and at most {MAX_QUEUE_NBYTES}, got {queue}"
             )
 

@@ -1,11 +1,13 @@
 """What can be said of a fabric from its cabling alone: bisection, oversubscription, paths."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import networkx as nx
 
-from emu.fabric import Egress, Fabric
+from emu.fabric import Fabric
+from emu.paths import access_switch, distances, path_counts
 
 EXACT_FAMILIES = ("star", "bigraph", "leaf-spine", "fat-tree")
 
@@ -142,39 +144,13 @@ def _rates(fabric: Fabric) -> tuple[int, int | None]:
 
 def _shortest_paths(fabric: Fabric) -> tuple[tuple[int, ...], int]:
     """The numbers of shortest paths between two hosts, and the most switches on one."""
-    hosts = set(fabric.hosts)
-    access = [fabric.peers[Egress(host, fabric.ports[host][0])].node for host in fabric.hosts]
-    on_switch = {switch: access.count(switch) for switch in dict.fromkeys(access)}
-    neighbours = {
-        switch: [
-            peer
-            for port in fabric.ports[switch]
-            if (peer := fabric.peers[Egress(switch, port)].node) not in hosts
-        ]
-        for switch in fabric.switches
-    }
+    n_hosts = Counter(access_switch(fabric, host) for host in fabric.hosts)
     numbers, diameter = set(), 1
-    for start, n_hosts in on_switch.items():
-        counts, far = _paths_from(start, neighbours)
-        for switch in on_switch:
-            if switch != start or n_hosts > 1:
+    for start in n_hosts:
+        far = distances(fabric, start)
+        counts = path_counts(fabric, far)
+        for switch in n_hosts:
+            if switch != start or n_hosts[start] > 1:
                 numbers.add(counts[switch])
                 diameter = max(diameter, far[switch] + 1)
     return tuple(sorted(numbers)), diameter
-
-
-def _paths_from(start: str, neighbours: dict[str, list[str]]) -> tuple[dict[str, int], dict[str, int]]:
-    """To every switch: the number of shortest paths from `start`, and their length in cables."""
-    counts, far = {start: 1}, {start: 0}
-    ring = [start]
-    while ring:
-        further = []
-        for node in ring:
-            for peer in neighbours[node]:
-                if peer not in far:
-                    far[peer], counts[peer] = far[node] + 1, 0
-                    further.append(peer)
-                if far[peer] == far[node] + 1:
-                    counts[peer] += counts[node]
-        ring = further
-    return counts, far

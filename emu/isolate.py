@@ -8,10 +8,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-PROJECT = Path(__file__).resolve().parent.parent
+from emu.project import PROJECT
+
 _STOP_S = 3.0
 
 

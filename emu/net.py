@@ -24,7 +24,7 @@ from emu.switch.node import GradwireSwitch
 HOST_SYSCTLS = {
     "net/ipv4/tcp_slow_start_after_idle": "0",
     "net/ipv4/tcp_no_metrics_save": "1",
-    "net/ipv4/tcp_congestion_control": "reno",  # cubic may be restricted to the machine's own namespace
+    "net/ipv4/tcp_congestion_control": "reno",  # of all but the agents, whose sockets choose their own
     "net/ipv6/conf/all/disable_ipv6": "1",
 }
 _COMMAND_S = 60
@@ -34,14 +34,14 @@ class NetworkFailed(OSError):
     """A command that builds the network was refused; the text is its first line of complaint."""
 
 
-class _MadeLink(Link):  # type: ignore[misc]
+class _MadeLink(Link):
     """A Mininet link whose interfaces exist already."""
 
     def makeIntfPair(self, *args: Any, **kwargs: Any) -> None:
         """Nothing to do: see `_make_links`."""
 
 
-class _MadeIntf(Intf):  # type: ignore[misc]
+class _MadeIntf(Intf):
     """One of those: set up in a batch, so Mininet has nothing to configure and nothing to ask."""
 
     def config(self, **params: Any) -> dict[str, Any]:

@@ -12,10 +12,13 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from emu.fabric import Egress, Fabric
+from emu.plancheck import check
 from emu.spec import parse_fabric
-from traces.schedule import Gate, Op, Schedule, Send
+from traces.files import write_whole
+from traces.schedule import Schedule
 
 SCHEMA = "gradwire.plan/1"
+MAX_FILE_NBYTES = 512 << 20
 
 
 class BadPlan(Exception):
@@ -100,26 +103,25 @@ def to_json(plan: Plan) -> dict[str, Any]:
 
 def save(plan: Plan, path: Path) -> None:
     """Write it whole or not at all."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        partial.write_text(json.dumps(to_json(plan)) + "\n")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_whole(path, json.dumps(to_json(plan)) + "\n")
 
 
 def load(path: Path) -> Plan:
-    """Raise BadPlan for a file that is none."""
+    """Raise BadPlan for a file that is none, or whose plan cannot be carried out."""
+    if path.stat().st_size > MAX_FILE_NBYTES:
+        raise BadPlan(f"{path}: no plan: it is larger than {MAX_FILE_NBYTES >> 20} MiB")
     try:
         value = json.loads(path.read_bytes())
         if not isinstance(value, dict) or value.get("schema") != SCHEMA:
-            raise BadPlan(f"{path}: no plan: schema is not {SCHEMA}; make one with `gradwire plan`")
+            raise ValueError(f"its schema is not {SCHEMA}; make one with `gradwire plan`")
         del value["schema"]
         value["fabric"] = parse_fabric(str(value["fabric"]))
         plan = TypeAdapter(Plan).validate_python(value)
-    except (ValidationError, ValueError, KeyError) as error:
+        check(plan)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise BadPlan(f"{path}: no plan: {where}: {first['msg']}") from error
+    except (ValueError, KeyError, RecursionError) as error:
         raise BadPlan(f"{path}: no plan: {str(error).splitlines()[0]}") from error
     return plan
-
-
-__all__ = ["BadPlan", "Flow", "Gate", "Op", "Plan", "Prediction", "Send", "Transport", "load", "save"]

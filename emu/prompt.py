@@ -1,6 +1,7 @@
 """A fabric with its controller and Mininet's own prompt, inside namespaces of its own.
 
-`python -m emu.prompt FOLDER` reads `options.json` (`fabric`, `switch`, `command`: None for the prompt).
+`python -m emu.prompt FOLDER` reads `options.json`: `fabric`, `switch`, and `script` with commands for the
+prompt, null to type them.
 """
 
 import json

@@ -92,6 +92,20 @@ def load_repeats(folder: Path) -> list[Repeat]:
     return TypeAdapter(list[Repeat]).validate_json((folder / "repeats.json").read_bytes())
 
 
+def load_arrivals(folder: Path, plan: Plan, repeats: int) -> list[tuple[list[int], int]]:
+    """Of each repeat: when each send arrived, and the common start."""
+    arrived = [[0] * len(plan.schedule.sends) for _ in range(repeats)]
+    start_ns = [0] * repeats
+    for path in sorted((folder / "events").glob("rank-*.jsonl")):
+        for line in path.read_text().splitlines():
+            event = json.loads(line)
+            if event["event"] == "arrived":
+                arrived[event["repeat"]][event["send"]] = event["t_ns"]
+            elif event["event"] == "start":
+                start_ns[event["repeat"]] = event["due_ns"]
+    return list(zip(arrived, start_ns, strict=True))
+
+
 class Records:
     """Writes into a run's folder; leaving it without an error completes the files."""
 

@@ -13,6 +13,7 @@ from emu.plan import Plan
 from emu.records import Repeat
 from emu.verdict import Verdict, counted
 from traces.collectives import busbw_factor
+from traces.files import write_whole
 
 REFUSED = "refused"
 
@@ -122,9 +123,6 @@ def row(
 def save(folder: Path, result: Row, verdict: Verdict, calibration: Calibration | None) -> None:
     """`result.json` and `verdict.json`, the last files a run writes."""
     measured = asdict(calibration) if calibration else None
-    (folder / "verdict.json").write_text(
-        json.dumps({**asdict(verdict), "calibration": measured}, indent=1) + "\n"
-    )
-    partial = folder / "result.json.partial"
-    partial.write_text(json.dumps(result.to_json(), indent=1) + "\n")
-    partial.replace(folder / "result.json")
+    judged = {**asdict(verdict), "calibration": measured}
+    write_whole(folder / "verdict.json", json.dumps(judged, indent=1) + "\n")
+    write_whole(folder / "result.json", json.dumps(result.to_json(), indent=1) + "\n")

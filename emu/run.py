@@ -11,26 +11,31 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from emu import isolate
+from emu import isolate, limits
 from emu import plan as plans
+from emu.manifest import manifest
 from emu.options import RunOptions
 from emu.plan import Plan
-from emu.records import MAX_LEFT_OUT
 from emu.watch import RunFailed
 
 Progress = Callable[[str, dict[str, Any]], None]
+Result = TypeVar("Result")
 INCOMPLETE = ".incomplete"
-_SETUP_S = 90.0
-_REPEAT_FACTOR = 15
 
 
-def run(plan: Plan, folder: Path, options: RunOptions, progress: Progress) -> None:
-    """Leave the run's files in `folder`.  Raises RunFailed with one line; the incomplete folder then stays.
+def run(
+    plan: Plan,
+    folder: Path,
+    options: RunOptions,
+    progress: Progress,
+    finish: Callable[[Path], Result],
+) -> Result:
+    """Leave the run's files in `folder`, and return what `finish` makes of them while it is not yet whole.
 
-    Ends within seconds when a process of the run dies, and by itself after a time limit that grows with the
-    plan's predicted time.
+    Raises RunFailed with one line; the incomplete folder then stays.  Ends within seconds when a process of
+    the run dies, and by itself after a time limit that grows with the plan's predicted time.
     """
     if folder.exists():
         raise FileExistsError(f"{folder} exists already; choose another folder")
@@ -40,11 +45,12 @@ def run(plan: Plan, folder: Path, options: RunOptions, progress: Progress) -> No
     work.mkdir(parents=True)
     plans.save(plan, work / "plan.json")
     (work / "options.json").write_text(json.dumps(options.to_json()) + "\n")
-    limit_s = _SETUP_S + (options.repeats + MAX_LEFT_OUT) * (30 + _REPEAT_FACTOR * plan.prediction.fluid_s)
+    made = manifest(plan, options, work / "plan.json")
+    (work / "manifest.json").write_text(json.dumps(made, indent=1) + "\n")
     with (work / "session.log").open("w") as log:
         process = isolate.isolated("emu.session", [str(work)], stdout=subprocess.PIPE, stderr=log)
         try:
-            _follow(process, limit_s, progress)
+            _follow(process, limits.run_s(plan, options), progress)
         finally:
             isolate.stop(process)
             assert process.stdout
@@ -52,7 +58,9 @@ def run(plan: Plan, folder: Path, options: RunOptions, progress: Progress) -> No
     if process.returncode:
         said = (work / "session.log").read_text(errors="replace").strip().splitlines()
         raise RunFailed(said[-1] if said else f"the run's first process died ({process.returncode})")
+    result = finish(work)
     work.rename(folder)
+    return result
 
 
 def _follow(process: "subprocess.Popen[str]", limit_s: float, progress: Progress) -> None:

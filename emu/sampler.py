@@ -27,10 +27,16 @@ class Machine:
 
 
 def machine() -> Machine:
-    """/proc/stat's first line (proc(5)) and the second column of /proc/net/softnet_stat."""
-    ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-    softnet = Path("/proc/net/softnet_stat").read_text().splitlines()
-    dropped = sum(int(line.split()[1], 16) for line in softnet)
+    return parse_machine(Path("/proc/stat").read_text(), Path("/proc/net/softnet_stat").read_text())
+
+
+def parse_machine(stat: str, softnet_stat: str) -> Machine:
+    """/proc/stat's first line (proc(5)) and the second column, hexadecimal, of /proc/net/softnet_stat.
+
+    Waiting for a disk is idle time too; a guest's time is in its user's already.
+    """
+    ticks = [int(word) for word in stat.split("\n", 1)[0].split()[1:9]]
+    dropped = sum(int(line.split()[1], 16) for line in softnet_stat.splitlines())
     return Machine(sum(ticks), ticks[3] + ticks[4], ticks[7], dropped)
 
 
@@ -53,8 +59,21 @@ def queue_drops(prefix: Sequence[str] = ()) -> dict[str, int]:
         timeout=_COMMAND_S,
         check=True,
     )
-    rows: list[dict[str, Any]] = json.loads(done.stdout)
+    return parse_queue_drops(done.stdout)
+
+
+def parse_queue_drops(qdiscs: str) -> dict[str, int]:
+    """By interface, from the JSON of `tc -s -j qdisc show`: an HTB counts for all queues below it."""
+    rows: list[dict[str, Any]] = json.loads(qdiscs)
     return {row["dev"]: int(row["drops"]) for row in rows if row["kind"] == "htb"}
+
+
+def parse_net_dev(text: str) -> Iterator[tuple[str, int, int, int]]:
+    """(interface, tx_bytes, tx_packets, tx_dropped) of each line of /proc/net/dev below its two headings."""
+    for line in text.splitlines()[2:]:
+        name, _, numbers = line.partition(":")
+        fields = numbers.split()
+        yield name.strip(), int(fields[8]), int(fields[9]), int(fields[11])
 
 
 class Samples:
@@ -84,10 +103,8 @@ class Samples:
     def rows(self) -> Iterator[tuple[int, str, int, int, int]]:
         """(time_ns, interface, tx_bytes, tx_packets, tx_dropped); super-segments count once, as one frame."""
         for time_ns, raw in self._raw:
-            for line in raw.decode().splitlines()[2:]:
-                name, _, numbers = line.partition(":")
-                fields = numbers.split()
-                yield time_ns, name.strip(), int(fields[8]), int(fields[9]), int(fields[11])
+            for name, tx_nbytes, tx_packets, tx_dropped in parse_net_dev(raw.decode()):
+                yield time_ns, name, tx_nbytes, tx_packets, tx_dropped
 
 
 @contextmanager

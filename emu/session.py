@@ -13,9 +13,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from emu import limits, records, sampler
 from emu import plan as plans
-from emu import records, sampler
 from emu.fabric import interface
+from emu.limits import CONTROLLER_S
 from emu.net import NetworkFailed, emulated, enter, prepare_namespace
 from emu.options import RunOptions
 from emu.plan import Plan
@@ -25,9 +26,6 @@ from emu.switch.running import running_switch
 from emu.watch import Child, RunFailed, Watch, running
 
 OPENFLOW_PORT = 6653  # of the run's own loopback
-_CONTROLLER_S = 60.0
-_REPEAT_MIN_S = 30.0
-_REPEAT_FACTOR = 12
 
 
 def main(folder: Path) -> None:
@@ -55,7 +53,7 @@ def main(folder: Path) -> None:
                 _say("repeat", repeat=record.n_undisturbed)
                 record.repeat(repeat, *_measured(plan, agents, repeat, pids))
         controller.tell(f"stats {folder / 'switches.json'}")
-        controller.await_line("stats", _CONTROLLER_S, watch)
+        controller.await_line("stats", CONTROLLER_S, watch)
         agents.end()
         _say("down")
 
@@ -64,23 +62,29 @@ def main(folder: Path) -> None:
 def control_plane(fabric: Any, switch: str, folder: Path, watch: Watch, plan: bool) -> Iterator[Child]:
     """The controller and the switches it programs; ready when this yields."""
     what = [str(folder / "plan.json")] if plan else ["--fabric", fabric.spec]
-    command = [sys.executable, "-m", "controller", *what, "--port", str(OPENFLOW_PORT)]
+    command = [
+        sys.executable,
+        "-m",
+        "controller",
+        *what,
+        "--port",
+        str(OPENFLOW_PORT),
+        "--timeout",
+        str(CONTROLLER_S),
+    ]
     with (
         running("the controller", command, folder / "controller.log") as controller,
         running_switch(fabric, switch, folder, OPENFLOW_PORT, watch),
     ):
-        controller.await_line("ready", _CONTROLLER_S, watch)
-        watch.add("the controller", controller.process.pid)
-        try:
+        controller.await_line("ready", CONTROLLER_S, watch)
+        with watch.over("the controller", controller.process.pid, controller.log):
             yield controller
-        finally:
-            watch.forget()
 
 
 def _measured(
     plan: Plan, agents: fleet.Fleet, repeat: int, pids: dict[str, int]
 ) -> tuple[list[Outcome], records.Counted]:
-    limit_s = max(_REPEAT_MIN_S, _REPEAT_FACTOR * plan.prediction.fluid_s)
+    limit_s = limits.repeat_s(plan)
     drops = _drops(pids)
     before = sampler.machine()
     with sampler.sampling() as samples:
@@ -130,7 +134,7 @@ def captures(plan: Plan, pids: dict[str, int], folder: Path) -> Iterator[None]:
 
 
 def _say(phase: str, **more: object) -> None:
-    print(json.dumps({"phase": phase, "t_ns": time.monotonic_ns(), **more}), flush=True)
+    print(json.dumps({"phase": phase, **more}), flush=True)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,8 @@ stream and would overtake their own data.
 
 from collections.abc import Iterable, Iterator
 
-from emu.fabric import Fabric, Link, interface
+from emu.fabric import FRAME_NBYTES, Fabric, Link, interface
 from emu.plan import Transport
-from emu.transport import FRAME_NBYTES
 
 LINK_GROUP = 71  # `ip link delete group 71` would remove every link of ours
 AUTO_QUEUE_MIN_NBYTES = 256 * 1024

@@ -4,14 +4,14 @@ At 100 Gb/s a 64 KB segment lasts 5 µs, at 50 Mb/s 10 ms: with the kernel's def
 collective measures 2.1 times its ideal here.  So what is a number of bytes scales with the link rate.
 """
 
-from emu.fabric import Fabric
+from emu.fabric import FRAME_NBYTES, Fabric
 from emu.plan import Transport
 
 ETHERNET_MTU_NBYTES = 1500
 TCP_PAYLOAD_NBYTES = 1448  # MTU less IPv4, TCP and its timestamp option (RFC 7323)
-FRAME_NBYTES = 1514  # as HTB counts it: no checksum, no preamble
 PAYLOAD_EFFICIENCY = TCP_PAYLOAD_NBYTES / FRAME_NBYTES
 
+CONGESTION_CONTROL = "cubic"
 SEGMENT_S = 0.002  # a store-and-forward hop costs one segment; below 1 ms the CPU becomes the bottleneck
 RECEIVE_WINDOW_S = 0.020
 MIN_RCVBUF_NBYTES = 128 * 1024
@@ -19,16 +19,16 @@ MAX_RCVBUF_NBYTES = 4 * 1024 * 1024
 MAX_GSO_NBYTES = 64 * 1024
 
 
-def transport_for(rate_bps: int, congestion_control: str = "cubic", exact_mtu: bool = False) -> Transport:
+def transport_for(rate_bps: int) -> Transport:
     """Socket buffers of about ten bandwidth-delay products, segments of about 2 ms of link time."""
     window = int(rate_bps / 8 * RECEIVE_WINDOW_S)
     rcvbuf = min(max(window, MIN_RCVBUF_NBYTES), MAX_RCVBUF_NBYTES)
     gso = min(max(int(rate_bps / 8 * SEGMENT_S), 2 * ETHERNET_MTU_NBYTES), MAX_GSO_NBYTES)
     return Transport(
-        congestion_control=congestion_control,
+        congestion_control=CONGESTION_CONTROL,
         rcvbuf_nbytes=rcvbuf,
         sndbuf_nbytes=rcvbuf // 2,
-        gso_max_nbytes=ETHERNET_MTU_NBYTES if exact_mtu else gso,
+        gso_max_nbytes=gso,
     )
 
 

@@ -18,34 +18,51 @@ class RunFailed(Exception):
     """A run that cannot be finished; the text is one line: what, where, why."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    name: str
+    pid: int
+    log: Path | None
+
+
 class Watch:
     """Pipes to listen to, and processes (by pidfd) that must not end meanwhile."""
 
     def __init__(self) -> None:
-        self._names: dict[int, str] = {}  # pidfd -> name
-        self._pids: dict[int, int] = {}
+        self._watched: dict[int, _Watched] = {}  # by pidfd
 
-    def add(self, name: str, pid: int) -> None:
+    @contextmanager
+    def over(self, name: str, pid: int, log: Path | None = None) -> Iterator[None]:
+        """Watch a process while this is open; `log` holds what it wrote to stderr."""
         fd = os.pidfd_open(pid)
-        self._names[fd], self._pids[fd] = name, pid
+        self._watched[fd] = _Watched(name, pid, log)
+        try:
+            yield
+        finally:
+            del self._watched[fd]
+            os.close(fd)
 
     def wait(self, readers: list[Any], timeout_s: float) -> list[Any]:
         """Those of `readers` that can be read within the time.  Raises RunFailed when a process ended."""
         poll = select.poll()
         by_fd = {reader.fileno(): reader for reader in readers}
-        for fd in (*by_fd, *self._names):
+        for fd in (*by_fd, *self._watched):
             poll.register(fd, select.POLLIN)
         ready = [fd for fd, _ in poll.poll(max(0, int(timeout_s * 1000)))]
-        dead = [fd for fd in ready if fd in self._names]
+        dead = [self._watched[fd] for fd in ready if fd in self._watched]
         if dead:
-            names = [f"{self._names[fd]} (process {self._pids[fd]}) {_how(self._pids[fd])}" for fd in dead]
-            raise RunFailed("; ".join(names))
+            raise RunFailed("; ".join(map(_obituary, dead)))
         return [by_fd[fd] for fd in ready]
 
-    def forget(self) -> None:
-        for fd in self._names:
-            os.close(fd)
-        self._names.clear()
+
+def _obituary(watched: _Watched) -> str:
+    said = _last_line(watched.log) if watched.log else ""
+    return f"{watched.name} (process {watched.pid}) {_how(watched.pid)}" + (f": {said}" if said else "")
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""
 
 
 def _how(pid: int) -> str:
@@ -118,9 +135,9 @@ class Child:
         """How it ended, with the last line it wrote to stderr."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(_END_S)
-        said = self.log.read_text(errors="replace").strip().splitlines()
+        said = _last_line(self.log)
         code = self.process.returncode
         how = "stopped talking" if code is None else f"ended with exit code {code}"
         if code is not None and code < 0:
             how = f"was killed ({signal.Signals(-code).name})"
-        return f"{self.name} {how}" + (f": {said[-1]}" if said else "")
+        return f"{self.name} {how}" + (f": {said}" if said else "")

@@ -79,7 +79,7 @@ def test_a_kernel_that_lacks_something_cannot_run_the_demo(name: str, good: Mach
     good.setattr(
         machine, "probed", lambda: dict.fromkeys(checks.PROBES, "ok") | {name: "Error: unknown qdisc"}
     )
-    good.setattr(machine, "SWITCH_OBJECT", Path(__file__))
+    good.setattr(checks, "SWITCH_OBJECT", Path(__file__))
     assert (found(name).state, found(name).found) == ("missing", "Error: unknown qdisc")
     assert "vagrant up" in found(name).mend
     assert not can_run_demo(all_checks())
@@ -89,7 +89,7 @@ def test_a_switch_that_was_not_compiled_is_mended_by_the_set_up(good: Machine) -
     good.setattr(
         machine, "probed", lambda: dict.fromkeys(checks.PROBES, "ok") | {"switch program": "no file"}
     )
-    good.setattr(machine, "SWITCH_OBJECT", Path("nowhere.o"))
+    good.setattr(checks, "SWITCH_OBJECT", Path("nowhere.o"))
     assert found("switch program").mend == "sudo ./gradwire setup"
 
 

@@ -65,6 +65,18 @@ def test_gloo_cuts_a_large_bucket_in_segments_below_1_mib() -> None:
     assert Counter(send.src for send in sends)[0] == 42
 
 
+@pytest.mark.parametrize("n_ranks", [2, 3, 8])
+def test_gloos_all_gather_begins_when_all_of_the_ranks_reduce_scatter_is_done(n_ranks: int) -> None:
+    sends = gloo_ring(n_ranks, 340_008)
+    before: list[set[int]] = []  # all that must be done before each send leaves
+    for send in sends:
+        before.append(set(send.needs).union(*(before[other] for other in send.needs)))
+    for number, send in enumerate(sends):
+        if not send.reduce:
+            mine = {i for i, s in enumerate(sends) if s.reduce and send.src in (s.src, s.dst)}
+            assert mine <= before[number]
+
+
 def test_halving_doubling_begins_with_the_neighbour_and_half_the_vector() -> None:
     first = [send for send in halving_doubling(8, 8000) if send.step == 0]
     assert all(send.dst == send.src ^ 1 and send.nbytes == 4000 for send in first)

@@ -3,6 +3,7 @@
 import csv
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from traces.analysis import analyse
@@ -24,6 +25,23 @@ def test_every_message_and_every_pair_is_in_the_files(tmp_path: Path) -> None:
     assert [int(row["3"]) for row in tables["matrix"]] == [row[3] for row in analysis.matrix_nbytes]
     assert len(tables["transfers"]) == len(analysis.transfers)
     assert len(tables["iterations"]) == 3
+
+
+def test_pandas_reads_the_messages_as_they_were(tmp_path: Path) -> None:
+    trace = open_trace([SAMPLE])
+    write_csv(analyse(find_job(trace)), trace.messages, tmp_path)
+    table = pd.read_csv(tmp_path / "messages.csv")
+    data = table[(table["kind"] == "data") & table["whole"]]
+    sent = data.groupby(["src", "dst"])["nbytes"].sum()
+    matrix = pd.read_csv(tmp_path / "matrix.csv", index_col="src")
+    assert {pair: int(nbytes) for pair, nbytes in sent.items()} == {
+        (int(str(src)), int(str(dst))): int(nbytes)
+        for dst, column in matrix.items()
+        for src, nbytes in column.items()
+        if nbytes
+    }
+    times = table[["first_ns", "last_ns", "received_ns"]]
+    assert set(times.dtypes.astype(str)) == {"int64"}  # floats would round to hundreds of ns
 
 
 def test_a_folder_that_cannot_be_made_is_an_os_error(tmp_path: Path) -> None:

@@ -91,6 +91,25 @@ def test_a_legend_is_drawn_only_with_loads(loads: dict[Egress, float] | None) ->
     assert ("idle" in texts) == (loads is not None)
 
 
+@pytest.mark.parametrize("load_means", ["load", "share of the time busy"])
+def test_the_legend_ends_inside_the_narrowest_drawing(load_means: str) -> None:
+    letter = 7.0  # of 11 pixels' height, wider than most
+    root = drawn(fabric_svg(parse_fabric("star:hosts=2"), {}, load_means=load_means))
+    notes = [t for t in root.iter(f"{SVG}text") if t.attrib.get("class") == "note"]
+    assert [note.text for note in notes][-1] == "above"
+    for note in notes:
+        assert float(note.attrib["x"]) + letter * len(note.text or "") <= float(root.attrib["width"])
+
+
+def test_a_links_own_title_is_told_instead_of_its_load() -> None:
+    fabric = parse_fabric("star:hosts=2")
+    root = drawn(fabric_svg(fabric, {}, titles={Egress("h0", 0): "<b>, all day"}))
+    told = Counter(title.text for title in root.iter(f"{SVG}title"))
+    assert told["<b>, all day"] == 1
+    assert told["h0→switch0, 100 Mb/s, load 0.00"] == 0
+    assert told["h1→switch0, 100 Mb/s, load 0.00"] == 1
+
+
 def test_labels_are_text_whatever_they_contain() -> None:
     fabric = parse_fabric("star:hosts=2")
     svg = fabric_svg(fabric, {}, labels={"h0": "<script>alert(1)</script>"}, load_means="</text><script>")

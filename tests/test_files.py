@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tools.files import write_whole
+from traces.files import whole_file, write_whole
 
 
 def test_a_text_replaces_the_one_before(tmp_path: Path) -> None:
     path = tmp_path / "drawing.svg"
     write_whole(path, "one")
-    write_whole(path, "zwei ×")
-    assert path.read_text(encoding="utf-8") == "zwei ×"
+    write_whole(path, "zwei ×\r\ndrei\n")
+    assert path.read_bytes() == "zwei ×\r\ndrei\n".encode()
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -22,18 +22,27 @@ def test_an_error_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
     assert caught.value.filename == str(path)
 
 
-def test_an_error_leaves_the_older_file_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "drawing.svg"
+def test_until_all_is_written_the_older_file_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    write_whole(path, "one")
+    with whole_file(path) as file:
+        file.write("two")
+        file.flush()
+        assert path.read_text() == "one"
+    assert path.read_text() == "two"
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ValueError("no such row")])
+def test_an_error_leaves_the_older_file_and_nothing_else(tmp_path: Path, error: Exception) -> None:
+    path = tmp_path / "table.csv"
     write_whole(path, "one")
 
-    def full(self: Path, text: str, **how: str) -> int:
-        self.touch()
-        raise OSError(28, "No space left on device")
+    def half_a_table() -> None:
+        with whole_file(path) as file:
+            file.write("tw")
+            raise error
 
-    monkeypatch.setattr(Path, "write_text", full)
-    with pytest.raises(OSError, match="No space left"):
-        write_whole(path, "two")
+    with pytest.raises(type(error), match=r"no such row|No space left"):
+        half_a_table()
     assert path.read_bytes() == b"one"
     assert list(tmp_path.iterdir()) == [path]

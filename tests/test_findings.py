@@ -42,8 +42,8 @@ def test_the_fastest_the_slowest_and_its_bounding_link_are_named() -> None:
     )
     assert fastest == "Fastest: quick, linear, ecmp on star:hosts=8: 1.5 s, 1.50 × its bound."
     assert slowest == (
-        "Slowest: slow, linear, ecmp on star:hosts=8: 3 s, 2.00 × the fastest and 3.00 × its bound; the link"
-        " that bounded it, leaf0→spine1, carried up to 3 flows at once and was busy 50% of the time."
+        "Slowest: slow, linear, ecmp on star:hosts=8: 3 s, 2.00 × the fastest and 3.00 × its bound; its worst"
+        " link, leaf0→spine1, carried up to 3 flows at once and was busy 50% of the time."
     )
     assert predicted == "Measured times are 0.75 to 1.50 × what the fluid model predicts for the same paths."
 

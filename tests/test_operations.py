@@ -1,5 +1,6 @@
 """Operations from messages: sizes, ends, and what is only a part."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,3 +51,23 @@ def test_what_is_no_allreduce_and_no_broadcast_stays_message_by_message(messages
     others = [o for o in operations(messages, all_visible=True)[0] if o.kind == "message"]
     assert {(o.what, o.tag, o.nbytes) for o in others} == {("allgather", 0, 4)}
     assert len(others) == 112
+
+
+def test_gloos_own_ring_and_tree_are_usual(messages: Messages) -> None:
+    found, notes = operations(messages, all_visible=True)
+    assert all(operation.is_usual for operation in found)
+    assert notes == []
+
+
+def test_an_allreduce_with_other_partners_is_noted_since_as_captured_cannot_repeat_it(
+    messages: Messages,
+) -> None:
+    turned = replace(messages, dst=messages.dst.copy(), src=messages.src.copy())
+    of_tag_6 = messages.tag == 6
+    turned.src[of_tag_6] = (8 - messages.src[of_tag_6]) % 8  # the same ring, the other way round
+    turned.dst[of_tag_6] = (8 - messages.dst[of_tag_6]) % 8
+    found, notes = operations(turned, all_visible=True)
+    assert {o.tag for o in found if not o.is_usual} == {6}
+    assert notes == [
+        "other sends than gloo's ring or tree, which as-captured replays in their place: allreduce 6"
+    ]

@@ -1,10 +1,16 @@
 """What people write for factors and iterations, and what is refused."""
 
+from collections.abc import Iterable
 from fractions import Fraction
 
 import pytest
 
+from controller.policies import policy_names
+from emu.placement import PLACEMENTS
+from emu.spec import FAMILIES, parse_fabric
+from tools import options
 from tools.options import parse_compute, parse_factor, parse_iterations
+from traces.expand import ALGORITHMS
 
 
 @pytest.mark.parametrize(
@@ -53,3 +59,21 @@ def test_iterations_are_numbers_and_ranges(
 def test_what_names_no_iteration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="iteration"):
         parse_iterations([text])
+
+
+@pytest.mark.parametrize(
+    ("told", "names"),
+    [
+        (options.FABRIC_HELP, FAMILIES),
+        (options.ALGORITHM_HELP, ALGORITHMS),
+        (options.PLACEMENT_HELP, PLACEMENTS),
+        (options.ROUTES_HELP, policy_names()),
+    ],
+)
+def test_the_help_of_an_option_names_every_choice(told: str, names: Iterable[str]) -> None:
+    assert [name for name in names if name not in told] == []
+
+
+def test_an_example_in_the_help_is_a_fabric_of_its_family() -> None:
+    for name, family in FAMILIES.items():
+        assert parse_fabric(family.example).family == name

@@ -3,10 +3,12 @@
 import shutil
 import struct
 import subprocess
+from decimal import Decimal
 from ipaddress import IPv4Address
 from pathlib import Path
 
 import numpy as np
+import pyshark
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,6 +67,34 @@ def test_every_field_of_every_tcp_packet_is_what_tshark_says(sample: str) -> Non
     theirs = [tuple(line.split("\t")) for line in printed.splitlines()]
     assert len(theirs) > 400
     assert ours[: len(theirs)] == theirs
+
+
+@pytest.mark.skipif(not shutil.which("tshark"), reason="tshark is not installed")
+def test_pyshark_sees_the_same_first_hundred_packets() -> None:
+    path = SAMPLES / "ps_1srv_4wk" / "h0.pcap"
+    options = ["-n", "-c", "100"]
+    with pyshark.FileCapture(str(path), keep_packets=False, custom_parameters=options) as capture:
+        theirs = [
+            (
+                Decimal(p.sniff_timestamp),
+                *map(int, (p.length, p.tcp.srcport, p.tcp.seq_raw, p.tcp.len)),
+                p.ip.src,
+            )
+            for p in capture
+        ]
+    packets = read_pcap(path)
+    ours = [
+        (
+            Decimal(int(packets.time_ns[row])) / 10**9,
+            int(packets.wire_nbytes[row]),
+            int(packets.sport[row]),
+            int(packets.seq[row]),
+            int(packets.payload_nbytes[row]),
+            str(IPv4Address(int(packets.src[row]))),
+        )
+        for row in range(100)
+    ]
+    assert ours == theirs
 
 
 @pytest.mark.parametrize("order", ["<", ">"])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from emu import plan as plans
+from tests.documented import documented_fields
 from tests.made_plans import MIB
 from tools import cli
 from traces import workload as workloads
@@ -33,13 +34,6 @@ def printed_json(capsys: pytest.CaptureFixture[str]) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-def fields_in_schema(heading: str) -> set[str]:
-    """The fields that a section of docs/schemas.md lists."""
-    text = (Path(__file__).parents[1] / "docs" / "schemas.md").read_text()
-    section = text.split(f"## {heading}\n")[1].split("\n## ")[0]
-    return set(re.findall(r"^\| `(\w+)`", section, re.MULTILINE))
-
-
 def test_fabrics_are_shown_side_by_side_within_100_columns(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("fabric", "fat-tree:k=4", "bigraph:n=8,m=2", "star:hosts=16") == 0
     shown = capsys.readouterr()
@@ -59,7 +53,7 @@ def test_fabrics_with_unequal_hosts_are_told_of(capsys: pytest.CaptureFixture[st
 def test_a_fabric_as_json_has_the_documented_fields(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("fabric", "bigraph:n=4,m=2,rate=50M", "--json") == 0
     (row,) = printed_json(capsys)
-    assert set(row) == fields_in_schema("fabric --json")
+    assert set(row) == documented_fields("fabric --json")
     assert row["fabric"] == "bigraph:n=4,m=2,rate=50M"
     assert row["bisection_bps"] == 100_000_000
 
@@ -108,7 +102,7 @@ def test_a_plan_shows_its_worst_link_and_the_flows_on_it(
     shown = capsys.readouterr().out
     link = re.search(r"worst link +(\S+) +2 flows at once, adds", shown)
     assert link is not None
-    assert shown.split("busiest links")[1].splitlines()[1].startswith(link[1])
+    assert shown.split("worst links")[1].splitlines()[1].startswith(link[1])
     flows = shown.split(f"flows through {link[1]}\n")[1].splitlines()
     assert len(flows) >= 2
     near, far = link[1].split("→")
@@ -133,9 +127,9 @@ def test_a_plan_as_json_has_the_documented_fields(job: str, capsys: pytest.Captu
         == 0
     )
     shown = printed_json(capsys)
-    assert set(shown) == fields_in_schema("plan --json")
-    assert set(shown["links"][0]) == fields_in_schema("plan --json: links")
-    assert set(shown["flows"][0]) == fields_in_schema("plan --json: flows")
+    assert set(shown) == documented_fields("plan --json")
+    assert set(shown["links"][0]) == documented_fields("plan --json: links")
+    assert set(shown["flows"][0]) == documented_fields("plan --json: flows")
     assert shown["ratio"] == pytest.approx(1)
     assert shown["collisions"] == 0
     assert shown["worst_link_flows"] == 1

@@ -5,16 +5,26 @@ from pathlib import Path
 
 import pytest
 
+from controller.policies import BUILT_IN
+from emu.placement import PLACEMENTS
 from emu.spec import FAMILIES, parse_fabric
 from tools import cli
+from traces.expand import ALGORITHMS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "docs/design.md", "docs/schemas.md", "tests/vm/README.md"]
+DOCUMENTS = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/design.md",
+    "docs/schemas.md",
+    "docs/benchmarks.md",
+    "tests/vm/README.md",
+]
 
 
 def test_the_readme_lists_every_command_and_no_other() -> None:
-    listed = set(re.findall(r"^\| `(\w+)", README, re.MULTILINE)) | {"setup"}
+    listed = set(re.findall(r"^\| `(\w+)", README, re.MULTILINE))
     assert listed == {command.name for command in cli.TABLE}
 
 
@@ -41,6 +51,12 @@ def test_a_fabric_that_the_readme_writes_can_be_built() -> None:
     assert {spec.split(":")[0] for spec in specs} == set(FAMILIES)
     for spec in specs:
         assert parse_fabric(spec).hosts
+
+
+def test_the_readme_says_what_every_choice_is() -> None:
+    table = README.split("### Choices\n")[1].split("\n\n")[0]
+    told = re.findall(r"^\|[^|]*\| `([\w-]+)` \|", table, re.MULTILINE)
+    assert told == [*ALGORITHMS, *PLACEMENTS, *BUILT_IN]
 
 
 def test_the_readmes_inspect_runs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from emu.replay.state import RankState
+from emu.replay.state import Possible, RankState
 from traces.expand import ALGORITHMS, expand
 from traces.schedule import Gate, Op, Schedule, Send
 from traces.workload import made_allreduce
@@ -18,10 +18,10 @@ def play(schedule: Schedule, seed: int) -> list[int]:
     ready: set[int] = set()
     order: list[int] = []
 
-    def learn(possible: object) -> None:
-        sendable.update(possible.sends)  # type: ignore[attr-defined]
-        ready.update(possible.receives)  # type: ignore[attr-defined]
-        assert not possible.gaps  # type: ignore[attr-defined]
+    def learn(possible: Possible) -> None:
+        sendable.update(possible.sends)
+        ready.update(possible.receives)
+        assert not possible.gaps
 
     for state in states:
         learn(state.begin())

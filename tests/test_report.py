@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from emu import records
 from emu.fabric import Egress
 from emu.result import REFUSED, Row
 from emu.verdict import Verdict
-from tests.made_plans import MIB, allreduce_plan
+from tests.made_plans import MIB, allreduce_plan, messages, schedule_plan
 from tests.made_runs import made_run, sample_ports
 from tools.draw import SHADES
 from tools.report import MOST_LINKS, facts, write_report
@@ -135,6 +136,13 @@ def test_a_link_tells_its_bytes_flows_and_share(tmp_path: Path) -> None:
     assert f"<title>{told}</title>" in report(tmp_path, [row])
 
 
+def test_a_link_that_nothing_was_counted_at_is_told_to_be_idle(tmp_path: Path) -> None:
+    plan = schedule_plan("star:hosts=3", messages(3, [(0, 1, 1_448_000)]))
+    text = report(tmp_path, [made_run(tmp_path / "a", plan, (1.0,))])
+    assert "<title>h2→switch0: idle</title>" in text
+    assert "<title>h0→switch0: idle</title>" not in text
+
+
 def test_the_bounding_link_is_in_the_table_although_others_are_busier(tmp_path: Path) -> None:
     plan = allreduce_plan(TREE, "halving-doubling", nbytes=MIB)
     row = made_run(tmp_path / "a", plan, (1.0,))
@@ -143,6 +151,14 @@ def test_the_bounding_link_is_in_the_table_although_others_are_busier(tmp_path: 
     table = page[page.index("<caption>Busiest links") : page.index("<caption>Ranks")]
     assert table.count("<tr") == 1 + MOST_LINKS
     assert re.findall(r'<tr class="bounds"><th scope="row">([^<]*)<', table) == [row.worst_link]
+
+
+def test_the_page_says_how_many_repeats_may_be_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "MAX_LEFT_OUT", 17)
+    row = made_run(tmp_path / "a", allreduce_plan("star:hosts=2", nbytes=MIB))
+    assert "at most 17 times" in report(tmp_path, [row])
 
 
 def test_text_from_captures_and_files_stays_text(tmp_path: Path) -> None:

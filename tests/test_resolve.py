@@ -10,6 +10,7 @@ from emu.refused import Refused
 from emu.spec import parse_fabric
 from emu.transport import fabric_transport
 from tests.made_plans import allreduce_plan, messages, schedule_plan
+from traces.gloo import STORE_PORT
 from traces.schedule import Op, Schedule, Send
 
 
@@ -68,10 +69,10 @@ def test_ports_are_registered_or_ephemeral_ones() -> None:
 
 
 def test_the_port_of_pytorchs_rendezvous_is_never_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolving, "FIRST_PORT", resolving.RENDEZVOUS_PORT)
-    monkeypatch.setattr(resolving, "LAST_PORT", resolving.RENDEZVOUS_PORT + 3)
+    monkeypatch.setattr(resolving, "FIRST_PORT", STORE_PORT)
+    monkeypatch.setattr(resolving, "LAST_PORT", STORE_PORT + 3)
     plan = schedule_plan("star:hosts=3", messages(3, [(0, 1, 1), (1, 2, 1), (2, 0, 1)]))
-    assert resolving.RENDEZVOUS_PORT not in {port for flow in plan.flows for port in (flow.sport, flow.dport)}
+    assert STORE_PORT not in {port for flow in plan.flows for port in (flow.sport, flow.dport)}
 
 
 def test_ranks_can_be_put_on_hosts_chosen_beforehand() -> None:

@@ -1,6 +1,6 @@
 """Rows: figures by their definitions, fields as documented."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,10 +49,3 @@ def test_a_disturbed_repeat_is_counted_and_left_out_of_the_figures() -> None:
     made = row_of(0.2, 0.2, disturbed=9.0)
     assert made.time_s is not None
     assert (made.time_s.max, made.repeats, made.left_out) == (0.2, 2, 1)
-
-
-def test_every_field_of_a_row_is_documented() -> None:
-    text = (Path(__file__).parent.parent / "docs" / "schemas.md").read_text()
-    section = text.split("## replay --json")[1].split("\n## ")[0]
-    missing = [field.name for field in fields(Row) if f"`{field.name}`" not in section]
-    assert missing == []

@@ -6,7 +6,8 @@ import pytest
 from rich.console import Console
 
 from emu.result import REFUSED, Row, Spread
-from tools.tables import MAX_COLUMNS, print_rows
+from tools.console import MAX_COLUMNS
+from tools.tables import print_rows
 
 
 def measured(algorithm: str = "halving-doubling", nbytes: int = 16_777_216, verdict: str = "valid") -> Row:

@@ -19,7 +19,3 @@ def test_receive_buffers_grow_with_the_rate_from_a_least_size() -> None:
     assert transport_for(1_000_000).rcvbuf_nbytes == MIN_RCVBUF_NBYTES
     assert transport_for(100_000_000).rcvbuf_nbytes == 250_000
     assert transport_for(400_000_000).rcvbuf_nbytes == 1_000_000
-
-
-def test_exact_mtu_means_one_packet_a_segment() -> None:
-    assert transport_for(100_000_000, exact_mtu=True).gso_max_nbytes == 1500

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -43,8 +44,9 @@ def test_the_death_of_one_process_ends_the_wait_for_another(tmp_path: Path) -> N
     with (
         running("the victim", ["sleep", "60"], tmp_path / "a") as victim,
         running("the helper", ["sleep", "60"], tmp_path / "b") as child,
+        ExitStack() as stack,
     ):
-        watch.add("the victim", victim.process.pid)
+        stack.enter_context(watch.over("the victim", victim.process.pid))
         os.kill(victim.process.pid, signal.SIGKILL)
         begun = time.monotonic()
         with pytest.raises(
@@ -52,4 +54,3 @@ def test_the_death_of_one_process_ends_the_wait_for_another(tmp_path: Path) -> N
         ):
             child.await_line("ready", 30, watch)
         assert time.monotonic() - begun < 5
-    watch.forget()

@@ -14,9 +14,10 @@ from emu.options import SWITCHES, RunOptions
 from emu.plan import Plan
 from emu.refused import Refused
 from emu.result import REFUSED, Row
-from tools.experiment import Cell, Job, Laboratory
+from tools.console import console
+from tools.experiment import Laboratory
 from tools.report import write_report
-from tools.tables import console, print_rows
+from tools.tables import print_rows
 
 NOT_VALID = 3
 
@@ -43,8 +44,13 @@ CapturesOption = Annotated[
 ]
 
 
-def carry_out(work: Sequence[tuple[Cell, Job]], options: RunOptions, folder: Path, quiet: bool) -> list[Row]:
-    """The rows of all cells.  Raises Refused when the only cell makes no sense."""
+def carry_out(todo: Sequence[Plan | Row], options: RunOptions, folder: Path, quiet: bool) -> list[Row]:
+    """The rows of all cells; those that are rows already make no sense.
+
+    Raises Refused when the only cell makes no sense.
+    """
+    if len(todo) == 1 and isinstance(todo[0], Row):
+        raise Refused(todo[0].reasons[0])
     progress = Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
@@ -56,21 +62,12 @@ def carry_out(work: Sequence[tuple[Cell, Job]], options: RunOptions, folder: Pat
     )
     rows: list[Row] = []
     with progress:
-        task = progress.add_task("starting", total=len(work))
+        task = progress.add_task("starting", total=len(todo))
         laboratory = Laboratory(folder, options, lambda text: progress.update(task, description=text))
-        for cell, job in work:
-            rows += laboratory.rows([cell], job)
+        for plan in todo:
+            rows.append(plan if isinstance(plan, Row) else laboratory.row(plan))
             progress.advance(task)
-    if len(rows) == 1 and rows[0].verdict == REFUSED:
-        raise Refused(rows[0].reasons[0])
     return rows
-
-
-def carry_plan(plan: Plan, options: RunOptions, folder: Path, quiet: bool) -> Row:
-    """The row of a plan that is made already."""
-    console = Console(stderr=True, quiet=quiet)
-    with console.status("starting") as status:
-        return Laboratory(folder, options, status.update).row(plan, plan.fabric.spec)
 
 
 def default_folder() -> Path:

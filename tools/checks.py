@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from emu.project import PROJECT, SWITCH_OBJECT
+from emu.transport import CONGESTION_CONTROL
 from tools import machine
 from traces.units import show_nbytes
 
@@ -12,7 +14,7 @@ State = Literal["ok", "missing", "weak", "unknown"]
 
 SETUP = "sudo ./gradwire setup"
 KERNEL_MEND = "this kernel lacks it: use the lab VM (vagrant up) or Debian's own kernel"
-SAMPLE = machine.ROOT / "traces" / "samples" / "ddp_gloo_8_gpt_tso"
+SAMPLE = PROJECT / "traces" / "samples" / "ddp_gloo_8_gpt_tso"
 
 FEW_CPUS = 2
 LITTLE_MEMORY_NBYTES = 2_000_000_000
@@ -82,7 +84,7 @@ def _kernel() -> Iterator[Check]:
     for name, purpose in PROBES.items():
         yield _probe(name, purpose, found.get(name, "not tried: no namespaces"), root)
     controls = machine.congestion_controls()
-    missing = "" if "reno" in controls else KERNEL_MEND
+    missing = "" if {"reno", CONGESTION_CONTROL} <= set(controls) else KERNEL_MEND
     yield Check("TCP congestion control", "missing" if missing else "ok", " ".join(controls), missing)
 
 
@@ -92,7 +94,7 @@ def _probe(name: str, purpose: str, found: str, root: bool) -> Check:
     if not root:
         mend = "sudo ./gradwire doctor"
         return Check(name, "unknown", "could not be tried without root", mend)
-    if name == "switch program" and not machine.SWITCH_OBJECT.exists():
+    if name == "switch program" and not SWITCH_OBJECT.exists():
         return Check(name, "missing", "not compiled", SETUP)
     return Check(name, "missing", found, SETUP if "not found" in found else KERNEL_MEND)
 

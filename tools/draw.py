@@ -16,7 +16,6 @@ from traces.units import show_bps
 HOST_GAP = 54
 LEAST_HOST_GAP = 16  # with more hosts than fit, they move together and lose their labels
 WIDEST = 1200
-LEAST_WIDTH = 460
 MARGIN = 40
 SWITCH_ROW_GAP = 112
 HOST_ROW_GAP = 78
@@ -26,7 +25,9 @@ SWITCH_SIZE = (58, 22)
 HOST_RADIUS = 7
 
 SHADES = ((0.0, "idle"), (0.25, "to 25 %"), (0.5, "to 50 %"), (0.75, "to 75 %"), (1.0, "to 100 %"))
-OVERLOAD = "above"
+# What the legend names, and how wide each line and name is; a letter takes about 6 pixels.
+LEGEND = {name: 34 + 6 * len(name) for name in (*(name for _, name in SHADES), "above")}
+LEAST_WIDTH = 2 * MARGIN + sum(LEGEND.values())
 
 # Light: ColorBrewer's BuPu, then vermilion; dark: a cut of inferno, then sky blue.  In both, luminance
 # alone tells the order, so the ramp reads the same with any kind of colour vision.
@@ -71,11 +72,13 @@ def fabric_svg(
     loads: Mapping[Egress, float] | None = None,
     labels: Mapping[str, str] | None = None,
     load_means: str = "load",
+    titles: Mapping[Egress, str] | None = None,
 ) -> str:
     """The drawing as the text of an `<svg>` element.
 
     `loads` are shares, 1.0 being all that a link can carry; a link without one is idle.  `labels` are
-    texts at nodes, e.g. the rank on a host.  `load_means` is said in the legend and on every link.
+    texts at nodes, e.g. the rank on a host.  `load_means` is said in the legend and on every link that
+    has no text of its own in `titles`.
     """
     spots, width, height = _layout(fabric)
     labels = labels or {}
@@ -86,7 +89,7 @@ def fabric_svg(
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="gw-fabric" role="img" {size}>',
         f"<title>{escape(title)}</title><style>{STYLE}</style>",
-        *_links(fabric, spots, loads, load_means),
+        *_links(fabric, spots, loads, _titles(fabric, loads, load_means) | dict(titles or {})),
         *_switches(fabric, spots, labels),
         *_hosts(fabric, spots, labels),
         *legend,
@@ -104,7 +107,7 @@ def _rows(fabric: Fabric) -> list[tuple[str, ...]]:
     rows = [fabric.hosts]
     placed = set(fabric.hosts)
     while len(placed) < len(fabric.hosts) + len(fabric.switches):
-        above = {fabric.peers[Egress(node, port)].node for node in rows[0] for port in fabric.ports[node]}
+        above = {peer for node in rows[0] for peer in fabric.neighbours[node].values()}
         if not above - placed:
             raise ValueError(f"{fabric.spec} has a switch that no cable joins to a host; it cannot be drawn")
         rows.insert(0, tuple(switch for switch in fabric.switches if switch in above - placed))
@@ -129,8 +132,20 @@ def _layout(fabric: Fabric) -> tuple[dict[str, _Spot], float, float]:
     return spots, width, y + MARGIN
 
 
+def _titles(fabric: Fabric, loads: Mapping[Egress, float] | None, load_means: str) -> dict[Egress, str]:
+    """What each link's tooltip says: its name, its rate and its load."""
+    return {
+        egress: f"{link_name(fabric, egress)}, {show_bps(rate_bps)}"
+        + ("" if loads is None else f", {load_means} {loads.get(egress, 0.0):.2f}")
+        for egress, rate_bps in fabric.rates.items()
+    }
+
+
 def _links(
-    fabric: Fabric, spots: Mapping[str, _Spot], loads: Mapping[Egress, float] | None, load_means: str
+    fabric: Fabric,
+    spots: Mapping[str, _Spot],
+    loads: Mapping[Egress, float] | None,
+    titles: Mapping[Egress, str],
 ) -> Iterator[str]:
     shades = {egress: _shade(loads.get(egress, 0.0)) if loads is not None else -1 for egress in fabric.rates}
     for egress in sorted(fabric.rates, key=lambda egress: shades[egress]):  # the loaded ones on top
@@ -141,11 +156,8 @@ def _links(
             f'x1="{a.x + right_x:.1f}" y1="{a.y + right_y:.1f}"'
             f' x2="{b.x + right_x:.1f}" y2="{b.y + right_y:.1f}"'
         )
-        told = f"{link_name(fabric, egress)}, {show_bps(fabric.rates[egress])}"
-        if loads is not None:
-            told += f", {load_means} {loads.get(egress, 0.0):.2f}"
         style = "plain" if loads is None else f"load{shades[egress]}"
-        yield f"<g><title>{escape(told)}</title>"
+        yield f"<g><title>{escape(titles[egress])}</title>"
         yield f'<line class="hit" {line}/><line class="lane {style}" {line}/></g>'
 
 
@@ -191,7 +203,7 @@ def _legend(y: float, load_means: str) -> Iterator[str]:
     x, y = float(MARGIN), y + 8
     yield f'<text class="note" x="{x:.0f}" y="{y:.0f}">{escape(load_means)}; traffic keeps right</text>'
     y += 18
-    for number, name in enumerate([*(name for _, name in SHADES), OVERLOAD]):
+    for number, (name, width) in enumerate(LEGEND.items()):
         yield f'<line class="lane load{number}" x1="{x:.0f}" y1="{y:.0f}" x2="{x + 18:.0f}" y2="{y:.0f}"/>'
         yield f'<text class="note" x="{x + 23:.0f}" y="{y:.0f}">{name}</text>'
-        x += 34 + 6 * len(name)
+        x += width

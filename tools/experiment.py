@@ -1,18 +1,17 @@
 """A matrix of runs: fabric × algorithm × placement × routes, each calibrated and judged."""
 
 import itertools
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from controller.fluid import fluid_s
 from controller.loads import audit
 from controller.resolve import resolve, resolve_placed
 from controller.routing.shortest import access_switch, distances
-from emu import calibration, manifest, records, result, verdict
+from emu import calibration, records, result, verdict
 from emu import run as runs
 from emu.calibration import Calibration
 from emu.fabric import Fabric
@@ -21,6 +20,7 @@ from emu.plan import Plan
 from emu.refused import Refused
 from emu.result import REFUSED, Row
 from emu.transport import fabric_transport
+from traces.collectives import NotServedError
 from traces.expand import expand
 from traces.workload import Workload
 
@@ -31,9 +31,6 @@ class Cell:
     algorithm: str
     placement: str
     routes: str
-
-    def __str__(self) -> str:
-        return f"{self.fabric.spec} {self.algorithm} {self.placement} {self.routes}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +46,22 @@ class Job:
 
 
 Tell = Callable[[str], None]
-CALIBRATION_REPEATS = 2  # the better one counts: what disturbs one flow alone can only slow it
+CALIBRATION_REPEATS = 2
+Result = TypeVar("Result")
+
+
+class Run(Protocol):
+    """`emu.run.run`, or what stands for it in a test."""
+
+    def __call__(
+        self,
+        plan: Plan,
+        folder: Path,
+        options: RunOptions,
+        progress: runs.Progress,
+        finish: Callable[[Path], Result],
+        /,
+    ) -> Result: ...
 
 
 def cells(
@@ -64,7 +76,7 @@ def plan_of(cell: Cell, job: Job) -> Plan:
         schedule = expand(
             job.workload, cell.algorithm, iterations=job.iterations, scale=job.scale, compute=job.compute
         )
-    except ValueError as error:
+    except NotServedError as error:
         raise Refused(str(error)) from error
     return resolve(
         cell.fabric,
@@ -78,70 +90,90 @@ def plan_of(cell: Cell, job: Job) -> Plan:
     )
 
 
+def planned(work: Sequence[tuple[Cell, Job]]) -> list[Plan | Row]:
+    """The plan of each cell, or its row where it makes no sense: all mistakes show before anything is run."""
+    made: list[Plan | Row] = []
+    for cell, job in work:
+        try:
+            made.append(plan_of(cell, job))
+        except Refused as error:
+            made.append(refused(cell, job, str(error)))
+    return made
+
+
 class Laboratory:
     """Carries plans out, one after the other; calibrates each fabric once."""
 
-    def __init__(self, folder: Path, options: RunOptions, tell: Tell) -> None:
+    def __init__(self, folder: Path, options: RunOptions, tell: Tell, run: Run = runs.run) -> None:
         self._folder = folder
         self._options = options
         self._tell = tell
+        self._run = run
         self._calibrations: dict[str, Calibration] = {}
         self._number = 0
 
-    def rows(self, chosen: Sequence[Cell], job: Job) -> Iterator[Row]:
-        """One row per cell; a cell that makes no sense is a row with its reason."""
-        for cell in chosen:
-            try:
-                plan = plan_of(cell, job)
-            except Refused as error:
-                yield refused(cell, job, str(error))
-                continue
-            yield self.row(plan, str(cell))
-
-    def row(self, plan: Plan, name: str) -> Row:
+    def row(self, plan: Plan) -> Row:
+        """Run it, and say what that means."""
+        name = f"{plan.fabric.spec} {plan.algorithm} {plan.placement_name} {plan.routes}"
         calibrated = self.calibration(plan.fabric)
         self._number += 1
         folder = self._folder / f"{self._number:02d}-{_file_name(name)}"
-        self._run(plan, folder, self._options, name)
-        repeats = records.load_repeats(folder)
-        judged = verdict.judge(repeats, self._options.repeats, calibrated)
-        worst = audit(plan).worst
-        predicted_s, _ = fluid_s(
-            plan.fabric, plan.flows, plan.schedule, alpha_s=calibrated.alpha_s, eta=calibrated.eta
-        )
-        made = result.row(
-            plan,
-            repeats,
-            judged,
-            predicted_s=predicted_s,
-            worst=worst.egress,
-            worst_flows=worst.together,
-            folder=folder,
-        )
-        result.save(folder, made, judged, calibrated)
-        return made
+
+        def finish(work: Path) -> Row:
+            return _judged(plan, work, folder, self._options.repeats, calibrated)
+
+        return self._run(plan, folder, self._options, self._progress(name, self._options), finish)
 
     def calibration(self, fabric: Fabric) -> Calibration:
         """Measured at its first use."""
         if fabric.spec not in self._calibrations:
-            folder = self._folder / f"calibration-{_file_name(fabric.spec)}"
             plan = calibration_plan(fabric)
             options = RunOptions(CALIBRATION_REPEATS, self._options.switch)
-            self._run(plan, folder, options, f"{fabric.spec} calibration")
-            repeats = records.load_repeats(folder)
-            fits = [calibration.fit(plan, *arrivals) for arrivals in _arrivals(folder, plan, len(repeats))]
-            good = [fit for fit, repeat in zip(fits, repeats, strict=True) if not repeat.disturbed]
-            self._calibrations[fabric.spec] = max(good or fits, key=lambda fit: fit.eta)
+            self._calibrations[fabric.spec] = self._run(
+                plan,
+                self._folder / f"calibration-{_file_name(fabric.spec)}",
+                options,
+                self._progress(f"{fabric.spec} calibration", options),
+                lambda work: _fitted(plan, work),
+            )
         return self._calibrations[fabric.spec]
 
-    def _run(self, plan: Plan, folder: Path, options: RunOptions, name: str) -> None:
+    def _progress(self, name: str, options: RunOptions) -> runs.Progress:
         def progress(phase: str, more: dict[str, Any]) -> None:
             where = f" {more['repeat'] + 1}/{options.repeats}" if "repeat" in more else ""
             self._tell(f"{name}: {phase}{where}")
 
-        runs.run(plan, folder, options, progress)
-        made = manifest.manifest(plan, options, folder / "plan.json")
-        (folder / "manifest.json").write_text(json.dumps(made, indent=1) + "\n")
+        return progress
+
+
+def _judged(plan: Plan, work: Path, folder: Path, wanted: int, calibrated: Calibration) -> Row:
+    """The row of a run whose files are in `work` and will be in `folder`; leaves result and verdict there."""
+    repeats = records.load_repeats(work)
+    judged = verdict.judge(repeats, wanted, calibrated)
+    worst = audit(plan).worst
+    predicted_s, _ = fluid_s(
+        plan.fabric, plan.flows, plan.schedule, alpha_s=calibrated.alpha_s, eta=calibrated.eta
+    )
+    made = result.row(
+        plan,
+        repeats,
+        judged,
+        predicted_s=predicted_s,
+        worst=worst.egress,
+        worst_flows=worst.together,
+        folder=folder,
+    )
+    result.save(work, made, judged, calibrated)
+    return made
+
+
+def _fitted(plan: Plan, work: Path) -> Calibration:
+    """The best of the undisturbed repeats: what disturbs one flow alone can only slow it."""
+    repeats = records.load_repeats(work)
+    arrivals = records.load_arrivals(work, plan, len(repeats))
+    fits = [calibration.fit(plan, *each) for each in arrivals]
+    good = [fit for fit, repeat in zip(fits, repeats, strict=True) if not repeat.disturbed]
+    return max(good or fits, key=lambda fit: fit.eta)
 
 
 def calibration_plan(fabric: Fabric) -> Plan:
@@ -174,20 +206,6 @@ def refused(cell: Cell, job: Job, reason: str) -> Row:
         seed=job.seed,
         reasons=(reason,),
     )
-
-
-def _arrivals(folder: Path, plan: Plan, repeats: int) -> list[tuple[list[int], int]]:
-    """Of each repeat: when each send arrived, and the common start."""
-    arrived = [[0] * len(plan.schedule.sends) for _ in range(repeats)]
-    start_ns = [0] * repeats
-    for path in sorted((folder / "events").glob("rank-*.jsonl")):
-        for line in path.read_text().splitlines():
-            event = json.loads(line)
-            if event["event"] == "arrived":
-                arrived[event["repeat"]][event["send"]] = event["t_ns"]
-            elif event["event"] == "start":
-                start_ns[event["repeat"]] = event["due_ns"]
-    return list(zip(arrived, start_ns, strict=True))
 
 
 def _file_name(text: str) -> str:

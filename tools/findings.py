@@ -89,7 +89,7 @@ def _held_up(made: _Measured, busy: Mapping[tuple[int, str], float]) -> str:
     link, flows = made.row.worst_link, made.row.worst_link_flows
     if link is None or flows is None:
         return ""
-    text = f"; the link that bounded it, {link}, carried up to {_number(flows, 'flow')} at once"
+    text = f"; its worst link, {link}, carried up to {_number(flows, 'flow')} at once"
     share = busy.get((made.position, link))
     return text if share is None else f"{text} and was busy {share:.0%} of the time"
 

@@ -1,5 +1,6 @@
 """What a command is given as its job: captures, a workload file or a plan file."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -7,8 +8,6 @@ from emu import plan as plans
 from emu.plan import Plan
 from traces import workload as workloads
 from traces.workload import Workload
-
-PLAN_MARK = plans.SCHEMA.encode()
 
 
 def read_job(paths: Sequence[Path], ranks: Path | None = None) -> Workload | Plan:
@@ -21,11 +20,20 @@ def read_job(paths: Sequence[Path], ranks: Path | None = None) -> Workload | Pla
         if ranks is not None:
             raise ValueError(f"--ranks is for captures; {paths[0]} tells its ranks itself")
         (path,) = paths
-        return plans.load(path) if PLAN_MARK in path.read_bytes() else workloads.load(path)
+        return plans.load(path) if _schema(path).startswith("gradwire.plan/") else workloads.load(path)
     from traces.recognise import recognise  # the reader of captures takes a while to import
     from traces.trace import open_trace
 
     return recognise(open_trace(paths, ranks))
+
+
+def _schema(path: Path) -> str:
+    """What a JSON file says that it is; empty for one that says nothing."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        return ""
+    return str(value.get("schema", "")) if isinstance(value, dict) else ""
 
 
 def read_workload_only(paths: Sequence[Path], ranks: Path | None = None) -> Workload:

@@ -1,31 +1,28 @@
 """An analysis of captures as tables of at most 100 columns."""
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tools.console import console
 from traces.analysis import Analysis, Transfer
 from traces.units import show_nbytes, show_s
 
-MAX_COLUMNS = 100
 MAX_ROWS = 40
 MAX_MATRIX_RANKS = 10
 
 
 def print_analysis(analysis: Analysis) -> None:
-    console = Console()
-    if not console.is_terminal:
-        console.width = MAX_COLUMNS
+    to = console()
     tables = [_files(analysis), _matrix(analysis), _transfers(analysis), _iterations(analysis)]
     for title, table, left_out in tables:
-        console.print(Text(title, style="bold"))
-        console.print(table)
+        to.print(Text(title, style="bold"))
+        to.print(table)
         if left_out:
-            console.print(Text(f"and {left_out} more: see --json or --csv", style="dim"))
-        console.print()
-    console.print(Text(_losses(analysis)))
+            to.print(Text(f"and {left_out} more: see --json or --csv", style="dim"))
+        to.print()
+    to.print(Text(_losses(analysis)))
     for note in analysis.notes:
-        console.print(Text(f"note: {note}", style="dim"))
+        to.print(Text(f"note: {note}", style="dim"))
 
 
 def _table(left: tuple[str, ...], right: tuple[str, ...]) -> Table:

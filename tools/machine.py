@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-SWITCH_OBJECT = ROOT / "emu" / "switch" / "build" / "switch.o"
-PROBE = ROOT / "tools" / "probe.sh"
-LOCK = ROOT / "requirements.lock"
+from emu.project import PROJECT, SWITCH_OBJECT
+
+ROOT = PROJECT
+PROBE = PROJECT / "tools" / "probe.sh"
+LOCK = PROJECT / "requirements.lock"
 NAMESPACES = ("--net", "--mount", "--pid", "--ipc", "--fork", "--kill-child")
 TIMEOUT_S = 20.0
 

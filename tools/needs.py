@@ -2,7 +2,8 @@
 
 import shutil
 
-from tools.machine import SWITCH_OBJECT, is_root
+from emu.project import SWITCH_OBJECT
+from tools.machine import is_root
 
 RUN_TOOLS = ("mnexec", "ip", "tc", "unshare", "setpriv", "nsenter")
 

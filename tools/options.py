@@ -8,15 +8,46 @@ from typing import Annotated
 
 import typer
 
+from controller.policies import policy_names
+from emu.placement import PLACEMENTS
+from emu.spec import FAMILIES
+from traces.expand import ALGORITHMS
+
 MAX_ITERATIONS = 100_000
 
 _FACTOR = re.compile(r"[x×]?(\d{1,9}(?:\.\d{1,9})?)(?:/(\d{1,9}))?", re.ASCII)
 _ITERATIONS = re.compile(r"(-?\d{1,9})(?:\.\.(-?\d{1,9}))?", re.ASCII)
 
-_FABRIC = (
-    "fat-tree:k=4, fat-tree:k=4,levels=2, bigraph:n=8,m=2, leaf-spine:leaves=4,spines=2,hosts=2, star:hosts=8"
-)
 
+def _either(names: Sequence[str]) -> str:
+    """`a, b or c`."""
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def _fabric_help() -> str:
+    """An example of every family, and the keys that need not be given."""
+    own = [
+        f"{key}= ({name}, {default} unless given)"
+        for name, family in FAMILIES.items()
+        for key, default in family.sizes.items()
+        if default is not None
+    ]
+    keys = ", ".join([*own, "rate=100M", "uplink_rate=", "queue=auto or 100KB"])
+    return f"{_either([family.example for family in FAMILIES.values()])}; may add {keys}"
+
+
+FABRIC_HELP = _fabric_help()
+ALGORITHM_HELP = f"How allreduces are done: {_either(ALGORITHMS)}"
+PLACEMENT_HELP = f"Ranks to hosts: {_either(tuple(PLACEMENTS))}"
+ROUTES_HELP = f"Paths of flows: {_either(policy_names())}"
+REPEATABLE = "Repeatable."
+
+CapturesArgument = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="CAPTURE", help="Capture files of one job, or a folder of them.", show_default=False
+    ),
+]
 JobArgument = Annotated[
     list[Path],
     typer.Argument(
@@ -25,48 +56,21 @@ JobArgument = Annotated[
         show_default=False,
     ),
 ]
-FabricOption = Annotated[
-    str, typer.Option("--fabric", metavar="SPEC", help=f"{_FABRIC}; keys rate=, uplink_rate=, queue=.")
-]
+FabricOption = Annotated[str, typer.Option("--fabric", metavar="SPEC", help=f"{FABRIC_HELP}.")]
 FabricsOption = Annotated[
-    list[str],
-    typer.Option(
-        "--fabric", metavar="SPEC", help=f"{_FABRIC}; keys rate=, uplink_rate=, queue=. Repeatable."
-    ),
+    list[str], typer.Option("--fabric", metavar="SPEC", help=f"{FABRIC_HELP}. {REPEATABLE}")
 ]
-AlgorithmOption = Annotated[
-    str,
-    typer.Option("--algorithm", metavar="NAME", help="as-captured, ring or halving-doubling."),
-]
+AlgorithmOption = Annotated[str, typer.Option("--algorithm", metavar="NAME", help=f"{ALGORITHM_HELP}.")]
 AlgorithmsOption = Annotated[
-    list[str],
-    typer.Option("--algorithm", metavar="NAME", help="as-captured, ring or halving-doubling. Repeatable."),
+    list[str], typer.Option("--algorithm", metavar="NAME", help=f"{ALGORITHM_HELP}. {REPEATABLE}")
 ]
-PlacementOption = Annotated[
-    str,
-    typer.Option("--placement", metavar="NAME", help="Ranks to hosts: linear, random or hdrm (BiGraph)."),
-]
+PlacementOption = Annotated[str, typer.Option("--placement", metavar="NAME", help=f"{PLACEMENT_HELP}.")]
 PlacementsOption = Annotated[
-    list[str],
-    typer.Option(
-        "--placement",
-        metavar="NAME",
-        help="Ranks to hosts: linear, random or hdrm (BiGraph). Repeatable.",
-    ),
+    list[str], typer.Option("--placement", metavar="NAME", help=f"{PLACEMENT_HELP}. {REPEATABLE}")
 ]
-RoutesOption = Annotated[
-    str,
-    typer.Option(
-        "--routes", metavar="NAME", help="ecmp, dmodk, direct (BiGraph), or a policy you installed."
-    ),
-]
+RoutesOption = Annotated[str, typer.Option("--routes", metavar="NAME", help=f"{ROUTES_HELP}.")]
 RoutesListOption = Annotated[
-    list[str],
-    typer.Option(
-        "--routes",
-        metavar="NAME",
-        help="ecmp, dmodk, direct (BiGraph), or a policy you installed. Repeatable.",
-    ),
+    list[str], typer.Option("--routes", metavar="NAME", help=f"{ROUTES_HELP}. {REPEATABLE}")
 ]
 SeedOption = Annotated[
     int,
@@ -74,7 +78,12 @@ SeedOption = Annotated[
 ]
 RanksFileOption = Annotated[
     Path | None,
-    typer.Option("--ranks", metavar="FILE", help="Which address is which rank, if the captures do not tell."),
+    typer.Option(
+        "--ranks",
+        metavar="FILE",
+        help="YAML that says who is which rank, if the captures do not tell: `ranks: {10.0.0.1: 0, ...}`.",
+        show_default=False,
+    ),
 ]
 ScaleBytesOption = Annotated[
     str, typer.Option("--scale-bytes", metavar="FACTOR", help="Multiply every size, e.g. 1/8.")
@@ -127,3 +136,16 @@ def parse_iterations(texts: Sequence[str] | None) -> tuple[int, ...] | None:
             raise ValueError(f"{text!r} names no iterations: write the lower number first")
         chosen.update(range(first, last + 1))
     return tuple(sorted(chosen))
+
+
+PLANNED = ("fabric", "algorithm", "placement", "routes", "seed", "iteration", "scale_bytes", "compute")
+
+
+def refuse_planned_options(context: typer.Context, plan: Path) -> None:
+    """Raise ValueError for an option that a plan file has decided already."""
+    for name in PLANNED:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise ValueError(
+                f"--{name.replace('_', '-')} is fixed in {plan}; leave it out, or make another plan"
+            )

@@ -9,9 +9,9 @@ from controller.loads import Audit, LinkLoad, audit, by_severity
 from controller.predict import compute_s
 from emu.fabric import Egress, link_name
 from emu.plan import Flow, Plan
+from tools.console import MAX_COLUMNS
 from traces.units import show_bps, show_nbytes, show_s
 
-MAX_COLUMNS = 100
 LINKS_SHOWN = 5
 FLOWS_SHOWN = 8
 
@@ -90,7 +90,7 @@ def print_summary(console: Console, plan: Plan) -> None:
     console.print(choices, style="bold")
     console.print(_figures(plan, found))
     console.print()
-    console.print(_busiest(plan, found))
+    console.print(_worst_links(plan, found))
     console.print()
     _print_flows(console, plan, found.worst.egress)
 
@@ -137,9 +137,9 @@ def _told(worst: LinkLoad) -> str:
     return f"{flows}, adds {show_s(worst.excess_s)}" if worst.excess_s > 1e-9 else f"{flows}, adds nothing"
 
 
-def _busiest(plan: Plan, found: Audit) -> Table:
+def _worst_links(plan: Plan, found: Audit) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("busiest links")
+    table.add_column("worst links")
     for name in ("rate", "payload", "busy", "flows", "at once", "adds"):
         table.add_column(name, justify="right")
     for load in by_severity(found.loads)[:LINKS_SHOWN]:
@@ -163,3 +163,6 @@ def _print_flows(console: Console, plan: Plan, egress: Egress) -> None:
         console.print(f"r{flow.src}→r{flow.dst}  {ports}  {' '.join(_nodes(plan, flow))}", soft_wrap=True)
     if len(flows) > FLOWS_SHOWN:
         console.print(f"and {len(flows) - FLOWS_SHOWN} more; --json lists all", style="dim")
+
+
+__all__ = ["MAX_COLUMNS", "print_summary", "summary"]

@@ -1,34 +1,30 @@
 """The report page: rows of results and their run folders as one HTML file that needs nothing else."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from emu import disturbance, verdict
+from emu import disturbance, records, verdict
 from emu.calibration import Calibration
-from emu.fabric import Fabric
+from emu.fabric import Fabric, link_name
 from emu.result import Row
 from emu.spec import parse_fabric
 from emu.transport import PAYLOAD_EFFICIENCY
 from tools.bars import bars_svg
 from tools.draw import fabric_svg
-from tools.files import write_whole
 from tools.findings import findings, name
 from tools.runview import LinkUse, RunView, load_run
+from traces.files import write_whole
 from traces.units import show_bps, show_nbytes, show_s
 
 TEMPLATES = Path(__file__).with_name("templates")
 MOST_LINKS = 10  # of a cell's table; the drawing shows them all
 BROAD_HOSTS = 10  # the drawing of more hosts takes the whole width
 OF_ONE_CELL = ("plan_sha256", "schema")  # of the manifest: of no use side by side
-
-_LINK_TITLE = re.compile(r"<title>([^<,]+→[^<,]+),[^<]*</title>")
 
 
 @dataclass(frozen=True)
@@ -45,7 +41,7 @@ class Cell:
 
     @property
     def links(self) -> list[LinkUse]:
-        """The busiest links, and the one that bounds if it is none of them (it may rest in other phases)."""
+        """The busiest links, and the worst link if it is none of them (it may rest in other phases)."""
         uses = self.view.links if self.view else ()
         bounding = [use for use in uses[MOST_LINKS:] if self.bounds(use)]
         return [*uses[: MOST_LINKS - len(bounding)], *bounding]
@@ -102,6 +98,7 @@ def page(
         facts=facts({cell.number: cell.view.manifest for cell in cells if cell.view}),
         efficiency=PAYLOAD_EFFICIENCY,
         limits=disturbance,
+        max_left_out=records.MAX_LEFT_OUT,
         goodput_band=verdict.GOODPUT_BAND,
         broad_hosts=BROAD_HOSTS,
     )  # fmt: skip
@@ -149,19 +146,15 @@ def _shown(cells: Sequence[Cell]) -> set[int]:
 def _drawing(view: RunView) -> Markup:
     """The fabric, hosts with their ranks, links in the shade of the share of the time they were busy."""
     plan = view.plan
+    idle = {egress: f"{link_name(plan.fabric, egress)}: idle" for egress in plan.fabric.rates}
     svg = fabric_svg(
         plan.fabric,
         {use.egress: use.busy for use in view.links},
         {host: f"rank {rank}" for rank, host in enumerate(plan.placement)},
         "share of the time busy",
+        idle | {use.egress: link_title(use) for use in view.links},
     )
-    told = {use.name: link_title(use) for use in view.links}
-
-    def retold(found: re.Match[str]) -> str:
-        link = unescape(found[1])
-        return f"<title>{escape(told.get(link, f'{link}: idle'))}</title>"
-
-    return Markup(_LINK_TITLE.sub(retold, svg))
+    return Markup(svg)
 
 
 def link_title(use: LinkUse) -> str:

@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 from pydantic import TypeAdapter
 
 from controller.loads import Audit, LinkLoad, audit
-from controller.policies import check_path
 from emu import plan as plans
 from emu.calibration import Calibration
-from emu.fabric import Egress, interface, link_name
+from emu.fabric import FRAME_NBYTES, Egress, interface, link_name
 from emu.plan import Plan
+from emu.plancheck import check_path
 from emu.records import Repeat, load_repeats
-from emu.transport import FRAME_NBYTES, PAYLOAD_EFFICIENCY, TCP_PAYLOAD_NBYTES
+from emu.transport import PAYLOAD_EFFICIENCY, TCP_PAYLOAD_NBYTES
 
 HEADERS_NBYTES = FRAME_NBYTES - TCP_PAYLOAD_NBYTES
 

@@ -9,19 +9,12 @@ from rich.text import Text
 
 from emu.result import REFUSED, Row
 from emu.spec import parse_fabric
+from tools.console import MAX_COLUMNS
 from traces.units import show_bps, show_nbytes, show_s
 
-MAX_COLUMNS = 100
 NOTHING = "–"
 _STYLE = {"valid": "green", "not valid": "bold red", REFUSED: "dim"}
 _FIGURES = ("busbw\nMB/s", "bound", "ratio", "pred.")
-
-
-def console() -> Console:
-    """For result tables: as wide as the terminal but no wider than a report; a pipe gets the full width."""
-    made = Console(highlight=False, markup=False)
-    made.width = min(made.width, MAX_COLUMNS) if made.is_terminal else MAX_COLUMNS
-    return made
 
 
 def print_rows(to: Console, rows: Sequence[Row]) -> None:
@@ -70,7 +63,7 @@ def _table(left: Sequence[str], right: Sequence[str]) -> Table:
         table.add_column(name, no_wrap=True)
     for name in right:
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("busiest link\n× flows", overflow="fold")
+    table.add_column("worst link\n× flows", overflow="fold")
     table.add_column("#wrong", justify="right")
     table.add_column("verdict", no_wrap=True)
     return table
@@ -119,3 +112,6 @@ def _megabytes(nbytes_per_s: float | None) -> str:
 
 def _or_nothing(value: float | None, show: Callable[[float], str]) -> str:
     return NOTHING if value is None else show(value)
+
+
+__all__ = ["MAX_COLUMNS", "notes", "print_rows"]

@@ -5,12 +5,17 @@ positions, see traces.schedule).  Offsets and sizes are in bytes and, where data
 of an element (float32, 4 bytes).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from traces.schedule import Send
 
 ELEMENT_NBYTES = 4
 GLOO_MAX_SEGMENT_NBYTES = 1 << 20
+
+
+class NotServedError(ValueError):
+    """An algorithm that cannot serve this number of ranks; the text says why."""
 
 
 def busbw_factor(kind: str, n_ranks: int) -> float:
@@ -63,7 +68,7 @@ def halving_doubling(n_ranks: int, nbytes: int, op: int = 0, first: int = 0) -> 
     """
     _check_ranks("halving-doubling", n_ranks)
     if n_ranks & (n_ranks - 1):
-        raise ValueError(f"halving-doubling needs a power of two ranks, got {n_ranks}")
+        raise NotServedError(f"halving-doubling needs a power of two ranks, got {n_ranks}")
     cuts = _cuts(nbytes, n_ranks)
     lg = n_ranks.bit_length() - 1
     distances = [1 << j for j in range(lg)]
@@ -120,50 +125,75 @@ def gloo_ring(
     received; the all-gather begins when the rank's reduce-scatter is complete.
     """
     _check_ranks("gloo's ring", n_ranks)
-    max_segment = max(ELEMENT_NBYTES, max_segment_nbytes // ELEMENT_NBYTES * ELEMENT_NBYTES)
-    n_segments = _round_up(max(-(-nbytes // max_segment), 2 * n_ranks), n_ranks)
-    per_rank = n_segments // n_ranks
-    segment = _round_up(-(-nbytes // n_segments), ELEMENT_NBYTES)
-    rounds = n_segments - per_rank
+    cut = _gloo_cut(n_ranks, nbytes, max_segment_nbytes)
     ids: dict[tuple[int, int], int] = {}  # (round over both halves, source) -> id
     sends: list[Send] = []
-
-    def done(round_: int, rank: int) -> list[int]:
-        """What rank waits for before it goes on from `round_`: its receive and its send of then."""
-        keys = ((round_, (rank + 1) % n_ranks), (round_, rank))
-        return [ids[key] for key in keys if key in ids]
-
-    def waits(round_: int, rank: int) -> tuple[int, ...]:
-        in_half = round_ % rounds
-        if in_half >= 2:
-            return tuple(done(round_ - 2, rank))
-        if round_ >= rounds:  # the first two of the all-gather: all of the reduce-scatter
-            return tuple(done(rounds - 2, rank) + done(rounds - 1, rank))
-        return ()
-
-    for round_ in range(2 * rounds):
-        reduce = round_ < rounds
+    for round_ in range(2 * cut.rounds):
+        before = cut.rounds_before(round_)
         for src in range(n_ranks):
-            index = ((src + reduce) * per_rank + round_ % rounds) % n_segments
-            length = min(segment, nbytes - index * segment)
+            offset = cut.offset(round_, src)
+            length = min(cut.segment_nbytes, nbytes - offset)
             if length <= 0:
                 continue
             dst = (src - 1) % n_ranks
             ids[round_, src] = first + len(sends)
             sends.append(
                 Send(
-                    op,
-                    src,
-                    dst,
-                    index * segment,
-                    length,
-                    reduce,
-                    waits(round_, src),
-                    waits(round_, dst),
-                    round_,
+                    op=op,
+                    src=src,
+                    dst=dst,
+                    offset=offset,
+                    nbytes=length,
+                    reduce=round_ < cut.rounds,
+                    needs=_gloo_done(ids, before, src, n_ranks),
+                    ready=_gloo_done(ids, before, dst, n_ranks),
+                    step=round_,
                 )
             )
     return sends
+
+
+@dataclass(frozen=True, slots=True)
+class _GlooCut:
+    """How gloo cuts a buffer: `per_rank` segments of one size for each rank, one sent per round."""
+
+    n_ranks: int
+    per_rank: int
+    segment_nbytes: int
+
+    @property
+    def rounds(self) -> int:
+        """Those of each half: a rank sends all segments but one rank's."""
+        return (self.n_ranks - 1) * self.per_rank
+
+    def offset(self, round_: int, src: int) -> int:
+        """Where the segment begins that `src` sends in this round; for one that is absent, beyond the end."""
+        reduce = round_ < self.rounds
+        index = (src + reduce) * self.per_rank + round_ % self.rounds
+        return index % (self.n_ranks * self.per_rank) * self.segment_nbytes
+
+    def rounds_before(self, round_: int) -> tuple[int, ...]:
+        """The rounds that a rank must be done with before it goes on to this one."""
+        if round_ % self.rounds >= 2:
+            return (round_ - 2,)
+        if round_ >= self.rounds:  # the first two of the all-gather: all of the reduce-scatter
+            return (self.rounds - 2, self.rounds - 1)
+        return ()
+
+
+def _gloo_cut(n_ranks: int, nbytes: int, max_segment_nbytes: int) -> _GlooCut:
+    max_segment = max(ELEMENT_NBYTES, max_segment_nbytes // ELEMENT_NBYTES * ELEMENT_NBYTES)
+    n_segments = _round_up(max(-(-nbytes // max_segment), 2 * n_ranks), n_ranks)
+    segment_nbytes = _round_up(-(-nbytes // n_segments), ELEMENT_NBYTES)
+    return _GlooCut(n_ranks, n_segments // n_ranks, segment_nbytes)
+
+
+def _gloo_done(
+    ids: Mapping[tuple[int, int], int], rounds: tuple[int, ...], rank: int, n_ranks: int
+) -> tuple[int, ...]:
+    """What `rank` receives and sends in these rounds, as far as there is something."""
+    keys = [(round_, src) for round_ in rounds for src in ((rank + 1) % n_ranks, rank)]
+    return tuple(ids[key] for key in keys if key in ids)
 
 
 def binomial_broadcast(n_ranks: int, nbytes: int, root: int = 0, op: int = 0, first: int = 0) -> list[Send]:
@@ -205,4 +235,4 @@ def _round_up(value: int, multiple: int) -> int:
 
 def _check_ranks(what: str, n_ranks: int) -> None:
     if n_ranks < 2:
-        raise ValueError(f"{what} needs at least 2 ranks, got {n_ranks}")
+        raise NotServedError(f"{what} needs at least 2 ranks, got {n_ranks}")

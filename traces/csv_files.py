@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from traces.analysis import Analysis, Iteration, Transfer
+from traces.files import whole_file
 from traces.gloo import Opcode
 from traces.messages import COLUMNS, KINDS, Messages, collective_name
 
@@ -39,12 +40,7 @@ def _message_rows(messages: Messages) -> Iterable[Sequence[Any]]:
 
 
 def _write(path: Path, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with partial.open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(names)
-            writer.writerows(rows)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_file(path) as file:
+        writer = csv.writer(file)
+        writer.writerow(names)
+        writer.writerows(rows)

@@ -1,6 +1,6 @@
 """A workload and an algorithm make a schedule."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 
 from traces.collectives import (
@@ -38,43 +38,54 @@ def expand(
     Raises ValueError for an unknown algorithm, one that cannot serve this number of ranks, or an empty
     selection.
     """
+    _check(workload, algorithm, scale, compute)
+    chosen = _chosen(workload, training_iterations(workload) if iterations is None else iterations)
+    ops = tuple(_op(item, scale) for item in chosen.values())
+    sends: list[Send] = []
+    for op, item in enumerate(chosen.values()):
+        sends += _sends(item, workload.n_ranks, ops[op].nbytes, algorithm, scale, op, len(sends))
+        if len(sends) > MAX_SENDS:
+            raise ValueError(f"more than {MAX_SENDS:,} sends; choose fewer iterations")
+    return Schedule(workload.n_ranks, ops, tuple(sends), tuple(_gates(chosen, compute)))
+
+
+def _check(workload: Workload, algorithm: str, scale: Fraction, compute: Fraction) -> None:
     if algorithm not in ALGORITHMS:
         raise ValueError(f"no algorithm {algorithm!r}; known: {', '.join(ALGORITHMS)}")
     if scale <= 0 or compute < 0:
         raise ValueError(f"a scale must be above 0 and a compute factor not below: got {scale}, {compute}")
     if workload.n_ranks > MAX_RANKS:
         raise ValueError(f"{workload.n_ranks} ranks; gradwire replays at most {MAX_RANKS}")
-    if iterations is None:
-        iterations = training_iterations(workload)
+
+
+def _chosen(workload: Workload, iterations: tuple[int, ...]) -> dict[int, Item]:
+    """The items of these iterations by their id in the workload, in its order."""
     chosen = {number: item for number, item in enumerate(workload.items) if item.iteration in iterations}
     if not chosen:
         have = ", ".join(map(str, workload.iterations)) or "none"
         raise ValueError(f"nothing to send in iteration {iterations}; the workload has: {have}")
+    return chosen
+
+
+def _op(item: Item, scale: Fraction) -> Op:
+    return Op(
+        kind=item.kind,
+        nbytes=_scaled(item, scale),
+        tag=item.tag,
+        root=item.src if isinstance(item, Message) else item.root,
+        iteration=item.iteration,
+    )
+
+
+def _gates(chosen: Mapping[int, Item], compute: Fraction) -> Iterator[Gate]:
+    """What items wait for; what was not chosen is not waited for."""
     op_of = {number: op for op, number in enumerate(chosen)}
-    ops: list[Op] = []
-    sends: list[Send] = []
-    gates: list[Gate] = []
     for number, item in chosen.items():
-        op = op_of[number]
-        nbytes = _scaled(item, scale)
-        ops.append(
-            Op(
-                kind=item.kind,
-                nbytes=nbytes,
-                tag=item.tag,
-                root=item.src if isinstance(item, Message) else item.root,
-                iteration=item.iteration,
-            )
-        )
-        sends += _sends(item, workload.n_ranks, nbytes, algorithm, scale, op, len(sends))
-        if len(sends) > MAX_SENDS:
-            raise ValueError(f"more than {MAX_SENDS:,} sends; choose fewer iterations")
         for start in (item.start,) if isinstance(item, Message) else item.starts:
             after = tuple(op_of[other] for other in start.after if other in op_of)
             gap_ns = int(start.gap_ns * compute)
             if after or gap_ns:
-                gates.append(Gate(op, start.rank, after, gap_ns))
-    return Schedule(workload.n_ranks, tuple(ops), tuple(sends), tuple(gates))
+                yield Gate(op_of[number], start.rank, after, gap_ns)
 
 
 def training_iterations(workload: Workload) -> tuple[int, ...]:

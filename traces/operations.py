@@ -3,15 +3,18 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from traces.collectives import ELEMENT_NBYTES, binomial_broadcast, gloo_ring
 from traces.gloo import PREFIXES, Opcode
 from traces.messages import Messages, collective_name
 
 Kind = Literal["allreduce", "broadcast", "message"]
+MOST_NAMED = 5
 _WHOLE: tuple[Literal["allreduce", "broadcast"], ...] = ("allreduce", "broadcast")
 
 
@@ -21,7 +24,8 @@ class Operation:
     arrived there.
 
     A message has `src` and `dst`, a broadcast its root as `src`.  `what` is gloo's name of the
-    collective that a message belongs to, or `send`.
+    collective that a message belongs to, or `send`.  `is_usual`: its sends are those of gloo's own
+    algorithm for it, with which it is replayed as captured.
     """
 
     kind: Kind
@@ -32,6 +36,7 @@ class Operation:
     dst: int
     begun: dict[int, int]
     done: dict[int, int]
+    is_usual: bool = True
 
     @property
     def begin_ns(self) -> int:
@@ -61,7 +66,18 @@ def operations(messages: Messages, all_visible: bool) -> tuple[list[Operation], 
     for rows in _groups(messages, np.flatnonzero(~is_whole)):
         found += _messages(messages.where(rows))
     notes = [f"left out, cut by the capture's ends: {', '.join(cut)}"] if cut else []
+    notes += _unusual(found)
     return sorted(found, key=lambda operation: operation.begin_ns), notes
+
+
+def _unusual(found: list[Operation]) -> list[str]:
+    tags = [f"{operation.kind} {operation.tag}" for operation in found if not operation.is_usual]
+    if not tags:
+        return []
+    some = ", ".join(tags[:MOST_NAMED]) + (
+        f" and {len(tags) - MOST_NAMED} more" if len(tags) > MOST_NAMED else ""
+    )
+    return [f"other sends than gloo's ring or tree, which as-captured replays in their place: {some}"]
 
 
 def _groups(messages: Messages, rows: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
@@ -98,11 +114,22 @@ def _collective(messages: Messages, all_visible: bool) -> Operation | str:
         what=name,
         tag=tag,
         nbytes=nbytes,
-        src=roots.pop() if roots else 0,
+        src=min(roots, default=0),
         dst=0,
         begun=_earliest(messages.src, messages.first_ns),
         done=_latest(np.append(data.src, data.dst), np.append(data.last_ns, data.received_ns)),
+        is_usual=announced == _usual(name, n_ranks, nbytes, min(roots, default=0)),
     )
+
+
+@lru_cache(maxsize=256)
+def _usual(name: str, n_ranks: int, nbytes: int, root: int) -> Counter[tuple[int, int, int]]:
+    """Sends by source, destination and length, as gloo itself makes them."""
+    if name == "broadcast":
+        sends = binomial_broadcast(n_ranks, nbytes, root)
+    else:
+        sends = gloo_ring(n_ranks, nbytes) if nbytes % ELEMENT_NBYTES == 0 else []
+    return Counter((send.src, send.dst, send.nbytes) for send in sends)
 
 
 def _announced(messages: Messages) -> Counter[tuple[int, int, int]]:

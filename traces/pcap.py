@@ -145,8 +145,13 @@ def _checked_header(path: Path, header: bytes) -> tuple[bool, int]:
 
 
 @compiled
+def _octet(data: Column, at: int) -> int:
+    return int(np.int64(data[at]))  # numba would leave it unsigned, and make floats where the signs meet
+
+
+@compiled
 def _u16(data: Column, at: int) -> int:
-    return np.int64(data[at]) << 8 | np.int64(data[at + 1])  # type: ignore[return-value]
+    return _octet(data, at) << 8 | _octet(data, at + 1)
 
 
 @compiled
@@ -158,8 +163,8 @@ def _u32(data: Column, at: int) -> int:
 def _header_u32(data: Column, at: int, big_endian: bool) -> int:
     if big_endian:
         return _u32(data, at)
-    low = np.int64(data[at]) | np.int64(data[at + 1]) << 8
-    return low | np.int64(data[at + 2]) << 16 | np.int64(data[at + 3]) << 24  # type: ignore[return-value]
+    low = _octet(data, at) | _octet(data, at + 1) << 8
+    return low | _octet(data, at + 2) << 16 | _octet(data, at + 3) << 24
 
 
 @compiled

@@ -13,6 +13,7 @@ from typing import Annotated
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from traces.gloo import STORE_PORT
 from traces.gloo_decode import Decoded, decode
 from traces.gloo_hidden import Recovered, recover
 from traces.messages import Messages, collect, reranked
@@ -24,7 +25,6 @@ from traces.units import show_nbytes
 SUFFIXES = (".pcap", ".cap", ".pcapng")
 SETTINGS = "trace.yaml"
 MAX_SETTINGS_NBYTES = 1 << 20
-STORE_PORT = 29500  # torch.distributed's default rendezvous, not training traffic
 
 
 @dataclass(frozen=True)

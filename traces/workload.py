@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from traces.files import write_whole
+
 SCHEMA: Literal["gradwire.workload/1"] = "gradwire.workload/1"
 MAX_RANKS = 4096
 MAX_NBYTES = 1 << 40
@@ -99,12 +101,7 @@ class Workload(_Value):
 
 def save(workload: Workload, path: Path) -> None:
     """Write it whole or not at all."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        partial.write_text(workload.model_dump_json(by_alias=True, indent=1) + "\n")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_whole(path, workload.model_dump_json(by_alias=True, indent=1) + "\n")
 
 
 def load(path: Path) -> Workload:

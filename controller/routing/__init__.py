@@ -1,1 +1,0 @@
-"""Routing policies: each module is one, a pure function from flows to their paths."""

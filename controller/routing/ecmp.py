@@ -11,9 +11,8 @@ from controller.routing.shortest import Path, walks
 from emu.fabric import Fabric
 from emu.flowhash import flow_hash, switch_salt
 from emu.plan import Flow
+from emu.switch.match import PROTO_TCP
 from traces.schedule import Schedule
-
-PROTO_TCP = 6
 
 
 def ecmp(

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from emu.fabric import Egress, Fabric
+from emu.paths import access_port, access_switch, distances
 from emu.plan import Flow
 
 Path = tuple[Egress, ...]
@@ -14,37 +15,11 @@ Choose = Callable[[str, tuple[int, ...], Flow, int], int]
 """
 
 
-def access_switch(fabric: Fabric, host: str) -> str:
-    """The switch that `host` is cabled to."""
-    return fabric.peers[Egress(host, fabric.ports[host][0])].node
-
-
-def distances(fabric: Fabric, switch: str) -> dict[str, int]:
-    """Cables between each switch and `switch`; switches that are not connected to it are absent."""
-    inner = set(fabric.switches)
-    found = {switch: 0}
-    ring = [switch]
-    while ring:
-        further = []
-        for node in ring:
-            for port in fabric.ports[node]:
-                peer = fabric.peers[Egress(node, port)].node
-                if peer in inner and peer not in found:
-                    found[peer] = found[node] + 1
-                    further.append(peer)
-        ring = further
-    return found
-
-
 def next_ports(fabric: Fabric, switch: str) -> NextPorts:
     """The ports, ascending, through which every other switch is one cable nearer to `switch`."""
     far = distances(fabric, switch)
     return {
-        node: tuple(
-            port
-            for port in fabric.ports[node]
-            if far.get(fabric.peers[Egress(node, port)].node) == distance - 1
-        )
+        node: tuple(port for port, peer in fabric.neighbours[node].items() if far.get(peer) == distance - 1)
         for node, distance in far.items()
         if distance
     }
@@ -61,8 +36,8 @@ def walks(fabric: Fabric, placement: Sequence[str], flows: Sequence[Flow], choos
 
 
 def _walk(fabric: Fabric, placement: Sequence[str], flow: Flow, towards: NextPorts, choose: Choose) -> Path:
-    source, destination = placement[flow.src], placement[flow.dst]
-    last = fabric.peers[Egress(destination, fabric.ports[destination][0])]
+    source = placement[flow.src]
+    last = access_port(fabric, placement[flow.dst])
     path = [Egress(source, fabric.ports[source][0])]
     here = access_switch(fabric, source)
     stride = 1
@@ -72,3 +47,6 @@ def _walk(fabric: Fabric, placement: Sequence[str], flow: Flow, towards: NextPor
         stride *= len(ports)
         here = fabric.peers[path[-1]].node
     return (*path, last)
+
+
+__all__ = ["Choose", "NextPorts", "Path", "access_switch", "distances", "next_ports", "walks"]

@@ -128,11 +128,7 @@ class Connection:
 
 
 _TCP_INFO_FIELDS = {
-    "rtt_us": (68, 4),
     "total_retrans": (100, 4),
-    "bytes_acked": (120, 8),
-    "bytes_received": (128, 8),
-    "min_rtt_us": (148, 4),
     "bytes_sent": (200, 8),
     "bytes_retrans": (208, 8),
 }

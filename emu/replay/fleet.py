@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Connection as Pipe
 from typing import Any
 
@@ -26,10 +26,13 @@ START_MARGIN_NS = 100_000_000
 class Fleet:
     """The agents' side of a run; a message to all, an answer from each."""
 
-    def __init__(self, processes: list[Any], pipes: list["Pipe[Any, Any]"], watch: Watch) -> None:
+    def __init__(
+        self, processes: list[Any], pipes: list["Pipe[Any, Any]"], watch: Watch, watched: ExitStack
+    ) -> None:
         self._processes = processes
         self._pipes = pipes
         self._watch = watch
+        self._watched = watched
 
     @property
     def pids(self) -> list[int]:
@@ -51,7 +54,7 @@ class Fleet:
 
     def end(self) -> None:
         """Let the agents go; they must have nothing left to do."""
-        self._watch.forget()
+        self._watched.close()
         self._tell("end")
 
     def _tell(self, message: object) -> None:
@@ -99,6 +102,7 @@ def started(plan: Plan, host_pids: dict[str, int], watch: Watch) -> Iterator[Fle
     fork = multiprocessing.get_context("fork")
     processes: list[Any] = []
     pipes: list[Pipe[Any, Any]] = []
+    watched = ExitStack()
     try:
         for rank, host in enumerate(plan.placement):
             ours, theirs = fork.Pipe()
@@ -110,9 +114,10 @@ def started(plan: Plan, host_pids: dict[str, int], watch: Watch) -> Iterator[Fle
             pipes.append(ours)
             processes.append(process)
             assert process.pid
-            watch.add(f"the agent of rank {rank} on {host}", process.pid)
-        yield Fleet(processes, pipes, watch)
+            watched.enter_context(watch.over(f"the agent of rank {rank} on {host}", process.pid))
+        yield Fleet(processes, pipes, watch, watched)
     finally:
+        watched.close()
         for pipe in pipes:
             pipe.close()
         for process in processes:

@@ -11,7 +11,6 @@ from traces.schedule import Op, Schedule, Send
 
 _PERIOD = 97  # prime, so that a shifted chunk shows
 _BYTE_PERIOD = 251
-MAX_RANKS_EXACT = 2048  # (period + op's shift + ranks) * ranks stays below 2^24
 
 
 def buffers(schedule: Schedule, rank: int) -> dict[int, NDArray[np.uint8]]:

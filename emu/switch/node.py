@@ -20,5 +20,5 @@ class GradwireSwitch(Switch):
         """Nothing to do: `emu.switch.running` has the agent."""
 
     def connected(self) -> bool:
-        """True: `emu.switch.running` returns only when every switch has reached its controller."""
+        """True: `emu.session` waits for the controller's `ready`, said once all switches have answered."""
         return True

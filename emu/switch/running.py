@@ -7,13 +7,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from emu.fabric import Fabric, interface
-from emu.isolate import PROJECT
+from emu.limits import CONTROLLER_S
+from emu.project import SWITCH_OBJECT
 from emu.switch import ovs
 from emu.watch import Watch, running
 
-OBJECT = PROJECT / "emu" / "switch" / "build" / "switch.o"
 PIN = "/sys/fs/bpf/gradwire_switch"
-_START_S = 30.0
+_START_S = 60.0
 
 
 def ports_file(fabric: Fabric) -> dict[str, list[dict[str, object]]]:
@@ -43,13 +43,14 @@ def running_switch(
         if kind == "ovs":
             started = stack.enter_context(ovs.running_ovs(fabric, folder / "ovs", openflow_port))
             for name, pid in started.pids.items():
-                watch.add(name, pid)
+                stack.enter_context(watch.over(name, pid))
         else:
             ports = folder / "ports.json"
             ports.write_text(json.dumps(ports_file(fabric)))
             command = [sys.executable, "-m", "emu.switch.agent", str(ports)]
-            command += ["--controller", f"127.0.0.1:{openflow_port}", "--object", str(OBJECT), "--pin", PIN]
+            command += ["--controller", f"127.0.0.1:{openflow_port}"]
+            command += ["--object", str(SWITCH_OBJECT), "--pin", PIN, "--patience", str(CONTROLLER_S)]
             agent = stack.enter_context(running("the switch agent", command, folder / "switch.log"))
             agent.await_line("attached", _START_S, watch)
-            watch.add("the switch agent", agent.process.pid)
+            stack.enter_context(watch.over("the switch agent", agent.process.pid, agent.log))
         yield

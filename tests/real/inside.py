@@ -14,7 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-PROJECT = Path(__file__).resolve().parent.parent.parent
+from emu.project import PROJECT
+
 _NAMESPACES = ["--net", "--mount", "--pid", "--ipc", "--mount-proc", "--fork", "--kill-child=KILL"]
 _MARK = "GRADWIRE_TEST_INSIDE"
 

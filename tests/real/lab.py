@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from emu.fabric import Egress, Fabric, interface
+from emu.project import SWITCH_OBJECT
 from emu.switch.running import ports_file
 
-OBJECT = Path(__file__).resolve().parent.parent.parent / "emu/switch/build/switch.o"
 OPENFLOW_PORT = 6653
 
 
@@ -104,7 +104,14 @@ def cable_up(fabric: Fabric) -> None:
 
 
 def agent_command(folder: Path, *options: str) -> list[str]:
-    command = [sys.executable, "-m", "emu.switch.agent", str(folder / "ports.json"), "--object", str(OBJECT)]
+    command = [
+        sys.executable,
+        "-m",
+        "emu.switch.agent",
+        str(folder / "ports.json"),
+        "--object",
+        str(SWITCH_OBJECT),
+    ]
     return [*command, "--controller", f"127.0.0.1:{OPENFLOW_PORT}", *options]
 
 

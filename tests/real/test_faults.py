@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from emu.isolate import PROJECT
+from emu.project import PROJECT
 
 pytestmark = pytest.mark.real
 

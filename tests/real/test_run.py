@@ -14,9 +14,9 @@ from controller.resolve import resolve
 from emu import plan as plans
 from emu import records, run
 from emu.fabric import Egress
-from emu.isolate import PROJECT
 from emu.options import RunOptions
 from emu.plan import Plan
+from emu.project import PROJECT
 from emu.spec import parse_fabric
 from emu.transport import fabric_transport
 from traces.expand import expand
@@ -43,7 +43,7 @@ def plan_of(spec: str, algorithm: str, nbytes: int, placement: str = "linear", r
 
 
 def carried_out(plan: Plan, folder: Path, **options: Any) -> Path:
-    run.run(plan, folder, RunOptions(**options), lambda phase, more: None)
+    run.run(plan, folder, RunOptions(**options), lambda phase, more: None, lambda work: None)
     return folder
 
 
@@ -135,7 +135,8 @@ def test_two_runs_at_once_do_not_meet(tmp_path: Path) -> None:
     script = (
         "import sys\nfrom pathlib import Path\nfrom emu import plan, run\n"
         "from emu.options import RunOptions\n"
-        "run.run(plan.load(Path(sys.argv[1])), Path(sys.argv[2]), RunOptions(1), lambda phase, more: None)\n"
+        "made = plan.load(Path(sys.argv[1]))\n"
+        "run.run(made, Path(sys.argv[2]), RunOptions(1), lambda phase, more: None, print)\n"
     )
     plans.save(plan, tmp_path / "plan.json")
     both = [

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from emu.flowhash import flow_hash, switch_salt
+from emu.project import SWITCH_OBJECT
 from emu.switch.bpf import BpfObject
 from emu.switch.entries import Action, ActionKind, Operation, SetGroup, SetRule
 from emu.switch.maps import Maps
 from emu.switch.match import Match
 from tests.real.bpf_test_run import REDIRECT, SHOT, Packet, run_program
 from tests.real.inside import inside
-from tests.real.lab import OBJECT
 
 pytestmark = pytest.mark.real
 
@@ -48,7 +48,7 @@ def rule(match: Match, priority: int, port: int, flow: int = 0) -> SetRule:
 def wrong_slots() -> list[Any]:
     """Packets whose group slot is not what emu.flowhash says.  Only the predicted slot lets pass."""
     random, wrong = Random(1), []
-    with BpfObject(OBJECT) as loaded:
+    with BpfObject(SWITCH_OBJECT) as loaded:
         switch = Switch(loaded, SetRule(Match(), 0, Action(ActionKind.GROUP, 5), 0))
         for number in range(600):
             proto, n_slots = random.choice([6, 17, 1]), random.choice([2, 3, 64])
@@ -78,7 +78,7 @@ def priorities() -> dict[str, bool]:
         Match(),
     )
     found = {}
-    with BpfObject(OBJECT) as loaded:
+    with BpfObject(SWITCH_OBJECT) as loaded:
         switch = Switch(loaded)
         found["nothing matches"] = switch.passes(packet)
         forms = (any_, dst, pair, five)
@@ -113,7 +113,7 @@ def test_the_highest_priority_wins_whatever_the_form() -> None:
 
 def counted(packets: list[list[Any]]) -> list[Any]:
     """[flow packets, flow bytes, port's packets, bytes, missed, dropped] after these packets."""
-    with BpfObject(OBJECT) as loaded:
+    with BpfObject(SWITCH_OBJECT) as loaded:
         switch = Switch(loaded, rule(Match(0x800, None, B), 10, ELSEWHERE, flow=77))
         for fields, gso_size, gso_segs in packets:
             run_program(loaded, Packet(**fields).octets(), gso_size, gso_segs)
@@ -157,7 +157,7 @@ def not_ipv4() -> list[bool]:
     arp = bytes(12) + b"\x08\x06" + bytes(46)
     whole = Packet(A, 0, 6, 1, 2).octets()
     lying = whole[:14] + b"\x44" + whole[15:]  # a header of 16 bytes, which IPv4 has not
-    with BpfObject(OBJECT) as loaded:
+    with BpfObject(SWITCH_OBJECT) as loaded:
         switch = Switch(loaded, rule(Match(0x800, None, 0), 10, ELSEWHERE))
         before = [run_program(loaded, octets) == REDIRECT for octets in (arp, lying)]
         switch.obey(rule(Match(), 0, ELSEWHERE))

@@ -16,7 +16,7 @@ from tools.carry import (
     default_folder,
     show,
 )
-from tools.experiment import Job, cells
+from tools.experiment import Job, cells, planned
 from tools.needs import need_root_and_tools
 from tools.options import (
     AlgorithmsOption,
@@ -31,7 +31,6 @@ from traces.workload import made_allreduce
 
 COLLECTIVES = ("allreduce",)
 MAX_NBYTES = 1 << 32
-MAX_SIZES = 40
 
 
 def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
@@ -66,13 +65,15 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
     fabrics = [parse_fabric(text) for text in fabric]
     counts = sizes(parse_nbytes(begin), parse_nbytes(end or begin), factor)
     folder = out or default_folder()
+    todo = planned(
+        [
+            (cell, Job(made_allreduce(ranks or len(cell.fabric.hosts), nbytes), f"bench {collective}", seed))
+            for cell in cells(fabrics, algorithm, placement, routes)
+            for nbytes in counts
+        ]
+    )
     need_root_and_tools("bench", switch)
-    work = [
-        (cell, Job(made_allreduce(ranks or len(cell.fabric.hosts), nbytes), f"bench {collective}", seed))
-        for cell in cells(fabrics, algorithm, placement, routes)
-        for nbytes in counts
-    ]
-    rows = carry_out(work, RunOptions(repeat, switch, captures), folder, quiet=as_json)
+    rows = carry_out(todo, RunOptions(repeat, switch, captures), folder, quiet=as_json)
     show(rows, folder, as_json, html, f"{collective}, {begin} to {end or begin}")
 
 
@@ -81,7 +82,7 @@ def sizes(begin: int, end: int, factor: int) -> list[int]:
     if not 4 <= begin <= end <= MAX_NBYTES:
         raise ValueError(f"sizes go from 4 bytes to 4 GiB and upwards, got {begin} to {end}")
     counts: list[int] = []
-    while begin <= end and len(counts) < MAX_SIZES:
+    while begin <= end:
         counts.append(begin // 4 * 4)
         begin *= factor
     return counts

@@ -10,14 +10,14 @@ from rich.console import Console
 from emu.options import RunOptions
 from emu.spec import parse_fabric
 from tools.carry import HtmlOption, OutOption, RepeatOption, carry_out, default_folder, show
-from tools.experiment import Cell, Job
+from tools.experiment import Cell, Job, planned
 from tools.inspect_tables import print_analysis
 from tools.machine import ROOT
 from tools.needs import need_root_and_tools
 from tools.options import JsonOption, ScaleBytesOption, parse_factor
 from tools.tables import MAX_COLUMNS
 from traces.analysis import analyse
-from traces.recognise import find_job, recognise
+from traces.recognise import find_job, workload_of
 from traces.trace import open_trace
 from traces.units import parse_bps, show_bps
 
@@ -47,8 +47,8 @@ def demo(
     """
     need_root_and_tools("demo")
     rate_bps = parse_bps(rate)
-    job = find_job(open_trace([ROOT / SAMPLE], None))
-    workload = recognise(open_trace([ROOT / SAMPLE], None))
+    job = find_job(open_trace([ROOT / SAMPLE]))
+    workload = workload_of(job)
     iteration = workload.iterations[-1]
     chosen = Job(
         workload,
@@ -67,7 +67,7 @@ def demo(
         for choice in CHOICES
     ]
     folder = out or default_folder()
-    rows = carry_out(work, RunOptions(repeat), folder, quiet=as_json)
+    rows = carry_out(planned(work), RunOptions(repeat), folder, quiet=as_json)
     introduction = [
         f"Replayed: iteration {iteration} of {SAMPLE}, communication only (--compute none),",
         f"every size × {scale_bytes}, links at {show_bps(rate_bps)}, {repeat} repeats, seed {SEED}.",

@@ -5,17 +5,18 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from tools.checks import Check, State, all_checks, can_run_demo
+from tools.console import console
 
 SCHEMA = "gradwire.doctor/1"
-LOOK: dict[State, str] = {
-    "ok": "[green]ok[/]",
-    "missing": "[bold red]missing[/]",
-    "weak": "[yellow]weak[/]",
-    "unknown": "[yellow]unknown[/]",
+STYLE: dict[State, str] = {
+    "ok": "green",
+    "missing": "bold red",
+    "weak": "yellow",
+    "unknown": "yellow",
 }
 
 
@@ -42,11 +43,11 @@ def show(checks: tuple[Check, ...], ready: bool) -> None:
     for column in ("", "state", "found", "what mends it"):
         table.add_column(column)
     for check in checks:
-        table.add_row(check.name, LOOK[check.state], check.found, check.mend)
-    console = Console(highlight=False)
-    console.print(table)
+        table.add_row(check.name, Text(check.state, STYLE[check.state]), check.found, check.mend)
+    to = console()
+    to.print(table)
     if ready:
-        console.print("\nThe demo can run here: [bold]sudo ./gradwire demo[/]")
+        to.print(Text.assemble("\nThe demo can run here: ", ("sudo ./gradwire demo", "bold")))
     else:
         lacking = ", ".join(check.name for check in checks if check.needed and check.state == "missing")
-        console.print(f"\n[bold red]The demo cannot run here yet[/]; it needs: {lacking}")
+        to.print(Text.assemble(("\nThe demo cannot run here yet", "bold red"), f"; it needs: {lacking}"))

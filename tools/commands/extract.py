@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from tools.options import CapturesArgument, RanksFileOption
 from traces.recognise import recognise
 from traces.trace import open_trace
 from traces.units import show_nbytes
@@ -12,19 +13,18 @@ from traces.workload import save
 
 
 def extract(
-    captures: Annotated[
-        list[Path], typer.Argument(help="Capture files of one job, or a folder of them.", show_default=False)
-    ],
+    captures: CapturesArgument,
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", help="The workload file to write, NAME.workload.json.", show_default=False
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The workload file to write, NAME.workload.json.",
+            show_default=False,
         ),
     ],
-    ranks: Annotated[
-        Path | None,
-        typer.Option(help="YAML file that says who is which rank: `ranks: {10.0.0.1: 0, ...}`."),
-    ] = None,
+    ranks: RanksFileOption = None,
 ) -> None:
     """Write down what a captured job communicated: collectives and messages, in order, with compute gaps."""
     workload = recognise(open_trace(captures, ranks))

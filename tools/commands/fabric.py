@@ -6,18 +6,17 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from emu.fabric import Fabric
 from emu.figures import Figures, figures
 from emu.spec import parse_fabric
+from tools.console import console
 from tools.draw import fabric_svg
-from tools.files import write_whole
-from tools.options import JsonOption
+from tools.options import FABRIC_HELP, JsonOption
+from traces.files import write_whole
 from traces.units import show_bps
 
-MAX_COLUMNS = 100
 NAMES_COLUMN = 20
 MIN_COLUMN = 12
 
@@ -26,10 +25,8 @@ def fabric(
     specs: Annotated[
         list[str],
         typer.Argument(
-            metavar="SPEC...",
-            help="Fabrics: fat-tree:k=4, fat-tree:k=4,levels=2, bigraph:n=8,m=2,"
-            " leaf-spine:leaves=4,spines=2,hosts=2, star:hosts=8;"
-            " each with rate=100M, uplink_rate=, queue=auto or 100KB.",
+            metavar="SPEC",
+            help=f"{FABRIC_HELP}. Several are compared.",
         ),
     ],
     svg: Annotated[
@@ -50,16 +47,16 @@ def fabric(
     if as_json:
         print(json.dumps([_row(*pair) for pair in zip(fabrics, columns, strict=True)], indent=1))
         return
-    console = Console(highlight=False, markup=False, width=min(Console().width, MAX_COLUMNS))
-    for some in _batches(list(zip(fabrics, columns, strict=True)), console.width):
-        console.print(_table(some))
-        console.print()
+    to = console()
+    for some in _batches(list(zip(fabrics, columns, strict=True)), to.width):
+        to.print(_table(some))
+        to.print()
     sizes = sorted({column.n_hosts for column in columns})
     if len(sizes) > 1:
         counts = f"{', '.join(map(str, sizes[:-1]))} and {sizes[-1]}"
-        Console(stderr=True).print(f"note: these have {counts} hosts; compare fabrics with equally many")
+        console(stderr=True).print(f"note: these have {counts} hosts; compare fabrics with equally many")
     if svg is not None:
-        console.print(f"drawn in {svg}", soft_wrap=True)
+        to.print(f"drawn in {svg}", soft_wrap=True)
 
 
 def _row(fabric: Fabric, column: Figures) -> dict[str, object]:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from tools.inspect_tables import print_analysis
+from tools.options import CapturesArgument, JsonOption, RanksFileOption
 from traces.analysis import analyse, to_json
 from traces.csv_files import write_csv
 from traces.recognise import find_job
@@ -14,17 +15,18 @@ from traces.trace import open_trace
 
 
 def inspect(
-    captures: Annotated[
-        list[Path], typer.Argument(help="Capture files of one job, or a folder of them.", show_default=False)
-    ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON value instead of tables.")] = False,
+    captures: CapturesArgument,
     csv: Annotated[
-        Path | None, typer.Option(help="Also write the tables, and every message, as CSV into this folder.")
-    ] = None,
-    ranks: Annotated[
         Path | None,
-        typer.Option(help="YAML file that says who is which rank: `ranks: {10.0.0.1: 0, ...}`."),
+        typer.Option(
+            "--csv",
+            metavar="DIR",
+            help="Also write the tables, and every message, as CSV into this folder.",
+            show_default=False,
+        ),
     ] = None,
+    ranks: RanksFileOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Show who talked to whom, which collectives and iterations there were, how fast, and what was lost."""
     trace = open_trace(captures, ranks)

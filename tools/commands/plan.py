@@ -28,12 +28,14 @@ from tools.options import (
     parse_compute,
     parse_factor,
     parse_iterations,
+    refuse_planned_options,
 )
 from tools.plansummary import MAX_COLUMNS, print_summary, summary
 from traces.expand import AS_CAPTURED, expand
 
 
 def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
+    context: typer.Context,
     job: JobArgument,
     fabric: FabricOption = "fat-tree:k=4",
     algorithm: AlgorithmOption = AS_CAPTURED,
@@ -52,10 +54,11 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
     """Decide every send, port number and path of a run; audit the routes and predict the time.
 
     No root, no network, and the same arguments always give the same plan. A plan.json is shown as it
-    stands; the options do not change it.
+    stands: options that it has decided are refused.
     """
     given = read_job(job, ranks)
     if isinstance(given, Plan):
+        refuse_planned_options(context, job[0])
         made = given
     else:
         chosen = parse_fabric(fabric)

@@ -1,7 +1,10 @@
 """`gradwire replay`: a job's traffic, sent again as real packets."""
 
+import typer
+
 from emu.options import RunOptions
 from emu.plan import Plan
+from emu.result import Row
 from emu.spec import parse_fabric
 from tools.carry import (
     CapturesOption,
@@ -10,11 +13,10 @@ from tools.carry import (
     RepeatOption,
     SwitchOption,
     carry_out,
-    carry_plan,
     default_folder,
     show,
 )
-from tools.experiment import Job, cells
+from tools.experiment import Job, cells, planned
 from tools.inputs import read_job, source_of
 from tools.needs import need_root_and_tools
 from tools.options import (
@@ -32,11 +34,13 @@ from tools.options import (
     parse_compute,
     parse_factor,
     parse_iterations,
+    refuse_planned_options,
 )
 from traces.expand import AS_CAPTURED
 
 
 def replay(  # noqa: PLR0913, PLR0917 - a parameter for each option
+    context: typer.Context,
     job: JobArgument,
     fabric: FabricsOption = ["fat-tree:k=4"],  # noqa: B006 - Typer only reads it
     algorithm: AlgorithmsOption = [AS_CAPTURED],  # noqa: B006
@@ -61,11 +65,11 @@ def replay(  # noqa: PLR0913, PLR0917 - a parameter for each option
     whether the machine let it be believed. Exit code 3: a row is not valid.
     """
     folder = out or default_folder()
-    need_root_and_tools("replay", switch)
     options = RunOptions(repeat, switch, captures)
     given = read_job(job, ranks)
     if isinstance(given, Plan):
-        rows = [carry_plan(given, options, folder, quiet=as_json)]
+        refuse_planned_options(context, job[0])
+        todo: list[Plan | Row] = [given]
     else:
         chosen = Job(
             workload=given,
@@ -77,5 +81,7 @@ def replay(  # noqa: PLR0913, PLR0917 - a parameter for each option
         )
         fabrics = [parse_fabric(text) for text in fabric]
         matrix = cells(fabrics, algorithm, placement, routes)
-        rows = carry_out([(cell, chosen) for cell in matrix], options, folder, quiet=as_json)
+        todo = planned([(cell, chosen) for cell in matrix])
+    need_root_and_tools("replay", switch)
+    rows = carry_out(todo, options, folder, quiet=as_json)
     show(rows, folder, as_json, html, f"Replay of {source_of(job)}")

@@ -10,7 +10,7 @@ SCRIPT = Path(__file__).parents[1] / "setup.sh"
 
 
 def setup(
-    live: Annotated[bool, typer.Option("--live", help="Also PyTorch, for live training runs.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Also PyTorch, for benchmarks.live_gloo.")] = False,
 ) -> None:
     """Install what is missing: Debian packages (as root), Python packages, the compiled switch."""
     os.execv(SCRIPT, [str(SCRIPT), *(["--live"] if live else [])])

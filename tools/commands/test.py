@@ -2,12 +2,12 @@
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-ROOT = Path(__file__).parents[2]
+from emu.project import PROJECT
+
 CHECKS = {
     "ruff format": ("ruff", "format", "--check"),
     "ruff": ("ruff", "check", "--quiet"),
@@ -44,7 +44,7 @@ def passes(name: str, command: tuple[str, ...]) -> bool:
 
 def run_in_root(module: str, *arguments: str) -> int:
     """The exit code of a Python tool run in the project's folder."""
-    with subprocess.Popen([sys.executable, "-P", "-m", module, *arguments], cwd=ROOT) as tool:
+    with subprocess.Popen([sys.executable, "-P", "-m", module, *arguments], cwd=PROJECT) as tool:
         try:
             return tool.wait()
         except KeyboardInterrupt:

@@ -20,7 +20,8 @@ def up(
         str, typer.Option(help=f"What the switches are: {' or '.join(SWITCHES)}.", metavar="KIND")
     ] = "gradwire",
     script: Annotated[
-        Path | None, typer.Option(help="Commands for the prompt, instead of typing them.", exists=True)
+        Path | None,
+        typer.Option(metavar="FILE", help="Commands for the prompt, instead of typing them.", exists=True),
     ] = None,
 ) -> None:
     """A fabric with its controller, and Mininet's own prompt: `h0 ping h5`, `h0 iperf3 -s &`, `exit`.

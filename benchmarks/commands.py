@@ -1,0 +1,63 @@
+"""How long the commands take that a newcomer tries first, as whole processes.
+
+    sudo .venv/bin/python -m benchmarks.commands [--repeat 5] [--demo]
+
+Prints the median and the range in seconds of `inspect` on a capture of 8 hosts, `plan` of it, `fabric`, and the
+second `setup`; with --demo also of one `demo`.
+"""
+
+import argparse
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from emu.project import PROJECT
+
+SAMPLE = "traces/samples/ddp_gloo_8_gpt_tso"
+COMMANDS = (
+    ("inspect", SAMPLE),
+    ("plan", SAMPLE, "--fabric", "fat-tree:k=4"),
+    ("fabric", "fat-tree:k=4", "bigraph:n=8,m=2"),
+    ("setup",),
+)
+LIMIT_S = 300
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--demo", action="store_true")
+    arguments = parser.parse_args()
+    for command in COMMANDS:
+        show(command, [taken_s(command) for _ in range(arguments.repeat)])
+    if arguments.demo:
+        with tempfile.TemporaryDirectory(prefix="gradwire-demo-") as folder:
+            command = ("demo", "--out", str(Path(folder) / "runs"))
+            show(("demo",), [taken_s(command)])
+
+
+def taken_s(command: tuple[str, ...]) -> float:
+    """The wall-clock time of one call; CalledProcessError if it fails."""
+    begun = time.monotonic()
+    subprocess.run(
+        [str(PROJECT / "gradwire"), *command],
+        cwd=PROJECT,
+        check=True,
+        timeout=LIMIT_S,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    return time.monotonic() - begun
+
+
+def show(command: tuple[str, ...], times_s: list[float]) -> None:
+    times = f"{statistics.median(times_s):7.2f}  [{min(times_s):.2f} .. {max(times_s):.2f}]"
+    print(f"{times}  gradwire {' '.join(command)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+"""How long the parts of a run may take before it is given up: generous, but never for ever."""
+
+from emu.options import RunOptions
+from emu.plan import Plan
+from emu.records import MAX_LEFT_OUT
+
+CONTROLLER_S = 120.0  # in an emulated virtual machine its libraries take a minute to import
+SETUP_S = CONTROLLER_S + 60
+_LEAST_REPEAT_S = 30.0
+_TIMES_PREDICTED = 12  # collisions that the fluid model does not see, on a slow machine
+
+
+def repeat_s(plan: Plan) -> float:
+    """One repeat, from the common start to the last rank's end."""
+    return max(_LEAST_REPEAT_S, _TIMES_PREDICTED * plan.prediction.fluid_s)
+
+
+def run_s(plan: Plan, options: RunOptions) -> float:
+    """The whole run: the session's own limits come first, and say more."""
+    return SETUP_S + (options.repeats + MAX_LEFT_OUT + 1) * (repeat_s(plan) + _LEAST_REPEAT_S)

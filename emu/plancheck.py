@@ -1,0 +1,141 @@
+"""A plan is checked before anything is built from it: it may come from a file that somebody wrote by hand.
+
+After this the run trusts it: every number is in range, every path follows cables, and no send waits for a
+later one.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from emu.fabric import Egress, Fabric
+from traces.collectives import ELEMENT_NBYTES
+from traces.schedule import Op, Schedule, Send
+
+if TYPE_CHECKING:  # emu.plan checks what it reads
+    from emu.plan import Plan, Transport
+
+MAX_HELD_NBYTES = 8 << 30  # every rank holds the buffer of every operation that it takes part in
+MAX_FLUID_S = 86_400.0
+_PORTS = range(1, 65_536)
+_BUFFERS = range(4096, (64 << 20) + 1)
+_SEGMENTS = range(1500, (64 << 10) + 1)
+_NAME_LETTERS = 15  # of a congestion control (TCP_CA_NAME_MAX)
+
+
+def check(plan: "Plan") -> None:
+    """Raise ValueError with what is wrong and where."""
+    n_ranks = plan.schedule.n_ranks
+    if n_ranks != len(plan.placement) or len(set(plan.placement)) != n_ranks:
+        raise ValueError(
+            f"placement: {n_ranks} ranks need as many different hosts, got {len(plan.placement)}"
+        )
+    unknown = set(plan.placement) - set(plan.fabric.hosts)
+    if unknown:
+        raise ValueError(f"placement: {min(unknown)!r} is no host of {plan.fabric.spec}")
+    check_schedule(plan.schedule)
+    _check_flows(plan)
+    _check_transport(plan.transport)
+    if not (0 <= plan.prediction.bound_s <= MAX_FLUID_S and 0 <= plan.prediction.fluid_s <= MAX_FLUID_S):
+        raise ValueError(f"it would take {plan.prediction.fluid_s:.0f} s; the most is {MAX_FLUID_S:.0f} s")
+
+
+def check_schedule(schedule: Schedule) -> None:
+    """Raise ValueError for a send or gate that is out of range, or that waits for a later one."""
+    ranks = range(schedule.n_ranks)
+    for number, op in enumerate(schedule.ops):
+        whole = op.kind != "allreduce" or op.nbytes % ELEMENT_NBYTES == 0
+        if op.nbytes < 0 or not whole or op.root not in ranks:
+            raise ValueError(f"operation {number}: {op.nbytes} bytes, root {op.root}, {op.kind}")
+    for number, send in enumerate(schedule.sends):
+        if send.src not in ranks or send.dst not in ranks or send.src == send.dst:
+            raise ValueError(f"send {number} goes from rank {send.src} to {send.dst} of {schedule.n_ranks}")
+        if send.op not in range(len(schedule.ops)):
+            raise ValueError(f"send {number} is of operation {send.op}, there are {len(schedule.ops)}")
+        _check_bytes(number, send, schedule.ops[send.op])
+        for rank, others in ((send.src, send.needs), (send.dst, send.ready)):
+            _check_waits(number, rank, others, schedule.sends)
+    _check_gates(schedule)
+    _check_memory(schedule)
+
+
+def _check_bytes(number: int, send: Send, op: Op) -> None:
+    if min(send.offset, send.nbytes) < 0 or send.offset + send.nbytes > op.nbytes:
+        raise ValueError(f"send {number}: bytes {send.offset} + {send.nbytes} of {op.nbytes}")
+    aligned = send.offset % ELEMENT_NBYTES == send.nbytes % ELEMENT_NBYTES == 0
+    if send.reduce and not (op.kind == "allreduce" and aligned):
+        raise ValueError(f"send {number}: adds what are no whole float32 elements of an allreduce")
+
+
+def _check_waits(number: int, rank: int, others: Sequence[int], sends: Sequence[Send]) -> None:
+    for other in others:
+        if not 0 <= other < number:
+            raise ValueError(f"send {number} waits for send {other}, which is not before it")
+        if rank not in (sends[other].src, sends[other].dst):
+            raise ValueError(f"send {number} waits for send {other}, of which rank {rank} knows nothing")
+
+
+def _check_gates(schedule: Schedule) -> None:
+    for number, gate in enumerate(schedule.gates):
+        if gate.rank not in range(schedule.n_ranks) or gate.op not in range(len(schedule.ops)):
+            raise ValueError(f"gate {number}: no operation {gate.op} or no rank {gate.rank}")
+        if gate.gap_ns < 0 or any(not 0 <= other < gate.op for other in gate.after):
+            raise ValueError(f"gate {number}: operation {gate.op} after {gate.after}, gap {gate.gap_ns} ns")
+    twice = [key for key, times in Counter((g.op, g.rank) for g in schedule.gates).items() if times > 1]
+    if twice:
+        raise ValueError(f"operation {twice[0][0]} has two gates at rank {twice[0][1]}")
+
+
+def _check_memory(schedule: Schedule) -> None:
+    parts = {(send.op, rank) for send in schedule.sends for rank in (send.src, send.dst)}
+    held = sum(schedule.ops[op].nbytes for op, _ in parts)
+    if held > MAX_HELD_NBYTES:
+        raise ValueError(
+            f"the ranks would hold {held / 2**30:.1f} GiB, the most is {MAX_HELD_NBYTES >> 30} GiB: "
+            "choose fewer iterations or scale the sizes down"
+        )
+
+
+def _check_flows(plan: "Plan") -> None:
+    address = [plan.fabric.ip(host) for host in plan.placement]
+    pairs = Counter((flow.src, flow.dst) for flow in plan.flows)
+    for (src, dst), times in pairs.items():
+        known = src in range(len(address)) and dst in range(len(address))
+        if not known or times > 1 or not pairs[dst, src]:
+            raise ValueError(f"flows: rank {src} to {dst}: one flow in each direction, between ranks, is due")
+    missing = {(send.src, send.dst) for send in plan.schedule.sends} - set(pairs)
+    if missing:
+        raise ValueError("flows: rank {} sends to {} without a flow".format(*min(missing)))
+    back = {(flow.src, flow.dst): flow for flow in plan.flows}
+    for flow in plan.flows:
+        where = f"flow from rank {flow.src} to {flow.dst}"
+        if (flow.src_ip, flow.dst_ip) != (address[flow.src], address[flow.dst]):
+            raise ValueError(f"{where}: its addresses are not those of the hosts of its ranks")
+        other = back[flow.dst, flow.src]
+        if flow.sport not in _PORTS or (other.sport, other.dport) != (flow.dport, flow.sport):
+            raise ValueError(f"{where}: its ports are not the reverse of those of the other direction")
+        check_path(plan.fabric, plan.placement[flow.src], plan.placement[flow.dst], flow.path)
+    ends = Counter((f.src_ip, f.sport, f.dst_ip, f.dport) for f in plan.flows)
+    if max(ends.values(), default=1) > 1:
+        raise ValueError("flows: two of them have the same addresses and ports")
+
+
+def check_path(fabric: Fabric, source: str, destination: str, path: Sequence[Egress]) -> None:
+    """Raise ValueError unless `path` follows cables from one host to the other, without a loop."""
+    here = source
+    for hop, egress in enumerate(path):
+        if egress not in fabric.peers or egress.node != here:
+            raise ValueError(f"path {source} to {destination}: hop {hop} leaves {egress.node}, not {here}")
+        here = fabric.peers[egress].node
+    if here != destination or len({egress.node for egress in path}) != len(path):
+        raise ValueError(f"path {source} to {destination} ends at {here} after {len(path)} hops")
+
+
+def _check_transport(transport: "Transport") -> None:
+    name = transport.congestion_control
+    if not name.isascii() or not name.replace("_", "").isalnum() or len(name) > _NAME_LETTERS:
+        raise ValueError(f"transport: {name!r} is no name of a congestion control")
+    if transport.rcvbuf_nbytes not in _BUFFERS or transport.sndbuf_nbytes not in _BUFFERS:
+        raise ValueError(f"transport: socket buffers of {_BUFFERS[0]} to {_BUFFERS[-1]} bytes are allowed")
+    if transport.gso_max_nbytes not in _SEGMENTS:
+        raise ValueError(f"transport: segments of {_SEGMENTS[0]} to {_SEGMENTS[-1]} bytes are allowed")

@@ -1,0 +1,6 @@
+"""Where the project's own files are."""
+
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+SWITCH_OBJECT = PROJECT / "emu" / "switch" / "build" / "switch.o"  # made by emu/switch/compile.sh

@@ -1,0 +1,90 @@
+"""The commands that send packets, as a person calls them."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emu.project import PROJECT
+
+pytestmark = pytest.mark.real
+
+PS = "traces/samples/ps_1srv_4wk"
+SMALL = ("--compute", "none", "--scale-bytes", "1/16", "--iteration", "1", "--repeat", "1")
+CARRIED_OUT = (0, 3)  # 3: this machine was too busy for the times to be believed, and the command said so
+
+
+def gradwire(*arguments: str, cwd: Path = PROJECT) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [str(PROJECT / "gradwire"), *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+def rows(done: "subprocess.CompletedProcess[str]") -> list[dict[str, Any]]:
+    assert done.returncode in CARRIED_OUT, done.stderr
+    made: list[dict[str, Any]] = json.loads(done.stdout)
+    assert done.returncode == (3 if any(row["verdict"] == "not valid" for row in made) else 0)
+    return made
+
+
+def test_a_parameter_servers_capture_is_replayed_as_captured(tmp_path: Path) -> None:
+    """One iteration: 4 pushes and 4 pulls of 340,008 / 16 bytes each; the server's link carries them all."""
+    out = str(tmp_path / "runs")
+    (row,) = rows(gradwire("replay", PS, "--fabric", "star:hosts=5,rate=20M", *SMALL, "--out", out, "--json"))
+    assert row["wrong"] == 0
+    assert row["ranks"] == 5
+    assert row["bytes"] == 8 * round(340_008 / 16)
+    assert row["bound_s"] == pytest.approx(4 * round(340_008 / 16) * 8 / (20e6 * 1448 / 1514))
+    assert "switch0" in row["worst_link"]
+    assert {"result.json", "verdict.json", "manifest.json", "links.parquet"} <= {
+        path.name for path in Path(row["folder"]).iterdir()
+    }
+
+
+def test_a_matrix_names_the_cell_that_makes_no_sense_and_writes_the_page(tmp_path: Path) -> None:
+    done = gradwire(
+        *("bench", "allreduce", "-b", "64KiB", "--repeat", "1", "--fabric", "fat-tree:k=4,levels=2,rate=50M"),
+        *("--algorithm", "halving-doubling", "--placement", "linear", "--placement", "hdrm"),
+        *("--out", str(tmp_path / "runs"), "--html", str(tmp_path / "page.html")),
+    )
+    assert done.returncode in CARRIED_OUT, done.stderr
+    assert (
+        "refused: fat-tree, halving-doubling, hdrm, ecmp: placement hdrm is a map of a BiGraph" in done.stdout
+    )
+    assert max(map(len, done.stdout.splitlines()[:-2])) <= 100
+    assert "halving-doubling" in (tmp_path / "page.html").read_text()
+
+
+def test_a_plan_made_beforehand_is_carried_out_as_it_stands(tmp_path: Path) -> None:
+    plan = str(tmp_path / "plan.json")
+    made = gradwire("plan", PS, "--fabric", "star:hosts=5,rate=20M", *SMALL[:-2], "-o", plan)
+    assert made.returncode == 0, made.stderr
+    (row,) = rows(gradwire("replay", plan, "--repeat", "1", "--out", str(tmp_path / "runs"), "--json"))
+    assert row["wrong"] == 0
+    refused = gradwire("replay", plan, "--fabric", "star:hosts=9")
+    assert refused.returncode == 1
+    assert refused.stderr.count("\n") == 1
+    assert "--fabric is fixed in" in refused.stderr
+
+
+def test_up_gives_mininets_prompt_on_a_fabric_where_everybody_reaches_everybody(tmp_path: Path) -> None:
+    script = tmp_path / "commands"
+    script.write_text("pingall\n")
+    done = gradwire("up", "bigraph:n=4,m=2", "--script", str(script))
+    assert done.returncode == 0, done.stderr
+    assert "0% dropped (56/56 received)" in done.stdout
+
+
+def test_the_demo_runs_to_its_end_and_every_sum_is_right(tmp_path: Path) -> None:
+    made = rows(gradwire("demo", "--repeat", "1", "--out", str(tmp_path / "runs"), "--json"))
+    assert len(made) == 8
+    assert [row["verdict"] for row in made].count("refused") == 1
+    assert all(row["wrong"] == 0 for row in made if row["verdict"] != "refused")
+    assert (tmp_path / "runs" / "report.html").exists()

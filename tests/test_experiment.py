@@ -1,0 +1,129 @@
+"""The laboratory: every cell planned before the first is run, fabrics calibrated once, rows judged."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emu.calibration import Calibration
+from emu.options import RunOptions
+from emu.plan import Plan
+from emu.refused import Refused
+from emu.result import REFUSED, Row
+from emu.spec import parse_fabric
+from emu.transport import PAYLOAD_EFFICIENCY
+from tests.made_runs import made_repeat
+from tools.experiment import Cell, Job, Laboratory, cells, plan_of, planned
+from traces.workload import made_allreduce
+
+FAT_TREE = parse_fabric("fat-tree:k=4,levels=2,rate=50M")
+BIGRAPH = parse_fabric("bigraph:n=4,m=2,rate=50M")
+JOB = Job(made_allreduce(8, 8 * 4200), "test", scale=Fraction(1))
+TRUE = Calibration(alpha_s=0.002, latency_s=0.002, eta=0.95)
+
+
+class FakeRuns:
+    """Stands for emu.run.run: leaves repeats of known times, and arrivals as a calibrated fabric would."""
+
+    def __init__(self, *, time_s: float = 0.02, truth: Calibration = TRUE, wrong: int = 0) -> None:
+        self.names: list[str] = []
+        self._time_s = time_s
+        self._truth = truth
+        self._wrong = wrong
+
+    def __call__(
+        self, plan: Plan, folder: Path, options: RunOptions, progress: Any, finish: Callable[[Path], Any], /
+    ) -> Any:
+        self.names.append(folder.name)
+        work = folder.with_name(folder.name + ".incomplete")
+        (work / "events").mkdir(parents=True)
+        repeats = [
+            replace(made_repeat(plan.n_ranks, self._time_s + i / 1000), wrong=self._wrong)
+            for i in range(options.repeats)
+        ]
+        (work / "repeats.json").write_text(json.dumps([asdict(repeat) for repeat in repeats]))
+        for repeat in range(options.repeats):
+            self._events(work, plan, repeat)
+        made = finish(work)
+        work.rename(folder)
+        return made
+
+    def _events(self, work: Path, plan: Plan, repeat: int) -> None:
+        now_ns = 10**9
+        events: list[dict[str, Any]] = [{"event": "start", "due_ns": now_ns}]
+        for number, send in enumerate(plan.schedule.sends):
+            now_ns += round((self._truth.alpha_s + send.nbytes * 8 / (50e6 * self._truth.eta)) * 1e9)
+            events.append({"event": "arrived", "send": number, "t_ns": now_ns})
+        with (work / "events" / "rank-0.jsonl").open("a") as lines:
+            lines.writelines(json.dumps({"repeat": repeat, **event}) + "\n" for event in events)
+
+
+def laboratory(folder: Path, runs: FakeRuns) -> Laboratory:
+    return Laboratory(folder, RunOptions(repeats=3), lambda text: None, runs)
+
+
+def test_a_fabric_is_calibrated_once_before_its_first_cell(tmp_path: Path) -> None:
+    runs = FakeRuns()
+    lab = laboratory(tmp_path, runs)
+    for fabric in (FAT_TREE, BIGRAPH):
+        for algorithm in ("ring", "as-captured"):
+            lab.row(plan_of(Cell(fabric, algorithm, "linear", "ecmp"), JOB))
+    kinds = [name.partition("-")[0] for name in runs.names]
+    assert kinds == ["calibration", "01", "02", "calibration", "03", "04"]
+
+
+def test_the_prediction_uses_the_measured_latency_and_goodput(tmp_path: Path) -> None:
+    """A ring on a fat-tree is free of contention: 14 steps of alpha and an eighth of the buffer each."""
+    row = laboratory(tmp_path, FakeRuns()).row(plan_of(Cell(FAT_TREE, "ring", "linear", "ecmp"), JOB))
+    expected = 14 * (TRUE.alpha_s + 4200 * 8 / (50e6 * TRUE.eta))
+    assert row.predicted_s == pytest.approx(expected, rel=1e-3)
+    assert row.ratio_predicted == pytest.approx(0.021 / expected, rel=1e-3)
+
+
+def test_a_row_is_left_in_its_folder_with_its_verdict(tmp_path: Path) -> None:
+    row = laboratory(tmp_path, FakeRuns()).row(plan_of(Cell(FAT_TREE, "ring", "linear", "ecmp"), JOB))
+    assert row.folder is not None
+    assert json.loads((Path(row.folder) / "result.json").read_text())["ratio"] == row.ratio
+    assert json.loads((Path(row.folder) / "verdict.json").read_text())["valid"] is True
+    assert row.verdict == "valid"
+
+
+def test_wrong_elements_and_a_fabric_that_does_not_carry_one_flow_make_it_not_valid(tmp_path: Path) -> None:
+    plan = plan_of(Cell(FAT_TREE, "ring", "linear", "ecmp"), JOB)
+    assert laboratory(tmp_path / "a", FakeRuns(wrong=1)).row(plan).verdict == "not valid"
+    slow = replace(TRUE, eta=0.9 * PAYLOAD_EFFICIENCY)
+    row = laboratory(tmp_path / "b", FakeRuns(truth=slow)).row(plan)
+    assert row.reasons == ("one flow alone reached 90% of its link",)
+
+
+def test_a_cell_that_makes_no_sense_is_a_row_and_the_others_are_plans() -> None:
+    work = [
+        (cell, JOB) for cell in cells([FAT_TREE, BIGRAPH], ["halving-doubling"], ["hdrm"], ["ecmp", "direct"])
+    ]
+    made = planned(work)
+    assert [isinstance(one, Row) for one in made] == [True, True, False, False]
+    assert isinstance(made[0], Row)
+    assert (made[0].verdict, made[0].time_s) == (REFUSED, None)
+    assert "hdrm is a map of a BiGraph" in made[0].reasons[0]
+
+
+def test_an_algorithm_that_cannot_serve_the_ranks_makes_no_sense() -> None:
+    with pytest.raises(Refused, match="power of two ranks, got 6"):
+        plan_of(Cell(FAT_TREE, "halving-doubling", "linear", "ecmp"), Job(made_allreduce(6, 4200), "test"))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "placement", "routes"),
+    [("rign", "linear", "ecmp"), ("ring", "liner", "ecmp"), ("ring", "linear", "ecpm")],
+)
+def test_a_misspelt_name_is_an_error_before_anything_is_run(
+    algorithm: str, placement: str, routes: str
+) -> None:
+    good = (Cell(FAT_TREE, "ring", "linear", "ecmp"), JOB)
+    with pytest.raises(ValueError, match=r"no .*'(rign|liner|ecpm)'") as error:
+        planned([good, (Cell(FAT_TREE, algorithm, placement, routes), JOB)])
+    assert not isinstance(error.value, Refused)

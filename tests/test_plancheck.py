@@ -1,0 +1,113 @@
+"""Plans from files: what is out of range is refused with its place, in one line."""
+
+import json
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.resolve import resolve
+from emu import plan as plans
+from emu.plan import BadPlan, Plan
+from emu.spec import parse_fabric
+from emu.transport import fabric_transport
+from traces.expand import expand
+from traces.workload import made_allreduce
+
+Value = dict[str, Any]
+
+
+def made_plan() -> Plan:
+    fabric = parse_fabric("fat-tree:k=4,levels=2")
+    return resolve(
+        fabric,
+        expand(made_allreduce(4, 4000, count=2), "ring", scale=Fraction(1)),
+        algorithm="ring",
+        placement="linear",
+        routes="ecmp",
+        seed=0,
+        transport=fabric_transport(fabric),
+    )
+
+
+def test_a_plan_comes_back_from_its_file(tmp_path: Path) -> None:
+    plans.save(made_plan(), tmp_path / "plan.json")
+    assert plans.load(tmp_path / "plan.json") == made_plan()
+
+
+def spoiled(change: Callable[[Value], None], folder: Path) -> Path:
+    value = json.loads(json.dumps(plans.to_json(made_plan())))
+    change(value)
+    path = folder / "plan.json"
+    path.write_text(json.dumps(value))
+    return path
+
+
+def send(number: int, **fields: object) -> Callable[[Value], None]:
+    return lambda value: value["schedule"]["sends"][number].update(fields)
+
+
+def flow(number: int, **fields: object) -> Callable[[Value], None]:
+    return lambda value: value["flows"][number].update(fields)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (send(0, op=999), "send 0 is of operation 999, there are 2"),
+        (send(0, op=-1), "send 0 is of operation -1"),
+        (send(0, dst=0), "send 0 goes from rank 0 to 0 of 4"),
+        (send(0, dst=9), "send 0 goes from rank 0 to 9 of 4"),
+        (send(0, offset=3999), "send 0: bytes 3999"),
+        (send(0, nbytes=-4), "send 0: bytes 0 + -4"),
+        (send(0, offset=2), "send 0: adds what are no whole"),
+        (send(5, needs=[5]), "send 5 waits for send 5, which is not before it"),
+        (send(5, ready=[99_999]), "send 5 waits for send 99999"),
+        (send(4, needs=[1]), "of which rank 0 knows nothing"),
+        (send(0, src="zero"), "schedule.sends.0.src"),
+        (lambda value: value["schedule"]["gates"][0].update(after=[1]), "gate 0: operation 1 after"),
+        (lambda value: value["schedule"]["gates"][0].update(gap_ns=-1), "gate 0"),
+        (
+            lambda value: value["schedule"]["gates"].append(value["schedule"]["gates"][0]),
+            "two gates at rank 0",
+        ),
+        (lambda value: value["schedule"]["ops"][0].update(nbytes=4001), "operation 0: 4001 bytes"),
+        (lambda value: value["schedule"]["ops"][0].update(nbytes=1 << 40), "GiB, the most is 8 GiB"),
+        (lambda value: value["schedule"].update(n_ranks=5), "5 ranks need as many different hosts"),
+        (lambda value: value.update(placement=["h0", "h1", "h2", "h2"]), "different hosts"),
+        (lambda value: value.update(placement=["h0", "h1", "h2", "h99"]), "'h99' is no host"),
+        (lambda value: value.update(fabric="torus:k=3"), "torus"),
+        (lambda value: value.update(schema="gradwire.plan/2"), "its schema is not gradwire.plan/1"),
+        (lambda value: value.pop("flows"), "flows"),
+        (lambda value: value["flows"].pop(), "one flow in each direction"),
+        (lambda value: value.update(flows=[]), "sends to 1 without a flow"),
+        (flow(0, sport=0), "ports"),
+        (flow(0, sport=70_000), "ports"),
+        (flow(0, src_ip="8.8.8.8"), "addresses are not those"),
+        (flow(0, path=[]), "ends at h"),
+        (flow(0, path=[{"node": "nowhere", "port": 1}]), "leaves nowhere"),
+        (lambda value: value["transport"].update(congestion_control="cubic; rm -rf"), "congestion control"),
+        (lambda value: value["transport"].update(rcvbuf_nbytes=1 << 40), "socket buffers"),
+        (lambda value: value["transport"].update(gso_max_nbytes=1), "segments"),
+        (lambda value: value["prediction"].update(fluid_s=1e300), "it would take"),
+        (lambda value: value["prediction"].update(fluid_s=float("nan")), "it would take"),
+    ],
+)
+def test_a_plan_that_cannot_be_carried_out_is_refused(
+    change: Callable[[Value], None], reason: str, tmp_path: Path
+) -> None:
+    path = spoiled(change, tmp_path)
+    with pytest.raises(BadPlan) as refusal:
+        plans.load(path)
+    assert reason in str(refusal.value)
+    assert str(refusal.value).startswith(f"{path}: no plan: ")
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", "{", "[" * 100_000, "\x00\xff"])
+def test_what_is_no_json_is_no_plan(text: str, tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text(text)
+    with pytest.raises(BadPlan, match="no plan"):
+        plans.load(tmp_path / "plan.json")

@@ -1,0 +1,97 @@
+"""A run's records: they say what was counted, in files that pandas reads, with the documented names."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from emu.plan import Plan
+from emu.records import LINK_COLUMNS, Counted, Records, load_repeats
+from emu.replay.agent import Outcome, Times
+from emu.sampler import Samples
+from tests.documented import documented_fields
+from tests.made_plans import messages, schedule_plan
+
+START_NS = 1_000_000_000
+NBYTES = 1000
+
+
+class Counters(Samples):
+    """Two readings of one port, which sent three frames between them."""
+
+    def longest_stall_s(self) -> float:
+        return 0.001
+
+    def rows(self) -> Iterator[tuple[int, str, int, int, int]]:
+        yield START_NS, "switch0-eth1", 500, 5, 0
+        yield START_NS + 20_000_000, "switch0-eth1", 500 + 3 * 1514, 8, 0
+
+
+def outcome(rank: int, late_ns: int) -> Outcome:
+    """Each rank sends to the other, and has its message before its own has been handed over."""
+    began_ns = START_NS + late_ns
+    times = Times(
+        start_ns=START_NS,
+        began_ns=began_ns,
+        done_ns=START_NS + 500_000_000,
+        queued_ns={rank: began_ns + 10},
+        handed_ns={rank: began_ns + 30},
+        arrived_ns={1 - rank: began_ns + 20},
+        late_gap_ns=0,
+    )
+    return Outcome(times, wrong=0, sent_nbytes=NBYTES, retransmits=0)
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return schedule_plan("star:hosts=2", messages(2, [(0, 1, NBYTES), (1, 0, NBYTES)]))
+
+
+def record(folder: Path, plan: Plan, softnet_dropped: tuple[int, ...] = (0, 0)) -> Records:
+    """Repeats in which two ranks swap a message, with so many packets lost in the kernel."""
+    folder.mkdir()
+    with Records(folder, plan) as made:
+        for number, lost in enumerate(softnet_dropped):
+            counted = Counted(0.5, 0.0, lost, {"switch0-eth2": 2}, Counters())
+            made.repeat(number, [outcome(0, late_ns=3_000_000), outcome(1, late_ns=0)], counted)
+    return made
+
+
+def test_a_repeat_lasts_from_the_common_start_to_the_last_end(tmp_path: Path, plan: Plan) -> None:
+    record(tmp_path / "run", plan)
+    first, second = load_repeats(tmp_path / "run")
+    assert first == second
+    assert (first.time_s, first.start_skew_s, first.dropped) == (0.5, 0.003, 2)
+    assert first.sent_nbytes == (NBYTES, NBYTES)
+
+
+def test_a_repeat_with_packets_lost_in_the_kernel_does_not_count(tmp_path: Path, plan: Plan) -> None:
+    assert record(tmp_path / "run", plan, (0, 7, 0)).n_undisturbed == 2
+
+
+def test_pandas_reads_what_each_port_sent_in_a_repeat(tmp_path: Path, plan: Plan) -> None:
+    record(tmp_path / "run", plan)
+    links = pd.read_parquet(tmp_path / "run" / "links.parquet")
+    assert tuple(links.columns) == LINK_COLUMNS
+    sent = links.groupby(["repeat", "interface"])["tx_bytes"].agg(lambda counts: counts.max() - counts.min())
+    assert sent.to_dict() == {(0, "switch0-eth1"): 3 * 1514, (1, "switch0-eth1"): 3 * 1514}
+
+
+def test_the_events_of_each_rank_are_in_the_order_of_time_and_as_documented(
+    tmp_path: Path, plan: Plan
+) -> None:
+    record(tmp_path / "run", plan)
+    kinds: set[str] = set()
+    names: set[str] = set()
+    for rank in (0, 1):
+        lines = (tmp_path / "run" / "events" / f"rank-{rank}.jsonl").read_text().splitlines()
+        events = [json.loads(line) for line in lines]
+        assert [event["event"] for event in events] == 2 * ["start", "queued", "arrived", "handed", "done"]
+        assert [event["repeat"] for event in events] == [0] * 5 + [1] * 5
+        assert {event["send"] for event in events if event["event"] == "arrived"} == {1 - rank}
+        kinds |= {event["event"] for event in events}
+        names |= {name for event in events for name in event}
+    assert names == documented_fields("events/rank-N.jsonl")
+    assert kinds == documented_fields("events/rank-N.jsonl: the events")

@@ -1,0 +1,74 @@
+"""What the kernel prints is read as its manuals say; the texts are those of a real machine."""
+
+import pytest
+
+from emu.sampler import (
+    Machine,
+    cpu_idle,
+    cpu_stolen,
+    machine,
+    parse_machine,
+    parse_net_dev,
+    parse_queue_drops,
+)
+
+# user nice system idle iowait irq softirq steal guest guest_nice
+STAT = """\
+cpu  549611 613 73840 745103 5435 7 21450 14460 1000 20
+cpu0 274805 306 36920 372551 2717 0 10725 7230 500 10
+intr 5438212 0 9
+"""
+SOFTNET = """\
+00a5b81e 00000000 00000026 00000000 00000000 00000000
+0094b316 0000001f 00000027 00000000 00000000 00000000
+00000001 00000002 00000000 00000000 00000000 00000000
+"""
+NET_DEV = """\
+Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls
+    lo: 240863844   77590    0    0    0     0          0         0 240863841   77591    0    0    0     0
+edge0-eth3:1 2 3 4 5 6 7 8 9000000000 10 11 12 13 14
+"""
+QDISCS = """[
+{"kind":"noqueue","handle":"0:","dev":"lo","root":true,"refcnt":2,"options":{},"bytes":0,"drops":1},
+{"kind":"htb","handle":"1:","dev":"edge0-eth3","root":true,"refcnt":2,"options":{},"bytes":66,"drops":17},
+{"kind":"bfifo","handle":"10:","dev":"edge0-eth3","parent":"1:1","options":{"limit":9000},"drops":17},
+{"kind":"htb","handle":"1:","dev":"h0-eth0","root":true,"refcnt":2,"options":{},"bytes":0,"drops":0}
+]"""
+
+
+def test_cpu_time_is_in_all_but_the_guests_columns_and_the_disk_is_waited_for_idly() -> None:
+    read = parse_machine(STAT, SOFTNET)
+    assert read.total_ticks == 549611 + 613 + 73840 + 745103 + 5435 + 7 + 21450 + 14460
+    assert read.idle_ticks == 745103 + 5435
+    assert read.stolen_ticks == 14460
+
+
+def test_softnet_drops_are_the_second_column_of_every_cpu_in_hexadecimal() -> None:
+    assert parse_machine(STAT, SOFTNET).softnet_dropped == 0x1F + 2
+
+
+def test_what_this_machine_prints_can_be_read_and_only_grows() -> None:
+    before, after = machine(), machine()
+    assert 0 < before.idle_ticks + before.stolen_ticks < before.total_ticks <= after.total_ticks
+    assert after.softnet_dropped >= before.softnet_dropped >= 0
+
+
+@pytest.mark.parametrize(
+    ("after", "idle", "stolen"),
+    [(Machine(1100, 525, 60, 0), 0.25, 0.5), (Machine(1000, 500, 10, 0), 0.0, 0.0)],
+)
+def test_shares_are_of_the_time_between_two_readings(after: Machine, idle: float, stolen: float) -> None:
+    before = Machine(1000, 500, 10, 0)
+    assert (cpu_idle(before, after), cpu_stolen(before, after)) == (idle, stolen)
+
+
+def test_an_interfaces_transmit_columns_are_read_even_where_no_space_follows_its_name() -> None:
+    assert list(parse_net_dev(NET_DEV)) == [
+        ("lo", 240_863_841, 77_591, 0),
+        ("edge0-eth3", 9_000_000_000, 10, 12),
+    ]
+
+
+def test_drops_of_a_port_are_those_of_its_root_queue_counted_once() -> None:
+    assert parse_queue_drops(QDISCS) == {"edge0-eth3": 17, "h0-eth0": 0}

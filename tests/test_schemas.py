@@ -1,0 +1,88 @@
+"""docs/schemas.md lists every field of every file and of every `--json`, and none that does not exist."""
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emu import plan as plans
+from emu.calibration import Calibration
+from emu.manifest import manifest
+from emu.options import RunOptions
+from emu.plan import Flow, Prediction, Transport
+from emu.records import LINK_COLUMNS, Repeat
+from emu.result import Row, Spread
+from emu.spec import FAMILIES
+from emu.verdict import Verdict
+from tests.documented import SCHEMAS, documented_fields
+from tests.made_plans import MIB, allreduce_plan
+from tests.made_runs import made_run
+from traces.schedule import Gate, Op, Schedule, Send
+from traces.workload import Collective, Message, Start, Workload
+
+ROWS = "replay --json, bench --json, demo --json"
+
+
+@pytest.mark.parametrize(
+    ("heading", "record"),
+    [
+        (ROWS, Row),
+        ("repeats.json", Repeat),
+        ("options.json", RunOptions),
+        ("plan.json: transport", Transport),
+        ("plan.json: prediction", Prediction),
+        ("plan.json: schedule", Schedule),
+        ("plan.json: schedule, ops", Op),
+        ("plan.json: schedule, sends", Send),
+        ("plan.json: schedule, gates", Gate),
+        ("plan.json: flows", Flow),
+        ("verdict.json: calibration", Calibration),
+    ],
+)
+def test_the_fields_of_a_record_are_those_documented(heading: str, record: Any) -> None:
+    assert {field.name for field in fields(record)} == documented_fields(heading)
+
+
+@pytest.mark.parametrize(
+    ("heading", "model"),
+    [
+        ("*.workload.json", Workload),
+        ("*.workload.json: a collective", Collective),
+        ("*.workload.json: a message", Message),
+        ("*.workload.json: start", Start),
+    ],
+)
+def test_the_fields_of_a_workload_are_those_documented(heading: str, model: Any) -> None:
+    names = {field.alias or name for name, field in model.model_fields.items()}
+    assert names == documented_fields(heading)
+
+
+def test_the_columns_of_the_link_counters_are_those_documented() -> None:
+    assert set(LINK_COLUMNS) == documented_fields("links.parquet")
+
+
+def test_the_verdict_file_is_as_documented(tmp_path: Path) -> None:
+    made_run(tmp_path / "run", allreduce_plan("star:hosts=2", nbytes=MIB))
+    value = json.loads((tmp_path / "run" / "verdict.json").read_text())
+    assert set(value) == documented_fields("verdict.json")
+    assert set(value) == {field.name for field in fields(Verdict)} | {"calibration"}
+
+
+def test_the_plan_file_and_the_manifest_are_as_documented(tmp_path: Path) -> None:
+    plan = allreduce_plan("star:hosts=2", nbytes=MIB)
+    plans.save(plan, tmp_path / "plan.json")
+    assert set(json.loads((tmp_path / "plan.json").read_text())) == documented_fields("plan.json")
+    made = manifest(plan, RunOptions(), tmp_path / "plan.json")
+    assert set(made) == documented_fields("manifest.json")
+
+
+def test_the_median_and_its_range_are_documented() -> None:
+    (line,) = [line for line in SCHEMAS.splitlines() if line.startswith("| `time_s` | object")]
+    assert all(f"`{field.name}`" in line for field in fields(Spread))
+
+
+def test_every_fabric_family_is_documented() -> None:
+    (line,) = [line for line in SCHEMAS.splitlines() if line.startswith("| `family`")]
+    assert all(f"`{name}`" in line for name in FAMILIES)
