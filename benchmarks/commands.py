@@ -2,8 +2,8 @@
 
     sudo .venv/bin/python -m benchmarks.commands [--repeat 5] [--demo]
 
-Prints the median and the range in seconds of `inspect` on a capture of 8 hosts, `plan` of it, `fabric`, and the
-second `setup`; with --demo also of one `demo`.
+Prints the median and the range in seconds of `inspect` on a capture of 8 hosts, `plan` of it, `fabric`, and
+the second `setup`; with --demo also of one `demo`.
 """
 
 import argparse

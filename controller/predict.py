@@ -17,9 +17,13 @@ from traces.schedule import Schedule
 def predict(
     fabric: Fabric, placement: Sequence[str], flows: Sequence[Flow], schedule: Schedule
 ) -> Prediction:
-    """Both figures; `flows` have their paths."""
+    """Both figures; `flows` have their paths.
+
+    The bound is the larger of what the hosts' links need and the longest chain of compute gaps.
+    """
     seconds, _ = fluid_s(fabric, flows, schedule)
-    return Prediction(bound_s=bound_s(fabric, placement, schedule), fluid_s=seconds)
+    least_s = max(bound_s(fabric, placement, schedule), compute_s(schedule))
+    return Prediction(bound_s=least_s, fluid_s=seconds)
 
 
 def bound_s(

@@ -14,6 +14,7 @@ from traces.schedule import Op, Schedule, Send
 SMALL_NBYTES = 64
 SEGMENT_MESSAGES = 12  # a medium message is so many segments: its alpha has the store-and-forward in it
 LARGE_S = 0.5  # a large message takes about so long
+MAX_LARGE_NBYTES = 64 << 20
 N_SMALL, N_MEDIUM, N_LARGE = 11, 7, 2
 
 
@@ -25,9 +26,14 @@ class Calibration:
     latency_s: float
     eta: float
 
+    @property
+    def per_send_s(self) -> float:
+        """What the fluid model adds to each send: no message is faster than a tiny one."""
+        return max(self.alpha_s, self.latency_s)
+
 
 def sizes(plan_rate_bps: int, gso_max_nbytes: int) -> tuple[int, ...]:
-    large = int(plan_rate_bps / 8 * LARGE_S)
+    large = min(int(plan_rate_bps / 8 * LARGE_S), MAX_LARGE_NBYTES)
     medium = min(SEGMENT_MESSAGES * gso_max_nbytes, large // 4)
     return (SMALL_NBYTES,) * N_SMALL + (medium,) * N_MEDIUM + (large,) * N_LARGE
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from emu.fabric import Egress, Fabric
 from traces.collectives import ELEMENT_NBYTES
 from traces.schedule import Op, Schedule, Send
+from traces.workload import MAX_GAP_NS, MAX_SLOT, MAX_TAG
 
 if TYPE_CHECKING:  # emu.plan checks what it reads
     from emu.plan import Plan, Transport
@@ -33,6 +34,8 @@ def check(plan: "Plan") -> None:
     unknown = set(plan.placement) - set(plan.fabric.hosts)
     if unknown:
         raise ValueError(f"placement: {min(unknown)!r} is no host of {plan.fabric.spec}")
+    if not plan.schedule.sends:
+        raise ValueError("it sends nothing")
     check_schedule(plan.schedule)
     _check_flows(plan)
     _check_transport(plan.transport)
@@ -45,8 +48,11 @@ def check_schedule(schedule: Schedule) -> None:
     ranks = range(schedule.n_ranks)
     for number, op in enumerate(schedule.ops):
         whole = op.kind != "allreduce" or op.nbytes % ELEMENT_NBYTES == 0
-        if op.nbytes < 0 or not whole or op.root not in ranks:
-            raise ValueError(f"operation {number}: {op.nbytes} bytes, root {op.root}, {op.kind}")
+        tags = range((MAX_SLOT if op.kind == "message" else MAX_TAG) + 1)
+        if op.nbytes < 0 or not whole or op.root not in ranks or op.tag not in tags:
+            raise ValueError(
+                f"operation {number}: {op.nbytes} bytes, root {op.root}, tag {op.tag}, {op.kind}"
+            )
     for number, send in enumerate(schedule.sends):
         if send.src not in ranks or send.dst not in ranks or send.src == send.dst:
             raise ValueError(f"send {number} goes from rank {send.src} to {send.dst} of {schedule.n_ranks}")
@@ -79,7 +85,7 @@ def _check_gates(schedule: Schedule) -> None:
     for number, gate in enumerate(schedule.gates):
         if gate.rank not in range(schedule.n_ranks) or gate.op not in range(len(schedule.ops)):
             raise ValueError(f"gate {number}: no operation {gate.op} or no rank {gate.rank}")
-        if gate.gap_ns < 0 or any(not 0 <= other < gate.op for other in gate.after):
+        if not 0 <= gate.gap_ns <= MAX_GAP_NS or any(not 0 <= other < gate.op for other in gate.after):
             raise ValueError(f"gate {number}: operation {gate.op} after {gate.after}, gap {gate.gap_ns} ns")
     twice = [key for key, times in Counter((g.op, g.rank) for g in schedule.gates).items() if times > 1]
     if twice:

@@ -1,10 +1,11 @@
 """A fabric with its controller and Mininet's own prompt, inside namespaces of its own.
 
-`python -m emu.prompt FOLDER` reads `options.json`: `fabric`, `switch`, and `script` with commands for the
-prompt, null to type them.
+`python -m emu.prompt OPTIONS`, as JSON: `fabric`, `switch`, and `script` with commands for the prompt, null
+to type them.
 """
 
 import json
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -18,15 +19,19 @@ from emu.spec import parse_fabric
 from emu.transport import fabric_transport
 from emu.watch import RunFailed, Watch
 
+FOLDER = Path("/mnt")  # of our own mount namespace, in memory: nothing is left, however we end
 
-def main(folder: Path) -> None:
-    options = json.loads((folder / "options.json").read_text())
+
+def main(options: dict[str, str | None]) -> None:
+    assert options["fabric"]
+    assert options["switch"]
     fabric = parse_fabric(options["fabric"])
     prepare_namespace()
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(FOLDER)], check=True)
     offload = options["switch"] != "ovs"
     with (
         emulated(fabric, fabric_transport(fabric), Counter(), offload) as net,
-        control_plane(fabric, options["switch"], folder, Watch(), plan=False),
+        control_plane(fabric, options["switch"], FOLDER, Watch(), plan=False),
     ):
         print(f"{fabric.spec} is up: {len(fabric.hosts)} hosts, {len(fabric.switches)} switches", flush=True)
         setLogLevel("output")
@@ -35,7 +40,7 @@ def main(folder: Path) -> None:
 
 if __name__ == "__main__":
     try:
-        main(Path(sys.argv[1]))
+        main(json.loads(sys.argv[1]))
     except (RunFailed, NetworkFailed, OSError) as error:
         print(f"gradwire: {error}", file=sys.stderr)
         sys.exit(1)

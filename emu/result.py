@@ -90,6 +90,7 @@ def row(
     times = Spread.of([repeat.time_s for repeat in good])
     nbytes = sum(op.nbytes for op in plan.schedule.ops)
     bus_nbytes = sum(op.nbytes * busbw_factor(op.kind, plan.n_ranks) for op in plan.schedule.ops)
+    collective = all(op.kind != "message" for op in plan.schedule.ops)
     return Row(
         fabric=plan.fabric.spec,
         algorithm=plan.algorithm,
@@ -100,13 +101,13 @@ def row(
         verdict="valid" if verdict.valid else "not valid",
         seed=plan.seed,
         time_s=times,
-        algbw_Bps=nbytes / times.median,
-        busbw_Bps=bus_nbytes / times.median,
+        algbw_Bps=nbytes / times.median if collective else None,
+        busbw_Bps=bus_nbytes / times.median if collective else None,
         wrong=sum(repeat.wrong for repeat in repeats),
         bound_s=plan.prediction.bound_s,
-        ratio=times.median / plan.prediction.bound_s,
+        ratio=_ratio(times.median, plan.prediction.bound_s),
         predicted_s=predicted_s,
-        ratio_predicted=times.median / predicted_s,
+        ratio_predicted=_ratio(times.median, predicted_s),
         worst_link=link_name(plan.fabric, worst),
         worst_link_flows=worst_flows,
         retransmits=sum(sum(repeat.retransmits) for repeat in good),
@@ -118,6 +119,11 @@ def row(
         left_out=len(repeats) - len(good),
         folder=str(folder),
     )
+
+
+def _ratio(time_s: float, ideal_s: float) -> float | None:
+    """None when nothing but empty messages was sent."""
+    return time_s / ideal_s if ideal_s else None
 
 
 def save(folder: Path, result: Row, verdict: Verdict, calibration: Calibration | None) -> None:

@@ -4,9 +4,9 @@ The folder is called NAME.incomplete until everything is in it, so an interrupte
 whole one.
 """
 
+import errno
 import json
 import select
-import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -19,6 +19,7 @@ from emu.manifest import manifest
 from emu.options import RunOptions
 from emu.plan import Plan
 from emu.watch import RunFailed
+from traces.files import write_whole
 
 Progress = Callable[[str, dict[str, Any]], None]
 Result = TypeVar("Result")
@@ -41,12 +42,30 @@ def run(
         raise FileExistsError(f"{folder} exists already; choose another folder")
     work = folder.with_name(folder.name + INCOMPLETE)
     if work.exists():
-        shutil.rmtree(work)
+        raise FileExistsError(
+            f"{work} is of a run under way, or of an interrupted one: choose another folder"
+        )
     work.mkdir(parents=True)
+    try:
+        _write_inputs(plan, options, work)
+        _carry_out(plan, options, work, progress)
+        result = finish(work)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise RunFailed(f"{work}: {error.strerror}: make room there, or choose another folder") from error
+        raise
+    work.rename(folder)
+    return result
+
+
+def _write_inputs(plan: Plan, options: RunOptions, work: Path) -> None:
     plans.save(plan, work / "plan.json")
-    (work / "options.json").write_text(json.dumps(options.to_json()) + "\n")
+    write_whole(work / "options.json", json.dumps(options.to_json()) + "\n")
     made = manifest(plan, options, work / "plan.json")
-    (work / "manifest.json").write_text(json.dumps(made, indent=1) + "\n")
+    write_whole(work / "manifest.json", json.dumps(made, indent=1) + "\n")
+
+
+def _carry_out(plan: Plan, options: RunOptions, work: Path, progress: Progress) -> None:
     with (work / "session.log").open("w") as log:
         process = isolate.isolated("emu.session", [str(work)], stdout=subprocess.PIPE, stderr=log)
         try:
@@ -58,9 +77,6 @@ def run(
     if process.returncode:
         said = (work / "session.log").read_text(errors="replace").strip().splitlines()
         raise RunFailed(said[-1] if said else f"the run's first process died ({process.returncode})")
-    result = finish(work)
-    work.rename(folder)
-    return result
 
 
 def _follow(process: "subprocess.Popen[str]", limit_s: float, progress: Progress) -> None:

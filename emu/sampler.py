@@ -87,7 +87,7 @@ class Samples:
         with open("/proc/thread-self/net/dev", "rb", buffering=0) as counters:
             while len(self._raw) < MAX_SAMPLES:
                 counters.seek(0)
-                self._raw.append((time.monotonic_ns(), counters.read(1 << 20)))
+                self._raw.append((time.monotonic_ns(), counters.readall()))  # one read gives a page of it
                 if self._stop.is_set():
                     return
                 self._stop.wait(SAMPLE_S)

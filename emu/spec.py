@@ -12,6 +12,7 @@ from emu.star import star
 from traces.units import parse_bps, parse_nbytes
 
 MAX_SPEC_LENGTH = 200
+MIN_RATE_BPS = 1_000_000  # below, the shaper's burst and one segment weigh more than what is measured
 _LINK_KEYS = ("rate", "uplink_rate", "queue", "delay")
 
 
@@ -53,6 +54,14 @@ def parse_fabric(text: str) -> Fabric:
         return _parsed(text)
     except ValueError as error:
         raise ValueError(f"fabric {shown!r}: {error}") from error
+
+
+def with_automatic_queue(fabric: Fabric) -> Fabric:
+    """The same cables with queues that drop nothing."""
+    family, _, rest = fabric.spec.partition(":")
+    return parse_fabric(
+        f"{family}:{','.join(part for part in rest.split(',') if not part.startswith('queue='))}"
+    )
 
 
 def _parsed(text: str) -> Fabric:
@@ -108,4 +117,7 @@ def _link_spec(values: Mapping[str, str]) -> LinkSpec:
         links = LinkSpec(parse_bps(values["rate"]), None, links.queue_nbytes)
     if "uplink_rate" in values:
         links = LinkSpec(links.rate_bps, parse_bps(values["uplink_rate"]), links.queue_nbytes)
+    for rate_bps in (links.rate_bps, links.uplink_rate_bps):
+        if rate_bps is not None and 0 < rate_bps < MIN_RATE_BPS:
+            raise ValueError(f"a link's rate is 1M at least, got {rate_bps} bit/s")
     return links

@@ -19,11 +19,15 @@ MAX_RCVBUF_NBYTES = 4 * 1024 * 1024
 MAX_GSO_NBYTES = 64 * 1024
 
 
-def transport_for(rate_bps: int) -> Transport:
-    """Socket buffers of about ten bandwidth-delay products, segments of about 2 ms of link time."""
+def transport_for(rate_bps: int, queue_nbytes: int | None = None) -> Transport:
+    """Socket buffers of about ten bandwidth-delay products, segments of about 2 ms of link time.
+
+    Of an explicit queue a segment takes a quarter at most: a larger one than the queue would never pass.
+    """
     window = int(rate_bps / 8 * RECEIVE_WINDOW_S)
     rcvbuf = min(max(window, MIN_RCVBUF_NBYTES), MAX_RCVBUF_NBYTES)
-    gso = min(max(int(rate_bps / 8 * SEGMENT_S), 2 * ETHERNET_MTU_NBYTES), MAX_GSO_NBYTES)
+    longest = MAX_GSO_NBYTES if queue_nbytes is None else min(MAX_GSO_NBYTES, queue_nbytes // 4)
+    gso = max(min(int(rate_bps / 8 * SEGMENT_S), longest), 2 * ETHERNET_MTU_NBYTES)
     return Transport(
         congestion_control=CONGESTION_CONTROL,
         rcvbuf_nbytes=rcvbuf,
@@ -34,4 +38,5 @@ def transport_for(rate_bps: int) -> Transport:
 
 def fabric_transport(fabric: Fabric) -> Transport:
     """The transport for a fabric's slowest host link."""
-    return transport_for(min(rate for end, rate in fabric.rates.items() if end.node in fabric.hosts))
+    slowest_bps = min(rate for end, rate in fabric.rates.items() if end.node in fabric.hosts)
+    return transport_for(slowest_bps, fabric.queue_nbytes)

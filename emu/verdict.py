@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from emu.calibration import Calibration
 from emu.records import Repeat
 from emu.transport import PAYLOAD_EFFICIENCY
 
 LOW_CPU_IDLE = 0.30
+TOO_FAST = 0.95  # of the bound
 GOODPUT_BAND = (0.95, 1.03)  # one flow alone, relative to nominal rate times payload efficiency
 
 
@@ -28,8 +30,12 @@ def counted(repeats: Sequence[Repeat]) -> list[Repeat]:
     return [repeat for repeat in repeats if not repeat.disturbed] or list(repeats)
 
 
-def judge(repeats: Sequence[Repeat], wanted: int, calibration: Calibration | None) -> Verdict:
-    """`wanted` undisturbed repeats make a run valid; a wrong element in any of them does not."""
+def judge(repeats: Sequence[Repeat], wanted: int, calibration: Calibration | None, bound_s: float) -> Verdict:
+    """`wanted` undisturbed repeats make a run valid; a wrong element in any of them does not.
+
+    A shaper lets its burst and one segment pass at once after a pause, so what is hardly longer than that
+    comes out faster than `bound_s`, the least time: it is no measurement of the fabric.
+    """
     reasons, warnings = [], []
     wrong = sum(repeat.wrong for repeat in repeats)
     if wrong:
@@ -43,6 +49,11 @@ def judge(repeats: Sequence[Repeat], wanted: int, calibration: Calibration | Non
     idle = min(repeat.cpu_idle for repeat in counted(repeats))
     if idle < LOW_CPU_IDLE:
         warnings.append(f"CPU idle {idle:.0%}")
+    share = median(repeat.time_s for repeat in counted(repeats)) / bound_s if bound_s else 1.0
+    if share < TOO_FAST:
+        reasons.append(f"{share:.0%} of the least time: too little data for this rate, use larger sizes")
+    elif share < 1:
+        warnings.append(f"{share:.1%} of the least time: the shaper's burst counts, use larger sizes")
     if calibration is not None:
         share = calibration.eta / PAYLOAD_EFFICIENCY
         if not GOODPUT_BAND[0] <= share <= GOODPUT_BAND[1]:

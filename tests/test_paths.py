@@ -38,12 +38,12 @@ def test_a_hosts_access_port_is_the_other_end_of_its_cable(spec: str) -> None:
 
 
 def test_no_path_leads_through_a_host() -> None:
-    links = (Link("h0", 0, "left", 1, 1000), Link("h0", 1, "right", 1, 1000))
+    links = (Link("h0", 0, "left", 1, 10**6), Link("h0", 1, "right", 1, 10**6))
     fabric = Fabric("made:", "made", {}, ("h0",), ("left", "right"), links)
     assert distances(fabric, "left") == {"left": 0}
 
 
 def test_cables_side_by_side_are_paths_of_their_own() -> None:
-    links = (Link("left", 1, "right", 1, 1000), Link("left", 2, "right", 2, 1000))
+    links = (Link("left", 1, "right", 1, 10**6), Link("left", 2, "right", 2, 10**6))
     fabric = Fabric("made:", "made", {}, (), ("left", "right"), links)
     assert path_counts(fabric, distances(fabric, "left")) == {"left": 1, "right": 2}

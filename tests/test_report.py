@@ -11,6 +11,7 @@ import pytest
 
 from emu import records
 from emu.fabric import Egress
+from emu.plan import BadPlan
 from emu.result import REFUSED, Row
 from emu.verdict import Verdict
 from tests.made_plans import MIB, allreduce_plan, messages, schedule_plan
@@ -176,7 +177,7 @@ def test_a_host_that_the_fabric_does_not_have_is_refused_before_it_is_shown(tmp_
     row = made_run(tmp_path / "a", allreduce_plan("star:hosts=2", nbytes=MIB))
     path = tmp_path / "a" / "plan.json"
     path.write_text(path.read_text().replace('"placement": ["h0"', f'"placement": ["{HOSTILE}"'))
-    with pytest.raises(ValueError, match="no whole run"):
+    with pytest.raises(BadPlan, match="is no host of star:hosts=2"):
         report(tmp_path, [row])
     assert not (tmp_path / "report.html").exists()
 

@@ -28,38 +28,51 @@ STALLED = replace(GOOD, time_s=1.9, disturbed=("the machine stood still for 149 
 
 
 def test_a_quiet_run_is_valid_without_warnings() -> None:
-    verdict = judge([GOOD, GOOD], 2, CALIBRATED)
+    verdict = judge([GOOD, GOOD], 2, CALIBRATED, 0.99)
     assert (verdict.valid, verdict.reasons, verdict.warnings) == (True, (), ())
 
 
 def test_a_disturbed_repeat_is_left_out_when_enough_others_were_measured() -> None:
-    verdict = judge([GOOD, STALLED, GOOD], 2, CALIBRATED)
+    verdict = judge([GOOD, STALLED, GOOD], 2, CALIBRATED, 0.99)
     assert verdict.valid
     assert verdict.warnings == ("1 of 3 repeats left out: the machine stood still for 149 ms",)
     assert counted([GOOD, STALLED, GOOD]) == [GOOD, GOOD]
 
 
 def test_too_few_undisturbed_repeats_make_a_run_not_valid() -> None:
-    verdict = judge([GOOD, STALLED, STALLED], 2, CALIBRATED)
+    verdict = judge([GOOD, STALLED, STALLED], 2, CALIBRATED, 0.99)
     assert not verdict.valid
     assert verdict.reasons == ("the machine stood still for 149 ms",)
 
 
 def test_wrong_elements_make_a_run_not_valid_even_in_a_repeat_that_is_left_out() -> None:
-    verdict = judge([GOOD, replace(STALLED, wrong=3)], 1, CALIBRATED)
+    verdict = judge([GOOD, replace(STALLED, wrong=3)], 1, CALIBRATED, 0.99)
     assert str(verdict) == "not valid: 3 wrong elements"
 
 
 def test_a_fabric_that_cannot_carry_one_flow_makes_a_run_not_valid() -> None:
-    verdict = judge([GOOD], 1, replace(CALIBRATED, eta=0.9 * PAYLOAD_EFFICIENCY))
+    verdict = judge([GOOD], 1, replace(CALIBRATED, eta=0.9 * PAYLOAD_EFFICIENCY), 0.99)
     assert "one flow alone reached 90% of its link" in verdict.reasons
 
 
 def test_what_the_fabric_does_is_a_result_and_no_fault() -> None:
-    assert judge([replace(GOOD, retransmits=(50, 7), queue_dropped={"leaf0-eth3": 57})], 1, CALIBRATED).valid
+    assert judge(
+        [replace(GOOD, retransmits=(50, 7), queue_dropped={"leaf0-eth3": 57})], 1, CALIBRATED, 0.99
+    ).valid
 
 
 def test_a_busy_machine_is_a_warning_first() -> None:
-    verdict = judge([replace(GOOD, cpu_idle=0.2)], 1, CALIBRATED)
+    verdict = judge([replace(GOOD, cpu_idle=0.2)], 1, CALIBRATED, 0.99)
     assert verdict.valid
     assert verdict.warnings == ("CPU idle 20%",)
+
+
+def test_what_is_faster_than_the_least_time_is_no_measurement() -> None:
+    assert judge([GOOD], 1, CALIBRATED, 1.2).reasons == (
+        "83% of the least time: too little data for this rate, use larger sizes",
+    )
+    assert "99.0% of the least time" in judge([GOOD], 1, CALIBRATED, 1.01).warnings[0]
+
+
+def test_a_run_without_a_bound_is_judged_without_it() -> None:
+    assert judge([GOOD], 1, CALIBRATED, 0.0).valid

@@ -1,8 +1,11 @@
 """Carrying a matrix out for a person: a progress bar meanwhile, the table after, and the exit code."""
 
+import itertools
 import json
+import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -58,7 +61,7 @@ def carry_out(todo: Sequence[Plan | Row], options: RunOptions, folder: Path, qui
         TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,
-        disable=quiet,
+        disable=quiet or not sys.stderr.isatty(),
     )
     rows: list[Row] = []
     with progress:
@@ -71,8 +74,20 @@ def carry_out(todo: Sequence[Plan | Row], options: RunOptions, folder: Path, qui
 
 
 def default_folder() -> Path:
-    """`runs/DATE-TIME` below the current folder."""
-    return Path("runs") / time.strftime("%Y%m%d-%H%M%S")
+    """`runs/DATE-TIME` below the current folder, made now: two commands in one second get two folders."""
+    name = time.strftime("%Y%m%d-%H%M%S")
+    for number in itertools.count(1):
+        folder = Path("runs") / (name if number == 1 else f"{name}-{number}")
+        with suppress(FileExistsError):
+            folder.mkdir(parents=True)
+            return folder
+    raise AssertionError("there is always a next number")
+
+
+def check_page(html: Path | None) -> None:
+    """Raise OSError before anything is run, rather than when the result is there and cannot be written."""
+    if html and not html.absolute().parent.is_dir():
+        raise FileNotFoundError(f"--html {html}: there is no folder {html.absolute().parent}; make it first")
 
 
 def show(
@@ -84,8 +99,6 @@ def show(
     introduction: Sequence[str] = (),
 ) -> None:
     """Print the rows, write the page; leave with exit code 3 if a row is not valid."""
-    if html:
-        write_report(html, title, introduction, rows)
     if as_json:
         print(json.dumps([row.to_json() for row in rows], indent=1))
     else:
@@ -94,7 +107,9 @@ def show(
             to.print(line)
         print_rows(to, rows)
         to.print(f"\nruns: {folder}", soft_wrap=True)
-        if html:
-            to.print(f"report: {html}", soft_wrap=True)
+    if html:
+        write_report(html, title, introduction, rows)
+        if not as_json:
+            print(f"report: {html}")
     if any(row.verdict not in ("valid", REFUSED) for row in rows):
         raise typer.Exit(NOT_VALID)

@@ -16,9 +16,10 @@ from emu import run as runs
 from emu.calibration import Calibration
 from emu.fabric import Fabric
 from emu.options import RunOptions
-from emu.plan import Plan
+from emu.plan import Plan, Transport
 from emu.refused import Refused
 from emu.result import REFUSED, Row
+from emu.spec import with_automatic_queue
 from emu.transport import fabric_transport
 from traces.collectives import NotServedError
 from traces.expand import expand
@@ -125,9 +126,9 @@ class Laboratory:
         return self._run(plan, folder, self._options, self._progress(name, self._options), finish)
 
     def calibration(self, fabric: Fabric) -> Calibration:
-        """Measured at its first use."""
+        """Measured at its first use, on the same cables with queues that drop nothing."""
         if fabric.spec not in self._calibrations:
-            plan = calibration_plan(fabric)
+            plan = calibration_plan(with_automatic_queue(fabric), fabric_transport(fabric))
             options = RunOptions(CALIBRATION_REPEATS, self._options.switch)
             self._calibrations[fabric.spec] = self._run(
                 plan,
@@ -149,10 +150,10 @@ class Laboratory:
 def _judged(plan: Plan, work: Path, folder: Path, wanted: int, calibrated: Calibration) -> Row:
     """The row of a run whose files are in `work` and will be in `folder`; leaves result and verdict there."""
     repeats = records.load_repeats(work)
-    judged = verdict.judge(repeats, wanted, calibrated)
+    judged = verdict.judge(repeats, wanted, calibrated, plan.prediction.bound_s)
     worst = audit(plan).worst
     predicted_s, _ = fluid_s(
-        plan.fabric, plan.flows, plan.schedule, alpha_s=calibrated.alpha_s, eta=calibrated.eta
+        plan.fabric, plan.flows, plan.schedule, alpha_s=calibrated.per_send_s, eta=calibrated.eta
     )
     made = result.row(
         plan,
@@ -176,9 +177,8 @@ def _fitted(plan: Plan, work: Path) -> Calibration:
     return max(good or fits, key=lambda fit: fit.eta)
 
 
-def calibration_plan(fabric: Fabric) -> Plan:
+def calibration_plan(fabric: Fabric, transport: Transport) -> Plan:
     """Two ranks as far from each other as the fabric allows."""
-    transport = fabric_transport(fabric)
     rate_bps = min(fabric.rates.values())
     away = distances(fabric, access_switch(fabric, fabric.hosts[0]))
     far = max(fabric.hosts[1:], key=lambda host: away[access_switch(fabric, host)])

@@ -1,6 +1,6 @@
 """What a command is given as its job: captures, a workload file or a plan file."""
 
-import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,6 +8,8 @@ from emu import plan as plans
 from emu.plan import Plan
 from traces import workload as workloads
 from traces.workload import Workload
+
+HEAD_NBYTES = 4096
 
 
 def read_job(paths: Sequence[Path], ranks: Path | None = None) -> Workload | Plan:
@@ -28,12 +30,10 @@ def read_job(paths: Sequence[Path], ranks: Path | None = None) -> Workload | Pla
 
 
 def _schema(path: Path) -> str:
-    """What a JSON file says that it is; empty for one that says nothing."""
-    try:
-        value = json.loads(path.read_bytes())
-    except (ValueError, RecursionError):
-        return ""
-    return str(value.get("schema", "")) if isinstance(value, dict) else ""
+    """What a JSON file says at its beginning that it is; empty if it says nothing there."""
+    with path.open("rb") as file:
+        found = re.search(rb'"schema"\s*:\s*"([^"]*)"', file.read(HEAD_NBYTES))
+    return found[1].decode(errors="replace") if found else ""
 
 
 def read_workload_only(paths: Sequence[Path], ranks: Path | None = None) -> Workload:

@@ -5,16 +5,17 @@ import shutil
 from emu.project import SWITCH_OBJECT
 from tools.machine import is_root
 
+OVS_TOOLS = ("ethtool", "ovs-vswitchd")
 RUN_TOOLS = ("mnexec", "ip", "tc", "unshare", "setpriv", "nsenter")
 
 
-def need_root_and_tools(command: str, switch: str = "gradwire") -> None:
+def need_root_and_tools(command: str, switch: str = "gradwire", captures: bool = False) -> None:
     """Raise PermissionError or FileNotFoundError with what to do about it."""
     if not is_root():
         raise PermissionError(
             f"{command} makes network namespaces and needs root: sudo ./gradwire {command} …"
         )
-    tools = (*RUN_TOOLS, "ethtool", "ovs-vswitchd") if switch == "ovs" else RUN_TOOLS
+    tools = RUN_TOOLS + (OVS_TOOLS if switch == "ovs" else ()) + (("tcpdump",) if captures else ())
     for tool in tools:
         if shutil.which(tool) is None:
             raise FileNotFoundError(f"{tool} is not installed: run sudo ./gradwire setup")

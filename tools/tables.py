@@ -51,9 +51,11 @@ def _cell(row: Row) -> str:
 
 def _heading(rows: Sequence[Row], swept: bool) -> str:
     fabric = parse_fabric(rows[0].fabric)
-    rate = show_bps(min(fabric.rates.values()))
+    hosts = {rate for end, rate in fabric.rates.items() if end.node in fabric.hosts}
+    uplinks = {rate for end, rate in fabric.rates.items() if end.port and fabric.peers[end].port}
+    rate = show_bps(min(hosts)) + (f" (uplinks {show_bps(min(uplinks))})" if uplinks - hosts else "")
     what = (_cell if swept else _fabric)(rows[0])
-    size = "" if swept else f" · {show_nbytes(max(row.bytes for row in rows))} per rank"
+    size = "" if swept else f" · {show_nbytes(max(row.bytes for row in rows))}"
     return f"{what} · {len(fabric.hosts)} hosts at {rate} · {rows[0].ranks} ranks{size}"
 
 

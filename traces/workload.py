@@ -18,7 +18,10 @@ MAX_NBYTES = 1 << 40
 Nbytes = Annotated[int, Field(ge=0, le=MAX_NBYTES)]
 Rank = Annotated[int, Field(ge=0, lt=MAX_RANKS)]
 Id = Annotated[int, Field(ge=0)]
-Ns = Annotated[int, Field(ge=0)]
+MAX_GAP_NS = 86_400 * 10**9  # a day
+MAX_TAG, MAX_SLOT = (1 << 32) - 1, (1 << 56) - 1  # what gloo's preamble has room for
+
+Ns = Annotated[int, Field(ge=0, le=MAX_GAP_NS)]
 
 
 class BadWorkload(Exception):
@@ -41,7 +44,7 @@ class Collective(_Value):
     """One collective of all ranks, e.g. the allreduce of one DDP bucket."""
 
     kind: Literal["allreduce", "broadcast"]
-    tag: Annotated[int, Field(ge=0)]
+    tag: Annotated[int, Field(ge=0, le=MAX_TAG)]
     nbytes: Nbytes
     root: Rank = 0
     iteration: int = 0
@@ -52,7 +55,7 @@ class Message(_Value):
     """One point-to-point message: a push, a pull, or what no collective explains."""
 
     kind: Literal["message"] = "message"
-    tag: Annotated[int, Field(ge=0)] = 0
+    tag: Annotated[int, Field(ge=0, le=MAX_SLOT)] = 0
     src: Rank
     dst: Rank
     nbytes: Nbytes
@@ -88,6 +91,8 @@ class Workload(_Value):
                     raise ValueError(f"item {number}: rank {start.rank} of {self.n_ranks}")
                 if any(other >= number for other in start.after):
                     raise ValueError(f"item {number} comes after a later one: {start.after}")
+            if isinstance(item, Collective) and item.root >= self.n_ranks:
+                raise ValueError(f"item {number}: root {item.root} of {self.n_ranks} ranks")
             if isinstance(item, Message) and max(item.src, item.dst) >= self.n_ranks:
                 raise ValueError(f"item {number}: rank outside 0..{self.n_ranks - 1}")
             if isinstance(item, Message) and item.start.rank != item.src:

@@ -43,7 +43,7 @@ class Times:
 class Outcome:
     times: Times
     wrong: int
-    sent_nbytes: int  # by TCP_INFO, framing and retransmissions taken off
+    sent_nbytes: int  # by TCP_INFO: what was acknowledged, framing taken off
     retransmits: int
 
 
@@ -65,7 +65,7 @@ class Agent:
         self._state = RankState(plan.schedule, rank)
         self._buffers = payload.buffers(plan.schedule, rank)
         largest = max((send.nbytes for send in self._sends if send.reduce and send.dst == rank), default=0)
-        self._scratch = {peer: np.empty(largest, np.uint8) for peer in self._connections} if largest else {}
+        self._scratch = {peer: np.empty(largest, np.uint8) for peer in self._connections}
         self._gaps: list[tuple[int, int]] = []  # heap of (due_ns, op)
         self._queued_ns: dict[int, int] = {}
         self._handed_ns: dict[int, int] = {}
@@ -90,7 +90,7 @@ class Agent:
         self._drain()
         after = [connection.tcp_info() for connection in self._connections.values()]
         framing = sum(connection.framing_nbytes for connection in self._connections.values()) - framing
-        sent = sum(_payload_sent(new) - _payload_sent(old) for new, old in zip(after, before, strict=True))
+        sent = sum(n["bytes_acked"] - o["bytes_acked"] for n, o in zip(after, before, strict=True))
         times = Times(
             start_ns, began_ns, done_ns, self._queued_ns, self._handed_ns, self._arrived_ns, self._late_ns
         )
@@ -227,7 +227,3 @@ class Agent:
             f"rank {self._rank}: nothing happened for {STALL_S:.0f} s; waits for send {number} {what}, "
             f"{len(self._state.unfinished)} unfinished"
         )
-
-
-def _payload_sent(info: dict[str, int]) -> int:
-    return info["bytes_sent"] - info["bytes_retrans"]

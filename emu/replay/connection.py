@@ -129,6 +129,5 @@ class Connection:
 
 _TCP_INFO_FIELDS = {
     "total_retrans": (100, 4),
-    "bytes_sent": (200, 8),
-    "bytes_retrans": (208, 8),
+    "bytes_acked": (120, 8),
 }

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Connection as Pipe
@@ -152,6 +153,10 @@ def _agent_main(
         pipe.recv()  # until we are let go: our end must not be what the peers see first
     except EOFError:
         pass  # the run is over
+    except Exception as error:  # noqa: BLE001 - the process ends here: what nobody thought of must be told
+        traceback.print_exc()
+        pipe.send(("failed", f"a bug in gradwire: {type(error).__name__}: {error}"))
+        os._exit(1)
     finally:
         os._exit(0)
 

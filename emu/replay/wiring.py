@@ -69,5 +69,9 @@ def _socket(plan: Plan) -> socket.socket:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, plan.transport.rcvbuf_nbytes)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, plan.transport.sndbuf_nbytes)
     name = plan.transport.congestion_control.encode()
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name)
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name)
+    except OSError as error:
+        known = plan.transport.congestion_control
+        raise OSError(error.errno, f"congestion control {known!r} is not in this kernel") from error
     return sock

@@ -13,6 +13,7 @@ from tools.carry import (
     RepeatOption,
     SwitchOption,
     carry_out,
+    check_page,
     default_folder,
     show,
 )
@@ -64,7 +65,6 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
         raise ValueError(f"no collective {collective!r}; there is {', '.join(COLLECTIVES)}")
     fabrics = [parse_fabric(text) for text in fabric]
     counts = sizes(parse_nbytes(begin), parse_nbytes(end or begin), factor)
-    folder = out or default_folder()
     todo = planned(
         [
             (cell, Job(made_allreduce(ranks or len(cell.fabric.hosts), nbytes), f"bench {collective}", seed))
@@ -72,7 +72,9 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
             for nbytes in counts
         ]
     )
-    need_root_and_tools("bench", switch)
+    need_root_and_tools("bench", switch, captures)
+    check_page(html)
+    folder = out or default_folder()
     rows = carry_out(todo, RunOptions(repeat, switch, captures), folder, quiet=as_json)
     show(rows, folder, as_json, html, f"{collective}, {begin} to {end or begin}")
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from emu.options import RunOptions
 from emu.spec import parse_fabric
-from tools.carry import HtmlOption, OutOption, RepeatOption, carry_out, default_folder, show
+from tools.carry import HtmlOption, OutOption, RepeatOption, carry_out, check_page, default_folder, show
 from tools.experiment import Cell, Job, planned
 from tools.inspect_tables import print_analysis
 from tools.machine import ROOT
@@ -46,6 +46,7 @@ def demo(
     halving-doubling with hashed and with congestion-avoiding routes, and writes a report page.
     """
     need_root_and_tools("demo")
+    check_page(html)
     rate_bps = parse_bps(rate)
     job = find_job(open_trace([ROOT / SAMPLE]))
     workload = workload_of(job)

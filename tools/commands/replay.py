@@ -13,6 +13,7 @@ from tools.carry import (
     RepeatOption,
     SwitchOption,
     carry_out,
+    check_page,
     default_folder,
     show,
 )
@@ -64,7 +65,6 @@ def replay(  # noqa: PLR0913, PLR0917 - a parameter for each option
     its compute gap has passed, not at its recorded time. Each fabric is calibrated first; a row says
     whether the machine let it be believed. Exit code 3: a row is not valid.
     """
-    folder = out or default_folder()
     options = RunOptions(repeat, switch, captures)
     given = read_job(job, ranks)
     if isinstance(given, Plan):
@@ -82,6 +82,8 @@ def replay(  # noqa: PLR0913, PLR0917 - a parameter for each option
         fabrics = [parse_fabric(text) for text in fabric]
         matrix = cells(fabrics, algorithm, placement, routes)
         todo = planned([(cell, chosen) for cell in matrix])
-    need_root_and_tools("replay", switch)
+    need_root_and_tools("replay", switch, captures)
+    check_page(html)
+    folder = out or default_folder()
     rows = carry_out(todo, options, folder, quiet=as_json)
     show(rows, folder, as_json, html, f"Replay of {source_of(job)}")

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -32,18 +31,12 @@ def up(
     if switch not in SWITCHES:
         raise ValueError(f"no switch {switch!r}; known: {', '.join(SWITCHES)}")
     need_root_and_tools("up", switch)
-    with tempfile.TemporaryDirectory(prefix="gradwire-up-") as folder:
-        options = {
-            "fabric": fabric.spec,
-            "switch": switch,
-            "script": str(script.resolve()) if script else None,
-        }
-        (Path(folder) / "options.json").write_text(json.dumps(options))
-        before = signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is the prompt's
-        process = isolated("emu.prompt", [folder], new_session=False)
-        try:
-            code = process.wait()
-        finally:
-            stop(process)
-            signal.signal(signal.SIGINT, before)
+    options = {"fabric": fabric.spec, "switch": switch, "script": str(script.resolve()) if script else None}
+    before = signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is the prompt's
+    process = isolated("emu.prompt", [json.dumps(options)], new_session=False)
+    try:
+        code = process.wait()
+    finally:
+        stop(process)
+        signal.signal(signal.SIGINT, before)
     raise typer.Exit(code)
