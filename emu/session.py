@@ -26,6 +26,7 @@ from emu.switch.running import running_switch
 from emu.watch import Child, RunFailed, Watch, running
 
 OPENFLOW_PORT = 6653  # of the run's own loopback
+_CAPTURE_REST_S = 0.5  # tcpdump leaves at once when told: what came last must be written by then
 
 
 def main(folder: Path) -> None:
@@ -114,7 +115,18 @@ def captures(plan: Plan, pids: dict[str, int], folder: Path) -> Iterator[None]:
     folder.mkdir()
     with ExitStack() as stack:
         for host in plan.placement:
-            command = [*enter(pids[host]), "tcpdump", "-q", "-n", "-U", "-B", "65536", "-s", "262144"]
+            command = [
+                *enter(pids[host]),
+                "tcpdump",
+                "-q",
+                "-n",
+                "-U",
+                "--immediate-mode",
+                "-B",
+                "65536",
+                "-s",
+                "262144",
+            ]
             command += [
                 "--time-stamp-precision=nano",
                 "-i",
@@ -130,7 +142,7 @@ def captures(plan: Plan, pids: dict[str, int], folder: Path) -> Iterator[None]:
                 raise RunFailed("tcpdump did not start within 10 s")
             time.sleep(0.02)
         yield
-        time.sleep(0.3)  # what is in the capture rings is written out
+        time.sleep(_CAPTURE_REST_S)
 
 
 def _say(phase: str, **more: object) -> None:

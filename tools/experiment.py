@@ -10,12 +10,12 @@ from typing import Any, Protocol, TypeVar
 from controller.fluid import fluid_s
 from controller.loads import audit
 from controller.resolve import resolve, resolve_placed
-from controller.routing.shortest import access_switch, distances
 from emu import calibration, records, result, verdict
 from emu import run as runs
 from emu.calibration import Calibration
 from emu.fabric import Fabric
 from emu.options import RunOptions
+from emu.paths import access_switch, distances
 from emu.plan import Plan, Transport
 from emu.refused import Refused
 from emu.result import REFUSED, Row

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from emu.project import PROJECT, SWITCH_OBJECT
 
-ROOT = PROJECT
 PROBE = PROJECT / "tools" / "probe.sh"
 LOCK = PROJECT / "requirements.lock"
 NAMESPACES = ("--net", "--mount", "--pid", "--ipc", "--fork", "--kill-child")

@@ -9,7 +9,6 @@ from controller.loads import Audit, LinkLoad, audit, by_severity
 from controller.predict import compute_s
 from emu.fabric import Egress, link_name
 from emu.plan import Flow, Plan
-from tools.console import MAX_COLUMNS
 from traces.units import show_bps, show_nbytes, show_s
 
 LINKS_SHOWN = 5
@@ -163,6 +162,3 @@ def _print_flows(console: Console, plan: Plan, egress: Egress) -> None:
         console.print(f"r{flow.src}→r{flow.dst}  {ports}  {' '.join(_nodes(plan, flow))}", soft_wrap=True)
     if len(flows) > FLOWS_SHOWN:
         console.print(f"and {len(flows) - FLOWS_SHOWN} more; --json lists all", style="dim")
-
-
-__all__ = ["MAX_COLUMNS", "print_summary", "summary"]

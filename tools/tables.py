@@ -9,7 +9,6 @@ from rich.text import Text
 
 from emu.result import REFUSED, Row
 from emu.spec import parse_fabric
-from tools.console import MAX_COLUMNS
 from traces.units import show_bps, show_nbytes, show_s
 
 NOTHING = "–"
@@ -114,6 +113,3 @@ def _megabytes(nbytes_per_s: float | None) -> str:
 
 def _or_nothing(value: float | None, show: Callable[[float], str]) -> str:
     return NOTHING if value is None else show(value)
-
-
-__all__ = ["MAX_COLUMNS", "notes", "print_rows"]

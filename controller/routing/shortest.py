@@ -47,6 +47,3 @@ def _walk(fabric: Fabric, placement: Sequence[str], flow: Flow, towards: NextPor
         stride *= len(ports)
         here = fabric.peers[path[-1]].node
     return (*path, last)
-
-
-__all__ = ["Choose", "NextPorts", "Path", "access_switch", "distances", "next_ports", "walks"]

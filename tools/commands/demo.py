@@ -5,17 +5,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from emu.options import RunOptions
+from emu.project import PROJECT
 from emu.spec import parse_fabric
 from tools.carry import HtmlOption, OutOption, RepeatOption, carry_out, check_page, default_folder, show
+from tools.console import console
 from tools.experiment import Cell, Job, planned
 from tools.inspect_tables import print_analysis
-from tools.machine import ROOT
 from tools.needs import need_root_and_tools
 from tools.options import JsonOption, ScaleBytesOption, parse_factor
-from tools.tables import MAX_COLUMNS
 from traces.analysis import analyse
 from traces.recognise import find_job, workload_of
 from traces.trace import open_trace
@@ -48,7 +47,7 @@ def demo(
     need_root_and_tools("demo")
     check_page(html)
     rate_bps = parse_bps(rate)
-    job = find_job(open_trace([ROOT / SAMPLE]))
+    job = find_job(open_trace([PROJECT / SAMPLE]))
     workload = workload_of(job)
     iteration = workload.iterations[-1]
     chosen = Job(
@@ -60,7 +59,7 @@ def demo(
         compute=Fraction(0),
     )
     if not as_json:
-        Console(highlight=False, markup=False, width=MAX_COLUMNS).print(f"The capture, {SAMPLE}:\n")
+        console().print(f"The capture, {SAMPLE}:\n")
         print_analysis(analyse(job))
     work = [
         (Cell(parse_fabric(f"{spec},rate={rate_bps}"), *choice), chosen)

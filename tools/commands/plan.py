@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from controller.resolve import resolve
 from emu import plan as plans
 from emu.plan import Plan
 from emu.spec import parse_fabric
 from emu.transport import fabric_transport
+from tools.console import console
 from tools.inputs import read_job, source_of
 from tools.options import (
     AlgorithmOption,
@@ -30,7 +30,7 @@ from tools.options import (
     parse_iterations,
     refuse_planned_options,
 )
-from tools.plansummary import MAX_COLUMNS, print_summary, summary
+from tools.plansummary import print_summary, summary
 from traces.expand import AS_CAPTURED, expand
 
 
@@ -84,7 +84,7 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
     if as_json:
         print(json.dumps(summary(made), indent=1))
         return
-    console = Console(highlight=False, markup=False, width=min(Console().width, MAX_COLUMNS))
-    print_summary(console, made)
+    to = console()
+    print_summary(to, made)
     if output is not None:
-        console.print(f"\nplan written to {output}", soft_wrap=True)
+        to.print(f"\nplan written to {output}", soft_wrap=True)
