@@ -31,7 +31,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One cell of a matrix.  `bytes` is the sum of the operations' sizes per rank; a refused cell has no
+    """One cell of a matrix.  `bytes` is the sum of the operations' sizes; a refused cell has no
     figures.
 
     `ratio` is the median time over `bound_s` (alpha 0, nominal rate times payload efficiency),

@@ -39,7 +39,10 @@ def on_loopback(schedule: Schedule) -> Plan:
 
 
 def run(schedule: Schedule, repeats: int = 1) -> list[list[Outcome]]:
-    plan = on_loopback(schedule)
+    return run_plan(on_loopback(schedule), repeats)
+
+
+def run_plan(plan: Plan, repeats: int = 1) -> list[list[Outcome]]:
     watch = Watch()
     here = dict.fromkeys(plan.fabric.hosts, os.getpid())
     with fleet.started(plan, here, watch) as agents:
@@ -99,3 +102,18 @@ def test_the_death_of_an_agent_is_named() -> None:
         os.kill(agents.pids[2], signal.SIGKILL)
         with pytest.raises(RunFailed, match=r"agent of rank 2 on h2 .* was killed \(SIGKILL\)"):
             agents.run(0, 20)
+
+
+@pytest.mark.parametrize(("algorithm", "n_ranks"), [("ring", 2), ("ring", 8), ("as-captured", 8)])
+def test_chunks_of_no_bytes_are_sent_and_added_like_others(algorithm: str, n_ranks: int) -> None:
+    (outcomes,) = run(expand(made_allreduce(n_ranks, 4), algorithm))
+    assert sum(outcome.wrong for outcome in outcomes) == 0
+
+
+def test_what_nobody_thought_of_in_an_agent_is_told() -> None:
+    plan = on_loopback(expand(made_allreduce(4, 4000), "ring"))
+    sends = plan.schedule.sends
+    beyond = replace(sends[0], offset=10**9)  # no plan that was checked has this
+    spoiled = replace(plan, schedule=replace(plan.schedule, sends=(beyond, *sends[1:])))
+    with pytest.raises(RunFailed, match=r"rank \d: a bug in gradwire: \w+"):
+        run_plan(spoiled)

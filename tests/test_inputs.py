@@ -1,11 +1,12 @@
 """A job is told apart by what its files say, not by their names."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from emu import plan as plans
-from emu.plan import BadPlan
+from emu.plan import BadPlan, Prediction
 from tests.made_plans import allreduce_plan
 from tools.inputs import read_job, read_workload_only, source_of
 from traces import workload as workloads
@@ -64,3 +65,9 @@ def test_a_file_that_is_not_there_is_an_error_of_the_machine() -> None:
 
 def test_the_source_of_a_job_are_its_paths() -> None:
     assert source_of([Path("a.pcap"), Path("b/c.pcap")]) == "a.pcap b/c.pcap"
+
+
+def test_a_plans_prediction_is_worked_out_again(tmp_path: Path) -> None:
+    made = allreduce_plan("star:hosts=4")
+    plans.save(replace(made, prediction=Prediction(bound_s=1e-6, fluid_s=1e-6)), tmp_path / "p.json")
+    assert read_job([tmp_path / "p.json"]) == made

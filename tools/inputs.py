@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from controller.predict import predict
 from emu import plan as plans
 from emu.plan import Plan
 from traces import workload as workloads
@@ -22,11 +24,17 @@ def read_job(paths: Sequence[Path], ranks: Path | None = None) -> Workload | Pla
         if ranks is not None:
             raise ValueError(f"--ranks is for captures; {paths[0]} tells its ranks itself")
         (path,) = paths
-        return plans.load(path) if _schema(path).startswith("gradwire.plan/") else workloads.load(path)
+        return _plan(path) if _schema(path).startswith("gradwire.plan/") else workloads.load(path)
     from traces.recognise import recognise  # the reader of captures takes a while to import
     from traces.trace import open_trace
 
     return recognise(open_trace(paths, ranks))
+
+
+def _plan(path: Path) -> Plan:
+    """With its prediction worked out again: a figure from a file is nothing to measure against."""
+    plan = plans.load(path)
+    return replace(plan, prediction=predict(plan.fabric, plan.placement, plan.flows, plan.schedule))
 
 
 def _schema(path: Path) -> str:

@@ -7,13 +7,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from controller.loads import audit
 from controller.resolve import resolve
 from emu import plan as plans
 from emu import records, run
-from emu.fabric import Egress
+from emu.fabric import Egress, interface
 from emu.options import RunOptions
 from emu.plan import Plan
 from emu.project import PROJECT
@@ -123,6 +124,14 @@ def test_the_same_plan_takes_the_same_paths_on_open_vswitch(tmp_path: Path) -> N
         used.append({key for key, count in flow_nbytes(folder).items() if count})
     assert used[0] == used[1]
     assert len(used[0]) == sum(len(flow.path) - 1 for flow in plan.flows)
+
+
+def test_every_port_of_a_larger_fabric_is_sampled(tmp_path: Path) -> None:
+    plan = plan_of("fat-tree:k=4,rate=100M", "ring", 16 * 4200, routes="dmodk")
+    folder = carried_out(plan, tmp_path / "run", repeats=1)
+    sampled = set(pq.read_table(folder / "links.parquet")["interface"].to_pylist())
+    ports = {interface(end.node, end.port) for end in plan.fabric.peers if end.node in plan.fabric.switches}
+    assert ports <= sampled
 
 
 def test_a_run_in_a_folder_that_exists_is_refused(tmp_path: Path) -> None:

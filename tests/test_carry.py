@@ -1,0 +1,64 @@
+"""Around a matrix: folders of its own, what is checked first, the exit code at the end."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import typer
+
+from emu.options import RunOptions
+from emu.refused import Refused
+from emu.result import REFUSED, Row, Spread
+from tools.carry import NOT_VALID, carry_out, check_page, default_folder, show
+
+ROW = Row(
+    fabric="star:hosts=2",
+    algorithm="ring",
+    placement="linear",
+    routes="ecmp",
+    ranks=2,
+    bytes=4,
+    verdict="valid",
+    time_s=Spread(1.0, 1.0, 1.0),
+)
+SENSELESS = replace(ROW, verdict=REFUSED, time_s=None, reasons=("it makes no sense",))
+
+
+def test_two_commands_in_one_second_get_two_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("time.strftime", lambda form: "20260101-000000")
+    assert [default_folder().name for _ in range(3)] == [
+        "20260101-000000",
+        "20260101-000000-2",
+        "20260101-000000-3",
+    ]
+
+
+def test_a_page_that_cannot_be_written_is_told_before_anything_is_run(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="make it first"):
+        check_page(tmp_path / "nowhere" / "page.html")
+    check_page(tmp_path / "page.html")
+    check_page(None)
+
+
+def test_the_only_cell_is_refused_as_an_error(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="it makes no sense"):
+        carry_out([SENSELESS], RunOptions(), tmp_path, quiet=True)
+
+
+def test_cells_that_make_no_sense_need_no_run(tmp_path: Path) -> None:
+    assert carry_out([SENSELESS, SENSELESS], RunOptions(), tmp_path, quiet=True) == [SENSELESS, SENSELESS]
+
+
+def test_a_row_that_is_not_valid_makes_the_exit_code_and_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.Exit) as left:
+        show([ROW, replace(ROW, verdict="not valid")], tmp_path, as_json=False, html=None, title="")
+    assert left.value.exit_code == NOT_VALID
+    assert "not valid" in capsys.readouterr().out
+
+
+def test_valid_and_refused_rows_are_no_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    show([ROW, SENSELESS], tmp_path, as_json=True, html=None, title="")
+    assert '"verdict": "refused"' in capsys.readouterr().out
