@@ -156,7 +156,7 @@ def _agent_main(
     except Exception as error:  # noqa: BLE001 - the process ends here: what nobody thought of must be told
         traceback.print_exc()
         pipe.send(("failed", f"a bug in gradwire: {type(error).__name__}: {error}"))
-        os._exit(1)
+        pipe.recv()
     finally:
         os._exit(0)
 
