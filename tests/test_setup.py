@@ -48,9 +48,14 @@ def write(path: Path, text: str) -> None:
 
 
 def run(*command: str | Path, cwd: Path, user: int | None = None) -> subprocess.CompletedProcess[str]:
+    """Without our own PYTHONPATH, which `./gradwire test` has set."""
     return subprocess.run(
-        command, cwd=cwd, user=user, capture_output=True, text=True, check=False, timeout=60
+        command, cwd=cwd, user=user, capture_output=True, text=True, check=False, timeout=60, env=bare()
     )
+
+
+def bare() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
 def set_up(project: Path) -> subprocess.CompletedProcess[str]:
