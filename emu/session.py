@@ -11,11 +11,10 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 from emu import limits, records, sampler
 from emu import plan as plans
-from emu.fabric import interface
+from emu.fabric import Fabric, interface
 from emu.limits import CONTROLLER_S
 from emu.net import NetworkFailed, emulated, enter, prepare_namespace
 from emu.options import RunOptions
@@ -60,7 +59,7 @@ def main(folder: Path) -> None:
 
 
 @contextmanager
-def control_plane(fabric: Any, switch: str, folder: Path, watch: Watch, plan: bool) -> Iterator[Child]:
+def control_plane(fabric: Fabric, switch: str, folder: Path, watch: Watch, plan: bool) -> Iterator[Child]:
     """The controller and the switches it programs; ready when this yields."""
     what = [str(folder / "plan.json")] if plan else ["--fabric", fabric.spec]
     command = [

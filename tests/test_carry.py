@@ -7,7 +7,6 @@ import pytest
 import typer
 
 from emu.options import RunOptions
-from emu.refused import Refused
 from emu.result import REFUSED, Row, Spread
 from tools.carry import NOT_VALID, carry_out, check_page, default_folder, show
 
@@ -39,11 +38,6 @@ def test_a_page_that_cannot_be_written_is_told_before_anything_is_run(tmp_path: 
         check_page(tmp_path / "nowhere" / "page.html")
     check_page(tmp_path / "page.html")
     check_page(None)
-
-
-def test_the_only_cell_is_refused_as_an_error(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="it makes no sense"):
-        carry_out([SENSELESS], RunOptions(), tmp_path, quiet=True)
 
 
 def test_cells_that_make_no_sense_need_no_run(tmp_path: Path) -> None:

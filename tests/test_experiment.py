@@ -112,6 +112,11 @@ def test_a_cell_that_makes_no_sense_is_a_row_and_the_others_are_plans() -> None:
     assert "hdrm is a map of a BiGraph" in made[0].reasons[0]
 
 
+def test_the_only_cell_is_refused_as_an_error_before_anything_is_made() -> None:
+    with pytest.raises(Refused, match="hdrm is a map of a BiGraph"):
+        planned([(Cell(FAT_TREE, "halving-doubling", "hdrm", "direct"), JOB)])
+
+
 def test_an_algorithm_that_cannot_serve_the_ranks_makes_no_sense() -> None:
     with pytest.raises(Refused, match="power of two ranks, got 6"):
         plan_of(Cell(FAT_TREE, "halving-doubling", "linear", "ecmp"), Job(made_allreduce(6, 4200), "test"))

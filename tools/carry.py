@@ -15,7 +15,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from emu.options import SWITCHES, RunOptions
 from emu.plan import Plan
-from emu.refused import Refused
 from emu.result import REFUSED, Row
 from tools.console import console
 from tools.experiment import Laboratory
@@ -48,12 +47,7 @@ CapturesOption = Annotated[
 
 
 def carry_out(todo: Sequence[Plan | Row], options: RunOptions, folder: Path, quiet: bool) -> list[Row]:
-    """The rows of all cells; those that are rows already make no sense.
-
-    Raises Refused when the only cell makes no sense.
-    """
-    if len(todo) == 1 and isinstance(todo[0], Row):
-        raise Refused(todo[0].reasons[0])
+    """The rows of all cells; those that are rows already make no sense."""
     progress = Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),

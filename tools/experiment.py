@@ -92,12 +92,17 @@ def plan_of(cell: Cell, job: Job) -> Plan:
 
 
 def planned(work: Sequence[tuple[Cell, Job]]) -> list[Plan | Row]:
-    """The plan of each cell, or its row where it makes no sense: all mistakes show before anything is run."""
+    """The plan of each cell, or its row where it makes no sense: all mistakes show before anything is run.
+
+    Raise Refused when the only cell makes no sense.
+    """
     made: list[Plan | Row] = []
     for cell, job in work:
         try:
             made.append(plan_of(cell, job))
         except Refused as error:
+            if len(work) == 1:
+                raise
             made.append(refused(cell, job, str(error)))
     return made
 
