@@ -6,6 +6,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address
+from typing import Literal
 
 from controller.routing.shortest import NextPorts, next_ports
 from emu.fabric import Fabric
@@ -19,11 +20,16 @@ DESTINATION_PRIORITY = 100
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Packets that match leave by one of `ports`; the switch chooses by its hash if there are several."""
+    """Packets that match leave by one of `ports`.
+
+    If there are several, the switch chooses by its hash (`spread`), or takes the first that is up
+    (`failover`).
+    """
 
     priority: int
     match: Match
     ports: tuple[int, ...]
+    choice: Literal["spread", "failover"] = "spread"
 
 
 Rules = dict[str, tuple[Rule, ...]]  # by switch; every switch of the fabric is there

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from emu.fabric import Egress, Fabric
+from emu.failures import Failure
 from emu.plancheck import check
 from emu.spec import parse_fabric
 from traces.files import write_whole
@@ -66,7 +67,10 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Plan:
-    """`placement[r]` is the host of rank r.  `flows` hold both directions of every connection."""
+    """`placement[r]` is the host of rank r.  `flows` hold both directions of every connection.
+
+    `failures` are the cables that fail in every repeat.
+    """
 
     fabric: Fabric
     algorithm: str
@@ -79,6 +83,7 @@ class Plan:
     transport: Transport
     prediction: Prediction
     source: str = ""
+    failures: tuple[Failure, ...] = ()
 
     @property
     def n_ranks(self) -> int:
@@ -98,6 +103,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "prediction": asdict(plan.prediction),
         "schedule": asdict(plan.schedule),
         "flows": [asdict(flow) for flow in plan.flows],
+        "failures": [asdict(failure) for failure in plan.failures],
     }
 
 
