@@ -36,10 +36,12 @@ def bound_s(
     measured against the same figure.  Everything else counts the bytes that the schedule itself
     sends and receives.  Communication only: compute gaps are not in it (see `compute_s`).
     """
-    n_ranks = schedule.n_ranks
-    factor = busbw_factor("allreduce", n_ranks)
-    reduced = factor * sum(op.nbytes for op in schedule.ops if op.kind == "allreduce")
-    sent, received = [reduced] * n_ranks, [reduced] * n_ranks
+    reduced = [0.0] * schedule.n_ranks
+    for op, members in zip(schedule.ops, schedule.members, strict=True):
+        if op.kind == "allreduce":
+            for rank in members:
+                reduced[rank] += busbw_factor("allreduce", len(members)) * op.nbytes
+    sent, received = list(reduced), list(reduced)
     for send in schedule.sends:
         if schedule.ops[send.op].kind != "allreduce":
             sent[send.src] += send.nbytes

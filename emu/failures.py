@@ -72,7 +72,8 @@ def _port(fabric: Fabric, a: str, b: str, port: str | None) -> Egress:
         raise ValueError(f"failure: no cable joins {a}{f':{port}' if port else ''} and {b}")
     if len(numbers) > 1:
         raise ValueError(
-            f"failure: {len(numbers)} cables join {a} and {b}; name one by its port, like {a}:{numbers[0]}-{b}"
+            f"failure: {len(numbers)} cables join {a} and {b};"
+            f" name one by its port, like {a}:{numbers[0]}-{b}"
         )
     return Egress(a, numbers[0])
 

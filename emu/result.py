@@ -1,6 +1,7 @@
 """What a run means: one row, by the names that `--json` prints (docs/schemas.md, "rows")."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from emu.records import Repeat
 from emu.verdict import Verdict, counted
 from traces.collectives import busbw_factor
 from traces.files import write_whole
+from traces.schedule import Schedule
 
 REFUSED = "refused"
 
@@ -89,7 +91,7 @@ def row(
     good = counted(repeats)
     times = Spread.of([repeat.time_s for repeat in good])
     nbytes = sum(op.nbytes for op in plan.schedule.ops)
-    bus_nbytes = sum(op.nbytes * busbw_factor(op.kind, plan.n_ranks) for op in plan.schedule.ops)
+    bus_nbytes = max(busy_nbytes(plan.schedule, ranks) for ranks in plan.schedule.jobs)
     collective = all(op.kind != "message" for op in plan.schedule.ops)
     return Row(
         fabric=plan.fabric.spec,
@@ -101,8 +103,8 @@ def row(
         verdict="valid" if verdict.valid else "not valid",
         seed=plan.seed,
         time_s=times,
-        algbw_Bps=nbytes / times.median if collective else None,
-        busbw_Bps=bus_nbytes / times.median if collective else None,
+        algbw_Bps=nbytes / times.median if collective and len(plan.schedule.jobs) == 1 else None,
+        busbw_Bps=bus_nbytes / times.median,
         wrong=sum(repeat.wrong for repeat in repeats),
         bound_s=plan.prediction.bound_s,
         ratio=_ratio(times.median, plan.prediction.bound_s),
@@ -119,6 +121,25 @@ def row(
         left_out=len(repeats) - len(good),
         folder=str(folder),
     )
+
+
+def busy_nbytes(schedule: Schedule, ranks: Sequence[int]) -> float:
+    """The bytes of NCCL's busbw: what the host links of a job's ranks must carry, whatever the algorithm.
+
+    A collective counts its size times `busbw_factor`; messages count those of the rank that sends or
+    receives the most, which for an alltoall of S bytes is (p-1)/p S, NCCL's figure for it.
+    """
+    sent, received = Counter[int](), Counter[int]()
+    for send in schedule.sends:
+        if schedule.ops[send.op].kind == "message":
+            sent[send.src] += send.nbytes
+            received[send.dst] += send.nbytes
+    collectives = sum(
+        op.nbytes * busbw_factor(op.kind, len(members))
+        for op, members in zip(schedule.ops, schedule.members, strict=True)
+        if op.kind != "message" and members and members[0] in ranks
+    )
+    return collectives + max(max(sent[rank], received[rank]) for rank in ranks)
 
 
 def _ratio(time_s: float, ideal_s: float) -> float | None:

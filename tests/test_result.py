@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from emu.plan import Plan
-from emu.result import Row, row
+from emu.result import Row, busy_nbytes, row
 from emu.spec import parse_fabric
 from emu.verdict import Verdict
 from tests.made_runs import made_repeat
-from tools.experiment import Cell, Job, plan_of
-from traces.workload import made_allreduce
+from tools.experiment import Cell, Job, plan_of, schedule_of
+from traces.expand import PAIRWISE
+from traces.workload import made_allreduce, made_alltoall
 
 P = 8
 NBYTES = 8 * 42_000
@@ -49,3 +50,14 @@ def test_a_disturbed_repeat_is_counted_and_left_out_of_the_figures() -> None:
     made = row_of(0.2, 0.2, disturbed=9.0)
     assert made.time_s is not None
     assert (made.time_s.max, made.repeats, made.left_out) == (0.2, 2, 1)
+
+
+def test_the_busbw_of_an_alltoall_is_nccls() -> None:
+    made = Job(made_alltoall(P, P * 1000), "test")
+    schedule = schedule_of(made, PAIRWISE)
+    assert busy_nbytes(schedule, range(P)) == (P - 1) * 1000  # (p-1)/p of what each rank has
+
+
+def test_jobs_side_by_side_have_the_busbw_of_the_larger() -> None:
+    schedule = schedule_of(Job(made_allreduce(4, 4000), "test", beside=(made_allreduce(4, 8000),)), "ring")
+    assert [busy_nbytes(schedule, ranks) for ranks in schedule.jobs] == [6000.0, 12000.0]

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -14,6 +14,7 @@ from emu import calibration, records, result, verdict
 from emu import run as runs
 from emu.calibration import Calibration
 from emu.fabric import Fabric
+from emu.failures import parse_failure
 from emu.options import RunOptions
 from emu.paths import access_switch, distances
 from emu.plan import Plan, Transport
@@ -23,6 +24,7 @@ from emu.spec import with_automatic_queue
 from emu.transport import fabric_transport
 from traces.collectives import NotServedError
 from traces.expand import expand
+from traces.schedule import Schedule, together
 from traces.workload import Workload
 
 
@@ -36,7 +38,11 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What every cell carries; see `traces.expand.expand` for the last three."""
+    """What every cell carries; see `traces.expand.expand` for `iterations`, `scale` and `compute`.
+
+    `beside` are other jobs on other hosts at the same time; `fail` are cables that fail, as
+    `emu.failures.parse_failure` reads them.
+    """
 
     workload: Workload
     source: str
@@ -44,6 +50,12 @@ class Job:
     iterations: tuple[int, ...] | None = None
     scale: Fraction = Fraction(1)
     compute: Fraction = Fraction(1)
+    beside: tuple[Workload, ...] = ()
+    fail: tuple[str, ...] = ()
+
+    @property
+    def n_ranks(self) -> int:
+        return sum(workload.n_ranks for workload in (self.workload, *self.beside))
 
 
 Tell = Callable[[str], None]
@@ -73,15 +85,10 @@ def cells(
 
 def plan_of(cell: Cell, job: Job) -> Plan:
     """Raise Refused for a cell that makes no sense, ValueError for what is wrong in any cell."""
-    try:
-        schedule = expand(
-            job.workload, cell.algorithm, iterations=job.iterations, scale=job.scale, compute=job.compute
-        )
-    except NotServedError as error:
-        raise Refused(str(error)) from error
-    return resolve(
+    failures = tuple(parse_failure(text, cell.fabric) for text in job.fail)
+    made = resolve(
         cell.fabric,
-        schedule,
+        schedule_of(job, cell.algorithm),
         algorithm=cell.algorithm,
         placement=cell.placement,
         routes=cell.routes,
@@ -89,6 +96,20 @@ def plan_of(cell: Cell, job: Job) -> Plan:
         transport=fabric_transport(cell.fabric),
         source=job.source,
     )
+    return replace(made, failures=failures)
+
+
+def schedule_of(job: Job, algorithm: str) -> Schedule:
+    """All that the job and those beside it send.  Raise as `plan_of` does."""
+    try:
+        return together(
+            [
+                expand(workload, algorithm, iterations=job.iterations, scale=job.scale, compute=job.compute)
+                for workload in (job.workload, *job.beside)
+            ]
+        )
+    except NotServedError as error:
+        raise Refused(str(error)) from error
 
 
 def planned(work: Sequence[tuple[Cell, Job]]) -> list[Plan | Row]:
@@ -205,7 +226,7 @@ def refused(cell: Cell, job: Job, reason: str) -> Row:
         algorithm=cell.algorithm,
         placement=cell.placement,
         routes=cell.routes,
-        ranks=job.workload.n_ranks,
+        ranks=job.n_ranks,
         bytes=0,
         verdict=REFUSED,
         seed=job.seed,

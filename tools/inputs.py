@@ -54,6 +54,11 @@ def read_workload_only(paths: Sequence[Path], ranks: Path | None = None) -> Work
     return job
 
 
+def read_beside(paths: Sequence[Path] | None) -> tuple[Workload, ...]:
+    """The jobs that share the fabric, one for each path; raise as `read_job` does."""
+    return tuple(read_workload_only([path]) for path in paths or ())
+
+
 def source_of(paths: Sequence[Path]) -> str:
     """The paths as a plan records where its job came from."""
     return " ".join(map(str, paths))

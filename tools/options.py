@@ -11,7 +11,7 @@ import typer
 from controller.policies import policy_names
 from emu.placement import PLACEMENTS
 from emu.spec import FAMILIES
-from traces.expand import ALGORITHMS
+from traces.expand import ALGORITHMS, PAIRWISE
 
 MAX_ITERATIONS = 100_000
 
@@ -64,6 +64,15 @@ AlgorithmOption = Annotated[str, typer.Option("--algorithm", metavar="NAME", hel
 AlgorithmsOption = Annotated[
     list[str], typer.Option("--algorithm", metavar="NAME", help=f"{ALGORITHM_HELP}. {REPEATABLE}")
 ]
+BenchAlgorithmsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--algorithm",
+        metavar="NAME",
+        help=f"{ALGORITHM_HELP}; ring unless given. An alltoall is always {PAIRWISE}. {REPEATABLE}",
+        show_default=False,
+    ),
+]
 PlacementOption = Annotated[str, typer.Option("--placement", metavar="NAME", help=f"{PLACEMENT_HELP}.")]
 PlacementsOption = Annotated[
     list[str], typer.Option("--placement", metavar="NAME", help=f"{PLACEMENT_HELP}. {REPEATABLE}")
@@ -82,6 +91,25 @@ RanksFileOption = Annotated[
         "--ranks",
         metavar="FILE",
         help="YAML that says who is which rank, if the captures do not tell: `ranks: {10.0.0.1: 0, ...}`.",
+        show_default=False,
+    ),
+]
+BesideOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--beside",
+        metavar="TRACE|WORKLOAD",
+        help="Another job at the same time, on other hosts. Repeatable.",
+        show_default=False,
+    ),
+]
+FailOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fail",
+        metavar="LINK@TIME[,TIME]",
+        help="A cable goes down, and up again, so many seconds after the start: leaf0-spine1@0.5,1.5. "
+        "Repeatable.",
         show_default=False,
     ),
 ]
@@ -138,7 +166,18 @@ def parse_iterations(texts: Sequence[str] | None) -> tuple[int, ...] | None:
     return tuple(sorted(chosen))
 
 
-PLANNED = ("fabric", "algorithm", "placement", "routes", "seed", "iteration", "scale_bytes", "compute")
+PLANNED = (
+    "beside",
+    "fail",
+    "fabric",
+    "algorithm",
+    "placement",
+    "routes",
+    "seed",
+    "iteration",
+    "scale_bytes",
+    "compute",
+)
 
 
 def refuse_planned_options(context: typer.Context, plan: Path) -> None:

@@ -6,6 +6,7 @@ from fractions import Fraction
 from traces.collectives import (
     ELEMENT_NBYTES,
     GLOO_MAX_SEGMENT_NBYTES,
+    NotServedError,
     binomial_broadcast,
     gloo_ring,
     halving_doubling,
@@ -19,6 +20,7 @@ Allreduce = Callable[[int, int, int, int], list[Send]]
 AS_CAPTURED = "as-captured"
 ALLREDUCE: dict[str, Allreduce] = {"ring": ring, "halving-doubling": halving_doubling}
 ALGORITHMS = (AS_CAPTURED, *ALLREDUCE)
+PAIRWISE = "pairwise"  # of an alltoall: every rank's chunks to all others, all posted at once
 MAX_SENDS = 1_000_000
 MAX_RANKS = 512  # a ring of so many has half a million sends
 
@@ -50,7 +52,7 @@ def expand(
 
 
 def _check(workload: Workload, algorithm: str, scale: Fraction, compute: Fraction) -> None:
-    if algorithm not in ALGORITHMS:
+    if algorithm not in (*ALGORITHMS, PAIRWISE):
         raise ValueError(f"no algorithm {algorithm!r}; known: {', '.join(ALGORITHMS)}")
     if scale <= 0 or compute < 0:
         raise ValueError(f"a scale must be above 0 and a compute factor not below: got {scale}, {compute}")
@@ -98,6 +100,8 @@ def _sends(
 ) -> list[Send]:
     if isinstance(item, Message):
         return [Send(op, item.src, item.dst, 0, nbytes, reduce=False)]
+    if algorithm == PAIRWISE:
+        raise NotServedError(f"pairwise is how an alltoall is done, not {item.kind}")
     if item.kind == "broadcast":
         return binomial_broadcast(n_ranks, nbytes, item.root, op, first)
     if algorithm == AS_CAPTURED:

@@ -7,7 +7,8 @@ that takes part.  A schedule says nothing of hosts, links or time: only what mus
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal
 
 OpKind = Literal["allreduce", "broadcast", "message"]
@@ -67,6 +68,57 @@ class Schedule:
     @property
     def payload_nbytes(self) -> int:
         return sum(send.nbytes for send in self.sends)
+
+    @cached_property
+    def members(self) -> tuple[tuple[int, ...], ...]:
+        """The ranks that take part in each operation, ascending; none for one that sends nothing."""
+        ranks: list[set[int]] = [set() for _ in self.ops]
+        for send in self.sends:
+            ranks[send.op] |= {send.src, send.dst}
+        return tuple(tuple(sorted(each)) for each in ranks)
+
+    @cached_property
+    def jobs(self) -> tuple[tuple[int, ...], ...]:
+        """The ranks of each job, ascending: those that exchange anything, directly or through others.
+
+        A rank that sends and receives nothing is in none.
+        """
+        job_of: dict[int, set[int]] = {}
+        for members in self.members:
+            joined = set(members).union(*(job_of.get(rank, ()) for rank in members))
+            job_of |= dict.fromkeys(joined, joined)
+        return tuple(sorted({tuple(sorted(ranks)) for ranks in job_of.values()}))
+
+
+def together(schedules: Sequence[Schedule]) -> Schedule:
+    """Jobs side by side: each keeps its own order, none waits for another.
+
+    The ranks of the second follow those of the first, and so on.
+    """
+    ops: list[Op] = []
+    sends: list[Send] = []
+    gates: list[Gate] = []
+    n_ranks = 0
+    for schedule in schedules:
+        n_ops, n_sends = len(ops), len(sends)
+        ops += (replace(op, root=op.root + n_ranks) for op in schedule.ops)
+        sends += (
+            replace(
+                send,
+                op=send.op + n_ops,
+                src=send.src + n_ranks,
+                dst=send.dst + n_ranks,
+                needs=tuple(other + n_sends for other in send.needs),
+                ready=tuple(other + n_sends for other in send.ready),
+            )
+            for send in schedule.sends
+        )
+        gates += (
+            Gate(g.op + n_ops, g.rank + n_ranks, tuple(other + n_ops for other in g.after), g.gap_ns)
+            for g in schedule.gates
+        )
+        n_ranks += schedule.n_ranks
+    return Schedule(n_ranks, tuple(ops), tuple(sends), tuple(gates))
 
 
 def sent_nbytes(schedule: Schedule) -> list[int]:

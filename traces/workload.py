@@ -132,3 +132,16 @@ def made_allreduce(n_ranks: int, nbytes: int, count: int = 1) -> Workload:
         for number in range(count)
     )
     return Workload(schema=SCHEMA, framing="none", n_ranks=n_ranks, source="made", items=items)
+
+
+def made_alltoall(n_ranks: int, nbytes: int) -> Workload:
+    """Every rank has `nbytes` and sends each other rank its share of them, all posted at once.
+
+    In the order of the pairwise exchange: rank r's first message is for r+1, its second for r+2...
+    """
+    pairs = [(src, (src + shift) % n_ranks) for shift in range(1, n_ranks) for src in range(n_ranks)]
+    items = tuple(
+        Message(tag=number, src=src, dst=dst, nbytes=nbytes // n_ranks, start=Start(rank=src))
+        for number, (src, dst) in enumerate(pairs)
+    )
+    return Workload(schema=SCHEMA, framing="none", n_ranks=n_ranks, source="made", items=items)

@@ -4,6 +4,8 @@ Allreduce buffers hold small integers as float32, so that every partial sum is e
 order of additions does not matter.  Everything else is a byte pattern that names its source.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,7 +33,8 @@ def count_wrong(schedule: Schedule, held: dict[int, NDArray[np.uint8]]) -> int:
     for number, buffer in held.items():
         op = schedule.ops[number]
         if op.kind == "allreduce":
-            wrong += int(np.count_nonzero(buffer.view(np.float32) != _sum(op, number, schedule.n_ranks)))
+            total = _sum(op, number, schedule.members[number])
+            wrong += int(np.count_nonzero(buffer.view(np.float32) != total))
         else:
             wrong += int(np.count_nonzero(buffer != _pattern(op.nbytes, number, op.root)))
     return wrong
@@ -50,9 +53,9 @@ def _ramp(op: Op, number: int) -> NDArray[np.float32]:
     return np.resize(one, op.nbytes // 4)
 
 
-def _sum(op: Op, number: int, n_ranks: int) -> NDArray[np.float32]:
-    """The sum over all ranks, by its closed form."""
-    return _ramp(op, number) * np.float32(n_ranks) + np.float32(n_ranks * (n_ranks - 1) // 2)
+def _sum(op: Op, number: int, members: Sequence[int]) -> NDArray[np.float32]:
+    """The sum over the ranks that take part, by its closed form."""
+    return _ramp(op, number) * np.float32(len(members)) + np.float32(sum(members))
 
 
 def _pattern(nbytes: int, number: int, root: int) -> NDArray[np.uint8]:

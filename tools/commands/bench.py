@@ -1,5 +1,6 @@
 """`gradwire bench`: a collective over a range of sizes, without a capture."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -20,17 +21,21 @@ from tools.carry import (
 from tools.experiment import Job, cells, planned
 from tools.needs import need_root_and_tools
 from tools.options import (
-    AlgorithmsOption,
+    BenchAlgorithmsOption,
     FabricsOption,
+    FailOption,
     JsonOption,
     PlacementsOption,
     RoutesListOption,
     SeedOption,
 )
+from traces.expand import PAIRWISE
 from traces.units import parse_nbytes
-from traces.workload import made_allreduce
+from traces.workload import made_allreduce, made_alltoall
 
-COLLECTIVES = ("allreduce",)
+ALLREDUCE, ALLTOALL = "allreduce", "alltoall"
+COLLECTIVES = (ALLREDUCE, ALLTOALL)
+DEFAULT_ALGORITHM = {ALLREDUCE: "ring", ALLTOALL: PAIRWISE}
 MAX_NBYTES = 1 << 32
 
 
@@ -43,13 +48,17 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
         str | None, typer.Option("-e", "--end", metavar="SIZE", help="Largest size. Default: the smallest.")
     ] = None,
     factor: Annotated[int, typer.Option("-f", "--factor", min=2, help="From one size to the next.")] = 2,
-    ranks: Annotated[int | None, typer.Option(min=2, help="Number of ranks. Default: all hosts.")] = None,
+    ranks: Annotated[
+        int | None, typer.Option(min=2, help="Number of ranks of a job. Default: all hosts.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="So many equal jobs at once, each on its own hosts.")] = 1,
     fabric: FabricsOption = ["fat-tree:k=4,levels=2"],  # noqa: B006 - Typer only reads it
-    algorithm: AlgorithmsOption = ["ring"],  # noqa: B006
+    algorithm: BenchAlgorithmsOption = None,
     placement: PlacementsOption = ["linear"],  # noqa: B006
     routes: RoutesListOption = ["ecmp"],  # noqa: B006
     repeat: RepeatOption = 5,
     seed: SeedOption = 0,
+    fail: FailOption = None,
     switch: SwitchOption = "gradwire",
     captures: CapturesOption = False,
     out: OutOption = None,
@@ -63,12 +72,15 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
     """
     if collective not in COLLECTIVES:
         raise ValueError(f"no collective {collective!r}; there is {', '.join(COLLECTIVES)}")
+    algorithms = algorithm or [DEFAULT_ALGORITHM[collective]]
+    if collective == ALLTOALL and algorithms != [PAIRWISE]:
+        raise ValueError(f"an alltoall is done {PAIRWISE}; leave --algorithm out")
     fabrics = [parse_fabric(text) for text in fabric]
     counts = sizes(parse_nbytes(begin), parse_nbytes(end or begin), factor)
     todo = planned(
         [
-            (cell, Job(made_allreduce(ranks or len(cell.fabric.hosts), nbytes), f"bench {collective}", seed))
-            for cell in cells(fabrics, algorithm, placement, routes)
+            (cell, job_of(collective, ranks or len(cell.fabric.hosts) // jobs, nbytes, jobs, seed, fail))
+            for cell in cells(fabrics, algorithms, placement, routes)
             for nbytes in counts
         ]
     )
@@ -77,6 +89,17 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
     folder = out or default_folder()
     rows = carry_out(todo, RunOptions(repeat, switch, captures), folder, quiet=as_json)
     show(rows, folder, as_json, html, f"{collective}, {begin} to {end or begin}")
+
+
+def job_of(
+    collective: str, n_ranks: int, nbytes: int, n_jobs: int, seed: int, fail: Sequence[str] | None
+) -> Job:
+    """`n_jobs` equal jobs of `n_ranks` ranks each."""
+    if n_ranks < 2:
+        raise ValueError(f"{n_jobs} jobs leave {n_ranks} hosts to each; a job needs 2 ranks")
+    made = made_alltoall if collective == ALLTOALL else made_allreduce
+    one = made(n_ranks, nbytes)
+    return Job(one, f"bench {collective}", seed, beside=(one,) * (n_jobs - 1), fail=tuple(fail or ()))
 
 
 def sizes(begin: int, end: int, factor: int) -> list[int]:

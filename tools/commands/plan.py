@@ -6,17 +6,18 @@ from typing import Annotated
 
 import typer
 
-from controller.resolve import resolve
 from emu import plan as plans
 from emu.plan import Plan
 from emu.spec import parse_fabric
-from emu.transport import fabric_transport
 from tools.console import console
-from tools.inputs import read_job, source_of
+from tools.experiment import Cell, Job, plan_of
+from tools.inputs import read_beside, read_job, source_of
 from tools.options import (
     AlgorithmOption,
+    BesideOption,
     ComputeOption,
     FabricOption,
+    FailOption,
     IterationsOption,
     JobArgument,
     JsonOption,
@@ -31,7 +32,7 @@ from tools.options import (
     refuse_planned_options,
 )
 from tools.plansummary import print_summary, summary
-from traces.expand import AS_CAPTURED, expand
+from traces.expand import AS_CAPTURED
 
 
 def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
@@ -45,6 +46,8 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
     iteration: IterationsOption = None,
     scale_bytes: ScaleBytesOption = "1",
     compute: ComputeOption = "keep",
+    beside: BesideOption = None,
+    fail: FailOption = None,
     ranks: RanksFileOption = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the plan; `replay` runs it.")
@@ -61,23 +64,18 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
         refuse_planned_options(context, job[0])
         made = given
     else:
-        chosen = parse_fabric(fabric)
-        schedule = expand(
-            given,
-            algorithm,
-            iterations=parse_iterations(iteration),
-            scale=parse_factor(scale_bytes),
-            compute=parse_compute(compute),
-        )
-        made = resolve(
-            chosen,
-            schedule,
-            algorithm=algorithm,
-            placement=placement,
-            routes=routes,
-            seed=seed,
-            transport=fabric_transport(chosen),
-            source=source_of(job),
+        made = plan_of(
+            Cell(parse_fabric(fabric), algorithm, placement, routes),
+            Job(
+                workload=given,
+                source=source_of(job),
+                seed=seed,
+                iterations=parse_iterations(iteration),
+                scale=parse_factor(scale_bytes),
+                compute=parse_compute(compute),
+                beside=read_beside(beside),
+                fail=tuple(fail or ()),
+            ),
         )
     if output is not None:
         plans.save(made, output)

@@ -18,12 +18,14 @@ from tools.carry import (
     show,
 )
 from tools.experiment import Job, cells, planned
-from tools.inputs import read_job, source_of
+from tools.inputs import read_beside, read_job, source_of
 from tools.needs import need_root_and_tools
 from tools.options import (
     AlgorithmsOption,
+    BesideOption,
     ComputeOption,
     FabricsOption,
+    FailOption,
     IterationsOption,
     JobArgument,
     JsonOption,
@@ -52,6 +54,8 @@ def replay(  # noqa: PLR0913, PLR0917 - a parameter for each option
     iteration: IterationsOption = None,
     scale_bytes: ScaleBytesOption = "1",
     compute: ComputeOption = "keep",
+    beside: BesideOption = None,
+    fail: FailOption = None,
     ranks: RanksFileOption = None,
     switch: SwitchOption = "gradwire",
     captures: CapturesOption = False,
@@ -78,6 +82,8 @@ def replay(  # noqa: PLR0913, PLR0917 - a parameter for each option
             iterations=parse_iterations(iteration),
             scale=parse_factor(scale_bytes),
             compute=parse_compute(compute),
+            beside=read_beside(beside),
+            fail=tuple(fail or ()),
         )
         fabrics = [parse_fabric(text) for text in fabric]
         matrix = cells(fabrics, algorithm, placement, routes)

@@ -1,0 +1,70 @@
+"""Schedules of several jobs: side by side, apart, and each right by itself."""
+
+import numpy as np
+import pytest
+
+from controller.predict import bound_s
+from emu.replay import payload
+from emu.spec import parse_fabric
+from traces.expand import PAIRWISE, expand
+from traces.schedule import Schedule, together
+from traces.workload import made_allreduce, made_alltoall
+
+
+def allreduces(*sizes: int, nbytes: int = 48_000) -> Schedule:
+    return together([expand(made_allreduce(size, nbytes), "ring") for size in sizes])
+
+
+def test_two_jobs_have_ranks_of_their_own_and_never_exchange_anything() -> None:
+    made = allreduces(4, 6)
+    assert made.n_ranks == 10
+    assert made.jobs == ((0, 1, 2, 3), (4, 5, 6, 7, 8, 9))
+    assert all((send.src < 4) == (send.dst < 4) for send in made.sends)
+
+
+def test_a_job_does_not_wait_for_the_one_beside_it() -> None:
+    made = allreduces(4, 6)
+    for send in made.sends:
+        for other in (*send.needs, *send.ready):
+            assert made.sends[other].op == send.op
+
+
+def test_together_changes_nothing_of_a_single_job() -> None:
+    one = expand(made_allreduce(4, 4000), "halving-doubling")
+    assert together([one]) == one
+
+
+def test_ranks_that_meet_through_others_are_one_job() -> None:
+    ring = expand(made_allreduce(5, 5000), "ring")  # rank 0 never sends to rank 2
+    assert ring.jobs == ((0, 1, 2, 3, 4),)
+
+
+@pytest.mark.parametrize("sizes", [(4, 6), (3, 2, 5)])
+def test_each_job_adds_up_the_data_of_its_own_ranks_only(sizes: tuple[int, ...]) -> None:
+    made = allreduces(*sizes)
+    for op, members in enumerate(made.members):
+        total = sum(payload.buffers(made, rank)[op].view(np.float32) for rank in members)
+        assert isinstance(total, np.ndarray)
+        assert payload.count_wrong(made, {op: total.view(np.uint8)}) == 0
+        assert payload.count_wrong(made, {op: (total + 1).view(np.uint8)}) == len(total)
+
+
+def test_jobs_side_by_side_need_no_more_time_than_the_longer_one() -> None:
+    fabric = parse_fabric("star:hosts=10")
+    both = bound_s(fabric, fabric.hosts, allreduces(4, 6))
+    alone = bound_s(fabric, fabric.hosts[:6], allreduces(6))
+    assert both == alone
+
+
+@pytest.mark.parametrize("p", [2, 5, 32])
+def test_in_an_alltoall_every_rank_sends_each_other_its_share(p: int) -> None:
+    made = expand(made_alltoall(p, p * 1000), PAIRWISE)
+    pairs = {(send.src, send.dst): send.nbytes for send in made.sends}
+    assert pairs == {(a, b): 1000 for a in range(p) for b in range(p) if a != b}
+    assert not made.gates
+    assert not any(send.needs or send.ready for send in made.sends)
+
+
+def test_an_allreduce_is_not_done_pairwise() -> None:
+    with pytest.raises(ValueError, match="pairwise is how an alltoall is done"):
+        expand(made_allreduce(4, 4000), PAIRWISE)
