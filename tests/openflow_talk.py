@@ -10,11 +10,11 @@ from os_ken.ofproto.ofproto_protocol import ProtocolDesc
 from scapy.config import conf
 from scapy.contrib import openflow3 as of3
 
-from emu.switch.counters import Received, Transmitted
-from emu.switch.entries import Operation
+from emu.switch.counters import Link, Received, Transmitted
+from emu.switch.entries import Event, Operation
 from emu.switch.ports import Port, SwitchPorts
 from emu.switch.session import Session
-from emu.switch.table import FlowNumbers, FlowTable, Room
+from emu.switch.table import FlowTable, Numbers
 
 SWITCH = SwitchPorts(
     "leaf0", 0x1122334455667788, tuple(Port(n, f"leaf0-eth{n}", 100_000_000) for n in (1, 2, 3))
@@ -40,8 +40,12 @@ class FakeInstruments:
     def transmitted(self, interface: str) -> Transmitted | None:
         return None if interface.endswith("3") else Transmitted(11, 12, 13)
 
-    def link(self, interface: str) -> tuple[bytes, bool]:
-        return bytes([2, 0, 0, 0, 0, int(interface[-1])]), not interface.endswith("3")
+    def link(self, interface: str) -> Link:
+        mac = bytes([2, 0, 0, 0, 0, int(interface[-1])])
+        return Link(mac, is_up=not interface.endswith("3"), is_enabled=not interface.endswith("3"))
+
+    def group_counts(self, counter: int, n_buckets: int) -> list[tuple[int, int]]:
+        return [(n, 100 * n) for n in range(1 + n_buckets)]
 
     def now_ns(self) -> int:
         return self.now
@@ -52,9 +56,9 @@ class Talk:
 
     def __init__(self, is_greeted: bool = True, n_flows: int = 100, n_groups: int = 10) -> None:
         self.instruments = FakeInstruments()
-        self.table = FlowTable(FlowNumbers(n_flows), Room(n_groups))
+        self.table = FlowTable(Numbers(n_flows), Numbers(n_groups))
         self.session = Session(SWITCH, self.table, self.instruments)
-        self.operations: list[Operation] = []
+        self.operations: list[Operation | Event] = []
         if is_greeted:
             assert self.say(HELLO) == []
 
@@ -102,12 +106,27 @@ def flow_mod(
     )
 
 
-def group_mod(number: int, ports: Iterable[int], cmd: str = "OFPGC_ADD", kind: str = "OFPGT_SELECT") -> Any:
+def group_mod(
+    number: int,
+    ports: Iterable[int],
+    cmd: str = "OFPGC_ADD",
+    kind: str | int = "OFPGT_SELECT",
+    weights: Iterable[int] | None = None,
+    watched: Iterable[int] | None = None,
+) -> Any:
+    """A bucket for each port; `watched` are their watch_ports."""
+    ports = list(ports)
+    is_select = kind == "OFPGT_SELECT"
     buckets = [
         of3.OFPBucket(
-            weight=1, watch_port=0xFFFFFFFF, watch_group=0xFFFFFFFF, actions=[of3.OFPATOutput(port=port)]
+            weight=weight, watch_port=watch, watch_group=0xFFFFFFFF, actions=[of3.OFPATOutput(port=port)]
         )
-        for port in ports
+        for port, weight, watch in zip(
+            ports,
+            weights or [int(is_select)] * len(ports),
+            watched or [0xFFFFFFFF] * len(ports),
+            strict=True,
+        )
     ]
     return of3.OFPTGroupMod(cmd=cmd, group_type=kind, group_id=number, buckets=buckets)
 

@@ -10,15 +10,22 @@ from hypothesis import strategies as st
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from scapy.contrib import openflow3 as of3
 
-from emu.switch.entries import Action, ActionKind, RemoveGroup, RemoveRule, SetGroup, SetRule
+from emu.switch.entries import Output, RemoveGroup, RemoveRule, SetGroup, SetRule, ToGroup
 from emu.switch.match import Match
 from tests.openflow_talk import HELLO, IPV4, SWITCH, TCP, Talk, dst, flow_mod, group_mod, to_port
 
 A, B = 0x0A000001, 0x0A000002
 SRC = of3.OFBIPv4Src(ipv4_src="10.0.0.1")
 TO_B = dst("10.0.0.2")
+MAC = [of3.OFBEthDst(eth_dst="02:00:00:00:00:09")]
 FIVE = [IPV4, TCP, SRC, TO_B[1], of3.OFBTCPSrc(tcp_src=1000), of3.OFBTCPDst(tcp_dst=2000)]
 ALL_PORTS = bytes.fromhex("041200100000000d000d000000000000")  # Scapy's has a body, as OpenFlow 1.5's
+
+
+def targets(talk: Talk) -> list[list[int | None]]:
+    """Where the buckets of each group lead that the data plane has been told of."""
+    told = [op for op in talk.operations if isinstance(op, SetGroup)]
+    return [[bucket.target() for bucket in op.value.buckets] for op in told]
 
 
 @pytest.fixture
@@ -76,11 +83,11 @@ def test_a_flow_of_each_form_reaches_the_data_plane(talk: Talk) -> None:
         == []
     )
     rules = [op for op in talk.operations if isinstance(op, SetRule)]
-    assert [(rule.match, rule.priority, rule.action) for rule in rules] == [
-        (Match(0x800, A, B, 6, 1000, 2000), 300, Action(ActionKind.OUTPUT, 1)),
-        (Match(0x800, A, B), 200, Action(ActionKind.OUTPUT, 2)),
-        (Match(0x800, None, B), 100, Action(ActionKind.OUTPUT, 3)),
-        (Match(), 0, Action()),
+    assert [(rule.match, rule.priority, rule.actions) for rule in rules] == [
+        (Match(0x800, A, B, 6, 1000, 2000), 300, (Output(1),)),
+        (Match(0x800, A, B), 200, (Output(2),)),
+        (Match(0x800, None, B), 100, (Output(3),)),
+        (Match(), 0, ()),
     ]
     assert len({rule.flow for rule in rules}) == 4
 
@@ -98,11 +105,12 @@ def test_deletes_loose_and_strict(talk: Talk) -> None:
 
 def test_groups_are_added_changed_and_deleted_with_their_rules(talk: Talk) -> None:
     talk.say(group_mod(7, [1, 2]), flow_mod(TO_B, [of3.OFPATGroup(group_id=7)]))
-    assert talk.operations[0] == SetGroup(7, (1, 2))
-    assert talk.operations[-1].action == Action(ActionKind.GROUP, 7)  # type: ignore[union-attr]
+    assert targets(talk) == [[1, 2]]
+    assert talk.operations[-1].actions == (ToGroup(7),)  # type: ignore[union-attr]
     talk.operations.clear()
     talk.say(group_mod(7, [3], cmd="OFPGC_MODIFY"), group_mod(0xFFFFFFFC, [], cmd="OFPGC_DELETE"))
-    assert talk.operations == [SetGroup(7, (3,)), RemoveRule(Match(0x800, None, B)), RemoveGroup(7)]
+    assert targets(talk) == [[3]]
+    assert talk.operations[-2:] == [RemoveRule(Match(0x800, None, B)), RemoveGroup(7)]
 
 
 def test_counters_of_a_flow_are_read_after_what_came_before_in_the_same_bytes(talk: Talk) -> None:
@@ -195,8 +203,7 @@ TO_2 = [to_port(2)]
 GOTO = of3.OFPTFlowMod(instructions=[of3.OFPITGotoTable(table_id=1)])
 METER = of3.OFPTFlowMod(instructions=[of3.OFPITMeter(meter_id=1)])
 REFUSED: list[tuple[str, Any, int, int]] = [
-    ("packet out", of3.OFPTPacketOut(), REQUEST, ofp.OFPBRC_BAD_TYPE),
-    ("role", of3.OFPTRoleRequest(), REQUEST, ofp.OFPBRC_BAD_TYPE),
+    ("queue configuration", of3.OFPTQueueGetConfigRequest(), REQUEST, ofp.OFPBRC_BAD_TYPE),
     ("meter", of3.OFPTMeterMod(), REQUEST, ofp.OFPBRC_BAD_TYPE),
     ("a type that is none", bytes.fromhex("04c8000800000001"), REQUEST, ofp.OFPBRC_BAD_TYPE),
     ("experimenter", bytes.fromhex("0404001000000001" + "00" * 8), REQUEST, ofp.OFPBRC_BAD_EXPERIMENTER),
@@ -204,7 +211,6 @@ REFUSED: list[tuple[str, Any, int, int]] = [
     ("a barrier with a body", bytes.fromhex("0414000c0000000100000000"), REQUEST, ofp.OFPBRC_BAD_LEN),
     ("a flow mod cut short", bytes.fromhex("040e001000000001" + "00" * 8), REQUEST, ofp.OFPBRC_BAD_LEN),
     ("queues", of3.OFPMPRequestQueue(), REQUEST, ofp.OFPBRC_BAD_MULTIPART),
-    ("table features", of3.OFPMPRequestTableFeatures(), REQUEST, ofp.OFPBRC_BAD_MULTIPART),
     ("port 9's counters", of3.OFPMPRequestPortStats(port_no=9), REQUEST, ofp.OFPBRC_BAD_PORT),
     ("table 3's flows", of3.OFPMPRequestFlow(table_id=3), REQUEST, ofp.OFPBRC_BAD_TABLE_ID),
     (
@@ -213,32 +219,37 @@ REFUSED: list[tuple[str, Any, int, int]] = [
         REQUEST,
         ofp.OFPBRC_MULTIPART_BUFFER_OVERFLOW,
     ),
-    ("in_port", flow_mod([of3.OFBInPort(in_port=1)], TO_2), MATCH, ofp.OFPBMC_BAD_FIELD),
-    ("eth_type alone", flow_mod([IPV4], TO_2), MATCH, ofp.OFPBMC_BAD_WILDCARDS),
+    ("VLAN", flow_mod([of3.OFBVLANVID(vlan_vid=1)], TO_2), MATCH, ofp.OFPBMC_BAD_FIELD),
+    ("in_port alone", flow_mod([of3.OFBInPort(in_port=1)], TO_2), MATCH, ofp.OFPBMC_BAD_WILDCARDS),
+    ("from no such port", flow_mod([of3.OFBInPort(in_port=9), *MAC], TO_2), MATCH, ofp.OFPBMC_BAD_VALUE),
     ("a source alone", flow_mod([IPV4, SRC], TO_2), MATCH, ofp.OFPBMC_BAD_WILDCARDS),
     ("no such port", flow_mod(TO_B, [to_port(9)]), ACTION, ofp.OFPBAC_BAD_OUT_PORT),
-    ("to the controller", flow_mod(TO_B, [to_port(ofp.OFPP_CONTROLLER)]), ACTION, ofp.OFPBAC_BAD_OUT_PORT),
+    ("as an old switch", flow_mod(TO_B, [to_port(ofp.OFPP_NORMAL)]), ACTION, ofp.OFPBAC_BAD_OUT_PORT),
+    ("to this machine", flow_mod(TO_B, [to_port(ofp.OFPP_LOCAL)]), ACTION, ofp.OFPBAC_BAD_OUT_PORT),
+    ("to the table", flow_mod(TO_B, [to_port(ofp.OFPP_TABLE)]), ACTION, ofp.OFPBAC_BAD_OUT_PORT),
     ("no such group", flow_mod(TO_B, [of3.OFPATGroup(group_id=9)]), ACTION, ofp.OFPBAC_BAD_OUT_GROUP),
-    ("two actions", flow_mod(TO_B, TO_2 * 2), ACTION, ofp.OFPBAC_TOO_MANY),
+    ("a group and a port", flow_mod(TO_B, [of3.OFPATGroup(group_id=1), *TO_2]), ACTION, ofp.OFPBAC_TOO_MANY),
+    ("65 outputs", flow_mod(TO_B, TO_2 * 65), ACTION, ofp.OFPBAC_TOO_MANY),
     ("dec ttl", flow_mod(TO_B, [of3.OFPATDecNwTTL()]), ACTION, ofp.OFPBAC_BAD_TYPE),
     ("goto table", GOTO, INSTRUCTION, ofp.OFPBIC_BAD_TABLE_ID),
     ("a meter instruction", METER, INSTRUCTION, ofp.OFPBIC_UNSUP_INST),
-    ("idle timeout", flow_mod(TO_B, TO_2, idle_timeout=1), FLOW, ofp.OFPFMFC_BAD_TIMEOUT),
     ("another table", flow_mod(TO_B, TO_2, table_id=1), FLOW, ofp.OFPFMFC_BAD_TABLE_ID),
-    (
-        "tell of removal",
-        flow_mod(TO_B, TO_2, flags=ofp.OFPFF_SEND_FLOW_REM),
-        FLOW,
-        ofp.OFPFMFC_BAD_FLAGS,
-    ),
+    ("flags that are none", flow_mod(TO_B, TO_2, flags=1 << 5), FLOW, ofp.OFPFMFC_BAD_FLAGS),
     ("a command that is none", flow_mod(TO_B, TO_2, cmd=9), FLOW, ofp.OFPFMFC_BAD_COMMAND),
     ("a packet buffer", flow_mod(TO_B, TO_2, buffer_id=1), REQUEST, ofp.OFPBRC_BUFFER_UNKNOWN),
     ("the same group again", group_mod(1, [2]), GROUP, ofp.OFPGMFC_GROUP_EXISTS),
     ("an unknown group", group_mod(2, [2], cmd="OFPGC_MODIFY"), GROUP, ofp.OFPGMFC_UNKNOWN_GROUP),
-    ("a group of type all", group_mod(2, [2], kind="OFPGT_ALL"), GROUP, ofp.OFPGMFC_BAD_TYPE),
+    ("a group of type 9", group_mod(2, [2], kind=9), GROUP, ofp.OFPGMFC_BAD_TYPE),
+    ("a failover that watches nothing", group_mod(2, [2], kind="OFPGT_FF"), GROUP, ofp.OFPGMFC_INVALID_GROUP),
+    ("65 buckets", group_mod(2, [1] * 65, kind="OFPGT_ALL"), GROUP, ofp.OFPGMFC_OUT_OF_BUCKETS),
     ("a group to no port", group_mod(2, [9]), ACTION, ofp.OFPBAC_BAD_OUT_PORT),
     ("indirect to two", group_mod(2, [1, 2], kind="OFPGT_INDIRECT"), GROUP, ofp.OFPGMFC_INVALID_GROUP),
-    ("more slots than there are", group_mod(2, [1] * 65), GROUP, ofp.OFPGMFC_WEIGHT_UNSUPPORTED),
+    (
+        "more slots than there are",
+        group_mod(2, [1, 2], weights=[1, 99]),
+        GROUP,
+        ofp.OFPGMFC_WEIGHT_UNSUPPORTED,
+    ),
 ]
 
 
@@ -280,8 +291,21 @@ ETH, DST = "80000a020800", "800018040a000002"
         (oxm(ETH, "8000"), ofp.OFPBMC_BAD_LEN),
         (oxm(ETH, "000018040a000002"), ofp.OFPBMC_BAD_FIELD),
         (oxm(ETH, "800019080a000000ffff0000"), ofp.OFPBMC_BAD_NW_ADDR_MASK),
+        (oxm("8000070c010000000000010000000000"), ofp.OFPBMC_BAD_DL_ADDR_MASK),
+        (oxm("8000010800000001ffffffff"), ofp.OFPBMC_BAD_MASK),
     ],
-    ids=["no eth_type", "IPv6", "twice", "3 bytes", "past the end", "half a header", "NXM class", "a subnet"],
+    ids=[
+        "no eth_type",
+        "IPv6",
+        "twice",
+        "3 bytes",
+        "past the end",
+        "half a header",
+        "NXM class",
+        "a subnet",
+        "multicast",
+        "masked port",
+    ],
 )
 def test_a_match_that_is_wrong_in_itself_is_named(message: bytes, code: int) -> None:
     assert Talk().error(message) == (MATCH, code)
@@ -369,7 +393,12 @@ def test_open_vswitch_reads_every_reply(talk: Talk, tmp_path: Path) -> None:
             of3.OFPMPRequestPortStats(port_no="ANY"),
             of3.OFPMPRequestGroupDesc(),
             ALL_PORTS,
+            of3.OFPMPRequestGroup(group_id="ALL"),
+            of3.OFPMPRequestGroupFeatures(),
+            bytes.fromhex("041200100000000d000c000000000000"),
             of3.OFPTRoleRequest(),
+            of3.OFPTGetAsyncRequest(),
+            of3.OFPTMeterMod(),
         )
     )
     replies = tmp_path / "replies"

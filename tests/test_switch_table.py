@@ -7,21 +7,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emu.switch.entries import (
-    Action,
-    ActionKind,
+    WRITE_ACTIONS,
+    Actions,
     ClearCounters,
+    ClearGroupCounters,
     Entry,
+    FlowGone,
+    Gone,
     Group,
     GroupBucket,
+    GroupKind,
     Operation,
+    Output,
     RemoveGroup,
     RemoveRule,
     SetGroup,
     SetRule,
+    ToGroup,
     slots,
 )
 from emu.switch.match import Form, Match, form
-from emu.switch.table import FlowNumbers, FlowTable, Room, Selection, TableFullError
+from emu.switch.table import FlowTable, Numbers, Selection, TableFullError
 
 ANY = Match()
 DST = Match(eth_type=0x800, ipv4_dst=2)
@@ -29,8 +35,12 @@ PAIR = Match(eth_type=0x800, ipv4_src=1, ipv4_dst=2)
 FLOW = Match(eth_type=0x800, ip_proto=6, ipv4_src=1, ipv4_dst=2, sport=10, dport=20)
 
 
-def out(port: int) -> Action:
-    return Action(ActionKind.OUTPUT, port)
+def out(port: int) -> Actions:
+    return Actions((Output(port),))
+
+
+def buckets(*ports: int) -> tuple[GroupBucket, ...]:
+    return tuple(GroupBucket((Output(port),), weight=1) for port in ports)
 
 
 def entry(match: Match, priority: int, port: int = 1, cookie: int = 0) -> Entry:
@@ -38,7 +48,7 @@ def entry(match: Match, priority: int, port: int = 1, cookie: int = 0) -> Entry:
 
 
 def table(n_flows: int = 100, n_groups: int = 10) -> FlowTable:
-    return FlowTable(FlowNumbers(n_flows), Room(n_groups))
+    return FlowTable(Numbers(n_flows), Numbers(n_groups))
 
 
 @dataclass
@@ -46,7 +56,7 @@ class DataPlane:
     """The data plane's maps in memory; obeys operations, and finds what a packet would."""
 
     rules: dict[Match, SetRule] = field(default_factory=dict)
-    groups: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    groups: dict[int, Group] = field(default_factory=dict)
 
     def obey(self, operations: object) -> None:
         for operation in operations:  # type: ignore[attr-defined]
@@ -59,7 +69,7 @@ class DataPlane:
             case RemoveRule():
                 del self.rules[operation.match]
             case SetGroup():
-                self.groups[operation.group] = operation.ports
+                self.groups[operation.group] = operation.value
             case RemoveGroup():
                 del self.groups[operation.group]
 
@@ -68,6 +78,12 @@ class DataPlane:
         found = [rule for rule in self.rules.values() if contains(rule.match, packet)]
         order = list(Form)
         return max(found, key=lambda r: (r.priority, order.index(form(r.match) or Form.ANY)), default=None)
+
+
+def port_of(rule: SetRule) -> int:
+    (action,) = rule.actions
+    assert isinstance(action, Output)
+    return action.port
 
 
 def contains(outer: Match, inner: Match) -> bool:
@@ -113,16 +129,16 @@ def test_every_packet_meets_the_highest_priority_that_matches_it(
         found = plane.find(packet)
         assert (found.priority if found else None) == highest
         if found:
-            assert found.action.argument == reference[found.match, found.priority]
+            assert port_of(found) == reference[found.match, found.priority]
 
 
 def test_a_shadowed_rule_comes_back_when_the_higher_one_is_deleted() -> None:
     ours, plane = table(), DataPlane()
     plane.obey(ours.add(entry(DST, 10, port=1), reset_counts=False))
     plane.obey(ours.add(entry(DST, 20, port=2), reset_counts=False))
-    assert plane.rules[DST].action == out(2)
+    assert plane.rules[DST].actions == (Output(2),)
     plane.obey(ours.delete(Selection(DST, priority=20)))
-    assert plane.rules[DST].action == out(1)
+    assert plane.rules[DST].actions == (Output(1),)
 
 
 def test_adding_the_same_match_and_priority_keeps_the_counters() -> None:
@@ -131,7 +147,7 @@ def test_adding_the_same_match_and_priority_keeps_the_counters() -> None:
     list(ours.add(entry(DST, 10, port=1), reset_counts=False))
     (before,) = ours.entries(Selection())
     operations = list(ours.add(entry(DST, 10, port=2), reset_counts=False))
-    assert operations == [SetRule(DST, 10, out(2), before.flow)]
+    assert operations == [SetRule(DST, 10, (Output(2),), before.flow)]
     assert ClearCounters(before.flow) in list(ours.add(entry(DST, 10, port=3), reset_counts=True))
 
 
@@ -173,22 +189,24 @@ def test_a_modify_changes_the_action_and_keeps_cookie_and_counters() -> None:
     ours = table()
     list(ours.add(entry(DST, 10, port=1, cookie=7), reset_counts=False))
     (before,) = ours.entries(Selection())
-    assert list(ours.modify(Selection(), out(2))) == [SetRule(DST, 10, out(2), before.flow)]
+    assert list(ours.modify(Selection(), out(2), reset_counts=False)) == [
+        SetRule(DST, 10, (Output(2),), before.flow, cookie=7)
+    ]
     (after,) = ours.entries(Selection())
-    assert (after.cookie, after.flow, after.action) == (7, before.flow, out(2))
+    assert (after.cookie, after.flow, after.actions) == (7, before.flow, out(2))
 
 
 def test_a_modify_of_a_shadowed_rule_leaves_the_data_plane_alone() -> None:
     ours = table()
     list(ours.add(entry(DST, 10, port=1), reset_counts=False))
     list(ours.add(entry(DST, 20, port=2), reset_counts=False))
-    assert list(ours.modify(Selection(DST, priority=10), out(3))) == []
+    assert list(ours.modify(Selection(DST, priority=10), out(3), reset_counts=False)) == []
 
 
 def test_deleting_a_group_deletes_the_rules_that_use_it_first() -> None:
     ours = table()
-    list(ours.set_group(5, Group(1, (GroupBucket(1, 1),))))
-    to_group = Entry(DST, 10, Action(ActionKind.GROUP, 5), 0, 0, 0, 0)
+    list(ours.set_group(5, Group(GroupKind.SELECT, buckets(1)), 0))
+    to_group = Entry(DST, 10, Actions((ToGroup(5),)), 0, 0, 0, 0)
     list(ours.add(to_group, reset_counts=False))
     assert list(ours.delete_group(5)) == [RemoveRule(DST), RemoveGroup(5)]
     assert len(ours) == 0
@@ -202,55 +220,139 @@ def test_a_full_table_refuses_and_stays_as_it_was() -> None:
     assert [e.match for e in ours.entries(Selection())] == [DST]
 
 
-def test_all_switches_share_the_room_for_groups() -> None:
-    room = Room(1)
-    one, other = FlowTable(FlowNumbers(1), room), FlowTable(FlowNumbers(1), room)
-    group = Group(1, (GroupBucket(1, 1),))
-    list(one.set_group(1, group))
-    list(one.set_group(1, group))  # replacing takes no more
+def test_all_switches_share_the_room_for_groups_and_for_flows() -> None:
+    flows, groups = Numbers(1), Numbers(1)
+    one, other = FlowTable(flows, groups), FlowTable(flows, groups)
+    group = Group(GroupKind.SELECT, buckets(1))
+    list(one.set_group(1, group, 0))
+    list(one.set_group(1, group, 0))  # replacing takes no more
     with pytest.raises(TableFullError):
-        list(other.set_group(1, group))
+        list(other.set_group(1, group, 0))
     list(one.delete_group(1))
-    list(other.set_group(1, group))
+    list(other.set_group(1, group, 0))
+    list(one.add(entry(DST, 10), reset_counts=False))
+    with pytest.raises(TableFullError):
+        list(other.add(entry(DST, 10), reset_counts=False))
+
+
+def test_a_table_has_its_own_limit_and_may_be_filled_again_to_it() -> None:
+    ours = FlowTable(Numbers(100), Numbers(1), max_entries=2)
+    for match in (DST, PAIR):
+        list(ours.add(entry(match, 10), reset_counts=False))
+    with pytest.raises(TableFullError):
+        list(ours.add(entry(FLOW, 10), reset_counts=False))
+    list(ours.add(entry(DST, 10, port=2), reset_counts=False))  # replaces, and takes no more
+    list(ours.delete(Selection(DST, priority=10)))
+    list(ours.add(entry(FLOW, 10), reset_counts=False))
+    assert len(ours) == 2
+
+
+def test_changing_a_group_keeps_its_own_counters_and_clears_those_of_its_buckets() -> None:
+    ours = table()
+    first, _ = ours.set_group(5, Group(GroupKind.ALL, buckets(1)), 10)
+    again, _ = ours.set_group(5, Group(GroupKind.ALL, buckets(2, 3)), 20)
+    assert (first, again) == (
+        ClearGroupCounters(0, keeps_whole=False),
+        ClearGroupCounters(0, keeps_whole=True),
+    )
+    assert ours.groups[5].since_ns == 10
+
+
+def test_of_actions_to_write_the_last_output_is_left_and_of_those_to_apply_all() -> None:
+    """OpenFlow 1.3.5, 5.10: an action set has at most one output, and a list is carried out in order."""
+    ours, given = table(), (Output(1), Output(2), Output(1))
+    (_, applied) = ours.add(Entry(DST, 10, Actions(given), 0, 0, 0, 0), reset_counts=False)
+    (_, written) = ours.add(Entry(PAIR, 10, Actions(given, WRITE_ACTIONS), 0, 0, 0, 0), reset_counts=False)
+    assert (applied.actions, written.actions) == (given, (Output(1),))  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("cause", ["flow", "group"])
+def test_of_an_entry_that_ends_is_told_if_it_asks_for_that(cause: str) -> None:
+    ours = table()
+    list(ours.set_group(5, Group(GroupKind.ALL, buckets(1)), 0))
+    told = Entry(DST, 10, Actions((ToGroup(5),)), 0, 1, 0, 0)
+    list(ours.add(told, reset_counts=False))
+    list(ours.add(Entry(PAIR, 10, Actions((ToGroup(5),)), 0, 0, 0, 0), reset_counts=False))
+    ended = list(ours.delete_group(5) if cause == "group" else ours.delete(Selection()))
+    reason = Gone.GROUP_DELETED if cause == "group" else Gone.DELETED
+    assert [each for each in ended if isinstance(each, FlowGone)] == [FlowGone(told, reason)]
+
+
+def test_entries_overlap_if_one_packet_can_match_both_at_one_priority() -> None:
+    ours = table()
+    list(ours.add(entry(PAIR, 10), reset_counts=False))
+    assert ours.has_overlap(DST, 10)
+    assert ours.has_overlap(Match(in_port=1, eth_dst=5), 10)
+    assert not ours.has_overlap(DST, 11)
+    assert not ours.has_overlap(replace(DST, ipv4_dst=3), 10)
 
 
 @pytest.mark.parametrize(
     ("weights", "expected"),
     [
-        ([1, 1], (1, 2)),
-        ([100, 100, 200], (1, 2, 3, 3)),
-        ([0, 3], (2,)),  # OpenFlow 1.3.5, A.3.4.2: a weight of 0 is never selected
+        ([1, 1], (0, 1)),
+        ([100, 100, 200], (0, 1, 2, 2)),
+        ([0, 3], (1,)),  # OpenFlow 1.3.5, A.3.4.2: a weight of 0 is never selected
         ([0, 0], ()),
-        ([0], (1,)),  # an indirect group's only bucket
+        ([0], (0,)),
     ],
 )
 def test_a_group_has_slots_in_proportion_to_its_weights(
     weights: list[int], expected: tuple[int, ...]
 ) -> None:
-    buckets = tuple(GroupBucket(port, weight) for port, weight in enumerate(weights, start=1))
-    assert slots(Group(1, buckets)) == expected
+    weighted = tuple(GroupBucket((Output(1),), weight) for weight in weights)
+    assert slots(Group(GroupKind.SELECT, weighted)) == expected
 
 
 def test_weights_that_need_too_many_slots_are_refused() -> None:
     with pytest.raises(ValueError, match="need 101 slots, there are 64"):
-        slots(Group(1, (GroupBucket(1, 1), GroupBucket(2, 100))))
+        slots(Group(GroupKind.SELECT, (GroupBucket((), 1), GroupBucket((), 100))))
+
+
+L2 = Match(in_port=1, eth_src=5, eth_dst=6)
+UDP = Match(eth_type=0x800, ip_proto=17, dport=9)
 
 
 @pytest.mark.parametrize(
     ("match", "expected"),
-    [(ANY, Form.ANY), (DST, Form.DST), (PAIR, Form.PAIR), (FLOW, Form.FLOW)],
+    [
+        (ANY, Form.ANY),
+        (DST, Form.DST),
+        (PAIR, Form.PAIR),
+        (FLOW, Form.FLOW),
+        (L2, Form.IN_ETH_SRC_DST),
+        (replace(L2, eth_src=None), Form.IN_ETH_DST),
+        (Match(eth_dst=6), Form.ETH_DST),
+        (Match(eth_type=0x806), Form.ETH_TYPE),
+        (UDP, Form.UDP_DST),
+        (replace(UDP, in_port=1), Form.IN_UDP_DST),
+    ],
 )
 def test_each_form_is_known(match: Match, expected: Form) -> None:
     assert form(match) == expected
 
 
-def test_what_the_data_plane_has_no_map_for_has_no_form() -> None:
-    assert form(Match(eth_type=0x800)) is None
-    assert form(Match(eth_type=0x800, ipv4_src=1)) is None
+@pytest.mark.parametrize(
+    "match",
+    [
+        Match(eth_type=0x800, ipv4_src=1),
+        Match(in_port=1),
+        Match(in_port=1, eth_src=5),
+        replace(UDP, ip_proto=6),  # a TCP port alone
+        replace(FLOW, in_port=1),
+    ],
+)
+def test_what_the_data_plane_has_no_map_for_has_no_form(match: Match) -> None:
+    assert form(match) is None
+
+
+FULL = Match(0x800, 1, 2, 6, 10, 20, 3, 4, 5)
 
 
 @pytest.mark.parametrize("name", [f.name for f in fields(Match)])
 def test_a_match_covers_another_one_if_each_field_is_equal_or_absent(name: str) -> None:
-    assert replace(FLOW, **{name: None}).covers(FLOW)
-    assert not FLOW.covers(replace(FLOW, **{name: None}))
-    assert not replace(FLOW, **{name: 99}).covers(FLOW)
+    assert replace(FULL, **{name: None}).covers(FULL)
+    assert not FULL.covers(replace(FULL, **{name: None}))
+    assert not replace(FULL, **{name: 99}).covers(FULL)
+    assert replace(FULL, **{name: None}).overlaps(FULL)
+    assert not replace(FULL, **{name: 99}).overlaps(FULL)

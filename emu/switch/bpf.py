@@ -5,15 +5,43 @@ milliseconds, and a fabric has ten thousand rules.
 """
 
 import ctypes
+import errno
 import mmap
 import os
-from ctypes import CFUNCTYPE, c_char_p, c_int, c_size_t, c_uint64, c_void_p
+import struct
+from ctypes import CFUNCTYPE, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Self
 
 _Print = CFUNCTYPE(c_int, c_int, c_char_p, c_void_p)
 _LOG_LINE_NBYTES = 4096
 _PRINT_WARN = 0  # LIBBPF_WARN
+_BPF_NOEXIST = 1
+_SK_BUFF_NBYTES = 192  # struct __sk_buff
+_CONTEXT = struct.Struct("=40xI4x5I")  # of it: ifindex, cb
+_Sample = CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t)
+
+
+class _TestRun(ctypes.Structure):
+    """struct bpf_test_run_opts"""
+
+    _fields_ = (
+        ("sz", c_size_t),
+        ("data_in", c_char_p),
+        ("data_out", c_void_p),
+        ("data_size_in", c_uint32),
+        ("data_size_out", c_uint32),
+        ("ctx_in", c_char_p),
+        ("ctx_out", c_void_p),
+        ("ctx_size_in", c_uint32),
+        ("ctx_size_out", c_uint32),
+        ("retval", c_uint32),
+        ("repeat", c_int),
+        ("duration", c_uint32),
+        ("flags", c_uint32),
+        ("cpu", c_uint32),
+        ("batch_size", c_uint32),
+    )
 
 
 class BpfError(OSError):
@@ -40,6 +68,10 @@ class _Libbpf:
             ("bpf_program__pin", c_int, [c_void_p, c_char_p]),
             ("bpf_map_update_elem", c_int, [c_int, c_char_p, c_char_p, c_uint64]),
             ("bpf_map_delete_elem", c_int, [c_int, c_char_p]),
+            ("bpf_prog_test_run_opts", c_int, [c_int, c_void_p]),
+            ("ring_buffer__new", c_void_p, [c_int, _Sample, c_void_p, c_void_p]),
+            ("ring_buffer__consume", c_int, [c_void_p]),
+            ("ring_buffer__free", None, [c_void_p]),
             ("libbpf_set_print", c_void_p, [_Print]),
         ):
             function = getattr(self.lib, name)
@@ -71,6 +103,16 @@ class Map:
         if self._libbpf.lib.bpf_map_update_elem(self.fd, key, value, 0):
             raise self._libbpf.error(f"map {self._name}: update refused")
 
+    def insert(self, key: bytes, value: bytes) -> bool:
+        """As `map[key] = value`; True if there was no such key before."""
+        update = self._libbpf.lib.bpf_map_update_elem
+        if update(self.fd, key, value, _BPF_NOEXIST):
+            if ctypes.get_errno() != errno.EEXIST:
+                raise self._libbpf.error(f"map {self._name}: update refused")
+            self[key] = value
+            return False
+        return True
+
     def __delitem__(self, key: bytes) -> None:
         if self._libbpf.lib.bpf_map_delete_elem(self.fd, key):
             raise self._libbpf.error(f"map {self._name}: delete refused")
@@ -79,6 +121,33 @@ class Map:
         """The values of an array map made with BPF_F_MMAPABLE, shared with the kernel."""
         pages = -(-nbytes // mmap.PAGESIZE)
         return mmap.mmap(self.fd, pages * mmap.PAGESIZE)
+
+
+class Ring:
+    """The user's end of a ring buffer map; `fd` is readable while there are records."""
+
+    def __init__(self, libbpf: _Libbpf, ring: Map) -> None:
+        self.fd = ring.fd
+        self._lib = libbpf.lib
+        self._records: list[bytes] = []
+        self._most = 0
+        self._sample = _Sample(self._keep)  # must live as long as the ring
+        self._ring = self._lib.ring_buffer__new(ring.fd, self._sample, None, None)
+        if not self._ring:
+            raise libbpf.error("no ring buffer")
+
+    def records(self, most: int) -> list[bytes]:
+        """What has come, `most` at a time."""
+        self._records, self._most = [], most
+        self._lib.ring_buffer__consume(self._ring)
+        return self._records
+
+    def close(self) -> None:
+        self._lib.ring_buffer__free(self._ring)
+
+    def _keep(self, _context: int, data: int, nbytes: int) -> int:
+        self._records.append(ctypes.string_at(data, nbytes))
+        return -1 if len(self._records) == self._most else 0
 
 
 class BpfObject:
@@ -107,6 +176,27 @@ class BpfObject:
         if fd < 0:
             raise self._libbpf.error(f"the object has no map {name}")
         return Map(self._libbpf, name, fd)
+
+    def ring(self, name: str) -> Ring:
+        return Ring(self._libbpf, self.map(name))
+
+    def run_program(self, name: str, frame: bytes, ifindex: int, words: tuple[int, ...]) -> int:
+        """What a tc program returns for a frame from an interface; `words` are in `__sk_buff.cb`.
+
+        Packets that it sends are sent, but by `bpf_redirect` nothing is.  Raise BpfError for a frame
+        that the kernel does not take (too short, too long).
+        """
+        context = _CONTEXT.pack(ifindex, *words).ljust(_SK_BUFF_NBYTES, b"\0")
+        run = _TestRun(
+            sz=ctypes.sizeof(_TestRun),
+            data_in=frame,
+            data_size_in=len(frame),
+            ctx_in=context,
+            ctx_size_in=len(context),
+        )
+        if self._libbpf.lib.bpf_prog_test_run_opts(self.program_fd(name), ctypes.byref(run)):
+            raise self._libbpf.error(f"program {name} does not take a frame of {len(frame)} bytes")
+        return int(run.retval)
 
     def program_fd(self, name: str) -> int:
         return int(self._libbpf.lib.bpf_program__fd(self._program(name)))

@@ -8,13 +8,15 @@ from typing import Protocol
 class Received:
     """What came in through a port, in packets of the wire, and what was not sent on.
 
-    `missed_packets` matched no rule; they are among `dropped_packets`.
+    `missed_packets` matched no rule; they are among `dropped_packets`.  `lost_packet_ins` should have
+    gone to a controller too, but came faster than they were taken.
     """
 
     packets: int
     nbytes: int
     missed_packets: int
     dropped_packets: int
+    lost_packet_ins: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +28,29 @@ class Transmitted:
     dropped: int
 
 
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An interface's MAC address; `is_up`: its cable carries; `is_enabled`: nobody has taken it down."""
+
+    mac: bytes
+    is_up: bool
+    is_enabled: bool
+
+
 class Instruments(Protocol):
     """What must be read of the world to answer."""
 
     def flow_counts(self, flow: int) -> tuple[int, int]:
         """(packets, bytes) that a flow entry matched."""
 
+    def group_counts(self, counter: int, n_buckets: int) -> list[tuple[int, int]]:
+        """(packets, bytes) of a group, then of each of its buckets."""
+
     def received(self, interface: str) -> Received: ...
 
     def transmitted(self, interface: str) -> Transmitted | None:
         """None if the port has no queueing discipline that counts."""
 
-    def link(self, interface: str) -> tuple[bytes, bool]:
-        """The interface's MAC address, and whether its cable is up."""
+    def link(self, interface: str) -> Link: ...
 
     def now_ns(self) -> int: ...

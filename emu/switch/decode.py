@@ -1,23 +1,21 @@
-"""OpenFlow 1.3 requests from bytes to values, strictly; what is wrong is named as the specification does.
+"""FLOW_MOD and flow requests from bytes to values; what is wrong is named as the specification does.
 
 Constants and struct layouts are os-ken's.  Its parsers are not used on this side, because they trust
 their input: a FLOW_MOD with an instruction of length 0 keeps `OFPFlowMod.parser` in a loop for ever
-(os-ken 4.2.2), and it has none for GROUP_MOD and MULTIPART_REQUEST.
+(os-ken 4.2.2), and it has none for GROUP_MOD, PACKET_OUT and MULTIPART_REQUEST.
 """
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from emu.switch import oxm
-from emu.switch.entries import Action, ActionKind, Group, GroupBucket
+from emu.switch.entries import MAX_BUCKETS, Action, Actions, Output, ToGroup
 from emu.switch.openflow13 import ProtocolError, bad_length, ofp
 from emu.switch.table import Selection
 
 _FLOW_MOD = struct.Struct(ofp.OFP_FLOW_MOD_PACK_STR0)
 _FLOW_STATS_REQUEST = struct.Struct(ofp.OFP_FLOW_STATS_REQUEST_0_PACK_STR)
-_GROUP_MOD = struct.Struct(ofp.OFP_GROUP_MOD_PACK_STR)
-_GROUP_BUCKET = struct.Struct(ofp.OFP_BUCKET_PACK_STR)
 _TYPE_LENGTH = struct.Struct("!HH")
 _ACTION_OUTPUT = struct.Struct(ofp.OFP_ACTION_OUTPUT_PACK_STR)
 _ACTION_GROUP = struct.Struct(ofp.OFP_ACTION_GROUP_PACK_STR)
@@ -34,16 +32,10 @@ class FlowMod:
     priority: int
     cookie: int
     flags: int
-    has_timeout: bool
+    idle_s: int
+    hard_s: int
     has_buffer: bool
-    action: Action
-
-
-@dataclass(frozen=True, slots=True)
-class GroupMod:
-    command: int
-    number: int
-    group: Group
+    actions: Actions
 
 
 def flow_mod(body: bytes) -> FlowMod:
@@ -55,22 +47,23 @@ def flow_mod(body: bytes) -> FlowMod:
     is_strict = command in (ofp.OFPFC_MODIFY_STRICT, ofp.OFPFC_DELETE_STRICT)
     is_delete = command in (ofp.OFPFC_DELETE, ofp.OFPFC_DELETE_STRICT)
     return FlowMod(
-        command=command,
-        table=table,
-        selection=Selection(
+        command,
+        table,
+        Selection(
             matched,
             priority if is_strict else None,
             cookie,
             cookie_mask,
-            out_port=None if not is_delete or out_port == ofp.OFPP_ANY else out_port,
-            out_group=None if not is_delete or out_group == ofp.OFPG_ANY else out_group,
+            None if not is_delete or out_port == ofp.OFPP_ANY else out_port,
+            None if not is_delete or out_group == ofp.OFPG_ANY else out_group,
         ),
-        priority=priority,
-        cookie=cookie,
-        flags=flags,
-        has_timeout=bool(idle or hard),
-        has_buffer=buffer != ofp.OFP_NO_BUFFER and not is_delete,
-        action=Action() if is_delete else instructions(body, offset),
+        priority,
+        cookie,
+        flags,
+        idle,
+        hard,
+        buffer != ofp.OFP_NO_BUFFER and not is_delete,
+        Actions() if is_delete else instructions(body, offset),
     )
 
 
@@ -91,16 +84,14 @@ def flow_request(body: bytes) -> tuple[int, Selection]:
     )
 
 
-def instructions(body: bytes, offset: int) -> Action:
-    """The one action of a flow entry's instructions, from `offset` to the end; none is a drop."""
-    found: list[Action] = []
+def instructions(body: bytes, offset: int) -> Actions:
+    """A flow entry's instructions, from `offset` to the end: one with actions, or none."""
+    found: list[Actions] = []
     for kind, start, end in _structs(body, offset, len(body), ofp.OFPET_BAD_INSTRUCTION, ofp.OFPBIC_BAD_LEN):
         match kind:
             case ofp.OFPIT_APPLY_ACTIONS | ofp.OFPIT_WRITE_ACTIONS:
-                if end - start < _ACTIONS_HEADER_NBYTES:
-                    raise ProtocolError(ofp.OFPET_BAD_INSTRUCTION, ofp.OFPBIC_BAD_LEN)
-                action = actions(body, start + _ACTIONS_HEADER_NBYTES, end)
-                found.append(replace(action, instruction=kind))
+                given = actions(body, start + _ACTIONS_HEADER_NBYTES, end)
+                found.append(Actions(given, kind))
             case ofp.OFPIT_GOTO_TABLE:
                 raise ProtocolError(ofp.OFPET_BAD_INSTRUCTION, ofp.OFPBIC_BAD_TABLE_ID)
             case ofp.OFPIT_WRITE_METADATA | ofp.OFPIT_CLEAR_ACTIONS | ofp.OFPIT_METER:
@@ -111,52 +102,34 @@ def instructions(body: bytes, offset: int) -> Action:
                 raise ProtocolError(ofp.OFPET_BAD_INSTRUCTION, ofp.OFPBIC_UNKNOWN_INST)
     if len(found) > 1:
         raise ProtocolError(ofp.OFPET_BAD_INSTRUCTION, ofp.OFPBIC_UNSUP_INST)
-    return found[0] if found else Action()
+    if found and len(found[0].given) > 1 and any(isinstance(each, ToGroup) for each in found[0].given):
+        # The data plane has a list of outputs or a group for an entry, not both.
+        raise bad_action(ofp.OFPBAC_TOO_MANY)
+    return found[0] if found else Actions()
 
 
-def actions(body: bytes, offset: int, end: int) -> Action:
-    """The one action of an action list; an empty list is a drop."""
+def actions(body: bytes, offset: int, end: int) -> tuple[Action, ...]:
+    """An action list, in order; an empty one is a drop."""
     found: list[Action] = []
     for kind, start, stop in _structs(body, offset, end, ofp.OFPET_BAD_ACTION, ofp.OFPBAC_BAD_LEN):
         layout = {ofp.OFPAT_OUTPUT: _ACTION_OUTPUT, ofp.OFPAT_GROUP: _ACTION_GROUP}.get(kind)
         if layout is None:
             is_foreign = kind == ofp.OFPAT_EXPERIMENTER
-            raise _bad_action(ofp.OFPBAC_BAD_EXPERIMENTER if is_foreign else ofp.OFPBAC_BAD_TYPE)
+            raise bad_action(ofp.OFPBAC_BAD_EXPERIMENTER if is_foreign else ofp.OFPBAC_BAD_TYPE)
         if stop - start != layout.size:
-            raise _bad_action(ofp.OFPBAC_BAD_LEN)
-        is_output = kind == ofp.OFPAT_OUTPUT
-        argument = layout.unpack_from(body, start)[2]
-        found.append(Action(ActionKind.OUTPUT if is_output else ActionKind.GROUP, argument))
-    if len(found) > 1:
-        raise _bad_action(ofp.OFPBAC_TOO_MANY)
-    return found[0] if found else Action()
+            raise bad_action(ofp.OFPBAC_BAD_LEN)
+        if kind == ofp.OFPAT_OUTPUT:
+            _, _, port, max_nbytes = layout.unpack_from(body, start)
+            found.append(Output(port, max_nbytes))
+        else:
+            found.append(ToGroup(layout.unpack_from(body, start)[2]))
+    if len(found) > MAX_BUCKETS:
+        raise bad_action(ofp.OFPBAC_TOO_MANY)
+    return tuple(found)
 
 
-def group_mod(body: bytes) -> GroupMod:
-    if len(body) < _GROUP_MOD.size:
-        raise bad_length()
-    command, kind, number = _GROUP_MOD.unpack_from(body)
-    buckets = tuple(_group_buckets(body)) if command != ofp.OFPGC_DELETE else ()
-    return GroupMod(command, number, Group(kind, buckets))
-
-
-def _group_buckets(body: bytes) -> Iterator[GroupBucket]:
-    at = _GROUP_MOD.size
-    while at < len(body):
-        if len(body) - at < _GROUP_BUCKET.size:
-            raise ProtocolError(ofp.OFPET_GROUP_MOD_FAILED, ofp.OFPGMFC_BAD_BUCKET)
-        length, weight, watch_port, watch_group = _GROUP_BUCKET.unpack_from(body, at)
-        if length < _GROUP_BUCKET.size or length % 8 or at + length > len(body):
-            raise ProtocolError(ofp.OFPET_GROUP_MOD_FAILED, ofp.OFPGMFC_BAD_BUCKET)
-        if watch_port not in (0, ofp.OFPP_ANY) or watch_group not in (0, ofp.OFPG_ANY):
-            raise ProtocolError(ofp.OFPET_GROUP_MOD_FAILED, ofp.OFPGMFC_WATCH_UNSUPPORTED)
-        action = actions(body, at + _GROUP_BUCKET.size, at + length)
-        if action.kind == ActionKind.GROUP:
-            raise ProtocolError(ofp.OFPET_GROUP_MOD_FAILED, ofp.OFPGMFC_CHAINING_UNSUPPORTED)
-        if action.kind == ActionKind.DROP:
-            raise ProtocolError(ofp.OFPET_GROUP_MOD_FAILED, ofp.OFPGMFC_BAD_BUCKET)
-        yield GroupBucket(action.argument, weight)
-        at += length
+def bad_action(code: int) -> ProtocolError:
+    return ProtocolError(ofp.OFPET_BAD_ACTION, code)
 
 
 def _structs(body: bytes, at: int, end: int, error: int, code: int) -> Iterator[tuple[int, int, int]]:
@@ -169,7 +142,3 @@ def _structs(body: bytes, at: int, end: int, error: int, code: int) -> Iterator[
             raise ProtocolError(error, code)
         yield kind, at, at + length
         at += length
-
-
-def _bad_action(code: int) -> ProtocolError:
-    return ProtocolError(ofp.OFPET_BAD_ACTION, code)

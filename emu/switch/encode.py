@@ -7,7 +7,8 @@ parsers and `ovs-ofctl ofp-parse`.
 import struct
 from collections.abc import Iterable, Iterator
 
-from emu.switch.entries import Action, ActionKind, Entry, Group
+from emu.switch.counters import Link
+from emu.switch.entries import Action, Actions, Entry, GroupEntry, Output
 from emu.switch.match import PROTO_TCP, Match
 from emu.switch.openflow13 import ProtocolError, ofp
 
@@ -44,7 +45,7 @@ def error(xid: int, refusal: ProtocolError, request: bytes) -> bytes:
 
 def features(xid: int, dpid: int) -> bytes:
     """No packet buffers, one table."""
-    can = ofp.OFPC_FLOW_STATS | ofp.OFPC_TABLE_STATS | ofp.OFPC_PORT_STATS
+    can = ofp.OFPC_FLOW_STATS | ofp.OFPC_TABLE_STATS | ofp.OFPC_PORT_STATS | ofp.OFPC_GROUP_STATS
     body = struct.pack(ofp.OFP_SWITCH_FEATURES_PACK_STR, dpid, 0, 1, 0, can, 0)
     return message(ofp.OFPT_FEATURES_REPLY, xid, body)
 
@@ -77,6 +78,9 @@ def match(matched: Match) -> bytes:
     """An ofp_match with its padding; fields in the order in which they need each other."""
     l4_fields = _TCP_FIELDS if matched.ip_proto == PROTO_TCP else _UDP_FIELDS
     fields = (
+        (0, 4, matched.in_port),
+        (3, 6, matched.eth_dst),
+        (4, 6, matched.eth_src),
         (5, 2, matched.eth_type),
         (10, 1, matched.ip_proto),
         (11, 4, matched.ipv4_src),
@@ -93,22 +97,25 @@ def match(matched: Match) -> bytes:
     return struct.pack("!HH", ofp.OFPMT_OXM, length) + oxm + bytes(-length % 8)
 
 
-def instructions(action: Action) -> bytes:
-    if action.kind == ActionKind.DROP:
+def instructions(chosen: Actions) -> bytes:
+    if not chosen.given:
         return b""
-    if action.kind == ActionKind.OUTPUT:
-        encoded = struct.pack(
-            ofp.OFP_ACTION_OUTPUT_PACK_STR, ofp.OFPAT_OUTPUT, 16, action.argument, ofp.OFPCML_NO_BUFFER
-        )
-    else:
-        encoded = struct.pack(ofp.OFP_ACTION_GROUP_PACK_STR, ofp.OFPAT_GROUP, 8, action.argument)
-    header = struct.pack(ofp.OFP_INSTRUCTION_ACTIONS_PACK_STR, action.instruction, 8 + len(encoded))
-    return header + encoded
+    encoded = actions(chosen.given)
+    return struct.pack(ofp.OFP_INSTRUCTION_ACTIONS_PACK_STR, chosen.instruction, 8 + len(encoded)) + encoded
+
+
+def actions(given: Iterable[Action]) -> bytes:
+    return b"".join(
+        struct.pack(ofp.OFP_ACTION_OUTPUT_PACK_STR, ofp.OFPAT_OUTPUT, 16, action.port, action.max_nbytes)
+        if isinstance(action, Output)
+        else struct.pack(ofp.OFP_ACTION_GROUP_PACK_STR, ofp.OFPAT_GROUP, 8, action.group)
+        for action in given
+    )
 
 
 def flow_stats(entry: Entry, packets: int, nbytes: int, now_ns: int) -> bytes:
     seconds, nanoseconds = divmod(now_ns - entry.since_ns, 10**9)
-    rest = match(entry.match) + instructions(entry.action)
+    rest = match(entry.match) + instructions(entry.actions)
     head = struct.pack(
         ofp.OFP_FLOW_STATS_0_PACK_STR,
         ofp.OFP_FLOW_STATS_0_SIZE + len(rest),
@@ -116,8 +123,8 @@ def flow_stats(entry: Entry, packets: int, nbytes: int, now_ns: int) -> bytes:
         seconds,
         nanoseconds,
         entry.priority,
-        0,
-        0,
+        entry.idle_s,
+        entry.hard_s,
         entry.flags,
         entry.cookie,
         packets,
@@ -145,28 +152,39 @@ def description(name: str) -> bytes:
     )
 
 
-def port(number: int, mac: bytes, name: str, rate_bps: int, is_up: bool) -> bytes:
+def port(number: int, link: Link, name: str, rate_bps: int) -> bytes:
     speed = _SPEEDS.get(rate_bps, ofp.OFPPF_OTHER)
     kbps = min(rate_bps // 1000, 2**32 - 1)
-    state = ofp.OFPPS_LIVE if is_up else ofp.OFPPS_LINK_DOWN
+    config = 0 if link.is_enabled else ofp.OFPPC_PORT_DOWN
+    state = ofp.OFPPS_LIVE if link.is_up else ofp.OFPPS_LINK_DOWN
     return struct.pack(
-        ofp.OFP_PORT_PACK_STR, number, mac, name.encode(), 0, state, speed, 0, 0, 0, kbps, kbps
+        ofp.OFP_PORT_PACK_STR, number, link.mac, name.encode(), config, state, speed, 0, 0, 0, kbps, kbps
     )
 
 
-def group_description(number: int, group: Group) -> bytes:
+def group_description(number: int, entry: GroupEntry) -> bytes:
     body = b""
-    for bucket in group.buckets:
-        action = struct.pack(
-            ofp.OFP_ACTION_OUTPUT_PACK_STR, ofp.OFPAT_OUTPUT, 16, bucket.port, ofp.OFPCML_NO_BUFFER
-        )
-        body += struct.pack(
-            ofp.OFP_BUCKET_PACK_STR,
-            ofp.OFP_BUCKET_SIZE + len(action),
-            bucket.weight,
-            ofp.OFPP_ANY,
-            ofp.OFPG_ANY,
-        )
-        body += action
-    head = struct.pack(ofp.OFP_GROUP_DESC_PACK_STR, ofp.OFP_GROUP_DESC_SIZE + len(body), group.kind, number)
-    return head + body
+    for bucket in entry.group.buckets:
+        encoded = actions(bucket.outputs)
+        watch_port = ofp.OFPP_ANY if bucket.watch_port is None else bucket.watch_port
+        length = ofp.OFP_BUCKET_SIZE + len(encoded)
+        body += struct.pack(ofp.OFP_BUCKET_PACK_STR, length, bucket.weight, watch_port, ofp.OFPG_ANY)
+        body += encoded
+    length = ofp.OFP_GROUP_DESC_SIZE + len(body)
+    return struct.pack(ofp.OFP_GROUP_DESC_PACK_STR, length, entry.group.kind, number) + body
+
+
+def group_stats(
+    number: int, entry: GroupEntry, n_references: int, counts: list[tuple[int, int]], now_ns: int
+) -> bytes:
+    """`counts` are (packets, bytes) of the group, then of each bucket."""
+    buckets = b"".join(struct.pack(ofp.OFP_BUCKET_COUNTER_PACK_STR, *count) for count in counts[1:])
+    head = struct.pack(
+        ofp.OFP_GROUP_STATS_PACK_STR,
+        ofp.OFP_GROUP_STATS_SIZE + len(buckets),
+        number,
+        n_references,
+        *counts[0],
+        *divmod(now_ns - entry.since_ns, 10**9),
+    )
+    return head + buckets

@@ -1,20 +1,30 @@
-"""What a rule of the switch can match: the IPv4 forms that its data plane has a map for."""
+"""What a rule of the switch can match: the forms that its data plane looks up."""
 
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import IntEnum
 
 ETH_TYPE_IPV4 = 0x0800
 PROTO_TCP = 6
 PROTO_UDP = 17
 
 
-class Form(Enum):
-    """One hash map of the data plane each; the later wins among equal priorities."""
+class Form(IntEnum):
+    """A set of match fields, numbered as in layout.h.
 
-    ANY = auto()
-    DST = auto()
-    PAIR = auto()
-    FLOW = auto()
+    All forms are looked up and the highest priority wins.  OpenFlow leaves open which of two rules of
+    equal priority a packet meets; here it is the one whose form stands later, the more specific.
+    """
+
+    ANY = 0
+    ETH_TYPE = 1
+    ETH_DST = 2
+    IN_ETH_DST = 3
+    IN_ETH_SRC_DST = 4
+    UDP_DST = 5
+    IN_UDP_DST = 6
+    DST = 7
+    PAIR = 8
+    FLOW = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,35 +40,67 @@ class Match:
     ip_proto: int | None = None
     sport: int | None = None
     dport: int | None = None
+    in_port: int | None = None
+    eth_src: int | None = None
+    eth_dst: int | None = None
+
+    def values(self) -> tuple[int | None, ...]:
+        return (
+            self.eth_type,
+            self.ipv4_src,
+            self.ipv4_dst,
+            self.ip_proto,
+            self.sport,
+            self.dport,
+            self.in_port,
+            self.eth_src,
+            self.eth_dst,
+        )
 
     def covers(self, other: "Match") -> bool:
         """True when everything that `other` matches is matched by this, OpenFlow's loose matching."""
-        return (
-            self.eth_type in (None, other.eth_type)
-            and self.ipv4_src in (None, other.ipv4_src)
-            and self.ipv4_dst in (None, other.ipv4_dst)
-            and self.ip_proto in (None, other.ip_proto)
-            and self.sport in (None, other.sport)
-            and self.dport in (None, other.dport)
-        )
+        pairs = zip(self.values(), other.values(), strict=True)
+        return all(mine is None or mine == theirs for mine, theirs in pairs)
+
+    def overlaps(self, other: "Match") -> bool:
+        """True when a packet can match both."""
+        pairs = zip(self.values(), other.values(), strict=True)
+        return all(None in pair or pair[0] == pair[1] for pair in pairs)
 
 
 def form(match: Match) -> Form | None:
-    """The form of a match, None if the data plane has no map for it."""
-    present = (
-        match.eth_type is not None,
-        match.ipv4_src is not None,
-        match.ipv4_dst is not None,
-        match.ip_proto is not None,
-        match.sport is not None,
-        match.dport is not None,
+    """The form of a match, None if the data plane does not look it up."""
+    # Written out: with a loop this is the dearest step of adding a rule.
+    found = _FORMS.get(
+        (
+            match.eth_type is not None,
+            match.ipv4_src is not None,
+            match.ipv4_dst is not None,
+            match.ip_proto is not None,
+            match.sport is not None,
+            match.dport is not None,
+            match.in_port is not None,
+            match.eth_src is not None,
+            match.eth_dst is not None,
+        )
     )
-    return _FORMS.get(present)
+    is_udp = found is Form.UDP_DST or found is Form.IN_UDP_DST
+    return None if is_udp and match.ip_proto != PROTO_UDP else found
 
 
+_FIELDS = {
+    Form.ANY: "",
+    Form.ETH_TYPE: "eth_type",
+    Form.ETH_DST: "eth_dst",
+    Form.IN_ETH_DST: "in_port eth_dst",
+    Form.IN_ETH_SRC_DST: "in_port eth_src eth_dst",
+    Form.UDP_DST: "eth_type ip_proto dport",
+    Form.IN_UDP_DST: "in_port eth_type ip_proto dport",
+    Form.DST: "eth_type ipv4_dst",
+    Form.PAIR: "eth_type ipv4_src ipv4_dst",
+    Form.FLOW: "eth_type ipv4_src ipv4_dst ip_proto sport dport",
+}
 _FORMS = {
-    (False, False, False, False, False, False): Form.ANY,
-    (True, False, True, False, False, False): Form.DST,
-    (True, True, True, False, False, False): Form.PAIR,
-    (True, True, True, True, True, True): Form.FLOW,
+    tuple(name in fields.split() for name in Match.__dataclass_fields__): form
+    for form, fields in _FIELDS.items()
 }

@@ -7,11 +7,22 @@ from emu.switch.openflow13 import ProtocolError, bad_length, ofp
 
 _TYPE_LENGTH = struct.Struct("!HH")
 _OXM = struct.Struct("!HBB")
-_ETH_TYPE, _IP_PROTO, _IPV4_SRC, _IPV4_DST, _TCP_SRC, _TCP_DST, _UDP_SRC, _UDP_DST = 5, *range(10, 17)
-_WIDTHS = {_ETH_TYPE: 2, _IP_PROTO: 1, _IPV4_SRC: 4, _IPV4_DST: 4} | dict.fromkeys(
-    (_TCP_SRC, _TCP_DST, _UDP_SRC, _UDP_DST), 2
-)
-_ADDRESSES = (_IPV4_SRC, _IPV4_DST)
+_IN_PORT, _ETH_DST, _ETH_SRC, _ETH_TYPE = 0, 3, 4, 5
+_IP_PROTO, _IPV4_SRC, _IPV4_DST, _TCP_SRC, _TCP_DST, _UDP_SRC, _UDP_DST = range(10, 17)
+FIELDS = {  # the OXM fields that the switch reads, and how many bytes they have
+    _IN_PORT: 4,
+    _ETH_DST: 6,
+    _ETH_SRC: 6,
+    _ETH_TYPE: 2,
+    _IP_PROTO: 1,
+    _IPV4_SRC: 4,
+    _IPV4_DST: 4,
+    **dict.fromkeys((_TCP_SRC, _TCP_DST, _UDP_SRC, _UDP_DST), 2),
+}
+_BAD_MASKS = {  # refused are masks other than all ones, and any mask of in_port
+    **dict.fromkeys((_ETH_DST, _ETH_SRC), ofp.OFPBMC_BAD_DL_ADDR_MASK),
+    **dict.fromkeys((_IPV4_SRC, _IPV4_DST), ofp.OFPBMC_BAD_NW_ADDR_MASK),
+}
 _PREREQUISITES = {
     **dict.fromkeys((_IP_PROTO, _IPV4_SRC, _IPV4_DST), (_ETH_TYPE, ETH_TYPE_IPV4)),
     **dict.fromkeys((_TCP_SRC, _TCP_DST), (_IP_PROTO, PROTO_TCP)),
@@ -41,6 +52,9 @@ def match(body: bytes, offset: int) -> tuple[Match, int]:
             ip_proto=values.get(_IP_PROTO),
             sport=values.get(_TCP_SRC, values.get(_UDP_SRC)),
             dport=values.get(_TCP_DST, values.get(_UDP_DST)),
+            in_port=values.get(_IN_PORT),
+            eth_src=values.get(_ETH_SRC),
+            eth_dst=values.get(_ETH_DST),
         ),
         after,
     )
@@ -55,16 +69,15 @@ def _match_field(body: bytes, at: int, end: int, values: dict[int, int]) -> int:
     at += _OXM.size
     if at + length > end:
         raise _bad_match(ofp.OFPBMC_BAD_LEN)
-    if oxm_class != ofp.OFPXMC_OPENFLOW_BASIC or field not in _WIDTHS:
+    if oxm_class != ofp.OFPXMC_OPENFLOW_BASIC or field not in FIELDS:
         raise _bad_match(ofp.OFPBMC_BAD_FIELD)
-    width: int = _WIDTHS[field]
+    width: int = FIELDS[field]
     if length != width * (1 + has_mask):
         raise _bad_match(ofp.OFPBMC_BAD_LEN)
     if field in values:
         raise _bad_match(ofp.OFPBMC_DUP_FIELD)
-    if has_mask and body[at + width : at + length].strip(b"\xff"):
-        is_address = field in _ADDRESSES
-        raise _bad_match(ofp.OFPBMC_BAD_NW_ADDR_MASK if is_address else ofp.OFPBMC_BAD_MASK)
+    if has_mask and (field == _IN_PORT or body[at + width : at + length].strip(b"\xff")):
+        raise _bad_match(_BAD_MASKS.get(field, ofp.OFPBMC_BAD_MASK))
     needs = _PREREQUISITES.get(field)
     if needs is not None and values.get(needs[0]) != needs[1]:
         raise _bad_match(ofp.OFPBMC_BAD_PREREQ)

@@ -11,6 +11,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 MAX_SWITCHES = 4096
 MAX_PORTS = 16384  # of all switches; the size of switch.c's map
+MAX_SWITCH_PORTS = 1024  # of one switch
 MAX_PORT_NUMBER = 0xFFFFFF00  # OFPP_MAX
 MAX_INTERFACE_NAME = 15
 
@@ -26,7 +27,7 @@ class Port:
 class SwitchPorts:
     name: str
     dpid: Annotated[int, Field(ge=1, lt=2**64)]
-    ports: tuple[Port, ...]
+    ports: Annotated[tuple[Port, ...], Field(max_length=MAX_SWITCH_PORTS)]
 
 
 @dataclass(frozen=True, slots=True)

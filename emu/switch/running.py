@@ -3,14 +3,14 @@
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from emu.fabric import Fabric, interface
 from emu.limits import CONTROLLER_S
 from emu.project import SWITCH_OBJECT
 from emu.switch import ovs
-from emu.watch import Watch, running
+from emu.watch import Child, Watch, running
 
 PIN = "/sys/fs/bpf/gradwire_switch"
 _START_S = 60.0
@@ -34,23 +34,30 @@ def ports_file(fabric: Fabric) -> dict[str, list[dict[str, object]]]:
     }
 
 
+def waiting_agent(fabric: Fabric, folder: Path, openflow_port: int) -> AbstractContextManager[Child]:
+    """The agent of our switches, started but idle: the ports need not be there before `attach`."""
+    ports = folder / "ports.json"
+    ports.write_text(json.dumps(ports_file(fabric)))
+    command = [sys.executable, "-m", "emu.switch.agent", str(ports), "--wait"]
+    command += ["--controller", f"127.0.0.1:{openflow_port}"]
+    command += ["--object", str(SWITCH_OBJECT), "--pin", PIN, "--patience", str(CONTROLLER_S)]
+    return running("the switch agent", command, folder / "switch.log")
+
+
 @contextmanager
-def running_switch(
-    fabric: Fabric, kind: str, folder: Path, openflow_port: int, watch: Watch
-) -> Iterator[None]:
-    """Every switch forwards by the controller's rules while this is open; `watch` hears when one dies."""
+def attached(agent: Child, watch: Watch) -> Iterator[None]:
+    """Our switches forward by the controller's rules; `watch` hears when the agent dies."""
+    agent.tell("attach")
+    agent.await_line("attached", _START_S, watch)
+    with watch.over("the switch agent", agent.process.pid, agent.log):
+        yield
+
+
+@contextmanager
+def open_vswitch(fabric: Fabric, folder: Path, openflow_port: int, watch: Watch) -> Iterator[None]:
+    """The same of Open vSwitch's processes."""
     with ExitStack() as stack:
-        if kind == "ovs":
-            started = stack.enter_context(ovs.running_ovs(fabric, folder / "ovs", openflow_port))
-            for name, pid in started.pids.items():
-                stack.enter_context(watch.over(name, pid))
-        else:
-            ports = folder / "ports.json"
-            ports.write_text(json.dumps(ports_file(fabric)))
-            command = [sys.executable, "-m", "emu.switch.agent", str(ports)]
-            command += ["--controller", f"127.0.0.1:{openflow_port}"]
-            command += ["--object", str(SWITCH_OBJECT), "--pin", PIN, "--patience", str(CONTROLLER_S)]
-            agent = stack.enter_context(running("the switch agent", command, folder / "switch.log"))
-            agent.await_line("attached", _START_S, watch)
-            stack.enter_context(watch.over("the switch agent", agent.process.pid, agent.log))
+        started = stack.enter_context(ovs.running_ovs(fabric, folder / "ovs", openflow_port))
+        for name, pid in started.pids.items():
+            stack.enter_context(watch.over(name, pid))
         yield

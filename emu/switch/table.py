@@ -5,31 +5,40 @@ no packet ever meets half a change.  Rules with the same match and a lower prior
 in the shadow of the one that is in the data plane, and come back when that is deleted.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from emu.switch.entries import (
-    Action,
-    ActionKind,
+    Actions,
     ClearCounters,
+    ClearGroupCounters,
     Entry,
+    FlowGone,
+    Gone,
     Group,
+    GroupEntry,
     Operation,
+    Output,
     RemoveGroup,
     RemoveRule,
     SetGroup,
     SetRule,
+    ToGroup,
     slots,
 )
 from emu.switch.match import Match
+
+MAX_ENTRIES = 65536  # of one switch
+SEND_FLOW_REMOVED = 1  # OFPFF_SEND_FLOW_REM
+_EVERYTHING = Match()
 
 
 class TableFullError(Exception):
     """There is no room for one more rule or group."""
 
 
-class FlowNumbers:
-    """Hands out the numbers of flow counters, shared by all switches of a fabric."""
+class Numbers:
+    """Hands out the numbers of counters, shared by all switches of a fabric."""
 
     def __init__(self, n: int) -> None:
         self._n = n
@@ -40,27 +49,12 @@ class FlowNumbers:
         if self._returned:
             return self._returned.pop()
         if self._next == self._n:
-            raise TableFullError(f"all {self._n} flow entries are in use")
+            raise TableFullError(f"all {self._n} are in use")
         self._next += 1
         return self._next - 1
 
-    def give_back(self, flow: int) -> None:
-        self._returned.append(flow)
-
-
-class Room:
-    """How many more groups the data plane holds, shared by all switches of a fabric."""
-
-    def __init__(self, n: int) -> None:
-        self._free = n
-
-    def take(self) -> None:
-        if self._free == 0:
-            raise TableFullError("all groups are in use")
-        self._free -= 1
-
-    def give_back(self) -> None:
-        self._free += 1
+    def give_back(self, number: int) -> None:
+        self._returned.append(number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,27 +69,35 @@ class Selection:
     out_group: int | None = None
 
     def chooses(self, entry: Entry) -> bool:
-        action = entry.action
+        given = entry.actions.given
         return (
             (self.match.covers(entry.match) if self.priority is None else self.match == entry.match)
             and self.priority in (None, entry.priority)
             and not (self.cookie ^ entry.cookie) & self.cookie_mask
-            and (self.out_port is None or action_is(action, ActionKind.OUTPUT, self.out_port))
-            and (self.out_group is None or action_is(action, ActionKind.GROUP, self.out_group))
+            and (self.out_port is None or self.out_port in [a.port for a in given if isinstance(a, Output)])
+            and (self.out_group is None or ToGroup(self.out_group) in given)
         )
 
-
-def action_is(action: Action, kind: ActionKind, argument: int) -> bool:
-    return action.kind == kind and action.argument == argument
+    def is_all(self) -> bool:
+        return (
+            self.match == _EVERYTHING
+            and self.priority is None
+            and not self.cookie_mask
+            and self.out_port is None
+            and self.out_group is None
+        )
 
 
 class FlowTable:
     """The state of one switch.  Callers check messages; here only room can be lacking."""
 
-    def __init__(self, numbers: FlowNumbers, group_room: Room) -> None:
-        self.groups: dict[int, Group] = {}
-        self._numbers = numbers
-        self._group_room = group_room
+    def __init__(self, flows: Numbers, groups: Numbers, max_entries: int = MAX_ENTRIES) -> None:
+        self.groups: dict[int, GroupEntry] = {}
+        self.mortals: dict[int, Entry] = {}  # those with a timeout, by flow
+        self._flow_numbers = flows
+        self._group_numbers = groups
+        self.max_entries = max_entries
+        self._n_entries = 0
         # Highest priority first: the first of each list is the one in the data plane.
         self._entries: dict[Match, list[Entry]] = {}
 
@@ -104,10 +106,20 @@ class FlowTable:
             found = self._entries.get(selection.match, [])
         else:
             found = [entry for same in self._entries.values() for entry in same]
+            if selection.is_all():
+                return found
         return [entry for entry in found if selection.chooses(entry)]
 
     def __len__(self) -> int:
-        return sum(map(len, self._entries.values()))
+        return self._n_entries
+
+    def has_overlap(self, match: Match, priority: int) -> bool:
+        """True if a packet can match `match` and an entry of this very priority."""
+        return any(
+            entry.priority == priority and match.overlaps(entry.match)
+            for same in self._entries.values()
+            for entry in same
+        )
 
     def add(self, entry: Entry, reset_counts: bool) -> Iterator[Operation]:
         """OFPFC_ADD.  `entry.flow` is chosen here.
@@ -117,26 +129,49 @@ class FlowTable:
         """
         same = self._entries.get(entry.match, [])
         old = next((other for other in same if other.priority == entry.priority), None)
-        new = replace(entry, flow=self._numbers.take() if old is None else old.flow)
+        flow = self._take_number() if old is None else old.flow
+        # Not dataclasses.replace, which takes as long as all the rest of this.
+        new = Entry(
+            entry.match,
+            entry.priority,
+            entry.actions,
+            entry.cookie,
+            entry.flags,
+            flow,
+            entry.since_ns,
+            entry.idle_s,
+            entry.hard_s,
+        )
         if old is None or reset_counts:
             yield ClearCounters(new.flow)
         kept = [other for other in same if other is not old]
-        self._entries[entry.match] = sorted([new, *kept], key=lambda e: -e.priority)
+        self._entries[entry.match] = sorted([new, *kept], key=lambda e: -e.priority) if kept else [new]
+        self._remember(new)
         if self._entries[entry.match][0] is new:
             yield _in_force(new)
 
-    def modify(self, selection: Selection, action: Action) -> Iterator[Operation]:
-        """OFPFC_MODIFY and, with a priority, OFPFC_MODIFY_STRICT: counters and cookies stay."""
+    def modify(self, selection: Selection, actions: Actions, reset_counts: bool) -> Iterator[Operation]:
+        """OFPFC_MODIFY and, with a priority, OFPFC_MODIFY_STRICT.
+
+        Cookies and timeouts stay, and counters unless `reset_counts`.
+        """
         for old in self.entries(selection):
-            new = replace(old, action=action)
+            new = replace(old, actions=actions)
             same = self._entries[old.match]
             same[same.index(old)] = new
+            self._remember(new)
+            if reset_counts:
+                yield ClearCounters(new.flow)
             if same[0] is new:
                 yield _in_force(new)
 
-    def delete(self, selection: Selection) -> Iterator[Operation]:
+    def delete(self, selection: Selection, reason: Gone = Gone.DELETED) -> Iterator[Operation | FlowGone]:
         """OFPFC_DELETE and, with a priority, OFPFC_DELETE_STRICT."""
-        for old in self.entries(selection):
+        return self.remove(self.entries(selection), reason)
+
+    def remove(self, entries: Iterable[Entry], reason: Gone) -> Iterator[Operation | FlowGone]:
+        """Take these entries out, and say so of those that ask for it."""
+        for old in entries:
             same = self._entries[old.match]
             was_in_force = same[0] is old
             same.remove(old)
@@ -145,23 +180,44 @@ class FlowTable:
             elif not same:
                 del self._entries[old.match]
                 yield RemoveRule(old.match)
-            self._numbers.give_back(old.flow)
+            self.mortals.pop(old.flow, None)
+            self._n_entries -= 1
+            if old.flags & SEND_FLOW_REMOVED:
+                yield FlowGone(old, reason)
+            self._flow_numbers.give_back(old.flow)
 
-    def set_group(self, number: int, group: Group) -> Iterator[Operation]:
-        """OFPGC_ADD and OFPGC_MODIFY.  Raise TableFullError, or ValueError as `slots` does."""
-        ports = slots(group)
-        if number not in self.groups:
-            self._group_room.take()
-        self.groups[number] = group
-        yield SetGroup(number, ports)
+    def set_group(self, number: int, group: Group, now_ns: int) -> Iterator[Operation]:
+        """OFPGC_ADD and OFPGC_MODIFY; the latter keeps the group's own counters, not its buckets'.
 
-    def delete_group(self, number: int) -> Iterator[Operation]:
+        Raise TableFullError, or ValueError as `slots` does.
+        """
+        chosen = slots(group)
+        old = self.groups.get(number)
+        counter = self._group_numbers.take() if old is None else old.counter
+        self.groups[number] = GroupEntry(group, counter, now_ns if old is None else old.since_ns)
+        yield ClearGroupCounters(counter, keeps_whole=old is not None)
+        yield SetGroup(number, group, counter, chosen)
+
+    def delete_group(self, number: int) -> Iterator[Operation | FlowGone]:
         """OFPGC_DELETE: the flow entries that use the group go with it."""
-        yield from self.delete(Selection(out_group=number))
-        del self.groups[number]
-        self._group_room.give_back()
+        yield from self.delete(Selection(out_group=number), Gone.GROUP_DELETED)
+        counter = self.groups.pop(number).counter
         yield RemoveGroup(number)
+        self._group_numbers.give_back(counter)
+
+    def _take_number(self) -> int:
+        if self._n_entries == self.max_entries:
+            raise TableFullError(f"the table has its {self.max_entries} entries")
+        number = self._flow_numbers.take()
+        self._n_entries += 1
+        return number
+
+    def _remember(self, entry: Entry) -> None:
+        if entry.idle_s or entry.hard_s:
+            self.mortals[entry.flow] = entry
+        else:
+            self.mortals.pop(entry.flow, None)
 
 
 def _in_force(entry: Entry) -> SetRule:
-    return SetRule(entry.match, entry.priority, entry.action, entry.flow)
+    return SetRule(entry.match, entry.priority, entry.actions.effective(), entry.flow, entry.cookie)

@@ -264,7 +264,7 @@ def life_of_a_rule() -> dict[str, Any]:
             found["a higher rule that drops"] = pings(fabric)
             controller.ask(flow_mod(there, cmd="OFPFC_DELETE_STRICT", priority=20))
             found["the higher one deleted"] = pings(fabric)
-            found["refused"] = controller.ask(of3.OFPTPacketOut(), bytes.fromhex("04c8000800000001"))
+            found["refused"] = controller.ask(of3.OFPTMeterMod(), bytes.fromhex("04c8000800000001"))
             controller.cut()
             found["without a controller"] = pings(fabric)
             controller.accept()

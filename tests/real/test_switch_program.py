@@ -8,7 +8,7 @@ import pytest
 from emu.flowhash import flow_hash, switch_salt
 from emu.project import SWITCH_OBJECT
 from emu.switch.bpf import BpfObject
-from emu.switch.entries import Action, ActionKind, Operation, SetGroup, SetRule
+from emu.switch.entries import Group, GroupBucket, GroupKind, Operation, Output, SetGroup, SetRule, ToGroup
 from emu.switch.maps import Maps
 from emu.switch.match import Match
 from tests.real.bpf_test_run import REDIRECT, SHOT, Packet, run_program
@@ -28,7 +28,7 @@ class Switch:
     def __init__(self, loaded: BpfObject, *operations: Operation) -> None:
         self.loaded = loaded
         self.maps = Maps(loaded)
-        self.maps.add_port(ifindex=1, switch_index=0, salt=SALT, counter=0)
+        self.maps.set_port(ifindex=1, switch_index=0, number=1, salt=SALT, counter=0, is_live=True)
         self.obey(*operations)
 
     def obey(self, *operations: Operation) -> None:
@@ -42,14 +42,14 @@ class Switch:
 
 
 def rule(match: Match, priority: int, port: int, flow: int = 0) -> SetRule:
-    return SetRule(match, priority, Action(ActionKind.OUTPUT, port), flow)
+    return SetRule(match, priority, (Output(port),), flow)
 
 
 def wrong_slots() -> list[Any]:
     """Packets whose group slot is not what emu.flowhash says.  Only the predicted slot lets pass."""
     random, wrong = Random(1), []
     with BpfObject(SWITCH_OBJECT) as loaded:
-        switch = Switch(loaded, SetRule(Match(), 0, Action(ActionKind.GROUP, 5), 0))
+        switch = Switch(loaded, SetRule(Match(), 0, (ToGroup(5),), 0))
         for number in range(600):
             proto, n_slots = random.choice([6, 17, 1]), random.choice([2, 3, 64])
             fragment = random.choice([0, 0, 0, 185])
@@ -57,9 +57,10 @@ def wrong_slots() -> list[Any]:
             packet = Packet(random.getrandbits(32), random.getrandbits(32), proto, *ports, fragment=fragment)
             counted = ports if proto != 1 and not fragment else (0, 0)
             slot = flow_hash(packet.src, packet.dst, proto, *counted, SALT) % n_slots
-            slots = [BACK] * n_slots
-            slots[slot] = ELSEWHERE
-            switch.obey(SetGroup(5, tuple(slots)))
+            buckets = [GroupBucket((Output(BACK),), 1)] * n_slots
+            buckets[slot] = GroupBucket((Output(ELSEWHERE),), 1)
+            group = Group(GroupKind.SELECT, tuple(buckets))
+            switch.obey(SetGroup(5, group, 0, tuple(range(n_slots))))
             if not switch.passes(packet):
                 wrong.append([number, repr(packet)])
     return wrong
@@ -89,7 +90,7 @@ def priorities() -> dict[str, bool]:
             found[f"form {number}"] = switch.passes(packet)
         switch.obey(rule(five, 11, BACK), *(rule(match, 11, ELSEWHERE) for match in (any_, dst, pair)))
         found["equal priorities: the 5-tuple's"] = switch.passes(packet)
-        switch.obey(SetRule(any_, 20, Action(), 0))
+        switch.obey(SetRule(any_, 20, (), 0))
         found["a rule without an action"] = switch.passes(packet)
         switch.obey(rule(any_, 20, ELSEWHERE))
         found["other ports"] = switch.passes(Packet(A, B, 6, 11, 20))
