@@ -1,11 +1,9 @@
 """A fabric: hosts, switches, and the cables between their ports.  Pure data."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-
-import networkx as nx
 
 MAX_HOSTS = 1024
 MAX_RATE_BPS = 100_000_000_000
@@ -14,13 +12,28 @@ FRAME_NBYTES = 1514  # a full frame, as HTB counts it: no checksum, no preamble
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A full-duplex cable from port `a_port` of `a` to port `b_port` of `b`."""
+    """A full-duplex cable from port `a_port` of `a` to port `b_port` of `b`, both ways alike.
+
+    `queue_nbytes` is the queue before it at either end; None means `auto`, a queue that never drops what
+    the plan does not oversubscribe.  `delay_ns` is what it delays one way.
+    """
 
     a: str
     a_port: int
     b: str
     b_port: int
     rate_bps: int
+    queue_nbytes: int | None = None
+    delay_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """What a cable is like, whatever it joins; the fields mean what they do in a `Link`."""
+
+    rate_bps: int
+    queue_nbytes: int | None = None
+    delay_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +48,17 @@ class Egress:
 class Fabric:
     """Names and numbers here are final: network, switch and controller all obey them.
 
-    `spec` rebuilds it (`emu.spec.parse_fabric`).  `queue_nbytes` is every port's queue; None means
-    `auto`, a queue that never drops what the plan does not oversubscribe.
+    `spec` rebuilds it (`emu.spec.parse_fabric`), but for a fabric from a file, family `file`, whose name
+    it is (`emu.fabricdocument` writes all of it).
     `shape` are the family's own numbers, e.g. {"n": 4, "m": 2} of a BiGraph.
     """
 
     spec: str
     family: str
-    shape: Mapping[str, int]
+    shape: Mapping[str, int] = field(hash=False)
     hosts: tuple[str, ...]
     switches: tuple[str, ...]
     links: tuple[Link, ...]
-    queue_nbytes: int | None = None
 
     def __post_init__(self) -> None:
         if len(self.hosts) > MAX_HOSTS:
@@ -63,6 +75,10 @@ class Fabric:
         if len(index) != len(names):
             raise ValueError("two nodes of a fabric have the same name")
         return index
+
+    @cached_property
+    def host_set(self) -> frozenset[str]:
+        return frozenset(self.hosts)
 
     def dpid(self, switch: str) -> int:
         return self._index[switch] + 1
@@ -88,12 +104,22 @@ class Fabric:
         return ends
 
     @cached_property
+    def cables(self) -> dict[Egress, Link]:
+        """The cable at each port."""
+        cables = {}
+        for link in self.links:
+            cables[Egress(link.a, link.a_port)] = cables[Egress(link.b, link.b_port)] = link
+        return cables
+
+    @cached_property
     def rates(self) -> dict[Egress, int]:
         """The rate, in bit/s, of each direction of each cable."""
-        rates = {}
-        for link in self.links:
-            rates[Egress(link.a, link.a_port)] = rates[Egress(link.b, link.b_port)] = link.rate_bps
-        return rates
+        return {end: link.rate_bps for end, link in self.cables.items()}
+
+    @property
+    def distinct_rates_bps(self) -> tuple[int, ...]:
+        """The rates that its cables have, ascending."""
+        return tuple(sorted({link.rate_bps for link in self.links}))
 
     @cached_property
     def ports(self) -> dict[str, tuple[int, ...]]:
@@ -111,15 +137,6 @@ class Fabric:
             for node, numbers in self.ports.items()
         }
 
-    def graph(self) -> "nx.Graph[str]":
-        """The fabric as a networkx graph; edge attribute `port` maps node -> port."""
-        graph: nx.Graph[str] = nx.Graph()
-        graph.add_nodes_from(self.hosts + self.switches)
-        for link in self.links:
-            ports = {link.a: link.a_port, link.b: link.b_port}
-            graph.add_edge(link.a, link.b, port=ports, rate_bps=link.rate_bps)
-        return graph
-
 
 def interface(node: str, port: int) -> str:
     """The interface's name as Mininet would choose it: `edge0-eth3`."""
@@ -131,17 +148,20 @@ def link_name(fabric: Fabric, egress: Egress) -> str:
     return f"{egress.node}→{fabric.peers[egress].node}"
 
 
-def cable(cables: Iterable[tuple[str, str, int]]) -> tuple[Link, ...]:
-    """Number the ports of every node 1, 2, 3... in cabling order; a cable is (a, b, rate_bps).
+def cable(hosts: Collection[str], cables: Iterable[tuple[str, str, Wire]]) -> tuple[Link, ...]:
+    """Number the ports of every node 1, 2, 3... in cabling order; a cable is (a, b, what it is like).
 
-    Hosts have one port, number 0, as Mininet's `h0-eth0`; a host's name starts with `h` and a digit.
+    Hosts have one port, number 0, as Mininet's `h0-eth0`.
     """
     used: defaultdict[str, int] = defaultdict(int)
 
     def next_port(node: str) -> int:
-        if node[0] == "h" and node[1:].isdigit():
+        if node in hosts:
             return 0
         used[node] += 1
         return used[node]
 
-    return tuple(Link(a, next_port(a), b, next_port(b), rate) for a, b, rate in cables)
+    return tuple(
+        Link(a, next_port(a), b, next_port(b), wire.rate_bps, wire.queue_nbytes, wire.delay_ns)
+        for a, b, wire in cables
+    )

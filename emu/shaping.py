@@ -6,60 +6,58 @@ length, and congestion control takes the delay for a sign).  Only ACKs: other sm
 stream and would overtake their own data.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 
-from emu.fabric import FRAME_NBYTES, Fabric, Link, interface
+from emu.fabric import FRAME_NBYTES, Egress, Fabric, Link, interface
 from emu.plan import Transport
 
 LINK_GROUP = 71  # `ip link delete group 71` would remove every link of ours
 AUTO_QUEUE_MIN_NBYTES = 256 * 1024
 _BURST_NBYTES = 2 * FRAME_NBYTES
+_LEAST_FRAME_NBYTES = 60
+_NETEM_PACKETS = 10_000  # room in netem beside what a delay holds: it is the queue behind it that may drop
 _ACK_SHARE = 10  # the ACK class is guaranteed a tenth and may borrow the rest
 
 
-def links_batch(links: Iterable[Link], transport: Transport) -> Iterator[str]:
-    """`ip -batch` lines, in the switches' namespace: all veth pairs.
+def links_batch(fabric: Fabric, transport: Transport, pid_of: Mapping[str, int]) -> Iterator[str]:
+    """`ip -batch` lines, in the switches' namespace: all veth pairs, and switch ends come up.
 
-    Host ends are `h3-eth0` like switch ends; whoever makes the hosts moves them.
+    Host ends are made in their hosts' namespaces: to move one there costs more than the whole cable.
     """
-    gso = f"gso_max_size {transport.gso_max_nbytes} gso_max_segs 65535"
-    for link in links:
-        a, b = interface(link.a, link.a_port), interface(link.b, link.b_port)
-        yield f"link add name {a} group {LINK_GROUP} {gso} type veth peer name {b} group {LINK_GROUP} {gso}"
-
-
-def move_batch(fabric: Fabric, pid_of: dict[str, int]) -> Iterator[str]:
-    """`ip -batch` lines: host ends into their hosts' namespaces, switch ends up."""
+    common = f"group {LINK_GROUP} gso_max_size {transport.gso_max_nbytes} gso_max_segs 65535"
+    for link in fabric.links:
+        ends = ((link.a, link.a_port), (link.b, link.b_port))
+        first, second = sorted(ends, key=lambda end: end[0] not in pid_of)  # only the first can be elsewhere
+        pid = pid_of.get(first[0])
+        where = "" if pid is None else f"netns {pid} address {fabric.mac(first[0])} "
+        near, far = interface(*first), interface(*second)
+        yield f"link add name {near} {where}{common} type veth peer name {far} {common}"
     for end in fabric.peers:
-        name = interface(end.node, end.port)
-        if end.node in pid_of:
-            yield f"link set dev {name} netns {pid_of[end.node]}"
-        else:
-            yield f"link set dev {name} up"
+        if end.node not in pid_of:
+            yield f"link set dev {interface(end.node, end.port)} up"
 
 
-def host_batch(fabric: Fabric, host: str) -> Iterator[str]:
-    """`ip -batch` lines inside a host: its address, and everybody's in its neighbour table (no ARP)."""
-    name = interface(host, 0)
-    yield "link set dev lo up"
-    yield f"link set dev {name} address {fabric.mac(host)}"
-    yield f"link set dev {name} up"
-    yield f"addr add {fabric.ip(host)}/16 dev {name}"
-    for other in fabric.hosts:
-        if other != host:
-            yield f"neigh add {fabric.ip(other)} lladdr {fabric.mac(other)} dev {name} nud permanent"
+def port_batch(fabric: Fabric, transport: Transport, end: Egress, flows_at_port: int) -> Iterator[str]:
+    """`tc -batch` lines for the port `end`: HTB, a class for data with a queue of its own, one for ACKs.
 
-
-def port_batch(name: str, rate_bps: int, queue_nbytes: int) -> Iterator[str]:
-    """`tc -batch` lines: HTB, a class for data with a queue of `queue_nbytes`, one for ACKs."""
-    ack_bps = rate_bps // _ACK_SHARE
+    `flows_at_port` are the flows that can meet there, for a queue that is `auto`.
+    """
+    name, link = interface(end.node, end.port), fabric.cables[end]
+    rate_bps, ack_bps = link.rate_bps, link.rate_bps // _ACK_SHARE
     tail = f"ceil {rate_bps}bit burst {_BURST_NBYTES} cburst {_BURST_NBYTES} quantum {_BURST_NBYTES}"
     yield f"qdisc add dev {name} root handle 1: htb default 2"
     yield f"class add dev {name} parent 1: classid 1:10 htb rate {rate_bps}bit {tail}"
     yield f"class add dev {name} parent 1:10 classid 1:1 htb prio 0 rate {ack_bps}bit {tail}"
     yield f"class add dev {name} parent 1:10 classid 1:2 htb prio 1 rate {rate_bps - ack_bps}bit {tail}"
-    yield f"qdisc add dev {name} parent 1:1 handle 11: bfifo limit {AUTO_QUEUE_MIN_NBYTES}"
-    yield f"qdisc add dev {name} parent 1:2 handle 12: bfifo limit {queue_nbytes}"
+    queues = (AUTO_QUEUE_MIN_NBYTES, queue_nbytes(link, transport, flows_at_port))
+    for number, limit in enumerate(queues, start=1):
+        parent = f"1:{number}"
+        if delay_ns := egress_delay_ns(fabric, end):
+            packets = _NETEM_PACKETS + rate_bps * delay_ns // (8 * _LEAST_FRAME_NBYTES * 10**9)
+            netem = f"netem delay {delay_ns}ns limit {packets}"
+            yield f"qdisc add dev {name} parent {parent} handle 2{number}: {netem}"
+            parent = f"2{number}:1"
+        yield f"qdisc add dev {name} parent {parent} handle 1{number}: bfifo limit {limit}"
     for length, mask in (("0x0000", "0xffc0"), ("0x0040", "0xfff0")):  # IPv4 total length below 80
         yield (
             f"filter add dev {name} parent 1: protocol ip prio 1 u32 "
@@ -67,11 +65,23 @@ def port_batch(name: str, rate_bps: int, queue_nbytes: int) -> Iterator[str]:
         )
 
 
-def queue_nbytes(fabric: Fabric, transport: Transport, flows_at_port: int) -> int:
-    """A port's queue: as the fabric says, else so long that what the receivers allow always fits.
+def egress_delay_ns(fabric: Fabric, end: Egress) -> int:
+    """What the port `end` delays.
+
+    A sending host's own port delays nothing: netem there would hold back what TCP has counted as sent
+    (small queues, pacing).  The switch's port towards the host delays for both ways.
+    """
+    hosts, link = fabric.host_set, fabric.cables[end]
+    if end.node in hosts:
+        return 0
+    return 2 * link.delay_ns if fabric.peers[end].node in hosts else link.delay_ns
+
+
+def queue_nbytes(link: Link, transport: Transport, flows_at_port: int) -> int:
+    """A port's queue: as the cable says, else so long that what the receivers allow always fits.
 
     The kernel doubles SO_RCVBUF for its own bookkeeping, so twice the buffer bounds what is in flight.
     """
-    if fabric.queue_nbytes is not None:
-        return fabric.queue_nbytes
+    if link.queue_nbytes is not None:
+        return link.queue_nbytes
     return max(AUTO_QUEUE_MIN_NBYTES, 2 * transport.rcvbuf_nbytes * max(1, flows_at_port))

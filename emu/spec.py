@@ -1,18 +1,22 @@
-"""Fabrics by name: `fat-tree:k=4`, `bigraph:n=8,m=2,rate=50M`, `star:hosts=8`."""
+"""Fabrics by name: `fat-tree:k=4`, `bigraph:n=8,m=2,rate=50M`, `star:hosts=8`, or `lab.yaml`."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 from emu.bigraph import bigraph
 from emu.fabric import Fabric
-from emu.family import LinkSpec
+from emu.fabricdocument import FAMILY, fabric_of
+from emu.fabricfile import is_file, read_fabric
+from emu.fabricwriter import document_of
+from emu.family import DEFAULT_RATE_BPS, LinkSpec
 from emu.fattree import fat_tree
 from emu.leafspine import leaf_spine
 from emu.star import star
-from traces.units import parse_bps, parse_nbytes
+from traces.units import parse_bps, parse_nbytes, parse_ns
 
 MAX_SPEC_LENGTH = 200
-MIN_RATE_BPS = 1_000_000  # below, the shaper's burst and one segment weigh more than what is measured
 _LINK_KEYS = ("rate", "uplink_rate", "queue", "delay")
 
 
@@ -44,20 +48,38 @@ FAMILIES = {
 
 
 def parse_fabric(text: str) -> Fabric:
-    """The fabric that a spec names; `parse_fabric(fabric.spec) == fabric`.
+    """The fabric that a spec names, or that a YAML file describes (`emu.fabricdocument`).
 
-    Keys that every family takes: `rate=100M` (of the hosts' links), `uplink_rate=` (between switches;
-    like `rate` unless given), `queue=auto` or a size, `delay=0`.  Raise ValueError for anything else.
+    Of a spec, `parse_fabric(fabric.spec) == fabric`.  Keys that every family takes: `rate=100M` (of the
+    hosts' links), `uplink_rate=` (between switches; like `rate` unless given), `queue=auto` or a size,
+    `delay=0` or a time.  Raise ValueError for anything else, OSError for a file that cannot be read.
     """
     shown = text if len(text) <= MAX_SPEC_LENGTH else text[:40] + "…"
     try:
-        return _parsed(text)
+        return read_fabric(Path(text)) if is_file(text) else _parsed(text)
     except ValueError as error:
         raise ValueError(f"fabric {shown!r}: {error}") from error
 
 
+def fabric_to_json(fabric: Fabric) -> str | dict[str, Any]:
+    """The spec that rebuilds it, or of a fabric from a file the whole document."""
+    return document_of(fabric) if fabric.family == FAMILY else fabric.spec
+
+
+def fabric_from_json(value: object) -> Fabric:
+    """The inverse of `fabric_to_json`.  Raise ValueError (pydantic's ValidationError is one)."""
+    if isinstance(value, dict):
+        return fabric_of(value, name=FAMILY)
+    text = str(value)
+    if is_file(text):
+        raise ValueError(f"fabric {text[:MAX_SPEC_LENGTH]!r} is a file; its contents must be there instead")
+    return parse_fabric(text)
+
+
 def with_automatic_queue(fabric: Fabric) -> Fabric:
     """The same cables with queues that drop nothing."""
+    if fabric.family == FAMILY:
+        return replace(fabric, links=tuple(replace(link, queue_nbytes=None) for link in fabric.links))
     family, _, rest = fabric.spec.partition(":")
     return parse_fabric(
         f"{family}:{','.join(part for part in rest.split(',') if not part.startswith('queue='))}"
@@ -67,8 +89,6 @@ def with_automatic_queue(fabric: Fabric) -> Fabric:
 def _parsed(text: str) -> Fabric:
     if len(text) > MAX_SPEC_LENGTH:
         raise ValueError(f"a spec has at most {MAX_SPEC_LENGTH} characters, this one {len(text)}")
-    if text.lower().endswith((".yaml", ".yml")):
-        raise ValueError("a fabric from a YAML file is not supported yet; write a spec like fat-tree:k=4")
     name, _, rest = text.partition(":")
     family = FAMILIES.get(name)
     if family is None:
@@ -107,17 +127,10 @@ def _whole(key: str, value: str) -> int:
 
 
 def _link_spec(values: Mapping[str, str]) -> LinkSpec:
-    if "delay" in values and values["delay"] not in ("0", "0s", "0ms"):
-        raise ValueError(
-            f"delay={values['delay']}: links add no delay of their own yet; leave it out or say delay=0"
-        )
     queue = values.get("queue", "auto")
-    links = LinkSpec(queue_nbytes=None if queue == "auto" else parse_nbytes(queue))
-    if "rate" in values:
-        links = LinkSpec(parse_bps(values["rate"]), None, links.queue_nbytes)
-    if "uplink_rate" in values:
-        links = LinkSpec(links.rate_bps, parse_bps(values["uplink_rate"]), links.queue_nbytes)
-    for rate_bps in (links.rate_bps, links.uplink_rate_bps):
-        if rate_bps is not None and 0 < rate_bps < MIN_RATE_BPS:
-            raise ValueError(f"a link's rate is 1M at least, got {rate_bps} bit/s")
-    return links
+    return LinkSpec(
+        rate_bps=parse_bps(values["rate"]) if "rate" in values else DEFAULT_RATE_BPS,
+        uplink_rate_bps=parse_bps(values["uplink_rate"]) if "uplink_rate" in values else None,
+        queue_nbytes=None if queue == "auto" else parse_nbytes(queue),
+        delay_ns=parse_ns(values.get("delay", "0")),
+    )

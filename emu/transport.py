@@ -5,6 +5,7 @@ collective measures 2.1 times its ideal here.  So what is a number of bytes scal
 """
 
 from emu.fabric import FRAME_NBYTES, Fabric
+from emu.paths import access_switch, distances
 from emu.plan import Transport
 
 ETHERNET_MTU_NBYTES = 1500
@@ -19,12 +20,13 @@ MAX_RCVBUF_NBYTES = 4 * 1024 * 1024
 MAX_GSO_NBYTES = 64 * 1024
 
 
-def transport_for(rate_bps: int, queue_nbytes: int | None = None) -> Transport:
+def transport_for(rate_bps: int, queue_nbytes: int | None = None, round_trip_s: float = 0.0) -> Transport:
     """Socket buffers of about ten bandwidth-delay products, segments of about 2 ms of link time.
 
+    `round_trip_s` is what the cables delay on their own: so much more must be under way.
     Of an explicit queue a segment takes a quarter at most: a larger one than the queue would never pass.
     """
-    window = int(rate_bps / 8 * RECEIVE_WINDOW_S)
+    window = int(rate_bps / 8 * (RECEIVE_WINDOW_S + round_trip_s))
     rcvbuf = min(max(window, MIN_RCVBUF_NBYTES), MAX_RCVBUF_NBYTES)
     longest = MAX_GSO_NBYTES if queue_nbytes is None else min(MAX_GSO_NBYTES, queue_nbytes // 4)
     gso = max(min(int(rate_bps / 8 * SEGMENT_S), longest), 2 * ETHERNET_MTU_NBYTES)
@@ -37,6 +39,18 @@ def transport_for(rate_bps: int, queue_nbytes: int | None = None) -> Transport:
 
 
 def fabric_transport(fabric: Fabric) -> Transport:
-    """The transport for a fabric's slowest host link."""
+    """The transport for a fabric's slowest host link and its smallest queue."""
     slowest_bps = min(rate for end, rate in fabric.rates.items() if end.node in fabric.hosts)
-    return transport_for(slowest_bps, fabric.queue_nbytes)
+    queues = [link.queue_nbytes for link in fabric.links if link.queue_nbytes is not None]
+    return transport_for(slowest_bps, min(queues, default=None), longest_round_trip_s(fabric))
+
+
+def longest_round_trip_s(fabric: Fabric) -> float:
+    """What the delays of cables add up to, there and back, on no path more than this."""
+    at_hosts = [link.delay_ns for end, link in fabric.cables.items() if end.node in fabric.host_set]
+    if not any(link.delay_ns for link in fabric.links):
+        return 0.0
+    inner = [link.delay_ns for link in fabric.links if fabric.host_set.isdisjoint((link.a, link.b))]
+    starts = {access_switch(fabric, host) for host in fabric.hosts}
+    n_inner = max(max(distances(fabric, start).values()) for start in starts)
+    return 2e-9 * (2 * max(at_hosts) + n_inner * max(inner, default=0))

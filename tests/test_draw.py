@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from emu.fabric import Egress
+from emu.fabric import Egress, Fabric, Wire, cable
 from emu.spec import parse_fabric
 from tools.draw import fabric_svg
 
@@ -21,6 +21,10 @@ SPECS = [
     "leaf-spine:leaves=3,spines=5,hosts=2",
     "bigraph:n=8,m=2",
     "bigraph:n=2,m=1",
+    "fat-tree:k=8",
+    "bigraph:n=16,m=8",
+    "leaf-spine:leaves=16,spines=8,hosts=8",
+    "star:hosts=600",
 ]
 
 
@@ -40,7 +44,10 @@ def test_every_direction_of_every_cable_is_a_line_that_tells_its_name(spec: str)
 def test_no_two_nodes_lie_on_each_other_and_all_lie_inside(spec: str) -> None:
     root = drawn(fabric_svg(parse_fabric(spec), loads={}))
     width, height = float(root.attrib["width"]), float(root.attrib["height"])
-    spots = [(float(c.attrib["cx"]), float(c.attrib["cy"]), 7.0, 7.0) for c in root.iter(f"{SVG}circle")]
+    spots = []
+    for circle in root.iter(f"{SVG}circle"):
+        x, y, r = (float(circle.attrib[key]) for key in ("cx", "cy", "r"))
+        spots.append((x, y, r, r))
     for box in root.iter(f"{SVG}rect"):
         x, y, w, h = (float(box.attrib[key]) for key in ("x", "y", "width", "height"))
         spots.append((x + w / 2, y + h / 2, w / 2, h / 2))
@@ -124,9 +131,83 @@ def test_the_drawing_loads_nothing_and_serves_light_and_dark_readers() -> None:
     assert "url(" not in svg
 
 
-def test_labels_of_a_crowd_are_left_to_the_tooltips() -> None:
-    texts = {t.text for t in drawn(fabric_svg(parse_fabric("star:hosts=64"))).iter(f"{SVG}text")}
-    assert texts == {"switch0"}
+def test_hosts_of_a_crowd_have_one_label_for_all_of_a_switch() -> None:
+    labels = {f"h{i}": f"rank {i}" for i in range(64)}
+    texts = {
+        t.text for t in drawn(fabric_svg(parse_fabric("star:hosts=64"), labels=labels)).iter(f"{SVG}text")
+    }
+    assert texts == {"switch0", "h0–h63"}
+
+
+@pytest.mark.parametrize(
+    "spec", ["fat-tree:k=8", "bigraph:n=16,m=8", "leaf-spine:leaves=16,spines=8,hosts=8"]
+)
+def test_at_128_hosts_no_two_labels_lie_on_each_other(spec: str) -> None:
+    letter, height = 6.0, 9.0
+    boxes = []
+    for text in drawn(fabric_svg(parse_fabric(spec))).iter(f"{SVG}text"):
+        x, y, width = float(text.attrib["x"]), float(text.attrib["y"]), letter * len(text.text or "")
+        x += width / 2 if text.attrib.get("class") == "note" else 0
+        boxes.append((x, y, width))
+    assert len(boxes) > 16 + 8
+    for (x, y, a), (u, v, b) in combinations(boxes, 2):
+        assert abs(x - u) >= (a + b) / 2 or abs(y - v) >= height
+
+
+def test_a_switch_whose_name_does_not_fit_shows_its_number_and_the_row_what_is_numbered() -> None:
+    texts = Counter(t.text for t in drawn(fabric_svg(parse_fabric("fat-tree:k=8"))).iter(f"{SVG}text"))
+    assert {"edge", "agg", "core15", "31"} <= set(texts)
+    assert "edge31" not in texts
+
+
+def test_the_worst_link_stands_out_and_is_named() -> None:
+    fabric = parse_fabric("fat-tree:k=4")
+    loads = dict.fromkeys(fabric.rates, 0.5) | {Egress("edge3", 4): 2.0}
+    root = drawn(fabric_svg(fabric, loads))
+    texts = [t.text for t in root.iter(f"{SVG}text") if t.attrib.get("class") == "said"]
+    assert texts == ["edge3→agg3 2.00"]
+    lines = [line.attrib for line in root.iter(f"{SVG}line")]
+    (halo,) = [line for line in lines if line["class"] == "worst"]
+    (lane,) = [line for line in lines if line["class"] == "lane load5" and line["y1"] != line["y2"]]
+    assert all(halo[key] == lane[key] for key in ("x1", "y1", "x2", "y2"))
+
+
+def test_where_many_links_are_equally_loaded_none_stands_out() -> None:
+    fabric = parse_fabric("fat-tree:k=4")
+    assert 'class="said"' not in fabric_svg(fabric, dict.fromkeys(fabric.rates, 1.0))
+
+
+def test_a_failed_cable_is_dashed_both_ways_and_says_so() -> None:
+    fabric = parse_fabric("leaf-spine:leaves=2,spines=2,hosts=1")
+    failed = fabric.cables[Egress("leaf1", 2)]
+    root = drawn(fabric_svg(fabric, failed=[failed]))
+    dashed = [
+        group.findtext(f"{SVG}title") or ""
+        for group in root.iter(f"{SVG}g")
+        if any(line.attrib["class"] == "lane failed" for line in group.findall(f"{SVG}line"))
+    ]
+    assert sorted(dashed) == ["leaf1→spine0, 100 Mb/s, failed", "spine0→leaf1, 100 Mb/s, failed"]
+    assert "failed" in {t.text for t in root.iter(f"{SVG}text")}
+
+
+def test_cables_that_join_the_same_two_switches_lie_side_by_side() -> None:
+    wire = Wire(10**8)
+    cables = [("h0", "left", wire), ("h1", "right", wire), *[("left", "right", wire)] * 3]
+    cables += [("left", "top", wire), ("right", "top", wire), ("top", "left", wire)]
+    fabric = Fabric("made", "file", {}, ("h0", "h1"), ("left", "right", "top"), cable({"h0", "h1"}, cables))
+    root = drawn(fabric_svg(fabric))
+    lanes = [
+        e for kind in ("line", "path") for e in root.iter(f"{SVG}{kind}") if "plain" in e.attrib["class"]
+    ]
+    shapes = Counter(tuple(sorted(lane.attrib.items())) for lane in lanes)
+    assert len(lanes) == 2 * len(fabric.links)
+    assert max(shapes.values()) == 1
+
+
+def test_what_is_cabled_like_a_bigraph_is_drawn_like_one() -> None:
+    known = parse_fabric("bigraph:n=4,m=2")
+    like = replace(known, family="file", shape={})
+    assert fabric_svg(like) == fabric_svg(known)
 
 
 def test_a_switch_that_hangs_in_the_air_is_an_error() -> None:

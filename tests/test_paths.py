@@ -6,6 +6,7 @@ import pytest
 from emu.fabric import Fabric, Link
 from emu.paths import access_port, access_switch, distances, path_counts
 from emu.spec import parse_fabric
+from tests.made_graphs import graph
 
 SPECS = [
     "star:hosts=3",
@@ -19,7 +20,7 @@ SPECS = [
 @pytest.mark.parametrize("spec", SPECS)
 def test_distances_and_path_counts_are_those_of_the_graph_of_switches(spec: str) -> None:
     fabric = parse_fabric(spec)
-    switches = fabric.graph().subgraph(fabric.switches)
+    switches = graph(fabric).subgraph(fabric.switches)
     for start in fabric.switches:
         far = distances(fabric, start)
         assert far == nx.single_source_shortest_path_length(switches, start)

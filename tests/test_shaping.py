@@ -2,9 +2,10 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 
 from emu import shaping
-from emu.fabric import interface
+from emu.fabric import Egress, interface
 from emu.spec import parse_fabric
 from emu.transport import fabric_transport
 
@@ -12,28 +13,27 @@ FABRIC = parse_fabric("fat-tree:k=4,rate=50M,uplink_rate=20M")
 TRANSPORT = fabric_transport(FABRIC)
 
 
+PID_OF = {host: 1000 + i for i, host in enumerate(FABRIC.hosts)}
+
+
 def test_every_cable_is_one_veth_pair_with_names_that_linux_takes() -> None:
-    made = [re.findall(r"name (\S+)", line) for line in shaping.links_batch(FABRIC.links, TRANSPORT)]
-    names = Counter(name for pair in made for name in pair)
+    lines = [line for line in shaping.links_batch(FABRIC, TRANSPORT, PID_OF) if line.startswith("link add")]
+    names = Counter(name for line in lines for name in re.findall(r"name (\S+)", line))
     assert names == Counter(interface(end.node, end.port) for end in FABRIC.peers)
     assert max(map(len, names)) <= 15
 
 
-def test_host_ends_move_to_their_hosts_and_switch_ends_come_up() -> None:
-    lines = list(shaping.move_batch(FABRIC, {host: 1000 + i for i, host in enumerate(FABRIC.hosts)}))
-    assert "link set dev h3-eth0 netns 1003" in lines
-    assert len([line for line in lines if line.endswith(" up")]) == len(FABRIC.peers) - len(FABRIC.hosts)
-
-
-def test_a_host_knows_every_other_hosts_address_and_not_its_own() -> None:
-    lines = list(shaping.host_batch(FABRIC, "h2"))
-    known = {line.split()[2] for line in lines if line.startswith("neigh add")}
-    assert known == {FABRIC.ip(host) for host in FABRIC.hosts} - {FABRIC.ip("h2")}
-    assert f"addr add {FABRIC.ip('h2')}/16 dev h2-eth0" in lines
+def test_host_ends_are_made_in_their_hosts_and_switch_ends_come_up() -> None:
+    lines = list(shaping.links_batch(FABRIC, TRANSPORT, PID_OF))
+    (made,) = [line for line in lines if "h3-eth0" in line]
+    assert made.startswith(f"link add name h3-eth0 netns 1003 address {FABRIC.mac('h3')} ")
+    up = {line.split()[3] for line in lines if line.endswith(" up")}
+    assert up == {interface(end.node, end.port) for end in FABRIC.peers if end.node in FABRIC.switches}
 
 
 def test_the_classes_of_a_port_share_its_rate_and_no_more() -> None:
-    lines = list(shaping.port_batch("edge0-eth3", 20_000_000, 100_000))
+    fabric = parse_fabric("fat-tree:k=4,rate=50M,uplink_rate=20M,queue=100KB")
+    lines = list(shaping.port_batch(fabric, TRANSPORT, Egress("edge0", 3), 1))
     (top,) = [line for line in lines if "parent 1: classid 1:10" in line]
     leaves = [line for line in lines if "parent 1:10" in line]
     assert "rate 20000000bit ceil 20000000bit" in top
@@ -41,9 +41,33 @@ def test_the_classes_of_a_port_share_its_rate_and_no_more() -> None:
         sum(int(found[1]) for line in leaves if (found := re.search(r" rate (\d+)bit", line))) == 20_000_000
     )
     assert any("limit 100000" in line for line in lines)
+    assert not any("netem" in line for line in lines)
 
 
 def test_an_automatic_queue_holds_all_that_the_receivers_of_its_flows_allow() -> None:
-    held = shaping.queue_nbytes(FABRIC, TRANSPORT, flows_at_port=9)
-    assert held >= 9 * 2 * TRANSPORT.rcvbuf_nbytes
-    assert shaping.queue_nbytes(parse_fabric("star:hosts=2,queue=20KB"), TRANSPORT, 9) == 20_000
+    link = FABRIC.links[0]
+    assert shaping.queue_nbytes(link, TRANSPORT, flows_at_port=9) >= 9 * 2 * TRANSPORT.rcvbuf_nbytes
+    assert shaping.queue_nbytes(replace(link, queue_nbytes=20_000), TRANSPORT, 9) == 20_000
+
+
+def test_there_and_back_a_packet_waits_for_twice_the_delay_of_every_cable_and_no_host_delays() -> None:
+    fabric = parse_fabric("leaf-spine:leaves=2,spines=1,hosts=1,delay=3ms")
+    there = [Egress("h0", 0), Egress("leaf0", 2), Egress("spine0", 2), Egress("leaf1", 1)]
+    back = [Egress("h1", 0), Egress("leaf1", 2), Egress("spine0", 1), Egress("leaf0", 1)]
+    assert [fabric.peers[end].node for end in (there[-1], back[-1])] == ["h1", "h0"]
+    assert sum(shaping.egress_delay_ns(fabric, end) for end in there + back) == 2 * 4 * 3_000_000
+    for end, delays in ((there[0], []), (there[1], [3, 3]), (there[3], [6, 6])):
+        lines = list(shaping.port_batch(fabric, TRANSPORT, end, 1))
+        assert [int(ns) // 10**6 for ns in re.findall(r"netem delay (\d+)ns", "\n".join(lines))] == delays
+
+
+def test_a_delay_stands_before_the_queue_of_data_and_before_that_of_acknowledgements() -> None:
+    fabric = parse_fabric("star:hosts=2,delay=1ms,queue=30KB")
+    lines = list(shaping.port_batch(fabric, TRANSPORT, Egress("switch0", 1), 1))
+    parents = {m[2]: m[1] for line in lines if (m := re.search(r"parent (\S+) handle (\d+:)", line))}
+    assert parents == {"21:": "1:1", "11:": "21:1", "22:": "1:2", "12:": "22:1"}
+    (data,) = [line for line in lines if "handle 12:" in line]
+    assert data.endswith("bfifo limit 30000")
+    held = [int(limit) for limit in re.findall(r"netem delay \d+ns limit (\d+)", "\n".join(lines))]
+    least_frames_on_the_way = 2 * 0.001 * 100e6 / 8 / 60
+    assert min(held) > least_frames_on_the_way

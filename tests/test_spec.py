@@ -2,11 +2,12 @@
 
 import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from emu.fabric import Egress, Fabric, interface
-from emu.spec import parse_fabric
+from emu.spec import parse_fabric, with_automatic_queue
 
 SPECS = [
     "fat-tree:k=2",
@@ -22,6 +23,8 @@ SPECS = [
     "leaf-spine:leaves=3,spines=1,hosts=7,rate=12345678,uplink_rate=40M",
     "star:hosts=8",
     "star:hosts=1000,queue=1514B",
+    "star:hosts=8,delay=10us",
+    "fat-tree:k=4,uplink_rate=40M,delay=1500ns",
 ]
 
 
@@ -38,6 +41,8 @@ def test_a_fabric_carries_the_spec_that_rebuilds_it(spec: str) -> None:
         ("fat-tree:levels=3,k=4,rate=100M", "fat-tree:k=4"),
         ("bigraph:m=2,n=4,uplink_rate=100Mbit/s,queue=auto,delay=0", "bigraph:n=4,m=2"),
         ("star:hosts=8,rate=0.5G,queue=0.1MB", "star:hosts=8,rate=500M,queue=100kB"),
+        ("star:hosts=8,delay=0.01ms", "star:hosts=8,delay=10us"),
+        ("star:hosts=8,delay=0ms", "star:hosts=8"),
         ("fat-tree: k = 4 , levels = 2", "fat-tree:k=4,levels=2"),
     ],
 )
@@ -95,6 +100,14 @@ def test_a_bigraphs_port_m_plus_1_plus_j_leads_to_switch_j_of_the_other_side() -
             assert peers == [Egress(f"{other}{j}", 3 + i) for j in range(3)]
 
 
+def test_an_automatic_queue_replaces_a_size_and_nothing_else() -> None:
+    spec = "fat-tree:k=4,uplink_rate=40M,queue=20kB,delay=10us"
+    assert with_automatic_queue(parse_fabric(spec)) == parse_fabric(spec.replace("queue=20kB,", ""))
+    pod = parse_fabric(str(Path(__file__).parents[1] / "docs" / "examples" / "pod.yaml"))
+    assert {link.queue_nbytes for link in pod.links} == {None, 500_000}
+    assert {link.queue_nbytes for link in with_automatic_queue(pod).links} == {None}
+
+
 def test_hosts_and_uplinks_have_their_own_rates() -> None:
     fabric = parse_fabric("fat-tree:k=4,rate=100M,uplink_rate=40M")
     rates = {(link.a[0] == "h", link.rate_bps) for link in fabric.links}
@@ -132,8 +145,8 @@ def test_hosts_and_uplinks_have_their_own_rates() -> None:
         ("star:hosts=1025", "at most 1024"),
         ("star:hosts=4,uplink_rate=1G", "no links between switches"),
         ("star:hosts=4,queue=0", "room for a frame of 1514 bytes"),
-        ("star:hosts=4,delay=1ms", "links add no delay of their own yet"),
-        ("my/fabric.yaml", "YAML file is not supported yet"),
+        ("star:hosts=4,delay=1", "'1' is no time: write it like 10us or 1ms"),
+        ("star:hosts=4,delay=1.5s", "a link delays by 1s at most, got 1500ms"),
         ("star:hosts=" + "9" * 1000, "at most 200 characters"),
     ],
 )

@@ -2,7 +2,14 @@
 
 import pytest
 
-from emu.transport import MAX_GSO_NBYTES, MIN_RCVBUF_NBYTES, transport_for
+from emu.spec import parse_fabric
+from emu.transport import (
+    MAX_GSO_NBYTES,
+    MIN_RCVBUF_NBYTES,
+    fabric_transport,
+    longest_round_trip_s,
+    transport_for,
+)
 
 
 @pytest.mark.parametrize("rate_bps", [50_000_000, 100_000_000, 200_000_000])
@@ -19,3 +26,18 @@ def test_receive_buffers_grow_with_the_rate_from_a_least_size() -> None:
     assert transport_for(1_000_000).rcvbuf_nbytes == MIN_RCVBUF_NBYTES
     assert transport_for(100_000_000).rcvbuf_nbytes == 250_000
     assert transport_for(400_000_000).rcvbuf_nbytes == 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("spec", "n_cables"),
+    [("star:hosts=3", 2), ("leaf-spine:leaves=2,spines=1,hosts=1", 4), ("fat-tree:k=4", 6)],
+)
+def test_the_longest_round_trip_is_that_over_all_tiers_and_back(spec: str, n_cables: int) -> None:
+    assert longest_round_trip_s(parse_fabric(spec)) == 0
+    assert longest_round_trip_s(parse_fabric(f"{spec},delay=2ms")) == pytest.approx(2 * n_cables * 0.002)
+
+
+def test_a_delay_that_is_long_makes_room_for_what_is_under_way() -> None:
+    near, far = (fabric_transport(parse_fabric(f"star:hosts=2,delay={delay}")) for delay in ("0", "5ms"))
+    assert (near.rcvbuf_nbytes, far.rcvbuf_nbytes) == (250_000, 500_000)
+    assert near.gso_max_nbytes == far.gso_max_nbytes

@@ -2,7 +2,7 @@
 
 import pytest
 
-from traces.units import parse_bps, parse_nbytes, show_bps, show_nbytes, show_s
+from traces.units import parse_bps, parse_nbytes, parse_ns, show_bps, show_nbytes, show_ns, show_s
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,22 @@ def test_numbers_are_shown_with_three_digits() -> None:
     assert [show_nbytes(n) for n in (0, 999, 340_008, 28_391_424)] == ["0 B", "999 B", "340 kB", "28.4 MB"]
     assert [show_bps(n) for n in (50_000_000, 10**9)] == ["50 Mb/s", "1 Gb/s"]
     assert [show_s(s) for s in (1.234, 0.0841, 123.4)] == ["1.23 s", "84.1 ms", "123 s"]
+
+
+@pytest.mark.parametrize(
+    ("text", "time_ns"),
+    [("0", 0), ("0ms", 0), ("10us", 10_000), ("1.5 µs", 1500), ("2ms", 2_000_000), ("1s", 10**9), ("7ns", 7)],
+)
+def test_times(text: str, time_ns: int) -> None:
+    assert parse_ns(text) == time_ns
+    assert parse_ns(show_ns(time_ns)) == time_ns
+
+
+@pytest.mark.parametrize("text", ["1", "", "-1ms", "1m", "ms", "1e3s", "٣ms", "9" * 13 + "s"])
+def test_what_is_no_time(text: str) -> None:
+    with pytest.raises(ValueError, match="write it like 10us or 1ms"):
+        parse_ns(text)
+
+
+def test_a_time_is_shown_in_the_largest_unit_that_divides_it() -> None:
+    assert [show_ns(t) for t in (0, 1500, 10_000, 2_000_000, 10**9)] == ["0", "1500ns", "10us", "2ms", "1s"]

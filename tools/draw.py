@@ -5,66 +5,63 @@ dark scheme.  Each cable is two lines, one per direction, and traffic keeps to t
 goes, as on a road.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 from math import hypot
 
-from emu.fabric import Egress, Fabric, link_name
+from emu.fabric import Egress, Fabric, Link, link_name
+from tools.drawlayout import (
+    LETTER,
+    MARGIN,
+    MAX_SWITCH_WIDTH,
+    SWITCH_HEIGHT,
+    Layout,
+    Spot,
+    layout,
+)
+from tools.drawstyle import STYLE
 from traces.units import show_bps
 
-HOST_GAP = 54
-LEAST_HOST_GAP = 16  # with more hosts than fit, they move together and lose their labels
-WIDEST = 1200
-MARGIN = 40
-SWITCH_ROW_GAP = 112
-HOST_ROW_GAP = 78
-LEGEND_HEIGHT = 44
-LANE = 2.4  # how far each direction's line is from the middle of the cable
-SWITCH_SIZE = (58, 22)
-HOST_RADIUS = 7
+DENSE_CABLES = 100  # more are drawn with thin lines, so that the loaded ones show
+LABELLED_HOST_GAP = 32  # hosts nearer to each other have a label for all of a switch
+LEGEND_HEIGHT = 48
+LANE, THIN_LANE = 2.4, 1.3  # how far each direction's line is from the middle of the cable
+SIDE_BY_SIDE = 4.0  # lanes between cables that join the same two nodes
+SMALL_LETTER = 6.2
+MOST_WORST = 3  # if more links than these have the highest load, none stands out
 
 SHADES = ((0.0, "idle"), (0.25, "to 25 %"), (0.5, "to 50 %"), (0.75, "to 75 %"), (1.0, "to 100 %"))
-# What the legend names, and how wide each line and name is; a letter takes about 6 pixels.
-LEGEND = {name: 34 + 6 * len(name) for name in (*(name for _, name in SHADES), "above")}
-LEAST_WIDTH = 2 * MARGIN + sum(LEGEND.values())
-
-# Light: ColorBrewer's BuPu, then vermilion; dark: a cut of inferno, then sky blue.  In both, luminance
-# alone tells the order, so the ramp reads the same with any kind of colour vision.
-STYLE = """
-.gw-fabric{color:#1d2129;font:11px system-ui,sans-serif;max-width:100%;height:auto}
-.gw-fabric text{fill:currentColor;text-anchor:middle;dominant-baseline:central}
-.gw-fabric text.note{text-anchor:start}
-.gw-fabric .switch{fill:#eef1f6;stroke:currentColor;stroke-opacity:.55}
-.gw-fabric .host{fill:#fff;stroke:currentColor;stroke-opacity:.7}
-.gw-fabric .hit{stroke:#000;stroke-opacity:0;stroke-width:7}
-.gw-fabric .lane{stroke-linecap:round}
-.gw-fabric .plain{stroke:#8a93a3;stroke-width:1.2}
-.gw-fabric .load0{stroke:#ccd3dd;stroke-width:1.2}
-.gw-fabric .load1{stroke:#9ebcda;stroke-width:1.8}
-.gw-fabric .load2{stroke:#8c96c6;stroke-width:2.4}
-.gw-fabric .load3{stroke:#88419d;stroke-width:3}
-.gw-fabric .load4{stroke:#4d004b;stroke-width:3.4}
-.gw-fabric .load5{stroke:#d55e00;stroke-width:4}
-.gw-fabric g:hover>.lane{stroke-width:5}
-@media (prefers-color-scheme:dark){
-.gw-fabric{color:#e4e7ec}
-.gw-fabric .switch{fill:#262b35}
-.gw-fabric .host{fill:#14171d}
-.gw-fabric .load0{stroke:#414957}
-.gw-fabric .load1{stroke:#7d2f6d}
-.gw-fabric .load2{stroke:#c43c4e}
-.gw-fabric .load3{stroke:#f37819}
-.gw-fabric .load4{stroke:#fcc92b}
-.gw-fabric .load5{stroke:#56b4e9}
-}
-"""
+SHADE_NAMES = (*(name for _, name in SHADES), "above")
+SLACK = 1e-9
+ENTRY = {name: 34 + 6 * len(name) for name in (*SHADE_NAMES, "failed")}  # how wide each is in the legend
+LEAST_WIDTH = 2 * MARGIN + sum(ENTRY.values())
 
 
-@dataclass(frozen=True, slots=True)
-class _Spot:
-    x: float
-    y: float
+@dataclass(frozen=True)
+class _Drawing:
+    """What is drawn.  `loads` None: without loads."""
+
+    fabric: Fabric
+    layout: Layout
+    loads: Mapping[Egress, float] | None
+    labels: Mapping[str, str]
+    load_means: str
+    failed: Collection[Link]
+
+    @property
+    def is_dense(self) -> bool:
+        return len(self.fabric.links) > DENSE_CABLES
+
+    @property
+    def worst(self) -> list[Egress]:
+        """The links with the highest load, if any carries something and they are few."""
+        highest = max((self.loads or {}).values(), default=0.0)
+        if highest <= SLACK:
+            return []
+        worst = [e for e in self.fabric.rates if (self.loads or {}).get(e, 0.0) >= highest - SLACK]
+        return worst if len(worst) <= MOST_WORST else []
 
 
 def fabric_svg(
@@ -73,137 +70,174 @@ def fabric_svg(
     labels: Mapping[str, str] | None = None,
     load_means: str = "load",
     titles: Mapping[Egress, str] | None = None,
+    *,
+    failed: Collection[Link] = (),
 ) -> str:
     """The drawing as the text of an `<svg>` element.
 
     `loads` are shares, 1.0 being all that a link can carry; a link without one is idle.  `labels` are
     texts at nodes, e.g. the rank on a host.  `load_means` is said in the legend and on every link that
-    has no text of its own in `titles`.
+    has no text of its own in `titles`.  `failed` cables are dashed.
     """
-    spots, width, height = _layout(fabric)
-    labels = labels or {}
-    legend = list(_legend(height, load_means)) if loads is not None else []
+    made = _Drawing(fabric, layout(fabric, LEAST_WIDTH), loads, labels or {}, load_means, failed)
+    width, height = made.layout.width, made.layout.height
+    legend = list(_legend(made, height))
     height += LEGEND_HEIGHT if legend else 0
     title = f"{fabric.spec}: {len(fabric.hosts)} hosts, {len(fabric.switches)} switches"
     size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
+    style = "gw-fabric dense" if made.is_dense else "gw-fabric"
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="gw-fabric" role="img" {size}>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="{style}" role="img" {size}>',
         f"<title>{escape(title)}</title><style>{STYLE}</style>",
-        *_links(fabric, spots, loads, _titles(fabric, loads, load_means) | dict(titles or {})),
-        *_switches(fabric, spots, labels),
-        *_hosts(fabric, spots, labels),
+        *_links(made, _titles(made) | dict(titles or {})),
+        *_switches(made),
+        *_blocks(made),
+        *_worst_labels(made),
         *legend,
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
 
 
-def _rows(fabric: Fabric) -> list[tuple[str, ...]]:
-    """The nodes of each row, from the top."""
-    if fabric.family == "bigraph":
-        half_hosts, half = len(fabric.hosts) // 2, len(fabric.switches) // 2
-        upper, lower = fabric.switches[:half], fabric.switches[half:]
-        return [fabric.hosts[:half_hosts], upper, lower, fabric.hosts[half_hosts:]]
-    rows = [fabric.hosts]
-    placed = set(fabric.hosts)
-    while len(placed) < len(fabric.hosts) + len(fabric.switches):
-        above = {peer for node in rows[0] for peer in fabric.neighbours[node].values()}
-        if not above - placed:
-            raise ValueError(f"{fabric.spec} has a switch that no cable joins to a host; it cannot be drawn")
-        rows.insert(0, tuple(switch for switch in fabric.switches if switch in above - placed))
-        placed |= above
-    return rows
-
-
-def _layout(fabric: Fabric) -> tuple[dict[str, _Spot], float, float]:
-    """Where each node is, and the width and height of all of them."""
-    rows = _rows(fabric)
-    hosts = set(fabric.hosts)
-    most_hosts = max(len(row) for row in rows if row[0] in hosts)
-    gap = max(LEAST_HOST_GAP, min(HOST_GAP, WIDEST / most_hosts))
-    width = max(LEAST_WIDTH, gap * most_hosts + 2 * MARGIN)
-    spots: dict[str, _Spot] = {}
-    y = float(MARGIN)
-    for number, row in enumerate(rows):
-        if number:
-            y += HOST_ROW_GAP if row[0] in hosts or rows[number - 1][0] in hosts else SWITCH_ROW_GAP
-        step = (width - 2 * MARGIN) / len(row)
-        spots |= {node: _Spot(MARGIN + step * (i + 0.5), y) for i, node in enumerate(row)}
-    return spots, width, y + MARGIN
-
-
-def _titles(fabric: Fabric, loads: Mapping[Egress, float] | None, load_means: str) -> dict[Egress, str]:
-    """What each link's tooltip says: its name, its rate and its load."""
+def _titles(drawing: _Drawing) -> dict[Egress, str]:
+    """What each link's tooltip says: its name, its rate, its load, and whether it failed."""
+    fabric, loads = drawing.fabric, drawing.loads
     return {
-        egress: f"{link_name(fabric, egress)}, {show_bps(rate_bps)}"
-        + ("" if loads is None else f", {load_means} {loads.get(egress, 0.0):.2f}")
-        for egress, rate_bps in fabric.rates.items()
+        egress: f"{link_name(fabric, egress)}, {show_bps(link.rate_bps)}"
+        + ("" if loads is None else f", {drawing.load_means} {loads.get(egress, 0.0):.2f}")
+        + (", failed" if link in drawing.failed else "")
+        for egress, link in fabric.cables.items()
     }
 
 
-def _links(
-    fabric: Fabric,
-    spots: Mapping[str, _Spot],
-    loads: Mapping[Egress, float] | None,
-    titles: Mapping[Egress, str],
-) -> Iterator[str]:
+def _links(drawing: _Drawing, titles: Mapping[Egress, str]) -> Iterator[str]:
+    fabric, loads = drawing.fabric, drawing.loads
     shades = {egress: _shade(loads.get(egress, 0.0)) if loads is not None else -1 for egress in fabric.rates}
+    sideways = _sideways(fabric)
+    for egress in drawing.worst:  # beneath all lines
+        element, shape = _lane(drawing, egress, sideways[fabric.cables[egress]])
+        yield f'<{element} class="worst" {shape}/>'
     for egress in sorted(fabric.rates, key=lambda egress: shades[egress]):  # the loaded ones on top
-        a, b = spots[egress.node], spots[fabric.peers[egress].node]
-        length = hypot(b.x - a.x, b.y - a.y)
-        right_x, right_y = -(b.y - a.y) / length * LANE, (b.x - a.x) / length * LANE
-        line = (
-            f'x1="{a.x + right_x:.1f}" y1="{a.y + right_y:.1f}"'
-            f' x2="{b.x + right_x:.1f}" y2="{b.y + right_y:.1f}"'
-        )
+        link = fabric.cables[egress]
+        element, shape = _lane(drawing, egress, sideways[link])
         style = "plain" if loads is None else f"load{shades[egress]}"
+        if link in drawing.failed:
+            style = "failed"
         yield f"<g><title>{escape(titles[egress])}</title>"
-        yield f'<line class="hit" {line}/><line class="lane {style}" {line}/></g>'
+        yield f'<{element} class="hit" {shape}/><{element} class="lane {style}" {shape}/></g>'
+
+
+def _sideways(fabric: Fabric) -> dict[Link, float]:
+    """How many lanes each cable is beside the middle: those that join the same two nodes lie side by side."""
+    together = Counter(frozenset((link.a, link.b)) for link in fabric.links)
+    seen: Counter[frozenset[str]] = Counter()
+    sideways = {}
+    for link in fabric.links:
+        pair = frozenset((link.a, link.b))
+        sign = 1 if link.a < link.b else -1  # so that it is the same side seen from either end
+        sideways[link] = sign * (seen[pair] - (together[pair] - 1) / 2) * SIDE_BY_SIDE
+        seen[pair] += 1
+    return sideways
+
+
+def _lane(drawing: _Drawing, egress: Egress, sideways: float) -> tuple[str, str]:
+    """The element and the shape of the line from `egress`: straight, or an arc to a node of the same row."""
+    link = drawing.fabric.cables[egress]
+    a, b = (drawing.layout.spots[node] for node in (egress.node, drawing.fabric.peers[egress].node))
+    lane = THIN_LANE if drawing.is_dense else LANE
+    shift = lane * (1 + (sideways if egress.node == link.a else -sideways))
+    length = hypot(b.x - a.x, b.y - a.y)
+    right_x, right_y = -(b.y - a.y) / length * shift, (b.x - a.x) / length * shift
+    start, end = Spot(a.x + right_x, a.y + right_y), Spot(b.x + right_x, b.y + right_y)
+    if abs(a.y - b.y) > 1:
+        return "line", f'x1="{start.x:.1f}" y1="{start.y:.1f}" x2="{end.x:.1f}" y2="{end.y:.1f}"'
+    top = a.y - 16 - length / 8 + right_y
+    return "path", f'd="M{start.x:.1f} {start.y:.1f}Q{(a.x + b.x) / 2:.1f} {top:.1f} {end.x:.1f} {end.y:.1f}"'
 
 
 def _shade(load: float) -> int:
     """The number of the shade: 0 for idle, the last for more than a link can carry."""
-    slack = 1e-9
-    return next((i for i, (most, _) in enumerate(SHADES) if load <= most + slack), len(SHADES))
+    return next((i for i, (most, _) in enumerate(SHADES) if load <= most + SLACK), len(SHADES))
 
 
-def _switches(fabric: Fabric, spots: Mapping[str, _Spot], labels: Mapping[str, str]) -> Iterator[str]:
-    width, height = SWITCH_SIZE
-    for switch in fabric.switches:
-        spot = spots[switch]
-        told = f"{switch}: {len(fabric.ports[switch])} ports"
-        name = f"{switch} {labels[switch]}" if switch in labels else switch
-        yield (
-            f'<g><title>{escape(told)}</title><rect class="switch" x="{spot.x - width / 2:.1f}"'
-            f' y="{spot.y - height / 2:.1f}" width="{width}" height="{height}" rx="4"/>'
-            f'<text x="{spot.x:.1f}" y="{spot.y:.1f}">{escape(name)}</text></g>'
-        )
+def _switches(drawing: _Drawing) -> Iterator[str]:
+    """Boxes with names; where these do not fit, with numbers, and what they number at the row's left."""
+    for row in drawing.layout.rows:
+        width = min(MAX_SWITCH_WIDTH, drawing.layout.row_step(row) - 4)
+        texts = [" ".join(filter(None, (switch, drawing.labels.get(switch)))) for switch in row]
+        if LETTER * max(map(len, texts)) > width:
+            stem = row[0].rstrip("0123456789")
+            texts = [switch.removeprefix(stem) for switch in row]
+            if not all(map(str.isdigit, texts)) or LETTER * max(map(len, texts)) > width:
+                texts = [""] * len(row)
+            else:
+                y = drawing.layout.spots[row[0]].y
+                yield f'<text class="note" x="4" y="{y:.1f}">{escape(stem[:6])}</text>'
+        for switch, text in zip(row, texts, strict=True):
+            spot = drawing.layout.spots[switch]
+            told = f"{switch}: {len(drawing.fabric.ports[switch])} ports"
+            yield (
+                f'<g><title>{escape(told)}</title><rect class="switch" x="{spot.x - width / 2:.1f}"'
+                f' y="{spot.y - SWITCH_HEIGHT / 2:.1f}" width="{width:.1f}" height="{SWITCH_HEIGHT}" rx="4"/>'
+            )
+            yield f'<text x="{spot.x:.1f}" y="{spot.y:.1f}">{escape(text)}</text></g>'
 
 
-def _hosts(fabric: Fabric, spots: Mapping[str, _Spot], labels: Mapping[str, str]) -> Iterator[str]:
-    top = min(spot.y for spot in spots.values())
-    apart = min((abs(spots[a].x - spots[b].x) for a, b in zip(fabric.hosts, fabric.hosts[1:], strict=False)))
-    for host in fabric.hosts:
-        spot = spots[host]
-        away = -1 if spot.y == top and fabric.family == "bigraph" else 1
-        told = f"{host}, {fabric.ip(host)}" + (f", {labels[host]}" if host in labels else "")
+def _blocks(drawing: _Drawing) -> Iterator[str]:
+    radius, is_labelled = drawing.layout.host_radius, drawing.layout.host_gap >= LABELLED_HOST_GAP
+    for host, away in [(host, block.away) for block in drawing.layout.blocks for host in block.hosts]:
+        spot = drawing.layout.spots[host]
+        texts = list(filter(None, (host, drawing.labels.get(host))))
+        told = ", ".join([host, drawing.fabric.ip(host), *texts[1:]])
         yield (
             f"<g><title>{escape(told)}</title>"
-            f'<circle class="host" cx="{spot.x:.1f}" cy="{spot.y:.1f}" r="{HOST_RADIUS}"/>'
+            f'<circle class="host" cx="{spot.x:.1f}" cy="{spot.y:.1f}" r="{radius:.1f}"/>'
         )
-        if apart >= 2 * LEAST_HOST_GAP:
-            yield f'<text x="{spot.x:.1f}" y="{spot.y + away * 16:.1f}">{escape(host)}</text>'
-            if host in labels:
-                yield f'<text x="{spot.x:.1f}" y="{spot.y + away * 28:.1f}">{escape(labels[host])}</text>'
+        for line, text in enumerate(texts if is_labelled else ()):
+            y = spot.y + away * (radius + 9 + 12 * line)
+            yield f'<text x="{spot.x:.1f}" y="{y:.1f}">{escape(text)}</text>'
         yield "</g>"
+    if not is_labelled:
+        yield from _block_labels(drawing)
 
 
-def _legend(y: float, load_means: str) -> Iterator[str]:
+def _block_labels(drawing: _Drawing) -> Iterator[str]:
+    """`h8–h11` at each switch's hosts, or the first one alone, or nothing: what fits at every switch."""
+    blocks = drawing.layout.blocks
+    room = min((min(b.columns, len(b.hosts)) + 0.4) * drawing.layout.host_gap for b in blocks)
+    ends = [(block.hosts[0], block.hosts[-1]) for block in blocks]
+    whole = [first if first == last else f"{first}–{last}" for first, last in ends]
+    for texts in (whole, [first for first, _ in ends]):
+        if SMALL_LETTER * max(map(len, texts)) <= room:
+            for block, text in zip(blocks, texts, strict=True):
+                x, y = drawing.layout.spots[block.switch].x, drawing.layout.spots[block.hosts[-1]].y
+                yield f'<text class="small" x="{x:.1f}" y="{y + block.away * 16:.1f}">{escape(text)}</text>'
+            return
+
+
+def _worst_labels(drawing: _Drawing) -> Iterator[str]:
+    """The name and load of the worst link beside the middle of its line."""
+    spots = drawing.layout.spots
+    for egress in drawing.worst:
+        a, b = spots[egress.node], spots[drawing.fabric.peers[egress].node]
+        text = f"{link_name(drawing.fabric, egress)} {(drawing.loads or {})[egress]:.2f}"
+        reach = LETTER * len(text) / 2 + 8
+        x = min(max((a.x + b.x) / 2, reach), drawing.layout.width - reach)
+        yield f'<text class="said" x="{x:.1f}" y="{(a.y + b.y) / 2:.1f}">{escape(text)}</text>'
+
+
+def _legend(drawing: _Drawing, y: float) -> Iterator[str]:
     """Two lines below the drawing: what the shades mean, and each of them."""
-    x, y = float(MARGIN), y + 8
-    yield f'<text class="note" x="{x:.0f}" y="{y:.0f}">{escape(load_means)}; traffic keeps right</text>'
-    y += 18
-    for number, (name, width) in enumerate(LEGEND.items()):
-        yield f'<line class="lane load{number}" x1="{x:.0f}" y1="{y:.0f}" x2="{x + 18:.0f}" y2="{y:.0f}"/>'
+    names = [(name, f"load{i}") for i, name in enumerate(SHADE_NAMES)] if drawing.loads is not None else []
+    names += [("failed", "failed")] if drawing.failed else []
+    if not names:
+        return
+    if drawing.loads is not None:
+        y += 8
+        told = f"{drawing.load_means}; traffic keeps right"
+        yield f'<text class="note" x="{MARGIN}" y="{y:.0f}">{escape(told)}</text>'
+    x, y = float(MARGIN), y + 18
+    for name, style in names:
+        yield f'<line class="lane {style}" x1="{x:.0f}" y1="{y:.0f}" x2="{x + 18:.0f}" y2="{y:.0f}"/>'
         yield f'<text class="note" x="{x + 23:.0f}" y="{y:.0f}">{name}</text>'
-        x += width
+        x += ENTRY[name]

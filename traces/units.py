@@ -4,6 +4,7 @@ import re
 from fractions import Fraction
 
 _SIZE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
+_TIME_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9}
 _NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z/]*)\s*")
 
 
@@ -30,6 +31,22 @@ def parse_nbytes(text: str) -> int:
 def parse_bps(text: str) -> int:
     """Bits per second from `100M`, `50Mbit/s`, `1G`."""
     return _parse(text, "rate", ("bit/s", "bps", "b/s", "bit"), "50M or 1Gbit/s")
+
+
+def parse_ns(text: str) -> int:
+    """Nanoseconds from `10us`, `0.5ms`, `1s`; only 0 needs no unit."""
+    match = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,9})?)\s*(ns|us|µs|ms|s|)\s*", text, re.ASCII)
+    if match is None or not (match[2] or Fraction(match[1]) == 0):
+        raise ValueError(f"{text!r} is no time: write it like 10us or 1ms")
+    return int(Fraction(match[1]) * _TIME_NS.get(match[2], 1))
+
+
+def show_ns(time_ns: int) -> str:
+    """Nanoseconds in the largest unit that divides them: `10us`, `1500ns`, `0`; `parse_ns` reads it back."""
+    for unit in ("s", "ms", "us", "ns"):
+        if time_ns and time_ns % _TIME_NS[unit] == 0:
+            return f"{time_ns // _TIME_NS[unit]}{unit}"
+    return "0"
 
 
 def show_nbytes(nbytes: float) -> str:

@@ -1,15 +1,19 @@
 """`gradwire fabric`: what fabrics are made of and can carry, side by side."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 from rich.table import Table
 
 from emu.fabric import Fabric
+from emu.fabricwriter import yaml_of
 from emu.figures import Figures, figures
+from emu.nodenames import ranges
+from emu.paths import access_switch
 from emu.spec import parse_fabric
 from tools.console import console
 from tools.draw import fabric_svg
@@ -19,6 +23,7 @@ from traces.units import show_bps
 
 NAMES_COLUMN = 20
 MIN_COLUMN = 12
+SLACK = 1e-9  # of a ratio of whole numbers
 
 
 def fabric(
@@ -32,6 +37,10 @@ def fabric(
     svg: Annotated[
         Path | None, typer.Option("--svg", metavar="FILE", help="Draw the fabric (one SPEC) into this file.")
     ] = None,
+    as_yaml: Annotated[
+        bool,
+        typer.Option("--yaml", help="Print the fabric (one SPEC) as a YAML file, to start your own from."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Hosts, switches, cables, bisection, oversubscription and paths of fabrics, side by side.
@@ -39,28 +48,49 @@ def fabric(
     Compare fabrics with equally many hosts; others are told of.
     """
     fabrics = [parse_fabric(spec) for spec in specs]
-    if svg is not None and len(fabrics) != 1:
-        raise ValueError(f"--svg draws one fabric, got {len(fabrics)}: run it once for each")
+    for option, given in (("--svg", svg is not None), ("--yaml", as_yaml)):
+        if given and len(fabrics) != 1:
+            raise ValueError(f"{option} takes one fabric, got {len(fabrics)}: run it once for each")
+    if as_yaml and as_json:
+        raise ValueError("--yaml and --json exclude each other")
     columns = [figures(one) for one in fabrics]
     if svg is not None:
         write_whole(svg, fabric_svg(fabrics[0]))
-    if as_json:
+    if as_yaml:
+        print(yaml_of(fabrics[0]), end="")
+    elif as_json:
         print(json.dumps([_row(*pair) for pair in zip(fabrics, columns, strict=True)], indent=1))
-        return
-    to = console()
-    for some in _batches(list(zip(fabrics, columns, strict=True)), to.width):
+    else:
+        _print(console(), list(zip(fabrics, columns, strict=True)))
+        if svg is not None:
+            console().print(f"drawn in {svg}", soft_wrap=True)
+
+
+def _print(to: Console, columns: Sequence[tuple[Fabric, Figures]]) -> None:
+    for some in _batches(columns, to.width):
         to.print(_table(some))
         to.print()
-    sizes = sorted({column.n_hosts for column in columns})
+    for one, found in columns:
+        if found.worst_ratio > 1 + SLACK:
+            told = f"{one.spec}: its worst even cut parts {_side(one, found)} from the rest"
+            to.print(told, style="dim", soft_wrap=True)
+    sizes = sorted({found.n_hosts for _, found in columns})
     if len(sizes) > 1:
         counts = f"{', '.join(map(str, sizes[:-1]))} and {sizes[-1]}"
         console(stderr=True).print(f"note: these have {counts} hosts; compare fabrics with equally many")
-    if svg is not None:
-        to.print(f"drawn in {svg}", soft_wrap=True)
+
+
+def _side(fabric: Fabric, found: Figures) -> str:
+    """`upper0..1 lower0..1`, and how many hosts of other switches make it half of all."""
+    near = set(found.bisection.near)
+    missing = found.n_hosts // 2 - sum(access_switch(fabric, host) in near for host in fabric.hosts)
+    more = f"{missing} host{'' if missing == 1 else 's'} of other switches" if missing > 0 else ""
+    return " and ".join(filter(None, (" ".join(ranges(found.bisection.near)), more)))
 
 
 def _row(fabric: Fabric, column: Figures) -> dict[str, object]:
     """As docs/schemas.md, "fabric", says."""
+    queues = {link.queue_nbytes for link in fabric.links if link.queue_nbytes is not None}
     return {
         "fabric": fabric.spec,
         "family": fabric.family,
@@ -71,12 +101,16 @@ def _row(fabric: Fabric, column: Figures) -> dict[str, object]:
         "inner_cables": column.n_inner_cables,
         "host_rate_bps": column.host_rate_bps,
         "uplink_rate_bps": column.uplink_rate_bps,
-        "bisection_bps": column.bisection_bps,
-        "bisection_exact": column.bisection_is_exact,
+        "bisection_bps": column.bisection.bps,
+        "bisection_exact": column.bisection.is_exact,
+        "full_bps": column.full_bps,
+        "worst_cut_ratio": column.worst_ratio,
+        "worst_cut_switches": list(column.bisection.near),
         "oversubscription": column.oversubscription,
         "shortest_paths": list(column.n_paths),
         "diameter_switches": column.diameter,
-        "queue_nbytes": fabric.queue_nbytes,
+        "queue_nbytes": min(queues, default=None),
+        "delay_ns": max(link.delay_ns for link in fabric.links),
     }
 
 
@@ -99,24 +133,35 @@ def _table(columns: Sequence[tuple[Fabric, Figures]]) -> Table:
     table.add_column("")
     for one, _ in columns:
         table.add_column(one.spec, justify="right", overflow="fold")
-    only = [column for _, column in columns]
-    full_bps = [column.n_hosts // 2 * column.host_rate_bps for column in only]
-    for name, cells in (
-        ("hosts", [str(c.n_hosts) for c in only]),
-        ("switches", [str(c.n_switches) for c in only]),
-        ("switch ports", [str(c.n_ports) for c in only]),
-        ("cables", [str(c.n_cables) for c in only]),
-        ("  between switches", [str(c.n_inner_cables) for c in only]),
-        ("host links", [show_bps(c.host_rate_bps) for c in only]),
-        ("switch links", [show_bps(c.uplink_rate_bps) if c.uplink_rate_bps else "none" for c in only]),
-        (
-            "bisection",
-            [("" if c.bisection_is_exact else "at most ") + show_bps(c.bisection_bps) for c in only],
-        ),
-        ("  of full", [f"{c.bisection_bps / full:.0%}" for c, full in zip(only, full_bps, strict=True)]),
-        ("oversubscription", [f"{c.oversubscription:.3g} : 1" for c in only]),
-        ("shortest paths", [", ".join(map(str, c.n_paths)) for c in only]),
-        ("switches on a path", [f"up to {c.diameter}" for c in only]),
-    ):
-        table.add_row(name, *cells)
+    for name, cell in _CELLS:
+        table.add_row(name, *(cell(one, found) for one, found in columns))
     return table
+
+
+def _rates(fabric: Fabric, *, to_hosts: bool) -> str:
+    rates = {
+        link.rate_bps for link in fabric.links if to_hosts is not fabric.host_set.isdisjoint((link.a, link.b))
+    }
+    return ", ".join(show_bps(rate) for rate in sorted(rates)) or "none"
+
+
+def _bisection(fabric: Fabric, found: Figures) -> str:
+    del fabric
+    return ("" if found.bisection.is_exact else "at most ") + show_bps(found.bisection.bps)
+
+
+_CELLS: tuple[tuple[str, Callable[[Fabric, Figures], str]], ...] = (
+    ("hosts", lambda _, found: str(found.n_hosts)),
+    ("switches", lambda _, found: str(found.n_switches)),
+    ("switch ports", lambda _, found: str(found.n_ports)),
+    ("cables", lambda _, found: str(found.n_cables)),
+    ("  between switches", lambda _, found: str(found.n_inner_cables)),
+    ("host links", lambda one, _: _rates(one, to_hosts=True)),
+    ("switch links", lambda one, _: _rates(one, to_hosts=False)),
+    ("oversubscription", lambda _, found: f"{found.oversubscription:.3g} : 1"),
+    ("bisection", _bisection),
+    ("  of full", lambda _, found: f"{1 / found.worst_ratio:.0%}"),
+    ("worst even cut", lambda _, found: f"{found.worst_ratio:.3g} : 1"),
+    ("shortest paths", lambda _, found: ", ".join(map(str, found.n_paths))),
+    ("switches on a path", lambda _, found: f"up to {found.diameter}"),
+)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from emu.fabricfile import is_file
 from emu.isolate import isolated, stop
 from emu.options import SWITCHES
 from emu.spec import parse_fabric
@@ -14,7 +15,9 @@ from tools.needs import need_root_and_tools
 
 
 def up(
-    spec: Annotated[str, typer.Argument(metavar="SPEC", help="The fabric, e.g. fat-tree:k=4,rate=100M.")],
+    spec: Annotated[
+        str, typer.Argument(metavar="SPEC", help="The fabric, e.g. fat-tree:k=4,rate=100M, or a YAML file.")
+    ],
     switch: Annotated[
         str, typer.Option(help=f"What the switches are: {' or '.join(SWITCHES)}.", metavar="KIND")
     ] = "gradwire",
@@ -31,7 +34,8 @@ def up(
     if switch not in SWITCHES:
         raise ValueError(f"no switch {switch!r}; known: {', '.join(SWITCHES)}")
     need_root_and_tools("up", switch)
-    options = {"fabric": fabric.spec, "switch": switch, "script": str(script.resolve()) if script else None}
+    told = str(Path(spec).resolve()) if is_file(spec) else fabric.spec
+    options = {"fabric": told, "switch": switch, "script": str(script.resolve()) if script else None}
     before = signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is the prompt's
     process = isolated("emu.prompt", [json.dumps(options)], new_session=False)
     try:

@@ -1,0 +1,150 @@
+"""Where the nodes of a fabric's drawing are: hosts in blocks at their switch, switches in rows by level."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from emu.fabric import Fabric
+from emu.paths import access_switch
+
+MARGIN = 48
+WIDEST = 1104  # of the part between the margins
+LETTER = 7.0  # how wide a letter of 11 pixels' height is, at most
+SWITCH_HEIGHT = 22
+MAX_SWITCH_WIDTH = 64
+MAX_HOST_GAP, LEAST_HOST_GAP = 54.0, 7.5
+MAX_HOST_RADIUS = 7.0
+HOST_ROW_GAP = 74
+MANY_CABLES = 60  # between two rows of switches: they need more height
+ROW_GAP, TALL_ROW_GAP = 112, 200
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    x: float
+    y: float
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The hosts of one switch, `columns` beside each other; `away` is 1 below the switch, -1 above it."""
+
+    switch: str
+    hosts: tuple[str, ...]
+    columns: int
+    away: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """`host_gap` is between neighbouring hosts, `rows` are of switches, from the top."""
+
+    spots: Mapping[str, Spot]
+    rows: tuple[tuple[str, ...], ...]
+    blocks: tuple[Block, ...]
+    host_gap: float
+    width: float
+    height: float
+
+    @property
+    def host_radius(self) -> float:
+        return min(MAX_HOST_RADIUS, self.host_gap * 0.36)
+
+    def row_step(self, row: Sequence[str]) -> float:
+        """The least distance between two switches of a row."""
+        steps = [abs(self.spots[a].x - self.spots[b].x) for a, b in pairwise(row)]
+        return min(steps, default=self.width - 2 * MARGIN)
+
+
+def layout(fabric: Fabric, least_width: float) -> Layout:
+    """Raise ValueError for a switch that no cable joins to a host."""
+    hosts_of: dict[str, list[str]] = {}
+    for host in fabric.hosts:
+        hosts_of.setdefault(access_switch(fabric, host), []).append(host)
+    rows = _two_layers(fabric, hosts_of) or _levels(fabric, hosts_of)
+    with_hosts = [[switch for switch in row if switch in hosts_of] for row in rows]
+    most = max(sum(len(hosts_of[switch]) for switch in row) for row in with_hosts)
+    deep = max(1, -int(-most * LEAST_HOST_GAP // WIDEST))  # so many lines of hosts, if one is too long
+    columns = {switch: -(-len(hosts) // deep) for switch, hosts in hosts_of.items()}
+    units = max(sum(columns[switch] for switch in row) + (len(row) - 1) * 0.4 for row in with_hosts if row)
+    host_gap = min(MAX_HOST_GAP, WIDEST / units)
+    width = max(least_width, host_gap * units + 2 * MARGIN)
+    spots: dict[str, Spot] = {}
+    blocks: list[Block] = []
+    y = float(MARGIN)
+    for number, row in enumerate(rows):
+        above = number == 0 and len(rows) > 1 and bool(with_hosts[0])
+        block_height = HOST_ROW_GAP + (deep - 1) * host_gap if with_hosts[number] else 0.0
+        y += block_height if above else 0.0
+        xs = _row_xs(row, columns, width)
+        spots |= {switch: Spot(x, y) for switch, x in xs.items()}
+        for switch in with_hosts[number]:
+            block = Block(switch, tuple(hosts_of[switch]), columns[switch], -1 if above else 1)
+            blocks.append(block)
+            spots |= _host_spots(block, spots[switch], host_gap)
+        y += 0.0 if above else block_height
+        if number < len(rows) - 1:
+            y += _row_gap(fabric, row, rows[number + 1])
+    return Layout(spots, tuple(rows), tuple(blocks), host_gap, width, y + MARGIN)
+
+
+def _row_xs(row: Sequence[str], columns: Mapping[str, int], width: float) -> dict[str, float]:
+    """The middles of a row's switches, each with as much room as its hosts need."""
+    weights = [columns.get(switch, 0) + 0.4 for switch in row]
+    scale, x, xs = (width - 2 * MARGIN) / sum(weights), float(MARGIN), {}
+    for switch, weight in zip(row, weights, strict=True):
+        xs[switch] = x + weight * scale / 2
+        x += weight * scale
+    return xs
+
+
+def _host_spots(block: Block, at: Spot, gap: float) -> dict[str, Spot]:
+    spots = {}
+    for i, host in enumerate(block.hosts):
+        line, column = divmod(i, block.columns)
+        x = at.x + (column - (min(block.columns, len(block.hosts)) - 1) / 2) * gap
+        spots[host] = Spot(x, at.y + block.away * (HOST_ROW_GAP + line * gap))
+    return spots
+
+
+def _row_gap(fabric: Fabric, row: Sequence[str], below: Sequence[str]) -> int:
+    ends = set(below)
+    n_cables = sum(peer in ends for switch in row for peer in fabric.neighbours[switch].values())
+    return TALL_ROW_GAP if n_cables > MANY_CABLES else ROW_GAP
+
+
+def _two_layers(fabric: Fabric, hosts_of: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
+    """Both layers of a BiGraph, or whatever is cabled like one: all switches have hosts, and there are two
+    groups without a cable inside.  Empty if it is no such fabric.
+    """
+    if len(fabric.switches) < 2 or len(hosts_of) < len(fabric.switches):
+        return []
+    layer = {fabric.switches[0]: 0}
+    waiting = [fabric.switches[0]]
+    while waiting:
+        switch = waiting.pop()
+        for peer in fabric.neighbours[switch].values():
+            if peer in fabric.host_set:
+                continue
+            if peer not in layer:
+                layer[peer] = 1 - layer[switch]
+                waiting.append(peer)
+            elif layer[peer] == layer[switch]:
+                return []
+    if len(layer) < len(fabric.switches):
+        return []
+    return [tuple(switch for switch in fabric.switches if layer[switch] == number) for number in (0, 1)]
+
+
+def _levels(fabric: Fabric, hosts_of: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
+    """Switches by their distance from the hosts, the furthest on top."""
+    rows = [tuple(switch for switch in fabric.switches if switch in hosts_of)]
+    placed = set(rows[0])
+    while len(placed) < len(fabric.switches):
+        above = {peer for node in rows[0] for peer in fabric.neighbours[node].values()}
+        above -= placed | fabric.host_set
+        if not above:
+            raise ValueError(f"{fabric.spec} has a switch that no cable joins to a host; it cannot be drawn")
+        rows.insert(0, tuple(switch for switch in fabric.switches if switch in above))
+        placed |= above
+    return rows
