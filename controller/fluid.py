@@ -8,11 +8,10 @@ price of real TCP.
 """
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 
-from controller.fairshare import max_min_rates
+from controller.fairshare import FairShares
 from emu.fabric import Fabric
 from emu.plan import Flow
 from emu.transport import PAYLOAD_EFFICIENCY
@@ -20,10 +19,7 @@ from traces.schedule import Schedule
 
 DONE_NBYTES = 1e-3  # what rounding may leave of a send that has ended
 SAME_TIME_S = 1e-12
-REMEMBERED_RATES = 4096
 OPEN_GATE, QUEUE_SEND = 0, 1
-
-Rates = Callable[[frozenset[int]], Mapping[int, float]]
 
 
 def fluid_s(
@@ -40,9 +36,13 @@ def fluid_s(
     does not occupy the connection.  `eta` is the payload's share of the link rate.  Raise ValueError
     for a schedule that can never end.
     """
-    rates = _rates(fabric, flows, eta)
-    progress = _Progress(schedule, {(flow.src, flow.dst): i for i, flow in enumerate(flows)}, alpha_s)
-    while progress.step(rates):
+    number = {egress: i for i, egress in enumerate(fabric.rates)}
+    shares = FairShares(
+        [[number[egress] for egress in flow.path] for flow in flows],
+        [rate_bps * eta / 8 for rate_bps in fabric.rates.values()],
+    )
+    progress = _Progress(schedule, {(flow.src, flow.dst): i for i, flow in enumerate(flows)}, shares, alpha_s)
+    while progress.step():
         pass
     stuck = [number for number, end_s in enumerate(progress.ends_s) if end_s < 0]
     if stuck:
@@ -50,19 +50,6 @@ def fluid_s(
             f"{len(stuck)} sends wait for each other and never begin, among them send {stuck[0]}"
         )
     return max(progress.ends_s, default=0.0), tuple(progress.ends_s)
-
-
-def _rates(fabric: Fabric, flows: Sequence[Flow], eta: float) -> Rates:
-    """Bytes per second of each flow of a set that sends at once; sets recur, so they are remembered."""
-    number = {egress: i for i, egress in enumerate(fabric.rates)}
-    capacity = [rate_bps * eta / 8 for rate_bps in fabric.rates.values()]
-    paths = [tuple(number[egress] for egress in flow.path) for flow in flows]
-
-    @lru_cache(maxsize=REMEMBERED_RATES)
-    def rates(sending: frozenset[int]) -> Mapping[int, float]:
-        return max_min_rates({flow: paths[flow] for flow in sending}, capacity)
-
-    return rates
 
 
 class _Progress:
@@ -73,7 +60,11 @@ class _Progress:
     """
 
     def __init__(
-        self, schedule: Schedule, flow_number: Mapping[tuple[int, int], int], alpha_s: float
+        self,
+        schedule: Schedule,
+        flow_number: Mapping[tuple[int, int], int],
+        shares: FairShares,
+        alpha_s: float,
     ) -> None:
         self._schedule = schedule
         self._alpha_s = alpha_s
@@ -82,7 +73,13 @@ class _Progress:
         self.ends_s = [-1.0] * len(schedule.sends)
         self._flow = [flow_number[send.src, send.dst] for send in schedule.sends]
         self._queues: defaultdict[int, deque[int]] = defaultdict(deque)  # flow -> sends, the first under way
-        self._left: dict[int, float] = {}  # flow -> bytes left of the send under way
+        self._shares = shares
+        self._left: dict[int, float] = {}  # flow -> bytes left, at `_since_s`, of the send under way
+        self._since_s: dict[int, float] = {}
+        self._rate = [0.0] * len(flow_number)  # bytes per second
+        self._touched: dict[int, None] = {}  # flows that began or ended a send since rates were worked out
+        self._finishes: list[tuple[float, int, int]] = []  # (when, flow, its round), of old rounds too
+        self._round = [0] * len(flow_number)  # counts how often the end of a flow's send was worked out
         self._link_sends()
         self._link_gates()
         for number, waits in enumerate(self._send_waits):
@@ -116,7 +113,7 @@ class _Progress:
             if not self._gate_waits[number]:
                 self._set_gate_timer(number)
 
-    def step(self, rates: Rates) -> bool:
+    def step(self) -> bool:
         """Go on to the next thing that happens; False when nothing will."""
         while self._timers and self._timers[0][0] <= self._now_s + SAME_TIME_S:
             _, kind, number = heappop(self._timers)
@@ -124,24 +121,53 @@ class _Progress:
                 self._open(number)
             else:
                 self._queue(number)
-        if self._left:
-            self._transfer(rates(frozenset(self._left)))
-        elif self._timers:
-            self._now_s = self._timers[0][0]
-        else:
+        self._share()
+        while self._finishes and self._is_old(self._finishes[0]):
+            heappop(self._finishes)
+        if not self._finishes and not self._timers:
             return False
+        next_s = [queue[0][0] for queue in (self._finishes, self._timers) if queue]
+        self._now_s = max(self._now_s, min(next_s))
+        self._finish()
         return True
 
-    def _transfer(self, rates: Mapping[int, float]) -> None:
-        """Send until the first of the sends under way ends, or a timer rings."""
-        lasts_s = min(left / rates[flow] for flow, left in self._left.items())
-        if self._timers:
-            lasts_s = min(lasts_s, self._timers[0][0] - self._now_s)
-        self._now_s += lasts_s
-        for flow, left in self._left.items():
-            self._left[flow] = left - rates[flow] * lasts_s
-        for flow in [flow for flow, left in self._left.items() if left <= DONE_NBYTES]:
-            del self._left[flow]
+    def _share(self) -> None:
+        """Work out the rates anew of all whom those concern that began or ended a send."""
+        touched, self._touched = self._touched, {}
+        if not touched:
+            return
+        began = [flow for flow in touched if flow in self._left and not self._rate[flow]]
+        ended = [flow for flow in touched if flow not in self._left and self._rate[flow]]
+        for flow in ended:
+            self._rate[flow] = 0.0
+        for flow, rate in self._shares.change(began, ended) if began or ended else ():
+            self._left[flow] -= (self._now_s - self._since_s[flow]) * self._rate[flow]
+            self._since_s[flow] = self._now_s
+            self._rate[flow] = rate
+            touched[flow] = None
+        for flow in touched:
+            if flow in self._left:
+                self._round[flow] += 1
+                when_s = self._since_s[flow] + self._left[flow] / self._rate[flow]
+                heappush(self._finishes, (when_s, flow, self._round[flow]))
+
+    def _is_old(self, finish: tuple[float, int, int]) -> bool:
+        _, flow, round_ = finish
+        return flow not in self._left or self._round[flow] != round_
+
+    def _finish(self) -> None:
+        """End the sends that end now, or of which rounding leaves next to nothing."""
+        done = []
+        while self._finishes:
+            when_s, flow, _ = self._finishes[0]
+            if not self._is_old(self._finishes[0]):
+                if (when_s - self._now_s) * self._rate[flow] > DONE_NBYTES:
+                    break
+                del self._left[flow]
+                done.append(flow)
+            heappop(self._finishes)
+        for flow in done:
+            self._touched[flow] = None
             self._end(self._queues[flow].popleft())
             self._begin_next(flow)
 
@@ -157,6 +183,8 @@ class _Progress:
             nbytes = self._schedule.sends[queue[0]].nbytes
             if nbytes:
                 self._left[flow] = float(nbytes)
+                self._since_s[flow] = self._now_s
+                self._touched[flow] = None
                 return
             self._end(queue.popleft())
 

@@ -1,22 +1,17 @@
-"""What the flows of a plan put on every link, in all and phase by phase.
-
-A phase is what may be under way together: one step of a collective, or the messages that are equally
-deep in the order of the operations (so that the pushes of all workers are one phase).
-"""
+"""What the flows of a plan put on every link, in all and phase by phase (see controller.phases)."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from controller.bounds import Cuts, phase_bound_s
+from controller.phases import Pair, PhaseKey, nbytes_by_phase, same_phases
 from emu.fabric import Egress, Fabric
 from emu.plan import Flow, Plan
 from emu.transport import PAYLOAD_EFFICIENCY
 from traces.schedule import Schedule
 
 HOST_PORT = 0  # the only port of a host, and of nothing else (emu.fabric.cable)
-
-PhaseKey = tuple[int, int]
-"""(operation, step) of a collective; (-1, depth) of messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +40,10 @@ class LinkLoad:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One phase: `least_s` is the time its busiest link needs, `host_s` that of its busiest host link."""
+    """One phase: `least_s` is the time its busiest link needs, `host_s` that of its busiest host link.
+
+    `bound_s`: no routing can make `least_s` shorter; see `controller.bounds` for what is known of that.
+    """
 
     key: PhaseKey
     worst: Egress
@@ -53,14 +51,16 @@ class Phase:
     nbytes: int
     least_s: float
     host_s: float
+    bound_s: float
 
 
 @dataclass(frozen=True)
 class Audit:
     """`bounded_s`: no order of the sends can take less on these paths.
 
-    `barrier_s` is the time if every phase waited for the one before.  `n_collisions` counts the phases
-    in which a link between switches is the bottleneck.
+    `barrier_s` is the time if every phase waited for the one before; `barrier_bound_s` is the least that
+    any routing could make of it.  `n_collisions` counts the phases in which a link between switches is the
+    bottleneck.
     """
 
     loads: Mapping[Egress, LinkLoad]
@@ -68,11 +68,14 @@ class Audit:
     worst: LinkLoad
     bounded_s: float
     barrier_s: float
+    barrier_bound_s: float
     n_collisions: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Use:
+class Use:
+    """What a link carries in one phase; `flows` are numbers of the plan's flows."""
+
     nbytes: int
     flows: frozenset[int]
 
@@ -83,25 +86,33 @@ def busy_s(nbytes: float, rate_bps: int) -> float:
 
 def audit(plan: Plan) -> Audit:
     """Raise ValueError for a plan that sends nothing."""
-    uses = _uses_by_phase(plan.flows, plan.schedule)
-    if not uses:
+    fabric = plan.fabric
+    sizes = nbytes_by_phase(plan.schedule)
+    if not sizes:
         raise ValueError("the plan sends nothing, so there is nothing to audit")
-    phases = tuple(_phase(plan.fabric, key, links) for key, links in sorted(uses.items()))
-    loads = _link_loads(plan.fabric, uses, phases)
+    uses = _uses_by_phase(plan.flows, sizes)
+    cuts = Cuts(fabric)
+    phases: list[Phase] = []
+    for keys in same_phases(sizes):
+        bound_s = phase_bound_s(cuts, plan.placement, sizes[keys[0]])
+        phase = _phase(fabric, keys[0], uses[keys[0]], bound_s)
+        phases += [replace(phase, key=key) for key in keys]
+    loads = _link_loads(fabric, uses, {phase.key: phase.host_s for phase in phases})
     return Audit(
         loads=loads,
-        phases=phases,
+        phases=tuple(sorted(phases, key=lambda phase: phase.key)),
         worst=worst_link(loads),
         bounded_s=max(load.busy_s for load in loads.values()),
         barrier_s=sum(phase.least_s for phase in phases),
+        barrier_bound_s=sum(phase.bound_s for phase in phases),
         n_collisions=sum(phase.least_s > phase.host_s * (1 + 1e-9) for phase in phases),
     )
 
 
 def link_loads(fabric: Fabric, flows: Sequence[Flow], schedule: Schedule) -> dict[Egress, LinkLoad]:
     """The load of every link that carries anything; `flows` have their paths."""
-    uses = _uses_by_phase(flows, schedule)
-    return _link_loads(fabric, uses, [_phase(fabric, key, links) for key, links in uses.items()])
+    uses = _uses_by_phase(flows, nbytes_by_phase(schedule))
+    return _link_loads(fabric, uses, {key: _host_s(fabric, links) for key, links in uses.items()})
 
 
 def worst_link(loads: Mapping[Egress, LinkLoad]) -> LinkLoad:
@@ -121,40 +132,26 @@ def by_severity(loads: Mapping[Egress, LinkLoad]) -> list[LinkLoad]:
     )
 
 
-def _uses_by_phase(flows: Sequence[Flow], schedule: Schedule) -> dict[PhaseKey, dict[Egress, _Use]]:
+def _uses_by_phase(
+    flows: Sequence[Flow], sizes: Mapping[PhaseKey, Mapping[Pair, int]]
+) -> dict[PhaseKey, dict[Egress, Use]]:
+    """What every link carries in every phase; links without a flow are left out."""
     number = {(flow.src, flow.dst): i for i, flow in enumerate(flows)}
-    nbytes: defaultdict[PhaseKey, defaultdict[Egress, int]] = defaultdict(lambda: defaultdict(int))
-    users: defaultdict[PhaseKey, defaultdict[Egress, set[int]]] = defaultdict(lambda: defaultdict(set))
-    depths = _depths(schedule)
-    for send in schedule.sends:
-        message = schedule.ops[send.op].kind == "message"
-        key = (-1, depths[send.op]) if message else (send.op, send.step)
-        flow = number[send.src, send.dst]
-        for egress in flows[flow].path:
-            nbytes[key][egress] += send.nbytes
-            users[key][egress].add(flow)
-    return {
-        key: {egress: _Use(nbytes[key][egress], frozenset(flow)) for egress, flow in links.items()}
-        for key, links in users.items()
-    }
+    uses: dict[PhaseKey, dict[Egress, Use]] = {}
+    for keys in same_phases(sizes):
+        nbytes: defaultdict[Egress, int] = defaultdict(int)
+        users: defaultdict[Egress, list[int]] = defaultdict(list)
+        for pair, size in sizes[keys[0]].items():
+            flow = number[pair]
+            for egress in flows[flow].path:
+                nbytes[egress] += size
+                users[egress].append(flow)
+        links = {egress: Use(nbytes[egress], frozenset(using)) for egress, using in users.items()}
+        uses |= dict.fromkeys(keys, links)
+    return uses
 
 
-def _depths(schedule: Schedule) -> list[int]:
-    """How often, at least, something had to arrive somewhere before each operation could begin.
-
-    Only arrivals count: what a rank sends one after the other, it could as well send together, so the
-    pushes of all workers are equally deep, and so are a server's answers to them.
-    """
-    depths = [0] * len(schedule.ops)
-    for gate in sorted(schedule.gates, key=lambda gate: gate.op):
-        for other in gate.after:
-            op = schedule.ops[other]
-            arrival = not (op.kind == "message" and op.root == gate.rank)
-            depths[gate.op] = max(depths[gate.op], depths[other] + arrival)
-    return depths
-
-
-def _phase(fabric: Fabric, key: PhaseKey, links: Mapping[Egress, _Use]) -> Phase:
+def _phase(fabric: Fabric, key: PhaseKey, links: Mapping[Egress, Use], bound_s: float) -> Phase:
     times = {egress: busy_s(use.nbytes, fabric.rates[egress]) for egress, use in links.items()}
     worst = max(times, key=lambda egress: (times[egress], len(links[egress].flows)))
     return Phase(
@@ -163,7 +160,17 @@ def _phase(fabric: Fabric, key: PhaseKey, links: Mapping[Egress, _Use]) -> Phase
         n_flows=len(links[worst].flows),
         nbytes=links[worst].nbytes,
         least_s=times[worst],
-        host_s=max(time for egress, time in times.items() if is_host_link(fabric, egress)),
+        host_s=_host_s(fabric, links),
+        bound_s=bound_s,
+    )
+
+
+def _host_s(fabric: Fabric, links: Mapping[Egress, Use]) -> float:
+    """The time of the busiest host link."""
+    return max(
+        busy_s(use.nbytes, fabric.rates[egress])
+        for egress, use in links.items()
+        if is_host_link(fabric, egress)
     )
 
 
@@ -173,10 +180,9 @@ def is_host_link(fabric: Fabric, egress: Egress) -> bool:
 
 
 def _link_loads(
-    fabric: Fabric, uses: Mapping[PhaseKey, Mapping[Egress, _Use]], phases: Sequence[Phase]
+    fabric: Fabric, uses: Mapping[PhaseKey, Mapping[Egress, Use]], host_s: Mapping[PhaseKey, float]
 ) -> dict[Egress, LinkLoad]:
-    host_s = {phase.key: phase.host_s for phase in phases}
-    used: defaultdict[Egress, list[tuple[PhaseKey, _Use]]] = defaultdict(list)
+    used: defaultdict[Egress, list[tuple[PhaseKey, Use]]] = defaultdict(list)
     for key, links in uses.items():
         for egress, use in links.items():
             used[egress].append((key, use))
@@ -188,7 +194,7 @@ def _link_loads(
 
 
 def _link_load(
-    egress: Egress, rate_bps: int, used: Sequence[tuple[PhaseKey, _Use]], host_s: Mapping[PhaseKey, float]
+    egress: Egress, rate_bps: int, used: Sequence[tuple[PhaseKey, Use]], host_s: Mapping[PhaseKey, float]
 ) -> LinkLoad:
     times = [(busy_s(use.nbytes, rate_bps), host_s[key]) for key, use in used]
     return LinkLoad(

@@ -10,6 +10,7 @@ from typing import Protocol
 from controller.routing.direct import direct
 from controller.routing.dmodk import dmodk
 from controller.routing.ecmp import ecmp
+from controller.routing.planned import planned
 from controller.routing.shortest import Path
 from emu.fabric import Fabric
 from emu.plan import Flow
@@ -35,7 +36,14 @@ class Policy(Protocol):
     ) -> Sequence[Path]: ...
 
 
-BUILT_IN: dict[str, Policy] = {"ecmp": ecmp, "dmodk": dmodk, "direct": direct}
+ADAPTIVE = "adaptive"  # the paths to begin with are ECMP's; the controller moves flows (controller.adapt)
+BUILT_IN: dict[str, Policy] = {
+    "ecmp": ecmp,
+    "dmodk": dmodk,
+    "direct": direct,
+    "planned": planned,
+    ADAPTIVE: ecmp,
+}
 
 
 def policy_names() -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Small plans for the tests of what is computed from plans."""
 
 from collections.abc import Sequence
+from itertools import permutations
 
 from controller.resolve import resolve
 from emu.plan import Plan
@@ -56,3 +57,8 @@ def messages(n_ranks: int, sends: Sequence[tuple[int, int, int]], gates: Sequenc
         sends=tuple(Send(i, src, dst, 0, nbytes, reduce=False) for i, (src, dst, nbytes) in enumerate(sends)),
         gates=tuple(gates),
     )
+
+
+def all_to_all(n_ranks: int, nbytes: int) -> Schedule:
+    """Every rank sends to every other, all at once."""
+    return messages(n_ranks, [(src, dst, nbytes) for src, dst in permutations(range(n_ranks), 2)])

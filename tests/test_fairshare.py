@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.fairshare import max_min_rates
+from controller import fairshare
+from controller.fairshare import FairShares, max_min_rates
 
 CAPACITY = st.lists(st.floats(1, 1e9), min_size=1, max_size=8)
 
@@ -37,3 +38,30 @@ def test_the_textbooks_parking_lot() -> None:
 
 def test_no_flows_have_no_rates() -> None:
     assert max_min_rates({}, [1.0]) == {}
+
+
+@pytest.mark.parametrize("compiled_above", [0, 1000])
+@given(data=st.data(), capacity=CAPACITY)
+def test_rates_after_starts_and_stops_are_those_of_the_flows_that_are_left(
+    compiled_above: int, data: st.DataObject, capacity: list[float]
+) -> None:
+    links = st.lists(st.integers(0, len(capacity) - 1), min_size=1, unique=True)
+    paths = data.draw(st.lists(links, min_size=1, max_size=12))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fairshare, "COMPILED_ABOVE", compiled_above)
+        shares = FairShares(paths, capacity)
+    rates: dict[int, float] = {}
+    for turned in data.draw(st.lists(st.sets(st.integers(0, len(paths) - 1)), max_size=5)):
+        stopped = turned & rates.keys()
+        rates |= dict(shares.change(sorted(turned - stopped), sorted(stopped)))
+        rates = {flow: rate for flow, rate in rates.items() if flow not in stopped}
+        expected = max_min_rates({flow: paths[flow] for flow in rates}, capacity)
+        assert rates == pytest.approx(expected)
+
+
+def test_only_flows_whose_rate_changes_are_told() -> None:
+    shares = FairShares([[0], [0], [1]], [10.0, 6.0])
+    assert dict(shares.change([0, 2], [])) == {0: 10.0, 2: 6.0}
+    assert dict(shares.change([1], [])) == {0: 5.0, 1: 5.0}
+    assert dict(shares.change([], [2])) == {}
+    assert dict(shares.change([], [0])) == {1: 10.0}

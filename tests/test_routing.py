@@ -20,6 +20,7 @@ from emu.plan import Flow
 from emu.plancheck import check_path
 from emu.refused import Refused
 from emu.spec import parse_fabric
+from tests.made_graphs import graph
 from tests.made_plans import allreduce_plan, messages
 
 SPECS = [
@@ -47,13 +48,13 @@ def routed(name: str, fabric: Fabric, seed: int = 0) -> dict[tuple[int, int], Pa
 @pytest.mark.parametrize(
     ("name", "spec"),
     [
-        *((name, spec) for name in ("ecmp", "dmodk") for spec in SPECS),
+        *((name, spec) for name in ("ecmp", "dmodk", "planned") for spec in SPECS),
         *(("direct", spec) for spec in SPECS if spec.startswith("bigraph")),
     ],
 )
 def test_every_path_is_a_shortest_path(name: str, spec: str) -> None:
     fabric = parse_fabric(spec)
-    cables = dict(nx.all_pairs_shortest_path_length(fabric.graph()))
+    cables = dict(nx.all_pairs_shortest_path_length(graph(fabric)))
     for (src, dst), path in routed(name, fabric).items():
         check_path(fabric, fabric.hosts[src], fabric.hosts[dst], path)
         assert len(path) == cables[fabric.hosts[src]][fabric.hosts[dst]]
@@ -161,7 +162,7 @@ def somebody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("somebody_elses")
 def test_an_installed_package_can_add_a_policy_but_not_replace_one() -> None:
-    assert policy_names() == ("ecmp", "dmodk", "direct", "mine")
+    assert policy_names() == (*policies.BUILT_IN, "mine")
     assert policy("mine").__name__ == "first_uplink"  # type: ignore[attr-defined]
     assert policy("ecmp").__name__ == "ecmp"  # type: ignore[attr-defined]
 

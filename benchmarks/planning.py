@@ -1,0 +1,92 @@
+"""How long planning takes for 128 hosts: `.venv/bin/python -m benchmarks.planning [SPEC] [--seed 0]`.
+
+For each schedule, on hosts drawn at random: the seconds of the policy alone, of the whole plan (ports, paths,
+checks, fluid model) and of the audit; what the worst phases take over what no routing could beat; and the
+seconds that it takes to lead the flows of one failed cable round it.
+"""
+
+import argparse
+from collections.abc import Sequence
+from itertools import permutations
+from time import perf_counter
+
+from controller.loads import audit
+from controller.policies import policy
+from controller.reroute import without
+from controller.resolve import flows_of, resolve
+from controller.routing.planned import reassigned
+from emu.fabric import Fabric
+from emu.placement import place
+from emu.plan import Plan
+from emu.spec import parse_fabric
+from emu.transport import fabric_transport
+from traces.expand import expand
+from traces.schedule import Op, Schedule, Send
+from traces.workload import made_allreduce
+
+NBYTES = 16 << 20
+POLICIES = ("planned", "ecmp")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("fabric", nargs="?", default="fat-tree:k=8")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args(arguments)
+    fabric = parse_fabric(given.fabric)
+    n_ranks = len(fabric.hosts)
+    workload = made_allreduce(n_ranks, NBYTES)
+    schedules = {name: expand(workload, name) for name in ("halving-doubling", "ring")}
+    schedules["alltoall"] = alltoall(n_ranks, NBYTES // n_ranks)
+    print("schedule          routes    flows  policy s  plan s  audit s  over bound  reroute s")
+    for name, schedule in schedules.items():
+        for routes in POLICIES:
+            print(f"{name:16}  {routes:8} {_figures(fabric, schedule, routes, given.seed)}", flush=True)
+
+
+def alltoall(n_ranks: int, nbytes: int) -> Schedule:
+    """Every rank sends `nbytes` to every other, all at once."""
+    pairs = list(permutations(range(n_ranks), 2))
+    ops = tuple(Op("message", nbytes, tag=i, root=src) for i, (src, _) in enumerate(pairs))
+    sends = tuple(Send(i, src, dst, 0, nbytes, reduce=False) for i, (src, dst) in enumerate(pairs))
+    return Schedule(n_ranks, ops, sends)
+
+
+def _figures(fabric: Fabric, schedule: Schedule, routes: str, seed: int) -> str:
+    hosts = place("random", fabric, schedule.n_ranks, seed)
+    flows = list(flows_of(fabric, hosts, schedule, seed))
+    begin = perf_counter()
+    policy(routes)(fabric, hosts, flows, schedule, seed)
+    routed = perf_counter()
+    plan = resolve(
+        fabric,
+        schedule,
+        algorithm="made",
+        placement="random",
+        routes=routes,
+        seed=seed,
+        transport=fabric_transport(fabric),
+    )
+    planned = perf_counter()
+    found = audit(plan)
+    audited = perf_counter()
+    _reroute(plan)
+    return (
+        f"{len(flows):6}  {routed - begin:8.2f}  {planned - routed:6.2f}  {audited - planned:7.2f}"
+        f"  {found.barrier_s / found.barrier_bound_s:10.3f}  {perf_counter() - audited:9.2f}"
+    )
+
+
+def _reroute(plan: Plan) -> None:
+    """Lead all flows round the last cable of the fabric, which joins two switches."""
+    cable = plan.fabric.links[-1]
+    left = without(plan.fabric, [cable])
+    dead = plan.fabric.peers.keys() - left.peers.keys()
+    affected = [number for number, flow in enumerate(plan.flows) if not dead.isdisjoint(flow.path)]
+    reassigned(left, plan.placement, plan.flows, plan.schedule, affected)
+
+
+if __name__ == "__main__":
+    main()

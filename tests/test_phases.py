@@ -1,0 +1,39 @@
+"""Phases and jobs of schedules that can be read off by eye."""
+
+from controller.phases import by_job, job_of_rank, nbytes_by_phase, same_phases
+from tests.made_plans import messages
+from traces.expand import expand
+from traces.schedule import Gate
+from traces.workload import made_allreduce
+
+
+def test_the_steps_of_a_ring_are_its_phases() -> None:
+    phases = nbytes_by_phase(expand(made_allreduce(4, 4 * 1000), "ring"))
+    around = {(0, 1): 1000, (1, 2): 1000, (2, 3): 1000, (3, 0): 1000}
+    assert phases == {(0, step): around for step in range(6)}
+
+
+def test_messages_are_phases_by_what_had_to_arrive_before() -> None:
+    pushes = [(1, 0, 10), (2, 0, 20)]
+    phases = nbytes_by_phase(messages(3, [*pushes, (0, 1, 30)], [Gate(2, 0, after=(0, 1))]))
+    assert phases == {(-1, 0): {(1, 0): 10, (2, 0): 20}, (-1, 1): {(0, 1): 30}}
+
+
+def test_phases_with_the_same_bytes_are_the_same() -> None:
+    phases = nbytes_by_phase(expand(made_allreduce(4, 4 * 1000, count=2), "halving-doubling"))
+    near = {(op, step) for op in (0, 1) for step in (0, 3)}
+    assert {frozenset(keys) for keys in same_phases(phases)} == {
+        frozenset(near),
+        frozenset({(op, step) for op in (0, 1) for step in (1, 2)}),
+    }
+
+
+def test_ranks_that_hang_together_by_sends_are_one_job_and_idle_ones_come_last() -> None:
+    schedule = messages(7, [(5, 1, 1), (2, 6, 1), (1, 3, 1)])
+    assert job_of_rank(schedule) == [2, 0, 1, 0, 3, 0, 1]
+
+
+def test_a_phase_of_two_jobs_is_cut_in_two() -> None:
+    schedule = messages(4, [(0, 1, 7), (2, 3, 9)])
+    parts = by_job(nbytes_by_phase(schedule), job_of_rank(schedule))
+    assert parts == {(0, (-1, 0)): {(0, 1): 7}, (1, (-1, 0)): {(2, 3): 9}}
