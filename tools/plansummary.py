@@ -1,5 +1,6 @@
 """A plan in figures: what it sends, over which links, how long that must take."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -7,7 +8,7 @@ from rich.table import Table
 
 from controller.loads import Audit, LinkLoad, audit, by_severity
 from controller.predict import compute_s
-from emu.fabric import Egress, link_name
+from emu.fabric import link_name
 from emu.plan import Flow, Plan
 from traces.units import show_bps, show_nbytes, show_s
 
@@ -43,7 +44,7 @@ def summary(plan: Plan) -> dict[str, Any]:
         "worst_link": link_name(plan.fabric, found.worst.egress),
         "worst_link_flows": found.worst.together,
         "links": [_link(plan, load) for load in found.loads.values()],
-        "flows": [_flow(plan, flow) for flow in plan.flows],
+        "flows": [flow_json(plan, flow) for flow in plan.flows],
     }
 
 
@@ -62,7 +63,8 @@ def _link(plan: Plan, load: LinkLoad) -> dict[str, Any]:
     }
 
 
-def _flow(plan: Plan, flow: Flow) -> dict[str, Any]:
+def flow_json(plan: Plan, flow: Flow) -> dict[str, Any]:
+    """As docs/schemas.md, "plan --json: flows", says."""
     return {
         "src": flow.src,
         "dst": flow.dst,
@@ -83,15 +85,22 @@ def _nodes(plan: Plan, flow: Flow) -> list[str]:
 def print_summary(console: Console, plan: Plan) -> None:
     """For a person, at most 100 columns."""
     found = audit(plan)
+    print_heading(console, plan)
+    console.print(_figures(plan, found))
+    console.print("every phase and every link of a plan file: gradwire audit PLAN", style="dim")
+    console.print()
+    console.print(_worst_links(plan, found))
+    console.print()
+    console.print(f"flows through {link_name(plan.fabric, found.worst.egress)}", style="dim")
+    print_flows(console, plan, [flow for flow in plan.flows if found.worst.egress in flow.path])
+
+
+def print_heading(console: Console, plan: Plan) -> None:
+    """What the plan is of, in two lines."""
     rate = show_bps(min(plan.fabric.rates.values()))
     console.print(f"{plan.fabric.spec} at {rate}, {plan.n_ranks} ranks", style="bold")
     choices = f"{plan.algorithm}, placement {plan.placement_name}, routes {plan.routes}, seed {plan.seed}"
     console.print(choices, style="bold")
-    console.print(_figures(plan, found))
-    console.print()
-    console.print(_worst_links(plan, found))
-    console.print()
-    _print_flows(console, plan, found.worst.egress)
 
 
 def _figures(plan: Plan, found: Audit) -> Table:
@@ -154,11 +163,10 @@ def _worst_links(plan: Plan, found: Audit) -> Table:
     return table
 
 
-def _print_flows(console: Console, plan: Plan, egress: Egress) -> None:
-    flows = [flow for flow in plan.flows if egress in flow.path]
-    console.print(f"flows through {link_name(plan.fabric, egress)}", style="dim")
+def print_flows(console: Console, plan: Plan, flows: Sequence[Flow]) -> None:
+    """The first of them, one a line: ranks, 5-tuple, path."""
     for flow in flows[:FLOWS_SHOWN]:
         ports = f"{flow.src_ip}:{flow.sport} → {flow.dst_ip}:{flow.dport}"
         console.print(f"r{flow.src}→r{flow.dst}  {ports}  {' '.join(_nodes(plan, flow))}", soft_wrap=True)
     if len(flows) > FLOWS_SHOWN:
-        console.print(f"and {len(flows) - FLOWS_SHOWN} more; --json lists all", style="dim")
+        console.print(f"… and {len(flows) - FLOWS_SHOWN} more; --json lists all", style="dim")

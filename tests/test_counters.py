@@ -1,0 +1,64 @@
+"""`switches.json` read back: the counts of flows, of other rules, of ports; and what is none."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.counters import Count, load_counters
+from emu.fabric import Egress
+from tests.made_counters import switches_json
+from tests.made_plans import messages, schedule_plan
+
+PLAN = schedule_plan("star:hosts=2", messages(2, [(0, 1, 3 * 1448 - 96)]))
+
+
+def written(path: Path, value: Any) -> Path:
+    path.write_text(json.dumps(value))
+    return path
+
+
+def test_a_flows_count_is_found_by_its_five_tuple_and_switch(tmp_path: Path) -> None:
+    counters = load_counters(written(tmp_path / "switches.json", switches_json(PLAN)))
+    (flow,) = [flow for flow in PLAN.flows if flow.src == 0]
+    counted = counters.flows[flow.src_ip, flow.dst_ip, flow.sport, flow.dport]
+    assert counted == {"switch0": Count(4, 74 + 3 * 1514)}  # a SYN and three full frames
+    assert counted["switch0"].stream_nbytes == 8 + 3 * 1448
+
+
+def test_a_port_counts_both_ways_and_a_missing_counter_is_no_zero(tmp_path: Path) -> None:
+    value = switches_json(PLAN)
+    value["ports"][0]["tx_bytes"] = None
+    counters = load_counters(written(tmp_path / "switches.json", value))
+    end = Egress(value["ports"][0]["switch"], value["ports"][0]["port"])
+    assert end in counters.received
+    assert end not in counters.sent
+
+
+def test_rules_for_destinations_are_no_flows(tmp_path: Path) -> None:
+    value = switches_json(PLAN)
+    match = {"eth_type": 2048, "ipv4_dst": "10.0.0.1"}
+    row = {"switch": "switch0", "match": match, "priority": 100, "output": 1, "packets": 3, "bytes": 300}
+    value["flows"] += [row, row]
+    counters = load_counters(written(tmp_path / "switches.json", value))
+    assert counters.others == {"switch0": Count(6, 600)}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [],
+        {"flows": []},
+        {"schema": "gradwire.switches/2", "flows": [], "ports": []},
+        {"flows": [{"switch": "s", "match": {}, "priority": 300, "packets": -1, "bytes": 0}], "ports": []},
+        {"flows": [{"switch": "s", "match": [], "priority": 300, "packets": 1, "bytes": 0}], "ports": []},
+        {"flows": [], "ports": [{"switch": "s", "port": 1, "rx_bytes": 1 << 64}]},
+    ],
+)
+def test_what_holds_no_counters_is_one_line_that_names_the_file(tmp_path: Path, value: Any) -> None:
+    path = written(tmp_path / "switches.json", value)
+    with pytest.raises(ValueError, match="no counters") as caught:
+        load_counters(path)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,70 @@
+"""A run's folder against its plan: the sentence, and what the files can lack."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from emu.plan import Plan
+from emu.records import load_repeats
+from tests.made_counters import switches_json, write_counters
+from tests.made_plans import allreduce_plan
+from tests.made_runs import made_repeat, made_run
+from tools.runaudit import RunAudit, audit_run, middle
+
+PLAN = allreduce_plan("fat-tree:k=4,levels=2", "halving-doubling")
+
+
+def audited(folder: Path, plan: Plan = PLAN, counted: Plan | None = None) -> RunAudit:
+    """A run of two repeats of `plan` in which the switches counted what `counted` sends."""
+    made_run(folder, plan, times_s=(1.0, 2.0))
+    write_counters(folder, switches_json(counted or plan, repeats=2))
+    repeats = load_repeats(folder)
+    found = audit_run(folder, plan, repeats, middle(repeats))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("times_s", "number"), [((3.0, 1.0, 2.0), 2), ((4.0, 1.0, 3.0, 2.0), 3), ((5.0,), 0)]
+)
+def test_the_middle_repeat_has_the_median_time_or_the_faster_of_two(
+    times_s: tuple[float, ...], number: int
+) -> None:
+    assert middle([made_repeat(2, time_s) for time_s in times_s]) == number
+
+
+def test_a_run_whose_switches_counted_the_plan_agrees_to_the_byte(tmp_path: Path) -> None:
+    found = audited(tmp_path / "run")
+    assert found.agrees
+    assert found.sentence == (
+        "Counted bytes agree with the plan on all 32 links, and of all 24 flows at every switch of their"
+        " paths and nowhere else; to the byte."
+    )
+
+
+def test_a_run_that_took_other_routes_does_not_agree(tmp_path: Path) -> None:
+    found = audited(
+        tmp_path / "run", counted=allreduce_plan("fat-tree:k=4,levels=2", "halving-doubling", seed=1)
+    )
+    assert not found.agrees
+    assert found.sentence.startswith("Counted bytes do not agree with the plan: ")
+    assert found.sentence.endswith("more findings.")
+
+
+def test_without_counters_there_is_nothing_to_hold_against_the_plan(tmp_path: Path) -> None:
+    made_run(tmp_path / "run", PLAN)
+    assert audit_run(tmp_path / "run", PLAN, load_repeats(tmp_path / "run"), 0) is None
+
+
+def test_counts_of_open_vswitch_may_come_late(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    made_run(folder, PLAN)
+    value = switches_json(PLAN)
+    value["flows"][0]["bytes"] -= 1448
+    write_counters(folder, value)
+    for switch, agrees in (("gradwire", False), ("ovs", True)):
+        (folder / "options.json").write_text(json.dumps({"repeats": 1, "switch": switch, "captures": False}))
+        found = audit_run(folder, PLAN, load_repeats(folder), 0)
+        assert found is not None
+        assert found.agrees is agrees

@@ -1,0 +1,58 @@
+"""The reason follows from the loads: transit on a BiGraph, narrow fabrics, routes that collide."""
+
+from itertools import permutations
+
+from controller.audit import phase_audits
+from controller.loads import audit
+from controller.why import transit_flows, why
+from emu.plan import Plan
+from tests.made_plans import allreduce_plan, messages, schedule_plan
+
+
+def reason(plan: Plan) -> str:
+    return why(plan, phase_audits(plan, audit(plan)))
+
+
+def alltoall_plan(spec: str, n_ranks: int, routes: str) -> Plan:
+    pairs = [(src, dst, 1000) for src, dst in permutations(range(n_ranks), 2)]
+    return schedule_plan(spec, messages(n_ranks, pairs), routes=routes)
+
+
+def test_a_bigraphs_alltoall_is_slow_because_same_side_pairs_cross_twice() -> None:
+    text = reason(alltoall_plan("bigraph:n=8,m=4", 32, "direct"))
+    assert text == (
+        "upper0→lower0 carries 40 flows where a host link carries 31: 24 of them (60%) are between hosts of"
+        " the same half, which cross the BiGraph twice; no routes do better on this fabric"
+    )
+
+
+def test_transit_is_counted_on_both_crossings_of_a_same_side_pair() -> None:
+    """n = 8, m = 4: a link has 4 * 4 direct flows, and (3 * 16) / 4 = 12 of each half."""
+    plan = alltoall_plan("bigraph:n=8,m=4", 32, "direct")
+    (one,) = phase_audits(plan, audit(plan))
+    assert {len(transit_flows(plan, link)) for link in one.collisions} == {24}
+
+
+def test_routes_that_collide_are_told_from_a_fabric_that_is_too_narrow() -> None:
+    narrow = reason(alltoall_plan("leaf-spine:leaves=2,spines=1,hosts=2", 4, "ecmp"))
+    assert (
+        narrow
+        == "leaf0→spine0 carries 4 flows where a host link carries 3: no routes do better on this fabric"
+    )
+    texts = [
+        reason(allreduce_plan("fat-tree:k=4,levels=2", "halving-doubling", seed=seed)) for seed in range(10)
+    ]
+    collided = [text for text in texts if text]
+    assert len(collided) >= 8
+    assert all(
+        "any routes need at least 1.00 × the host links' time, these 2.00 ×" in text for text in collided
+    )
+
+
+def test_a_slow_uplink_is_told_by_its_time_and_not_by_its_flows() -> None:
+    plan = schedule_plan("fat-tree:k=4,levels=2,uplink_rate=10M", messages(8, [(0, 7, 1000)]))
+    assert "is busy 10.00 × as long as any host link, with 1 flow at once" in reason(plan)
+
+
+def test_what_no_link_between_switches_holds_up_needs_no_reason() -> None:
+    assert reason(allreduce_plan("bigraph:n=8,m=2", "halving-doubling", "hdrm", "direct")) == ""

@@ -1,0 +1,63 @@
+"""What must have passed between two readings, and what could, on one cable and by hand."""
+
+import pytest
+
+from controller.windows import Moments, Readings, Window, windows
+from emu.fabric import Egress
+from emu.plan import Plan
+from tests.made_plans import messages, schedule_plan
+from traces.schedule import Gate
+
+TO_H1 = Egress("switch0", 2)
+# Rank 0 sends to rank 1 twice; rank 1 begins the second when the first is in, so that they are two phases.
+PLAN: Plan = schedule_plan(
+    "star:hosts=2", messages(2, [(0, 1, 1000), (1, 0, 10), (0, 1, 500)], [Gate(1, 1, (0,)), Gate(2, 0, (1,))])
+)
+FRAMING = 2 * 2 * 48 + 48  # of the two messages, and the notice that rank 0 will take rank 1's
+
+
+def looked_at(first: Moments, second: Moments, readings: Readings, resent: int = 0) -> list[Window]:
+    moments = {0: first, 1: Moments(first.arrived_ns, second.queued_ns), 2: second}
+    return list(windows(PLAN, moments, {TO_H1: readings}, (resent, 0)))
+
+
+def test_phases_with_readings_between_them_are_told_apart() -> None:
+    made = looked_at(Moments(20, 29), Moments(60, 69), Readings([0, 10, 30, 40, 50, 70, 80], [0] * 7))
+    first, second = made
+    assert (first.planned_nbytes, first.least_nbytes, first.most_nbytes) == (1000, 1000, 1000 + FRAMING)
+    assert (second.planned_nbytes, second.least_nbytes, second.most_nbytes) == (500, 500, 500 + FRAMING)
+    assert (first.key, second.key) == ((-1, 0), (-1, 2))
+
+
+def test_phases_that_share_a_window_are_bounded_by_their_sum() -> None:
+    for window in looked_at(Moments(20, 29), Moments(31, 39), Readings([0, 10, 40, 50], [0, 0, 1500, 1500])):
+        assert (window.least_nbytes, window.most_nbytes) == (1500, 1500 + FRAMING)
+        assert window.agrees
+
+
+def test_a_reading_is_over_only_by_the_time_of_the_next() -> None:
+    """The reading begun at 15 may have been made at 25, when the send begun at 20 was on its way."""
+    (first, _) = looked_at(
+        Moments(20, 29), Moments(60, 69), Readings([0, 15, 30, 45, 70], [0, 7, 1000, 1000, 1500])
+    )
+    assert first.counted_nbytes == 1000  # from the reading at 0, which was over at 15
+    assert first.agrees
+
+
+@pytest.mark.parametrize(
+    ("counted", "agrees"), [(999, False), (1000, True), (1000 + FRAMING, True), (1001 + FRAMING, False)]
+)
+def test_the_limits_are_exact(counted: int, agrees: bool) -> None:
+    readings = Readings([0, 10, 30, 40, 50, 70, 80], [0, 0, *[counted] * 3, counted + 500, counted + 500])
+    assert looked_at(Moments(20, 29), Moments(60, 69), readings)[0].agrees is agrees
+
+
+def test_segments_sent_again_may_have_passed_too() -> None:
+    readings = Readings([0, 10, 30, 40, 50, 70, 80], [0, 0, 2448, 2448, 2448, 2948, 2948])
+    times = Moments(20, 29), Moments(60, 69)
+    assert [window.agrees for window in looked_at(*times, readings)] == [False, True]
+    assert all(window.agrees for window in looked_at(*times, readings, resent=1))
+
+
+def test_a_link_whose_port_was_not_read_has_no_window() -> None:
+    assert list(windows(PLAN, {}, {}, (0, 0))) == []

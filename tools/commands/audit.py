@@ -1,0 +1,160 @@
+"""`gradwire audit`: a plan's routes link by link, and a run's counters against its plan."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from controller.audit import PhaseAudit, TableSize, phase_audits, slowest, table_sizes, worst_shares
+from controller.loads import audit as audited
+from emu import plan as plans
+from emu.fabric import Egress, link_name
+from emu.plan import Plan
+from emu.records import load_repeats
+from emu.run import INCOMPLETE
+from tools.audit_json import audit_json, phase_name
+from tools.audit_tables import print_phases, print_run, print_tables
+from tools.console import console
+from tools.draw import fabric_svg
+from tools.options import JsonOption
+from tools.plansummary import print_heading
+from tools.runaudit import RunAudit, audit_run, middle
+from traces.files import write_whole
+
+DISAGREES = 3
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Audited:
+    """One plan or run; `run` is None for a plan that was not carried out."""
+
+    source: Path
+    plan: Plan
+    phases: tuple[PhaseAudit, ...]
+    tables: tuple[TableSize, ...]
+    run: RunAudit | None
+
+
+def audit(
+    what: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PLAN|RUN",
+            help="plan.json files, folders of runs, or a folder of such folders.",
+            show_default=False,
+        ),
+    ],
+    phase: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|all",
+            help="Show this phase in full. Default: the one that adds most.",
+            show_default=False,
+        ),
+    ] = None,
+    svg: Annotated[
+        Path | None,
+        typer.Option("--svg", metavar="FILE", help="Draw the fabric (of one PLAN or RUN), links by load."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Every link's load in every phase of a plan, its collisions, and the size of the switches' tables.
+
+    Of a run also whether the switches' counters agree with its plan, flow by flow and link by link; if
+    they do not, the exit code is 3. No root.
+    """
+    sources = [path for given in what for path in _sources(given)]
+    if svg is not None and len(sources) != 1:
+        raise ValueError(f"--svg draws one plan, got {len(sources)}: run it once for each")
+    made = [_audited(path) for path in sources]
+    chosen = [_chosen(phase, one) for one in made]
+    if svg is not None:
+        write_whole(svg, _drawing(made[0], chosen[0], phase))
+    if as_json:
+        told = [audit_json(str(one.source), one.plan, one.phases, one.tables, one.run) for one in made]
+        print(json.dumps(told, indent=1))
+    else:
+        to = console()
+        for one, numbers in zip(made, chosen, strict=True):
+            _print(to, one, numbers)
+        if svg is not None:
+            to.print(f"drawn in {svg}", soft_wrap=True)
+    if any(one.run and not one.run.agrees for one in made):
+        raise typer.Exit(DISAGREES)
+
+
+def _sources(path: Path) -> list[Path]:
+    """A plan file, a run's folder, or the folders of runs in a folder."""
+    if not path.is_dir() or (path / "plan.json").exists():
+        return [path]
+    found = sorted(
+        plan.parent for plan in path.glob("*/plan.json") if not plan.parent.name.endswith(INCOMPLETE)
+    )
+    if not found:
+        raise ValueError(f"{path}: neither a run nor a folder of runs: there is no plan.json in it")
+    return found
+
+
+def _audited(path: Path) -> Audited:
+    plan = plans.load(path / "plan.json" if path.is_dir() else path)
+    run = None
+    if path.is_dir():
+        repeats = load_repeats(path)
+        run = audit_run(path, plan, repeats, middle(repeats))
+    return Audited(path, plan, phase_audits(plan, audited(plan)), table_sizes(plan), run)
+
+
+def _chosen(phase: str | None, one: Audited) -> Sequence[int]:
+    """The phases to show in full."""
+    if phase is None:
+        return [slowest(one.phases)]
+    if phase == ALL:
+        return range(len(one.phases))
+    if not phase.isascii() or not phase.isdigit() or int(phase) >= len(one.phases):
+        raise ValueError(f"--phase {phase!r}: {one.source} has phases 0 to {len(one.phases) - 1}, or {ALL}")
+    return [int(phase)]
+
+
+def _print(to: Console, one: Audited, chosen: Sequence[int]) -> None:
+    print_heading(to, one.plan)
+    if one.run is not None:
+        to.print()
+        print_run(to, one.run)
+    elif one.source.is_dir():
+        to.print(f"{one.source} holds no switches.json: nothing was counted, only the plan can be audited")
+    to.print()
+    print_phases(to, one.plan, one.phases, chosen)
+    to.print()
+    print_tables(to, one.tables)
+    to.print()
+
+
+def _drawing(one: Audited, chosen: Sequence[int], phase: str | None) -> str:
+    """The fabric in the shade of the chosen phase, or of each link's worst phase."""
+    plan = one.plan
+    if phase is None or phase == ALL:
+        loads: Mapping[Egress, float] = worst_shares(one.phases)
+        means = "busy time over that of the busiest host link, in each link's worst phase"
+    else:
+        shown = one.phases[chosen[0]]
+        loads = {link.egress: link.share for link in shown.links}
+        means = f"busy time over that of the busiest host link, {phase_name(plan, shown.keys[0])}"
+    worst = max(loads, key=lambda egress: loads[egress])
+    down = {failure.port for failure in plan.failures}
+    return fabric_svg(
+        plan.fabric,
+        loads,
+        {host: f"rank {rank}" for rank, host in enumerate(plan.placement)},
+        means,
+        {worst: f"worst link: {link_name(plan.fabric, worst)}, {loads[worst]:.2f} × the busiest host link"},
+        failed=[
+            link
+            for link in plan.fabric.links
+            if down & {Egress(link.a, link.a_port), Egress(link.b, link.b_port)}
+        ],
+    )

@@ -1,0 +1,155 @@
+"""A run's folder held against its plan: counters at the end, and the ports' counters over time."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from controller.agreement import Agreement, Finding, agreement, strayed
+from controller.counters import load_counters
+from controller.windows import Moments, Readings, Window, windows
+from controller.wire import HEADERS_NBYTES
+from emu.fabric import Egress, interface, link_name
+from emu.options import RunOptions
+from emu.plan import Plan
+from emu.records import Repeat
+from traces.units import show_nbytes
+
+OVS_LATE_S = 1.0  # twice max-revalidator, how often it brings counts home (ovs-vswitchd.conf.db(5))
+MOVING_ROUTES = ("adaptive",)  # policies whose flows do not keep to the plan's paths
+
+
+@dataclass(frozen=True)
+class RunAudit:
+    """`windows` are of one repeat; `resolution_s` is the usual time between two readings of the ports."""
+
+    plan: Plan
+    agreement: Agreement
+    repeats: int
+    repeat: int
+    windows: tuple[Window, ...]
+    resolution_s: float | None
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return (*self.agreement.findings, *_window_findings(self.plan, self.windows))
+
+    @property
+    def agrees(self) -> bool:
+        return not self.findings
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in one sentence."""
+        if self.findings:
+            count = len(self.findings)
+            more = f" and {count - 1} more finding{'' if count == 2 else 's'}" if count > 1 else ""
+            return f"Counted bytes do not agree with the plan: {self.findings[0]}{more}."
+        n_links = len(self.agreement.held)
+        if self.agreement.moved:
+            text = f"Counted bytes agree with the plan on the hosts' {n_links} links"
+            moved = len({flow for flow, _ in strayed(self.plan, self.agreement)})
+            text += f"; between switches flows could move, and {moved or 'none'} did"
+        else:
+            n_flows = len(self.agreement.flows)
+            text = f"Counted bytes agree with the plan on all {n_links} links, and of all {n_flows} flows"
+            text += " at every switch of their paths and nowhere else"
+        return f"{text}; {self._farthest()}."
+
+    def _farthest(self) -> str:
+        worst = self.agreement.worst
+        if worst is None or not worst.off_nbytes:
+            return "to the byte"
+        what = "more, sent again or in TCP's options" if worst.off_nbytes > 0 else "not yet counted"
+        name = link_name(self.plan.fabric, worst.egress)
+        return f"farthest: {name}, {show_nbytes(abs(worst.off_nbytes))} {what}"
+
+
+def middle(repeats: Sequence[Repeat]) -> int:
+    """The number of the undisturbed repeat with the median time, of two the faster."""
+    if not repeats:
+        raise ValueError("no repeat was finished")
+    good = [number for number, repeat in enumerate(repeats) if not repeat.disturbed]
+    order = sorted(good or range(len(repeats)), key=lambda number: repeats[number].time_s)
+    return order[(len(order) - 1) // 2]
+
+
+def audit_run(folder: Path, plan: Plan, repeats: Sequence[Repeat], number: int) -> RunAudit | None:
+    """None for a folder without the switches' counters; phases are looked at in repeat `number`.
+
+    Raise OSError or ValueError for files that are none of a run's.
+    """
+    if not (folder / "switches.json").exists():
+        return None
+    moved = bool(plan.failures) or plan.routes in MOVING_ROUTES
+    resent = [sum(counts) for counts in zip(*(repeat.retransmits for repeat in repeats), strict=True)]
+    found = agreement(
+        plan,
+        load_counters(folder / "switches.json"),
+        resent,
+        len(repeats),
+        late_s=OVS_LATE_S if _switch(folder) == "ovs" else 0.0,
+        moved=moved,
+    )
+    readings = {} if moved else _readings(folder / "links.parquet", plan, number)
+    moments = _moments(folder / "events", number) if readings else {}
+    whole = len(moments) == len(plan.schedule.sends)
+    made = tuple(windows(plan, moments, readings, repeats[number].retransmits)) if whole else ()
+    return RunAudit(plan, found, len(repeats), number, made, _resolution_s(readings))
+
+
+def _window_findings(plan: Plan, some: Sequence[Window]) -> list[Finding]:
+    return [
+        Finding(
+            "less" if window.counted_nbytes < window.least_nbytes else "more",
+            f"{link_name(plan.fabric, window.egress)} in phase {window.key}",
+            f"{window.counted_nbytes} bytes passed, not {window.least_nbytes} to {window.most_nbytes}",
+        )
+        for window in some
+        if not window.agrees
+    ]
+
+
+def _switch(folder: Path) -> str:
+    path = folder / "options.json"
+    return RunOptions.from_json(json.loads(path.read_text())).switch if path.exists() else "gradwire"
+
+
+def _readings(path: Path, plan: Plan, repeat: int) -> dict[Egress, Readings]:
+    """Of each switch port; empty without the file."""
+    if not path.exists():
+        return {}
+    columns = ["time_ns", "interface", "tx_bytes", "tx_packets"]
+    table = pq.read_table(path, columns=columns, filters=pc.field("repeat") == repeat).sort_by("time_ns")
+    names = {interface(egress.node, egress.port): egress for egress in plan.fabric.peers}
+    times: dict[Egress, list[int]] = {}
+    counts: dict[Egress, list[int]] = {}
+    for time_ns, name, nbytes, packets in zip(*(table[name].to_pylist() for name in columns), strict=True):
+        if (egress := names.get(name)) is not None:
+            times.setdefault(egress, []).append(time_ns)
+            counts.setdefault(egress, []).append(nbytes - HEADERS_NBYTES * packets)
+    return {egress: Readings(times[egress], counts[egress]) for egress in times}
+
+
+def _resolution_s(readings: Mapping[Egress, Readings]) -> float | None:
+    for one in readings.values():
+        if len(one.times_ns) > 1:
+            return median(b - a for a, b in zip(one.times_ns, one.times_ns[1:], strict=False)) / 1e9
+    return None
+
+
+def _moments(folder: Path, repeat: int) -> dict[int, Moments]:
+    """Of each send that was queued and arrived in this repeat."""
+    queued: dict[int, int] = {}
+    arrived: dict[int, int] = {}
+    for path in sorted(folder.glob("rank-*.jsonl")):
+        for line in path.read_text().splitlines():
+            event = json.loads(line)
+            if event["repeat"] == repeat and event["event"] in ("queued", "arrived"):
+                into = queued if event["event"] == "queued" else arrived
+                into[int(event["send"])] = int(event["t_ns"])
+    return {send: Moments(queued[send], arrived[send]) for send in queued.keys() & arrived.keys()}
