@@ -19,12 +19,13 @@ from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
 
+from emu.controlplane import control_plane
 from emu.fabric import interface
 from emu.isolate import isolated, stop
-from emu.net import emulated, enter, prepare_namespace
+from emu.namespaces import enter
+from emu.net import emulated, prepare_namespace
 from emu.options import RunOptions
 from emu.project import PROJECT
-from emu.session import control_plane
 from emu.spec import parse_fabric
 from emu.transport import fabric_transport
 from emu.watch import Watch
@@ -99,8 +100,9 @@ def inside(folder: Path) -> None:
     fabric = parse_fabric(job["fabric"])
     prepare_namespace()
     with ExitStack() as stack:
+        plane = stack.enter_context(control_plane(fabric, "gradwire", folder, plan=False))
         net = stack.enter_context(emulated(fabric, fabric_transport(fabric), Counter()))
-        stack.enter_context(control_plane(fabric, "gradwire", folder, Watch(), plan=False))
+        stack.enter_context(plane.in_force(Watch()))
         processes = []
         for number, host in enumerate(net.hosts[: job["n_ranks"]]):
             names = folder / f"hosts-{number}"

@@ -1,25 +1,26 @@
-"""The only module that talks to Mininet: it builds what the fabric says, no more.
+"""The only module that builds networks: what the fabric says, no more, and in Mininet's terms.
 
 Mininet's own way is some commands per interface, each through a shell: half a minute for
-`fat-tree:k=8`.  Here Mininet makes the hosts, and links and ports are made by a few batches; then Mininet
-is told about them, so its prompt and its `net` object work as ever.
+`fat-tree:k=8`.  Here hosts, links and ports are made by a few batches; then Mininet is told about them, so
+its prompt and its `net` object work as ever.
 """
 
+import socket
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
-from mininet.link import Intf, Link
 from mininet.net import Mininet
 from mininet.node import Node
 
-from emu import shaping
-from emu.fabric import Fabric, interface
+from emu import rtnetlink, shaping
+from emu.fabric import Egress, Fabric, interface
+from emu.namespaces import HostFailed, hosts_started, inside
+from emu.netem import need_netem
+from emu.nodes import MadeHost, MadeIntf, MadeLink, MadeSwitch
 from emu.plan import Transport
-from emu.switch.node import GradwireSwitch
 
 HOST_SYSCTLS = {
     "net/ipv4/tcp_slow_start_after_idle": "0",
@@ -27,26 +28,13 @@ HOST_SYSCTLS = {
     "net/ipv4/tcp_congestion_control": "reno",  # of all but the agents, whose sockets choose their own
     "net/ipv6/conf/all/disable_ipv6": "1",
 }
+_LOOPBACK = 1  # its index in every network namespace
+_PREFIX_LENGTH = 16
 _COMMAND_S = 60
 
 
 class NetworkFailed(OSError):
     """A command that builds the network was refused; the text is its first line of complaint."""
-
-
-class _MadeLink(Link):
-    """A Mininet link whose interfaces exist already."""
-
-    def makeIntfPair(self, *args: Any, **kwargs: Any) -> None:
-        """Nothing to do: see `_make_links`."""
-
-
-class _MadeIntf(Intf):
-    """One of those: set up in a batch, so Mininet has nothing to configure and nothing to ask."""
-
-    def config(self, **params: Any) -> dict[str, Any]:
-        del params
-        return {}
 
 
 def prepare_namespace() -> None:
@@ -65,111 +53,109 @@ def emulated(
     `flows_at` counts the flows that can meet at each interface (for `queue=auto`).
     `checksum_offload=False` is for switches that are handed packets in user space.
     """
-    Mininet.inited = True  # its init would raise limits of the whole machine
-    net = Mininet(controller=None, build=False)
-    try:
-        hosts = {host: net.addHost(host, ip=None) for host in fabric.hosts}
-        switches = {
-            switch: net.addSwitch(switch, GradwireSwitch, dpid=f"{fabric.dpid(switch):016x}")
-            for switch in fabric.switches
-        }
-        with _links(fabric, transport, {name: host.pid for name, host in hosts.items()}):
-            _tell_mininet(net, fabric, hosts | switches)
-            _shape(fabric, transport, flows_at, checksum_offload)
-            _configure_hosts(fabric, transport, flows_at, hosts, checksum_offload)
-            net.built = True
+    need_netem(fabric)
+    with ExitStack() as stack:
+        try:
+            pid_of = stack.enter_context(hosts_started(fabric.hosts))
+        except HostFailed as error:
+            raise NetworkFailed(str(error)) from error
+        stack.enter_context(_links(fabric, transport, pid_of))
+        _shape(fabric, transport, flows_at, checksum_offload)
+        _configure_hosts(fabric, transport, flows_at, pid_of, checksum_offload)
+        net = _told(fabric, pid_of)
+        try:
             yield net
+        finally:
             net.links.clear()  # else Mininet would delete them one by one
-    finally:
-        net.stop()
+            net.stop()
 
 
 @contextmanager
-def _links(fabric: Fabric, transport: Transport, pid_of: dict[str, int]) -> Iterator[None]:
-    _batch(["ip", "-batch", "-"], shaping.links_batch(fabric.links, transport))
+def _links(fabric: Fabric, transport: Transport, pid_of: Mapping[str, int]) -> Iterator[None]:
     try:
-        _batch(["ip", "-batch", "-"], shaping.move_batch(fabric, pid_of))
+        _batch(["ip", "-batch", "-"], shaping.links_batch(fabric, transport, pid_of))
         yield
     finally:
         _run(["ip", "link", "delete", "group", str(shaping.LINK_GROUP)])
 
 
-def _tell_mininet(net: Mininet, fabric: Fabric, nodes: dict[str, Node]) -> None:
+def _told(fabric: Fabric, pid_of: Mapping[str, int]) -> Mininet:
+    """Mininet's own view of what has been made."""
+    Mininet.inited = True  # its init would raise limits of the whole machine
+    net = Mininet(controller=None, build=False)
+    nodes: dict[str, Node] = {
+        host: net.addHost(host, MadeHost, ip=None, pid=pid_of[host]) for host in fabric.hosts
+    }
+    for switch in fabric.switches:
+        nodes[switch] = net.addSwitch(switch, MadeSwitch, dpid=f"{fabric.dpid(switch):016x}")
     for link in fabric.links:
-        a, b = interface(link.a, link.a_port), interface(link.b, link.b_port)
         net.addLink(
             nodes[link.a],
             nodes[link.b],
             link.a_port,
             link.b_port,
-            cls=_MadeLink,
-            intfName1=a,
-            intfName2=b,
-            intf=Intf,
+            cls=MadeLink,
+            intfName1=interface(link.a, link.a_port),
+            intfName2=interface(link.b, link.b_port),
+            addr1=None,
+            addr2=None,
+            intf=MadeIntf,
         )
     for host in fabric.hosts:
         made = nodes[host].intf()
-        made.ip, made.prefixLen, made.mac = fabric.ip(host), 16, fabric.mac(host)
+        made.ip, made.prefixLen, made.mac = fabric.ip(host), _PREFIX_LENGTH, fabric.mac(host)
+    net.built = True
+    return net
 
 
 def _shape(fabric: Fabric, transport: Transport, flows_at: Counter[str], checksum_offload: bool) -> None:
     """The switches' ports."""
-    ends = [(end, rate) for end, rate in fabric.rates.items() if end.node not in fabric.hosts]
+    ends = [end for end in fabric.peers if end.node not in fabric.host_set]
     lines: list[str] = []
-    for end, rate_bps in ends:
-        name = interface(end.node, end.port)
-        lines += shaping.port_batch(name, rate_bps, shaping.queue_nbytes(fabric, transport, flows_at[name]))
+    for end in ends:
+        lines += shaping.port_batch(fabric, transport, end, flows_at[interface(end.node, end.port)])
     _batch(["tc", "-batch", "-"], lines)
     if not checksum_offload:
-        for end, _ in ends:
+        for end in ends:
             _offloads_off(interface(end.node, end.port))
 
 
-def _offloads_off(name: str, prefix: Iterable[str] = ()) -> None:
-    _run([*prefix, "ethtool", "-K", name, "tx", "off", "tso", "off", "gso", "off", "gro", "off"])
+def _offloads_off(name: str) -> None:
+    _run(["ethtool", "-K", name, "tx", "off", "tso", "off", "gso", "off", "gro", "off"])
 
 
 def _configure_hosts(
     fabric: Fabric,
     transport: Transport,
     flows_at: Counter[str],
-    hosts: dict[str, Node],
+    pid_of: Mapping[str, int],
     checksum_offload: bool,
 ) -> None:
-    """All hosts at once: one shell each, inside its namespace."""
-    settings = "".join(f"echo {value} > /proc/sys/{key}\n" for key, value in HOST_SYSCTLS.items())
-    running = []
-    for host, node in hosts.items():
+    """Every host's own settings, from inside its namespace; of processes only a `tc` each, all at once."""
+    shaping_of: dict[str, subprocess.Popen[str]] = {}
+    for host, pid in pid_of.items():
         name = interface(host, 0)
-        ((_, rate_bps),) = [(end, rate) for end, rate in fabric.rates.items() if end.node == host]
-        queue = shaping.queue_nbytes(fabric, transport, flows_at[name])
-        ip_lines = "\n".join(shaping.host_batch(fabric, host))
-        tc_lines = "\n".join(shaping.port_batch(name, rate_bps, queue))
-        script = (
-            f"set -e\n{settings}ip -batch - <<'EOF'\n{ip_lines}\nEOF\ntc -batch - <<'EOF'\n{tc_lines}\nEOF\n"
-        )
-        if not checksum_offload:
-            script += f"ethtool -K {name} tx off tso off gso off gro off\n"
-        command = [*enter(node.pid), "sh", "-s"]
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        )
-        assert process.stdin
-        process.stdin.write(script)
-        process.stdin.close()
-        running.append((host, process))
-    for host, process in running:
-        assert process.stderr
-        complaint = process.stderr.read()
-        if process.wait(_COMMAND_S):
-            raise NetworkFailed(
-                f"host {host}: {complaint.strip().splitlines()[0] if complaint else 'set-up failed'}"
-            )
+        with inside(pid):
+            _write_sysctls(HOST_SYSCTLS)
+            rtnetlink.carry_out(_addresses(fabric, host, socket.if_nametoindex(name)))
+            lines = shaping.port_batch(fabric, transport, Egress(host, 0), flows_at[name])
+            shaping_of[host] = _started_tc(lines)
+            if not checksum_offload:
+                _offloads_off(name)
+    for host, process in shaping_of.items():
+        _, complaint = process.communicate(timeout=_COMMAND_S)
+        if process.returncode:
+            raise NetworkFailed(f"host {host}: tc: {_first_line(complaint)}")
 
 
-def enter(pid: int) -> list[str]:
-    """The command that runs another one in the network namespace of process `pid`."""
-    return ["nsenter", f"--net=/proc/{pid}/ns/net", "--"]
+def _addresses(fabric: Fabric, host: str, ifindex: int) -> Iterator[rtnetlink.Request]:
+    """A host's address, and everybody else's in its neighbour table (no ARP)."""
+    yield rtnetlink.link_up(_LOOPBACK)
+    yield rtnetlink.link_up(ifindex)
+    yield rtnetlink.address(ifindex, fabric.ip(host), _PREFIX_LENGTH)
+    for other in fabric.hosts:
+        if other != host:
+            yield rtnetlink.neighbour(ifindex, fabric.ip(other), fabric.mac(other))
 
 
 def _write_sysctls(values: dict[str, str]) -> None:
@@ -177,6 +163,17 @@ def _write_sysctls(values: dict[str, str]) -> None:
         path = Path("/proc/sys") / key
         if path.exists():
             path.write_text(value)
+
+
+def _started_tc(lines: Iterable[str]) -> "subprocess.Popen[str]":
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        ["tc", "-batch", "-"], stdin=pipe, stdout=subprocess.DEVNULL, stderr=pipe, text=True
+    )
+    assert process.stdin
+    process.stdin.write("\n".join(lines) + "\n")
+    process.stdin.flush()
+    return process
 
 
 def _batch(command: list[str], lines: Iterable[str]) -> None:
@@ -188,5 +185,9 @@ def _run(command: list[str], stdin: str = "") -> None:
         command, input=stdin, capture_output=True, text=True, timeout=_COMMAND_S, check=False
     )
     if done.returncode:
-        complaint = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        raise NetworkFailed(f"{' '.join(command[:3])}: {complaint[0]}")
+        complaint = done.stderr or f"exit code {done.returncode}"
+        raise NetworkFailed(f"{' '.join(command[:3])}: {_first_line(complaint)}")
+
+
+def _first_line(text: str) -> str:
+    return next(iter(text.strip().splitlines()), "failed without a word")

@@ -13,8 +13,8 @@ from pathlib import Path
 from mininet.cli import CLI
 from mininet.log import setLogLevel
 
+from emu.controlplane import control_plane
 from emu.net import NetworkFailed, emulated, prepare_namespace
-from emu.session import control_plane
 from emu.spec import parse_fabric
 from emu.transport import fabric_transport
 from emu.watch import RunFailed, Watch
@@ -30,8 +30,9 @@ def main(options: dict[str, str | None]) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(FOLDER)], check=True)
     offload = options["switch"] != "ovs"
     with (
+        control_plane(fabric, options["switch"], FOLDER, plan=False) as plane,
         emulated(fabric, fabric_transport(fabric), Counter(), offload) as net,
-        control_plane(fabric, options["switch"], FOLDER, Watch(), plan=False),
+        plane.in_force(Watch()),
     ):
         print(f"{fabric.spec} is up: {len(fabric.hosts)} hosts, {len(fabric.switches)} switches", flush=True)
         setLogLevel("output")

@@ -1,19 +1,15 @@
 """What the machine and the ports counted: read before, during and after a repeat."""
 
 import itertools
-import json
-import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 SAMPLE_S = 0.02
 MAX_SAMPLES = 30_000  # ten minutes
-_COMMAND_S = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +44,6 @@ def cpu_idle(before: Machine, after: Machine) -> float:
 def cpu_stolen(before: Machine, after: Machine) -> float:
     """The share of all CPUs that the machine's own host gave to others, 0 to 1."""
     return (after.stolen_ticks - before.stolen_ticks) / max(1, after.total_ticks - before.total_ticks)
-
-
-def queue_drops(prefix: Sequence[str] = ()) -> dict[str, int]:
-    """Packets that each interface's shaped queue has dropped, in this namespace or (by prefix) another."""
-    done = subprocess.run(
-        [*prefix, "tc", "-s", "-j", "qdisc", "show"],
-        capture_output=True,
-        text=True,
-        timeout=_COMMAND_S,
-        check=True,
-    )
-    return parse_queue_drops(done.stdout)
-
-
-def parse_queue_drops(qdiscs: str) -> dict[str, int]:
-    """By interface, from the JSON of `tc -s -j qdisc show`: an HTB counts for all queues below it."""
-    rows: list[dict[str, Any]] = json.loads(qdiscs)
-    return {row["dev"]: int(row["drops"]) for row in rows if row["kind"] == "htb"}
 
 
 def parse_net_dev(text: str) -> Iterator[tuple[str, int, int, int]]:

@@ -82,16 +82,11 @@ def running(name: str, command: list[str], log: Path, **popen: Any) -> Iterator[
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True, **popen
         )
+    child = Child(name, process, log)
     try:
-        yield Child(name, process, log)
+        yield child
     finally:
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(_END_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        child.end()
         for pipe in (process.stdin, process.stdout):
             if pipe:
                 with suppress(BrokenPipeError):
@@ -105,6 +100,15 @@ class Child:
     name: str
     process: "subprocess.Popen[str]"
     log: Path
+
+    def end(self) -> None:
+        """Ask it to end, and do not ask for long; returns when it is gone."""
+        self.process.terminate()
+        try:
+            self.process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
 
     def tell(self, line: str) -> None:
         assert self.process.stdin

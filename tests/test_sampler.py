@@ -9,7 +9,6 @@ from emu.sampler import (
     machine,
     parse_machine,
     parse_net_dev,
-    parse_queue_drops,
 )
 
 # user nice system idle iowait irq softirq steal guest guest_nice
@@ -29,12 +28,6 @@ Inter-|   Receive                                                |  Transmit
     lo: 240863844   77590    0    0    0     0          0         0 240863841   77591    0    0    0     0
 edge0-eth3:1 2 3 4 5 6 7 8 9000000000 10 11 12 13 14
 """
-QDISCS = """[
-{"kind":"noqueue","handle":"0:","dev":"lo","root":true,"refcnt":2,"options":{},"bytes":0,"drops":1},
-{"kind":"htb","handle":"1:","dev":"edge0-eth3","root":true,"refcnt":2,"options":{},"bytes":66,"drops":17},
-{"kind":"bfifo","handle":"10:","dev":"edge0-eth3","parent":"1:1","options":{"limit":9000},"drops":17},
-{"kind":"htb","handle":"1:","dev":"h0-eth0","root":true,"refcnt":2,"options":{},"bytes":0,"drops":0}
-]"""
 
 
 def test_cpu_time_is_in_all_but_the_guests_columns_and_the_disk_is_waited_for_idly() -> None:
@@ -68,7 +61,3 @@ def test_an_interfaces_transmit_columns_are_read_even_where_no_space_follows_its
         ("lo", 240_863_841, 77_591, 0),
         ("edge0-eth3", 9_000_000_000, 10, 12),
     ]
-
-
-def test_drops_of_a_port_are_those_of_its_root_queue_counted_once() -> None:
-    assert parse_queue_drops(QDISCS) == {"edge0-eth3": 17, "h0-eth0": 0}

@@ -1,0 +1,81 @@
+"""The controller and the switches that it programs, from start to end.
+
+Their processes take as long to begin (os-ken alone half a second) as the network takes to be built; so they
+are started before it, and told when it is there.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from emu.fabric import Fabric
+from emu.limits import CONTROLLER_S
+from emu.spec import fabric_to_json
+from emu.switch.running import attached, open_vswitch, waiting_agent
+from emu.watch import Child, Watch, running
+
+OPENFLOW_PORT = 6653  # of the run's own loopback
+
+
+@dataclass(frozen=True)
+class ControlPlane:
+    """`agent` is None where the switches are Open vSwitch's."""
+
+    fabric: Fabric
+    folder: Path
+    controller: Child
+    agent: Child | None
+
+    @contextmanager
+    def in_force(self, watch: Watch) -> Iterator[Child]:
+        """The controller, every switch having its rules; both end with this, before the network can go.
+
+        To be entered when the network is there.  Raise RunFailed.
+        """
+        with ExitStack() as stack:
+            stack.callback(self._end)
+            if self.agent:
+                stack.enter_context(attached(self.agent, watch))
+            else:
+                stack.enter_context(open_vswitch(self.fabric, self.folder, OPENFLOW_PORT, watch))
+            self.controller.await_line("ready", CONTROLLER_S, watch)
+            with watch.over("the controller", self.controller.process.pid, self.controller.log):
+                yield self.controller
+
+    def _end(self) -> None:
+        children = [child for child in (self.agent, self.controller) if child]
+        for child in children:
+            child.process.terminate()
+        for child in children:
+            child.end()
+
+
+@contextmanager
+def control_plane(
+    fabric: Fabric, switch: str, folder: Path, plan: bool, told: Sequence[str] = ()
+) -> Iterator[ControlPlane]:
+    """Started and waiting for `in_force`; the kind of `switch` as in `emu.options.SWITCHES`.
+
+    With `plan` the rules are those of `plan.json` in the folder, else shortest paths to every host.  `told`
+    are further options of `python -m controller`.
+    """
+    what = [str(folder / "plan.json")] if plan else ["--fabric", _written(fabric, folder)]
+    command = [sys.executable, "-m", "controller", *what, "--port", str(OPENFLOW_PORT)]
+    command += ["--timeout", str(CONTROLLER_S), *told]
+    with ExitStack() as stack:
+        controller = stack.enter_context(running("the controller", command, folder / "controller.log"))
+        agent = None if switch == "ovs" else stack.enter_context(waiting_agent(fabric, folder, OPENFLOW_PORT))
+        yield ControlPlane(fabric, folder, controller, agent)
+
+
+def _written(fabric: Fabric, folder: Path) -> str:
+    """What rebuilds the fabric on a command line; one from a file is written into the folder first."""
+    told = fabric_to_json(fabric)
+    if isinstance(told, str):
+        return told
+    path = folder / "fabric.yaml"
+    path.write_text(json.dumps(told))  # JSON is YAML
+    return str(path)

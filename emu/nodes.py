@@ -1,0 +1,81 @@
+"""Mininet's nodes, interfaces and links for what exists already: Mininet is told of them and starts nothing.
+
+A node's shell comes when somebody wants one, at the prompt for instance: a shell for each is half of the
+time that Mininet takes to build `fat-tree:k=8`.
+"""
+
+import os
+from typing import Any
+
+from mininet.link import Intf, Link
+from mininet.node import Host, Node
+
+from emu.switch.node import GradwireSwitch
+
+_OF_THE_SHELL = ("shell", "stdin", "stdout", "pollOut")
+
+
+class _ShellOnDemand(Node):
+    """The namespaces are those of process `pid`, a parameter of the node; the shell joins them."""
+
+    inNamespace: bool
+
+    def startShell(self, mnopts: str | None = None) -> None:
+        """Not yet: `__getattr__` does it."""
+        del mnopts
+        self.pid = self.params["pid"]
+        for name in _OF_THE_SHELL:
+            delattr(self, name)
+
+    def __getattr__(self, name: str) -> Any:
+        """Called for what is not there: the shell comes when it is first looked at."""
+        if name not in _OF_THE_SHELL:
+            raise AttributeError(f"{type(self).__name__} has no {name}")
+        self.shell = None
+        is_elsewhere = self.inNamespace
+        self.inNamespace = False  # else the shell would get a namespace of its own
+        super().startShell(f"-cda{self.pid}")
+        self.inNamespace = is_elsewhere
+        return getattr(self, name)
+
+    def terminate(self) -> None:
+        if "shell" in vars(self):
+            super().terminate()
+
+
+class MadeHost(_ShellOnDemand, Host):
+    """A host in namespaces that exist already."""
+
+
+class MadeSwitch(_ShellOnDemand, GradwireSwitch):
+    """A switch among the others, in our own namespace."""
+
+    def __init__(self, name: str, dpid: str, **parameters: Any) -> None:
+        super().__init__(name, dpid, **{**parameters, "pid": os.getpid(), "inNamespace": True})
+        self.inNamespace = False  # said late, for Mininet would start a shell to bring our loopback up
+        self.controlIntf = MadeIntf("lo", self, port=0)
+
+    def start(self, controllers: list[Any]) -> None:
+        """Nothing to do: `emu.switch.running` has the agent."""
+
+    def connected(self) -> bool:
+        """True: the session waits for the controller's `ready`, said once all switches have answered."""
+        return True
+
+    def stop(self, deleteIntfs: bool = True) -> None:
+        """Nothing to do: the cables are deleted all at once, not one command each."""
+
+
+class MadeIntf(Intf):
+    """An interface that is set up: there is nothing to configure and nothing to ask."""
+
+    def config(self, **params: Any) -> dict[str, Any]:
+        del params
+        return {}
+
+
+class MadeLink(Link):
+    """A link whose interfaces are there."""
+
+    def makeIntfPair(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing to do."""

@@ -1,0 +1,179 @@
+"""The emulated network as `ip`, `tc` and Mininet see it, and that nothing of it is left."""
+
+import json
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emu.fabric import Fabric, interface
+from emu.namespaces import enter
+from emu.net import HOST_SYSCTLS, NetworkFailed, emulated
+from emu.queues import Queues
+from emu.rtnetlink import address, carry_out, link_up
+from emu.spec import parse_fabric
+from emu.transport import fabric_transport
+from tests.real.inside import inside
+
+pytestmark = pytest.mark.real
+
+SPEC = "fat-tree:k=4,rate=50M"
+
+
+def asked(*command: str, pid: int | None = None) -> Any:
+    """The JSON that a command prints, here or in the network namespace of `pid`."""
+    prefix = [] if pid is None else enter(pid)
+    return json.loads(subprocess.check_output([*prefix, *command], text=True))
+
+
+def commands() -> list[str]:
+    """Of every process in this pid namespace."""
+    files = [folder / "cmdline" for folder in Path("/proc").iterdir() if folder.name.isdigit()]
+    return [file.read_bytes().replace(b"\0", b" ").decode() for file in files]
+
+
+def network(spec: str = SPEC) -> tuple[Fabric, Any]:
+    fabric = parse_fabric(spec)
+    return fabric, emulated(fabric, fabric_transport(fabric), Counter())
+
+
+def host_h2() -> dict[str, Any]:
+    fabric, made = network()
+    with made as net:
+        pid = net.get("h2").pid
+        in_there = [*enter(pid), "cat", *(f"/proc/sys/{key}" for key in HOST_SYSCTLS)]
+        return {
+            "addresses": asked("ip", "-j", "addr", pid=pid),
+            "neighbours": asked("ip", "-j", "neigh", pid=pid),
+            "macs": {fabric.ip(host): fabric.mac(host) for host in fabric.hosts if host != "h2"},
+            "sysctls": subprocess.check_output(in_there, text=True).split(),
+            "kinds": sorted(row["kind"] for row in asked("tc", "-j", "qdisc", pid=pid)),
+        }
+
+
+def test_a_host_has_its_address_everybodys_mac_its_settings_and_a_shaped_port() -> None:
+    seen = inside(host_h2)
+    loopback, port = seen["addresses"]
+    assert "UP" in loopback["flags"]
+    assert port["address"] == "02:00:0a:00:00:03"
+    assert [(a["local"], a["prefixlen"]) for a in port["addr_info"]] == [("10.0.0.3", 16)]
+    assert {"UP", "LOWER_UP"} <= set(port["flags"])
+    assert {row["dst"]: row["lladdr"] for row in seen["neighbours"]} == seen["macs"]
+    assert all(row["state"] == ["PERMANENT"] for row in seen["neighbours"])
+    assert seen["sysctls"] == list(HOST_SYSCTLS.values())
+    assert seen["kinds"] == ["bfifo", "bfifo", "htb", "noqueue"]
+
+
+def with_and_without_a_shell() -> dict[str, Any]:
+    _, made = network("star:hosts=3,rate=50M")
+    with made as net:
+        before = [line for line in commands() if "mininet:" in line]
+        host, switch = net.get("h1"), net.switches[0]
+        said = {
+            "address": host.cmd("ip -br addr show h1-eth0").split()[2],
+            "sys": host.cmd("ls /sys/class/net").split(),
+            "popen": host.popen("ip -br addr show h1-eth0").communicate()[0].decode().split()[2],
+            "of_mininet": (host.IP(), host.MAC()),
+            "switch": len(switch.cmd("ls /sys/class/net").split()),
+            "links": [str(link) for link in net.links],
+        }
+        shells = [line.split()[-1] for line in commands() if "mininet:" in line]
+        net.configLinkStatus("h2", switch.name, "down")
+        (cut,) = asked("ip", "-j", "link", "show", "h2-eth0", pid=net.get("h2").pid)
+    return {**said, "before": before, "shells": sorted(shells), "cut": cut["flags"], "after": commands()}
+
+
+def test_mininets_shells_come_when_they_are_asked_for_and_go_with_the_network() -> None:
+    seen = inside(with_and_without_a_shell)
+    assert seen["before"] == []
+    assert seen["address"] == seen["popen"] == "10.0.0.2/16"
+    assert set(seen["sys"]) == {"h1-eth0", "lo"}
+    assert seen["of_mininet"] == ["10.0.0.2", "02:00:0a:00:00:02"]
+    assert seen["switch"] >= 3
+    assert len(seen["links"]) == 3
+    assert "mininet:h1" in seen["shells"]
+    assert "mininet:h0" not in seen["shells"]
+    assert "UP" not in seen["cut"]
+    assert not [line for line in seen["after"] if "mininet:" in line or "read end" in line]
+
+
+def twice() -> list[list[str]]:
+    left = []
+    for _ in range(2):
+        _, made = network("star:hosts=3,rate=50M")
+        with made:
+            pass
+        left.append([row["ifname"] for row in asked("ip", "-j", "link")])
+    return [*left, commands()]
+
+
+def test_a_network_leaves_nothing_and_can_be_built_again() -> None:
+    first, second, processes = inside(twice)
+    assert first == second == ["lo"]
+    assert len(processes) == 1
+
+
+def refused() -> list[str]:
+    """With a cable of that name in the way."""
+    subprocess.run(
+        ["ip", "link", "add", "h1-eth0", "type", "veth", "peer", "name", "switch0-eth2"], check=True
+    )
+    _, made = network("star:hosts=3,rate=50M")
+    try:
+        with made:
+            return []
+    except NetworkFailed as error:
+        return [str(error), *commands()]
+
+
+def test_what_cannot_be_built_is_told_in_one_line_and_the_hosts_are_gone() -> None:
+    complaint, *processes = inside(refused)
+    assert "exists" in complaint
+    assert "\n" not in complaint
+    assert len(processes) == 1
+
+
+FLOOD = """
+import socket
+sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for _ in range(50):
+    sender.sendto(bytes(1400), ("10.0.0.2", 9))
+"""
+
+
+def drops_by_us_and_by_tc() -> list[dict[str, int]]:
+    fabric, made = network("star:hosts=2,rate=1M,queue=20KB")
+    with made as net:
+        pids = {host.name: host.pid for host in net.hosts}
+        queues = Queues(pids.values())
+        subprocess.run([*enter(pids["h0"]), "python3", "-c", FLOOD], check=True)
+        rows = asked("tc", "-s", "-j", "qdisc")
+        for pid in pids.values():
+            rows += asked("tc", "-s", "-j", "qdisc", pid=pid)
+        by_tc = {row["dev"]: row["drops"] for row in rows if row["kind"] == "htb"}
+        assert set(by_tc) == {interface(end.node, end.port) for end in fabric.peers}
+        return [queues.dropped(), by_tc]
+
+
+def test_drops_are_those_that_tc_tells_at_every_port() -> None:
+    by_us, by_tc = inside(drops_by_us_and_by_tc)
+    assert by_us == by_tc
+    assert by_us["h0-eth0"] > 10
+    assert sum(by_us.values()) == by_us["h0-eth0"]
+
+
+def refused_request() -> str:
+    subprocess.run(["ip", "link", "add", "x", "type", "veth", "peer", "name", "y"], check=True)
+    index = asked("ip", "-j", "link", "show", "x")[0]["ifindex"]
+    mine = address(index, "10.0.0.1", 16)
+    try:
+        carry_out([link_up(index), mine, mine, link_up(index)])
+    except OSError as error:
+        return str(error)
+    return "nothing was refused"
+
+
+def test_the_request_that_the_kernel_refuses_is_named() -> None:
+    assert "request 2 of 4: File exists" in inside(refused_request)
