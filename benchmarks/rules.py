@@ -1,28 +1,39 @@
-"""How long it takes until every switch has its rules, ours beside Open vSwitch.
+"""How many rules a second go from the controller into the switches' tables, ours beside Open vSwitch.
 
-    sudo python -m benchmarks.rules [--switch gradwire|ovs] [--fabric SPEC] [--flows N]
+    sudo .venv/bin/python -m benchmarks.rules [--fabric SPEC] [--flows N] [--switch gradwire|ovs|both]
 
-Controller and switches are started on cables that lead nowhere, in namespaces of their own.  Without
-`--flows` the rules are the destinations'; with it, N flows between random hosts are added, each with a
-rule at every switch of its path.  Prints one JSON object: seconds from the start of both to `attached`
-(ours), to `ready` (every rule barriered, read back and compared), and rules per second of the latter.
+Controller and switches are started on cables that lead nowhere, in namespaces of their own, once with
+each kind of switch.  N flows between random hosts have a rule each at every switch of their
+path, beside the rules of the destinations; `--flows 16256` on `fat-tree:k=8` is an alltoall of 128 ranks.
+
+Prints one JSON object.  `seconds` is what the wire says: from the controller's first FLOW_MOD or
+GROUP_MOD to the last switch's BARRIER_REPLY, so without the start of the processes and with all that
+the controller computes in between; `rules_per_s` is of that.  `attached_s` (ours only) and `ready_s`
+(every rule barriered, read back and compared) count from the start of both; `rss_mb` is the memory of
+the switches' process, or processes, at the end.
 """
 
 import argparse
 import json
 import os
+import select
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from os_ken.ofproto import ofproto_v1_3 as ofp
+
 from controller.resolve import resolve
-from controller.rules import destination_rules, plan_rules
+from controller.rules import plan_rules
 from emu.fabric import Fabric, interface
 from emu.plan import Plan, save
 from emu.project import PROJECT, SWITCH_OBJECT
@@ -34,6 +45,13 @@ from traces.schedule import Op, Schedule, Send
 
 OPENFLOW_PORT = 6653
 SEED = 1
+CONTROLLER_S = "120"  # until it gives up on switches that are slow
+NAMESPACES = ("--net", "--mount", "--pid", "--ipc", "--mount-proc", "--fork", "--kill-child=KILL")
+KINDS = ("gradwire", "ovs")
+_ETH_P_IP, _SO_TIMESTAMPNS, _SO_RCVBUFFORCE = 0x0800, 35, 33
+_TIMESPEC = struct.Struct("=qq")
+_HEADERS_NBYTES = 160  # Ethernet, IP and TCP with options, then the OpenFlow header
+_CHANGES = (ofp.OFPT_FLOW_MOD, ofp.OFPT_GROUP_MOD)
 
 
 def random_plan(fabric: Fabric, n_flows: int) -> Plan:
@@ -47,7 +65,7 @@ def random_plan(fabric: Fabric, n_flows: int) -> Plan:
         tuple(Op("message", 1, tag=i, root=src) for i, (src, _) in enumerate(chosen)),
         tuple(Send(i, src, dst, 0, 1, reduce=False) for i, (src, dst) in enumerate(chosen)),
     )
-    plan = resolve(
+    return resolve(
         fabric,
         schedule,
         algorithm="made",
@@ -56,49 +74,102 @@ def random_plan(fabric: Fabric, n_flows: int) -> Plan:
         seed=SEED,
         transport=fabric_transport(fabric),
     )
-    copies = -(-n_flows // len(plan.flows))  # the same pairs again, on other ports
-    flows = [replace(flow, sport=flow.sport + copy) for copy in range(copies) for flow in plan.flows]
-    return replace(plan, flows=tuple(flows[:n_flows]))
 
 
-def measure(kind: str, spec: str, n_flows: int) -> dict[str, object]:
-    fabric = parse_fabric(spec)
+@dataclass
+class WireClock:
+    """When the first change and the last barrier reply passed the loopback, by the kernel's stamps."""
+
+    first_ns: int | None = None
+    last_ns: int | None = None
+
+    def see(self, frame: bytes, stamp_ns: int) -> None:
+        """Take notice of a frame whose TCP payload begins with a change or a barrier reply."""
+        ip_end = 14 + (frame[14] & 15) * 4
+        source, to = struct.unpack_from("!HH", frame, ip_end)
+        openflow = frame[ip_end + (frame[ip_end + 12] >> 4) * 4 :][:8]
+        if frame[23] != socket.IPPROTO_TCP or len(openflow) < 8 or openflow[0] != ofp.OFP_VERSION:
+            return
+        if source == OPENFLOW_PORT and openflow[1] in _CHANGES and self.first_ns is None:
+            self.first_ns = stamp_ns
+        if to == OPENFLOW_PORT and openflow[1] == ofp.OFPT_BARRIER_REPLY:
+            self.last_ns = stamp_ns
+
+
+@contextmanager
+def wire_clock() -> Iterator[WireClock]:
+    """Listen on the loopback while this is open; only the heads of packets are copied."""
+    clock = WireClock()
+    ended = threading.Event()
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as wire:
+        wire.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 256 << 20)
+        wire.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        wire.bind(("lo", _ETH_P_IP))
+
+        def listen() -> None:
+            while not ended.is_set():
+                if not select.select([wire], [], [], 0.1)[0]:
+                    continue
+                frame, stamps, _, _ = wire.recvmsg(_HEADERS_NBYTES, socket.CMSG_SPACE(_TIMESPEC.size))
+                seconds, nanoseconds = _TIMESPEC.unpack(stamps[0][2])
+                clock.see(frame, seconds * 10**9 + nanoseconds)
+
+        thread = threading.Thread(target=listen)
+        thread.start()
+        try:
+            yield clock
+        finally:
+            ended.set()
+            thread.join()
+
+
+def measure(kind: str, fabric: Fabric, plan: Plan) -> dict[str, object]:
+    """Program one kind of switch, in these namespaces."""
     folder = Path(tempfile.mkdtemp(dir="/run"))
-    what, rules = ["--fabric", spec], destination_rules(fabric)
-    if n_flows:
-        plan = random_plan(fabric, n_flows)
-        save(plan, folder / "plan.json")
-        what, rules = [str(folder / "plan.json")], plan_rules(plan)
-    names = [interface(switch, port) for switch in fabric.switches for port in fabric.ports[switch]]
-    batch = "".join(
-        f"link add {name} type veth peer name end{i}\nlink set {name} up\n" for i, name in enumerate(names)
-    )
-    subprocess.run(["ip", "-batch", "-"], input=batch, text=True, check=True)
-    ports = folder / "ports.json"
-    ports.write_text(json.dumps(ports_file(fabric)))
+    save(plan, folder / "plan.json")
+    cable_up(fabric)
+    (folder / "ports.json").write_text(json.dumps(ports_file(fabric)))
     start_s = time.monotonic()
     figures: dict[str, object] = {}
     with ExitStack() as stack:
-        controller = stack.enter_context(started("controller", *what, "--port", str(OPENFLOW_PORT)))
+        clock = stack.enter_context(wire_clock())
+        options = [str(folder / "plan.json"), "--port", str(OPENFLOW_PORT), "--timeout", CONTROLLER_S]
+        controller = stack.enter_context(started("controller", *options))
         if kind == "ovs":
-            stack.enter_context(running_ovs(fabric, folder / "ovs", OPENFLOW_PORT))
+            pids = list(stack.enter_context(running_ovs(fabric, folder / "ovs", OPENFLOW_PORT)).pids.values())
         else:
-            agent = ["emu.switch.agent", str(ports), "--object", str(SWITCH_OBJECT), "--pin", PIN]
-            await_line(stack.enter_context(started(*agent)), "attached")
+            command = [str(folder / "ports.json"), "--object", str(SWITCH_OBJECT), "--pin", PIN]
+            agent = stack.enter_context(started("emu.switch.agent", *command))
+            await_line(agent, "attached")
             figures["attached_s"] = round(time.monotonic() - start_s, 3)
+            pids = [agent.pid]
         await_line(controller, "ready")
-    ready_s = time.monotonic() - start_s
-    n_rules = sum(map(len, rules.values()))
+        ready_s = time.monotonic() - start_s
+        figures["rss_mb"] = round(sum(map(resident_nbytes, pids)) / 1e6, 1)
+    if clock.first_ns is None or clock.last_ns is None:
+        raise RuntimeError("no rules were seen on the loopback")
+    seconds = (clock.last_ns - clock.first_ns) / 1e9
+    n_rules = sum(map(len, plan_rules(plan).values()))
     return {
-        "switch": kind,
-        "fabric": spec,
-        "switches": len(fabric.switches),
-        "ports": len(names),
-        "rules": n_rules,
-        **figures,
+        "seconds": round(seconds, 3),
+        "rules_per_s": round(n_rules / seconds),
         "ready_s": round(ready_s, 3),
-        "rules_per_s": round(n_rules / ready_s),
+        **figures,
     }
+
+
+def cable_up(fabric: Fabric) -> None:
+    names = [interface(switch, port) for switch in fabric.switches for port in fabric.ports[switch]]
+    batch = "".join(
+        f"link add {name} type veth peer name end{i}\nlink set {name} up\nlink set end{i} up\n"
+        for i, name in enumerate(names)
+    )
+    subprocess.run(["ip", "-batch", "-"], input=batch, text=True, check=True)
+
+
+def resident_nbytes(pid: int) -> int:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 @contextmanager
@@ -121,23 +192,38 @@ def await_line(process: "subprocess.Popen[str]", word: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--switch", choices=("gradwire", "ovs"), default="gradwire")
-    parser.add_argument("--fabric", default="fat-tree:k=4")
-    parser.add_argument("--flows", type=int, default=0)
-    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--switch", choices=(*KINDS, "both"), default="both")
+    parser.add_argument("--fabric", default="leaf-spine:leaves=16,spines=4,hosts=8")
+    parser.add_argument("--flows", type=int, default=8000)
+    parser.add_argument("--inside", choices=KINDS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if not arguments.inside:
-        namespaces = ["--net", "--mount", "--pid", "--ipc", "--mount-proc", "--fork", "--kill-child=KILL"]
-        again = [sys.executable, "-m", "benchmarks.rules", *sys.argv[1:], "--inside"]
-        os.execvp("unshare", ["unshare", *namespaces, "--", *again])
-    for command in (
-        ["ip", "link", "set", "lo", "up"],
-        ["mount", "-t", "tmpfs", "tmpfs", "/run"],
-        ["mount", "-t", "bpf", "bpf", "/sys/fs/bpf"],
-    ):
-        subprocess.run(command, check=True)
-    print(json.dumps(measure(arguments.switch, arguments.fabric, arguments.flows)))
+    fabric = parse_fabric(arguments.fabric)
+    plan = random_plan(fabric, arguments.flows)
+    if arguments.inside:
+        for command in (
+            ["ip", "link", "set", "lo", "up"],
+            ["mount", "-t", "tmpfs", "tmpfs", "/run"],
+            ["mount", "-t", "bpf", "bpf", "/sys/fs/bpf"],
+        ):
+            subprocess.run(command, check=True)
+        print(json.dumps(measure(arguments.inside, fabric, plan)))
+        return
+    found: dict[str, object] = {
+        "fabric": arguments.fabric,
+        "switches": len(fabric.switches),
+        "flows": len(plan.flows),
+        "rules": sum(map(len, plan_rules(plan).values())),
+    }
+    for kind in KINDS if arguments.switch == "both" else (arguments.switch,):
+        again = [sys.executable, "-m", "benchmarks.rules", *sys.argv[1:], "--inside", kind]
+        done = subprocess.run(["unshare", *NAMESPACES, "--", *again], stdout=subprocess.PIPE, check=False)
+        if done.returncode:
+            sys.exit(f"{kind}: exit code {done.returncode}, see above")
+        found[kind] = json.loads(done.stdout)
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

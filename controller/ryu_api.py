@@ -38,6 +38,10 @@ ofp_event = _module("controller.ofp_event")
 _app_manager = _module("base.app_manager")
 _handler = _module("controller.handler")
 
+controller_module = _module("controller.controller")
+ofproto_parser = _module("ofproto.ofproto_parser")
+Datapath = controller_module.Datapath
+
 App = _app_manager.OSKenApp if LIBRARY == "os_ken" else _app_manager.RyuApp
 AppManager = _app_manager.AppManager
 OFP_HANDLER = f"{LIBRARY}.controller.ofp_handler"

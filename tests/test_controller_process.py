@@ -3,31 +3,48 @@
 import json
 import select
 import socket
+import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
-from controller.app import FabricController
-from controller.rules import destination_rules
 from emu.fabric import Fabric, interface
 from emu.plan import save
 from emu.spec import parse_fabric
+from emu.switch.counters import Link
 from emu.switch.encode import hello
 from emu.switch.ports import Port, SwitchPorts
 from emu.switch.session import Session
-from emu.switch.table import FlowNumbers, FlowTable, Room
+from emu.switch.table import FlowTable, Numbers
 from tests.made_plans import allreduce_plan
 from tests.openflow_talk import FakeInstruments
 
 ROOT = Path(__file__).parents[1]
 SPEC = "leaf-spine:leaves=2,spines=2,hosts=1"
 READY_S = 20
+
+
+class Live(FakeInstruments):
+    """All ports are up."""
+
+    def link(self, interface: str) -> Link:
+        return replace(super().link(interface), is_up=True, is_enabled=True)
+
+
+def features(dpid: int) -> bytes:
+    """A FEATURES_REPLY, asked for or not."""
+    return struct.pack("!BBHIQIBB2xII", 4, 6, 32, 0, dpid, 0, 1, 0, 0, 0)
+
+
+NO_PORTS = struct.pack("!BBHIHH4x", 4, 19, 16, 0, 13, 0)  # an empty reply to OFPMP_PORT_DESC
 
 
 def free_port() -> int:
@@ -39,10 +56,11 @@ def free_port() -> int:
 class Controller:
     """A running `python -m controller`."""
 
-    def __init__(self, *what: str, port: int | None = None) -> None:
+    def __init__(self, *what: str, port: int | None = None, command: Sequence[str] = ()) -> None:
+        """`command` ends with the option for the port, whose value is added."""
         self.port = port or free_port()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "controller", *what, "--port", str(self.port)],
+            [*(command or (sys.executable, "-m", "controller", *what, "--port")), str(self.port)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -69,8 +87,8 @@ class Controller:
 
 
 @contextmanager
-def running(*what: str, port: int | None = None) -> Iterator[Controller]:
-    controller = Controller(*what, port=port)
+def running(*what: str, port: int | None = None, command: Sequence[str] = ()) -> Iterator[Controller]:
+    controller = Controller(*what, port=port, command=command)
     try:
         yield controller
     finally:
@@ -95,21 +113,28 @@ def connect(port: int, ended: threading.Event) -> socket.socket:
 
 @dataclass(frozen=True)
 class Switches:
-    """All switches of a fabric, each in a thread; `censor` sees all they are told, and may change it."""
+    """All switches of a fabric, each in a thread; `censor` sees all they are told, and may change it.
+
+    `heard` is what each was told, before that.
+    """
 
     fabric: Fabric
     port: int
     censor: Callable[[bytes], bytes]
+    heard: defaultdict[str, bytearray] = field(default_factory=lambda: defaultdict(bytearray))
+    links: dict[str, socket.socket] = field(default_factory=dict)
     ended: threading.Event = field(default_factory=threading.Event)
 
     def serve(self, switch: str, dpid: int) -> None:
         """One switch until the controller goes away."""
         ports = tuple(Port(n, interface(switch, n), 10**8) for n in self.fabric.ports[switch])
-        table = FlowTable(FlowNumbers(999), Room(9))
-        session = Session(SwitchPorts(switch, dpid, ports), table, FakeInstruments())
+        table = FlowTable(Numbers(9999), Numbers(99))
+        session = Session(SwitchPorts(switch, dpid, ports), table, Live())
         with suppress(ConnectionError), connect(self.port, self.ended) as link:
+            self.links[switch] = link
             link.sendall(hello())
             while octets := link.recv(1 << 20):
+                self.heard[switch] += octets
                 for reply in session.receive(self.censor(octets)):
                     if isinstance(reply, bytes):
                         link.sendall(reply)
@@ -117,19 +142,21 @@ class Switches:
 
 @contextmanager
 def switches(
-    controller: Controller, censor: Callable[[bytes], bytes] = bytes, first_dpid: int = 1
-) -> Iterator[None]:
+    controller: Controller,
+    censor: Callable[[bytes], bytes] = bytes,
+    spec: str = SPEC,
+) -> Iterator[Switches]:
     """Connected to the controller, which is killed at the end, so that they end as well."""
-    fabric = parse_fabric(SPEC)
+    fabric = parse_fabric(spec)
     those = Switches(fabric, controller.port, censor)
     threads = [
         threading.Thread(target=those.serve, args=(switch, dpid))
-        for dpid, switch in enumerate(fabric.switches, start=first_dpid)
+        for dpid, switch in enumerate(fabric.switches, start=1)
     ]
     for thread in threads:
         thread.start()
     try:
-        yield
+        yield those
     finally:
         those.ended.set()
         controller.process.kill()
@@ -177,13 +204,6 @@ def test_a_switch_that_lost_a_rule_is_found_out() -> None:
         assert "has not the rules it was sent: 1 missing, 0 that are not ours" in controller.failure()
 
 
-def test_what_a_handler_raises_is_kept() -> None:
-    fabric = parse_fabric(SPEC)
-    app = FabricController(fabric, destination_rules(fabric))
-    app.on_programmed("no event at all")
-    assert app.refusals == ["on_programmed: AttributeError: 'str' object has no attribute 'msg'"]
-
-
 def with_an_unknown_message(octets: bytes) -> bytes:
     """As if the controller had sent a type 200 as well."""
     return octets + bytes.fromhex("04c8000800000001") if octets[-7] == 20 else octets
@@ -197,16 +217,78 @@ def test_a_refused_message_is_named() -> None:
         assert "refused a message: OFPET_BAD_REQUEST" in controller.failure()
 
 
-def test_a_switch_of_another_fabric_is_named() -> None:
-    with running("--fabric", SPEC) as controller, switches(controller, first_dpid=2):
-        assert "a switch with dpid 5 came, which the fabric has not" in controller.failure()
+def port_status(dpid_port: int, is_down: bool) -> bytes:
+    """OFPPR_MODIFY of a port."""
+    state = 1 if is_down else 4  # OFPPS_LINK_DOWN, OFPPS_LIVE
+    port = struct.pack("!I4x6s2x16sII24x", dpid_port, bytes(6), b"port", 0, state)
+    return struct.pack("!BBHIB7x", 4, 12, 16 + len(port), 0, 2) + port
 
 
-def test_a_reply_that_cannot_be_read_is_told() -> None:
-    """os-ken logs the parser's exception and goes on."""
-    with running("--fabric", SPEC) as controller, connect(controller.port, threading.Event()) as link:
-        link.sendall(hello() + bytes.fromhex("040600090000000100"))  # FEATURES_REPLY cut short
-        assert "error" in controller.failure()
+def test_a_cable_that_fails_is_led_around_and_forgotten_once_it_is_up(tmp_path: Path) -> None:
+    """leaf0's port to spine0 goes down and comes up; `settle` waits for that."""
+    fabric, log = parse_fabric(SPEC), tmp_path / "control.jsonl"
+    (port,) = [number for number, peer in fabric.neighbours["leaf0"].items() if peer == "spine0"]
+    with running("--fabric", SPEC, "--log", str(log)) as controller, switches(controller) as those:
+        assert controller.line() == "ready"
+        those.links["leaf0"].sendall(port_status(port, is_down=True))
+        while "rerouted" not in log.read_text():
+            assert controller.process.poll() is None
+            time.sleep(0.01)
+        controller.tell("settle")
+        assert controller.process.stdout
+        readable, _, _ = select.select([controller.process.stdout], [], [], 0.5)
+        assert not readable, "settled while a cable is down"
+        those.links["leaf0"].sendall(port_status(port, is_down=False))
+        assert controller.line() == "settled"
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    told = [event for event in events if event["event"] in ("port_down", "port_up", "rerouted", "settled")]
+    assert [event["event"] for event in told] == ["port_down", "rerouted", "port_up", "rerouted", "settled"]
+    down, around, _, back, _ = told
+    assert (down["switch"], down["port"]) == ("leaf0", port)
+    assert around["down"] == ["leaf0→spine0"]
+    # leaf0 and leaf1 spread over both spines before, over one then; spine0 has lost its way to h0.
+    assert around["rules"] == back["rules"] == 3
+    assert back["down"] == []
+    assert [event["time_ns"] for event in told] == sorted(event["time_ns"] for event in told)
+
+
+GARBAGE = {
+    "noise": (b"\x00" * 64, "sent a message of 0 bytes"),
+    "HTTP": (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "began with a message of type 69"),
+    "a message shorter than its header": (bytes.fromhex("0400000400000001"), "sent a message of 4 bytes"),
+    "an unknown version": (bytes.fromhex("7700000800000001"), "Unknown"),
+    "OpenFlow 1.0": (bytes.fromhex("0100000800000001"), "unsupported version 0x1"),
+    "FEATURES_REPLY cut short": (hello() + bytes.fromhex("040600090000000100"), "type 6 that cannot be read"),
+    "an unknown message": (hello() + bytes.fromhex("04c8000800000001"), "type 200 that cannot be read"),
+    "a switch of another fabric": (hello() + features(99) + NO_PORTS, "it says it has dpid 99"),
+    "a switch that is there already": (hello() + features(1) + NO_PORTS, "leaf0, which is connected already"),
+}
+
+
+@pytest.mark.parametrize("what", GARBAGE)
+def test_garbage_on_the_port_is_dropped_and_the_switches_are_served_on(what: str, tmp_path: Path) -> None:
+    octets, complaint = GARBAGE[what]
+    with running("--fabric", SPEC) as controller, switches(controller):
+        assert controller.line() == "ready"
+        with socket.create_connection(("127.0.0.1", controller.port), timeout=READY_S) as stranger:
+            stranger.sendall(octets)
+            while stranger.recv(4096):
+                pass  # until we are thrown out
+        assert controller.process.stderr
+        assert complaint in controller.process.stderr.readline()
+        controller.tell(f"stats {tmp_path / 'counters.json'}")
+        assert controller.line() == "stats"
+
+
+def test_half_a_message_and_silence_do_not_keep_switches_waiting() -> None:
+    with running("--fabric", SPEC) as controller:
+        silent = [connect(controller.port, threading.Event()) for _ in range(50)]
+        for link in silent:
+            link.sendall(hello()[:5])
+        with switches(controller):
+            assert controller.line() == "ready"
+        for link in silent:
+            link.close()
 
 
 def test_switches_that_do_not_come_are_named() -> None:

@@ -2,6 +2,7 @@
 # setup.sh: installs what gradwire needs: Debian packages, .venv from requirements.lock, the compiled switch.
 #   setup.sh               install what is missing; safe to run again, and twice at the same time
 #   setup.sh --live        also PyTorch, for runs with a live training job (requirements-live.lock)
+#   setup.sh --ryu         also .venv-ryu, for the test under real Ryu (requirements-ryu.lock)
 #   setup.sh --is-current  exit 0 if nothing has changed since the last complete set-up
 set -euo pipefail
 
@@ -92,6 +93,23 @@ add_live() {
         -r requirements.lock -r requirements-live.lock
 }
 
+# Ryu's own build asks for what pip's isolated builds no longer have: see the lock.
+add_ryu() {
+    local -a first
+    if [ -e .venv-ryu/made-from ] && cmp -s requirements-ryu.lock .venv-ryu/made-from; then
+        say "Ryu: all there"
+        return
+    fi
+    say "Ryu: making .venv-ryu"
+    rm -rf .venv-ryu
+    quietly "python3 -m venv" $python -m venv .venv-ryu
+    mapfile -t first < <(grep -E '^(pbr|setuptools|wheel)==' requirements-ryu.lock)
+    quietly "pip install" .venv-ryu/bin/python -m pip install --disable-pip-version-check --no-input --no-deps "${first[@]}"
+    quietly "pip install" .venv-ryu/bin/python -m pip install --disable-pip-version-check --no-input --no-deps \
+        --no-build-isolation -r requirements-ryu.lock
+    cp requirements-ryu.lock .venv-ryu/made-from
+}
+
 # numba compiles the capture reader at its first use and keeps the result; that use is now.
 warm_reader() {
     [ -d "$sample" ] || return 0
@@ -102,7 +120,7 @@ warm_reader() {
 
 # As root in somebody's folder: what is made there is theirs, so that they can remove it and work without root.
 hand_over() {
-    [ "$EUID" -ne 0 ] || [ -O . ] || find . -path ./.git -prune -o \( -path ./.venv -o -path ./emu/switch/build -o -name __pycache__ \) -prune -print0 |
+    [ "$EUID" -ne 0 ] || [ -O . ] || find . -path ./.git -prune -o \( -path ./.venv -o -path ./.venv-ryu -o -path ./emu/switch/build -o -name __pycache__ \) -prune -print0 |
         xargs -0r chown -R --reference=.
 }
 
@@ -113,6 +131,7 @@ main() {
     install_packages
     make_venv
     [ -z "$live" ] || add_live
+    [ -z "$ryu" ] || add_ryu
     say "switch: compiling for the kernel's BPF"
     quietly "compiling the switch" emu/switch/compile.sh
     warm_reader
@@ -122,20 +141,22 @@ main() {
     say "done"
 }
 
-live=
-case "${1-}" in
---is-current) is_current && exit 0 || exit 1 ;;
---live) live=1 ;;
-"") ;;
--h | --help)
-    sed -n '2,5s/^# \{0,1\}//p' tools/setup.sh
-    exit 0
-    ;;
-*)
-    sed -n '2,5s/^# \{0,1\}//p' tools/setup.sh >&2
-    exit 2
-    ;;
-esac
+live='' ryu=''
+for option; do
+    case $option in
+    --is-current) is_current && exit 0 || exit 1 ;;
+    --live) live=1 ;;
+    --ryu) ryu=1 ;;
+    -h | --help)
+        sed -n '2,6s/^# \{0,1\}//p' tools/setup.sh
+        exit 0
+        ;;
+    *)
+        sed -n '2,6s/^# \{0,1\}//p' tools/setup.sh >&2
+        exit 2
+        ;;
+    esac
+done
 # One at a time in this folder. The lock is on the folder itself, so no file is left behind, and
 # --close keeps it out of the hands of daemons that a package may start.
 if [ -z "${GRADWIRE_SETUP_LOCKED-}" ]; then

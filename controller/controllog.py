@@ -1,0 +1,34 @@
+"""The control log: what the controller saw and did, one JSON object a line, as it happens."""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+_MOST_NOTES = 100  # lines on stderr about connections that are none of ours
+
+
+class ControlLog:
+    """Appends to a file; without one, only notes are told, on stderr."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._file = path.open("a", buffering=1) if path else None
+        self._n_notes = 0
+
+    def write(self, event: str, **values: object) -> None:
+        """One line; `time_ns` is CLOCK_MONOTONIC."""
+        if self._file:
+            self._file.write(json.dumps({"time_ns": now_ns(), "event": event, **values}) + "\n")
+
+    def note(self, text: str) -> None:
+        """What is no failure of ours, yet somebody may look for it."""
+        self._n_notes += 1
+        if self._n_notes <= _MOST_NOTES:
+            self.write("note", text=text)
+            print(f"controller: {text}", file=sys.stderr, flush=True)
+        elif self._n_notes == _MOST_NOTES + 1:
+            self.write("note", text="there are more of these, which are not told")
+
+
+def now_ns() -> int:
+    return time.monotonic_ns()

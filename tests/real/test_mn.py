@@ -1,0 +1,103 @@
+"""Mininet's own command with gradwire's fabrics and switch, as a person types it."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from emu.project import PROJECT
+from tests.real.inside import inside
+
+pytestmark = pytest.mark.real
+
+MN = [str(PROJECT / ".venv" / "bin" / "mn"), "--custom", "emu/mn.py", "--switch", "gradwire"]
+REMOTE = ["--controller", "remote,ip=127.0.0.1"]
+
+
+def mininet(controller: list[str], arguments: list[str]) -> dict[str, object]:
+    """What is dropped of all pings, what is left behind, and what the controller said."""
+    serving = subprocess.Popen(controller, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        done = subprocess.run(
+            [*MN, *arguments, "--test", "pingall"], capture_output=True, text=True, timeout=100, check=False
+        )
+    finally:
+        serving.terminate()
+        said, _ = serving.communicate()
+    (dropped,) = re.findall(r"Results: (\d+)% dropped", done.stdout + done.stderr) or [done.stderr]
+    links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
+    agents = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    return {
+        "code": done.returncode,
+        "dropped": dropped,
+        "links": links.count("-eth"),
+        "agents": agents.count("emu.switch.agent"),
+        "bpf": Path("/proc/mounts").read_text().count("gradwire"),
+        "said": said,
+    }
+
+
+CLEAN = {"code": 0, "dropped": "0", "links": 0, "agents": 0, "bpf": 0}
+
+
+@pytest.mark.parametrize(
+    ("spec", "topo", "routes"),
+    [
+        ("bigraph:n=8,m=2", "bigraph,8,2", "direct"),
+        ("fat-tree:k=4", "fattree,4", "ecmp"),
+        ("leaf-spine:leaves=4,spines=2,hosts=2", "leafspine,4,2,2", "dmodk"),
+    ],
+)
+def test_pingall_over_the_fabric_drops_nothing_and_nothing_is_left(spec: str, topo: str, routes: str) -> None:
+    controller = [str(PROJECT / "gradwire"), "controller", spec, "--routes", routes]
+    seen = inside(mininet, controller, ["--topo", topo, *REMOTE, "--arp", "--mac"], timeout_s=120)
+    said = seen.pop("said")
+    assert seen == CLEAN, said
+    assert "ready: every switch has its rules" in said
+
+
+def test_an_ordinary_learning_app_makes_pingall_work_without_static_arp() -> None:
+    app = [sys.executable, str(Path(__file__).with_name("learning_app.py"))]
+    seen = inside(mininet, app, ["--topo", "tree,2", *REMOTE], timeout_s=120)
+    said = seen.pop("said")
+    assert seen == CLEAN, said
+
+
+def script() -> int:
+    """A Mininet script of the plainest kind: no topology class, so each switch is started alone."""
+    code = """
+from mininet.net import Mininet
+from mininet.node import RemoteController
+from emu.switch.node import GradwireSwitch
+net = Mininet(controller=None)
+net.addController("c0", RemoteController, ip="127.0.0.1")
+a, b = (net.addHost(name, ip=ip) for name, ip in (("a", "10.0.0.1/8"), ("b", "10.0.0.2/8")))
+s1, s2 = (net.addSwitch(name, GradwireSwitch) for name in ("s1", "s2"))
+for pair in ((a, s1), (s1, s2), (s2, b)):
+    net.addLink(*pair)
+net.build()
+for switch in (s1, s2):
+    switch.start(net.controllers)
+net.waitConnected(10)
+assert s1.agent is not s2.agent
+dropped = net.pingAll()
+net.stop()
+raise SystemExit(int(dropped))
+"""
+    app = [sys.executable, str(Path(__file__).with_name("learning_app.py"))]
+    serving = subprocess.Popen(app, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+        return subprocess.run(
+            [sys.executable, "-c", code], env=environment, timeout=60, check=False
+        ).returncode
+    finally:
+        serving.terminate()
+        serving.wait()
+
+
+def test_switches_that_a_script_starts_one_by_one_forward() -> None:
+    assert inside(script, timeout_s=90) == 0

@@ -1,0 +1,55 @@
+"""The controller alone, for a fabric that somebody else's Mininet script starts."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from emu.project import PROJECT
+from emu.spec import parse_fabric
+
+FOR_EVER_S = "inf"
+
+
+def controller(
+    what: Annotated[str, typer.Argument(metavar="SPEC|PLAN", help="A fabric, or a plan.json of `plan`.")],
+    routes: Annotated[
+        str, typer.Option(metavar="POLICY", help="Between all hosts of SPEC; a plan has its own.")
+    ] = "ecmp",
+    listen: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="TCP port for OpenFlow.")] = 6653,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Give up if not all switches come; else wait.")
+    ] = None,
+    log: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Tell there of failures, as JSON Lines.")
+    ] = None,
+) -> None:
+    """The controller alone: OpenFlow 1.3 for switches started elsewhere, with Mininet's `mn` for instance.
+
+    Ports and dpids are the fabric's. Hosts must know each other's MAC addresses (`mn --arp`).
+    """
+    if what.endswith(".json"):
+        job = [what]
+    else:
+        parse_fabric(what)  # its complaint at once
+        job = ["--fabric", what, "--routes", routes]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "controller",
+        *job,
+        "--people",
+        "--listen",
+        listen,
+        "--port",
+        str(port),
+    ]
+    command += ["--timeout", FOR_EVER_S if timeout is None else str(timeout)]
+    if log is not None:
+        command += ["--log", str(log)]
+    os.environ["PYTHONPATH"] = str(PROJECT)
+    os.execv(command[0], command)
