@@ -1,10 +1,15 @@
 """Cables that fail during a run, by plan: which one, when it goes down, when it comes up again."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from emu.fabric import Egress, Fabric
+
+if TYPE_CHECKING:  # a plan holds failures
+    from emu.plan import Plan
 
 MAX_FAILURES = 1000
 MAX_TIME_S = 86_400
@@ -25,6 +30,15 @@ class Failure:
     port: Egress
     down_ns: int
     up_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A switch's port that goes down or up `due_ns` after the common start."""
+
+    due_ns: int
+    port: Egress
+    is_up: bool
 
 
 def parse_failure(text: str, fabric: Fabric) -> Failure:
@@ -59,6 +73,58 @@ def check_failures(fabric: Fabric, failures: Sequence[Failure]) -> None:
             raise ValueError(f"failure: down at {failure.down_ns} ns; it is 0 to {MAX_TIME_S} s")
         if failure.up_ns is not None and not failure.down_ns < failure.up_ns <= latest_ns:
             raise ValueError(f"failure: up at {failure.up_ns} ns, down at {failure.down_ns} ns")
+
+
+def check_reachable(plan: "Plan") -> None:
+    """Raise ValueError if a rank is cut off for good: its sends would never arrive."""
+    for rank, host in enumerate(plan.placement):
+        port = Egress(host, plan.fabric.ports[host][0])
+        if any(f.up_ns is None and port in (f.port, plan.fabric.peers[f.port]) for f in plan.failures):
+            raise ValueError(
+                f"failure: rank {rank} on {host} is cut off for good; say when its cable comes up again, "
+                f"like {cable_name(plan.fabric, port)}@0.5,1.5"
+            )
+
+
+def changes(fabric: Fabric, failures: Sequence[Failure]) -> tuple[Change, ...]:
+    """All of them in the order of time; a cable is up again when the last of its failures is over."""
+    steps: list[tuple[int, int, Egress]] = []
+    for failure in failures:
+        port = switch_port(fabric, failure.port)
+        steps.append((failure.down_ns, 1, port))
+        if failure.up_ns is not None:
+            steps.append((failure.up_ns, -1, port))
+    failed: Counter[Egress] = Counter()
+    made: list[Change] = []
+    for due_ns, step, port in sorted(steps, key=lambda step: (step[0], -step[1])):
+        failed[port] += step
+        if failed[port] == (1 if step == 1 else 0):
+            made.append(Change(due_ns, port, is_up=step == -1))
+    return tuple(made)
+
+
+def switch_port(fabric: Fabric, port: Egress) -> Egress:
+    """The end of a cable that goes down when it fails: of a host's cable its switch's.
+
+    A host that loses only its carrier keeps addresses and neighbours, as if the cable had been cut.
+    """
+    return fabric.peers[port] if port.node in fabric.hosts else port
+
+
+def outage_s(failures: Sequence[Failure]) -> float:
+    """The longest time for which failures can hold up a flow that has no other way.
+
+    TCP tries again at intervals that double, so it may notice only after as long again that its cable is
+    up; and outages of cables on one path may follow each other.
+    """
+    return 2 * sum(f.up_ns - f.down_ns for f in failures if f.up_ns is not None) / 1e9
+
+
+def cable_name(fabric: Fabric, port: Egress) -> str:
+    """A cable as `--fail` names it: `leaf0-spine1`, by its port where several join the two."""
+    peer = fabric.peers[port].node
+    several = list(fabric.neighbours[port.node].values()).count(peer) > 1
+    return f"{port.node}{f':{port.port}' if several else ''}-{peer}"
 
 
 def _port(fabric: Fabric, a: str, b: str, port: str | None) -> Egress:

@@ -1,5 +1,6 @@
 """How long the parts of a run may take before it is given up: generous, but never for ever."""
 
+from emu.failures import outage_s
 from emu.options import RunOptions
 from emu.plan import Plan
 from emu.records import MAX_LEFT_OUT
@@ -12,7 +13,7 @@ _TIMES_PREDICTED = 12  # collisions that the fluid model does not see, on a slow
 
 def repeat_s(plan: Plan) -> float:
     """One repeat, from the common start to the last rank's end."""
-    return max(_LEAST_REPEAT_S, _TIMES_PREDICTED * plan.prediction.fluid_s)
+    return max(_LEAST_REPEAT_S, _TIMES_PREDICTED * plan.prediction.fluid_s) + outage_s(plan.failures)
 
 
 def run_s(plan: Plan, options: RunOptions) -> float:

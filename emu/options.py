@@ -9,11 +9,15 @@ MAX_REPEATS = 1000
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """`repeats` of the whole schedule on one network; `switch` is a kind of SWITCHES."""
+    """`repeats` of the whole schedule on one network; `switch` is a kind of SWITCHES.
+
+    Without `reroute` nothing but the switches' own fast failover answers a failure of a cable.
+    """
 
     repeats: int = 3
     switch: str = "gradwire"
     captures: bool = False
+    reroute: bool = True
 
     def __post_init__(self) -> None:
         if not 1 <= self.repeats <= MAX_REPEATS:

@@ -1,7 +1,8 @@
 """A plan: all that will happen in a run, decided beforehand and written down.
 
 `controller.resolve` makes one; the network, the controller, the agents and the result only read it.
-File form: `plan.json` (schema `gradwire.plan/1`): the fabric by its spec, everything else in full.
+File form: `plan.json` (schema `gradwire.plan/1`): the fabric by its spec (one from a file: in full),
+everything else in full.
 """
 
 import json
@@ -14,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from emu.fabric import Egress, Fabric
 from emu.failures import Failure
 from emu.plancheck import check
-from emu.spec import parse_fabric
+from emu.spec import fabric_from_json, fabric_to_json
 from traces.files import write_whole
 from traces.schedule import Schedule
 
@@ -91,10 +92,9 @@ class Plan:
 
 
 def to_json(plan: Plan) -> dict[str, Any]:
-    fabric = plan.fabric
     return {
         "schema": SCHEMA,
-        "fabric": fabric.spec,
+        "fabric": fabric_to_json(plan.fabric),
         **{
             name: getattr(plan, name)
             for name in ("algorithm", "placement_name", "placement", "routes", "seed", "source")
@@ -121,7 +121,7 @@ def load(path: Path) -> Plan:
         if not isinstance(value, dict) or value.get("schema") != SCHEMA:
             raise ValueError(f"its schema is not {SCHEMA}; make one with `gradwire plan`")
         del value["schema"]
-        value["fabric"] = parse_fabric(str(value["fabric"]))
+        value["fabric"] = fabric_from_json(value["fabric"])
         plan = TypeAdapter(Plan).validate_python(value)
         check(plan)
     except ValidationError as error:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from emu.fabric import Egress, Fabric
-from emu.failures import check_failures
+from emu.failures import check_failures, check_reachable
 from traces.collectives import ELEMENT_NBYTES
 from traces.schedule import Op, Schedule, Send
 from traces.workload import MAX_GAP_NS, MAX_SLOT, MAX_TAG
@@ -41,6 +41,7 @@ def check(plan: "Plan") -> None:
     _check_flows(plan)
     _check_transport(plan.transport)
     check_failures(plan.fabric, plan.failures)
+    check_reachable(plan)
     if not (0 <= plan.prediction.bound_s <= MAX_FLUID_S and 0 <= plan.prediction.fluid_s <= MAX_FLUID_S):
         raise ValueError(f"it would take {plan.prediction.fluid_s:.0f} s; the most is {MAX_FLUID_S:.0f} s")
 

@@ -4,6 +4,7 @@ Each repeat is on disk before the next begins.
 """
 
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -13,12 +14,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import TypeAdapter
 
+from emu.cables import Done
 from emu.disturbance import disturbances
+from emu.failures import cable_name
 from emu.plan import Plan
 from emu.replay.agent import Outcome
 from emu.sampler import Samples
+from traces.files import write_whole
 
 MAX_LEFT_OUT = 3  # disturbed repeats of a run that are measured once more
+FAILURES_FILE = "failures.json"  # only of a plan with failures
+CONTROL_FILE = "control.jsonl"
 LINK_COLUMNS = ("repeat", "time_ns", "interface", "tx_bytes", "tx_packets", "tx_dropped")
 
 
@@ -31,6 +37,7 @@ class Counted:
     softnet_dropped: int
     queue_dropped: dict[str, int]
     samples: Samples
+    changes: tuple[Done, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +121,7 @@ class Records:
         self._plan = plan
         self._repeats: list[Repeat] = []
         self._links: list[tuple[Any, ...]] = []
+        self._changes: list[dict[str, Any]] = []
         (folder / "events").mkdir()
 
     def __enter__(self) -> Self:
@@ -126,6 +134,7 @@ class Records:
     def repeat(self, number: int, outcomes: list[Outcome], counted: Counted) -> None:
         self._repeats.append(summary(outcomes, counted))
         self._links += [(number, *row) for row in counted.samples.rows()]
+        self._changes += _changes(self._plan, number, counted.changes)
         for rank, outcome in enumerate(outcomes):
             with (self._folder / "events" / f"rank-{rank}.jsonl").open("a") as events:
                 events.writelines(json.dumps(event) + "\n" for event in _events(self._plan, number, outcome))
@@ -138,6 +147,23 @@ class Records:
             columns = zip(*self._links, strict=True) if self._links else [()] * len(LINK_COLUMNS)
             table = pa.table(dict(zip(LINK_COLUMNS, map(list, columns), strict=True)))
             pq.write_table(table, self._folder / "links.parquet")
+            if self._plan.failures:
+                write_whole(self._folder / FAILURES_FILE, json.dumps(self._changes, indent=1) + "\n")
+
+
+def _changes(plan: Plan, repeat: int, changes: Sequence[Done]) -> Iterator[dict[str, Any]]:
+    """Cables that went down or came up in a repeat; times are CLOCK_MONOTONIC in ns."""
+    for done in changes:
+        yield {
+            "repeat": repeat,
+            "cable": cable_name(plan.fabric, done.change.port),
+            "switch": done.change.port.node,
+            "port": done.change.port.port,
+            "event": "up" if done.change.is_up else "down",
+            "start_ns": done.due_ns - done.change.due_ns,
+            "due_ns": done.due_ns,
+            "done_ns": done.done_ns,
+        }
 
 
 def _events(plan: Plan, repeat: int, outcome: Outcome) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from emu.calibration import Calibration
 from emu.fabric import Egress, link_name
+from emu.failures import cable_name
 from emu.plan import Plan
 from emu.records import Repeat
 from emu.verdict import Verdict, counted
@@ -32,15 +33,29 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedCable:
+    """A cable that failed in every repeat, in seconds after the start; `up_s` None: until the end."""
+
+    cable: str
+    down_s: float
+    up_s: float | None
+
+    def __str__(self) -> str:
+        until = "on" if self.up_s is None else f"to {self.up_s:g} s"
+        return f"{self.cable} down from {self.down_s:g} s {until}"
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """One cell of a matrix.  `bytes` is the sum of the operations' sizes; a refused cell has no
-    figures.
+    figures.  `hosts` and `rates_bps` (of all its cables, ascending) are the fabric's.
 
     `ratio` is the median time over `bound_s` (alpha 0, nominal rate times payload efficiency),
     `ratio_predicted` that over `predicted_s` (fluid model over the plan's own paths, calibrated alpha and
     goodput).
     `wrong` counts wrong elements over all repeats.  Every other figure is of the `repeats` that the machine
-    did not disturb; `left_out` of them it did.
+    did not disturb; `left_out` of them it did.  The prediction knows nothing of `failures`.  `why` says
+    why the worst link is one, if it holds the job up.
     """
 
     fabric: str
@@ -51,6 +66,8 @@ class Row:
     bytes: int
     verdict: str
     seed: int = 0
+    hosts: int = 0
+    rates_bps: tuple[int, ...] = ()
     time_s: Spread | None = None
     algbw_Bps: float | None = None
     busbw_Bps: float | None = None
@@ -61,6 +78,7 @@ class Row:
     ratio_predicted: float | None = None
     worst_link: str | None = None
     worst_link_flows: int | None = None
+    why: str | None = None
     retransmits: int | None = None
     dropped: int | None = None
     cpu_idle: float | None = None
@@ -69,6 +87,7 @@ class Row:
     repeats: int = 0
     left_out: int = 0
     folder: str | None = None
+    failures: tuple[FailedCable, ...] = ()
 
     @property
     def valid(self) -> bool:
@@ -87,6 +106,7 @@ def row(
     worst: Egress,
     worst_flows: int,
     folder: Path,
+    why: str | None = None,
 ) -> Row:
     good = counted(repeats)
     times = Spread.of([repeat.time_s for repeat in good])
@@ -102,6 +122,8 @@ def row(
         bytes=nbytes,
         verdict="valid" if verdict.valid else "not valid",
         seed=plan.seed,
+        hosts=len(plan.fabric.hosts),
+        rates_bps=plan.fabric.distinct_rates_bps,
         time_s=times,
         algbw_Bps=nbytes / times.median if collective and len(plan.schedule.jobs) == 1 else None,
         busbw_Bps=bus_nbytes / times.median,
@@ -112,6 +134,7 @@ def row(
         ratio_predicted=_ratio(times.median, predicted_s),
         worst_link=link_name(plan.fabric, worst),
         worst_link_flows=worst_flows,
+        why=why,
         retransmits=sum(sum(repeat.retransmits) for repeat in good),
         dropped=sum(repeat.dropped for repeat in good),
         cpu_idle=min(repeat.cpu_idle for repeat in good),
@@ -120,6 +143,14 @@ def row(
         repeats=len(good),
         left_out=len(repeats) - len(good),
         folder=str(folder),
+        failures=tuple(
+            FailedCable(
+                cable_name(plan.fabric, failure.port),
+                failure.down_ns / 1e9,
+                None if failure.up_ns is None else failure.up_ns / 1e9,
+            )
+            for failure in plan.failures
+        ),
     )
 
 

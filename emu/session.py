@@ -14,17 +14,20 @@ from pathlib import Path
 
 from emu import limits, records, sampler
 from emu import plan as plans
-from emu.fabric import Fabric, interface
+from emu.cables import Cables, failing
+from emu.controlplane import control_plane
+from emu.fabric import interface
+from emu.failures import changes
 from emu.limits import CONTROLLER_S
-from emu.net import NetworkFailed, emulated, enter, prepare_namespace
+from emu.namespaces import enter
+from emu.net import NetworkFailed, emulated, prepare_namespace
 from emu.options import RunOptions
 from emu.plan import Plan
+from emu.queues import Queues
 from emu.replay import fleet
 from emu.replay.agent import Outcome
-from emu.switch.running import running_switch
-from emu.watch import Child, RunFailed, Watch, running
+from emu.watch import RunFailed, Watch, running
 
-OPENFLOW_PORT = 6653  # of the run's own loopback
 _CAPTURE_REST_S = 0.5  # tcpdump leaves at once when told: what came last must be written by then
 
 
@@ -35,14 +38,19 @@ def main(folder: Path) -> None:
     with ExitStack() as stack:
         _say("network")
         prepare_namespace()
+        plane = stack.enter_context(
+            control_plane(plan.fabric, options.switch, folder, plan=True, told=_told(options, folder))
+        )
         flows_at = Counter(interface(end.node, end.port) for flow in plan.flows for end in flow.path)
         offload = options.switch != "ovs"
         net = stack.enter_context(emulated(plan.fabric, plan.transport, flows_at, offload))
         _say("switches")
-        controller = stack.enter_context(control_plane(plan.fabric, options.switch, folder, watch, plan=True))
+        controller = stack.enter_context(plane.in_force(watch))
         pids = {host.name: host.pid for host in net.hosts}
+        queues = Queues(pids.values())
         _say("agents")
         agents = stack.enter_context(fleet.started(plan, pids, watch))
+        cables = stack.enter_context(failing(changes(plan.fabric, plan.failures)))
         agents.connect()
         if options.captures:
             stack.enter_context(captures(plan, pids, folder / "captures"))
@@ -51,61 +59,40 @@ def main(folder: Path) -> None:
                 if record.n_undisturbed == options.repeats:
                     break
                 _say("repeat", repeat=record.n_undisturbed)
-                record.repeat(repeat, *_measured(plan, agents, repeat, pids))
+                record.repeat(repeat, *_measured(plan, agents, cables, repeat, queues))
+                controller.tell("settle")  # back to the plan's own rules, and every port up
+                controller.await_line("settled", CONTROLLER_S, watch)
         controller.tell(f"stats {folder / 'switches.json'}")
         controller.await_line("stats", CONTROLLER_S, watch)
         agents.end()
         _say("down")
 
 
-@contextmanager
-def control_plane(fabric: Fabric, switch: str, folder: Path, watch: Watch, plan: bool) -> Iterator[Child]:
-    """The controller and the switches it programs; ready when this yields."""
-    what = [str(folder / "plan.json")] if plan else ["--fabric", fabric.spec]
-    command = [
-        sys.executable,
-        "-m",
-        "controller",
-        *what,
-        "--port",
-        str(OPENFLOW_PORT),
-        "--timeout",
-        str(CONTROLLER_S),
-    ]
-    with (
-        running("the controller", command, folder / "controller.log") as controller,
-        running_switch(fabric, switch, folder, OPENFLOW_PORT, watch),
-    ):
-        controller.await_line("ready", CONTROLLER_S, watch)
-        with watch.over("the controller", controller.process.pid, controller.log):
-            yield controller
+def _told(options: RunOptions, folder: Path) -> list[str]:
+    """What the controller is told besides the plan."""
+    return ["--log", str(folder / records.CONTROL_FILE), *([] if options.reroute else ["--no-reroute"])]
 
 
 def _measured(
-    plan: Plan, agents: fleet.Fleet, repeat: int, pids: dict[str, int]
+    plan: Plan, agents: fleet.Fleet, cables: Cables, repeat: int, queues: Queues
 ) -> tuple[list[Outcome], records.Counted]:
     limit_s = limits.repeat_s(plan)
-    drops = _drops(pids)
+    drops = queues.dropped()
     before = sampler.machine()
     with sampler.sampling() as samples:
-        outcomes = agents.run(repeat, limit_s)
+        outcomes = agents.run(repeat, limit_s, cables.begin)
+    changed = cables.end()
     after = sampler.machine()
-    lost = {name: count - drops.get(name, 0) for name, count in _drops(pids).items()}
+    lost = {name: count - drops.get(name, 0) for name, count in queues.dropped().items()}
     counted = records.Counted(
         cpu_idle=sampler.cpu_idle(before, after),
         cpu_stolen=sampler.cpu_stolen(before, after),
         softnet_dropped=after.softnet_dropped - before.softnet_dropped,
         queue_dropped={name: count for name, count in lost.items() if count},
         samples=samples,
+        changes=tuple(changed),
     )
     return outcomes, counted
-
-
-def _drops(pids: dict[str, int]) -> dict[str, int]:
-    drops = sampler.queue_drops()
-    for pid in pids.values():
-        drops |= sampler.queue_drops(enter(pid))
-    return drops
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from emu.result import Row, Spread
+from emu.result import FailedCable, Row, Spread
 from tools.bars import SLACK, axis_s, bars_svg, ticks_s
 
 ROW = Row(
@@ -85,3 +85,17 @@ def test_an_axis_has_a_few_round_times_that_all_lie_on_it(longest_s: float) -> N
     assert ticks[-1] <= full_s
     assert re.fullmatch(r"[125]e[+-]\d+", f"{ticks[1]:.0e}")
     assert float(f"{ticks[1]:.0e}") == pytest.approx(ticks[1])
+
+
+def test_an_instant_at_which_a_cable_failed_is_marked_with_what_failed() -> None:
+    failed = replace(
+        ROW, failures=(FailedCable("leaf0-spine1", 0.5, 1.5), FailedCable("leaf1-spine0", 1.2, None))
+    )
+    svg = bars_svg([(1, failed)])
+    marks = [part for part in ET.fromstring(svg).iter() if part.get("class") == "failure"]
+    assert [mark.findtext("title") for mark in marks] == [
+        "leaf0-spine1 down from 0.5 s to 1.5 s",
+        "leaf1-spine0 down from 1.2 s on",
+    ]
+    places = [float(mark[1].attrib["x1"].removesuffix("%")) / 100 * SLACK * 2.5 for mark in marks]
+    assert places == pytest.approx([0.5, 1.2], abs=1e-3)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from emu.result import REFUSED, Row, Spread
+from emu.result import REFUSED, FailedCable, Row, Spread
 from tools.findings import findings
 
 
@@ -48,6 +48,13 @@ def test_the_fastest_the_slowest_and_its_bounding_link_are_named() -> None:
     assert predicted == "Measured times are 0.75 to 1.50 × what the fluid model predicts for the same paths."
 
 
+def test_the_slowest_cells_reason_follows_it() -> None:
+    rows = [row("slow", 3.0, why="a carries 40 flows where a host link carries 31"), row("quick", 1.5)]
+    text = findings(rows, {})
+    assert text[2].startswith("Slowest: slow")
+    assert text[3] == "Why: a carries 40 flows where a host link carries 31."
+
+
 def test_a_cell_that_is_not_valid_is_counted_but_in_no_comparison() -> None:
     rows = [row("good", 2.0), row("lucky", 1.0, verdict="not valid")]
     text = " ".join(findings(rows, {}))
@@ -82,3 +89,11 @@ def test_wrong_sums_are_never_called_right() -> None:
 
 def test_a_matrix_with_nothing_but_refusals_has_one_sentence() -> None:
     assert len(findings([NONSENSE], {})) == 1
+
+
+def test_cables_that_failed_are_told_and_their_cells_not_compared_with_the_prediction() -> None:
+    failed = (FailedCable("leaf0-spine1", 0.5, 1.5),)
+    text = findings([row("one", 2.0), row("other", 6.0, failures=failed)], {})
+    assert text[-2] == "Measured times are 1.00 × what the fluid model predicts for the same paths."
+    assert text[-1].startswith("In 1 cell by plan: leaf0-spine1 down from 0.5 s to 1.5 s;")
+    assert not any("fluid" in one for one in findings([row("other", 6.0, failures=failed)], {}))

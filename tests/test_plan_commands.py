@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from emu import plan as plans
+from emu.spec import parse_fabric
 from tests.documented import documented_fields
 from tests.made_plans import MIB
 from tools import cli
@@ -50,6 +51,43 @@ def test_fabrics_with_unequal_hosts_are_told_of(capsys: pytest.CaptureFixture[st
     assert "note: these have 4, 8 and 16 hosts" in capsys.readouterr().err
 
 
+def test_a_fabric_that_is_not_full_says_where_its_worst_even_cut_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run("fabric", "fat-tree:k=4", "bigraph:n=8,m=4") == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"worst even cut +1 : 1 +2 : 1", shown)
+    assert "bigraph:n=8,m=4: its worst even cut parts upper0..1 lower0..1 from the rest" in shown
+    assert "fat-tree:k=4: its" not in shown
+    assert run("fabric", "leaf-spine:leaves=3,spines=1,hosts=2") == 0
+    assert "parts leaf0 and 1 host of other switches from the rest" in capsys.readouterr().out
+
+
+def test_a_fabric_that_is_written_as_yaml_is_the_same_fabric(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("fabric", "fat-tree:k=4", "--yaml") == 0
+    (tmp_path / "lab.yaml").write_text(capsys.readouterr().out)
+    assert run("fabric", str(tmp_path / "lab.yaml"), "fat-tree:k=4", "--json") == 0
+    ours, known = printed_json(capsys)
+    differing = {key for key in known if ours[key] != known[key]}
+    assert differing <= {"fabric", "family", "worst_cut_switches"}
+
+
+def test_a_plan_on_a_fabric_from_a_file_does_not_need_the_file_again(
+    job: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab = tmp_path / "lab.yaml"
+    assert run("fabric", "fat-tree:k=4,levels=2", "--yaml") == 0
+    lab.write_text(capsys.readouterr().out.replace("name: fat-tree-k4-levels2\n", ""))
+    assert run("plan", job, "--fabric", str(lab), "-o", str(tmp_path / "plan.json"), "--json") == 0
+    assert printed_json(capsys)["fabric"] == "lab.yaml"
+    lab.unlink()
+    made = plans.load(tmp_path / "plan.json")
+    assert made.fabric.spec == "lab.yaml"
+    assert made.fabric.links == parse_fabric("fat-tree:k=4,levels=2").links
+
+
 def test_a_fabric_as_json_has_the_documented_fields(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("fabric", "bigraph:n=4,m=2,rate=50M", "--json") == 0
     (row,) = printed_json(capsys)
@@ -68,7 +106,10 @@ def test_a_fabric_is_drawn_into_a_file(tmp_path: Path, capsys: pytest.CaptureFix
     [
         (["fat-tree:k=5"], "fabric 'fat-tree:k=5': a fat-tree needs an even k of at least 2, got 5"),
         (["star:hosts=4,rate=0"], "a link needs a rate above 0"),
-        (["star:hosts=4", "star:hosts=5", "--svg", "x.svg"], "--svg draws one fabric, got 2"),
+        (["star:hosts=4", "star:hosts=5", "--svg", "x.svg"], "--svg takes one fabric, got 2"),
+        (["star:hosts=4", "star:hosts=5", "--yaml"], "--yaml takes one fabric, got 2"),
+        (["star:hosts=4", "--yaml", "--json"], "--yaml and --json exclude each other"),
+        (["/absent/lab.yaml"], "/absent/lab.yaml: No such file or directory"),
         (["star:hosts=4", "--svg", "/absent/x.svg"], "/absent/x.svg: No such file or directory"),
     ],
 )

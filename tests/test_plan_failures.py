@@ -1,12 +1,37 @@
 """Failures of cables: what a person writes, and what is refused."""
 
+from dataclasses import replace
+
 import pytest
 
-from emu.fabric import Egress, Fabric, cable
-from emu.failures import Failure, check_failures, parse_failure
+from emu.fabric import Egress, Fabric, Link
+from emu.failures import (
+    Failure,
+    cable_name,
+    changes,
+    check_failures,
+    check_reachable,
+    outage_s,
+    parse_failure,
+    switch_port,
+)
 from emu.spec import parse_fabric
+from tests.made_plans import allreduce_plan
 
 LEAF_SPINE = parse_fabric("leaf-spine:leaves=2,spines=2,hosts=1")
+TWICE = Fabric(
+    "twice",
+    "file",
+    {},
+    ("h0", "h1"),
+    ("a", "b"),
+    (
+        Link("h0", 0, "a", 1, 10**6),
+        Link("h1", 0, "b", 1, 10**6),
+        Link("a", 2, "b", 2, 10**6),
+        Link("a", 3, "b", 3, 10**6),
+    ),
+)
 
 
 def test_a_failure_names_a_cable_and_two_times() -> None:
@@ -21,11 +46,9 @@ def test_without_a_second_time_the_cable_stays_down() -> None:
 
 
 def test_one_of_several_cables_is_named_by_its_port() -> None:
-    links = cable([("h0", "a", 10**6), ("h1", "b", 10**6), ("a", "b", 10**6), ("a", "b", 10**6)])
-    twice = Fabric("twice", "file", {}, ("h0", "h1"), ("a", "b"), links)
-    assert parse_failure("a:3-b@1", twice).port == Egress("a", 3)
+    assert parse_failure("a:3-b@1", TWICE).port == Egress("a", 3)
     with pytest.raises(ValueError, match="name one by its port, like a:2-b"):
-        parse_failure("a-b@1", twice)
+        parse_failure("a-b@1", TWICE)
 
 
 @pytest.mark.parametrize(
@@ -48,3 +71,51 @@ def test_a_failure_that_cannot_happen_is_refused(text: str, complaint: str) -> N
 def test_a_failure_of_no_port_of_the_fabric_is_refused() -> None:
     with pytest.raises(ValueError, match="leaf0 has no port 7"):
         check_failures(LEAF_SPINE, [Failure(Egress("leaf0", 7), 0)])
+
+
+def test_a_cable_is_named_as_the_option_names_it() -> None:
+    assert cable_name(LEAF_SPINE, Egress("leaf0", 3)) == "leaf0-spine1"
+    assert parse_failure(cable_name(LEAF_SPINE, Egress("leaf0", 3)) + "@1", LEAF_SPINE).port == Egress(
+        "leaf0", 3
+    )
+    assert cable_name(TWICE, Egress("a", 3)) == "a:3-b"
+    assert parse_failure("a:3-b@1", TWICE).port == Egress("a", 3)
+
+
+def test_of_a_hosts_cable_the_switchs_end_goes_down() -> None:
+    assert switch_port(LEAF_SPINE, Egress("h1", 0)) == Egress("leaf1", 1)
+    assert switch_port(LEAF_SPINE, Egress("leaf1", 1)) == Egress("leaf1", 1)
+    assert switch_port(LEAF_SPINE, Egress("leaf0", 3)) == Egress("leaf0", 3)
+
+
+def test_changes_come_in_the_order_of_time() -> None:
+    leaf, spine = Egress("leaf0", 3), Egress("spine0", 2)
+    failures = (Failure(leaf, 50, 80), Failure(spine, 20), Failure(leaf, 100, 120))
+    assert [(change.due_ns, change.port, change.is_up) for change in changes(LEAF_SPINE, failures)] == [
+        (20, spine, False),
+        (50, leaf, False),
+        (80, leaf, True),
+        (100, leaf, False),
+        (120, leaf, True),
+    ]
+
+
+@pytest.mark.parametrize("second", [(30, 60), (20, 50), (50, 90), (10, 90)])
+def test_a_cable_with_two_failures_at_once_is_up_when_both_are_over(second: tuple[int, int]) -> None:
+    port = Egress("leaf0", 3)
+    made = changes(LEAF_SPINE, (Failure(port, 10, 50), Failure(port, *second)))
+    assert [(change.due_ns, change.is_up) for change in made] == [(10, False), (max(50, second[1]), True)]
+
+
+def test_a_rank_that_is_cut_off_for_good_is_refused_and_one_for_a_while_is_not() -> None:
+    plan = allreduce_plan(LEAF_SPINE.spec)
+    host = Egress("leaf1", 1)  # h1's
+    with pytest.raises(ValueError, match="rank 1 on h1 is cut off for good"):
+        check_reachable(replace(plan, failures=(Failure(host, 10),)))
+    check_reachable(replace(plan, failures=(Failure(host, 10, 20), Failure(Egress("leaf0", 3), 10))))
+
+
+def test_a_flow_may_be_held_up_twice_as_long_as_its_cables_are_down() -> None:
+    port = Egress("leaf0", 3)
+    assert outage_s(()) == outage_s((Failure(port, 5 * 10**9),)) == 0
+    assert outage_s((Failure(port, 10**9, 3 * 10**9), Failure(port, 5 * 10**9, 6 * 10**9))) == 6

@@ -2,11 +2,15 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from emu.cables import Done
+from emu.fabric import Egress
+from emu.failures import Change, Failure
 from emu.plan import Plan
 from emu.records import LINK_COLUMNS, Counted, Records, load_repeats
 from emu.replay.agent import Outcome, Times
@@ -95,3 +99,21 @@ def test_the_events_of_each_rank_are_in_the_order_of_time_and_as_documented(
         names |= {name for event in events for name in event}
     assert names == documented_fields("events/rank-N.jsonl")
     assert kinds == documented_fields("events/rank-N.jsonl: the events")
+
+
+def test_what_happened_to_cables_is_recorded_as_documented_and_only_of_a_plan_with_failures(
+    tmp_path: Path, plan: Plan
+) -> None:
+    record(tmp_path / "without", plan)
+    assert not (tmp_path / "without" / "failures.json").exists()
+    port = Egress("switch0", 1)
+    failing = replace(plan, failures=(Failure(port, 200_000_000, 300_000_000),))
+    down = Done(Change(200_000_000, port, is_up=False), START_NS + 200_000_000, START_NS + 200_400_000)
+    (tmp_path / "with").mkdir()
+    with Records(tmp_path / "with", failing) as made:
+        counted = Counted(0.5, 0.0, 0, {}, Counters(), (down,))
+        made.repeat(0, [outcome(0, late_ns=0), outcome(1, late_ns=0)], counted)
+    (change,) = json.loads((tmp_path / "with" / "failures.json").read_text())
+    assert set(change) == documented_fields("failures.json")
+    assert (change["cable"], change["event"]) == ("switch0-h0", "down")
+    assert (change["start_ns"], change["done_ns"]) == (START_NS, START_NS + 200_400_000)

@@ -11,9 +11,11 @@ import pytest
 
 from emu import records
 from emu.fabric import Egress
+from emu.failures import parse_failure
 from emu.plan import BadPlan
 from emu.result import REFUSED, Row
 from emu.verdict import Verdict
+from tests.made_counters import switches_json, write_counters
 from tests.made_plans import MIB, allreduce_plan, messages, schedule_plan
 from tests.made_runs import made_run, sample_ports
 from tools.draw import SHADES
@@ -218,3 +220,38 @@ def test_what_manifests_share_is_said_once_and_what_they_do_not_with_the_cells()
         ("transport: gso", "5 (cell 1)"),
         ("transport: gso", "9 (cells 3, 4)"),
     ]
+
+
+def test_a_failure_is_marked_and_told_with_what_was_done_about_it(tmp_path: Path) -> None:
+    plan = allreduce_plan(TREE)
+    failing = replace(plan, failures=(parse_failure("leaf0-spine1@0.25,0.5", plan.fabric),))
+    row = made_run(tmp_path / "run", failing)
+    start_ns, done_ns = 10**12, 10**12 + 250_000_000
+    port = failing.failures[0].port
+    where = {"repeat": 0, "cable": "leaf0-spine1", "switch": port.node, "port": port.port}
+    times = {"start_ns": start_ns, "due_ns": done_ns, "done_ns": done_ns}
+    (tmp_path / "run" / "failures.json").write_text(json.dumps([{**where, "event": "down", **times}]))
+    lines = [
+        {"time_ns": done_ns + 2_000_000, "event": "port_down", "switch": port.node, "port": port.port},
+        {"time_ns": done_ns + 30_000_000, "event": "rerouted", "flows": 17},
+    ]
+    (tmp_path / "run" / "control.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    page = Page(report(tmp_path, [row]))
+    told = "leaf0-spine1 down from 0.25 s to 0.5 s"
+    assert f"In 1 cell by plan: {told}" in page.text
+    assert [attributes.get("class") for attributes in page.all("g")].count("failure") == 1
+    assert "Cables that failed, in this repeat" in page.text
+    assert all(figure in page.text for figure in ("+2 ms", "+30 ms", "17"))
+
+
+def test_each_run_tells_whether_its_counters_agree_with_its_plan_and_why_it_is_slow(tmp_path: Path) -> None:
+    plan = allreduce_plan("bigraph:n=4,m=2", "halving-doubling", routes="direct", nbytes=MIB)
+    good, bad = (made_run(tmp_path / name, plan) for name in ("good", "bad"))
+    write_counters(tmp_path / "good", switches_json(plan))
+    value = switches_json(plan)
+    value["flows"][0].update(packets=0, bytes=0)
+    write_counters(tmp_path / "bad", value)
+    text = report(tmp_path, [good, bad])
+    assert text.count("Counted bytes agree with the plan on all 24 links") == 1
+    assert text.count("Counted bytes do not agree with the plan: r") == 1
+    assert text.count("are between hosts of the same half, which cross the BiGraph twice") == 2

@@ -9,8 +9,8 @@ from emu.fabric import Egress
 from emu.plan import BadPlan
 from emu.transport import PAYLOAD_EFFICIENCY
 from tests.made_plans import MIB, allreduce_plan
-from tests.made_runs import CALIBRATED, made_repeat, made_run, sample_ports
-from tools.runview import RunView, load_run, middle, wire_nbytes
+from tests.made_runs import CALIBRATED, made_run, sample_ports
+from tools.runview import RunView, load_run
 
 STAR = "star:hosts=2,rate=100M"
 TO_H0 = Egress("switch0", 1)
@@ -24,33 +24,9 @@ def busy(view: RunView, egress: Egress) -> tuple[float, str]:
 
 def count_received(folder: Path, rx_bytes: int | None) -> None:
     """`switches.json` with what came in from h0."""
-    ports = [{"switch": "switch0", "port": 1, "rx_bytes": rx_bytes, "tx_bytes": None}]
+    counted = {"rx_packets": 1, "rx_bytes": rx_bytes, "tx_packets": None, "tx_bytes": None}
+    ports = [{"switch": "switch0", "port": 1, **counted}]
     (folder / "switches.json").write_text(json.dumps({"flows": [], "ports": ports}))
-
-
-@pytest.mark.parametrize(
-    ("nbytes", "n_packets", "on_the_wire"),
-    [
-        (10 * 66, 10, 10 * 66),  # acknowledgements
-        (10 * 1514, 10, 10 * 1514),  # full frames, one by one
-        (66 + 10 * 1448, 1, 10 * 1514),  # ten of them as one segment
-        (66 + 10 * 1448 + 66, 2, 10 * 1514),  # ... a header more is within what the counters can tell
-        (0, 0, 0),
-    ],
-)
-def test_a_super_segment_counts_a_header_for_each_of_its_frames(
-    nbytes: int, n_packets: int, on_the_wire: int
-) -> None:
-    assert wire_nbytes(nbytes, n_packets) == on_the_wire
-
-
-@pytest.mark.parametrize(
-    ("times_s", "number"), [((3.0, 1.0, 2.0), 2), ((4.0, 1.0, 3.0, 2.0), 3), ((5.0,), 0)]
-)
-def test_the_middle_repeat_has_the_median_time_or_the_faster_of_two(
-    times_s: tuple[float, ...], number: int
-) -> None:
-    assert middle([made_repeat(2, time_s) for time_s in times_s]) == number
 
 
 def test_a_port_counter_of_the_middle_repeat_says_how_busy_its_link_was(tmp_path: Path) -> None:

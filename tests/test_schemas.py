@@ -9,6 +9,7 @@ import pytest
 
 from emu import plan as plans
 from emu.calibration import Calibration
+from emu.fabricdocument import Cables, FabricDocument
 from emu.manifest import manifest
 from emu.options import RunOptions
 from emu.plan import Flow, Prediction, Transport
@@ -57,6 +58,13 @@ def test_the_fields_of_a_record_are_those_documented(heading: str, record: Any) 
 def test_the_fields_of_a_workload_are_those_documented(heading: str, model: Any) -> None:
     names = {field.alias or name for name, field in model.model_fields.items()}
     assert names == documented_fields(heading)
+
+
+@pytest.mark.parametrize(
+    ("heading", "model"), [("Fabric files", FabricDocument), ("Fabric files: links", Cables)]
+)
+def test_the_keys_of_a_fabric_file_are_those_documented(heading: str, model: Any) -> None:
+    assert set(model.model_fields) == documented_fields(heading)
 
 
 def test_the_columns_of_the_link_counters_are_those_documented() -> None:

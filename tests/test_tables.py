@@ -1,5 +1,6 @@
 """Result tables: they fit, they name every cell, and say why one has no figures."""
 
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -13,6 +14,8 @@ from tools.tables import print_rows
 def measured(algorithm: str = "halving-doubling", nbytes: int = 16_777_216, verdict: str = "valid") -> Row:
     return Row(
         fabric="fat-tree:k=16,rate=50M",
+        hosts=1024,
+        rates_bps=(50_000_000,),
         algorithm=algorithm,
         placement="random",
         routes="direct",
@@ -36,6 +39,8 @@ def measured(algorithm: str = "halving-doubling", nbytes: int = 16_777_216, verd
 def refused() -> Row:
     return Row(
         fabric="fat-tree:k=16,rate=50M",
+        hosts=1024,
+        rates_bps=(50_000_000,),
         algorithm="halving-doubling",
         placement="hdrm",
         routes="direct",
@@ -89,3 +94,10 @@ def test_a_sweep_has_a_table_per_cell_and_a_line_per_size() -> None:
     )
     assert text.count("65,536") == 2
     assert text.count("· halving-doubling · random · direct ·") == 1
+
+
+def test_why_a_cell_is_slow_stands_below_the_table() -> None:
+    why = "a→b carries 2 flows where a host link carries 1"
+    shown = " ".join(printed(replace(measured(), why=why), measured("ring")).split())
+    assert shown.count(f"why: fat-tree, halving-doubling, random, direct: {why}") == 1
+    assert shown.count("why: ") == 1

@@ -1,7 +1,8 @@
 """Times of cells as a bar chart: one SVG, in percent of its width, so that it fits any screen unscaled.
 
 A bar is the median time: up to its bound in one colour, what is above it in another.  Over it lie the bound
-(a dashed line), the least and the largest time (a whisker) and the predicted time (a triangle below).
+(a dashed line), the least and the largest time (a whisker), the predicted time (a triangle below) and a
+line at each instant at which a cable failed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -102,6 +103,10 @@ def _bar(number: int, row: Row, y: int, full_s: float) -> Iterator[str]:
     if row.predicted_s:
         x = percent(row.predicted_s, full_s)
         yield f'<svg class="predicted" x="{x}" y="{end + 1}"><path d="M0 0 4.5 7H-4.5Z"/></svg>'
+    for failure in row.failures:
+        x = percent(min(failure.down_s, full_s), full_s)
+        yield f'<g class="failure"><title>{escape(str(failure))}</title>'
+        yield f'<line x1="{x}" x2="{x}" y1="{top - OVERHANG}" y2="{end + OVERHANG}"/></g>'
     yield "</g>"
 
 

@@ -7,14 +7,16 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from controller.audit import phase_audits
 from controller.fluid import fluid_s
 from controller.loads import audit
 from controller.resolve import resolve, resolve_placed
+from controller.why import why
 from emu import calibration, records, result, verdict
 from emu import run as runs
 from emu.calibration import Calibration
 from emu.fabric import Fabric
-from emu.failures import parse_failure
+from emu.failures import check_failures, check_reachable, parse_failure
 from emu.options import RunOptions
 from emu.paths import access_switch, distances
 from emu.plan import Plan, Transport
@@ -22,6 +24,7 @@ from emu.refused import Refused
 from emu.result import REFUSED, Row
 from emu.spec import with_automatic_queue
 from emu.transport import fabric_transport
+from tools.runaudit import audit_run, middle
 from traces.collectives import NotServedError
 from traces.expand import expand
 from traces.schedule import Schedule, together
@@ -80,12 +83,16 @@ class Run(Protocol):
 def cells(
     fabrics: Sequence[Fabric], algorithms: Sequence[str], placements: Sequence[str], routes: Sequence[str]
 ) -> list[Cell]:
+    for a, b in itertools.combinations(fabrics, 2):
+        if a.spec == b.spec and a != b:
+            raise ValueError(f"two different fabrics are named {a.spec}: give them a `name:` each")
     return [Cell(*choice) for choice in itertools.product(fabrics, algorithms, placements, routes)]
 
 
 def plan_of(cell: Cell, job: Job) -> Plan:
     """Raise Refused for a cell that makes no sense, ValueError for what is wrong in any cell."""
     failures = tuple(parse_failure(text, cell.fabric) for text in job.fail)
+    check_failures(cell.fabric, failures)
     made = resolve(
         cell.fabric,
         schedule_of(job, cell.algorithm),
@@ -96,7 +103,9 @@ def plan_of(cell: Cell, job: Job) -> Plan:
         transport=fabric_transport(cell.fabric),
         source=job.source,
     )
-    return replace(made, failures=failures)
+    made = replace(made, failures=failures)
+    check_reachable(made)
+    return made
 
 
 def schedule_of(job: Job, algorithm: str) -> Schedule:
@@ -136,7 +145,7 @@ class Laboratory:
         self._options = options
         self._tell = tell
         self._run = run
-        self._calibrations: dict[str, Calibration] = {}
+        self._calibrations: dict[Fabric, Calibration] = {}
         self._number = 0
 
     def row(self, plan: Plan) -> Row:
@@ -153,17 +162,17 @@ class Laboratory:
 
     def calibration(self, fabric: Fabric) -> Calibration:
         """Measured at its first use, on the same cables with queues that drop nothing."""
-        if fabric.spec not in self._calibrations:
+        if fabric not in self._calibrations:
             plan = calibration_plan(with_automatic_queue(fabric), fabric_transport(fabric))
             options = RunOptions(CALIBRATION_REPEATS, self._options.switch)
-            self._calibrations[fabric.spec] = self._run(
+            self._calibrations[fabric] = self._run(
                 plan,
                 self._folder / f"calibration-{_file_name(fabric.spec)}",
                 options,
                 self._progress(f"{fabric.spec} calibration", options),
                 lambda work: _fitted(plan, work),
             )
-        return self._calibrations[fabric.spec]
+        return self._calibrations[fabric]
 
     def _progress(self, name: str, options: RunOptions) -> runs.Progress:
         def progress(phase: str, more: dict[str, Any]) -> None:
@@ -177,7 +186,10 @@ def _judged(plan: Plan, work: Path, folder: Path, wanted: int, calibrated: Calib
     """The row of a run whose files are in `work` and will be in `folder`; leaves result and verdict there."""
     repeats = records.load_repeats(work)
     judged = verdict.judge(repeats, wanted, calibrated, plan.prediction.bound_s)
-    worst = audit(plan).worst
+    held = audit_run(work, plan, repeats, middle(repeats))
+    if held is not None and not held.agrees:
+        judged = replace(judged, warnings=(*judged.warnings, held.sentence))
+    audited = audit(plan)
     predicted_s, _ = fluid_s(
         plan.fabric, plan.flows, plan.schedule, alpha_s=calibrated.per_send_s, eta=calibrated.eta
     )
@@ -186,9 +198,10 @@ def _judged(plan: Plan, work: Path, folder: Path, wanted: int, calibrated: Calib
         repeats,
         judged,
         predicted_s=predicted_s,
-        worst=worst.egress,
-        worst_flows=worst.together,
+        worst=audited.worst.egress,
+        worst_flows=audited.worst.together,
         folder=folder,
+        why=why(plan, phase_audits(plan, audited)) or None,
     )
     result.save(work, made, judged, calibrated)
     return made
@@ -230,6 +243,8 @@ def refused(cell: Cell, job: Job, reason: str) -> Row:
         bytes=0,
         verdict=REFUSED,
         seed=job.seed,
+        hosts=len(cell.fabric.hosts),
+        rates_bps=cell.fabric.distinct_rates_bps,
         reasons=(reason,),
     )
 

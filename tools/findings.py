@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from emu.result import REFUSED, Row, Spread
+from emu.result import REFUSED, FailedCable, Row, Spread
 from traces.units import show_nbytes, show_s
 
 LEAST_MARGIN = 0.01  # a smaller difference between two cells is not worth a name, nor one within the spread
@@ -36,8 +36,8 @@ def findings(rows: Sequence[Row], busy: Mapping[tuple[int, str], float]) -> list
     sentences = [_counted(rows)]
     if valid:
         sentences += _same_job(valid, busy) if _one_size(valid) else _sweep(valid)
-        sentences.append(_predicted(valid))
-    return sentences
+        sentences += _predicted([made for made in valid if not made.row.failures])
+    return [*sentences, *_failed(rows)]
 
 
 def _measured(position: int, row: Row) -> _Measured | None:
@@ -82,7 +82,8 @@ def _same_job(valid: Sequence[_Measured], busy: Mapping[tuple[int, str], float])
     text += f"; {_cells(like)} within {margin:.1%} of it." if like else "."
     slower = slowest.time_s.median / fastest.time_s.median
     second = f"Slowest: {slowest}: {show_s(slowest.time_s.median)}, {slower:.2f} × the fastest"
-    return [text, f"{second} and {slowest.ratio:.2f} × its bound{_held_up(slowest, busy)}."]
+    sentences = [text, f"{second} and {slowest.ratio:.2f} × its bound{_held_up(slowest, busy)}."]
+    return [*sentences, f"Why: {slowest.row.why}."] if slowest.row.why else sentences
 
 
 def _held_up(made: _Measured, busy: Mapping[tuple[int, str], float]) -> str:
@@ -105,11 +106,26 @@ def _sweep(valid: Sequence[_Measured]) -> list[str]:
     ]
 
 
-def _predicted(valid: Sequence[_Measured]) -> str:
+def _predicted(valid: Sequence[_Measured]) -> list[str]:
+    """Of cells in which no cable failed: the model knows nothing of that."""
+    if not valid:
+        return []
     ratios = [made.ratio_predicted for made in valid]
     low, high = f"{min(ratios):.2f}", f"{max(ratios):.2f}"
     band = low if low == high else f"{low} to {high}"
-    return f"Measured times are {band} × what the fluid model predicts for the same paths."
+    return [f"Measured times are {band} × what the fluid model predicts for the same paths."]
+
+
+def _failed(rows: Sequence[Row]) -> list[str]:
+    """One sentence for each set of cables that failed in some cells."""
+    cells: dict[tuple[FailedCable, ...], int] = {}
+    for row in rows:
+        if row.failures:
+            cells[row.failures] = cells.get(row.failures, 0) + 1
+    return [
+        f"In {_cells(count)} by plan: {'; '.join(map(str, failures))}; the prediction does not know of it."
+        for failures, count in cells.items()
+    ]
 
 
 def _cells(count: int) -> str:

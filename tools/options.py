@@ -32,8 +32,8 @@ def _fabric_help() -> str:
         for key, default in family.sizes.items()
         if default is not None
     ]
-    keys = ", ".join([*own, "rate=100M", "uplink_rate=", "queue=auto or 100KB"])
-    return f"{_either([family.example for family in FAMILIES.values()])}; may add {keys}"
+    keys = ", ".join([*own, "rate=100M", "uplink_rate=", "queue=auto or 100KB", "delay=10us"])
+    return f"{_either([family.example for family in FAMILIES.values()])}; may add {keys}; or a YAML file"
 
 
 FABRIC_HELP = _fabric_help()
@@ -111,6 +111,13 @@ FailOption = Annotated[
         help="A cable goes down, and up again, so many seconds after the start: leaf0-spine1@0.5,1.5. "
         "Repeatable.",
         show_default=False,
+    ),
+]
+RerouteOption = Annotated[
+    bool,
+    typer.Option(
+        "--reroute/--no-reroute",
+        help="When a cable fails, plan its flows' paths again, or leave them to the switches' failover.",
     ),
 ]
 ScaleBytesOption = Annotated[

@@ -10,9 +10,8 @@ from markupsafe import Markup
 
 from emu import disturbance, records, verdict
 from emu.calibration import Calibration
-from emu.fabric import Fabric, link_name
+from emu.fabric import link_name
 from emu.result import Row
-from emu.spec import parse_fabric
 from emu.transport import PAYLOAD_EFFICIENCY
 from tools.bars import bars_svg
 from tools.draw import fabric_svg
@@ -58,12 +57,12 @@ class Cell:
 class Group:
     """The cells of one fabric, in the table."""
 
-    fabric: Fabric
+    fabric: str
     cells: tuple[Cell, ...]
 
     @property
     def rates(self) -> str:
-        return " and ".join(show_bps(rate) for rate in sorted(set(self.fabric.rates.values())))
+        return " and ".join(show_bps(rate) for rate in self.cells[0].row.rates_bps)
 
 
 def write_report(path: Path, title: str, introduction: Sequence[str], rows: Sequence[Row]) -> None:
@@ -133,7 +132,7 @@ def _panels(cells: Sequence[Cell]) -> Iterator[tuple[str, Markup]]:
 def _groups(cells: Sequence[Cell]) -> Iterator[Group]:
     """Fabrics in the order in which they first come."""
     for spec in dict.fromkeys(cell.row.fabric for cell in cells):
-        yield Group(parse_fabric(spec), tuple(cell for cell in cells if cell.row.fabric == spec))
+        yield Group(spec, tuple(cell for cell in cells if cell.row.fabric == spec))
 
 
 def _shown(cells: Sequence[Cell]) -> set[int]:

@@ -13,16 +13,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import TypeAdapter
 
+from controller import counters as switches
+from controller.audit import phase_audits
 from controller.loads import Audit, LinkLoad, audit
+from controller.why import why
+from controller.wire import wire_nbytes
 from emu import plan as plans
 from emu.calibration import Calibration
-from emu.fabric import FRAME_NBYTES, Egress, interface, link_name
+from emu.fabric import Egress, interface, link_name
 from emu.plan import Plan
 from emu.plancheck import check_path
 from emu.records import Repeat, load_repeats
-from emu.transport import PAYLOAD_EFFICIENCY, TCP_PAYLOAD_NBYTES
-
-HEADERS_NBYTES = FRAME_NBYTES - TCP_PAYLOAD_NBYTES
+from emu.transport import PAYLOAD_EFFICIENCY
+from tools.outages import Outage, outages
+from tools.runaudit import RunAudit, audit_run, middle
 
 Origin = Literal["port", "switch", "plan"]
 """`port`: the sending port's counter over one repeat; `switch`: the OpenFlow counter of the switch that
@@ -57,7 +61,11 @@ class LinkUse:
 
 @dataclass(frozen=True)
 class RunView:
-    """One run; `repeat` is the one with the middle time, and `links` are of it, the busiest first."""
+    """One run; `repeat` is the one with the middle time, and `links` are of it, the busiest first.
+
+    `why` says why the plan takes longer than the hosts' links need, if it does; `counted` holds the
+    switches' counters against the plan, if there are any.
+    """
 
     plan: Plan
     audit: Audit
@@ -66,15 +74,9 @@ class RunView:
     links: tuple[LinkUse, ...]
     calibration: Calibration | None
     manifest: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _PortRow:
-    """A row of `ports` in switches.json (controller.stats); a counter that the switch lacks is None."""
-
-    switch: str
-    port: int
-    rx_bytes: int | None
+    why: str = ""
+    counted: RunAudit | None = None
+    outages: tuple[Outage, ...] = ()
 
 
 def load_run(folder: Path) -> RunView:
@@ -99,28 +101,13 @@ def load_run(folder: Path) -> RunView:
             links=link_uses(plan, audited.loads, repeats[number].time_s, counts),
             calibration=TypeAdapter(Calibration | None).validate_python(judged.get("calibration")),
             manifest=_json(folder / "manifest.json"),
+            why=why(plan, phase_audits(plan, audited)),
+            counted=audit_run(folder, plan, repeats, number),
+            outages=outages(folder, plan.fabric, number),
         )
     except (ValueError, TypeError, LookupError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(f"{folder}: its files are no whole run: {reason}; run it again") from error
-
-
-def middle(repeats: list[Repeat]) -> int:
-    """The number of the undisturbed repeat with the median time, of two the faster."""
-    if not repeats:
-        raise ValueError("no repeat was finished")
-    good = [number for number, repeat in enumerate(repeats) if not repeat.disturbed]
-    order = sorted(good or range(len(repeats)), key=lambda number: repeats[number].time_s)
-    return order[(len(order) - 1) // 2]
-
-
-def wire_nbytes(nbytes: int, n_packets: int) -> int:
-    """Bytes on the wire, as the shaper counts them, of what a port's counters call packets.
-
-    With segmentation offload such a packet is many frames, but only one header was counted.
-    """
-    payload = nbytes - HEADERS_NBYTES * n_packets
-    return payload + HEADERS_NBYTES * max(n_packets, -(-payload // TCP_PAYLOAD_NBYTES))
 
 
 def link_uses(
@@ -151,13 +138,13 @@ def link_uses(
 def _counts(folder: Path, plan: Plan, repeat: int, n_repeats: int) -> dict[Egress, Count]:
     """What was counted on each link.  Hosts have no sampled port: their switch counts what they send."""
     by_interface = _sampled(folder / "links.parquet", repeat)
-    received = _received(folder / "switches.json")
+    received = _received(folder / "switches.json")  # over the whole run
     counts = {}
     for egress, peer in plan.fabric.peers.items():
         if (nbytes := by_interface.get(interface(egress.node, egress.port))) is not None:
             counts[egress] = Count(nbytes, "port")
         elif (total := received.get(peer)) is not None:
-            counts[egress] = Count(total / n_repeats, "switch")
+            counts[egress] = Count(total.nbytes / n_repeats, "switch")
     return counts
 
 
@@ -178,10 +165,9 @@ def _sampled(path: Path, repeat: int) -> dict[str, int]:
     }
 
 
-def _received(path: Path) -> dict[Egress, int | None]:
-    """Wire bytes that came in at each switch port over the whole run, None if it does not count."""
-    rows = TypeAdapter(list[_PortRow]).validate_python(_json(path).get("ports", []))
-    return {Egress(row.switch, row.port): row.rx_bytes for row in rows}
+def _received(path: Path) -> Mapping[Egress, switches.Count]:
+    """What came in at each switch port that is counted."""
+    return switches.load_counters(path).received if path.exists() else {}
 
 
 def _json(path: Path) -> dict[str, Any]:

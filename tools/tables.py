@@ -8,7 +8,6 @@ from rich.table import Table
 from rich.text import Text
 
 from emu.result import REFUSED, Row
-from emu.spec import parse_fabric
 from traces.units import show_bps, show_nbytes, show_s
 
 NOTHING = "–"
@@ -29,12 +28,15 @@ def print_rows(to: Console, rows: Sequence[Row]) -> None:
 
 
 def notes(rows: Sequence[Row]) -> list[str]:
-    """Why rows are refused, not valid or doubtful; each reason once."""
+    """Why rows are refused, not valid, doubtful or slow; each reason once."""
     lines = []
     for row in rows:
         name = f"{row.fabric.partition(':')[0]}, {row.algorithm}, {row.placement}, {row.routes}"
         lines += [f"{row.verdict}: {name}: {reason}" for reason in row.reasons]
         lines += [f"note: {name}: {warning}" for warning in row.warnings]
+        if row.why:
+            lines.append(f"why: {name}: {row.why}")
+        lines += [f"note: {name}: {failure}" for failure in row.failures]
         if row.dropped:
             lines.append(f"note: {name}: {row.dropped} packets dropped in the fabric's queues")
     return list(dict.fromkeys(lines))
@@ -49,13 +51,10 @@ def _cell(row: Row) -> str:
 
 
 def _heading(rows: Sequence[Row], swept: bool) -> str:
-    fabric = parse_fabric(rows[0].fabric)
-    hosts = {rate for end, rate in fabric.rates.items() if end.node in fabric.hosts}
-    uplinks = {rate for end, rate in fabric.rates.items() if end.port and fabric.peers[end].port}
-    rate = show_bps(min(hosts)) + (f" (uplinks {show_bps(min(uplinks))})" if uplinks - hosts else "")
+    rate = " and ".join(show_bps(rate) for rate in rows[0].rates_bps)
     what = (_cell if swept else _fabric)(rows[0])
     size = "" if swept else f" · {show_nbytes(max(row.bytes for row in rows))}"
-    return f"{what} · {len(fabric.hosts)} hosts at {rate} · {rows[0].ranks} ranks{size}"
+    return f"{what} · {rows[0].hosts} hosts at {rate} · {rows[0].ranks} ranks{size}"
 
 
 def _table(left: Sequence[str], right: Sequence[str]) -> Table:

@@ -12,18 +12,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from emu.failures import outage_s
 from emu.plan import Plan
 from emu.replay import payload, slots
 from emu.replay.connection import Connection, PeerLost
 from emu.replay.state import Possible, RankState
 from traces.gloo import Opcode, encode_preamble
 
-STALL_S = 15.0  # no event at all for so long, with nothing to compute, is a fault and not a slow link
+STALL_S = 15.0  # no event at all for so long, with nothing to compute or to mend, is a fault, not a slow link
 _DRAIN_S = 0.001
 
 
 class Stalled(Exception):
-    """Nothing happened for STALL_S seconds; the text says what was waited for."""
+    """Nothing happened for STALL_S and the plan's outages; the text says what was waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class Agent:
 
     def __init__(self, plan: Plan, rank: int, connections: list[Connection], repeat: int) -> None:
         self._schedule = plan.schedule
+        self._stall_s = STALL_S + outage_s(plan.failures)
         self._sends = plan.schedule.sends
         self._rank = rank
         self._connections = {connection.peer: connection for connection in connections}
@@ -105,10 +107,10 @@ class Agent:
 
     def _drain(self) -> None:
         """Wait until TCP has sent all that it was handed, so that it has counted all of it."""
-        deadline = time.monotonic() + STALL_S
+        deadline = time.monotonic() + self._stall_s
         while any(connection.unacknowledged_nbytes() for connection in self._connections.values()):
             if time.monotonic() > deadline:
-                raise Stalled(f"rank {self._rank}: sent data was not acknowledged for {STALL_S:.0f} s")
+                raise Stalled(f"rank {self._rank}: sent data was not acknowledged for {self._stall_s:.0f} s")
             time.sleep(_DRAIN_S)
 
     def _loop(self, poll: select.epoll, by_fd: dict[int, Connection]) -> None:
@@ -130,7 +132,7 @@ class Agent:
 
     def _timeout_s(self) -> float:
         if not self._gaps:
-            return STALL_S
+            return self._stall_s
         return max(0.0, (self._gaps[0][0] - time.monotonic_ns()) / 1e9)
 
     def _end_gaps(self) -> None:
@@ -224,6 +226,6 @@ class Agent:
         send = self._sends[number]
         what = f"to rank {send.dst}" if send.src == self._rank else f"from rank {send.src}"
         return (
-            f"rank {self._rank}: nothing happened for {STALL_S:.0f} s; waits for send {number} {what}, "
+            f"rank {self._rank}: nothing happened for {self._stall_s:.0f} s; waits for send {number} {what}, "
             f"{len(self._state.unfinished)} unfinished"
         )

@@ -1,24 +1,23 @@
 """All replay agents of a run: forked from this process into their hosts' namespaces, spoken to by pipes."""
 
-import ctypes
 import gc
 import multiprocessing
 import os
 import signal
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Connection as Pipe
 from typing import Any
 
+from emu.namespaces import join
 from emu.plan import Plan
 from emu.replay.agent import Agent, Outcome, Stalled
 from emu.replay.connection import PeerLost
 from emu.replay.wiring import connect, listen
 from emu.watch import RunFailed, Watch
 
-_CLONE_NEWNET = 0x40000000
 _END_S = 2.0
 _BLAME_S = 0.3  # when one agent dies, its peers complain at once; give its own death time to show
 START_MARGIN_NS = 100_000_000
@@ -45,11 +44,19 @@ class Fleet:
         self._tell("connect")
         self._gather("connected", timeout_s)
 
-    def run(self, repeat: int, timeout_s: float) -> list[Outcome]:
-        """One repeat on all ranks; the outcomes by rank."""
+    def run(
+        self, repeat: int, timeout_s: float, begin: Callable[[int], object] | None = None
+    ) -> list[Outcome]:
+        """One repeat on all ranks; the outcomes by rank.
+
+        `begin` is told the common start (CLOCK_MONOTONIC) before it comes.
+        """
         self._tell(("run", repeat))
         self._gather("prepared", timeout_s)
-        self._tell(("start", time.monotonic_ns() + START_MARGIN_NS))
+        start_ns = time.monotonic_ns() + START_MARGIN_NS
+        self._tell(("start", start_ns))
+        if begin is not None:
+            begin(start_ns)
         outcomes: list[Outcome] = self._gather("outcome", timeout_s)
         return outcomes
 
@@ -135,7 +142,7 @@ def _agent_main(
     for other in inherited:
         other.close()
     try:
-        _enter_network_of(host_pid)
+        join(host_pid)
         gc.freeze()
         gc.disable()
         listening = listen(plan, rank)
@@ -159,15 +166,3 @@ def _agent_main(
         pipe.recv()
     finally:
         os._exit(0)
-
-
-def _enter_network_of(pid: int) -> None:
-    """setns(2): Python has it from 3.12 on."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    fd = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
-    try:
-        if libc.setns(fd, _CLONE_NEWNET):
-            number = ctypes.get_errno()
-            raise OSError(number, f"setns: {os.strerror(number)}")
-    finally:
-        os.close(fd)

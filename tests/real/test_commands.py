@@ -1,6 +1,7 @@
 """The commands that send packets, as a person calls them."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -88,3 +89,27 @@ def test_the_demo_runs_to_its_end_and_every_sum_is_right(tmp_path: Path) -> None
     assert [row["verdict"] for row in made].count("refused") == 1
     assert all(row["wrong"] == 0 for row in made if row["verdict"] != "refused")
     assert (tmp_path / "runs" / "report.html").exists()
+
+
+def test_a_fabric_from_a_file_comes_up_with_its_own_names(tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("alpha ping -c 1 -W 5 h7\n")
+    done = gradwire("up", str(PROJECT / "docs" / "examples" / "bigraph.yaml"), "--script", str(script))
+    assert done.returncode == 0, done.stderr
+    assert "bigraph-by-hand is up: 8 hosts, 4 switches" in done.stdout
+    assert "1 packets transmitted, 1 received" in done.stdout + done.stderr
+
+
+def test_delays_are_there_or_are_refused_before_anything_is_built(tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("h0 ping -c 3 -W 5 h1\n")
+    done = gradwire("up", "star:hosts=2,delay=5ms", "--script", str(script))
+    if done.returncode == 0:  # a kernel with netem: there and back over two cables
+        found = re.search(r"rtt min/avg/max/mdev = ([\d.]+)/", done.stdout + done.stderr)
+        assert found
+        assert 20 <= float(found[1]) < 25
+    else:
+        assert done.returncode == 1
+        assert "no netem" in done.stderr
+        assert done.stderr.count("\n") == 1
+        assert "is up" not in done.stdout

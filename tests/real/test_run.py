@@ -64,6 +64,7 @@ def flow_nbytes(folder: Path) -> Counter[tuple[str, str, str, int]]:
         ("star:hosts=4,rate=100M", "ring", "linear", "dmodk"),
         ("fat-tree:k=4,levels=2,rate=50M", "as-captured", "random", "ecmp"),
         ("bigraph:n=4,m=2,rate=50M", "halving-doubling", "hdrm", "direct"),
+        (str(PROJECT / "docs" / "examples" / "bigraph.yaml"), "ring", "linear", "ecmp"),
     ],
 )
 def test_every_host_sends_what_the_closed_form_says_on_the_planned_links(

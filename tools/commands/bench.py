@@ -26,6 +26,7 @@ from tools.options import (
     FailOption,
     JsonOption,
     PlacementsOption,
+    RerouteOption,
     RoutesListOption,
     SeedOption,
 )
@@ -59,6 +60,7 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
     repeat: RepeatOption = 5,
     seed: SeedOption = 0,
     fail: FailOption = None,
+    reroute: RerouteOption = True,
     switch: SwitchOption = "gradwire",
     captures: CapturesOption = False,
     out: OutOption = None,
@@ -87,7 +89,7 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
     need_root_and_tools("bench", switch, captures)
     check_page(html)
     folder = out or default_folder()
-    rows = carry_out(todo, RunOptions(repeat, switch, captures), folder, quiet=as_json)
+    rows = carry_out(todo, RunOptions(repeat, switch, captures, reroute), folder, quiet=as_json)
     show(rows, folder, as_json, html, f"{collective}, {begin} to {end or begin}")
 
 

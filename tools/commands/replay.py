@@ -31,6 +31,7 @@ from tools.options import (
     JsonOption,
     PlacementsOption,
     RanksFileOption,
+    RerouteOption,
     RoutesListOption,
     ScaleBytesOption,
     SeedOption,
@@ -56,6 +57,7 @@ def replay(  # noqa: PLR0913, PLR0917 - a parameter for each option
     compute: ComputeOption = "keep",
     beside: BesideOption = None,
     fail: FailOption = None,
+    reroute: RerouteOption = True,
     ranks: RanksFileOption = None,
     switch: SwitchOption = "gradwire",
     captures: CapturesOption = False,
@@ -69,7 +71,7 @@ def replay(  # noqa: PLR0913, PLR0917 - a parameter for each option
     its compute gap has passed, not at its recorded time. Each fabric is calibrated first; a row says
     whether the machine let it be believed. Exit code 3: a row is not valid.
     """
-    options = RunOptions(repeat, switch, captures)
+    options = RunOptions(repeat, switch, captures, reroute)
     given = read_job(job, ranks)
     if isinstance(given, Plan):
         refuse_planned_options(context, job[0])
