@@ -2,13 +2,13 @@
 
 A bar is the median time: up to its bound in one colour, what is above it in another.  Over it lie the bound
 (a dashed line), the least and the largest time (a whisker), the predicted time (a triangle below) and a
-line at each instant at which a cable failed.
+line at each instant at which a cable failed, with a band for as long as it was down.
 """
 
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from emu.result import Row
+from emu.result import FailedCable, Row
 from traces.units import show_s
 
 SLACK = 1.04  # the axis is so much longer than the longest time
@@ -104,10 +104,18 @@ def _bar(number: int, row: Row, y: int, full_s: float) -> Iterator[str]:
         x = percent(row.predicted_s, full_s)
         yield f'<svg class="predicted" x="{x}" y="{end + 1}"><path d="M0 0 4.5 7H-4.5Z"/></svg>'
     for failure in row.failures:
-        x = percent(min(failure.down_s, full_s), full_s)
-        yield f'<g class="failure"><title>{escape(str(failure))}</title>'
-        yield f'<line x1="{x}" x2="{x}" y1="{top - OVERHANG}" y2="{end + OVERHANG}"/></g>'
+        yield from _failure(failure, time_s.median, full_s, top - OVERHANG, end + OVERHANG)
     yield "</g>"
+
+
+def _failure(failure: FailedCable, end_s: float, full_s: float, top: float, bottom: float) -> Iterator[str]:
+    """A line where the cable went down, and a band until it was up again or the run over."""
+    down_s = min(failure.down_s, full_s)
+    up_s = max(down_s, min(end_s, end_s if failure.up_s is None else failure.up_s))
+    x, width = percent(down_s, full_s), percent(up_s - down_s, full_s)
+    yield f'<g class="failure"><title>{escape(str(failure))}</title>'
+    yield f'<rect x="{x}" width="{width}" y="{top}" height="{bottom - top}"/>'
+    yield f'<line x1="{x}" x2="{x}" y1="{top}" y2="{bottom}"/></g>'
 
 
 def _told(row: Row) -> str:

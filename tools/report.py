@@ -152,6 +152,7 @@ def _drawing(view: RunView) -> Markup:
         {host: f"rank {rank}" for rank, host in enumerate(plan.placement)},
         "share of the time busy",
         idle | {use.egress: link_title(use) for use in view.links},
+        failed=tuple(plan.fabric.cables[failure.port] for failure in plan.failures),
     )
     return Markup(svg)
 
