@@ -1,10 +1,10 @@
 """How many rules a second go from the controller into the switches' tables, ours beside Open vSwitch.
 
-    sudo .venv/bin/python -m benchmarks.rules [--fabric SPEC] [--flows N] [--switch gradwire|ovs|both]
+    sudo .venv/bin/python -m benchmarks.rules [--fabric SPEC] [--alltoall] [--switch gradwire|ovs|both]
 
 Controller and switches are started on cables that lead nowhere, in namespaces of their own, once with
-each kind of switch.  N flows between random hosts have a rule each at every switch of their
-path, beside the rules of the destinations; `--flows 16256` on `fat-tree:k=8` is an alltoall of 128 ranks.
+each kind of switch.  A halving-doubling or an alltoall of all hosts has a rule for each of its flows at
+every switch of the flow's path, beside the rules of the destinations.
 
 Prints one JSON object.  `seconds` is what the wire says: from the controller's first FLOW_MOD or
 GROUP_MOD to the last switch's BARRIER_REPLY, so without the start of the processes and with all that
@@ -28,10 +28,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 
 from os_ken.ofproto import ofproto_v1_3 as ofp
 
+from benchmarks.updown import halving_doubling
 from controller.resolve import resolve
 from controller.rules import plan_rules
 from emu.fabric import Fabric, interface
@@ -44,8 +44,8 @@ from emu.transport import fabric_transport
 from traces.schedule import Op, Schedule, Send
 
 OPENFLOW_PORT = 6653
-SEED = 1
-CONTROLLER_S = "120"  # until it gives up on switches that are slow
+CONTROLLER_S = 120  # until it gives up on switches that are slow
+LIMIT_S = CONTROLLER_S + 30  # of all with one kind of switch
 NAMESPACES = ("--net", "--mount", "--pid", "--ipc", "--mount-proc", "--fork", "--kill-child=KILL")
 KINDS = ("gradwire", "ovs")
 _ETH_P_IP, _SO_TIMESTAMPNS, _SO_RCVBUFFORCE = 0x0800, 35, 33
@@ -54,16 +54,14 @@ _HEADERS_NBYTES = 160  # Ethernet, IP and TCP with options, then the OpenFlow he
 _CHANGES = (ofp.OFPT_FLOW_MOD, ofp.OFPT_GROUP_MOD)
 
 
-def random_plan(fabric: Fabric, n_flows: int) -> Plan:
-    """ECMP plan of messages between random pairs of hosts, `n_flows` flows (both directions counted)."""
-    random = Random(SEED)
+def alltoall(fabric: Fabric) -> Plan:
+    """ECMP plan of one message for each two hosts, whose answers make it a flow for each ordered pair."""
     n_ranks = len(fabric.hosts)
-    pairs = [(a, b) for a in range(n_ranks) for b in range(a)]
-    chosen = random.sample(pairs, min(len(pairs), n_flows // 2))
+    pairs = [(src, dst) for src in range(n_ranks) for dst in range(src)]
     schedule = Schedule(
         n_ranks,
-        tuple(Op("message", 1, tag=i, root=src) for i, (src, _) in enumerate(chosen)),
-        tuple(Send(i, src, dst, 0, 1, reduce=False) for i, (src, dst) in enumerate(chosen)),
+        tuple(Op("message", 1, tag=i, root=src) for i, (src, _) in enumerate(pairs)),
+        tuple(Send(i, src, dst, 0, 1, reduce=False) for i, (src, dst) in enumerate(pairs)),
     )
     return resolve(
         fabric,
@@ -71,7 +69,7 @@ def random_plan(fabric: Fabric, n_flows: int) -> Plan:
         algorithm="made",
         placement="linear",
         routes="ecmp",
-        seed=SEED,
+        seed=0,
         transport=fabric_transport(fabric),
     )
 
@@ -133,7 +131,7 @@ def measure(kind: str, fabric: Fabric, plan: Plan) -> dict[str, object]:
     figures: dict[str, object] = {}
     with ExitStack() as stack:
         clock = stack.enter_context(wire_clock())
-        options = [str(folder / "plan.json"), "--port", str(OPENFLOW_PORT), "--timeout", CONTROLLER_S]
+        options = [str(folder / "plan.json"), "--port", str(OPENFLOW_PORT), "--timeout", str(CONTROLLER_S)]
         controller = stack.enter_context(started("controller", *options))
         if kind == "ovs":
             pids = list(stack.enter_context(running_ovs(fabric, folder / "ovs", OPENFLOW_PORT)).pids.values())
@@ -196,12 +194,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--switch", choices=(*KINDS, "both"), default="both")
-    parser.add_argument("--fabric", default="leaf-spine:leaves=16,spines=4,hosts=8")
-    parser.add_argument("--flows", type=int, default=8000)
+    parser.add_argument("--fabric", default="fat-tree:k=8")
+    parser.add_argument("--alltoall", action="store_true", help="in place of a halving-doubling")
     parser.add_argument("--inside", choices=KINDS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     fabric = parse_fabric(arguments.fabric)
-    plan = random_plan(fabric, arguments.flows)
+    plan = alltoall(fabric) if arguments.alltoall else halving_doubling(arguments.fabric)
     if arguments.inside:
         for command in (
             ["ip", "link", "set", "lo", "up"],
@@ -219,7 +217,8 @@ def main() -> None:
     }
     for kind in KINDS if arguments.switch == "both" else (arguments.switch,):
         again = [sys.executable, "-m", "benchmarks.rules", *sys.argv[1:], "--inside", kind]
-        done = subprocess.run(["unshare", *NAMESPACES, "--", *again], stdout=subprocess.PIPE, check=False)
+        command = ["unshare", *NAMESPACES, "--", *again]
+        done = subprocess.run(command, stdout=subprocess.PIPE, timeout=LIMIT_S, check=False)
         if done.returncode:
             sys.exit(f"{kind}: exit code {done.returncode}, see above")
         found[kind] = json.loads(done.stdout)

@@ -35,7 +35,7 @@ class FakeInstruments:
 
     def received(self, interface: str) -> Received:
         n = int(interface[-1])
-        return Received(n, 1000 * n, missed_packets=1, dropped_packets=1)
+        return Received(n, 1000 * n, missed_packets=1, dropped_packets=1, lost_packet_ins=5 * n)
 
     def transmitted(self, interface: str) -> Transmitted | None:
         return None if interface.endswith("3") else Transmitted(11, 12, 13)

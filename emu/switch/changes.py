@@ -1,6 +1,6 @@
 """FLOW_MOD and GROUP_MOD: checked against what the switch can do, then turned into operations."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from emu.switch import decode, requests
 from emu.switch.entries import (
@@ -31,21 +31,20 @@ _PLACES = (Reserved.IN_PORT, Reserved.FLOOD, Reserved.ALL, Reserved.CONTROLLER)
 
 def change_flows(
     table: FlowTable, ports: Collection[int], body: bytes, now_ns: int
-) -> Iterator[Operation | FlowGone]:
-    """Raise ProtocolError before the first operation, or not at all."""
+) -> Iterable[Operation | FlowGone]:
+    """Raise ProtocolError, or return what is to be done."""
     mod = decode.flow_mod(body)
     _check_flow_mod(mod, table, ports)
     resets = bool(mod.flags & ofp.OFPFF_RESET_COUNTS)
     if mod.command in _DELETES:
-        yield from table.delete(mod.selection)
-    elif mod.command == ofp.OFPFC_ADD:
-        chosen = mod.selection.match, mod.priority, mod.actions, mod.cookie, mod.flags
-        try:
-            yield from table.add(Entry(*chosen, 0, now_ns, mod.idle_s, mod.hard_s), resets)
-        except TableFullError as error:
-            raise _flow_error(ofp.OFPFMFC_TABLE_FULL) from error
-    else:
-        yield from table.modify(mod.selection, mod.actions, resets)
+        return table.delete(mod.selection())
+    if mod.command != ofp.OFPFC_ADD:
+        return table.modify(mod.selection(), mod.actions, resets)
+    chosen = mod.match, mod.priority, mod.actions, mod.cookie, mod.flags
+    try:
+        return table.add(Entry(*chosen, 0, now_ns, mod.idle_s, mod.hard_s), resets)
+    except TableFullError as error:
+        raise _flow_error(ofp.OFPFMFC_TABLE_FULL) from error
 
 
 def change_groups(
@@ -92,7 +91,7 @@ def _check_flow_mod(mod: decode.FlowMod, table: FlowTable, ports: Collection[int
         return
     if mod.has_buffer:
         raise ProtocolError(ofp.OFPET_BAD_REQUEST, ofp.OFPBRC_BUFFER_UNKNOWN)
-    match = mod.selection.match
+    match = mod.match
     if mod.command == ofp.OFPFC_ADD:
         if form(match) is None:
             raise ProtocolError(ofp.OFPET_BAD_MATCH, ofp.OFPBMC_BAD_WILDCARDS)

@@ -3,6 +3,7 @@
 import errno
 import selectors
 import socket
+import sys
 from collections.abc import Callable, Iterator
 
 from emu.switch.encode import hello
@@ -38,6 +39,7 @@ class Connection:
         self._unsent = bytearray(hello())
         self._work: Iterator[Result] = iter(())  # what came and is not carried out yet
         self._has_work = False
+        self._is_behind = False
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -58,7 +60,8 @@ class Connection:
         if not self.is_open:
             return selectors.EVENT_WRITE
         reads = 0 if self._has_work else selectors.EVENT_READ
-        return reads | (selectors.EVENT_WRITE if self._unsent else 0)
+        # There may be work and nothing unsent, if the kernel took all answers at once: it goes on then.
+        return reads | (selectors.EVENT_WRITE if self._unsent or self._has_work else 0)
 
     def serve(self, events: int) -> bool:
         """Read, obey, answer.  False when the connection has ended."""
@@ -84,9 +87,18 @@ class Connection:
     def hear(self, event: Event) -> bool:
         """Have the controller told.  False if it has not read for so long that it is left."""
         if isinstance(event, PacketIn) and len(self._unsent) > _MAX_UNSENT_NBYTES:
-            return True  # it would be told late of what it has no time for
+            self._say_behind()  # it would be told late of what it has no time for
+            return True
         self._unsent += self.session.tell(event)
         return len(self._unsent) < _HOPELESS_NBYTES
+
+    def _say_behind(self) -> None:
+        if not self._is_behind:
+            self._is_behind = True
+            host, port = self.address
+            print(
+                f"switch agent: {host}:{port} reads too slowly: packets for it are dropped", file=sys.stderr
+            )
 
     def _obey(self) -> None:
         """Carry out what came, as long as the answers are taken: questions are small, answers are not."""

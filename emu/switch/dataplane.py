@@ -3,9 +3,7 @@
 Edge module: loads the program, runs `tc` once, reads the clock, takes interfaces up and down.
 """
 
-import fcntl
 import socket
-import struct
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from emu.flowhash import switch_salt
-from emu.rtnetlink import netlink_socket
+from emu.rtnetlink import carry_out, link_down, link_up, netlink_socket
 from emu.switch.bpf import BpfError, BpfObject
 from emu.switch.counters import Link, Received, Transmitted
 from emu.switch.entries import EnablePort, Operation, PacketIn, PortChanged, SendPacket
@@ -25,8 +23,6 @@ from emu.switch.ports import SwitchPorts
 from emu.switch.qdisc import transmitted
 from emu.switch.sending import Sender
 
-_SIOCGIFFLAGS, _SIOCSIFFLAGS = 0x8913, 0x8914
-_IFF_UP = 0x1
 _TC_S = 30
 
 
@@ -133,12 +129,8 @@ class DataPlane:
 
     def _enable(self, interface: str, is_enabled: bool) -> None:
         """As `ip link set up` or `down`; the change comes back through `link_changes`."""
-        name = interface.encode()
         with suppress(OSError):  # an interface that has gone stays down
-            reply = fcntl.ioctl(self._netlink, _SIOCGIFFLAGS, struct.pack("16sH22x", name, 0))
-            (flags,) = struct.unpack_from("=H", reply, 16)
-            flags = flags | _IFF_UP if is_enabled else flags & ~_IFF_UP
-            fcntl.ioctl(self._netlink, _SIOCSIFFLAGS, struct.pack("16sH22x", name, flags))
+            carry_out([(link_up if is_enabled else link_down)(self._ifindex[interface])])
 
 
 @contextmanager

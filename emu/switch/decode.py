@@ -7,10 +7,12 @@ their input: a FLOW_MOD with an instruction of length 0 keeps `OFPFlowMod.parser
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from emu.switch import oxm
 from emu.switch.entries import MAX_BUCKETS, Action, Actions, Output, ToGroup
+from emu.switch.match import Match
 from emu.switch.openflow13 import ProtocolError, bad_length, ofp
 from emu.switch.table import Selection
 
@@ -20,22 +22,41 @@ _TYPE_LENGTH = struct.Struct("!HH")
 _ACTION_OUTPUT = struct.Struct(ofp.OFP_ACTION_OUTPUT_PACK_STR)
 _ACTION_GROUP = struct.Struct(ofp.OFP_ACTION_GROUP_PACK_STR)
 _ACTIONS_HEADER_NBYTES = 8
+_DELETES = (ofp.OFPFC_DELETE, ofp.OFPFC_DELETE_STRICT)
+_NO_ACTIONS = Actions()
+_MANY_ACTIONS = 4096  # a fabric's rules have a few hundred; kept are the latest of so many bytes at most
+_USUAL_NBYTES = 64
 
 
-@dataclass(frozen=True, slots=True)
-class FlowMod:
-    """`selection` is what a modify or a delete is about; an add takes its match from there."""
+class FlowMod(NamedTuple):
+    """Numbers as in the message; `has_buffer`: it is about a packet too, which a delete never is."""
 
     command: int
     table: int
-    selection: Selection
+    match: Match
     priority: int
     cookie: int
+    cookie_mask: int
+    out_port: int
+    out_group: int
     flags: int
     idle_s: int
     hard_s: int
     has_buffer: bool
     actions: Actions
+
+    def selection(self) -> Selection:
+        """What a modify or a delete is about."""
+        is_strict = self.command in (ofp.OFPFC_MODIFY_STRICT, ofp.OFPFC_DELETE_STRICT)
+        is_delete = self.command in _DELETES
+        return Selection(
+            self.match,
+            self.priority if is_strict else None,
+            self.cookie,
+            self.cookie_mask,
+            None if not is_delete or self.out_port == ofp.OFPP_ANY else self.out_port,
+            None if not is_delete or self.out_group == ofp.OFPG_ANY else self.out_group,
+        )
 
 
 def flow_mod(body: bytes) -> FlowMod:
@@ -44,26 +65,21 @@ def flow_mod(body: bytes) -> FlowMod:
     fields = _FLOW_MOD.unpack_from(body)
     cookie, cookie_mask, table, command, idle, hard, priority, buffer, out_port, out_group, flags = fields
     matched, offset = oxm.match(body, _FLOW_MOD.size)
-    is_strict = command in (ofp.OFPFC_MODIFY_STRICT, ofp.OFPFC_DELETE_STRICT)
-    is_delete = command in (ofp.OFPFC_DELETE, ofp.OFPFC_DELETE_STRICT)
+    is_delete = command in _DELETES
     return FlowMod(
         command,
         table,
-        Selection(
-            matched,
-            priority if is_strict else None,
-            cookie,
-            cookie_mask,
-            None if not is_delete or out_port == ofp.OFPP_ANY else out_port,
-            None if not is_delete or out_group == ofp.OFPG_ANY else out_group,
-        ),
+        matched,
         priority,
         cookie,
+        cookie_mask,
+        out_port,
+        out_group,
         flags,
         idle,
         hard,
         buffer != ofp.OFP_NO_BUFFER and not is_delete,
-        Actions() if is_delete else instructions(body, offset),
+        _NO_ACTIONS if is_delete else instructions(body[offset:]),
     )
 
 
@@ -84,13 +100,22 @@ def flow_request(body: bytes) -> tuple[int, Selection]:
     )
 
 
-def instructions(body: bytes, offset: int) -> Actions:
-    """A flow entry's instructions, from `offset` to the end: one with actions, or none."""
+def instructions(octets: bytes) -> Actions:
+    """A flow entry's instructions: one with actions, or none.  Rules that say the same share the value."""
+    return _usual_instructions(octets) if len(octets) <= _USUAL_NBYTES else _instructions(octets)
+
+
+@lru_cache(_MANY_ACTIONS)
+def _usual_instructions(octets: bytes) -> Actions:
+    return _instructions(octets)
+
+
+def _instructions(octets: bytes) -> Actions:
     found: list[Actions] = []
-    for kind, start, end in _structs(body, offset, len(body), ofp.OFPET_BAD_INSTRUCTION, ofp.OFPBIC_BAD_LEN):
+    for kind, start, end in _structs(octets, 0, len(octets), ofp.OFPET_BAD_INSTRUCTION, ofp.OFPBIC_BAD_LEN):
         match kind:
             case ofp.OFPIT_APPLY_ACTIONS | ofp.OFPIT_WRITE_ACTIONS:
-                given = actions(body, start + _ACTIONS_HEADER_NBYTES, end)
+                given = actions(octets, start + _ACTIONS_HEADER_NBYTES, end)
                 found.append(Actions(given, kind))
             case ofp.OFPIT_GOTO_TABLE:
                 raise ProtocolError(ofp.OFPET_BAD_INSTRUCTION, ofp.OFPBIC_BAD_TABLE_ID)
@@ -105,7 +130,7 @@ def instructions(body: bytes, offset: int) -> Actions:
     if found and len(found[0].given) > 1 and any(isinstance(each, ToGroup) for each in found[0].given):
         # The data plane has a list of outputs or a group for an entry, not both.
         raise bad_action(ofp.OFPBAC_TOO_MANY)
-    return found[0] if found else Actions()
+    return found[0] if found else _NO_ACTIONS
 
 
 def actions(body: bytes, offset: int, end: int) -> tuple[Action, ...]:

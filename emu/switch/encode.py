@@ -7,6 +7,7 @@ parsers and `ovs-ofctl ofp-parse`.
 import struct
 from collections.abc import Iterable, Iterator
 
+from emu.switch import layouts
 from emu.switch.counters import Link
 from emu.switch.entries import Action, Actions, Entry, GroupEntry, Output
 from emu.switch.match import PROTO_TCP, Match
@@ -76,6 +77,11 @@ def multipart(xid: int, kind: int, parts: Iterable[bytes]) -> Iterator[bytes]:
 
 def match(matched: Match) -> bytes:
     """An ofp_match with its padding; fields in the order in which they need each other."""
+    return layouts.write(matched) or match_by_fields(matched)
+
+
+def match_by_fields(matched: Match) -> bytes:
+    """As `match`, of any layout."""
     l4_fields = _TCP_FIELDS if matched.ip_proto == PROTO_TCP else _UDP_FIELDS
     fields = (
         (0, 4, matched.in_port),

@@ -3,10 +3,14 @@
 from dataclasses import dataclass, field
 from enum import IntEnum
 from math import gcd
+from typing import NamedTuple
 
 from emu.switch.match import Match
 
 WRITE_ACTIONS, APPLY_ACTIONS = 3, 4  # OFPIT_WRITE_ACTIONS, OFPIT_APPLY_ACTIONS
+MAX_ENTRIES = 65_536  # flow entries of one switch
+MAX_FLOWS = 262_144  # flow entries of all switches together: the sizes of layout.h
+MAX_GROUPS = 16_384  # groups of all switches together
 MAX_BUCKETS = 64  # of a group, its slots, and the outputs of an action list: switch.c's arrays
 NO_COOKIE = 2**64 - 1  # OpenFlow's for a packet that no flow entry sent
 
@@ -83,8 +87,7 @@ def action_set(given: tuple[Action, ...]) -> tuple[Action, ...]:
     return groups[-1:] or given[-1:]
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One flow entry; `flow` is the number of its counters, unique in the fabric."""
 
     match: Match

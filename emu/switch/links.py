@@ -4,18 +4,16 @@ Edge module: one socket that hears of every change of every interface of this ne
 """
 
 import socket
-import struct
 from collections.abc import Iterator
 
-from emu.rtnetlink import NLM_F_REQUEST, attributes, encoded, messages
+from emu.rtnetlink import IFF_UP, IFINFOMSG, NLM_F_REQUEST, RTM_NEWLINK, attributes, encoded, messages
 from emu.switch.counters import Link
 
-_RTM_NEWLINK, _RTM_DELLINK, _RTM_GETLINK = 16, 17, 18
+_RTM_DELLINK, _RTM_GETLINK = 17, 18
 _RTMGRP_LINK = 1
 _NLM_F_DUMP = 0x300
-_IFF_UP, _IFF_RUNNING = 0x1, 0x40
+_IFF_RUNNING = 0x40
 _IFLA_ADDRESS = 1
-_IFINFO = struct.Struct("=BxHiII")  # family, device type, index, flags, changed flags
 _BUFFER_NBYTES = 4 << 20
 _DATAGRAM_NBYTES = 1 << 16
 _MAC_NBYTES = 6
@@ -43,17 +41,17 @@ class LinkWatch:
                 self._ask()
                 continue
             for kind, _, body in messages(datagram):
-                if kind in (_RTM_NEWLINK, _RTM_DELLINK) and len(body) >= _IFINFO.size:
+                if kind in (RTM_NEWLINK, _RTM_DELLINK) and len(body) >= IFINFOMSG.size:
                     yield _state(kind, body)
 
     def _ask(self) -> None:
-        request = _IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
+        request = IFINFOMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
         self.socket.send(encoded(_RTM_GETLINK, NLM_F_REQUEST | _NLM_F_DUMP, 0, request))
 
 
 def _state(kind: int, body: bytes) -> tuple[int, Link]:
-    _, _, index, flags, _ = _IFINFO.unpack_from(body)
+    _, _, index, flags, _ = IFINFOMSG.unpack_from(body)
     if kind == _RTM_DELLINK:
         return index, GONE
-    mac = attributes(body[_IFINFO.size :]).get(_IFLA_ADDRESS, b"")[:_MAC_NBYTES].ljust(_MAC_NBYTES, b"\0")
-    return index, Link(mac, bool(flags & _IFF_UP and flags & _IFF_RUNNING), bool(flags & _IFF_UP))
+    mac = attributes(body[IFINFOMSG.size :]).get(_IFLA_ADDRESS, b"")[:_MAC_NBYTES].ljust(_MAC_NBYTES, b"\0")
+    return index, Link(mac, bool(flags & IFF_UP and flags & _IFF_RUNNING), bool(flags & IFF_UP))

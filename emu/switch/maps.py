@@ -11,6 +11,8 @@ from emu.switch.bpf import BpfObject, Map
 from emu.switch.counters import Received
 from emu.switch.entries import (
     MAX_BUCKETS,
+    MAX_FLOWS,
+    MAX_GROUPS,
     Action,
     ClearCounters,
     ClearGroupCounters,
@@ -27,8 +29,6 @@ from emu.switch.ports import MAX_PORTS, MAX_SWITCH_PORTS, MAX_SWITCHES
 
 PROGRAM = "gradwire_switch"
 PACKET_OUT_PROGRAM = "gradwire_packet_out"
-MAX_FLOWS = 262144
-MAX_GROUPS = 16384
 
 _PORT = struct.Struct("=IIIII")
 _RULE = struct.Struct("=HBBIIxxxxQ")

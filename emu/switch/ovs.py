@@ -1,6 +1,6 @@
 """Open vSwitch as the switches of a fabric: a private instance, for the namespaces it is started in.
 
-The system's Open vSwitch is not touched: database, sockets, logs and pid files are in a folder that
+The system's Open vSwitch is not touched: database, sockets, logs and pid files are in folders that
 the caller gives.  With the kernel module the data path is the kernel's, one per network namespace;
 without it packets are forwarded in user space, and the hosts' transmit offloads must be off.
 """
@@ -43,14 +43,19 @@ def datapath_kind() -> str:
 
 
 @contextmanager
-def running_ovs(fabric: Fabric, folder: Path, openflow_port: int) -> Iterator[RunningOvs]:
+def running_ovs(
+    fabric: Fabric, folder: Path, openflow_port: int, logs: Path | None = None
+) -> Iterator[RunningOvs]:
     """A bridge for every switch of the fabric, with its dpid and port numbers, in search of its controller.
 
-    The interfaces must exist.  `folder` is made, and must be this instance's alone.  A kernel data path
-    stays when this ends, and goes with the network namespace.  Raise OvsError.
+    The interfaces must exist.  `folder` is made, must be this instance's alone, and is short: sockets are
+    there.  `logs` is made too, and is the same folder unless it is given.  A kernel data path stays when
+    this ends, and goes with the network namespace.  Raise OvsError.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    folder = folder.resolve()
+    logs = logs or folder
+    for made in (folder, logs):
+        made.mkdir(parents=True, exist_ok=True)
+    folder, logs = folder.resolve(), logs.resolve()
     database, socket = folder / "conf.db", folder / "db.sock"
     if len(str(socket)) > _MAX_SOCKET_PATH:
         raise OvsError(f"{socket}: the path is too long for a socket; use a shorter folder")
@@ -61,10 +66,10 @@ def running_ovs(fabric: Fabric, folder: Path, openflow_port: int) -> Iterator[Ru
     with ExitStack() as stack:
         pids = {}
         for name, command in (("ovsdb-server", server), ("ovs-vswitchd", switchd)):
-            process = stack.enter_context(_daemon(name, command, folder))
+            process = stack.enter_context(_daemon(name, command, folder, logs))
             pids[name] = process.pid
             if name == "ovsdb-server":
-                _await(socket, process, folder / f"{name}.log")
+                _await(socket, process, logs / f"{name}.log")
                 _vsctl(folder, ["--no-wait", "init"])
         _vsctl(folder, bridges(fabric, kind, openflow_port))
         yield RunningOvs(kind, pids)
@@ -88,17 +93,20 @@ def bridges(fabric: Fabric, kind: str, openflow_port: int) -> list[str]:
 
 
 @contextmanager
-def _daemon(name: str, command: list[str], folder: Path) -> "Iterator[subprocess.Popen[bytes]]":
-    """Not `--detach`ed: a child of ours, ended by its own handle."""
+def _daemon(name: str, command: list[str], folder: Path, logs: Path) -> "Iterator[subprocess.Popen[bytes]]":
+    """Not `--detach`ed: a child of ours, ended by its own handle, and deaf to a terminal's Ctrl-C."""
     own = [
         f"--pidfile={folder / name}.pid",
         f"--unixctl={folder / name}.ctl",
-        f"--log-file={folder / name}.log",
+        f"--log-file={logs / name}.log",
     ]
     quiet = ["--verbose=console:off"]
     try:
         process = subprocess.Popen(
-            [*command, *quiet, *own], env=_environment(folder), stdin=subprocess.DEVNULL
+            [*command, *quiet, *own],
+            env=_environment(folder),
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
         )
     except FileNotFoundError as error:
         raise OvsError(f"{command[0]} is missing: apt-get install openvswitch-switch") from error

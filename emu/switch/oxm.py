@@ -2,6 +2,7 @@
 
 import struct
 
+from emu.switch import layouts
 from emu.switch.match import ETH_TYPE_IPV4, PROTO_TCP, PROTO_UDP, Match
 from emu.switch.openflow13 import ProtocolError, bad_length, ofp
 
@@ -32,6 +33,11 @@ _PREREQUISITES = {
 
 def match(body: bytes, offset: int) -> tuple[Match, int]:
     """An ofp_match at `offset`, and where what follows its padding begins."""
+    return layouts.read(body, offset) or match_by_fields(body, offset)
+
+
+def match_by_fields(body: bytes, offset: int) -> tuple[Match, int]:
+    """As `match`, of any layout.  Raise ProtocolError."""
     if len(body) < offset + _TYPE_LENGTH.size:
         raise bad_length()
     kind, length = _TYPE_LENGTH.unpack_from(body, offset)

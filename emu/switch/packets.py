@@ -2,6 +2,7 @@
 
 import struct
 
+from emu.switch.checksum import completed
 from emu.switch.entries import PacketIn, Why
 
 _PACKET_IN = struct.Struct("=IIQIIH2sI")  # struct packet_in of layout.h
@@ -10,11 +11,11 @@ _ADDRESSES_NBYTES = 12
 
 
 def packet_in(record: bytes) -> tuple[int, PacketIn]:
-    """The switch's index, and the packet with the VLAN tag that the kernel keeps beside the frame."""
+    """The switch's index, and the packet as on a cable: its VLAN tag in the frame, its checksum right."""
     switch_index, in_port, cookie, nbytes, kept_nbytes, tci, vlan, reason = _PACKET_IN.unpack_from(record)
     frame = record[_PACKET_IN.size : _PACKET_IN.size + kept_nbytes]
     if vlan != _NO_VLAN:
         tag = vlan + tci.to_bytes(2, "big")
         frame = frame[:_ADDRESSES_NBYTES] + tag + frame[_ADDRESSES_NBYTES:]
         nbytes += len(tag)
-    return switch_index, PacketIn(in_port, Why(reason), cookie, nbytes, frame)
+    return switch_index, PacketIn(in_port, Why(reason), cookie, nbytes, completed(frame))

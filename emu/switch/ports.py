@@ -9,11 +9,12 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from emu.fabric import MAX_INTERFACE_NAME
+
 MAX_SWITCHES = 4096
 MAX_PORTS = 16384  # of all switches; the size of switch.c's map
 MAX_SWITCH_PORTS = 1024  # of one switch
 MAX_PORT_NUMBER = 0xFFFFFF00  # OFPP_MAX
-MAX_INTERFACE_NAME = 15
 
 
 @dataclass(frozen=True, slots=True)

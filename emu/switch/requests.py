@@ -1,4 +1,4 @@
-"""GROUP_MOD, PORT_MOD, TABLE_MOD and PACKET_OUT from bytes to values, as decode.py does for FLOW_MOD."""
+"""GROUP_MOD, PORT_MOD and PACKET_OUT from bytes to values, as decode.py does for FLOW_MOD."""
 
 import struct
 from collections.abc import Iterator

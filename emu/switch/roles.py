@@ -12,7 +12,14 @@ from emu.switch.openflow13 import ProtocolError, bad_length, ofp
 _ROLE_REQUEST = struct.Struct(ofp.OFP_ROLE_REQUEST_PACK_STR)
 _ASYNC = struct.Struct(ofp.OFP_ASYNC_CONFIG_PACK_STR)
 _SIGN = 1 << 63
-_ALL = 0xFFFFFFFF
+_PACKET_INS = 1 << ofp.OFPR_NO_MATCH | 1 << ofp.OFPR_ACTION
+_PORT_CHANGES = 1 << ofp.OFPPR_ADD | 1 << ofp.OFPPR_DELETE | 1 << ofp.OFPPR_MODIFY
+_FLOWS_GONE = (
+    1 << ofp.OFPRR_IDLE_TIMEOUT
+    | 1 << ofp.OFPRR_HARD_TIMEOUT
+    | 1 << ofp.OFPRR_DELETE
+    | 1 << ofp.OFPRR_GROUP_DELETE
+)
 EVENTS = (ofp.OFPT_PACKET_IN, ofp.OFPT_PORT_STATUS, ofp.OFPT_FLOW_REMOVED)
 
 
@@ -21,7 +28,7 @@ class Member:
     """One connection; `masks` are, for each of EVENTS, the reasons heard of as no slave and as one."""
 
     role: int = ofp.OFPCR_ROLE_EQUAL
-    masks: tuple[int, ...] = (_ALL, 0, _ALL, _ALL, _ALL, 0)
+    masks: tuple[int, ...] = (_PACKET_INS, 0, _PORT_CHANGES, _PORT_CHANGES, _FLOWS_GONE, 0)
 
     @property
     def is_slave(self) -> bool:

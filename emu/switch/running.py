@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from emu.fabric import Fabric, interface
+from emu.isolate import PRIVATE
 from emu.limits import CONTROLLER_S
 from emu.project import SWITCH_OBJECT
 from emu.switch import ovs
@@ -55,9 +56,9 @@ def attached(agent: Child, watch: Watch) -> Iterator[None]:
 
 @contextmanager
 def open_vswitch(fabric: Fabric, folder: Path, openflow_port: int, watch: Watch) -> Iterator[None]:
-    """The same of Open vSwitch's processes."""
+    """The same of Open vSwitch's processes; their logs are in the folder, whose name may be of any length."""
     with ExitStack() as stack:
-        started = stack.enter_context(ovs.running_ovs(fabric, folder / "ovs", openflow_port))
+        started = stack.enter_context(ovs.running_ovs(fabric, PRIVATE / "ovs", openflow_port, folder / "ovs"))
         for name, pid in started.pids.items():
             stack.enter_context(watch.over(name, pid))
         yield

@@ -13,6 +13,8 @@ from emu.switch.entries import Output, Reserved, SendPacket, ToGroup
 from emu.switch.maps import PACKET_OUT_PROGRAM
 
 _NO_INTERFACE = 1  # the loopback, which is never a port
+# A port's queue is what shall be full first, not the socket, which all ports share.
+_SO_SNDBUFFORCE, _SEND_NBYTES = 32, 64 << 20
 _FLOODS = (Reserved.ALL, Reserved.FLOOD)
 
 
@@ -20,6 +22,8 @@ class Sender:
     def __init__(self, loaded: BpfObject) -> None:
         self._loaded = loaded
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)  # protocol 0: it receives nothing
+        self._socket.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, _SEND_NBYTES)
+        self._socket.settimeout(0)  # a slow port would hold up all switches
 
     def send(
         self,
@@ -30,7 +34,8 @@ class Sender:
     ) -> None:
         """Carry out one action; `interfaces` and `ifindex` are by port, `words` (switch's index, its salt).
 
-        A frame that the interface or the kernel does not take (too long, down) is dropped, as on a wire.
+        A frame that the interface or its queue does not take (too long, down, full) is dropped, as on a
+        wire; to the table or a group the kernel takes no more than some 3,500 bytes.
         """
         action = order.action
         if isinstance(action, ToGroup):

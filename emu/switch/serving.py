@@ -10,8 +10,7 @@ from functools import partial
 
 from emu.switch.connection import Address, Connection
 from emu.switch.dataplane import DataPlane
-from emu.switch.entries import Event, FlowGone
-from emu.switch.maps import MAX_FLOWS, MAX_GROUPS
+from emu.switch.entries import MAX_FLOWS, MAX_GROUPS, Event, FlowGone
 from emu.switch.ports import SwitchPorts
 from emu.switch.session import Session
 from emu.switch.state import Switch

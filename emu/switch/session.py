@@ -5,7 +5,7 @@ is passed over in silence.  There are no meters, queues, packet buffers or secon
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from emu.switch import announce, encode, orders, statistics
 from emu.switch.changes import change_flows, change_groups
@@ -103,7 +103,7 @@ class Session:
         """The connection has gone, and its role with it."""
         self._roles.leave(self._member)
 
-    def _greet(self, message: bytes) -> Iterator[bytes]:
+    def _greet(self, message: bytes) -> Iterable[Result]:
         """Agree on version 1.3, by the bitmap of the controller's HELLO or by its version number."""
         version, kind, _, _ = _HEADER.unpack_from(message)
         bitmap = _version_bitmap(message[_HEADER.size :])
@@ -112,9 +112,9 @@ class Session:
             self.is_over = True
             raise ProtocolError(ofp.OFPET_HELLO_FAILED, ofp.OFPHFC_INCOMPATIBLE)
         self._is_greeted = True
-        yield from ()
+        return ()
 
-    def _obey(self, message: bytes) -> Iterator[Result]:
+    def _obey(self, message: bytes) -> Iterable[Result]:
         version, kind, _, xid = _HEADER.unpack_from(message)
         body = message[_HEADER.size :]
         if version != ofp.OFP_VERSION:
@@ -122,11 +122,10 @@ class Session:
         if kind in _WITHOUT_BODY and body:
             raise bad_length()
         if kind in _CHANGES:
-            yield from self._change(kind, body)
-            return
+            return self._change(kind, body)
         match kind:
             case ofp.OFPT_MULTIPART_REQUEST:
-                yield from self._answer_multipart(xid, body)
+                return self._answer_multipart(xid, body)
             case ofp.OFPT_SET_CONFIG:
                 self._set_config(body)
             case ofp.OFPT_SET_ASYNC:
@@ -136,23 +135,25 @@ class Session:
             case ofp.OFPT_HELLO | ofp.OFPT_ECHO_REPLY:
                 pass  # nothing is asked for
             case _:
-                yield self._answer(kind, xid, body)
+                return (self._answer(kind, xid, body),)
+        return ()
 
-    def _change(self, kind: int, body: bytes) -> Iterator[Operation | Event]:
+    def _change(self, kind: int, body: bytes) -> Iterable[Operation | Event]:
         """What only a controller may ask for that is no slave."""
         if self._member.is_slave:
             raise ProtocolError(ofp.OFPET_BAD_REQUEST, ofp.OFPBRC_IS_SLAVE)
         match kind:
             case ofp.OFPT_FLOW_MOD:
-                yield from change_flows(self._table, self._ports, body, self._instruments.now_ns())
+                return change_flows(self._table, self._ports, body, self._instruments.now_ns())
             case ofp.OFPT_GROUP_MOD:
-                yield from change_groups(self._table, self._ports, body, self._instruments.now_ns())
+                return change_groups(self._table, self._ports, body, self._instruments.now_ns())
             case ofp.OFPT_PACKET_OUT:
-                yield from orders.send_packet(self._table, self._ports, body)
+                return orders.send_packet(self._table, self._ports, body)
             case ofp.OFPT_PORT_MOD:
-                yield orders.change_port(self._ports, self._instruments, body)
+                return (orders.change_port(self._ports, self._instruments, body),)
             case ofp.OFPT_TABLE_MOD:
                 orders.check_table_mod(body)
+                return ()
             case _:
                 raise ProtocolError(ofp.OFPET_BAD_REQUEST, ofp.OFPBRC_BAD_TYPE)
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from emu.switch import capabilities, decode, encode
 from emu.switch.counters import Instruments
-from emu.switch.entries import Entry, ToGroup
-from emu.switch.maps import MAX_GROUPS
+from emu.switch.entries import MAX_GROUPS, Entry, ToGroup
 from emu.switch.openflow13 import ProtocolError, bad_length, ofp
 from emu.switch.ports import Port, SwitchPorts
 from emu.switch.table import FlowTable, Selection
@@ -121,7 +120,12 @@ def _port_stats(port: Port, instruments: Instruments, start_ns: int) -> bytes:
         went.nbytes if went else no,
         came.dropped_packets,
         went.dropped if went else no,
-        *[no] * 6,  # errors and collisions: a veth has none to count
+        came.lost_packet_ins,  # receive errors: these, as overruns, are the only ones
+        no,
+        no,
+        came.lost_packet_ins,
+        no,
+        no,  # collisions, as other errors: a veth has none to count
         seconds,
         nanoseconds,
     )

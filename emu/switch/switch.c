@@ -10,8 +10,10 @@
  * Needs kernel 5.17 (bpf_loop); no kernel BTF and no helper reserved to GPL programs.
  */
 #include <linux/bpf.h>
+#include <linux/if_ether.h>
 #include <linux/pkt_cls.h>
 
+#include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
 #include "deliver.h"
@@ -64,6 +66,19 @@ SEC("tc") int gradwire_switch(struct __sk_buff *skb)
 	return TC_ACT_SHOT;
 }
 
+/* Of a frame that comes in through a port the kernel keeps the outer VLAN tag beside it; so it is done here. */
+static __always_inline void set_tag_aside(struct __sk_buff *skb)
+{
+	struct {
+		__be16 proto, tci;
+	} tag;
+
+	if (skb->protocol != bpf_htons(ETH_P_8021Q) && skb->protocol != bpf_htons(ETH_P_8021AD))
+		return;
+	if (bpf_skb_load_bytes(skb, 2 * ETH_ALEN, &tag, sizeof(tag)) == 0 && bpf_skb_vlan_pop(skb) == 0)
+		bpf_skb_vlan_push(skb, tag.proto, bpf_ntohs(tag.tci));
+}
+
 /* A controller's packet to the table or to a group, run by user space (BPF_PROG_TEST_RUN).
  *
  * The interface is that of the packet's in_port, if that is a port; cb says the rest:
@@ -72,11 +87,13 @@ SEC("tc") int gradwire_switch(struct __sk_buff *skb)
 SEC("tc") int gradwire_packet_out(struct __sk_buff *skb)
 {
 	struct port port = {.switch_index = skb->cb[0], .number = skb->cb[1], .salt = skb->cb[2]};
-	struct packet packet = parse(skb);
+	struct packet packet;
 	struct passage passage = {.skb = skb, .packet = &packet, .port = &port, .in_ifindex = skb->ifindex};
 	int is_missed;
 	__u32 out;
 
+	set_tag_aside(skb);
+	packet = parse(skb);
 	port.counter = MAX_PORTS; /* it came in through no port */
 	passage.cookie = (__u64)-1;
 	if (skb->cb[3] == TO_TABLE)

@@ -6,9 +6,10 @@ in the shadow of the one that is in the data plane, and come back when that is d
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from emu.switch.entries import (
+    MAX_ENTRIES,
     Actions,
     ClearCounters,
     ClearGroupCounters,
@@ -28,7 +29,6 @@ from emu.switch.entries import (
 )
 from emu.switch.match import Match
 
-MAX_ENTRIES = 65536  # of one switch
 SEND_FLOW_REMOVED = 1  # OFPFF_SEND_FLOW_REM
 _EVERYTHING = Match()
 
@@ -57,11 +57,10 @@ class Numbers:
         self._returned.append(number)
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(NamedTuple):
     """Which entries a delete, a modify or a statistics request is about; the defaults mean all."""
 
-    match: Match = field(default_factory=Match)
+    match: Match = _EVERYTHING
     priority: int | None = None  # given: strict, the very entry and no other
     cookie: int = 0
     cookie_mask: int = 0
@@ -98,12 +97,12 @@ class FlowTable:
         self._group_numbers = groups
         self.max_entries = max_entries
         self._n_entries = 0
-        # Highest priority first: the first of each list is the one in the data plane.
-        self._entries: dict[Match, list[Entry]] = {}
+        # Highest priority first: the first of each is the one in the data plane.
+        self._entries: dict[Match, tuple[Entry, ...]] = {}
 
     def entries(self, selection: Selection) -> list[Entry]:
         if selection.priority is not None:
-            found = self._entries.get(selection.match, [])
+            found = list(self._entries.get(selection.match, ()))
         else:
             found = [entry for same in self._entries.values() for entry in same]
             if selection.is_all():
@@ -114,41 +113,35 @@ class FlowTable:
         return self._n_entries
 
     def has_overlap(self, match: Match, priority: int) -> bool:
-        """True if a packet can match `match` and an entry of this very priority."""
+        """True if a packet can match `match` and, at this very priority, an entry with another match."""
         return any(
-            entry.priority == priority and match.overlaps(entry.match)
+            entry.priority == priority and entry.match != match and match.overlaps(entry.match)
             for same in self._entries.values()
             for entry in same
         )
 
-    def add(self, entry: Entry, reset_counts: bool) -> Iterator[Operation]:
+    def add(self, entry: Entry, reset_counts: bool) -> list[Operation]:
         """OFPFC_ADD.  `entry.flow` is chosen here.
 
         An entry with the same match and priority is replaced; its counters live on unless
         `reset_counts` (OpenFlow 1.3.5, section 6.4).  Raise TableFullError.
         """
-        same = self._entries.get(entry.match, [])
-        old = next((other for other in same if other.priority == entry.priority), None)
-        flow = self._take_number() if old is None else old.flow
-        # Not dataclasses.replace, which takes as long as all the rest of this.
-        new = Entry(
-            entry.match,
-            entry.priority,
-            entry.actions,
-            entry.cookie,
-            entry.flags,
-            flow,
-            entry.since_ns,
-            entry.idle_s,
-            entry.hard_s,
-        )
-        if old is None or reset_counts:
-            yield ClearCounters(new.flow)
-        kept = [other for other in same if other is not old]
-        self._entries[entry.match] = sorted([new, *kept], key=lambda e: -e.priority) if kept else [new]
+        same = self._entries.get(entry.match, ())
+        old = next((other for other in same if other.priority == entry.priority), None) if same else None
+        new = entry._replace(flow=self._take_number() if old is None else old.flow)
+        if same:
+            kept = [other for other in same if other is not old]
+            same = tuple(sorted([new, *kept], key=lambda each: -each.priority))
+        else:
+            same = (new,)
+        self._entries[new.match] = same
         self._remember(new)
-        if self._entries[entry.match][0] is new:
-            yield _in_force(new)
+        operations: list[Operation] = []
+        if old is None or reset_counts:
+            operations.append(ClearCounters(new.flow))
+        if same[0] is new:
+            operations.append(_in_force(new))
+        return operations
 
     def modify(self, selection: Selection, actions: Actions, reset_counts: bool) -> Iterator[Operation]:
         """OFPFC_MODIFY and, with a priority, OFPFC_MODIFY_STRICT.
@@ -156,9 +149,9 @@ class FlowTable:
         Cookies and timeouts stay, and counters unless `reset_counts`.
         """
         for old in self.entries(selection):
-            new = replace(old, actions=actions)
-            same = self._entries[old.match]
-            same[same.index(old)] = new
+            new = old._replace(actions=actions)
+            same = tuple(new if other is old else other for other in self._entries[old.match])
+            self._entries[old.match] = same
             self._remember(new)
             if reset_counts:
                 yield ClearCounters(new.flow)
@@ -173,11 +166,12 @@ class FlowTable:
         """Take these entries out, and say so of those that ask for it."""
         for old in entries:
             same = self._entries[old.match]
-            was_in_force = same[0] is old
-            same.remove(old)
-            if same and was_in_force:
-                yield _in_force(same[0])
-            elif not same:
+            left = tuple(other for other in same if other is not old)
+            if left:
+                self._entries[old.match] = left
+                if left[0] is not same[0]:
+                    yield _in_force(left[0])
+            else:
                 del self._entries[old.match]
                 yield RemoveRule(old.match)
             self.mortals.pop(old.flow, None)

@@ -225,6 +225,10 @@ class PlainController:
     def cut(self) -> None:
         self._link.close()
 
+    def close(self) -> None:
+        self._link.close()
+        self._server.close()
+
     def _receive(self) -> tuple[int, bytes]:
         header = self._exactly(8)
         kind, length = struct.unpack("!xBH4x", header)

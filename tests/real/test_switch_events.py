@@ -2,12 +2,14 @@
 
 import struct
 import subprocess
+import sys
 import threading
 import time
 from typing import Any
 
 import pytest
 from scapy.contrib import openflow3 as of3
+from scapy.layers.inet import IP, UDP
 
 from emu.fabric import interface
 from emu.spec import parse_fabric
@@ -112,6 +114,51 @@ def test_packets_go_to_a_controller_and_from_there_through_ports_groups_and_the_
     assert found["counted"] == [[1, 1], [1, 2], [1, 3]]
     assert found["not back"] == [1, 3]
     assert found["back by name"] == [1, 4]
+
+
+RECEIVE_ONE = """
+import socket, sys
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+    receiver.bind((sys.argv[1], 7))
+    receiver.settimeout(3)
+    print("bound", flush=True)
+    print(len(receiver.recv(2000)), flush=True)
+"""
+SEND_ONE = """
+import socket, sys
+socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(bytes(100), (sys.argv[1], 7))
+"""
+CHECKSUM_AT = 14 + 20 + 6  # of UDP
+
+
+def datagram_through_a_controller() -> dict[str, Any]:
+    with scratch() as folder:
+        lab.cable_up(FABRIC)
+        controller = Listener()
+        with lab.agent_started(FABRIC, folder):
+            controller.accept()
+            controller.ask(flow_mod(actions=[to_port(CONTROLLER)], priority=0))
+            receiver = lab.on("h1", sys.executable, "-c", RECEIVE_ONE, FABRIC.ip("h1"))
+            with subprocess.Popen(receiver, stdout=subprocess.PIPE, text=True) as process:
+                assert process.stdout
+                process.stdout.readline()
+                lab.run(*lab.on("h0", sys.executable, "-c", SEND_ONE, FABRIC.ip("h1")))
+                _, packet = controller.wait(PACKET_IN)
+                controller.send_packet(packet.data, 1, output(2))
+                came = process.stdout.readline().strip()
+            computed = IP(packet.data[14:])
+            del computed[UDP].chksum
+            return {
+                "checksum": packet.data[CHECKSUM_AT : CHECKSUM_AT + 2].hex(),
+                "right": bytes(computed)[CHECKSUM_AT - 14 : CHECKSUM_AT - 12].hex(),
+                "came": came,
+            }
+
+
+def test_a_checksum_that_a_host_left_to_its_card_is_right_at_the_controller_and_behind_it() -> None:
+    found = inside(datagram_through_a_controller)
+    assert found["checksum"] == found["right"]
+    assert found["came"] == "100"
 
 
 def failing_cable(which_end: str) -> dict[str, Any]:

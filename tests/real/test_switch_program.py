@@ -8,7 +8,17 @@ import pytest
 from emu.flowhash import flow_hash, switch_salt
 from emu.project import SWITCH_OBJECT
 from emu.switch.bpf import BpfObject
-from emu.switch.entries import Group, GroupBucket, GroupKind, Operation, Output, SetGroup, SetRule, ToGroup
+from emu.switch.entries import (
+    Group,
+    GroupBucket,
+    GroupKind,
+    Operation,
+    Output,
+    RemoveRule,
+    SetGroup,
+    SetRule,
+    ToGroup,
+)
 from emu.switch.maps import Maps
 from emu.switch.match import Match
 from tests.real.bpf_test_run import REDIRECT, SHOT, Packet, run_program
@@ -110,6 +120,59 @@ def test_the_highest_priority_wins_whatever_the_form() -> None:
         "other ports": True,
         "UDP": True,
     }
+
+
+DATAGRAM = Packet(A, B, 17, 10, 20)
+FORMS = {  # DATAGRAM, which comes in at port 1 and has addresses 0 on Ethernet, matches each
+    "everything": Match(),
+    "eth_type": Match(0x800),
+    "eth_dst": Match(eth_dst=0),
+    "in_port, eth_dst": Match(in_port=1, eth_dst=0),
+    "in_port, eth_src, eth_dst": Match(in_port=1, eth_src=0, eth_dst=0),
+    "udp_dst": Match(0x800, ip_proto=17, dport=20),
+    "in_port, udp_dst": Match(0x800, ip_proto=17, dport=20, in_port=1),
+    "ipv4_dst": Match(0x800, None, B),
+    "ipv4_src, ipv4_dst": Match(0x800, A, B),
+    "5-tuple": Match(0x800, A, B, 17, 10, 20),
+}
+
+
+def passes_with(switch: Switch, there: list[Match], back: list[Match], priorities: tuple[int, int]) -> bool:
+    """Whether DATAGRAM leaves with these rules, and no others, at these priorities."""
+    rules = [rule(match, priorities[0], ELSEWHERE) for match in there]
+    rules += [rule(match, priorities[1], BACK) for match in back]
+    switch.obey(*rules)
+    passes = switch.passes(DATAGRAM)
+    switch.obey(*(RemoveRule(each.match) for each in rules))
+    return passes
+
+
+def all_forms() -> dict[str, list[str]]:
+    """The forms that fail alone, above all others and beneath all others; and pairs out of their order."""
+    matches = list(FORMS.values())
+    found: dict[str, list[str]] = {"alone": [], "above": [], "beneath": [], "order": []}
+    with BpfObject(SWITCH_OBJECT) as loaded:
+        switch = Switch(loaded)
+        for number, (name, match) in enumerate(FORMS.items()):
+            others = [other for other in matches if other is not match]
+            if not passes_with(switch, [match], [], (1, 0)):
+                found["alone"].append(name)
+            if not passes_with(switch, [match], others, (1, 0)):
+                found["above"].append(name)
+            if passes_with(switch, [match], others, (0, 1)):
+                found["beneath"].append(name)
+            found["order"] += [
+                f"{name} against number {other}"
+                for other in range(len(matches))
+                if other != number
+                and passes_with(switch, [match], [matches[other]], (5, 5)) != (number > other)
+            ]
+        assert not switch.passes(DATAGRAM), "a rule was left"
+    return found
+
+
+def test_all_ten_forms_are_found_and_among_equal_priorities_the_later_one_wins() -> None:
+    assert inside(all_forms) == {"alone": [], "above": [], "beneath": [], "order": []}
 
 
 def counted(packets: list[list[Any]]) -> list[Any]:
