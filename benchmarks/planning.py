@@ -7,7 +7,6 @@ seconds that it takes to lead the flows of one failed cable round it.
 
 import argparse
 from collections.abc import Sequence
-from itertools import permutations
 from time import perf_counter
 
 from controller.loads import audit
@@ -20,9 +19,9 @@ from emu.placement import place
 from emu.plan import Plan
 from emu.spec import parse_fabric
 from emu.transport import fabric_transport
-from traces.expand import expand
-from traces.schedule import Op, Schedule, Send
-from traces.workload import made_allreduce
+from traces.expand import PAIRWISE, expand
+from traces.schedule import Schedule
+from traces.workload import made_allreduce, made_alltoall
 
 NBYTES = 16 << 20
 POLICIES = ("planned", "ecmp")
@@ -39,19 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     n_ranks = len(fabric.hosts)
     workload = made_allreduce(n_ranks, NBYTES)
     schedules = {name: expand(workload, name) for name in ("halving-doubling", "ring")}
-    schedules["alltoall"] = alltoall(n_ranks, NBYTES // n_ranks)
+    schedules["alltoall"] = expand(made_alltoall(n_ranks, NBYTES), PAIRWISE)
     print("schedule          routes    flows  policy s  plan s  audit s  over bound  reroute s")
     for name, schedule in schedules.items():
         for routes in POLICIES:
             print(f"{name:16}  {routes:8} {_figures(fabric, schedule, routes, given.seed)}", flush=True)
-
-
-def alltoall(n_ranks: int, nbytes: int) -> Schedule:
-    """Every rank sends `nbytes` to every other, all at once."""
-    pairs = list(permutations(range(n_ranks), 2))
-    ops = tuple(Op("message", nbytes, tag=i, root=src) for i, (src, _) in enumerate(pairs))
-    sends = tuple(Send(i, src, dst, 0, nbytes, reduce=False) for i, (src, dst) in enumerate(pairs))
-    return Schedule(n_ranks, ops, sends)
 
 
 def _figures(fabric: Fabric, schedule: Schedule, routes: str, seed: int) -> str:

@@ -95,6 +95,7 @@ def main() -> int:
         controller = Controller(
             arguments.listen,
             arguments.port,
+            waits=arguments.people,
             plan=str(arguments.plan) if arguments.plan else None,
             fabric=arguments.fabric,
             routes=arguments.routes,
@@ -107,7 +108,8 @@ def main() -> int:
         print("ready", flush=True)
         serve(controller)
     except (ControllerFailed, BadPlan, Refused, OSError, ValueError) as error:
-        print(f"controller: {error}", file=sys.stderr, flush=True)
+        who = "gradwire" if arguments.people else "controller"
+        print(f"{who}: {error}", file=sys.stderr, flush=True)
         return 1
     return 0
 

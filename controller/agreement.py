@@ -11,16 +11,11 @@ from typing import Literal
 
 from controller.counters import Count, Counters
 from controller.loads import is_host_link
-from controller.wire import MOST_SACK_NBYTES, payload_nbytes, stream_nbytes
+from controller.wire import option_spare_nbytes, payload_nbytes, stream_nbytes
 from emu.fabric import Egress, link_name
 from emu.plan import Plan
 from emu.transport import TCP_PAYLOAD_NBYTES
 
-# Before the first repeat the kernels' counts do not begin: a SYN (8 bytes of options) or a hello (8
-# bytes) may have been sent again, a few times.
-SET_UP_SPARE_NBYTES = 64
-# Of packets that overtake each other without any loss, one in so many may be acknowledged selectively.
-REORDERED = 100
 NOTHING = Count(0, 0)
 
 Kind = Literal["less", "more", "astray", "ends differ", "no flow's", "not counted"]
@@ -114,19 +109,20 @@ def agreement(
     *,
     late_s: float = 0.0,
     moved: bool = False,
+    n_moves: int = 0,
 ) -> Agreement:
     """Hold the plan against the counters of a run of so many `repeats`.
 
     `resent[r]` are the segments that rank r's TCP sent again.  `late_s`: a flow's count may lack what
     passed so long before it was read (Open vSwitch; its ports count at once).  `moved`: flows could take
-    other paths than the plan's.
+    other paths than the plan's; `n_moves`: how often, at most, any one of them went from path to path.
     """
     payload, stream = payload_nbytes(plan), stream_nbytes(plan, repeats)
     flows = tuple(
-        _flow_count(plan, number, payload[number] * repeats, stream[number], counters, resent)
+        _flow_count(plan, number, payload[number] * repeats, stream[number], counters, resent, n_moves)
         for number in range(len(plan.flows))
     )
-    links = tuple(_link_counts(plan, flows, counters, resent, moved))
+    links = tuple(_link_counts(plan, flows, counters, resent, moved, n_moves))
     findings = (
         *_flow_findings(plan, flows, late_s, moved),
         *_link_findings(plan, links),
@@ -136,29 +132,29 @@ def agreement(
 
 
 def _flow_count(
-    plan: Plan, number: int, payload: int, stream: int, counters: Counters, resent: Sequence[int]
+    plan: Plan,
+    number: int,
+    payload: int,
+    stream: int,
+    counters: Counters,
+    resent: Sequence[int],
+    n_moves: int,
 ) -> FlowCount:
     flow = plan.flows[number]
     counted = counters.flows.get((flow.src_ip, flow.dst_ip, flow.sport, flow.dport), {})
     packets = max((count.packets for count in counted.values()), default=0)
     lost = resent[flow.src] + resent[flow.dst]
-    spare = resent[flow.src] * TCP_PAYLOAD_NBYTES + _option_spare(plan, packets, 1, lost)
+    spare = resent[flow.src] * TCP_PAYLOAD_NBYTES + option_spare_nbytes(plan, packets, 1, lost + n_moves)
     return FlowCount(number, payload, stream, spare, counted)
 
 
-def _option_spare(plan: Plan, packets: int, n_flows: int, lost: int) -> int:
-    """What the options of so many packets may hold, and what set-up may have sent again.
-
-    A lost segment is answered by selective acknowledgements of at most a window, for which the kernel
-    takes twice the receive buffer.
-    """
-    window = 2 * plan.transport.rcvbuf_nbytes // TCP_PAYLOAD_NBYTES + 1
-    selective = min(packets, packets // REORDERED + n_flows + lost * window)
-    return n_flows * SET_UP_SPARE_NBYTES + selective * MOST_SACK_NBYTES
-
-
 def _link_counts(
-    plan: Plan, flows: Sequence[FlowCount], counters: Counters, resent: Sequence[int], moved: bool
+    plan: Plan,
+    flows: Sequence[FlowCount],
+    counters: Counters,
+    resent: Sequence[int],
+    moved: bool,
+    n_moves: int,
 ) -> Iterator[LinkCount]:
     """Every link, those that the plan leaves idle too."""
     users: dict[Egress, list[FlowCount]] = {egress: [] for egress in plan.fabric.rates}
@@ -170,13 +166,13 @@ def _link_counts(
         ends = {end for one in using for end in (plan.flows[one.flow].src, plan.flows[one.flow].dst)}
         sources = {plan.flows[one.flow].src for one in using}
         packets = max((count.packets for count in (sent, received) if count), default=0)
-        lost = sum(resent[rank] for rank in ends)
+        holes = sum(resent[rank] for rank in ends) + n_moves * len(using)
         spare = sum(resent[rank] for rank in sources) * TCP_PAYLOAD_NBYTES
         yield LinkCount(
             egress=egress,
             payload_nbytes=sum(one.payload_nbytes for one in using),
             expected_nbytes=sum(one.expected_nbytes for one in using),
-            spare_nbytes=spare + _option_spare(plan, packets, len(using), lost) if using else 0,
+            spare_nbytes=spare + option_spare_nbytes(plan, packets, len(using), holes) if using else 0,
             sent=sent,
             received=received,
             held=not moved or is_host_link(plan.fabric, egress),

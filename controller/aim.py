@@ -6,34 +6,37 @@ from dataclasses import dataclass
 from controller.adapt import rebalanced
 from controller.hostrules import host_rules
 from controller.reroute import rerouted
-from controller.rules import Rules, guarded_rules
-from emu.fabric import Fabric, Link
-from emu.plan import Plan
-
-ADAPTIVE = "adaptive"
+from controller.rules import Guarded, Rules, guarded_rules
+from emu.fabric import Egress, Fabric, Link
+from emu.plan import ADAPTIVE, Plan
 
 
 @dataclass(frozen=True)
 class Aim:
     """`plan` has the paths in force; without one, `routes` lead from every host to every other.
 
-    `says` is one line about what the rules can and cannot do.
+    `says` is one line about what the rules can and cannot do.  `guarded` is how `plan` is carried out.
     """
 
     fabric: Fabric
     routes: str
     rules: Rules
     says: str
-    plan: Plan | None = None
+    guarded: Guarded | None = None
+
+    @property
+    def plan(self) -> Plan | None:
+        return self.guarded.plan if self.guarded else None
 
     @property
     def is_adaptive(self) -> bool:
         return self.plan is not None and self.routes == ADAPTIVE
 
 
-def plan_aim(plan: Plan, down: Collection[Link] = ()) -> Aim:
-    rules, guard = guarded_rules(plan, down)
-    return Aim(plan.fabric, plan.routes, rules, guard.says, plan)
+def plan_aim(plan: Plan, down: Collection[Link] = (), before: Guarded | None = None) -> Aim:
+    """What is good in `before` stays, see `guarded_rules`."""
+    made = guarded_rules(plan, down, before)
+    return Aim(plan.fabric, plan.routes, made.rules, made.guard.says, made)
 
 
 def fabric_aim(fabric: Fabric, routes: str, down: Collection[Link] = ()) -> Aim:
@@ -48,15 +51,17 @@ def rerouted_aim(first: Aim, now: Aim, down: Collection[Link]) -> Aim:
     if first.plan is None:
         return fabric_aim(first.fabric, first.routes, down)
     moved_by_load = now.plan if first.is_adaptive else None
-    return plan_aim(rerouted(moved_by_load or first.plan, down), down)
+    return plan_aim(rerouted(moved_by_load or first.plan, down), down, first.guarded)
 
 
-def rebalanced_aim(now: Aim, rate_bps: Mapping[int, float], down: Collection[Link]) -> Aim:
+def rebalanced_aim(
+    now: Aim, rate_bps: Mapping[int, float], link_bps: Mapping[Egress, float], down: Collection[Link]
+) -> Aim:
     """`now` with large flows spread as `controller.adapt` says; itself if all is well."""
     if now.plan is None:
         return now
-    plan = rebalanced(now.plan, rate_bps, down=down)
-    return now if plan is now.plan else plan_aim(plan, down)
+    plan = rebalanced(now.plan, rate_bps, link_bps, down)
+    return now if plan is now.plan else plan_aim(plan, down, now.guarded)
 
 
 def moves(before: Aim, after: Aim) -> list[dict[str, object]]:

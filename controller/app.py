@@ -18,6 +18,7 @@ from controller import openflow
 from controller.aim import Aim, fabric_aim, plan_aim
 from controller.connection import use_connections
 from controller.controllog import ControlLog
+from controller.fit import Fit
 from controller.readback import use_quick_flow_stats
 from controller.ryu_api import (
     CONFIG_DISPATCHER,
@@ -49,6 +50,7 @@ cfg.CONF.register_opts(
         cfg.StrOpt("fabric", help="instead of a plan: the fabric, for routes between all hosts"),
         cfg.StrOpt("routes", default="ecmp", help="the policy for `fabric`"),
         cfg.StrOpt("log", help="file that tells of failures and what was done"),
+        cfg.BoolOpt("waits", default=True, help="bear switches of another topology until they are right"),
         cfg.BoolOpt("reroute", default=True, help="answer failures with new routes"),
     ],
     group=GROUP,
@@ -99,12 +101,18 @@ class FabricController(App):
         self.switches = {name: Switch(name, self.refusals.append) for name in self.fabric.switches}
         self._log = ControlLog(Path(options.log) if options.log else None)
         self._log.write("rules", text=aim.says, rules=sum(map(len, aim.rules.values())))
+        self._fit = Fit(self.fabric, self._log.note if options.waits else self.refusals.append)
         self.steering = Steering(aim, self.switches, self._log, options.reroute)
 
     def start(self) -> Any:
         if self.steering.aim.is_adaptive:
             self.threads.append(hub.spawn(self._poll))
         return super().start()
+
+    def settle(self) -> None:
+        """Look at all ports anew, before `is_settled`."""
+        with self.lock:
+            self.steering.settle()
 
     def is_settled(self) -> bool:
         """True once all cables are up and all switches have the first rules again; leads there."""
@@ -141,7 +149,7 @@ class FabricController(App):
             self._drop(datapath, f"it says it has dpid {datapath.id}, which no switch of the fabric has")
         elif switch.datapath is not None:
             self._drop(datapath, f"it says it is {switch.name}, which is connected already")
-        else:
+        elif self._fit.admits(switch.name, datapath.ports):  # else it is here, but gets no rules
             self._log.write("switch_came", switch=switch.name)
             before = switch.table
             switch.come(datapath, openflow.table(self.steering.aim.rules[switch.name], before))
@@ -168,6 +176,7 @@ class FabricController(App):
             ofp_event.EventOFPGroupDescStatsReply,
             ofp_event.EventOFPFlowStatsReply,
             ofp_event.EventOFPPortStatsReply,
+            ofp_event.EventOFPPortDescStatsReply,
         ],
         _ANSWERING,
     )

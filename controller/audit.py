@@ -7,13 +7,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from controller.loads import Audit, Phase, busy_s, is_host_link
-from controller.phases import Pair, PhaseKey, nbytes_by_phase
-from controller.rules import plan_rules
+from controller.loads import SLACK, Audit, Phase, busy_s, is_host_link
+from controller.phases import PhaseKey, nbytes_by_phase, same_phases
+from controller.rules import Rules, groups_of
 from emu.fabric import Egress, Fabric
-from emu.plan import Plan
-
-SLACK = 1 + 1e-9  # what rounding may add to a time
+from emu.plan import Plan, flow_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +67,13 @@ class TableSize:
 
 def phase_audits(plan: Plan, audited: Audit) -> tuple[PhaseAudit, ...]:
     """Every different phase once, in the order in which they first come; `audited` is of the same plan."""
-    keys_of: defaultdict[frozenset[tuple[Pair, int]], list[PhaseKey]] = defaultdict(list)
-    for key, nbytes in nbytes_by_phase(plan.schedule).items():
-        keys_of[frozenset(nbytes.items())].append(key)
+    sizes = nbytes_by_phase(plan.schedule)
     phases = {phase.key: phase for phase in audited.phases}
-    number = {(flow.src, flow.dst): i for i, flow in enumerate(plan.flows)}
-    made = [
-        _phase_audit(plan, phases[min(keys)], sorted(keys), {number[pair]: nbytes for pair, nbytes in sizes})
-        for sizes, keys in keys_of.items()
-    ]
+    number = flow_numbers(plan.flows)
+    made = []
+    for keys in same_phases(sizes):
+        nbytes = {number[pair]: size for pair, size in sizes[keys[0]].items()}
+        made.append(_phase_audit(plan, phases[min(keys)], sorted(keys), nbytes))
     return tuple(sorted(made, key=lambda one: one.keys))
 
 
@@ -98,17 +94,9 @@ def worst_shares(audits: Sequence[PhaseAudit]) -> dict[Egress, float]:
     return dict(shares)
 
 
-def table_sizes(plan: Plan) -> tuple[TableSize, ...]:
-    """Of each switch, in the fabric's order.  Rules that choose alike among the same ports share a group."""
-    rules = plan_rules(plan)
-    return tuple(
-        TableSize(
-            switch,
-            len(rules[switch]),
-            len({(rule.choice, rule.ports) for rule in rules[switch] if len(rule.ports) > 1}),
-        )
-        for switch in plan.fabric.switches
-    )
+def table_sizes(rules: Rules) -> tuple[TableSize, ...]:
+    """Of each switch, in their order.  Rules that choose alike among the same ports share a group."""
+    return tuple(TableSize(switch, len(own), len(groups_of(own))) for switch, own in rules.items())
 
 
 def _phase_audit(plan: Plan, phase: Phase, keys: Sequence[PhaseKey], nbytes: Mapping[int, int]) -> PhaseAudit:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from controller.phases import Pair
 from emu.fabric import Egress, Fabric
-from emu.paths import access_switch, distances
+from emu.paths import access_switch, distances, host_port
 from emu.transport import PAYLOAD_EFFICIENCY
 
 
@@ -164,7 +164,7 @@ def _loads(
             sizes.extend([size] * times)
     for rank, host in enumerate(placement):
         if sent[rank] or received[rank]:
-            yield [max(sent[rank], received[rank])], [fabric.rates[Egress(host, fabric.ports[host][0])]]
+            yield [max(sent[rank], received[rank])], [fabric.rates[host_port(host)]]
     for flows in (leaving, entering):  # cables are as fast one way as the other
         for number, sizes in flows.items():
             yield sizes, cuts.rates_out[number]

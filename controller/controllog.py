@@ -15,6 +15,10 @@ class ControlLog:
         self._file = path.open("a", buffering=1) if path else None
         self._n_notes = 0
 
+    def close(self) -> None:
+        if self._file:
+            self._file.close()
+
     def write(self, event: str, **values: object) -> None:
         """One line; `time_ns` is CLOCK_MONOTONIC."""
         if self._file:

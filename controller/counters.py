@@ -1,17 +1,20 @@
-"""What the switches counted in a run, read back from its `switches.json` (written by `controller.stats`)."""
+"""What the switches counted in a run: its `switches.json`, schema `gradwire.switches/1`, written and read."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from controller.stats import SCHEMA
 from controller.wire import HEADERS_NBYTES
-from emu.fabric import Egress
+from emu.fabric import Egress, Fabric
+from emu.runfiles import BadRun
+from traces.complaints import complaint
 
+SCHEMA = "gradwire.switches/1"
 MAX_FILE_NBYTES = 512 << 20
+_UNAVAILABLE = 2**64 - 1  # OpenFlow's value of a counter that a switch does not have
 
 _Number = Annotated[int, Field(ge=0, lt=1 << 64)]
 FiveTuple = tuple[str, str, int, int]
@@ -89,19 +92,35 @@ class _File:
     schema: str = SCHEMA
 
 
+def counters_json(
+    fabric: Fabric, flows: Mapping[str, Iterable[Any]], ports: Mapping[str, Iterable[Any]]
+) -> dict[str, Any]:
+    """All counters of a fabric, from statistics replies to what `switches.json` holds.
+
+    Packets and bytes are those of the wire, with Ethernet header and without FCS, in both directions
+    as the switch sees them: `rx` is what came in.  A counter that a switch does not have is None.
+    """
+    return {
+        "schema": SCHEMA,
+        "flows": [row for switch in fabric.switches for row in _flow_rows(switch, flows[switch])],
+        "ports": [
+            row
+            for switch in fabric.switches
+            for row in _port_rows(switch, fabric.ports.get(switch, ()), ports[switch])
+        ],
+    }
+
+
 def load_counters(path: Path) -> Counters:
-    """Raise OSError, or ValueError for a file that holds no counters."""
+    """Raise OSError, or BadRun for a file that holds no counters."""
     if path.stat().st_size > MAX_FILE_NBYTES:
-        raise ValueError(f"{path}: no counters: it is larger than {MAX_FILE_NBYTES >> 20} MiB")
+        raise BadRun(path, f"no counters: it is larger than {MAX_FILE_NBYTES >> 20} MiB")
     try:
         file = TypeAdapter(_File).validate_json(path.read_bytes())
     except ValidationError as error:
-        first = error.errors()[0]
-        raise ValueError(
-            f"{path}: no counters: {'.'.join(map(str, first['loc']))}: {first['msg']}"
-        ) from error
+        raise BadRun(path, f"no counters: {complaint(error)}") from error
     if file.schema != SCHEMA:
-        raise ValueError(f"{path}: no counters: its schema is not {SCHEMA}")
+        raise BadRun(path, f"no counters: its schema is not {SCHEMA}")
     flows: dict[FiveTuple, dict[str, Count]] = {}
     others: dict[str, Count] = {}
     for row in file.flows:
@@ -122,3 +141,42 @@ def _by_port(rows: list[_Port], way: str) -> dict[Egress, Count]:
         if packets is not None and nbytes is not None:
             counts[Egress(row.switch, row.port)] = Count(packets, nbytes)
     return counts
+
+
+def _flow_rows(switch: str, flows: Iterable[Any]) -> Iterable[dict[str, Any]]:
+    for flow in flows:
+        yield {
+            "switch": switch,
+            "match": dict(flow.match.items()),
+            "priority": flow.priority,
+            "output": _output(flow),
+            "packets": flow.packet_count,
+            "bytes": flow.byte_count,
+        }
+
+
+def _output(flow: Any) -> int | None:
+    """The port of a rule that does nothing but send out of one; None for groups and drops."""
+    actions = [action for instruction in flow.instructions for action in instruction.actions]
+    return getattr(actions[0], "port", None) if len(actions) == 1 else None
+
+
+def _port_rows(switch: str, cabled: Iterable[int], ports: Iterable[Any]) -> Iterable[dict[str, Any]]:
+    """Open vSwitch has a port of its own besides (`OFPP_LOCAL`), which is no port of the fabric."""
+    numbers = set(cabled)
+    for port in sorted(ports, key=lambda port: int(port.port_no)):
+        if port.port_no in numbers:
+            yield {
+                "switch": switch,
+                "port": port.port_no,
+                "rx_packets": _known(port.rx_packets),
+                "rx_bytes": _known(port.rx_bytes),
+                "rx_dropped": _known(port.rx_dropped),
+                "tx_packets": _known(port.tx_packets),
+                "tx_bytes": _known(port.tx_bytes),
+                "tx_dropped": _known(port.tx_dropped),
+            }
+
+
+def _known(value: int) -> int | None:
+    return None if value == _UNAVAILABLE else value

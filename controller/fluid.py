@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 
 from controller.fairshare import FairShares
 from emu.fabric import Fabric
-from emu.plan import Flow
+from emu.plan import Flow, flow_numbers
 from emu.transport import PAYLOAD_EFFICIENCY
 from traces.schedule import Schedule
 
@@ -41,7 +41,7 @@ def fluid_s(
         [[number[egress] for egress in flow.path] for flow in flows],
         [rate_bps * eta / 8 for rate_bps in fabric.rates.values()],
     )
-    progress = _Progress(schedule, {(flow.src, flow.dst): i for i, flow in enumerate(flows)}, shares, alpha_s)
+    progress = _Progress(schedule, flow_numbers(flows), shares, alpha_s)
     while progress.step():
         pass
     stuck = [number for number, end_s in enumerate(progress.ends_s) if end_s < 0]

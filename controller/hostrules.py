@@ -9,7 +9,7 @@ from controller.reroute import without
 from controller.rules import DESTINATION_PRIORITY, Rule, Rules, destination_rules
 from emu.fabric import Fabric, Link
 from emu.paths import access_switch, distances
-from emu.plan import Flow
+from emu.plan import ADAPTIVE, Flow
 from emu.refused import Refused
 from emu.switch.match import ETH_TYPE_IPV4, Match
 from traces.schedule import Op, Schedule, Send
@@ -27,8 +27,10 @@ def host_rules(fabric: Fabric, routes: str, down: Collection[Link] = ()) -> Rule
     left = without(fabric, down) if down else fabric
     if routes == "ecmp":
         return destination_rules(left)
-    if routes == "adaptive":
-        raise Refused("routes adaptive need a plan, whose flows they move; give the plan, or choose another")
+    if routes == ADAPTIVE:
+        raise Refused(
+            f"routes {ADAPTIVE} need a plan, whose flows they move; give the plan, or choose another"
+        )
     hosts = tuple(host for host in fabric.hosts if host in left.ports)
     flows, schedule = _all_pairs(left, hosts)
     paths = policy(routes)(left, hosts, flows, schedule, SEED)

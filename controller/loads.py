@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 
 from controller.bounds import Cuts, phase_bound_s
 from controller.phases import Pair, PhaseKey, nbytes_by_phase, same_phases
-from emu.fabric import Egress, Fabric
-from emu.plan import Flow, Plan
+from emu.fabric import HOST_PORT, Egress, Fabric
+from emu.plan import Flow, Plan, flow_numbers
 from emu.transport import PAYLOAD_EFFICIENCY
-from traces.schedule import Schedule
 
-HOST_PORT = 0  # the only port of a host, and of nothing else (emu.fabric.cable)
+SLACK = 1 + 1e-9  # what rounding may add to a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +104,8 @@ def audit(plan: Plan) -> Audit:
         bounded_s=max(load.busy_s for load in loads.values()),
         barrier_s=sum(phase.least_s for phase in phases),
         barrier_bound_s=sum(phase.bound_s for phase in phases),
-        n_collisions=sum(phase.least_s > phase.host_s * (1 + 1e-9) for phase in phases),
+        n_collisions=sum(phase.least_s > phase.host_s * SLACK for phase in phases),
     )
-
-
-def link_loads(fabric: Fabric, flows: Sequence[Flow], schedule: Schedule) -> dict[Egress, LinkLoad]:
-    """The load of every link that carries anything; `flows` have their paths."""
-    uses = _uses_by_phase(flows, nbytes_by_phase(schedule))
-    return _link_loads(fabric, uses, {key: _host_s(fabric, links) for key, links in uses.items()})
 
 
 def worst_link(loads: Mapping[Egress, LinkLoad]) -> LinkLoad:
@@ -136,7 +129,7 @@ def _uses_by_phase(
     flows: Sequence[Flow], sizes: Mapping[PhaseKey, Mapping[Pair, int]]
 ) -> dict[PhaseKey, dict[Egress, Use]]:
     """What every link carries in every phase; links without a flow are left out."""
-    number = {(flow.src, flow.dst): i for i, flow in enumerate(flows)}
+    number = flow_numbers(flows)
     uses: dict[PhaseKey, dict[Egress, Use]] = {}
     for keys in same_phases(sizes):
         nbytes: defaultdict[Egress, int] = defaultdict(int)

@@ -2,16 +2,22 @@
 
 A phase is one step of a collective, or the messages that are equally deep in the order of the
 operations (so that the pushes of all workers are one phase).  A job is a set of ranks that send to
-each other and to nobody else; the phases of two jobs are not aligned in time.
+each other and to nobody else.  Jobs begin together and none waits for another, so the first phases of all
+jobs are one phase, their second ones another, and so on; a job with fewer phases than the longest is over
+earlier.  Of jobs that are alike, as those of `bench --jobs`, that is what happens unless one is held up; then
+its phases may meet any others, which is not looked at here.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from traces.schedule import Schedule
 
 PhaseKey = tuple[int, int]
-"""(operation, step) of a collective; (-1, depth) of messages."""
+"""(operation, step) of a collective; (-1, depth) of messages.
+
+A phase of several jobs has the key that it has in the job with the most phases, the first of them.
+"""
 
 Pair = tuple[int, int]
 """(source rank, destination rank)."""
@@ -29,10 +35,26 @@ def phase_keys(schedule: Schedule) -> list[PhaseKey]:
     """The phase of each send."""
     depths = _depths(schedule)
     ops = schedule.ops
-    return [
+    own = [
         (-1, depths[send.op]) if ops[send.op].kind == "message" else (send.op, send.step)
         for send in schedule.sends
     ]
+    job_of = job_of_rank(schedule)
+    jobs = [job_of[send.src] for send in schedule.sends]
+    shared = _shared_keys(zip(jobs, own, strict=True))
+    return [shared[job, key] for job, key in zip(jobs, own, strict=True)]
+
+
+def _shared_keys(own: Iterable[tuple[int, PhaseKey]]) -> dict[tuple[int, PhaseKey], PhaseKey]:
+    """(job, its key of a phase) -> the key of the phases of all jobs that are as far from the first."""
+    keys: defaultdict[int, set[PhaseKey]] = defaultdict(set)
+    for job, key in own:
+        keys[job].add(key)
+    ordered = {job: sorted(keys[job]) for job in sorted(keys)}
+    longest = max(ordered.values(), key=len, default=[])
+    return {
+        (job, key): longest[position] for job, some in ordered.items() for position, key in enumerate(some)
+    }
 
 
 def same_phases(sizes: Mapping[PhaseKey, Mapping[Pair, int]]) -> list[tuple[PhaseKey, ...]]:

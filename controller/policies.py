@@ -13,7 +13,7 @@ from controller.routing.ecmp import ecmp
 from controller.routing.planned import planned
 from controller.routing.shortest import Path
 from emu.fabric import Fabric
-from emu.plan import Flow
+from emu.plan import ADAPTIVE, Flow
 from traces.schedule import Schedule
 
 GROUP = "gradwire.routing"
@@ -36,13 +36,12 @@ class Policy(Protocol):
     ) -> Sequence[Path]: ...
 
 
-ADAPTIVE = "adaptive"  # the paths to begin with are ECMP's; the controller moves flows (controller.adapt)
 BUILT_IN: dict[str, Policy] = {
     "ecmp": ecmp,
     "dmodk": dmodk,
     "direct": direct,
     "planned": planned,
-    ADAPTIVE: ecmp,
+    ADAPTIVE: ecmp,  # to begin with
 }
 
 

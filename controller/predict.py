@@ -7,7 +7,8 @@ two figures can be worked out from the plan alone.
 from collections.abc import Sequence
 
 from controller.fluid import fluid_s
-from emu.fabric import Egress, Fabric
+from emu.fabric import Fabric
+from emu.paths import host_port
 from emu.plan import Flow, Prediction
 from emu.transport import PAYLOAD_EFFICIENCY
 from traces.collectives import busbw_factor
@@ -17,13 +18,14 @@ from traces.schedule import Schedule
 def predict(
     fabric: Fabric, placement: Sequence[str], flows: Sequence[Flow], schedule: Schedule
 ) -> Prediction:
-    """Both figures; `flows` have their paths.
-
-    The bound is the larger of what the hosts' links need and the longest chain of compute gaps.
-    """
+    """Both figures; `flows` have their paths, and the bound is `least_s`."""
     seconds, _ = fluid_s(fabric, flows, schedule)
-    least_s = max(bound_s(fabric, placement, schedule), compute_s(schedule))
-    return Prediction(bound_s=least_s, fluid_s=seconds)
+    return Prediction(bound_s=least_s(fabric, placement, schedule), fluid_s=seconds)
+
+
+def least_s(fabric: Fabric, placement: Sequence[str], schedule: Schedule) -> float:
+    """The larger of what the hosts' links need and the longest chain of compute gaps."""
+    return max(bound_s(fabric, placement, schedule), compute_s(schedule))
 
 
 def bound_s(
@@ -47,7 +49,7 @@ def bound_s(
             sent[send.src] += send.nbytes
             received[send.dst] += send.nbytes
     return max(
-        max(sent[rank], received[rank]) * 8 / (fabric.rates[Egress(host, fabric.ports[host][0])] * eta)
+        max(sent[rank], received[rank]) * 8 / (fabric.rates[host_port(host)] * eta)
         for rank, host in enumerate(placement)
     )
 

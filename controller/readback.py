@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from ipaddress import IPv4Address
-from typing import Any, Literal
+from typing import Any
 
-from controller.openflow import GroupKey, Table
-from controller.rules import Rule
+from controller.openflow import Table
+from controller.rules import Choice, GroupKey, Rule
 from controller.ryu_api import ofp, parser
 from emu.switch.match import PROTO_TCP, Match
 
@@ -22,7 +22,7 @@ _HEADER = struct.Struct(ofp.OFP_HEADER_PACK_STR)
 _FLOW_MOD = struct.Struct(ofp.OFP_FLOW_MOD_PACK_STR0)
 _FLOW_MOD_COMMAND, _FLOW_MOD_PRIORITY = 3, 6  # which of the numbers that unpacks
 _FLOW_MOD_MATCH_AT = _HEADER.size + _FLOW_MOD.size
-_CHOICES: dict[int, Literal["spread", "failover"]] = {ofp.OFPGT_SELECT: "spread", ofp.OFPGT_FF: "failover"}
+_CHOICES: dict[int, Choice] = {ofp.OFPGT_SELECT: "spread", ofp.OFPGT_FF: "failover"}
 
 
 class UnknownRule(ValueError):

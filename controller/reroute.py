@@ -17,8 +17,7 @@ def rerouted(plan: Plan, down: Collection[Link]) -> Plan:
     send become the least longer.  A flow that has no way left, as behind the cable of a host, keeps its
     path.  `plan.prediction` stays that of the fabric as a whole.
     """
-    hosts = plan.fabric.host_set
-    inner = frozenset(link for link in down if hosts.isdisjoint((link.a, link.b)))
+    inner = frozenset(down).intersection(plan.fabric.inner_links)
     dead = {end for link in inner for end in (Egress(link.a, link.a_port), Egress(link.b, link.b_port))}
     affected = [number for number, flow in enumerate(plan.flows) if not dead.isdisjoint(flow.path)]
     if not affected:
@@ -27,7 +26,10 @@ def rerouted(plan: Plan, down: Collection[Link]) -> Plan:
     paths = reassigned(left, plan.placement, plan.flows, _possible(plan, left), affected)
     if not paths:
         return plan
-    flows = tuple(replace(flow, path=paths.get(number, flow.path)) for number, flow in enumerate(plan.flows))
+    flows = tuple(
+        replace(flow, path=paths[number]) if number in paths else flow
+        for number, flow in enumerate(plan.flows)
+    )
     return replace(plan, flows=flows)
 
 

@@ -1,6 +1,6 @@
 """What the switches are told, as values: a plan's flows and a fabric's destinations as rules.
 
-`controller.openflow` spells them as messages, and reads them back from a switch as the same values.
+`controller.openflow` spells them as messages, `controller.readback` reads them back as the same values.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -12,16 +12,17 @@ from controller.backups import Backups, Protection
 from controller.reroute import without
 from controller.routing.shortest import NextPorts, next_ports
 from emu.fabric import Fabric, Link
-from emu.paths import access_port
+from emu.paths import access_port, distances
 from emu.plan import Flow, Plan
+from emu.switch.entries import MAX_ENTRIES, MAX_FLOWS, MAX_GROUPS
 from emu.switch.match import ETH_TYPE_IPV4, PROTO_TCP, Match
 
 FLOW_PRIORITY = 300
 DESTINATION_PRIORITY = 100
-# What our switch holds: rules at one switch, rules and groups at all of them (`emu.switch`).
-MAX_SWITCH_RULES = 65_536
-MAX_RULES = 262_144
-MAX_GROUPS = 16_384
+
+Choice = Literal["spread", "failover"]
+GroupKey = tuple[Choice, tuple[int, ...]]
+"""What a group does: `Rule.choice` and `Rule.ports`.  Rules of one switch that choose alike share it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Rule:
     priority: int
     match: Match
     ports: tuple[int, ...]
-    choice: Literal["spread", "failover"] = "spread"
+    choice: Choice = "spread"
 
 
 Rules = dict[str, tuple[Rule, ...]]  # by switch; every switch of the fabric is there
@@ -51,6 +52,11 @@ class Guard:
     says: str
     n_choices: int
     has_detours: bool
+
+    @property
+    def warning(self) -> str | None:
+        """What is missing, if not every cable that could have a backup has one."""
+        return None if self is GUARDS[0] else self.says
 
 
 GUARDS = (
@@ -71,43 +77,97 @@ GUARDS = (
 )
 
 
-def plan_rules(plan: Plan, down: Collection[Link] = ()) -> Rules:
+FlowRules = tuple[tuple[str, Rule], ...]
+"""The rules of one flow, each with its switch: those of its path, then those of its detours."""
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """All rules of a plan while the cables in `down` are no way; `by_flow` in the order of its flows."""
+
+    plan: Plan
+    down: frozenset[Link]
+    guard: Guard
+    by_flow: tuple[FlowRules, ...]
+    rules: Rules
+
+
+def plan_rules(plan: Plan) -> Rules:
     """The rules of `guarded_rules`."""
-    return guarded_rules(plan, down)[0]
+    return guarded_rules(plan).rules
 
 
-def guarded_rules(plan: Plan, down: Collection[Link] = ()) -> tuple[Rules, Guard]:
+def guarded_rules(plan: Plan, down: Collection[Link] = (), before: Guarded | None = None) -> Guarded:
     """One rule for each flow at each switch on its path, and the destinations' rules beneath them.
 
     The latter carry what is no flow of the plan, a ping for instance, between the plan's hosts.  With
     them come the best backups that the switches have room for.  Cables in `down` are no way for either.
+
+    With `before`, rules of the same flows on other paths or with other cables down, a flow keeps what
+    serves it still, and no flow is guarded better than then: an answer to a failure must come soon.
     """
     fabric = without(plan.fabric, down) if down else plan.fabric
     beneath = destination_rules(fabric, plan.placement)
-    for guard in GUARDS:
+    for guard in GUARDS[GUARDS.index(before.guard) if before else 0 :]:
+        kept = _kept(plan, fabric, before) if before and guard is before.guard else {}
         backups = Backups(fabric, guard.has_detours)
+        by_flow = tuple(
+            kept.get(number) or _flow_rules(flow, fabric, backups, guard.n_choices)
+            for number, flow in enumerate(plan.flows)
+        )
         rules = {switch: list(own) for switch, own in beneath.items()}
-        for flow in plan.flows:
-            is_whole = guard.n_choices and all(end in fabric.peers for end in flow.path)
-            protection = backups.along(flow.path) if is_whole else Protection()
-            for switch, rule in _flow_rules(flow, protection, guard.n_choices):
+        for own in by_flow:
+            for switch, rule in own:
                 rules[switch].append(rule)
         if has_room(rules):
             break
-    return {switch: tuple(own) for switch, own in rules.items()}, guard
+    whole = {switch: tuple(own) for switch, own in rules.items()}
+    return Guarded(plan, frozenset(down), guard, by_flow, whole)
+
+
+def _kept(plan: Plan, fabric: Fabric, before: Guarded) -> dict[int, FlowRules]:
+    """The rules, by flow, that serve as well in what is left of the fabric.
+
+    Those of a flow that has the same path, whose ports are all there, and whose destination is as far
+    from every switch as it was: then backups are loop-free alternates as they were.
+    """
+    old = without(plan.fabric, before.down) if before.down else plan.fabric
+    is_same = {
+        target: distances(old, target) == distances(fabric, target)
+        for target in {flow.path[-1].node for flow in plan.flows}
+    }
+    lost = frozenset((end.node, end.port) for end in old.peers.keys() - fabric.peers.keys())
+    return {
+        number: own
+        for number, (flow, was, own) in enumerate(
+            zip(plan.flows, before.plan.flows, before.by_flow, strict=True)
+        )
+        if is_same[flow.path[-1].node]
+        and flow.path == was.path
+        and not any((switch, port) in lost for switch, rule in own for port in rule.ports)
+    }
+
+
+def groups_of(rules: Iterable[Rule]) -> set[GroupKey]:
+    """The groups that these rules of one switch need."""
+    return {(rule.choice, rule.ports) for rule in rules if len(rule.ports) > 1}
 
 
 def has_room(rules: Mapping[str, Sequence[Rule]]) -> bool:
     """True if our switches hold so many rules and groups."""
-    groups = (
-        len({(rule.choice, rule.ports) for rule in own if len(rule.ports) > 1}) for own in rules.values()
-    )
+    n_groups = sum(len(groups_of(own)) for own in rules.values())
     n_rules = [len(own) for own in rules.values()]
-    return sum(groups) <= MAX_GROUPS and sum(n_rules) <= MAX_RULES and max(n_rules) <= MAX_SWITCH_RULES
+    return n_groups <= MAX_GROUPS and sum(n_rules) <= MAX_FLOWS and max(n_rules) <= MAX_ENTRIES
 
 
-def _flow_rules(flow: Flow, protection: Protection, n_choices: int) -> Iterator[tuple[str, Rule]]:
-    """At each switch of the path, then at each of the detours."""
+def _flow_rules(flow: Flow, fabric: Fabric, backups: Backups, n_choices: int) -> FlowRules:
+    """A path with a cable that is down has no backups: it leads nowhere."""
+    is_whole = n_choices and all(end in fabric.peers for end in flow.path)
+    protection = backups.along(flow.path) if is_whole else Protection()
+    return tuple(_protected(flow, protection, n_choices))
+
+
+def _protected(flow: Flow, protection: Protection, n_choices: int) -> Iterator[tuple[str, Rule]]:
     match = Match(
         eth_type=ETH_TYPE_IPV4,
         ip_proto=PROTO_TCP,

@@ -49,17 +49,21 @@ class Switch:
         while self._barriers:
             self._barriers.popleft()()
 
-    def update(self, table: Table, done: Callable[[], None]) -> bool:
-        """Tell it what is new in `table`; True if there is anything, then `done` is called once it is done.
+    def update(self, table: Table, done: Callable[[], None]) -> int:
+        """Tell it what is new in `table`; the number of rules that differ.
 
-        A switch that is away gets it when it comes again.
+        `done` is called once it is carried out, or at once if there is nothing to do.  A switch that is
+        away gets it when it comes again.
         """
         old, self.table = self.table, table
-        octets = openflow.update(self.datapath, old, table) if self.datapath else b""
+        differing = openflow.changes(old, table)
+        octets = openflow.update(self.datapath, old, table, differing) if self.datapath else b""
         if octets:
             self.datapath.send(octets)
             self._barriers.append(done)
-        return bool(octets)
+        else:
+            done()
+        return sum(map(len, differing))
 
     def ask(self, request: Any, take: Take) -> None:
         """Send a multipart request; its datapath must be there."""

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
-from controller.audit import SLACK, Carried, PhaseAudit, slowest
+from controller.audit import Carried, PhaseAudit, slowest
+from controller.loads import SLACK
+from emu.bigraph import BiGraph, bigraph_of
 from emu.fabric import Fabric, link_name
 from emu.paths import access_switch
 from emu.plan import Flow, Plan
@@ -21,7 +23,7 @@ def why(plan: Plan, audits: Sequence[PhaseAudit]) -> str:
 
 def why_phase(plan: Plan, one: PhaseAudit) -> str:
     """One phase that waits for a link between switches."""
-    causes = [text for text in (_transit(plan, one.worst), _limit(one)) if text]
+    causes = [text for text in (_jobs(plan, one.worst), _transit(plan, one.worst), _limit(one)) if text]
     return ": ".join([_carries(plan.fabric, one), "; ".join(causes)])
 
 
@@ -30,18 +32,15 @@ def transit_flows(plan: Plan, link: Carried) -> tuple[int, ...]:
 
     Every cable joins the two halves, so they cross twice and take the place of two direct ones.
     """
-    if plan.fabric.family != "bigraph":
+    cabled = bigraph_of(plan.fabric)
+    if cabled is None:
         return ()
-    return tuple(number for number in link.flows if _within_a_half(plan, plan.flows[number]))
+    return tuple(number for number in link.flows if _within_a_half(plan, cabled, plan.flows[number]))
 
 
-def _within_a_half(plan: Plan, flow: Flow) -> bool:
-    fabric = plan.fabric
-    ends = [
-        fabric.switches.index(access_switch(fabric, plan.placement[rank])) for rank in (flow.src, flow.dst)
-    ]
-    half = len(fabric.switches) // 2
-    return (ends[0] < half) == (ends[1] < half)
+def _within_a_half(plan: Plan, cabled: BiGraph, flow: Flow) -> bool:
+    src, dst = (access_switch(plan.fabric, plan.placement[rank]) for rank in (flow.src, flow.dst))
+    return (src in cabled.upper) == (dst in cabled.upper)
 
 
 def _carries(fabric: Fabric, one: PhaseAudit) -> str:
@@ -49,6 +48,12 @@ def _carries(fabric: Fabric, one: PhaseAudit) -> str:
     if abs(one.worst.share * at_host / flows - 1) < SIMILAR:
         return f"{name} carries {_flows(flows)} where a host link carries {at_host}"
     return f"{name} is busy {one.worst.share:.2f} × as long as any host link, with {_flows(flows)} at once"
+
+
+def _jobs(plan: Plan, link: Carried) -> str:
+    sources = {plan.flows[number].src for number in link.flows}
+    count = sum(not sources.isdisjoint(ranks) for ranks in plan.schedule.jobs)
+    return f"shared by {count} jobs" if count > 1 else ""
 
 
 def _transit(plan: Plan, link: Carried) -> str:

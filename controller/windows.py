@@ -14,7 +14,7 @@ from itertools import accumulate
 from controller.phases import PhaseKey, phase_keys
 from controller.wire import framing_nbytes
 from emu.fabric import Egress
-from emu.plan import Plan
+from emu.plan import Plan, flow_numbers
 from emu.transport import TCP_PAYLOAD_NBYTES
 
 SHARP = 0.1  # a phase's bytes are told well if the two limits are within this share of them
@@ -74,7 +74,7 @@ def windows(
 
     `moments` are by number of the send; `resent[r]` are the segments that rank r's TCP sent again.
     """
-    number = {(flow.src, flow.dst): i for i, flow in enumerate(plan.flows)}
+    number = flow_numbers(plan.flows)
     passing: defaultdict[Egress, list[_Passing]] = defaultdict(list)
     for send, (key, one) in enumerate(zip(phase_keys(plan.schedule), plan.schedule.sends, strict=True)):
         if one.nbytes:

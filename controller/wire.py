@@ -16,6 +16,11 @@ HEADERS_NBYTES = FRAME_NBYTES - TCP_PAYLOAD_NBYTES  # Ethernet, IPv4, TCP, times
 # MSS 4, SACK permitted 2, timestamps 10, no-operation 1, window scale 3, less the 12 of every packet.
 SYN_OPTIONS_NBYTES = 8
 MOST_SACK_NBYTES = 28  # what timestamps leave of 40 bytes of options: three blocks (RFC 2018, section 3)
+# Before the first repeat the kernels' counts do not begin: a SYN (8 bytes of options) or a hello (8
+# bytes) may have been sent again, a few times.
+SET_UP_SPARE_NBYTES = 64
+# Of packets that overtake each other without any loss, one in so many may be acknowledged selectively.
+REORDERED = 100
 
 
 def wire_nbytes(nbytes: int, n_packets: int) -> int:
@@ -57,3 +62,17 @@ def stream_nbytes(plan: Plan, repeats: int) -> list[int]:
         repeats * (payload + framing) + SYN_OPTIONS_NBYTES + (HELLO_NBYTES if flow.src > flow.dst else 0)
         for flow, payload, framing in zip(plan.flows, payload_nbytes(plan), framing_nbytes(plan), strict=True)
     ]
+
+
+def option_spare_nbytes(plan: Plan, packets: int, n_flows: int, holes: int) -> int:
+    """What the options of so many packets may hold, and what set-up may have sent again.
+
+    `holes` is how often something was missing before what had arrived: a lost segment, or all that is
+    still under way on the old path of a flow that was moved and is overtaken on the new one.  Every
+    segment that arrives meanwhile is answered with selective acknowledgement (RFC 2018, section 4), and so
+    may one that comes twice (RFC 2883); they are at most a window, for which the kernel takes twice the
+    receive buffer.
+    """
+    window = 2 * plan.transport.rcvbuf_nbytes // TCP_PAYLOAD_NBYTES + 1
+    selective = min(packets, packets // REORDERED + n_flows + holes * window)
+    return n_flows * SET_UP_SPARE_NBYTES + selective * MOST_SACK_NBYTES

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from hypothesis import given
@@ -118,9 +119,14 @@ def test_traffic_that_no_flow_explains_counts_as_load() -> None:
     assert rebalanced(plan, rates, link_bps={shared: RATE, free: RATE}) is plan
 
 
+@cache
+def random_plan(seed: int) -> Plan:
+    return allreduce_plan("fat-tree:k=4", "halving-doubling", "random", seed=seed, nbytes=MIB)
+
+
 @given(seed=st.integers(0, 50), step=st.integers(0, 3))
 def test_it_comes_to_rest_and_no_flow_gets_less_than_the_slowest_had(seed: int, step: int) -> None:
-    plan = allreduce_plan("fat-tree:k=4", "halving-doubling", "random", seed=seed, nbytes=MIB)
+    plan = random_plan(seed)
     pairs = {(send.src, send.dst) for send in plan.schedule.sends if send.step == step}
     active = [number(plan, *pair) for pair in sorted(pairs)]
     slowest = [min(fair(plan, active).values())]

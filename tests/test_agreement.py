@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -185,7 +186,9 @@ def test_a_link_that_nobody_counted_is_a_finding(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("spec", ["star:hosts=4", "fat-tree:k=4", "bigraph:n=4,m=2"])
 @pytest.mark.parametrize("algorithm", ["ring", "as-captured"])
-def test_every_family_and_algorithm_agrees_with_itself(tmp_path: Path, spec: str, algorithm: str) -> None:
+def test_on_every_family_a_ring_that_perfect_switches_counted_agrees(
+    tmp_path: Path, spec: str, algorithm: str
+) -> None:
     plan = allreduce_plan(spec, algorithm, nbytes=MIB)
     assert held(tmp_path, plan=plan, resent=(0,) * plan.n_ranks).findings == ()
 
@@ -193,3 +196,36 @@ def test_every_family_and_algorithm_agrees_with_itself(tmp_path: Path, spec: str
 def test_the_file_of_counters_is_json_as_a_run_leaves_it(tmp_path: Path) -> None:
     write_counters(tmp_path, switches_json(PLAN))
     assert set(json.loads((tmp_path / "switches.json").read_text())) == {"schema", "flows", "ports"}
+
+
+def acknowledge_selectively(value: dict[str, Any], nbytes: int) -> None:
+    """The first flow's packets hold so much more in options, all the way."""
+    first = PLAN.flows[0]
+    for row in value["flows"]:
+        if (row["match"]["ipv4_src"], row["match"]["tcp_src"]) == (first.src_ip, first.sport):
+            row["bytes"] += nbytes
+    for egress in first.path:
+        for end, way in ((egress, "tx"), (PLAN.fabric.peers[egress], "rx")):
+            if end.node in PLAN.fabric.switches:
+                port_row(value, end.node, end.port)[f"{way}_bytes"] += nbytes
+
+
+def test_a_moved_flow_may_acknowledge_a_window_selectively_and_no_more(tmp_path: Path) -> None:
+    """At most three blocks of 8 bytes, 28 with their header, in each packet, of which the flow has some."""
+    packets = next(iter(held(tmp_path).flows[0].counted.values())).packets
+    window = 2 * PLAN.transport.rcvbuf_nbytes // SEGMENT + 1
+    at_rest = 64 + 28 * (packets // 100 + 1)
+    one_move = 64 + 28 * min(packets, packets // 100 + 1 + window)
+    assert one_move > at_rest
+    for nbytes, n_moves, expected in (
+        (at_rest, 0, set()),
+        (at_rest + 1, 0, {"more"}),
+        (at_rest + 1, 1, set()),
+        (one_move, 1, set()),
+        (one_move + 1, 1, {"more"}),
+        (64 + 28 * packets + 1, 10**6, {"more"}),
+    ):
+        change = partial(acknowledge_selectively, nbytes=nbytes)
+        found = held(tmp_path, change, moved=True, n_moves=n_moves)
+        flow_kinds = {one.kind for one in found.findings if one.where.startswith("r")}
+        assert flow_kinds == expected

@@ -9,6 +9,7 @@ import pytest
 
 from controller import rules as rule_module
 from controller.backups import Backups
+from controller.reroute import rerouted
 from controller.rules import FLOW_PRIORITY, GUARDS, Rule, Rules, guarded_rules, plan_rules
 from emu.fabric import Egress, Fabric, Link
 from emu.plan import Plan
@@ -79,16 +80,15 @@ def onward(
 
 @pytest.mark.parametrize(("spec", "routes"), PLANS)
 def test_every_flow_survives_every_cable_between_switches(spec: str, routes: str) -> None:
-    plan = allreduce_plan(spec, "ring", "random", routes)
-    rules, guard = guarded_rules(plan)
-    assert guard is GUARDS[0]
-    for link in inner(plan.fabric):
-        dead = cut(link)
-        for number, flow in enumerate(plan.flows):
-            ways = list(arrivals(plan, rules, number, dead))
-            assert ways
-            if dead.isdisjoint(flow.path):
-                assert ways == [tuple(plan.fabric.peers[end].node for end in flow.path)]
+    plan = allreduce_plan(spec, "ring", "random", routes, n_ranks=8)
+    made = guarded_rules(plan)
+    rules = made.rules
+    assert made.guard is GUARDS[0]
+    for number, flow in enumerate(plan.flows):
+        own_way = tuple(plan.fabric.peers[end].node for end in flow.path)
+        assert list(arrivals(plan, rules, number, set())) == [own_way]
+        for end in flow.path[1:-1]:  # another cable's failure does not touch it
+            assert list(arrivals(plan, rules, number, cut(plan.fabric.cables[end])))
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -164,7 +164,7 @@ def test_after_a_failure_neither_paths_nor_backups_use_the_cable_that_is_down() 
     plan = allreduce_plan("fat-tree:k=4", "ring")
     link = inner(plan.fabric)[0]
     dead = cut(link)
-    spared = plan_rules(plan, [link])
+    spared = guarded_rules(plan, [link]).rules
     own_paths = {(end.node, end.port) for flow in plan.flows for end in flow.path}
     for switch, own in spared.items():
         for rule in own:
@@ -177,8 +177,8 @@ def test_after_a_failure_neither_paths_nor_backups_use_the_cable_that_is_down() 
 def limited(monkeypatch: pytest.MonkeyPatch, **limits: int) -> tuple[Rules, str]:
     for name, value in limits.items():
         monkeypatch.setattr(rule_module, name, value)
-    rules, guard = guarded_rules(allreduce_plan("fat-tree:k=4", "ring"))
-    return rules, guard.says
+    made = guarded_rules(allreduce_plan("fat-tree:k=4", "ring"))
+    return made.rules, made.guard.says
 
 
 def detours(rules: Rules) -> int:
@@ -191,7 +191,7 @@ def detours(rules: Rules) -> int:
 def test_detours_are_left_out_when_the_rules_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = plan_rules(allreduce_plan("fat-tree:k=4", "ring"))
     assert detours(whole) > 0
-    rules, says = limited(monkeypatch, MAX_RULES=sum(map(len, whole.values())) - 1)
+    rules, says = limited(monkeypatch, MAX_FLOWS=sum(map(len, whole.values())) - 1)
     assert says.startswith("no backups on the way down")
     assert detours(rules) == 0
     upward = [rule for rule in rules["edge0"] if rule.choice == "failover"]
@@ -211,10 +211,62 @@ def _spread(rules: Rules) -> list[Rule]:
     return [rule for own in rules.values() for rule in own if len(rule.ports) > 1]
 
 
-def test_a_fat_tree_needs_two_detours_between_pods_and_one_within() -> None:
-    """Down through the core and down through the pod; each needs a rule at one switch off the path."""
-    plan = allreduce_plan("fat-tree:k=4", "ring", "random")
+@pytest.mark.parametrize(("k", "within"), [(4, 5), (6, 1)])
+def test_a_detour_in_a_fat_tree_needs_as_few_rules_as_its_cabling_allows(k: int, within: int) -> None:
+    """By hand, for a path that comes down to edge1 through agg1; a rule at each switch in brackets.
+
+    Between pods two detours: core [agg'] core' agg1, through another pod, and agg1 [edge] agg2 edge1 in
+    the pod.  Within a pod one, the latter; but of two edges (k = 4) the other is where the packet comes
+    from, so the only way to agg2 leads down and up in another pod to change planes:
+    agg1 [core] [agg'] [edge'] [agg''] [core''] agg2 edge1.
+    """
+    plan = allreduce_plan(f"fat-tree:k={k}", "ring", "linear", n_ranks=12)
     backups = Backups(plan.fabric)
-    for flow in plan.flows:
-        n_switches = len(flow.path) - 1
-        assert len(backups.along(flow.path).detours) == {5: 2, 3: 1, 1: 0}[n_switches]
+    found = {(len(flow.path) - 1, len(backups.along(flow.path).detours)) for flow in plan.flows}
+    assert found == {(5, 2), (3, within), (1, 0)}
+
+
+def test_after_a_failure_many_flows_keep_their_rules_and_the_next_failure_is_survived() -> None:
+    """As well as with rules worked out anew."""
+    plan = allreduce_plan("fat-tree:k=4", "ring", "random")
+    first = guarded_rules(plan)
+    links = inner(plan.fabric)
+    for down in (links[0], links[-1]):
+        around = rerouted(plan, [down])
+        kept = guarded_rules(around, [down], first)
+        anew = guarded_rules(around, [down])
+        same = sum(new is old for new, old in zip(kept.by_flow, first.by_flow, strict=True))
+        assert len(plan.flows) / 3 < same < len(plan.flows)
+        for other in links:
+            dead = cut(down) | cut(other)
+            for number, flow in enumerate(around.flows):
+                if not dead.isdisjoint(flow.path) and survives(around, anew.rules, number, dead):
+                    assert list(arrivals(around, kept.rules, number, dead))
+
+
+def survives(plan: Plan, rules: Rules, number: int, dead: set[Egress]) -> bool:
+    try:
+        return bool(list(arrivals(plan, rules, number, dead)))
+    except AssertionError:
+        return False
+
+
+def test_rules_that_use_the_failed_cable_or_lead_where_it_led_are_not_kept() -> None:
+    plan = allreduce_plan("fat-tree:k=4", "ring", "random")
+    down = inner(plan.fabric)[0]
+    kept = guarded_rules(rerouted(plan, [down]), [down], guarded_rules(plan))
+    lower = down.a if down.a.startswith("edge") else down.b
+    for flow, own in zip(kept.plan.flows, kept.by_flow, strict=True):
+        for switch, rule in own:
+            assert all(Egress(switch, port) not in cut(down) for port in rule.ports)
+        if flow.path[-1].node == lower:  # it is farther from some switches than it was
+            assert own == guarded_rules(kept.plan, [down]).by_flow[kept.plan.flows.index(flow)]
+
+
+def test_no_flow_is_guarded_better_after_a_failure_than_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = allreduce_plan("fat-tree:k=4", "ring", "random")
+    monkeypatch.setattr(rule_module, "MAX_GROUPS", 0)
+    first = guarded_rules(plan)
+    monkeypatch.undo()
+    assert first.guard is GUARDS[-1]
+    assert guarded_rules(plan, inner(plan.fabric)[:1], first).guard is GUARDS[-1]

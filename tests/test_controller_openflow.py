@@ -8,11 +8,11 @@ import pytest
 from os_ken.ofproto.ofproto_protocol import ProtocolDesc
 
 from controller import openflow
+from controller.counters import counters_json
 from controller.openflow import changes, table
 from controller.readback import FlowStats, UnknownRule, complaint, group_keys, installed
 from controller.rules import Rule, destination_rules, plan_rules
 from controller.ryu_api import ofp, parser
-from controller.stats import counters
 from emu.spec import parse_fabric
 from emu.switch.entries import Event, Operation, RemoveGroup, RemoveRule, SetGroup, SetRule
 from emu.switch.match import Match
@@ -146,7 +146,7 @@ def test_an_update_leads_to_the_same_rules_as_programming_anew() -> None:
     new = table(AFTER, old)
     talk = connected(3)
     obey(talk, openflow.program(Datapath(), old))
-    obey(talk, openflow.update(Datapath(), old, new))
+    obey(talk, openflow.update(Datapath(), old, new, changes(old, new)))
     assert sorted(found(talk), key=repr) == sorted(AFTER, key=repr)
     assert talk.table.groups.keys() == set(new.groups.values())
 
@@ -156,7 +156,9 @@ def test_an_update_touches_only_what_differs_and_makes_before_it_breaks() -> Non
     new = table(AFTER, old)
     talk = connected(3)
     obey(talk, openflow.program(Datapath(), old))
-    done = [op for op in obey(talk, openflow.update(Datapath(), old, new)) if not _clears(op)]
+    done = [
+        op for op in obey(talk, openflow.update(Datapath(), old, new, changes(old, new))) if not _clears(op)
+    ]
     kinds = [type(op) for op in done]
     assert kinds == sorted(kinds, key=[SetGroup, SetRule, RemoveRule, RemoveGroup].index)
     touched = {op.match for op in done if isinstance(op, SetRule | RemoveRule)}
@@ -172,13 +174,15 @@ def test_a_rule_that_changes_keeps_its_counters() -> None:
     old = table((Rule(1, DST, (1,)),))
     talk = connected(3)
     obey(talk, openflow.program(Datapath(), old))
-    done = obey(talk, openflow.update(Datapath(), old, table((Rule(1, DST, (2,)),), old)))
+    new = table((Rule(1, DST, (2,)),), old)
+    done = obey(talk, openflow.update(Datapath(), old, new, changes(old, new)))
     assert not any(map(_clears, done))
 
 
 def test_nothing_is_sent_when_nothing_has_changed() -> None:
     old = table(BEFORE)
-    assert openflow.update(Datapath(), old, table(BEFORE, old)) == b""
+    new = table(BEFORE, old)
+    assert openflow.update(Datapath(), old, new, changes(old, new)) == b""
 
 
 def test_groups_that_stay_keep_their_numbers() -> None:
@@ -285,7 +289,7 @@ def test_counters_become_rows_and_what_is_not_counted_becomes_null() -> None:
     )
     flows, ports = (reply.body for reply in map(read, talk.replies(requests)))
     ports.append(parser.OFPPortStats(ofp.OFPP_LOCAL, *[0] * 14))  # Open vSwitch's own
-    value = counters(fabric, {"switch0": flows}, {"switch0": ports})
+    value = counters_json(fabric, {"switch0": flows}, {"switch0": ports})
     assert value["flows"] == [
         {
             "switch": "switch0",

@@ -1,6 +1,7 @@
 """The controller as a process on loopback, with switches of ours that have no data plane."""
 
 import json
+import re
 import select
 import socket
 import struct
@@ -33,10 +34,13 @@ READY_S = 20
 
 
 class Live(FakeInstruments):
-    """All ports are up."""
+    """All ports are up but those in `down`."""
+
+    def __init__(self, down: set[str]) -> None:
+        self._down = down
 
     def link(self, interface: str) -> Link:
-        return replace(super().link(interface), is_up=True, is_enabled=True)
+        return replace(super().link(interface), is_up=interface not in self._down, is_enabled=True)
 
 
 def features(dpid: int) -> bytes:
@@ -115,7 +119,7 @@ def connect(port: int, ended: threading.Event) -> socket.socket:
 class Switches:
     """All switches of a fabric, each in a thread; `censor` sees all they are told, and may change it.
 
-    `heard` is what each was told, before that.
+    `heard` is what each was told, before that.  `down` are interfaces, which they tell when asked.
     """
 
     fabric: Fabric
@@ -123,13 +127,14 @@ class Switches:
     censor: Callable[[bytes], bytes]
     heard: defaultdict[str, bytearray] = field(default_factory=lambda: defaultdict(bytearray))
     links: dict[str, socket.socket] = field(default_factory=dict)
+    down: set[str] = field(default_factory=set)
     ended: threading.Event = field(default_factory=threading.Event)
 
     def serve(self, switch: str, dpid: int) -> None:
         """One switch until the controller goes away."""
         ports = tuple(Port(n, interface(switch, n), 10**8) for n in self.fabric.ports[switch])
         table = FlowTable(Numbers(9999), Numbers(99))
-        session = Session(SwitchPorts(switch, dpid, ports), table, Live())
+        session = Session(SwitchPorts(switch, dpid, ports), table, Live(self.down))
         with suppress(ConnectionError), connect(self.port, self.ended) as link:
             self.links[switch] = link
             link.sendall(hello())
@@ -217,6 +222,31 @@ def test_a_refused_message_is_named() -> None:
         assert "refused a message: OFPET_BAD_REQUEST" in controller.failure()
 
 
+def test_another_topology_ends_a_run_with_a_line_that_names_both() -> None:
+    started = "leaf-spine:leaves=4,spines=2,hosts=2"
+    with running("--fabric", "bigraph:n=8,m=2") as controller, switches(controller, spec=started):
+        told = controller.failure()
+        assert re.search(
+            r"dpid \d has ports 1-4, but \w+ of bigraph:n=8,m=2 has ports 1-6: another topo", told
+        )
+
+
+def test_people_are_told_of_another_topology_and_it_gets_no_rules() -> None:
+    arguments = ("--fabric", "bigraph:n=4,m=2", "--people", "--timeout", "inf")
+    started = "leaf-spine:leaves=2,spines=2,hosts=3"
+    with running(*arguments) as controller, switches(controller, spec=started) as those:
+        assert controller.process.stderr
+        told = sorted(controller.process.stderr.readline().strip() for _ in range(4))
+        assert told == [
+            f"controller: dpid {dpid} has ports 1-{n}, but {name} of bigraph:n=4,m=2 has ports 1-4: "
+            "another topology was started"
+            for dpid, (n, name) in enumerate(((5, "upper0"), (5, "upper1"), (2, "lower0"), (2, "lower1")), 1)
+        ]
+        assert controller.process.poll() is None
+        flow_mod = bytes((4, 14))
+        assert not any(flow_mod in bytes(heard) for heard in those.heard.values())
+
+
 def port_status(dpid_port: int, is_down: bool) -> bytes:
     """OFPPR_MODIFY of a port."""
     state = 1 if is_down else 4  # OFPPS_LINK_DOWN, OFPPS_LIVE
@@ -230,6 +260,7 @@ def test_a_cable_that_fails_is_led_around_and_forgotten_once_it_is_up(tmp_path: 
     (port,) = [number for number, peer in fabric.neighbours["leaf0"].items() if peer == "spine0"]
     with running("--fabric", SPEC, "--log", str(log)) as controller, switches(controller) as those:
         assert controller.line() == "ready"
+        those.down.add(interface("leaf0", port))
         those.links["leaf0"].sendall(port_status(port, is_down=True))
         while "rerouted" not in log.read_text():
             assert controller.process.poll() is None
@@ -238,6 +269,7 @@ def test_a_cable_that_fails_is_led_around_and_forgotten_once_it_is_up(tmp_path: 
         assert controller.process.stdout
         readable, _, _ = select.select([controller.process.stdout], [], [], 0.5)
         assert not readable, "settled while a cable is down"
+        those.down.clear()
         those.links["leaf0"].sendall(port_status(port, is_down=False))
         assert controller.line() == "settled"
     events = [json.loads(line) for line in log.read_text().splitlines()]
@@ -250,6 +282,22 @@ def test_a_cable_that_fails_is_led_around_and_forgotten_once_it_is_up(tmp_path: 
     assert around["rules"] == back["rules"] == 3
     assert back["down"] == []
     assert [event["time_ns"] for event in told] == sorted(event["time_ns"] for event in told)
+
+
+def test_a_failure_of_which_no_message_told_keeps_it_from_being_settled(tmp_path: Path) -> None:
+    """The PORT_STATUS may be on its way: the switches are asked."""
+    fabric, log = parse_fabric(SPEC), tmp_path / "control.jsonl"
+    (port,) = [number for number, peer in fabric.neighbours["leaf0"].items() if peer == "spine0"]
+    with running("--fabric", SPEC, "--log", str(log)) as controller, switches(controller) as those:
+        assert controller.line() == "ready"
+        those.down.add(interface("leaf0", port))
+        controller.tell("settle")
+        while "rerouted" not in log.read_text():
+            assert "settled" not in log.read_text()
+            time.sleep(0.01)
+        those.down.clear()
+        those.links["leaf0"].sendall(port_status(port, is_down=False))
+        assert controller.line() == "settled"
 
 
 GARBAGE = {
@@ -265,19 +313,27 @@ GARBAGE = {
 }
 
 
-@pytest.mark.parametrize("what", GARBAGE)
-def test_garbage_on_the_port_is_dropped_and_the_switches_are_served_on(what: str, tmp_path: Path) -> None:
-    octets, complaint = GARBAGE[what]
+@pytest.fixture(scope="module")
+def serving() -> Iterator[Controller]:
+    """One controller with its switches, for all the garbage one after the other."""
     with running("--fabric", SPEC) as controller, switches(controller):
         assert controller.line() == "ready"
-        with socket.create_connection(("127.0.0.1", controller.port), timeout=READY_S) as stranger:
-            stranger.sendall(octets)
-            while stranger.recv(4096):
-                pass  # until we are thrown out
-        assert controller.process.stderr
-        assert complaint in controller.process.stderr.readline()
-        controller.tell(f"stats {tmp_path / 'counters.json'}")
-        assert controller.line() == "stats"
+        yield controller
+
+
+@pytest.mark.parametrize("what", GARBAGE)
+def test_garbage_on_the_port_is_dropped_and_the_switches_are_served_on(
+    what: str, serving: Controller, tmp_path: Path
+) -> None:
+    octets, complaint = GARBAGE[what]
+    with socket.create_connection(("127.0.0.1", serving.port), timeout=READY_S) as stranger:
+        stranger.sendall(octets)
+        while stranger.recv(4096):
+            pass  # until we are thrown out
+    assert serving.process.stderr
+    assert complaint in serving.process.stderr.readline()
+    serving.tell(f"stats {tmp_path / 'counters.json'}")
+    assert serving.line() == "stats"
 
 
 def test_half_a_message_and_silence_do_not_keep_switches_waiting() -> None:
@@ -302,6 +358,17 @@ def test_a_port_that_is_taken_is_told() -> None:
         running("--fabric", SPEC, port=taken.getsockname()[1]) as controller,
     ):
         assert "Address already in use" in controller.failure()
+
+
+@pytest.mark.parametrize(("options", "who"), [(["--people"], "gradwire"), ([], "controller")])
+def test_people_are_told_by_gradwire_and_the_log_of_a_run_by_the_controller(
+    options: list[str], who: str
+) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        running("--fabric", SPEC, *options, port=taken.getsockname()[1]) as controller,
+    ):
+        assert controller.failure().startswith(f"{who}: 127.0.0.1:")
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,21 @@
 
 import pytest
 
-from controller.loads import audit, link_loads
-from emu.fabric import Egress
-from emu.transport import PAYLOAD_EFFICIENCY
+from controller.loads import audit
+from controller.resolve import resolve_placed
+from emu.fabric import Egress, link_name
+from emu.spec import parse_fabric
+from emu.transport import PAYLOAD_EFFICIENCY, fabric_transport
 from tests.made_plans import MIB, allreduce_plan, messages, schedule_plan
-from traces.schedule import Gate
+from traces.expand import expand
+from traces.schedule import Gate, together
+from traces.workload import made_allreduce
 
 
 @pytest.mark.parametrize("algorithm", ["ring", "halving-doubling", "as-captured"])
 def test_every_host_sends_and_receives_2_p_minus_1_over_p_of_the_buffer(algorithm: str) -> None:
     plan = allreduce_plan("fat-tree:k=4,levels=2", algorithm, "random", nbytes=8 * MIB)
-    loads = link_loads(plan.fabric, plan.flows, plan.schedule)
+    loads = audit(plan).loads
     for host in plan.fabric.hosts:
         up = Egress(host, 0)
         assert loads[up].nbytes == loads[plan.fabric.peers[up]].nbytes == 2 * 7 * MIB
@@ -97,3 +101,31 @@ def test_a_slow_uplink_is_the_worst_link_even_with_one_flow() -> None:
 def test_a_plan_that_sends_nothing_has_no_worst_link() -> None:
     with pytest.raises(ValueError, match="sends nothing"):
         audit(schedule_plan("star:hosts=2", messages(2, [])))
+
+
+@pytest.mark.parametrize(("n_jobs", "share"), [(1, 1.0), (2, 2.0), (3, 3.0)])
+def test_jobs_that_cross_the_only_spine_together_share_its_cables(n_jobs: int, share: float) -> None:
+    """Rank pairs (0, 1), (2, 3), ... on hosts of different leaves: each sends over the one uplink."""
+    job = expand(made_allreduce(2, MIB), "ring")
+    fabric = parse_fabric(f"leaf-spine:leaves=2,spines=1,hosts={n_jobs},rate=50M")
+    hosts = tuple(f"h{side * n_jobs + number}" for number in range(n_jobs) for side in (0, 1))
+    plan = resolve_placed(
+        fabric,
+        hosts,
+        together([job] * n_jobs),
+        algorithm="ring",
+        placement="chosen",
+        routes="ecmp",
+        seed=1,
+        transport=fabric_transport(fabric),
+    )
+    result = audit(plan)
+    up = result.loads[Egress("leaf0", n_jobs + 1)]
+    assert link_name(fabric, up.egress) == "leaf0→spine0"
+    assert (up.together, up.worst_share) == (n_jobs, share)
+    assert result.n_collisions == (2 if n_jobs > 1 else 0)
+    step_s = MIB / 2 * 8 / (50e6 * PAYLOAD_EFFICIENCY)
+    assert result.barrier_s == pytest.approx(2 * share * step_s)
+    assert result.barrier_s == pytest.approx(plan.prediction.fluid_s)
+    if n_jobs > 1:
+        assert result.worst == up

@@ -1,9 +1,9 @@
 """Phases and jobs of schedules that can be read off by eye."""
 
-from controller.phases import by_job, job_of_rank, nbytes_by_phase, same_phases
+from controller.phases import PhaseKey, by_job, job_of_rank, nbytes_by_phase, same_phases
 from tests.made_plans import messages
 from traces.expand import expand
-from traces.schedule import Gate
+from traces.schedule import Gate, together
 from traces.workload import made_allreduce
 
 
@@ -37,3 +37,13 @@ def test_a_phase_of_two_jobs_is_cut_in_two() -> None:
     schedule = messages(4, [(0, 1, 7), (2, 3, 9)])
     parts = by_job(nbytes_by_phase(schedule), job_of_rank(schedule))
     assert parts == {(0, (-1, 0)): {(0, 1): 7}, (1, (-1, 0)): {(2, 3): 9}}
+
+
+def test_the_first_phases_of_all_jobs_are_one_and_a_longer_job_goes_on_alone() -> None:
+    two, four = (expand(made_allreduce(n, n * 1000), "ring") for n in (2, 4))
+    both = {(0, 1): 1000, (1, 0): 1000}
+    around = {(2, 3): 1000, (3, 4): 1000, (4, 5): 1000, (5, 2): 1000}
+    expected: dict[PhaseKey, dict[tuple[int, int], int]] = {
+        (1, step): (both if step < 2 else {}) | around for step in range(6)
+    }
+    assert nbytes_by_phase(together([two, four])) == expected

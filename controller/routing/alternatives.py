@@ -5,6 +5,7 @@ from itertools import islice
 
 from controller.routing.shortest import NextPorts, Path, next_ports
 from emu.fabric import Egress, Fabric
+from emu.paths import access_port, host_port
 
 MOST_PATHS = 256  # looked at for one flow: a fat-tree of k = 32 has so many
 
@@ -24,8 +25,7 @@ class Alternatives:
         fabric = self._fabric
         if source not in fabric.ports or destination not in fabric.ports:
             return []
-        first = Egress(source, fabric.ports[source][0])
-        last = fabric.peers[Egress(destination, fabric.ports[destination][0])]
+        first, last = host_port(source), access_port(fabric, destination)
         here = fabric.peers[first].node
         if last.node not in self._towards:
             self._towards[last.node] = next_ports(fabric, last.node)

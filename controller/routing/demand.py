@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from controller.bounds import Cuts, phase_bound_s
 from controller.phases import Pair, by_job, job_of_rank, nbytes_by_phase
 from emu.fabric import Fabric
-from emu.plan import Flow
+from emu.plan import Flow, flow_numbers
 from traces.schedule import Schedule
 
 
@@ -30,7 +30,7 @@ def demands(
 
     Jobs of one phase each, such as two rings, always fall together: they are one job here.
     """
-    number = {(flow.src, flow.dst): i for i, flow in enumerate(flows)}
+    number = flow_numbers(flows)
     totals = _totals(schedule)
     cuts = Cuts(fabric)
     found = [

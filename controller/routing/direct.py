@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from controller.routing.shortest import Path, walks
+from emu.bigraph import bigraph_of, kind_of
 from emu.fabric import Fabric
 from emu.plan import Flow
 from emu.refused import Refused
@@ -17,16 +18,17 @@ def direct(
     So the flows into one switch from its own side spread over as many transit switches as it has hosts.
     """
     del schedule, seed
-    if fabric.family != "bigraph":
-        raise Refused(f"routes direct make sense only on a BiGraph, not on a {fabric.family}")
+    cabled = bigraph_of(fabric)
+    if cabled is None:
+        raise Refused(f"routes direct make sense only on a BiGraph, not on a {kind_of(fabric)}")
+    slots = cabled.slots
+    number = {switch: i for layer in (cabled.upper, cabled.lower) for i, switch in enumerate(layer)}
 
     def choose(switch: str, ports: tuple[int, ...], flow: Flow, stride: int) -> int:
-        del switch, stride
-        return transit_slot(fabric, placement[flow.dst]) % len(ports)
+        del stride
+        wanted = slots[placement[flow.dst]] % len(ports)
+        towards = fabric.neighbours[switch]
+        in_order = sorted(range(len(ports)), key=lambda i: number[towards[ports[i]]])
+        return in_order[wanted]
 
     return list(walks(fabric, placement, flows, choose))
-
-
-def transit_slot(fabric: Fabric, host: str) -> int:
-    """The slot of a BiGraph's host on its switch."""
-    return fabric.hosts.index(host) % fabric.shape["m"]

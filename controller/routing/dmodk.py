@@ -8,8 +8,8 @@ collectives, JPDC 2012).
 
 from collections.abc import Sequence
 
-from controller.routing.direct import transit_slot
 from controller.routing.shortest import Path, walks
+from emu.bigraph import bigraph_of
 from emu.fabric import Fabric
 from emu.plan import Flow
 from traces.schedule import Schedule
@@ -24,8 +24,8 @@ def dmodk(
     would use k/2 of its (k/2)^2 cores.  On a BiGraph the destination's slot is its number, see `direct`.
     """
     del schedule, seed
-    on_bigraph = fabric.family == "bigraph"
-    number = {host: transit_slot(fabric, host) if on_bigraph else i for i, host in enumerate(fabric.hosts)}
+    cabled = bigraph_of(fabric)
+    number = cabled.slots if cabled else {host: i for i, host in enumerate(fabric.hosts)}
 
     def choose(switch: str, ports: tuple[int, ...], flow: Flow, stride: int) -> int:
         del switch

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from controller.routing.alternatives import Alternatives
 from controller.routing.shortest import Path
 from emu.fabric import Egress, Fabric
-from emu.paths import access_port
+from emu.paths import access_port, host_port
 from emu.plan import Flow
 from emu.transport import PAYLOAD_EFFICIENCY
 
@@ -51,5 +51,4 @@ class Links:
     def path(self, flow: int, way: Way) -> Path:
         """The path, from host to host, of a flow that takes this way."""
         source, destination = self._hosts[flow]
-        first = Egress(source, self._fabric.ports[source][0])
-        return (first, *(self._egress[link] for link in way), self._access[destination])
+        return (host_port(source), *(self._egress[link] for link in way), self._access[destination])

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from emu.fabric import Egress, Fabric
-from emu.paths import access_port, access_switch, distances
+from emu.paths import access_port, access_switch, distances, host_port
 from emu.plan import Flow
 
 Path = tuple[Egress, ...]
@@ -38,7 +38,7 @@ def walks(fabric: Fabric, placement: Sequence[str], flows: Sequence[Flow], choos
 def _walk(fabric: Fabric, placement: Sequence[str], flow: Flow, towards: NextPorts, choose: Choose) -> Path:
     source = placement[flow.src]
     last = access_port(fabric, placement[flow.dst])
-    path = [Egress(source, fabric.ports[source][0])]
+    path = [host_port(source)]
     here = access_switch(fabric, source)
     stride = 1
     while here != last.node:

@@ -1,0 +1,121 @@
+"""Switches of ours in memory, as the controller's `Switch` and `Steering` see them: no sockets, no threads.
+
+Who uses them lets the library make `controller.readback.FlowStats`.
+"""
+
+from collections.abc import Iterable
+from itertools import count
+from typing import Any
+
+from os_ken.ofproto.ofproto_protocol import ProtocolDesc
+
+from controller.readback import group_keys, installed
+from controller.rules import Rule
+from controller.ryu_api import ofp, parser
+from controller.switch import Switch
+from emu.fabric import Fabric, interface
+from emu.switch.counters import Link, Transmitted
+from emu.switch.ports import Port, SwitchPorts
+from emu.switch.session import Session
+from emu.switch.table import FlowTable, Numbers
+from tests.openflow_talk import HELLO, FakeInstruments, read
+
+
+class Cabled(FakeInstruments):
+    """All ports are up but those in `down`; since time 0 every rule has carried `rate_bps`, and the ports in
+    `sent_bps` that."""
+
+    rate_bps = 0
+
+    def __init__(self) -> None:
+        self.down: set[str] = set()
+        self.sent_bps: dict[str, int] = {}
+
+    def link(self, interface: str) -> Link:
+        return Link(bytes(6), is_up=interface not in self.down, is_enabled=True)
+
+    def transmitted(self, interface: str) -> Transmitted:
+        return Transmitted(1, self.sent_bps.get(interface, 0) * self.now // (8 * 10**9), 0)
+
+    def flow_counts(self, flow: int) -> tuple[int, int]:
+        return 1, self.rate_bps * self.now // (8 * 10**9)
+
+
+class Machine:
+    """What a switch is without its connection: its table outlives that."""
+
+    def __init__(self, name: str, dpid: int, ports: Iterable[int]) -> None:
+        self.name = name
+        self.instruments = Cabled()
+        self.table = FlowTable(Numbers(10_000), Numbers(1000))
+        self._ports = SwitchPorts(name, dpid, tuple(Port(n, interface(name, n), 10**8) for n in ports))
+
+    def session(self) -> Session:
+        session = Session(self._ports, self.table, self.instruments)
+        assert not list(session.receive(HELLO))
+        return session
+
+    @property
+    def rules(self) -> list[Rule]:
+        """What it has, as it tells a controller that asks."""
+        line = Line(self)
+        line.send_msg(parser.OFPGroupDescStatsRequest(line))
+        line.send_msg(parser.OFPFlowStatsRequest(line))
+        groups, *flows = (message.body for message in line.answers())
+        return list(installed((flow for part in flows for flow in part), group_keys(groups)))
+
+
+class Line(ProtocolDesc):  # type: ignore[misc]
+    """What of os-ken's datapath is used: messages wait until `deliver`, `sent` are their types so far."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(version=ofp.OFP_VERSION)
+        self.sent: list[int] = []
+        self._session = machine.session()
+        self._waiting = b""
+        self._xids = count(1)
+
+    def set_xid(self, message: Any) -> int:
+        xid = next(self._xids)
+        message.set_xid(xid)
+        return xid
+
+    def send_msg(self, message: Any) -> None:
+        if message.xid is None:
+            self.set_xid(message)
+        message.serialize()
+        self.send(bytes(message.buf))
+
+    def send(self, octets: bytes) -> None:
+        at = 0
+        while at < len(octets):
+            self.sent.append(octets[at + 1])
+            at += int.from_bytes(octets[at + 2 : at + 4], "big")
+        self._waiting += octets
+
+    @property
+    def is_waiting(self) -> bool:
+        return bool(self._waiting)
+
+    def answers(self) -> list[Any]:
+        """What the switch says to all that waits."""
+        octets, self._waiting = self._waiting, b""
+        return [read(reply) for reply in self._session.receive(octets) if isinstance(reply, bytes)]
+
+    def deliver(self, switch: Switch) -> None:
+        """Until neither side has anything to say."""
+        while self._waiting:
+            for message in self.answers():
+                if isinstance(message, parser.OFPBarrierReply):
+                    switch.reach_barrier()
+                else:
+                    assert not isinstance(message, parser.OFPErrorMsg)
+                    switch.answer(message)
+
+
+def machines(fabric: Fabric) -> dict[str, Machine]:
+    return {name: Machine(name, fabric.dpid(name), fabric.ports[name]) for name in fabric.switches}
+
+
+def never(text: str) -> None:
+    raise AssertionError(text)

@@ -1,0 +1,102 @@
+"""Where the controller listens, and how long and how many strangers it bears."""
+
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from emu.switch.encode import hello
+from tests.test_controller_process import SPEC, Controller, connect, running, switches
+
+# `python -m controller` with a shorter patience, and room for fewer strangers.
+PATIENCE_S, MOST = 1, 3
+IMPATIENT = """
+from controller import connection
+connection.INTRODUCTION_S, connection.MAX_STRANGERS = {patience_s}, {most}
+connection.controller_module.CONF.set_override("socket_timeout", 1)  # how often it looks
+from controller import __main__
+__main__._end(__main__.main())
+"""
+
+
+@contextmanager
+def bearing(patience_s: int, most: int) -> Iterator[Controller]:
+    code = IMPATIENT.format(patience_s=patience_s, most=most)
+    with running(command=(sys.executable, "-c", code, "--fabric", SPEC, "--port")) as controller:
+        yield controller
+
+
+@pytest.fixture
+def impatient() -> Iterator[Controller]:
+    with bearing(PATIENCE_S, 100) as controller:
+        yield controller
+
+
+def note(controller: Controller) -> str:
+    assert controller.process.stderr
+    return str(controller.process.stderr.readline())
+
+
+def test_who_does_not_introduce_itself_as_a_switch_is_dropped_in_time(impatient: Controller) -> None:
+    with ExitStack() as stack:
+        start_s = time.monotonic()
+        for said in (b"", hello()[:5], hello()):
+            stack.enter_context(connect(impatient.port, threading.Event())).sendall(said)
+        for _ in range(3):
+            assert f"did not introduce itself as a switch in {PATIENCE_S} s" in note(impatient)
+        assert time.monotonic() - start_s >= PATIENCE_S
+
+
+def test_a_switch_that_is_silent_afterwards_is_kept(impatient: Controller) -> None:
+    with switches(impatient) as those:
+        assert impatient.line() == "ready"
+        time.sleep(2 * PATIENCE_S + 0.5)
+        n_told = {name: len(heard) for name, heard in those.heard.items()}
+        impatient.tell("settle")
+        assert impatient.line() == "settled"  # everybody answers
+        assert all(len(those.heard[name]) > n for name, n in n_told.items())
+
+
+def test_more_strangers_than_there_is_room_for_are_dropped_and_the_switches_come_later() -> None:
+    with bearing(60, MOST) as controller:
+        with ExitStack() as stack:
+            links = [connect(controller.port, threading.Event()) for _ in range(MOST + 1)]
+            for link in links:
+                stack.enter_context(link)
+            assert f"is one of more than {MOST} at once that are no switches" in note(controller)
+            assert sum(map(_is_ended, links)) == 1
+        with switches(controller):
+            assert controller.line() == "ready"
+
+
+def _is_ended(link: socket.socket) -> bool:
+    link.settimeout(0.2)
+    try:
+        while link.recv(4096):
+            pass
+    except TimeoutError:
+        return False
+    return True
+
+
+def test_it_listens_where_it_is_told_and_nowhere_else() -> None:
+    with running("--fabric", SPEC, "--listen", "127.0.0.2") as controller:
+        for _ in range(400):
+            try:
+                socket.create_connection(("127.0.0.2", controller.port)).close()
+                break
+            except ConnectionRefusedError:
+                time.sleep(0.05)
+        else:
+            pytest.fail("it does not listen there")
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", controller.port))
+
+
+def test_an_address_that_this_machine_has_not_is_refused() -> None:
+    with running("--fabric", SPEC, "--listen", "192.0.2.1") as controller:  # RFC 5737: nobody's
+        assert "choose another --listen or --port" in controller.failure()
