@@ -4,9 +4,7 @@ By rtnetlink, in the network namespace of the process: no command to start, so t
 millisecond where the machine is not busy.
 """
 
-import os
 import socket
-import struct
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -15,14 +13,10 @@ from dataclasses import dataclass
 
 from emu.fabric import interface
 from emu.failures import Change
+from emu.rtnetlink import IFF_RUNNING, carry_out, link_down, link_flags, link_up
 
-_RTM_NEWLINK = 16
-_REQUEST_AND_ACK = 1 | 4  # NLM_F_REQUEST, NLM_F_ACK
-_IFF_UP = 1
-_HEADER = struct.Struct("=IHHII")  # nlmsghdr: length, type, flags, sequence, port
-_LINK = struct.Struct("=BxHiII")  # ifinfomsg: family, type, index, flags, which of them to change
-_ERROR = struct.Struct("=i")
-_ANSWER_S = 5.0
+_CARRIER_S = 5.0
+_LOOK_S = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +31,8 @@ class Done:
 class Cables:
     """Changes ports of this namespace in a thread of its own, from `begin` to `end`, repeat by repeat."""
 
-    def __init__(self, changes: Sequence[Change], netlink: socket.socket) -> None:
+    def __init__(self, changes: Sequence[Change]) -> None:
         self._changes = changes
-        self._netlink = netlink
         self._index = {
             change.port: socket.if_nametoindex(interface(change.port.node, change.port.port))
             for change in changes
@@ -57,16 +50,27 @@ class Cables:
         self._thread.start()
 
     def end(self) -> list[Done]:
-        """What took place since `begin`; everything is up when this returns.  Raise OSError."""
+        """What took place since `begin`; everything is up when this returns.  Raise OSError.
+
+        The kernel has then told whoever listens of all that happened: of a carrier it tells a little later.
+        """
         if self._thread is not None:
             self._over.set()
             self._thread.join()
             self._thread = None
-        for port in self._index:
-            self._set(port_index=self._index[port], is_up=True)
+        if self._index:
+            carry_out(map(link_up, self._index.values()))
+            self._await_carriers()
         if self._error is not None:
             raise self._error
         return self._done
+
+    def _await_carriers(self) -> None:
+        deadline_s = time.monotonic() + _CARRIER_S
+        while not all(map(_is_running, self._index.values())):
+            if time.monotonic() > deadline_s:
+                raise OSError(f"a cable that was put up has no carrier after {_CARRIER_S:g} s")
+            time.sleep(_LOOK_S)
 
     def _carry_out(self, start_ns: int) -> None:
         for change in self._changes:
@@ -74,30 +78,24 @@ class Cables:
             if self._over.wait(max(0, due_ns - time.monotonic_ns()) / 1e9):
                 return
             try:
-                self._set(self._index[change.port], change.is_up)
+                carry_out([(link_up if change.is_up else link_down)(self._index[change.port])])
             except OSError as error:
                 self._error = error
                 return
             self._done.append(Done(change, due_ns, time.monotonic_ns()))
 
-    def _set(self, port_index: int, is_up: bool) -> None:
-        link = _LINK.pack(socket.AF_UNSPEC, 0, port_index, _IFF_UP if is_up else 0, _IFF_UP)
-        length = _HEADER.size + len(link)
-        self._netlink.send(_HEADER.pack(length, _RTM_NEWLINK, _REQUEST_AND_ACK, 0, 0) + link)
-        answer = self._netlink.recv(4096)
-        (code,) = _ERROR.unpack_from(answer, _HEADER.size)
-        if code:
-            raise OSError(-code, f"cable at interface {port_index}: {os.strerror(-code)}")
+
+def _is_running(ifindex: int) -> bool:
+    """Whether the kernel holds both ends of a cable for running; an end in another namespace is not asked."""
+    flags, other = link_flags(ifindex)
+    return bool(flags & (flags if other is None else link_flags(other)[0]) & IFF_RUNNING)
 
 
 @contextmanager
 def failing(changes: Sequence[Change]) -> Iterator[Cables]:
     """The ports must exist; they are up when this ends.  Raise OSError."""
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
-        netlink.settimeout(_ANSWER_S)
-        netlink.bind((0, 0))
-        cables = Cables(changes, netlink)
-        try:
-            yield cables
-        finally:
-            cables.end()
+    cables = Cables(changes)
+    try:
+        yield cables
+    finally:
+        cables.end()

@@ -4,9 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from emu.fabric import Link, Wire, interface
-
-MAX_INTERFACE_NAME = 15  # Linux's IFNAMSIZ less its final zero
+from emu.fabric import MAX_INTERFACE_NAME, Link, Wire, interface
 
 
 class BadCabling(ValueError):

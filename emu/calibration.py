@@ -52,7 +52,10 @@ def schedule(rate_bps: int, gso_max_nbytes: int) -> Schedule:
 
 
 def fit(plan: Plan, arrived_ns: list[int], start_ns: int) -> Calibration:
-    """`arrived_ns[i]` is when send i was in; it left when send i-1 had arrived."""
+    """`arrived_ns[i]` is when send i was in; it left when send i-1 had arrived.
+
+    Both directions use the same cables.
+    """
     times = [(b - a) / 1e9 for a, b in zip([start_ns, *arrived_ns], arrived_ns, strict=False)]
     counts = [send.nbytes for send in plan.schedule.sends]
     small = median(times[1:N_SMALL])

@@ -4,9 +4,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 MAX_HOSTS = 1024
 MAX_RATE_BPS = 100_000_000_000
+HOST_PORT = 0  # the only port of a host, as in Mininet's `h0-eth0`, and of no switch
+MAX_INTERFACE_NAME = 15  # Linux's IFNAMSIZ less its final zero
 FRAME_NBYTES = 1514  # a full frame, as HTB counts it: no checksum, no preamble
 
 
@@ -36,9 +39,11 @@ class Wire:
     delay_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Egress:
-    """One direction of a cable, named by the port that sends into it."""
+class Egress(NamedTuple):
+    """One direction of a cable, named by the port that sends into it.
+
+    A tuple because plans are worked out by looking up millions of these, and a tuple's hash is quick.
+    """
 
     node: str
     port: int
@@ -112,14 +117,29 @@ class Fabric:
         return cables
 
     @cached_property
+    def host_links(self) -> tuple[Link, ...]:
+        """The cables of hosts."""
+        return tuple(link for link in self.links if not self.host_set.isdisjoint((link.a, link.b)))
+
+    @cached_property
+    def inner_links(self) -> tuple[Link, ...]:
+        """The cables between switches."""
+        return tuple(link for link in self.links if self.host_set.isdisjoint((link.a, link.b)))
+
+    @cached_property
     def rates(self) -> dict[Egress, int]:
         """The rate, in bit/s, of each direction of each cable."""
         return {end: link.rate_bps for end, link in self.cables.items()}
 
     @property
-    def distinct_rates_bps(self) -> tuple[int, ...]:
-        """The rates that its cables have, ascending."""
-        return tuple(sorted({link.rate_bps for link in self.links}))
+    def host_rates_bps(self) -> tuple[int, ...]:
+        """The rates that the hosts' cables have, ascending."""
+        return tuple(sorted({link.rate_bps for link in self.host_links}))
+
+    @property
+    def inner_rates_bps(self) -> tuple[int, ...]:
+        """The rates that the cables between switches have, ascending."""
+        return tuple(sorted({link.rate_bps for link in self.inner_links}))
 
     @cached_property
     def ports(self) -> dict[str, tuple[int, ...]]:
@@ -151,13 +171,13 @@ def link_name(fabric: Fabric, egress: Egress) -> str:
 def cable(hosts: Collection[str], cables: Iterable[tuple[str, str, Wire]]) -> tuple[Link, ...]:
     """Number the ports of every node 1, 2, 3... in cabling order; a cable is (a, b, what it is like).
 
-    Hosts have one port, number 0, as Mininet's `h0-eth0`.
+    Hosts have one port, HOST_PORT.
     """
     used: defaultdict[str, int] = defaultdict(int)
 
     def next_port(node: str) -> int:
         if node in hosts:
-            return 0
+            return HOST_PORT
         used[node] += 1
         return used[node]
 

@@ -71,8 +71,8 @@ class Tier(WireKeys):
     b: Patterns
 
 
-class Cables(WireKeys):
-    """A cable from every `a` to every `b`; ports can be named where that is one cable."""
+class LinksLine(WireKeys):
+    """A line of `links`: a cable from every `a` to every `b`; ports can be named where that is one cable."""
 
     a: Names
     b: Names
@@ -86,7 +86,7 @@ class FabricDocument(_Part):
     tiers: Annotated[list[Tier], Field(max_length=MAX_TIERS)] = []
     hosts: Names
     switches: Names
-    links: Annotated[list[Cables], Field(min_length=1, max_length=MAX_LINES)]
+    links: Annotated[list[LinksLine], Field(min_length=1, max_length=MAX_LINES)]
 
 
 def fabric_of(value: Any, name: str = "") -> Fabric:

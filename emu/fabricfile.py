@@ -15,7 +15,7 @@ from yaml.nodes import MappingNode, Node, SequenceNode
 
 from emu.cabling import BadCabling
 from emu.fabric import Fabric
-from emu.fabricdocument import Cables, FabricDocument, Tier, WireKeys, fabric_of
+from emu.fabricdocument import FabricDocument, LinksLine, Tier, WireKeys, fabric_of
 
 SUFFIXES = (".yaml", ".yml")
 MAX_FILE_NBYTES = 1 << 20
@@ -23,7 +23,17 @@ MAX_DEPTH = 5  # the document, links, a line, its a
 MAX_NAME = 60
 
 _UNPLAIN = re.compile(r"[^\w.-]")
-_PARTS: dict[str, type[BaseModel]] = {"tiers": Tier, "links": Cables, "defaults": WireKeys}
+_PLAIN_WORDS = {
+    "model_type": "must be a mapping",
+    "list_type": "must be a list",
+    "string_type": "must be a text",
+    "int_type": "must be a whole number",
+    "too_short": "must not be empty",
+    "too_long": "has too many entries",
+    "string_too_long": "is too long",
+    "string_pattern_mismatch": "may have letters, digits, '_', '.', '-' and single blanks",
+}
+_PARTS: dict[str, type[BaseModel]] = {"tiers": Tier, "links": LinksLine, "defaults": WireKeys}
 
 
 def is_file(spec: str) -> bool:
@@ -107,5 +117,9 @@ def _complaint(kind: str, text: str, place: Sequence[str | int]) -> str:
         return f"no key {names[-1][:40]!r}; there are {', '.join(part.model_fields)}"
     if kind == "missing":
         return f"{'.'.join([*names[:-1], ''])}{names[-1]} is missing"
+    if not names:
+        return "the file holds no mapping; begin with hosts:, switches:, links:"
     where = ".".join(names)
-    return f"{where}: {text.removeprefix('Value error, ')}" if where else f"it is no fabric: {text}"
+    if kind in _PLAIN_WORDS:
+        return f"{where} {_PLAIN_WORDS[kind]}"
+    return f"{where}: {text.removeprefix('Value error, ')}"

@@ -2,17 +2,15 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
 
 from emu.fabric import Egress, Fabric
 
-if TYPE_CHECKING:  # a plan holds failures
-    from emu.plan import Plan
-
 MAX_FAILURES = 1000
 MAX_TIME_S = 86_400
+_SHOWN = 4
 _FAILURE = re.compile(
     r"(?P<a>[\w.]+)(?::(?P<port>\d{1,6}))?[-→](?P<b>[\w.]+)"
     r"@(?P<down>\d{1,6}(?:\.\d{1,9})?)(?:,(?P<up>\d{1,6}(?:\.\d{1,9})?))?",
@@ -70,20 +68,59 @@ def check_failures(fabric: Fabric, failures: Sequence[Failure]) -> None:
             raise ValueError(f"failure: {failure.port.node} has no port {failure.port.port}")
         latest_ns = MAX_TIME_S * 10**9
         if not 0 <= failure.down_ns <= latest_ns:
-            raise ValueError(f"failure: down at {failure.down_ns} ns; it is 0 to {MAX_TIME_S} s")
+            raise ValueError(f"failure: down at {failure.down_ns / 1e9:g} s; it is 0 to {MAX_TIME_S} s")
         if failure.up_ns is not None and not failure.down_ns < failure.up_ns <= latest_ns:
-            raise ValueError(f"failure: up at {failure.up_ns} ns, down at {failure.down_ns} ns")
-
-
-def check_reachable(plan: "Plan") -> None:
-    """Raise ValueError if a rank is cut off for good: its sends would never arrive."""
-    for rank, host in enumerate(plan.placement):
-        port = Egress(host, plan.fabric.ports[host][0])
-        if any(f.up_ns is None and port in (f.port, plan.fabric.peers[f.port]) for f in plan.failures):
             raise ValueError(
-                f"failure: rank {rank} on {host} is cut off for good; say when its cable comes up again, "
-                f"like {cable_name(plan.fabric, port)}@0.5,1.5"
+                f"failure: down at {failure.down_ns / 1e9:g} s, up at {failure.up_ns / 1e9:g} s; give the "
+                f"later time second, {MAX_TIME_S} s at most"
             )
+
+
+def check_reachable(
+    fabric: Fabric, placement: Sequence[str], jobs: Sequence[Sequence[int]], failures: Sequence[Failure]
+) -> None:
+    """Raise ValueError if ranks of a job are cut off from each other for good: a send would never arrive.
+
+    `jobs` are the ranks that exchange anything, directly or through others, so some send would have to
+    pass any cut between them.  Cables that come up again do not count: TCP waits for them.
+    """
+    lasting = [failure for failure in failures if failure.up_ns is None]
+    cut = {end for failure in lasting for end in (failure.port, fabric.peers[failure.port])}
+    islands = list(_islands(fabric, cut)) if cut else []
+    for ranks in jobs:
+        parted = [
+            (len(there), len(island), there[0], island)
+            for island in islands
+            if (there := [rank for rank in ranks if placement[rank] in island])
+        ]
+        if len(parted) > 1:
+            _, _, rank, island = min(parted, key=lambda part: part[:3])
+            cable = next(failure.port for failure in lasting if _is_shore(fabric, island, failure.port))
+            name = cable_name(fabric, cable)
+            raise ValueError(
+                f"failure: rank {rank} on {placement[rank]} is cut off for good; say when {name} comes up "
+                f"again, like {name}@0.5,1.5"
+            )
+
+
+def _islands(fabric: Fabric, cut: Collection[Egress]) -> Iterator[frozenset[str]]:
+    """The nodes, those together that are joined by cables of which no end is in `cut`."""
+    left = set(fabric.ports)
+    while left:
+        island: set[str] = set()
+        todo = [left.pop()]
+        while todo:
+            node = todo.pop()
+            island.add(node)
+            near = {peer for port, peer in fabric.neighbours[node].items() if Egress(node, port) not in cut}
+            todo += near & left
+            left -= near
+        yield frozenset(island)
+
+
+def _is_shore(fabric: Fabric, island: Collection[str], port: Egress) -> bool:
+    """Whether a cable leads from an island to elsewhere."""
+    return (port.node in island) != (fabric.peers[port].node in island)
 
 
 def changes(fabric: Fabric, failures: Sequence[Failure]) -> tuple[Change, ...]:
@@ -118,6 +155,21 @@ def outage_s(failures: Sequence[Failure]) -> float:
     up; and outages of cables on one path may follow each other.
     """
     return 2 * sum(f.up_ns - f.down_ns for f in failures if f.up_ns is not None) / 1e9
+
+
+def told(fabric: Fabric, failures: Sequence[Failure]) -> str:
+    """`leaf0-spine1 down from 0.5 s to 1.5 s`, and so on: the first few of them."""
+    few = "; ".join(map(partial(_told, fabric), failures[:_SHOWN]))
+    return f"{few} and {len(failures) - _SHOWN} more" if len(failures) > _SHOWN else few
+
+
+def _told(fabric: Fabric, failure: Failure) -> str:
+    up_s = None if failure.up_ns is None else failure.up_ns / 1e9
+    return f"{cable_name(fabric, failure.port)} {show_outage(failure.down_ns / 1e9, up_s)}"
+
+
+def show_outage(down_s: float, up_s: float | None) -> str:
+    return f"down from {down_s:g} s {'on' if up_s is None else f'to {up_s:g} s'}"
 
 
 def cable_name(fabric: Fabric, port: Egress) -> str:

@@ -12,8 +12,6 @@ MIN_RATE_BPS = 1_000_000  # below, the shaper's burst and one segment weigh more
 MAX_QUEUE_NBYTES = 1 << 30
 MAX_DELAY_NS = 1_000_000_000
 
-Cables = Sequence[tuple[str, str]]
-
 
 @dataclass(frozen=True, slots=True)
 class LinkSpec:
@@ -70,7 +68,7 @@ def build(
     shape: Mapping[str, int],
     switches: Sequence[str],
     access: Sequence[str],
-    between: Cables,
+    between: Sequence[tuple[str, str]],
     links: LinkSpec,
 ) -> Fabric:
     """A fabric whose host i hangs off switch `access[i]`, and whose switches are cabled as `between`.

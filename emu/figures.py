@@ -75,9 +75,8 @@ def oversubscription(fabric: Fabric) -> float:
 
 def slowest_rates(fabric: Fabric) -> tuple[int, int | None]:
     """The lowest rates of the hosts' cables and of those between switches, None if there are none."""
-    at_hosts = [link.rate_bps for link in fabric.links if not fabric.host_set.isdisjoint((link.a, link.b))]
-    inner = [link.rate_bps for link in fabric.links if fabric.host_set.isdisjoint((link.a, link.b))]
-    return min(at_hosts), min(inner, default=None)
+    inner = [link.rate_bps for link in fabric.inner_links]
+    return min(link.rate_bps for link in fabric.host_links), min(inner, default=None)
 
 
 def _shortest_paths(fabric: Fabric) -> tuple[tuple[int, ...], int]:

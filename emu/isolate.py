@@ -8,10 +8,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from emu.project import PROJECT
 
+PRIVATE = Path("/run/gradwire")  # in memory and ours alone, once `emu.net.prepare_namespace` has been there
 _STOP_S = 3.0
 
 

@@ -2,6 +2,9 @@
 
     mn --custom emu/mn.py --topo bigraph,8,2 --switch gradwire --controller remote --arp --mac
 
+Add `--wait` where people type at its prompt (no `--test`): else the prompt comes before the rules, and the
+first pings are lost.
+
 Topologies: `bigraph,N,M`, `fattree,K[,LEVELS]`, `leafspine,LEAVES,SPINES,HOSTS`.  Names, ports, dpids and
 addresses are those of the fabric everywhere else, so `gradwire controller bigraph:n=8,m=2` knows them.
 """

@@ -19,7 +19,8 @@ def hosts_started(names: Iterable[str]) -> Iterator[dict[str, int]]:
     """The process id of each host while this is open; it is alone in new network and mount namespaces.
 
     Mininet's own `mnexec` makes them, with a /sys that shows them; a shell that waits for the end of its
-    input keeps them, and that end comes even if we are killed.  Raise HostFailed.
+    input keeps them, and that end comes even if we are killed.  In sessions of their own they do not hear
+    a terminal's Ctrl-C, which may be meant for a `ping` at Mininet's prompt.  Raise HostFailed.
     """
     ready, tell = os.pipe()
     wait, hold = os.pipe()
@@ -27,7 +28,7 @@ def hosts_started(names: Iterable[str]) -> Iterator[dict[str, int]]:
     try:
         for name in names:
             command = ["mnexec", "-np", "sh", "-c", "read end", name]  # the name is for whoever calls `ps`
-            processes[name] = subprocess.Popen(command, stdin=wait, stdout=tell)
+            processes[name] = subprocess.Popen(command, stdin=wait, stdout=tell, start_new_session=True)
         os.close(tell)
         os.close(wait)
         _await_lines(ready, len(processes))

@@ -16,7 +16,8 @@ from mininet.net import Mininet
 from mininet.node import Node
 
 from emu import rtnetlink, shaping
-from emu.fabric import Egress, Fabric, interface
+from emu.fabric import HOST_PORT, Egress, Fabric, interface
+from emu.isolate import PRIVATE
 from emu.namespaces import HostFailed, hosts_started, inside
 from emu.netem import need_netem
 from emu.nodes import MadeHost, MadeIntf, MadeLink, MadeSwitch
@@ -38,10 +39,15 @@ class NetworkFailed(OSError):
 
 
 def prepare_namespace() -> None:
-    """Loopback up, no IPv6 chatter, a private bpffs: for the namespaces that the run has for itself."""
+    """Loopback up, no IPv6 chatter, a private bpffs and PRIVATE: for namespaces that the run has for itself.
+
+    Outside, PRIVATE is an empty folder.
+    """
     _run(["ip", "link", "set", "lo", "up"])
     _write_sysctls({"net/ipv6/conf/all/disable_ipv6": "1", "net/ipv6/conf/default/disable_ipv6": "1"})
     _run(["mount", "-t", "bpf", "bpf", "/sys/fs/bpf"])
+    PRIVATE.mkdir(exist_ok=True)
+    _run(["mount", "-t", "tmpfs", "-o", "mode=700", "tmpfs", str(PRIVATE)])
 
 
 @contextmanager
@@ -134,11 +140,11 @@ def _configure_hosts(
     """Every host's own settings, from inside its namespace; of processes only a `tc` each, all at once."""
     shaping_of: dict[str, subprocess.Popen[str]] = {}
     for host, pid in pid_of.items():
-        name = interface(host, 0)
+        name = interface(host, HOST_PORT)
         with inside(pid):
             _write_sysctls(HOST_SYSCTLS)
             rtnetlink.carry_out(_addresses(fabric, host, socket.if_nametoindex(name)))
-            lines = shaping.port_batch(fabric, transport, Egress(host, 0), flows_at[name])
+            lines = shaping.port_batch(fabric, transport, Egress(host, HOST_PORT), flows_at[name])
             shaping_of[host] = _started_tc(lines)
             if not checksum_offload:
                 _offloads_off(name)

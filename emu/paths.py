@@ -2,12 +2,17 @@
 
 from collections.abc import Mapping
 
-from emu.fabric import Egress, Fabric
+from emu.fabric import HOST_PORT, Egress, Fabric
+
+
+def host_port(host: str) -> Egress:
+    """The port that `host` sends from: it has one."""
+    return Egress(host, HOST_PORT)
 
 
 def access_port(fabric: Fabric, host: str) -> Egress:
     """The switch's port that sends to `host`."""
-    return fabric.peers[Egress(host, fabric.ports[host][0])]
+    return fabric.peers[host_port(host)]
 
 
 def access_switch(fabric: Fabric, host: str) -> str:

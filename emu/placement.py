@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from emu.bigraph import bigraph_of, kind_of
 from emu.fabric import Fabric
 from emu.refused import Refused
 from emu.seeded import draw
@@ -38,14 +39,16 @@ def hdrm(fabric: Fabric, n_ranks: int, seed: int) -> tuple[str, ...]:
     MultiTree authors' simulator (Huang et al., ISCA 2021), for n and m powers of two.
     """
     del seed
-    if fabric.family != "bigraph":
-        raise Refused(f"placement hdrm is a map of a BiGraph, not of a {fabric.family}")
-    n, m = fabric.shape["n"], fabric.shape["m"]
+    cabled = bigraph_of(fabric)
+    if cabled is None:
+        raise Refused(f"placement hdrm is a map of a BiGraph, not of a {kind_of(fabric)}")
+    n, m = len(fabric.switches), cabled.n_slots
     if n & (n - 1) or m & (m - 1):
         raise Refused(f"placement hdrm needs n and m to be powers of two, got n={n}, m={m}")
     if n_ranks != n * m:
         raise Refused(f"placement hdrm needs a rank on each of the {n * m} hosts, got {n_ranks} ranks")
-    return tuple(fabric.hosts[_hdrm_host(rank, n, m)] for rank in range(n_ranks))
+    hosts = [host for switch in (*cabled.upper, *cabled.lower) for host in cabled.hosts_at[switch]]
+    return tuple(hosts[_hdrm_host(rank, n, m)] for rank in range(n_ranks))
 
 
 def _hdrm_host(rank: int, n: int, m: int) -> int:

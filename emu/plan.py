@@ -6,6 +6,7 @@ everything else in full.
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,13 @@ from emu.fabric import Egress, Fabric
 from emu.failures import Failure
 from emu.plancheck import check
 from emu.spec import fabric_from_json, fabric_to_json
+from traces.complaints import complaint
 from traces.files import write_whole
 from traces.schedule import Schedule
 
 SCHEMA = "gradwire.plan/1"
 MAX_FILE_NBYTES = 512 << 20
+ADAPTIVE = "adaptive"  # routes on which the controller moves flows during the run
 
 
 class BadPlan(Exception):
@@ -90,6 +93,16 @@ class Plan:
     def n_ranks(self) -> int:
         return self.schedule.n_ranks
 
+    @property
+    def flows_may_move(self) -> bool:
+        """Whether flows can leave their paths: then what is computed from these holds only as planned."""
+        return bool(self.failures) or self.routes == ADAPTIVE
+
+
+def flow_numbers(flows: Iterable[Flow]) -> dict[tuple[int, int], int]:
+    """The position of the flow of each pair of ranks (source, destination)."""
+    return {(flow.src, flow.dst): number for number, flow in enumerate(flows)}
+
 
 def to_json(plan: Plan) -> dict[str, Any]:
     return {
@@ -125,9 +138,9 @@ def load(path: Path) -> Plan:
         plan = TypeAdapter(Plan).validate_python(value)
         check(plan)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise BadPlan(f"{path}: no plan: {where}: {first['msg']}") from error
+        raise BadPlan(f"{path}: no plan: {complaint(error)}") from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise BadPlan(f"{path}: no plan: it is no whole JSON") from error
     except (ValueError, KeyError, RecursionError) as error:
         raise BadPlan(f"{path}: no plan: {str(error).splitlines()[0]}") from error
     return plan

@@ -41,7 +41,7 @@ def check(plan: "Plan") -> None:
     _check_flows(plan)
     _check_transport(plan.transport)
     check_failures(plan.fabric, plan.failures)
-    check_reachable(plan)
+    check_reachable(plan.fabric, plan.placement, plan.schedule.jobs, plan.failures)
     if not (0 <= plan.prediction.bound_s <= MAX_FLUID_S and 0 <= plan.prediction.fluid_s <= MAX_FLUID_S):
         raise ValueError(f"it would take {plan.prediction.fluid_s:.0f} s; the most is {MAX_FLUID_S:.0f} s")
 

@@ -5,21 +5,18 @@ to type them.
 """
 
 import json
-import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
 from mininet.cli import CLI
 from mininet.log import setLogLevel
 
 from emu.controlplane import control_plane
+from emu.isolate import PRIVATE
 from emu.net import NetworkFailed, emulated, prepare_namespace
 from emu.spec import parse_fabric
 from emu.transport import fabric_transport
 from emu.watch import RunFailed, Watch
-
-FOLDER = Path("/mnt")  # of our own mount namespace, in memory: nothing is left, however we end
 
 
 def main(options: dict[str, str | None]) -> None:
@@ -27,10 +24,9 @@ def main(options: dict[str, str | None]) -> None:
     assert options["switch"]
     fabric = parse_fabric(options["fabric"])
     prepare_namespace()
-    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(FOLDER)], check=True)
     offload = options["switch"] != "ovs"
     with (
-        control_plane(fabric, options["switch"], FOLDER, plan=False) as plane,
+        control_plane(fabric, options["switch"], PRIVATE, plan=False) as plane,
         emulated(fabric, fabric_transport(fabric), Counter(), offload) as net,
         plane.in_force(Watch()),
     ):

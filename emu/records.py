@@ -4,6 +4,7 @@ Each repeat is on disk before the next begins.
 """
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -19,12 +20,14 @@ from emu.disturbance import disturbances
 from emu.failures import cable_name
 from emu.plan import Plan
 from emu.replay.agent import Outcome
+from emu.runfiles import BadRun, one_run, read_json, read_lines
 from emu.sampler import Samples
 from traces.files import write_whole
 
 MAX_LEFT_OUT = 3  # disturbed repeats of a run that are measured once more
 FAILURES_FILE = "failures.json"  # only of a plan with failures
 CONTROL_FILE = "control.jsonl"
+OF_A_SEND = ("queued", "handed", "arrived")  # events
 LINK_COLUMNS = ("repeat", "time_ns", "interface", "tx_bytes", "tx_packets", "tx_dropped")
 
 
@@ -95,21 +98,55 @@ def summary(outcomes: list[Outcome], counted: Counted) -> Repeat:
     return replace(made, disturbed=reasons)
 
 
-def load_repeats(folder: Path) -> list[Repeat]:
-    return TypeAdapter(list[Repeat]).validate_json((folder / "repeats.json").read_bytes())
+def load_repeats(folder: Path, plan: Plan | None = None) -> list[Repeat]:
+    """At least one, with the ranks of the plan.  Raise BadRun, or OSError."""
+    path = folder / "repeats.json"
+    repeats = read_json(path, _REPEATS)
+    if not repeats:
+        raise BadRun(path, "no repeat was finished")
+    for number, repeat in enumerate(repeats):
+        if not 0 < repeat.time_s < math.inf:
+            raise BadRun(path, f"{number}.time_s is no time")
+        for name in ("rank_time_s", "sent_nbytes", "retransmits"):
+            if plan is not None and len(getattr(repeat, name)) != plan.n_ranks:
+                raise BadRun(path, f"{number}.{name} is not of the plan's {plan.n_ranks} ranks")
+    return repeats
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A line of a rank's events; `send` is the number of one, of those that are about a send."""
+
+    repeat: int
+    event: str
+    t_ns: int
+    send: int = -1
+    due_ns: int = 0
+
+
+def load_events(folder: Path, plan: Plan) -> Iterator[Event]:
+    """Those of all ranks, each rank's in the order of time.  Raise BadRun, or OSError."""
+    for path in sorted((folder / "events").glob("rank-*.jsonl")):
+        for number, event in read_lines(path, _EVENT):
+            if event.event in OF_A_SEND and not 0 <= event.send < len(plan.schedule.sends):
+                raise BadRun(path, f"line {number}: send {event.send} is none of the plan's")
+            yield event
+
+
+_REPEATS = TypeAdapter(list[Repeat])
+_EVENT = TypeAdapter(Event)
 
 
 def load_arrivals(folder: Path, plan: Plan, repeats: int) -> list[tuple[list[int], int]]:
-    """Of each repeat: when each send arrived, and the common start."""
+    """Of each repeat: when each send arrived, and the common start.  Raise BadRun, or OSError."""
     arrived = [[0] * len(plan.schedule.sends) for _ in range(repeats)]
     start_ns = [0] * repeats
-    for path in sorted((folder / "events").glob("rank-*.jsonl")):
-        for line in path.read_text().splitlines():
-            event = json.loads(line)
-            if event["event"] == "arrived":
-                arrived[event["repeat"]][event["send"]] = event["t_ns"]
-            elif event["event"] == "start":
-                start_ns[event["repeat"]] = event["due_ns"]
+    with one_run(folder):
+        for event in load_events(folder, plan):
+            if event.event == "arrived":
+                arrived[event.repeat][event.send] = event.t_ns
+            elif event.event == "start":
+                start_ns[event.repeat] = event.due_ns
     return list(zip(arrived, start_ns, strict=True))
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from emu.calibration import Calibration
 from emu.fabric import Egress, link_name
-from emu.failures import cable_name
-from emu.plan import Plan
+from emu.failures import cable_name, show_outage
+from emu.plan import ADAPTIVE, Plan
 from emu.records import Repeat
 from emu.verdict import Verdict, counted
 from traces.collectives import busbw_factor
@@ -41,21 +41,22 @@ class FailedCable:
     up_s: float | None
 
     def __str__(self) -> str:
-        until = "on" if self.up_s is None else f"to {self.up_s:g} s"
-        return f"{self.cable} down from {self.down_s:g} s {until}"
+        return f"{self.cable} {show_outage(self.down_s, self.up_s)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """One cell of a matrix.  `bytes` is the sum of the operations' sizes; a refused cell has no
-    figures.  `hosts` and `rates_bps` (of all its cables, ascending) are the fabric's.
+    figures.  `hosts`, `host_rates_bps` and `inner_rates_bps` (of the hosts' cables, and
+    of those between switches, ascending) are the fabric's.
 
     `ratio` is the median time over `bound_s` (alpha 0, nominal rate times payload efficiency),
     `ratio_predicted` that over `predicted_s` (fluid model over the plan's own paths, calibrated alpha and
     goodput).
     `wrong` counts wrong elements over all repeats.  Every other figure is of the `repeats` that the machine
-    did not disturb; `left_out` of them it did.  The prediction knows nothing of `failures`.  `why` says
-    why the worst link is one, if it holds the job up.
+    did not disturb; `left_out` of them it did.  `why` says why the worst link is
+    one, if it holds the job up.  `predicted_s`, `worst_link` and `why` are of the paths as planned, and know
+    nothing of `failures` and of what adaptive routes moved.
     """
 
     fabric: str
@@ -67,7 +68,8 @@ class Row:
     verdict: str
     seed: int = 0
     hosts: int = 0
-    rates_bps: tuple[int, ...] = ()
+    host_rates_bps: tuple[int, ...] = ()
+    inner_rates_bps: tuple[int, ...] = ()
     time_s: Spread | None = None
     algbw_Bps: float | None = None
     busbw_Bps: float | None = None
@@ -89,9 +91,23 @@ class Row:
     folder: str | None = None
     failures: tuple[FailedCable, ...] = ()
 
+    def is_late(self, failure: FailedCable) -> bool:
+        """Whether every counted repeat was over before the cable would have failed."""
+        return self.time_s is not None and self.time_s.max <= failure.down_s
+
+    def told_failures(self) -> tuple[str, ...]:
+        """Each of them for a person."""
+        late = ", after the run was over"
+        return tuple(f"{failure}{late if self.is_late(failure) else ''}" for failure in self.failures)
+
     @property
     def valid(self) -> bool:
         return self.verdict == "valid"
+
+    @property
+    def flows_may_move(self) -> bool:
+        """Whether `predicted_s`, `worst_link` and `why` are only of the paths that the run began with."""
+        return bool(self.failures) or self.routes == ADAPTIVE
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -123,7 +139,8 @@ def row(
         verdict="valid" if verdict.valid else "not valid",
         seed=plan.seed,
         hosts=len(plan.fabric.hosts),
-        rates_bps=plan.fabric.distinct_rates_bps,
+        host_rates_bps=plan.fabric.host_rates_bps,
+        inner_rates_bps=plan.fabric.inner_rates_bps,
         time_s=times,
         algbw_Bps=nbytes / times.median if collective and len(plan.schedule.jobs) == 1 else None,
         busbw_Bps=bus_nbytes / times.median,

@@ -7,15 +7,17 @@ rtnetlink(7) and linux/{netlink,rtnetlink,if_link,if_addr,neighbour}.h.
 import os
 import socket
 import struct
+import sys
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from ipaddress import IPv4Address
 
 _NLMSG_ERROR = 2
-_RTM_NEWLINK, _RTM_NEWADDR, _RTM_NEWNEIGH = 16, 20, 28
+RTM_NEWLINK, _RTM_GETLINK, _RTM_NEWADDR, _RTM_NEWNEIGH = 16, 18, 20, 28
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_ECHO, _NLM_F_EXCL, _NLM_F_CREATE = 1, 4, 8, 0x200, 0x400
 _CREATE = NLM_F_REQUEST | _NLM_F_CREATE | _NLM_F_EXCL
-_IFF_UP = 1
+IFF_UP, IFF_RUNNING = 0x1, 0x40
+_IFLA_LINK, _IFLA_LINK_NETNSID = 5, 37
 _NUD_PERMANENT = 0x80
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 _NDA_DST, _NDA_LLADDR = 1, 2
@@ -24,7 +26,7 @@ _ANSWER_NBYTES = 65536
 
 _HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
 _ATTRIBUTE = struct.Struct("=HH")  # length, type
-_IFINFOMSG = struct.Struct("=BxHiII")  # family, type, index, flags, which of them change
+IFINFOMSG = struct.Struct("=BxHiII")  # family, type, index, flags, which of them change
 _IFADDRMSG = struct.Struct("=BBBBI")  # family, prefix length, flags, scope, index
 _NDMSG = struct.Struct("=BxxxiHBB")  # family, index, state, flags, type
 _ERROR = struct.Struct("=i")
@@ -38,7 +40,11 @@ def netlink_socket() -> socket.socket:
 
 
 def link_up(ifindex: int) -> Request:
-    return _RTM_NEWLINK, NLM_F_REQUEST, _IFINFOMSG.pack(socket.AF_UNSPEC, 0, ifindex, _IFF_UP, _IFF_UP)
+    return RTM_NEWLINK, NLM_F_REQUEST, IFINFOMSG.pack(socket.AF_UNSPEC, 0, ifindex, IFF_UP, IFF_UP)
+
+
+def link_down(ifindex: int) -> Request:
+    return RTM_NEWLINK, NLM_F_REQUEST, IFINFOMSG.pack(socket.AF_UNSPEC, 0, ifindex, 0, IFF_UP)
 
 
 def address(ifindex: int, ip: str, prefix_length: int) -> Request:
@@ -75,6 +81,24 @@ def carry_out(requests: Iterable[Request]) -> None:
     for number, error in errors.items():
         if error:
             raise OSError(error, f"rtnetlink request {number} of {last + 1}: {os.strerror(error)}")
+
+
+def link_flags(ifindex: int) -> tuple[int, int | None]:
+    """The IFF_ flags of an interface, and of a veth the other end's index if that is in this namespace too.
+
+    Raise OSError if there is none.
+    """
+    body = IFINFOMSG.pack(socket.AF_UNSPEC, 0, ifindex, 0, 0)
+    with netlink_socket() as netlink:
+        netlink.send(encoded(_RTM_GETLINK, NLM_F_REQUEST, 0, body))
+        ((kind, _, answer),) = messages(netlink.recv(_ANSWER_NBYTES))
+    if kind == _NLMSG_ERROR:
+        error = -_ERROR.unpack_from(answer)[0]
+        raise OSError(error, f"interface {ifindex}: {os.strerror(error)}")
+    found = attributes(answer[IFINFOMSG.size :])
+    is_here = _IFLA_LINK in found and _IFLA_LINK_NETNSID not in found
+    other = int.from_bytes(found[_IFLA_LINK], sys.byteorder) if is_here else None
+    return IFINFOMSG.unpack_from(answer)[3], other
 
 
 def messages(answer: bytes) -> Iterator[tuple[int, int, bytes]]:

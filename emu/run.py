@@ -18,12 +18,12 @@ from emu import plan as plans
 from emu.manifest import manifest
 from emu.options import RunOptions
 from emu.plan import Plan
+from emu.runfiles import INCOMPLETE
 from emu.watch import RunFailed
 from traces.files import write_whole
 
 Progress = Callable[[str, dict[str, Any]], None]
 Result = TypeVar("Result")
-INCOMPLETE = ".incomplete"
 
 
 def run(

@@ -47,10 +47,9 @@ def fabric_transport(fabric: Fabric) -> Transport:
 
 def longest_round_trip_s(fabric: Fabric) -> float:
     """What the delays of cables add up to, there and back, on no path more than this."""
-    at_hosts = [link.delay_ns for end, link in fabric.cables.items() if end.node in fabric.host_set]
     if not any(link.delay_ns for link in fabric.links):
         return 0.0
-    inner = [link.delay_ns for link in fabric.links if fabric.host_set.isdisjoint((link.a, link.b))]
+    at_hosts, inner = ([link.delay_ns for link in some] for some in (fabric.host_links, fabric.inner_links))
     starts = {access_switch(fabric, host) for host in fabric.hosts}
     n_inner = max(max(distances(fabric, start).values()) for start in starts)
     return 2e-9 * (2 * max(at_hosts) + n_inner * max(inner, default=0))

@@ -77,10 +77,14 @@ def _how(pid: int) -> str:
 
 @contextmanager
 def running(name: str, command: list[str], log: Path, **popen: Any) -> Iterator["Child"]:
-    """A child process with a text stdin and stdout, its stderr in `log`; ended by its own handle."""
+    """A child process with a text stdin and stdout, its stderr in `log`; ended by its own handle.
+
+    In a session of its own: it does not hear a terminal's Ctrl-C.
+    """
+    stdin = stdout = subprocess.PIPE
     with log.open("w") as stderr:
         process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True, **popen
+            command, stdin=stdin, stdout=stdout, stderr=stderr, text=True, start_new_session=True, **popen
         )
     child = Child(name, process, log)
     try:
@@ -95,7 +99,7 @@ def running(name: str, command: list[str], log: Path, **popen: Any) -> Iterator[
 
 @dataclass(frozen=True)
 class Child:
-    """A running helper process that talks in single lines."""
+    """A process that was started and talks in single lines."""
 
     name: str
     process: "subprocess.Popen[str]"

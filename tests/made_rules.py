@@ -5,7 +5,7 @@ every form of match has priorities of its own, and two matches of one form are e
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
@@ -27,6 +27,18 @@ Value = TypeVar("Value")
 Fields = tuple[tuple[str, int | str], ...]
 
 
+class Brief:
+    """How Hypothesis shows it: with the fields alone that are not as usual, in a line."""
+
+    def __repr__(self) -> str:
+        shown = [(each.name, getattr(self, each.name), each.default) for each in fields(self)]  # type: ignore[arg-type]
+        said = [f"{name}={value!r}" for name, value, usual in shown if value != usual]
+        return f"{type(self).__name__}({', '.join(said)})"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
+
+
 @dataclass(frozen=True)
 class Output:
     port: int
@@ -41,8 +53,8 @@ class ToGroup:
 Action = Output | ToGroup
 
 
-@dataclass(frozen=True)
-class FlowChange:
+@dataclass(frozen=True, repr=False)
+class FlowChange(Brief):
     """One FLOW_MOD; `instruction` None means no instruction at all."""
 
     command: int
@@ -58,15 +70,15 @@ class FlowChange:
     table: int = 0
 
 
-@dataclass(frozen=True)
-class GroupBucket:
+@dataclass(frozen=True, repr=False)
+class GroupBucket(Brief):
     actions: tuple[Action, ...]
     weight: int = 0
     watch_port: int = ofp.OFPP_ANY
 
 
-@dataclass(frozen=True)
-class GroupChange:
+@dataclass(frozen=True, repr=False)
+class GroupChange(Brief):
     """One GROUP_MOD."""
 
     command: int

@@ -8,6 +8,7 @@ import pytest
 
 from controller.audit import PhaseAudit, phase_audits, slowest, table_sizes, worst_shares
 from controller.loads import audit
+from controller.rules import plan_rules
 from emu.fabric import Egress
 from emu.flowhash import flow_hash, switch_salt
 from emu.paths import access_switch
@@ -96,12 +97,12 @@ def test_a_phase_of_empty_messages_has_no_share() -> None:
 
 
 def test_a_star_has_a_rule_for_each_flow_and_each_host_and_no_group() -> None:
-    (size,) = table_sizes(allreduce_plan("star:hosts=4", "ring"))
+    (size,) = table_sizes(plan_rules(allreduce_plan("star:hosts=4", "ring")))
     assert (size.n_rules, size.n_groups) == (8 + 4, 0)
 
 
 def test_a_spine_has_rules_for_the_flows_through_it_and_for_every_host() -> None:
     plan = alltoall_plan("leaf-spine:leaves=2,spines=1,hosts=2", 4, "ecmp")
-    sizes = {size.switch: size for size in table_sizes(plan)}
+    sizes = {size.switch: size for size in table_sizes(plan_rules(plan))}
     assert sizes["spine0"].n_rules == 2 * 2 * 2 + 4  # the flows between the leaves, both ways
     assert sizes["leaf0"].n_rules == 12 - 2 + 4  # all but those within the other leaf

@@ -105,3 +105,19 @@ def test_an_instant_at_which_a_cable_failed_is_marked_with_what_failed() -> None
     assert ROW.time_s
     assert bands[0] == pytest.approx([0.5, 1.0], abs=1e-3)
     assert bands[1] == pytest.approx([1.2, ROW.time_s.median - 1.2], abs=1e-3)  # down until the run was over
+
+
+def test_a_cable_that_would_have_failed_after_the_end_is_not_marked() -> None:
+    assert ROW.time_s
+    late = replace(ROW, failures=(FailedCable("leaf0-spine1", ROW.time_s.max, None),))
+    assert 'class="failure"' not in bars_svg([(1, late)])
+
+
+@pytest.mark.parametrize(
+    "row", [replace(ROW, routes="adaptive"), replace(ROW, failures=(FailedCable("leaf0-spine1", 0.5, None),))]
+)
+def test_the_prediction_of_paths_that_flows_may_have_left_is_no_mark(row: Row) -> None:
+    assert at(bars_svg([(1, ROW)]), "predicted", "x")
+    svg = bars_svg([(1, row)])
+    assert not at(svg, "predicted", "x")
+    assert "predicted 1.5 s" not in svg

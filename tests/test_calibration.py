@@ -4,9 +4,11 @@ import pytest
 
 from controller.resolve import resolve
 from emu import calibration
+from emu.fabricfile import fabric_of_yaml
 from emu.plan import Plan
 from emu.spec import parse_fabric
 from emu.transport import PAYLOAD_EFFICIENCY, fabric_transport
+from tools.calibrating import calibration_plan
 
 RATE_BPS = 50_000_000
 
@@ -43,3 +45,27 @@ def test_the_messages_go_to_and_fro_one_at_a_time() -> None:
     sends = plan().schedule.sends
     assert [(send.src, send.dst) for send in sends[:3]] == [(0, 1), (1, 0), (0, 1)]
     assert all(send.needs == (number - 1,) for number, send in enumerate(sends) if number)
+
+
+@pytest.mark.parametrize("slow", [0, 1])
+def test_to_and_fro_use_the_same_cables_where_paths_have_different_rates(slow: int) -> None:
+    text = f"""
+        hosts: h0..3
+        switches: [leaf0..1, spine0..1]
+        links:
+        - {{a: h0..1, b: leaf0}}
+        - {{a: h2..3, b: leaf1}}
+        - {{a: leaf0..1, b: spine{slow}, rate: 10M}}
+        - {{a: leaf0..1, b: spine{1 - slow}, rate: 100M}}
+    """
+    fabric = fabric_of_yaml(text.encode(), "unlike")
+    made = calibration_plan(fabric, fabric_transport(fabric))
+    rates = {(flow.src, flow.dst): min(fabric.rates[end] for end in flow.path) for flow in made.flows}
+    assert rates[0, 1] == rates[1, 0]
+    now_ns, arrived_ns = 0, []
+    for send in made.schedule.sends:
+        now_ns += round(send.nbytes * 8 / (rates[send.src, send.dst] * PAYLOAD_EFFICIENCY) * 1e9)
+        arrived_ns.append(now_ns)
+    assert calibration.fit(made, arrived_ns, 0).eta == pytest.approx(PAYLOAD_EFFICIENCY, rel=1e-6)
+    large_s = made.schedule.sends[-1].nbytes * 8 / rates[0, 1]
+    assert large_s == pytest.approx(calibration.LARGE_S)  # of this path, not of the slowest cable

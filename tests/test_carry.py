@@ -17,6 +17,8 @@ ROW = Row(
     routes="ecmp",
     ranks=2,
     bytes=4,
+    hosts=2,
+    host_rates_bps=(100_000_000,),
     verdict="valid",
     time_s=Spread(1.0, 1.0, 1.0),
 )

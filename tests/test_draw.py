@@ -214,3 +214,14 @@ def test_a_switch_that_hangs_in_the_air_is_an_error() -> None:
     fabric = replace(parse_fabric("star:hosts=2"), switches=("switch0", "switch1"))
     with pytest.raises(ValueError, match="no cable joins to a host"):
         fabric_svg(fabric)
+
+
+def test_the_link_that_the_caller_points_out_is_marked_though_another_has_more_load() -> None:
+    fabric = parse_fabric("star:hosts=2")
+    loads = {Egress("h0", 0): 0.5, Egress("switch0", 2): 0.9}
+    told = [
+        {text.text for text in drawn(fabric_svg(fabric, loads, worst=worst)).iter(f"{SVG}text")}
+        for worst in (Egress("h0", 0), None)
+    ]
+    assert ["h0→switch0 0.50" in texts for texts in told] == [True, False]
+    assert ["switch0→h1 0.90" in texts for texts in told] == [False, True]

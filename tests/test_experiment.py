@@ -54,7 +54,7 @@ class FakeRuns:
 
     def _events(self, work: Path, plan: Plan, repeat: int) -> None:
         now_ns = 10**9
-        events: list[dict[str, Any]] = [{"event": "start", "due_ns": now_ns}]
+        events: list[dict[str, Any]] = [{"event": "start", "t_ns": now_ns, "due_ns": now_ns}]
         for number, send in enumerate(plan.schedule.sends):
             now_ns += round((self._truth.alpha_s + send.nbytes * 8 / (50e6 * self._truth.eta)) * 1e9)
             events.append({"event": "arrived", "send": number, "t_ns": now_ns})
@@ -133,3 +133,21 @@ def test_a_misspelt_name_is_an_error_before_anything_is_run(
     with pytest.raises(ValueError, match=r"no .*'(rign|liner|ecpm)'") as error:
         planned([good, (Cell(FAT_TREE, algorithm, placement, routes), JOB)])
     assert not isinstance(error.value, Refused)
+
+
+def test_why_a_run_on_moving_routes_is_slow_is_told_of_its_paths_as_planned(tmp_path: Path) -> None:
+    """On drawn hosts hashed flows meet on some seed; the same paths are adaptive's to begin with."""
+    job = replace(JOB, seed=2)
+    still, moving, failing = (
+        laboratory(tmp_path / name, FakeRuns()).row(
+            plan_of(Cell(FAT_TREE, "halving-doubling", "random", routes), replace(job, fail=fail))
+        )
+        for name, routes, fail in (
+            ("still", "ecmp", ()),
+            ("moving", "adaptive", ()),
+            ("failing", "ecmp", ("leaf0-spine0@1",)),
+        )
+    )
+    assert still.why is not None
+    assert moving.why == failing.why == f"as planned: {still.why}"
+    assert moving.predicted_s == failing.predicted_s == still.predicted_s

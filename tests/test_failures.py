@@ -1,121 +1,175 @@
-"""How a command ends: the exit code and the words for each kind of failure."""
+"""Failures of cables: what a person writes, and what is refused."""
 
-import errno
-import os
-import subprocess
-import sys
+from dataclasses import replace
 
 import pytest
-import typer
 
-from emu.plan import BadPlan
-from tools.failures import guarded, one_line, report
-from traces.workload import BadWorkload
-
-
-def outcome(error: BaseException) -> int:
-    """The exit code of a command that fails with `error`."""
-
-    def command() -> None:
-        raise error
-
-    with pytest.raises(typer.Exit) as left:
-        guarded(command)()
-    return left.value.exit_code
-
-
-@pytest.mark.parametrize(
-    ("error", "line"),
-    [
-        (ValueError("a fat-tree needs an even k, got 5"), "a fat-tree needs an even k, got 5"),
-        (BadWorkload("job.json: no workload"), "job.json: no workload"),
-        (BadPlan("two\n  lines"), "two lines"),
-        (
-            FileNotFoundError(errno.ENOENT, "No such file or directory", "a.pcap"),
-            "a.pcap: No such file or directory",
-        ),
-        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
-        (OSError("no words from the system"), "no words from the system"),
-        (ValueError(), "ValueError"),
-    ],
+from emu.fabric import Egress, Fabric, Link
+from emu.failures import (
+    Failure,
+    cable_name,
+    changes,
+    check_failures,
+    check_reachable,
+    outage_s,
+    parse_failure,
+    switch_port,
+    told,
 )
-def test_a_fault_of_input_or_machine_is_one_line(
-    error: Exception, line: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert outcome(error) == 1
-    assert capsys.readouterr().err == f"gradwire: {line}\n"
+from emu.plancheck import check
+from emu.spec import parse_fabric
+from tests.made_plans import allreduce_plan
+
+JOB = ((0, 1),)
+LEAF_SPINE = parse_fabric("leaf-spine:leaves=2,spines=2,hosts=1")
+TWICE = Fabric(
+    "twice",
+    "file",
+    {},
+    ("h0", "h1"),
+    ("a", "b"),
+    (
+        Link("h0", 0, "a", 1, 10**6),
+        Link("h1", 0, "b", 1, 10**6),
+        Link("a", 2, "b", 2, 10**6),
+        Link("a", 3, "b", 3, 10**6),
+    ),
+)
 
 
-@pytest.mark.parametrize("error", [KeyError("k"), RuntimeError("odd"), AssertionError(), TypeError("x")])
-def test_what_nobody_thought_of_is_a_bug_with_its_traceback(
-    error: Exception, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert outcome(error) == 1
-    told = capsys.readouterr().err
-    assert told.startswith("Traceback")
-    assert told.splitlines()[-1].startswith("gradwire: this is a bug")
-
-
-def test_the_traceback_of_a_fault_can_be_asked_for(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("GRADWIRE_TRACEBACK", "1")
-    assert outcome(ValueError("odd k")) == 1
-    told = capsys.readouterr().err
-    assert told.startswith("Traceback")
-    assert told.endswith("gradwire: odd k\n")
-
-
-def test_an_interrupt_is_130(capsys: pytest.CaptureFixture[str]) -> None:
-    assert outcome(KeyboardInterrupt()) == 130
-    assert capsys.readouterr().err == "gradwire: interrupted\n"
-
-
-def test_a_verdict_passes_through() -> None:
-    assert outcome(typer.Exit(3)) == 3
-
-
-def test_a_bad_option_found_by_the_command_is_usage() -> None:
-    def command() -> None:
-        raise typer.BadParameter("no such fabric")
-
-    with pytest.raises(typer.BadParameter):
-        guarded(command)()
-
-
-def test_a_lost_socket_is_told_although_typer_would_end_silently(capsys: pytest.CaptureFixture[str]) -> None:
-    assert outcome(BrokenPipeError(errno.EPIPE, "Broken pipe")) == 1
-    assert capsys.readouterr().err == "gradwire: Broken pipe\n"
-
-
-def test_a_missing_library_names_the_command_that_installs_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert report(ModuleNotFoundError("No module named 'numba.core'", name="numba.core")) == 1
-    assert "numba.core is missing: run: sudo ./gradwire setup" in capsys.readouterr().err
-
-
-def test_a_missing_module_of_our_own_is_a_bug(capsys: pytest.CaptureFixture[str]) -> None:
-    assert report(ModuleNotFoundError("No module named 'emu.nothing'", name="emu.nothing")) == 1
-    assert "this is a bug" in capsys.readouterr().err
-
-
-def test_a_rename_names_both_files() -> None:
-    assert one_line(OSError(errno.EXDEV, os.strerror(errno.EXDEV), "a", None, "b")) == (
-        "a: b: Invalid cross-device link"
+def test_a_failure_names_a_cable_and_two_times() -> None:
+    # leaf0's ports: 1 is h0, 2 is spine0, 3 is spine1.
+    assert parse_failure("leaf0-spine1@0.5,1.25", LEAF_SPINE) == Failure(
+        Egress("leaf0", 3), 500_000_000, 1_250_000_000
     )
 
 
+def test_without_a_second_time_the_cable_stays_down() -> None:
+    assert parse_failure("spine0-leaf1@2", LEAF_SPINE) == Failure(Egress("spine0", 2), 2_000_000_000, None)
+
+
+def test_one_of_several_cables_is_named_by_its_port() -> None:
+    assert parse_failure("a:3-b@1", TWICE).port == Egress("a", 3)
+    with pytest.raises(ValueError, match="name one by its port, like a:2-b"):
+        parse_failure("a-b@1", TWICE)
+
+
 @pytest.mark.parametrize(
-    "words", ["print('x' * 1000000)", "import rich\n    for _ in range(9999): rich.print('y' * 60)"]
+    ("text", "complaint"),
+    [
+        ("leaf0-spine9@1", "no node 'spine9'"),
+        ("leaf0-leaf1@1", "no cable joins leaf0 and leaf1"),
+        ("leaf0-spine1@2,1", "down at 2 s, up at 1 s; give the later time second"),
+        ("leaf0-spine1", "write it like"),
+        ("leaf0-spine1@soon", "write it like"),
+        ("leaf0:9-spine1@1", "no cable joins leaf0:9"),
+        ("leaf0-spine1@999999", "0 to 86400 s"),
+    ],
 )
-def test_a_reader_that_has_seen_enough_ends_the_command_quietly(words: str) -> None:
-    code = f"import sys; from tools.failures import guarded\n@guarded\ndef f():\n    {words}\nf()"
-    frame = f"import typer\ntry: exec({code!r})\nexcept typer.Exit as e: raise SystemExit(e.exit_code)"
-    with subprocess.Popen(
-        [sys.executable, "-c", frame], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.read(10)
-        process.stdout.close()
-        assert process.stderr.read() == ""
-        assert process.wait() == 1
+def test_a_failure_that_cannot_happen_is_refused(text: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        parse_failure(text, LEAF_SPINE)
+
+
+def test_a_failure_of_no_port_of_the_fabric_is_refused() -> None:
+    with pytest.raises(ValueError, match="leaf0 has no port 7"):
+        check_failures(LEAF_SPINE, [Failure(Egress("leaf0", 7), 0)])
+
+
+def test_a_cable_is_named_as_the_option_names_it() -> None:
+    assert cable_name(LEAF_SPINE, Egress("leaf0", 3)) == "leaf0-spine1"
+    assert parse_failure(cable_name(LEAF_SPINE, Egress("leaf0", 3)) + "@1", LEAF_SPINE).port == Egress(
+        "leaf0", 3
+    )
+    assert cable_name(TWICE, Egress("a", 3)) == "a:3-b"
+    assert parse_failure("a:3-b@1", TWICE).port == Egress("a", 3)
+
+
+def test_of_a_hosts_cable_the_switchs_end_goes_down() -> None:
+    assert switch_port(LEAF_SPINE, Egress("h1", 0)) == Egress("leaf1", 1)
+    assert switch_port(LEAF_SPINE, Egress("leaf1", 1)) == Egress("leaf1", 1)
+    assert switch_port(LEAF_SPINE, Egress("leaf0", 3)) == Egress("leaf0", 3)
+
+
+def test_changes_come_in_the_order_of_time() -> None:
+    leaf, spine = Egress("leaf0", 3), Egress("spine0", 2)
+    failures = (Failure(leaf, 50, 80), Failure(spine, 20), Failure(leaf, 100, 120))
+    assert [(change.due_ns, change.port, change.is_up) for change in changes(LEAF_SPINE, failures)] == [
+        (20, spine, False),
+        (50, leaf, False),
+        (80, leaf, True),
+        (100, leaf, False),
+        (120, leaf, True),
+    ]
+
+
+@pytest.mark.parametrize("second", [(30, 60), (20, 50), (50, 90), (10, 90)])
+def test_a_cable_with_two_failures_at_once_is_up_when_both_are_over(second: tuple[int, int]) -> None:
+    port = Egress("leaf0", 3)
+    made = changes(LEAF_SPINE, (Failure(port, 10, 50), Failure(port, *second)))
+    assert [(change.due_ns, change.is_up) for change in made] == [(10, False), (max(50, second[1]), True)]
+
+
+def test_a_rank_that_is_cut_off_for_good_is_refused_and_one_for_a_while_is_not() -> None:
+    plan = allreduce_plan(LEAF_SPINE.spec)
+    host = Egress("leaf1", 1)  # h1's
+    with pytest.raises(ValueError, match="rank 1 on h1 is cut off for good; say when leaf1-h1 comes up"):
+        check_reachable(plan.fabric, plan.placement, JOB, (Failure(host, 10),))
+    failures = (Failure(host, 10, 20), Failure(Egress("leaf0", 3), 10))
+    check_reachable(plan.fabric, plan.placement, JOB, failures)
+
+
+WIDE = parse_fabric("leaf-spine:leaves=3,spines=2,hosts=2")  # leaf0's ports: 1, 2 h0, h1; 3, 4 the spines
+UPLINKS = (Failure(Egress("leaf0", 3), 10), Failure(Egress("leaf0", 4), 20))
+
+
+@pytest.mark.parametrize(
+    ("hosts", "jobs", "cut_off"),
+    [
+        ("h0 h2 h3 h4", [(0, 1, 2, 3)], "rank 0 on h0 is cut off for good"),
+        ("h4 h5 h2 h1", [(0, 1, 2, 3)], "rank 3 on h1 is cut off for good"),
+        ("h0 h1 h2 h3", [(0, 1), (2, 3)], None),  # each job is on one side of the cut
+        ("h0 h2 h1 h3", [(0, 2), (1, 3)], None),
+        ("h0 h1 h2 h3", [(0, 3), (1, 2)], "is cut off for good"),
+        ("h0 h2 h3 h4", [(1, 2, 3)], None),  # rank 0 has nothing to say
+    ],
+)
+def test_a_leaf_that_loses_every_uplink_for_good_cuts_off_its_ranks(
+    hosts: str, jobs: list[tuple[int, ...]], cut_off: str | None
+) -> None:
+    if cut_off is None:
+        check_reachable(WIDE, hosts.split(), jobs, UPLINKS)
+    else:
+        with pytest.raises(ValueError, match=f"{cut_off}.* say when leaf0-spine0 comes up"):
+            check_reachable(WIDE, hosts.split(), jobs, UPLINKS)
+
+
+def test_uplinks_that_are_all_down_for_a_while_cut_off_nobody() -> None:
+    lasting, passing = UPLINKS[0], replace(UPLINKS[1], up_ns=10**9)
+    check_reachable(WIDE, ("h0", "h2"), JOB, (lasting, passing))
+
+
+def test_of_two_cables_between_the_same_switches_one_may_stay_down() -> None:
+    check_reachable(TWICE, ("h0", "h1"), JOB, (Failure(Egress("b", 2), 0),))
+    with pytest.raises(ValueError, match="rank 0 on h0 is cut off for good; say when a:3-b comes up again"):
+        check_reachable(TWICE, ("h0", "h1"), JOB, (Failure(Egress("a", 3), 0), Failure(Egress("b", 2), 0)))
+
+
+def test_a_plan_with_a_leaf_that_is_cut_off_for_good_is_refused() -> None:
+    plan = allreduce_plan(WIDE.spec)
+    check(replace(plan, failures=UPLINKS[:1]))
+    with pytest.raises(ValueError, match="is cut off for good"):
+        check(replace(plan, failures=UPLINKS))
+
+
+def test_failures_are_told_with_their_times_and_no_more_than_a_few() -> None:
+    assert told(WIDE, (Failure(Egress("leaf0", 3), 250_000_000, 10**9),)) == (
+        "leaf0-spine0 down from 0.25 s to 1 s"
+    )
+    assert told(WIDE, UPLINKS * 3).endswith("leaf0-spine1 down from 2e-08 s on and 2 more")
+
+
+def test_a_flow_may_be_held_up_twice_as_long_as_its_cables_are_down() -> None:
+    port = Egress("leaf0", 3)
+    assert outage_s(()) == outage_s((Failure(port, 5 * 10**9),)) == 0
+    assert outage_s((Failure(port, 10**9, 3 * 10**9), Failure(port, 5 * 10**9, 6 * 10**9))) == 6

@@ -97,3 +97,18 @@ def test_cables_that_failed_are_told_and_their_cells_not_compared_with_the_predi
     assert text[-2] == "Measured times are 1.00 × what the fluid model predicts for the same paths."
     assert text[-1].startswith("In 1 cell by plan: leaf0-spine1 down from 0.5 s to 1.5 s;")
     assert not any("fluid" in one for one in findings([row("other", 6.0, failures=failed)], {}))
+
+
+def test_of_adaptive_routes_the_worst_link_is_told_as_planned_and_no_prediction_is() -> None:
+    moving = replace(row("other", 6.0), routes="adaptive")
+    text = findings([row("one", 2.0), moving], {})
+    assert sum("as planned, its worst link" in one for one in text) == 1
+    assert "Measured times are 1.00 × what the fluid model predicts for the same paths." in text
+    assert not any("fluid" in one for one in findings([moving], {}))
+
+
+def test_a_cable_that_would_have_failed_after_the_end_is_not_told_as_if_it_had() -> None:
+    late = (FailedCable("leaf0-spine1", 50, 60),)
+    assert findings([row("one", 2.0, failures=late)], {})[-1] == (
+        "In 1 cell by plan: leaf0-spine1 down from 50 s to 60 s, after the run was over."
+    )

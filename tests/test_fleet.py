@@ -9,8 +9,9 @@ from fractions import Fraction
 import pytest
 
 from controller.resolve import resolve
+from emu.failures import Failure
 from emu.plan import Plan
-from emu.replay import fleet
+from emu.replay import agent, fleet
 from emu.replay.agent import Outcome
 from emu.spec import parse_fabric
 from emu.transport import fabric_transport
@@ -117,3 +118,24 @@ def test_what_nobody_thought_of_in_an_agent_is_told() -> None:
     spoiled = replace(plan, schedule=replace(plan.schedule, sends=(beyond, *sends[1:])))
     with pytest.raises(RunFailed, match=r"rank \d: a bug in gradwire: \w+"):
         run_plan(spoiled)
+
+
+def test_a_rank_that_waits_in_vain_is_named_once_with_the_failures_of_the_plan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(agent, "STALL_S", 0.3)
+    schedule = Schedule(
+        2,
+        (Op("message", 10), Op("message", 10, root=1)),
+        (Send(0, 0, 1, 0, 10, False), Send(1, 1, 0, 0, 10, False)),
+        (Gate(1, 1, (0,), 60 * 10**9),),
+    )
+    plan = on_loopback(schedule)
+    port = plan.flows[0].path[-1]
+    with pytest.raises(RunFailed) as failed:
+        run_plan(replace(plan, failures=(Failure(port, 0),)))
+    name = f"{port.node}-{plan.fabric.peers[port].node}"
+    assert str(failed.value) == (
+        "rank 0: nothing happened for 0 s; waits for send 1 from rank 1, 1 unfinished; "
+        f"by plan: {name} down from 0 s on"
+    )

@@ -3,12 +3,13 @@
 import struct
 import threading
 import tracemalloc
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
@@ -16,7 +17,7 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 from emu.switch.entries import RemoveGroup, SetGroup
 from tests.made_rules import DATAPATH, additions, deletions, encoded, group_changes, modifications, serialized
 from tests.openflow_talk import HELLO, Talk
-from tests.test_controller_process import SPEC, connect, running, switches
+from tests.test_controller_process import SPEC, Controller, connect, running, switches
 
 BARRIER = serialized(parser.OFPBarrierRequest(DATAPATH), 7)
 QUESTIONS = tuple(
@@ -81,7 +82,6 @@ def obeyed(talk: Talk) -> set[int]:
     return groups
 
 
-@settings(max_examples=300)
 @given(st.lists(damaged(), min_size=1, max_size=12))
 def test_a_damaged_message_is_refused_alone_and_leaves_no_half_group(messages: list[bytes]) -> None:
     talk = Talk()
@@ -92,7 +92,6 @@ def test_a_damaged_message_is_refused_alone_and_leaves_no_half_group(messages: l
         assert obeyed(talk) == set(talk.table.groups)
 
 
-@settings(max_examples=200)
 @given(st.lists(damaged() | st.binary(max_size=200), max_size=8), st.integers(0, 3))
 def test_any_stream_is_answered_in_whole_messages(pieces: list[bytes], start: int) -> None:
     talk = Talk()
@@ -101,7 +100,6 @@ def test_any_stream_is_answered_in_whole_messages(pieces: list[bytes], start: in
     assert obeyed(talk) == set(talk.table.groups)
 
 
-@settings(max_examples=200)
 @given(st.lists(MESSAGES, min_size=1, max_size=8), st.lists(st.integers(0, 400), max_size=8))
 def test_the_answers_do_not_depend_on_how_the_stream_is_cut(messages: list[bytes], cuts: list[int]) -> None:
     stream = b"".join(messages) + BARRIER
@@ -113,7 +111,6 @@ def test_the_answers_do_not_depend_on_how_the_stream_is_cut(messages: list[bytes
     assert pieces.operations == whole.operations
 
 
-@settings(max_examples=200)
 @given(st.lists(MESSAGES, min_size=1, max_size=8), st.integers(1, 100))
 def test_a_half_message_at_the_end_changes_nothing(messages: list[bytes], missing: int) -> None:
     *before, last = messages
@@ -162,16 +159,22 @@ GARBAGE = {
 }
 
 
-@pytest.mark.parametrize("name", GARBAGE)
-def test_garbage_on_its_port_does_not_keep_the_controller_from_its_switches(
-    name: str, tmp_path: Path
-) -> None:
+@pytest.fixture(scope="module")
+def serving() -> Iterator[Controller]:
+    """One controller with its switches, for all the garbage one after the other."""
     with running("--fabric", SPEC) as controller, switches(controller):
         assert controller.line() == "ready"
-        disturb(controller.port, GARBAGE[name])
-        controller.tell(f"stats {tmp_path / 'stats.json'}")
-        assert controller.line() == "stats"
-        assert controller.process.poll() is None
+        yield controller
+
+
+@pytest.mark.parametrize("name", GARBAGE)
+def test_garbage_on_its_port_does_not_keep_the_controller_from_its_switches(
+    name: str, serving: Controller, tmp_path: Path
+) -> None:
+    disturb(serving.port, GARBAGE[name])
+    serving.tell(f"stats {tmp_path / 'stats.json'}")
+    assert serving.line() == "stats"
+    assert serving.process.poll() is None
 
 
 def test_garbage_before_the_switches_come_does_not_keep_them_out() -> None:

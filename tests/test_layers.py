@@ -42,7 +42,7 @@ EDGES: dict[str, set[str]] = {  # the only modules that touch the world, and how
     "controller/server.py": {"socket", "time"},
     "controller/ryu_api.py": {"os"},
     # The network and what runs on it.
-    "emu/cables.py": {"os", "socket", "threading", "time"},
+    "emu/cables.py": {"socket", "threading", "time"},
     "emu/isolate.py": {"os", "subprocess"},
     "emu/manifest.py": {"os", "subprocess"},
     "emu/namespaces.py": {"ctypes", "os", "subprocess"},
@@ -55,7 +55,7 @@ EDGES: dict[str, set[str]] = {  # the only modules that touch the world, and how
     "emu/sampler.py": {"threading", "time"},
     "emu/session.py": {"time"},
     "emu/watch.py": {"os", "select", "signal", "subprocess", "time"},
-    "emu/prompt.py": {"mininet", "subprocess"},
+    "emu/prompt.py": {"mininet"},
     "emu/replay/agent.py": {"select", "time"},
     "emu/replay/wiring.py": {"socket"},
     "emu/replay/connection.py": {"socket"},
@@ -81,7 +81,7 @@ EDGES: dict[str, set[str]] = {  # the only modules that touch the world, and how
     "tools/commands/setup.py": {"os"},
     "tools/commands/test.py": {"subprocess"},
     "tools/commands/up.py": {"signal"},
-    "tools/failures.py": {"os", "select"},
+    "tools/exits.py": {"os", "select"},
     "tools/machine.py": {"os", "subprocess"},
 }
 MODULES = [

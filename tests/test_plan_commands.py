@@ -2,17 +2,22 @@
 
 import json
 import re
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from emu import plan as plans
 from emu.spec import parse_fabric
 from tests.documented import documented_fields
-from tests.made_plans import MIB
+from tests.made_plans import MIB, messages, schedule_plan
 from tools import cli
+from tools.console import MAX_COLUMNS
+from tools.plansummary import print_summary
 from traces import workload as workloads
+from traces.schedule import Gate
 from traces.workload import made_allreduce
 
 HD_ON_A_TREE = ["--fabric", "fat-tree:k=4,levels=2", "--algorithm", "halving-doubling"]
@@ -148,6 +153,32 @@ def test_a_plan_shows_its_worst_link_and_the_flows_on_it(
     assert len(flows) >= 2
     near, far = link[1].split("→")
     assert all(f" {near} {far}" in flow for flow in flows)
+
+
+def test_a_plan_says_whether_links_or_gaps_bound_it_and_tells_the_other_figure() -> None:
+    """1 MB at 100 Mb/s and 1448 of 1514 bytes: 83.6 ms; the second message is sent 40 ms or 2 s later."""
+    fabric = "star:hosts=2,rate=100M"
+    links = "the least any fabric could take with these host links"
+    for gap_ms, told in (
+        (0, f"bound +83.6 ms +{links}$"),
+        (40, f"bound +83.6 ms +{links}; compute gaps 40 ms$"),
+        (2000, "bound +2 s +the longest chain of compute gaps; the host links need 83.6 ms$"),
+    ):
+        gates = [Gate(1, 0, (0,), gap_ms * 10**6)] if gap_ms else []
+        made = schedule_plan(fabric, messages(2, [(0, 1, 500_000), (0, 1, 500_000)], gates))
+        shown = StringIO()
+        print_summary(Console(file=shown, width=MAX_COLUMNS), made)
+        assert re.search(told, shown.getvalue().replace(" \n", "\n"), re.MULTILINE), shown.getvalue()
+        assert "not in the bound" not in shown.getvalue()
+
+
+def test_a_heading_tells_the_rate_of_the_hosts_not_of_the_slowest_cable(
+    job: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = "leaf-spine:leaves=2,spines=2,hosts=4,rate=100M,uplink_rate=20M"
+    assert run("plan", job, "--fabric", spec) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.endswith(" at 100 Mb/s, switch links 20 Mb/s, 8 ranks"), first
 
 
 def test_a_plan_as_json_has_the_documented_fields(job: str, capsys: pytest.CaptureFixture[str]) -> None:

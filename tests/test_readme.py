@@ -19,6 +19,7 @@ DOCUMENTS = [
     "docs/design.md",
     "docs/schemas.md",
     "docs/benchmarks.md",
+    "docs/policies.md",
     "tests/vm/README.md",
 ]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from emu.plan import Plan
-from emu.result import Row, busy_nbytes, row
+from emu.result import FailedCable, Row, busy_nbytes, row
 from emu.spec import parse_fabric
 from emu.verdict import Verdict
 from tests.made_runs import made_repeat
@@ -61,3 +61,14 @@ def test_the_busbw_of_an_alltoall_is_nccls() -> None:
 def test_jobs_side_by_side_have_the_busbw_of_the_larger() -> None:
     schedule = schedule_of(Job(made_allreduce(4, 4000), "test", beside=(made_allreduce(4, 8000),)), "ring")
     assert [busy_nbytes(schedule, ranks) for ranks in schedule.jobs] == [6000.0, 12000.0]
+
+
+def test_an_outage_after_the_end_of_every_repeat_is_told_as_such() -> None:
+    during, after = FailedCable("leaf0-spine0", 0.25, None), FailedCable("leaf0-spine1", 50, 60)
+    made = replace(row_of(0.2, 0.3), failures=(during, after))
+    assert made.told_failures() == (
+        "leaf0-spine0 down from 0.25 s on",
+        "leaf0-spine1 down from 50 s to 60 s, after the run was over",
+    )
+    refused = replace(made, time_s=None)
+    assert refused.told_failures()[1] == "leaf0-spine1 down from 50 s to 60 s"

@@ -1,10 +1,12 @@
 """A run's folder against its plan: the sentence, and what the files can lack."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from emu.failures import parse_failure
 from emu.plan import Plan
 from emu.records import load_repeats
 from tests.made_counters import switches_json, write_counters
@@ -12,6 +14,7 @@ from tests.made_plans import allreduce_plan
 from tests.made_runs import made_repeat, made_run
 from tools.runaudit import RunAudit, audit_run, middle
 
+SEGMENT_NBYTES = 1448
 PLAN = allreduce_plan("fat-tree:k=4,levels=2", "halving-doubling")
 
 
@@ -68,3 +71,34 @@ def test_counts_of_open_vswitch_may_come_late(tmp_path: Path) -> None:
         found = audit_run(folder, PLAN, load_repeats(folder), 0)
         assert found is not None
         assert found.agrees is agrees
+
+
+REBALANCED = '{"time_ns": 1, "event": "rebalanced", "flows": 1, "rules": 2}\n'
+
+
+@pytest.mark.parametrize(
+    ("routes", "fail", "log", "n_moves"),
+    [
+        ("ecmp", (), "", 0),
+        ("ecmp", ("leaf0-spine0@1",), "", 4 * 2),
+        ("ecmp", ("leaf0-spine0@1", "leaf1-spine0@1,2"), REBALANCED, 2 * 4 * 2),
+        ("adaptive", (), REBALANCED * 3, 3 + 2),
+    ],
+)
+def test_each_move_explains_one_window_of_selective_acknowledgements(
+    tmp_path: Path, routes: str, fail: tuple[str, ...], log: str, n_moves: int
+) -> None:
+    plan = allreduce_plan("fat-tree:k=4,levels=2", "halving-doubling", routes=routes, nbytes=32 << 20)
+    failures = tuple(parse_failure(text, plan.fabric) for text in fail)
+    plan = replace(
+        plan, failures=failures, transport=replace(plan.transport, rcvbuf_nbytes=SEGMENT_NBYTES // 2)
+    )
+    made_run(tmp_path / "run", plan, times_s=(1.0, 2.0))
+    (tmp_path / "run" / "control.jsonl").write_text(log)
+    write_counters(tmp_path / "run", switches_json(plan, repeats=2))
+    found = audit_run(tmp_path / "run", plan, load_repeats(tmp_path / "run"), 0)
+    assert found is not None
+    window = 1 + 1
+    for one in found.agreement.flows:
+        packets = max(count.packets for count in one.counted.values())
+        assert one.spare_nbytes == 64 + 28 * (packets // 100 + 1 + n_moves * window)

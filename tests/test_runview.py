@@ -7,6 +7,7 @@ import pytest
 
 from emu.fabric import Egress
 from emu.plan import BadPlan
+from emu.runfiles import BadRun
 from emu.transport import PAYLOAD_EFFICIENCY
 from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import CALIBRATED, made_run, sample_ports
@@ -96,14 +97,14 @@ def test_calibration_and_manifest_are_read_if_they_are_there(tmp_path: Path) -> 
         ("switches.json", b'{"ports": [{"port": 1}]}'),
     ],
 )
-def test_a_file_that_is_spoilt_is_one_line_that_names_the_run(
+def test_a_file_that_is_spoilt_is_one_line_that_names_the_file(
     tmp_path: Path, name: str, content: bytes
 ) -> None:
     made_run(tmp_path / "run", allreduce_plan(STAR))
     (tmp_path / "run" / name).write_bytes(content)
-    with pytest.raises(ValueError, match="no whole run") as caught:
+    with pytest.raises(BadRun) as caught:
         load_run(tmp_path / "run")
-    assert str(caught.value).startswith(str(tmp_path / "run"))
+    assert str(caught.value).startswith(f"{tmp_path / 'run' / name}: ")
     assert "\n" not in str(caught.value)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from emu import plan as plans
 from emu.calibration import Calibration
-from emu.fabricdocument import Cables, FabricDocument
+from emu.fabricdocument import FabricDocument, LinksLine
 from emu.manifest import manifest
 from emu.options import RunOptions
 from emu.plan import Flow, Prediction, Transport
@@ -61,7 +61,7 @@ def test_the_fields_of_a_workload_are_those_documented(heading: str, model: Any)
 
 
 @pytest.mark.parametrize(
-    ("heading", "model"), [("Fabric files", FabricDocument), ("Fabric files: links", Cables)]
+    ("heading", "model"), [("Fabric files", FabricDocument), ("Fabric files: links", LinksLine)]
 )
 def test_the_keys_of_a_fabric_file_are_those_documented(heading: str, model: Any) -> None:
     assert set(model.model_fields) == documented_fields(heading)

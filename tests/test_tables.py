@@ -6,7 +6,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from emu.result import REFUSED, Row, Spread
+from emu.result import REFUSED, FailedCable, Row, Spread
 from tools.console import MAX_COLUMNS
 from tools.tables import print_rows
 
@@ -15,7 +15,7 @@ def measured(algorithm: str = "halving-doubling", nbytes: int = 16_777_216, verd
     return Row(
         fabric="fat-tree:k=16,rate=50M",
         hosts=1024,
-        rates_bps=(50_000_000,),
+        host_rates_bps=(50_000_000,),
         algorithm=algorithm,
         placement="random",
         routes="direct",
@@ -40,7 +40,7 @@ def refused() -> Row:
     return Row(
         fabric="fat-tree:k=16,rate=50M",
         hosts=1024,
-        rates_bps=(50_000_000,),
+        host_rates_bps=(50_000_000,),
         algorithm="halving-doubling",
         placement="hdrm",
         routes="direct",
@@ -75,6 +75,47 @@ def test_no_line_is_wider_than_a_hundred_columns_and_nothing_is_cut_off(verdict:
         assert part in text
 
 
+@pytest.mark.parametrize("sizes", [(16_777_216,), (65_536, 16_777_216)], ids=["matrix", "sweep"])
+@pytest.mark.parametrize("link", ["leaf0→spine1", "agg127→edge127", "switch_1234→switch_5678", "l→s"])
+def test_a_worst_link_breaks_before_its_arrow_or_not_at_all(link: str, sizes: tuple[int, ...]) -> None:
+    """In tables of everyday width and of the widest figures that there are."""
+    for routes in ("ecmp", "adaptive"):
+        row = replace(measured("as-captured"), worst_link=link, worst_link_flows=2, routes=routes)
+        text = printed(*(replace(row, bytes=size) for size in sizes))
+        near, far = link.split("→")
+        lines = text.splitlines()
+        words = text.split()
+        assert link in words or (near in words and f"→{far}" in words)
+        assert max(map(len, lines)) <= MAX_COLUMNS
+        assert "…" not in text
+
+
+def test_where_there_is_room_a_worst_link_is_one_line() -> None:
+    row = replace(measured("ring"), placement="linear", routes="ecmp", worst_link="leaf0→spine1")
+    assert "leaf0→spine1 ×16" in printed(row)
+
+
+HOSTS, INNER = (100_000_000,), (20_000_000, 1_000_000_000)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "inner", "told"),
+    [
+        (HOSTS, (), "100 Mb/s"),
+        (HOSTS, HOSTS, "100 Mb/s"),
+        (HOSTS, INNER, "100 Mb/s, switch links 20 Mb/s to 1 Gb/s"),
+        (HOSTS, (10_000_000, 20_000_000), "100 Mb/s, switch links 10 to 20 Mb/s"),
+        ((10_000_000, *HOSTS), (10_000_000, *HOSTS), "10 to 100 Mb/s"),
+        ((10_000_000, 50_000_000, *HOSTS), HOSTS, "10 to 100 Mb/s, switch links 100 Mb/s"),
+    ],
+)
+def test_a_heading_tells_the_hosts_rates_and_others_only_if_they_differ(
+    hosts: tuple[int, ...], inner: tuple[int, ...], told: str
+) -> None:
+    text = printed(replace(measured(), host_rates_bps=hosts, inner_rates_bps=inner))
+    assert f"1024 hosts at {told} · 512 ranks" in " ".join(text.split())
+
+
 def test_a_refused_cell_is_a_row_with_its_reason_below() -> None:
     text = printed(measured(), refused())
     assert "hdrm, direct" in text
@@ -101,3 +142,21 @@ def test_why_a_cell_is_slow_stands_below_the_table() -> None:
     shown = " ".join(printed(replace(measured(), why=why), measured("ring")).split())
     assert shown.count(f"why: fat-tree, halving-doubling, random, direct: {why}") == 1
     assert shown.count("why: ") == 1
+
+
+@pytest.mark.parametrize(
+    ("row", "unknown"),
+    [
+        (replace(measured(), routes="adaptive"), "what the controller moved"),
+        (replace(measured(), failures=(FailedCable("leaf0-spine1", 0.5, None),)), "the failures"),
+    ],
+)
+def test_a_prediction_of_paths_that_flows_may_have_left_is_not_shown_beside_their_time(
+    row: Row, unknown: str
+) -> None:
+    assert "1.028" in printed(measured())
+    text = printed(row)
+    assert "1.028" not in text
+    assert "prediction and worst link are of the paths as planned;" in " ".join(text.split())
+    assert f"they do not know of {unknown}" in " ".join(text.split())
+    assert "as planned" not in printed(measured())

@@ -1,12 +1,18 @@
 """The reason follows from the loads: transit on a BiGraph, narrow fabrics, routes that collide."""
 
 from itertools import permutations
+from pathlib import Path
 
 from controller.audit import phase_audits
 from controller.loads import audit
 from controller.why import transit_flows, why
 from emu.plan import Plan
 from tests.made_plans import allreduce_plan, messages, schedule_plan
+from traces.expand import expand
+from traces.schedule import together
+from traces.workload import made_allreduce
+
+EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 
 
 def reason(plan: Plan) -> str:
@@ -56,3 +62,22 @@ def test_a_slow_uplink_is_told_by_its_time_and_not_by_its_flows() -> None:
 
 def test_what_no_link_between_switches_holds_up_needs_no_reason() -> None:
     assert reason(allreduce_plan("bigraph:n=8,m=2", "halving-doubling", "hdrm", "direct")) == ""
+
+
+def test_two_jobs_on_one_cable_are_told_as_such() -> None:
+    jobs = together([expand(made_allreduce(2, 1 << 20), "ring")] * 2)
+    spec = "leaf-spine:leaves=2,spines=1,hosts=2,rate=50M"
+    assert reason(schedule_plan(spec, jobs, placement="random", seed=1)) == (
+        "leaf0→spine0 carries 2 flows where a host link carries 1: shared by 2 jobs;"
+        " no routes do better on this fabric"
+    )
+
+
+def test_a_bigraph_from_a_file_has_the_same_reason() -> None:
+    pairs = [(src, dst, 1000) for src, dst in permutations(range(8), 2)]
+    ours, known = (
+        schedule_plan(spec, messages(8, pairs), routes="direct")
+        for spec in (str(EXAMPLES / "bigraph.yaml"), "bigraph:n=4,m=2")
+    )
+    assert "which cross the BiGraph twice" in reason(known)
+    assert reason(ours) == reason(known)

@@ -47,7 +47,7 @@ def test_a_reading_is_over_only_by_the_time_of_the_next() -> None:
 @pytest.mark.parametrize(
     ("counted", "agrees"), [(999, False), (1000, True), (1000 + FRAMING, True), (1001 + FRAMING, False)]
 )
-def test_the_limits_are_exact(counted: int, agrees: bool) -> None:
+def test_one_byte_beyond_what_had_to_pass_or_could_is_noticed(counted: int, agrees: bool) -> None:
     readings = Readings([0, 10, 30, 40, 50, 70, 80], [0, 0, *[counted] * 3, counted + 500, counted + 500])
     assert looked_at(Moments(20, 29), Moments(60, 69), readings)[0].agrees is agrees
 

@@ -4,7 +4,7 @@ import signal
 import sys
 
 from tools.cli import main
-from tools.failures import report
+from tools.exits import report
 
 
 def run() -> None:

@@ -8,6 +8,7 @@ from controller.audit import Carried, PhaseAudit, TableSize, slowest
 from controller.counters import Count
 from controller.loads import is_host_link
 from controller.phases import PhaseKey
+from controller.rules import Guard
 from controller.why import why_phase
 from controller.windows import Window
 from emu.fabric import link_name
@@ -17,7 +18,12 @@ from tools.runaudit import RunAudit
 
 
 def audit_json(
-    source: str, plan: Plan, phases: Sequence[PhaseAudit], tables: Sequence[TableSize], run: RunAudit | None
+    source: str,
+    plan: Plan,
+    phases: Sequence[PhaseAudit],
+    tables: Sequence[TableSize],
+    guard: Guard,
+    run: RunAudit | None,
 ) -> dict[str, Any]:
     return {
         "source": source,
@@ -30,6 +36,7 @@ def audit_json(
         "phases": [_phase(plan, number, one) for number, one in enumerate(phases)],
         "worst_phase": slowest(phases),
         "switches": [{"switch": t.switch, "rules": t.n_rules, "groups": t.n_groups} for t in tables],
+        "backups": guard.says,
         "flows": [flow_json(plan, flow) for flow in plan.flows],
         "run": _run(plan, phases, run) if run else None,
     }

@@ -2,7 +2,7 @@
 
 A bar is the median time: up to its bound in one colour, what is above it in another.  Over it lie the bound
 (a dashed line), the least and the largest time (a whisker), the predicted time (a triangle below) and a
-line at each instant at which a cable failed, with a band for as long as it was down.
+line at each instant at which a cable failed before the end, with a band for as long as it was down.
 """
 
 from collections.abc import Iterator, Sequence
@@ -49,7 +49,7 @@ def axis_s(rows: Sequence[Row]) -> float:
     return SLACK * max(
         seconds
         for row in rows
-        for seconds in (row.time_s and row.time_s.max, row.bound_s, row.predicted_s)
+        for seconds in (row.time_s and row.time_s.max, row.bound_s, _predicted_s(row))
         if seconds
     )
 
@@ -100,11 +100,12 @@ def _bar(number: int, row: Row, y: int, full_s: float) -> Iterator[str]:
     if row.bound_s:
         x = percent(bound_s, full_s)
         yield f'<line class="bound" x1="{x}" x2="{x}" y1="{top - OVERHANG}" y2="{end + OVERHANG}"/>'
-    if row.predicted_s:
-        x = percent(row.predicted_s, full_s)
+    if predicted_s := _predicted_s(row):
+        x = percent(predicted_s, full_s)
         yield f'<svg class="predicted" x="{x}" y="{end + 1}"><path d="M0 0 4.5 7H-4.5Z"/></svg>'
     for failure in row.failures:
-        yield from _failure(failure, time_s.median, full_s, top - OVERHANG, end + OVERHANG)
+        if not row.is_late(failure):
+            yield from _failure(failure, time_s.median, full_s, top - OVERHANG, end + OVERHANG)
     yield "</g>"
 
 
@@ -123,6 +124,11 @@ def _told(row: Row) -> str:
     text = f"median {show_s(row.time_s.median)}, {show_s(row.time_s.min)} to {show_s(row.time_s.max)}"
     if row.bound_s:
         text += f"; bound {show_s(row.bound_s)}"
-    if row.predicted_s:
-        text += f"; predicted {show_s(row.predicted_s)}"
+    if predicted_s := _predicted_s(row):
+        text += f"; predicted {show_s(predicted_s)}"
     return text + ("" if row.valid else f"; {row.verdict}")
+
+
+def _predicted_s(row: Row) -> float | None:
+    """None for flows that may have left the paths that it is of."""
+    return None if row.flows_may_move else row.predicted_s

@@ -7,13 +7,12 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from emu.options import SWITCHES, RunOptions
+from emu.options import RunOptions
 from emu.plan import Plan
 from emu.result import REFUSED, Row
 from tools.console import console
@@ -22,28 +21,6 @@ from tools.report import write_report
 from tools.tables import print_rows
 
 NOT_VALID = 3
-
-RepeatOption = Annotated[
-    int, typer.Option("--repeat", "-n", min=1, help="Measure each cell so often; the median counts.")
-]
-SwitchOption = Annotated[
-    str,
-    typer.Option(
-        metavar="KIND", help=f"{' or '.join(SWITCHES)}: ours (tc-BPF), or Open vSwitch for low rates."
-    ),
-]
-OutOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--out", metavar="DIR", help="Folder for the runs. Default: runs/DATE-TIME.", show_default=False
-    ),
-]
-HtmlOption = Annotated[
-    Path | None, typer.Option("--html", metavar="FILE", help="Write a self-contained report page.")
-]
-CapturesOption = Annotated[
-    bool, typer.Option("--captures", help="Capture at every host, into the run's folder.")
-]
 
 
 def carry_out(todo: Sequence[Plan | Row], options: RunOptions, folder: Path, quiet: bool) -> list[Row]:

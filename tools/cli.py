@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from tools.failures import guarded
+from tools.exits import guarded
 
 VERSION = "0.1.0"
 FOLDER = Path(__file__).parent / "commands"

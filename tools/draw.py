@@ -49,6 +49,7 @@ class _Drawing:
     labels: Mapping[str, str]
     load_means: str
     failed: Collection[Link]
+    told_worst: Egress | None
 
     @property
     def is_dense(self) -> bool:
@@ -56,7 +57,9 @@ class _Drawing:
 
     @property
     def worst(self) -> list[Egress]:
-        """The links with the highest load, if any carries something and they are few."""
+        """What the caller says; else the links with the highest load, if they carry something and are few."""
+        if self.told_worst is not None:
+            return [self.told_worst]
         highest = max((self.loads or {}).values(), default=0.0)
         if highest <= SLACK:
             return []
@@ -72,14 +75,16 @@ def fabric_svg(
     titles: Mapping[Egress, str] | None = None,
     *,
     failed: Collection[Link] = (),
+    worst: Egress | None = None,
 ) -> str:
     """The drawing as the text of an `<svg>` element.
 
     `loads` are shares, 1.0 being all that a link can carry; a link without one is idle.  `labels` are
     texts at nodes, e.g. the rank on a host.  `load_means` is said in the legend and on every link that
-    has no text of its own in `titles`.  `failed` cables are dashed.
+    has no text of its own in `titles`.  `failed` cables are dashed.  `worst` is the link to
+    point out; None: that with the highest load.
     """
-    made = _Drawing(fabric, layout(fabric, LEAST_WIDTH), loads, labels or {}, load_means, failed)
+    made = _Drawing(fabric, layout(fabric, LEAST_WIDTH), loads, labels or {}, load_means, failed, worst)
     width, height = made.layout.width, made.layout.height
     legend = list(_legend(made, height))
     height += LEGEND_HEIGHT if legend else 0
@@ -220,7 +225,7 @@ def _worst_labels(drawing: _Drawing) -> Iterator[str]:
     spots = drawing.layout.spots
     for egress in drawing.worst:
         a, b = spots[egress.node], spots[drawing.fabric.peers[egress].node]
-        text = f"{link_name(drawing.fabric, egress)} {(drawing.loads or {})[egress]:.2f}"
+        text = f"{link_name(drawing.fabric, egress)} {(drawing.loads or {}).get(egress, 0.0):.2f}"
         reach = LETTER * len(text) / 2 + 8
         x = min(max((a.x + b.x) / 2, reach), drawing.layout.width - reach)
         yield f'<text class="said" x="{x:.1f}" y="{(a.y + b.y) / 2:.1f}">{escape(text)}</text>'

@@ -10,20 +10,21 @@ from typing import Any, Protocol, TypeVar
 from controller.audit import phase_audits
 from controller.fluid import fluid_s
 from controller.loads import audit
-from controller.resolve import resolve, resolve_placed
+from controller.resolve import resolve
+from controller.rules import guarded_rules
 from controller.why import why
-from emu import calibration, records, result, verdict
+from emu import records, result, verdict
 from emu import run as runs
 from emu.calibration import Calibration
 from emu.fabric import Fabric
 from emu.failures import check_failures, check_reachable, parse_failure
 from emu.options import RunOptions
-from emu.paths import access_switch, distances
-from emu.plan import Plan, Transport
+from emu.plan import Plan
 from emu.refused import Refused
 from emu.result import REFUSED, Row
 from emu.spec import with_automatic_queue
 from emu.transport import fabric_transport
+from tools.calibrating import calibration_plan, fitted
 from tools.runaudit import audit_run, middle
 from traces.collectives import NotServedError
 from traces.expand import expand
@@ -103,9 +104,8 @@ def plan_of(cell: Cell, job: Job) -> Plan:
         transport=fabric_transport(cell.fabric),
         source=job.source,
     )
-    made = replace(made, failures=failures)
-    check_reachable(made)
-    return made
+    check_reachable(cell.fabric, made.placement, made.schedule.jobs, failures)
+    return replace(made, failures=failures)
 
 
 def schedule_of(job: Job, algorithm: str) -> Schedule:
@@ -170,7 +170,7 @@ class Laboratory:
                 self._folder / f"calibration-{_file_name(fabric.spec)}",
                 options,
                 self._progress(f"{fabric.spec} calibration", options),
-                lambda work: _fitted(plan, work),
+                lambda work: fitted(plan, work),
             )
         return self._calibrations[fabric]
 
@@ -184,15 +184,18 @@ class Laboratory:
 
 def _judged(plan: Plan, work: Path, folder: Path, wanted: int, calibrated: Calibration) -> Row:
     """The row of a run whose files are in `work` and will be in `folder`; leaves result and verdict there."""
-    repeats = records.load_repeats(work)
+    repeats = records.load_repeats(work, plan)
     judged = verdict.judge(repeats, wanted, calibrated, plan.prediction.bound_s)
     held = audit_run(work, plan, repeats, middle(repeats))
     if held is not None and not held.agrees:
         judged = replace(judged, warnings=(*judged.warnings, held.sentence))
+    if warning := guarded_rules(plan).guard.warning:
+        judged = replace(judged, warnings=(*judged.warnings, warning))
     audited = audit(plan)
     predicted_s, _ = fluid_s(
         plan.fabric, plan.flows, plan.schedule, alpha_s=calibrated.per_send_s, eta=calibrated.eta
     )
+    reason = why(plan, phase_audits(plan, audited))
     made = result.row(
         plan,
         repeats,
@@ -201,36 +204,10 @@ def _judged(plan: Plan, work: Path, folder: Path, wanted: int, calibrated: Calib
         worst=audited.worst.egress,
         worst_flows=audited.worst.together,
         folder=folder,
-        why=why(plan, phase_audits(plan, audited)) or None,
+        why=f"as planned: {reason}" if reason and plan.flows_may_move else reason or None,
     )
     result.save(work, made, judged, calibrated)
     return made
-
-
-def _fitted(plan: Plan, work: Path) -> Calibration:
-    """The best of the undisturbed repeats: what disturbs one flow alone can only slow it."""
-    repeats = records.load_repeats(work)
-    arrivals = records.load_arrivals(work, plan, len(repeats))
-    fits = [calibration.fit(plan, *each) for each in arrivals]
-    good = [fit for fit, repeat in zip(fits, repeats, strict=True) if not repeat.disturbed]
-    return max(good or fits, key=lambda fit: fit.eta)
-
-
-def calibration_plan(fabric: Fabric, transport: Transport) -> Plan:
-    """Two ranks as far from each other as the fabric allows."""
-    rate_bps = min(fabric.rates.values())
-    away = distances(fabric, access_switch(fabric, fabric.hosts[0]))
-    far = max(fabric.hosts[1:], key=lambda host: away[access_switch(fabric, host)])
-    return resolve_placed(
-        fabric,
-        (fabric.hosts[0], far),
-        calibration.schedule(rate_bps, transport.gso_max_nbytes),
-        algorithm="calibration",
-        placement="farthest",
-        routes="ecmp",
-        seed=0,
-        transport=transport,
-    )
 
 
 def refused(cell: Cell, job: Job, reason: str) -> Row:
@@ -244,7 +221,8 @@ def refused(cell: Cell, job: Job, reason: str) -> Row:
         verdict=REFUSED,
         seed=job.seed,
         hosts=len(cell.fabric.hosts),
-        rates_bps=cell.fabric.distinct_rates_bps,
+        host_rates_bps=cell.fabric.host_rates_bps,
+        inner_rates_bps=cell.fabric.inner_rates_bps,
         reasons=(reason,),
     )
 

@@ -1,9 +1,10 @@
 """The sentences that a report opens with, worked out from its rows."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from emu.result import REFUSED, FailedCable, Row, Spread
+from emu.result import REFUSED, Row, Spread
 from traces.units import show_nbytes, show_s
 
 LEAST_MARGIN = 0.01  # a smaller difference between two cells is not worth a name, nor one within the spread
@@ -36,7 +37,7 @@ def findings(rows: Sequence[Row], busy: Mapping[tuple[int, str], float]) -> list
     sentences = [_counted(rows)]
     if valid:
         sentences += _same_job(valid, busy) if _one_size(valid) else _sweep(valid)
-        sentences += _predicted([made for made in valid if not made.row.failures])
+        sentences += _predicted([made for made in valid if not made.row.flows_may_move])
     return [*sentences, *_failed(rows)]
 
 
@@ -90,6 +91,8 @@ def _held_up(made: _Measured, busy: Mapping[tuple[int, str], float]) -> str:
     link, flows = made.row.worst_link, made.row.worst_link_flows
     if link is None or flows is None:
         return ""
+    if made.row.flows_may_move:
+        return f"; as planned, its worst link, {link}, would carry up to {_number(flows, 'flow')} at once"
     text = f"; its worst link, {link}, carried up to {_number(flows, 'flow')} at once"
     share = busy.get((made.position, link))
     return text if share is None else f"{text} and was busy {share:.0%} of the time"
@@ -107,7 +110,7 @@ def _sweep(valid: Sequence[_Measured]) -> list[str]:
 
 
 def _predicted(valid: Sequence[_Measured]) -> list[str]:
-    """Of cells in which no cable failed: the model knows nothing of that."""
+    """Of cells whose flows kept their paths: the model knows no others."""
     if not valid:
         return []
     ratios = [made.ratio_predicted for made in valid]
@@ -118,13 +121,14 @@ def _predicted(valid: Sequence[_Measured]) -> list[str]:
 
 def _failed(rows: Sequence[Row]) -> list[str]:
     """One sentence for each set of cables that failed in some cells."""
-    cells: dict[tuple[FailedCable, ...], int] = {}
+    cells: Counter[tuple[tuple[str, ...], bool]] = Counter()
     for row in rows:
         if row.failures:
-            cells[row.failures] = cells.get(row.failures, 0) + 1
+            cells[row.told_failures(), all(map(row.is_late, row.failures))] += 1
     return [
-        f"In {_cells(count)} by plan: {'; '.join(map(str, failures))}; the prediction does not know of it."
-        for failures, count in cells.items()
+        f"In {_cells(count)} by plan: {'; '.join(failures)}"
+        f"{'' if is_late else '; the prediction does not know of it'}."
+        for (failures, is_late), count in cells.items()
     ]
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from controller.policies import policy_names
+from emu.options import SWITCHES
 from emu.placement import PLACEMENTS
 from emu.spec import FAMILIES
 from traces.expand import ALGORITHMS, PAIRWISE
@@ -139,6 +140,31 @@ IterationsOption = Annotated[
         help="Only these iterations (-1: the set-up). Repeatable; all but the set-up unless given.",
         show_default=False,
     ),
+]
+RepeatOption = Annotated[
+    int, typer.Option("--repeat", "-n", min=1, help="Measure each cell so often; the median counts.")
+]
+SwitchOption = Annotated[
+    str,
+    typer.Option(
+        metavar="KIND", help=f"{' or '.join(SWITCHES)}: ours (tc-BPF), or Open vSwitch for low rates."
+    ),
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        help="Folder in which every run leaves a folder of its own. Default: runs/DATE-TIME. "
+        "(A single file is written with --output FILE.)",
+        show_default=False,
+    ),
+]
+HtmlOption = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Write a self-contained report page.")
+]
+CapturesOption = Annotated[
+    bool, typer.Option("--captures", help="Capture at every host, into the run's folder.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON (docs/schemas.md).")]
 

@@ -1,15 +1,15 @@
 """What a run's files say of its failures: when a cable went down or up, and what the controller did."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import TypeAdapter
 
 from emu.fabric import Egress, Fabric
 from emu.records import CONTROL_FILE, FAILURES_FILE
+from emu.runfiles import BadRun, read_json, read_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,29 +51,38 @@ class _Line:
     flows: int = 0
 
 
+_CHANGES = TypeAdapter(list[_Change])
+_LINE = TypeAdapter(_Line)
+
+
 def outages(folder: Path, fabric: Fabric, repeat: int) -> tuple[Outage, ...]:
     """Those of one repeat, in the order of time; none if no cable failed.
 
-    Raise ValueError for a wrong file.
+    Raise BadRun, or OSError, for a wrong file.
     """
     path = folder / FAILURES_FILE
     if not path.exists():
         return ()
     changes = [
         change
-        for change in TypeAdapter(list[_Change]).validate_json(path.read_bytes())
-        if change.repeat == repeat
+        for change in read_json(path, _CHANGES)
+        if change.repeat == repeat and _is_known(path, fabric, change)
     ]
-    lines = list(_lines(folder / CONTROL_FILE))
+    lines = list(control_lines(folder / CONTROL_FILE))
     return tuple(_outage(fabric, change, lines) for change in changes)
 
 
-def _lines(path: Path) -> Iterator[_Line]:
+def _is_known(path: Path, fabric: Fabric, change: _Change) -> bool:
+    if Egress(change.switch, change.port) not in fabric.peers:
+        raise BadRun(path, f"{change.switch} has no port {change.port} in {fabric.spec}")
+    return True
+
+
+def control_lines(path: Path) -> Iterator[_Line]:
+    """Those of control.jsonl; none without the file.  Raise BadRun, or OSError."""
     if path.exists():
-        for text in path.read_text().splitlines():
-            value: dict[str, Any] = json.loads(text)
-            known = {key: value[key] for key in _Line.__slots__ if key in value}
-            yield TypeAdapter(_Line).validate_python(known)
+        for _, line in read_lines(path, _LINE):
+            yield line
 
 
 def _outage(fabric: Fabric, change: _Change, lines: Sequence[_Line]) -> Outage:

@@ -7,9 +7,11 @@ from rich.console import Console
 from rich.table import Table
 
 from controller.loads import Audit, LinkLoad, audit, by_severity
-from controller.predict import compute_s
+from controller.predict import bound_s, compute_s
+from controller.rules import guarded_rules
 from emu.fabric import link_name
 from emu.plan import Flow, Plan
+from tools.linkrates import told_rates
 from traces.units import show_bps, show_nbytes, show_s
 
 LINKS_SHOWN = 5
@@ -19,7 +21,7 @@ FLOWS_SHOWN = 8
 def summary(plan: Plan) -> dict[str, Any]:
     """As docs/schemas.md, "plan --json", says."""
     found = audit(plan)
-    bound_s, fluid_s = plan.prediction.bound_s, plan.prediction.fluid_s
+    least_s, fluid_s = plan.prediction.bound_s, plan.prediction.fluid_s
     return {
         "fabric": plan.fabric.spec,
         "algorithm": plan.algorithm,
@@ -33,16 +35,17 @@ def summary(plan: Plan) -> dict[str, Any]:
         "operations": len(plan.schedule.ops),
         "sends": len(plan.schedule.sends),
         "payload_nbytes": plan.schedule.payload_nbytes,
-        "bound_s": bound_s,
+        "bound_s": least_s,
         "compute_s": compute_s(plan.schedule),
         "fluid_s": fluid_s,
-        "ratio": fluid_s / bound_s if bound_s else None,
+        "ratio": fluid_s / least_s if least_s else None,
         "busiest_s": found.bounded_s,
         "barrier_s": found.barrier_s,
         "phases": len(found.phases),
         "collisions": found.n_collisions,
         "worst_link": link_name(plan.fabric, found.worst.egress),
         "worst_link_flows": found.worst.together,
+        "backups": guarded_rules(plan).guard.says,
         "links": [_link(plan, load) for load in found.loads.values()],
         "flows": [flow_json(plan, flow) for flow in plan.flows],
     }
@@ -87,6 +90,8 @@ def print_summary(console: Console, plan: Plan) -> None:
     found = audit(plan)
     print_heading(console, plan)
     console.print(_figures(plan, found))
+    if warning := guarded_rules(plan).guard.warning:
+        console.print(warning, style="yellow")
     console.print("every phase and every link of a plan file: gradwire audit PLAN", style="dim")
     console.print()
     console.print(_worst_links(plan, found))
@@ -97,8 +102,8 @@ def print_summary(console: Console, plan: Plan) -> None:
 
 def print_heading(console: Console, plan: Plan) -> None:
     """What the plan is of, in two lines."""
-    rate = show_bps(min(plan.fabric.rates.values()))
-    console.print(f"{plan.fabric.spec} at {rate}, {plan.n_ranks} ranks", style="bold")
+    rates = told_rates(plan.fabric.host_rates_bps, plan.fabric.inner_rates_bps)
+    console.print(f"{plan.fabric.spec} at {rates}, {plan.n_ranks} ranks", style="bold")
     choices = f"{plan.algorithm}, placement {plan.placement_name}, routes {plan.routes}, seed {plan.seed}"
     console.print(choices, style="bold")
 
@@ -106,7 +111,6 @@ def print_heading(console: Console, plan: Plan) -> None:
 def _figures(plan: Plan, found: Audit) -> Table:
     prediction, schedule = plan.prediction, plan.schedule
     ratio = f"{prediction.fluid_s / prediction.bound_s:.3f} × the bound" if prediction.bound_s else ""
-    gaps_s = compute_s(schedule)
     worst = found.worst
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="dim")
@@ -115,13 +119,8 @@ def _figures(plan: Plan, found: Audit) -> Table:
     for name, figure, meaning in (
         ("payload", show_nbytes(schedule.payload_nbytes), _operations(plan)),
         ("flows", f"{len(plan.flows)}", f"both directions of {len(plan.flows) // 2} connections"),
-        ("bound", show_s(prediction.bound_s), "the least any fabric could take with these host links"),
+        ("bound", show_s(prediction.bound_s), _bounding(plan)),
         ("predicted", show_s(prediction.fluid_s), f"{ratio}, sharing links fairly"),
-        (
-            "compute",
-            show_s(gaps_s),
-            "longest chain of gaps; not in the bound",
-        ),
         (
             "collisions",
             f"{found.n_collisions}",
@@ -129,9 +128,17 @@ def _figures(plan: Plan, found: Audit) -> Table:
         ),
         ("worst link", link_name(plan.fabric, worst.egress), _told(worst)),
     ):
-        if name != "compute" or gaps_s:
-            table.add_row(name, figure, meaning)
+        table.add_row(name, figure, meaning)
     return table
+
+
+def _bounding(plan: Plan) -> str:
+    """What the bound is, host links or compute gaps, and the other figure."""
+    links_s, gaps_s = bound_s(plan.fabric, plan.placement, plan.schedule), compute_s(plan.schedule)
+    if gaps_s > links_s:
+        return f"the longest chain of compute gaps; the host links need {show_s(links_s)}"
+    least = "the least any fabric could take with these host links"
+    return f"{least}; compute gaps {show_s(gaps_s)}" if gaps_s else least
 
 
 def _operations(plan: Plan) -> str:

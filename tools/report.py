@@ -16,6 +16,7 @@ from emu.transport import PAYLOAD_EFFICIENCY
 from tools.bars import bars_svg
 from tools.draw import fabric_svg
 from tools.findings import findings, name
+from tools.linkrates import told_rates
 from tools.runview import LinkUse, RunView, load_run
 from traces.files import write_whole
 from traces.units import show_bps, show_nbytes, show_s
@@ -62,7 +63,8 @@ class Group:
 
     @property
     def rates(self) -> str:
-        return " and ".join(show_bps(rate) for rate in self.cells[0].row.rates_bps)
+        row = self.cells[0].row
+        return told_rates(row.host_rates_bps, row.inner_rates_bps)
 
 
 def write_report(path: Path, title: str, introduction: Sequence[str], rows: Sequence[Row]) -> None:
@@ -152,6 +154,7 @@ def _drawing(view: RunView) -> Markup:
         {host: f"rank {rank}" for rank, host in enumerate(plan.placement)},
         "share of the time busy",
         idle | {use.egress: link_title(use) for use in view.links},
+        worst=view.audit.worst.egress,
         failed=tuple(plan.fabric.cables[failure.port] for failure in plan.failures),
     )
     return Markup(svg)

@@ -1,26 +1,28 @@
 """A run's folder held against its plan: counters at the end, and the ports' counters over time."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
+from pydantic import TypeAdapter
 
 from controller.agreement import Agreement, Finding, agreement, strayed
 from controller.counters import load_counters
 from controller.windows import Moments, Readings, Window, windows
 from controller.wire import HEADERS_NBYTES
 from emu.fabric import Egress, interface, link_name
+from emu.linktable import read_table
 from emu.options import RunOptions
-from emu.plan import Plan
-from emu.records import Repeat
+from emu.plan import ADAPTIVE, Plan
+from emu.records import CONTROL_FILE, Repeat, load_events
+from emu.runfiles import read_json
+from tools.outages import control_lines
 from traces.units import show_nbytes
 
+MOVES_PER_FAILURE = 4
+_OPTIONS = TypeAdapter(RunOptions)
 OVS_LATE_S = 1.0  # twice max-revalidator, how often it brings counts home (ovs-vswitchd.conf.db(5))
-MOVING_ROUTES = ("adaptive",)  # policies whose flows do not keep to the plan's paths
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def audit_run(folder: Path, plan: Plan, repeats: Sequence[Repeat], number: int) 
     """
     if not (folder / "switches.json").exists():
         return None
-    moved = bool(plan.failures) or plan.routes in MOVING_ROUTES
+    moved = plan.flows_may_move
     resent = [sum(counts) for counts in zip(*(repeat.retransmits for repeat in repeats), strict=True)]
     found = agreement(
         plan,
@@ -94,9 +96,10 @@ def audit_run(folder: Path, plan: Plan, repeats: Sequence[Repeat], number: int) 
         len(repeats),
         late_s=OVS_LATE_S if _switch(folder) == "ovs" else 0.0,
         moved=moved,
+        n_moves=_n_moves(folder / CONTROL_FILE, plan, len(repeats)),
     )
     readings = {} if moved else _readings(folder / "links.parquet", plan, number)
-    moments = _moments(folder / "events", number) if readings else {}
+    moments = _moments(folder, plan, number) if readings else {}
     whole = len(moments) == len(plan.schedule.sends)
     made = tuple(windows(plan, moments, readings, repeats[number].retransmits)) if whole else ()
     return RunAudit(plan, found, len(repeats), number, made, _resolution_s(readings))
@@ -114,9 +117,22 @@ def _window_findings(plan: Plan, some: Sequence[Window]) -> list[Finding]:
     ]
 
 
+def _n_moves(path: Path, plan: Plan, repeats: int) -> int:
+    """How often a flow can have gone from path to path in a run.
+
+    In each repeat, when a cable fails, the switch's group leads the flow to its backup and then the
+    controller to its new path; when the cable is back, the same again.  Adaptive routes move a flow
+    at most once each time that the control log tells of, and lead it back after the repeat.
+    """
+    n_moves = MOVES_PER_FAILURE * len(plan.failures) * repeats
+    if plan.routes == ADAPTIVE:
+        n_moves += repeats + sum(line.event == "rebalanced" for line in control_lines(path))
+    return n_moves
+
+
 def _switch(folder: Path) -> str:
     path = folder / "options.json"
-    return RunOptions.from_json(json.loads(path.read_text())).switch if path.exists() else "gradwire"
+    return read_json(path, _OPTIONS).switch if path.exists() else "gradwire"
 
 
 def _readings(path: Path, plan: Plan, repeat: int) -> dict[Egress, Readings]:
@@ -124,7 +140,7 @@ def _readings(path: Path, plan: Plan, repeat: int) -> dict[Egress, Readings]:
     if not path.exists():
         return {}
     columns = ["time_ns", "interface", "tx_bytes", "tx_packets"]
-    table = pq.read_table(path, columns=columns, filters=pc.field("repeat") == repeat).sort_by("time_ns")
+    table = read_table(path, columns, repeat).sort_by("time_ns")
     names = {interface(egress.node, egress.port): egress for egress in plan.fabric.peers}
     times: dict[Egress, list[int]] = {}
     counts: dict[Egress, list[int]] = {}
@@ -142,14 +158,12 @@ def _resolution_s(readings: Mapping[Egress, Readings]) -> float | None:
     return None
 
 
-def _moments(folder: Path, repeat: int) -> dict[int, Moments]:
+def _moments(folder: Path, plan: Plan, repeat: int) -> dict[int, Moments]:
     """Of each send that was queued and arrived in this repeat."""
     queued: dict[int, int] = {}
     arrived: dict[int, int] = {}
-    for path in sorted(folder.glob("rank-*.jsonl")):
-        for line in path.read_text().splitlines():
-            event = json.loads(line)
-            if event["repeat"] == repeat and event["event"] in ("queued", "arrived"):
-                into = queued if event["event"] == "queued" else arrived
-                into[int(event["send"])] = int(event["t_ns"])
+    for event in load_events(folder, plan):
+        if event.repeat == repeat and event.event in ("queued", "arrived"):
+            into = queued if event.event == "queued" else arrived
+            into[event.send] = event.t_ns
     return {send: Moments(queued[send], arrived[send]) for send in queued.keys() & arrived.keys()}

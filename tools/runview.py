@@ -3,27 +3,24 @@
 Counters come first, the plan's own figures stand in where nothing was counted.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pydantic import TypeAdapter
 
 from controller import counters as switches
-from controller.audit import phase_audits
 from controller.loads import Audit, LinkLoad, audit
-from controller.why import why
 from controller.wire import wire_nbytes
 from emu import plan as plans
 from emu.calibration import Calibration
 from emu.fabric import Egress, interface, link_name
+from emu.linktable import read_table
 from emu.plan import Plan
 from emu.plancheck import check_path
 from emu.records import Repeat, load_repeats
+from emu.runfiles import check_finished, one_run, read_json
 from emu.transport import PAYLOAD_EFFICIENCY
 from tools.outages import Outage, outages
 from tools.runaudit import RunAudit, audit_run, middle
@@ -63,8 +60,7 @@ class LinkUse:
 class RunView:
     """One run; `repeat` is the one with the middle time, and `links` are of it, the busiest first.
 
-    `why` says why the plan takes longer than the hosts' links need, if it does; `counted` holds the
-    switches' counters against the plan, if there are any.
+    `counted` holds the switches' counters against the plan, if there are any.
     """
 
     plan: Plan
@@ -74,7 +70,6 @@ class RunView:
     links: tuple[LinkUse, ...]
     calibration: Calibration | None
     manifest: Mapping[str, Any]
-    why: str = ""
     counted: RunAudit | None = None
     outages: tuple[Outage, ...] = ()
 
@@ -82,32 +77,28 @@ class RunView:
 def load_run(folder: Path) -> RunView:
     """Only the plan and the repeats are needed.
 
-    Raise OSError, ValueError or BadPlan for what is no whole run.
+    Raise OSError, ValueError or BadPlan, with the path, for what is no whole run.
     """
+    check_finished(folder)
     plan = plans.load(folder / "plan.json")
-    try:
+    with one_run(folder):
         for flow in plan.flows:
             check_path(plan.fabric, plan.placement[flow.src], plan.placement[flow.dst], flow.path)
-        repeats = load_repeats(folder)
+        repeats = load_repeats(folder, plan)
         number = middle(repeats)
         audited = audit(plan)
         counts = _counts(folder, plan, number, len(repeats))
-        judged = _json(folder / "verdict.json")
         return RunView(
             plan=plan,
             audit=audited,
             repeat_number=number,
             repeat=repeats[number],
             links=link_uses(plan, audited.loads, repeats[number].time_s, counts),
-            calibration=TypeAdapter(Calibration | None).validate_python(judged.get("calibration")),
-            manifest=_json(folder / "manifest.json"),
-            why=why(plan, phase_audits(plan, audited)),
+            calibration=_optional(folder / "verdict.json", _JUDGED, _Judged()).calibration,
+            manifest=_optional(folder / "manifest.json", _MANIFEST, {}),
             counted=audit_run(folder, plan, repeats, number),
             outages=outages(folder, plan.fabric, number),
         )
-    except (ValueError, TypeError, LookupError) as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"{folder}: its files are no whole run: {reason}; run it again") from error
 
 
 def link_uses(
@@ -153,7 +144,7 @@ def _sampled(path: Path, repeat: int) -> dict[str, int]:
     if not path.exists():
         return {}
     columns = ["interface", "tx_bytes", "tx_packets"]
-    table = pq.read_table(path, columns=columns, filters=pc.field("repeat") == repeat)
+    table = read_table(path, columns, repeat)
     spans = table.group_by("interface").aggregate(
         [(name, edge) for name in columns[1:] for edge in ("min", "max")]
     )
@@ -170,11 +161,17 @@ def _received(path: Path) -> Mapping[Egress, switches.Count]:
     return switches.load_counters(path).received if path.exists() else {}
 
 
-def _json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; an empty one if there is no such file."""
-    if not path.exists():
-        return {}
-    value = json.loads(path.read_bytes())
-    if not isinstance(value, dict):
-        raise ValueError(f"{path.name} holds no object")
-    return value
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """Of verdict.json, what is read again."""
+
+    calibration: Calibration | None = None
+
+
+_JUDGED = TypeAdapter(_Judged)
+_MANIFEST: TypeAdapter[Mapping[str, Any]] = TypeAdapter(Mapping[str, Any])
+Value = TypeVar("Value")
+
+
+def _optional(path: Path, kind: TypeAdapter[Value], nothing: Value) -> Value:
+    return read_json(path, kind) if path.exists() else nothing

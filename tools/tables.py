@@ -1,16 +1,20 @@
 """Result rows as tables of at most 100 columns: one per fabric, or one per cell of a sweep of sizes."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import groupby
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from emu.plan import ADAPTIVE
 from emu.result import REFUSED, Row
-from traces.units import show_bps, show_nbytes, show_s
+from tools.linkrates import told_rates
+from traces.units import show_nbytes, show_s
 
 NOTHING = "–"
+UNBOUNDED = 10_000  # columns
 _STYLE = {"valid": "green", "not valid": "bold red", REFUSED: "dim"}
 _FIGURES = ("busbw\nMB/s", "bound", "ratio", "pred.")
 
@@ -22,7 +26,7 @@ def print_rows(to: Console, rows: Sequence[Row]) -> None:
         some = list(group)
         to.print()
         to.print(Text(_heading(some, swept), style="bold"))
-        to.print(_sweep(some) if swept else _matrix(some))
+        to.print(_fitting(to, partial(_sweep if swept else _matrix, some)))
     for line in notes(rows):
         to.print(Text(line, style="dim"))
 
@@ -36,10 +40,19 @@ def notes(rows: Sequence[Row]) -> list[str]:
         lines += [f"note: {name}: {warning}" for warning in row.warnings]
         if row.why:
             lines.append(f"why: {name}: {row.why}")
-        lines += [f"note: {name}: {failure}" for failure in row.failures]
+        lines += [f"note: {name}: {failure}" for failure in row.told_failures()]
+        if row.flows_may_move and row.time_s:
+            lines.append(f"note: {name}: {as_planned(row)}")
         if row.dropped:
             lines.append(f"note: {name}: {row.dropped} packets dropped in the fabric's queues")
     return list(dict.fromkeys(lines))
+
+
+def as_planned(row: Row) -> str:
+    """What the figures from the plan do not know, of a row whose flows may have left their paths."""
+    unknown = ("the failures", row.failures), ("what the controller moved", row.routes == ADAPTIVE)
+    what = " and ".join(text for text, is_so in unknown if is_so)
+    return f"prediction and worst link are of the paths as planned; they do not know of {what}"
 
 
 def _fabric(row: Row) -> str:
@@ -51,10 +64,17 @@ def _cell(row: Row) -> str:
 
 
 def _heading(rows: Sequence[Row], swept: bool) -> str:
-    rate = " and ".join(show_bps(rate) for rate in rows[0].rates_bps)
+    rates = told_rates(rows[0].host_rates_bps, rows[0].inner_rates_bps)
     what = (_cell if swept else _fabric)(rows[0])
     size = "" if swept else f" · {show_nbytes(max(row.bytes for row in rows))}"
-    return f"{what} · {rows[0].hosts} hosts at {rate} · {rows[0].ranks} ranks{size}"
+    return f"{what} · {rows[0].hosts} hosts at {rates} · {rows[0].ranks} ranks{size}"
+
+
+def _fitting(to: Console, made: Callable[[str], Table]) -> Table:
+    """Worst links in one line or, where that is too wide, with a break before the arrow."""
+    table = made("")
+    wanted = to.measure(table, options=to.options.update(max_width=UNBOUNDED)).maximum
+    return table if wanted <= to.width else made("\n")
 
 
 def _table(left: Sequence[str], right: Sequence[str]) -> Table:
@@ -69,17 +89,19 @@ def _table(left: Sequence[str], right: Sequence[str]) -> Table:
     return table
 
 
-def _matrix(rows: Sequence[Row]) -> Table:
+def _matrix(rows: Sequence[Row], before_arrow: str) -> Table:
     table = _table(("algorithm", "placement,\nroutes"), ("time", *_FIGURES))
     for row in rows:
-        table.add_row(row.algorithm, f"{row.placement}, {row.routes}", _time(row), *_figures(row), *_end(row))
+        cell = row.algorithm, f"{row.placement}, {row.routes}"
+        table.add_row(*cell, _time(row), *_figures(row), *_end(row, before_arrow))
     return table
 
 
-def _sweep(rows: Sequence[Row]) -> Table:
+def _sweep(rows: Sequence[Row], before_arrow: str) -> Table:
     table = _table((), ("size\nbytes", "time", "algbw\nMB/s", *_FIGURES))
     for row in rows:
-        table.add_row(f"{row.bytes:,}", _time(row), _megabytes(row.algbw_Bps), *_figures(row), *_end(row))
+        figures = _time(row), _megabytes(row.algbw_Bps), *_figures(row)
+        table.add_row(f"{row.bytes:,}", *figures, *_end(row, before_arrow))
     return table
 
 
@@ -96,12 +118,13 @@ def _figures(row: Row) -> tuple[str, ...]:
         _megabytes(row.busbw_Bps),
         _or_nothing(row.bound_s, show_s),
         _or_nothing(row.ratio, "{:.3f}".format),
-        _or_nothing(row.ratio_predicted, "{:.3f}".format),
+        _or_nothing(None if row.flows_may_move else row.ratio_predicted, "{:.3f}".format),
     )
 
 
-def _end(row: Row) -> tuple[str | Text, ...]:
+def _end(row: Row, before_arrow: str) -> tuple[str | Text, ...]:
     link = f"{row.worst_link} ×{row.worst_link_flows}" if row.worst_link else NOTHING
+    link = link.replace("→", f"{before_arrow}→")
     wrong = NOTHING if row.wrong is None else str(row.wrong)
     return link, wrong, Text(row.verdict, style=_STYLE[row.verdict])
 

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from traces.complaints import complaint
 from traces.files import write_whole
 
 SCHEMA: Literal["gradwire.workload/1"] = "gradwire.workload/1"
@@ -114,9 +115,7 @@ def load(path: Path) -> Workload:
     try:
         return Workload.model_validate_json(path.read_bytes())
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        raise BadWorkload(f"{path}: no workload: {where}: {first['msg']}") from error
+        raise BadWorkload(f"{path}: no workload: {complaint(error)}") from error
 
 
 def made_allreduce(n_ranks: int, nbytes: int, count: int = 1) -> Workload:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from emu.failures import outage_s
+from emu.failures import outage_s, told
 from emu.plan import Plan
 from emu.replay import payload, slots
 from emu.replay.connection import Connection, PeerLost
@@ -54,6 +54,7 @@ class Agent:
     def __init__(self, plan: Plan, rank: int, connections: list[Connection], repeat: int) -> None:
         self._schedule = plan.schedule
         self._stall_s = STALL_S + outage_s(plan.failures)
+        self._by_plan = f"; by plan: {told(plan.fabric, plan.failures)}" if plan.failures else ""
         self._sends = plan.schedule.sends
         self._rank = rank
         self._connections = {connection.peer: connection for connection in connections}
@@ -110,7 +111,7 @@ class Agent:
         deadline = time.monotonic() + self._stall_s
         while any(connection.unacknowledged_nbytes() for connection in self._connections.values()):
             if time.monotonic() > deadline:
-                raise Stalled(f"rank {self._rank}: sent data was not acknowledged for {self._stall_s:.0f} s")
+                raise Stalled(f"sent data was not acknowledged for {self._stall_s:.0f} s{self._by_plan}")
             time.sleep(_DRAIN_S)
 
     def _loop(self, poll: select.epoll, by_fd: dict[int, Connection]) -> None:
@@ -226,6 +227,6 @@ class Agent:
         send = self._sends[number]
         what = f"to rank {send.dst}" if send.src == self._rank else f"from rank {send.src}"
         return (
-            f"rank {self._rank}: nothing happened for {self._stall_s:.0f} s; waits for send {number} {what}, "
-            f"{len(self._state.unfinished)} unfinished"
+            f"nothing happened for {self._stall_s:.0f} s; waits for send {number} {what}, "
+            f"{len(self._state.unfinished)} unfinished{self._by_plan}"
         )

@@ -4,6 +4,7 @@ Nothing is waited for by the clock: markers follow the packets, and what has com
 markers have come is all there is.
 """
 
+import select
 import socket
 import struct
 import time
@@ -22,6 +23,7 @@ _SOL_PACKET, _PACKET_IGNORE_OUTGOING, _PACKET_AUXDATA, _SO_RCVBUFFORCE, _ETH_P_A
 _AUXDATA = struct.Struct("=IIIHHHH")  # struct tpacket_auxdata of linux/if_packet.h
 _VLAN_VALID = 0x10
 _RECEIVE_NBYTES = 16 << 20
+_LOOK_S = 1.0  # looks at the clock that often
 
 
 def _marker_address(port: int) -> str:
@@ -90,6 +92,7 @@ class Ends:
                         self._sockets[in_port].send(_marker(self._round, in_port, out_port))
             deadline_s = time.monotonic() + PATIENCE_S
             while expected:
+                select.select(list(self._sockets.values()), [], [], _LOOK_S)
                 for port, octets in self._drained():
                     if (port, octets[14:34]) in expected:
                         expected.discard((port, octets[14:34]))

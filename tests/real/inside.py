@@ -1,7 +1,8 @@
 """Run a function of a test in namespaces of its own: network, mount, pid, ipc, a private bpffs and /run.
 
-Whatever it makes is gone when it ends, even by SIGKILL, and two of them never meet.  Arguments and the
-result travel as JSON.
+Whatever it makes is gone when it ends, even by SIGKILL, or when its caller does, and two of them never
+meet: `unshare` dies with the caller, and process 1 of the namespaces, with all others, dies with
+`unshare`.  Arguments and the result travel as JSON.
 """
 
 import importlib.util
@@ -23,10 +24,11 @@ _MARK = "GRADWIRE_TEST_INSIDE"
 def inside(function: Callable[..., Any], *arguments: Any, timeout_s: float = 60) -> Any:
     """What `function(*arguments)` returns there; AssertionError with its stderr if it raises."""
     assert _MARK not in os.environ, "inside() called inside: the module does it when it is imported"
-    command = ["unshare", *_NAMESPACES, "--", sys.executable, __file__]
+    command = ["setpriv", "--pdeathsig", "KILL", "unshare", *_NAMESPACES, "--", sys.executable, __file__]
     command += [inspect.getfile(function), function.__name__, json.dumps(arguments)]
     done = subprocess.run(
         command,
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=timeout_s,

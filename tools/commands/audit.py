@@ -11,11 +11,12 @@ from rich.console import Console
 
 from controller.audit import PhaseAudit, TableSize, phase_audits, slowest, table_sizes, worst_shares
 from controller.loads import audit as audited
+from controller.rules import Guard, guarded_rules
 from emu import plan as plans
 from emu.fabric import Egress, link_name
 from emu.plan import Plan
 from emu.records import load_repeats
-from emu.run import INCOMPLETE
+from emu.runfiles import INCOMPLETE, check_finished, one_run
 from tools.audit_json import audit_json, phase_name
 from tools.audit_tables import print_phases, print_run, print_tables
 from tools.console import console
@@ -26,17 +27,23 @@ from tools.runaudit import RunAudit, audit_run, middle
 from traces.files import write_whole
 
 DISAGREES = 3
+EXCESS_S = 1e-9  # less is rounding
 ALL = "all"
 
 
 @dataclass(frozen=True)
 class Audited:
-    """One plan or run; `run` is None for a plan that was not carried out."""
+    """One plan or run; `run` is None for a plan that was not carried out.
+
+    `worst` is the link that adds most to what the hosts' links take, None if none does.
+    """
 
     source: Path
     plan: Plan
     phases: tuple[PhaseAudit, ...]
     tables: tuple[TableSize, ...]
+    guard: Guard
+    worst: Egress | None
     run: RunAudit | None
 
 
@@ -76,7 +83,9 @@ def audit(
     if svg is not None:
         write_whole(svg, _drawing(made[0], chosen[0], phase))
     if as_json:
-        told = [audit_json(str(one.source), one.plan, one.phases, one.tables, one.run) for one in made]
+        told = [
+            audit_json(str(one.source), one.plan, one.phases, one.tables, one.guard, one.run) for one in made
+        ]
         print(json.dumps(told, indent=1))
     else:
         to = console()
@@ -92,21 +101,26 @@ def _sources(path: Path) -> list[Path]:
     """A plan file, a run's folder, or the folders of runs in a folder."""
     if not path.is_dir() or (path / "plan.json").exists():
         return [path]
-    found = sorted(
-        plan.parent for plan in path.glob("*/plan.json") if not plan.parent.name.endswith(INCOMPLETE)
-    )
+    folders = sorted(plan.parent for plan in path.glob("*/plan.json"))
+    found = [folder for folder in folders if not folder.name.endswith(INCOMPLETE)]
     if not found:
+        for folder in folders:
+            check_finished(folder)
         raise ValueError(f"{path}: neither a run nor a folder of runs: there is no plan.json in it")
     return found
 
 
 def _audited(path: Path) -> Audited:
+    check_finished(path)
     plan = plans.load(path / "plan.json" if path.is_dir() else path)
     run = None
     if path.is_dir():
-        repeats = load_repeats(path)
-        run = audit_run(path, plan, repeats, middle(repeats))
-    return Audited(path, plan, phase_audits(plan, audited(plan)), table_sizes(plan), run)
+        with one_run(path):
+            repeats = load_repeats(path, plan)
+            run = audit_run(path, plan, repeats, middle(repeats))
+    found, rules = audited(plan), guarded_rules(plan)
+    worst = found.worst.egress if found.worst.excess_s > EXCESS_S else None
+    return Audited(path, plan, phase_audits(plan, found), table_sizes(rules.rules), rules.guard, worst, run)
 
 
 def _chosen(phase: str | None, one: Audited) -> Sequence[int]:
@@ -131,6 +145,7 @@ def _print(to: Console, one: Audited, chosen: Sequence[int]) -> None:
     print_phases(to, one.plan, one.phases, chosen)
     to.print()
     print_tables(to, one.tables)
+    to.print(one.guard.says, style="yellow" if one.guard.warning else "")
     to.print()
 
 
@@ -144,14 +159,17 @@ def _drawing(one: Audited, chosen: Sequence[int], phase: str | None) -> str:
         shown = one.phases[chosen[0]]
         loads = {link.egress: link.share for link in shown.links}
         means = f"busy time over that of the busiest host link, {phase_name(plan, shown.keys[0])}"
-    worst = max(loads, key=lambda egress: loads[egress])
+    worst = one.worst if phase in (None, ALL) else None
+    titled = worst or max(loads, key=lambda egress: loads[egress])
+    told = link_name(plan.fabric, titled)
     down = {failure.port for failure in plan.failures}
     return fabric_svg(
         plan.fabric,
         loads,
         {host: f"rank {rank}" for rank, host in enumerate(plan.placement)},
         means,
-        {worst: f"worst link: {link_name(plan.fabric, worst)}, {loads[worst]:.2f} × the busiest host link"},
+        {titled: f"worst link: {told}, {loads[titled]:.2f} × the busiest host link"},
+        worst=worst,
         failed=[
             link
             for link in plan.fabric.links

@@ -8,11 +8,6 @@ import typer
 from emu.options import RunOptions
 from emu.spec import parse_fabric
 from tools.carry import (
-    CapturesOption,
-    HtmlOption,
-    OutOption,
-    RepeatOption,
-    SwitchOption,
     carry_out,
     check_page,
     default_folder,
@@ -22,13 +17,18 @@ from tools.experiment import Job, cells, planned
 from tools.needs import need_root_and_tools
 from tools.options import (
     BenchAlgorithmsOption,
+    CapturesOption,
     FabricsOption,
     FailOption,
+    HtmlOption,
     JsonOption,
+    OutOption,
     PlacementsOption,
+    RepeatOption,
     RerouteOption,
     RoutesListOption,
     SeedOption,
+    SwitchOption,
 )
 from traces.expand import PAIRWISE
 from traces.units import parse_nbytes

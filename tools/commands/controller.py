@@ -16,7 +16,7 @@ FOR_EVER_S = "inf"
 def controller(
     what: Annotated[str, typer.Argument(metavar="SPEC|PLAN", help="A fabric, or a plan.json of `plan`.")],
     routes: Annotated[
-        str, typer.Option(metavar="POLICY", help="Between all hosts of SPEC; a plan has its own.")
+        str, typer.Option(metavar="NAME", help="Between all hosts of SPEC; a plan has its own.")
     ] = "ecmp",
     listen: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="TCP port for OpenFlow.")] = 6653,

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from emu.fabric import Fabric
+from emu.fabric import Fabric, Link
 from emu.fabricwriter import yaml_of
 from emu.figures import Figures, figures
 from emu.nodenames import ranges
@@ -138,11 +138,8 @@ def _table(columns: Sequence[tuple[Fabric, Figures]]) -> Table:
     return table
 
 
-def _rates(fabric: Fabric, *, to_hosts: bool) -> str:
-    rates = {
-        link.rate_bps for link in fabric.links if to_hosts is not fabric.host_set.isdisjoint((link.a, link.b))
-    }
-    return ", ".join(show_bps(rate) for rate in sorted(rates)) or "none"
+def _rates(links: Sequence[Link]) -> str:
+    return ", ".join(show_bps(rate) for rate in sorted({link.rate_bps for link in links})) or "none"
 
 
 def _bisection(fabric: Fabric, found: Figures) -> str:
@@ -156,8 +153,8 @@ _CELLS: tuple[tuple[str, Callable[[Fabric, Figures], str]], ...] = (
     ("switch ports", lambda _, found: str(found.n_ports)),
     ("cables", lambda _, found: str(found.n_cables)),
     ("  between switches", lambda _, found: str(found.n_inner_cables)),
-    ("host links", lambda one, _: _rates(one, to_hosts=True)),
-    ("switch links", lambda one, _: _rates(one, to_hosts=False)),
+    ("host links", lambda one, _: _rates(one.host_links)),
+    ("switch links", lambda one, _: _rates(one.inner_links)),
     ("oversubscription", lambda _, found: f"{found.oversubscription:.3g} : 1"),
     ("bisection", _bisection),
     ("  of full", lambda _, found: f"{1 / found.worst_ratio:.0%}"),

@@ -50,7 +50,8 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
     fail: FailOption = None,
     ranks: RanksFileOption = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the plan; `replay` runs it.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the plan to this file; `replay` runs it."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

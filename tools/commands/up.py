@@ -12,15 +12,14 @@ from emu.isolate import isolated, stop
 from emu.options import SWITCHES
 from emu.spec import parse_fabric
 from tools.needs import need_root_and_tools
+from tools.options import SwitchOption
 
 
 def up(
     spec: Annotated[
         str, typer.Argument(metavar="SPEC", help="The fabric, e.g. fat-tree:k=4,rate=100M, or a YAML file.")
     ],
-    switch: Annotated[
-        str, typer.Option(help=f"What the switches are: {' or '.join(SWITCHES)}.", metavar="KIND")
-    ] = "gradwire",
+    switch: SwitchOption = "gradwire",
     script: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Commands for the prompt, instead of typing them.", exists=True),

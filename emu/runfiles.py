@@ -1,0 +1,59 @@
+"""The files of a run's folder, read by somebody who does not trust them: whole, or one line why not."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from traces.complaints import complaint
+
+INCOMPLETE = ".incomplete"  # ends the name of the folder of a run that is under way, or was never finished
+Value = TypeVar("Value")
+
+
+class BadRun(ValueError):
+    """What a run's folder holds cannot be used; the text is one line that begins with the path."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(f"{path}: {what}; run it again")
+
+
+def check_finished(folder: Path) -> None:
+    """Raise BadRun for the folder of a run that never finished."""
+    if folder.name.endswith(INCOMPLETE):
+        raise BadRun(folder, "this run never finished, or is under way; look at its plan.json alone")
+
+
+@contextmanager
+def one_run(folder: Path) -> Iterator[None]:
+    """In the block what the files say is put together; raise BadRun where they contradict each other."""
+    try:
+        yield
+    except BadRun:
+        raise
+    except (ValueError, TypeError, LookupError, ArithmeticError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise BadRun(folder, f"its files do not belong together: {reason}") from error
+
+
+def read_json(path: Path, kind: TypeAdapter[Value]) -> Value:
+    """The file's one value.  Raise BadRun, or OSError."""
+    return _value(path, path.read_bytes(), kind, "")
+
+
+def read_lines(path: Path, kind: TypeAdapter[Value]) -> Iterator[tuple[int, Value]]:
+    """The value of each line, and the line's number from 1.  Raise BadRun, or OSError."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            yield number, _value(path, line, kind, f"line {number}: ")
+
+
+def _value(path: Path, octets: bytes, kind: TypeAdapter[Value], where: str) -> Value:
+    if not octets.strip():
+        raise BadRun(path, f"{where}it is empty")
+    try:
+        return kind.validate_json(octets)
+    except ValidationError as error:
+        raise BadRun(path, where + complaint(error)) from error

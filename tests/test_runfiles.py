@@ -1,0 +1,164 @@
+"""Run folders that were damaged: each file that is read again, spoilt in any way, is a line that names it."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.loads import audit
+from emu import plan as plans
+from emu.fabric import Egress
+from emu.failures import Failure
+from emu.plan import BadPlan, Plan
+from emu.runfiles import BadRun
+from tests.made_counters import switches_json, write_counters
+from tests.made_plans import allreduce_plan
+from tests.made_runs import made_run, sample_ports
+from tools import cli
+from tools.commands.audit import _audited
+from tools.runview import load_run
+
+PLAN = allreduce_plan("leaf-spine:leaves=2,spines=2,hosts=1")
+FAILING = replace(PLAN, failures=(Failure(Egress("leaf0", 2), 10**8, None),))
+NANO = 10**9
+
+
+def whole_run(folder: Path, plan: Plan) -> None:
+    """A run of one repeat with every file that is read again."""
+    made_run(folder, plan)
+    write_counters(folder, switches_json(plan))
+    (folder / "options.json").write_text(json.dumps({"repeats": 1, "switch": "gradwire"}))
+    sample_ports(folder, [dict.fromkeys(audit(plan).loads, (100_000, 100))])
+    (folder / "events").mkdir()
+    for rank in range(plan.n_ranks):
+        events: list[dict[str, Any]] = [{"repeat": 0, "event": "start", "t_ns": 0, "due_ns": 0}]
+        for number, send in enumerate(plan.schedule.sends):
+            if rank in (send.src, send.dst):
+                event = "queued" if rank == send.src else "arrived"
+                events.append({"repeat": 0, "event": event, "t_ns": NANO + number, "send": number})
+        (folder / "events" / f"rank-{rank}.jsonl").write_text(_lines(events))
+    if plan.failures:
+        change = {"repeat": 0, "cable": "leaf0-spine0", "switch": "leaf0", "port": 2, "event": "down"}
+        times = {"start_ns": 0, "due_ns": 10, "done_ns": 20}
+        (folder / "failures.json").write_text(json.dumps([change | times]))
+        told = {"time_ns": 30, "event": "port_down", "switch": "leaf0", "port": 2}
+        (folder / "control.jsonl").write_text(_lines([told]))
+
+
+def _lines(values: list[dict[str, Any]]) -> str:
+    return "".join(json.dumps(value) + "\n" for value in values)
+
+
+def _wrong_json(octets: bytes) -> bytes:
+    """The first number in it is a word."""
+    at = next(i for i, octet in enumerate(octets) if octets[i - 2 : i] == b": " and chr(octet).isdigit())
+    end = next(i for i in range(at, len(octets)) if not (chr(octets[i]).isdigit() or octets[i] in b".e-"))
+    return octets[:at] + b'"much"' + octets[end:]
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "no bytes": lambda _: b"",
+    "cut": lambda octets: octets[: len(octets) * 2 // 3],
+    "other": lambda _: b"[[1]]\n",
+    "wrong type": _wrong_json,
+    "noise": lambda octets: b"\xff\x00" * len(octets),
+}
+FILES = [
+    (PLAN, "plan.json"),
+    (PLAN, "repeats.json"),
+    (PLAN, "switches.json"),
+    (PLAN, "options.json"),
+    (PLAN, "links.parquet"),
+    (PLAN, "events/rank-1.jsonl"),
+    (PLAN, "verdict.json"),
+    (PLAN, "manifest.json"),
+    (FAILING, "failures.json"),
+    (FAILING, "control.jsonl"),
+]
+NOT_AUDITED = {"verdict.json", "manifest.json", "failures.json", "control.jsonl"}
+# Any object will do for a manifest; the first number of the counters is a priority, which nobody reads.
+FREE = {("manifest.json", "wrong type"), ("switches.json", "wrong type")}
+PER_LINE = {("control.jsonl", "no bytes"), ("events/rank-1.jsonl", "no bytes")}  # no lines are no mistake
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize(("plan", "name"), FILES, ids=[name for _, name in FILES])
+def test_a_damaged_file_is_one_line_that_names_it_and_what_is_wrong(
+    tmp_path: Path, plan: Plan, name: str, damage: str
+) -> None:
+    folder = tmp_path / "run"
+    whole_run(folder, plan)
+    assert load_run(folder).counted is not None
+    _audited(folder)
+    if (name, damage) in FREE | PER_LINE or (name.endswith("parquet") and damage == "wrong type"):
+        return
+    path = folder / name
+    path.write_bytes(DAMAGES[damage](path.read_bytes()))
+    for read in (load_run, _audited) if name not in NOT_AUDITED else (load_run,):
+        with pytest.raises((BadRun, BadPlan)) as caught:
+            read(folder)
+        text = str(caught.value)
+        assert text.startswith(f"{path}: ")
+        assert "\n" not in text
+        for foreign in ("Input should", "Invalid JSON", "Expecting", "validation error", "codec", ": : "):
+            assert foreign not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "told"),
+    [
+        ("repeats.json", "time_s", 0, "0.time_s is no time"),
+        ("repeats.json", "time_s", float("nan"), "0.time_s is no time"),
+        ("repeats.json", "retransmits", [0], "0.retransmits is not of the plan's 2 ranks"),
+        ("repeats.json", "wrong", "many", "0.wrong is no whole number"),
+        ("events/rank-0.jsonl", "send", 10**6, "line 2: send 1000000 is none of the plan's"),
+        ("events/rank-0.jsonl", "send", -1, "line 2: send -1 is none of the plan's"),
+        ("failures.json", "port", 99, "leaf0 has no port 99 in leaf-spine:leaves=2,spines=2,hosts=1"),
+        ("failures.json", "event", "sideways", "0.event is not 'down' or 'up'"),
+        ("switches.json", "flows", 7, "no counters: flows is no list"),
+        ("options.json", "switch", "magic", "no switch 'magic'; known: gradwire, ovs"),
+    ],
+)
+def test_what_is_whole_but_cannot_be_is_told_where_it_stands(
+    tmp_path: Path, name: str, key: str, value: Any, told: str
+) -> None:
+    folder = tmp_path / "run"
+    whole_run(folder, FAILING if name == "failures.json" else PLAN)
+    path = folder / name
+    if name.endswith("jsonl"):
+        first, second, *rest = path.read_text().splitlines()
+        path.write_text("\n".join([first, json.dumps(json.loads(second) | {key: value}), *rest]))
+    else:
+        content = json.loads(path.read_text())
+        (content[0] if isinstance(content, list) else content)[key] = value
+        path.write_text(json.dumps(content))
+    with pytest.raises(BadRun) as caught:
+        load_run(folder)
+    assert str(caught.value) == f"{path}: {told}; run it again"
+
+
+def test_files_of_two_runs_do_not_belong_together(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    whole_run(folder, PLAN)
+    plans.save(allreduce_plan("leaf-spine:leaves=2,spines=2,hosts=2"), folder / "plan.json")
+    for read in (load_run, _audited):
+        with pytest.raises(BadRun, match=r"repeats\.json: 0\.rank_time_s is not of the plan's 4 ranks"):
+            read(folder)
+
+
+def test_a_folder_of_a_run_that_never_finished_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "01-run.incomplete"
+    whole_run(folder, PLAN)
+    with pytest.raises(BadRun, match="never finished"):
+        load_run(folder)
+    for given in (folder, tmp_path):
+        with pytest.raises(SystemExit) as left:
+            cli.main(["audit", str(given)])
+        assert left.value.code == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"gradwire: {folder}: this run never finished")
