@@ -1,8 +1,9 @@
 """What our switch counts of groups and Open vSwitch does not; both are right about all the rest.
 
-OpenFlow 1.3.5 has a modified group keep its own counters and begin its buckets' anew (section 6.4), and
-counts in a group every packet that it has processed.  Open vSwitch begins all counters of a modified
-group anew, and leaves out packets for which a group that chooses one bucket had none to choose.
+OpenFlow 1.3.5 ("Group Table Modification Messages") has a modified group keep its own counters and
+begin its buckets' anew, and counts in a group every packet that it has processed.  Open vSwitch begins
+all counters of a modified group anew, and leaves out packets for which a group that chooses one bucket
+had none to choose.
 """
 
 from collections.abc import Iterable, Mapping

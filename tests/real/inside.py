@@ -22,20 +22,24 @@ _MARK = "GRADWIRE_TEST_INSIDE"
 
 
 def inside(function: Callable[..., Any], *arguments: Any, timeout_s: float = 60) -> Any:
-    """What `function(*arguments)` returns there; AssertionError with its stderr if it raises."""
+    """What `function(*arguments)` returns there; AssertionError with its stderr if it raises or is late."""
     assert _MARK not in os.environ, "inside() called inside: the module does it when it is imported"
     command = ["setpriv", "--pdeathsig", "KILL", "unshare", *_NAMESPACES, "--", sys.executable, __file__]
     command += [inspect.getfile(function), function.__name__, json.dumps(arguments)]
-    done = subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-        cwd=PROJECT,
-        env={**os.environ, "PYTHONPATH": str(PROJECT), _MARK: "1"},
-    )
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+            cwd=PROJECT,
+            env={**os.environ, "PYTHONPATH": str(PROJECT), _MARK: "1"},
+        )
+    except subprocess.TimeoutExpired as late:
+        said = (late.stderr or b"").decode(errors="replace")  # octets, even of text
+        raise AssertionError(f"{function.__name__} is not through after {timeout_s} s:\n{said}") from None
     assert done.returncode == 0, f"{function.__name__} failed:\n{done.stderr}\n{done.stdout}"
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -52,9 +52,9 @@ def our_switch(folder: Path, *options: str) -> Iterator[Side]:
         closing(Speaker(lab.OPENFLOW_PORT)) as speaker,
         lab.agent_started(star("ours"), folder, *options) as agent,
     ):
-        agent.await_line("attached", 10)
+        agent.await_line("attached", PATIENCE_S)
         speaker.accept()
-        agent.await_line("connected", 10)
+        agent.await_line("connected", PATIENCE_S)
         yield Side("ours", speaker, Ends("ours"), agent.process.pid, lambda: None)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from os_ken.ofproto import ofproto_v1_3 as ofp
 
@@ -87,6 +87,7 @@ def unpredicted(seed: int) -> list[str]:
             derandomize=True,
             deadline=None,
             database=None,
+            phases=[Phase.generate],  # on cables, a smaller example takes minutes to find
             suppress_health_check=list(HealthCheck),
         )
         @given(st.data(), weights, st.lists(five_tuples, min_size=10, max_size=30, unique=True))

@@ -1,7 +1,4 @@
-"""Our switch and Open vSwitch side by side: same ports, same requests, same packets.  Used `inside`.
-
-Both have the ports of `made_rules.PORTS`; the far ends of their cables are `ours1` and `peer1` for port 1.
-"""
+"""Our switch and Open vSwitch side by side: same ports (of sides.py), requests, packets.  Used `inside`."""
 
 import time
 from collections import Counter
@@ -24,7 +21,6 @@ from tests.real.speaker import PATIENCE_S, Speaker
 
 Refusals = dict[int, tuple[int, int]]  # number of the request: type and code of the error
 _FIRST_XID = 100
-_LINK_S = 10.0  # for a switch to tell that a cable is cut
 _MODIFIES = (ofp.OFPFC_MODIFY, ofp.OFPFC_MODIFY_STRICT)
 
 
@@ -99,7 +95,7 @@ class TwoSwitches:
         ]
         lab.run("ip", "-batch", "-", stdin="".join(lines))
         self.down = down
-        deadline_s = time.monotonic() + _LINK_S
+        deadline_s = time.monotonic() + PATIENCE_S
         for side in self.sides:
             while _cut_ports(side.speaker) != down:
                 assert time.monotonic() < deadline_s, f"{side.name} does not see that its cables are cut"
@@ -107,7 +103,7 @@ class TwoSwitches:
     def run(self, phase: Phase) -> list[Observation]:
         """Both switches' part in one phase."""
         changes = [self._marked(change) for change in phase.changes]
-        requests = b"".join(encoded(change, _FIRST_XID + i) for i, change in enumerate(changes))
+        requests = b"".join(encoded(change, xid) for xid, change in enumerate(changes, _FIRST_XID))
         refusals: list[Refusals] = []
         for side in self.sides:
             side.speaker.send(requests)
@@ -126,10 +122,8 @@ class TwoSwitches:
             observed.append(_observation(side, refused, came))
         ours, peer = observed
         told = self._packets_told()
-        return [
-            replace(ours, groups=self.uncounted.taken_off(ours.groups), told=told[0]),
-            replace(peer, told=told[1]),
-        ]
+        ours = replace(ours, groups=self.uncounted.taken_off(ours.groups))
+        return [replace(ours, told=told[0]), replace(peer, told=told[1])]
 
     def _packets_told(self) -> list[list[Any]]:
         """What both have told in PACKET_IN; they come beside the answers, so wait until they agree."""
