@@ -10,11 +10,11 @@ import argparse
 import tempfile
 from pathlib import Path
 
+from emu.fabrics.spec import parse_fabric
 from emu.options import RunOptions
 from emu.result import Row
-from emu.spec import parse_fabric
 from tools.experiment import Cell, Job, Laboratory, plan_of
-from traces.expand import PAIRWISE
+from traces.schedules.expand import PAIRWISE
 from traces.units import parse_bps, parse_nbytes
 from traces.workload import made_alltoall
 

@@ -20,19 +20,19 @@ from fractions import Fraction
 from pathlib import Path
 
 from emu.controlplane import control_plane
-from emu.fabric import interface
-from emu.isolate import isolated, stop
-from emu.namespaces import enter
-from emu.net import emulated, prepare_namespace
+from emu.fabrics.fabric import interface
+from emu.fabrics.spec import parse_fabric
+from emu.network.isolate import isolated, stop
+from emu.network.namespaces import enter
+from emu.network.net import emulated, prepare_namespace
+from emu.network.transport import fabric_transport
 from emu.options import RunOptions
 from emu.project import PROJECT
-from emu.spec import parse_fabric
-from emu.transport import fabric_transport
 from emu.watch import Watch
 from tools.experiment import Cell, Job, Laboratory, plan_of
 from tools.inputs import read_workload_only
-from traces.expand import training_iterations
-from traces.gloo import STORE_PORT
+from traces.framing.gloo import STORE_PORT
+from traces.schedules.expand import training_iterations
 from traces.workload import Collective, Workload
 
 LIMIT_S = 300

@@ -27,16 +27,16 @@ from controller.routing.dmodk import dmodk
 from emu import plan as plans
 from emu import sampler
 from emu.controlplane import control_plane
-from emu.fabric import interface
-from emu.isolate import isolated, stop
-from emu.namespaces import enter
-from emu.net import emulated, prepare_namespace
+from emu.fabrics.fabric import interface
+from emu.fabrics.spec import parse_fabric
+from emu.network.isolate import isolated, stop
+from emu.network.namespaces import enter
+from emu.network.net import emulated, prepare_namespace
+from emu.network.queues import Queues
+from emu.network.transport import PAYLOAD_EFFICIENCY, fabric_transport
 from emu.plan import Plan
-from emu.queues import Queues
-from emu.spec import parse_fabric
-from emu.transport import PAYLOAD_EFFICIENCY, fabric_transport
 from emu.watch import Watch
-from traces.schedule import Op, Schedule, Send
+from traces.schedules.schedule import Op, Schedule, Send
 from traces.units import parse_bps, show_bps
 
 SERVER_PORT, FIRST_CLIENT_PORT = 5201, 40_000

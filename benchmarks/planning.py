@@ -9,18 +9,18 @@ import argparse
 from collections.abc import Sequence
 from time import perf_counter
 
-from controller.loads import audit
+from controller.model.loads import audit
 from controller.policies import policy
 from controller.reroute import without
 from controller.resolve import flows_of, resolve
 from controller.routing.planned import reassigned
-from emu.fabric import Fabric
+from emu.fabrics.fabric import Fabric
+from emu.fabrics.spec import parse_fabric
+from emu.network.transport import fabric_transport
 from emu.placement import place
 from emu.plan import Plan
-from emu.spec import parse_fabric
-from emu.transport import fabric_transport
-from traces.expand import PAIRWISE, expand
-from traces.schedule import Schedule
+from traces.schedules.expand import PAIRWISE, expand
+from traces.schedules.schedule import Schedule
 from traces.workload import made_allreduce, made_alltoall
 
 NBYTES = 16 << 20

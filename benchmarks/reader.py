@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 
-from traces.pcap import read_pcap
-from traces.recognise import recognise
+from traces.packets.pcap import read_pcap
+from traces.recognition.recognise import recognise
 from traces.trace import capture_paths, open_trace
 
 SAMPLE = Path(__file__).parents[1] / "traces" / "samples" / "ddp_gloo_8"

@@ -13,21 +13,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from controller import openflow
-from controller.aim import Aim, plan_aim
-from controller.controllog import ControlLog
-from controller.loads import audit
+from controller.app import openflow
+from controller.app.aim import Aim, plan_aim
+from controller.app.controllog import ControlLog
+from controller.app.ryu_api import ofp, parser
+from controller.app.steering import Steering
+from controller.app.switch import Switch
+from controller.model.loads import audit
 from controller.reroute import rerouted
 from controller.resolve import resolve
-from controller.ryu_api import ofp, parser
-from controller.steering import Steering
-from controller.switch import Switch
-from emu.fabric import Link
+from emu.fabrics.fabric import Link
+from emu.fabrics.spec import parse_fabric
+from emu.network.transport import fabric_transport
 from emu.plan import Plan
-from emu.spec import parse_fabric
-from emu.transport import fabric_transport
-from traces.expand import expand
-from traces.schedule import Op, Schedule, Send
+from traces.schedules.expand import expand
+from traces.schedules.schedule import Op, Schedule, Send
 from traces.workload import made_allreduce
 
 TRIES = 3

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from emu.fabrics.spec import parse_fabric
 from emu.options import RunOptions
 from emu.result import Row
-from emu.spec import parse_fabric
 from tools.experiment import Cell, Job, Laboratory, plan_of
 from traces.units import parse_bps, parse_nbytes
 from traces.workload import made_allreduce

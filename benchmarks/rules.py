@@ -33,15 +33,15 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 
 from benchmarks.updown import halving_doubling
 from controller.resolve import resolve
-from controller.rules import plan_rules
-from emu.fabric import Fabric, interface
+from controller.tables.rules import plan_rules
+from emu.fabrics.fabric import Fabric, interface
+from emu.fabrics.spec import parse_fabric
+from emu.network.transport import fabric_transport
 from emu.plan import Plan, save
 from emu.project import PROJECT, SWITCH_OBJECT
-from emu.spec import parse_fabric
 from emu.switch.ovs import running_ovs
 from emu.switch.running import PIN, ports_file
-from emu.transport import fabric_transport
-from traces.schedule import Op, Schedule, Send
+from traces.schedules.schedule import Op, Schedule, Send
 
 OPENFLOW_PORT = 6653
 CONTROLLER_S = 120  # until it gives up on switches that are slow

@@ -1,6 +1,6 @@
 """Mininet as it comes, for comparison: TCLink on every link, and Open vSwitch, its default switch.
 
-Made for namespaces of its own (`emu.isolate`): Open vSwitch's folders are covered there with memory.
+Made for namespaces of its own (`emu.network.isolate`): Open vSwitch's folders are covered there with memory.
 """
 
 import subprocess
@@ -15,8 +15,8 @@ from mininet.log import setLogLevel
 from mininet.net import Mininet
 from mininet.node import OVSSwitch
 
-from controller.rules import destination_rules
-from emu.fabric import Fabric
+from controller.tables.rules import destination_rules
+from emu.fabrics.fabric import Fabric
 from emu.plan import Plan
 from emu.switch.ovs import datapath_kind
 

@@ -23,17 +23,17 @@ from pathlib import Path
 
 from benchmarks.stock import start_ovs, stock_mininet
 from controller.resolve import resolve
-from controller.rules import plan_rules
+from controller.tables.rules import plan_rules
 from emu import plan as plans
 from emu.controlplane import control_plane
-from emu.fabric import interface
-from emu.isolate import isolated, stop
-from emu.net import emulated, prepare_namespace
+from emu.fabrics.fabric import interface
+from emu.fabrics.spec import parse_fabric
+from emu.network.isolate import isolated, stop
+from emu.network.net import emulated, prepare_namespace
+from emu.network.transport import fabric_transport
 from emu.plan import Plan
-from emu.spec import parse_fabric
-from emu.transport import fabric_transport
 from emu.watch import Watch
-from traces.expand import expand
+from traces.schedules.expand import expand
 from traces.workload import made_allreduce
 
 SPECS = ("fat-tree:k=4", "fat-tree:k=8")

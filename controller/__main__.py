@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
-from controller.server import Controller, ControllerFailed
+from controller.app.server import Controller, ControllerFailed
 from emu.plan import BadPlan
 from emu.refused import Refused
 from traces.files import write_whole

@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from controller.fairshare import max_min_rates
+from controller.model.fairshare import max_min_rates
 from controller.reroute import without
 from controller.routing.alternatives import Alternatives
 from controller.routing.shortest import Path
-from emu.fabric import Egress, Link
+from emu.fabrics.fabric import Egress, Link
 from emu.plan import Plan
 
 ELEPHANT_SHARE = 0.10  # of its source's link: a flow that is measured at less stays (section 5 there)

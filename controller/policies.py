@@ -12,9 +12,9 @@ from controller.routing.dmodk import dmodk
 from controller.routing.ecmp import ecmp
 from controller.routing.planned import planned
 from controller.routing.shortest import Path
-from emu.fabric import Fabric
+from emu.fabrics.fabric import Fabric
 from emu.plan import ADAPTIVE, Flow
-from traces.schedule import Schedule
+from traces.schedules.schedule import Schedule
 
 GROUP = "gradwire.routing"
 

@@ -4,10 +4,10 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from controller.routing.planned import reassigned
-from emu.fabric import Egress, Fabric, Link
-from emu.paths import access_switch, distances
+from emu.fabrics.fabric import Egress, Fabric, Link
+from emu.fabrics.paths import access_switch, distances
 from emu.plan import Plan
-from traces.schedule import Schedule
+from traces.schedules.schedule import Schedule
 
 
 def rerouted(plan: Plan, down: Collection[Link]) -> Plan:

@@ -3,15 +3,15 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from controller.model.predict import predict
 from controller.policies import policy
-from controller.predict import predict
-from emu.fabric import Fabric
+from emu.fabrics.fabric import Fabric
 from emu.placement import place
 from emu.plan import Flow, Plan, Transport
 from emu.plancheck import check_path, check_schedule
 from emu.seeded import draw
-from traces.gloo import STORE_PORT
-from traces.schedule import Schedule
+from traces.framing.gloo import STORE_PORT
+from traces.schedules.schedule import Schedule
 
 FIRST_PORT, LAST_PORT = 20_000, 60_999
 

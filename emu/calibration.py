@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from emu.plan import Plan
-from traces.schedule import Op, Schedule, Send
+from traces.schedules.schedule import Op, Schedule, Send
 
 SMALL_NBYTES = 64
 SEGMENT_MESSAGES = 12  # a medium message is so many segments: its alpha has the store-and-forward in it

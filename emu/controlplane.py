@@ -11,9 +11,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from emu.fabric import Fabric
+from emu.fabrics.fabric import Fabric
+from emu.fabrics.spec import fabric_to_json
 from emu.limits import CONTROLLER_S
-from emu.spec import fabric_to_json
 from emu.switch.running import attached, open_vswitch, waiting_agent
 from emu.watch import Child, Watch, running
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from emu.fabric import Egress, Fabric
+from emu.fabrics.fabric import Egress, Fabric
 
 MAX_FAILURES = 1000
 MAX_TIME_S = 86_400

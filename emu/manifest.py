@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from emu.net import HOST_SYSCTLS
+from emu.network.net import HOST_SYSCTLS
 from emu.options import RunOptions
 from emu.plan import Plan
 

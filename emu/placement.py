@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from emu.bigraph import bigraph_of, kind_of
-from emu.fabric import Fabric
+from emu.fabrics.bigraph import bigraph_of, kind_of
+from emu.fabrics.fabric import Fabric
 from emu.refused import Refused
 from emu.seeded import draw
 

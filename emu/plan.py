@@ -13,13 +13,13 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from emu.fabric import Egress, Fabric
+from emu.fabrics.fabric import Egress, Fabric
+from emu.fabrics.spec import fabric_from_json, fabric_to_json
 from emu.failures import Failure
 from emu.plancheck import check
-from emu.spec import fabric_from_json, fabric_to_json
 from traces.complaints import complaint
 from traces.files import write_whole
-from traces.schedule import Schedule
+from traces.schedules.schedule import Schedule
 
 SCHEMA = "gradwire.plan/1"
 MAX_FILE_NBYTES = 512 << 20
@@ -49,7 +49,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Transport:
-    """How the hosts' TCP and the ports are set; scaled with the link rate (`emu.transport`)."""
+    """How the hosts' TCP and the ports are set; scaled with the link rate (`emu.network.transport`)."""
 
     congestion_control: str
     rcvbuf_nbytes: int
@@ -59,7 +59,7 @@ class Transport:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Times in seconds with nominal rate and alpha 0: see `controller.predict`.
+    """Times in seconds with nominal rate and alpha 0: see `controller.model.predict`.
 
     `bound_s` is the least any fabric with these host links could take; `fluid_s` is the fluid model
     over the plan's own paths.

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from emu.fabric import Egress, Fabric
+from emu.fabrics.fabric import Egress, Fabric
 from emu.failures import check_failures, check_reachable
-from traces.collectives import ELEMENT_NBYTES
-from traces.schedule import Op, Schedule, Send
+from traces.schedules.collectives import ELEMENT_NBYTES
+from traces.schedules.schedule import Op, Schedule, Send
 from traces.workload import MAX_GAP_NS, MAX_SLOT, MAX_TAG
 
 if TYPE_CHECKING:  # emu.plan checks what it reads

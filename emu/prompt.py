@@ -12,10 +12,10 @@ from mininet.cli import CLI
 from mininet.log import setLogLevel
 
 from emu.controlplane import control_plane
-from emu.isolate import PRIVATE
-from emu.net import NetworkFailed, emulated, prepare_namespace
-from emu.spec import parse_fabric
-from emu.transport import fabric_transport
+from emu.fabrics.spec import parse_fabric
+from emu.network.isolate import PRIVATE
+from emu.network.net import NetworkFailed, emulated, prepare_namespace
+from emu.network.transport import fabric_transport
 from emu.watch import RunFailed, Watch
 
 

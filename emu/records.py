@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import TypeAdapter
 
-from emu.cables import Done
 from emu.disturbance import disturbances
 from emu.failures import cable_name
+from emu.network.cables import Done
 from emu.plan import Plan
 from emu.replay.agent import Outcome
 from emu.runfiles import BadRun, one_run, read_json, read_lines

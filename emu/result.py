@@ -9,14 +9,14 @@ from statistics import median
 from typing import Any
 
 from emu.calibration import Calibration
-from emu.fabric import Egress, link_name
+from emu.fabrics.fabric import Egress, link_name
 from emu.failures import cable_name, show_outage
 from emu.plan import ADAPTIVE, Plan
 from emu.records import Repeat
 from emu.verdict import Verdict, counted
-from traces.collectives import busbw_factor
 from traces.files import write_whole
-from traces.schedule import Schedule
+from traces.schedules.collectives import busbw_factor
+from traces.schedules.schedule import Schedule
 
 REFUSED = "refused"
 

@@ -13,9 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from emu import isolate, limits
+from emu import limits
 from emu import plan as plans
 from emu.manifest import manifest
+from emu.network import isolate
 from emu.options import RunOptions
 from emu.plan import Plan
 from emu.runfiles import INCOMPLETE

@@ -14,16 +14,16 @@ from pathlib import Path
 
 from emu import limits, records, sampler
 from emu import plan as plans
-from emu.cables import Cables, failing
 from emu.controlplane import control_plane
-from emu.fabric import interface
+from emu.fabrics.fabric import interface
 from emu.failures import changes
 from emu.limits import CONTROLLER_S
-from emu.namespaces import enter
-from emu.net import NetworkFailed, emulated, prepare_namespace
+from emu.network.cables import Cables, failing
+from emu.network.namespaces import enter
+from emu.network.net import NetworkFailed, emulated, prepare_namespace
+from emu.network.queues import Queues
 from emu.options import RunOptions
 from emu.plan import Plan
-from emu.queues import Queues
 from emu.replay import fleet
 from emu.replay.agent import Outcome
 from emu.watch import RunFailed, Watch, running

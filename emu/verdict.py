@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from emu.calibration import Calibration
+from emu.network.transport import PAYLOAD_EFFICIENCY
 from emu.records import Repeat
-from emu.transport import PAYLOAD_EFFICIENCY
 
 LOW_CPU_IDLE = 0.30
 TOO_FAST = 0.95  # of the bound

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from emu.fabric import Egress
+from emu.fabrics.fabric import Egress
 from emu.plan import Flow, Plan
 
 FULL, HEADERS, SYN, HELLO, PREAMBLE = 1448, 66, 74, 8, 48

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.made_captures import ACK, HEADERS_NBYTES, SYN, Record, pcap, stream, tcp
-from traces.gloo import HELLO_NBYTES, Opcode, encode_preamble
-from traces.gloo_decode import Decoded, decode
-from traces.gloo_hidden import Recovered, recover
-from traces.pcap import Packets, read_pcap
-from traces.streams import Direction, assemble
+from traces.framing.gloo import HELLO_NBYTES, Opcode, encode_preamble
+from traces.framing.gloo_decode import Decoded, decode
+from traces.framing.gloo_hidden import Recovered, recover
+from traces.packets.pcap import Packets, read_pcap
+from traces.packets.streams import Direction, assemble
 
 LOW, HIGH = ("10.0.0.1", 4000), ("10.0.0.2", 5000)
 DOWN = Direction(*HIGH, *LOW)  # from the one that opens the connection, as gloo's higher address does

@@ -2,7 +2,7 @@
 
 import networkx as nx
 
-from emu.fabric import Fabric
+from emu.fabrics.fabric import Fabric
 
 
 def graph(fabric: Fabric) -> "nx.Graph[str]":

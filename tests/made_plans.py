@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from itertools import permutations
 
 from controller.resolve import resolve
+from emu.fabrics.spec import parse_fabric
+from emu.network.transport import fabric_transport
 from emu.plan import Plan
-from emu.spec import parse_fabric
-from emu.transport import fabric_transport
-from traces.expand import expand
-from traces.schedule import Gate, Op, Schedule, Send
+from traces.schedules.expand import expand
+from traces.schedules.schedule import Gate, Op, Schedule, Send
 from traces.workload import made_allreduce
 
 MIB = 1 << 20

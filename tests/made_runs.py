@@ -8,11 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from controller.loads import audit
+from controller.model.loads import audit
 from emu import plan as plans
 from emu import result
 from emu.calibration import Calibration
-from emu.fabric import Egress, interface
+from emu.fabrics.fabric import Egress, interface
 from emu.plan import Plan
 from emu.records import LINK_COLUMNS, Repeat
 from emu.result import Row

@@ -1,6 +1,6 @@
 """Switches of ours in memory, as the controller's `Switch` and `Steering` see them: no sockets, no threads.
 
-Who uses them lets the library make `controller.readback.FlowStats`.
+Who uses them lets the library make `controller.app.readback.FlowStats`.
 """
 
 from collections.abc import Iterable
@@ -9,15 +9,15 @@ from typing import Any
 
 from os_ken.ofproto.ofproto_protocol import ProtocolDesc
 
-from controller.readback import group_keys, installed
-from controller.rules import Rule
-from controller.ryu_api import ofp, parser
-from controller.switch import Switch
-from emu.fabric import Fabric, interface
-from emu.switch.counters import Link, Transmitted
+from controller.app.readback import group_keys, installed
+from controller.app.ryu_api import ofp, parser
+from controller.app.switch import Switch
+from controller.tables.rules import Rule
+from emu.fabrics.fabric import Fabric, interface
+from emu.switch.plane.counters import Link, Transmitted
 from emu.switch.ports import Port, SwitchPorts
-from emu.switch.session import Session
-from emu.switch.table import FlowTable, Numbers
+from emu.switch.server.session import Session
+from emu.switch.table.table import FlowTable, Numbers
 from tests.openflow_talk import HELLO, FakeInstruments, read
 
 

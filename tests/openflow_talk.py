@@ -10,11 +10,11 @@ from os_ken.ofproto.ofproto_protocol import ProtocolDesc
 from scapy.config import conf
 from scapy.contrib import openflow3 as of3
 
-from emu.switch.counters import Link, Received, Transmitted
-from emu.switch.entries import Event, Operation
+from emu.switch.plane.counters import Link, Received, Transmitted
 from emu.switch.ports import Port, SwitchPorts
-from emu.switch.session import Session
-from emu.switch.table import FlowTable, Numbers
+from emu.switch.server.session import Session
+from emu.switch.table.entries import Event, Operation
+from emu.switch.table.table import FlowTable, Numbers
 
 SWITCH = SwitchPorts(
     "leaf0", 0x1122334455667788, tuple(Port(n, f"leaf0-eth{n}", 100_000_000) for n in (1, 2, 3))

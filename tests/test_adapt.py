@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.adapt import demands, rebalanced
-from controller.fairshare import max_min_rates
-from emu.fabric import Egress, link_name
+from controller.model.fairshare import max_min_rates
+from emu.fabrics.fabric import Egress, link_name
 from emu.plan import Plan
 from tests.made_plans import MIB, allreduce_plan, messages, schedule_plan
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from controller.agreement import Agreement, agreement, strayed
-from controller.counters import load_counters
+from controller.audit.agreement import Agreement, agreement, strayed
+from controller.audit.counters import load_counters
 from emu.plan import Plan
 from tests.made_counters import switches_json, write_counters
 from tests.made_plans import MIB, allreduce_plan, messages, schedule_plan

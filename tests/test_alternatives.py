@@ -6,9 +6,9 @@ import networkx as nx
 import pytest
 
 from controller.routing.alternatives import Alternatives
-from emu.fabric import Fabric
+from emu.fabrics.fabric import Fabric
+from emu.fabrics.spec import parse_fabric
 from emu.plancheck import check_path
-from emu.spec import parse_fabric
 
 
 def graph_of(fabric: Fabric) -> "nx.Graph[str]":

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from traces.analysis import Analysis, analyse, to_json
-from traces.recognise import find_job
+from traces.recognition.recognise import find_job
 from traces.trace import open_trace
 
 SAMPLES = Path(__file__).parents[1] / "traces" / "samples"

@@ -6,14 +6,14 @@ from itertools import permutations
 
 import pytest
 
-from controller.audit import PhaseAudit, phase_audits, slowest, table_sizes, worst_shares
-from controller.loads import audit
-from controller.rules import plan_rules
-from emu.fabric import Egress
+from controller.audit.phaseaudit import PhaseAudit, phase_audits, slowest, table_sizes, worst_shares
+from controller.model.loads import audit
+from controller.tables.rules import plan_rules
+from emu.fabrics.fabric import Egress
+from emu.fabrics.paths import access_switch
 from emu.flowhash import flow_hash, switch_salt
-from emu.paths import access_switch
+from emu.network.transport import PAYLOAD_EFFICIENCY
 from emu.plan import Plan
-from emu.transport import PAYLOAD_EFFICIENCY
 from tests.made_plans import MIB, allreduce_plan, messages, schedule_plan
 
 

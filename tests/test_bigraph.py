@@ -7,13 +7,13 @@ from random import Random
 import pytest
 
 from controller.policies import policy
-from emu.bigraph import BiGraph, bigraph_of
-from emu.fabric import Egress, Fabric, Link
+from emu.fabrics.bigraph import BiGraph, bigraph_of
+from emu.fabrics.fabric import Egress, Fabric, Link
+from emu.fabrics.spec import parse_fabric
 from emu.placement import place
 from emu.plan import Flow
 from emu.refused import Refused
-from emu.spec import parse_fabric
-from traces.schedule import Schedule
+from traces.schedules.schedule import Schedule
 
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 KNOWN = parse_fabric("bigraph:n=4,m=2")

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.bounds import Cuts, least_s, phase_bound_s
-from controller.loads import audit
-from controller.phases import Pair
-from emu.spec import parse_fabric
-from emu.transport import PAYLOAD_EFFICIENCY
+from controller.model.bounds import Cuts, least_s, phase_bound_s
+from controller.model.loads import audit
+from controller.model.phases import Pair
+from emu.fabrics.spec import parse_fabric
+from emu.network.transport import PAYLOAD_EFFICIENCY
 from tests.made_plans import all_to_all, messages, schedule_plan
 
 RATE_BPS = 100_000_000

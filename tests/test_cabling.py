@@ -1,9 +1,9 @@
-"""Ports are numbered as documented; the refusals are tested through `emu.fabricfile`."""
+"""Ports are numbered as documented; the refusals are tested through `emu.fabrics.fabricfile`."""
 
 import pytest
 
-from emu.cabling import BadCabling, Cable, cabled, check_nodes
-from emu.fabric import Wire
+from emu.fabrics.cabling import BadCabling, Cable, cabled, check_nodes
+from emu.fabrics.fabric import Wire
 
 WIRE = Wire(10**8)
 

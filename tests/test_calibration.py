@@ -4,10 +4,10 @@ import pytest
 
 from controller.resolve import resolve
 from emu import calibration
-from emu.fabricfile import fabric_of_yaml
+from emu.fabrics.fabricfile import fabric_of_yaml
+from emu.fabrics.spec import parse_fabric
+from emu.network.transport import PAYLOAD_EFFICIENCY, fabric_transport
 from emu.plan import Plan
-from emu.spec import parse_fabric
-from emu.transport import PAYLOAD_EFFICIENCY, fabric_transport
 from tools.calibrating import calibration_plan
 
 RATE_BPS = 50_000_000

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from traces.collectives import (
+from traces.schedules.collectives import (
     binomial_broadcast,
     busbw_factor,
     gloo_ring,
@@ -13,7 +13,7 @@ from traces.collectives import (
     piece_starts,
     ring,
 )
-from traces.schedule import Schedule, Send, contributions, sent_nbytes
+from traces.schedules.schedule import Schedule, Send, contributions, sent_nbytes
 
 Allreduce = Callable[[int, int], list[Send]]
 POWERS = [(halving_doubling, n) for n in (2, 4, 8, 16)]

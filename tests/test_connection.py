@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emu.replay.connection import Connection, PeerLost
-from traces.gloo import Opcode, encode_preamble
+from traces.framing.gloo import Opcode, encode_preamble
 
 Pair = tuple[Connection, Connection]
 

@@ -17,14 +17,14 @@ from pathlib import Path
 
 import pytest
 
-from emu.fabric import Fabric, interface
+from emu.fabrics.fabric import Fabric, interface
+from emu.fabrics.spec import parse_fabric
 from emu.plan import save
-from emu.spec import parse_fabric
-from emu.switch.counters import Link
-from emu.switch.encode import hello
+from emu.switch.plane.counters import Link
 from emu.switch.ports import Port, SwitchPorts
-from emu.switch.session import Session
-from emu.switch.table import FlowTable, Numbers
+from emu.switch.server.session import Session
+from emu.switch.table.table import FlowTable, Numbers
+from emu.switch.wire.encode import hello
 from tests.made_plans import allreduce_plan
 from tests.openflow_talk import FakeInstruments
 

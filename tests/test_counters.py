@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from controller.counters import Count, load_counters
-from emu.fabric import Egress
+from controller.audit.counters import Count, load_counters
+from emu.fabrics.fabric import Egress
 from tests.made_counters import switches_json
 from tests.made_plans import messages, schedule_plan
 

@@ -8,7 +8,7 @@ import pytest
 
 from traces.analysis import analyse
 from traces.csv_files import write_csv
-from traces.recognise import find_job
+from traces.recognition.recognise import find_job
 from traces.trace import open_trace
 
 SAMPLE = Path(__file__).parents[1] / "traces" / "samples" / "ps_1srv_4wk"

@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from traces.expand import expand
-from traces.schedule import Gate, sent_nbytes
+from traces.schedules.expand import expand
+from traces.schedules.schedule import Gate, sent_nbytes
 from traces.workload import Collective, Message, Start, Workload, made_allreduce
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from emu.calibration import Calibration
+from emu.fabrics.spec import parse_fabric
+from emu.network.transport import PAYLOAD_EFFICIENCY
 from emu.options import RunOptions
 from emu.plan import Plan
 from emu.refused import Refused
 from emu.result import REFUSED, Row
-from emu.spec import parse_fabric
-from emu.transport import PAYLOAD_EFFICIENCY
 from tests.made_runs import made_repeat
 from tools.experiment import Cell, Job, Laboratory, cells, plan_of, planned
 from traces.workload import made_allreduce

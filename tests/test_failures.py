@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from emu.fabric import Egress, Fabric, Link
+from emu.fabrics.fabric import Egress, Fabric, Link
+from emu.fabrics.spec import parse_fabric
 from emu.failures import (
     Failure,
     cable_name,
@@ -17,7 +18,6 @@ from emu.failures import (
     told,
 )
 from emu.plancheck import check
-from emu.spec import parse_fabric
 from tests.made_plans import allreduce_plan
 
 JOB = ((0, 1),)

@@ -9,15 +9,15 @@ from fractions import Fraction
 import pytest
 
 from controller.resolve import resolve
+from emu.fabrics.spec import parse_fabric
 from emu.failures import Failure
+from emu.network.transport import fabric_transport
 from emu.plan import Plan
 from emu.replay import agent, fleet
 from emu.replay.agent import Outcome
-from emu.spec import parse_fabric
-from emu.transport import fabric_transport
 from emu.watch import RunFailed, Watch
-from traces.expand import ALGORITHMS, expand
-from traces.schedule import Gate, Op, Schedule, Send, sent_nbytes
+from traces.schedules.expand import ALGORITHMS, expand
+from traces.schedules.schedule import Gate, Op, Schedule, Send, sent_nbytes
 from traces.workload import made_allreduce
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tests.made_captures import Record, pcap, stream
 from tests.made_gloo import DOWN, UP, Sent, conversation, decoded_in
-from traces.gloo import Opcode, encode_preamble, pack_slot
-from traces.gloo_decode import Gap
-from traces.pcap import read_pcap
+from traces.framing.gloo import Opcode, encode_preamble, pack_slot
+from traces.framing.gloo_decode import Gap
+from traces.packets.pcap import read_pcap
 
 DATA, SEND, RECV = Opcode.DATA, Opcode.SEND_READY, Opcode.RECV_READY
 SLOT = pack_slot(4, 3)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.made_gloo import DOWN, Sent, conversation, found_in
-from traces.gloo import Opcode, pack_slot
-from traces.gloo_hidden import Recovered
+from traces.framing.gloo import Opcode, pack_slot
+from traces.framing.gloo_hidden import Recovered
 
 DATA, SEND, RECV = Opcode.DATA, Opcode.SEND_READY, Opcode.RECV_READY
 FIVE, SIX = pack_slot(4, 5), pack_slot(4, 6)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
-from emu.switch.entries import RemoveGroup, SetGroup
+from emu.switch.table.entries import RemoveGroup, SetGroup
 from tests.made_rules import DATAPATH, additions, deletions, encoded, group_changes, modifications, serialized
 from tests.openflow_talk import HELLO, Talk
 from tests.test_controller_process import SPEC, Controller, connect, running, switches

@@ -5,13 +5,13 @@ from itertools import permutations
 
 import pytest
 
-from controller.hostrules import host_rules
-from controller.rules import Rules, destination_rules
-from emu.fabric import Egress, Fabric, Link
-from emu.paths import access_switch
+from controller.tables.hostrules import host_rules
+from controller.tables.rules import Rules, destination_rules
+from emu.fabrics.fabric import Egress, Fabric, Link
+from emu.fabrics.paths import access_switch
+from emu.fabrics.spec import parse_fabric
 from emu.refused import Refused
-from emu.spec import parse_fabric
-from emu.switch.match import Match
+from emu.switch.table.match import Match
 from tests.test_controller_rules import best, walks
 
 BIGRAPH = "bigraph:n=8,m=2"

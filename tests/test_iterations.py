@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traces.iterations import Broadcasts, equal_runs, label
-from traces.operations import Operation
+from traces.recognition.iterations import Broadcasts, equal_runs, label
+from traces.recognition.operations import Operation
 
 
 def runs(sizes: list[int], before: dict[int, Broadcasts] | None = None) -> list[tuple[int, int]]:

@@ -2,14 +2,14 @@
 
 import pytest
 
-from controller.loads import audit
+from controller.model.loads import audit
 from controller.resolve import resolve_placed
-from emu.fabric import Egress, link_name
-from emu.spec import parse_fabric
-from emu.transport import PAYLOAD_EFFICIENCY, fabric_transport
+from emu.fabrics.fabric import Egress, link_name
+from emu.fabrics.spec import parse_fabric
+from emu.network.transport import PAYLOAD_EFFICIENCY, fabric_transport
 from tests.made_plans import MIB, allreduce_plan, messages, schedule_plan
-from traces.expand import expand
-from traces.schedule import Gate, together
+from traces.schedules.expand import expand
+from traces.schedules.schedule import Gate, together
 from traces.workload import made_allreduce
 
 

@@ -7,9 +7,9 @@ import numpy as np
 
 from tests.made_captures import SYN, pcap, stream
 from tests.made_gloo import HIGH, LOW, Sent, conversation, found_in
-from traces.gloo import Opcode, pack_slot
-from traces.messages import Messages, collect, collective_name, reranked
-from traces.pcap import read_pcap
+from traces.framing.gloo import Opcode, pack_slot
+from traces.framing.messages import Messages, collect, collective_name, reranked
+from traces.packets.pcap import read_pcap
 
 SLOT = pack_slot(4, 3)
 ADDRESSES = (LOW[0], HIGH[0])

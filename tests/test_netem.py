@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 
-from emu import netem
-from emu.spec import parse_fabric
+from emu.fabrics.spec import parse_fabric
+from emu.network import netem
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, code: int) -> list[list[str]]:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from traces.messages import Messages
-from traces.operations import operations
+from traces.framing.messages import Messages
+from traces.recognition.operations import operations
 from traces.trace import open_trace
 
 SAMPLE = Path(__file__).parents[1] / "traces" / "samples" / "ddp_gloo_8"

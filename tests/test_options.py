@@ -6,11 +6,11 @@ from fractions import Fraction
 import pytest
 
 from controller.policies import policy_names
+from emu.fabrics.spec import FAMILIES, parse_fabric
 from emu.placement import PLACEMENTS
-from emu.spec import FAMILIES, parse_fabric
 from tools import options
 from tools.options import parse_compute, parse_factor, parse_iterations
-from traces.expand import ALGORITHMS
+from traces.schedules.expand import ALGORITHMS
 
 
 @pytest.mark.parametrize(

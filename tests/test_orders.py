@@ -7,9 +7,8 @@ import pytest
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
-from emu.switch import orders
-from emu.switch.counters import Link
-from emu.switch.entries import (
+from emu.switch.plane.counters import Link
+from emu.switch.table.entries import (
     NO_COOKIE,
     EnablePort,
     Group,
@@ -21,8 +20,9 @@ from emu.switch.entries import (
     ToGroup,
     Why,
 )
-from emu.switch.openflow13 import ProtocolError
-from emu.switch.table import FlowTable, Numbers
+from emu.switch.table.table import FlowTable, Numbers
+from emu.switch.wire import orders
+from emu.switch.wire.openflow13 import ProtocolError
 from tests.made_rules import DATAPATH, serialized
 from tests.openflow_talk import SWITCH, FakeInstruments
 

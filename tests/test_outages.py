@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from emu.spec import parse_fabric
+from emu.fabrics.spec import parse_fabric
 from tools.outages import Outage, outages
 
 FABRIC = parse_fabric("leaf-spine:leaves=2,spines=2,hosts=1")

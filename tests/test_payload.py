@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from emu.replay import payload
-from traces.schedule import Op, Schedule, Send
+from traces.schedules.schedule import Op, Schedule, Send
 
 N_RANKS = 64
 

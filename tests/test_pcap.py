@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.made_captures import NS_MAGIC, US_MAGIC, Order, Record, ethernet, ipv4, pcap, tcp, udp
-from traces.pcap import TCP, UDP, BadCapture, read_pcap
+from traces.packets.pcap import TCP, UDP, BadCapture, read_pcap
 
 SAMPLES = Path(__file__).parents[1] / "traces" / "samples"
 A, B = ("10.0.0.1", 4000), ("10.0.0.2", 5000)

@@ -1,9 +1,9 @@
 """Phases and jobs of schedules that can be read off by eye."""
 
-from controller.phases import PhaseKey, by_job, job_of_rank, nbytes_by_phase, same_phases
+from controller.model.phases import PhaseKey, by_job, job_of_rank, nbytes_by_phase, same_phases
 from tests.made_plans import messages
-from traces.expand import expand
-from traces.schedule import Gate, together
+from traces.schedules.expand import expand
+from traces.schedules.schedule import Gate, together
 from traces.workload import made_allreduce
 
 

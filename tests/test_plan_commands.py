@@ -10,14 +10,14 @@ import pytest
 from rich.console import Console
 
 from emu import plan as plans
-from emu.spec import parse_fabric
+from emu.fabrics.spec import parse_fabric
 from tests.documented import documented_fields
 from tests.made_plans import MIB, messages, schedule_plan
 from tools import cli
 from tools.console import MAX_COLUMNS
 from tools.plansummary import print_summary
 from traces import workload as workloads
-from traces.schedule import Gate
+from traces.schedules.schedule import Gate
 from traces.workload import made_allreduce
 
 HD_ON_A_TREE = ["--fabric", "fat-tree:k=4,levels=2", "--algorithm", "halving-doubling"]

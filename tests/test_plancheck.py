@@ -10,10 +10,10 @@ import pytest
 
 from controller.resolve import resolve
 from emu import plan as plans
+from emu.fabrics.spec import parse_fabric
+from emu.network.transport import fabric_transport
 from emu.plan import BadPlan, Plan
-from emu.spec import parse_fabric
-from emu.transport import fabric_transport
-from traces.expand import expand
+from traces.schedules.expand import expand
 from traces.workload import made_allreduce
 
 Value = dict[str, Any]

@@ -10,24 +10,24 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from controller.loads import audit
-from controller.phases import nbytes_by_phase
+from controller.model.loads import audit
+from controller.model.phases import nbytes_by_phase
 from controller.policies import policy
 from controller.resolve import flows_of, resolve_placed
 from controller.routing.alternatives import Alternatives
 from controller.routing.balance import Balance
 from controller.routing.planned import reassigned
 from controller.routing.shortest import Path
-from emu.fabric import Egress, Fabric
+from emu.fabrics.fabric import Egress, Fabric
+from emu.fabrics.spec import parse_fabric
+from emu.network.transport import fabric_transport
 from emu.plan import Plan
 from emu.plancheck import check_path
 from emu.seeded import draw
-from emu.spec import parse_fabric
-from emu.transport import fabric_transport
 from tests.made_plans import MIB, all_to_all, allreduce_plan, messages, schedule_plan
-from traces.collectives import halving_doubling, ring
-from traces.expand import expand
-from traces.schedule import Op, Schedule, together
+from traces.schedules.collectives import halving_doubling, ring
+from traces.schedules.expand import expand
+from traces.schedules.schedule import Op, Schedule, together
 from traces.workload import made_allreduce, made_alltoall
 
 BIGRAPHS = ["bigraph:n=4,m=3", "bigraph:n=6,m=1", "bigraph:n=6,m=2"]

@@ -5,12 +5,12 @@ from statistics import mean
 
 import pytest
 
-from controller.fluid import fluid_s
-from controller.predict import bound_s, compute_s
+from controller.model.fluid import fluid_s
+from controller.model.predict import bound_s, compute_s
+from emu.network.transport import PAYLOAD_EFFICIENCY
 from emu.plan import Plan
-from emu.transport import PAYLOAD_EFFICIENCY
 from tests.made_plans import MIB, allreduce_plan, messages, schedule_plan
-from traces.schedule import Gate, Schedule
+from traces.schedules.schedule import Gate, Schedule
 
 RATE_BPS = 100e6
 MB_S = 1e6 * 8 / (RATE_BPS * PAYLOAD_EFFICIENCY)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from traces.gloo import PREFIXES, Opcode
-from traces.messages import COLUMNS, Messages
-from traces.ranks import BadTrace, by_number, check_all_seen, inferred_order, told_order
+from traces.framing.gloo import PREFIXES, Opcode
+from traces.framing.messages import COLUMNS, Messages
+from traces.recognition.ranks import BadTrace, by_number, check_all_seen, inferred_order, told_order
 
 ADDRESSES = tuple(f"10.0.0.{i}" for i in range(1, 5))
 

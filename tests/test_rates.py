@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from controller.rates import Rates
-from controller.readback import FlowStats
-from controller.ryu_api import ofp, parser
-from emu.fabric import Egress
+from controller.app.rates import Rates
+from controller.app.readback import FlowStats
+from controller.app.ryu_api import ofp, parser
+from emu.fabrics.fabric import Egress
 from emu.plan import Flow, Plan
 from tests.made_plans import allreduce_plan
 

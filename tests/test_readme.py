@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from controller.policies import BUILT_IN
+from emu.fabrics.spec import FAMILIES, parse_fabric
 from emu.placement import PLACEMENTS
-from emu.spec import FAMILIES, parse_fabric
 from tools import cli
-from traces.expand import ALGORITHMS
+from traces.schedules.expand import ALGORITHMS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from traces.collectives import binomial_broadcast, gloo_ring
-from traces.gloo import PREFIXES
-from traces.recognise import Job, find_job, recognise
+from traces.framing.gloo import PREFIXES
+from traces.recognition.recognise import Job, find_job, recognise
+from traces.schedules.collectives import binomial_broadcast, gloo_ring
 from traces.trace import Trace, open_trace
 from traces.workload import Collective, Message, Workload, load, save
 

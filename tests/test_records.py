@@ -8,9 +8,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from emu.cables import Done
-from emu.fabric import Egress
+from emu.fabrics.fabric import Egress
 from emu.failures import Change, Failure
+from emu.network.cables import Done
 from emu.plan import Plan
 from emu.records import LINK_COLUMNS, Counted, Records, load_repeats
 from emu.replay.agent import Outcome, Times

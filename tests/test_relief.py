@@ -11,12 +11,12 @@ from controller.routing.coloured import put_by_colours
 from controller.routing.demand import demands
 from controller.routing.links import Links
 from controller.routing.relief import improve
-from emu.fabric import Fabric
+from emu.fabrics.fabric import Fabric
+from emu.fabrics.spec import parse_fabric
+from emu.network.transport import PAYLOAD_EFFICIENCY
 from emu.seeded import draw
-from emu.spec import parse_fabric
-from emu.transport import PAYLOAD_EFFICIENCY
 from tests.made_plans import messages
-from traces.schedule import Schedule
+from traces.schedules.schedule import Schedule
 
 MB_S = 1e6 * 8 / (100e6 * PAYLOAD_EFFICIENCY)
 """The time of one megabyte of payload on a link of the default rate."""

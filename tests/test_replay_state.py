@@ -5,8 +5,8 @@ import random
 import pytest
 
 from emu.replay.state import Possible, RankState
-from traces.expand import ALGORITHMS, expand
-from traces.schedule import Gate, Op, Schedule, Send
+from traces.schedules.expand import ALGORITHMS, expand
+from traces.schedules.schedule import Gate, Op, Schedule, Send
 from traces.workload import made_allreduce
 
 

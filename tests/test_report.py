@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from emu import records
-from emu.fabric import Egress
+from emu.fabrics.fabric import Egress
 from emu.failures import parse_failure
 from emu.plan import BadPlan
 from emu.result import REFUSED, Row

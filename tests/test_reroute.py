@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.loads import audit
+from controller.model.loads import audit
 from controller.reroute import rerouted
-from emu.fabric import Egress, Link
+from emu.fabrics.fabric import Egress, Link
 from emu.plan import Plan
 from emu.plancheck import check_path
 from tests.made_plans import MIB, allreduce_plan, messages, schedule_plan

@@ -6,12 +6,12 @@ import pytest
 
 from controller import resolve as resolving
 from emu import plan as plans
+from emu.fabrics.spec import parse_fabric
+from emu.network.transport import fabric_transport
 from emu.refused import Refused
-from emu.spec import parse_fabric
-from emu.transport import fabric_transport
 from tests.made_plans import allreduce_plan, messages, schedule_plan
-from traces.gloo import STORE_PORT
-from traces.schedule import Op, Schedule, Send
+from traces.framing.gloo import STORE_PORT
+from traces.schedules.schedule import Op, Schedule, Send
 
 
 def test_the_same_arguments_give_the_same_plan() -> None:

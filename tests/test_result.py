@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from emu.fabrics.spec import parse_fabric
 from emu.plan import Plan
 from emu.result import FailedCable, Row, busy_nbytes, row
-from emu.spec import parse_fabric
 from emu.verdict import Verdict
 from tests.made_runs import made_repeat
 from tools.experiment import Cell, Job, plan_of, schedule_of
-from traces.expand import PAIRWISE
+from traces.schedules.expand import PAIRWISE
 from traces.workload import made_allreduce, made_alltoall
 
 P = 8

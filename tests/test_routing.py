@@ -14,12 +14,12 @@ from controller.policies import policy, policy_names
 from controller.resolve import flows_of
 from controller.routing.dmodk import dmodk
 from controller.routing.shortest import Path, next_ports
-from emu.fabric import Egress, Fabric
+from emu.fabrics.fabric import Egress, Fabric
+from emu.fabrics.spec import parse_fabric
 from emu.flowhash import flow_hash, switch_salt
 from emu.plan import Flow
 from emu.plancheck import check_path
 from emu.refused import Refused
-from emu.spec import parse_fabric
 from tests.made_graphs import graph
 from tests.made_plans import allreduce_plan, messages
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from controller.loads import audit
+from controller.model.loads import audit
 from emu import plan as plans
-from emu.fabric import Egress
+from emu.fabrics.fabric import Egress
 from emu.failures import Failure
 from emu.plan import BadPlan, Plan
 from emu.runfiles import BadRun

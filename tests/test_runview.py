@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from emu.fabric import Egress
+from emu.fabrics.fabric import Egress
+from emu.network.transport import PAYLOAD_EFFICIENCY
 from emu.plan import BadPlan
 from emu.runfiles import BadRun
-from emu.transport import PAYLOAD_EFFICIENCY
 from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import CALIBRATED, made_run, sample_ports
 from tools.runview import RunView, load_run

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from controller.predict import bound_s
+from controller.model.predict import bound_s
+from emu.fabrics.spec import parse_fabric
 from emu.replay import payload
-from emu.spec import parse_fabric
-from traces.expand import PAIRWISE, expand
-from traces.schedule import Schedule, together
+from traces.schedules.expand import PAIRWISE, expand
+from traces.schedules.schedule import Schedule, together
 from traces.workload import made_allreduce, made_alltoall
 
 

@@ -9,18 +9,18 @@ import pytest
 
 from emu import plan as plans
 from emu.calibration import Calibration
-from emu.fabricdocument import FabricDocument, LinksLine
+from emu.fabrics.fabricdocument import FabricDocument, LinksLine
+from emu.fabrics.spec import FAMILIES
 from emu.manifest import manifest
 from emu.options import RunOptions
 from emu.plan import Flow, Prediction, Transport
 from emu.records import LINK_COLUMNS, Repeat
 from emu.result import Row, Spread
-from emu.spec import FAMILIES
 from emu.verdict import Verdict
 from tests.documented import SCHEMAS, documented_fields
 from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import made_run
-from traces.schedule import Gate, Op, Schedule, Send
+from traces.schedules.schedule import Gate, Op, Schedule, Send
 from traces.workload import Collective, Message, Start, Workload
 
 ROWS = "replay --json, bench --json, demo --json"

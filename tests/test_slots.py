@@ -1,9 +1,9 @@
 """Slots: a capture of a replay reads like one of gloo."""
 
 from emu.replay.slots import in_order, slots_of
-from traces.expand import expand
-from traces.gloo import unpack_slot
-from traces.schedule import Op, Schedule, Send
+from traces.framing.gloo import unpack_slot
+from traces.schedules.expand import expand
+from traces.schedules.schedule import Op, Schedule, Send
 from traces.workload import made_allreduce
 
 

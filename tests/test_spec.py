@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from emu.fabric import Egress, Fabric, interface
-from emu.spec import parse_fabric, with_automatic_queue
+from emu.fabrics.fabric import Egress, Fabric, interface
+from emu.fabrics.spec import parse_fabric, with_automatic_queue
 
 SPECS = [
     "fat-tree:k=2",

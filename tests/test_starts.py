@@ -1,7 +1,7 @@
 """What an operation waited for, in little worlds of two or three ranks."""
 
-from traces.operations import Operation
-from traces.starts import starts
+from traces.recognition.operations import Operation
+from traces.recognition.starts import starts
 
 
 def reduce(tag: int, begun: dict[int, int], done: dict[int, int]) -> Operation:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from emu.fabric import interface
-from emu.spec import parse_fabric
+from emu.fabrics.fabric import interface
+from emu.fabrics.spec import parse_fabric
 from emu.switch.ovs import OvsError, bridges, running_ovs
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from emu.spec import parse_fabric
+from emu.fabrics.spec import parse_fabric
 from emu.switch import ports
 from emu.switch.running import ports_file
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emu.switch.entries import (
+from emu.switch.table.entries import (
     WRITE_ACTIONS,
     Actions,
     ClearCounters,
@@ -26,8 +26,8 @@ from emu.switch.entries import (
     ToGroup,
     slots,
 )
-from emu.switch.match import Form, Match, form
-from emu.switch.table import FlowTable, Numbers, Selection, TableFullError
+from emu.switch.table.match import Form, Match, form
+from emu.switch.table.table import FlowTable, Numbers, Selection, TableFullError
 
 ANY = Match()
 DST = Match(eth_type=0x800, ipv4_dst=2)

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emu.switch.entries import Actions, Entry, Gone
-from emu.switch.match import Match
-from emu.switch.table import FlowTable, Numbers, Selection
-from emu.switch.timeouts import SECOND_NS, Timeouts
+from emu.switch.table.entries import Actions, Entry, Gone
+from emu.switch.table.match import Match
+from emu.switch.table.table import FlowTable, Numbers, Selection
+from emu.switch.table.timeouts import SECOND_NS, Timeouts
 
 
 class Watched:

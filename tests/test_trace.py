@@ -8,10 +8,10 @@ import pytest
 
 from tests.made_captures import Record, pcap, tcp, udp
 from tests.made_gloo import conversation
-from traces.gloo import Opcode
-from traces.pcap import BadCapture
-from traces.ranks import BadTrace
-from traces.recognise import recognise
+from traces.framing.gloo import Opcode
+from traces.packets.pcap import BadCapture
+from traces.recognition.ranks import BadTrace
+from traces.recognition.recognise import recognise
 from traces.trace import capture_paths, open_trace, read_settings
 from traces.workload import Message
 

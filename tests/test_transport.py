@@ -2,8 +2,8 @@
 
 import pytest
 
-from emu.spec import parse_fabric
-from emu.transport import (
+from emu.fabrics.spec import parse_fabric
+from emu.network.transport import (
     MAX_GSO_NBYTES,
     MIN_RCVBUF_NBYTES,
     fabric_transport,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.test_trace import split
 from tools.trim_captures import trim_captures
-from traces.recognise import recognise
+from traces.recognition.recognise import recognise
 from traces.trace import open_trace
 
 SAMPLES = Path(__file__).parents[1] / "traces" / "samples"

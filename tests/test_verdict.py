@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from emu.calibration import Calibration
+from emu.network.transport import PAYLOAD_EFFICIENCY
 from emu.records import Repeat
-from emu.transport import PAYLOAD_EFFICIENCY
 from emu.verdict import counted, judge
 
 GOOD = Repeat(

@@ -3,13 +3,13 @@
 from itertools import permutations
 from pathlib import Path
 
-from controller.audit import phase_audits
-from controller.loads import audit
-from controller.why import transit_flows, why
+from controller.audit.phaseaudit import phase_audits
+from controller.audit.why import transit_flows, why
+from controller.model.loads import audit
 from emu.plan import Plan
 from tests.made_plans import allreduce_plan, messages, schedule_plan
-from traces.expand import expand
-from traces.schedule import together
+from traces.schedules.expand import expand
+from traces.schedules.schedule import together
 from traces.workload import made_allreduce
 
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"

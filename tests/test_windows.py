@@ -2,11 +2,11 @@
 
 import pytest
 
-from controller.windows import Moments, Readings, Window, windows
-from emu.fabric import Egress
+from controller.audit.windows import Moments, Readings, Window, windows
+from emu.fabrics.fabric import Egress
 from emu.plan import Plan
 from tests.made_plans import messages, schedule_plan
-from traces.schedule import Gate
+from traces.schedules.schedule import Gate
 
 TO_H1 = Egress("switch0", 2)
 # Rank 0 sends to rank 1 twice; rank 1 begins the second when the first is in, so that they are two phases.

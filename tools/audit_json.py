@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from typing import Any
 
-from controller.agreement import FlowCount, LinkCount
-from controller.audit import Carried, PhaseAudit, TableSize, slowest
-from controller.counters import Count
-from controller.loads import is_host_link
-from controller.phases import PhaseKey
-from controller.rules import Guard
-from controller.why import why_phase
-from controller.windows import Window
-from emu.fabric import link_name
+from controller.audit.agreement import FlowCount, LinkCount
+from controller.audit.counters import Count
+from controller.audit.phaseaudit import Carried, PhaseAudit, TableSize, slowest
+from controller.audit.why import why_phase
+from controller.audit.windows import Window
+from controller.model.loads import is_host_link
+from controller.model.phases import PhaseKey
+from controller.tables.rules import Guard
+from emu.fabrics.fabric import link_name
 from emu.plan import Plan
 from tools.plansummary import flow_json
 from tools.runaudit import RunAudit

@@ -6,10 +6,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from controller.agreement import LinkCount, strayed
-from controller.audit import PhaseAudit, TableSize, slowest
-from controller.why import why_phase
-from emu.fabric import link_name
+from controller.audit.agreement import LinkCount, strayed
+from controller.audit.phaseaudit import PhaseAudit, TableSize, slowest
+from controller.audit.why import why_phase
+from emu.fabrics.fabric import link_name
 from emu.plan import Plan
 from tools.audit_json import phase_name
 from tools.plansummary import print_flows

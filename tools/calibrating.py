@@ -3,12 +3,12 @@
 from dataclasses import replace
 from pathlib import Path
 
-from controller.predict import predict
+from controller.model.predict import predict
 from controller.resolve import resolve_placed
 from emu import calibration, records
 from emu.calibration import Calibration
-from emu.fabric import Fabric
-from emu.paths import access_switch, distances
+from emu.fabrics.fabric import Fabric
+from emu.fabrics.paths import access_switch, distances
 from emu.plan import Plan, Transport
 
 

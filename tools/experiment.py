@@ -7,28 +7,28 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from controller.audit import phase_audits
-from controller.fluid import fluid_s
-from controller.loads import audit
+from controller.audit.phaseaudit import phase_audits
+from controller.audit.why import why
+from controller.model.fluid import fluid_s
+from controller.model.loads import audit
 from controller.resolve import resolve
-from controller.rules import guarded_rules
-from controller.why import why
+from controller.tables.rules import guarded_rules
 from emu import records, result, verdict
 from emu import run as runs
 from emu.calibration import Calibration
-from emu.fabric import Fabric
+from emu.fabrics.fabric import Fabric
+from emu.fabrics.spec import with_automatic_queue
 from emu.failures import check_failures, check_reachable, parse_failure
+from emu.network.transport import fabric_transport
 from emu.options import RunOptions
 from emu.plan import Plan
 from emu.refused import Refused
 from emu.result import REFUSED, Row
-from emu.spec import with_automatic_queue
-from emu.transport import fabric_transport
 from tools.calibrating import calibration_plan, fitted
 from tools.runaudit import audit_run, middle
-from traces.collectives import NotServedError
-from traces.expand import expand
-from traces.schedule import Schedule, together
+from traces.schedules.collectives import NotServedError
+from traces.schedules.expand import expand
+from traces.schedules.schedule import Schedule, together
 from traces.workload import Workload
 
 
@@ -42,7 +42,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What every cell carries; see `traces.expand.expand` for `iterations`, `scale` and `compute`.
+    """What every cell carries; see `traces.schedules.expand.expand` for `iterations`, `scale` and `compute`.
 
     `beside` are other jobs on other hosts at the same time; `fail` are cables that fail, as
     `emu.failures.parse_failure` reads them.

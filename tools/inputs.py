@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from controller.predict import predict
+from controller.model.predict import predict
 from emu import plan as plans
 from emu.plan import Plan
 from traces import workload as workloads
@@ -25,7 +25,7 @@ def read_job(paths: Sequence[Path], ranks: Path | None = None) -> Workload | Pla
             raise ValueError(f"--ranks is for captures; {paths[0]} tells its ranks itself")
         (path,) = paths
         return _plan(path) if _schema(path).startswith("gradwire.plan/") else workloads.load(path)
-    from traces.recognise import recognise  # the reader of captures takes a while to import
+    from traces.recognition.recognise import recognise  # the reader of captures takes a while to import
     from traces.trace import open_trace
 
     return recognise(open_trace(paths, ranks))

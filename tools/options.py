@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from controller.policies import policy_names
+from emu.fabrics.spec import FAMILIES
 from emu.options import SWITCHES
 from emu.placement import PLACEMENTS
-from emu.spec import FAMILIES
-from traces.expand import ALGORITHMS, PAIRWISE
+from traces.schedules.expand import ALGORITHMS, PAIRWISE
 
 MAX_ITERATIONS = 100_000
 

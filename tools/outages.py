@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import TypeAdapter
 
-from emu.fabric import Egress, Fabric
+from emu.fabrics.fabric import Egress, Fabric
 from emu.records import CONTROL_FILE, FAILURES_FILE
 from emu.runfiles import BadRun, read_json, read_lines
 

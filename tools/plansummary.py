@@ -6,10 +6,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from controller.loads import Audit, LinkLoad, audit, by_severity
-from controller.predict import bound_s, compute_s
-from controller.rules import guarded_rules
-from emu.fabric import link_name
+from controller.model.loads import Audit, LinkLoad, audit, by_severity
+from controller.model.predict import bound_s, compute_s
+from controller.tables.rules import guarded_rules
+from emu.fabrics.fabric import link_name
 from emu.plan import Flow, Plan
 from tools.linkrates import told_rates
 from traces.units import show_bps, show_nbytes, show_s

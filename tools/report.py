@@ -10,9 +10,9 @@ from markupsafe import Markup
 
 from emu import disturbance, records, verdict
 from emu.calibration import Calibration
-from emu.fabric import link_name
+from emu.fabrics.fabric import link_name
+from emu.network.transport import PAYLOAD_EFFICIENCY
 from emu.result import Row
-from emu.transport import PAYLOAD_EFFICIENCY
 from tools.bars import bars_svg
 from tools.draw import fabric_svg
 from tools.findings import findings, name

@@ -7,11 +7,11 @@ from statistics import median
 
 from pydantic import TypeAdapter
 
-from controller.agreement import Agreement, Finding, agreement, strayed
-from controller.counters import load_counters
-from controller.windows import Moments, Readings, Window, windows
-from controller.wire import HEADERS_NBYTES
-from emu.fabric import Egress, interface, link_name
+from controller.audit.agreement import Agreement, Finding, agreement, strayed
+from controller.audit.counters import load_counters
+from controller.audit.windows import Moments, Readings, Window, windows
+from controller.audit.wire import HEADERS_NBYTES
+from emu.fabrics.fabric import Egress, interface, link_name
 from emu.linktable import read_table
 from emu.options import RunOptions
 from emu.plan import ADAPTIVE, Plan

@@ -10,18 +10,18 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter
 
-from controller import counters as switches
-from controller.loads import Audit, LinkLoad, audit
-from controller.wire import wire_nbytes
+from controller.audit import counters as switches
+from controller.audit.wire import wire_nbytes
+from controller.model.loads import Audit, LinkLoad, audit
 from emu import plan as plans
 from emu.calibration import Calibration
-from emu.fabric import Egress, interface, link_name
+from emu.fabrics.fabric import Egress, interface, link_name
 from emu.linktable import read_table
+from emu.network.transport import PAYLOAD_EFFICIENCY
 from emu.plan import Plan
 from emu.plancheck import check_path
 from emu.records import Repeat, load_repeats
 from emu.runfiles import check_finished, one_run, read_json
-from emu.transport import PAYLOAD_EFFICIENCY
 from tools.outages import Outage, outages
 from tools.runaudit import RunAudit, audit_run, middle
 

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
-from traces.pcap import FILE_HEADER_NBYTES, RECORD_HEADER_NBYTES, SYN, TCP, Packets, read_pcap
-from traces.recognise import find_job
-from traces.streams import own_address
+from traces.packets.pcap import FILE_HEADER_NBYTES, RECORD_HEADER_NBYTES, SYN, TCP, Packets, read_pcap
+from traces.packets.streams import own_address
+from traces.recognition.recognise import find_job
 from traces.trace import capture_paths, open_trace
 
 Ends = dict[tuple[str, str], int]

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from traces.collectives import busbw_factor
-from traces.operations import Operation
-from traces.recognise import FRAMING, Job
+from traces.recognition.operations import Operation
+from traces.recognition.recognise import FRAMING, Job
+from traces.schedules.collectives import busbw_factor
 from traces.trace import CaptureFile, Losses
 from traces.workload import Start
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from traces.analysis import Analysis, Iteration, Transfer
 from traces.files import whole_file
-from traces.gloo import Opcode
-from traces.messages import COLUMNS, KINDS, Messages, collective_name
+from traces.framing.gloo import Opcode
+from traces.framing.messages import COLUMNS, KINDS, Messages, collective_name
 
 
 def write_csv(analysis: Analysis, messages: Messages, folder: Path) -> tuple[Path, ...]:

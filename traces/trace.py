@@ -13,13 +13,20 @@ from typing import Annotated
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from traces.gloo import STORE_PORT
-from traces.gloo_decode import Decoded, decode
-from traces.gloo_hidden import Recovered, recover
-from traces.messages import Messages, collect, reranked
-from traces.pcap import Packets, read_pcap
-from traces.ranks import BadTrace, by_number, check_all_seen, greetings, inferred_order, told_order
-from traces.streams import Direction, Stream, assemble, own_address
+from traces.framing.gloo import STORE_PORT
+from traces.framing.gloo_decode import Decoded, decode
+from traces.framing.gloo_hidden import Recovered, recover
+from traces.framing.messages import Messages, collect, reranked
+from traces.packets.pcap import Packets, read_pcap
+from traces.packets.streams import Direction, Stream, assemble, own_address
+from traces.recognition.ranks import (
+    BadTrace,
+    by_number,
+    check_all_seen,
+    greetings,
+    inferred_order,
+    told_order,
+)
 from traces.units import show_nbytes
 
 SUFFIXES = (".pcap", ".cap", ".pcapng")

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from itertools import islice
 
 from controller.routing.shortest import NextPorts, Path, next_ports
-from emu.fabric import Egress, Fabric
-from emu.paths import access_port, host_port
+from emu.fabrics.fabric import Egress, Fabric
+from emu.fabrics.paths import access_port, host_port
 
 MOST_PATHS = 256  # looked at for one flow: a fat-tree of k = 32 has so many
 

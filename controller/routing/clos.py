@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from controller.routing.colouring import balanced_colours
-from emu.fabric import Egress, Fabric
-from emu.paths import access_switch
+from emu.fabrics.fabric import Egress, Fabric
+from emu.fabrics.paths import access_switch
 
 Ends = tuple[str, str]
 """The switches between which a flow needs a path."""

@@ -6,7 +6,7 @@ from itertools import accumulate, zip_longest
 
 from controller.routing.balance import Balance
 from controller.routing.clos import Clos, Ends, clos, spread
-from emu.fabric import Fabric
+from emu.fabrics.fabric import Fabric
 
 
 def put_by_colours(balance: Balance, fabric: Fabric, first: int) -> None:

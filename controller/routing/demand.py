@@ -4,11 +4,11 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from controller.bounds import Cuts, phase_bound_s
-from controller.phases import Pair, by_job, job_of_rank, nbytes_by_phase
-from emu.fabric import Fabric
+from controller.model.bounds import Cuts, phase_bound_s
+from controller.model.phases import Pair, by_job, job_of_rank, nbytes_by_phase
+from emu.fabrics.fabric import Fabric
 from emu.plan import Flow, flow_numbers
-from traces.schedule import Schedule
+from traces.schedules.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True)

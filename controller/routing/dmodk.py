@@ -9,10 +9,10 @@ collectives, JPDC 2012).
 from collections.abc import Sequence
 
 from controller.routing.shortest import Path, walks
-from emu.bigraph import bigraph_of
-from emu.fabric import Fabric
+from emu.fabrics.bigraph import bigraph_of
+from emu.fabrics.fabric import Fabric
 from emu.plan import Flow
-from traces.schedule import Schedule
+from traces.schedules.schedule import Schedule
 
 
 def dmodk(

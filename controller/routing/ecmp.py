@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from ipaddress import IPv4Address
 
 from controller.routing.shortest import Path, walks
-from emu.fabric import Fabric
+from emu.fabrics.fabric import Fabric
 from emu.flowhash import flow_hash, switch_salt
 from emu.plan import Flow
-from emu.switch.match import PROTO_TCP
-from traces.schedule import Schedule
+from emu.switch.table.match import PROTO_TCP
+from traces.schedules.schedule import Schedule
 
 
 def ecmp(

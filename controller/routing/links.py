@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from controller.routing.alternatives import Alternatives
 from controller.routing.shortest import Path
-from emu.fabric import Egress, Fabric
-from emu.paths import access_port, host_port
+from emu.fabrics.fabric import Egress, Fabric
+from emu.fabrics.paths import access_port, host_port
+from emu.network.transport import PAYLOAD_EFFICIENCY
 from emu.plan import Flow
-from emu.transport import PAYLOAD_EFFICIENCY
 
 Way = tuple[int, ...]
 """The numbers of the links between switches that a path takes."""

@@ -16,8 +16,8 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 
-from controller.fluid import fluid_s
-from controller.predict import least_s
+from controller.model.fluid import fluid_s
+from controller.model.predict import least_s
 from controller.routing.balance import Balance
 from controller.routing.coloured import put_by_colours
 from controller.routing.demand import Demand, demands
@@ -27,11 +27,11 @@ from controller.routing.ecmp import ecmp
 from controller.routing.links import Links
 from controller.routing.relief import SLACK, improve, shake
 from controller.routing.shortest import Path
-from emu.fabric import Fabric
+from emu.fabrics.fabric import Fabric
 from emu.plan import Flow
 from emu.refused import Refused
 from emu.seeded import draw
-from traces.schedule import Schedule
+from traces.schedules.schedule import Schedule
 
 OTHERS = (direct, dmodk, ecmp)
 MOST_SENDS = 20_000  # an alltoall of 128 ranks has 16,256, and its time in the fluid model takes 1 to 3 s

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from emu.fabric import Egress, Fabric
-from emu.paths import access_port, access_switch, distances, host_port
+from emu.fabrics.fabric import Egress, Fabric
+from emu.fabrics.paths import access_port, access_switch, distances, host_port
 from emu.plan import Flow
 
 Path = tuple[Egress, ...]

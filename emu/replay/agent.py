@@ -17,7 +17,7 @@ from emu.plan import Plan
 from emu.replay import payload, slots
 from emu.replay.connection import Connection, PeerLost
 from emu.replay.state import Possible, RankState
-from traces.gloo import Opcode, encode_preamble
+from traces.framing.gloo import Opcode, encode_preamble
 
 STALL_S = 15.0  # no event at all for so long, with nothing to compute or to mend, is a fault, not a slow link
 _DRAIN_S = 0.001

@@ -6,7 +6,7 @@ import socket
 import termios
 from collections import deque
 
-from traces.gloo import PREAMBLE_NBYTES, Preamble, decode_preamble
+from traces.framing.gloo import PREAMBLE_NBYTES, Preamble, decode_preamble
 
 _SENDMSG_MOST = 8
 TCP_INFO_NBYTES = 256

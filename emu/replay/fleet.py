@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Connection as Pipe
 from typing import Any
 
-from emu.namespaces import join
+from emu.network.namespaces import join
 from emu.plan import Plan
 from emu.replay.agent import Agent, Outcome, Stalled
 from emu.replay.connection import PeerLost

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from traces.schedule import Op, Schedule, Send
+from traces.schedules.schedule import Op, Schedule, Send
 
 _PERIOD = 97  # prime, so that a shifted chunk shows
 _BYTE_PERIOD = 251

@@ -6,8 +6,8 @@ like a capture of gloo.
 
 from collections import defaultdict
 
-from traces.gloo import PREFIXES, pack_slot
-from traces.schedule import Schedule
+from traces.framing.gloo import PREFIXES, pack_slot
+from traces.schedules.schedule import Schedule
 
 TAG_LIMIT = 1 << 32
 

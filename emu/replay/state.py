@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from traces.schedule import Schedule
+from traces.schedules.schedule import Schedule
 
 
 @dataclass

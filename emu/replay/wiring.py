@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from emu.plan import Flow, Plan
 from emu.replay.connection import Connection, PeerLost
-from traces.gloo import HELLO_NBYTES
+from traces.framing.gloo import HELLO_NBYTES
 
 CONNECT_S = 20.0
 _BACKLOG = 64

@@ -13,12 +13,12 @@ from importlib import import_module
 from pathlib import Path
 
 from emu.switch import ports
-from emu.switch.dataplane import attached
+from emu.switch.plane.dataplane import attached
 
 PATIENCE_S = 10.0  # how long a switch may be without a controller
 DEFAULT_CONTROLLER = ("127.0.0.1", 6653)
 # It takes 0.2 s to import, os-ken with it; that passes when the ports are attached already.
-_SERVING = "emu.switch.serving"
+_SERVING = "emu.switch.server.serving"
 
 
 def address(text: str) -> tuple[str, int]:

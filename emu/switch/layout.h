@@ -1,4 +1,4 @@
-/* The switch's maps and what stands in them; emu/switch/maps.py has the same layouts. */
+/* The switch's maps and what stands in them; emu/switch/plane/maps.py has the same layouts. */
 #ifndef GRADWIRE_LAYOUT_H
 #define GRADWIRE_LAYOUT_H
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
-from emu.fabric import Fabric, interface
-from emu.isolate import PRIVATE
+from emu.fabrics.fabric import Fabric, interface
 from emu.limits import CONTROLLER_S
+from emu.network.isolate import PRIVATE
 from emu.project import SWITCH_OBJECT
 from emu.switch import ovs
 from emu.watch import Child, Watch, running

@@ -4,8 +4,8 @@ import ctypes
 import struct
 from dataclasses import dataclass
 
-from emu.switch.bpf import BpfObject
-from emu.switch.maps import PROGRAM
+from emu.switch.plane.bpf import BpfObject
+from emu.switch.plane.maps import PROGRAM
 
 REDIRECT, SHOT = 7, 2  # TC_ACT_REDIRECT, TC_ACT_SHOT
 _SK_BUFF_NBYTES = 192

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from emu.fabric import Egress, Fabric, interface
+from emu.fabrics.fabric import Egress, Fabric, interface
 from emu.project import SWITCH_OBJECT
 from emu.switch.running import ports_file
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from os_ken.ofproto import ofproto_v1_3 as ofp
 
-from emu.fabric import Fabric, Link, interface
+from emu.fabrics.fabric import Fabric, Link, interface
 from emu.switch.ovs import running_ovs
 from tests.made_rules import PORTS, encoded
 from tests.real import lab

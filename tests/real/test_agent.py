@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from emu.fabric import interface
-from emu.spec import parse_fabric
+from emu.fabrics.fabric import interface
+from emu.fabrics.spec import parse_fabric
 from emu.switch.running import ports_file
 from tests.openflow_talk import dst, flow_mod, to_port
 from tests.real import lab

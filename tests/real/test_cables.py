@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from emu.cables import failing
+from emu.fabrics.spec import parse_fabric
 from emu.failures import changes, parse_failure
-from emu.spec import parse_fabric
+from emu.network.cables import failing
 from tests.real.inside import inside
 
 pytestmark = pytest.mark.real

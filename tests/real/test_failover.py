@@ -20,9 +20,9 @@ from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 
 from emu import plan as plans
-from emu.cables import failing
-from emu.fabric import interface
+from emu.fabrics.fabric import interface
 from emu.failures import Failure, changes
+from emu.network.cables import failing
 from emu.plan import Flow, Plan
 from tests.made_plans import messages, schedule_plan
 from tests.real.inside import inside

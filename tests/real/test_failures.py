@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from controller.loads import audit
-from emu.fabric import Egress
+from controller.model.loads import audit
+from emu.fabrics.fabric import Egress
 from emu.failures import Failure
 from emu.plan import Plan
 from emu.records import load_repeats

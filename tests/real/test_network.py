@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from emu.fabric import Fabric, interface
-from emu.namespaces import enter
-from emu.net import HOST_SYSCTLS, NetworkFailed, emulated
-from emu.queues import Queues
-from emu.rtnetlink import address, carry_out, link_up
-from emu.spec import parse_fabric
-from emu.transport import fabric_transport
+from emu.fabrics.fabric import Fabric, interface
+from emu.fabrics.spec import parse_fabric
+from emu.network.namespaces import enter
+from emu.network.net import HOST_SYSCTLS, NetworkFailed, emulated
+from emu.network.queues import Queues
+from emu.network.rtnetlink import address, carry_out, link_up
+from emu.network.transport import fabric_transport
 from tests.real.inside import inside
 
 pytestmark = pytest.mark.real

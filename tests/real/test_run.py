@@ -10,18 +10,18 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from controller.loads import audit
+from controller.model.loads import audit
 from controller.resolve import resolve
 from emu import plan as plans
 from emu import records, run
-from emu.fabric import interface
+from emu.fabrics.fabric import interface
+from emu.fabrics.paths import access_switch
+from emu.fabrics.spec import parse_fabric
+from emu.network.transport import fabric_transport
 from emu.options import RunOptions
-from emu.paths import access_switch
 from emu.plan import Plan
 from emu.project import PROJECT
-from emu.spec import parse_fabric
-from emu.transport import fabric_transport
-from traces.expand import expand
+from traces.schedules.expand import expand
 from traces.trace import open_trace
 from traces.workload import made_allreduce
 

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from scapy.contrib import openflow3 as of3
 
-from emu.fabric import Fabric, interface
+from emu.fabrics.fabric import Fabric, interface
+from emu.fabrics.spec import parse_fabric
 from emu.plan import Flow, Plan, save
-from emu.spec import parse_fabric
 from emu.switch.ovs import running_ovs
 from tests.made_plans import messages, schedule_plan
 from tests.openflow_talk import dst, flow_mod, to_port

@@ -7,8 +7,9 @@ import pytest
 
 from emu.flowhash import flow_hash, switch_salt
 from emu.project import SWITCH_OBJECT
-from emu.switch.bpf import BpfObject
-from emu.switch.entries import (
+from emu.switch.plane.bpf import BpfObject
+from emu.switch.plane.maps import Maps
+from emu.switch.table.entries import (
     Group,
     GroupBucket,
     GroupKind,
@@ -19,8 +20,7 @@ from emu.switch.entries import (
     SetRule,
     ToGroup,
 )
-from emu.switch.maps import Maps
-from emu.switch.match import Match
+from emu.switch.table.match import Match
 from tests.real.bpf_test_run import REDIRECT, SHOT, Packet, run_program
 from tests.real.inside import inside
 

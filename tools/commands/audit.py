@@ -9,11 +9,18 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from controller.audit import PhaseAudit, TableSize, phase_audits, slowest, table_sizes, worst_shares
-from controller.loads import audit as audited
-from controller.rules import Guard, guarded_rules
+from controller.audit.phaseaudit import (
+    PhaseAudit,
+    TableSize,
+    phase_audits,
+    slowest,
+    table_sizes,
+    worst_shares,
+)
+from controller.model.loads import audit as audited
+from controller.tables.rules import Guard, guarded_rules
 from emu import plan as plans
-from emu.fabric import Egress, link_name
+from emu.fabrics.fabric import Egress, link_name
 from emu.plan import Plan
 from emu.records import load_repeats
 from emu.runfiles import INCOMPLETE, check_finished, one_run

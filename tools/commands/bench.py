@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from emu.fabrics.spec import parse_fabric
 from emu.options import RunOptions
-from emu.spec import parse_fabric
 from tools.carry import (
     carry_out,
     check_page,
@@ -30,7 +30,7 @@ from tools.options import (
     SeedOption,
     SwitchOption,
 )
-from traces.expand import PAIRWISE
+from traces.schedules.expand import PAIRWISE
 from traces.units import parse_nbytes
 from traces.workload import made_allreduce, made_alltoall
 

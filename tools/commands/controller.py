@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from emu.fabrics.spec import parse_fabric
 from emu.project import PROJECT
-from emu.spec import parse_fabric
 
 FOR_EVER_S = "inf"
 

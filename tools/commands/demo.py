@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from emu.fabrics.spec import parse_fabric
 from emu.options import RunOptions
 from emu.project import PROJECT
-from emu.spec import parse_fabric
 from tools.carry import carry_out, check_page, default_folder, show
 from tools.console import console
 from tools.experiment import Cell, Job, planned
@@ -16,7 +16,7 @@ from tools.inspect_tables import print_analysis
 from tools.needs import need_root_and_tools
 from tools.options import HtmlOption, JsonOption, OutOption, RepeatOption, ScaleBytesOption, parse_factor
 from traces.analysis import analyse
-from traces.recognise import find_job, workload_of
+from traces.recognition.recognise import find_job, workload_of
 from traces.trace import open_trace
 from traces.units import parse_bps, show_bps
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tools.options import CapturesArgument, RanksFileOption
-from traces.recognise import recognise
+from traces.recognition.recognise import recognise
 from traces.trace import open_trace
 from traces.units import show_nbytes
 from traces.workload import save

@@ -9,12 +9,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from emu.fabric import Fabric, Link
-from emu.fabricwriter import yaml_of
-from emu.figures import Figures, figures
-from emu.nodenames import ranges
-from emu.paths import access_switch
-from emu.spec import parse_fabric
+from emu.fabrics.fabric import Fabric, Link
+from emu.fabrics.fabricwriter import yaml_of
+from emu.fabrics.figures import Figures, figures
+from emu.fabrics.nodenames import ranges
+from emu.fabrics.paths import access_switch
+from emu.fabrics.spec import parse_fabric
 from tools.console import console
 from tools.draw import fabric_svg
 from tools.options import FABRIC_HELP, JsonOption

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from emu import plan as plans
+from emu.fabrics.spec import parse_fabric
 from emu.plan import Plan
-from emu.spec import parse_fabric
 from tools.console import console
 from tools.experiment import Cell, Job, plan_of
 from tools.inputs import read_beside, read_job, source_of
@@ -32,7 +32,7 @@ from tools.options import (
     refuse_planned_options,
 )
 from tools.plansummary import print_summary, summary
-from traces.expand import AS_CAPTURED
+from traces.schedules.expand import AS_CAPTURED
 
 
 def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option

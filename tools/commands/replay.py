@@ -2,10 +2,10 @@
 
 import typer
 
+from emu.fabrics.spec import parse_fabric
 from emu.options import RunOptions
 from emu.plan import Plan
 from emu.result import Row
-from emu.spec import parse_fabric
 from tools.carry import (
     carry_out,
     check_page,
@@ -40,7 +40,7 @@ from tools.options import (
     parse_iterations,
     refuse_planned_options,
 )
-from traces.expand import AS_CAPTURED
+from traces.schedules.expand import AS_CAPTURED
 
 
 def replay(  # noqa: PLR0913, PLR0917 - a parameter for each option

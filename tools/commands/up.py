@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from emu.fabricfile import is_file
-from emu.isolate import isolated, stop
+from emu.fabrics.fabricfile import is_file
+from emu.fabrics.spec import parse_fabric
+from emu.network.isolate import isolated, stop
 from emu.options import SWITCHES
-from emu.spec import parse_fabric
 from tools.needs import need_root_and_tools
 from tools.options import SwitchOption
 

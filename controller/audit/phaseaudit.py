@@ -1,0 +1,129 @@
+"""A plan's routes looked at phase by phase: what every link carries, and where flows collide.
+
+`controller.model.loads` sums up; this says it link by link and flow by flow.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from controller.model.loads import SLACK, Audit, Phase, busy_s, is_host_link
+from controller.model.phases import PhaseKey, nbytes_by_phase, same_phases
+from controller.tables.rules import Rules, groups_of
+from emu.fabrics.fabric import Egress, Fabric
+from emu.plan import Plan, flow_numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What one direction of a cable carries in a phase; `nbytes` is payload.
+
+    `flows` are numbers of the plan's flows, those with the most bytes first.  `share` is its busy time
+    over that of the busiest host link.
+    """
+
+    egress: Egress
+    nbytes: int
+    flows: tuple[int, ...]
+    busy_s: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseAudit:
+    """All phases (`keys`) in which the same flows send the same bytes; `phase` is the first of them.
+
+    `links` are those that carry anything, the busiest first; `host` is the busiest host link among them.
+    `collisions` are links between switches that are busier than any host link, so that the phase waits
+    for flows that meet there.
+    """
+
+    phase: Phase
+    keys: tuple[PhaseKey, ...]
+    links: tuple[Carried, ...]
+    host: Carried
+    collisions: tuple[Carried, ...]
+    n_flows: int
+    nbytes: int
+
+    @property
+    def worst(self) -> Carried:
+        return self.links[0]
+
+    @property
+    def excess_s(self) -> float:
+        """How much longer these phases take in all than the hosts' links need."""
+        return len(self.keys) * max(0.0, self.phase.least_s - self.phase.host_s)
+
+
+@dataclass(frozen=True, slots=True)
+class TableSize:
+    """What a switch is told: the rules of its flow table, and the groups that they share."""
+
+    switch: str
+    n_rules: int
+    n_groups: int
+
+
+def phase_audits(plan: Plan, audited: Audit) -> tuple[PhaseAudit, ...]:
+    """Every different phase once, in the order in which they first come; `audited` is of the same plan."""
+    sizes = nbytes_by_phase(plan.schedule)
+    phases = {phase.key: phase for phase in audited.phases}
+    number = flow_numbers(plan.flows)
+    made = []
+    for keys in same_phases(sizes):
+        nbytes = {number[pair]: size for pair, size in sizes[keys[0]].items()}
+        made.append(_phase_audit(plan, phases[min(keys)], sorted(keys), nbytes))
+    return tuple(sorted(made, key=lambda one: one.keys))
+
+
+def slowest(audits: Sequence[PhaseAudit]) -> int:
+    """The position of the phase that adds most to what the hosts' links take; if none does, the longest."""
+    return max(
+        range(len(audits)),
+        key=lambda i: (round(audits[i].excess_s, 9), round(audits[i].phase.least_s, 9), -i),
+    )
+
+
+def worst_shares(audits: Sequence[PhaseAudit]) -> dict[Egress, float]:
+    """Of each link its largest share over the phases."""
+    shares: defaultdict[Egress, float] = defaultdict(float)
+    for one in audits:
+        for link in one.links:
+            shares[link.egress] = max(shares[link.egress], link.share)
+    return dict(shares)
+
+
+def table_sizes(rules: Rules) -> tuple[TableSize, ...]:
+    """Of each switch, in their order.  Rules that choose alike among the same ports share a group."""
+    return tuple(TableSize(switch, len(own), len(groups_of(own))) for switch, own in rules.items())
+
+
+def _phase_audit(plan: Plan, phase: Phase, keys: Sequence[PhaseKey], nbytes: Mapping[int, int]) -> PhaseAudit:
+    fabric = plan.fabric
+    flows_at: defaultdict[Egress, list[int]] = defaultdict(list)
+    for flow in sorted(nbytes, key=lambda flow: (-nbytes[flow], flow)):
+        for egress in plan.flows[flow].path:
+            flows_at[egress].append(flow)
+    links = [
+        _carried(
+            fabric, egress, sum(nbytes[flow] for flow in flows_at[egress]), flows_at[egress], phase.host_s
+        )
+        for egress in fabric.rates
+        if egress in flows_at
+    ]
+    links.sort(key=lambda link: (-round(link.busy_s, 9), -len(link.flows)))
+    return PhaseAudit(
+        phase=phase,
+        keys=tuple(keys),
+        links=tuple(links),
+        host=next(link for link in links if is_host_link(fabric, link.egress)),
+        collisions=tuple(link for link in links if link.busy_s > phase.host_s * SLACK),
+        n_flows=len(nbytes),
+        nbytes=sum(nbytes.values()),
+    )
+
+
+def _carried(fabric: Fabric, egress: Egress, nbytes: int, flows: Sequence[int], host_s: float) -> Carried:
+    seconds = busy_s(nbytes, fabric.rates[egress])
+    return Carried(egress, nbytes, tuple(flows), seconds, seconds / host_s if host_s else 0.0)

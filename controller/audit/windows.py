@@ -1,0 +1,127 @@
+"""Phases against the ports' counters over time: what passed while each phase was under way.
+
+Phases overlap: a rank goes on when its own data is there.  So a phase's bytes on a link are not told
+apart from those of the next; but between two readings of a port's counter at least those sends have
+passed that were queued and have arrived between them, and at most those that were under way then.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from controller.audit.wire import framing_nbytes
+from controller.model.phases import PhaseKey, phase_keys
+from emu.fabrics.fabric import Egress
+from emu.network.transport import TCP_PAYLOAD_NBYTES
+from emu.plan import Plan, flow_numbers
+
+SHARP = 0.1  # a phase's bytes are told well if the two limits are within this share of them
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """When one send was queued, and when it had arrived, in ns."""
+
+    queued_ns: int
+    arrived_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """A port's counter in one repeat: the stream's bytes that it had sent (`Count.stream_nbytes`)."""
+
+    times_ns: Sequence[int]
+    nbytes: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One link in one phase, between two readings that enclose it.
+
+    `least_nbytes` to `most_nbytes` must have passed by the plan and the ranks' events, `counted_nbytes`
+    did; `planned_nbytes` is the payload of the phase itself.
+    """
+
+    key: PhaseKey
+    egress: Egress
+    planned_nbytes: int
+    counted_nbytes: int
+    least_nbytes: int
+    most_nbytes: int
+
+    @property
+    def agrees(self) -> bool:
+        return self.least_nbytes <= self.counted_nbytes <= self.most_nbytes
+
+    @property
+    def sharp(self) -> bool:
+        return self.most_nbytes - self.least_nbytes <= SHARP * self.planned_nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Passing:
+    key: PhaseKey
+    nbytes: int
+    moments: Moments
+
+
+def windows(
+    plan: Plan, moments: Mapping[int, Moments], readings: Mapping[Egress, Readings], resent: Sequence[int]
+) -> Iterator[Window]:
+    """Every phase on every link whose port was read, of one repeat.
+
+    `moments` are by number of the send; `resent[r]` are the segments that rank r's TCP sent again.
+    """
+    number = flow_numbers(plan.flows)
+    passing: defaultdict[Egress, list[_Passing]] = defaultdict(list)
+    for send, (key, one) in enumerate(zip(phase_keys(plan.schedule), plan.schedule.sends, strict=True)):
+        if one.nbytes:
+            for egress in plan.flows[number[one.src, one.dst]].path:
+                if egress in readings:
+                    passing[egress].append(_Passing(key, one.nbytes, moments[send]))
+    framing = framing_nbytes(plan)
+    spare: defaultdict[Egress, int] = defaultdict(int)
+    for flow, nbytes in zip(plan.flows, framing, strict=True):
+        for egress in flow.path:
+            spare[egress] += nbytes + resent[flow.src] * TCP_PAYLOAD_NBYTES
+    for egress, some in passing.items():
+        yield from _windows(egress, some, readings[egress], spare[egress])
+
+
+def _windows(egress: Egress, passing: Sequence[_Passing], readings: Readings, spare: int) -> Iterator[Window]:
+    """What had been queued before, and what had arrived by, the readings round each phase.
+
+    A reading's time is taken before the counters are read: it is over by the time of the next one.
+    """
+    queued = _Sums([(one.moments.queued_ns, one.nbytes) for one in passing])
+    arrived = _Sums([(one.moments.arrived_ns, one.nbytes) for one in passing])
+    times, last = readings.times_ns, len(readings.times_ns) - 1
+    by_phase: defaultdict[PhaseKey, list[_Passing]] = defaultdict(list)
+    for one in passing:
+        by_phase[one.key].append(one)
+    for key, own in by_phase.items():
+        begin = max(0, bisect_right(times, min(one.moments.queued_ns for one in own)) - 2)
+        end = min(last, bisect_left(times, max(one.moments.arrived_ns for one in own)))
+        over_ns = times[end + 1] if end < last else float("inf")
+        yield Window(
+            key=key,
+            egress=egress,
+            planned_nbytes=sum(one.nbytes for one in own),
+            counted_nbytes=readings.nbytes[end] - readings.nbytes[begin],
+            least_nbytes=max(0, arrived.until(times[end]) - queued.until(times[min(last, begin + 1)])),
+            most_nbytes=queued.until(over_ns) - arrived.until(times[begin]) + spare,
+        )
+
+
+class _Sums:
+    """Bytes over time: `until(t)` is the sum of those whose moment is not after t."""
+
+    def __init__(self, moments: Sequence[tuple[int, int]]) -> None:
+        ordered = sorted(moments)
+        self._times = [time_ns for time_ns, _ in ordered]
+        self._sums = [0, *accumulate(nbytes for _, nbytes in ordered)]
+
+    def until(self, time_ns: float) -> int:
+        return self._sums[bisect_right(self._times, time_ns)]

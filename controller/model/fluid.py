@@ -1,0 +1,223 @@
+"""The fluid model: how long a schedule takes when links are shared fairly and nothing else costs time.
+
+A send becomes ready when what it waits for has ended (see traces.schedules.schedule: `needs` and gates at its
+source, `ready` and gates at its destination).  The sends of one connection and direction then leave
+one after the other, as bytes of one TCP stream do; the connections that are sending share every link
+max-min fairly.  No packets, no queues, no acknowledgements: what a run measures above this is the
+price of real TCP.
+"""
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Mapping, Sequence
+from heapq import heappop, heappush
+
+from controller.model.fairshare import FairShares
+from emu.fabrics.fabric import Fabric
+from emu.network.transport import PAYLOAD_EFFICIENCY
+from emu.plan import Flow, flow_numbers
+from traces.schedules.schedule import Schedule
+
+DONE_NBYTES = 1e-3  # what rounding may leave of a send that has ended
+SAME_TIME_S = 1e-12
+OPEN_GATE, QUEUE_SEND = 0, 1
+
+
+def fluid_s(
+    fabric: Fabric,
+    flows: Sequence[Flow],
+    schedule: Schedule,
+    *,
+    alpha_s: float = 0.0,
+    eta: float = PAYLOAD_EFFICIENCY,
+) -> tuple[float, tuple[float, ...]]:
+    """The time of the whole schedule in seconds, and the time at which each send ends.
+
+    `flows` have their paths.  Each send waits `alpha_s` after it became ready, which is latency: it
+    does not occupy the connection.  `eta` is the payload's share of the link rate.  Raise ValueError
+    for a schedule that can never end.
+    """
+    number = {egress: i for i, egress in enumerate(fabric.rates)}
+    shares = FairShares(
+        [[number[egress] for egress in flow.path] for flow in flows],
+        [rate_bps * eta / 8 for rate_bps in fabric.rates.values()],
+    )
+    progress = _Progress(schedule, flow_numbers(flows), shares, alpha_s)
+    while progress.step():
+        pass
+    stuck = [number for number, end_s in enumerate(progress.ends_s) if end_s < 0]
+    if stuck:
+        raise ValueError(
+            f"{len(stuck)} sends wait for each other and never begin, among them send {stuck[0]}"
+        )
+    return max(progress.ends_s, default=0.0), tuple(progress.ends_s)
+
+
+class _Progress:
+    """A schedule under way: what has ended, what is being sent, what waits for what.
+
+    A *part* is one operation at one rank; it is complete when all its sends there have ended and all
+    its gates are open.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        flow_number: Mapping[tuple[int, int], int],
+        shares: FairShares,
+        alpha_s: float,
+    ) -> None:
+        self._schedule = schedule
+        self._alpha_s = alpha_s
+        self._now_s = 0.0
+        self._timers: list[tuple[float, int, int]] = []  # (when, OPEN_GATE or QUEUE_SEND, its number)
+        self.ends_s = [-1.0] * len(schedule.sends)
+        self._flow = [flow_number[send.src, send.dst] for send in schedule.sends]
+        self._queues: defaultdict[int, deque[int]] = defaultdict(deque)  # flow -> sends, the first under way
+        self._shares = shares
+        self._left: dict[int, float] = {}  # flow -> bytes left, at `_since_s`, of the send under way
+        self._since_s: dict[int, float] = {}
+        self._rate = [0.0] * len(flow_number)  # bytes per second
+        self._touched: dict[int, None] = {}  # flows that began or ended a send since rates were worked out
+        self._finishes: list[tuple[float, int, int]] = []  # (when, flow, its round), of old rounds too
+        self._round = [0] * len(flow_number)  # counts how often the end of a flow's send was worked out
+        self._link_sends()
+        self._link_gates()
+        for number, waits in enumerate(self._send_waits):
+            if not waits:
+                self._make_ready(number)
+
+    def _link_sends(self) -> None:
+        self._send_waits = [0] * len(self.ends_s)  # what each send still waits for
+        self._released_by: defaultdict[int, list[int]] = defaultdict(list)
+        self._part_sends: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+        for number, send in enumerate(self._schedule.sends):
+            for other in (*send.needs, *send.ready):
+                self._released_by[other].append(number)
+                self._send_waits[number] += 1
+            for rank in (send.src, send.dst):
+                self._part_sends[send.op, rank].append(number)
+
+    def _link_gates(self) -> None:
+        gates = self._schedule.gates
+        self._part_left = Counter({part: len(sends) for part, sends in self._part_sends.items()})
+        self._part_left.update((gate.op, gate.rank) for gate in gates)
+        self._opened_by: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+        self._gate_waits = [0] * len(gates)
+        for number, gate in enumerate(gates):
+            for other in gate.after:
+                if self._part_left[other, gate.rank]:
+                    self._opened_by[other, gate.rank].append(number)
+                    self._gate_waits[number] += 1
+            for send in self._part_sends[gate.op, gate.rank]:
+                self._send_waits[send] += 1
+            if not self._gate_waits[number]:
+                self._set_gate_timer(number)
+
+    def step(self) -> bool:
+        """Go on to the next thing that happens; False when nothing will."""
+        while self._timers and self._timers[0][0] <= self._now_s + SAME_TIME_S:
+            _, kind, number = heappop(self._timers)
+            if kind == OPEN_GATE:
+                self._open(number)
+            else:
+                self._queue(number)
+        self._share()
+        while self._finishes and self._is_old(self._finishes[0]):
+            heappop(self._finishes)
+        if not self._finishes and not self._timers:
+            return False
+        next_s = [queue[0][0] for queue in (self._finishes, self._timers) if queue]
+        self._now_s = max(self._now_s, min(next_s))
+        self._finish()
+        return True
+
+    def _share(self) -> None:
+        """Work out the rates anew of all whom those concern that began or ended a send."""
+        touched, self._touched = self._touched, {}
+        if not touched:
+            return
+        began = [flow for flow in touched if flow in self._left and not self._rate[flow]]
+        ended = [flow for flow in touched if flow not in self._left and self._rate[flow]]
+        for flow in ended:
+            self._rate[flow] = 0.0
+        for flow, rate in self._shares.change(began, ended) if began or ended else ():
+            self._left[flow] -= (self._now_s - self._since_s[flow]) * self._rate[flow]
+            self._since_s[flow] = self._now_s
+            self._rate[flow] = rate
+            touched[flow] = None
+        for flow in touched:
+            if flow in self._left:
+                self._round[flow] += 1
+                when_s = self._since_s[flow] + self._left[flow] / self._rate[flow]
+                heappush(self._finishes, (when_s, flow, self._round[flow]))
+
+    def _is_old(self, finish: tuple[float, int, int]) -> bool:
+        _, flow, round_ = finish
+        return flow not in self._left or self._round[flow] != round_
+
+    def _finish(self) -> None:
+        """End the sends that end now, or of which rounding leaves next to nothing."""
+        done = []
+        while self._finishes:
+            when_s, flow, _ = self._finishes[0]
+            if not self._is_old(self._finishes[0]):
+                if (when_s - self._now_s) * self._rate[flow] > DONE_NBYTES:
+                    break
+                del self._left[flow]
+                done.append(flow)
+            heappop(self._finishes)
+        for flow in done:
+            self._touched[flow] = None
+            self._end(self._queues[flow].popleft())
+            self._begin_next(flow)
+
+    def _queue(self, number: int) -> None:
+        flow = self._flow[number]
+        self._queues[flow].append(number)
+        if len(self._queues[flow]) == 1:
+            self._begin_next(flow)
+
+    def _begin_next(self, flow: int) -> None:
+        queue = self._queues[flow]
+        while queue:
+            nbytes = self._schedule.sends[queue[0]].nbytes
+            if nbytes:
+                self._left[flow] = float(nbytes)
+                self._since_s[flow] = self._now_s
+                self._touched[flow] = None
+                return
+            self._end(queue.popleft())
+
+    def _end(self, number: int) -> None:
+        self.ends_s[number] = self._now_s
+        send = self._schedule.sends[number]
+        for other in self._released_by[number]:
+            self._release(other)
+        for rank in (send.src, send.dst):
+            self._finish_one(send.op, rank)
+
+    def _open(self, number: int) -> None:
+        gate = self._schedule.gates[number]
+        for send in self._part_sends[gate.op, gate.rank]:
+            self._release(send)
+        self._finish_one(gate.op, gate.rank)
+
+    def _finish_one(self, op: int, rank: int) -> None:
+        self._part_left[op, rank] -= 1
+        if not self._part_left[op, rank]:
+            for gate in self._opened_by[op, rank]:
+                self._gate_waits[gate] -= 1
+                if not self._gate_waits[gate]:
+                    self._set_gate_timer(gate)
+
+    def _set_gate_timer(self, number: int) -> None:
+        when_s = self._now_s + self._schedule.gates[number].gap_ns / 1e9
+        heappush(self._timers, (when_s, OPEN_GATE, number))
+
+    def _release(self, number: int) -> None:
+        self._send_waits[number] -= 1
+        if not self._send_waits[number]:
+            self._make_ready(number)
+
+    def _make_ready(self, number: int) -> None:
+        heappush(self._timers, (self._now_s + self._alpha_s, QUEUE_SEND, number))

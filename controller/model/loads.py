@@ -1,0 +1,201 @@
+"""What the flows of a plan put on every link, in all and phase by phase (see controller.model.phases)."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from controller.model.bounds import Cuts, phase_bound_s
+from controller.model.phases import Pair, PhaseKey, nbytes_by_phase, same_phases
+from emu.fabrics.fabric import HOST_PORT, Egress, Fabric
+from emu.network.transport import PAYLOAD_EFFICIENCY
+from emu.plan import Flow, Plan, flow_numbers
+
+SLACK = 1 + 1e-9  # what rounding may add to a time
+
+
+@dataclass(frozen=True, slots=True)
+class LinkLoad:
+    """What one direction of a cable carries; `nbytes` is payload.
+
+    `together` is the largest number of flows that use it in one phase.  `excess_s` is what it adds to
+    the phases: how much longer it is busy in them than the busiest host link, summed.  `worst_share` is
+    the largest of its busy time in a phase over that of the busiest host link: 2.0 where two flows must
+    share what each could fill alone.
+    """
+
+    egress: Egress
+    rate_bps: int
+    nbytes: int
+    n_flows: int
+    together: int
+    excess_s: float
+    worst_share: float
+
+    @property
+    def busy_s(self) -> float:
+        """The time it needs for its bytes, at the goodput of TCP in full frames."""
+        return busy_s(self.nbytes, self.rate_bps)
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One phase: `least_s` is the time its busiest link needs, `host_s` that of its busiest host link.
+
+    `bound_s`: no routing can make `least_s` shorter; see `controller.model.bounds` for what is known of that.
+    """
+
+    key: PhaseKey
+    worst: Egress
+    n_flows: int
+    nbytes: int
+    least_s: float
+    host_s: float
+    bound_s: float
+
+
+@dataclass(frozen=True)
+class Audit:
+    """`bounded_s`: no order of the sends can take less on these paths.
+
+    `barrier_s` is the time if every phase waited for the one before; `barrier_bound_s` is the least that
+    any routing could make of it.  `n_collisions` counts the phases in which a link between switches is the
+    bottleneck.
+    """
+
+    loads: Mapping[Egress, LinkLoad]
+    phases: tuple[Phase, ...]
+    worst: LinkLoad
+    bounded_s: float
+    barrier_s: float
+    barrier_bound_s: float
+    n_collisions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What a link carries in one phase; `flows` are numbers of the plan's flows."""
+
+    nbytes: int
+    flows: frozenset[int]
+
+
+def busy_s(nbytes: float, rate_bps: int) -> float:
+    return nbytes * 8 / (rate_bps * PAYLOAD_EFFICIENCY)
+
+
+def audit(plan: Plan) -> Audit:
+    """Raise ValueError for a plan that sends nothing."""
+    fabric = plan.fabric
+    sizes = nbytes_by_phase(plan.schedule)
+    if not sizes:
+        raise ValueError("the plan sends nothing, so there is nothing to audit")
+    uses = _uses_by_phase(plan.flows, sizes)
+    cuts = Cuts(fabric)
+    phases: list[Phase] = []
+    for keys in same_phases(sizes):
+        bound_s = phase_bound_s(cuts, plan.placement, sizes[keys[0]])
+        phase = _phase(fabric, keys[0], uses[keys[0]], bound_s)
+        phases += [replace(phase, key=key) for key in keys]
+    loads = _link_loads(fabric, uses, {phase.key: phase.host_s for phase in phases})
+    return Audit(
+        loads=loads,
+        phases=tuple(sorted(phases, key=lambda phase: phase.key)),
+        worst=worst_link(loads),
+        bounded_s=max(load.busy_s for load in loads.values()),
+        barrier_s=sum(phase.least_s for phase in phases),
+        barrier_bound_s=sum(phase.bound_s for phase in phases),
+        n_collisions=sum(phase.least_s > phase.host_s * SLACK for phase in phases),
+    )
+
+
+def worst_link(loads: Mapping[Egress, LinkLoad]) -> LinkLoad:
+    """The link that adds most to what the hosts' own links take; if none does, the busiest.
+
+    Bytes alone would name a host link: a link between switches may carry less than a host's in all and
+    still be what two flows must share while the others wait.  Among equals it is the first in cabling
+    order.
+    """
+    return by_severity(loads)[0]
+
+
+def by_severity(loads: Mapping[Egress, LinkLoad]) -> list[LinkLoad]:
+    """The worst link first, see `worst_link`."""
+    return sorted(
+        loads.values(), key=lambda load: (-round(load.excess_s, 9), -round(load.busy_s, 9), -load.together)
+    )
+
+
+def _uses_by_phase(
+    flows: Sequence[Flow], sizes: Mapping[PhaseKey, Mapping[Pair, int]]
+) -> dict[PhaseKey, dict[Egress, Use]]:
+    """What every link carries in every phase; links without a flow are left out."""
+    number = flow_numbers(flows)
+    uses: dict[PhaseKey, dict[Egress, Use]] = {}
+    for keys in same_phases(sizes):
+        nbytes: defaultdict[Egress, int] = defaultdict(int)
+        users: defaultdict[Egress, list[int]] = defaultdict(list)
+        for pair, size in sizes[keys[0]].items():
+            flow = number[pair]
+            for egress in flows[flow].path:
+                nbytes[egress] += size
+                users[egress].append(flow)
+        links = {egress: Use(nbytes[egress], frozenset(using)) for egress, using in users.items()}
+        uses |= dict.fromkeys(keys, links)
+    return uses
+
+
+def _phase(fabric: Fabric, key: PhaseKey, links: Mapping[Egress, Use], bound_s: float) -> Phase:
+    times = {egress: busy_s(use.nbytes, fabric.rates[egress]) for egress, use in links.items()}
+    worst = max(times, key=lambda egress: (times[egress], len(links[egress].flows)))
+    return Phase(
+        key=key,
+        worst=worst,
+        n_flows=len(links[worst].flows),
+        nbytes=links[worst].nbytes,
+        least_s=times[worst],
+        host_s=_host_s(fabric, links),
+        bound_s=bound_s,
+    )
+
+
+def _host_s(fabric: Fabric, links: Mapping[Egress, Use]) -> float:
+    """The time of the busiest host link."""
+    return max(
+        busy_s(use.nbytes, fabric.rates[egress])
+        for egress, use in links.items()
+        if is_host_link(fabric, egress)
+    )
+
+
+def is_host_link(fabric: Fabric, egress: Egress) -> bool:
+    """Whether one end of the cable is a host."""
+    return HOST_PORT in (egress.port, fabric.peers[egress].port)
+
+
+def _link_loads(
+    fabric: Fabric, uses: Mapping[PhaseKey, Mapping[Egress, Use]], host_s: Mapping[PhaseKey, float]
+) -> dict[Egress, LinkLoad]:
+    used: defaultdict[Egress, list[tuple[PhaseKey, Use]]] = defaultdict(list)
+    for key, links in uses.items():
+        for egress, use in links.items():
+            used[egress].append((key, use))
+    return {
+        egress: _link_load(egress, fabric.rates[egress], used[egress], host_s)
+        for egress in fabric.rates
+        if egress in used
+    }
+
+
+def _link_load(
+    egress: Egress, rate_bps: int, used: Sequence[tuple[PhaseKey, Use]], host_s: Mapping[PhaseKey, float]
+) -> LinkLoad:
+    times = [(busy_s(use.nbytes, rate_bps), host_s[key]) for key, use in used]
+    return LinkLoad(
+        egress=egress,
+        rate_bps=rate_bps,
+        nbytes=sum(use.nbytes for _, use in used),
+        n_flows=len(frozenset().union(*(use.flows for _, use in used))),
+        together=max(len(use.flows) for _, use in used),
+        excess_s=sum(max(0.0, busy - host) for busy, host in times),
+        worst_share=max(busy / host if host else 0.0 for busy, host in times),
+    )

@@ -1,0 +1,116 @@
+"""Which sends of a schedule may be under way together: its phases, and its jobs.
+
+A phase is one step of a collective, or the messages that are equally deep in the order of the
+operations (so that the pushes of all workers are one phase).  A job is a set of ranks that send to
+each other and to nobody else.  Jobs begin together and none waits for another, so the first phases of all
+jobs are one phase, their second ones another, and so on; a job with fewer phases than the longest is over
+earlier.  Of jobs that are alike, as those of `bench --jobs`, that is what happens unless one is held up; then
+its phases may meet any others, which is not looked at here.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from traces.schedules.schedule import Schedule
+
+PhaseKey = tuple[int, int]
+"""(operation, step) of a collective; (-1, depth) of messages.
+
+A phase of several jobs has the key that it has in the job with the most phases, the first of them.
+"""
+
+Pair = tuple[int, int]
+"""(source rank, destination rank)."""
+
+
+def nbytes_by_phase(schedule: Schedule) -> dict[PhaseKey, dict[Pair, int]]:
+    """The bytes of every pair of ranks in every phase in which it sends."""
+    phases: defaultdict[PhaseKey, defaultdict[Pair, int]] = defaultdict(lambda: defaultdict(int))
+    for send, key in zip(schedule.sends, phase_keys(schedule), strict=True):
+        phases[key][send.src, send.dst] += send.nbytes
+    return {key: dict(nbytes) for key, nbytes in phases.items()}
+
+
+def phase_keys(schedule: Schedule) -> list[PhaseKey]:
+    """The phase of each send."""
+    depths = _depths(schedule)
+    ops = schedule.ops
+    own = [
+        (-1, depths[send.op]) if ops[send.op].kind == "message" else (send.op, send.step)
+        for send in schedule.sends
+    ]
+    job_of = job_of_rank(schedule)
+    jobs = [job_of[send.src] for send in schedule.sends]
+    shared = _shared_keys(zip(jobs, own, strict=True))
+    return [shared[job, key] for job, key in zip(jobs, own, strict=True)]
+
+
+def _shared_keys(own: Iterable[tuple[int, PhaseKey]]) -> dict[tuple[int, PhaseKey], PhaseKey]:
+    """(job, its key of a phase) -> the key of the phases of all jobs that are as far from the first."""
+    keys: defaultdict[int, set[PhaseKey]] = defaultdict(set)
+    for job, key in own:
+        keys[job].add(key)
+    ordered = {job: sorted(keys[job]) for job in sorted(keys)}
+    longest = max(ordered.values(), key=len, default=[])
+    return {
+        (job, key): longest[position] for job, some in ordered.items() for position, key in enumerate(some)
+    }
+
+
+def same_phases(sizes: Mapping[PhaseKey, Mapping[Pair, int]]) -> list[tuple[PhaseKey, ...]]:
+    """The keys of the phases, those together in which all pairs send the same bytes."""
+    groups: defaultdict[frozenset[tuple[Pair, int]], list[PhaseKey]] = defaultdict(list)
+    for key, nbytes in sizes.items():
+        groups[frozenset(nbytes.items())].append(key)
+    return [tuple(keys) for keys in groups.values()]
+
+
+def job_of_rank(schedule: Schedule) -> list[int]:
+    """The number of the job of each rank, by its first rank: 0, 1, 2, ... among those that send or receive.
+
+    A rank that does neither has a number of its own after them.
+    """
+    leader = list(range(schedule.n_ranks))
+
+    def find(rank: int) -> int:
+        while leader[rank] != rank:
+            leader[rank] = leader[leader[rank]]
+            rank = leader[rank]
+        return rank
+
+    busy = set()
+    for src, dst in {(send.src, send.dst) for send in schedule.sends}:
+        busy |= {src, dst}
+        low, high = sorted((find(src), find(dst)))
+        leader[high] = low
+    order = sorted(
+        {find(rank) for rank in range(schedule.n_ranks)}, key=lambda rank: (rank not in busy, rank)
+    )
+    number = {rank: job for job, rank in enumerate(order)}
+    return [number[find(rank)] for rank in range(schedule.n_ranks)]
+
+
+def by_job(
+    phases: Mapping[PhaseKey, Mapping[Pair, int]], jobs: list[int]
+) -> dict[tuple[int, PhaseKey], dict[Pair, int]]:
+    """The same phases, those that several jobs have part in cut in one for each job."""
+    parts: defaultdict[tuple[int, PhaseKey], dict[Pair, int]] = defaultdict(dict)
+    for key, nbytes in phases.items():
+        for pair, number in nbytes.items():
+            parts[jobs[pair[0]], key][pair] = number
+    return dict(parts)
+
+
+def _depths(schedule: Schedule) -> list[int]:
+    """How often, at least, something had to arrive somewhere before each operation could begin.
+
+    Only arrivals count: what a rank sends one after the other, it could as well send together, so the
+    pushes of all workers are equally deep, and so are a server's answers to them.
+    """
+    depths = [0] * len(schedule.ops)
+    for gate in sorted(schedule.gates, key=lambda gate: gate.op):
+        for other in gate.after:
+            op = schedule.ops[other]
+            arrival = not (op.kind == "message" and op.root == gate.rank)
+            depths[gate.op] = max(depths[gate.op], depths[other] + arrival)
+    return depths

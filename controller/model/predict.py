@@ -1,0 +1,66 @@
+"""How long a schedule must take at least, and how long it would take on a plan's own paths.
+
+Rates are nominal, alpha is 0 and the payload's share of a link is that of TCP in full frames, so the
+two figures can be worked out from the plan alone.
+"""
+
+from collections.abc import Sequence
+
+from controller.model.fluid import fluid_s
+from emu.fabrics.fabric import Fabric
+from emu.fabrics.paths import host_port
+from emu.network.transport import PAYLOAD_EFFICIENCY
+from emu.plan import Flow, Prediction
+from traces.schedules.collectives import busbw_factor
+from traces.schedules.schedule import Schedule
+
+
+def predict(
+    fabric: Fabric, placement: Sequence[str], flows: Sequence[Flow], schedule: Schedule
+) -> Prediction:
+    """Both figures; `flows` have their paths, and the bound is `least_s`."""
+    seconds, _ = fluid_s(fabric, flows, schedule)
+    return Prediction(bound_s=least_s(fabric, placement, schedule), fluid_s=seconds)
+
+
+def least_s(fabric: Fabric, placement: Sequence[str], schedule: Schedule) -> float:
+    """The larger of what the hosts' links need and the longest chain of compute gaps."""
+    return max(bound_s(fabric, placement, schedule), compute_s(schedule))
+
+
+def bound_s(
+    fabric: Fabric, placement: Sequence[str], schedule: Schedule, eta: float = PAYLOAD_EFFICIENCY
+) -> float:
+    """The least time in which hosts with these links could communicate, however good the fabric.
+
+    An allreduce of S bytes on p ranks counts 2(p-1)/p S in and out of every host, the least that any
+    algorithm without help of the switches can do (Patarasuk, Yuan, JPDC 2009), so every algorithm is
+    measured against the same figure.  Everything else counts the bytes that the schedule itself
+    sends and receives.  Communication only: compute gaps are not in it (see `compute_s`).
+    """
+    reduced = [0.0] * schedule.n_ranks
+    for op, members in zip(schedule.ops, schedule.members, strict=True):
+        if op.kind == "allreduce":
+            for rank in members:
+                reduced[rank] += busbw_factor("allreduce", len(members)) * op.nbytes
+    sent, received = list(reduced), list(reduced)
+    for send in schedule.sends:
+        if schedule.ops[send.op].kind != "allreduce":
+            sent[send.src] += send.nbytes
+            received[send.dst] += send.nbytes
+    return max(
+        max(sent[rank], received[rank]) * 8 / (fabric.rates[host_port(host)] * eta)
+        for rank, host in enumerate(placement)
+    )
+
+
+def compute_s(schedule: Schedule) -> float:
+    """The longest chain of compute gaps: the time of the schedule if communication took none.
+
+    A run cannot take less than the larger of this and `bound_s`; how far they overlap is the job's own.
+    """
+    begins: dict[tuple[int, int], float] = {}
+    for gate in sorted(schedule.gates, key=lambda gate: gate.op):
+        ready_ns = max((begins.get((op, gate.rank), 0.0) for op in gate.after), default=0.0)
+        begins[gate.op, gate.rank] = max(begins.get((gate.op, gate.rank), 0.0), ready_ns + gate.gap_ns)
+    return max(begins.values(), default=0.0) / 1e9

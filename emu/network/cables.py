@@ -1,0 +1,101 @@
+"""Cables that fail by plan: their ports go down and up at their times, and all are up again at the end.
+
+By rtnetlink, in the network namespace of the process: no command to start, so the time is right within a
+millisecond where the machine is not busy.
+"""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from emu.fabrics.fabric import interface
+from emu.failures import Change
+from emu.network.rtnetlink import IFF_RUNNING, carry_out, link_down, link_flags, link_up
+
+_CARRIER_S = 5.0
+_LOOK_S = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A change that took place; times are CLOCK_MONOTONIC, `done_ns` when the kernel had carried it out."""
+
+    change: Change
+    due_ns: int
+    done_ns: int
+
+
+class Cables:
+    """Changes ports of this namespace in a thread of its own, from `begin` to `end`, repeat by repeat."""
+
+    def __init__(self, changes: Sequence[Change]) -> None:
+        self._changes = changes
+        self._index = {
+            change.port: socket.if_nametoindex(interface(change.port.node, change.port.port))
+            for change in changes
+        }
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._done: list[Done] = []
+        self._error: OSError | None = None
+
+    def begin(self, start_ns: int) -> None:
+        """Carry the changes out at their times after `start_ns` (CLOCK_MONOTONIC)."""
+        self._over.clear()
+        self._done, self._error = [], None
+        self._thread = threading.Thread(target=self._carry_out, args=(start_ns,), daemon=True)
+        self._thread.start()
+
+    def end(self) -> list[Done]:
+        """What took place since `begin`; everything is up when this returns.  Raise OSError.
+
+        The kernel has then told whoever listens of all that happened: of a carrier it tells a little later.
+        """
+        if self._thread is not None:
+            self._over.set()
+            self._thread.join()
+            self._thread = None
+        if self._index:
+            carry_out(map(link_up, self._index.values()))
+            self._await_carriers()
+        if self._error is not None:
+            raise self._error
+        return self._done
+
+    def _await_carriers(self) -> None:
+        deadline_s = time.monotonic() + _CARRIER_S
+        while not all(map(_is_running, self._index.values())):
+            if time.monotonic() > deadline_s:
+                raise OSError(f"a cable that was put up has no carrier after {_CARRIER_S:g} s")
+            time.sleep(_LOOK_S)
+
+    def _carry_out(self, start_ns: int) -> None:
+        for change in self._changes:
+            due_ns = start_ns + change.due_ns
+            if self._over.wait(max(0, due_ns - time.monotonic_ns()) / 1e9):
+                return
+            try:
+                carry_out([(link_up if change.is_up else link_down)(self._index[change.port])])
+            except OSError as error:
+                self._error = error
+                return
+            self._done.append(Done(change, due_ns, time.monotonic_ns()))
+
+
+def _is_running(ifindex: int) -> bool:
+    """Whether the kernel holds both ends of a cable for running; an end in another namespace is not asked."""
+    flags, other = link_flags(ifindex)
+    return bool(flags & (flags if other is None else link_flags(other)[0]) & IFF_RUNNING)
+
+
+@contextmanager
+def failing(changes: Sequence[Change]) -> Iterator[Cables]:
+    """The ports must exist; they are up when this ends.  Raise OSError."""
+    cables = Cables(changes)
+    try:
+        yield cables
+    finally:
+        cables.end()

@@ -1,0 +1,199 @@
+"""The only module that builds networks: what the fabric says, no more, and in Mininet's terms.
+
+Mininet's own way is some commands per interface, each through a shell: half a minute for
+`fat-tree:k=8`.  Here hosts, links and ports are made by a few batches; then Mininet is told about them, so
+its prompt and its `net` object work as ever.
+"""
+
+import socket
+import subprocess
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from mininet.net import Mininet
+from mininet.node import Node
+
+from emu.fabrics.fabric import HOST_PORT, Egress, Fabric, interface
+from emu.network import rtnetlink, shaping
+from emu.network.isolate import PRIVATE
+from emu.network.namespaces import HostFailed, hosts_started, inside
+from emu.network.netem import need_netem
+from emu.network.nodes import MadeHost, MadeIntf, MadeLink, MadeSwitch
+from emu.plan import Transport
+
+HOST_SYSCTLS = {
+    "net/ipv4/tcp_slow_start_after_idle": "0",
+    "net/ipv4/tcp_no_metrics_save": "1",
+    "net/ipv4/tcp_congestion_control": "reno",  # of all but the agents, whose sockets choose their own
+    "net/ipv6/conf/all/disable_ipv6": "1",
+}
+_LOOPBACK = 1  # its index in every network namespace
+_PREFIX_LENGTH = 16
+_COMMAND_S = 60
+
+
+class NetworkFailed(OSError):
+    """A command that builds the network was refused; the text is its first line of complaint."""
+
+
+def prepare_namespace() -> None:
+    """Loopback up, no IPv6 chatter, a private bpffs and PRIVATE: for namespaces that the run has for itself.
+
+    Outside, PRIVATE is an empty folder.
+    """
+    _run(["ip", "link", "set", "lo", "up"])
+    _write_sysctls({"net/ipv6/conf/all/disable_ipv6": "1", "net/ipv6/conf/default/disable_ipv6": "1"})
+    _run(["mount", "-t", "bpf", "bpf", "/sys/fs/bpf"])
+    PRIVATE.mkdir(exist_ok=True)
+    _run(["mount", "-t", "tmpfs", "-o", "mode=700", "tmpfs", str(PRIVATE)])
+
+
+@contextmanager
+def emulated(
+    fabric: Fabric, transport: Transport, flows_at: Counter[str], checksum_offload: bool = True
+) -> Iterator[Mininet]:
+    """A Mininet with all links shaped and up, and no forwarding yet; gone again, whatever happens inside.
+
+    `flows_at` counts the flows that can meet at each interface (for `queue=auto`).
+    `checksum_offload=False` is for switches that are handed packets in user space.
+    """
+    need_netem(fabric)
+    with ExitStack() as stack:
+        try:
+            pid_of = stack.enter_context(hosts_started(fabric.hosts))
+        except HostFailed as error:
+            raise NetworkFailed(str(error)) from error
+        stack.enter_context(_links(fabric, transport, pid_of))
+        _shape(fabric, transport, flows_at, checksum_offload)
+        _configure_hosts(fabric, transport, flows_at, pid_of, checksum_offload)
+        net = _told(fabric, pid_of)
+        try:
+            yield net
+        finally:
+            net.links.clear()  # else Mininet would delete them one by one
+            net.stop()
+
+
+@contextmanager
+def _links(fabric: Fabric, transport: Transport, pid_of: Mapping[str, int]) -> Iterator[None]:
+    try:
+        _batch(["ip", "-batch", "-"], shaping.links_batch(fabric, transport, pid_of))
+        yield
+    finally:
+        _run(["ip", "link", "delete", "group", str(shaping.LINK_GROUP)])
+
+
+def _told(fabric: Fabric, pid_of: Mapping[str, int]) -> Mininet:
+    """Mininet's own view of what has been made."""
+    Mininet.inited = True  # its init would raise limits of the whole machine
+    net = Mininet(controller=None, build=False)
+    nodes: dict[str, Node] = {
+        host: net.addHost(host, MadeHost, ip=None, pid=pid_of[host]) for host in fabric.hosts
+    }
+    for switch in fabric.switches:
+        nodes[switch] = net.addSwitch(switch, MadeSwitch, dpid=f"{fabric.dpid(switch):016x}")
+    for link in fabric.links:
+        net.addLink(
+            nodes[link.a],
+            nodes[link.b],
+            link.a_port,
+            link.b_port,
+            cls=MadeLink,
+            intfName1=interface(link.a, link.a_port),
+            intfName2=interface(link.b, link.b_port),
+            addr1=None,
+            addr2=None,
+            intf=MadeIntf,
+        )
+    for host in fabric.hosts:
+        made = nodes[host].intf()
+        made.ip, made.prefixLen, made.mac = fabric.ip(host), _PREFIX_LENGTH, fabric.mac(host)
+    net.built = True
+    return net
+
+
+def _shape(fabric: Fabric, transport: Transport, flows_at: Counter[str], checksum_offload: bool) -> None:
+    """The switches' ports."""
+    ends = [end for end in fabric.peers if end.node not in fabric.host_set]
+    lines: list[str] = []
+    for end in ends:
+        lines += shaping.port_batch(fabric, transport, end, flows_at[interface(end.node, end.port)])
+    _batch(["tc", "-batch", "-"], lines)
+    if not checksum_offload:
+        for end in ends:
+            _offloads_off(interface(end.node, end.port))
+
+
+def _offloads_off(name: str) -> None:
+    _run(["ethtool", "-K", name, "tx", "off", "tso", "off", "gso", "off", "gro", "off"])
+
+
+def _configure_hosts(
+    fabric: Fabric,
+    transport: Transport,
+    flows_at: Counter[str],
+    pid_of: Mapping[str, int],
+    checksum_offload: bool,
+) -> None:
+    """Every host's own settings, from inside its namespace; of processes only a `tc` each, all at once."""
+    shaping_of: dict[str, subprocess.Popen[str]] = {}
+    for host, pid in pid_of.items():
+        name = interface(host, HOST_PORT)
+        with inside(pid):
+            _write_sysctls(HOST_SYSCTLS)
+            rtnetlink.carry_out(_addresses(fabric, host, socket.if_nametoindex(name)))
+            lines = shaping.port_batch(fabric, transport, Egress(host, HOST_PORT), flows_at[name])
+            shaping_of[host] = _started_tc(lines)
+            if not checksum_offload:
+                _offloads_off(name)
+    for host, process in shaping_of.items():
+        _, complaint = process.communicate(timeout=_COMMAND_S)
+        if process.returncode:
+            raise NetworkFailed(f"host {host}: tc: {_first_line(complaint)}")
+
+
+def _addresses(fabric: Fabric, host: str, ifindex: int) -> Iterator[rtnetlink.Request]:
+    """A host's address, and everybody else's in its neighbour table (no ARP)."""
+    yield rtnetlink.link_up(_LOOPBACK)
+    yield rtnetlink.link_up(ifindex)
+    yield rtnetlink.address(ifindex, fabric.ip(host), _PREFIX_LENGTH)
+    for other in fabric.hosts:
+        if other != host:
+            yield rtnetlink.neighbour(ifindex, fabric.ip(other), fabric.mac(other))
+
+
+def _write_sysctls(values: dict[str, str]) -> None:
+    for key, value in values.items():
+        path = Path("/proc/sys") / key
+        if path.exists():
+            path.write_text(value)
+
+
+def _started_tc(lines: Iterable[str]) -> "subprocess.Popen[str]":
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        ["tc", "-batch", "-"], stdin=pipe, stdout=subprocess.DEVNULL, stderr=pipe, text=True
+    )
+    assert process.stdin
+    process.stdin.write("\n".join(lines) + "\n")
+    process.stdin.flush()
+    return process
+
+
+def _batch(command: list[str], lines: Iterable[str]) -> None:
+    _run(command, "\n".join(lines) + "\n")
+
+
+def _run(command: list[str], stdin: str = "") -> None:
+    done = subprocess.run(
+        command, input=stdin, capture_output=True, text=True, timeout=_COMMAND_S, check=False
+    )
+    if done.returncode:
+        complaint = done.stderr or f"exit code {done.returncode}"
+        raise NetworkFailed(f"{' '.join(command[:3])}: {_first_line(complaint)}")
+
+
+def _first_line(text: str) -> str:
+    return next(iter(text.strip().splitlines()), "failed without a word")

@@ -1,0 +1,31 @@
+"""What the shaped queues of all ports have dropped, hosts' ports too: microseconds a port, and no process."""
+
+import socket
+from collections.abc import Iterable, Mapping
+
+from emu.network.namespaces import inside
+from emu.network.rtnetlink import netlink_socket
+from emu.switch.plane.qdisc import transmitted
+
+
+class Queues:
+    """The ports in this network namespace, and in those of the processes `pids`."""
+
+    def __init__(self, pids: Iterable[int]) -> None:
+        self._namespaces = [_ports()]
+        for pid in pids:
+            with inside(pid):
+                self._namespaces.append(_ports())
+
+    def dropped(self) -> dict[str, int]:
+        """Packets by interface, since it was shaped; what is not shaped is left out."""
+        counted = {
+            name: transmitted(netlink, ifindex)
+            for netlink, names in self._namespaces
+            for ifindex, name in names.items()
+        }
+        return {name: sent.dropped for name, sent in counted.items() if sent is not None}
+
+
+def _ports() -> tuple[socket.socket, Mapping[int, str]]:
+    return netlink_socket(), dict(socket.if_nameindex())

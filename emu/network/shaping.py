@@ -1,0 +1,87 @@
+"""The commands that make a fabric's ports: text for `ip -batch` and `tc -batch`.  Runs nothing.
+
+Every port, a host's too, sends through HTB at the link's rate.  Pure ACKs have a class of their own: behind
+their own side's data they would make a full-duplex exchange 1.5 times slower (they wait up to a queue's
+length, and congestion control takes the delay for a sign).  Only ACKs: other small packets belong to a
+stream and would overtake their own data.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from emu.fabrics.fabric import FRAME_NBYTES, Egress, Fabric, Link, interface
+from emu.plan import Transport
+
+LINK_GROUP = 71  # `ip link delete group 71` would remove every link of ours
+AUTO_QUEUE_MIN_NBYTES = 256 * 1024
+_BURST_NBYTES = 2 * FRAME_NBYTES
+_LEAST_FRAME_NBYTES = 60
+_NETEM_PACKETS = 10_000  # room in netem beside what a delay holds: it is the queue behind it that may drop
+_ACK_SHARE = 10  # the ACK class is guaranteed a tenth and may borrow the rest
+
+
+def links_batch(fabric: Fabric, transport: Transport, pid_of: Mapping[str, int]) -> Iterator[str]:
+    """`ip -batch` lines, in the switches' namespace: all veth pairs, and switch ends come up.
+
+    Host ends are made in their hosts' namespaces: to move one there costs more than the whole cable.
+    """
+    common = f"group {LINK_GROUP} gso_max_size {transport.gso_max_nbytes} gso_max_segs 65535"
+    for link in fabric.links:
+        ends = ((link.a, link.a_port), (link.b, link.b_port))
+        first, second = sorted(ends, key=lambda end: end[0] not in pid_of)  # only the first can be elsewhere
+        pid = pid_of.get(first[0])
+        where = "" if pid is None else f"netns {pid} address {fabric.mac(first[0])} "
+        near, far = interface(*first), interface(*second)
+        yield f"link add name {near} {where}{common} type veth peer name {far} {common}"
+    for end in fabric.peers:
+        if end.node not in pid_of:
+            yield f"link set dev {interface(end.node, end.port)} up"
+
+
+def port_batch(fabric: Fabric, transport: Transport, end: Egress, flows_at_port: int) -> Iterator[str]:
+    """`tc -batch` lines for the port `end`: HTB, a class for data with a queue of its own, one for ACKs.
+
+    `flows_at_port` are the flows that can meet there, for a queue that is `auto`.
+    """
+    name, link = interface(end.node, end.port), fabric.cables[end]
+    rate_bps, ack_bps = link.rate_bps, link.rate_bps // _ACK_SHARE
+    tail = f"ceil {rate_bps}bit burst {_BURST_NBYTES} cburst {_BURST_NBYTES} quantum {_BURST_NBYTES}"
+    yield f"qdisc add dev {name} root handle 1: htb default 2"
+    yield f"class add dev {name} parent 1: classid 1:10 htb rate {rate_bps}bit {tail}"
+    yield f"class add dev {name} parent 1:10 classid 1:1 htb prio 0 rate {ack_bps}bit {tail}"
+    yield f"class add dev {name} parent 1:10 classid 1:2 htb prio 1 rate {rate_bps - ack_bps}bit {tail}"
+    queues = (AUTO_QUEUE_MIN_NBYTES, queue_nbytes(link, transport, flows_at_port))
+    for number, limit in enumerate(queues, start=1):
+        parent = f"1:{number}"
+        if delay_ns := egress_delay_ns(fabric, end):
+            packets = _NETEM_PACKETS + rate_bps * delay_ns // (8 * _LEAST_FRAME_NBYTES * 10**9)
+            netem = f"netem delay {delay_ns}ns limit {packets}"
+            yield f"qdisc add dev {name} parent {parent} handle 2{number}: {netem}"
+            parent = f"2{number}:1"
+        yield f"qdisc add dev {name} parent {parent} handle 1{number}: bfifo limit {limit}"
+    for length, mask in (("0x0000", "0xffc0"), ("0x0040", "0xfff0")):  # IPv4 total length below 80
+        yield (
+            f"filter add dev {name} parent 1: protocol ip prio 1 u32 "
+            f"match u8 6 0xff at 9 match u16 {length} {mask} at 2 flowid 1:1"
+        )
+
+
+def egress_delay_ns(fabric: Fabric, end: Egress) -> int:
+    """What the port `end` delays.
+
+    A sending host's own port delays nothing: netem there would hold back what TCP has counted as sent
+    (small queues, pacing).  The switch's port towards the host delays for both ways.
+    """
+    hosts, link = fabric.host_set, fabric.cables[end]
+    if end.node in hosts:
+        return 0
+    return 2 * link.delay_ns if fabric.peers[end].node in hosts else link.delay_ns
+
+
+def queue_nbytes(link: Link, transport: Transport, flows_at_port: int) -> int:
+    """A port's queue: as the cable says, else so long that what the receivers allow always fits.
+
+    The kernel doubles SO_RCVBUF for its own bookkeeping, so twice the buffer bounds what is in flight.
+    """
+    if link.queue_nbytes is not None:
+        return link.queue_nbytes
+    return max(AUTO_QUEUE_MIN_NBYTES, 2 * transport.rcvbuf_nbytes * max(1, flows_at_port))

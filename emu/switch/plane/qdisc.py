@@ -1,0 +1,49 @@
+"""What the queueing discipline at an interface's root has sent and dropped, by rtnetlink.
+
+HTB counts packets as the wire carries them, a super-segment as its segments with a header each; the
+interface's own counters do not.  One request per interface, no process, and no /sys (which shows
+another network namespace unless it was mounted in this one).
+"""
+
+import socket
+import struct
+import sys
+
+from emu.network.rtnetlink import NLM_F_ACK, NLM_F_ECHO, NLM_F_REQUEST, attributes, encoded, messages
+from emu.switch.plane.counters import Transmitted
+
+_RTM_NEWQDISC, _RTM_GETQDISC = 36, 38
+_FLAGS = NLM_F_REQUEST | NLM_F_ACK | NLM_F_ECHO  # without ECHO the answer goes to listeners only
+_TC_H_ROOT = 0xFFFFFFFF
+_TCA_KIND, _TCA_STATS2 = 1, 7
+_NOQUEUE = b"noqueue\0"
+_TCA_STATS_BASIC, _TCA_STATS_QUEUE, _TCA_STATS_PKT64 = 1, 3, 8
+_TCMSG = struct.Struct("=BxxxiIII")  # family, interface, handle, parent, info
+_BASIC = struct.Struct("=QI")  # bytes, packets
+_QUEUE = struct.Struct("=III")  # length, backlog, drops
+_ANSWER_NBYTES = 65536
+
+
+def transmitted(netlink: socket.socket, ifindex: int) -> Transmitted | None:
+    """None if there is no such interface or its root does not count (`noqueue`)."""
+    request = _TCMSG.pack(socket.AF_UNSPEC, ifindex, 0, _TC_H_ROOT, 0)
+    netlink.send(encoded(_RTM_GETQDISC, _FLAGS, ifindex, request))
+    found = None
+    while True:  # the acknowledgement, which comes last, ends it
+        for kind, sequence, body in messages(netlink.recv(_ANSWER_NBYTES)):
+            if kind == _RTM_NEWQDISC:
+                found = _statistics(body[_TCMSG.size :])
+            elif sequence == ifindex:
+                return found
+
+
+def _statistics(body: bytes) -> Transmitted | None:
+    found = attributes(body)
+    if found.get(_TCA_KIND) == _NOQUEUE or _TCA_STATS2 not in found:
+        return None
+    statistics = attributes(found[_TCA_STATS2])
+    nbytes, packets = _BASIC.unpack_from(statistics[_TCA_STATS_BASIC])
+    if _TCA_STATS_PKT64 in statistics:  # only where 32 bits did not hold them
+        packets = int.from_bytes(statistics[_TCA_STATS_PKT64], sys.byteorder)
+    dropped = _QUEUE.unpack_from(statistics[_TCA_STATS_QUEUE])[2]
+    return Transmitted(packets, nbytes, dropped)

@@ -1,0 +1,217 @@
+"""The flow table and group table of one switch, as OpenFlow 1.3 defines them.  Pure.
+
+Every change yields the operations that bring the data plane to the same state, in an order in which
+no packet ever meets half a change.  Rules with the same match and a lower priority are kept here,
+in the shadow of the one that is in the data plane, and come back when that is deleted.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from emu.switch.table.entries import (
+    MAX_ENTRIES,
+    Actions,
+    ClearCounters,
+    ClearGroupCounters,
+    Entry,
+    FlowGone,
+    Gone,
+    Group,
+    GroupEntry,
+    Operation,
+    Output,
+    RemoveGroup,
+    RemoveRule,
+    SetGroup,
+    SetRule,
+    ToGroup,
+    slots,
+)
+from emu.switch.table.match import Match
+
+SEND_FLOW_REMOVED = 1  # OFPFF_SEND_FLOW_REM
+_EVERYTHING = Match()
+
+
+class TableFullError(Exception):
+    """There is no room for one more rule or group."""
+
+
+class Numbers:
+    """Hands out the numbers of counters, shared by all switches of a fabric."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+        self._next = 0
+        self._returned: list[int] = []
+
+    def take(self) -> int:
+        if self._returned:
+            return self._returned.pop()
+        if self._next == self._n:
+            raise TableFullError(f"all {self._n} are in use")
+        self._next += 1
+        return self._next - 1
+
+    def give_back(self, number: int) -> None:
+        self._returned.append(number)
+
+
+class Selection(NamedTuple):
+    """Which entries a delete, a modify or a statistics request is about; the defaults mean all."""
+
+    match: Match = _EVERYTHING
+    priority: int | None = None  # given: strict, the very entry and no other
+    cookie: int = 0
+    cookie_mask: int = 0
+    out_port: int | None = None
+    out_group: int | None = None
+
+    def chooses(self, entry: Entry) -> bool:
+        given = entry.actions.given
+        return (
+            (self.match.covers(entry.match) if self.priority is None else self.match == entry.match)
+            and self.priority in (None, entry.priority)
+            and not (self.cookie ^ entry.cookie) & self.cookie_mask
+            and (self.out_port is None or self.out_port in [a.port for a in given if isinstance(a, Output)])
+            and (self.out_group is None or ToGroup(self.out_group) in given)
+        )
+
+    def is_all(self) -> bool:
+        return (
+            self.match == _EVERYTHING
+            and self.priority is None
+            and not self.cookie_mask
+            and self.out_port is None
+            and self.out_group is None
+        )
+
+
+class FlowTable:
+    """The state of one switch.  Callers check messages; here only room can be lacking."""
+
+    def __init__(self, flows: Numbers, groups: Numbers, max_entries: int = MAX_ENTRIES) -> None:
+        self.groups: dict[int, GroupEntry] = {}
+        self.mortals: dict[int, Entry] = {}  # those with a timeout, by flow
+        self._flow_numbers = flows
+        self._group_numbers = groups
+        self.max_entries = max_entries
+        self._n_entries = 0
+        # Highest priority first: the first of each is the one in the data plane.
+        self._entries: dict[Match, tuple[Entry, ...]] = {}
+
+    def entries(self, selection: Selection) -> list[Entry]:
+        if selection.priority is not None:
+            found = list(self._entries.get(selection.match, ()))
+        else:
+            found = [entry for same in self._entries.values() for entry in same]
+            if selection.is_all():
+                return found
+        return [entry for entry in found if selection.chooses(entry)]
+
+    def __len__(self) -> int:
+        return self._n_entries
+
+    def has_overlap(self, match: Match, priority: int) -> bool:
+        """True if a packet can match `match` and, at this very priority, an entry with another match."""
+        return any(
+            entry.priority == priority and entry.match != match and match.overlaps(entry.match)
+            for same in self._entries.values()
+            for entry in same
+        )
+
+    def add(self, entry: Entry, reset_counts: bool) -> list[Operation]:
+        """OFPFC_ADD.  `entry.flow` is chosen here.
+
+        An entry with the same match and priority is replaced; its counters live on unless
+        `reset_counts` (OpenFlow 1.3.5, section 6.4).  Raise TableFullError.
+        """
+        same = self._entries.get(entry.match, ())
+        old = next((other for other in same if other.priority == entry.priority), None) if same else None
+        new = entry._replace(flow=self._take_number() if old is None else old.flow)
+        if same:
+            kept = [other for other in same if other is not old]
+            same = tuple(sorted([new, *kept], key=lambda each: -each.priority))
+        else:
+            same = (new,)
+        self._entries[new.match] = same
+        self._remember(new)
+        operations: list[Operation] = []
+        if old is None or reset_counts:
+            operations.append(ClearCounters(new.flow))
+        if same[0] is new:
+            operations.append(_in_force(new))
+        return operations
+
+    def modify(self, selection: Selection, actions: Actions, reset_counts: bool) -> Iterator[Operation]:
+        """OFPFC_MODIFY and, with a priority, OFPFC_MODIFY_STRICT.
+
+        Cookies and timeouts stay, and counters unless `reset_counts`.
+        """
+        for old in self.entries(selection):
+            new = old._replace(actions=actions)
+            same = tuple(new if other is old else other for other in self._entries[old.match])
+            self._entries[old.match] = same
+            self._remember(new)
+            if reset_counts:
+                yield ClearCounters(new.flow)
+            if same[0] is new:
+                yield _in_force(new)
+
+    def delete(self, selection: Selection, reason: Gone = Gone.DELETED) -> Iterator[Operation | FlowGone]:
+        """OFPFC_DELETE and, with a priority, OFPFC_DELETE_STRICT."""
+        return self.remove(self.entries(selection), reason)
+
+    def remove(self, entries: Iterable[Entry], reason: Gone) -> Iterator[Operation | FlowGone]:
+        """Take these entries out, and say so of those that ask for it."""
+        for old in entries:
+            same = self._entries[old.match]
+            left = tuple(other for other in same if other is not old)
+            if left:
+                self._entries[old.match] = left
+                if left[0] is not same[0]:
+                    yield _in_force(left[0])
+            else:
+                del self._entries[old.match]
+                yield RemoveRule(old.match)
+            self.mortals.pop(old.flow, None)
+            self._n_entries -= 1
+            if old.flags & SEND_FLOW_REMOVED:
+                yield FlowGone(old, reason)
+            self._flow_numbers.give_back(old.flow)
+
+    def set_group(self, number: int, group: Group, now_ns: int) -> Iterator[Operation]:
+        """OFPGC_ADD and OFPGC_MODIFY; the latter keeps the group's own counters, not its buckets'.
+
+        Raise TableFullError, or ValueError as `slots` does.
+        """
+        chosen = slots(group)
+        old = self.groups.get(number)
+        counter = self._group_numbers.take() if old is None else old.counter
+        self.groups[number] = GroupEntry(group, counter, now_ns if old is None else old.since_ns)
+        yield ClearGroupCounters(counter, keeps_whole=old is not None)
+        yield SetGroup(number, group, counter, chosen)
+
+    def delete_group(self, number: int) -> Iterator[Operation | FlowGone]:
+        """OFPGC_DELETE: the flow entries that use the group go with it."""
+        yield from self.delete(Selection(out_group=number), Gone.GROUP_DELETED)
+        counter = self.groups.pop(number).counter
+        yield RemoveGroup(number)
+        self._group_numbers.give_back(counter)
+
+    def _take_number(self) -> int:
+        if self._n_entries == self.max_entries:
+            raise TableFullError(f"the table has its {self.max_entries} entries")
+        number = self._flow_numbers.take()
+        self._n_entries += 1
+        return number
+
+    def _remember(self, entry: Entry) -> None:
+        if entry.idle_s or entry.hard_s:
+            self.mortals[entry.flow] = entry
+        else:
+            self.mortals.pop(entry.flow, None)
+
+
+def _in_force(entry: Entry) -> SetRule:
+    return SetRule(entry.match, entry.priority, entry.actions.effective(), entry.flow, entry.cookie)

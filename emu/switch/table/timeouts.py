@@ -1,0 +1,36 @@
+"""Flow entries that have lived or been idle for as long as they may.  Pure."""
+
+from collections.abc import Callable, Iterator
+
+from emu.switch.table.entries import Entry, Gone
+from emu.switch.table.table import FlowTable
+
+SECOND_NS = 10**9
+
+
+class Timeouts:
+    """Watches the entries of a table that have a timeout: `expired` is to be asked several times a second."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, tuple[Entry, int, int]] = {}  # by flow: entry, packets, when they last changed
+
+    def expired(
+        self, table: FlowTable, packets_of: Callable[[int], int], now_ns: int
+    ) -> Iterator[tuple[Entry, Gone]]:
+        """The entries whose time is over; the caller takes them out of the table."""
+        seen: dict[int, tuple[Entry, int, int]] = {}
+        for flow, entry in list(table.mortals.items()):
+            packets = packets_of(flow)
+            before = self._seen.get(flow)
+            is_same = before is not None and before[0].since_ns == entry.since_ns
+            if before is None or not is_same:
+                used_ns = entry.since_ns if packets == 0 else now_ns
+            else:
+                used_ns = before[2] if before[1] == packets else now_ns
+            if entry.hard_s and now_ns - entry.since_ns >= entry.hard_s * SECOND_NS:
+                yield entry, Gone.HARD
+            elif entry.idle_s and now_ns - used_ns >= entry.idle_s * SECOND_NS:
+                yield entry, Gone.IDLE
+            else:
+                seen[flow] = entry, packets, used_ns
+        self._seen = seen

@@ -1,0 +1,142 @@
+"""FLOW_MOD and GROUP_MOD: checked against what the switch can do, then turned into operations."""
+
+from collections.abc import Collection, Iterable, Iterator
+
+from emu.switch.table.entries import (
+    MAX_BUCKETS,
+    Action,
+    Entry,
+    FlowGone,
+    GroupBucket,
+    GroupKind,
+    Operation,
+    Output,
+    Reserved,
+)
+from emu.switch.table.match import form
+from emu.switch.table.table import FlowTable, TableFullError
+from emu.switch.wire import decode, requests
+from emu.switch.wire.openflow13 import ProtocolError, ofp
+
+_DELETES = (ofp.OFPFC_DELETE, ofp.OFPFC_DELETE_STRICT)
+_FLAGS = (
+    ofp.OFPFF_SEND_FLOW_REM
+    | ofp.OFPFF_CHECK_OVERLAP
+    | ofp.OFPFF_RESET_COUNTS
+    | ofp.OFPFF_NO_PKT_COUNTS  # counting all the same is allowed
+    | ofp.OFPFF_NO_BYT_COUNTS
+)
+_PLACES = (Reserved.IN_PORT, Reserved.FLOOD, Reserved.ALL, Reserved.CONTROLLER)
+
+
+def change_flows(
+    table: FlowTable, ports: Collection[int], body: bytes, now_ns: int
+) -> Iterable[Operation | FlowGone]:
+    """Raise ProtocolError, or return what is to be done."""
+    mod = decode.flow_mod(body)
+    _check_flow_mod(mod, table, ports)
+    resets = bool(mod.flags & ofp.OFPFF_RESET_COUNTS)
+    if mod.command in _DELETES:
+        return table.delete(mod.selection())
+    if mod.command != ofp.OFPFC_ADD:
+        return table.modify(mod.selection(), mod.actions, resets)
+    chosen = mod.match, mod.priority, mod.actions, mod.cookie, mod.flags
+    try:
+        return table.add(Entry(*chosen, 0, now_ns, mod.idle_s, mod.hard_s), resets)
+    except TableFullError as error:
+        raise _flow_error(ofp.OFPFMFC_TABLE_FULL) from error
+
+
+def change_groups(
+    table: FlowTable, ports: Collection[int], body: bytes, now_ns: int
+) -> Iterator[Operation | FlowGone]:
+    """Raise ProtocolError before the first operation, or not at all."""
+    mod = requests.group_mod(body)
+    if mod.command == ofp.OFPGC_DELETE:
+        chosen = sorted(table.groups) if mod.number == ofp.OFPG_ALL else [mod.number]
+        for number in chosen:
+            if number in table.groups:  # deleting a group that is not there is no error
+                yield from table.delete_group(number)
+        return
+    _check_group_mod(mod, table, ports)
+    try:
+        yield from table.set_group(mod.number, mod.group, now_ns)
+    except TableFullError as error:
+        raise _group_error(ofp.OFPGMFC_OUT_OF_GROUPS) from error
+    except ValueError as error:
+        raise _group_error(ofp.OFPGMFC_WEIGHT_UNSUPPORTED) from error
+
+
+def check_actions(
+    actions: tuple[Action, ...], table: FlowTable, ports: Collection[int], places: Collection[int] = _PLACES
+) -> None:
+    """Raise ProtocolError for a port or a group that there is not; `places` are the reserved ports."""
+    for action in actions:
+        if isinstance(action, Output):
+            if action.port not in ports and action.port not in places:
+                raise decode.bad_action(ofp.OFPBAC_BAD_OUT_PORT)
+        elif action.group not in table.groups:
+            raise decode.bad_action(ofp.OFPBAC_BAD_OUT_GROUP)
+
+
+def _check_flow_mod(mod: decode.FlowMod, table: FlowTable, ports: Collection[int]) -> None:
+    is_delete = mod.command in _DELETES
+    if mod.command > ofp.OFPFC_DELETE_STRICT:
+        raise _flow_error(ofp.OFPFMFC_BAD_COMMAND)
+    if mod.table != 0 and not (is_delete and mod.table == ofp.OFPTT_ALL):
+        raise _flow_error(ofp.OFPFMFC_BAD_TABLE_ID)
+    if mod.flags & ~_FLAGS:
+        raise _flow_error(ofp.OFPFMFC_BAD_FLAGS)
+    if is_delete:
+        return
+    if mod.has_buffer:
+        raise ProtocolError(ofp.OFPET_BAD_REQUEST, ofp.OFPBRC_BUFFER_UNKNOWN)
+    match = mod.match
+    if mod.command == ofp.OFPFC_ADD:
+        if form(match) is None:
+            raise ProtocolError(ofp.OFPET_BAD_MATCH, ofp.OFPBMC_BAD_WILDCARDS)
+        if match.in_port is not None and match.in_port not in ports:
+            raise ProtocolError(ofp.OFPET_BAD_MATCH, ofp.OFPBMC_BAD_VALUE)
+    check_actions(mod.actions.given, table, ports)
+    checks_overlap = mod.command == ofp.OFPFC_ADD and mod.flags & ofp.OFPFF_CHECK_OVERLAP
+    if checks_overlap and table.has_overlap(match, mod.priority):
+        raise _flow_error(ofp.OFPFMFC_OVERLAP)
+
+
+def _check_group_mod(mod: requests.GroupMod, table: FlowTable, ports: Collection[int]) -> None:
+    exists = mod.number in table.groups
+    if mod.command not in (ofp.OFPGC_ADD, ofp.OFPGC_MODIFY):
+        raise _group_error(ofp.OFPGMFC_BAD_COMMAND)
+    if mod.group.kind not in tuple(GroupKind):
+        raise _group_error(ofp.OFPGMFC_BAD_TYPE)
+    if mod.number > ofp.OFPG_MAX:
+        raise _group_error(ofp.OFPGMFC_INVALID_GROUP)
+    if mod.command == ofp.OFPGC_ADD and exists:
+        raise _group_error(ofp.OFPGMFC_GROUP_EXISTS)
+    if mod.command == ofp.OFPGC_MODIFY and not exists:
+        raise _group_error(ofp.OFPGMFC_UNKNOWN_GROUP)
+    if mod.group.kind == GroupKind.INDIRECT and len(mod.group.buckets) != 1:
+        raise _group_error(ofp.OFPGMFC_INVALID_GROUP)
+    if len(mod.group.buckets) > MAX_BUCKETS:
+        raise _group_error(ofp.OFPGMFC_OUT_OF_BUCKETS)
+    for bucket in mod.group.buckets:
+        _check_bucket(bucket, mod.group.kind, table, ports)
+
+
+def _check_bucket(bucket: GroupBucket, kind: int, table: FlowTable, ports: Collection[int]) -> None:
+    check_actions(bucket.outputs, table, ports)
+    if kind == GroupKind.FAILOVER:
+        if bucket.watch_port is None:
+            raise _group_error(ofp.OFPGMFC_INVALID_GROUP)
+        if bucket.watch_port not in ports:
+            raise _group_error(ofp.OFPGMFC_BAD_WATCH)
+    elif bucket.watch_port is not None:
+        raise _group_error(ofp.OFPGMFC_WATCH_UNSUPPORTED)
+
+
+def _flow_error(code: int) -> ProtocolError:
+    return ProtocolError(ofp.OFPET_FLOW_MOD_FAILED, code)
+
+
+def _group_error(code: int) -> ProtocolError:
+    return ProtocolError(ofp.OFPET_GROUP_MOD_FAILED, code)

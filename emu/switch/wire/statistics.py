@@ -1,0 +1,131 @@
+"""Multipart requests: what the switch says of its flows, ports, groups and itself."""
+
+import struct
+from collections import Counter
+from collections.abc import Iterator
+
+from emu.switch.plane.counters import Instruments
+from emu.switch.ports import Port, SwitchPorts
+from emu.switch.table.entries import MAX_GROUPS, Entry, ToGroup
+from emu.switch.table.table import FlowTable, Selection
+from emu.switch.wire import capabilities, decode, encode
+from emu.switch.wire.openflow13 import ProtocolError, bad_length, ofp
+
+_PORT_REQUEST = struct.Struct(ofp.OFP_PORT_STATS_REQUEST_PACK_STR)
+_PORT_STATS = struct.Struct(ofp.OFP_PORT_STATS_PACK_STR)
+_GROUP_REQUEST = struct.Struct(ofp.OFP_GROUP_STATS_REQUEST_PACK_STR)
+_WITHOUT_BODY = (
+    ofp.OFPMP_DESC,
+    ofp.OFPMP_TABLE,
+    ofp.OFPMP_GROUP_DESC,
+    ofp.OFPMP_GROUP_FEATURES,
+    ofp.OFPMP_PORT_DESC,
+)
+_OF_GROUPS = (ofp.OFPMP_GROUP, ofp.OFPMP_GROUP_DESC, ofp.OFPMP_GROUP_FEATURES)
+
+
+def parts(
+    kind: int, body: bytes, switch: SwitchPorts, table: FlowTable, instruments: Instruments, start_ns: int
+) -> Iterator[bytes]:
+    """The body of the reply to a multipart request, in pieces that stay whole."""
+    if kind in _WITHOUT_BODY and body:
+        raise bad_length()
+    if kind in _OF_GROUPS:
+        yield from _group_parts(kind, body, table, instruments)
+        return
+    match kind:
+        case ofp.OFPMP_DESC:
+            yield encode.description(switch.name)
+        case ofp.OFPMP_FLOW:
+            now_ns = instruments.now_ns()
+            for entry in _chosen(body, table):
+                yield encode.flow_stats(entry, *instruments.flow_counts(entry.flow), now_ns)
+        case ofp.OFPMP_AGGREGATE:
+            counts = [instruments.flow_counts(entry.flow) for entry in _chosen(body, table)]
+            yield encode.aggregate(len(counts), sum(c[0] for c in counts), sum(c[1] for c in counts))
+        case ofp.OFPMP_TABLE:
+            seen = [instruments.received(port.interface) for port in switch.ports]
+            lookups = sum(received.packets for received in seen)
+            missed = sum(received.missed_packets for received in seen)
+            yield encode.table_stats(len(table), lookups, lookups - missed)
+        case ofp.OFPMP_TABLE_FEATURES:
+            if body:  # a controller that would change them
+                raise ProtocolError(ofp.OFPET_TABLE_FEATURES_FAILED, ofp.OFPTFFC_EPERM)
+            yield capabilities.table_features(table.max_entries)
+        case ofp.OFPMP_PORT_STATS:
+            yield from (_port_stats(port, instruments, start_ns) for port in _chosen_ports(body, switch))
+        case ofp.OFPMP_PORT_DESC:
+            yield from (port_description(port, instruments) for port in switch.ports)
+        case _:
+            is_foreign = kind == ofp.OFPMP_EXPERIMENTER
+            code = ofp.OFPBRC_BAD_EXPERIMENTER if is_foreign else ofp.OFPBRC_BAD_MULTIPART
+            raise ProtocolError(ofp.OFPET_BAD_REQUEST, code)
+
+
+def port_description(port: Port, instruments: Instruments) -> bytes:
+    return encode.port(port.port, instruments.link(port.interface), port.interface, port.rate_bps)
+
+
+def _chosen(body: bytes, table: FlowTable) -> list[Entry]:
+    number, selection = decode.flow_request(body)
+    if number not in (0, ofp.OFPTT_ALL):
+        raise ProtocolError(ofp.OFPET_BAD_REQUEST, ofp.OFPBRC_BAD_TABLE_ID)
+    return table.entries(selection)
+
+
+def _group_parts(kind: int, body: bytes, table: FlowTable, instruments: Instruments) -> Iterator[bytes]:
+    if kind == ofp.OFPMP_GROUP:
+        yield from _group_stats(body, table, instruments)
+    elif kind == ofp.OFPMP_GROUP_FEATURES:
+        yield capabilities.group_features(MAX_GROUPS)
+    else:  # a list: the groups may change before the last part is asked for
+        yield from [encode.group_description(n, table.groups[n]) for n in sorted(table.groups)]
+
+
+def _group_stats(body: bytes, table: FlowTable, instruments: Instruments) -> Iterator[bytes]:
+    if len(body) != _GROUP_REQUEST.size:
+        raise bad_length()
+    (number,) = _GROUP_REQUEST.unpack(body)
+    if number != ofp.OFPG_ALL and number not in table.groups:
+        return  # nothing is said of a group that there is not, as Open vSwitch does it
+    entries = table.entries(Selection())
+    uses = Counter(a.group for entry in entries for a in entry.actions.given if isinstance(a, ToGroup))
+    now_ns = instruments.now_ns()
+    numbers = sorted(table.groups) if number == ofp.OFPG_ALL else [number]
+    for each, entry in [(each, table.groups[each]) for each in numbers]:
+        counts = instruments.group_counts(entry.counter, len(entry.group.buckets))
+        yield encode.group_stats(each, entry, uses[each], counts, now_ns)
+
+
+def _chosen_ports(body: bytes, switch: SwitchPorts) -> tuple[Port, ...]:
+    if len(body) != _PORT_REQUEST.size:
+        raise bad_length()
+    (number,) = _PORT_REQUEST.unpack(body)
+    chosen = tuple(port for port in switch.ports if number in (port.port, ofp.OFPP_ANY))
+    if not chosen and number != ofp.OFPP_ANY:
+        raise ProtocolError(ofp.OFPET_BAD_REQUEST, ofp.OFPBRC_BAD_PORT)
+    return chosen
+
+
+def _port_stats(port: Port, instruments: Instruments, start_ns: int) -> bytes:
+    came = instruments.received(port.interface)
+    went = instruments.transmitted(port.interface)
+    no = encode.UNAVAILABLE
+    seconds, nanoseconds = divmod(instruments.now_ns() - start_ns, 10**9)
+    return _PORT_STATS.pack(
+        port.port,
+        came.packets,
+        went.packets if went else no,
+        came.nbytes,
+        went.nbytes if went else no,
+        came.dropped_packets,
+        went.dropped if went else no,
+        came.lost_packet_ins,  # receive errors: these, as overruns, are the only ones
+        no,
+        no,
+        came.lost_packet_ins,
+        no,
+        no,  # collisions, as other errors: a veth has none to count
+        seconds,
+        nanoseconds,
+    )

@@ -1,0 +1,113 @@
+"""Which bytes of a stream were seen, when first, and where they can be read."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+
+from traces.packets.pcap import compiled
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Cover:
+    """The pieces of a stream that were seen: ascending, disjoint, `end` exclusive, in bytes from its start.
+
+    `source` is a row of what the cover was made of.
+    """
+
+    start: Ints
+    end: Ints
+    source: Ints
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """When each byte of a stream was first seen."""
+
+    cover: Cover
+    time_ns: Ints
+
+    def first_seen_ns(self, offset: npt.ArrayLike) -> Ints:
+        """A byte that was never seen has the time of the next that was (the last one's, at the end)."""
+        piece = np.searchsorted(self.cover.end, np.asarray(offset, np.int64), "right")
+        return self.time_ns[np.minimum(piece, len(self.time_ns) - 1)]
+
+    @cached_property
+    def in_order(self) -> "Timeline":
+        """When each byte could be delivered: after all bytes before it."""
+        return Timeline(self.cover, np.maximum.accumulate(self.time_ns))
+
+
+class Visible:
+    """The bytes of a stream that are in the files, for reading at any offset."""
+
+    def __init__(
+        self, cover: Cover, datas: Sequence[npt.NDArray[np.uint8]], where: tuple[Ints, Ints]
+    ) -> None:
+        """`where` are, for each row of `cover.source`, the index of its data and the place of the
+        piece's offset 0.
+        """
+        self._starts: list[int] = cover.start.tolist()
+        self._ends: list[int] = cover.end.tolist()
+        file, origin = where
+        self._file: list[int] = file[cover.source].tolist()
+        self._at: list[int] = (origin[cover.source] + cover.start).tolist()
+        self._datas = datas
+
+    def starts_from(self, offset: int, limit: int | None = None) -> Iterator[int]:
+        """Where pieces start, from `offset` on; these are where packets do."""
+        first = bisect_left(self._starts, offset)
+        return islice(self._starts, first, None if limit is None else first + limit)
+
+    def read(self, offset: int, nbytes: int) -> bytes:
+        """Up to `nbytes` from `offset` on: fewer if the next ones are not in any file."""
+        piece = bisect_right(self._starts, offset) - 1
+        if piece < 0 or offset >= self._ends[piece]:
+            return b""
+        parts = b""
+        while piece < len(self._starts) and self._starts[piece] <= offset < self._ends[piece]:
+            take = min(nbytes - len(parts), self._ends[piece] - offset)
+            at = self._at[piece] + offset - self._starts[piece]
+            parts += self._datas[self._file[piece]][at : at + take].tobytes()
+            if len(parts) == nbytes:
+                break
+            offset += take
+            piece += 1
+        return parts
+
+
+def cover(start: Ints, end: Ints) -> Cover:
+    """What the ranges [start, end) cover together; where several do, the first of them is the source."""
+    if np.all(start[1:] >= end[:-1]) and np.all(start < end):
+        return Cover(start, end, np.arange(len(start)))
+    cuts = np.unique(np.concatenate([start, end]))
+    owner = np.full(max(0, len(cuts) - 1), -1, np.int64)
+    _paint(np.searchsorted(cuts, start), np.searchsorted(cuts, end), owner)
+    painted = np.flatnonzero(owner >= 0)
+    return Cover(cuts[painted], cuts[painted + 1], owner[painted])
+
+
+@compiled
+def _paint(first: Ints, last: Ints, owner: Ints) -> None:
+    """Give each unowned piece in first[i]..last[i]-1 to i, for ascending i.
+
+    `free` leads from a piece to the next unowned one (a disjoint-set forest), so that hostile overlaps
+    cost no more than honest ones.
+    """
+    free = np.arange(len(owner) + 1)
+    for row in range(len(first)):
+        piece = first[row]
+        while True:
+            while free[piece] != piece:
+                free[piece] = free[free[piece]]
+                piece = free[piece]
+            if piece >= last[row]:
+                break
+            owner[piece] = row
+            free[piece] = piece + 1

@@ -1,0 +1,188 @@
+"""Which training iteration each operation belongs to.
+
+Data-parallel training repeats itself: every iteration reduces the same gradient bytes, in one bucket or
+in several (PyTorch DDP uses one for the whole model in its first iteration and rebuilds the buckets
+after it), so iterations are runs of allreduces with equal sums.  With a parameter server an iteration
+is a push and the pull that follows it.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from traces.recognition.operations import Operation
+
+SETUP = -1
+MAX_SETUP_ALLREDUCES = 8
+Role = Literal["push", "pull", "other"]
+Broadcasts = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """For each operation its iteration (SETUP: none) and its role; `notes` say how that was found."""
+
+    iterations: tuple[int, ...]
+    roles: tuple[Role, ...]
+    notes: tuple[str, ...]
+
+
+def label(operations: Sequence[Operation]) -> Labels:
+    """Number the iterations from 0; what is before, between and after them is SETUP."""
+    iterations = [SETUP] * len(operations)
+    notes = []
+    if any(operation.kind == "allreduce" for operation in operations):
+        notes.append(_label_allreduces(operations, iterations))
+    sends = [i for i, operation in enumerate(operations) if operation.what == "send"]
+    roles: list[Role] = ["other"] * len(operations)
+    if sends:
+        notes.append(_label_parameter_server(operations, sends, iterations, roles))
+    _label_others(operations, iterations)
+    return Labels(tuple(iterations), tuple(roles), tuple(notes))
+
+
+def _label_allreduces(operations: Sequence[Operation], iterations: list[int]) -> str:
+    """Set the iterations of collectives; tags count collectives, so their order is the program's."""
+    collectives = [i for i, operation in enumerate(operations) if operation.kind != "message"]
+    collectives.sort(key=lambda i: operations[i].tag)
+    reduced: list[int] = []
+    before: list[list[int]] = [[]]  # the broadcasts before each allreduce, and after the last
+    for i in collectives:
+        if operations[i].kind == "allreduce":
+            reduced.append(i)
+            before.append([])
+        else:
+            before[-1].append(i)
+    prefixes = [tuple((operations[i].nbytes, operations[i].src) for i in part) for part in before]
+    groups = equal_runs([operations[i].nbytes for i in reduced], prefixes)
+    repeated = _repeated([prefixes[first] for first, _ in groups])
+    for number, (first, last) in enumerate(groups):
+        for i in reduced[first:last]:
+            iterations[i] = number
+        for i in before[first][len(before[first]) - _shared(prefixes[first], repeated) :]:
+            iterations[i] = number
+    if len(groups) == 1:
+        return "iterations: the allreduces do not repeat, so they are one iteration"
+    counts = [last - first for first, last in groups]
+    buckets = f"{counts[0]}, then {counts[1]}" if counts[0] != counts[1] else str(counts[0])
+    return (
+        f"iterations: {len(groups)} runs of allreduces with the same sum of bytes; buckets in each: {buckets}"
+    )
+
+
+def equal_runs(sizes: Sequence[int], prefixes: Sequence[Broadcasts]) -> list[tuple[int, int]]:
+    """Cut the allreduces into runs [first, last) of equal sums, the shortest ones that go through.
+
+    `prefixes` are the broadcasts before each allreduce: a run has none inside, and from the third run on
+    all have the same ones before them.  A few allreduces may precede the first run, and the last run may be
+    incomplete if there is no other way.  One run of all of them if nothing repeats.
+    """
+    for skipped in range(min(MAX_SETUP_ALLREDUCES, len(sizes)) + 1):
+        for may_break in (False, True):
+            for count in range(1, len(sizes) - skipped):
+                groups = _cut(sizes, skipped, sum(sizes[skipped : skipped + count]), may_break)
+                heads = [first for first, _ in groups]
+                steady = {prefixes[first] for first in heads[2:]}
+                inside = set(range(skipped, len(sizes))) - set(heads)
+                if groups and len(steady) <= 1 and not any(prefixes[i] for i in inside):
+                    return groups
+    return [(0, len(sizes))]
+
+
+def _cut(sizes: Sequence[int], first: int, total: int, may_break: bool) -> list[tuple[int, int]]:
+    """Runs from `first` on that sum up to `total`; empty if there are not at least two whole ones."""
+    groups, begin, held = [], first, 0
+    for i in range(first, len(sizes)):
+        held += sizes[i]
+        if held > total:
+            return []
+        if held == total:
+            groups.append((begin, i + 1))
+            begin, held = i + 1, 0
+    if len(groups) < 2 or (held and not may_break):
+        return []
+    return [*groups, (begin, len(sizes))] if held else groups
+
+
+def _repeated(prefixes: Sequence[Broadcasts]) -> Broadcasts:
+    """The broadcasts with which every iteration begins: what the last ones have in common at their end."""
+    if len(prefixes) < 2:
+        return ()
+    if len(prefixes) > 2:
+        return prefixes[-1]
+    return prefixes[1][len(prefixes[1]) - _shared(*prefixes) :]
+
+
+def _shared(a: Broadcasts, b: Broadcasts) -> int:
+    """How many entries at the end of both are the same."""
+    count = 0
+    while count < min(len(a), len(b)) and a[-1 - count] == b[-1 - count]:
+        count += 1
+    return count
+
+
+def _label_parameter_server(
+    operations: Sequence[Operation], sends: list[int], iterations: list[int], roles: list[Role]
+) -> str:
+    """Set the roles and iterations of send/recv messages between servers and workers, if that is what
+    they are.
+    """
+    servers = _servers([operations[i] for i in sends])
+    if servers is None:
+        for i in sends:
+            iterations[i] = 0
+        return "messages: not between servers and workers; all are iteration 0"
+    pushed: defaultdict[tuple[int, int], int] = defaultdict(lambda: SETUP)
+    last_role: dict[tuple[int, int], Role] = {}
+    for i in sends:
+        src, dst = operations[i].src, operations[i].dst
+        role: Role = "push" if dst in servers else "pull"
+        pair = (dst, src) if role == "push" else (src, dst)
+        if role == "push" and last_role.get(pair) != "push":
+            pushed[pair] += 1
+        iterations[i], roles[i] = pushed[pair], role
+        last_role[pair] = role
+    return (
+        f"parameter server: rank {', '.join(map(str, sorted(servers)))}; an iteration is a push and its pull"
+    )
+
+
+def _servers(sends: Sequence[Operation]) -> set[int] | None:
+    """The smaller side of the two-sided graph of who sends to whom; of equal sides, that of the first
+    sender.
+    """
+    sides: dict[int, bool] = {}
+    neighbours: defaultdict[int, set[int]] = defaultdict(set)
+    for send in sends:
+        neighbours[send.src].add(send.dst)
+        neighbours[send.dst].add(send.src)
+    for start in neighbours:
+        todo = [] if start in sides else [start]
+        sides.setdefault(start, True)
+        while todo:
+            rank = todo.pop()
+            for other in neighbours[rank]:
+                if other not in sides:
+                    sides[other] = not sides[rank]
+                    todo.append(other)
+                elif sides[other] == sides[rank]:
+                    return None
+    halves = [{rank for rank, side in sides.items() if side is wanted} for wanted in (True, False)]
+    return min(halves, key=lambda half: (len(half), sends[0].src not in half))
+
+
+def _label_others(operations: Sequence[Operation], iterations: list[int]) -> None:
+    """Barriers and the like belong to the iteration that their source is in; none before the first and
+    after the last.
+    """
+    last: dict[int, int] = {}
+    for i, operation in enumerate(operations):
+        if iterations[i] != SETUP:
+            last |= dict.fromkeys(operation.begun, i)
+    current: dict[int, int] = {}
+    for i, operation in enumerate(operations):
+        if iterations[i] != SETUP:
+            current |= dict.fromkeys(operation.begun, iterations[i])
+        elif operation.kind == "message" and operation.what != "send" and i < last.get(operation.src, 0):
+            iterations[i] = current.get(operation.src, SETUP)

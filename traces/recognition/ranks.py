@@ -1,0 +1,161 @@
+"""Who is which rank, and whether all of them can be seen: read from the traffic, or told."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from ipaddress import IPv4Address
+
+import numpy as np
+
+from traces.framing.gloo import HELLO_NBYTES, P2P, PREFIXES
+from traces.framing.messages import Messages
+from traces.packets.streams import Direction, Stream
+from traces.workload import MAX_RANKS
+
+
+class BadTrace(Exception):
+    """Captures that hold no whole training job; the text says what is missing and what to do."""
+
+
+def by_number(addresses: set[str]) -> tuple[str, ...]:
+    return tuple(sorted(addresses, key=IPv4Address))
+
+
+def told_order(addresses: Sequence[str], ranks: Mapping[str, int]) -> tuple[str, ...]:
+    """The addresses in the order of `ranks`; raise BadTrace unless that numbers all of them from 0."""
+    unknown = [address for address in addresses if address not in ranks]
+    if unknown:
+        raise BadTrace(f"the rank map leaves out {', '.join(unknown)}, seen in the captures: add it")
+    order = tuple(sorted(addresses, key=lambda address: ranks[address]))
+    numbers = [ranks[address] for address in order]
+    if numbers != list(range(len(order))):
+        raise BadTrace(
+            f"the rank map must number the {len(order)} hosts of the captures from 0, got {numbers}"
+        )
+    return order
+
+
+def greetings(streams: Mapping[Direction, Stream], gloo: Collection[Direction]) -> dict[str, set[int]]:
+    """What each host that opened a gloo connection said in its first 8 bytes: its rank.
+
+    gloo numbers its pairs in the order of the ranks, and the opener names the pair it wants, its own
+    (Context:: createAndConnectAllPairs and Device::connectAsInitiator in gloo/transport/tcp); a later
+    process group of the same job counts on.  A connection on which nothing else is ever sent counts
+    too: it shows a host of the job with which there is no traffic.
+    """
+    hosts = {end for direction in gloo for end in (direction.src, direction.dst)}
+    said: dict[str, set[int]] = {}
+    for direction, stream in streams.items():
+        number = int.from_bytes(stream.visible.read(0, HELLO_NBYTES), "little")
+        only_greets = stream.nbytes == HELLO_NBYTES and direction.reverse not in streams
+        touches = direction.src in hosts or direction.dst in hosts
+        is_gloo = direction in gloo or direction.reverse in gloo
+        if stream.opener and (is_gloo or (only_greets and touches and number < MAX_RANKS)):
+            said.setdefault(direction.src, set()).add(number)
+            if not is_gloo:
+                said.setdefault(direction.dst, set())
+    return said
+
+
+def inferred_order(
+    messages: Messages, store: str | None, said: Mapping[str, Collection[int]]
+) -> tuple[tuple[str, ...], str]:
+    """Addresses by rank, and how that is known; `messages.addresses` must be in numerical order.
+
+    What the ranks `said` (see `greetings`) is exact.  Else gloo's rings tell the order up to rotation:
+    rank r sends to r-1 in an allreduce, to r+1 in an allgather; rank 0 is then where the rendezvous
+    store listens, or what spreads the first broadcast.
+    """
+    addresses = messages.addresses
+    ring = _ring(messages, "allreduce", -1) or _ring(messages, "allgather", +1)
+    order = _said_order(addresses, said)
+    source = "what they said when they connected"
+    if order is None and ring is None:
+        return addresses, "ranks: order of the addresses (there is nothing to check it with)"
+    if order is None and ring is not None:
+        first = ring.index(addresses.index(store) if store in addresses else _first_root(messages))
+        order = tuple(addresses[i] for i in ring[first:] + ring[:first])
+        source = "gloo's ring"
+    assert order is not None
+    agreeing = [source]
+    if source != "gloo's ring" and ring is not None:
+        by_ring = [addresses.index(address) for address in order]
+        start = ring.index(by_ring[0])
+        agreeing += ["gloo's ring"] * (ring[start:] + ring[:start] == by_ring)
+    agreeing += ["the rendezvous store at rank 0"] * (store == order[0])
+    same = "the order of the addresses" if order == addresses else "not the order of the addresses"
+    return order, f"ranks: {same}, by {', '.join(agreeing)}"
+
+
+def check_all_seen(messages: Messages, vantages: Sequence[str | None]) -> None:
+    """Raise BadTrace if hosts whose own captures are missing talked to each other unseen.
+
+    `vantages` are the hosts whose files are there; None stands for a capture of many, as at a switch.
+    What shows it: a collective in which some host never sends or never receives, or, with a parameter server,
+    a host of which nothing but the set-up is seen.
+    """
+    absent = [address for address in messages.addresses if address not in vantages]
+    advice = f"add the captures of {', '.join(absent)}"
+    if None in vantages or not absent:
+        advice = "capture at every host, or at a switch that all their traffic passes"
+    data = messages.where(messages.is_data)
+    for name, does, lacking in _lacking(data, absent):
+        hosts = ", ".join(messages.addresses[i] for i in lacking)
+        raise BadTrace(f"in these files no {name} shows data {does} {hosts}: {advice}")
+
+
+def _lacking(data: Messages, absent: Sequence[str]) -> Iterator[tuple[str, str, list[int]]]:
+    """Collectives, and which hosts never take the part in them that all must take."""
+    everyone = set(range(len(data.addresses)))
+    for name, spared in (("allreduce", 0), ("broadcast", 1)):
+        rows = data.prefix == PREFIXES[name]
+        if not rows.any():
+            continue
+        no_receiver = sorted(everyone - set(data.dst[rows].tolist()))
+        if len(no_receiver) > spared:  # a root receives no broadcast
+            yield name, "to", no_receiver
+        no_sender = sorted(everyone - set(data.src[rows].tolist()))
+        if no_sender and name == "allreduce":
+            yield name, "from", no_sender
+    sends = data.prefix == P2P
+    if sends.any() and not np.any(data.prefix == PREFIXES["allreduce"]):
+        quiet = everyone - set(data.src[sends].tolist()) - set(data.dst[sends].tolist())
+        if unseen := sorted(i for i in quiet if data.addresses[i] in absent):
+            yield "send", "from or to", unseen
+
+
+def _said_order(addresses: tuple[str, ...], said: Mapping[str, Collection[int]]) -> tuple[str, ...] | None:
+    """The order in which all but one host said one number each, the one that opened none having the one
+    left.
+    """
+    numbers = {address: next(iter(some)) for address, some in said.items() if len(some) == 1}
+    silent = [address for address in addresses if not said.get(address)]
+    left = set(range(len(addresses))) - set(numbers.values())
+    if len(silent) != 1 or len(left) != 1 or len(numbers) != len(addresses) - 1:
+        return None
+    numbers[silent[0]] = left.pop()
+    return tuple(sorted(addresses, key=lambda address: numbers[address]))
+
+
+def _ring(messages: Messages, collective: str, step: int) -> list[int] | None:
+    """Positions in rank order from a collective in which each rank sends to rank + `step` only."""
+    rows = messages.is_data & (messages.prefix == PREFIXES[collective])
+    pairs = np.unique(np.stack([messages.src[rows], messages.dst[rows]], axis=1), axis=0)
+    count = len(messages.addresses)
+    following = {int(a): int(b) for a, b in pairs}
+    if step < 0:
+        following = {b: a for a, b in following.items()}
+    if count < 3 or len(pairs) != count or len(following) != count:
+        return None
+    order = [0]
+    while len(order) < count and following[order[-1]] != 0:
+        order.append(following[order[-1]])
+    return order if len(order) == count else None
+
+
+def _first_root(messages: Messages) -> int:
+    """Who spreads the first broadcast; the first address where there is none."""
+    rows = np.flatnonzero(messages.is_data & (messages.prefix == PREFIXES["broadcast"]))
+    if not len(rows):
+        return 0
+    first = messages.where(rows[messages.tag[rows] == messages.tag[rows].min()])
+    roots = set(first.src.tolist()) - set(first.dst.tolist())
+    return roots.pop() if len(roots) == 1 else 0

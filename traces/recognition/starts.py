@@ -1,0 +1,69 @@
+"""What each rank waited for before it began an operation, and how long it then computed.
+
+Seen from outside, an operation that was complete at a rank when that rank began another may have been waited
+for, and one that was not complete cannot have been.  Of the complete ones only those are named that no other
+implies.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from traces.recognition.operations import Operation
+from traces.workload import Start
+
+MAX_STEPS = 1_000  # of one search back through what came before
+_DONE, _BEGUN = 0, 1  # at the same instant, what is complete comes first
+
+After = dict[tuple[int, int], tuple[int, ...]]
+
+
+def starts(operations: Sequence[Operation]) -> list[tuple[Start, ...]]:
+    """For each operation its starts, one for each rank that sends for it; `operations` in order of
+    beginning.
+    """
+    events = [
+        (time_ns, phase, number, rank)
+        for number, operation in enumerate(operations)
+        for phase, times in ((_DONE, operation.done), (_BEGUN, operation.begun))
+        for rank, time_ns in times.items()
+        if operation.kind != "message" or phase == _DONE or rank == operation.src
+    ]
+    after: After = {}
+    frontier: defaultdict[int, set[int]] = defaultdict(set)
+    first_ns: dict[int, int] = {}
+    found: list[dict[int, Start]] = [{} for _ in operations]
+    for time_ns, phase, number, rank in sorted(events):
+        if phase == _DONE:
+            frontier[rank] -= _implied(number, rank, operations, after, frontier[rank])
+            frontier[rank].add(number)
+            continue
+        first_ns.setdefault(rank, time_ns)
+        before = tuple(sorted(other for other in frontier[rank] if other < number))
+        since_ns = max((operations[other].done[rank] for other in before), default=first_ns[rank])
+        after[number, rank] = before
+        found[number][rank] = Start(rank=rank, after=before, gap_ns=time_ns - since_ns)
+    return [tuple(by_rank[rank] for rank in sorted(by_rank)) for by_rank in found]
+
+
+def _implied(
+    number: int, rank: int, operations: Sequence[Operation], after: After, candidates: set[int]
+) -> set[int]:
+    """Of `candidates`, complete at `rank`, those that must have been complete because `number` now is."""
+    operation = operations[number]
+    if operation.kind != "message" or operation.src == rank:
+        return set(after.get((number, rank), ()))
+    own = {other for other in candidates if operations[other].src == rank}
+    if not own:
+        return set()
+    implied: set[int] = set()
+    oldest = min(own)
+    todo = [(number, operation.src)]
+    seen: set[int] = set()
+    while todo and len(seen) < MAX_STEPS:
+        for other in after.get(todo.pop(), ()):
+            if other >= oldest and other not in seen:
+                seen.add(other)
+                if operations[other].kind == "message":
+                    implied |= {other} & own
+                    todo.append((other, operations[other].src))
+    return implied

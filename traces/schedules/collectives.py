@@ -1,0 +1,238 @@
+"""Collectives as schedules: each function is the textbook algorithm, nothing else.
+
+Every function returns the sends of one operation; `first` is the id of the first of them (ids are
+positions, see traces.schedules.schedule).  Offsets and sizes are in bytes and, where data is added, multiples
+of an element (float32, 4 bytes).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from traces.schedules.schedule import Send
+
+ELEMENT_NBYTES = 4
+GLOO_MAX_SEGMENT_NBYTES = 1 << 20
+
+
+class NotServedError(ValueError):
+    """An algorithm that cannot serve this number of ranks; the text says why."""
+
+
+def busbw_factor(kind: str, n_ranks: int) -> float:
+    """busbw / algbw, by NCCL's definition (nccl-tests, doc/PERFORMANCE.md)."""
+    match kind:
+        case "allreduce":
+            return 2 * (n_ranks - 1) / n_ranks
+        case "reducescatter" | "allgather" | "alltoall":
+            return (n_ranks - 1) / n_ranks
+        case _:
+            return 1.0
+
+
+def ring(n_ranks: int, nbytes: int, op: int = 0, first: int = 0) -> list[Send]:
+    """Reduce-scatter round the ring, then all-gather: 2(n-1) steps.
+
+    In step s, rank r sends chunk (r - s) mod n to rank r+1.  After n-1 steps rank r owns the full sum
+    of chunk r+1, which is just what the same rule sends next, so the second half needs no formula of
+    its own.  Receivers have two buffers: they are ready for a step when the one before the last is in.
+    """
+    _check_ranks("a ring", n_ranks)
+    cuts = _cuts(nbytes, n_ranks)
+
+    def number(step: int, src: int) -> int:
+        return first + step * n_ranks + src % n_ranks
+
+    return [
+        Send(
+            op=op,
+            src=src,
+            dst=(src + 1) % n_ranks,
+            offset=cuts[(src - step) % n_ranks],
+            nbytes=cuts[(src - step) % n_ranks + 1] - cuts[(src - step) % n_ranks],
+            reduce=step < n_ranks - 1,
+            needs=(number(step - 1, src - 1),) if step else (),
+            ready=(number(step - 2, src),) if step > 1 else (),
+            step=step,
+        )
+        for step in range(2 * (n_ranks - 1))
+        for src in range(n_ranks)
+    ]
+
+
+def halving_doubling(n_ranks: int, nbytes: int, op: int = 0, first: int = 0) -> list[Send]:
+    """Vector halving with distance doubling (near first), then its mirror: 2 lg n steps.
+
+    Rabenseifner's allreduce in the order that EFLOPS and gloo use: the first exchange is with the
+    neighbour and carries half the vector.  A rank is ready for a step when it has done the one before;
+    without that a fast pair's next step competes with the steps others are still in.
+    """
+    _check_ranks("halving-doubling", n_ranks)
+    if n_ranks & (n_ranks - 1):
+        raise NotServedError(f"halving-doubling needs a power of two ranks, got {n_ranks}")
+    cuts = _cuts(nbytes, n_ranks)
+    lg = n_ranks.bit_length() - 1
+    distances = [1 << j for j in range(lg)]
+    exchanges = [(d, True) for d in distances] + [(d, False) for d in reversed(distances)]
+
+    def number(step: int, rank: int) -> int:
+        return first + step * n_ranks + rank
+
+    sends = []
+    for step, (distance, reduce) in enumerate(exchanges):
+        for src in range(n_ranks):
+            dst = src ^ distance
+            owner = dst if reduce else src  # whose share of the vector travels
+            low, high = _halving_range(owner, distance, n_ranks)
+            before = exchanges[step - 1][0] if step else 0
+            sends.append(
+                Send(
+                    op=op,
+                    src=src,
+                    dst=dst,
+                    offset=cuts[low],
+                    nbytes=cuts[high] - cuts[low],
+                    reduce=reduce,
+                    needs=(number(step - 1, src ^ before), number(step - 1, src)) if step else (),
+                    ready=(number(step - 1, dst ^ before), number(step - 1, dst)) if step else (),
+                    step=step,
+                )
+            )
+    return sends
+
+
+def _halving_range(rank: int, distance: int, n_ranks: int) -> tuple[int, int]:
+    """The pieces (of n_ranks equal ones) that `rank` owns after the exchange over `distance`."""
+    low, high = 0, n_ranks
+    bit = 1
+    while bit <= distance:
+        middle = (low + high) // 2
+        low, high = (middle, high) if rank & bit else (low, middle)
+        bit <<= 1
+    return low, high
+
+
+def gloo_ring(
+    n_ranks: int,
+    nbytes: int,
+    op: int = 0,
+    first: int = 0,
+    max_segment_nbytes: int = GLOO_MAX_SEGMENT_NBYTES,
+) -> list[Send]:
+    """gloo's own chunked ring, two segments in flight (gloo/allreduce.cc, `ring`).
+
+    Each rank's chunk is cut in at least two equal segments of at most `max_segment_nbytes`; the last may be
+    short, or absent.  Rank r sends to r-1.  Segment i leaves when segment i-2 has been sent and
+    received; the all-gather begins when the rank's reduce-scatter is complete.
+    """
+    _check_ranks("gloo's ring", n_ranks)
+    cut = _gloo_cut(n_ranks, nbytes, max_segment_nbytes)
+    ids: dict[tuple[int, int], int] = {}  # (round over both halves, source) -> id
+    sends: list[Send] = []
+    for round_ in range(2 * cut.rounds):
+        before = cut.rounds_before(round_)
+        for src in range(n_ranks):
+            offset = cut.offset(round_, src)
+            length = min(cut.segment_nbytes, nbytes - offset)
+            if length <= 0:
+                continue
+            dst = (src - 1) % n_ranks
+            ids[round_, src] = first + len(sends)
+            sends.append(
+                Send(
+                    op=op,
+                    src=src,
+                    dst=dst,
+                    offset=offset,
+                    nbytes=length,
+                    reduce=round_ < cut.rounds,
+                    needs=_gloo_done(ids, before, src, n_ranks),
+                    ready=_gloo_done(ids, before, dst, n_ranks),
+                    step=round_,
+                )
+            )
+    return sends
+
+
+@dataclass(frozen=True, slots=True)
+class _GlooCut:
+    """How gloo cuts a buffer: `per_rank` segments of one size for each rank, one sent per round."""
+
+    n_ranks: int
+    per_rank: int
+    segment_nbytes: int
+
+    @property
+    def rounds(self) -> int:
+        """Those of each half: a rank sends all segments but one rank's."""
+        return (self.n_ranks - 1) * self.per_rank
+
+    def offset(self, round_: int, src: int) -> int:
+        """Where the segment begins that `src` sends in this round; for one that is absent, beyond the end."""
+        reduce = round_ < self.rounds
+        index = (src + reduce) * self.per_rank + round_ % self.rounds
+        return index % (self.n_ranks * self.per_rank) * self.segment_nbytes
+
+    def rounds_before(self, round_: int) -> tuple[int, ...]:
+        """The rounds that a rank must be done with before it goes on to this one."""
+        if round_ % self.rounds >= 2:
+            return (round_ - 2,)
+        if round_ >= self.rounds:  # the first two of the all-gather: all of the reduce-scatter
+            return (self.rounds - 2, self.rounds - 1)
+        return ()
+
+
+def _gloo_cut(n_ranks: int, nbytes: int, max_segment_nbytes: int) -> _GlooCut:
+    max_segment = max(ELEMENT_NBYTES, max_segment_nbytes // ELEMENT_NBYTES * ELEMENT_NBYTES)
+    n_segments = _round_up(max(-(-nbytes // max_segment), 2 * n_ranks), n_ranks)
+    segment_nbytes = _round_up(-(-nbytes // n_segments), ELEMENT_NBYTES)
+    return _GlooCut(n_ranks, n_segments // n_ranks, segment_nbytes)
+
+
+def _gloo_done(
+    ids: Mapping[tuple[int, int], int], rounds: tuple[int, ...], rank: int, n_ranks: int
+) -> tuple[int, ...]:
+    """What `rank` receives and sends in these rounds, as far as there is something."""
+    keys = [(round_, src) for round_ in rounds for src in ((rank + 1) % n_ranks, rank)]
+    return tuple(ids[key] for key in keys if key in ids)
+
+
+def binomial_broadcast(n_ranks: int, nbytes: int, root: int = 0, op: int = 0, first: int = 0) -> list[Send]:
+    """gloo's broadcast (gloo/broadcast.cc): in step i, ranks below 2^i (from the root) each send one."""
+    _check_ranks("a broadcast", n_ranks)
+    sends: list[Send] = []
+    arrived: dict[int, int] = {}
+    for step in range((n_ranks - 1).bit_length()):
+        for low in range(1 << step):
+            high = low + (1 << step)
+            if high < n_ranks:
+                needs = (arrived[low],) if low else ()
+                arrived[high] = first + len(sends)
+                src, dst = (low + root) % n_ranks, (high + root) % n_ranks
+                sends.append(Send(op, src, dst, 0, nbytes, reduce=False, needs=needs, step=step))
+    return sends
+
+
+def piece_starts(sends: list[Send]) -> Iterator[int]:
+    """The starts of the pieces of the buffer that no send divides (for `contributions`)."""
+    for send in sends:
+        yield send.offset
+        yield send.offset + send.nbytes
+
+
+def _cuts(nbytes: int, n_chunks: int) -> list[int]:
+    """Where to cut `nbytes` into chunks of whole elements that differ by at most one element."""
+    elements, rest = divmod(nbytes, ELEMENT_NBYTES)
+    if rest:
+        raise ValueError(
+            f"an allreduce adds {ELEMENT_NBYTES}-byte elements; {nbytes} bytes are no whole number"
+        )
+    return [elements * i // n_chunks * ELEMENT_NBYTES for i in range(n_chunks + 1)]
+
+
+def _round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
+
+
+def _check_ranks(what: str, n_ranks: int) -> None:
+    if n_ranks < 2:
+        raise NotServedError(f"{what} needs at least 2 ranks, got {n_ranks}")
