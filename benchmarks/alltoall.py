@@ -30,7 +30,7 @@ def main() -> None:
     )
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--rate", default="50M")
-    parser.add_argument("--size", default="8MiB", help="bytes that each rank has")
+    parser.add_argument("--size", default="48MiB", help="bytes that each rank has")
     arguments = parser.parse_args()
     print("fabric                                routes    ratio  model  idle  wrong  verdict", flush=True)
     with tempfile.TemporaryDirectory(prefix="gradwire-alltoall-") as folder:

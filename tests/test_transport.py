@@ -22,6 +22,14 @@ def test_fast_links_get_the_largest_segment_and_slow_ones_two_packets() -> None:
     assert transport_for(1_000_000).gso_max_nbytes == 3000
 
 
+@pytest.mark.parametrize(("n_hosts", "segment_s"), [(2, 0.002), (16, 0.002), (24, 0.003), (32, 0.004)])
+def test_all_hosts_together_send_at_most_8000_segments_a_second(n_hosts: int, segment_s: float) -> None:
+    made = transport_for(50_000_000, n_hosts=n_hosts)
+    assert made.gso_max_nbytes * 8 / 50e6 == pytest.approx(segment_s)
+    assert n_hosts / segment_s <= 8000 + 1e-6
+    assert made.rcvbuf_nbytes >= 10 * made.gso_max_nbytes
+
+
 def test_receive_buffers_grow_with_the_rate_from_a_least_size() -> None:
     assert transport_for(1_000_000).rcvbuf_nbytes == MIN_RCVBUF_NBYTES
     assert transport_for(100_000_000).rcvbuf_nbytes == 250_000

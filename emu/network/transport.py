@@ -14,22 +14,31 @@ PAYLOAD_EFFICIENCY = TCP_PAYLOAD_NBYTES / FRAME_NBYTES
 
 CONGESTION_CONTROL = "cubic"
 SEGMENT_S = 0.002  # a store-and-forward hop costs one segment; below 1 ms the CPU becomes the bottleneck
-RECEIVE_WINDOW_S = 0.020
+MAX_SEGMENTS_PER_S = 8000  # of all hosts together: what two cores carry with a sixth of their time to spare
+RECEIVE_WINDOW_SEGMENTS = 10  # five hops hold one each, and as much again is on its way back as ACKs
 MIN_RCVBUF_NBYTES = 128 * 1024
 MAX_RCVBUF_NBYTES = 4 * 1024 * 1024
 MAX_GSO_NBYTES = 64 * 1024
 
 
-def transport_for(rate_bps: int, queue_nbytes: int | None = None, round_trip_s: float = 0.0) -> Transport:
+def transport_for(
+    rate_bps: int, queue_nbytes: int | None = None, round_trip_s: float = 0.0, n_hosts: int = 1
+) -> Transport:
     """Socket buffers of about ten bandwidth-delay products, segments of about 2 ms of link time.
 
+    They are longer with more than 16 hosts: whatever the rate, work is done by the segment, and all hosts
+    share the machine's processors.
     `round_trip_s` is what the cables delay on their own: so much more must be under way.
     Of an explicit queue a segment takes a quarter at most: a larger one than the queue would never pass.
     """
-    window = int(rate_bps / 8 * (RECEIVE_WINDOW_S + round_trip_s))
+    segment_s = max(SEGMENT_S, n_hosts / MAX_SEGMENTS_PER_S)
+    window = int(rate_bps / 8 * (RECEIVE_WINDOW_SEGMENTS * segment_s + round_trip_s))
     rcvbuf = min(max(window, MIN_RCVBUF_NBYTES), MAX_RCVBUF_NBYTES)
     longest = MAX_GSO_NBYTES if queue_nbytes is None else min(MAX_GSO_NBYTES, queue_nbytes // 4)
-    gso = max(min(int(rate_bps / 8 * SEGMENT_S), longest), 2 * ETHERNET_MTU_NBYTES)
+    gso = max(
+        min(int(rate_bps / 8 * segment_s), longest),
+        2 * ETHERNET_MTU_NBYTES,
+    )
     return Transport(
         congestion_control=CONGESTION_CONTROL,
         rcvbuf_nbytes=rcvbuf,
@@ -42,7 +51,9 @@ def fabric_transport(fabric: Fabric) -> Transport:
     """The transport for a fabric's slowest host link and its smallest queue."""
     slowest_bps = min(rate for end, rate in fabric.rates.items() if end.node in fabric.hosts)
     queues = [link.queue_nbytes for link in fabric.links if link.queue_nbytes is not None]
-    return transport_for(slowest_bps, min(queues, default=None), longest_round_trip_s(fabric))
+    return transport_for(
+        slowest_bps, min(queues, default=None), longest_round_trip_s(fabric), len(fabric.hosts)
+    )
 
 
 def longest_round_trip_s(fabric: Fabric) -> float:

@@ -68,7 +68,8 @@ class Agent:
         self._state = RankState(plan.schedule, rank)
         self._buffers = payload.buffers(plan.schedule, rank)
         largest = max((send.nbytes for send in self._sends if send.reduce and send.dst == rank), default=0)
-        self._scratch = {peer: np.empty(largest, np.uint8) for peer in self._connections}
+        self._scratch = {peer: np.full(largest, 0, np.uint8) for peer in self._connections}  # pages made now
+        self._flushed: set[Connection] = set()  # since the last poll: what they wait for may have changed
         self._gaps: list[tuple[int, int]] = []  # heap of (due_ns, op)
         self._queued_ns: dict[int, int] = {}
         self._handed_ns: dict[int, int] = {}
@@ -115,12 +116,14 @@ class Agent:
             time.sleep(_DRAIN_S)
 
     def _loop(self, poll: select.epoll, by_fd: dict[int, Connection]) -> None:
-        writing: set[int] = set()
+        writing: set[Connection] = set()
         while self._state.unfinished:
-            for fd, connection in by_fd.items():
-                if connection.wants_to_send != (fd in writing):
-                    writing ^= {fd}
-                    poll.modify(fd, select.EPOLLIN | (select.EPOLLOUT if fd in writing else 0))
+            for connection in self._flushed:
+                if connection.wants_to_send != (connection in writing):
+                    writing ^= {connection}
+                    wanted = select.EPOLLIN | (select.EPOLLOUT if connection in writing else 0)
+                    poll.modify(connection.sock.fileno(), wanted)
+            self._flushed.clear()
             events = poll.poll(self._timeout_s())
             if not events and not self._gaps:
                 raise Stalled(self._waiting_for())
@@ -179,6 +182,7 @@ class Agent:
             connection.queue_payload(memoryview(data), number)  # type: ignore[arg-type]
 
     def _flush(self, connection: Connection) -> None:
+        self._flushed.add(connection)
         for number in connection.flush():
             self._handed_ns[number] = time.monotonic_ns()
             self._do(self._state.finished(number))

@@ -45,7 +45,7 @@ def _initial(op: Op, number: int, rank: int) -> NDArray[np.uint8]:
         return (_ramp(op, number) + np.float32(rank)).view(np.uint8)
     if rank == op.root:
         return _pattern(op.nbytes, number, rank)
-    return np.zeros(op.nbytes, np.uint8)
+    return np.full(op.nbytes, 0, np.uint8)  # not zeros: their pages would be made during the run
 
 
 def _ramp(op: Op, number: int) -> NDArray[np.float32]:
