@@ -8,7 +8,8 @@ from tests.made_captures import ACK, HEADERS_NBYTES, SYN, Record, pcap, stream, 
 from traces.framing.gloo import HELLO_NBYTES, Opcode, encode_preamble
 from traces.framing.gloo_decode import Decoded, decode
 from traces.framing.gloo_hidden import Recovered, recover
-from traces.packets.pcap import Packets, read_pcap
+from traces.packets.packets import Packets
+from traces.packets.pcap import read_pcap
 from traces.packets.streams import Direction, assemble
 
 LOW, HIGH = ("10.0.0.1", 4000), ("10.0.0.2", 5000)

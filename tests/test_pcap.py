@@ -4,7 +4,6 @@ import shutil
 import struct
 import subprocess
 from decimal import Decimal
-from ipaddress import IPv4Address
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.made_captures import NS_MAGIC, US_MAGIC, Order, Record, ethernet, ipv4, pcap, tcp, udp
-from traces.packets.pcap import TCP, UDP, BadCapture, read_pcap
+from traces.packets.packets import TCP, UDP, BadCapture
+from traces.packets.pcap import read_pcap
 
 SAMPLES = Path(__file__).parents[1] / "traces" / "samples"
 A, B = ("10.0.0.1", 4000), ("10.0.0.2", 5000)
@@ -53,8 +53,8 @@ def test_every_field_of_every_tcp_packet_is_what_tshark_says(sample: str) -> Non
             f"{packets.time_ns[row] // 10**9}.{packets.time_ns[row] % 10**9:09d}",
             str(packets.wire_nbytes[row]),
             str(packets.captured_nbytes[row]),
-            str(IPv4Address(int(packets.src[row]))),
-            str(IPv4Address(int(packets.dst[row]))),
+            packets.addresses[packets.src[row]],
+            packets.addresses[packets.dst[row]],
             str(packets.sport[row]),
             str(packets.dport[row]),
             f"0x{packets.flags[row]:04x}",
@@ -90,7 +90,7 @@ def test_pyshark_sees_the_same_first_hundred_packets() -> None:
             int(packets.sport[row]),
             int(packets.seq[row]),
             int(packets.payload_nbytes[row]),
-            str(IPv4Address(int(packets.src[row]))),
+            packets.addresses[packets.src[row]],
         )
         for row in range(100)
     ]
@@ -112,7 +112,7 @@ def test_both_byte_orders_and_both_units_of_time_are_read(
     assert packets.captured_nbytes.tolist() == [100, len(frames[1])]
     assert packets.payload_nbytes.tolist() == [70, 5]
     assert packets.visible_nbytes.tolist() == [100 - 54, 5]
-    assert packets.src.tolist() == [0x0A000001, 0x0A000002]
+    assert [packets.addresses[i] for i in packets.src] == ["10.0.0.1", "10.0.0.2"]
     assert packets.dport.tolist() == [5000, 4000]
     assert packets.seq[0] == 2**32 - 1
     at = int(packets.payload_at[1])

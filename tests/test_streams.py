@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.made_captures import ACK, SYN, Record, pcap, tcp
-from traces.packets.pcap import Packets, read_pcap
+from traces.packets.packets import Packets
+from traces.packets.pcap import read_pcap
 from traces.packets.streams import Direction, Stream, assemble, own_address
 
 A, B, C = ("10.0.0.1", 4000), ("10.0.0.2", 5000), ("10.0.0.3", 6000)

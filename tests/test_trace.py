@@ -9,7 +9,7 @@ import pytest
 from tests.made_captures import Record, pcap, tcp, udp
 from tests.made_gloo import conversation
 from traces.framing.gloo import Opcode
-from traces.packets.pcap import BadCapture
+from traces.packets.packets import BadCapture
 from traces.recognition.ranks import BadTrace
 from traces.recognition.recognise import recognise
 from traces.trace import capture_paths, open_trace, read_settings

@@ -8,7 +8,6 @@ likewise.
 """
 
 import json
-from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,11 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
-from traces.packets.pcap import FILE_HEADER_NBYTES, RECORD_HEADER_NBYTES, SYN, TCP, Packets, read_pcap
+from traces.packets.packets import SYN, TCP, Packets
+from traces.packets.pcap import FILE_HEADER_NBYTES, RECORD_HEADER_NBYTES, read_pcap
 from traces.packets.streams import own_address
 from traces.recognition.recognise import find_job
 from traces.trace import capture_paths, open_trace
 
+Key = tuple[str, int, str, int]  # source and its port, destination and its port
 Ends = dict[tuple[str, str], int]
 
 
@@ -38,7 +39,7 @@ def trim_captures(
     paths = capture_paths([folder])
     captures = [read_pcap(path) for path in paths]
     ends = stream_ends(folder, iterations)
-    first_seq: dict[tuple[int, ...], int] = {}
+    first_seq: dict[Key, int] = {}
     for packets in captures:
         first_seq |= _first_sequence_numbers(packets)
     output.mkdir(parents=True, exist_ok=True)
@@ -69,27 +70,24 @@ def stream_ends(folder: Path, iterations: int) -> Ends:
     return ends
 
 
-def _first_sequence_numbers(packets: Packets) -> dict[tuple[int, ...], int]:
+def _first_sequence_numbers(packets: Packets) -> dict[Key, int]:
     """The sequence number of byte 0 of each stream whose SYN is in the file."""
     rows = np.flatnonzero((packets.protocol == TCP) & (packets.flags & SYN != 0))
     return {_key(packets, row): int(packets.seq[row]) + 1 for row in rows.tolist()}
 
 
-def _key(packets: Packets, row: int) -> tuple[int, ...]:
-    columns = (packets.src, packets.sport, packets.dst, packets.dport)
-    return tuple(int(column[row]) for column in columns)
+def _key(packets: Packets, row: int) -> Key:
+    src, dst = (packets.addresses[column[row]] for column in (packets.src, packets.dst))
+    return src, int(packets.sport[row]), dst, int(packets.dport[row])
 
 
-def _kept(
-    packets: Packets, ends: Ends, first_seq: dict[tuple[int, ...], int], sent_only: bool
-) -> npt.NDArray[np.bool_]:
+def _kept(packets: Packets, ends: Ends, first_seq: dict[Key, int], sent_only: bool) -> npt.NDArray[np.bool_]:
     """Payload up to the streams' ends, and everything else until the last of it."""
     carries: npt.NDArray[np.bool_] = (packets.protocol == TCP) & (packets.payload_nbytes > 0)
     keep: npt.NDArray[np.bool_] = carries.copy()
-    by_number = {(_number(src), _number(dst)): end for (src, dst), end in ends.items()}
     for row in np.flatnonzero(carries).tolist():
         key = _key(packets, row)
-        end = by_number.get((key[0], key[2]))
+        end = ends.get((key[0], key[2]))
         if end is not None and key in first_seq:
             keep[row] = (int(packets.seq[row]) - first_seq[key]) % (1 << 32) < end
     last = np.flatnonzero(keep)[-1]
@@ -101,12 +99,8 @@ def _kept(
         raise ValueError(f"{packets.path}: --sent-only needs captures made at the hosts")
     has_syn = (packets.protocol == TCP) & (packets.flags & SYN != 0)
     keep |= has_syn
-    keep &= packets.src == _number(own)
+    keep &= packets.src == packets.addresses.index(own)
     return keep
-
-
-def _number(address: str) -> int:
-    return int(IPv4Address(address))
 
 
 def _write(packets: Packets, keep: npt.NDArray[np.bool_], path: Path) -> None:

@@ -17,7 +17,8 @@ from traces.framing.gloo import STORE_PORT
 from traces.framing.gloo_decode import Decoded, decode
 from traces.framing.gloo_hidden import Recovered, recover
 from traces.framing.messages import Messages, collect, reranked
-from traces.packets.pcap import Packets, read_pcap
+from traces.packets.capture import read_capture
+from traces.packets.packets import Packets
 from traces.packets.streams import Direction, Stream, assemble, own_address
 from traces.recognition.ranks import (
     BadTrace,
@@ -94,7 +95,7 @@ def open_trace(paths: Sequence[Path], ranks: Path | None = None) -> Trace:
     `ranks` is a file like trace.yaml, which takes precedence over one in a folder.  Raises BadCapture,
     BadTrace, OSError.
     """
-    captures = [read_pcap(path) for path in capture_paths(paths)]
+    captures = [read_capture(path) for path in capture_paths(paths)]
     folder_settings = [path / SETTINGS for path in paths if (path / SETTINGS).is_file()]
     settings_path = ranks or next(iter(folder_settings), None)
     told = read_settings(settings_path) if settings_path else {}

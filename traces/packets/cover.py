@@ -9,7 +9,7 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from traces.packets.pcap import compiled
+from traces.packets.jit import compiled
 
 Ints = npt.NDArray[np.int64]
 

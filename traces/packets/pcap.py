@@ -4,61 +4,23 @@ Ethernet (with or without VLAN tags) carrying IPv4 TCP and UDP is understood; ev
 its row, with `protocol` 0.  This is an edge module: it opens files.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, cast
+from typing import Any, Literal, NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
-Column = npt.NDArray[Any]
-Function = TypeVar("Function", bound=Callable[..., Any])
+from traces.packets.jit import compiled
+from traces.packets.packets import ETHERNET, NO_SHIFT, SYN, TCP, UDP, BadCapture, Packets
 
-TCP, UDP = 6, 17
-SYN, ACK = 0x02, 0x10
-ETHERNET = 1
+Column = npt.NDArray[Any]
+
 FILE_HEADER_NBYTES = 24
 RECORD_HEADER_NBYTES = 16
 MAX_RECORD_NBYTES = 1 << 20  # tcpdump's largest snaplen is 256 KiB; more is a broken length
 _UNIT_NS = {0xA1B2C3D4: 1000, 0xA1B23C4D: 1}
 _PCAPNG = b"\x0a\x0d\x0d\x0a"
-
-
-class BadCapture(Exception):
-    """A file that cannot be read as a capture; the text says which, what it is and what to do."""
-
-
-@dataclass(frozen=True)
-class Packets:
-    """All packets of one file; every array has one entry per packet, in the file's order.
-
-    Addresses and ports are integers in host order, times are ns since 1970.  `payload_nbytes` is what
-    the packet carried above TCP or UDP on the wire, `visible_nbytes` how much of it is in the file,
-    from byte `payload_at` of `data` on.
-    """
-
-    path: Path
-    data: npt.NDArray[np.uint8]
-    truncated: bool
-    time_ns: npt.NDArray[np.int64]
-    wire_nbytes: npt.NDArray[np.int32]
-    captured_nbytes: npt.NDArray[np.int32]
-    protocol: npt.NDArray[np.uint8]
-    src: npt.NDArray[np.uint32]
-    dst: npt.NDArray[np.uint32]
-    sport: npt.NDArray[np.uint16]
-    dport: npt.NDArray[np.uint16]
-    flags: npt.NDArray[np.uint8]
-    seq: npt.NDArray[np.uint32]
-    ack: npt.NDArray[np.uint32]
-    payload_nbytes: npt.NDArray[np.int32]
-    visible_nbytes: npt.NDArray[np.int32]
-    payload_at: npt.NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.time_ns)
 
 
 class _Columns(NamedTuple):
@@ -67,7 +29,10 @@ class _Columns(NamedTuple):
     time_ns: Column
     wire_nbytes: Column
     captured_nbytes: Column
+    frame_at: Column
+    network_offset: Column
     protocol: Column
+    ip_id: Column
     src: Column
     dst: Column
     sport: Column
@@ -75,9 +40,12 @@ class _Columns(NamedTuple):
     flags: Column
     seq: Column
     ack: Column
+    window: Column
+    window_shift: Column
     payload_nbytes: Column
     visible_nbytes: Column
     payload_at: Column
+    interface: Column
 
 
 def _empty_columns(count: int) -> _Columns:
@@ -85,7 +53,10 @@ def _empty_columns(count: int) -> _Columns:
         time_ns=np.zeros(count, np.int64),
         wire_nbytes=np.zeros(count, np.int32),
         captured_nbytes=np.zeros(count, np.int32),
+        frame_at=np.zeros(count, np.int64),
+        network_offset=np.zeros(count, np.uint8),
         protocol=np.zeros(count, np.uint8),
+        ip_id=np.zeros(count, np.uint16),
         src=np.zeros(count, np.uint32),
         dst=np.zeros(count, np.uint32),
         sport=np.zeros(count, np.uint16),
@@ -93,18 +64,13 @@ def _empty_columns(count: int) -> _Columns:
         flags=np.zeros(count, np.uint8),
         seq=np.zeros(count, np.uint32),
         ack=np.zeros(count, np.uint32),
+        window=np.zeros(count, np.uint16),
+        window_shift=np.full(count, NO_SHIFT, np.uint8),
         payload_nbytes=np.zeros(count, np.int32),
         visible_nbytes=np.zeros(count, np.int32),
         payload_at=np.zeros(count, np.int64),
+        interface=np.zeros(count, np.uint16),
     )
-
-
-def compiled(function: Function) -> Function:
-    """numba's njit, compiled once and kept beside the source, or in the user's own cache folder."""
-    try:
-        return cast(Function, numba.njit(cache=True)(function))
-    except RuntimeError:  # neither folder can be written to; a shared one could be filled by others
-        return cast(Function, numba.njit(function))
 
 
 def read_pcap(path: Path) -> Packets:
@@ -121,7 +87,11 @@ def read_pcap(path: Path) -> Packets:
         raise BadCapture(f"{path}: no whole packet in it: capture again, or leave the file out")
     columns = _empty_columns(count)
     _fill(data, big_endian, unit_ns, columns)
-    return Packets(path, data, end != len(data), **columns._asdict())
+    numbers, positions = np.unique(np.concatenate([columns.src, columns.dst]), return_inverse=True)
+    src, dst = np.split(positions.astype(np.uint32), 2)
+    addresses = tuple(str(IPv4Address(int(number))) for number in numbers)
+    columns = columns._replace(src=src, dst=dst)
+    return Packets(path, data, end != len(data), addresses, **columns._asdict())
 
 
 def _checked_header(path: Path, header: bytes) -> tuple[bool, int]:
@@ -191,10 +161,12 @@ def _fill(data: Column, big_endian: bool, unit_ns: int, columns: _Columns) -> No
         columns.captured_nbytes[row] = captured
         columns.wire_nbytes[row] = wire
         at += 16
+        columns.frame_at[row] = at
         ip = at + 14
         while ip + 4 <= at + captured and _u16(data, ip - 2) in (0x8100, 0x88A8):
             ip += 4
         if ip + 20 <= at + captured and _u16(data, ip - 2) == 0x0800:
+            columns.network_offset[row] = ip - at
             _fill_ipv4(data, ip, at + captured, at + wire, row, columns)
         at += captured
 
@@ -216,6 +188,9 @@ def _fill_ipv4(data: Column, ip: int, end: int, wire_end: int, row: int, columns
         columns.seq[row] = _u32(data, transport + 4)
         columns.ack[row] = _u32(data, transport + 8)
         columns.flags[row] = data[transport + 13]
+        columns.window[row] = _u16(data, transport + 14)
+        if data[transport + 13] & SYN:
+            columns.window_shift[row] = _window_shift(data, transport + 20, min(payload, end))
     elif protocol == UDP and transport + 8 <= end:
         payload = transport + 8
     else:
@@ -223,6 +198,7 @@ def _fill_ipv4(data: Column, ip: int, end: int, wire_end: int, row: int, columns
     if payload > ip_end:
         return
     columns.protocol[row] = protocol
+    columns.ip_id[row] = _u16(data, ip + 4)
     columns.src[row] = _u32(data, ip + 12)
     columns.dst[row] = _u32(data, ip + 16)
     columns.sport[row] = _u16(data, transport)
@@ -230,3 +206,16 @@ def _fill_ipv4(data: Column, ip: int, end: int, wire_end: int, row: int, columns
     columns.payload_nbytes[row] = ip_end - payload
     columns.visible_nbytes[row] = max(0, min(end, ip_end) - payload)
     columns.payload_at[row] = payload
+
+
+@compiled
+def _window_shift(data: Column, at: int, end: int) -> int:
+    """The window scale option among TCP's options [at, end) (RFC 7323, 2.2)."""
+    while at + 2 < end and data[at] != 0:
+        if data[at] == 1:
+            at += 1
+            continue
+        if data[at] == 3 and data[at + 1] == 3:
+            return min(_octet(data, at + 2), 14)
+        at += max(2, _octet(data, at + 1))
+    return 255

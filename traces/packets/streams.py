@@ -10,14 +10,13 @@ that host in every packet.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from traces.packets.cover import Ints, Timeline, Visible, cover
-from traces.packets.pcap import ACK, SYN, TCP, Packets
+from traces.packets.packets import ACK, SYN, TCP, Packets
 
 
 class Direction(NamedTuple):
@@ -85,7 +84,7 @@ def own_address(packets: Packets) -> str | None:
     if not talks:
         return None
     common = frozenset.intersection(*talks)
-    return str(IPv4Address(min(common))) if len(common) == 1 else None
+    return packets.addresses[min(common)] if len(common) == 1 else None
 
 
 def assemble(captures: Sequence[Packets]) -> dict[Direction, Stream]:
@@ -121,15 +120,13 @@ def _rows_by_direction(packets: Packets) -> dict[Direction, Ints]:
     cuts = np.flatnonzero((np.diff(source) != 0) | (np.diff(target) != 0)) + 1
     firsts = [0, *cuts.tolist()]
     return {
-        _direction(int(source[first]), int(target[first])): part
+        _direction(packets.addresses, int(source[first]), int(target[first])): part
         for first, part in zip(firsts, np.split(rows, cuts), strict=True)
     }
 
 
-def _direction(source: int, target: int) -> Direction:
-    return Direction(
-        str(IPv4Address(source >> 16)), source & 0xFFFF, str(IPv4Address(target >> 16)), target & 0xFFFF
-    )
+def _direction(addresses: Sequence[str], source: int, target: int) -> Direction:
+    return Direction(addresses[source >> 16], source & 0xFFFF, addresses[target >> 16], target & 0xFFFF)
 
 
 def _stream(

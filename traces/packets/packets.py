@@ -1,0 +1,71 @@
+"""Packets as columns: what every reader of capture files makes, whatever the file's format.  Values only."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+TCP, UDP = 6, 17
+FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
+ETHERNET = 1  # link types as in the pcap file's header (tcpdump.org/linktypes.html)
+
+
+class BadCapture(Exception):
+    """A file that cannot be read as a capture; the text says which, what it is and what to do."""
+
+
+@dataclass(frozen=True)
+class Interface:
+    """Where packets were captured.  `snaplen` 0: unlimited; `dropped`: by the capture, None if not told."""
+
+    name: str = ""
+    link_type: int = ETHERNET
+    snaplen: int = 0
+    dropped: int | None = None
+
+
+@dataclass(frozen=True)
+class Packets:
+    """All packets of one file; every array has one entry per packet, in the file's order.
+
+    `src` and `dst` are positions in `addresses`; times are ns since 1970.  What is no TCP or UDP over IP
+    has `protocol` 0 and neither addresses nor ports that mean anything; a later fragment counts as such.
+    `payload_nbytes` is what the packet carried above TCP or UDP on the wire, `visible_nbytes` how much of it
+    is in the file, from byte `payload_at` of `data` on.  The packet itself begins at `frame_at`, its IP
+    header `network_offset` bytes later (0: none).  `interface` is a position in `interfaces`.  `window` is as
+    in the header, not scaled; `window_shift` is the scale that a SYN offers (RFC 7323), else NO_SHIFT.
+    `ip_id` is 0 for IPv6.
+    """
+
+    path: Path
+    data: npt.NDArray[np.uint8]
+    truncated: bool
+    addresses: tuple[str, ...]
+    time_ns: npt.NDArray[np.int64]
+    wire_nbytes: npt.NDArray[np.int32]
+    captured_nbytes: npt.NDArray[np.int32]
+    frame_at: npt.NDArray[np.int64]
+    network_offset: npt.NDArray[np.uint8]
+    protocol: npt.NDArray[np.uint8]
+    ip_id: npt.NDArray[np.uint16]
+    src: npt.NDArray[np.uint32]
+    dst: npt.NDArray[np.uint32]
+    sport: npt.NDArray[np.uint16]
+    dport: npt.NDArray[np.uint16]
+    flags: npt.NDArray[np.uint8]
+    seq: npt.NDArray[np.uint32]
+    ack: npt.NDArray[np.uint32]
+    window: npt.NDArray[np.uint16]
+    window_shift: npt.NDArray[np.uint8]
+    payload_nbytes: npt.NDArray[np.int32]
+    visible_nbytes: npt.NDArray[np.int32]
+    payload_at: npt.NDArray[np.int64]
+    interface: npt.NDArray[np.uint16]
+    interfaces: tuple[Interface, ...] = field(default=(Interface(),))
+
+    def __len__(self) -> int:
+        return len(self.time_ns)
+
+
+NO_SHIFT = 255
