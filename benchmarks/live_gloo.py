@@ -31,7 +31,7 @@ from emu.project import PROJECT
 from emu.watch import Watch
 from tools.experiment import Cell, Job, Laboratory, plan_of
 from tools.inputs import read_workload_only
-from traces.framing.gloo import STORE_PORT
+from traces.framing.wellknown import STORE_PORT
 from traces.schedules.expand import training_iterations
 from traces.workload import Collective, Workload
 

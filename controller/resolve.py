@@ -10,7 +10,7 @@ from emu.placement import place
 from emu.plan import Flow, Plan, Transport
 from emu.plancheck import check_path, check_schedule
 from emu.seeded import draw
-from traces.framing.gloo import STORE_PORT
+from traces.framing.wellknown import STORE_PORT
 from traces.schedules.schedule import Schedule
 
 FIRST_PORT, LAST_PORT = 20_000, 60_999

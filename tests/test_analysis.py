@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from traces.analysis import Analysis, analyse, to_json
+from traces.analysis.analysis import Analysis, analyse, to_json
 from traces.recognition.recognise import find_job
 from traces.trace import open_trace
 

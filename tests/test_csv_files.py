@@ -6,8 +6,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from traces.analysis import analyse
-from traces.csv_files import write_csv
+from traces.analysis.analysis import analyse
+from traces.analysis.csv_files import write_csv
 from traces.recognition.recognise import find_job
 from traces.trace import open_trace
 

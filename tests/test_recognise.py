@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from traces.framing.gloo import PREFIXES
 from traces.recognition.recognise import Job, find_job, recognise
 from traces.schedules.collectives import binomial_broadcast, gloo_ring
 from traces.trace import Trace, open_trace
@@ -75,7 +74,7 @@ def test_the_messages_of_each_collective_are_those_of_gloos_algorithm(sample: st
             sends = gloo_ring(n_ranks, item.nbytes, 0, 0, GLOO_SEGMENT_NBYTES)
         else:
             sends = binomial_broadcast(n_ranks, item.nbytes, item.root, 0, 0)
-        rows = (data.tag == item.tag) & (data.prefix == PREFIXES[item.kind])
+        rows = (data.tag == item.tag) & data.of(item.kind)
         columns = (data.src[rows], data.dst[rows], data.nbytes[rows])
         seen = Counter(zip(*(column.tolist() for column in columns), strict=True))
         assert seen == Counter((s.src, s.dst, s.nbytes) for s in sends if s.nbytes)

@@ -10,7 +10,7 @@ from emu.fabrics.spec import parse_fabric
 from emu.network.transport import fabric_transport
 from emu.refused import Refused
 from tests.made_plans import allreduce_plan, messages, schedule_plan
-from traces.framing.gloo import STORE_PORT
+from traces.framing.wellknown import STORE_PORT
 from traces.schedules.schedule import Op, Schedule, Send
 
 

@@ -51,7 +51,7 @@ def test_packets_of_all_hosts_in_one_file_give_the_same_messages(tmp_path: Path)
     (tmp_path / "switch.pcap").write_bytes(files[0].read_bytes()[:24] + b"".join(records))
     one, many = open_trace([tmp_path / "switch.pcap"]), open_trace([sent_only])
     assert one.files[0].host is None
-    for name in ("src", "dst", "opcode", "tag", "offset", "nbytes"):
+    for name in ("src", "dst", "kind", "tag", "offset", "nbytes"):
         assert getattr(one.messages, name).tolist() == getattr(many.messages, name).tolist()
 
 

@@ -4,7 +4,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tools.console import console
-from traces.analysis import Analysis, Transfer
+from traces.analysis.analysis import Analysis, Transfer
 from traces.units import show_nbytes, show_s
 
 MAX_ROWS = 40

@@ -13,18 +13,17 @@ from typing import Annotated
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from traces.framing.gloo import STORE_PORT
-from traces.framing.gloo_decode import Decoded, decode
-from traces.framing.gloo_hidden import Recovered, recover
+from traces.framing.frames import Found, Framing, Reading
+from traces.framing.framings import Choice, choose
 from traces.framing.messages import Messages, collect, reranked
+from traces.framing.store import Store
 from traces.packets.capture import read_capture
 from traces.packets.packets import Packets
-from traces.packets.streams import Direction, Stream, assemble, own_address
+from traces.packets.streams import Connection, assemble, connections, own_address
 from traces.recognition.ranks import (
     BadTrace,
     by_number,
     check_all_seen,
-    greetings,
     inferred_order,
     told_order,
 )
@@ -62,15 +61,19 @@ class Losses:
 
 @dataclass(frozen=True)
 class Trace:
-    """`messages.addresses` are the hosts by rank; `rendezvous_packets` counts those of the store, each
-    once.
+    """`messages` are those of the connections that speak `framing`; their `addresses` are the hosts by rank.
+
+    `choices` are all connections with payload, each with what it was taken for; a message's `connection` is a
+    position in it.
     """
 
     name: str
+    framing: str
     files: tuple[CaptureFile, ...]
+    captures: tuple[Packets, ...]
+    choices: tuple[Choice, ...]
     messages: Messages
     losses: Losses
-    rendezvous_packets: int
     notes: tuple[str, ...]
 
     @property
@@ -80,6 +83,16 @@ class Trace:
     @property
     def n_ranks(self) -> int:
         return len(self.messages.addresses)
+
+    @property
+    def rendezvous_packets(self) -> int:
+        """Data packets of what only sets the job up, each once."""
+        return sum(
+            stream.n_packets
+            for choice in self.choices
+            if choice.framing is not None and not choice.framing.is_training
+            for stream in choice.connection.streams
+        )
 
 
 class Settings(BaseModel):
@@ -128,55 +141,80 @@ def read_settings(path: Path) -> dict[str, int]:
 
 def made_trace(name: str, captures: Sequence[Packets], ranks: Mapping[str, int]) -> Trace:
     """Put the packets together, decode them and find out who is which rank."""
-    streams = assemble(captures)
-    store = {d: s for d, s in streams.items() if STORE_PORT in (d.sport, d.dport)}
-    others = {direction: stream for direction, stream in streams.items() if direction not in store}
-    tried = {direction: decode(stream) for direction, stream in others.items()}
-    decoded = {direction: gloo for direction, gloo in tried.items() if gloo is not None}
-    if not decoded:
-        raise BadTrace(_no_training(name, captures, streams))
-    _check_one_job(decoded)
-    found = recover(decoded)
-    said = greetings(others, decoded.keys())
-    messages = collect(found, by_number({*said, *(end for d in decoded for end in (d.src, d.dst))}))
+    choices = tuple(map(choose, connections(assemble(captures))))
+    framing = _main_framing(choices)
+    if framing is None:
+        raise BadTrace(_no_training(name, captures, choices))
+    chosen = [(number, c) for number, c in enumerate(choices) if c.framing is framing]
+    _check_one_job([choice.connection for _, choice in chosen])
+    found = framing.read([choice.connection for _, choice in chosen])
+    if not any(reading.frames for reading in found.readings):
+        raise BadTrace(_no_training(name, captures, choices))
+    ends = {end for r in found.readings for end in (r.stream.direction.src, r.stream.direction.dst)}
+    messages = collect(_numbered(found, chosen), by_number({*found.said, *ends}))
     vantages = tuple(own_address(packets) for packets in captures)
     check_all_seen(messages, vantages)
     if ranks:
         order, note = told_order(messages.addresses, ranks), "ranks: as told"
     else:
-        order, note = inferred_order(messages, _store_address(store), said)
+        order, note = inferred_order(messages, _store_address(choices), found.said)
     return Trace(
         name=name,
+        framing=framing.name,
         files=tuple(_summary(p, host) for p, host in zip(captures, vantages, strict=True)),
+        captures=tuple(captures),
+        choices=choices,
         messages=reranked(messages, order),
-        losses=_losses(found),
-        rendezvous_packets=sum(stream.n_packets for stream in store.values()),
-        notes=(note, *_file_notes(captures, messages.addresses, vantages)),
+        losses=_losses(found.readings),
+        notes=(note, *found.notes, *_file_notes(captures, messages.addresses, vantages)),
     )
 
 
-def _store_address(store: Mapping[Direction, Stream]) -> str | None:
-    listeners = {d.src if d.sport == STORE_PORT else d.dst for d in store}
+def _main_framing(choices: Sequence[Choice]) -> Framing | None:
+    """The training framing that most bytes are in."""
+    nbytes: defaultdict[str, int] = defaultdict(int)
+    framings: dict[str, Framing] = {}
+    for choice in choices:
+        if choice.framing is not None and choice.framing.is_training:
+            framings[choice.framing.name] = choice.framing
+            nbytes[choice.framing.name] += sum(stream.nbytes for stream in choice.connection.streams)
+    return framings[max(nbytes, key=lambda name: nbytes[name])] if nbytes else None
+
+
+def _numbered(found: Found, chosen: Sequence[tuple[int, Choice]]) -> list[tuple[int, Reading]]:
+    """The readings, each with the number of its connection."""
+    number_of = {s.direction: number for number, choice in chosen for s in choice.connection.streams}
+    return [(number_of[reading.stream.direction], reading) for reading in found.readings]
+
+
+def _store_address(choices: Sequence[Choice]) -> str | None:
+    store = [choice.connection for choice in choices if isinstance(choice.framing, Store)]
+    listeners = {
+        end.direction.dst if end.opener else end.direction.src for end in (one.streams[0] for one in store)
+    }
     return listeners.pop() if len(listeners) == 1 else None
 
 
-def _check_one_job(decoded: Mapping[Direction, Decoded]) -> None:
-    connections: defaultdict[frozenset[str], set[frozenset[int]]] = defaultdict(set)
-    for d in decoded:
-        connections[frozenset((d.src, d.dst))].add(frozenset((d.sport, d.dport)))
-    for pair, ports in connections.items():
-        if len(ports) > 1:
+def _check_one_job(some: Sequence[Connection]) -> None:
+    connections: defaultdict[frozenset[str], int] = defaultdict(int)
+    for connection in some:
+        if any(stream.nbytes for stream in connection.streams):
+            d = connection.streams[0].direction
+            connections[frozenset((d.src, d.dst))] += 1
+    for pair, count in connections.items():
+        if count > 1:
             raise BadTrace(
-                f"{len(ports)} gloo connections between {' and '.join(sorted(pair))}: two jobs or process "
+                f"{count} gloo connections between {' and '.join(sorted(pair))}: two jobs or process "
                 "groups in one capture; cut out one of them, for example by time with editcap -A and -B"
             )
 
 
-def _no_training(name: str, captures: Sequence[Packets], streams: Mapping[Direction, Stream]) -> str:
+def _no_training(name: str, captures: Sequence[Packets], choices: Sequence[Choice]) -> str:
     n_packets = sum(len(packets) for packets in captures)
     text = f"{name}: no gloo traffic in {n_packets} packets"
+    streams = [stream for choice in choices for stream in choice.connection.streams]
     if streams:
-        largest = max(streams.values(), key=lambda stream: stream.nbytes)
+        largest = max(streams, key=lambda stream: stream.nbytes)
         d = largest.direction
         text += f" (most: {d.src}:{d.sport} to {d.dst}:{d.dport}, {show_nbytes(largest.nbytes)})"
     return (
@@ -197,15 +235,15 @@ def _summary(packets: Packets, host: str | None) -> CaptureFile:
     )
 
 
-def _losses(found: Sequence[Recovered]) -> Losses:
-    unresolved = [gap for stream in found for gap in stream.unresolved]
+def _losses(readings: Sequence[Reading]) -> Losses:
+    hidden = [gap for reading in readings for gap in reading.hidden]
     return Losses(
-        data_packets=sum(f.stream.n_packets for f in found),
-        retransmitted=sum(len(f.stream.retransmitted_at) for f in found),
-        recovered=sum(frame.recovered for f in found for frame in f.frames),
-        unresolved=len(unresolved),
-        unresolved_nbytes=sum(gap.end - gap.start for gap in unresolved),
-        unseen_nbytes=sum(f.stream.unseen_nbytes for f in found),
+        data_packets=sum(r.stream.n_packets for r in readings),
+        retransmitted=sum(len(r.stream.retransmitted_at) for r in readings),
+        recovered=sum(frame.recovered for r in readings for frame in r.frames),
+        unresolved=len(hidden),
+        unresolved_nbytes=sum(gap.end - gap.start for gap in hidden),
+        unseen_nbytes=sum(r.stream.unseen_nbytes for r in readings),
     )
 
 

@@ -8,8 +8,8 @@ import typer
 
 from tools.inspect_tables import print_analysis
 from tools.options import CapturesArgument, JsonOption, RanksFileOption
-from traces.analysis import analyse, to_json
-from traces.csv_files import write_csv
+from traces.analysis.analysis import analyse, to_json
+from traces.analysis.csv_files import write_csv
 from traces.recognition.recognise import find_job
 from traces.trace import open_trace
 

@@ -14,7 +14,6 @@ PREAMBLE = struct.Struct("<6Q")  # nbytes, opcode, slot, offset, length, roffset
 PREAMBLE_NBYTES = PREAMBLE.size
 HELLO_NBYTES = 8
 MAX_LENGTH = 1 << 40
-STORE_PORT = 29500  # where torch.distributed's processes meet by default (TCPStore): no training traffic
 P2P = 0
 COLLECTIVES = {
     1: "gather",

@@ -7,34 +7,31 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from traces.framing.gloo import COLLECTIVES, Opcode, unpack_slot
-from traces.framing.gloo_hidden import Recovered
+from traces.framing.frames import Kind, Reading
 
-KINDS = {
-    Opcode.SEND_BUFFER: "data",
-    Opcode.DATA: "data",
-    Opcode.SEND_READY: "send-ready",
-    Opcode.RECV_READY: "recv-ready",
-}
+KIND_NAMES = {kind: kind.name.lower().replace("_", "-") for kind in Kind}  # data, send-ready, ...
 
 
 @dataclass(frozen=True)
 class Messages:
-    """Rows in the order of `first_ns`; `src` and `dst` are positions in `addresses` (ranks, once
-    known).
+    """Rows in the order of `first_ns`; `src` and `dst` are positions in `addresses` (ranks, once known).
 
-    `offset` is where it begins in its TCP stream.  `nbytes` is the payload's size, for the two notices
-    the announced one.  `first_ns` and `last_ns` are when its first and last byte were first seen near
-    the source; `received_ns` is when it and all before it had been seen near the destination.  `prefix`
-    and `tag` are gloo's (prefix 0: send/recv). `whole`: the last byte was seen.  `recovered`: its
-    preamble was not captured.  `retransmitted` counts packets that repeated its bytes.
+    `connection` is a number for the trace's connections, `offset` where the message begins in its TCP stream.
+    `nbytes` is the payload's size, for notices the announced one.  `first_ns` and `last_ns` are when its
+    first and last byte were first seen near the source; `received_ns` is when it and all before it had been
+    seen near the destination.  `kind` is a `Kind`, `operation` a position in `operations`, the names that the
+    framing gave.  `tag` numbers the instance of an operation (UNKNOWN_TAG: not told).  `whole`: the last byte
+    was seen.  `recovered`: its header was not captured.  `retransmitted` counts packets that repeated its
+    bytes.
     """
 
     addresses: tuple[str, ...]
+    operations: tuple[str, ...]
     src: npt.NDArray[np.int32]
     dst: npt.NDArray[np.int32]
-    opcode: npt.NDArray[np.uint8]
-    prefix: npt.NDArray[np.uint8]
+    connection: npt.NDArray[np.int32]
+    kind: npt.NDArray[np.uint8]
+    operation: npt.NDArray[np.int32]
     tag: npt.NDArray[np.int64]
     offset: npt.NDArray[np.int64]
     nbytes: npt.NDArray[np.int64]
@@ -50,27 +47,35 @@ class Messages:
 
     @property
     def is_data(self) -> npt.NDArray[np.bool_]:
-        return self.opcode <= Opcode.DATA
+        return np.equal(self.kind, Kind.DATA)
+
+    def of(self, operation: str) -> npt.NDArray[np.bool_]:
+        """Which rows belong to operations of this name."""
+        number = self.operations.index(operation) if operation in self.operations else -1
+        return np.equal(self.operation, number)
 
     def where(self, rows: npt.NDArray[Any]) -> "Messages":
         """The chosen rows: a mask, or their numbers in the wanted order."""
         return replace(self, **{name: getattr(self, name)[rows] for name in COLUMNS})
 
 
-COLUMNS = tuple(field.name for field in fields(Messages) if field.name != "addresses")
+COLUMNS = tuple(field.name for field in fields(Messages) if field.name not in ("addresses", "operations"))
 
 
-def collect(streams: Sequence[Recovered], addresses: tuple[str, ...]) -> Messages:
-    """The messages of all streams, of which there is at least one; `addresses` must hold every end of
-    them.
+def collect(readings: Sequence[tuple[int, Reading]], addresses: tuple[str, ...]) -> Messages:
+    """The messages of all streams, each with the number of its connection; there is at least one.
+
+    `addresses` must hold every end of them.
     """
     index = {address: number for number, address in enumerate(addresses)}
+    operations = sorted({frame.operation for _, reading in readings for frame in reading.frames})
+    named = {name: number for number, name in enumerate(operations)}
     parts: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in COLUMNS}
-    for found in streams:
-        for name, column in _columns(found, index).items():
+    for connection, reading in readings:
+        for name, column in _columns(reading, connection, index, named).items():
             parts[name].append(column)
     columns: dict[str, Any] = {name: np.concatenate(part) for name, part in parts.items()}
-    messages = Messages(addresses, **columns)
+    messages = Messages(addresses, tuple(operations), **columns)
     return messages.where(np.argsort(messages.first_ns, kind="stable"))
 
 
@@ -80,26 +85,23 @@ def reranked(messages: Messages, addresses: tuple[str, ...]) -> Messages:
     return replace(messages, addresses=addresses, src=position[messages.src], dst=position[messages.dst])
 
 
-def collective_name(prefix: int) -> str:
-    """`allreduce` and so on; `send` for send/recv."""
-    return COLLECTIVES.get(prefix, "send")
-
-
-def _columns(found: Recovered, index: dict[str, int]) -> dict[str, npt.NDArray[Any]]:
-    frames, stream = found.frames, found.stream
+def _columns(
+    reading: Reading, connection: int, index: dict[str, int], named: dict[str, int]
+) -> dict[str, npt.NDArray[Any]]:
+    frames, stream = reading.frames, reading.stream
     count = len(frames)
     offset = np.fromiter((frame.offset for frame in frames), np.int64, count)
     end = offset + np.fromiter((frame.nbytes for frame in frames), np.int64, count)
-    slots = [unpack_slot(frame.slot) for frame in frames]
     repeats = np.searchsorted(np.sort(stream.retransmitted_at), [offset, end])
     return {
         "src": np.full(count, index[stream.direction.src], np.int32),
         "dst": np.full(count, index[stream.direction.dst], np.int32),
-        "opcode": np.fromiter((frame.opcode for frame in frames), np.uint8, count),
-        "prefix": np.fromiter((slot.prefix for slot in slots), np.uint8, count),
-        "tag": np.fromiter((slot.tag for slot in slots), np.int64, count),
+        "connection": np.full(count, connection, np.int32),
+        "kind": np.fromiter((frame.kind for frame in frames), np.uint8, count),
+        "operation": np.fromiter((named[frame.operation] for frame in frames), np.int32, count),
+        "tag": np.fromiter((frame.tag for frame in frames), np.int64, count),
         "offset": offset,
-        "nbytes": np.fromiter((frame.length for frame in frames), np.int64, count),
+        "nbytes": np.fromiter((frame.payload_nbytes for frame in frames), np.int64, count),
         "first_ns": stream.sent.first_seen_ns(offset),
         "last_ns": stream.sent.first_seen_ns(end - 1),
         "received_ns": stream.received.in_order.first_seen_ns(end - 1),

@@ -20,16 +20,17 @@ from traces.packets.packets import ACK, SYN, TCP, Packets
 
 
 class Direction(NamedTuple):
-    """Addresses and ports of one direction of a connection."""
+    """Addresses and ports of one direction of a connection; `number` counts reuses."""
 
     src: str
     sport: int
     dst: str
     dport: int
+    number: int = 0
 
     @property
     def reverse(self) -> "Direction":
-        return Direction(self.dst, self.dport, self.src, self.sport)
+        return Direction(self.dst, self.dport, self.src, self.sport, self.number)
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,33 @@ class Stream:
     def unseen_nbytes(self) -> int:
         """Bytes that no file has: dropped by every capture."""
         return self.nbytes - int((self.sent.cover.end - self.sent.cover.start).sum())
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Both directions of a connection that carry payload: the opener's first, else that which sent first."""
+
+    streams: tuple[Stream, ...]
+
+    @property
+    def listener_port(self) -> int | None:
+        """The port that the connection was opened to, None if that was before the capture."""
+        first = self.streams[0]
+        if first.opener is None:
+            return None
+        return first.direction.dport if first.opener else first.direction.sport
+
+
+def connections(streams: Mapping[Direction, Stream]) -> list[Connection]:
+    """In the order in which their first streams are in `streams`."""
+    found: dict[frozenset[Direction], list[Stream]] = {}
+    for direction, stream in streams.items():
+        found.setdefault(frozenset((direction, direction.reverse)), []).append(stream)
+    return [Connection(tuple(sorted(both, key=_precedence))) for both in found.values()]
+
+
+def _precedence(stream: Stream) -> tuple[bool, int]:
+    return not stream.opener, int(stream.sent.time_ns.min())
 
 
 def own_address(packets: Packets) -> str | None:

@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from traces.framing.gloo import PREFIXES, Opcode
-from traces.framing.messages import Messages, collective_name
+from traces.framing.frames import Kind as Sort
+from traces.framing.messages import Messages
 from traces.schedules.collectives import ELEMENT_NBYTES, binomial_broadcast, gloo_ring
 
 Kind = Literal["allreduce", "broadcast", "message"]
@@ -56,7 +56,7 @@ def operations(messages: Messages, all_visible: bool) -> tuple[list[Operation], 
     """
     found: list[Operation] = []
     cut: list[str] = []
-    is_whole = np.isin(messages.prefix, [PREFIXES[name] for name in _WHOLE])
+    is_whole = np.logical_or.reduce([messages.of(name) for name in _WHOLE])
     for rows in _groups(messages, np.flatnonzero(is_whole)):
         operation = _collective(messages.where(rows), all_visible)
         if isinstance(operation, str):
@@ -82,17 +82,17 @@ def _unusual(found: list[Operation]) -> list[str]:
 
 def _groups(messages: Messages, rows: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
     """The rows by collective and tag, each group in time order."""
-    order = np.lexsort((rows, messages.tag[rows], messages.prefix[rows]))
+    order = np.lexsort((rows, messages.tag[rows], messages.operation[rows]))
     rows = rows[order]
     if not len(rows):
         return
-    changes = (np.diff(messages.tag[rows]) != 0) | (np.diff(messages.prefix[rows]) != 0)
+    changes = (np.diff(messages.tag[rows]) != 0) | (np.diff(messages.operation[rows]) != 0)
     yield from np.split(rows, np.flatnonzero(changes) + 1)
 
 
 def _collective(messages: Messages, all_visible: bool) -> Operation | str:
     """The operation, or what it is called if the capture holds a part of it only."""
-    name = "allreduce" if messages.prefix[0] == PREFIXES["allreduce"] else "broadcast"
+    name = messages.operations[messages.operation[0]]
     tag = int(messages.tag[0])
     data = messages.where(messages.is_data)
     announced = _announced(messages)
@@ -135,13 +135,11 @@ def _usual(name: str, n_ranks: int, nbytes: int, root: int) -> Counter[tuple[int
 def _announced(messages: Messages) -> Counter[tuple[int, int, int]]:
     """Sends by source, destination and length, from whatever shows most of them: data or either notice."""
     counts: defaultdict[int, Counter[tuple[int, int, int]]] = defaultdict(Counter)
-    columns = (messages.opcode, messages.src, messages.dst, messages.nbytes)
-    for opcode, src, dst, nbytes in zip(*(column.tolist() for column in columns), strict=True):
-        if opcode == Opcode.RECV_READY:
-            counts[opcode][dst, src, nbytes] += 1
-        else:
-            counts[max(opcode, Opcode.DATA)][src, dst, nbytes] += 1
-    return counts[Opcode.DATA] | counts[Opcode.SEND_READY] | counts[Opcode.RECV_READY]
+    columns = (messages.kind, messages.src, messages.dst, messages.nbytes)
+    for kind, src, dst, nbytes in zip(*(column.tolist() for column in columns), strict=True):
+        ends = (dst, src) if kind == Sort.RECV_READY else (src, dst)
+        counts[kind][*ends, nbytes] += 1
+    return counts[Sort.DATA] | counts[Sort.SEND_READY] | counts[Sort.RECV_READY]
 
 
 def _messages(messages: Messages) -> list[Operation]:
@@ -150,14 +148,14 @@ def _messages(messages: Messages) -> list[Operation]:
     gloo serves the sends of one pair and tag in order, so the i-th announcement is the i-th message's.
     """
     ready: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
-    notices = messages.where(messages.opcode == Opcode.SEND_READY)
+    notices = messages.where(messages.kind == Sort.SEND_READY)
     for src, dst, first_ns in zip(
         notices.src.tolist(), notices.dst.tolist(), notices.first_ns.tolist(), strict=True
     ):
         ready[src, dst].append(first_ns)
     found: defaultdict[tuple[int, int], list[Operation]] = defaultdict(list)
     data = messages.where(messages.is_data & messages.whole)
-    name = collective_name(int(messages.prefix[0]))
+    name = messages.operations[messages.operation[0]]
     columns = (data.src, data.dst, data.tag, data.nbytes, data.first_ns, data.last_ns, data.received_ns)
     for src, dst, tag, nbytes, first, last, received in zip(*(c.tolist() for c in columns), strict=True):
         found[src, dst].append(

@@ -5,10 +5,8 @@ from ipaddress import IPv4Address
 
 import numpy as np
 
-from traces.framing.gloo import HELLO_NBYTES, P2P, PREFIXES
+from traces.framing.frames import SEND
 from traces.framing.messages import Messages
-from traces.packets.streams import Direction, Stream
-from traces.workload import MAX_RANKS
 
 
 class BadTrace(Exception):
@@ -33,35 +31,13 @@ def told_order(addresses: Sequence[str], ranks: Mapping[str, int]) -> tuple[str,
     return order
 
 
-def greetings(streams: Mapping[Direction, Stream], gloo: Collection[Direction]) -> dict[str, set[int]]:
-    """What each host that opened a gloo connection said in its first 8 bytes: its rank.
-
-    gloo numbers its pairs in the order of the ranks, and the opener names the pair it wants, its own
-    (Context:: createAndConnectAllPairs and Device::connectAsInitiator in gloo/transport/tcp); a later
-    process group of the same job counts on.  A connection on which nothing else is ever sent counts
-    too: it shows a host of the job with which there is no traffic.
-    """
-    hosts = {end for direction in gloo for end in (direction.src, direction.dst)}
-    said: dict[str, set[int]] = {}
-    for direction, stream in streams.items():
-        number = int.from_bytes(stream.visible.read(0, HELLO_NBYTES), "little")
-        only_greets = stream.nbytes == HELLO_NBYTES and direction.reverse not in streams
-        touches = direction.src in hosts or direction.dst in hosts
-        is_gloo = direction in gloo or direction.reverse in gloo
-        if stream.opener and (is_gloo or (only_greets and touches and number < MAX_RANKS)):
-            said.setdefault(direction.src, set()).add(number)
-            if not is_gloo:
-                said.setdefault(direction.dst, set())
-    return said
-
-
 def inferred_order(
     messages: Messages, store: str | None, said: Mapping[str, Collection[int]]
 ) -> tuple[tuple[str, ...], str]:
     """Addresses by rank, and how that is known; `messages.addresses` must be in numerical order.
 
-    What the ranks `said` (see `greetings`) is exact.  Else gloo's rings tell the order up to rotation:
-    rank r sends to r-1 in an allreduce, to r+1 in an allgather; rank 0 is then where the rendezvous
+    What the ranks `said` (`traces.framing.frames.Found`) is exact.  Else gloo's rings tell the order up to
+    rotation: rank r sends to r-1 in an allreduce, to r+1 in an allgather; rank 0 is then where the rendezvous
     store listens, or what spreads the first broadcast.
     """
     addresses = messages.addresses
@@ -106,7 +82,7 @@ def _lacking(data: Messages, absent: Sequence[str]) -> Iterator[tuple[str, str, 
     """Collectives, and which hosts never take the part in them that all must take."""
     everyone = set(range(len(data.addresses)))
     for name, spared in (("allreduce", 0), ("broadcast", 1)):
-        rows = data.prefix == PREFIXES[name]
+        rows = data.of(name)
         if not rows.any():
             continue
         no_receiver = sorted(everyone - set(data.dst[rows].tolist()))
@@ -115,8 +91,8 @@ def _lacking(data: Messages, absent: Sequence[str]) -> Iterator[tuple[str, str, 
         no_sender = sorted(everyone - set(data.src[rows].tolist()))
         if no_sender and name == "allreduce":
             yield name, "from", no_sender
-    sends = data.prefix == P2P
-    if sends.any() and not np.any(data.prefix == PREFIXES["allreduce"]):
+    sends = data.of(SEND)
+    if sends.any() and not data.of("allreduce").any():
         quiet = everyone - set(data.src[sends].tolist()) - set(data.dst[sends].tolist())
         if unseen := sorted(i for i in quiet if data.addresses[i] in absent):
             yield "send", "from or to", unseen
@@ -137,7 +113,7 @@ def _said_order(addresses: tuple[str, ...], said: Mapping[str, Collection[int]])
 
 def _ring(messages: Messages, collective: str, step: int) -> list[int] | None:
     """Positions in rank order from a collective in which each rank sends to rank + `step` only."""
-    rows = messages.is_data & (messages.prefix == PREFIXES[collective])
+    rows = messages.is_data & messages.of(collective)
     pairs = np.unique(np.stack([messages.src[rows], messages.dst[rows]], axis=1), axis=0)
     count = len(messages.addresses)
     following = {int(a): int(b) for a, b in pairs}
@@ -153,7 +129,7 @@ def _ring(messages: Messages, collective: str, step: int) -> list[int] | None:
 
 def _first_root(messages: Messages) -> int:
     """Who spreads the first broadcast; the first address where there is none."""
-    rows = np.flatnonzero(messages.is_data & (messages.prefix == PREFIXES["broadcast"]))
+    rows = np.flatnonzero(messages.is_data & messages.of("broadcast"))
     if not len(rows):
         return 0
     first = messages.where(rows[messages.tag[rows] == messages.tag[rows].min()])

@@ -9,8 +9,6 @@ from traces.recognition.starts import starts
 from traces.trace import Trace
 from traces.workload import SCHEMA, Collective, Item, Message, Start, Workload
 
-FRAMING = "gloo"
-
 
 @dataclass(frozen=True)
 class Job:
@@ -42,7 +40,7 @@ def find_job(trace: Trace) -> Job:
 def workload_of(job: Job) -> Workload:
     return Workload(
         schema=SCHEMA,
-        framing=FRAMING,
+        framing=job.trace.framing,
         n_ranks=job.trace.n_ranks,
         addresses=job.trace.addresses,
         source=job.trace.name,

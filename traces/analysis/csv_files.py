@@ -6,10 +6,10 @@ from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any
 
-from traces.analysis import Analysis, Iteration, Transfer
+from traces.analysis.analysis import Analysis, Iteration, Transfer
 from traces.files import whole_file
-from traces.framing.gloo import Opcode
-from traces.framing.messages import COLUMNS, KINDS, Messages, collective_name
+from traces.framing.frames import Kind
+from traces.framing.messages import COLUMNS, KIND_NAMES, Messages
 
 
 def write_csv(analysis: Analysis, messages: Messages, folder: Path) -> tuple[Path, ...]:
@@ -20,7 +20,7 @@ def write_csv(analysis: Analysis, messages: Messages, folder: Path) -> tuple[Pat
         "transfers": (_names(Transfer), map(astuple, analysis.transfers)),
         "iterations": (_names(Iteration), map(astuple, analysis.iterations)),
         "matrix": (["src", *map(str, ranks)], ([r, *analysis.matrix_nbytes[r]] for r in ranks)),
-        "messages": (["kind", "collective", *COLUMNS], _message_rows(messages)),
+        "messages": (COLUMNS, _message_rows(messages)),
     }
     paths = tuple(folder / f"{name}.csv" for name in tables)
     for path, (names, rows) in zip(paths, tables.values(), strict=True):
@@ -33,10 +33,12 @@ def _names(record: type[Transfer] | type[Iteration]) -> list[str]:
 
 
 def _message_rows(messages: Messages) -> Iterable[Sequence[Any]]:
-    columns = [getattr(messages, name).tolist() for name in COLUMNS]
-    kinds = [KINDS[Opcode(opcode)] for opcode in messages.opcode.tolist()]
-    collectives = [collective_name(prefix) for prefix in messages.prefix.tolist()]
-    return zip(kinds, collectives, *columns, strict=True)
+    named = {
+        "kind": [KIND_NAMES[Kind(kind)] for kind in messages.kind.tolist()],
+        "operation": [messages.operations[number] for number in messages.operation.tolist()],
+    }
+    plain = {name: getattr(messages, name).tolist() for name in COLUMNS if name not in named}
+    return zip(*((named | plain)[name] for name in COLUMNS), strict=True)
 
 
 def _write(path: Path, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

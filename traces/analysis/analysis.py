@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from traces.recognition.operations import Operation
-from traces.recognition.recognise import FRAMING, Job
+from traces.recognition.recognise import Job
 from traces.schedules.collectives import busbw_factor
 from traces.trace import CaptureFile, Losses
 from traces.workload import Start
@@ -71,7 +71,7 @@ def analyse(job: Job) -> Analysis:
     transfers = _transfers(job)
     return Analysis(
         name=job.trace.name,
-        framing=FRAMING,
+        framing=job.trace.framing,
         addresses=job.trace.addresses,
         files=job.trace.files,
         matrix_nbytes=_matrix(job),

@@ -1,0 +1,43 @@
+"""Framings by name, and which of them a connection speaks.
+
+A package adds one with an entry point in the group `gradwire.framing`: an object like
+`traces.framing.frames.Framing`.  It cannot replace a built-in.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+
+from traces.framing.frames import Fit, Framing
+from traces.framing.gloo_framing import Gloo
+from traces.framing.store import Store
+from traces.packets.streams import Connection
+
+GROUP = "gradwire.framing"
+BUILT_IN: tuple[Framing, ...] = (Gloo(), Store())
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a connection was taken for; no framing: nothing fits."""
+
+    connection: Connection
+    framing: Framing | None
+    fit: Fit
+
+
+@cache
+def framings() -> tuple[Framing, ...]:
+    built_in = {framing.name for framing in BUILT_IN}
+    offered = [entry for entry in entry_points(group=GROUP) if entry.name not in built_in]
+    return (*BUILT_IN, *(entry.load() for entry in sorted(offered, key=lambda entry: entry.name)))
+
+
+def choose(connection: Connection) -> Choice:
+    """The framing that fits best; of equally good ones the first."""
+    best = Choice(connection, None, Fit(0.0, "no framing fits"))
+    for framing in framings():
+        fit = framing.fit(connection)
+        if fit is not None and fit.confidence > best.fit.confidence:
+            best = Choice(connection, framing, fit)
+    return best

@@ -1,0 +1,94 @@
+"""The columns of Packets while they are being made.
+
+Two steps make them: a walker of a file format finds out where the packets lie (Records), then one loop,
+the same for all formats, decodes their headers (Headers).  Named tuples, because numba takes those.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from traces.packets.packets import NO_SHIFT
+
+Column = npt.NDArray[Any]
+
+
+class Records(NamedTuple):
+    """What the file says of each packet; the meanings are those of Packets."""
+
+    time_ns: Column
+    wire_nbytes: Column
+    captured_nbytes: Column
+    frame_at: Column
+    interface: Column
+
+
+class Headers(NamedTuple):
+    """What each packet's own bytes say; the meanings are those of Packets."""
+
+    network_offset: Column
+    ip_version: Column
+    protocol: Column
+    ip_id: Column
+    src: Column
+    dst: Column
+    sport: Column
+    dport: Column
+    flags: Column
+    seq: Column
+    ack: Column
+    window: Column
+    window_shift: Column
+    payload_nbytes: Column
+    visible_nbytes: Column
+    payload_at: Column
+
+
+def empty_records(count: int) -> Records:
+    """Columns to be filled from their beginning on."""
+    return Records(
+        time_ns=np.empty(count, np.int64),
+        wire_nbytes=np.empty(count, np.int32),
+        captured_nbytes=np.empty(count, np.int32),
+        frame_at=np.empty(count, np.int64),
+        interface=np.empty(count, np.uint16),
+    )
+
+
+def first_records(records: Records, count: int) -> Records:
+    """A copy, so that the rest of the columns is given back."""
+    return Records(*(column[:count].copy() for column in records))
+
+
+def joined_records(parts: Sequence[Records]) -> Records:
+    """All of them as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return Records(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def empty_headers(count: int) -> Headers:
+    """Columns that say of every packet: no TCP or UDP."""
+    return Headers(
+        network_offset=np.zeros(count, np.uint8),
+        ip_version=np.zeros(count, np.uint8),
+        protocol=np.zeros(count, np.uint8),
+        ip_id=np.zeros(count, np.uint16),
+        src=np.zeros(count, np.uint32),
+        dst=np.zeros(count, np.uint32),
+        sport=np.zeros(count, np.uint16),
+        dport=np.zeros(count, np.uint16),
+        flags=np.zeros(count, np.uint8),
+        seq=np.zeros(count, np.uint32),
+        ack=np.zeros(count, np.uint32),
+        window=np.zeros(count, np.uint16),
+        window_shift=np.full(count, NO_SHIFT, np.uint8),
+        payload_nbytes=np.zeros(count, np.int32),
+        visible_nbytes=np.zeros(count, np.int32),
+        payload_at=np.zeros(count, np.int64),
+    )
+
+
+ROW_NBYTES = sum(column.itemsize for column in (*empty_records(0), *empty_headers(0)))
