@@ -7,7 +7,6 @@ The switches are connections that take what they are sent and do nothing with it
 """
 
 import argparse
-import gc
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from controller.reroute import rerouted
 from controller.resolve import resolve
 from emu.fabrics.fabric import Link
 from emu.fabrics.spec import parse_fabric
+from emu.garbage import spare_what_is_there
 from emu.network.transport import fabric_transport
 from emu.plan import Plan
 from traces.schedules.expand import expand
@@ -130,7 +130,7 @@ def main() -> None:
             transport=fabric_transport(fabric),
         )
         aim = plan_aim(plan)
-        gc.freeze()  # as the controller does
+        spare_what_is_there()  # as the controller does
         for link in failing(plan):
             one = measured(aim, plan, link)
             print(

@@ -11,8 +11,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import TypeAdapter
 
 from emu.disturbance import disturbances
@@ -181,11 +179,17 @@ class Records:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
-            columns = zip(*self._links, strict=True) if self._links else [()] * len(LINK_COLUMNS)
-            table = pa.table(dict(zip(LINK_COLUMNS, map(list, columns), strict=True)))
-            pq.write_table(table, self._folder / "links.parquet")
+            self._write_links()
             if self._plan.failures:
                 write_whole(self._folder / FAILURES_FILE, json.dumps(self._changes, indent=1) + "\n")
+
+    def _write_links(self) -> None:
+        import pyarrow as pa  # here, because it takes 0.2 s, which a network on its way up would wait for
+        import pyarrow.parquet as pq
+
+        columns = zip(*self._links, strict=True) if self._links else [()] * len(LINK_COLUMNS)
+        table = pa.table(dict(zip(LINK_COLUMNS, map(list, columns), strict=True)))
+        pq.write_table(table, self._folder / "links.parquet")
 
 
 def _changes(plan: Plan, repeat: int, changes: Sequence[Done]) -> Iterator[dict[str, Any]]:

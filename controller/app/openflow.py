@@ -84,9 +84,10 @@ class Changes(NamedTuple):
 def changes(old: Table, new: Table) -> Changes:
     """From one table to the next."""
     # Most rules are the very objects that they were, and telling that takes a twentieth of comparing them.
-    was, stays = set(map(id, old.rules)), set(map(id, new.rules))
-    before = {(rule.match, rule.priority): rule for rule in old.rules if id(rule) not in stays}
-    after = {(rule.match, rule.priority): rule for rule in new.rules if id(rule) not in was}
+    gone = {id(rule): rule for rule in old.rules}
+    come = [rule for rule in new.rules if gone.pop(id(rule), None) is None]
+    before = {(rule.match, rule.priority): rule for rule in gone.values()}
+    after = {(rule.match, rule.priority): rule for rule in come}
     added = [rule for place, rule in after.items() if place not in before]
     changed = [rule for place, rule in after.items() if place in before and before[place] != rule]
     removed = [rule for place, rule in before.items() if place not in after]

@@ -1,6 +1,5 @@
 """The library's server with our app in it, from the side of the thread that prints, waits and ends."""
 
-import gc
 import json
 import logging
 import socket
@@ -12,6 +11,7 @@ from controller.app.connection import Complaints
 from controller.app.ryu_api import OFP_HANDLER, AppManager, cfg, hub
 from controller.audit.counters import counters_json
 from emu.fabrics.fabric import Fabric
+from emu.garbage import spare_what_is_there
 
 _POLL_S = 0.005
 _STATISTICS_S = 20.0
@@ -41,7 +41,7 @@ class Controller:
         manager.load_apps([OFP_HANDLER])
         self._app = manager.instantiate(FabricController)
         manager.instantiate_apps()  # starts ours too: started twice, two threads would take its events
-        gc.freeze()  # a plan's rules stay: to look for garbage among 100,000 would delay an answer by 0.3 s
+        spare_what_is_there()  # to look for garbage among 100,000 rules would delay an answer by 0.3 s
 
     @property
     def fabric(self) -> Fabric:

@@ -78,11 +78,12 @@ def job_of_rank(schedule: Schedule) -> list[int]:
             rank = leader[rank]
         return rank
 
-    busy = set()
-    for src, dst in {(send.src, send.dst) for send in schedule.sends}:
-        busy |= {src, dst}
-        low, high = sorted((find(src), find(dst)))
-        leader[high] = low
+    pairs = {(send.src, send.dst) for send in schedule.sends}
+    busy = {rank for pair in pairs for rank in pair}
+    for src, dst in pairs:
+        one, other = find(src), find(dst)
+        if one != other:
+            leader[max(one, other)] = min(one, other)
     order = sorted(
         {find(rank) for rank in range(schedule.n_ranks)}, key=lambda rank: (rank not in busy, rank)
     )

@@ -46,7 +46,7 @@ class Links:
 
     def way(self, path: Sequence[Egress]) -> Way:
         """The way of a path; cables that this fabric lacks are left out."""
-        return tuple(self._number[egress] for egress in path if egress in self._number)
+        return tuple([self._number[egress] for egress in path if egress in self._number])
 
     def path(self, flow: int, way: Way) -> Path:
         """The path, from host to host, of a flow that takes this way."""

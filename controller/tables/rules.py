@@ -4,6 +4,7 @@
 same values.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
@@ -137,7 +138,9 @@ def _kept(plan: Plan, fabric: Fabric, before: Guarded) -> dict[int, FlowRules]:
         target: distances(old, target) == distances(fabric, target)
         for target in {flow.path[-1].node for flow in plan.flows}
     }
-    lost = frozenset((end.node, end.port) for end in old.peers.keys() - fabric.peers.keys())
+    lost: defaultdict[str, set[int]] = defaultdict(set)  # ports, by switch
+    for end in old.peers.keys() - fabric.peers.keys():
+        lost[end.node].add(end.port)
     return {
         number: own
         for number, (flow, was, own) in enumerate(
@@ -145,7 +148,7 @@ def _kept(plan: Plan, fabric: Fabric, before: Guarded) -> dict[int, FlowRules]:
         )
         if is_same[flow.path[-1].node]
         and flow.path == was.path
-        and not any((switch, port) in lost for switch, rule in own for port in rule.ports)
+        and not any(switch in lost and not lost[switch].isdisjoint(rule.ports) for switch, rule in own)
     }
 
 

@@ -67,7 +67,7 @@ class Session:
         at, pending = 0, self._pending
         try:
             while not self.is_over and len(pending) - at >= _HEADER.size:
-                _, _, length, xid = _HEADER.unpack_from(pending, at)
+                version, kind, length, xid = _HEADER.unpack_from(pending, at)
                 if length < _HEADER.size:  # there is no telling where the next message begins
                     self.is_over = True
                     yield encode.error(xid, bad_length(), bytes(pending[at : at + _HEADER.size]))
@@ -77,7 +77,10 @@ class Session:
                 message = bytes(pending[at : at + length])
                 at += length
                 try:
-                    yield from self._obey(message) if self._is_greeted else self._greet(message)
+                    if self._is_greeted:
+                        yield from self._obey(version, kind, xid, message[_HEADER.size :])
+                    else:
+                        self._greet(version, kind, message[_HEADER.size :])
                 except ProtocolError as refusal:
                     yield encode.error(xid, refusal, message)
         finally:
@@ -103,20 +106,16 @@ class Session:
         """The connection has gone, and its role with it."""
         self._roles.leave(self._member)
 
-    def _greet(self, message: bytes) -> Iterable[Result]:
+    def _greet(self, version: int, kind: int, body: bytes) -> None:
         """Agree on version 1.3, by the bitmap of the controller's HELLO or by its version number."""
-        version, kind, _, _ = _HEADER.unpack_from(message)
-        bitmap = _version_bitmap(message[_HEADER.size :])
+        bitmap = _version_bitmap(body)
         agrees = version >= ofp.OFP_VERSION if bitmap is None else bitmap >> ofp.OFP_VERSION & 1
         if kind != ofp.OFPT_HELLO or not agrees:
             self.is_over = True
             raise ProtocolError(ofp.OFPET_HELLO_FAILED, ofp.OFPHFC_INCOMPATIBLE)
         self._is_greeted = True
-        return ()
 
-    def _obey(self, message: bytes) -> Iterable[Result]:
-        version, kind, _, xid = _HEADER.unpack_from(message)
-        body = message[_HEADER.size :]
+    def _obey(self, version: int, kind: int, xid: int, body: bytes) -> Iterable[Result]:
         if version != ofp.OFP_VERSION:
             raise ProtocolError(ofp.OFPET_BAD_REQUEST, ofp.OFPBRC_BAD_VERSION)
         if kind in _WITHOUT_BODY and body:

@@ -50,8 +50,7 @@ class Why(IntEnum):
     ACTION = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(NamedTuple):
     """`port` is a port of the switch or Reserved; `max_nbytes` is only kept, to be told again.
 
     The switch has no packet buffers, so OpenFlow has it send whole packets to controllers.
@@ -61,16 +60,14 @@ class Output:
     max_nbytes: int = 0xFFFF
 
 
-@dataclass(frozen=True, slots=True)
-class ToGroup:
+class ToGroup(NamedTuple):
     group: int
 
 
 Action = Output | ToGroup
 
 
-@dataclass(frozen=True, slots=True)
-class Actions:
+class Actions(NamedTuple):
     """What a flow entry does: an instruction with its actions as they were given; none is a drop."""
 
     given: tuple[Action, ...] = ()
@@ -128,8 +125,7 @@ class GroupEntry:
     since_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class SetRule:
+class SetRule(NamedTuple):
     match: Match
     priority: int
     actions: tuple[Action, ...]
@@ -137,13 +133,11 @@ class SetRule:
     cookie: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveRule:
+class RemoveRule(NamedTuple):
     match: Match
 
 
-@dataclass(frozen=True, slots=True)
-class ClearCounters:
+class ClearCounters(NamedTuple):
     flow: int
 
 

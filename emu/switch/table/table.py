@@ -45,13 +45,14 @@ class Numbers:
         self._next = 0
         self._returned: list[int] = []
 
-    def take(self) -> int:
+    def take(self) -> tuple[int, bool]:
+        """A number, and whether it is new: counters that nobody had are zero.  Raise TableFullError."""
         if self._returned:
-            return self._returned.pop()
+            return self._returned.pop(), False
         if self._next == self._n:
             raise TableFullError(f"all {self._n} are in use")
         self._next += 1
-        return self._next - 1
+        return self._next - 1, True
 
     def give_back(self, number: int) -> None:
         self._returned.append(number)
@@ -128,7 +129,8 @@ class FlowTable:
         """
         same = self._entries.get(entry.match, ())
         old = next((other for other in same if other.priority == entry.priority), None) if same else None
-        new = entry._replace(flow=self._take_number() if old is None else old.flow)
+        flow, keeps_counts = self._take_number() if old is None else (old.flow, not reset_counts)
+        new = _numbered(entry, flow)
         if same:
             kept = [other for other in same if other is not old]
             same = tuple(sorted([new, *kept], key=lambda each: -each.priority))
@@ -137,8 +139,8 @@ class FlowTable:
         self._entries[new.match] = same
         self._remember(new)
         operations: list[Operation] = []
-        if old is None or reset_counts:
-            operations.append(ClearCounters(new.flow))
+        if not keeps_counts:
+            operations.append(ClearCounters(flow))
         if same[0] is new:
             operations.append(_in_force(new))
         return operations
@@ -187,7 +189,7 @@ class FlowTable:
         """
         chosen = slots(group)
         old = self.groups.get(number)
-        counter = self._group_numbers.take() if old is None else old.counter
+        counter = self._group_numbers.take()[0] if old is None else old.counter
         self.groups[number] = GroupEntry(group, counter, now_ns if old is None else old.since_ns)
         yield ClearGroupCounters(counter, keeps_whole=old is not None)
         yield SetGroup(number, group, counter, chosen)
@@ -199,18 +201,24 @@ class FlowTable:
         yield RemoveGroup(number)
         self._group_numbers.give_back(counter)
 
-    def _take_number(self) -> int:
+    def _take_number(self) -> tuple[int, bool]:
         if self._n_entries == self.max_entries:
             raise TableFullError(f"the table has its {self.max_entries} entries")
-        number = self._flow_numbers.take()
+        taken = self._flow_numbers.take()
         self._n_entries += 1
-        return number
+        return taken
 
     def _remember(self, entry: Entry) -> None:
         if entry.idle_s or entry.hard_s:
             self.mortals[entry.flow] = entry
         else:
             self.mortals.pop(entry.flow, None)
+
+
+def _numbered(entry: Entry, flow: int) -> Entry:
+    """As `entry._replace(flow=flow)`, which takes about twice as long."""
+    match, priority, actions, cookie, flags, _, since_ns, idle_s, hard_s = entry
+    return Entry(match, priority, actions, cookie, flags, flow, since_ns, idle_s, hard_s)
 
 
 def _in_force(entry: Entry) -> SetRule:

@@ -6,6 +6,7 @@ parsers and `ovs-ofctl ofp-parse`.
 
 import struct
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from emu.switch.plane.counters import Link
 from emu.switch.table.entries import Action, Actions, Entry, GroupEntry, Output
@@ -15,6 +16,8 @@ from emu.switch.wire.openflow13 import ProtocolError, ofp
 
 UNAVAILABLE = 2**64 - 1  # OpenFlow's value of a counter that the switch does not have
 MAX_BODY_NBYTES = 60_000  # of one multipart reply; its length field has 16 bits
+_FLOW_STATS = struct.Struct(ofp.OFP_FLOW_STATS_0_PACK_STR)
+_MANY_ACTIONS = 4096  # a fabric's rules have a few hundred; an action list has 64 actions at most
 _ERROR_DATA_NBYTES = 64  # how much of a refused request goes back with the error
 _TCP_FIELDS = ((13, 2), (14, 2))
 _UDP_FIELDS = ((15, 2), (16, 2))
@@ -103,6 +106,7 @@ def match_by_fields(matched: Match) -> bytes:
     return struct.pack("!HH", ofp.OFPMT_OXM, length) + oxm + bytes(-length % 8)
 
 
+@lru_cache(_MANY_ACTIONS)
 def instructions(chosen: Actions) -> bytes:
     if not chosen.given:
         return b""
@@ -122,8 +126,7 @@ def actions(given: Iterable[Action]) -> bytes:
 def flow_stats(entry: Entry, packets: int, nbytes: int, now_ns: int) -> bytes:
     seconds, nanoseconds = divmod(now_ns - entry.since_ns, 10**9)
     rest = match(entry.match) + instructions(entry.actions)
-    head = struct.pack(
-        ofp.OFP_FLOW_STATS_0_PACK_STR,
+    head = _FLOW_STATS.pack(
         ofp.OFP_FLOW_STATS_0_SIZE + len(rest),
         0,
         seconds,
