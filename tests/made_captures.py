@@ -8,7 +8,7 @@ from typing import Literal
 
 Order = Literal["<", ">"]
 NS_MAGIC, US_MAGIC = 0xA1B23C4D, 0xA1B2C3D4
-SYN, ACK, PSH = 0x02, 0x10, 0x08
+SYN, RST, PSH, ACK = 0x02, 0x04, 0x08, 0x10
 HEADERS_NBYTES = 14 + 20 + 20
 
 

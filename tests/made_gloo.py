@@ -8,9 +8,10 @@ from tests.made_captures import ACK, HEADERS_NBYTES, SYN, Record, pcap, stream, 
 from traces.framing.gloo import HELLO_NBYTES, Opcode, encode_preamble
 from traces.framing.gloo_decode import Decoded, decode
 from traces.framing.gloo_hidden import Recovered, recover
+from traces.packets.capture import read_capture
+from traces.packets.directions import Direction
 from traces.packets.packets import Packets
-from traces.packets.pcap import read_pcap
-from traces.packets.streams import Direction, assemble
+from traces.packets.streams import assemble
 
 LOW, HIGH = ("10.0.0.1", 4000), ("10.0.0.2", 5000)
 DOWN = Direction(*HIGH, *LOW)  # from the one that opens the connection, as gloo's higher address does
@@ -47,7 +48,7 @@ def conversation(
     records.sort(key=lambda record: record.time_ns)
     cut = [Record(r.time_ns, r.frame[: HEADERS_NBYTES + visible], len(r.frame)) for r in records]
     path.write_bytes(pcap(cut))
-    return read_pcap(path)
+    return read_capture(path)
 
 
 def found_in(packets: Packets) -> dict[Direction, Recovered]:

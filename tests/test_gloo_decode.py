@@ -11,7 +11,7 @@ from tests.made_captures import Record, pcap, stream
 from tests.made_gloo import DOWN, UP, Sent, conversation, decoded_in
 from traces.framing.gloo import Opcode, encode_preamble, pack_slot
 from traces.framing.gloo_decode import Gap
-from traces.packets.pcap import read_pcap
+from traces.packets.capture import read_capture
 
 DATA, SEND, RECV = Opcode.DATA, Opcode.SEND_READY, Opcode.RECV_READY
 SLOT = pack_slot(4, 3)
@@ -57,7 +57,7 @@ def test_other_traffic_is_not_taken_for_gloo(tmp_path: Path) -> None:
     parts = [(1, b"GET / HTTP/1.1\r\n" + b"x" * 60), (2, preamble + b"y" * 10)]
     path = tmp_path / "a.pcap"
     path.write_bytes(pcap(stream(("10.0.0.1", 1), ("10.0.0.2", 2), parts, 1, 0x02)))
-    assert decoded_in(read_pcap(path)) == {}
+    assert decoded_in(read_capture(path)) == {}
 
 
 @given(
@@ -77,7 +77,7 @@ def test_hostile_streams_are_decoded_in_bounds(
     cut = [Record(r.time_ns, r.frame[: 54 + visible], len(r.frame)) for r in records]
     path = tmp_path_factory.mktemp("fuzz") / "a.pcap"
     path.write_bytes(pcap(cut))
-    for decoded in decoded_in(read_pcap(path)).values():
+    for decoded in decoded_in(read_capture(path)).values():
         ends = [(f.offset, f.offset + f.nbytes) for f in decoded.frames]
         ends += [(g.start, g.end) for g in decoded.gaps]
         ends.sort()

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.made_captures import ACK, SYN, Record, pcap, tcp
+from tests.made_captures import ACK, RST, SYN, Record, pcap, tcp
+from traces.packets.capture import read_capture
+from traces.packets.directions import Direction, own_address
 from traces.packets.packets import Packets
-from traces.packets.pcap import read_pcap
-from traces.packets.streams import Direction, Stream, assemble, own_address
+from traces.packets.streams import Stream, assemble
 
 A, B, C = ("10.0.0.1", 4000), ("10.0.0.2", 5000), ("10.0.0.3", 6000)
 A_TO_B = Direction("10.0.0.1", 4000, "10.0.0.2", 5000)
@@ -29,7 +30,7 @@ class Capture:
         self.count += 1
         path = self.folder / f"{self.count}.pcap"
         path.write_bytes(pcap(records, snaplen=snaplen))
-        return read_pcap(path)
+        return read_capture(path)
 
 
 def data(time_ns: int, seq: int, payload: bytes) -> Record:
@@ -128,11 +129,42 @@ def test_bytes_that_no_capture_has_are_counted(capture: "Capture") -> None:
     assert stream.visible.read(2, 9) == b"cd"
 
 
-def test_ports_that_are_used_again_give_the_last_connection(capture: "Capture") -> None:
+def test_ports_that_are_used_again_are_another_connection(capture: "Capture") -> None:
     old = Record(0, tcp(A, B, 99, flags=SYN)), data(1, 100, b"old")
     new = Record(2, tcp(A, B, 7_000_000, flags=SYN)), data(3, 7_000_001, b"new!")
-    stream = only(assemble([capture(*old, *new)]))
-    assert stream.visible.read(0, 9) == b"new!"
+    streams = assemble([capture(*old, *new)])
+    assert {d.number: s.visible.read(0, 9) for d, s in streams.items()} == {0: b"old", 1: b"new!"}
+
+
+def test_both_directions_of_a_reused_connection_get_the_same_number(capture: "Capture") -> None:
+    """Also where a file saw no SYN of it, and where a connection was refused in between."""
+    refused = Record(10, tcp(A, B, 500, flags=SYN)), Record(11, tcp(B, A, 0, flags=RST | ACK))
+    again = Record(20, tcp(A, B, 900, flags=SYN)), Record(21, tcp(B, A, 70, flags=SYN | ACK))
+    first = Record(0, tcp(A, B, 99, flags=SYN)), Record(1, tcp(B, A, 7, flags=SYN | ACK))
+    talk = data(22, 901, b"ask"), Record(23, tcp(B, A, 71, b"answer"))
+    begun = data(2, 100, b"one"), Record(3, tcp(B, A, 8, b"two"))
+    streams = assemble([capture(*first, *begun, *refused, *again, *talk), capture(begun[0], *talk)])
+    read = {(d.src == A[0], d.number): s.visible.read(0, 9) for d, s in streams.items()}
+    assert read == {(True, 0): b"one", (False, 0): b"two", (True, 2): b"ask", (False, 2): b"answer"}
+
+
+def test_a_repeated_syn_begins_no_other_connection(capture: "Capture") -> None:
+    syn = tcp(A, B, 99, flags=SYN)
+    streams = assemble([capture(Record(0, syn), Record(5, syn), data(6, 100, b"ab"))])
+    assert [direction.number for direction in streams] == [0]
+
+
+def test_a_capture_cut_into_several_files_is_one_point(capture: "Capture") -> None:
+    """Overlapping or not: a packet that two files of one host have counts once, all others count."""
+    answers = [Record(t, tcp(C, A, t)) for t in (1, 40)], [Record(41, tcp(A, C, 9))]
+    first, second, third = data(10, 0, b"abcd"), data(20, 4, b"efgh"), data(30, 8, b"ijkl")
+    one = capture(*answers[0], Record(2, tcp(A, C, 1)), Record(3, tcp(B, A, 1)), first, second)
+    two = capture(second, third, Record(31, tcp(B, A, 1)), *answers[0][1:], *answers[1])
+    stream = assemble([one, two])[A_TO_B]
+    assert stream.n_packets == 3
+    assert stream.near_src == (0, 1)
+    assert len(stream.retransmitted_at) == 0
+    assert stream.visible.read(0, 12) == b"abcdefghijkl"
 
 
 def test_a_hosts_own_file_is_known_in_spite_of_flooded_packets(capture: "Capture") -> None:

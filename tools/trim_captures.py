@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
+from traces.packets.capture import read_capture
+from traces.packets.directions import own_address
 from traces.packets.packets import SYN, TCP, Packets
-from traces.packets.pcap import FILE_HEADER_NBYTES, RECORD_HEADER_NBYTES, read_pcap
-from traces.packets.streams import own_address
+from traces.packets.pcap import FILE_HEADER_NBYTES, RECORD_HEADER_NBYTES
 from traces.recognition.recognise import find_job
 from traces.trace import capture_paths, open_trace
 
@@ -37,7 +38,7 @@ def trim_captures(
 ) -> None:
     """Keep the set-up and the first iterations of captures."""
     paths = capture_paths([folder])
-    captures = [read_pcap(path) for path in paths]
+    captures = [read_capture(path) for path in paths]
     ends = stream_ends(folder, iterations)
     first_seq: dict[Key, int] = {}
     for packets in captures:
@@ -104,12 +105,14 @@ def _kept(packets: Packets, ends: Ends, first_seq: dict[Key, int], sent_only: bo
 
 
 def _write(packets: Packets, keep: npt.NDArray[np.bool_], path: Path) -> None:
-    sizes = packets.captured_nbytes.astype(np.int64) + RECORD_HEADER_NBYTES
-    ends = FILE_HEADER_NBYTES + np.cumsum(sizes)
+    if packets.frame_at[0] != FILE_HEADER_NBYTES + RECORD_HEADER_NBYTES:
+        raise ValueError(f"{packets.path}: is no classic pcap file: convert it with editcap -F nsecpcap")
+    begins = packets.frame_at - RECORD_HEADER_NBYTES
+    ends = packets.frame_at + packets.captured_nbytes
     with path.open("wb") as file:
         file.write(packets.data[:FILE_HEADER_NBYTES].tobytes())
         for row in np.flatnonzero(keep).tolist():
-            file.write(packets.data[int(ends[row] - sizes[row]) : int(ends[row])].tobytes())
+            file.write(packets.data[int(begins[row]) : int(ends[row])].tobytes())
 
 
 def _trimmed_log(log: dict[str, Any], iterations: int) -> dict[str, Any]:

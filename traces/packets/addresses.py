@@ -20,7 +20,7 @@ class Table(NamedTuple):
     high: Column
     low: Column
     version: Column
-    count: Column
+    used: Column  # [how many positions]
 
 
 class Addresses:
@@ -32,13 +32,13 @@ class Addresses:
             high=np.zeros(MAX_ADDRESSES, np.uint64),
             low=np.zeros(MAX_ADDRESSES, np.uint64),
             version=np.zeros(MAX_ADDRESSES, np.uint8),
-            count=np.zeros(1, np.int64),
+            used=np.zeros(1, np.int64),
         )
         self._texts: list[str] = []
 
     def texts(self) -> tuple[str, ...]:
         """The addresses as people write them, by position."""
-        for position in range(len(self._texts), int(self.table.count[0])):
+        for position in range(len(self._texts), int(self.table.used[0])):
             low = int(self.table.low[position])
             if self.table.version[position] == 4:
                 self._texts.append(str(IPv4Address(low)))

@@ -58,7 +58,9 @@ def empty_records(count: int) -> Records:
 
 
 def first_records(records: Records, count: int) -> Records:
-    """A copy, so that the rest of the columns is given back."""
+    """A copy, so that the rest of the columns is given back, if there is a rest."""
+    if count == len(records.time_ns):
+        return records
     return Records(*(column[:count].copy() for column in records))
 
 

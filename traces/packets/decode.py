@@ -10,29 +10,21 @@ import numpy as np
 from traces.packets.addresses import Table
 from traces.packets.columns import Column, Headers, Records
 from traces.packets.jit import compiled
-from traces.packets.packets import SYN, TCP, UDP
+from traces.packets.packets import ETHERNET, NO_SHIFT, SYN, TCP, UDP
 
-NULL, ETHERNET, LOOP, RAW, IPV4, IPV6, COOKED, COOKED2 = 0, 1, 108, 101, 228, 229, 113, 276
-LINK_TYPES = {  # by name, for people
-    NULL: "loopback",
-    ETHERNET: "Ethernet",
-    RAW: "raw IP",
-    12: "raw IP",  # as some systems number it
-    14: "raw IP",
-    LOOP: "loopback",
-    COOKED: "Linux cooked",
-    IPV4: "raw IPv4",
-    IPV6: "raw IPv6",
-    COOKED2: "Linux cooked v2",
-}
+NULL, RAW, RAW_12, RAW_14, LOOP, COOKED, IPV4, IPV6, COOKED2 = 0, 101, 12, 14, 108, 113, 228, 229, 276
+LINK_TYPES = frozenset({NULL, ETHERNET, RAW, RAW_12, RAW_14, LOOP, COOKED, IPV4, IPV6, COOKED2})
 MAX_TAGS, MAX_EXTENSIONS, MAX_PROBES = 8, 16, 256
 _IP4, _IP6 = 0x0800, 0x86DD
-_CUT = -1
+_CUT, ZERO = -1, np.uint64(0)
 
 
 @compiled
 def _octet(data: Column, at: int) -> int:
-    return int(np.int64(data[at]))  # numba would leave it unsigned, and make floats where the signs meet
+    """Not left unsigned, as numba would make floats where the signs meet.  The index is unsigned, as numba
+    would ask each time whether it counts from the end.
+    """
+    return int(np.int64(data[np.uint64(at)]))
 
 
 @compiled
@@ -46,7 +38,7 @@ def _u32(data: Column, at: int) -> int:
 
 
 @compiled
-def _u64(data: Column, at: int) -> "np.uint64":
+def _u64(data: Column, at: int) -> np.uint64:
     return np.uint64(_u32(data, at)) << np.uint64(32) | np.uint64(_u32(data, at + 4))
 
 
@@ -64,69 +56,69 @@ def decode(
         at = records.frame_at[row]
         end, wire_end = at + records.captured_nbytes[row], at + records.wire_nbytes[row]
         version, ip = _network(data, at, end, link_types[records.interface[row]])
-        if version == 0:
-            continue
-        protocol, transport, ip_end = _CUT, end, end
+        protocol, transport, payload, ip_end = version, at, at, at
         if version > 0:
             headers.ip_version[row] = version
             headers.network_offset[row] = ip - at
-            if version == 4:
-                protocol, transport, ip_end = _ipv4(data, ip, wire_end)
-            else:
-                protocol, transport, ip_end = _ipv6(data, ip, end, wire_end)
-        if protocol == TCP and transport + 20 <= end:
-            known = _tcp(data, transport, end, ip_end, row, headers)
-        elif protocol == UDP and transport + 8 <= end:
-            known = _udp(data, transport, end, ip_end, row, headers)
-        else:
-            n_cut += protocol != 0 and end < wire_end
+            protocol, transport, payload, ip_end = _transport(data, ip, version, end, wire_end)
+        if protocol <= 0:
+            n_cut += protocol == _CUT and end < wire_end
             continue
-        if known:
-            src, dst = _ends(data, ip, version, table)
-            if src < 0 or dst < 0:
-                return n_cut, False
-            headers.src[row] = src
-            headers.dst[row] = dst
-            headers.sport[row] = _u16(data, transport)
-            headers.dport[row] = _u16(data, transport + 2)
-            headers.ip_id[row] = _u16(data, ip + 4) if version == 4 else 0
-            headers.protocol[row] = protocol
+        src, dst = _ends(data, ip, version, table)
+        if min(src, dst) < 0:
+            return n_cut, False
+        headers.protocol[row] = protocol
+        headers.src[row] = src
+        headers.dst[row] = dst
+        headers.sport[row] = _u16(data, transport)
+        headers.dport[row] = _u16(data, transport + 2)
+        headers.ip_id[row] = _u16(data, ip + 4) if version == 4 else 0
+        headers.payload_at[row] = min(payload, end)
+        headers.payload_nbytes[row] = ip_end - payload
+        headers.visible_nbytes[row] = max(0, min(end, ip_end) - payload)
+        if protocol == TCP:
+            headers.seq[row] = _u32(data, transport + 4)
+            headers.ack[row] = _u32(data, transport + 8)
+            headers.flags[row] = _octet(data, transport + 13)
+            headers.window[row] = _u16(data, transport + 14)
+            headers.window_shift[row] = _window_shift(data, transport, min(payload, end))
     return n_cut, True
 
 
 @compiled
 def _network(data: Column, at: int, end: int, link_type: int) -> tuple[int, int]:
     """IP's version (0: it is not IP, _CUT: that cannot be seen) and where its header begins."""
-    type_at, ip = at + 12, at + 14
-    if link_type == COOKED:
-        type_at, ip = at + 14, at + 16
-    elif link_type == COOKED2:
-        type_at, ip = at, at + 20
-    elif link_type in (NULL, LOOP):
-        type_at, ip = -1, at + 4
-    elif link_type != ETHERNET:
-        type_at, ip = -1, at
-    if ip >= end:
+    kind, ip = _link(data, at, end, link_type)
+    for _ in range(MAX_TAGS):
+        if kind not in (0x8100, 0x88A8, 0x9100):
+            break
+        kind, ip = (_u16(data, ip + 2), ip + 4) if ip + 4 <= end else (_CUT, ip)
+    if kind == _CUT or (kind in (_IP4, _IP6) and ip >= end):
         return _CUT, ip
-    if type_at < 0:
-        if ip > at and not _is_ip_family(data, at):
-            return 0, ip
-        kind = _IP6 if _octet(data, ip) >> 4 == 6 else _IP4
-    else:
-        kind = _u16(data, type_at)
-        for _ in range(MAX_TAGS):
-            if kind not in (0x8100, 0x88A8, 0x9100):
-                break
-            if ip + 4 >= end:
-                return _CUT, ip
-            kind = _u16(data, ip + 2)
-            ip += 4
-    if kind not in (_IP4, _IP6):
-        return 0, ip
     version = 4 if kind == _IP4 else 6
-    if _octet(data, ip) >> 4 != version:
+    if kind not in (_IP4, _IP6) or _octet(data, ip) >> 4 != version:
         return 0, ip
     return (version if ip + (20 if version == 4 else 40) <= end else _CUT), ip
+
+
+@compiled
+def _link(data: Column, at: int, end: int, link_type: int) -> tuple[int, int]:
+    """The EtherType of what the frame carries (0: none, _CUT), and where that begins."""
+    if link_type in (ETHERNET, COOKED, COOKED2):
+        kind_at, network = at + 12, at + 14
+        if link_type == COOKED:
+            kind_at, network = at + 14, at + 16
+        elif link_type == COOKED2:
+            kind_at, network = at, at + 20
+        return (_u16(data, kind_at) if network <= end else _CUT), network
+    if link_type not in (NULL, LOOP, RAW, RAW_12, RAW_14, IPV4, IPV6):
+        return 0, at
+    network = at + 4 if link_type in (NULL, LOOP) else at
+    if network >= end:
+        return _CUT, network
+    if network > at and not _is_ip_family(data, at):
+        return 0, network
+    return (_IP6 if _octet(data, network) >> 4 == 6 else _IP4), network
 
 
 @compiled
@@ -135,6 +127,33 @@ def _is_ip_family(data: Column, at: int) -> bool:
     if data[at + 1] or data[at + 2] or (data[at] and data[at + 3]):
         return False
     return (data[at] | data[at + 3]) in (2, 10, 24, 28, 30)
+
+
+@compiled
+def _transport(data: Column, ip: int, version: int, end: int, wire_end: int) -> tuple[int, int, int, int]:
+    """The protocol, where its header begins, where its payload does, and where that ends on the wire.
+
+    The protocol is 0 if it is neither TCP nor UDP, or its header cannot be; _CUT if that is not seen.
+    """
+    if version == 4:
+        protocol, transport, ip_end = _ipv4(data, ip, wire_end)
+    else:
+        protocol, transport, ip_end = _ipv6(data, ip, end, wire_end)
+    if protocol == TCP:
+        if transport + 20 > end:
+            return _CUT, transport, end, end
+        payload = transport + (_octet(data, transport + 12) >> 4) * 4
+        if payload < transport + 20:
+            return 0, transport, payload, ip_end
+    elif protocol == UDP:
+        if transport + 8 > end:
+            return _CUT, transport, end, end
+        payload = transport + 8
+        if _u16(data, transport + 4) >= 8:  # 0 in a jumbogram
+            ip_end = min(ip_end, transport + _u16(data, transport + 4))
+    else:
+        return protocol, transport, end, end
+    return (protocol if payload <= ip_end else 0), transport, payload, ip_end
 
 
 @compiled
@@ -175,58 +194,29 @@ def _ipv6(data: Column, ip: int, end: int, wire_end: int) -> tuple[int, int, int
 
 
 @compiled
-def _tcp(data: Column, tcp: int, end: int, ip_end: int, row: int, headers: Headers) -> bool:
-    """False for a header that cannot be: shorter than 20 bytes, or longer than its packet."""
-    payload = tcp + (_octet(data, tcp + 12) >> 4) * 4
-    if payload < tcp + 20 or payload > ip_end:
-        return False
-    headers.seq[row] = _u32(data, tcp + 4)
-    headers.ack[row] = _u32(data, tcp + 8)
-    headers.flags[row] = data[tcp + 13]
-    headers.window[row] = _u16(data, tcp + 14)
-    if data[tcp + 13] & SYN:
-        headers.window_shift[row] = _window_shift(data, tcp + 20, min(payload, end))
-    headers.payload_nbytes[row] = ip_end - payload
-    headers.visible_nbytes[row] = max(0, min(end, ip_end) - payload)
-    headers.payload_at[row] = payload
-    return True
-
-
-@compiled
-def _udp(data: Column, udp: int, end: int, ip_end: int, row: int, headers: Headers) -> bool:
-    payload, nbytes = udp + 8, _u16(data, udp + 4)
-    if payload > ip_end:
-        return False
-    if nbytes >= 8:  # 0 in a jumbogram
-        ip_end = min(ip_end, udp + nbytes)
-    headers.payload_nbytes[row] = ip_end - payload
-    headers.visible_nbytes[row] = max(0, min(end, ip_end) - payload)
-    headers.payload_at[row] = payload
-    return True
-
-
-@compiled
-def _window_shift(data: Column, at: int, end: int) -> int:
-    """The window scale option among TCP's options [at, end) (RFC 7323, 2.2)."""
-    while at + 2 < end and data[at] != 0:
-        if data[at] == 1:
+def _window_shift(data: Column, tcp: int, end: int) -> int:
+    """The window scale option of a SYN whose header ends at `end` (RFC 7323, 2.2)."""
+    if not _octet(data, tcp + 13) & SYN:
+        return NO_SHIFT
+    at = tcp + 20
+    while at + 2 < end and _octet(data, at) != 0:
+        if _octet(data, at) == 1:
             at += 1
             continue
-        if data[at] == 3 and data[at + 1] == 3:
+        if _octet(data, at) == 3 and _octet(data, at + 1) == 3:
             return min(_octet(data, at + 2), 14)
         at += max(2, _octet(data, at + 1))
-    return 255
+    return NO_SHIFT
 
 
 @compiled
 def _ends(data: Column, ip: int, version: int, table: Table) -> tuple[int, int]:
-    """The positions of source and destination; -1 if there is no room for one."""
+    """The positions of source and destination; -1: there was no room."""
     if version == 4:
-        zero = np.uint64(0)
-        src = _position(zero, np.uint64(_u32(data, ip + 12)), version, table)
-        return src, _position(zero, np.uint64(_u32(data, ip + 16)), version, table)
-    src = _position(_u64(data, ip + 8), _u64(data, ip + 16), version, table)
-    return src, _position(_u64(data, ip + 24), _u64(data, ip + 32), version, table)
+        src = _position(ZERO, np.uint64(_u32(data, ip + 12)), 4, table)
+        return src, _position(ZERO, np.uint64(_u32(data, ip + 16)), 4, table)
+    src = _position(_u64(data, ip + 8), _u64(data, ip + 16), 6, table)
+    return src, _position(_u64(data, ip + 24), _u64(data, ip + 32), 6, table)
 
 
 @compiled
@@ -240,7 +230,7 @@ def _position(high: np.uint64, low: np.uint64, version: int, table: Table) -> in
     for _ in range(MAX_PROBES):
         position = np.int64(table.slots[slot]) - 1
         if position < 0:
-            return _added(slot, high, low, version, table)
+            return _added(int(slot), high, low, version, table)
         if table.low[position] == low and table.high[position] == high and table.version[position] == version:
             return int(position)
         slot = (slot + step) & mask
@@ -249,10 +239,10 @@ def _position(high: np.uint64, low: np.uint64, version: int, table: Table) -> in
 
 @compiled
 def _added(slot: int, high: np.uint64, low: np.uint64, version: int, table: Table) -> int:
-    position = int(table.count[0])
+    position = int(table.used[0])
     if position == len(table.low):
         return -1
     table.low[position], table.high[position], table.version[position] = low, high, version
     table.slots[slot] = position + 1
-    table.count[0] = position + 1
+    table.used[0] = position + 1
     return position

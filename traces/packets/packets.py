@@ -35,7 +35,11 @@ class Packets:
     is in the file, from byte `payload_at` of `data` on.  The packet itself begins at `frame_at`, its IP
     header `network_offset` bytes later (0: none).  `interface` is a position in `interfaces`.  `window` is as
     in the header, not scaled; `window_shift` is the scale that a SYN offers (RFC 7323), else NO_SHIFT.
-    `ip_id` is 0 for IPv6.
+    `ip_id` is 0 for IPv6.  `ip_version` is 4 or 6, 0 for what is not IP (raw IP has its
+    header at offset 0).
+
+    Why the reading ended before the file did is in `fault`, "" if it did not.  `n_cut` counts packets that
+    have `protocol` 0 only because the capture cut their headers off.
     """
 
     path: Path
@@ -47,6 +51,7 @@ class Packets:
     captured_nbytes: npt.NDArray[np.int32]
     frame_at: npt.NDArray[np.int64]
     network_offset: npt.NDArray[np.uint8]
+    ip_version: npt.NDArray[np.uint8]
     protocol: npt.NDArray[np.uint8]
     ip_id: npt.NDArray[np.uint16]
     src: npt.NDArray[np.uint32]
@@ -63,6 +68,8 @@ class Packets:
     payload_at: npt.NDArray[np.int64]
     interface: npt.NDArray[np.uint16]
     interfaces: tuple[Interface, ...] = field(default=(Interface(),))
+    fault: str = ""
+    n_cut: int = 0
 
     def __len__(self) -> int:
         return len(self.time_ns)

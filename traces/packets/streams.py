@@ -2,44 +2,38 @@
 read.
 
 A stream is one direction of one connection.  A packet between two captured hosts is in both hosts'
-files, so every stream has a vantage, the file nearest its source, which alone decides counts and times;
-what that file missed is taken from the others.  Which file is whose is inferred: a host's own file has
+files, so every stream has a vantage, the point nearest its source, which alone decides counts and times;
+what was missed there is taken from the others.  Which file is whose is inferred: a host's own file has
 that host in every packet.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from traces.packets.cover import Ints, Timeline, Visible, cover
-from traces.packets.packets import ACK, SYN, TCP, Packets
-
-
-class Direction(NamedTuple):
-    """Addresses and ports of one direction of a connection; `number` counts reuses."""
-
-    src: str
-    sport: int
-    dst: str
-    dport: int
-    number: int = 0
-
-    @property
-    def reverse(self) -> "Direction":
-        return Direction(self.dst, self.dport, self.src, self.sport, self.number)
+from traces.packets.directions import Direction, by_direction, own_address, points
+from traces.packets.packets import ACK, PSH, SYN, Packets
 
 
 @dataclass(frozen=True)
 class Segments:
-    """What one file saw of a stream: an entry per packet with payload, in the order of time."""
+    """What one point saw of a stream: an entry per packet with payload, in the order of time.
 
-    packets: Packets
-    rows: Ints
+    `offset` counts from the stream's first byte; `file` is the number of the capture that has the packet,
+    `at` where its payload begins there.  `pushed` is not 0 where PSH is set.
+    """
+
+    time_ns: Ints
     offset: Ints
+    nbytes: Ints
+    visible_nbytes: Ints
+    pushed: Ints
+    file: Ints
+    at: Ints
 
 
 @dataclass(frozen=True)
@@ -47,14 +41,21 @@ class Stream:
     """`opener` says whether `src` opened the connection; None if that was before the capture.
 
     `sent` and `received` give the time at which each byte was first seen nearest the source and nearest
-    the destination; byte 0 is the first after the SYN, or the first one seen.  `retransmitted_at` are the
-    offsets of packets that brought nothing new to the vantage.
+    the destination; byte 0 is the first after the SYN, or the first one seen, and has sequence number
+    `first_seq`.  `retransmitted_at` are the offsets of packets that brought nothing new to the vantage, whose
+    captures are `near_src`; those of the point nearest the destination are `near_dst`, the same ones if it
+    was captured at one point only.  `pushed_at` are the ends of packets with PSH, thus of the
+    application's writes.
     """
 
     direction: Direction
     opener: bool | None
+    first_seq: int
+    near_src: tuple[int, ...]
+    near_dst: tuple[int, ...]
     n_packets: int
     retransmitted_at: Ints
+    pushed_at: Ints
     sent: Timeline
     received: Timeline
     visible: Visible
@@ -97,127 +98,109 @@ def _precedence(stream: Stream) -> tuple[bool, int]:
     return not stream.opener, int(stream.sent.time_ns.min())
 
 
-def own_address(packets: Packets) -> str | None:
-    """The host at which a file was captured: the only one that takes part in every conversation; None
-    if there is none.
-
-    A switch floods what it has not learned yet, so a host also sees packets of others, but in one
-    direction only.
-    """
-    tcp = packets.protocol == TCP
-    both = packets.src[tcp].astype(np.uint64) << np.uint64(32) | packets.dst[tcp]
-    pairs = {(int(pair) >> 32, int(pair) & 0xFFFFFFFF) for pair in np.unique(both)}
-    mutual = {frozenset(pair) for pair in pairs if (pair[1], pair[0]) in pairs}
-    talks = mutual or {frozenset(pair) for pair in pairs}
-    if not talks:
-        return None
-    common = frozenset.intersection(*talks)
-    return packets.addresses[min(common)] if len(common) == 1 else None
-
-
 def assemble(captures: Sequence[Packets]) -> dict[Direction, Stream]:
-    """Every stream that carries payload, each packet counted once however many files have it.
-
-    A 4-tuple that is used again by a later connection keeps its last connection only.
-    """
+    """Every stream that carries payload, each packet counted once however many files have it."""
     owners = [own_address(packets) for packets in captures]
+    at_points = points(captures, owners)
+    rows_of = by_direction(captures)
     seen: defaultdict[Direction, list[int]] = defaultdict(list)
-    rows_of = [_rows_by_direction(packets) for packets in captures]
     for number, rows in enumerate(rows_of):
         for direction in rows:
             seen[direction].append(number)
     streams = {}
     for direction, numbers in seen.items():
-        found = {number: rows_of[number][direction] for number in numbers}
-        stream = _stream(direction, captures, owners, found)
+        stream = _stream(direction, captures, owners, at_points, {n: rows_of[n][direction] for n in numbers})
         if stream is not None:
             streams[direction] = stream
     return streams
-
-
-def _rows_by_direction(packets: Packets) -> dict[Direction, Ints]:
-    """The rows of SYNs and of packets with payload."""
-    has_syn = packets.flags & SYN != 0
-    rows = np.flatnonzero((packets.protocol == TCP) & ((packets.payload_nbytes > 0) | has_syn))
-    if not len(rows):
-        return {}
-    source = packets.src[rows].astype(np.uint64) << np.uint64(16) | packets.sport[rows]
-    target = packets.dst[rows].astype(np.uint64) << np.uint64(16) | packets.dport[rows]
-    order = np.lexsort((packets.time_ns[rows], target, source))
-    rows, source, target = rows[order], source[order], target[order]
-    cuts = np.flatnonzero((np.diff(source) != 0) | (np.diff(target) != 0)) + 1
-    firsts = [0, *cuts.tolist()]
-    return {
-        _direction(packets.addresses, int(source[first]), int(target[first])): part
-        for first, part in zip(firsts, np.split(rows, cuts), strict=True)
-    }
-
-
-def _direction(addresses: Sequence[str], source: int, target: int) -> Direction:
-    return Direction(addresses[source >> 16], source & 0xFFFF, addresses[target >> 16], target & 0xFFFF)
 
 
 def _stream(
     direction: Direction,
     captures: Sequence[Packets],
     owners: Sequence[str | None],
+    at_points: Sequence[int],
     rows: Mapping[int, Ints],
 ) -> Stream | None:
     """None for a stream without payload."""
-    rows = {number: _last_connection(captures[number], part) for number, part in rows.items()}
-    segments, opener = _segments(captures, rows)
-    if not segments:
+    carries = {number: part[captures[number].payload_nbytes[part] > 0] for number, part in rows.items()}
+    if not any(len(part) for part in carries.values()):
         return None
-    by_time = sorted(segments, key=lambda n: int(captures[n].time_ns[segments[n].rows[0]]))
-    nearest_src = sorted(by_time, key=lambda n: owners[n] != direction.src)
+    first_seq, opener = _beginning(captures, rows, carries)
+    by_point: defaultdict[int, list[int]] = defaultdict(list)
+    for number, part in carries.items():
+        if len(part):
+            by_point[at_points[number]].append(number)
+    seen = {point: _segments(captures, carries, files, first_seq) for point, files in by_point.items()}
+    seen = {point: segments for point, segments in seen.items() if len(segments.offset)}
+    if not seen:
+        return None
+    owner = {point: owners[by_point[point][0]] for point in seen}
+    by_time = sorted(seen, key=lambda point: int(seen[point].time_ns[0]))
+    nearest_src = sorted(by_time, key=lambda point: owner[point] != direction.src)
     by_time.reverse()
-    nearest_dst = sorted(by_time, key=lambda n: owners[n] != direction.dst)
-    vantage = segments[nearest_src[0]]
+    nearest_dst = sorted(by_time, key=lambda point: owner[point] != direction.dst)
+    vantage = seen[nearest_src[0]]
     own = _timeline([vantage])
-    sent = own if len(segments) == 1 else _timeline([segments[n] for n in nearest_src])
-    received = sent if len(segments) == 1 else _timeline([segments[n] for n in nearest_dst])
-    repeated = np.ones(len(vantage.rows), bool)
+    sent = own if len(seen) == 1 else _timeline([seen[point] for point in nearest_src])
+    received = sent if len(seen) == 1 else _timeline([seen[point] for point in nearest_dst])
+    repeated = np.ones(len(vantage.offset), bool)
     repeated[own.cover.source] = False
     return Stream(
         direction=direction,
         opener=opener,
-        n_packets=len(vantage.rows),
+        first_seq=first_seq,
+        near_src=tuple(by_point[nearest_src[0]]),
+        near_dst=tuple(by_point[nearest_dst[0]]),
+        n_packets=len(vantage.offset),
         retransmitted_at=vantage.offset[repeated],
+        pushed_at=np.unique((vantage.offset + vantage.nbytes)[vantage.pushed != 0]),
         sent=sent,
         received=received,
-        visible=_visible([segments[n] for n in nearest_src]),
+        visible=_visible([seen[point] for point in nearest_src], captures),
     )
 
 
-def _last_connection(packets: Packets, rows: Ints) -> Ints:
-    syns = np.flatnonzero(packets.flags[rows] & SYN != 0)
-    numbers = packets.seq[rows[syns]]
-    others = np.flatnonzero(numbers != numbers[-1:])
-    return rows[syns[others[-1] + 1] :] if len(others) else rows
+def _beginning(
+    captures: Sequence[Packets], rows: Mapping[int, Ints], carries: Mapping[int, Ints]
+) -> tuple[int, bool | None]:
+    """The sequence number of byte 0, and whether the source opened the connection."""
+    for number, part in rows.items():
+        packets = captures[number]
+        for row in part[packets.flags[part] & SYN != 0][:1]:
+            return (int(packets.seq[row]) + 1) % (1 << 32), not packets.flags[row] & ACK
+    lowest = None
+    base = next(int(captures[n].seq[part[0]]) for n, part in carries.items() if len(part))
+    for number, part in carries.items():
+        if len(part):
+            found = int(_offsets(captures[number].seq[part], base).min())
+            lowest = found if lowest is None else min(lowest, found)
+    return (base + (lowest or 0)) % (1 << 32), None
 
 
 def _segments(
-    captures: Sequence[Packets], rows: Mapping[int, Ints]
-) -> tuple[dict[int, Segments], bool | None]:
-    """What each file saw, on one scale of offsets, and whether the source opened the connection."""
-    opener, base = None, None
-    for number, part in rows.items():
-        for row in part[captures[number].flags[part] & SYN != 0][:1]:
-            opener = not captures[number].flags[row] & ACK
-            base = int(captures[number].seq[row]) + 1
-    if base is None:
-        number, part = next(iter(rows.items()))
-        base = int(captures[number].seq[part[0]])
-    offsets = {number: _offsets(captures[number].seq[part], base) for number, part in rows.items()}
-    if opener is None:
-        lowest = min(int(offset.min()) for offset in offsets.values())
-        offsets = {number: offset - lowest for number, offset in offsets.items()}
-    segments = {}
-    for number, part in rows.items():
-        keep = (captures[number].payload_nbytes[part] > 0) & (offsets[number] >= 0)
-        if keep.any():
-            segments[number] = Segments(captures[number], part[keep], offsets[number][keep])
-    return segments, opener
+    captures: Sequence[Packets], carries: Mapping[int, Ints], files: Sequence[int], first_seq: int
+) -> Segments:
+    """What the files of one point saw; a packet that two of them have counts once."""
+    parts = []
+    for number in files:
+        packets, rows = captures[number], carries[number]
+        offset = _offsets(packets.seq[rows], first_seq)
+        rows, offset = rows[offset >= 0], offset[offset >= 0]
+        columns = (packets.time_ns, packets.payload_nbytes, packets.visible_nbytes, packets.payload_at)
+        time_ns, nbytes, visible, at = (column[rows].astype(np.int64) for column in columns)
+        pushed = (packets.flags[rows] & PSH).astype(np.int64)
+        parts.append(Segments(time_ns, offset, nbytes, visible, pushed, np.full(len(rows), number), at))
+    if len(parts) == 1:
+        return parts[0]
+    names = ("time_ns", "offset", "nbytes", "visible_nbytes", "pushed", "file", "at")
+    whole = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    order = np.lexsort((whole["offset"], whole["nbytes"], whole["time_ns"]))
+    same = np.logical_and.reduce(
+        [np.diff(whole[name][order]) == 0 for name in ("time_ns", "offset", "nbytes")]
+    )
+    order = order[np.concatenate([[True], ~same])] if len(order) else order
+    return Segments(**{name: column[order] for name, column in whole.items()})
 
 
 def _offsets(seq: npt.NDArray[np.uint32], base: int) -> Ints:
@@ -231,15 +214,15 @@ def _offsets(seq: npt.NDArray[np.uint32], base: int) -> Ints:
 def _timeline(segments: Sequence[Segments]) -> Timeline:
     """Earlier entries of `segments` have priority."""
     start = np.concatenate([s.offset for s in segments])
-    nbytes = np.concatenate([s.packets.payload_nbytes[s.rows] for s in segments])
-    time_ns = np.concatenate([s.packets.time_ns[s.rows] for s in segments])
+    nbytes = np.concatenate([s.nbytes for s in segments])
+    time_ns = np.concatenate([s.time_ns for s in segments])
     made = cover(start, start + nbytes)
     return Timeline(made, time_ns[made.source])
 
 
-def _visible(segments: Sequence[Segments]) -> Visible:
+def _visible(segments: Sequence[Segments], captures: Sequence[Packets]) -> Visible:
     start = np.concatenate([s.offset for s in segments])
-    nbytes = np.concatenate([s.packets.visible_nbytes[s.rows] for s in segments])
-    at = np.concatenate([s.packets.payload_at[s.rows] for s in segments])
-    file = np.repeat(np.arange(len(segments)), [len(s.rows) for s in segments])
-    return Visible(cover(start, start + nbytes), [s.packets.data for s in segments], (file, at - start))
+    nbytes = np.concatenate([s.visible_nbytes for s in segments])
+    at = np.concatenate([s.at for s in segments])
+    file = np.concatenate([s.file for s in segments])
+    return Visible(cover(start, start + nbytes), [packets.data for packets in captures], (file, at - start))

@@ -1,0 +1,139 @@
+"""Which packets belong to which direction of which connection."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from traces.packets.packets import ACK, SYN, TCP, Packets
+
+Ints = npt.NDArray[np.int64]
+_MAX_SHORT = 1 << 16  # addresses in a file, up to which one 64-bit key tells a direction
+
+
+class Direction(NamedTuple):
+    """Addresses and ports of one direction of a connection; `number` counts reuses."""
+
+    src: str
+    sport: int
+    dst: str
+    dport: int
+    number: int = 0
+
+    @property
+    def reverse(self) -> "Direction":
+        return Direction(self.dst, self.dport, self.src, self.sport, self.number)
+
+
+Rows = dict[Direction, Ints]
+
+
+def by_direction(captures: Sequence[Packets]) -> list[Rows]:
+    """The rows of all TCP packets of each file, by direction, in the order of time.
+
+    A 4-tuple that is used again gets another `number` from the SYN on that begins its next connection.  Where
+    a file has fewer of these SYNs than another, the other's times are taken for it.
+    """
+    rows_of = [_by_four_tuple(packets) for packets in captures]
+    begun: dict[Direction, Ints] = {}
+    for packets, rows in zip(captures, rows_of, strict=True):
+        for direction, times in _openings(packets, rows).items():
+            begun[direction] = max(begun.get(direction, times), times, key=len)
+    for direction in [direction for direction, times in begun.items() if len(times) > 1]:
+        for packets, rows in zip(captures, rows_of, strict=True):
+            _number(packets, rows, direction, begun[direction])
+    return rows_of
+
+
+def _by_four_tuple(packets: Packets) -> Rows:
+    rows = np.flatnonzero(packets.protocol == TCP)
+    if not len(rows):
+        return {}
+    src, dst, sport, dport = (
+        column[rows].astype(np.uint64) for column in (packets.src, packets.dst, packets.sport, packets.dport)
+    )
+    keys: tuple[npt.NDArray[Any], ...] = (src << 16 | sport, dst << 16 | dport)
+    if len(packets.addresses) <= _MAX_SHORT:
+        keys = (src << 48 | dst << 32 | sport << 16 | dport,)
+    order = np.argsort(keys[0], kind="stable") if len(keys) == 1 else np.lexsort(keys[::-1])
+    cuts = np.flatnonzero(np.logical_or.reduce([np.diff(key[order]) != 0 for key in keys])) + 1
+    found = {}
+    for part in np.split(rows[order], cuts):
+        first = part[0]
+        source, target = packets.addresses[packets.src[first]], packets.addresses[packets.dst[first]]
+        direction = Direction(source, int(packets.sport[first]), target, int(packets.dport[first]))
+        found[direction] = _in_time_order(packets, part)
+    return found
+
+
+def _in_time_order(packets: Packets, rows: Ints) -> Ints:
+    times = packets.time_ns[rows]
+    return rows if np.all(times[1:] >= times[:-1]) else rows[np.argsort(times, kind="stable")]
+
+
+def _openings(packets: Packets, rows: Rows) -> Rows:
+    """When connections began: the times of each direction's SYNs that are no answers and no repeats."""
+    opens = (packets.protocol == TCP) & (packets.flags & (SYN | ACK) == SYN)
+    if not opens.any():
+        return {}
+    found = {}
+    for direction, part in rows.items():
+        syns = part[opens[part]]
+        if len(syns):
+            _, firsts = np.unique(packets.seq[syns], return_index=True)
+            found[direction] = packets.time_ns[syns[np.sort(firsts)]]
+    return found
+
+
+def _number(packets: Packets, rows: Rows, opener: Direction, begun: Ints) -> None:
+    """Cut both directions of `opener`'s connection where others began."""
+    own = _openings(packets, {opener: rows[opener]}).get(opener) if opener in rows else None
+    cuts = own if own is not None and len(own) == len(begun) else begun
+    for direction in (opener, opener.reverse):
+        part = rows.pop(direction, None)
+        if part is None:
+            continue
+        number = np.maximum(np.searchsorted(cuts, packets.time_ns[part], "right") - 1, 0)
+        for one in np.split(part, np.flatnonzero(np.diff(number)) + 1):
+            which = max(int(np.searchsorted(cuts, packets.time_ns[one[0]], "right")) - 1, 0)
+            rows[direction._replace(number=which)] = one
+
+
+def own_address(packets: Packets) -> str | None:
+    """The host at which a file was captured: the only one that takes part in every conversation; None
+    if there is none.
+
+    A switch floods what it has not learned yet, so a host also sees packets of others, but in one
+    direction only.
+    """
+    tcp = packets.protocol == TCP
+    both = packets.src[tcp].astype(np.uint64) << np.uint64(32) | packets.dst[tcp]
+    pairs = {(int(pair) >> 32, int(pair) & 0xFFFFFFFF) for pair in np.unique(both)}
+    mutual = {frozenset(pair) for pair in pairs if (pair[1], pair[0]) in pairs}
+    talks = mutual or {frozenset(pair) for pair in pairs}
+    if not talks:
+        return None
+    common = frozenset.intersection(*talks)
+    return packets.addresses[min(common)] if len(common) == 1 else None
+
+
+def points(captures: Sequence[Packets], owners: Sequence[str | None]) -> list[int]:
+    """For each file the number of the point at which it was captured.
+
+    Files of one host are one point; so are files of no host (made at a switch) that follow each other
+    in time, as a capture that was cut into several files does.
+    """
+    ends: dict[int, int] = {}  # of points at switches: when their last file so far ends
+    of_host: dict[str, int] = {}
+    order = sorted(range(len(captures)), key=lambda n: int(captures[n].time_ns.min()))
+    point_of: dict[int, int] = {}
+    for n in order:
+        owner, fresh = owners[n], len(ends) + len(of_host)
+        if owner is not None:
+            point_of[n] = of_host.setdefault(owner, fresh)
+            continue
+        first_ns, last_ns = int(captures[n].time_ns.min()), int(captures[n].time_ns.max())
+        point_of[n] = next((point for point, end in ends.items() if end < first_ns), fresh)
+        ends[point_of[n]] = last_ns
+    return [point_of[n] for n in range(len(captures))]

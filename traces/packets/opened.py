@@ -1,0 +1,72 @@
+"""Files opened for reading: plain ones, pipes, and what gzip or zstd compressed.  An edge module."""
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from traces.packets.columns import Column
+
+_CODECS = {b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd"}
+_STEP_NBYTES = 4096  # as much is lost, of what could be unpacked, where a compressed file is cut off
+
+
+class Opened:
+    """The bytes of a file, unpacked.  `fault` is why the unpacking ended early, "" if it did not.
+
+    Raises OSError.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.fault = ""
+        self._file = path.open("rb")
+        self._codec = _CODECS.get(self._file.peek(2)[:2])
+        self._source: Any = _unpacking(self._file, self._codec) if self._codec else None
+        self._left = memoryview(b"")
+        self.is_plain = path.is_file() and not self._codec
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def mapped(self) -> Column:
+        """All of a plain file, as memory that the system fills and takes back as it needs."""
+        return np.asarray(np.memmap(self.path, np.uint8, "r"))
+
+    def read(self, nbytes: int) -> Column:
+        """The next bytes: fewer only at the end."""
+        place = np.empty(nbytes, np.uint8)
+        view, filled = place.data, 0
+        while filled < nbytes:
+            came = self._unpacked(view[filled:]) if self._codec else self._file.readinto(view[filled:])
+            if not came:
+                break
+            filled += came
+        place.flags.writeable = False
+        return place[:filled]
+
+    def _unpacked(self, view: memoryview) -> int:
+        """Always in steps of one size, so that what is lost at a fault depends on the file alone."""
+        if not self._left and not self.fault:
+            try:
+                self._left = memoryview(self._source.read(_STEP_NBYTES))
+            except (OSError, ValueError):  # pyarrow's errors are of these two kinds
+                self.fault = f"what {self._codec} compressed is broken or cut off"
+        nbytes = min(len(view), len(self._left))
+        view[:nbytes] = self._left[:nbytes]
+        self._left = self._left[nbytes:]
+        return nbytes
+
+
+def _unpacking(file: object, codec: str) -> Any:
+    import pyarrow as pa  # a fifth of a second, for which plain files need not wait
+
+    return pa.CompressedInputStream(pa.PythonFile(file, "r"), codec)

@@ -1,0 +1,66 @@
+"""One capture file being read, whole or in pieces: which format it is, its packets, and what ended it."""
+
+from pathlib import Path
+
+import numpy as np
+
+from traces.packets.addresses import MAX_ADDRESSES, Addresses
+from traces.packets.columns import Column, Records, empty_headers
+from traces.packets.decode import LINK_TYPES, decode
+from traces.packets.packets import BadCapture, Packets
+from traces.packets.pcap import FILE_HEADER_NBYTES, PcapWalker, byte_order
+from traces.packets.pcapng import PcapngWalker
+from traces.packets.pcapng_blocks import MAGIC
+from traces.packets.walking import Walker
+
+
+class Reading:
+    """`walker` goes through the bytes; what it finds becomes Packets here."""
+
+    def __init__(self, path: Path, head: Column) -> None:
+        """`head` is the beginning of the file, at least FILE_HEADER_NBYTES of it if it has as many."""
+        self.path = path
+        self.walker = _walker(path, head[:FILE_HEADER_NBYTES].tobytes())
+        self._addresses = Addresses()
+
+    def packets(self, data: Column, records: Records, fault: str) -> Packets:
+        """`fault` is why the file could not be read further, "" if it could."""
+        interfaces = self.walker.interfaces
+        if not len(records.time_ns):
+            reason = f" ({fault})" if fault else ""
+            raise BadCapture(
+                f"{self.path}: no whole packet in it{reason}: capture again, or leave the file out"
+            )
+        link_types = [interface.link_type for interface in interfaces]
+        if not LINK_TYPES & set(link_types):
+            raise BadCapture(
+                f"{self.path}: link type {', '.join(map(str, sorted(set(link_types))))}, which is not read: "
+                "capture on an Ethernet interface, or on `any`"
+            )
+        headers = empty_headers(len(records.time_ns))
+        n_cut, fits = decode(data, records, np.array(link_types, np.int32), self._addresses.table, headers)
+        if not fits:
+            raise BadCapture(
+                f"{self.path}: more than {MAX_ADDRESSES:,} addresses, as in a scan or an attack: keep the "
+                f"job's packets only, with `tshark -r {self.path.name} -Y ip.addr==10.0.0.0/8 -w job.pcapng`"
+            )
+        return Packets(
+            path=self.path,
+            data=data,
+            truncated=bool(fault),
+            addresses=self._addresses.texts(),
+            **records._asdict(),
+            **headers._asdict(),
+            interfaces=interfaces,
+            fault=fault,
+            n_cut=n_cut,
+        )
+
+
+def _walker(path: Path, head: bytes) -> Walker:
+    if head[:4] == MAGIC:
+        return PcapngWalker()
+    if len(head) == FILE_HEADER_NBYTES and byte_order(head):
+        return PcapWalker(head)
+    what = "is empty" if not head else "is no pcap or pcapng file"
+    raise BadCapture(f"{path}: {what}: give captures made by tcpdump -w, or a folder of them")
