@@ -12,8 +12,8 @@ from traces.framing.frames import Kind
 from traces.framing.gloo import Opcode, pack_slot
 from traces.framing.gloo_framing import Gloo
 from traces.framing.messages import Messages, collect, reranked
+from traces.packets.capture import read_capture
 from traces.packets.packets import Packets
-from traces.packets.pcap import read_pcap
 from traces.packets.streams import assemble, connections
 
 SLOT = pack_slot(4, 3)
@@ -53,7 +53,7 @@ def test_a_message_lasts_from_its_first_byte_to_its_last_and_has_arrived_when_al
     late = replace(data[1], time_ns=70)  # the middle is sent last: a hole until then
     path = tmp_path / "a.pcap"
     path.write_bytes(pcap([syn, data[0], data[2], late]))
-    messages = collected(read_pcap(path))
+    messages = collected(read_capture(path))
     assert messages.first_ns.tolist() == [10]
     assert messages.last_ns.tolist() == [30]
     assert messages.received_ns.tolist() == [70]
@@ -64,7 +64,7 @@ def test_packets_that_repeat_a_message_count_for_it(tmp_path: Path) -> None:
     records = stream(HIGH, LOW, [(10, b"h" * 8 + first), (20, second)], 1, SYN)
     path = tmp_path / "a.pcap"
     path.write_bytes(pcap([*records, replace(records[2], time_ns=90)]))
-    messages = collected(read_pcap(path))
+    messages = collected(read_capture(path))
     assert messages.retransmitted.tolist() == [0, 1]
 
 

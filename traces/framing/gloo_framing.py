@@ -7,7 +7,8 @@ from traces.framing.gloo import COLLECTIVES, HELLO_NBYTES, Opcode, unpack_slot
 from traces.framing.gloo_decode import Decoded, decode
 from traces.framing.gloo_decode import Frame as GlooFrame
 from traces.framing.gloo_hidden import Recovered, recover
-from traces.packets.streams import Connection, Direction
+from traces.packets.directions import Direction
+from traces.packets.streams import Connection
 from traces.workload import MAX_RANKS
 
 _KINDS = {

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from traces.framing.gloo import PREAMBLE_NBYTES, Opcode
 from traces.framing.gloo_decode import Decoded, Frame, Gap, wire_nbytes
-from traces.packets.streams import Direction, Stream
+from traces.packets.directions import Direction
+from traces.packets.streams import Stream
 
 MAX_HIDDEN_NOTICES = 64  # in one gap, beyond what the other end's messages account for
 MAX_TRIALS = 10_000  # combinations of payloads tried for one gap

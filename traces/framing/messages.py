@@ -1,7 +1,7 @@
 """Messages as columns: every application send that was found in the packets, one row each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -59,24 +59,48 @@ class Messages:
         return replace(self, **{name: getattr(self, name)[rows] for name in COLUMNS})
 
 
-COLUMNS = tuple(field.name for field in fields(Messages) if field.name not in ("addresses", "operations"))
+_DTYPES: dict[str, type[np.generic]] = {
+    "src": np.int32,
+    "dst": np.int32,
+    "connection": np.int32,
+    "kind": np.uint8,
+    "operation": np.int32,
+    "tag": np.int64,
+    "offset": np.int64,
+    "nbytes": np.int64,
+    "first_ns": np.int64,
+    "last_ns": np.int64,
+    "received_ns": np.int64,
+    "whole": np.bool_,
+    "recovered": np.bool_,
+    "retransmitted": np.int32,
+}
+COLUMNS = tuple(_DTYPES)
 
 
 def collect(readings: Sequence[tuple[int, Reading]], addresses: tuple[str, ...]) -> Messages:
-    """The messages of all streams, each with the number of its connection; there is at least one.
+    """The messages of all streams, each with the number of its connection.
 
     `addresses` must hold every end of them.
     """
     index = {address: number for number, address in enumerate(addresses)}
     operations = sorted({frame.operation for _, reading in readings for frame in reading.frames})
     named = {name: number for number, name in enumerate(operations)}
-    parts: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in COLUMNS}
+    parts: dict[str, list[npt.NDArray[Any]]] = {name: [np.empty(0, kind)] for name, kind in _DTYPES.items()}
     for connection, reading in readings:
         for name, column in _columns(reading, connection, index, named).items():
             parts[name].append(column)
     columns: dict[str, Any] = {name: np.concatenate(part) for name, part in parts.items()}
     messages = Messages(addresses, tuple(operations), **columns)
     return messages.where(np.argsort(messages.first_ns, kind="stable"))
+
+
+def no_messages() -> Messages:
+    """Of captures that hold none."""
+    shorts = ("src", "dst", "connection", "operation", "retransmitted")
+    types = {"kind": np.uint8, "whole": np.bool_, "recovered": np.bool_} | dict.fromkeys(shorts, np.int32)
+    columns: dict[str, Any] = {name: np.empty(0, types.get(name, np.int64)) for name in COLUMNS}
+    return Messages((), (), **columns)
 
 
 def reranked(messages: Messages, addresses: tuple[str, ...]) -> Messages:

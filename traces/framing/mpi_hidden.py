@@ -1,0 +1,250 @@
+"""Finds out which of Open MPI's fragments a capture hides, from what is known of both directions.
+
+Every PUT is followed by one FIN, every RNDV answered by one PUT request or ACK, every PUT request by one PUT
+of the size that it asks for (there is one connection: parts are up to 2 GB); and ob1 counts the messages of a
+communicator to each peer (hdr_seq), so the numbers on both sides of a gap tell how many begin in it.  A gap
+must be a sum of such fragments.  What is still due leaves few ways to make it; where it leaves one, that is
+taken.
+"""
+
+from bisect import bisect_right
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, combinations_with_replacement, product
+from typing import NamedTuple
+
+from traces.framing.mpi_btl import (
+    BTL_NBYTES,
+    HEADER_NBYTES,
+    SEGMENT_NBYTES,
+    Envelope,
+    Fragment,
+    What,
+)
+from traces.framing.mpi_decode import Decoded, Gap, Placed
+
+MAX_EACH = 8  # fragments of a kind that are looked for in one gap
+MAX_MATCHES = 4  # messages of different sizes
+MAX_GAPS = 4  # between two messages that can be read
+MAX_SIZES = 8  # of the sizes of MATCHes the most frequent
+TRIALS = 20_000  # for one stream, and TRIALS_EACH for each gap
+TRIALS_EACH = 50
+FIN_NBYTES = BTL_NBYTES + HEADER_NBYTES[What.FIN]
+REQUEST_NBYTES = BTL_NBYTES + HEADER_NBYTES[What.PUT_REQUEST]
+RNDV_NBYTES = BTL_NBYTES + HEADER_NBYTES[What.RNDV]
+
+
+_Key = tuple[int | None, int]  # where a PUT goes, and its size
+
+
+class _Answer(NamedTuple):
+    """A PUT request that reached the sender."""
+
+    time_ns: int
+    fragment: Fragment
+
+
+@dataclass
+class _Due:
+    """What the other direction makes one expect, and what of it was seen up to some place of the stream."""
+
+    rndv_ns: Sequence[int]
+    answers: Mapping[_Key, Sequence[_Answer]]
+    puts: Counter[_Key]  # hidden somewhere in the stream
+    requests: deque[_Answer]  # whose RNDV is hidden
+    n_open: int = 0  # PUTs without a FIN
+    n_answered: int = 0
+    n_put: Counter[_Key] = field(default_factory=Counter)
+
+
+class _Way(NamedTuple):
+    """One way to fill a gap: how many of the first PUTs that are due, of others, and the MATCHes' sizes."""
+
+    n_puts: int
+    n_fins: int
+    n_requests: int
+    n_rndvs: int
+    matches: tuple[int, ...]
+
+
+class _Between(NamedTuple):
+    """How many messages begin in a gap: `least` to `most`, and what their headers say but for the number."""
+
+    least: int
+    most: int
+    before: Envelope | None
+
+
+def recovered(forth: Decoded, back: Decoded | None, sizes: Counter[int]) -> Decoded:
+    """The same stream with the hidden fragments that are certain; `sizes` are those of the job's MATCHes."""
+    if not forth.gaps:
+        return forth
+    due = _due(forth, back)
+    common = sorted(size for size, _ in sizes.most_common(MAX_SIZES))
+    trials = iter(range(TRIALS + TRIALS_EACH * len(forth.gaps)))
+    between = _between(forth)
+    found: list[Placed] = []
+    gaps: list[Gap] = []
+    parts: list[Placed | Gap] = sorted(chain(forth.placed, forth.gaps), key=lambda part: part[0])
+    for part in parts:
+        new: Sequence[Placed] = ()
+        if isinstance(part, Placed):
+            new = (part,)
+        elif _is_whole(part, forth):
+            new = _explained(part, between[part], due, common, trials, forth)
+        if isinstance(part, Gap) and not new:
+            gaps.append(part)
+        for placed in new:
+            _count(placed, due)
+        found += new
+    return replace(forth, placed=tuple(found), gaps=tuple(gaps))
+
+
+def _is_whole(gap: Gap, decoded: Decoded) -> bool:
+    """Whether a fragment begins where the gap does: not if the stream was seen from its middle on."""
+    return decoded.process is not None or gap.start > 0
+
+
+def _due(forth: Decoded, back: Decoded | None) -> _Due:
+    rndv_ns: list[int] = []
+    answers: list[_Answer] = []
+    if back is not None:
+        timeline = back.stream.received.in_order
+        times = timeline.first_seen_ns([placed.end - 1 for placed in back.placed]).tolist()
+        for placed, time_ns in zip(back.placed, times, strict=True):
+            if placed.fragment.what is What.RNDV:
+                rndv_ns.append(time_ns)
+            elif placed.fragment.what is What.PUT_REQUEST and placed.fragment.total:
+                answers.append(_Answer(time_ns, placed.fragment))
+    begun = Counter(p.fragment.request for p in forth.placed if p.fragment.what is What.RNDV)
+    requests: deque[_Answer] = deque()
+    by_key: defaultdict[_Key, list[_Answer]] = defaultdict(list)
+    for answer in answers:
+        by_key[answer.fragment.address, answer.fragment.total or 0].append(answer)
+        begun[answer.fragment.request] -= 1
+        if begun[answer.fragment.request] < 0:
+            requests.append(answer)
+    sent = Counter((p.fragment.address, p.fragment.size) for p in forth.placed if p.fragment.what is What.PUT)
+    hidden = +(Counter({key: len(some) for key, some in by_key.items()}) - sent)
+    return _Due(rndv_ns, by_key, Counter(dict(hidden.most_common(MAX_EACH))), requests)
+
+
+def _count(placed: Placed, due: _Due) -> None:
+    what = placed.fragment.what
+    if what is What.PUT:
+        due.n_open += 1
+        due.n_put[placed.fragment.address, placed.fragment.size] += 1
+    elif what is What.FIN:
+        due.n_open = max(0, due.n_open - 1)
+    elif what in (What.PUT_REQUEST, What.ACK):
+        due.n_answered += 1
+
+
+def _between(decoded: Decoded) -> dict[Gap, _Between]:
+    """For each gap, how many messages begin in it, by ob1's numbers on both sides of it."""
+    found = {gap: _Between(0, 0, None) for gap in decoded.gaps}
+    last: dict[int, tuple[Envelope, int]] = {}  # of each communicator, and how many gaps came before it
+    gaps = sorted(decoded.gaps)
+    for placed in decoded.placed:
+        envelope = placed.fragment.envelope
+        if envelope is None:
+            continue
+        n_gaps = bisect_right(gaps, (placed.offset,))
+        first = envelope._replace(sequence=0 if decoded.process else envelope.sequence - 1)
+        previous, n_before = last.get(envelope.context, (first, 0))
+        last[envelope.context] = envelope, n_gaps
+        count = (envelope.sequence - previous.sequence - 1) % (1 << 16)
+        possible = gaps[n_before:n_gaps] if n_gaps - n_before <= MAX_GAPS else []
+        for gap in possible if count else ():
+            least = count if len(possible) == 1 else 0
+            alike = previous if previous.tag == envelope.tag and not found[gap].most else None
+            found[gap] = _Between(found[gap].least + least, found[gap].most + count, alike)
+    return found
+
+
+def _explained(
+    gap: Gap, between: _Between, due: _Due, sizes: Sequence[int], trials: Iterator[int], forth: Decoded
+) -> list[Placed]:
+    """The fragments of a gap; none if there is no way to fill it, or several."""
+    time_ns = int(forth.stream.sent.in_order.first_seen_ns(gap.end - 1))
+    puts = _due_puts(due, time_ns)
+    ways: set[_Way] = set()
+    for way in _ways(between, due, len(puts), time_ns):
+        rest = gap.end - gap.start - _nbytes(way, puts)
+        n_matches = range(max(0, between.least - way.n_rndvs), between.most - way.n_rndvs + 1)
+        for matches in _sums(rest, n_matches, sizes):
+            if next(trials, None) is None:
+                return []
+            if sum(matches) + BTL_NBYTES * len(matches) == rest:
+                ways.add(way._replace(matches=matches))
+    return list(_fragments(gap, ways.pop(), puts, due, between)) if len(ways) == 1 else []
+
+
+def _due_puts(due: _Due, time_ns: int) -> list[Fragment]:
+    """The requests for PUTs that had been asked for and not been sent, in the order in which they came."""
+    found: list[_Answer] = []
+    for key, count in due.puts.items():
+        answers = due.answers[key]
+        arrived = bisect_right(answers, time_ns, key=lambda answer: answer.time_ns)
+        first = due.n_put[key]
+        found += answers[first : min(arrived, first + count, first + MAX_EACH)]
+    return [answer.fragment for answer in sorted(found, key=lambda answer: answer.time_ns)[:MAX_EACH]]
+
+
+def _ways(between: _Between, due: _Due, n_puts: int, time_ns: int) -> Iterator[_Way]:
+    """All numbers of PUTs, FINs, requests and RNDVs that may be, without the MATCHes besides."""
+    n_requests = min(MAX_EACH, max(0, bisect_right(due.rndv_ns, time_ns) - due.n_answered))
+    n_rndvs = min(MAX_EACH, len(due.requests), between.most)
+    for puts, requests, rndvs in product(range(n_puts + 1), range(n_requests + 1), range(n_rndvs + 1)):
+        for fins in range(min(MAX_EACH, due.n_open + puts) + 1):
+            yield _Way(puts, fins, requests, rndvs, ())
+
+
+def _nbytes(way: _Way, puts: Sequence[Fragment]) -> int:
+    """Without MATCHes."""
+    data = sum(BTL_NBYTES + SEGMENT_NBYTES + (put.total or 0) for put in puts[: way.n_puts])
+    return data + FIN_NBYTES * way.n_fins + REQUEST_NBYTES * way.n_requests + RNDV_NBYTES * way.n_rndvs
+
+
+def _sums(nbytes: int, counts: range, sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """What may be `nbytes` of so many MATCHes of known sizes; of more than MAX_MATCHES, alike ones."""
+    for count in counts[: MAX_EACH + 1]:
+        if count == 0 or nbytes < 0:
+            yield ()
+        elif count <= MAX_MATCHES:
+            yield from combinations_with_replacement(sizes, count)
+        elif nbytes % count == 0 and nbytes // count - BTL_NBYTES in sizes:
+            yield (nbytes // count - BTL_NBYTES,) * count
+
+
+def _fragments(
+    gap: Gap, way: _Way, puts: Sequence[Fragment], due: _Due, between: _Between
+) -> Iterator[Placed]:
+    """What is known of them, in the order in which they are most likely.
+
+    A FIN is made when its PUT has been written, so requests that waited for that go before it.
+    """
+    fin = Fragment(What.FIN, FIN_NBYTES, FIN_NBYTES - BTL_NBYTES)
+    early = max(0, way.n_fins - way.n_puts)
+    made = [Fragment(What.PUT_REQUEST, REQUEST_NBYTES, REQUEST_NBYTES - BTL_NBYTES)] * way.n_requests
+    made += [fin] * early
+    made += [_rndv(due.requests.popleft().fragment) for _ in range(way.n_rndvs)]
+    made += [Fragment(What.MATCH, BTL_NBYTES + size, size) for size in way.matches]
+    for number, put in enumerate(puts[: way.n_puts]):
+        size = put.total or 0
+        due.puts[put.address, size] -= 1
+        made.append(Fragment(What.PUT, BTL_NBYTES + SEGMENT_NBYTES + size, size, address=put.address))
+        made += [fin] * (number < way.n_fins - early)
+    offset = gap.start
+    for fragment in made:
+        envelope = between.before if fragment.what in (What.MATCH, What.RNDV) else None
+        yield Placed(offset, fragment._replace(envelope=envelope), recovered=True)
+        offset += fragment.nbytes
+
+
+def _rndv(asked: Fragment) -> Fragment:
+    """What a PUT request says of the RNDV that it answers: no data in it, and all asked for at once."""
+    return Fragment(
+        What.RNDV, RNDV_NBYTES, RNDV_NBYTES - BTL_NBYTES, total=asked.total, request=asked.request
+    )

@@ -1,0 +1,48 @@
+"""Open MPI's control connections, from its daemons (orted) to mpirun: told apart from the training.
+
+Source: `mca_oob_tcp_hdr_t` in orte/mca/oob/tcp/oob_tcp_hdr.h of open-mpi/ompi v4.1.4.  Each side begins with
+a header of 64 bytes that says who it is and whom it wants, two processes of one launch; nothing more is read.
+"""
+
+import struct
+from collections.abc import Sequence
+
+from traces.framing.frames import Fit, Found
+from traces.packets.streams import Connection
+
+_HEADER = struct.Struct("!IIIIIIIB")  # origin's job and number, target's, tag, sequence, size, type
+_IDENT = 1
+MAX_IDENT_NBYTES = 1 << 10  # a flag, a version and a security token
+_ROUTED_NBYTES = 32
+VISIBLE_NBYTES = _HEADER.size + _ROUTED_NBYTES  # padded to 64
+
+
+class MpiControl:
+    """mpirun's daemons set a job up and collect its output."""
+
+    name = "mpi-control"
+    is_training = False
+
+    def fit(self, connection: Connection) -> Fit | None:
+        """Each side's first bytes are the greeting of a process to another of the same launch."""
+        if not all(is_greeting(stream.visible.read(0, VISIBLE_NBYTES)) for stream in connection.streams):
+            return None
+        return Fit(0.9, "the greeting of Open MPI's daemons (oob/tcp), by which mpirun sets a job up")
+
+    def read(self, connections: Sequence[Connection]) -> Found:  # noqa: ARG002
+        return Found(())
+
+
+def is_greeting(head: bytes) -> bool:
+    """Whether a stream begins with MCA_OOB_TCP_IDENT; names may be in either byte order, the rest may not."""
+    if len(head) < VISIBLE_NBYTES:
+        return False
+    job, _, wanted_job, _, tag, sequence, nbytes, kind = _HEADER.unpack_from(head)
+    routed = head[_HEADER.size :].rstrip(b"\0")
+    return (
+        kind == _IDENT
+        and job == wanted_job != 0
+        and tag == sequence == 0
+        and 0 < nbytes <= MAX_IDENT_NBYTES
+        and (not routed or routed.isalpha())
+    )
