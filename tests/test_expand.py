@@ -60,3 +60,39 @@ def test_an_unknown_algorithm_says_which_are_known() -> None:
 def test_more_ranks_than_can_be_replayed_are_refused() -> None:
     with pytest.raises(ValueError, match="1024 ranks; gradwire replays at most 512"):
         expand(made_allreduce(1024, 1 << 20), "ring")
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "count", "per_rank"),
+    [
+        (None, 48, 6000),  # gloo's ring: two segments for each rank and step
+        ("gloo-ring", 48, 6000),
+        ("ring", 24, 6000),  # 2(n-1) steps of a quarter each
+        ("segmented-ring", 24, 6000),
+        ("recursive-doubling", 8, 8000),  # lg 4 exchanges of the whole
+        ("halving-doubling", 16, 6000),  # 2 lg 4 steps
+        ("all-pairs", 24, 6000),
+    ],
+)
+def test_as_captured_does_it_again_as_it_was(algorithm: str | None, count: int, per_rank: int) -> None:
+    captured = allreduce(0).model_copy(update={"algorithm": algorithm})
+    schedule = expand(job(captured))
+    assert len(schedule.sends) == count
+    assert sent_nbytes(schedule) == [per_rank] * 4
+
+
+def test_a_captured_allreduce_by_trees_goes_by_the_same_trees() -> None:
+    shapes = {"algorithm": "reduce-broadcast", "root": 2, "up": "chain", "down": "flat"}
+    sends = expand(job(allreduce(0).model_copy(update=shapes))).sends
+    assert [(s.src, s.dst) for s in sends if s.reduce] == [(1, 0), (0, 3), (3, 2)]
+    assert {(s.src, s.dst) for s in sends if not s.reduce} == {(2, 3), (2, 0), (2, 1)}
+
+
+def test_a_captured_broadcast_goes_by_its_tree() -> None:
+    chain = Collective(kind="broadcast", tag=1, nbytes=100, root=1, algorithm="tree", down="chain")
+    assert [(s.src, s.dst) for s in expand(job(chain)).sends] == [(1, 2), (2, 3), (3, 0)]
+
+
+def test_another_algorithm_takes_the_place_of_the_captured_one() -> None:
+    captured = allreduce(0).model_copy(update={"algorithm": "recursive-doubling"})
+    assert expand(job(captured), "ring") == expand(job(allreduce(0)), "ring")

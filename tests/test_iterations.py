@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traces.recognition.iterations import Broadcasts, equal_runs, label
-from traces.recognition.operations import Operation
+from traces.recognition.operation import Operation
 
 
 def runs(sizes: list[int], before: dict[int, Broadcasts] | None = None) -> list[tuple[int, int]]:
@@ -86,3 +86,16 @@ def test_a_barrier_belongs_to_the_iteration_that_it_is_in() -> None:
     reduces = [collective("allreduce", tag, 100, 10 * tag) for tag in (1, 3)]
     labels = label([barrier[0], reduces[0], barrier[1], reduces[1], barrier[2]])
     assert labels.iterations == (-1, 0, 0, 1, -1)
+
+
+def test_messages_beside_collectives_make_no_server_and_no_iteration_of_their_own() -> None:
+    some = [collective("allreduce", tag, 100, 10 * tag) for tag in (1, 3, 5)]
+    stray = [message(0, 1, 15), message(1, 0, 16), message(0, 1, 90)]
+    labels = label([some[0], *stray[:2], some[1], some[2], stray[2]])
+    assert labels.servers == ()
+    assert labels.iterations == (0, 0, 0, 1, 2, -1)
+
+
+def test_broadcasts_alone_are_iterations_too() -> None:
+    some = [collective("broadcast", tag, 100, 10 * tag) for tag in range(4)]
+    assert label(some).iterations == (0, 1, 2, 3)

@@ -149,3 +149,23 @@ def test_nothing_stays_hidden_in_the_samples(sample: str) -> None:
 
 def test_the_snap_length_hides_preambles_that_are_recovered_all_the_same() -> None:
     assert trace("ddp_gloo_8_gpt_tso").losses.recovered > 100
+
+
+@pytest.mark.parametrize("sample", DDP)
+def test_gloos_collectives_are_named_a_ring_and_a_tree(sample: str) -> None:
+    named = {
+        (operation.kind, found.name, found.confidence)
+        for operation, found in zip(job(sample).operations, job(sample).algorithms, strict=True)
+        if operation.kind != "message"
+    }
+    assert named == {("allreduce", "ring", 1.0), ("broadcast", "tree", 1.0)}
+    assert {item.algorithm for item in allreduces(sample)} == {"gloo-ring"}
+    shape = job(sample).shape
+    assert (shape.kind, shape.workers) == ("allreduce", tuple(range(workload(sample).n_ranks)))
+
+
+def test_the_parameter_servers_shape_is_what_was_run() -> None:
+    shape = job("ps_1srv_4wk").shape
+    assert (shape.kind, shape.servers, shape.workers) == ("parameter-server", (0,), (1, 2, 3, 4))
+    assert (shape.synchronous, shape.colocated) == (True, False)
+    assert "in 3 of 3 rounds the first answer came after the last push" in shape.evidence

@@ -1,6 +1,6 @@
 """What an operation waited for, in little worlds of two or three ranks."""
 
-from traces.recognition.operations import Operation
+from traces.recognition.operation import Operation
 from traces.recognition.starts import starts
 
 

@@ -44,3 +44,13 @@ def test_a_file_that_is_no_workload_is_refused_in_one_line(text: str, tmp_path: 
     with pytest.raises(BadWorkload, match=r"w\.json: no workload") as refusal:
         workloads.load(tmp_path / "w.json")
     assert "\n" not in str(refusal.value)
+
+
+def test_a_file_from_before_algorithms_were_told_is_read(tmp_path: Path) -> None:
+    old = '{"kind": "allreduce", "tag": 1, "nbytes": 400, "root": 0, "iteration": 0, "starts": []}'
+    path = tmp_path / "old.workload.json"
+    path.write_text(
+        '{"schema": "gradwire.workload/1", "framing": "gloo", "n_ranks": 4, "items": [' + old + "]}"
+    )
+    (item,) = workloads.load(path).items
+    assert item.algorithm is None  # type: ignore[union-attr]

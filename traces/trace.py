@@ -15,11 +15,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from traces.framing.frames import Found, Framing, Reading
 from traces.framing.framings import Choice, choose
-from traces.framing.messages import Messages, collect, reranked
+from traces.framing.gloo_framing import Gloo
+from traces.framing.messages import Messages, collect, no_messages, reranked
 from traces.framing.store import Store
-from traces.packets.capture import read_capture
+from traces.packets.capture import SUFFIXES, read_capture
+from traces.packets.directions import own_address
 from traces.packets.packets import Packets
-from traces.packets.streams import Connection, assemble, connections, own_address
+from traces.packets.streams import assemble, connections
+from traces.recognition.groups import main_group
 from traces.recognition.ranks import (
     BadTrace,
     by_number,
@@ -29,7 +32,6 @@ from traces.recognition.ranks import (
 )
 from traces.units import show_nbytes
 
-SUFFIXES = (".pcap", ".cap", ".pcapng")
 SETTINGS = "trace.yaml"
 MAX_SETTINGS_NBYTES = 1 << 20
 
@@ -102,24 +104,43 @@ class Settings(BaseModel):
     ranks: dict[IPv4Address, Annotated[int, Field(ge=0)]] = {}
 
 
+class NoTraining(BadTrace):
+    """Captures in which no training is to be found."""
+
+
 def open_trace(paths: Sequence[Path], ranks: Path | None = None) -> Trace:
     """Read captures, or folders of them, as one job.
 
     `ranks` is a file like trace.yaml, which takes precedence over one in a folder.  Raises BadCapture,
     BadTrace, OSError.
     """
+    trace = open_captures(paths, ranks)
+    if not len(trace.messages):
+        raise NoTraining(trace.notes[0])
+    return trace
+
+
+def open_captures(paths: Sequence[Path], ranks: Path | None = None) -> Trace:
+    """Like `open_trace`, but captures without training are a trace without messages, whose first note says
+    so.
+    """
     captures = [read_capture(path) for path in capture_paths(paths)]
     folder_settings = [path / SETTINGS for path in paths if (path / SETTINGS).is_file()]
     settings_path = ranks or next(iter(folder_settings), None)
     told = read_settings(settings_path) if settings_path else {}
-    return made_trace(paths[0].name or str(paths[0]), captures, told)
+    name = paths[0].name or str(paths[0])
+    choices = tuple(map(choose, connections(assemble(captures))))
+    try:
+        return _trace(name, captures, choices, told)
+    except NoTraining as error:
+        return _without_training(name, captures, choices, str(error))
 
 
 def capture_paths(paths: Sequence[Path]) -> tuple[Path, ...]:
     """The files themselves, and what lies in folders; each file once."""
     found: list[Path] = []
     for path in paths:
-        inside = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES) if path.is_dir() else [path]
+        inside = sorted(p for p in path.iterdir() if p.name.endswith(SUFFIXES)) if path.is_dir() else [path]
         if not inside:
             raise BadTrace(f"{path}: no capture in this folder: its files must end in {', '.join(SUFFIXES)}")
         found += inside
@@ -141,15 +162,23 @@ def read_settings(path: Path) -> dict[str, int]:
 
 def made_trace(name: str, captures: Sequence[Packets], ranks: Mapping[str, int]) -> Trace:
     """Put the packets together, decode them and find out who is which rank."""
-    choices = tuple(map(choose, connections(assemble(captures))))
+    return _trace(name, captures, tuple(map(choose, connections(assemble(captures)))), ranks)
+
+
+def _trace(
+    name: str, captures: Sequence[Packets], choices: tuple[Choice, ...], ranks: Mapping[str, int]
+) -> Trace:
     framing = _main_framing(choices)
     if framing is None:
-        raise BadTrace(_no_training(name, captures, choices))
+        raise NoTraining(_no_training(name, captures, choices))
     chosen = [(number, c) for number, c in enumerate(choices) if c.framing is framing]
-    _check_one_job([choice.connection for _, choice in chosen])
+    aside: list[str] = []
+    if isinstance(framing, Gloo):
+        training, aside = main_group([choice.connection for _, choice in chosen])
+        chosen = [chosen[place] for place in training]
     found = framing.read([choice.connection for _, choice in chosen])
     if not any(reading.frames for reading in found.readings):
-        raise BadTrace(_no_training(name, captures, choices))
+        raise NoTraining(_no_training(name, captures, choices))
     ends = {end for r in found.readings for end in (r.stream.direction.src, r.stream.direction.dst)}
     messages = collect(_numbered(found, chosen), by_number({*found.said, *ends}))
     vantages = tuple(own_address(packets) for packets in captures)
@@ -157,7 +186,8 @@ def made_trace(name: str, captures: Sequence[Packets], ranks: Mapping[str, int])
     if ranks:
         order, note = told_order(messages.addresses, ranks), "ranks: as told"
     else:
-        order, note = inferred_order(messages, _store_address(choices), found.said)
+        store = _store_address(choices)
+        order, note = inferred_order(messages, store, found.said, rings=isinstance(framing, Gloo))
     return Trace(
         name=name,
         framing=framing.name,
@@ -166,18 +196,33 @@ def made_trace(name: str, captures: Sequence[Packets], ranks: Mapping[str, int])
         choices=choices,
         messages=reranked(messages, order),
         losses=_losses(found.readings),
-        notes=(note, *found.notes, *_file_notes(captures, messages.addresses, vantages)),
+        notes=(note, *aside, *found.notes, *_file_notes(captures, messages.addresses, vantages)),
+    )
+
+
+def _without_training(name: str, captures: Sequence[Packets], choices: tuple[Choice, ...], why: str) -> Trace:
+    vantages = tuple(own_address(packets) for packets in captures)
+    return Trace(
+        name=name,
+        framing="",
+        files=tuple(_summary(p, host) for p, host in zip(captures, vantages, strict=True)),
+        captures=tuple(captures),
+        choices=choices,
+        messages=no_messages(),
+        losses=_losses([Reading(stream, ()) for choice in choices for stream in choice.connection.streams]),
+        notes=(why, *_file_notes(captures, (), vantages)),
     )
 
 
 def _main_framing(choices: Sequence[Choice]) -> Framing | None:
-    """The training framing that most bytes are in."""
-    nbytes: defaultdict[str, int] = defaultdict(int)
+    """The training framing that most bytes are in, by how sure it is that they are."""
+    nbytes: defaultdict[str, float] = defaultdict(float)
     framings: dict[str, Framing] = {}
     for choice in choices:
         if choice.framing is not None and choice.framing.is_training:
             framings[choice.framing.name] = choice.framing
-            nbytes[choice.framing.name] += sum(stream.nbytes for stream in choice.connection.streams)
+            carried = sum(stream.nbytes for stream in choice.connection.streams)
+            nbytes[choice.framing.name] += carried * choice.fit.confidence
     return framings[max(nbytes, key=lambda name: nbytes[name])] if nbytes else None
 
 
@@ -193,20 +238,6 @@ def _store_address(choices: Sequence[Choice]) -> str | None:
         end.direction.dst if end.opener else end.direction.src for end in (one.streams[0] for one in store)
     }
     return listeners.pop() if len(listeners) == 1 else None
-
-
-def _check_one_job(some: Sequence[Connection]) -> None:
-    connections: defaultdict[frozenset[str], int] = defaultdict(int)
-    for connection in some:
-        if any(stream.nbytes for stream in connection.streams):
-            d = connection.streams[0].direction
-            connections[frozenset((d.src, d.dst))] += 1
-    for pair, count in connections.items():
-        if count > 1:
-            raise BadTrace(
-                f"{count} gloo connections between {' and '.join(sorted(pair))}: two jobs or process "
-                "groups in one capture; cut out one of them, for example by time with editcap -A and -B"
-            )
 
 
 def _no_training(name: str, captures: Sequence[Packets], choices: Sequence[Choice]) -> str:

@@ -41,13 +41,33 @@ class Start(_Value):
     gap_ns: Ns = 0
 
 
+Algorithm = Literal[
+    "gloo-ring",
+    "ring",
+    "segmented-ring",
+    "recursive-doubling",
+    "halving-doubling",
+    "all-pairs",
+    "reduce-broadcast",
+    "tree",
+]
+Shape = Literal["flat", "binomial", "in-order-binomial", "chain", "chains", "binary"]
+
+
 class Collective(_Value):
-    """One collective of all ranks, e.g. the allreduce of one DDP bucket."""
+    """One collective of all ranks, e.g. the allreduce of one DDP bucket.
+
+    `algorithm` is how it was done when it was captured (None: gloo's own, or not known).  `up` and `down` are
+    the trees by which data went to the root and from it, if it went by trees.
+    """
 
     kind: Literal["allreduce", "broadcast"]
     tag: Annotated[int, Field(ge=0, le=MAX_TAG)]
     nbytes: Nbytes
     root: Rank = 0
+    algorithm: Algorithm | None = None
+    up: Shape | None = None
+    down: Shape | None = None
     iteration: int = 0
     starts: tuple[Start, ...] = ()
 

@@ -11,6 +11,7 @@ from collections import defaultdict, deque
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from emu.failures import outage_s, told
 from emu.plan import Plan
@@ -18,6 +19,7 @@ from emu.replay import payload, slots
 from emu.replay.connection import Connection, PeerLost
 from emu.replay.state import Possible, RankState
 from traces.framing.gloo import Opcode, encode_preamble
+from traces.schedules.schedule import swaps
 
 STALL_S = 15.0  # no event at all for so long, with nothing to compute or to mend, is a fault, not a slow link
 _DRAIN_S = 0.001
@@ -69,6 +71,8 @@ class Agent:
         self._buffers = payload.buffers(plan.schedule, rank)
         largest = max((send.nbytes for send in self._sends if send.reduce and send.dst == rank), default=0)
         self._scratch = {peer: np.full(largest, 0, np.uint8) for peer in self._connections}  # pages made now
+        self._swapped = swaps(plan.schedule.sends)
+        self._held: dict[int, NDArray[np.uint8]] = {}  # by our half of a swap: what the other half brought
         self._flushed: set[Connection] = set()  # since the last poll: what they wait for may have changed
         self._gaps: list[tuple[int, int]] = []  # heap of (due_ns, op)
         self._queued_ns: dict[int, int] = {}
@@ -186,6 +190,8 @@ class Agent:
         for number in connection.flush():
             self._handed_ns[number] = time.monotonic_ns()
             self._do(self._state.finished(number))
+            if number in self._held:
+                self._added(self._swapped[number], self._held.pop(number))
 
     def _receive(self, connection: Connection) -> None:
         while True:
@@ -221,9 +227,17 @@ class Agent:
     def _arrived(self, peer: int) -> None:
         number = self._receiving.pop(peer)
         send = self._sends[number]
-        if send.reduce:
-            payload.add(self._buffers[send.op], send, self._scratch[peer])
         self._arrived_ns[number] = time.monotonic_ns()
+        if self._swapped.get(number) in self._state.unfinished:  # ours still reads what this adds to
+            self._held[self._swapped[number]] = self._scratch[peer][: send.nbytes].copy()
+        elif send.reduce:
+            self._added(number, self._scratch[peer])
+        else:
+            self._do(self._state.finished(number))
+
+    def _added(self, number: int, data: NDArray[np.uint8]) -> None:
+        send = self._sends[number]
+        payload.add(self._buffers[send.op], send, data)
         self._do(self._state.finished(number))
 
     def _waiting_for(self) -> str:

@@ -7,68 +7,111 @@ is a push and the pull that follows it.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from traces.recognition.operations import Operation
+from traces.framing.frames import ALLGATHER, ALLREDUCE, BARRIER, BROADCAST
+from traces.recognition.operation import Operation
+from traces.recognition.servers import servers_of
 
 SETUP = -1
+COLLECTIVE_NAMES = frozenset(
+    (
+        ALLREDUCE,
+        ALLGATHER,
+        BROADCAST,
+        BARRIER,
+        "allgatherv",
+        "alltoall",
+        "alltoallv",
+        "alltoallw",
+        "exscan",
+        "gather",
+        "gatherv",
+        "internal",
+        "nonblocking",
+        "reduce",
+        "reduce_scatter",
+        "reduce_scatter_block",
+        "scan",
+        "scatter",
+        "scatterv",
+    )
+)
 MAX_SETUP_ALLREDUCES = 8
 Role = Literal["push", "pull", "other"]
-Broadcasts = tuple[tuple[int, int], ...]
+Broadcasts = tuple[tuple[int, ...], ...]  # of each its size
 
 
 @dataclass(frozen=True)
 class Labels:
-    """For each operation its iteration (SETUP: none) and its role; `notes` say how that was found."""
+    """For each operation its iteration (SETUP: none) and its role; `notes` say how that was found.
+
+    `servers` are the ranks to which others push; none if there are no such.
+    """
 
     iterations: tuple[int, ...]
     roles: tuple[Role, ...]
     notes: tuple[str, ...]
+    servers: tuple[int, ...] = ()
 
 
 def label(operations: Sequence[Operation]) -> Labels:
     """Number the iterations from 0; what is before, between and after them is SETUP."""
     iterations = [SETUP] * len(operations)
     notes = []
-    if any(operation.kind == "allreduce" for operation in operations):
-        notes.append(_label_allreduces(operations, iterations))
-    sends = [i for i, operation in enumerate(operations) if operation.what == "send"]
+    if any(operation.kind != "message" for operation in operations):
+        notes.append(_label_collectives(operations, iterations))
+    sends = [i for i, operation in enumerate(operations) if is_point_to_point(operation)]
     roles: list[Role] = ["other"] * len(operations)
+    servers: set[int] = set()
+    workers: set[int] = set()
     if sends:
-        notes.append(_label_parameter_server(operations, sends, iterations, roles))
-    _label_others(operations, iterations)
-    return Labels(tuple(iterations), tuple(roles), tuple(notes))
+        reduced = sum(operation.nbytes for operation in operations if operation.kind != "message")
+        if sum(operations[i].nbytes for i in sends) > reduced:  # else the collectives are the job
+            servers, workers = servers_of([operations[i] for i in sends]) or (set(), set())
+        notes.append(_label_sends(operations, sends, (servers, workers), iterations, roles))
+    _label_others(operations, roles, iterations)
+    return Labels(tuple(iterations), tuple(roles), tuple(notes), tuple(sorted(servers)))
 
 
-def _label_allreduces(operations: Sequence[Operation], iterations: list[int]) -> str:
-    """Set the iterations of collectives; tags count collectives, so their order is the program's."""
+def is_point_to_point(operation: Operation) -> bool:
+    """Whether it is a message that belongs to no collective."""
+    return operation.kind == "message" and operation.what not in COLLECTIVE_NAMES
+
+
+def _label_collectives(operations: Sequence[Operation], iterations: list[int]) -> str:
+    """Set the iterations of collectives, in their order: tags count them, and so the program's.
+
+    Allreduces repeat; where there are none, broadcasts do.
+    """
     collectives = [i for i, operation in enumerate(operations) if operation.kind != "message"]
     collectives.sort(key=lambda i: operations[i].tag)
-    reduced: list[int] = []
+    kinds = {operations[i].kind for i in collectives}
+    repeating = "allreduce" if "allreduce" in kinds else "broadcast"
+    chosen: list[int] = []
     before: list[list[int]] = [[]]  # the broadcasts before each allreduce, and after the last
     for i in collectives:
-        if operations[i].kind == "allreduce":
-            reduced.append(i)
+        if operations[i].kind == repeating:
+            chosen.append(i)
             before.append([])
         else:
             before[-1].append(i)
-    prefixes = [tuple((operations[i].nbytes, operations[i].src) for i in part) for part in before]
-    groups = equal_runs([operations[i].nbytes for i in reduced], prefixes)
+    prefixes = [tuple((operations[i].nbytes,) for i in part) for part in before]
+    groups = equal_runs([operations[i].nbytes for i in chosen], prefixes)
     repeated = _repeated([prefixes[first] for first, _ in groups])
     for number, (first, last) in enumerate(groups):
-        for i in reduced[first:last]:
+        for i in chosen[first:last]:
             iterations[i] = number
         for i in before[first][len(before[first]) - _shared(prefixes[first], repeated) :]:
             iterations[i] = number
     if len(groups) == 1:
-        return "iterations: the allreduces do not repeat, so they are one iteration"
+        return f"iterations: the {repeating}s do not repeat, so they are one iteration"
     counts = [last - first for first, last in groups]
     buckets = f"{counts[0]}, then {counts[1]}" if counts[0] != counts[1] else str(counts[0])
-    return (
-        f"iterations: {len(groups)} runs of allreduces with the same sum of bytes; buckets in each: {buckets}"
-    )
+    runs = f"{len(groups)} runs of {repeating}s with the same sum of bytes"
+    return f"iterations: {runs}; buckets in each: {buckets}"
 
 
 def equal_runs(sizes: Sequence[int], prefixes: Sequence[Broadcasts]) -> list[tuple[int, int]]:
@@ -122,59 +165,46 @@ def _shared(a: Broadcasts, b: Broadcasts) -> int:
     return count
 
 
-def _label_parameter_server(
-    operations: Sequence[Operation], sends: list[int], iterations: list[int], roles: list[Role]
+def _label_sends(
+    operations: Sequence[Operation],
+    sends: list[int],
+    sides: tuple[set[int], set[int]],
+    iterations: list[int],
+    roles: list[Role],
 ) -> str:
-    """Set the roles and iterations of send/recv messages between servers and workers, if that is what
-    they are.
-    """
-    servers = _servers([operations[i] for i in sends])
-    if servers is None:
+    """Set the roles and iterations of messages between servers and workers, if that is what they are."""
+    servers, workers = sides
+    if not servers and any(operation.kind != "message" for operation in operations):
+        return f"messages: {len(sends)} beside the collectives, each in the iteration that its sender is in"
+    if not servers:
         for i in sends:
             iterations[i] = 0
         return "messages: not between servers and workers; all are iteration 0"
     pushed: defaultdict[tuple[int, int], int] = defaultdict(lambda: SETUP)
     last_role: dict[tuple[int, int], Role] = {}
+    aside = set()
     for i in sends:
         src, dst = operations[i].src, operations[i].dst
+        if not ((src in servers and dst in workers) or (src in workers and dst in servers)):
+            aside |= {src, dst} - servers - workers
+            continue
         role: Role = "push" if dst in servers else "pull"
         pair = (dst, src) if role == "push" else (src, dst)
         if role == "push" and last_role.get(pair) != "push":
             pushed[pair] += 1
         iterations[i], roles[i] = pushed[pair], role
         last_role[pair] = role
-    return (
-        f"parameter server: rank {', '.join(map(str, sorted(servers)))}; an iteration is a push and its pull"
-    )
+    note = f"parameter server: rank {_listed(servers)}; an iteration is a push and its pull"
+    return note + (f"; rank {_listed(aside)} has no part in it" if aside else "")
 
 
-def _servers(sends: Sequence[Operation]) -> set[int] | None:
-    """The smaller side of the two-sided graph of who sends to whom; of equal sides, that of the first
-    sender.
-    """
-    sides: dict[int, bool] = {}
-    neighbours: defaultdict[int, set[int]] = defaultdict(set)
-    for send in sends:
-        neighbours[send.src].add(send.dst)
-        neighbours[send.dst].add(send.src)
-    for start in neighbours:
-        todo = [] if start in sides else [start]
-        sides.setdefault(start, True)
-        while todo:
-            rank = todo.pop()
-            for other in neighbours[rank]:
-                if other not in sides:
-                    sides[other] = not sides[rank]
-                    todo.append(other)
-                elif sides[other] == sides[rank]:
-                    return None
-    halves = [{rank for rank, side in sides.items() if side is wanted} for wanted in (True, False)]
-    return min(halves, key=lambda half: (len(half), sends[0].src not in half))
+def _listed(ranks: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(ranks)))
 
 
-def _label_others(operations: Sequence[Operation], iterations: list[int]) -> None:
-    """Barriers and the like belong to the iteration that their source is in; none before the first and
-    after the last.
+def _label_others(operations: Sequence[Operation], roles: Sequence[Role], iterations: list[int]) -> None:
+    """Barriers, and what else has no iteration yet, belong to the one that their source is in; none before
+    the first and after the last.
     """
     last: dict[int, int] = {}
     for i, operation in enumerate(operations):
@@ -184,5 +214,5 @@ def _label_others(operations: Sequence[Operation], iterations: list[int]) -> Non
     for i, operation in enumerate(operations):
         if iterations[i] != SETUP:
             current |= dict.fromkeys(operation.begun, iterations[i])
-        elif operation.kind == "message" and operation.what != "send" and i < last.get(operation.src, 0):
+        elif operation.kind == "message" and roles[i] == "other" and i < last.get(operation.src, 0):
             iterations[i] = current.get(operation.src, SETUP)

@@ -1,50 +1,28 @@
 """Operations found in messages: each collective whole, everything else message by message."""
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from traces.framing.frames import UNKNOWN_TAG
 from traces.framing.frames import Kind as Sort
 from traces.framing.messages import Messages
+from traces.recognition.algorithms import PATTERNS, UNKNOWN, Recognised, best_match, recognised
+from traces.recognition.lanes import lanes_of
+from traces.recognition.operation import Operation, earliest, latest
+from traces.recognition.patterns import SURE
+from traces.recognition.untagged import untagged
 from traces.schedules.collectives import ELEMENT_NBYTES, binomial_broadcast, gloo_ring
 
-Kind = Literal["allreduce", "broadcast", "message"]
 MOST_NAMED = 5
+Sends = Counter[tuple[int, int, int]]  # by source, destination and length
 _WHOLE: tuple[Literal["allreduce", "broadcast"], ...] = ("allreduce", "broadcast")
-
-
-@dataclass(frozen=True)
-class Operation:
-    """`begun` is when each rank's first byte of it was sent, `done` when its last was sent or had
-    arrived there.
-
-    A message has `src` and `dst`, a broadcast its root as `src`.  `what` is gloo's name of the
-    collective that a message belongs to, or `send`.  `is_usual`: its sends are those of gloo's own
-    algorithm for it, with which it is replayed as captured.
-    """
-
-    kind: Kind
-    what: str
-    tag: int
-    nbytes: int
-    src: int
-    dst: int
-    begun: dict[int, int]
-    done: dict[int, int]
-    is_usual: bool = True
-
-    @property
-    def begin_ns(self) -> int:
-        return min(self.begun.values())
-
-    @property
-    def end_ns(self) -> int:
-        return max(self.done.values())
 
 
 def operations(messages: Messages, all_visible: bool) -> tuple[list[Operation], list[str]]:
@@ -54,24 +32,42 @@ def operations(messages: Messages, all_visible: bool) -> tuple[list[Operation], 
     With `all_visible` nothing of the streams is hidden, so data that was announced but not seen was not
     sent.
     """
-    found: list[Operation] = []
+    found, rest, told = untagged(messages)
     cut: list[str] = []
-    is_whole = np.logical_or.reduce([messages.of(name) for name in _WHOLE])
+    is_tagged = messages.tag != UNKNOWN_TAG
+    is_whole = np.logical_or.reduce([messages.of(name) for name in _WHOLE]) & is_tagged
     for rows in _groups(messages, np.flatnonzero(is_whole)):
         operation = _collective(messages.where(rows), all_visible)
         if isinstance(operation, str):
             cut.append(operation)
         else:
             found.append(operation)
-    for rows in _groups(messages, np.flatnonzero(~is_whole)):
+    is_single = ~is_whole & (is_tagged | ~_is_cut(messages))
+    is_single[rest] = True
+    for rows in _groups(messages, np.flatnonzero(is_single)):
         found += _messages(messages.where(rows))
     notes = [f"left out, cut by the capture's ends: {', '.join(cut)}"] if cut else []
-    notes += _unusual(found)
-    return sorted(found, key=lambda operation: operation.begin_ns), notes
+    notes += told + _unusual(found)
+    return _numbered(sorted(found, key=lambda operation: operation.begin_ns)), notes
+
+
+def _is_cut(messages: Messages) -> npt.NDArray[np.bool_]:
+    """Rows of the operations that `untagged` cuts into instances."""
+    return np.isin(messages.operation, [i for i, name in enumerate(messages.operations) if name in PATTERNS])
+
+
+def _numbered(found: list[Operation]) -> list[Operation]:
+    """What has no tag gets one: its place among the collectives, or 0 for a message."""
+    collectives = itertools.count()
+    return [
+        replace(o, tag=next(collectives) if o.kind != "message" else 0) if o.tag == UNKNOWN_TAG else o
+        for o in found
+    ]
 
 
 def _unusual(found: list[Operation]) -> list[str]:
-    tags = [f"{operation.kind} {operation.tag}" for operation in found if not operation.is_usual]
+    unknown = [o for o in found if not o.is_usual and o.recognised.name == "unknown"]
+    tags = [f"{operation.kind} {operation.tag}" for operation in unknown]
     if not tags:
         return []
     some = ", ".join(tags[:MOST_NAMED]) + (
@@ -109,6 +105,7 @@ def _collective(messages: Messages, all_visible: bool) -> Operation | str:
         is_part = len(roots) != 1 or len(receivers) != n_ranks - 1
     if is_part or not data.whole.all() or (all_visible and announced.total() != len(data)):
         return f"{name} tag {tag}"
+    usual = _usual(name, n_ranks, nbytes, min(roots, default=0))
     return Operation(
         kind="allreduce" if name == "allreduce" else "broadcast",
         what=name,
@@ -116,14 +113,41 @@ def _collective(messages: Messages, all_visible: bool) -> Operation | str:
         nbytes=nbytes,
         src=min(roots, default=0),
         dst=0,
-        begun=_earliest(messages.src, messages.first_ns),
-        done=_latest(np.append(data.src, data.dst), np.append(data.last_ns, data.received_ns)),
-        is_usual=announced == _usual(name, n_ranks, nbytes, min(roots, default=0)),
+        begun=earliest(messages.src, messages.first_ns),
+        done=latest(np.append(data.src, data.dst), np.append(data.last_ns, data.received_ns)),
+        is_usual=announced == usual,
+        recognised=_as_usual(name, n_ranks, announced) if announced == usual else _by_pattern(name, data),
     )
 
 
+def _as_usual(name: str, n_ranks: int, announced: Sends) -> Recognised:
+    if name == "broadcast":
+        return Recognised("tree", SURE, f"{n_ranks - 1} messages of the whole buffer, gloo's binomial tree")
+    count = max(sum(some.values()) for some in _by_source(announced).values())
+    evidence = f"each of {n_ranks} ranks sends to one other only, round a ring: {count} messages of "
+    evidence += f"{max(length for _, _, length in announced)} bytes at most, cut as gloo's ring does"
+    return Recognised("ring", SURE, evidence)
+
+
+def _by_source(announced: Sends) -> dict[int, Sends]:
+    found: defaultdict[int, Sends] = defaultdict(Counter)
+    for (src, dst, length), count in announced.items():
+        found[src][src, dst, length] += count
+    return found
+
+
+def _by_pattern(name: str, data: Messages) -> Recognised:
+    """Named if one known pattern takes all of its messages."""
+    if name not in PATTERNS or data.tag.size == 0:
+        return UNKNOWN
+    match = best_match(name, lanes_of(data, np.arange(len(data)), np.zeros(len(data), np.int64)))
+    if match is None or sum(match.counts.values()) != len(data):
+        return UNKNOWN
+    return recognised(match)
+
+
 @lru_cache(maxsize=256)
-def _usual(name: str, n_ranks: int, nbytes: int, root: int) -> Counter[tuple[int, int, int]]:
+def _usual(name: str, n_ranks: int, nbytes: int, root: int) -> Sends:
     """Sends by source, destination and length, as gloo itself makes them."""
     if name == "broadcast":
         sends = binomial_broadcast(n_ranks, nbytes, root)
@@ -132,9 +156,9 @@ def _usual(name: str, n_ranks: int, nbytes: int, root: int) -> Counter[tuple[int
     return Counter((send.src, send.dst, send.nbytes) for send in sends)
 
 
-def _announced(messages: Messages) -> Counter[tuple[int, int, int]]:
+def _announced(messages: Messages) -> Sends:
     """Sends by source, destination and length, from whatever shows most of them: data or either notice."""
-    counts: defaultdict[int, Counter[tuple[int, int, int]]] = defaultdict(Counter)
+    counts: defaultdict[int, Sends] = defaultdict(Counter)
     columns = (messages.kind, messages.src, messages.dst, messages.nbytes)
     for kind, src, dst, nbytes in zip(*(column.tolist() for column in columns), strict=True):
         ends = (dst, src) if kind == Sort.RECV_READY else (src, dst)
@@ -170,11 +194,3 @@ def _begun_when(operations_: list[Operation], ready_ns: list[int]) -> list[Opera
     return [
         replace(o, begun={o.src: min(ns, o.begin_ns)}) for o, ns in zip(operations_, ready_ns, strict=True)
     ]
-
-
-def _earliest(ranks: npt.NDArray[np.int32], times: npt.NDArray[np.int64]) -> dict[int, int]:
-    return {int(rank): int(times[ranks == rank].min()) for rank in np.unique(ranks)}
-
-
-def _latest(ranks: npt.NDArray[np.int32], times: npt.NDArray[np.int64]) -> dict[int, int]:
-    return {int(rank): int(times[ranks == rank].max()) for rank in np.unique(ranks)}

@@ -32,16 +32,16 @@ def told_order(addresses: Sequence[str], ranks: Mapping[str, int]) -> tuple[str,
 
 
 def inferred_order(
-    messages: Messages, store: str | None, said: Mapping[str, Collection[int]]
+    messages: Messages, store: str | None, said: Mapping[str, Collection[int]], *, rings: bool = True
 ) -> tuple[tuple[str, ...], str]:
     """Addresses by rank, and how that is known; `messages.addresses` must be in numerical order.
 
-    What the ranks `said` (`traces.framing.frames.Found`) is exact.  Else gloo's rings tell the order up to
-    rotation: rank r sends to r-1 in an allreduce, to r+1 in an allgather; rank 0 is then where the rendezvous
-    store listens, or what spreads the first broadcast.
+    What the ranks `said` (`traces.framing.frames.Found`) is exact.  Else, with `rings`, gloo's tell the order
+    up to rotation: rank r sends to r-1 in an allreduce, to r+1 in an allgather; rank 0 is then where the
+    rendezvous store listens, or what spreads the first broadcast.
     """
     addresses = messages.addresses
-    ring = _ring(messages, "allreduce", -1) or _ring(messages, "allgather", +1)
+    ring = (_ring(messages, "allreduce", -1) or _ring(messages, "allgather", +1)) if rings else None
     order = _said_order(addresses, said)
     source = "what they said when they connected"
     if order is None and ring is None:
@@ -99,12 +99,12 @@ def _lacking(data: Messages, absent: Sequence[str]) -> Iterator[tuple[str, str, 
 
 
 def _said_order(addresses: tuple[str, ...], said: Mapping[str, Collection[int]]) -> tuple[str, ...] | None:
-    """The order in which all but one host said one number each, the one that opened none having the one
-    left.
-    """
+    """The order in which all hosts said one number each, or all but one, which then has the number left."""
     numbers = {address: next(iter(some)) for address, some in said.items() if len(some) == 1}
     silent = [address for address in addresses if not said.get(address)]
     left = set(range(len(addresses))) - set(numbers.values())
+    if not left and len(numbers) == len(addresses):
+        return tuple(sorted(addresses, key=lambda address: numbers[address]))
     if len(silent) != 1 or len(left) != 1 or len(numbers) != len(addresses) - 1:
         return None
     numbers[silent[0]] = left.pop()

@@ -2,22 +2,30 @@
 
 from dataclasses import dataclass
 
-from traces.recognition.iterations import Labels, label
-from traces.recognition.operations import Operation, operations
+from traces.recognition.algorithms import Recognised
+from traces.recognition.iterations import Labels, Role, is_point_to_point, label
+from traces.recognition.operation import Operation
+from traces.recognition.operations import operations
+from traces.recognition.patterns import SURE
 from traces.recognition.ranks import BadTrace
+from traces.recognition.shape import JobShape, shape_of
 from traces.recognition.starts import starts
 from traces.trace import Trace
-from traces.workload import SCHEMA, Collective, Item, Message, Start, Workload
+from traces.workload import SCHEMA, Algorithm, Collective, Item, Message, Start, Workload
 
 
 @dataclass(frozen=True)
 class Job:
-    """What was recognised in a trace; `labels` and `starts` have an entry for each operation."""
+    """What was recognised in a trace; `labels`, `starts` and `algorithms` have an entry for each
+    operation.
+    """
 
     trace: Trace
     operations: tuple[Operation, ...]
     labels: Labels
     starts: tuple[tuple[Start, ...], ...]
+    algorithms: tuple[Recognised, ...]
+    shape: JobShape
     notes: tuple[str, ...]
 
 
@@ -31,10 +39,33 @@ def find_job(trace: Trace) -> Job:
     losses = trace.losses
     found, notes = operations(trace.messages, all_visible=not (losses.unresolved or losses.unseen_nbytes))
     if not found:
-        raise BadTrace(f"{trace.name}: no collective and no message is in it as a whole: capture for longer")
+        found_out = "".join(f" ({note})" for note in notes)
+        raise BadTrace(
+            f"{trace.name}: no collective and no message is in it as a whole{found_out}: capture for longer"
+        )
     labels = label(found)
     notes = [*trace.notes, *labels.notes, *notes]
-    return Job(trace, tuple(found), labels, tuple(starts(found)), tuple(notes))
+    return Job(
+        trace=trace,
+        operations=tuple(found),
+        labels=labels,
+        starts=tuple(starts(found)),
+        algorithms=tuple(map(_algorithm, found, labels.roles)),
+        shape=shape_of(found, labels, trace.n_ranks),
+        notes=tuple(notes),
+    )
+
+
+def _algorithm(operation: Operation, role: Role) -> Recognised:
+    if operation.kind != "message":
+        return operation.recognised
+    if role != "other":
+        return Recognised("parameter-server", SURE, f"a {role}: one message of {operation.nbytes} bytes")
+    if operation.what.startswith("alltoall"):
+        return Recognised("all-pairs", SURE, f"one message of {operation.nbytes} bytes to each other rank")
+    if not is_point_to_point(operation):
+        return Recognised("unknown", 0.0, f"one message of a collective: {operation.what}")
+    return Recognised("point-to-point", SURE, f"one message of {operation.nbytes} bytes")
 
 
 def workload_of(job: Job) -> Workload:
@@ -47,6 +78,16 @@ def workload_of(job: Job) -> Workload:
         notes=job.notes,
         items=tuple(_item(job, number) for number in range(len(job.operations))),
     )
+
+
+def _captured(operation: Operation) -> Algorithm | None:
+    """The algorithm by which it can be done again as it was captured."""
+    name = operation.recognised.name
+    if operation.is_usual:
+        return "gloo-ring" if operation.kind == "allreduce" else "tree"
+    if name == "unknown" or name == "parameter-server" or name == "point-to-point":  # noqa: PLR1714 mypy
+        return None
+    return name
 
 
 def _item(job: Job, number: int) -> Item:
@@ -62,11 +103,15 @@ def _item(job: Job, number: int) -> Item:
             role=job.labels.roles[number],
             start=begins[0],
         )
+    up, down = operation.trees or (None, None)
     return Collective(
         kind=operation.kind,
         tag=operation.tag,
         nbytes=operation.nbytes,
         root=operation.src,
+        algorithm=_captured(operation),
+        up=up,
+        down=down,
         iteration=iteration,
         starts=begins,
     )

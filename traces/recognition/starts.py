@@ -8,7 +8,7 @@ implies.
 from collections import defaultdict
 from collections.abc import Sequence
 
-from traces.recognition.operations import Operation
+from traces.recognition.operation import Operation
 from traces.workload import Start
 
 MAX_STEPS = 1_000  # of one search back through what came before

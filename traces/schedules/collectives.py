@@ -37,7 +37,7 @@ def ring(n_ranks: int, nbytes: int, op: int = 0, first: int = 0) -> list[Send]:
     its own.  Receivers have two buffers: they are ready for a step when the one before the last is in.
     """
     _check_ranks("a ring", n_ranks)
-    cuts = _cuts(nbytes, n_ranks)
+    cuts = chunk_starts(nbytes, n_ranks)
 
     def number(step: int, src: int) -> int:
         return first + step * n_ranks + src % n_ranks
@@ -69,7 +69,7 @@ def halving_doubling(n_ranks: int, nbytes: int, op: int = 0, first: int = 0) -> 
     _check_ranks("halving-doubling", n_ranks)
     if n_ranks & (n_ranks - 1):
         raise NotServedError(f"halving-doubling needs a power of two ranks, got {n_ranks}")
-    cuts = _cuts(nbytes, n_ranks)
+    cuts = chunk_starts(nbytes, n_ranks)
     lg = n_ranks.bit_length() - 1
     distances = [1 << j for j in range(lg)]
     exchanges = [(d, True) for d in distances] + [(d, False) for d in reversed(distances)]
@@ -219,7 +219,7 @@ def piece_starts(sends: list[Send]) -> Iterator[int]:
         yield send.offset + send.nbytes
 
 
-def _cuts(nbytes: int, n_chunks: int) -> list[int]:
+def chunk_starts(nbytes: int, n_chunks: int) -> list[int]:
     """Where to cut `nbytes` into chunks of whole elements that differ by at most one element."""
     elements, rest = divmod(nbytes, ELEMENT_NBYTES)
     if rest:

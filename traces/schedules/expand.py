@@ -12,7 +12,10 @@ from traces.schedules.collectives import (
     halving_doubling,
     ring,
 )
+from traces.schedules.doubling import rabenseifner, recursive_doubling
+from traces.schedules.pairs import all_pairs
 from traces.schedules.schedule import Gate, Op, Schedule, Send
+from traces.schedules.trees import broadcast, reduce_broadcast
 from traces.workload import Collective, Item, Message, Workload
 
 Allreduce = Callable[[int, int, int, int], list[Send]]
@@ -20,6 +23,15 @@ Allreduce = Callable[[int, int, int, int], list[Send]]
 AS_CAPTURED = "as-captured"
 ALLREDUCE: dict[str, Allreduce] = {"ring": ring, "halving-doubling": halving_doubling}
 ALGORITHMS = (AS_CAPTURED, *ALLREDUCE)
+# What was captured of these is done again by the same algorithm; a segmented ring sends the same bytes
+# between the same ranks as a textbook one.
+CAPTURED: dict[str, Allreduce] = {
+    "ring": ring,
+    "segmented-ring": ring,
+    "recursive-doubling": recursive_doubling,
+    "halving-doubling": rabenseifner,
+    "all-pairs": all_pairs,
+}
 PAIRWISE = "pairwise"  # of an alltoall: every rank's chunks to all others, all posted at once
 MAX_SENDS = 1_000_000
 MAX_RANKS = 512  # a ring of so many has half a million sends
@@ -103,11 +115,24 @@ def _sends(
     if algorithm == PAIRWISE:
         raise NotServedError(f"pairwise is how an alltoall is done, not {item.kind}")
     if item.kind == "broadcast":
+        if item.down:
+            return broadcast(n_ranks, nbytes, item.root, item.down, op, first)
         return binomial_broadcast(n_ranks, nbytes, item.root, op, first)
     if algorithm == AS_CAPTURED:
-        limit = max(ELEMENT_NBYTES, int(GLOO_MAX_SEGMENT_NBYTES * scale))
-        return gloo_ring(n_ranks, nbytes, op, first, limit)
+        return _as_captured(item, n_ranks, nbytes, scale, op, first)
     return ALLREDUCE[algorithm](n_ranks, nbytes, op, first)
+
+
+def _as_captured(
+    item: Collective, n_ranks: int, nbytes: int, scale: Fraction, op: int, first: int
+) -> list[Send]:
+    if item.algorithm == "reduce-broadcast":
+        trees = {"up": item.up or "binomial", "down": item.down or "binomial"}
+        return reduce_broadcast(n_ranks, nbytes, op, first, root=item.root, **trees)
+    if item.algorithm in CAPTURED:
+        return CAPTURED[item.algorithm](n_ranks, nbytes, op, first)
+    limit = max(ELEMENT_NBYTES, int(GLOO_MAX_SEGMENT_NBYTES * scale))
+    return gloo_ring(n_ranks, nbytes, op, first, limit)
 
 
 def _scaled(item: Item, scale: Fraction) -> int:

@@ -22,6 +22,7 @@ class Send:
     `needs` are sends that come before it at its source: one that the source receives must have
     arrived and been added, one that the source itself makes must have been handed to its kernel.
     `ready` is the same at the destination, for the moment when that announces that it will receive.
+    Of two sends that swap the same bytes to be added (`swaps`), both carry what was there before either.
     """
 
     op: int
@@ -121,6 +122,22 @@ def together(schedules: Sequence[Schedule]) -> Schedule:
     return Schedule(n_ranks, tuple(ops), tuple(sends), tuple(gates))
 
 
+def swaps(sends: Sequence[Send]) -> dict[int, int]:
+    """Ids of the sends of one step with which two ranks exchange the same bytes, each adding the other's.
+
+    Each id of such a pair leads to the other.
+    """
+    places: dict[tuple[int, ...], int] = {}
+    found: dict[int, int] = {}
+    for number, send in enumerate(sends):
+        if send.reduce:
+            back = places.get((send.op, send.step, send.dst, send.src, send.offset, send.nbytes))
+            places[send.op, send.step, send.src, send.dst, send.offset, send.nbytes] = number
+            if back is not None:
+                found |= {number: back, back: number}
+    return found
+
+
 def sent_nbytes(schedule: Schedule) -> list[int]:
     """Payload bytes that each rank sends."""
     sent = [0] * schedule.n_ranks
@@ -134,16 +151,21 @@ def contributions(sends: Sequence[Send], n_ranks: int, cuts: Iterable[int]) -> l
 
     `cuts` are the starts of the pieces of the buffer that no send divides.  An all-reduce is right
     when every count is exactly one for every rank.  The sends are carried out in the order of their
-    ids, each reading what its source holds at that moment; its `needs` must therefore come first.
+    ids, each reading what its source holds at that moment (swapped ones: at the first one's); its `needs`
+    must therefore come first.
     """
     starts = sorted(set(cuts))
+    back = swaps(sends)
+    before: dict[tuple[int, int], Counter[int]] = {}  # what a later half of a swap carries
     have = [{start: Counter([rank]) for start in starts} for rank in range(n_ranks)]
     for number, send in enumerate(sends):
         if any(need >= number for need in send.needs):
             raise ValueError(f"send {number} needs a later one: {send.needs}")
         for start in starts:
             if send.offset <= start < send.offset + send.nbytes:
-                data = have[send.src][start]
                 held = have[send.dst][start]
+                data = before.get((number, start), have[send.src][start])
+                if back.get(number, -1) > number:
+                    before[back[number], start] = held
                 have[send.dst][start] = held + data if send.reduce else Counter(data)
     return have

@@ -1,0 +1,85 @@
+"""Which ranks serve, and what kind of job it is: little worlds of pushes and pulls."""
+
+from dataclasses import replace
+
+from traces.recognition.iterations import label
+from traces.recognition.operation import Operation
+from traces.recognition.servers import servers_of
+from traces.recognition.shape import JobShape, shape_of
+
+COMPUTE_NS, UPDATE_NS, WIRE_NS = 10_000, 100, 50
+
+
+def message(src: int, dst: int, begin_ns: int, tag: int = 0, nbytes: int = 1000) -> Operation:
+    done = {src: begin_ns + WIRE_NS, dst: begin_ns + WIRE_NS}
+    return Operation("message", "send", tag, nbytes, src, dst, {src: begin_ns}, done)
+
+
+def training(servers: range, workers: range, rounds: int, *, synchronous: bool) -> list[Operation]:
+    """Each worker computes (the later ones longer), pushes to all servers and waits for their answers."""
+    ready = dict.fromkeys(workers, 0)
+    sends = [message(s, w, 0) for s in servers for w in workers]
+    for _ in range(rounds):
+        begin = {w: ready[w] + WIRE_NS + COMPUTE_NS + 800 * (w - workers[0]) for w in workers}
+        last = max(begin.values())
+        for worker in workers:
+            for server in servers:
+                sends.append(message(worker, server, begin[worker]))
+                come = (last if synchronous else begin[worker]) + WIRE_NS + UPDATE_NS
+                sends.append(message(server, worker, come))
+                ready[worker] = come
+    return sorted(sends, key=lambda send: send.begin_ns)
+
+
+def shape(sends: list[Operation], n_ranks: int) -> JobShape:
+    return shape_of(sends, label(sends), n_ranks)
+
+
+def test_a_server_is_told_by_the_others_waiting_for_it() -> None:
+    for n_servers, n_workers in ((1, 4), (2, 2), (2, 4), (3, 2)):
+        servers, workers = range(n_servers), range(n_servers, n_servers + n_workers)
+        for synchronous in (True, False):
+            found = shape(training(servers, workers, 5, synchronous=synchronous), n_servers + n_workers)
+            assert (found.kind, found.servers, found.workers) == (
+                "parameter-server",
+                tuple(servers),
+                tuple(workers),
+            )
+            assert (found.synchronous, found.colocated) == (synchronous, False)
+
+
+def test_a_coordinator_that_talks_a_little_to_all_changes_nothing() -> None:
+    sends = training(range(1), range(1, 4), 4, synchronous=True)
+    sends += [message(4, rank, 20 * rank, nbytes=9) for rank in range(4)]
+    assert servers_of(sends) == ({0}, {1, 2, 3})
+    assert shape(sends, 5).workers == (1, 2, 3)
+
+
+def test_a_server_that_works_as_well_is_found_by_the_tags() -> None:
+    sends = []
+    for k in range(3):
+        for worker in range(4):
+            for server in (0, 1):
+                if worker != server:
+                    sends.append(message(worker, server, 1000 * k, tag=2))
+                    sends.append(message(server, worker, 1000 * k + 500, tag=1))
+    found = shape(sorted(sends, key=lambda send: send.begin_ns), 4)
+    assert (found.kind, found.servers, found.workers, found.colocated) == (
+        "parameter-server",
+        (0, 1),
+        (0, 1, 2, 3),
+        True,
+    )
+
+
+def test_messages_round_a_ring_have_neither() -> None:
+    found = shape([message(0, 1, 0), message(1, 2, 1), message(2, 0, 2)], 3)
+    assert (found.kind, found.servers, found.colocated) == ("point-to-point", (), None)
+
+
+def test_an_allreduce_that_moves_most_bytes_makes_the_job() -> None:
+    both = {0: 0, 1: 5}
+    reduce = replace(
+        message(0, 0, 0, nbytes=10**6), kind="allreduce", what="allreduce", begun=both, done=both
+    )
+    assert shape([reduce, message(0, 1, 9)], 2).kind == "allreduce"

@@ -1,0 +1,90 @@
+"""Which ranks are parameter servers, from who sends to whom and what each waits for."""
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from statistics import median
+
+from traces.recognition.operation import Operation
+
+MINOR_SHARE = 0.1  # pairs that exchange less than this of the busiest pair's bytes say nothing of roles
+CLEARLY_LESS = 0.8
+CLEARLY_LONGER = 3
+
+
+def servers_of(sends: Sequence[Operation]) -> tuple[set[int], set[int]] | None:
+    """Servers and workers: the sides of the two-sided graph of who sends to whom; None if it has no two.
+
+    A worker sends when it has heard from all of its servers; a server may answer one worker before it hears
+    from the others.  Where both wait for all, the side that takes clearly longer between what it receives and
+    what it sends computes: the workers.  Else the smaller side serves; of equal ones the first sender's.
+    """
+    sides = _sides(sends)
+    if sides is None:
+        return None
+    if not {(send.dst, send.src) for send in sends} & {(send.src, send.dst) for send in sends}:
+        return None  # nobody answers
+    one, other = sorted(sides, key=lambda half: (len(half), sends[0].src not in half))
+    if len(one) == 1:
+        return one, other
+    waits_one, gap_one = _waiting(sends, one, other)
+    waits_other, gap_other = _waiting(sends, other, one)
+    if waits_other < CLEARLY_LESS * waits_one:
+        return other, one
+    if waits_one >= CLEARLY_LESS * waits_other and gap_one > CLEARLY_LONGER * gap_other:
+        return other, one
+    return one, other
+
+
+def _sides(sends: Sequence[Operation]) -> list[set[int]] | None:
+    """The two sides; pairs that exchange little do not count: a coordinator talks to all."""
+    nbytes: Counter[frozenset[int]] = Counter()
+    for send in sends:
+        nbytes[frozenset((send.src, send.dst))] += send.nbytes
+    least = MINOR_SHARE * max(nbytes.values())
+    neighbours: dict[int, set[int]] = {}
+    for send in sends:
+        if nbytes[frozenset((send.src, send.dst))] >= least:
+            neighbours.setdefault(send.src, set()).add(send.dst)
+            neighbours.setdefault(send.dst, set()).add(send.src)
+    is_first: dict[int, bool] = {}
+    for start in neighbours:
+        todo = [] if start in is_first else [start]
+        is_first.setdefault(start, True)
+        while todo:
+            rank = todo.pop()
+            for other in neighbours[rank]:
+                if other not in is_first:
+                    is_first[other] = not is_first[rank]
+                    todo.append(other)
+                elif is_first[other] == is_first[rank]:
+                    return None
+    return [{rank for rank, first in is_first.items() if first is wanted} for wanted in (True, False)]
+
+
+def _waiting(sends: Sequence[Operation], side: set[int], others: set[int]) -> tuple[float, float]:
+    """The share of this side's sends that come after news from all others, and the median ns from the last.
+
+    News is what has arrived since the last send to the same rank.
+    """
+    arrivals: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    for send in sends:
+        arrivals[send.src, send.dst].append(send.done[send.dst])
+    for times in arrivals.values():
+        times.sort()
+    before: dict[tuple[int, int], int] = {}
+    counts: Counter[bool] = Counter()
+    gaps: list[int] = []
+    for send in sends:
+        if send.src not in side or send.dst not in others:
+            continue
+        since = before.get((send.src, send.dst))
+        before[send.src, send.dst] = send.begin_ns
+        if since is None:
+            continue
+        news = [arrivals[other, send.src] for other in others if (other, send.src) in arrivals]
+        seen = [bisect_right(times, send.begin_ns) for times in news]
+        counts[all(n > bisect_right(times, since) for n, times in zip(seen, news, strict=True))] += 1
+        latest = [times[n - 1] for n, times in zip(seen, news, strict=True) if n]
+        gaps += [send.begin_ns - max(latest)] if latest else []
+    return counts[True] / (counts.total() or 1), median(gaps) if gaps else 0.0

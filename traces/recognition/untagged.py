@@ -1,0 +1,103 @@
+"""Collectives whose messages tell no instance, as operations: cut, joined where two make an allreduce."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from traces.framing.frames import ALLREDUCE, BARRIER, BROADCAST, UNKNOWN_TAG
+from traces.framing.messages import Messages
+from traces.recognition.algorithms import REDUCE, Recognised, recognised
+from traces.recognition.instances import Cut, Instance, cut, in_order
+from traces.recognition.operation import Kind, Operation, Trees, earliest, latest
+from traces.recognition.patterns import AMBIGUOUS
+
+KINDS: dict[str, Kind] = {ALLREDUCE: "allreduce", BROADCAST: "broadcast"}
+
+
+def untagged(messages: Messages) -> tuple[list[Operation], npt.NDArray[np.int64], list[str]]:
+    """Allreduces and broadcasts in the order of their beginnings; the rows of messages left; notes.
+
+    Barriers have done their service when the rest is cut; they carry nothing and are left out.
+    """
+    found = cut(messages)
+    instances = in_order(found.instances, messages)
+    made: list[Operation] = []
+    rest = [found.rest]
+    counts: Counter[str] = Counter()
+    place = 0
+    while place < len(instances):
+        one, following = instances[place], instances[place + 1 : place + 2]
+        place += 1
+        counts[one.operation] += 1
+        if one.operation == REDUCE and following and _is_its_broadcast(one, following[0], messages):
+            made.append(_reduce_broadcast(one, following[0], messages))
+            counts[BROADCAST] += 1
+            place += 1
+        elif one.operation in KINDS:
+            made.append(_operation(one, messages))
+        elif one.operation == REDUCE:
+            rest.append(one.rows)
+    return made, np.sort(np.concatenate(rest)), _notes(messages, counts, found, made)
+
+
+def _operation(instance: Instance, messages: Messages) -> Operation:
+    match, some = instance.match, messages.where(instance.rows)
+    trees: Trees | None = (None, match.shape) if match.shape else None
+    return Operation(
+        kind=KINDS[instance.operation],
+        what=instance.operation,
+        tag=UNKNOWN_TAG,
+        nbytes=match.nbytes,
+        src=match.root,
+        dst=0,
+        begun=earliest(some.src, some.first_ns),
+        done=latest(np.append(some.src, some.dst), np.append(some.last_ns, some.received_ns)),
+        is_usual=False,
+        recognised=recognised(match),
+        trees=trees,
+    )
+
+
+def _is_its_broadcast(reduction: Instance, other: Instance, messages: Messages) -> bool:
+    """Whether the sum, of the same size, is spread from the same root when it is complete there."""
+    up, down = reduction.match, other.match
+    if other.operation != BROADCAST or (up.root, up.nbytes) != (down.root, down.nbytes):
+        return False
+    complete_ns = messages.received_ns[reduction.rows[messages.dst[reduction.rows] == up.root]].max()
+    begun_ns = messages.first_ns[other.rows[messages.src[other.rows] == up.root]].min()
+    return bool(begun_ns >= complete_ns)
+
+
+def _reduce_broadcast(reduction: Instance, other: Instance, messages: Messages) -> Operation:
+    both = Instance(ALLREDUCE, reduction.match, np.sort(np.append(reduction.rows, other.rows)))
+    up, down = reduction.match, other.match
+    evidence = f"added up, then spread: {up.evidence}; {down.evidence}"
+    return replace(
+        _operation(both, messages),
+        recognised=Recognised("reduce-broadcast", min(up.confidence, down.confidence), evidence),
+        trees=(up.shape, down.shape),
+    )
+
+
+def _notes(messages: Messages, counts: Counter[str], found: Cut, made: list[Operation]) -> list[str]:
+    notes = []
+    if counts.total():
+        some = ", ".join(f"{count} of {name}" for name, count in sorted(counts.items()))
+        notes.append(
+            f"the messages do not say which collective of a kind they belong to; told by their order: {some}"
+        )
+    if counts[BARRIER]:
+        notes.append(f"left out, they carry nothing: {counts[BARRIER]} barriers")
+    if found.ends:
+        some = ", ".join(f"{count} messages of {name}" for name, count in sorted(found.ends.items()))
+        notes.append(f"left out, cut by the capture's ends: {some}")
+    if len(found.rest):
+        names = Counter(messages.operations[number] for number in messages.operation[found.rest])
+        some = ", ".join(f"{count} of {name}" for name, count in sorted(names.items()))
+        notes.append(f"in these messages no whole collective was found, each is one operation: {some}")
+    unsure = sum(operation.recognised.confidence <= AMBIGUOUS for operation in made)
+    if unsure:
+        notes.append(f"{unsure} collectives may be parts of larger ones: nothing tells where one ends")
+    return notes

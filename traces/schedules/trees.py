@@ -1,0 +1,103 @@
+"""Trees over ranks: who gets a broadcast from whom, and an allreduce as a reduction up and a broadcast down.
+
+Shapes as in ompi/mca/coll/base/coll_base_topo.c (Open MPI 4.1) and gloo/broadcast.cc, by the rank's distance
+from the root, which is number 0.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from traces.schedules.schedule import Send
+from traces.workload import Shape
+
+CHAINS_FANOUT = 4
+
+
+def _binomial(number: int, _: int) -> int:
+    return number - (1 << (number.bit_length() - 1))
+
+
+def _in_order_binomial(number: int, _: int) -> int:
+    return number & (number - 1)
+
+
+def _chain(number: int, _: int) -> int:
+    return number - 1
+
+
+def _flat(_: int, __: int) -> int:
+    return 0
+
+
+def _binary(number: int, _: int) -> int:
+    """Level after level, each from left to right under all parents in turn."""
+    width = 1 << ((number + 1).bit_length() - 1)  # of the number's own level, which begins at width - 1
+    return (number - (width - 1)) % max(1, width // 2) + width // 2 - 1
+
+
+def _chains(number: int, n_ranks: int) -> int:
+    """Up to four chains from the root, the longer ones first."""
+    fanout = min(CHAINS_FANOUT, n_ranks - 1)
+    length, longer = divmod(n_ranks - 1, fanout)
+    heads = [1 + i * length + min(i, longer) for i in range(fanout)]
+    return 0 if number in heads else number - 1
+
+
+_PARENT: dict[Shape, Callable[[int, int], int]] = {
+    "flat": _flat,
+    "binomial": _binomial,
+    "in-order-binomial": _in_order_binomial,
+    "chain": _chain,
+    "binary": _binary,
+    "chains": _chains,
+}
+SHAPES: tuple[Shape, ...] = tuple(_PARENT)
+
+
+def parents(shape: Shape, n_ranks: int, root: int = 0) -> dict[int, int]:
+    """The parent of each rank but the root's, nearer ones to the root first."""
+    parent = {number: _PARENT[shape](number, n_ranks) for number in range(1, n_ranks)}
+    return {(n + root) % n_ranks: (up + root) % n_ranks for n, up in parent.items()}
+
+
+def broadcast(
+    n_ranks: int, nbytes: int, root: int = 0, shape: Shape = "binomial", op: int = 0, first: int = 0
+) -> list[Send]:
+    """From the root to all others, each from its parent; whole, in one send an edge."""
+    sends: list[Send] = []
+    arrived: dict[int, int] = {}
+    for child, parent in parents(shape, n_ranks, root).items():
+        arrived[child] = first + len(sends)
+        needs = (arrived[parent],) if parent != root else ()
+        sends.append(Send(op, parent, child, 0, nbytes, reduce=False, needs=needs, step=len(sends)))
+    return sends
+
+
+def reduce_broadcast(
+    n_ranks: int,
+    nbytes: int,
+    op: int = 0,
+    first: int = 0,
+    *,
+    root: int = 0,
+    up: Shape = "binomial",
+    down: Shape = "binomial",
+) -> list[Send]:
+    """2(n-1) sends of the whole buffer: added up towards the root along one tree, then spread along another.
+
+    Open MPI's `allreduce_intra_nonoverlapping` and `..._basic_linear` (coll_base_allreduce.c).
+    """
+    sends: list[Send] = []
+    into: dict[int, tuple[int, ...]] = {}
+    for child, parent in reversed(parents(up, n_ranks, root).items()):
+        number = first + len(sends)
+        sends.append(
+            Send(op, child, parent, 0, nbytes, reduce=True, needs=into.get(child, ()), step=len(sends))
+        )
+        into[parent] = (*into.get(parent, ()), number)
+    for send in broadcast(n_ranks, nbytes, root, down, op, first + len(sends)):
+        needs = send.needs or into[root]
+        # A rank that gives its sum away may take the result only afterwards.
+        ready = tuple(first + i for i, s in enumerate(sends) if s.reduce and s.src == send.dst)
+        sends.append(replace(send, needs=needs, ready=ready, step=len(sends)))
+    return sends
