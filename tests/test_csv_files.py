@@ -49,3 +49,18 @@ def test_a_folder_that_cannot_be_made_is_an_os_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="file"):
         write_csv(analyse(find_job(trace)), trace.messages, tmp_path / "file")
+
+
+def test_pandas_reads_flows_rates_and_spans_as_they_were(tmp_path: Path) -> None:
+    trace = open_trace([SAMPLE])
+    analysis = analyse(find_job(trace))
+    write_csv(analysis, trace.messages, tmp_path)
+    flows = pd.read_csv(tmp_path / "flows.csv")
+    assert flows["payload_nbytes"].tolist() == [flow.payload_nbytes for flow in analysis.flows]
+    assert flows["rtt_ns_p50"].dropna().tolist() == [f.rtt_ns.p50 for f in analysis.flows if f.rtt_ns]
+    rates = pd.read_csv(tmp_path / "rates.csv")
+    assert rates["bps"].sum() == pytest.approx(sum(sum(one.bps) for one in analysis.rates))
+    spans = pd.read_csv(tmp_path / "spans.csv")
+    exposures = pd.read_csv(tmp_path / "exposures.csv")
+    exposed = spans[spans["kind"] == "communication"]
+    assert (exposed["end_ns"] - exposed["start_ns"]).sum() == exposures["exposed_ns"].sum()

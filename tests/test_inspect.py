@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.made_captures import SYN, Record, pcap, stream, udp
 from traces.workload import load
 
 ROOT = Path(__file__).parents[1]
@@ -31,8 +32,41 @@ def test_inspect_prints_one_json_value(tmp_path: Path) -> None:
     done = gradwire("inspect", SAMPLE, "--json", "--csv", tmp_path)
     assert len(json.loads(done.stdout)["iterations"]) == 3
     assert {path.name for path in tmp_path.iterdir()} == {
-        "transfers.csv", "iterations.csv", "matrix.csv", "messages.csv",
+        "transfers.csv", "algorithms.csv", "iterations.csv", "exposures.csv", "spans.csv", "stragglers.csv",
+        "matrix.csv", "messages.csv", "flows.csv", "burstiness.csv", "rates.csv", "incasts.csv",
+        "traffic.csv", "files.csv",
     }  # fmt: skip
+
+
+def test_inspect_writes_a_page_and_trace_events_and_says_where(tmp_path: Path) -> None:
+    page, events = tmp_path / "page.html", tmp_path / "trace.json"
+    done = gradwire("inspect", SAMPLE, "--html", page, "--perfetto", events, "--line-rate", "10G")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith(f"wrote {events}\nwrote {page}\n")
+    assert "of the line rate of 10 Gb/s" in page.read_text()
+    assert json.loads(events.read_text())["traceEvents"]
+
+
+def test_captures_without_training_get_what_there_is_to_say(tmp_path: Path) -> None:
+    a, b = ("10.0.0.1", 40000), ("10.0.0.2", 29500)
+    frames = stream(a, b, [(1_000_000, b"x" * 1000), (9_000_000, b"y" * 1000)], 1, SYN)
+    (tmp_path / "a.pcap").write_bytes(pcap([*frames, Record(9_500_000, udp(a, b, b"?"))]))
+    done = gradwire("inspect", tmp_path, "--html", tmp_path / "page.html")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "No training was recognised" in done.stdout
+    assert "10.0.0.1:40000 to 10.0.0.2:29500: 2,000 bytes in 8 ms" in " ".join(done.stdout.split())
+    page = (tmp_path / "page.html").read_text()
+    assert "No training was recognised" in page
+    assert '"name":"10.0.0.1","out":[' in page  # the rates of whoever sent
+    refused = gradwire("extract", tmp_path, "-o", tmp_path / "x.json")
+    assert refused.returncode == 1
+
+
+@pytest.mark.parametrize("rate", ["0", "fast"])
+def test_a_line_rate_that_is_none_is_refused(rate: str) -> None:
+    done = gradwire("inspect", SAMPLE, "--line-rate", rate)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_extract_writes_a_workload(tmp_path: Path) -> None:

@@ -1,28 +1,52 @@
 """An analysis of captures as tables of at most 100 columns."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from rich.table import Table
 from rich.text import Text
 
 from tools.console import console
-from traces.analysis.analysis import Analysis, Transfer
-from traces.units import show_nbytes, show_s
+from traces.analysis.analysis import Analysis
+from traces.analysis.flows import Flow
+from traces.analysis.transfers import Transfer
+from traces.analysis.verdict import sentences
+from traces.units import show_bps, show_nbytes, show_s
 
 MAX_ROWS = 40
+MAX_FLOWS = 12
 MAX_MATRIX_RANKS = 10
+Shown = tuple[str, Table, int]
 
 
 def print_analysis(analysis: Analysis) -> None:
+    """The verdict first, then what there is: parts of which nothing was found are left out."""
     to = console()
-    tables = [_files(analysis), _matrix(analysis), _transfers(analysis), _iterations(analysis)]
-    for title, table, left_out in tables:
+    to.print(Text(_title(analysis), style="bold"))
+    for sentence in sentences(analysis):
+        to.print(Text(sentence))
+    to.print()
+    found = [_files(analysis)]
+    if analysis.addresses:
+        found += [_matrix(analysis), _transfers(analysis), _iterations(analysis)]
+    found += [_flows(analysis), _bursts(analysis)]
+    for title, table, left_out in found:
+        if not table.row_count:
+            continue
         to.print(Text(title, style="bold"))
         to.print(table)
-        if left_out:
-            to.print(Text(f"and {left_out} more: see --json or --csv", style="dim"))
+        if left_out > 0:
+            to.print(Text(f"and {left_out:,} more: see --html, --json or --csv", style="dim"))
         to.print()
     to.print(Text(_losses(analysis)))
     for note in analysis.notes:
         to.print(Text(f"note: {note}", style="dim"))
+
+
+def _title(analysis: Analysis) -> str:
+    if analysis.missing:
+        return f"{analysis.name}: no training recognised"
+    return f"{analysis.name}: {len(analysis.addresses)} ranks, {analysis.framing}"
 
 
 def _table(left: tuple[str, ...], right: tuple[str, ...]) -> Table:
@@ -34,19 +58,19 @@ def _table(left: tuple[str, ...], right: tuple[str, ...]) -> Table:
     return table
 
 
-def _files(analysis: Analysis) -> tuple[str, Table, int]:
-    table = _table(("file", "captured at"), ("packets", "bytes", "duration"))
+def _files(analysis: Analysis) -> Shown:
+    table = _table(("file", "captured at"), ("packets", "bytes", "duration", "snaplen"))
     for file in analysis.files[:MAX_ROWS]:
         duration = show_s((file.last_ns - file.first_ns) / 1e9)
         where = file.host or "several hosts"
         if file.host in analysis.addresses:
             where = f"rank {analysis.addresses.index(file.host)} ({file.host})"
-        table.add_row(file.path.name, where, f"{file.n_packets:,}", show_nbytes(file.nbytes), duration)
-    title = f"{analysis.name}: {len(analysis.addresses)} ranks, {analysis.framing}"
-    return title, table, len(analysis.files) - MAX_ROWS if len(analysis.files) > MAX_ROWS else 0
+        kept = str(file.snaplen) if file.snaplen else "none"
+        table.add_row(file.path.name, where, f"{file.n_packets:,}", show_nbytes(file.nbytes), duration, kept)
+    return "Captures", table, len(analysis.files) - MAX_ROWS
 
 
-def _matrix(analysis: Analysis) -> tuple[str, Table, int]:
+def _matrix(analysis: Analysis) -> Shown:
     ranks = range(len(analysis.addresses))
     name, unit = _unit(max(map(max, analysis.matrix_nbytes)))
     title = f"Payload from rank to rank, {name}"
@@ -60,7 +84,7 @@ def _matrix(analysis: Analysis) -> tuple[str, Table, int]:
     table = _table((), ("from", "to", "payload"))
     for nbytes, src, dst in pairs[:MAX_ROWS]:
         table.add_row(str(src), str(dst), _in_unit(nbytes, unit))
-    return f"{title}, largest first", table, max(0, len(pairs) - MAX_ROWS)
+    return f"{title}, largest first", table, len(pairs) - MAX_ROWS
 
 
 def _unit(largest: int) -> tuple[str, int]:
@@ -75,12 +99,12 @@ def _in_unit(nbytes: int, unit: int) -> str:
     return f"{nbytes / unit:.3g}" if nbytes >= unit / 100 else "<0.01"
 
 
-def _transfers(analysis: Analysis) -> tuple[str, Table, int]:
+def _transfers(analysis: Analysis) -> Shown:
     right = ("tag", "messages", "bytes", "start", "time", "algbw", "busbw")
-    table = _table(("iteration", "kind"), right)
+    table = _table(("iteration", "kind", "algorithm"), right)
     for transfer in analysis.transfers[:MAX_ROWS]:
         table.add_row(*_transfer(transfer))
-    return "Collectives and messages", table, max(0, len(analysis.transfers) - MAX_ROWS)
+    return "Collectives and messages", table, len(analysis.transfers) - MAX_ROWS
 
 
 def _transfer(transfer: Transfer) -> tuple[str, ...]:
@@ -88,7 +112,8 @@ def _transfer(transfer: Transfer) -> tuple[str, ...]:
     return (
         "set-up" if transfer.iteration < 0 else str(transfer.iteration),
         transfer.kind,
-        str(transfer.tag),
+        transfer.algorithm,
+        "" if transfer.tag < 0 else str(transfer.tag),
         "" if transfer.algbw_Bps is not None else str(transfer.count),
         show_nbytes(transfer.nbytes),
         show_s(transfer.start_ns / 1e9),
@@ -97,13 +122,47 @@ def _transfer(transfer: Transfer) -> tuple[str, ...]:
     )
 
 
-def _iterations(analysis: Analysis) -> tuple[str, Table, int]:
+def _iterations(analysis: Analysis) -> Shown:
     table = _table((), ("iteration", "start", "time", "transfers", "payload sent", "compute before"))
     for one in analysis.iterations[:MAX_ROWS]:
         times = (show_s(ns / 1e9) for ns in (one.start_ns, one.time_ns))
         nbytes = show_nbytes(one.payload_nbytes)
         table.add_row(str(one.iteration), *times, str(one.transfers), nbytes, show_s(one.gap_ns / 1e9))
-    return "Iterations", table, max(0, len(analysis.iterations) - MAX_ROWS)
+    return "Iterations", table, len(analysis.iterations) - MAX_ROWS
+
+
+def _flows(analysis: Analysis) -> Shown:
+    table = _table(("from", "to"), ("payload", "FCT", "goodput", "resent", "RTT p50", "p99"))
+    flows = sorted(analysis.flows, key=lambda flow: (not flow.training, -flow.payload_nbytes))
+    for flow in flows[:MAX_FLOWS]:
+        table.add_row(*_flow(flow))
+    return "Flows, the largest", table, len(flows) - MAX_FLOWS
+
+
+def _flow(flow: Flow) -> Sequence[str]:
+    rtt = [] if flow.rtt_ns is None else [show_s(ns / 1e9) for ns in (flow.rtt_ns.p50, flow.rtt_ns.p99)]
+    return (
+        f"{flow.src}:{flow.sport}",
+        f"{flow.dst}:{flow.dport}",
+        show_nbytes(flow.payload_nbytes),
+        show_s(flow.duration_ns / 1e9),
+        "" if flow.goodput_bps is None else show_bps(flow.goodput_bps),
+        str(flow.retransmitted),
+        *(rtt or ("", "")),
+    )
+
+
+def _bursts(analysis: Analysis) -> Shown:
+    """The host with the highest peak in each window."""
+    table = _table(("window", "host", "direction"), ("mean", "peak", "peak to mean"))
+    highest: dict[int, Any] = {}
+    for one in analysis.burstiness:
+        if one.window_ns not in highest or one.peak_to_mean > highest[one.window_ns].peak_to_mean:
+            highest[one.window_ns] = one
+    for window_ns, one in sorted(highest.items()):
+        rates = (show_bps(one.mean_bps), show_bps(one.peak_bps))
+        table.add_row(show_s(window_ns / 1e9), one.host, one.direction, *rates, f"{one.peak_to_mean:.1f}")
+    return "Burstiness, the burstiest host", table, 0
 
 
 def _losses(analysis: Analysis) -> str:
@@ -113,5 +172,6 @@ def _losses(analysis: Analysis) -> str:
         f"{losses.data_packets:,} data packets, each counted once: {losses.retransmitted:,} retransmitted. "
         f"Preambles that the captures hide: {losses.recovered:,} recovered, {losses.unresolved:,} gaps "
         f"({unresolved}) unresolved. In no capture: {unseen}. "
-        f"Rendezvous, left out: {analysis.rendezvous_packets:,} packets."
+        f"Rendezvous, left out: {analysis.rendezvous_packets:,} packets. "
+        f"Incast episodes: {len(analysis.incasts):,}."
     )

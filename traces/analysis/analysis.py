@@ -1,165 +1,128 @@
-"""What a job did to the network, as values: what `inspect` prints and writes."""
+"""What captures tell of a job and of the network, as values: what `inspect` prints and writes."""
 
-from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from statistics import median_low
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
-from traces.recognition.operations import Operation
+from traces.analysis.bursts import Burstiness, Rates, burstiness, rates
+from traces.analysis.exposure import Exposure, Span, Straggler, exposure, stragglers
+from traces.analysis.flows import Flow, flows, origin
+from traces.analysis.incast import Incast, incasts
+from traces.analysis.kept import FileSummary, Traffic, file_summaries, traffic
+from traces.analysis.linerate import LineRate, line_rate
+from traces.analysis.transfers import (
+    AlgorithmUse,
+    Iteration,
+    Transfer,
+    algorithm_uses,
+    iterations,
+    matrix,
+    transfers,
+)
 from traces.recognition.recognise import Job
-from traces.schedules.collectives import busbw_factor
-from traces.trace import CaptureFile, Losses
-from traces.workload import Start
+from traces.recognition.shape import JobShape
+from traces.trace import Losses, Trace
 
-SCHEMA: Literal["gradwire.inspect/1"] = "gradwire.inspect/1"
-
-
-@dataclass(frozen=True)
-class Transfer:
-    """A collective, or the messages that belong together: one tag's, in one iteration and role.
-
-    `nbytes` is the buffer of a collective and the sum of messages (`count` of them).  `start_ns` counts
-    from the trace's first gloo byte; `time_ns` lasts until the last byte has arrived.  The rates are
-    bytes per second as NCCL defines them, None for messages.
-    """
-
-    iteration: int
-    kind: str
-    tag: int
-    count: int
-    nbytes: int
-    start_ns: int
-    time_ns: int
-    algbw_Bps: float | None  # noqa: N815  (the name is the file's)
-    busbw_Bps: float | None  # noqa: N815
-
-
-@dataclass(frozen=True)
-class Iteration:
-    """`payload_nbytes` are sent by all ranks together; `gap_ns` is the median rank's compute before it
-    begins.
-    """
-
-    iteration: int
-    start_ns: int
-    time_ns: int
-    transfers: int
-    payload_nbytes: int
-    gap_ns: int
+SCHEMA: Literal["gradwire.inspect/2"] = "gradwire.inspect/2"
+WINDOWS_NS = (10**6, 10**7, 10**8, 10**9, 10**10, 10**11)
+MAX_WINDOWS = 4000  # of a plot: as many as a wide screen has columns
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """`matrix_nbytes[src][dst]` is the payload that one rank sent to another, each byte once."""
+    """Times count from `origin_ns` (since 1970): the first training byte, or the first packet.
+
+    `matrix_nbytes[src][dst]` is the payload that one rank sent to another, each byte once.  Of captures
+    without training `framing` is "", `shape` None, and all that follows from ranks is empty: `missing` says
+    why.
+    """
 
     name: str
     framing: str
     addresses: tuple[str, ...]
-    files: tuple[CaptureFile, ...]
+    origin_ns: int
+    duration_ns: int
+    missing: str
+    shape: JobShape | None
+    line_rate: LineRate | None
+    files: tuple[FileSummary, ...]
     matrix_nbytes: tuple[tuple[int, ...], ...]
     transfers: tuple[Transfer, ...]
+    algorithms: tuple[AlgorithmUse, ...]
     iterations: tuple[Iteration, ...]
+    spans: tuple[Span, ...]
+    exposures: tuple[Exposure, ...]
+    stragglers: tuple[Straggler, ...]
+    flows: tuple[Flow, ...]
+    burstiness: tuple[Burstiness, ...]
+    rates: tuple[Rates, ...]
+    incasts: tuple[Incast, ...]
+    traffic: tuple[Traffic, ...]
     losses: Losses
     rendezvous_packets: int
     notes: tuple[str, ...]
 
 
-def analyse(job: Job) -> Analysis:
-    transfers = _transfers(job)
+def analyse(job: Job, line_rate_bps: int | None = None) -> Analysis:
+    """All of it; `line_rate_bps` if somebody knows it, for no capture tells."""
+    return _analysis(job.trace, job, "", line_rate_bps)
+
+
+def analyse_flows(trace: Trace, missing: str, line_rate_bps: int | None = None) -> Analysis:
+    """What can be said without a job; `missing` is why there is none."""
+    return _analysis(trace, None, missing, line_rate_bps)
+
+
+def _analysis(trace: Trace, job: Job | None, missing: str, line_rate_bps: int | None) -> Analysis:
+    seen = burstiness(trace)
+    rate = line_rate(line_rate_bps, seen)
+    origin_ns = origin(trace)
+    moved = transfers(job, origin_ns, rate.bps if rate else None) if job else ()
+    spans, exposures = exposure(job) if job else ((), ())
+    files = file_summaries(trace)
+    duration_ns = max(file.last_ns for file in files) - min(file.first_ns for file in files)
     return Analysis(
-        name=job.trace.name,
-        framing=job.trace.framing,
-        addresses=job.trace.addresses,
-        files=job.trace.files,
-        matrix_nbytes=_matrix(job),
-        transfers=transfers,
-        iterations=_iterations(job, transfers),
-        losses=job.trace.losses,
-        rendezvous_packets=job.trace.rendezvous_packets,
-        notes=job.notes,
+        name=trace.name,
+        framing=trace.framing if job else "",
+        addresses=trace.addresses if job else (),
+        origin_ns=origin_ns,
+        duration_ns=duration_ns,
+        missing=missing,
+        shape=job.shape if job else None,
+        line_rate=rate,
+        files=files,
+        matrix_nbytes=matrix(job) if job else (),
+        transfers=moved,
+        algorithms=algorithm_uses(job) if job else (),
+        iterations=iterations(job, moved) if job else (),
+        spans=spans,
+        exposures=exposures,
+        stragglers=stragglers(job) if job else (),
+        flows=flows(trace),
+        burstiness=seen,
+        rates=rates(trace, window_ns(duration_ns)),
+        incasts=incasts(trace),
+        traffic=traffic(trace),
+        losses=trace.losses,
+        rendezvous_packets=trace.rendezvous_packets,
+        notes=job.notes if job else tuple(note for note in trace.notes if not note.endswith(missing)),
     )
+
+
+def window_ns(duration_ns: int) -> int:
+    """The finest window of which a plot over `duration_ns` has not too many."""
+    return next((w for w in WINDOWS_NS if duration_ns // w < MAX_WINDOWS), WINDOWS_NS[-1])
 
 
 def to_json(analysis: Analysis) -> dict[str, Any]:
     """The value that `inspect --json` prints (docs/schemas.md)."""
-    value = asdict(analysis)
-    for file in value["files"]:
-        file["path"] = str(file["path"])
-    return {"schema": SCHEMA, **value}
+    return {"schema": SCHEMA, **plain(analysis)}
 
 
-def _matrix(job: Job) -> tuple[tuple[int, ...], ...]:
-    messages = job.trace.messages
-    rows = messages.is_data & messages.whole
-    matrix = np.zeros((job.trace.n_ranks, job.trace.n_ranks), np.int64)
-    np.add.at(matrix, (messages.src[rows], messages.dst[rows]), messages.nbytes[rows])
-    return tuple(map(tuple, matrix.tolist()))
-
-
-def _transfers(job: Job) -> tuple[Transfer, ...]:
-    groups: defaultdict[tuple[int, str, int], list[Operation]] = defaultdict(list)
-    for operation, iteration, role in zip(
-        job.operations, job.labels.iterations, job.labels.roles, strict=True
-    ):
-        kind = operation.what if role == "other" else role
-        groups[iteration, kind, operation.tag].append(operation)
-    origin_ns = _origin_ns(job)
-    found = [_transfer(key, operations, job.trace.n_ranks, origin_ns) for key, operations in groups.items()]
-    return tuple(sorted(found, key=lambda transfer: transfer.start_ns))
-
-
-def _transfer(
-    key: tuple[int, str, int], operations: Sequence[Operation], n_ranks: int, origin_ns: int
-) -> Transfer:
-    iteration, kind, tag = key
-    start_ns = min(operation.begin_ns for operation in operations)
-    time_ns = max(operation.end_ns for operation in operations) - start_ns
-    nbytes = sum(operation.nbytes for operation in operations)
-    algbw = None
-    if operations[0].kind != "message" and time_ns > 0:
-        algbw = nbytes / time_ns * 1e9
-    busbw = algbw and algbw * busbw_factor(kind, n_ranks)
-    return Transfer(
-        iteration, kind, tag, len(operations), nbytes, start_ns - origin_ns, time_ns, algbw, busbw
-    )
-
-
-def _iterations(job: Job, transfers: Sequence[Transfer]) -> tuple[Iteration, ...]:
-    payload: defaultdict[int, int] = defaultdict(int)
-    begins: defaultdict[int, dict[int, Start]] = defaultdict(dict)
-    for operation, iteration, starts in zip(job.operations, job.labels.iterations, job.starts, strict=True):
-        payload[iteration] += _payload_nbytes(operation, job.trace.n_ranks)
-        for start in starts:
-            begins[iteration].setdefault(start.rank, start)
-    found = []
-    for iteration in sorted(number for number in payload if number >= 0):
-        some = [transfer for transfer in transfers if transfer.iteration == iteration]
-        start_ns = min(transfer.start_ns for transfer in some)
-        found.append(
-            Iteration(
-                iteration=iteration,
-                start_ns=start_ns,
-                time_ns=max(transfer.start_ns + transfer.time_ns for transfer in some) - start_ns,
-                transfers=len(some),
-                payload_nbytes=payload[iteration],
-                gap_ns=median_low(start.gap_ns for start in begins[iteration].values()),
-            )
-        )
-    return tuple(found)
-
-
-def _payload_nbytes(operation: Operation, n_ranks: int) -> int:
-    match operation.kind:
-        case "allreduce":
-            return operation.nbytes * 2 * (n_ranks - 1)
-        case "broadcast":
-            return operation.nbytes * (n_ranks - 1)
-        case "message":
-            return operation.nbytes
-
-
-def _origin_ns(job: Job) -> int:
-    return min(operation.begin_ns for operation in job.operations)
+def plain(value: Any) -> Any:
+    """Dataclasses as dicts, paths as text, all the way down (`asdict` also copies every leaf)."""
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple):
+        return [plain(one) for one in value]
+    return str(value) if isinstance(value, Path) else value

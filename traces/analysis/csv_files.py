@@ -1,35 +1,90 @@
 """An analysis as CSV files, for spreadsheets and pandas.  An edge module: it writes files."""
 
 import csv
-from collections.abc import Iterable, Sequence
-from dataclasses import astuple, fields
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from traces.analysis.analysis import Analysis, Iteration, Transfer
+from traces.analysis.analysis import Analysis
+from traces.analysis.bursts import Burstiness
+from traces.analysis.exposure import Exposure, Span, Straggler
+from traces.analysis.flows import Flow
+from traces.analysis.incast import Incast
+from traces.analysis.kept import FileSummary, Traffic
+from traces.analysis.percentiles import Percentiles
+from traces.analysis.transfers import AlgorithmUse, Iteration, Transfer
 from traces.files import whole_file
 from traces.framing.frames import Kind
 from traces.framing.messages import COLUMNS, KIND_NAMES, Messages
 
+Table = tuple[Sequence[str], Iterable[Sequence[Any]]]
+_PARTS = tuple(field.name for field in fields(Percentiles))
+_PERCENTILES = ("rtt_ns", "window_nbytes", "delay_ns")
+
 
 def write_csv(analysis: Analysis, messages: Messages, folder: Path) -> tuple[Path, ...]:
-    """Write `transfers.csv`, `iterations.csv`, `matrix.csv` and `messages.csv`, each whole or not at all."""
+    """Write every table of the analysis, and every message, each file whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
-    ranks = range(len(analysis.addresses))
-    tables: dict[str, tuple[Sequence[str], Iterable[Sequence[Any]]]] = {
-        "transfers": (_names(Transfer), map(astuple, analysis.transfers)),
-        "iterations": (_names(Iteration), map(astuple, analysis.iterations)),
-        "matrix": (["src", *map(str, ranks)], ([r, *analysis.matrix_nbytes[r]] for r in ranks)),
-        "messages": (COLUMNS, _message_rows(messages)),
-    }
+    tables = _tables(analysis, messages)
     paths = tuple(folder / f"{name}.csv" for name in tables)
     for path, (names, rows) in zip(paths, tables.values(), strict=True):
         _write(path, names, rows)
     return paths
 
 
-def _names(record: type[Transfer] | type[Iteration]) -> list[str]:
-    return [field.name for field in fields(record)]
+def _tables(analysis: Analysis, messages: Messages) -> dict[str, Table]:
+    ranks = range(len(analysis.addresses))
+    return {
+        "transfers": _records(Transfer, analysis.transfers),
+        "algorithms": _records(AlgorithmUse, analysis.algorithms),
+        "iterations": _records(Iteration, analysis.iterations),
+        "exposures": _records(Exposure, analysis.exposures),
+        "spans": _records(Span, analysis.spans),
+        "stragglers": _records(Straggler, analysis.stragglers),
+        "matrix": (["src", *map(str, ranks)], ([r, *analysis.matrix_nbytes[r]] for r in ranks)),
+        "messages": (COLUMNS, _message_rows(messages)),
+        "flows": _flows(analysis.flows),
+        "burstiness": _records(Burstiness, analysis.burstiness),
+        "rates": (("host", "direction", "window_ns", "start_ns", "bps"), _rate_rows(analysis)),
+        "incasts": _records(Incast, analysis.incasts),
+        "traffic": _records(Traffic, analysis.traffic),
+        "files": _records(FileSummary, analysis.files),
+    }
+
+
+def _records(kind: type[Any], records: Iterable[Any]) -> Table:
+    names = [field.name for field in fields(kind)]
+    return names, ([_cell(getattr(record, name)) for name in names] for record in records)
+
+
+def _cell(value: Any) -> Any:
+    """Numbers in one cell are separated by spaces; None is an empty cell."""
+    return " ".join(map(str, value)) if isinstance(value, tuple) else value
+
+
+def _flows(flows: Iterable[Flow]) -> Table:
+    """Percentiles as columns of their own: `rtt_ns_p50`."""
+    names = [field.name for field in fields(Flow) if field.name not in _PERCENTILES]
+    wide = [f"{name}_{part}" for name in _PERCENTILES for part in _PARTS]
+    return [*names, *wide], (
+        [getattr(flow, name) for name in names]
+        + [
+            None if found is None else getattr(found, part)
+            for found in (getattr(flow, name) for name in _PERCENTILES)
+            for part in _PARTS
+        ]
+        for flow in flows
+    )
+
+
+def _rate_rows(analysis: Analysis) -> Iterator[Sequence[Any]]:
+    """A row for every window in which anything was sent."""
+    for rates in analysis.rates:
+        for number, bps in enumerate(rates.bps):
+            if bps:
+                start_ns = rates.start_ns + number * rates.window_ns
+                yield rates.host, rates.direction, rates.window_ns, start_ns, bps
 
 
 def _message_rows(messages: Messages) -> Iterable[Sequence[Any]]:

@@ -1,0 +1,93 @@
+"""The verdict's sentences say what the figures say, and name what is not known."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.made_analysis import MS, made_analysis, made_flow
+from traces.analysis.analysis import Analysis
+from traces.analysis.exposure import Straggler
+from traces.analysis.linerate import LineRate, line_rate
+from traces.analysis.percentiles import Percentiles
+from traces.analysis.verdict import loss_bps, sentences, shares, window_bps
+
+
+@pytest.fixture
+def analysis() -> Analysis:
+    return made_analysis()
+
+
+def test_the_length_is_the_median_iterations_and_its_parts_add_up_to_all(analysis: Analysis) -> None:
+    found = shares(analysis)
+    assert found is not None
+    assert (found.n_iterations, found.time_ns, found.least_ns, found.most_ns) == (
+        2,
+        100 * MS,
+        100 * MS,
+        300 * MS,
+    )
+    assert found.compute + found.exposed + found.wait == pytest.approx(1)
+    first, _, _ = sentences(analysis)
+    for words in (
+        "takes 100 ms",
+        "median of 2",
+        "100 ms to 300 ms",
+        "50% is compute",
+        "30% communication",
+        "20%",
+    ):
+        assert words in first
+
+
+def test_one_late_rank_is_named_and_several_are_not_blamed_alone(analysis: Analysis) -> None:
+    assert sentences(analysis)[1].startswith("Rank 1 (10.0.0.2) is the late one: last in 2 of 2, 20 ms")
+    both = replace(analysis, stragglers=(Straggler(0, 2, 30 * MS), Straggler(1, 2, 20 * MS)))
+    assert sentences(both)[1].startswith("No one rank is always late: rank 0 (10.0.0.1) is last in 2 of 4")
+    little = replace(analysis, stragglers=(Straggler(1, 2, 1000),))
+    assert sentences(little)[1].startswith("No rank is late")
+    assert "cannot be told" in sentences(replace(analysis, stragglers=()))[1]
+
+
+def test_the_rate_is_compared_with_the_line_rate_that_was_told_or_its_floor(analysis: Analysis) -> None:
+    assert "1 Gb/s (the median byte's), 10% of the line rate of 10 Gb/s" in sentences(analysis)[2]
+    floor = replace(analysis, line_rate=LineRate(2e9, False, "10.0.0.1", "out", 0))
+    assert "50% of 2 Gb/s, the fastest 1 ms seen, taken as a floor" in sentences(floor)[2]
+    assert line_rate(None, analysis.burstiness) == LineRate(2e9, False, "10.0.0.1", "out", 50 * MS)
+    assert line_rate(10**9, analysis.burstiness) == LineRate(1e9, told=True)
+    assert line_rate(None, ()) is None
+
+
+def test_what_bounded_the_rate_is_what_allows_no_more(analysis: Analysis) -> None:
+    assert "neither the link" in sentences(analysis)[2]
+    full = replace(analysis, line_rate=LineRate(1.2e9, told=True))
+    assert "; the link bounded it" in sentences(full)[2]
+    small = made_flow(window_nbytes=Percentiles(9, 125_000, 125_000, 125_000, 125_000, 125_000))
+    assert (
+        "; the receivers' windows bounded it: over the round-trip time at most 1 Gb/s"
+        in sentences(replace(analysis, flows=(small,)))[2]
+    )
+    lossy = made_flow(retransmitted=70)
+    assert "; loss bounded it" in sentences(replace(analysis, flows=(lossy,)))[2]
+
+
+def test_limits_follow_their_closed_forms() -> None:
+    assert window_bps(made_flow()) == 1_000_000 * 8 / 0.001
+    resent = made_flow(retransmitted=100, payload_nbytes=1448 * 10_000)  # p = 1 %
+    assert loss_bps(resent) == pytest.approx(1448 * 8 / 0.001 * 1.2247 / 0.1, rel=1e-4)
+    assert loss_bps(made_flow()) == float("inf")
+
+
+def test_without_training_the_verdict_says_so_and_tells_the_largest_flow(analysis: Analysis) -> None:
+    empty = replace(
+        analysis,
+        missing="no gloo traffic",
+        addresses=(),
+        exposures=(),
+        stragglers=(),
+        transfers=(),
+        shape=None,
+    )
+    first, second, _ = sentences(empty)
+    assert first == "No training was recognised: no gloo traffic."
+    assert "10.0.0.1:1024 to 10.0.0.2:5000: 10,000,000 bytes in 100 ms, at 800 Mb/s" in second
+    assert "No connection" in sentences(replace(empty, flows=(), burstiness=(), line_rate=None))[1]

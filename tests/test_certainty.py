@@ -1,0 +1,38 @@
+"""Every kind of statement comes with how sure it is and why."""
+
+from dataclasses import replace
+
+from tests.made_analysis import made_analysis
+from traces.analysis.certainty import statements
+from traces.analysis.linerate import LineRate
+
+
+def test_what_was_recognised_comes_with_its_confidence_and_evidence() -> None:
+    said = {one.what: one for one in statements(made_analysis())}
+    assert said["allreduce: ring, 2×"].confidence == 0.9
+    assert said["allreduce: ring, 2×"].evidence == "each rank sends to one other"
+    assert said["1 connections speak gloo"].confidence == 1.0
+    assert said["the job's shape: allreduce"].evidence == "all bytes are in allreduces"
+    assert said["ranks"].evidence == "as told"
+
+
+def test_a_line_rate_is_sure_only_if_it_was_told() -> None:
+    made = made_analysis()
+    rates = {
+        None: "not told",
+        LineRate(1e9, False, "10.0.0.1", "out", 0): "a floor",
+        made.line_rate: "as told",
+    }
+    for rate, words in rates.items():
+        (line,) = [one for one in statements(replace(made, line_rate=rate)) if one.what == "line rate"]
+        assert line.evidence.startswith(words)
+        assert (line.confidence == 1.0) == (words == "as told")
+
+
+def test_drops_are_told_as_the_files_tell_them() -> None:
+    made = made_analysis()
+    (lack,) = [one for one in statements(made) if one.what == "what the captures lack"]
+    assert "do not tell what was dropped" in lack.evidence
+    told = replace(made, files=(replace(made.files[0], dropped=3), replace(made.files[0], dropped=4)))
+    (lack,) = [one for one in statements(told) if one.what == "what the captures lack"]
+    assert lack.evidence.startswith("7 packets dropped by the capture")

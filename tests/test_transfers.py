@@ -1,0 +1,32 @@
+"""Transfers carry their algorithm, and their share of the line rate."""
+
+from pathlib import Path
+
+import pytest
+
+from traces.analysis.analysis import analyse
+from traces.recognition.recognise import Job, find_job
+from traces.trace import open_trace
+
+SAMPLES = Path(__file__).parents[1] / "traces" / "samples"
+
+
+@pytest.fixture(scope="module")
+def job() -> Job:
+    return find_job(open_trace([SAMPLES / "ddp_gloo_8"]))
+
+
+def test_the_share_of_the_line_rate_is_busbw_over_it(job: Job) -> None:
+    reduced = [one for one in analyse(job, 10**9).transfers if one.kind == "allreduce"]
+    assert len(reduced) == 3
+    for one in reduced:
+        assert one.line_share == pytest.approx(one.nbytes * 2 * 7 / 8 * 8e9 / one.time_ns / 1e9)
+
+
+def test_algorithms_are_those_of_the_operations(job: Job) -> None:
+    analysis = analyse(job)
+    assert {one.algorithm for one in analysis.transfers if one.kind == "allreduce"} == {"ring"}
+    uses = {(use.kind, use.algorithm): use.count for use in analysis.algorithms}
+    assert uses["allreduce", "ring"] == 3
+    assert sum(uses.values()) == len(job.operations)
+    assert all(use.evidence for use in analysis.algorithms)

@@ -1,0 +1,221 @@
+"""The analysis page: what captures tell of a job, as one HTML file that needs nothing else."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from tools.inspectpage import jobtables, wiretables
+from tools.inspectpage.cells import Table
+from tools.inspectpage.charts import as_script, chart_data, chart_notes
+from traces.analysis.analysis import Analysis
+from traces.analysis.verdict import sentences, shares
+from traces.files import write_whole
+from traces.units import show_bps, show_nbytes, show_s
+
+TEMPLATES = Path(__file__).parents[1] / "templates"
+MOST_IN_CELLS, MOST_IN_SHADES = 16, 128  # ranks of a traffic matrix with figures, and of one without
+SECTIONS = (
+    ("time", "timeline"),
+    ("collectives", "collectives"),
+    ("matrix", "matrix"),
+    ("flows", "flows"),
+    ("bursts", "bursts"),
+    ("kept", "capture and losses"),
+    ("sure", "how sure"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    title: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shade:
+    """A cell of the heat map; `shade` from 0 to 1."""
+
+    text: str
+    hint: str
+    shade: float
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Without rows if there are too many ranks for a drawing, or none."""
+
+    rows: tuple[tuple[Shade, ...], ...] = ()
+    unit: str = ""
+    total: str = ""
+    dense: bool = False
+
+
+def write_page(analysis: Analysis, path: Path) -> None:
+    """Write the page whole or not at all."""
+    write_whole(path, page(analysis))
+
+
+def page(analysis: Analysis) -> str:
+    """The page's text."""
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    data = chart_data(analysis)
+    made = tables(analysis)
+    values: dict[str, Any] = {
+        "name": title(analysis),
+        "what": what(analysis),
+        "verdict": sentences(analysis),
+        "tiles": list(_tiles(analysis)),
+        "sections": SECTIONS,
+        "data": data,
+        "data_json": Markup(as_script(data)),  # no < is left in it
+        "chart_notes": chart_notes(analysis),
+        "spans_missing": _spans_missing(analysis),
+        "tables": made,
+        "matrix": heat_map(analysis),
+        "losses": losses(analysis),
+        "made": f"Times count from the first {'packet' if analysis.missing else 'byte of the training'}. "
+        "Every figure is also in what inspect --json and --csv write.",
+        "licence": _part("uplot/LICENSE"),
+        "styles": _part("report.css") + _part("uplot/uPlot.min.css") + _part("inspect.css"),
+        "uplot": _part("uplot/uPlot.iife.min.js"),
+        "script": _part("inspect.js"),
+    }
+    return environment.get_template("inspect.html").render(values)
+
+
+def tables(analysis: Analysis) -> dict[str, Table]:
+    """All tables of the page by name."""
+    return {
+        "iterations": jobtables.iterations_table(analysis),
+        "exposures": jobtables.exposures_table(analysis),
+        "stragglers": jobtables.stragglers_table(analysis),
+        "transfers": jobtables.transfers_table(analysis),
+        "pairs": jobtables.pairs_table(analysis),
+        "incasts": jobtables.incasts_table(analysis),
+        "flows": wiretables.flows_table(analysis),
+        "bursts": wiretables.bursts_table(analysis),
+        "files": wiretables.files_table(analysis),
+        "traffic": wiretables.traffic_table(analysis),
+        "statements": wiretables.statements_table(analysis),
+    }
+
+
+def _part(name: str) -> Markup:
+    """A file of ours as it stands."""
+    return Markup((TEMPLATES / name).read_text(encoding="utf-8"))
+
+
+def title(analysis: Analysis) -> str:
+    """The folder's name, or the first file's and how many there are besides."""
+    more = len(analysis.files) - 1
+    return (
+        f"{analysis.name} and {more} more"
+        if more and analysis.name == analysis.files[0].path.name
+        else analysis.name
+    )
+
+
+def what(analysis: Analysis) -> str:
+    """One line: how much was captured, and of what kind of job."""
+    packets = sum(file.n_packets for file in analysis.files)
+    files = f"{len(analysis.files)} file{'' if len(analysis.files) == 1 else 's'}"
+    captured = f"{packets:,} packets in {files}, {show_s(analysis.duration_ns / 1e9)}"
+    if analysis.missing:
+        return captured
+    shape = analysis.shape
+    kind = ""
+    if shape is not None:
+        kind = f", {shape.kind.replace('-', ' ')}"
+        if shape.servers:
+            kind += f" with {len(shape.servers)} server{'' if len(shape.servers) == 1 else 's'}"
+        if shape.synchronous is not None and shape.kind == "parameter-server":
+            kind += ", synchronous" if shape.synchronous else ", asynchronous"
+    return f"{len(analysis.addresses)} ranks, {analysis.framing}{kind}; {captured}"
+
+
+def losses(analysis: Analysis) -> str:
+    """What was resent, what the captures hide, and what is in none of them."""
+    lost = analysis.losses
+    cut = sum(file.truncated for file in analysis.files)
+    told = [file.dropped for file in analysis.files if file.dropped is not None]
+    dropped = f"says that it dropped {sum(told):,} packets" if told else "does not tell what it dropped"
+    n_files = len(analysis.files)
+    whose = "data packets" if analysis.missing else "data packets of the training"
+    parts = [
+        f"{lost.data_packets:,} {whose}, each counted once:",
+        f"{lost.retransmitted:,} sent again. The capture {dropped};",
+        f"{show_nbytes(lost.unseen_nbytes)} of the streams are in no file.",
+        f"Headers of messages that the snaplen hides: {lost.recovered:,} recovered,",
+        f"{lost.unresolved:,} gaps ({show_nbytes(lost.unresolved_nbytes)}) unresolved.",
+        f"{cut} of {n_files} files are cut off at their end." if cut else "No file is cut off at its end.",
+    ]
+    return " ".join(parts)
+
+
+def _spans_missing(analysis: Analysis) -> str:
+    if analysis.missing:
+        return f"No timeline of ranks: {analysis.missing}."
+    return "No timeline of ranks: no iterations were recognised in what was sent."
+
+
+def _tiles(analysis: Analysis) -> Iterator[Tile]:
+    """The figures of the verdict, to be seen at a glance."""
+    if (found := shares(analysis)) is not None:
+        yield Tile("iteration", show_s(found.time_ns / 1e9), f"median of {found.n_iterations}")
+        yield Tile("exposed communication", f"{found.exposed:.0%}", "of the ranks' time")
+        yield Tile("waiting", f"{found.wait:.0%}", "for a later rank")
+    late = max(analysis.stragglers, key=lambda one: (one.times_last, one.mean_late_ns), default=None)
+    if late is not None and late.times_last:
+        counted = sum(one.times_last for one in analysis.stragglers)
+        note = f"last in {late.times_last} of {counted}, by {show_s(late.mean_late_ns / 1e9)}"
+        yield Tile("latest", f"rank {late.rank}", note)
+    if analysis.line_rate is not None:
+        told = "as told" if analysis.line_rate.told else "fastest 1 ms seen, a floor"
+        yield Tile("line rate", show_bps(analysis.line_rate.bps), told)
+    finest = [
+        one for one in analysis.burstiness if one.window_ns == min(b.window_ns for b in analysis.burstiness)
+    ]
+    if worst := max(finest, key=lambda one: one.peak_to_mean, default=None):
+        window = show_s(worst.window_ns / 1e9)
+        yield Tile(
+            "peak to mean", f"{worst.peak_to_mean:.0f}×", f"in {window}, {worst.direction} at {worst.host}"
+        )
+    data = analysis.losses.data_packets
+    if data:
+        yield Tile("sent again", f"{analysis.losses.retransmitted / data:.2%}", f"of {data:,} data packets")
+
+
+def heat_map(analysis: Analysis) -> Matrix:
+    """The traffic matrix as shades, with figures if there is room for them."""
+    rows = analysis.matrix_nbytes
+    largest = max((max(row) for row in rows), default=0)
+    if not largest or len(rows) > MOST_IN_SHADES:
+        return Matrix()
+    units = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3), ("B", 1))
+    unit, size = next((name, size) for name, size in units if largest >= size)
+
+    def shade(src: int, dst: int, nbytes: int) -> Shade:
+        if not nbytes:
+            return Shade("·", f"rank {src} to rank {dst}: nothing", 0)
+        text = f"{nbytes / size:.3g}" if nbytes >= size / 100 else "<0.01"
+        return Shade(
+            text, f"rank {src} to rank {dst}: {nbytes:,} bytes", round(max(nbytes / largest, 0.03), 3)
+        )
+
+    return Matrix(
+        rows=tuple(tuple(shade(s, d, nbytes) for d, nbytes in enumerate(row)) for s, row in enumerate(rows)),
+        unit=unit,
+        total=show_nbytes(sum(map(sum, rows))),
+        dense=len(rows) > MOST_IN_CELLS,
+    )

@@ -1,0 +1,137 @@
+"""How bursty the traffic of each host was: bytes on the wire in windows of several lengths."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from traces.analysis.flows import origin
+from traces.packets.directions import own_address, points
+from traces.packets.packets import Packets
+from traces.trace import Trace
+
+Ints = npt.NDArray[np.int64]
+Way = Literal["in", "out"]
+WINDOWS_NS = (10**6, 10**7, 10**8, 10**9)
+MOST_HOSTS = 64  # of captures without ranks
+MAX_WINDOWS = 100_000  # of one series of rates
+
+
+@dataclass(frozen=True)
+class Burstiness:
+    """The busiest window of one length, beside the mean over the whole time in which the host was seen.
+
+    Windows are aligned to the trace's origin.  `peak_at_ns` is when the busiest one begins, from the origin.
+    """
+
+    host: str
+    direction: Way
+    window_ns: int
+    mean_bps: float
+    peak_bps: float
+    peak_to_mean: float
+    peak_at_ns: int
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Bits per second in consecutive windows, the first of which begins `start_ns` after the origin."""
+
+    host: str
+    direction: Way
+    window_ns: int
+    start_ns: int
+    bps: tuple[float, ...]
+
+
+def burstiness(trace: Trace) -> tuple[Burstiness, ...]:
+    """For each host of the job, both directions and each of WINDOWS_NS; nothing for what was not seen."""
+    found = []
+    for host, direction, time_ns, nbytes in _series(trace):
+        duration_ns = int(time_ns.max() - time_ns.min())
+        for window_ns in WINDOWS_NS:
+            windows, sums = _sums(time_ns, nbytes, window_ns)
+            busiest = int(np.argmax(sums))
+            mean_bps = float(nbytes.sum()) * 8e9 / max(duration_ns, window_ns)
+            peak_bps = float(sums[busiest]) * 8e9 / window_ns
+            at_ns = int(windows[busiest]) * window_ns
+            found.append(
+                Burstiness(host, direction, window_ns, mean_bps, peak_bps, peak_bps / mean_bps, at_ns)
+            )
+    return tuple(found)
+
+
+def rates(trace: Trace, window_ns: int) -> tuple[Rates, ...]:
+    """Each host's rates over time; raise ValueError for more than MAX_WINDOWS windows."""
+    found = []
+    for host, direction, time_ns, nbytes in _series(trace):
+        windows, sums = _sums(time_ns, nbytes, window_ns)
+        first, last = int(windows[0]), int(windows[-1])
+        if last - first >= MAX_WINDOWS:
+            raise ValueError(f"{last - first + 1} windows of {window_ns} ns: take longer ones")
+        bps = np.zeros(last - first + 1)
+        bps[windows - first] = sums * 8e9 / window_ns
+        found.append(Rates(host, direction, window_ns, first * window_ns, tuple(bps.tolist())))
+    return tuple(found)
+
+
+def _sums(time_ns: Ints, nbytes: Ints, window_ns: int) -> tuple[Ints, npt.NDArray[np.float64]]:
+    """The numbers of the windows in which anything was seen, ascending, and the bytes in each."""
+    windows, where = np.unique(time_ns // window_ns, return_inverse=True)
+    return windows, np.bincount(where, weights=nbytes).astype(np.float64)
+
+
+def _series(trace: Trace) -> Iterator[tuple[str, Way, Ints, Ints]]:
+    """Times (from the origin) and sizes of each host's packets, each once: as seen at the host itself, or
+    else at the point that saw most of them.
+    """
+    owners = [own_address(packets) for packets in trace.captures]
+    at_points = points(trace.captures, owners)
+    files_at: defaultdict[int, list[int]] = defaultdict(list)
+    for file, point in enumerate(at_points):
+        files_at[point].append(file)
+    origin_ns = origin(trace)
+    for host in trace.addresses or _hosts(trace, owners):
+        own = [files for files in files_at.values() if owners[files[0]] == host]
+        ways: tuple[Way, ...] = ("out", "in")
+        for direction in ways:
+            seen = [
+                _packets_of(host, direction, [trace.captures[file] for file in files])
+                for files in own or files_at.values()
+            ]
+            time_ns, nbytes = max(seen, key=lambda one: len(one[0]))
+            if len(time_ns):
+                yield host, direction, time_ns - origin_ns, nbytes
+
+
+def _hosts(trace: Trace, owners: Sequence[str | None]) -> Sequence[str]:
+    """Whose rates to tell where there are no ranks: captures' own hosts, or else those that sent most."""
+    own = sorted({owner for owner in owners if owner})
+    sent: Counter[str] = Counter()
+    for packets in trace.captures if not own else ():
+        is_ip = packets.protocol != 0
+        nbytes = np.bincount(packets.src[is_ip], packets.wire_nbytes[is_ip], len(packets.addresses))
+        sent.update(dict(zip(packets.addresses, nbytes.tolist(), strict=True)))
+    return own or [host for host, _ in sent.most_common(MOST_HOSTS)]
+
+
+def _packets_of(host: str, direction: Way, captures: list[Packets]) -> tuple[Ints, Ints]:
+    times, sizes, numbers = [], [], []
+    for packets in captures:
+        if host not in packets.addresses:
+            continue
+        column = packets.src if direction == "out" else packets.dst
+        rows = np.flatnonzero((column == packets.addresses.index(host)) & (packets.protocol != 0))
+        times.append(packets.time_ns[rows])
+        sizes.append(packets.wire_nbytes[rows].astype(np.int64))
+        numbers.append(packets.seq[rows])
+    if not times:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    time_ns, nbytes, seq = np.concatenate(times), np.concatenate(sizes), np.concatenate(numbers)
+    if len(times) > 1:  # files of one host may overlap: the same packet then has the same time
+        _, first = np.unique(np.stack([time_ns, nbytes, seq.astype(np.int64)]), axis=1, return_index=True)
+        time_ns, nbytes = time_ns[first], nbytes[first]
+    return time_ns, nbytes

@@ -1,0 +1,72 @@
+"""How sure each statement of an analysis is, and why."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from traces.analysis.analysis import Analysis
+from traces.units import show_nbytes
+
+
+@dataclass(frozen=True)
+class Statement:
+    """Something that the report says; `confidence` from 0 to 1, None where there is no figure for it."""
+
+    what: str
+    confidence: float | None
+    evidence: str
+
+
+def statements(analysis: Analysis) -> tuple[Statement, ...]:
+    return tuple(_statements(analysis))
+
+
+def _statements(analysis: Analysis) -> Iterator[Statement]:
+    for traffic in analysis.traffic:
+        if traffic.training:
+            what = f"{traffic.connections:,} connections speak {traffic.framing}"
+            yield Statement(what, traffic.confidence, traffic.evidence)
+    if analysis.missing:
+        yield Statement("no training was recognised", None, analysis.missing)
+    if analysis.shape is not None:
+        kind = analysis.shape.kind.replace("-", " ")
+        yield Statement(f"the job's shape: {kind}", analysis.shape.confidence, analysis.shape.evidence)
+    for use in analysis.algorithms:
+        what = f"{use.kind}: {use.algorithm}, {use.count:,}×"
+        yield Statement(what, use.confidence, use.evidence)
+    if analysis.exposures:
+        evidence = (
+            "from outside: before an operation that a rank begins itself it computes, before one that it is "
+            "sent, or as long as another rank has not begun, it waits; inside a host nothing can be seen"
+        )
+        yield Statement("compute, exposed communication, wait", None, evidence)
+    yield _line(analysis)
+    yield _kept(analysis)
+    for note in analysis.notes:
+        what, colon, evidence = note.partition(": ")
+        yield Statement(what, None, evidence) if colon else Statement("note", None, note)
+
+
+def _line(analysis: Analysis) -> Statement:
+    line = analysis.line_rate
+    if line is None:
+        return Statement("line rate", None, "not told, and no host's own packets to guess it from")
+    if line.told:
+        return Statement("line rate", 1.0, "as told with --line-rate")
+    evidence = (
+        f"a floor: the fastest 1 ms, {line.direction} at {line.host}; with segmentation offload a host hands "
+        "over up to 64 KB at one instant, so one millisecond can lie above what the wire does"
+    )
+    return Statement("line rate", None, evidence)
+
+
+def _kept(analysis: Analysis) -> Statement:
+    losses = analysis.losses
+    told = [file.dropped for file in analysis.files if file.dropped is not None]
+    drops = (
+        f"{sum(told):,} packets dropped by the capture" if told else "the files do not tell what was dropped"
+    )
+    unseen = f"{show_nbytes(losses.unseen_nbytes)} of the streams are in no file"
+    unclear = (
+        f"{losses.unresolved:,} gaps whose messages cannot be told ({show_nbytes(losses.unresolved_nbytes)})"
+    )
+    return Statement("what the captures lack", None, f"{drops}; {unseen}; {unclear}")

@@ -1,0 +1,174 @@
+"""Flows: one direction of a connection each, as a network engineer looks at it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from traces.analysis.percentiles import Percentiles, percentiles
+from traces.framing.framings import Choice
+from traces.packets.directions import Direction, Rows, by_direction
+from traces.packets.packets import ACK, NO_SHIFT, RST, SYN, Packets
+from traces.packets.streams import Stream
+from traces.trace import Trace
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What went one way, seen nearest its source, each packet and byte once.
+
+    `payload_nbytes` were delivered, `wire_nbytes` are all its packets as the wire carried them, repeats and
+    pure ACKs included.  `start_ns` counts from the trace's origin; `duration_ns`, the flow's completion time,
+    lasts from its first payload byte until the last had arrived.  `rtt_ns` is from a segment's departure to
+    the ACK of its last byte, at the point nearest the source; repeated segments are left out (Karn).
+    `window_nbytes` is what the receiver offered, scaled (RFC 7323; None if its SYN was not seen).  `delay_ns`
+    is from the source's capture to the destination's, by their clocks.  `reset`: it ended with an RST.
+    """
+
+    src: str
+    sport: int
+    dst: str
+    dport: int
+    number: int
+    src_rank: int | None
+    dst_rank: int | None
+    framing: str
+    training: bool
+    packets: int
+    payload_nbytes: int
+    wire_nbytes: int
+    start_ns: int
+    duration_ns: int
+    goodput_bps: float | None
+    retransmitted: int
+    out_of_order: int
+    reset: bool
+    rtt_ns: Percentiles | None
+    window_nbytes: Percentiles | None
+    delay_ns: Percentiles | None
+
+
+def flows(trace: Trace) -> tuple[Flow, ...]:
+    """Every flow with payload, the largest first."""
+    rows_of = by_direction(trace.captures)
+    ranks = {address: rank for rank, address in enumerate(trace.addresses)}
+    origin_ns = origin(trace)
+    found = [
+        _flow(trace, choice, stream, rows_of, ranks, origin_ns)
+        for choice in trace.choices
+        for stream in choice.connection.streams
+    ]
+    return tuple(sorted(found, key=lambda flow: (-flow.payload_nbytes, flow.start_ns)))
+
+
+def origin(trace: Trace) -> int:
+    """The time, since 1970, of the first message; of the first packet if there is no message."""
+    if len(trace.messages):
+        return int(trace.messages.first_ns.min())
+    return min((file.first_ns for file in trace.files), default=0)
+
+
+def _flow(
+    trace: Trace,
+    choice: Choice,
+    stream: Stream,
+    rows_of: list[Rows],
+    ranks: Mapping[str, int],
+    origin_ns: int,
+) -> Flow:
+    direction = stream.direction
+    first_ns = int(stream.sent.time_ns.min())
+    duration_ns = max(0, int(stream.received.time_ns.max()) - first_ns)
+    seen = [(trace.captures[n], rows_of[n].get(direction)) for n in stream.near_src]
+    own = [(packets, rows) for packets, rows in seen if rows is not None]
+    nbytes = stream.nbytes - stream.unseen_nbytes
+    return Flow(
+        src=direction.src,
+        sport=direction.sport,
+        dst=direction.dst,
+        dport=direction.dport,
+        number=direction.number,
+        src_rank=ranks.get(direction.src),
+        dst_rank=ranks.get(direction.dst),
+        framing=choice.framing.name if choice.framing else "unknown",
+        training=choice.framing is not None and choice.framing.is_training,
+        packets=sum(len(rows) for _, rows in own),
+        payload_nbytes=nbytes,
+        wire_nbytes=sum(int(packets.wire_nbytes[rows].sum(dtype=np.int64)) for packets, rows in own),
+        start_ns=first_ns - origin_ns,
+        duration_ns=duration_ns,
+        goodput_bps=nbytes * 8e9 / duration_ns if duration_ns else None,
+        retransmitted=len(stream.retransmitted_at),
+        out_of_order=_out_of_order(stream),
+        reset=any(bool(np.any(packets.flags[rows] & RST)) for packets, rows in own),
+        rtt_ns=_rtt(trace, stream, rows_of),
+        window_nbytes=_window(trace, direction.reverse, rows_of),
+        delay_ns=_delay(stream),
+    )
+
+
+def _out_of_order(stream: Stream) -> int:
+    """Pieces that were seen near the source after later ones, and were no repeats."""
+    times = stream.sent.time_ns
+    return int(np.count_nonzero(times[:-1] > np.minimum.accumulate(times[::-1])[::-1][1:]))
+
+
+def _rtt(trace: Trace, stream: Stream, rows_of: list[Rows]) -> Percentiles | None:
+    """Departure to the first ACK of exactly a segment's end, where both were seen at the same point."""
+    acks = [_acks(trace.captures[n], rows_of[n].get(stream.direction.reverse)) for n in stream.near_src]
+    numbers = np.concatenate([ack for ack, _ in acks])
+    times = np.concatenate([time_ns for _, time_ns in acks])
+    if not len(numbers):
+        return None
+    order = np.argsort(times, kind="stable")
+    numbers, times = numbers[order], times[order]
+    steps = np.diff(numbers, prepend=np.uint32(stream.first_seq)).view(np.int32).astype(np.int64)
+    offset = np.maximum.accumulate(np.cumsum(steps))
+    is_new = np.diff(offset, prepend=-1) > 0
+    offset, times = offset[is_new], times[is_new]
+    piece = np.searchsorted(stream.sent.cover.end, offset)
+    inside = piece < len(stream.sent.cover.end)
+    offset, times, piece = offset[inside], times[inside], piece[inside]
+    begin = stream.sent.cover.start[piece]
+    repeated = np.isin(begin, stream.retransmitted_at)
+    keep = (stream.sent.cover.end[piece] == offset) & ~repeated
+    delay = times[keep] - stream.sent.time_ns[piece[keep]]
+    return percentiles(delay[delay >= 0])
+
+
+def _acks(packets: Packets, rows: Ints | None) -> tuple[npt.NDArray[np.uint32], Ints]:
+    if rows is None:
+        return np.empty(0, np.uint32), np.empty(0, np.int64)
+    rows = rows[packets.flags[rows] & ACK != 0]
+    return packets.ack[rows], packets.time_ns[rows]
+
+
+def _window(trace: Trace, direction: Direction, rows_of: list[Rows]) -> Percentiles | None:
+    """Of the windows in one direction's packets, where the SYNs tell how they are scaled."""
+    for packets, rows in zip(trace.captures, rows_of, strict=True):
+        part = rows.get(direction)
+        shift = _offered_shift(packets, part)
+        if part is None or shift is None:
+            continue
+        answer = _offered_shift(packets, rows.get(direction.reverse))
+        if NO_SHIFT in (shift, answer):  # scaled only where both offer it (RFC 7323, 1.3)
+            shift = 0
+        is_syn = packets.flags[part] & SYN != 0
+        return percentiles(packets.window[part[~is_syn]].astype(np.int64) << shift)
+    return None
+
+
+def _offered_shift(packets: Packets, rows: Ints | None) -> int | None:
+    """What the first SYN offers, None if there is none."""
+    syns = rows[packets.flags[rows] & SYN != 0] if rows is not None else []
+    return int(packets.window_shift[syns[0]]) if len(syns) else None
+
+
+def _delay(stream: Stream) -> Percentiles | None:
+    if stream.near_src == stream.near_dst:
+        return None
+    start = stream.sent.cover.start
+    return percentiles(stream.received.first_seen_ns(start) - stream.sent.time_ns)
