@@ -9,7 +9,8 @@ import json
 import select
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,6 +40,18 @@ def run(
     Raises RunFailed with one line; the incomplete folder then stays.  Ends within seconds when a process of
     the run dies, and by itself after a time limit that grows with the plan's predicted time.
     """
+    with whole_folder(folder) as work:
+        _write_inputs(plan, options, work)
+        in_namespaces("emu.session", work, limits.run_s(plan, options), progress)
+        return finish(work)
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """The folder to write into, which becomes `folder` when the block ends without an error.
+
+    Raise FileExistsError, and RunFailed where there is no room.
+    """
     if folder.exists():
         raise FileExistsError(f"{folder} exists already; choose another folder")
     work = folder.with_name(folder.name + INCOMPLETE)
@@ -48,15 +61,12 @@ def run(
         )
     work.mkdir(parents=True)
     try:
-        _write_inputs(plan, options, work)
-        _carry_out(plan, options, work, progress)
-        result = finish(work)
+        yield work
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise RunFailed(f"{work}: {error.strerror}: make room there, or choose another folder") from error
         raise
     work.rename(folder)
-    return result
 
 
 def _write_inputs(plan: Plan, options: RunOptions, work: Path) -> None:
@@ -66,11 +76,15 @@ def _write_inputs(plan: Plan, options: RunOptions, work: Path) -> None:
     write_whole(work / "manifest.json", json.dumps(made, indent=1) + "\n")
 
 
-def _carry_out(plan: Plan, options: RunOptions, work: Path, progress: Progress) -> None:
+def in_namespaces(module: str, work: Path, limit_s: float, progress: Progress) -> None:
+    """Carry out `python -m module work`, which says what it does as JSON Lines, in namespaces of its own.
+
+    Raise RunFailed with the last line that it wrote to stderr.
+    """
     with (work / "session.log").open("w") as log:
-        process = isolate.isolated("emu.session", [str(work)], stdout=subprocess.PIPE, stderr=log)
+        process = isolate.isolated(module, [str(work)], stdout=subprocess.PIPE, stderr=log)
         try:
-            _follow(process, limits.run_s(plan, options), progress)
+            _follow(process, limit_s, progress)
         finally:
             isolate.stop(process)
             assert process.stdout

@@ -6,10 +6,8 @@ stdout, leaves the run's files in the folder, and ends with exit code 0, or 1 an
 
 import json
 import sys
-import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 from emu import limits, records, sampler
@@ -19,16 +17,14 @@ from emu.fabrics.fabric import interface
 from emu.failures import changes
 from emu.limits import CONTROLLER_S
 from emu.network.cables import Cables, failing
-from emu.network.namespaces import enter
 from emu.network.net import NetworkFailed, emulated, prepare_namespace
 from emu.network.queues import Queues
+from emu.network.tcpdump import captures
 from emu.options import RunOptions
 from emu.plan import Plan
 from emu.replay import fleet
 from emu.replay.agent import Outcome
-from emu.watch import RunFailed, Watch, running
-
-_CAPTURE_REST_S = 0.5  # tcpdump leaves at once when told: what came last must be written by then
+from emu.watch import RunFailed, Watch
 
 
 def main(folder: Path) -> None:
@@ -53,7 +49,7 @@ def main(folder: Path) -> None:
         cables = stack.enter_context(failing(changes(plan.fabric, plan.failures)))
         agents.connect()
         if options.captures:
-            stack.enter_context(captures(plan, pids, folder / "captures"))
+            stack.enter_context(captures(plan.placement, pids, folder / "captures"))
         with records.Records(folder, plan) as record:
             for repeat in range(options.repeats + records.MAX_LEFT_OUT):
                 if record.n_undisturbed == options.repeats:
@@ -93,42 +89,6 @@ def _measured(
         changes=tuple(changed),
     )
     return outcomes, counted
-
-
-@contextmanager
-def captures(plan: Plan, pids: dict[str, int], folder: Path) -> Iterator[None]:
-    """tcpdump at every host that carries a rank: `hN.pcap`, nanoseconds, whole payload."""
-    folder.mkdir()
-    with ExitStack() as stack:
-        for host in plan.placement:
-            command = [
-                *enter(pids[host]),
-                "tcpdump",
-                "-q",
-                "-n",
-                "-U",
-                "--immediate-mode",
-                "-B",
-                "65536",
-                "-s",
-                "262144",
-            ]
-            command += [
-                "--time-stamp-precision=nano",
-                "-i",
-                interface(host, 0),
-                "-w",
-                str(folder / f"{host}.pcap"),
-            ]
-            stack.enter_context(running(f"tcpdump on {host}", command, folder / f"{host}.log"))
-        deadline = time.monotonic() + 10
-        logs = [folder / f"{host}.log" for host in plan.placement]
-        while not all("listening on" in log.read_text() for log in logs):
-            if time.monotonic() > deadline:
-                raise RunFailed("tcpdump did not start within 10 s")
-            time.sleep(0.02)
-        yield
-        time.sleep(_CAPTURE_REST_S)
 
 
 def _say(phase: str, **more: object) -> None:

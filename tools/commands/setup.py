@@ -10,7 +10,9 @@ SCRIPT = Path(__file__).parents[1] / "setup.sh"
 
 
 def setup(
-    live: Annotated[bool, typer.Option("--live", help="Also PyTorch, for benchmarks.live_gloo.")] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Also PyTorch, for capture ddp and capture ps.")
+    ] = False,
     ryu: Annotated[bool, typer.Option("--ryu", help="Also Ryu 4.34, for the test under it.")] = False,
 ) -> None:
     """Install what is missing: Debian packages (as root), Python packages, the compiled switch."""

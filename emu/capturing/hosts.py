@@ -1,0 +1,131 @@
+"""How a program finds the hosts: their names, its own settings, and a way from one host to another.
+
+Texts and commands; `lay_out` alone writes them, into the run's own namespaces.
+"""
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from emu.fabrics.fabric import HOST_PORT, Fabric, interface
+from emu.network.isolate import PRIVATE
+from emu.network.namespaces import enter
+from emu.network.net import NetworkFailed
+from emu.project import PROJECT
+from emu.training.options import STORE_PORT
+
+RSH = PRIVATE / "rsh"
+_PIDS, _NAMES = PRIVATE / "pids", PRIVATE / "hosts"
+_PREFIX_LENGTH = 16
+
+# In the run's mount namespace, so that it is nobody else's; a host's name is for what asks `hostname`.
+_AS_HOST = 'hostname "$0" && exec "$@"'
+
+_RSH_TEXT = f"""#!/bin/sh
+# rsh HOST COMMAND...: runs the command on that host of the fabric, as ssh would; ssh's options are ignored.
+while [ "${{1#-}}" != "$1" ]; do shift; done
+host=$1
+shift
+read -r pid 2>/dev/null <"{_PIDS}/$host" || {{ echo "rsh: no host $host on this fabric" >&2; exit 255; }}
+exec nsenter --net="/proc/$pid/ns/net" -- unshare --uts -- sh -c 'hostname "$0"; exec sh -c "$*"' "$host" "$@"
+"""
+
+
+def names_text(fabric: Fabric, machine: str) -> str:
+    """An /etc/hosts with which nobody waits for a resolver."""
+    lines = ["127.0.0.1 localhost"]
+    for host in fabric.hosts:
+        lines += [
+            f"{fabric.ip(host)} {host}",
+            f"::ffff:{fabric.ip(host)} {host}",
+        ]  # the second is what a dual-stack socket asks
+    return "\n".join([*lines, f"127.0.1.1 {machine}"]) + "\n"
+
+
+def lay_out(fabric: Fabric, pid_of: Mapping[str, int]) -> None:
+    """The private /etc/hosts and the rsh helper.  Raise NetworkFailed."""
+    _NAMES.write_text(names_text(fabric, os.uname().nodename))
+    mounted = subprocess.run(
+        ["mount", "--bind", str(_NAMES), "/etc/hosts"], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode:
+        raise NetworkFailed(f"mount --bind over /etc/hosts: {mounted.stderr.strip()}")
+    _PIDS.mkdir()
+    for host, pid in pid_of.items():
+        (_PIDS / host).write_text(f"{pid}\n")
+    RSH.write_text(_RSH_TEXT)
+    RSH.chmod(0o755)
+
+
+def on_host(host: str, pid: int, command: tuple[str, ...]) -> list[str]:
+    """The command that runs `command` on the host, under the host's name."""
+    return [*enter(pid), "unshare", "--uts", "--", "sh", "-c", _AS_HOST, host, *command]
+
+
+def rank_environment(
+    fabric: Fabric, rank: int, n_ranks: int, folder: Path, base: Mapping[str, str]
+) -> dict[str, str]:
+    """What torch.distributed's env:// reads, and what else a script may want to know of where it runs."""
+    host = fabric.hosts[rank]
+    port = interface(host, HOST_PORT)
+    return {
+        **shared_environment(fabric, n_ranks, folder, base),
+        "RANK": str(rank),
+        "WORLD_SIZE": str(n_ranks),
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "NODE_RANK": str(rank),
+        "GLOO_SOCKET_IFNAME": port,
+        "TP_SOCKET_IFNAME": port,
+        "GRADWIRE_HOST": host,
+        "GRADWIRE_ADDRESS": fabric.ip(host),
+        "GRADWIRE_INTERFACE": port,
+        "GRADWIRE_LOG": str(folder / f"log.r{rank}.json"),
+    }
+
+
+def once_environment(fabric: Fabric, n_ranks: int, folder: Path, base: Mapping[str, str]) -> dict[str, str]:
+    """For a launcher on the first host: where the others are, in Open MPI's own words too."""
+    network = f"{fabric.ip(fabric.hosts[0])}/{_PREFIX_LENGTH}"
+    return {
+        **shared_environment(fabric, n_ranks, folder, base),
+        "GRADWIRE_HOST": fabric.hosts[0],
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "OMPI_MCA_plm": "rsh",
+        "OMPI_MCA_plm_rsh_agent": str(RSH),
+        "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
+        "OMPI_MCA_orte_default_hostfile": str(hostfile(fabric, n_ranks)),
+        "OMPI_MCA_oob_tcp_if_include": network,
+        "OMPI_MCA_btl_tcp_if_include": network,
+        "OMPI_MCA_pml": "ob1",
+        "OMPI_MCA_btl": "self,tcp",
+        "OMPI_MCA_mpi_yield_when_idle": "1",
+        "OMPI_MCA_hwloc_base_binding_policy": "none",
+    }
+
+
+def hostfile(fabric: Fabric, n_ranks: int) -> Path:
+    """mpirun's list of hosts, a rank on each."""
+    path = PRIVATE / "hostfile"
+    path.write_text("".join(f"{host} slots=1\n" for host in fabric.hosts[:n_ranks]))
+    return path
+
+
+def shared_environment(fabric: Fabric, n_ranks: int, folder: Path, base: Mapping[str, str]) -> dict[str, str]:
+    return {
+        **users_own(base),
+        "MASTER_ADDR": fabric.ip(fabric.hosts[0]),
+        "MASTER_PORT": str(STORE_PORT),
+        "GRADWIRE_HOSTS": ",".join(fabric.hosts[:n_ranks]),
+        "GRADWIRE_RSH": str(RSH),
+        "GRADWIRE_FOLDER": str(folder),
+    }
+
+
+def users_own(base: Mapping[str, str]) -> dict[str, str]:
+    """Without what we put there for ourselves: our modules are not the program's business."""
+    path = [entry for entry in base.get("PYTHONPATH", "").split(os.pathsep) if entry != str(PROJECT)]
+    kept = {name: value for name, value in base.items() if name != "PYTHONPATH"}
+    return kept | ({"PYTHONPATH": os.pathsep.join(path)} if any(path) else {})

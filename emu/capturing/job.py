@@ -1,0 +1,149 @@
+"""The job's processes: started on their hosts, waited for, and ended when one fails or time is up."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from emu.capturing import hosts
+from emu.capturing.request import Request
+from emu.fabrics.fabric import HOST_PORT, Fabric, interface
+from emu.watch import Child, Watch, running
+
+IMPORT_S = 180.0
+_GRACE_S = 5.0  # between a rank's failure, or being asked to end, and being made to
+_TICK_S = 0.5
+
+Heard = Callable[[str], None]
+
+
+@dataclass
+class Job:
+    """`processes` by name, with where each writes; `lines` is what tells of progress, if anything does."""
+
+    processes: dict[str, "subprocess.Popen[Any]"]
+    outputs: dict[str, Path]
+    lines: IO[str] | None = None
+
+    def follow(self, watch: Watch, stop: IO[str], limit_s: float, heard: Heard) -> str | None:
+        """Wait for the end of all.  None if all went well, else in a line why the job was cut short.
+
+        `stop` can be read when somebody wants the end.  Raises RunFailed as `watch` does.
+        """
+        deadline = time.monotonic() + limit_s
+        readers = [stop, self.lines] if self.lines else [stop]
+        while True:
+            for reader in watch.wait(readers, _TICK_S):
+                line = reader.readline()
+                if reader is stop:
+                    return self._cut("interrupted")
+                if line:
+                    heard(line.strip())
+                else:
+                    readers.remove(reader)
+            codes = {name: process.poll() for name, process in self.processes.items()}
+            if failed := [name for name, code in codes.items() if code]:
+                return self._cut(self._failure(failed[0]))
+            if all(code == 0 for code in codes.values()):
+                return None
+            if time.monotonic() > deadline:
+                return self._cut(f"it had not ended after {limit_s:g} s (--limit)")
+
+    def _failure(self, name: str) -> str:
+        code = self.processes[name].returncode
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        said = self.outputs[name].read_text(errors="replace").strip().splitlines()
+        return f"{name} {how}" + (f": {said[-1][:300]}" if said else "")
+
+    def _cut(self, why: str) -> str:
+        """Ask all that still run to end, and make them."""
+        for process in self.processes.values():
+            _signal(process, signal.SIGTERM)
+        deadline = time.monotonic() + _GRACE_S
+        for process in self.processes.values():
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, deadline - time.monotonic()))
+            _signal(process, signal.SIGKILL)
+        return why
+
+
+def _signal(process: "subprocess.Popen[Any]", number: signal.Signals) -> None:
+    """To all of its session: a launcher's children too."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
+@contextmanager
+def launcher(request: Request, folder: Path) -> Iterator[Child | None]:
+    """The process of a built-in job, which imports PyTorch while the network is built; else None."""
+    if request.training is None:
+        yield None
+        return
+    command = [sys.executable, "-m", "emu.training", str(folder)]
+    with running("the training job", command, folder / "job.log") as child:
+        yield child
+
+
+@contextmanager
+def begun(
+    request: Request, fabric: Fabric, pid_of: Mapping[str, int], folder: Path, child: Child | None
+) -> Iterator[Job]:
+    """The job, begun on the first hosts of the fabric; what is left of it ends with this."""
+    with ExitStack() as stack:
+        if child:
+            child.tell(_told(request, fabric, pid_of))
+            yield Job({child.name: child.process}, {child.name: child.log}, child.process.stdout)
+            return
+        if request.once:
+            starts = {
+                "the command": (
+                    fabric.hosts[0],
+                    hosts.once_environment(fabric, request.n_ranks, folder, os.environ),
+                )
+            }
+        else:
+            starts = {
+                f"rank {rank}'s command": (
+                    fabric.hosts[rank],
+                    hosts.rank_environment(fabric, rank, request.n_ranks, folder, os.environ),
+                )
+                for rank in range(request.n_ranks)
+            }
+        job = Job({}, {})
+        stack.callback(_end_all, job)
+        for number, (name, (host, environment)) in enumerate(starts.items()):
+            output = folder / ("out.txt" if request.once else f"out.r{number}.txt")
+            with output.open("wb") as file:
+                job.outputs[name] = output
+                job.processes[name] = subprocess.Popen(
+                    hosts.on_host(host, pid_of[host], request.command),
+                    stdin=subprocess.DEVNULL,
+                    stdout=file,
+                    stderr=subprocess.STDOUT,
+                    env=environment,
+                    start_new_session=True,
+                )
+        yield job
+
+
+def _told(request: Request, fabric: Fabric, pid_of: Mapping[str, int]) -> str:
+    assert request.training
+    ranks = [
+        {"pid": pid_of[host], "interface": interface(host, HOST_PORT)}
+        for host in fabric.hosts[: request.n_ranks]
+    ]
+    told = {"ranks": ranks, "address": fabric.ip(fabric.hosts[0]), "options": request.training.to_json()}
+    return json.dumps(told)
+
+
+def _end_all(job: Job) -> None:
+    for process in job.processes.values():
+        _signal(process, signal.SIGKILL)
+        process.wait()

@@ -1,0 +1,77 @@
+"""What a capture was made of and with: `manifest.json` beside it."""
+
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from emu.capturing.finish import Checked, HostCapture
+from emu.capturing.request import Request
+from emu.fabrics.fabric import Fabric
+from emu.fabrics.spec import fabric_to_json
+from emu.network.net import HOST_SYSCTLS
+
+SCHEMA = "gradwire.capture/1"
+PACKAGES = ("numpy", "os-ken", "torch")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How it went: `started_ns` since 1970; why it was cut short, None if it was not."""
+
+    started_ns: int
+    seconds: float
+    cut_short: str | None
+    snaplen: int
+    keeps_payload: bool
+
+
+def manifest(
+    request: Request,
+    fabric: Fabric,
+    typed: Sequence[str],
+    ended: Ended,
+    hosts: Sequence[HostCapture],
+    check: Checked | None,
+    trimmed: Checked | None,
+) -> dict[str, Any]:
+    """`check` is of the whole payload, `trimmed` of what is left of it; None if it was not made."""
+    return {
+        "schema": SCHEMA,
+        "command": list(typed),
+        "job": request.job,
+        "training": request.training.to_json() if request.training else None,
+        "program": list(request.command) or None,
+        "once": request.once,
+        "ranks": request.n_ranks,
+        "fabric": fabric_to_json(fabric),
+        "started_ns": ended.started_ns,
+        "seconds": round(ended.seconds, 3),
+        "cut_short": ended.cut_short,
+        "snaplen": ended.snaplen,
+        "keeps_payload": ended.keeps_payload,
+        "check": check.to_json() if check else None,
+        "check_trimmed": trimmed.to_json() if trimmed else None,
+        "hosts": [host.to_json() for host in hosts],
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in PACKAGES},
+        "tcpdump": _tcpdump_version(),
+        "cpus": os.cpu_count(),
+        "host_sysctls": HOST_SYSCTLS,
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _tcpdump_version() -> str:
+    done = subprocess.run(["tcpdump", "--version"], capture_output=True, text=True, timeout=10, check=False)
+    return (done.stdout or done.stderr).split("\n", 1)[0].strip()

@@ -1,0 +1,74 @@
+"""One capture, inside its namespaces: network, controller, tcpdump at every host, and the job.
+
+`python -m emu.capturing.session FOLDER` reads `request.json` there, says what it does as JSON Lines on
+stdout, and leaves captures, logs and outputs in the folder.  A line on stdin, or its end, ends the job early.
+The last line says whether it was cut short, and why.  Exit code 1 and a line on stderr if nothing could be
+captured.
+"""
+
+import json
+import sys
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+
+from emu.capturing import hosts, job
+from emu.capturing.request import MAX_SNAPLEN, WHOLE, Request
+from emu.capturing.ring import free_nbytes, ring_kib
+from emu.controlplane import control_plane
+from emu.fabrics.spec import parse_fabric
+from emu.network.isolate import PRIVATE
+from emu.network.net import NetworkFailed, emulated, prepare_namespace
+from emu.network.tcpdump import Listening, captures
+from emu.network.transport import fabric_transport
+from emu.watch import RunFailed, Watch
+
+_REST_S = 1.5  # the kernel hands a block over after a second, full or not
+
+
+def main(folder: Path) -> None:
+    request = Request.load(folder)
+    fabric = parse_fabric(request.fabric)
+    watch = Watch()
+    with ExitStack() as stack:
+        _say("network")
+        prepare_namespace()
+        launcher = stack.enter_context(job.launcher(request, folder))
+        plane = stack.enter_context(control_plane(fabric, "gradwire", PRIVATE, plan=False))
+        net = stack.enter_context(emulated(fabric, fabric_transport(fabric), Counter()))
+        pid_of = {host.name: host.pid for host in net.hosts}
+        hosts.lay_out(fabric, pid_of)
+        stack.enter_context(plane.in_force(watch))
+        if launcher:
+            _say("import")
+            launcher.await_line("ready", job.IMPORT_S, watch)
+        captured = fabric.hosts[: request.n_ranks]
+        stack.enter_context(captures(captured, pid_of, folder / WHOLE, _listening(request.n_ranks)))
+        _say("job")
+        with job.begun(request, fabric, pid_of, folder, launcher) as begun:
+            cut_short = begun.follow(watch, sys.stdin, request.limit_s, _say_iteration)
+    _say("ended", cut_short=cut_short)
+
+
+def _listening(n_hosts: int) -> Listening:
+    """Whole packets; by block, since in immediate mode the ring would be slots of a whole snaplen each."""
+    ring = ring_kib(n_hosts, free_nbytes(Path("/proc/meminfo").read_text()))
+    return Listening(MAX_SNAPLEN, ring, _REST_S, is_immediate=False)
+
+
+def _say_iteration(line: str) -> None:
+    word, _, number = line.partition(" ")
+    if word == "iteration":
+        _say("iteration", number=int(number))
+
+
+def _say(phase: str, **more: object) -> None:
+    print(json.dumps({"phase": phase, **more}), flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main(Path(sys.argv[1]))
+    except (RunFailed, NetworkFailed, OSError) as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)

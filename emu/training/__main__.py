@@ -1,0 +1,93 @@
+"""All ranks of a built-in job: PyTorch is imported once, then a process is forked for each rank.
+
+`python -m emu.training FOLDER` prints `ready`; told by a line of JSON where the ranks live (`ranks`: process
+id of the host, interface; `address` of the first) and what to do (`options`), it forks them into their
+hosts' network namespaces.  Prints `iteration N` when rank 0's or, with servers, the first worker's begins.
+Ranks write `log.rN.json` and `out.rN.txt` into the folder.  Exit code 1 and a line on stderr when one fails.
+
+Importing PyTorch costs ten seconds of processor time; N interpreters would pay that N times.
+"""
+
+import contextlib
+import datetime as dt
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch._dynamo  # imported by DDP at its first use, so by every rank on its own
+import torch.distributed as dist
+import torch.optim
+
+from emu.network.namespaces import join
+from emu.training import ddp, ps
+from emu.training.options import STORE_PORT, TrainingOptions
+
+_TIMEOUT = dt.timedelta(minutes=5)
+
+
+def main(folder: Path) -> int:
+    print("ready", flush=True)
+    told = json.loads(sys.stdin.readline())
+    ranks = {_forked(folder, told, number): number for number in range(len(told["ranks"]))}
+    while ranks:
+        pid, status = os.wait()
+        rank = ranks.pop(pid)
+        if code := os.waitstatus_to_exitcode(status):
+            for other in ranks:  # they would wait for it until gloo's own time limit
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(other, 9)
+            print(f"rank {rank} ended with exit code {code}: {_last_line(folder, rank)}", file=sys.stderr)
+            return 1
+    return 0
+
+
+def _forked(folder: Path, told: dict[str, Any], rank: int) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        _be_rank(folder, told, rank)
+        code = 0
+    except BaseException:  # noqa: BLE001 - whatever it is, it must not return into the parent's code
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _be_rank(folder: Path, told: dict[str, Any], rank: int) -> None:
+    output = os.open(folder / f"out.r{rank}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    heard = os.dup(1)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    home = told["ranks"][rank]
+    join(home["pid"])
+    os.environ["GLOO_SOCKET_IFNAME"] = home["interface"]
+    options = TrainingOptions.from_json(told["options"])
+    torch.set_num_threads(1)
+    store = f"tcp://{told['address']}:{STORE_PORT}"
+    dist.init_process_group("gloo", store, _TIMEOUT, rank=rank, world_size=len(told["ranks"]))
+
+    def began(iteration: int) -> None:
+        if rank == options.servers:
+            os.write(heard, f"iteration {iteration}\n".encode())
+
+    job = ps if options.servers else ddp
+    job.train(options, rank, folder / f"log.r{rank}.json", began)
+    dist.destroy_process_group()
+
+
+def _last_line(folder: Path, rank: int) -> str:
+    path = folder / f"out.r{rank}.txt"
+    lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []
+    return lines[-1] if lines else "without a word"
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,56 @@
+"""One rank of data-parallel training: PyTorch's DistributedDataParallel over gloo, its buckets logged."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from emu.training.eventlog import EventLog
+from emu.training.models import batch, build, loss
+from emu.training.options import TrainingOptions
+
+LEARNING_RATE = 0.05
+
+
+def train(options: TrainingOptions, rank: int, log_file: Path, began: Callable[[int], None]) -> None:
+    """Train, and write the rank's log; `began` is told each iteration."""
+    log = EventLog()
+    world = dist.get_world_size()
+    model = build(options.model, options.seed)
+    parallel = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=options.bucket_mib)
+    log.note("ddp1", -1)
+    current = 0
+
+    def hook(state: None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        """What DDP does without a hook, and two lines in the log."""
+        del state
+        buffer, iteration, index = bucket.buffer(), current, bucket.index()
+        log.note("bucket_ready", iteration, b=index, n=buffer.numel() * buffer.element_size())
+        buffer.div_(world)
+
+        def done(future: torch.futures.Future[list[torch.Tensor]]) -> torch.Tensor:
+            log.note("bucket_done", iteration, b=index)
+            return future.value()[0]
+
+        return dist.all_reduce(buffer, async_op=True).get_future().then(done)
+
+    parallel.register_comm_hook(None, hook)
+    optimizer = torch.optim.SGD(parallel.parameters(), lr=LEARNING_RATE)
+    generator = torch.Generator().manual_seed(1000 * (options.seed + 1) + rank)
+    value = torch.zeros(())
+    for current in range(options.iterations):
+        inputs, labels = batch(options.model, options.batch, generator)
+        began(current)
+        log.note("iter0", current)
+        optimizer.zero_grad()
+        value = loss(parallel, inputs, labels)
+        log.note("fwd1", current)
+        value.backward()
+        log.note("bwd1", current)
+        optimizer.step()
+        log.note("iter1", current)
+    n_parameters = sum(parameter.numel() for parameter in model.parameters())
+    about = {"rank": rank, "world": world, "model": options.model, "params": n_parameters}
+    log.save(log_file, **about, loss=value.item())

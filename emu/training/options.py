@@ -1,0 +1,46 @@
+"""What the built-in jobs can be told.  No PyTorch here: the command line and the plan of a run read this."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+MODELS = {  # and their parameters; tests/test_models.py counts them
+    "mlp": 85_002,
+    "resnet18": 11_181_642,
+    "gpt": 13_842_432,
+}
+MAX_ITERATIONS = 100_000
+MAX_BATCH = 4096
+STORE_PORT = 29500  # torch.distributed's rendezvous
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingOptions:
+    """A job: data-parallel (`servers` 0) or by parameter servers, which are then the first ranks.
+
+    Everything that is random comes from `seed`; `bucket_mib` is DDP's limit, None for its own.
+    """
+
+    model: str = "mlp"
+    iterations: int = 10
+    servers: int = 0
+    asynchronous: bool = False
+    batch: int = 16
+    bucket_mib: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.model not in MODELS:
+            raise ValueError(f"no model {self.model!r}; known: {', '.join(MODELS)}")
+        if not 1 <= self.iterations <= MAX_ITERATIONS:
+            raise ValueError(f"a job has 1 to {MAX_ITERATIONS} iterations, got {self.iterations}")
+        if not 1 <= self.batch <= MAX_BATCH:
+            raise ValueError(f"a batch has 1 to {MAX_BATCH} samples, got {self.batch}")
+        if self.bucket_mib is not None and not 0 < self.bucket_mib <= 1024:
+            raise ValueError(f"DDP's buckets are above 0 and up to 1024 MiB, got {self.bucket_mib}")
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> "TrainingOptions":
+        return cls(**value)

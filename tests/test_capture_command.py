@@ -1,0 +1,123 @@
+"""`gradwire capture`: what it refuses before anything is begun."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from emu.capturing.finish import Checked, HostCapture, write_rank_map
+from emu.capturing.manifest import Ended, manifest
+from emu.capturing.request import Request
+from emu.capturing.ring import Counts
+from emu.fabrics.spec import parse_fabric
+from emu.training.options import TrainingOptions
+from tests.documented import documented_fields
+from tools import cli
+from tools.capturing import Captured, told
+from tools.commands import capture as command
+from traces.groundtruth import Event, RankLog
+from traces.trace import SETTINGS, read_settings
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line on stderr."""
+    with pytest.raises(SystemExit) as left:
+        cli.main(["capture", *arguments])
+    assert left.value.code == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    return said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["ddp", "--servers", "2"], "--servers means nothing for ddp; it is for ps"),
+        (["ps", "--ranks", "8"], "--ranks means nothing for ps; it is for a program and ddp"),
+        (["ps", "--async", "--once"], "--once means nothing for ps; it is for a program"),
+        (["--model", "gpt", "--", "true"], "--model means nothing for a program; it is for ddp and ps"),
+        (["ddp", "--model", "vgg"], "no model 'vgg'; known: mlp, resnet18, gpt"),
+        (["ddp", "--ranks", "1"], "2 to 64 ranks, got 1"),
+        (["ddp", "--iterations", "0"], "1 to 100000 iterations, got 0"),
+        (["ddp", "--limit", "0"], "time limit is above 0"),
+        (["ddp", "--ranks", "4", "--fabric", "star:hosts=3"], "4 ranks do not fit on the 3 hosts of star:"),
+        (["ddp", "--fabric", "ring:hosts=3"], "no family 'ring'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_a_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    assert said in refusal(capsys, *arguments)
+
+
+def test_without_pytorch_a_line_says_how_to_get_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "need_root_and_tools", lambda *_, **__: None)
+    monkeypatch.setattr(command, "find_spec", lambda name: None)
+    monkeypatch.setattr(command, "which", lambda name: name)
+    assert "run sudo ./gradwire setup --live" in refusal(capsys, "ddp")
+
+
+def test_a_program_that_is_not_there_is_refused_before_anything_is_built(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "need_root_and_tools", lambda *_, **__: None)
+    assert "no-such-program: no such program" in refusal(capsys, "--", "no-such-program")
+
+
+def test_a_request_comes_back_from_its_file(tmp_path: Path) -> None:
+    for request in (
+        Request(5, "star:hosts=5", TrainingOptions(servers=2, asynchronous=True)),
+        Request(2, "star:hosts=2", command=("sh", "-c", "echo $RANK"), once=True, limit_s=5.0),
+    ):
+        request.save(tmp_path)
+        assert Request.load(tmp_path) == request
+
+
+def test_servers_alone_are_refused() -> None:
+    with pytest.raises(ValueError, match="leave no worker"):
+        Request(3, "star:hosts=3", TrainingOptions(servers=3))
+
+
+def test_the_rank_map_is_one_that_the_reader_reads(tmp_path: Path) -> None:
+    fabric = parse_fabric("star:hosts=4")
+    write_rank_map(tmp_path, fabric, 3)
+    assert read_settings(tmp_path / SETTINGS) == {fabric.ip(f"h{rank}"): rank for rank in range(3)}
+
+
+def test_the_fields_of_a_captures_files_are_those_documented() -> None:
+    fabric, request = parse_fabric("star:hosts=2"), Request(2, "star:hosts=2", TrainingOptions())
+    host = HostCapture(0, "h0", "10.0.0.1", "h0-eth0", "h0.pcap", 1, "", None)
+    checked = Checked(agrees=True)
+    made = manifest(request, fabric, [], Ended(0, 1.0, None, 128, False), [host], checked, None)
+    assert set(made) == documented_fields("manifest.json of a capture")
+    assert set(made["hosts"][0]) == documented_fields("manifest.json of a capture: hosts")
+    assert set(made["check"]) == documented_fields("manifest.json of a capture: check")
+    assert set(RankLog.model_fields) <= documented_fields("log.rN.json")
+    assert set(Event.model_fields) | {"b"} == documented_fields("log.rN.json: events")
+
+
+def captured(dropped: int | None, check: Checked | None, cut_short: str | None = None) -> Captured:
+    counted = None if dropped is None else Counts(10, 10 + dropped, dropped)
+    host = HostCapture(0, "h0", "10.0.0.1", "h0-eth0", "h0.pcap", 1000, "", counted)
+    made = {"cut_short": cut_short, "snaplen": 128, "seconds": 1.0, "keeps_payload": False}
+    return Captured(Path("folder"), json.loads(json.dumps(made)), (host,), check, None)
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (captured(7, None), "the captures lack 7 packets"),
+        (captured(None, None), "tcpdump did not come to its end on h0"),
+        (captured(0, None, "interrupted"), "cut short: interrupted"),
+        (captured(0, Checked(agrees=True, n_compared=3, nbytes=9)), "equals the job's own logs (3 entries"),
+        (captured(0, Checked(agrees=False, differences=("it 1: a", "it 2: b"))), "CHECK FAILED: it 1: a"),
+        (captured(0, Checked(agrees=False, why="no gloo traffic")), "CHECK FAILED: no gloo traffic"),
+        (captured(0, Checked(None, why="no log")), "not checked: no log"),
+    ],
+)
+def test_what_is_lacking_is_told_and_the_next_step_too(made: Captured, said: str) -> None:
+    lines = list(told(made))
+    assert any(said in line for line in lines)
+    assert lines[-1] == "next: ./gradwire inspect folder"

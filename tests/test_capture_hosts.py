@@ -1,0 +1,45 @@
+"""What a captured program is told of where it runs."""
+
+from pathlib import Path
+
+import pytest
+
+from emu.capturing import hosts
+from emu.fabrics.spec import parse_fabric
+from emu.project import PROJECT
+
+FABRIC = parse_fabric("star:hosts=3,rate=10G")
+FOLDER = Path("/captures/one")
+
+
+def test_a_rank_finds_its_master_its_name_and_its_interface() -> None:
+    told = hosts.rank_environment(FABRIC, 2, 3, FOLDER, {"HOME": "/root"})
+    assert told["HOME"] == "/root"
+    assert (told["RANK"], told["WORLD_SIZE"], told["LOCAL_RANK"]) == ("2", "3", "0")
+    assert told["MASTER_ADDR"] == FABRIC.ip("h0")
+    assert told["GRADWIRE_ADDRESS"] == FABRIC.ip("h2")
+    assert told["GLOO_SOCKET_IFNAME"] == "h2-eth0"
+    assert told["GRADWIRE_HOSTS"] == "h0,h1,h2"
+    assert told["GRADWIRE_LOG"] == "/captures/one/log.r2.json"
+
+
+@pytest.mark.parametrize(
+    ("path", "left"),
+    [(str(PROJECT), None), (f"{PROJECT}:/mine", "/mine"), ("/mine:/yours", "/mine:/yours"), ("", None)],
+)
+def test_our_own_modules_are_not_on_the_programs_path(path: str, left: str | None) -> None:
+    assert hosts.users_own({"PYTHONPATH": path}).get("PYTHONPATH") == left
+
+
+def test_every_host_has_a_name_also_for_a_socket_that_speaks_both_families() -> None:
+    lines = hosts.names_text(FABRIC, "machine").splitlines()
+    for host in FABRIC.hosts:
+        assert f"{FABRIC.ip(host)} {host}" in lines
+        assert f"::ffff:{FABRIC.ip(host)} {host}" in lines
+    assert "127.0.0.1 localhost" in lines
+
+
+def test_a_program_runs_under_its_hosts_name_with_its_words_unchanged() -> None:
+    command = hosts.on_host("h1", 42, ("echo", "a b", "$HOME"))
+    assert command[:2] == ["nsenter", "--net=/proc/42/ns/net"]
+    assert command[-4:] == ["h1", "echo", "a b", "$HOME"]

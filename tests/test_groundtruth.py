@@ -1,0 +1,147 @@
+"""The check of a workload against the job's own logs: that it agrees on real jobs, and that it can fail."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emu.project import PROJECT
+from traces.groundtruth import BadLog, Event, RankLog, compare, read_logs, shares
+from traces.recognition.recognise import recognise
+from traces.trace import open_trace
+from traces.workload import SCHEMA, Collective, Item, Message, Start, Workload
+
+SAMPLES = PROJECT / "traces" / "samples"
+MLP_NBYTES = 4 * 85_002  # float32
+
+
+@pytest.mark.parametrize(
+    ("name", "n_compared", "nbytes"),
+    [
+        ("ddp_gloo_8", 3, 3 * MLP_NBYTES),
+        ("ddp_gloo_8_gpt_tso", 2, 2 * 4 * 13_842_432),
+        ("ps_1srv_4wk", 3 * 4 * 2, 3 * 4 * 2 * MLP_NBYTES),  # iterations, workers, a push and a pull
+    ],
+)
+def test_a_real_jobs_capture_agrees_with_its_own_logs(name: str, n_compared: int, nbytes: int) -> None:
+    check = compare(recognise(open_trace([SAMPLES / name])), read_logs(SAMPLES / name))
+    assert check.differences == ()
+    assert check.agrees
+    assert (check.n_compared, check.nbytes) == (n_compared, nbytes)
+
+
+def allreduces(*iterations: tuple[int, ...]) -> Workload:
+    """Of two ranks; the buckets of each iteration."""
+    items: list[Item] = []
+    for number, sizes in enumerate(iterations):
+        items += [
+            Collective(kind="allreduce", tag=len(items) + i, nbytes=size, iteration=number)
+            for i, size in enumerate(sizes)
+        ]
+    return Workload(schema=SCHEMA, framing="gloo", n_ranks=2, items=tuple(items))
+
+
+def bucket_logs(*iterations: tuple[int, ...], n_ranks: int = 2) -> tuple[RankLog, ...]:
+    events = [
+        Event(k="bucket_ready", it=number, t=1000 * number + i, n=size)
+        for number, sizes in enumerate(iterations)
+        for i, size in enumerate(sizes)
+    ]
+    return tuple(RankLog(rank=rank, events=tuple(events)) for rank in range(n_ranks))
+
+
+def test_equal_buckets_agree() -> None:
+    check = compare(allreduces((40,), (16, 24)), bucket_logs((40,), (16, 24)))
+    assert (check.agrees, check.n_compared, check.nbytes) == (True, 2, 80)
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (((40,), (16, 20)), "iteration 1, buckets: logged 16 + 24 B, in the captures 16 + 20 B"),
+        (((40,), (24, 16)), "iteration 1, buckets: logged 16 + 24 B, in the captures 24 + 16 B"),
+        (((40,), (40,)), "iteration 1, buckets: logged 16 + 24 B, in the captures 40 B"),
+        (((40,),), "iteration 1, buckets: logged 16 + 24 B, in the captures none B"),
+        (((40,), (16, 24), (40,)), "iteration 2, buckets: logged none B, in the captures 40 B"),
+    ],
+)
+def test_every_difference_is_named(found: tuple[tuple[int, ...], ...], said: str) -> None:
+    check = compare(allreduces(*found), bucket_logs((40,), (16, 24)))
+    assert not check.agrees
+    assert check.differences == (said.replace("none B", "none"),)
+
+
+def test_a_rank_that_the_captures_lack_is_a_difference() -> None:
+    check = compare(allreduces((40,)), bucket_logs((40,), n_ranks=3))
+    assert check.differences == ("ranks: logs up to rank 2, captures of 2 ranks",)
+
+
+def exchange(worker: int, server: int, role: str, nbytes: int) -> Message:
+    src, dst = (worker, server) if role == "push" else (server, worker)
+    return Message.model_validate(
+        {"src": src, "dst": dst, "nbytes": nbytes, "role": role, "start": Start(rank=src)}
+    )
+
+
+def test_a_push_that_went_to_one_server_only_is_a_difference() -> None:
+    """28 bytes are 7 numbers: 3 for the first server, 4 for the second."""
+    log = RankLog(
+        rank=2,
+        role="worker",
+        servers=2,
+        events=(Event(k=6, it=0, t=1, n=28), Event(k=5, it=0, t=2, n=28)),
+    )
+    items = [exchange(2, server, role, n) for role in ("push", "pull") for server, n in ((0, 12), (1, 16))]
+    whole = Workload(schema=SCHEMA, framing="gloo", n_ranks=3, items=tuple(items))
+    assert compare(whole, [log]).agrees
+    lacking = whole.model_copy(update={"items": tuple(items[1:])})
+    assert compare(lacking, [log]).differences == (
+        "iteration 0, rank 2's push: logged 12 + 16 B, in the captures 16 B",
+    )
+
+
+@pytest.mark.parametrize(("n_numbers", "n_servers"), [(85_002, 2), (7, 3), (2, 5), (0, 1)])
+def test_the_servers_shares_are_all_and_differ_by_one_number_at_most(n_numbers: int, n_servers: int) -> None:
+    made = shares(4 * n_numbers, n_servers)
+    assert sum(made) == 4 * n_numbers
+    assert max(made) - min(made) in {0, 4}
+
+
+def test_logs_that_contradict_each_other_are_no_ground_truth() -> None:
+    logs = [bucket_logs((40,))[0], bucket_logs((36,))[1]]
+    with pytest.raises(BadLog, match="rank 1's buckets are not rank 0's"):
+        compare(allreduces((40,)), logs)
+
+
+def test_logs_without_a_bucket_are_no_ground_truth() -> None:
+    with pytest.raises(BadLog, match="nothing to compare with"):
+        compare(allreduces((40,)), [RankLog(rank=0, events=())])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"rank": 0, "events": [{"k": "bucket_ready", "it": 0, "t": 1, "n": 2**63}]},
+        {"rank": -1, "events": []},
+        {"rank": 0, "servers": 0, "events": []},
+        {"rank": 0, "events": [{"k": "x", "it": -2, "t": 1}]},
+        [],
+    ],
+)
+def test_a_log_with_impossible_values_is_refused_by_its_name(tmp_path: Path, value: Any) -> None:
+    (tmp_path / "log.r0.json").write_text(json.dumps(value))
+    with pytest.raises(BadLog, match=r"log\.r0\.json"):
+        read_logs(tmp_path)
+
+
+def test_two_logs_of_one_rank_are_refused(tmp_path: Path) -> None:
+    for number in (0, 1):
+        (tmp_path / f"log.r{number}.json").write_text(json.dumps({"rank": 0, "events": []}))
+    with pytest.raises(BadLog, match="of one rank"):
+        read_logs(tmp_path)
+
+
+def test_a_folder_without_logs_has_none(tmp_path: Path) -> None:
+    assert read_logs(tmp_path) == ()

@@ -1,0 +1,193 @@
+"""A capture from a person's request to a folder: carried out, checked, cut, written down and told."""
+
+import itertools
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from emu.capturing import finish
+from emu.capturing.finish import Checked, HostCapture
+from emu.capturing.manifest import Ended, manifest
+from emu.capturing.request import MAX_SNAPLEN, WHOLE, Request
+from emu.capturing.run import INTERRUPTED, capture, working_folder
+from emu.fabrics.fabric import Fabric
+from emu.runfiles import INCOMPLETE
+from tools.exits import FAULT
+from tools.exits import INTERRUPTED as INTERRUPTED_CODE
+from traces.files import write_whole
+from traces.units import show_nbytes
+
+NOT_AS_LOGGED = 3
+SHOWN_DIFFERENCES = 5
+PHASES = {
+    "network": "building the network",
+    "import": "importing PyTorch",
+    "job": "the job runs",
+    "iteration": "training",
+    "ending": "ending (Ctrl-C again: at once)",
+    "check": "comparing with the job's own logs",
+    "cut": "cutting the payload off",
+}
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """Where to, how much of each packet, and whether the whole payload stays beside it."""
+
+    folder: Path
+    snaplen: int
+    keeps_payload: bool
+
+
+@dataclass(frozen=True)
+class Captured:
+    """What there is now: the folder, its manifest, and the parts of it that are told."""
+
+    folder: Path
+    manifest: dict[str, Any]
+    hosts: tuple[HostCapture, ...]
+    check: Checked | None
+    trimmed: Checked | None
+
+    @property
+    def cut_short(self) -> str | None:
+        why: str | None = self.manifest["cut_short"]
+        return why
+
+
+def carry_out(
+    request: Request, fabric: Fabric, keeping: Keeping, typed: Sequence[str], quiet: bool
+) -> Captured:
+    """Capture, check, cut, write down.  What was cut short stays in a folder that says so in its name."""
+    work = working_folder(keeping.folder)
+    finish.write_rank_map(work, fabric, request.n_ranks)
+    started_ns, start = time.time_ns(), time.monotonic()
+    with _shown(request, quiet) as progress:
+        cut_short = capture(request, work, progress)
+        seconds = time.monotonic() - start
+        check = trimmed = None
+        if cut_short is None:
+            progress("check", {})
+            check = finish.checked(work / WHOLE, work)
+        progress("cut", {})
+        finish.cut_payload(work, fabric.hosts[: request.n_ranks], keeping.snaplen)
+        if check and check.agrees:
+            trimmed = finish.checked(work, work)
+    keeps = keeping.keeps_payload or bool(check and check.agrees is False)  # a fault needs its evidence
+    if not keeps:
+        finish.drop_payload(work)
+    hosts = finish.host_captures(work, fabric, request.n_ranks)
+    ended = Ended(started_ns, seconds, cut_short, keeping.snaplen, keeps)
+    made = manifest(request, fabric, typed, ended, hosts, check, trimmed)
+    write_whole(work / "manifest.json", json.dumps(made, indent=1) + "\n")
+    folder = work
+    if cut_short is None:
+        if keeping.folder.exists():
+            keeping.folder.rmdir()
+        folder = work.rename(keeping.folder)
+    return Captured(folder, made, hosts, check, trimmed)
+
+
+@contextmanager
+def _shown(request: Request, quiet: bool) -> Iterator[Callable[[str, dict[str, Any]], None]]:
+    """A bar for people; it moves with a built-in job's iterations."""
+    progress = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        disable=quiet or not sys.stderr.isatty(),
+    )
+    with progress:
+        total = request.training.iterations if request.training else None
+        task = progress.add_task("starting", total=None)
+
+        def show(phase: str, more: dict[str, Any]) -> None:
+            text = PHASES[phase]
+            if phase == "iteration":
+                text = f"{text}: iteration {more['number'] + 1} of {total}"
+                progress.update(task, description=text, total=total, completed=more["number"])
+            else:
+                progress.update(task, description=text, total=None)
+
+        yield show
+
+
+def default_folder(request: Request) -> Path:
+    """`captures/DATE-TIME-JOB` below the current folder, which nothing has yet."""
+    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{request.job}-{request.n_ranks}"
+    for number in itertools.count(1):
+        folder = Path("captures") / (name if number == 1 else f"{name}-{number}")
+        if not folder.exists() and not folder.with_name(folder.name + INCOMPLETE).exists():
+            return folder
+    raise AssertionError("there is always a next number")
+
+
+def show(captured: Captured, as_json: bool) -> None:
+    """Print what there is, and what can be done with it; leave with the exit code that it deserves."""
+    if as_json:
+        print(json.dumps({"folder": str(captured.folder), **captured.manifest}, indent=1))
+    else:
+        for line in told(captured):
+            print(line)
+    if captured.cut_short == INTERRUPTED:
+        raise typer.Exit(INTERRUPTED_CODE)
+    if captured.cut_short is not None:
+        print(f"gradwire: the job was cut short: {captured.cut_short}", file=sys.stderr)
+        raise typer.Exit(FAULT)
+    if captured.check and captured.check.agrees is False:
+        raise typer.Exit(NOT_AS_LOGGED)
+
+
+def told(captured: Captured) -> Iterator[str]:
+    """What there is, in lines."""
+    known = [host.counts for host in captured.hosts if host.counts]
+    n_packets, dropped = sum(c.captured for c in known), sum(c.dropped for c in known)
+    nbytes = sum(host.nbytes for host in captured.hosts)
+    snaplen = captured.manifest["snaplen"]
+    cut = "whole packets" if snaplen >= MAX_SNAPLEN else f"the first {snaplen} bytes of each packet"
+    size = f"{n_packets} packets, {show_nbytes(nbytes)} ({cut})"
+    yield f"{captured.folder}: {len(captured.hosts)} hosts, {size}, {captured.manifest['seconds']:.1f} s"
+    if dropped:
+        yield f"drops: the captures lack {dropped} packets that tcpdump was too slow for"
+    if missing := [host.host for host in captured.hosts if host.counts is None]:
+        yield f"tcpdump did not come to its end on {', '.join(missing)}: these captures lack something"
+    if captured.cut_short is not None:
+        yield f"cut short: {captured.cut_short}; the folder's name says so"
+    if captured.check:
+        yield from _told_check(captured.check)
+    if captured.trimmed and captured.trimmed.agrees is False:
+        yield f"at this snaplen not all of it can be read back: {_first(captured.trimmed)}"
+    if captured.manifest["keeps_payload"]:
+        yield f"whole payload: {captured.folder / WHOLE}"
+    yield f"next: ./gradwire inspect {captured.folder}"
+
+
+def _told_check(check: Checked) -> Iterator[str]:
+    if check.agrees is None:
+        yield f"not checked: {check.why}"
+    elif check.agrees:
+        yield (
+            f"checked: the workload decoded from the packets equals the job's own logs "
+            f"({check.n_compared} entries, {show_nbytes(check.nbytes)})"
+        )
+    else:
+        yield f"CHECK FAILED: {_first(check)}"
+        for line in check.differences[1:SHOWN_DIFFERENCES]:
+            yield f"              {line}"
+        if (more := len(check.differences) - SHOWN_DIFFERENCES) > 0:
+            yield f"              and {more} more"
+
+
+def _first(check: Checked) -> str:
+    return check.differences[0] if check.differences else check.why

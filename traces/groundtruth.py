@@ -1,0 +1,186 @@
+"""Whether a decoded workload is what the job itself logged: `log.rN.json` against a workload.
+
+A log is one rank's own account (docs/schemas.md): of DDP every gradient bucket that was ready, of a parameter
+server every push and pull of a worker.  Pure but for reading the logs.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from traces.complaints import complaint
+from traces.workload import MAX_NBYTES, MAX_RANKS, Collective, Message, Workload
+
+LOGS = "log.r*.json"
+MAX_LOG_NBYTES = 1 << 26
+BUCKET_READY = "bucket_ready"
+PULL_DONE, PUSH_BEGINS = 5, 6  # a parameter server's worker numbers its events
+MAX_TOLD = 5  # differences that are spelled out
+
+Lines = Mapping[str, tuple[int, ...]]  # what is compared, by the words that name it: sizes in bytes
+
+
+class BadLog(Exception):
+    """Ground truth that cannot be used; the text says which file and why."""
+
+
+class Event(BaseModel):
+    """`k` is what happened, in iteration `it` (-1: set-up), at `t` ns since 1970; `n` is its bytes."""
+
+    model_config = ConfigDict(frozen=True)
+    k: str | int
+    it: Annotated[int, Field(ge=-1, lt=1 << 40)]
+    t: Annotated[int, Field(ge=0)]
+    n: Annotated[int, Field(ge=0, le=MAX_NBYTES)] = 0
+
+
+class RankLog(BaseModel):
+    """One rank's log; keys beyond these are the job's own business."""
+
+    model_config = ConfigDict(frozen=True)
+    rank: Annotated[int, Field(ge=0, lt=MAX_RANKS)]
+    role: Literal["server", "worker"] | None = None
+    servers: Annotated[int, Field(ge=1, lt=MAX_RANKS)] = 1
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True)
+class Check:
+    """`n_compared` lines of ground truth, of them `differences` do not agree with the workload."""
+
+    n_compared: int
+    nbytes: int
+    differences: tuple[str, ...]
+
+    @property
+    def agrees(self) -> bool:
+        return not self.differences
+
+
+def read_logs(folder: Path) -> tuple[RankLog, ...]:
+    """The logs in a folder by rank, none if there are none.  Raises BadLog."""
+    logs = [_read_log(path) for path in sorted(folder.glob(LOGS))]
+    ranks = [log.rank for log in logs]
+    if len(set(ranks)) < len(ranks):
+        raise BadLog(f"{folder}: two of the logs {LOGS} are of one rank")
+    return tuple(sorted(logs, key=lambda log: log.rank))
+
+
+def _read_log(path: Path) -> RankLog:
+    if path.stat().st_size > MAX_LOG_NBYTES:
+        raise BadLog(f"{path}: too large for a rank's log")
+    try:
+        return RankLog.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise BadLog(f"{path}: no rank's log: {complaint(error)}") from error
+
+
+def compare(workload: Workload, logs: Sequence[RankLog]) -> Check:
+    """Every iteration's buckets, or every worker's pushes and pulls, by their sizes and in their order.
+
+    Raises BadLog when the logs say nothing that could be compared, or contradict each other.
+    """
+    if any(log.role for log in logs):
+        told, found = _told_by_workers(logs), _exchanged(workload)
+    else:
+        told, found = _told_buckets(logs), _reduced(workload)
+    if not told:
+        raise BadLog("the job's own logs name no bucket, push or pull: there is nothing to compare with")
+    names = [*told, *(name for name in found if name not in told)]
+    differences = [_difference(name, told.get(name), found.get(name)) for name in names]
+    if logs[-1].rank >= workload.n_ranks:
+        differences.insert(0, f"ranks: logs up to rank {logs[-1].rank}, captures of {workload.n_ranks} ranks")
+    return Check(
+        n_compared=len(told),
+        nbytes=sum(map(sum, told.values())),
+        differences=tuple(filter(None, differences)),
+    )
+
+
+def _told_buckets(logs: Sequence[RankLog]) -> Lines:
+    """Of each iteration, the buckets in the order in which they were ready: the same on every rank."""
+    by_rank = {
+        log.rank: _by_name(
+            (f"iteration {event.it}, buckets", event.n)
+            for event in sorted(log.events, key=lambda event: event.t)
+            if event.k == BUCKET_READY
+        )
+        for log in logs
+    }
+    first = next(iter(by_rank.values()), {})
+    for rank, lines in by_rank.items():
+        if lines != first:
+            raise BadLog(
+                f"the logs contradict each other: rank {rank}'s buckets are not rank {logs[0].rank}'s"
+            )
+    return first
+
+
+def _reduced(workload: Workload) -> Lines:
+    items = [item for item in workload.items if isinstance(item, Collective) and item.kind == "allreduce"]
+    return _by_name(
+        (f"iteration {item.iteration}, buckets", item.nbytes) for item in sorted(items, key=lambda i: i.tag)
+    )
+
+
+def _told_by_workers(logs: Sequence[RankLog]) -> Lines:
+    """Of each worker and iteration, what was pushed to each server, and what was pulled.
+
+    The log has the sum only, the parameters are cut over the servers at n·s/S numbers of four bytes.
+    """
+    kinds = {PUSH_BEGINS: "push", PULL_DONE: "pull"}
+    return _by_name(
+        (_exchange(event.it, log.rank, kinds[int(event.k)]), size)
+        for log in logs
+        if log.role == "worker"
+        for event in log.events
+        if event.k in kinds
+        for size in shares(event.n, log.servers)
+    )
+
+
+def shares(nbytes: int, n_servers: int) -> tuple[int, ...]:
+    """How float32 parameters of `nbytes` are cut over the servers."""
+    count = nbytes // 4
+    cuts = [count * server // n_servers for server in range(n_servers + 1)]
+    return tuple(4 * (end - begin) for begin, end in pairwise(cuts))
+
+
+def _exchanged(workload: Workload) -> Lines:
+    """The same of a workload; in the order of the servers' ranks."""
+    items = [item for item in workload.items if isinstance(item, Message) and item.iteration >= 0]
+    named = []
+    for item in items:
+        worker, server = (item.src, item.dst) if item.role == "push" else (item.dst, item.src)
+        if item.role != "other":
+            named.append((server, _exchange(item.iteration, worker, item.role), item.nbytes))
+    return _by_name((name, nbytes) for _, name, nbytes in sorted(named, key=lambda line: line[0]))
+
+
+def _exchange(iteration: int, worker: int, role: str) -> str:
+    return f"iteration {iteration}, rank {worker}'s {role}"
+
+
+def _by_name(lines: Iterable[tuple[str, int]]) -> Lines:
+    made: defaultdict[str, list[int]] = defaultdict(list)
+    for name, nbytes in lines:
+        made[name].append(nbytes)
+    return {name: tuple(sizes) for name, sizes in made.items()}
+
+
+def _difference(name: str, told: tuple[int, ...] | None, found: tuple[int, ...] | None) -> str:
+    if told == found:
+        return ""
+    return f"{name}: logged {_sizes(told)}, in the captures {_sizes(found)}"
+
+
+def _sizes(sizes: tuple[int, ...] | None) -> str:
+    if sizes is None:
+        return "none"
+    shown = " + ".join(map(str, sizes[:MAX_TOLD]))
+    return shown + (f" and {len(sizes) - MAX_TOLD} more" if len(sizes) > MAX_TOLD else "") + " B"
