@@ -1,0 +1,220 @@
+"""How punctually packets leave: `gradwire inject` against tcpreplay, same packets, same port, same minute.
+
+    sudo .venv/bin/python -m benchmarks.inject [CAPTURE...] [--host h0]
+
+The packets of one host go through one port, by turns by either program, both on the same processor with the
+same priority to begin with: at recorded times, evenly, and as fast as it goes.  When each left is told by one
+tcpdump at that port.  Late is what a packet left after its time, counted from the program's own most punctual
+packet; drift is how much later the end is than the beginning.
+"""
+
+import argparse
+import json
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from emu.controlplane import control_plane
+from emu.fabrics.fabric import HOST_PORT, interface
+from emu.fabrics.spec import parse_fabric
+from emu.inject.figures import drift_ppm
+from emu.inject.frames import VNET_NBYTES, Frames
+from emu.inject.options import InjectOptions
+from emu.inject.prepare import Prepared, prepare
+from emu.inject.sender import own_processor
+from emu.inject.session import silence, transport
+from emu.inject.timetable import PPS, RECORDED, TOPSPEED, Pace, deadlines
+from emu.network.isolate import isolated, stop
+from emu.network.namespaces import enter
+from emu.network.net import emulated, prepare_namespace
+from emu.network.tcpdump import BY_BLOCK, captures, dropped
+from emu.project import PROJECT
+from emu.watch import Watch, running
+from traces.packets.capture import read_capture
+from traces.trace import capture_paths
+
+Ints = npt.NDArray[np.int64]
+
+PACES = {
+    "as recorded": Pace(RECORDED),
+    "5000 a second": Pace(PPS, Fraction(5000)),
+    "20000 a second": Pace(PPS, Fraction(20_000)),
+    "top speed": Pace(TOPSPEED),
+}
+TCPREPLAY = "tcpreplay"
+OURS = "gradwire inject"
+LIMIT_S = 300
+_REST_S = 0.2  # between two turns
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    default = [PROJECT / "traces" / "samples" / "ps_1srv_4wk"]
+    parser.add_argument("captures", type=Path, nargs="*", default=default)
+    parser.add_argument("--host", type=int, default=0, help="number of the host whose packets are sent")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--timer", default="gtod", help="how tcpreplay waits: select, ioport, gtod or nano")
+    parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.inside:
+        inside(arguments.inside)
+        return
+    prepared = prepare(capture_paths(arguments.captures), None, InjectOptions(exact_mtu=True), {}, {})
+    with tempfile.TemporaryDirectory(prefix="gradwire-inject-") as name:
+        folder = Path(name)
+        write_inputs(of_host(prepared, arguments.host), arguments, folder)
+        process = isolated("benchmarks.inject", ["--inside", str(folder)])
+        try:
+            process.wait(LIMIT_S)
+        finally:
+            stop(process)
+        if process.returncode:
+            sys.exit("the measurement failed")
+        show(folder)
+
+
+def of_host(prepared: Prepared, number: int) -> Prepared:
+    """Only what this host sends."""
+    mine = np.flatnonzero(prepared.pieces.src == number)
+    frames = prepared.frames
+    return replace(
+        prepared,
+        pieces=prepared.pieces.taken(mine),
+        frames=Frames(
+            frames.heads, frames.head_at[mine], frames.head_nbytes[mine], frames.zeros_nbytes[mine]
+        ),
+    )
+
+
+def write_inputs(prepared: Prepared, arguments: argparse.Namespace, folder: Path) -> None:
+    """For every pace what the sender reads, and the same packets as a pcap file."""
+    pieces, frames = prepared.pieces, prepared.frames
+    told = {"fabric": prepared.fabric.spec, "host": prepared.hosts[arguments.host], "n": len(pieces)}
+    told |= {"repeats": arguments.repeat, "timer": arguments.timer}
+    (folder / "job.json").write_text(json.dumps(told))
+    for name, pace in PACES.items():
+        due_ns = deadlines(pace, pieces.recorded_ns, pieces.wire_nbytes)
+        work = folder / name
+        work.mkdir()
+        np.savez(
+            work / "packets.npz",
+            heads=frames.heads,
+            head_at=frames.head_at,
+            head_nbytes=frames.head_nbytes,
+            zeros_nbytes=frames.zeros_nbytes,
+            src=np.zeros(len(pieces), np.uint16),
+            due_ns=due_ns,
+        )
+        (work / "packets.pcap").write_bytes(b"".join(pcap(frames, due_ns)))
+
+
+def pcap(frames: Frames, due_ns: Ints) -> Iterator[bytes]:
+    yield struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1)
+    for number, time_ns in enumerate(due_ns.tolist()):
+        at = int(frames.head_at[number])
+        head = frames.heads[at + VNET_NBYTES : at + int(frames.head_nbytes[number])].tobytes()
+        frame = head + bytes(int(frames.zeros_nbytes[number]))
+        yield struct.pack("<IIII", *divmod(10**18 + time_ns, 10**9), len(frame), len(frame)) + frame
+
+
+def inside(folder: Path) -> None:
+    """Send by turns, with one capture around all of it."""
+    job = json.loads((folder / "job.json").read_text())
+    fabric, host = parse_fabric(job["fabric"]), job["host"]
+    mine, _ = own_processor()
+    prepare_namespace()
+    with ExitStack() as stack:
+        plane = stack.enter_context(control_plane(fabric, "gradwire", folder, plan=False))
+        net = stack.enter_context(emulated(fabric, transport(fabric), Counter()))
+        watch = Watch()
+        stack.enter_context(plane.in_force(watch))
+        pids = {node.name: node.pid for node in net.hosts}
+        for name, pid in pids.items():
+            silence(name, pid)
+        port = interface(host, HOST_PORT)
+        told = {"processors": sorted(mine), "interfaces": [(pids[host], port)], "loops": 1, "period_ns": 0}
+        where = [*enter(pids[host]), "nice", "-n", "-20", "taskset", "-c", str(min(mine))]
+        stack.enter_context(captures([host], pids, folder / "captures", BY_BLOCK))
+        for name in PACES:
+            (folder / name / "sender.json").write_text(json.dumps(told))
+            for _ in range(job["repeats"]):
+                command = replay_command(folder / name, where, port, name, job["timer"])
+                subprocess.run(command, check=True, capture_output=True)
+                command = [sys.executable, "-m", "emu.inject.sender", str(folder / name)]
+                with running("the sender", command, folder / name / "sender.log") as sender:
+                    sender.await_line("ready", LIMIT_S, watch)
+                    sender.tell("go")
+                    sender.await_line("sent", LIMIT_S, watch)
+    if lost := dropped([host], folder / "captures"):
+        sys.exit(f"the capture lost packets: {lost}")
+
+
+def replay_command(work: Path, where: Sequence[str], port: str, name: str, timer: str) -> list[str]:
+    """Its file is in memory before it begins, as ours is; `where` runs it in the host, privileged as ours."""
+    pace = PACES[name]
+    speed = {TOPSPEED: ["--topspeed"], PPS: [f"--pps={int(pace.value)}"]}.get(pace.kind, [])
+    return [
+        *where,
+        "tcpreplay",
+        "-q",
+        "--preload-pcap",
+        f"--timer={timer}",
+        *speed,
+        "-i",
+        port,
+        str(work / "packets.pcap"),
+    ]
+
+
+def show(folder: Path) -> None:
+    """One line for each pace and program."""
+    job = json.loads((folder / "job.json").read_text())
+    packets = read_capture(folder / "captures" / f"{job['host']}.pcap")
+    own = packets.addresses.index(parse_fabric(job["fabric"]).ip(job["host"]))
+    left = packets.time_ns[(packets.protocol != 0) & (packets.src == own)]
+    turns = np.split(left, range(job["n"], len(left), job["n"]))
+    if len(turns) != 2 * job["repeats"] * len(PACES) or len(turns[-1]) != job["n"]:
+        sys.exit(f"{len(left)} packets left instead of {2 * job['repeats'] * len(PACES)} times {job['n']}")
+    print(
+        f"{job['n']} packets of {job['host']}, {job['repeats']} turns each; medians [and range] of the turns"
+    )
+    print(f"{'':15} {'':16} {'packets/s':>10}  {'late p50 µs':>22} {'late p99 µs':>26} {'drift ppm':>24}")
+    for number, name in enumerate(PACES):
+        with np.load(folder / name / "packets.npz") as stored:
+            due_ns = stored["due_ns"]
+        some = turns[2 * job["repeats"] * number : 2 * job["repeats"] * (number + 1)]
+        for program, mine in ((TCPREPLAY, some[::2]), (OURS, some[1::2])):
+            print(f"{name:15} {program:16} {line(due_ns, mine)}")
+
+
+def line(due_ns: Ints, turns: list[Ints]) -> str:
+    """Packets per second, and of what has deadlines the lateness."""
+    rates = [(len(left) - 1) / ((left[-1] - left[0]) / 1e9) for left in turns]
+    text = f"{statistics.median(rates):10,.0f}"
+    if not due_ns[-1]:
+        return text
+    late = [left - due_ns - (left - due_ns).min() for left in turns]
+    p50, p99 = ([float(np.quantile(each, q)) / 1e3 for each in late] for q in (0.5, 0.99))
+    drift = [drift_ppm(due_ns, each) for each in late]
+    return f"{text}  {told(p50)} {told(p99)} {told(drift)}"
+
+
+def told(values: list[float]) -> str:
+    return f"{statistics.median(values):8.1f} [{min(values):.1f} … {max(values):.1f}]"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""Which packets of captures can be sent, and from which file each is taken.
+
+What is between two captured hosts is in both hosts' files, and in those of switches; it is sent once, as the
+file nearest its source has it.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, ip_address
+
+import numpy as np
+import numpy.typing as npt
+
+from traces.packets.directions import own_address
+from traces.packets.packets import TCP, UDP, Packets
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+MAX_ADDRESSES = 1 << 16  # of a file; more are a scan, not hosts that could be put on a fabric
+_MORE_FRAGMENTS = 0x20  # in the seventh octet of an IPv4 header
+_FLAGS_AT = 6
+_HOST, _IPV6, _MANY = range(3)  # kinds of addresses
+
+OTHER = "neither TCP nor UDP over IP, or too short to tell"
+IPV6 = "IPv6"
+MULTICAST = "to or from no single host"
+FRAGMENT = "IP fragments"
+TO_ITSELF = "from a host to itself"
+UNMAPPED = "of hosts that are left out"
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """What can be sent of a file: rows of it, ascending; `src` and `dst` are positions in `addresses`."""
+
+    packets: Packets
+    addresses: tuple[str, ...]
+    rows: Ints
+    src: Ints
+    dst: Ints
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The rows to send of one file, and the numbers of the hosts that they go from and to."""
+
+    packets: Packets
+    rows: Ints
+    src: Ints
+    dst: Ints
+
+
+def candidates(packets: Packets, left_out: Counter[str]) -> Candidates:
+    """What can be sent of a file; the rest is counted in `left_out`, by reason.  Raise ValueError."""
+    if len(packets.addresses) > MAX_ADDRESSES:
+        raise ValueError(
+            f"{packets.path}: {len(packets.addresses)} addresses: no hosts of a job; cut out those that count"
+        )
+    kinds = np.array([_kind(address) for address in packets.addresses] or [_IPV6], np.int64)
+    known = np.isin(packets.protocol, (TCP, UDP))
+    left = np.flatnonzero(known)
+    left_out[OTHER] += len(packets) - len(left)
+    for reason, wrong in _UNWANTED.items():
+        bad = wrong(packets, kinds, left)
+        left_out[reason] += int(np.count_nonzero(bad))
+        left = left[~bad]
+    src, dst = packets.src[left].astype(np.int64), packets.dst[left].astype(np.int64)
+    return Candidates(packets, packets.addresses, left, src, dst)
+
+
+def _kind(address: str) -> int:
+    told = ip_address(address)
+    if not isinstance(told, IPv4Address):
+        return _IPV6
+    is_many = told.is_multicast or told.is_unspecified or told.is_loopback or told.is_reserved
+    return _MANY if is_many else _HOST  # 255.255.255.255 is reserved
+
+
+def _is_ipv6(packets: Packets, kinds: Ints, rows: Ints) -> Flags:
+    return _is_kind(packets, kinds, rows, _IPV6)
+
+
+def _is_to_many(packets: Packets, kinds: Ints, rows: Ints) -> Flags:
+    return _is_kind(packets, kinds, rows, _MANY)
+
+
+def _is_kind(packets: Packets, kinds: Ints, rows: Ints, kind: int) -> Flags:
+    either: Flags = (kinds[packets.src[rows]] == kind) | (kinds[packets.dst[rows]] == kind)
+    return either
+
+
+def _is_fragment(packets: Packets, kinds: Ints, rows: Ints) -> Flags:
+    del kinds
+    at = packets.frame_at[rows] + packets.network_offset[rows] + _FLAGS_AT
+    more: Flags = packets.data[at] & _MORE_FRAGMENTS != 0
+    return more
+
+
+def _is_to_itself(packets: Packets, kinds: Ints, rows: Ints) -> Flags:
+    del kinds
+    same: Flags = packets.src[rows] == packets.dst[rows]
+    return same
+
+
+_UNWANTED = {IPV6: _is_ipv6, MULTICAST: _is_to_many, FRAGMENT: _is_fragment, TO_ITSELF: _is_to_itself}
+
+
+def hosts_of(files: Sequence[Candidates]) -> set[str]:
+    """The addresses that packets to send go from or to."""
+    found: set[str] = set()
+    for file in files:
+        for column in (file.src, file.dst):
+            found.update(file.addresses[code] for code in np.unique(column).tolist())
+    return found
+
+
+def choose(files: Sequence[Candidates], number_of: Mapping[str, int], left_out: Counter[str]) -> list[Chosen]:
+    """Each packet once; `number_of` are the hosts' numbers by address, of those that are not left out.
+
+    Which file a packet is taken from is decided for each pair of hosts: the source's own, else that with
+    most packets of the pair, and of equal ones not the destination's own, and that which had the first first.
+    """
+    found: list[Chosen] = []
+    n_hosts = max(number_of.values(), default=0) + 1
+    pairs: list[Ints] = []
+    for file in files:
+        numbers = np.array([number_of.get(address, -1) for address in file.addresses] or [-1], np.int64)
+        src, dst = numbers[file.src], numbers[file.dst]
+        known = (src >= 0) & (dst >= 0)
+        left_out[UNMAPPED] += int(np.count_nonzero(~known))
+        found.append(Chosen(file.packets, file.rows[known], src[known], dst[known]))
+        pairs.append(src[known] * n_hosts + dst[known])
+    owners = [number_of.get(own_address(file.packets) or "", -1) for file in files]
+    best = _best_files(found, pairs, owners, n_hosts)
+    kept = []
+    for number, (chosen, pair) in enumerate(zip(found, pairs, strict=True)):
+        mine = np.isin(pair, [key for key, file in best.items() if file == number])
+        kept.append(Chosen(chosen.packets, chosen.rows[mine], chosen.src[mine], chosen.dst[mine]))
+    return kept
+
+
+def _best_files(
+    files: Sequence[Chosen], pairs: Sequence[Ints], owners: Sequence[int], n_hosts: int
+) -> dict[int, int]:
+    """The file that each pair's packets are taken from."""
+    best: dict[int, tuple[bool, int, bool, int, int]] = {}
+    for number, (file, pair, owner) in enumerate(zip(files, pairs, owners, strict=True)):
+        keys, first, counts = np.unique(pair, return_index=True, return_counts=True)
+        first_ns = file.packets.time_ns[file.rows[first]]
+        for key, count, time_ns in zip(keys.tolist(), counts.tolist(), first_ns.tolist(), strict=True):
+            src, dst = divmod(key, n_hosts)
+            rank = (owner != src, -count, owner == dst, time_ns, number)
+            best[key] = min(best.get(key, rank), rank)
+    return {key: rank[-1] for key, rank in best.items()}

@@ -1,0 +1,29 @@
+"""How an injection is carried out."""
+
+from dataclasses import dataclass
+
+from emu.inject.timetable import Pace
+from emu.options import SWITCHES
+
+MAX_PACKETS = 4_000_000  # sent in all: some 250 octets of memory each
+MAX_LOOPS = 100_000
+AS_RECORDED = Pace()
+
+
+@dataclass(frozen=True, slots=True)
+class InjectOptions:
+    """`routes` is a policy for pairs of hosts, `switch` a kind of SWITCHES."""
+
+    pace: Pace = AS_RECORDED
+    loops: int = 1
+    exact_mtu: bool = False
+    routes: str = "ecmp"
+    switch: str = "gradwire"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.loops <= MAX_LOOPS:
+            raise ValueError(f"--loop takes 1 to {MAX_LOOPS}, got {self.loops}")
+        if self.switch not in SWITCHES:
+            raise ValueError(f"no switch {self.switch!r}; known: {', '.join(SWITCHES)}")
+        if self.switch == "ovs" and not self.exact_mtu:
+            raise ValueError("Open vSwitch in user space takes no large segments: add --exact-mtu")

@@ -1,0 +1,119 @@
+"""From captures to what is sent: read, mapped to the fabric's hosts, put in order, rewritten.
+
+An edge module: it reads captures.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from pathlib import Path
+
+from emu.fabrics.fabric import Fabric
+from emu.fabrics.spec import parse_fabric
+from emu.inject.candidates import Candidates, candidates, choose, hosts_of
+from emu.inject.frames import Frames, rewritten
+from emu.inject.mapping import LEFT_OUT, mapped
+from emu.inject.options import MAX_PACKETS, InjectOptions
+from emu.inject.pieces import Pieces, cut, pieces
+from emu.inject.timetable import Ints, check_duration, deadlines, period_ns
+from traces.packets.capture import read_capture
+
+STAR_RATE = "10G"  # faster than this machine sends: the star changes as little as can be
+MAX_READ = 2 * MAX_PACKETS  # in all files together: a packet is in those of both its ends
+
+
+class NothingToSend(ValueError):
+    """No packet of the captures can be sent; the text says why."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """`hosts` are the fabric's by number, `host_of` says which is which of the capture's.
+
+    `due_ns` are deadlines after the first packet, `period_ns` is from the start of one loop to the next.
+    """
+
+    fabric: Fabric
+    hosts: tuple[str, ...]
+    host_of: Mapping[str, str]
+    pieces: Pieces
+    frames: Frames
+    due_ns: Ints
+    period_ns: int
+    left_out: Mapping[str, int]
+    notes: tuple[str, ...]
+
+    @property
+    def largest_nbytes(self) -> int:
+        """The largest packet that a queue has to take."""
+        return int(self.pieces.wire_nbytes.max())
+
+
+def prepare(
+    paths: Sequence[Path],
+    fabric: Fabric | None,
+    options: InjectOptions,
+    ranks: Mapping[str, int],
+    told: Mapping[str, str],
+) -> Prepared:
+    """Without a `fabric` for a star of the capture's hosts.
+
+    Raise BadCapture, NothingToSend, ValueError, OSError.
+    """
+    left_out: Counter[str] = Counter()
+    files: list[Candidates] = []
+    for path in paths:
+        files.append(candidates(read_capture(path), left_out))
+        _check_count(sum(len(file.packets) for file in files), MAX_READ)
+    addresses = hosts_of(files)
+    if not addresses:
+        raise NothingToSend(f"{paths[0]}: nothing to send; {_told(left_out) or 'the captures are empty'}")
+    chosen_fabric = fabric or _star(len(addresses) - list(told.values()).count(LEFT_OUT))
+    host_of = mapped(addresses, ranks, chosen_fabric.hosts, told)
+    hosts = tuple(host for host in chosen_fabric.hosts if host in host_of.values())
+    number_of = {address: hosts.index(host) for address, host in host_of.items()}
+    chosen = choose(files, number_of, left_out)
+    _check_count(sum(len(file.rows) for file in chosen) * options.loops, MAX_PACKETS)
+    whole, notes = pieces(chosen)
+    parts = cut(whole, options.exact_mtu)
+    if not len(parts):
+        raise NothingToSend(f"{paths[0]}: nothing to send; {_told(left_out)}")
+    _check_count(len(parts) * options.loops, MAX_PACKETS)
+    due_ns = deadlines(options.pace, parts.recorded_ns, parts.wire_nbytes)
+    period = period_ns(due_ns)
+    check_duration(due_ns[-1] + period * (options.loops - 1))
+    captures = [file.packets for file in files]
+    ips = [int(IPv4Address(chosen_fabric.ip(host))) for host in hosts]
+    macs = [bytes.fromhex(chosen_fabric.mac(host).replace(":", "")) for host in hosts]
+    if len(parts) > len(whole) and not options.exact_mtu:
+        notes.append(f"{len(parts) - len(whole)} packets more than captured: what is too long was cut")
+    return Prepared(
+        fabric=chosen_fabric,
+        hosts=hosts,
+        host_of=host_of,
+        pieces=parts,
+        frames=rewritten(parts, captures, ips, macs),
+        due_ns=due_ns,
+        period_ns=period,
+        left_out={reason: count for reason, count in left_out.items() if count},
+        notes=tuple(
+            notes + [f"{packets.path}: its end is cut off" for packets in captures if packets.truncated]
+        ),
+    )
+
+
+def _star(n_hosts: int) -> Fabric:
+    return parse_fabric(f"star:hosts={max(2, n_hosts)},rate={STAR_RATE}")
+
+
+def _check_count(count: int, most: int) -> None:
+    if count > most:
+        raise ValueError(
+            f"{count:,} packets, and {most:,} is the limit: cut the capture by time, editcap -A … -B …, "
+            "or use fewer loops"
+        )
+
+
+def _told(left_out: Mapping[str, int]) -> str:
+    return "; ".join(f"{count:,} packets {reason}" for reason, count in left_out.items() if count)

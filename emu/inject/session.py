@@ -1,0 +1,134 @@
+"""One injection, inside its namespaces: network, switch, controller, captures at every port, the sender.
+
+`python -m emu.inject.session FOLDER` reads `inject.json` and `packets.npz` there, says what it does as JSON
+Lines on stdout, leaves `sent.npz`, `counted.json` and the captures, and ends with exit code 0, or 1 and one
+line on stderr.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from emu import sampler
+from emu.controlplane import control_plane
+from emu.fabrics.fabric import HOST_PORT, Fabric, interface
+from emu.fabrics.spec import fabric_from_json
+from emu.inject.counted import Counted
+from emu.inject.sender import own_processor
+from emu.network.namespaces import inside
+from emu.network.net import NetworkFailed, emulated, prepare_namespace
+from emu.network.queues import Queues
+from emu.network.tcpdump import BY_BLOCK, captures, dropped
+from emu.network.transport import fabric_transport, longest_round_trip_s
+from emu.plan import Transport
+from emu.watch import RunFailed, Watch, running
+from traces.files import write_whole
+
+MAX_SEGMENT_NBYTES = 1 << 16
+SENDER_START_S = 60.0
+_QUIET_S = 0.3  # no port has sent for so long: nothing is under way any more
+_MOST_QUIET_S = 30.0
+_BEYOND_S = 60.0  # how much longer than its last deadline the sender may take
+
+
+def main(folder: Path) -> None:
+    told = json.loads((folder / "inject.json").read_text())
+    fabric, hosts = fabric_from_json(told["fabric"]), told["hosts"]
+    mine, others = own_processor()
+    os.sched_setaffinity(0, others)  # what is started from here on stays there
+    watch = Watch()
+    with ExitStack() as stack:
+        _say("network")
+        prepare_namespace()
+        routes = ["--routes", told["routes"]]
+        plane = stack.enter_context(control_plane(fabric, told["switch"], folder, plan=False, told=routes))
+        offload = told["switch"] != "ovs"
+        net = stack.enter_context(emulated(fabric, transport(fabric), Counter(), offload))
+        _say("switches")
+        stack.enter_context(plane.in_force(watch))
+        pids = {host.name: host.pid for host in net.hosts}
+        for host in hosts:
+            silence(host, pids[host])
+        interfaces = [(pids[host], interface(host, HOST_PORT)) for host in hosts]
+        told_sender = {
+            "processors": sorted(mine),
+            "interfaces": interfaces,
+            "loops": told["loops"],
+            "period_ns": told["period_ns"],
+        }
+        write_whole(folder / "sender.json", json.dumps(told_sender))
+        queues = Queues(pids.values())
+        quiet_s = _QUIET_S + longest_round_trip_s(fabric)
+        with captures(hosts, pids, folder / "captures", BY_BLOCK):
+            counted = _sent(folder, queues, told["duration_s"], quiet_s, watch)
+        _say("down")
+    told_dropped = dropped(hosts, folder / "captures")
+    write_whole(folder / "counted.json", json.dumps(asdict(replace(counted, capture_dropped=told_dropped))))
+
+
+def transport(fabric: Fabric) -> Transport:
+    """Ports that take a segment of any length whole, however slow they are: it is sent as it was recorded."""
+    return replace(fabric_transport(fabric), gso_max_nbytes=MAX_SEGMENT_NBYTES)
+
+
+def silence(host: str, pid: int) -> None:
+    """Without an address a host answers nothing: no RST and no ICMP to connections that it does not know."""
+    command = ["ip", "address", "flush", "dev", interface(host, HOST_PORT)]
+    with inside(pid):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    if done.returncode:
+        raise RunFailed(f"host {host}: {' '.join(command)}: {done.stderr.strip()}")
+
+
+def _sent(folder: Path, queues: Queues, duration_s: float, quiet_s: float, watch: Watch) -> Counted:
+    """Have the sender send, wait until nothing is under way, and tell what was counted meanwhile."""
+    command = [sys.executable, "-m", "emu.inject.sender", str(folder)]
+    with running("the sender", command, folder / "sender.log") as sender:
+        sender.await_line("ready", SENDER_START_S, watch)
+        drops, before = queues.dropped(), sampler.machine()
+        _say("sending", duration_s=duration_s)
+        sender.tell("go")
+        sender.await_line("sent", duration_s + _BEYOND_S, watch)
+        after = sampler.machine()
+    _await_quiet(quiet_s)
+    last = sampler.machine()
+    lost = {name: count - drops.get(name, 0) for name, count in queues.dropped().items()}
+    return Counted(
+        cpu_idle=sampler.cpu_idle(before, after),
+        softnet_dropped=last.softnet_dropped - before.softnet_dropped,
+        queue_dropped={name: count for name, count in lost.items() if count},
+    )
+
+
+def _await_quiet(quiet_s: float) -> None:
+    """Until no port of a switch has sent anything for a while.
+
+    The hosts' ports are before those of switches, and empty themselves no later.
+    """
+    deadline = time.monotonic() + _MOST_QUIET_S
+    before: list[int] = []
+    while time.monotonic() < deadline:
+        text = Path("/proc/thread-self/net/dev").read_text()
+        now = [packets for _, _, packets, _ in sampler.parse_net_dev(text)]
+        if now == before:
+            return
+        before = now
+        time.sleep(quiet_s)
+
+
+def _say(phase: str, **more: object) -> None:
+    print(json.dumps({"phase": phase, **more}), flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main(Path(sys.argv[1]))
+    except (RunFailed, NetworkFailed, OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,141 @@
+"""What an injection came to, and when it may not be believed."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from emu.fabrics.spec import parse_fabric
+from emu.inject.carry import check_queues
+from emu.inject.counted import Counted
+from emu.inject.figures import NEVER, Percentiles, Times
+from emu.inject.matching import Fields, keys
+from emu.inject.options import InjectOptions
+from emu.inject.prepare import Prepared, prepare
+from emu.inject.result import Injection, judge, result
+from emu.inject.times import Told, read_times
+from emu.inject.timetable import TOPSPEED, Pace
+from tests.made_captures import Record, pcap, tcp
+
+A, B = ("10.77.0.1", 4000), ("10.77.0.2", 5000)
+N = 200
+QUIET = Counted(cpu_idle=0.5, softnet_dropped=0, queue_dropped={})
+
+
+def prepared(folder: Path, fabric: str = "star:hosts=2", nbytes: int = 100) -> Prepared:
+    records = [Record(n * 10**6, tcp(A, B, n * nbytes, bytes(nbytes))) for n in range(N)]
+    path = folder / "made.pcap"
+    path.write_bytes(pcap(records))
+    return prepare([path], parse_fabric(fabric), InjectOptions(), {}, {})
+
+
+def told(late_ns: int = 1000, stray: int = 0, clock_set_ns: int = 0) -> Told:
+    due = np.arange(N) * 10**6
+    times = Times(due, due + late_ns, due + late_ns + 500, due + late_ns + 5500)
+    return Told(times, stray, clock_set_ns)
+
+
+def made(folder: Path, told: Told, counted: Counted = QUIET, pace: Pace = Pace()) -> Injection:  # noqa: B008
+    return result("made", InjectOptions(pace=pace), prepared(folder), told, counted)
+
+
+def without(told: Told, *rows: int) -> Told:
+    arrived = told.times.arrived_ns.copy()
+    arrived[list(rows)] = NEVER
+    return replace(told, times=replace(told.times, arrived_ns=arrived))
+
+
+def test_figures_are_those_of_the_packets(tmp_path: Path) -> None:
+    found = made(tmp_path, told())
+    assert (found.packets, found.sent, found.arrived, found.lost, found.reordered) == (N, N, N, 0, 0)
+    assert found.bytes == N * (54 + 100)
+    assert found.planned_s == pytest.approx((N - 1) * 1e-3)
+    assert found.delay_s == Percentiles(5e-6, 5e-6, 5e-6, 5e-6, 5e-6)
+    assert found.lateness_histogram["<=1e-05"] == N
+    assert found.drift_ppm == 0
+    assert found.verdict == "valid"
+    (flow,) = found.flows
+    assert (flow.src, flow.sport, flow.dst, flow.dport, flow.sent) == ("h0", 4000, "h1", 5000, N)
+
+
+@pytest.mark.parametrize(
+    ("told", "counted", "reason"),
+    [
+        (told(late_ns=1_100_000), {}, "handed over 1.1 ms late"),
+        (told(), {"capture_dropped": {"h0": 2, "h1": 1}}, "captures lost 3 packets"),
+        (told(), {"softnet_dropped": 4}, "receive queues dropped 4"),
+        (told(), {"cpu_idle": 0.01}, "CPU idle 1%"),
+        (told(clock_set_ns=-5_000_000), {}, "clock was set by -5 ms"),
+        (without(told(), 3, 4), {"queue_dropped": {"switch0-eth2": 1}}, "1 packets were lost outside"),
+    ],
+)
+def test_what_the_machine_did_makes_it_not_valid(
+    told: Told, counted: Mapping[str, Any], reason: str, tmp_path: Path
+) -> None:
+    found = made(tmp_path, told, replace(QUIET, **counted))
+    assert found.verdict == "not valid"
+    assert any(reason in text for text in found.reasons)
+
+
+def test_what_the_fabrics_queues_dropped_is_a_result(tmp_path: Path) -> None:
+    found = made(tmp_path, without(told(), 3, 4), replace(QUIET, queue_dropped={"switch0-eth2": 2}))
+    assert (found.verdict, found.lost, found.flows[0].lost) == ("valid", 2, 2)
+
+
+def test_at_top_speed_nothing_is_late_and_a_busy_machine_is_expected(tmp_path: Path) -> None:
+    found = made(tmp_path, told(late_ns=10**9), replace(QUIET, cpu_idle=0.0), Pace(TOPSPEED))
+    assert (found.verdict, found.lateness_s, found.drift_ppm) == ("valid", None, None)
+    assert found.warnings == ("CPU idle 0%",)
+
+
+def test_packets_that_came_twice_are_told() -> None:
+    reasons, warnings = judge(None, None, told(stray=2), QUIET)
+    assert (reasons, len(warnings)) == ((), 1)
+
+
+@pytest.mark.parametrize(("nbytes", "is_refused"), [(1000, False), (20_000, True)])
+def test_a_queue_that_no_segment_would_ever_pass_is_refused(
+    nbytes: int, is_refused: bool, tmp_path: Path
+) -> None:
+    found = prepared(tmp_path, "star:hosts=2,queue=10KB", nbytes)
+    if is_refused:
+        with pytest.raises(ValueError, match=r"10000 bytes never takes .* --exact-mtu"):
+            check_queues(found)
+    else:
+        check_queues(found)
+
+
+def test_times_are_read_from_what_the_sender_and_the_ports_wrote(tmp_path: Path) -> None:
+    """Two loops; the ports' captures are made by hand: the fourth packet of the first loop is lost."""
+    found = prepared(tmp_path)
+    h0, h1 = (found.fabric.ip("h0"), A[1]), (found.fabric.ip("h1"), B[1])
+    left = [(loop * 10**9 + n * 10**6, n) for loop in range(2) for n in range(N)]
+    sent = [Record(10**12 + time_ns + 700, tcp(h0, h1, n * 100, bytes(100))) for time_ns, n in left]
+    came = [Record(record.time_ns + 4000, record.frame) for record in sent]
+    del came[7], came[3], sent[7]  # one was refused by the port, so it is nowhere; one is lost
+    folder = tmp_path / "captures"
+    folder.mkdir()
+    (folder / "h0.pcap").write_bytes(pcap(sent, snaplen=128))
+    (folder / "h1.pcap").write_bytes(pcap(came, snaplen=128))
+    handed = np.array([time_ns + 500 for time_ns, _ in left])
+    handed[7] = NEVER
+    np.savez(tmp_path / "sent.npz", handed_ns=handed, clocks=np.array([0, 10**12, 0]))
+    told = read_times(tmp_path, replace(found, period_ns=10**9), loops=2)
+    due = np.array([10**12 + time_ns for time_ns, _ in left])
+    assert told.times.due_ns.tolist() == due.tolist()
+    there = np.ones(2 * N, bool)
+    there[7] = False
+    assert told.times.handed_ns[there].tolist() == (due + 500)[there].tolist()
+    assert told.times.arrived_ns[3] == NEVER
+    assert (told.times.left_ns - due)[there].tolist() == [700] * (2 * N - 1)
+    there[3] = False
+    assert (told.times.arrived_ns - due)[there].tolist() == [4700] * (2 * N - 2)
+
+
+def test_keys_of_what_is_sent_are_those_of_what_a_port_sees(tmp_path: Path) -> None:
+    pieces = prepared(tmp_path).pieces
+    fields = Fields(*(getattr(pieces, name) for name in Fields._fields))
+    assert len(np.unique(keys(pieces.src, pieces.dst, fields))) == N

@@ -1,0 +1,150 @@
+"""`gradwire inject`: a capture's packets, sent again as they were."""
+
+import json
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from emu.fabrics.spec import parse_fabric
+from emu.inject.carry import inject as carried_out
+from emu.inject.mapping import parse_map
+from emu.inject.options import InjectOptions
+from emu.inject.prepare import STAR_RATE, prepare
+from emu.inject.timetable import PPS, RATE, RECORDED, TOPSPEED, Pace
+from tools.carry import NOT_VALID, default_folder
+from tools.console import console
+from tools.inject_tables import following, print_injection
+from tools.inputs import source_of
+from tools.needs import need_root_and_tools
+from tools.options import (
+    FABRIC_HELP,
+    CapturesArgument,
+    JsonOption,
+    OutOption,
+    RanksFileOption,
+    RoutesOption,
+    SwitchOption,
+    parse_factor,
+)
+from traces.trace import SETTINGS, capture_paths, read_settings
+from traces.units import parse_bps
+
+MAX_PPS = 10_000_000
+
+InjectFabricOption = Annotated[
+    str | None,
+    typer.Option(
+        "--fabric",
+        metavar="SPEC",
+        help=f"{FABRIC_HELP}. Default: a star of the capture's hosts with links of {STAR_RATE}.",
+        show_default=False,
+    ),
+]
+MapOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--map",
+        metavar="ADDRESS=HOST",
+        help="Put a host of the capture on a host of the fabric (10.77.0.1=h3), or leave it out (=none). "
+        "Repeatable; the others follow in the order of ranks, then of addresses.",
+        show_default=False,
+    ),
+]
+SpeedOption = Annotated[
+    str | None,
+    typer.Option(metavar="FACTOR", help="Times the recorded speed, e.g. 2 or 1/4.", show_default=False),
+]
+PpsOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=MAX_PPS,
+        help="So many packets a second, evenly, over all hosts together.",
+        show_default=False,
+    ),
+]
+RateOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RATE", help="So many bit/s, over all hosts together, e.g. 500M.", show_default=False
+    ),
+]
+TopspeedOption = Annotated[bool, typer.Option("--topspeed", help="As fast as this machine can.")]
+LoopOption = Annotated[int, typer.Option("--loop", metavar="N", min=1, help="Send all of it N times.")]
+ExactMtuOption = Annotated[
+    bool,
+    typer.Option("--exact-mtu", help="Cut large segments (TSO) into packets of at most 1500 bytes."),
+]
+
+
+def inject(  # noqa: PLR0913, PLR0917 - a parameter for each option
+    captures: CapturesArgument,
+    fabric: InjectFabricOption = None,
+    map_: MapOption = None,
+    speed: SpeedOption = None,
+    pps: PpsOption = None,
+    rate: RateOption = None,
+    topspeed: TopspeedOption = False,
+    loop: LoopOption = 1,
+    exact_mtu: ExactMtuOption = False,
+    routes: RoutesOption = "ecmp",
+    ranks: RanksFileOption = None,
+    switch: SwitchOption = "gradwire",
+    out: OutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Send a capture's packets again at their recorded times, whatever the network does with them.
+
+    This is an open loop: nothing reacts. Nobody acknowledges, retransmits or slows down; what the fabric
+    drops is lost, and the next packet leaves all the same. So it shows what a fabric does to exactly this
+    traffic: loss, delay, reordering. What a fabric would make of the job, whose sends wait for each other,
+    is asked of `replay`, which sends the same data over real TCP.
+
+    Each packet is sent once, as the capture nearest its source has it, with the fabric's addresses; what
+    the snaplen cut off is zeros. Exit code 3: the machine was too slow, or a capture lost packets.
+    """
+    options = InjectOptions(parse_pace(speed, pps, rate, topspeed), loop, exact_mtu, routes, switch)
+    chosen = parse_fabric(fabric) if fabric else None
+    told = parse_map(map_ or ())
+    prepared = prepare(capture_paths(captures), chosen, options, told_ranks(captures, ranks), told)
+    need_root_and_tools("inject", switch, captures=True)
+    folder = out or default_folder()
+    with following(quiet=as_json) as progress:
+        found = carried_out(source_of(captures), prepared, options, folder / "inject", progress)
+    if as_json:
+        print(json.dumps(found.to_json(), indent=1))
+    else:
+        print_injection(console(), found)
+        console().print(f"\nrun: {folder / 'inject'}", soft_wrap=True)
+    if found.reasons:
+        raise typer.Exit(NOT_VALID)
+
+
+def parse_pace(speed: str | None, pps: int | None, rate: str | None, topspeed: bool) -> Pace:
+    """Raise ValueError for more than one of them."""
+    given = [
+        name
+        for name, value in (("--speed", speed), ("--pps", pps), ("--rate", rate), ("--topspeed", topspeed))
+        if value
+    ]
+    if len(given) > 1:
+        raise ValueError(f"{' and '.join(given)} say different things: give one of them")
+    if topspeed:
+        return Pace(TOPSPEED)
+    if pps:
+        return Pace(PPS, Fraction(pps))
+    if rate:
+        rate_bps = parse_bps(rate)
+        if not rate_bps:
+            raise ValueError("--rate must be above 0")
+        return Pace(RATE, Fraction(rate_bps))
+    return Pace(RECORDED, parse_factor(speed) if speed else Fraction(1))
+
+
+def told_ranks(paths: Sequence[Path], ranks: Path | None) -> dict[str, int]:
+    """Ranks by address, as the file or a folder's own says; none if nobody says."""
+    told = ranks or next((path / SETTINGS for path in paths if (path / SETTINGS).is_file()), None)
+    return read_settings(told) if told else {}

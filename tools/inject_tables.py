@@ -1,0 +1,133 @@
+"""An injection for a person: what was sent, what became of it, how punctual it was."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from emu.inject.figures import Percentiles
+from emu.inject.result import VALID, Flow, Injection
+from emu.run import Progress as Told
+from traces.units import show_bps, show_nbytes, show_s
+
+MOST_FLOWS = 10
+NOTHING = "–"
+_PHASES = {
+    "network": "building the network",
+    "switches": "programming the switches",
+    "sending": "sending",
+    "down": "taking the network down",
+    "matching": "matching what arrived to what was sent",
+}
+
+
+@contextmanager
+def following(quiet: bool) -> Iterator[Told]:
+    """A line on stderr that says what is done at the moment."""
+    line = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        disable=quiet or not sys.stderr.isatty(),
+    )
+    with line:
+        task = line.add_task("starting")
+
+        def tell(phase: str, more: dict[str, Any]) -> None:
+            lasts = f", {show_s(more['duration_s'])}" if "duration_s" in more else ""
+            line.update(task, description=_PHASES[phase] + lasts)
+
+        yield tell
+
+
+def print_injection(to: Console, found: Injection) -> None:
+    """Heading, figures, lateness, the worst flows, then everything that is not as it should be."""
+    to.print(Text(f"{found.fabric} · {len(found.hosts)} hosts · {found.pace}", style="bold"))
+    to.print(_summary(found))
+    if found.lateness_histogram:
+        to.print(_lateness(found.lateness_histogram))
+    to.print(_flows(found))
+    for line in notes(found):
+        to.print(Text(line, style="dim"))
+    to.print(Text(verdict(found), style="green" if found.verdict == VALID else "bold red"))
+
+
+def verdict(found: Injection) -> str:
+    """`valid`, or why not."""
+    return ": ".join(filter(None, (found.verdict, "; ".join(found.reasons))))
+
+
+def notes(found: Injection) -> list[str]:
+    """What was left out, lost and where, and what else there is to know."""
+    lines = [f"left out: {count:,} packets {reason}" for reason, count in found.left_out.items()]
+    lines += [f"dropped in the queue of {port}: {count:,}" for port, count in found.queue_dropped.items()]
+    return [*lines, *(f"note: {note}" for note in (*found.notes, *found.warnings))]
+
+
+def _summary(found: Injection) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    rate = show_bps(found.bytes * 8 / found.took_s) if found.took_s else NOTHING
+    pace = f"{found.packets / found.took_s:,.0f} packets/s, {rate}" if found.took_s else NOTHING
+    lost = f"{found.lost:,} ({found.lost / found.packets:.2%})"
+    rows = {
+        "sent": f"{found.packets:,} packets, {show_nbytes(found.bytes)}, in {show_s(found.took_s)}: {pace}",
+        "lost": lost + (f", {found.refused:,} of them at the senders' own ports" if found.refused else ""),
+        "delay": _percentiles(found.delay_s),
+        "reordered": f"{found.reordered:,}"
+        + (f", by {found.max_extent} places at most" if found.reordered else ""),
+        "late": _percentiles(found.lateness_s),
+        "handed late": _percentiles(found.handed_lateness_s),
+    }
+    for name, value in rows.items():
+        table.add_row(Text(name, style="dim"), value)
+    return table
+
+
+def _percentiles(value: Percentiles | None) -> str:
+    if value is None:
+        return NOTHING
+    named = (("median", value.p50), ("90 %", value.p90), ("99 %", value.p99), ("most", value.max))
+    return ", ".join(f"{name} {show_s(seconds)}" for name, seconds in named)
+
+
+def _lateness(histogram: Mapping[str, int]) -> Table:
+    """How many packets left their port how long after their deadline."""
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
+    for edge in histogram:
+        sign, seconds = edge.rstrip("0123456789.e-"), edge.lstrip("<=>")
+        table.add_column(f"{'≤' if sign == '<=' else '>'}{show_s(float(seconds))}", justify="right")
+    table.add_row(*(f"{count:,}" if count else NOTHING for count in histogram.values()))
+    return table
+
+
+def _flows(found: Injection) -> Table:
+    """Those that lost most, then those that sent most."""
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("flow", no_wrap=True)
+    for name in ("packets", "bytes", "lost", "median", "99 %", "reordered"):
+        table.add_column(name, justify="right")
+    ordered = sorted(found.flows, key=lambda flow: (-flow.lost, -flow.nbytes))
+    for flow in ordered[:MOST_FLOWS]:
+        delay = (show_s(flow.delay_s.p50), show_s(flow.delay_s.p99)) if flow.delay_s else (NOTHING, NOTHING)
+        table.add_row(
+            _name(flow),
+            f"{flow.sent:,}",
+            show_nbytes(flow.nbytes),
+            f"{flow.lost:,}",
+            *delay,
+            f"{flow.reordered:,}",
+        )
+    if len(ordered) > MOST_FLOWS:
+        table.add_row(f"… {len(ordered) - MOST_FLOWS} more flows: --json")
+    return table
+
+
+def _name(flow: Flow) -> str:
+    return f"{flow.protocol} {flow.src}:{flow.sport} → {flow.dst}:{flow.dport}"
