@@ -30,6 +30,7 @@ WORLD = {
     "subprocess",
     "threading",
     "time",
+    "torch",  # optional: only what is run as a process of its own may need it
 }
 # A generator with a seed of its own is a value like any other; the module's shared one is not.
 HARMLESS = {("random", "Random")}
@@ -53,13 +54,27 @@ EDGES: dict[str, set[str]] = {  # the only modules that touch the world, and how
     "emu/run.py": {"select", "subprocess", "time"},
     "emu/network/queues.py": {"socket"},
     "emu/sampler.py": {"threading", "time"},
-    "emu/session.py": {"time"},
     "emu/watch.py": {"os", "select", "signal", "subprocess", "time"},
     "emu/prompt.py": {"mininet"},
     "emu/replay/agent.py": {"select", "time"},
     "emu/replay/wiring.py": {"socket"},
     "emu/replay/connection.py": {"socket"},
     "emu/replay/fleet.py": {"multiprocessing", "os", "signal", "time"},
+    # Captures of training jobs, and the jobs.
+    "emu/capturing/finish.py": {"subprocess"},
+    "emu/capturing/hosts.py": {"os", "subprocess"},
+    "emu/capturing/job.py": {"os", "signal", "subprocess", "time"},
+    "emu/capturing/manifest.py": {"os", "subprocess"},
+    "emu/capturing/run.py": {"select", "subprocess", "time"},
+    "emu/training/__main__.py": {"os", "torch"},
+    "emu/training/ddp.py": {"torch"},
+    "emu/training/eventlog.py": {"time"},
+    "emu/training/models.py": {"torch"},
+    "emu/training/ps.py": {"torch"},
+    # Packets injected as they were recorded.
+    "emu/network/tcpdump.py": {"time"},
+    "emu/inject/sender.py": {"ctypes", "os", "socket", "time"},
+    "emu/inject/session.py": {"os", "subprocess", "time"},
     # The switch: its process, and the wire format as os-ken spells it.
     "emu/switch/agent.py": {"signal"},
     "emu/switch/plane/bpf.py": {"ctypes", "os"},
@@ -76,6 +91,7 @@ EDGES: dict[str, set[str]] = {  # the only modules that touch the world, and how
     "emu/switch/server/serving.py": {"selectors", "time"},
     # The command line.
     "tools/__main__.py": {"signal"},
+    "tools/capturing.py": {"time"},
     "tools/carry.py": {"time"},
     "tools/commands/controller.py": {"os"},
     "tools/commands/setup.py": {"os"},

@@ -20,6 +20,7 @@ DOCUMENTS = [
     "docs/schemas.md",
     "docs/benchmarks.md",
     "docs/policies.md",
+    "docs/capture.md",
     "tests/vm/README.md",
 ]
 

@@ -11,6 +11,8 @@ from emu import plan as plans
 from emu.calibration import Calibration
 from emu.fabrics.fabricdocument import FabricDocument, LinksLine
 from emu.fabrics.spec import FAMILIES
+from emu.inject import result as inject_result
+from emu.inject.result import Injection
 from emu.manifest import manifest
 from emu.options import RunOptions
 from emu.plan import Flow, Prediction, Transport
@@ -20,6 +22,16 @@ from emu.verdict import Verdict
 from tests.documented import SCHEMAS, documented_fields
 from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import made_run
+from traces.analysis.analysis import Analysis
+from traces.analysis.bursts import Burstiness, Rates
+from traces.analysis.exposure import Exposure, Span, Straggler
+from traces.analysis.flows import Flow as WireFlow
+from traces.analysis.incast import Incast
+from traces.analysis.kept import FileSummary, Traffic
+from traces.analysis.linerate import LineRate
+from traces.analysis.percentiles import Percentiles
+from traces.analysis.transfers import AlgorithmUse, Iteration, Transfer
+from traces.recognition.shape import JobShape
 from traces.schedules.schedule import Gate, Op, Schedule, Send
 from traces.workload import Collective, Message, Start, Workload
 
@@ -40,6 +52,22 @@ ROWS = "replay --json, bench --json, demo --json"
         ("plan.json: schedule, gates", Gate),
         ("plan.json: flows", Flow),
         ("verdict.json: calibration", Calibration),
+        ("inspect --json: shape", JobShape),
+        ("inspect --json: line_rate", LineRate),
+        ("inspect --json: files", FileSummary),
+        ("inspect --json: transfers", Transfer),
+        ("inspect --json: algorithms", AlgorithmUse),
+        ("inspect --json: iterations", Iteration),
+        ("inspect --json: spans", Span),
+        ("inspect --json: exposures", Exposure),
+        ("inspect --json: stragglers", Straggler),
+        ("inspect --json: flows", WireFlow),
+        ("inspect --json: burstiness", Burstiness),
+        ("inspect --json: rates", Rates),
+        ("inspect --json: incasts", Incast),
+        ("inspect --json: traffic", Traffic),
+        ("inject --json", Injection),
+        ("inject --json: flows", inject_result.Flow),
     ],
 )
 def test_the_fields_of_a_record_are_those_documented(heading: str, record: Any) -> None:
@@ -65,6 +93,12 @@ def test_the_fields_of_a_workload_are_those_documented(heading: str, model: Any)
 )
 def test_the_keys_of_a_fabric_file_are_those_documented(heading: str, model: Any) -> None:
     assert set(model.model_fields) == documented_fields(heading)
+
+
+def test_what_inspect_prints_is_as_documented() -> None:
+    assert {"schema", *(field.name for field in fields(Analysis))} == documented_fields("inspect --json")
+    (line,) = [line for line in SCHEMAS.splitlines() if line.startswith("Percentiles are objects")]
+    assert all(f"`{field.name}`" in line for field in fields(Percentiles))
 
 
 def test_the_columns_of_the_link_counters_are_those_documented() -> None:

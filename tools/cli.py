@@ -49,6 +49,8 @@ TABLE = (
     Command("controller", PLANS, "The controller alone, for switches that are started elsewhere."),
     Command("replay", RUNS, "Send a job's traffic again, on a fabric or on many."),
     Command("bench", RUNS, "A collective over a range of sizes, without a capture."),
+    Command("inject", RUNS, "Send a capture's packets again at their recorded times."),
+    Command("capture", RUNS, "Run a training job and capture what it sends, with its own log to check by."),
     Command("up", RUNS, "A fabric with its controller, and Mininet's prompt."),
 )
 
