@@ -41,8 +41,8 @@ from emu.network.net import emulated, prepare_namespace
 from emu.network.tcpdump import BY_BLOCK, captures, dropped
 from emu.project import PROJECT
 from emu.watch import Watch, running
+from traces.opening import capture_paths
 from traces.packets.capture import read_capture
-from traces.trace import capture_paths
 
 Ints = npt.NDArray[np.int64]
 

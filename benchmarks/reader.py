@@ -8,9 +8,11 @@ by block in a process of its own, whose peak memory the system tells.  Needs tsh
 """
 
 import argparse
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,10 +20,10 @@ from time import perf_counter
 
 import pyarrow as pa
 
+from traces.opening import capture_paths, open_trace
 from traces.packets.capture import packet_blocks, read_capture
 from traces.packets.pcap import FILE_HEADER_NBYTES
 from traces.recognition.recognise import recognise
-from traces.trace import capture_paths, open_trace
 
 SAMPLE = Path(__file__).parents[1] / "traces" / "samples" / "ddp_gloo_8" / "h0.pcap"
 N_PACKETS = 1_500_000
@@ -37,6 +39,8 @@ def main() -> None:
     parser.add_argument("--stream", type=float, default=0, metavar="GB", help="also stream a file so large")
     parser.add_argument("--folder", type=Path, help="where the large files are made")
     given = parser.parse_args()
+    if lacking := _lacking():
+        sys.exit(f"benchmarks.reader: {lacking}")
     with TemporaryDirectory(dir=given.folder) as folder:
         path = Path(folder) / "large.pcap"
         n_packets = len(read_capture(given.capture))  # also compiles, or loads what was compiled
@@ -55,6 +59,15 @@ def main() -> None:
             _stream(path)
     n_packets = sum(len(read_capture(path)) for path in capture_paths([SAMPLE.parent]))
     _show("files to workload, sample of 8 ranks", _seconds(_workload, REPEATS), n_packets)
+
+
+def _lacking() -> str:
+    """What is missing to compare with, and how to get it; nothing if all is there."""
+    if find_spec("dpkt") is None:
+        return "the Python package dpkt is missing: run: .venv/bin/pip install dpkt"
+    if shutil.which("tshark") is None:
+        return "tshark is missing: run: sudo apt-get install tshark"
+    return ""
 
 
 def repeated(capture: Path, repeats: int) -> Iterator[bytes]:

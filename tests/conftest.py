@@ -7,7 +7,7 @@ import pytest
 
 # A failure must come back on the next machine, and a shared machine's slowness is no failure.
 hypothesis.settings.register_profile(
-    "repeatable", derandomize=True, deadline=None, database=None, max_examples=30
+    "repeatable", derandomize=True, deadline=None, database=None, max_examples=20
 )
 # Others every time, and many: --hypothesis-profile=thorough
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1000, print_blob=True)

@@ -11,13 +11,13 @@ from traces.analysis.bursts import Burstiness, Rates
 from traces.analysis.exposure import Exposure, Span, SpanKind, Straggler
 from traces.analysis.flows import Flow
 from traces.analysis.incast import Incast
-from traces.analysis.kept import FileSummary, Traffic
+from traces.analysis.kept import Traffic
 from traces.analysis.linerate import LineRate
 from traces.analysis.percentiles import Percentiles
 from traces.analysis.transfers import AlgorithmUse, Iteration, Transfer
 from traces.framing.messages import Messages
 from traces.recognition.shape import JobShape
-from traces.trace import Losses
+from traces.trace import CaptureFile, Losses
 
 MS = 1_000_000
 ADDRESSES = ("10.0.0.1", "10.0.0.2")
@@ -71,7 +71,7 @@ def made_analysis() -> Analysis:
         missing="",
         shape=JobShape("allreduce", None, (), (0, 1), None, 1.0, "all bytes are in allreduces"),
         line_rate=LineRate(1e10, told=True),
-        files=(FileSummary(Path("h0.pcap"), ADDRESSES[0], 9, 900, 0, 400 * MS, False, 128, 7, None),),
+        files=(CaptureFile(Path("h0.pcap"), ADDRESSES[0], 9, 900, 0, 400 * MS, False, 128, 7, None),),
         matrix_nbytes=((0, 2_000_000), (1_000_000, 0)),
         transfers=tuple(
             Transfer(

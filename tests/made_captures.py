@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address
 from typing import Literal
 
@@ -41,9 +42,14 @@ def ethernet(ip: bytes, vlans: Sequence[int] = (), ether_type: int = 0x0800) -> 
     return b"\x02" * 12 + tags + struct.pack("!H", ether_type) + ip
 
 
+@lru_cache(1 << 10)
+def _packed(address: str) -> bytes:
+    return IPv4Address(address).packed
+
+
 def ipv4(src: str, dst: str, protocol: int, payload: bytes, total: int | None = None) -> bytes:
     nbytes = 20 + len(payload) if total is None else total
-    ends = IPv4Address(src).packed + IPv4Address(dst).packed
+    ends = _packed(src) + _packed(dst)
     return struct.pack("!BBHHHBBH", 0x45, 0, nbytes, 7, 0x4000, 64, protocol, 0) + ends + payload
 
 
@@ -68,4 +74,14 @@ def stream(
     for time_ns, payload in parts:
         records.append(Record(time_ns, tcp(src, dst, seq, payload)))
         seq += len(payload)
+    return records
+
+
+def split_pcap(data: bytes) -> list[bytes]:
+    """The records of a little-endian pcap file, each with its header."""
+    at, records = 24, []
+    while at < len(data):
+        end = at + 16 + int.from_bytes(data[at + 8 : at + 12], "little")
+        records.append(data[at:end])
+        at = end
     return records

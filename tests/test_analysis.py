@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from traces.analysis.analysis import Analysis, analyse, to_json
+from traces.opening import open_trace
 from traces.recognition.recognise import find_job
-from traces.trace import open_trace
 
 SAMPLES = Path(__file__).parents[1] / "traces" / "samples"
 S = 340_008

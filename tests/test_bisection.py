@@ -5,7 +5,7 @@ from itertools import combinations
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from emu.fabrics import bisection
@@ -68,7 +68,6 @@ def test_the_worst_cut_is_found_without_knowing_the_family(spec: str) -> None:
 
 
 @given(st.data())
-@settings(max_examples=40)
 def test_of_any_cabling_the_worst_even_cut_is_the_least_over_all_halves(data: st.DataObject) -> None:
     fabric = data.draw(fabrics())
     found = worst_even_cut(fabric)

@@ -1,7 +1,7 @@
 """Lower bounds of phases: closed forms, and that no routes ever beat them."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.bounds import Cuts, least_s, phase_bound_s
@@ -99,7 +99,6 @@ SENDS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.sampled_from(SPECS), SENDS, st.sampled_from(["ecmp", "dmodk", "planned"]), st.integers(0, 9))
 def test_no_routes_beat_the_bound(
     spec: str, sends: list[tuple[int, int, int]], routes: str, seed: int

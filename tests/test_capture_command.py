@@ -8,15 +8,15 @@ import pytest
 from emu.capturing.finish import Checked, HostCapture, write_rank_map
 from emu.capturing.manifest import Ended, manifest
 from emu.capturing.request import Request
-from emu.capturing.ring import Counts
 from emu.fabrics.spec import parse_fabric
+from emu.network.tcpdump_counts import Counts
 from emu.training.options import TrainingOptions
 from tests.documented import documented_fields
 from tools import cli
 from tools.capturing import Captured, told
 from tools.commands import capture as command
 from traces.groundtruth import Event, RankLog
-from traces.trace import SETTINGS, read_settings
+from traces.rankmap import SETTINGS, read_settings
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -352,23 +352,17 @@ def test_switches_that_do_not_come_are_named() -> None:
         assert "not connected or not programmed in time: leaf0, leaf1, spine0" in controller.failure()
 
 
-def test_a_port_that_is_taken_is_told() -> None:
-    with (
-        socket.create_server(("127.0.0.1", 0)) as taken,
-        running("--fabric", SPEC, port=taken.getsockname()[1]) as controller,
-    ):
-        assert "Address already in use" in controller.failure()
-
-
 @pytest.mark.parametrize(("options", "who"), [(["--people"], "gradwire"), ([], "controller")])
-def test_people_are_told_by_gradwire_and_the_log_of_a_run_by_the_controller(
+def test_a_port_that_is_taken_is_told_to_people_by_gradwire_and_to_a_run_by_the_controller(
     options: list[str], who: str
 ) -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as taken,
         running("--fabric", SPEC, *options, port=taken.getsockname()[1]) as controller,
     ):
-        assert controller.failure().startswith(f"{who}: 127.0.0.1:")
+        told = controller.failure()
+    assert told.startswith(f"{who}: 127.0.0.1:")
+    assert "Address already in use" in told
 
 
 @pytest.mark.parametrize(

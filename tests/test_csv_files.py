@@ -8,8 +8,8 @@ import pytest
 
 from traces.analysis.analysis import analyse
 from traces.analysis.csv_files import write_csv
+from traces.opening import open_trace
 from traces.recognition.recognise import find_job
-from traces.trace import open_trace
 
 SAMPLE = Path(__file__).parents[1] / "traces" / "samples" / "ps_1srv_4wk"
 

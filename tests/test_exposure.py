@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from traces.analysis.exposure import Exposure, Span, exposure, stragglers
+from traces.opening import open_trace
 from traces.recognition.algorithms import Recognised
 from traces.recognition.iterations import label
 from traces.recognition.operation import Operation
 from traces.recognition.recognise import Job, find_job
-from traces.trace import open_trace
 
 SAMPLES = Path(__file__).parents[1] / "traces" / "samples"
 DDP = ("ddp_gloo_8", "ddp_gloo_8_gpt_tso", "ddp_gloo_4_resnet18_tso")

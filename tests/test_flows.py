@@ -13,9 +13,10 @@ from traces.analysis.flows import Flow, flows
 from traces.analysis.percentiles import Percentiles, percentiles
 from traces.framing.framings import choose
 from traces.framing.messages import collect
+from traces.opening import open_trace
 from traces.packets.capture import read_capture
 from traces.packets.streams import assemble, connections
-from traces.trace import CaptureFile, Losses, Trace, open_trace
+from traces.trace import CaptureFile, Losses, Trace
 
 SAMPLES = Path(__file__).parents[1] / "traces" / "samples"
 A, B = ("10.0.0.1", 4000), ("10.0.0.2", 5000)
@@ -45,7 +46,7 @@ def trace_of(folder: Path, *files: list[Record]) -> Trace:
         captures.append(read_capture(path))
     choices = tuple(map(choose, connections(assemble(captures))))
     first_ns = min(int(packets.time_ns.min()) for packets in captures)
-    file = CaptureFile(Path("a.pcap"), None, 0, 0, first_ns, first_ns, truncated=False)
+    file = CaptureFile(Path("a.pcap"), None, 0, 0, first_ns, first_ns, False, 0, 0, None)
     return Trace(
         "a", "none", (file,), tuple(captures), choices, collect([], ()), Losses(0, 0, 0, 0, 0, 0), ()
     )

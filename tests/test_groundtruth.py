@@ -8,8 +8,8 @@ import pytest
 
 from emu.project import PROJECT
 from traces.groundtruth import BadLog, Event, RankLog, compare, read_logs, shares
+from traces.opening import open_trace
 from traces.recognition.recognise import recognise
-from traces.trace import open_trace
 from traces.workload import SCHEMA, Collective, Item, Message, Start, Workload
 
 SAMPLES = PROJECT / "traces" / "samples"

@@ -4,7 +4,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.made_http2 import END, Answers, Asks, data, frame, from_client, from_server, in_chunks, message
@@ -118,7 +118,6 @@ Writes = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(Writes, st.integers(45, 2_000), st.integers(50, 1_448))
 def test_no_byte_counts_twice_and_what_is_read_is_right(
     writes: list[tuple[int, int, bool]], visible: int, segment: int
@@ -143,7 +142,6 @@ def test_no_byte_counts_twice_and_what_is_read_is_right(
     assert all(rest.start < rest.end <= stream.nbytes for rest in found.rests)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=400), st.integers(0, 399), st.integers(0, 255), st.integers(9, 400))
 def test_bytes_changed_anywhere_break_nothing(noise: bytes, place: int, byte: int, visible: int) -> None:
     asks = Asks()

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.made_gloo import conversation as gloo_conversation
@@ -147,7 +147,6 @@ def test_gloo_and_text_are_not_taken_for_grpc(tmp_path: Path) -> None:
     assert [Grpc().fit(one) for one in (*connections(assemble([packets])), text)] == [None, None]
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.sampled_from([0, 5, 3_000, 9_000]), min_size=1, max_size=4),
     st.integers(33, 120),

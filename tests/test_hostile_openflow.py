@@ -194,13 +194,12 @@ def disturb(port: int, octets: bytes) -> None:
             pass
 
 
-def test_the_controller_listens_on_the_loopback_alone() -> None:
-    with running("--fabric", SPEC) as controller, connect(controller.port, threading.Event()):
-        listening = [
-            line.split()[1].split(":")
-            for table in ("/proc/net/tcp", "/proc/net/tcp6")
-            for line in Path(table).read_text().splitlines()[1:]
-            if line.split()[3] == "0A"
-        ]
-        addresses = [address for address, port in listening if int(port, 16) == controller.port]
-        assert addresses == ["0100007F"]
+def test_the_controller_listens_on_the_loopback_alone(serving: Controller) -> None:
+    listening = [
+        line.split()[1].split(":")
+        for table in ("/proc/net/tcp", "/proc/net/tcp6")
+        for line in Path(table).read_text().splitlines()[1:]
+        if line.split()[3] == "0A"
+    ]
+    addresses = [address for address, port in listening if int(port, 16) == serving.port]
+    assert addresses == ["0100007F"]

@@ -6,7 +6,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.made_http2 import HEAD, Asks, conversation, data, frame, from_client, message
@@ -88,7 +88,6 @@ def tiled(stream: Stream, parts: list[Part]) -> bool:
     return joined and (not parts or parts[-1].end >= stream.nbytes)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.binary(min_size=1, max_size=300), max_size=8),
     st.integers(9, 200),

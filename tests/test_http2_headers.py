@@ -2,7 +2,7 @@
 
 import pytest
 from hpack import Encoder
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.made_http2 import AUTHORITY, Asks
@@ -78,7 +78,6 @@ def test_a_bomb_of_indices_takes_no_memory() -> None:
     assert len(paths.read(b"\xbe" * 8_000, is_whole=True) or "") <= 4_000
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.binary(max_size=60), st.booleans()), max_size=5))
 def test_any_bytes_give_a_path_or_none(blocks: list[tuple[bytes, bool]]) -> None:
     asks, paths = Asks(), Paths()
@@ -87,7 +86,6 @@ def test_any_bytes_give_a_path_or_none(blocks: list[tuple[bytes, bool]]) -> None
         assert isinstance(paths.read(block, is_whole=is_whole), str | None)
 
 
-@settings(max_examples=100, deadline=None)
 @example([(STATUS, 23), (PULL, 0), (PUSH, 17), (PULL, 2)])
 @given(st.lists(st.tuples(st.sampled_from([PULL, PUSH, STATUS]), st.integers(0, 120)), max_size=10))
 def test_what_is_cut_off_makes_a_path_unknown_but_never_another(asked: list[tuple[str, int]]) -> None:

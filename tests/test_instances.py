@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.made_messages import Call, played
@@ -116,7 +116,6 @@ def test_exchanges_far_first_are_halving_doubling_too(n_ranks: int) -> None:
     assert found(n_ranks, calls) == [("allreduce", "halving-doubling", nbytes) for nbytes in SIZES[:3]]
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     st.integers(3, 9),
     st.lists(

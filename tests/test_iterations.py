@@ -99,3 +99,18 @@ def test_messages_beside_collectives_make_no_server_and_no_iteration_of_their_ow
 def test_broadcasts_alone_are_iterations_too() -> None:
     some = [collective("broadcast", tag, 100, 10 * tag) for tag in range(4)]
     assert label(some).iterations == (0, 1, 2, 3)
+
+
+def test_broadcasts_behind_every_allreduce_end_its_iteration() -> None:
+    """A job whose very first collective is an allreduce began so; the broadcast at its end has a place."""
+    program = ["allreduce", "broadcast"] * 3
+    labels = label([collective(kind, tag, 8, tag) for tag, kind in enumerate(program)])
+    assert labels.iterations == (0, 0, 1, 1, 2, 2)
+    later = label([collective(kind, tag, 8, tag) for tag, kind in enumerate(program, 5)])
+    assert later.iterations == (0, 1, 1, 2, 2, -1)  # a capture that began within: buffers come first
+
+
+def test_a_reduction_between_every_few_iterations_is_told_as_a_doubt() -> None:
+    sizes = [900, 900, 900, 20] * 3
+    (note,) = label([collective("allreduce", tag, n, tag) for tag, n in enumerate(sizes)]).notes
+    assert "buckets in each: 4, 3 of 900 bytes, which may be as many iterations" in note

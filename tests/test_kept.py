@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from tests.made_captures import SYN, Record, ethernet, pcap, stream, udp
-from traces.analysis.kept import file_summaries, traffic
-from traces.trace import open_captures
+from traces.analysis.kept import traffic
+from traces.opening import open_captures
 
 A, B = ("10.0.0.1", 40000), ("10.0.0.2", 29500)
 
@@ -14,7 +14,7 @@ def test_cut_packets_and_cut_files_are_counted(tmp_path: Path) -> None:
     whole = pcap(frames, snaplen=100)
     (tmp_path / "a.pcap").write_bytes(whole)
     (tmp_path / "b.pcap").write_bytes(whole[:-5])
-    a, b = file_summaries(open_captures([tmp_path]))
+    a, b = open_captures([tmp_path]).files
     assert (a.snaplen, a.snapped, a.truncated, a.n_packets, a.dropped) == (100, 1, False, 3, None)
     assert a.nbytes == 3 * 54 + 510
     assert b.truncated

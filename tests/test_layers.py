@@ -72,7 +72,7 @@ EDGES: dict[str, set[str]] = {  # the only modules that touch the world, and how
     "emu/training/models.py": {"torch"},
     "emu/training/ps.py": {"torch"},
     # Packets injected as they were recorded.
-    "emu/network/tcpdump.py": {"time"},
+    "emu/network/tcpdump.py": {"signal", "time"},
     "emu/inject/sender.py": {"ctypes", "os", "socket", "time"},
     "emu/inject/session.py": {"os", "subprocess", "time"},
     # The switch: its process, and the wire format as os-ken spells it.

@@ -1,10 +1,15 @@
 """The built-in jobs' models are those that they are named after."""
 
+from importlib.util import find_spec
+
 import pytest
 
 from emu.training.options import MODELS
 
-torch = pytest.importorskip("torch", reason="needs PyTorch: sudo ./gradwire setup --live")
+# Imported by the tests themselves: it takes seconds, which every collection of all tests would wait.
+pytestmark = pytest.mark.skipif(
+    find_spec("torch") is None, reason="needs PyTorch: sudo ./gradwire setup --live"
+)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -23,6 +28,8 @@ def test_a_model_has_the_parameters_of_the_real_one(name: str) -> None:
     ],
 )
 def test_ddp_cuts_a_model_into_the_buckets_of_the_real_one(name: str, nbytes: list[int]) -> None:
+    import torch
+
     from emu.training.models import build
 
     parameters = list(reversed(list(build(name, 0).parameters())))  # gradients are ready from the last on
@@ -33,6 +40,8 @@ def test_ddp_cuts_a_model_into_the_buckets_of_the_real_one(name: str, nbytes: li
 
 
 def test_the_same_seed_makes_the_same_job_and_another_makes_another() -> None:
+    import torch
+
     from emu.training.models import batch, build, loss
 
     def value(seed: int) -> float:

@@ -179,3 +179,38 @@ def test_one_put_has_only_one_fin(tmp_path: Path) -> None:
     ]
     back = [*ANSWER, (25, rndv(ALLREDUCE, 70, 0xD, 1, 1)), (70, put(0xF, 70))]
     assert [f.kind for f in same(tmp_path / "a.pcap", forth, back)[True]] == [Kind.RECV_READY]
+
+
+def test_numbers_used_again_do_not_hide_that_a_header_is_missing(tmp_path: Path) -> None:
+    """The last RNDV, of the same number, was never answered: the capture ended."""
+    second = rndv(ALLREDUCE, 700, 0xA, 2)
+    forth = [
+        *ROUND,
+        (30, put(0xB, 500) + fin(0xC, 500) + second),
+        (60, put(0x1B, 700)),
+        (70, rndv(ALLREDUCE, 9, 0xA, 3)),
+    ]
+    back = [*ANSWER, (50, put_request(0xA, 0x1C, 0x1B, 700))]
+    found = same(tmp_path / "a.pcap", forth, back)[True]
+    assert [(f.kind, f.payload_nbytes) for f in found] == [(Kind.CONTROL, 0), (Kind.DATA, 700)]
+
+
+def test_what_is_found_of_one_direction_tells_what_the_other_hides(tmp_path: Path) -> None:
+    """The answer to the first RNDV lies in a gap of the other direction, so the next one seems to be its."""
+    second = rndv(ALLREDUCE, 700, 0xA, 2)
+    forth = [
+        *ROUND,
+        (25, put_request(0xD, 0xE, 0xF, 300)),
+        (40, put(0xB, 500) + fin(0xC, 500) + second),
+        (60, put(0x1B, 700)),
+        (70, match(BARRIER, seq=3)),
+    ]
+    back = [
+        (5, rndv(ALLREDUCE, 300, 0xD, 1, 1)),
+        (30, put(0xF, 300) + put_request(0xA, 0xC, 0xB, 500) + fin(0xE, 300)),
+        (50, put_request(0xA, 0x1C, 0x1B, 700)),
+    ]
+    cut = talk(tmp_path / "a.pcap", forth, back, visible=62)
+    recovered_here = [(f.kind, f.payload_nbytes) for f in frames_in(cut)[FORTH] if f.recovered]
+    assert (Kind.DATA, 700) in recovered_here
+    assert not any(reading.hidden for reading in found_in(cut).readings)

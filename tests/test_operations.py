@@ -3,11 +3,13 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from traces.framing.frames import Kind
 from traces.framing.messages import Messages
+from traces.opening import open_trace
 from traces.recognition.operations import operations
-from traces.trace import open_trace
 
 SAMPLE = Path(__file__).parents[1] / "traces" / "samples" / "ddp_gloo_8"
 
@@ -71,3 +73,27 @@ def test_an_allreduce_with_other_partners_is_noted_since_as_captured_cannot_repe
     assert notes == [
         "other sends than gloo's ring or tree, which as-captured replays in their place: allreduce 6"
     ]
+
+
+@pytest.mark.parametrize("kept", range(3, 11))
+def test_what_a_cut_leaves_of_an_allreduce_is_none(messages: Messages, kept: int) -> None:
+    """Cut in time within it: no size may come of the rest, even if that adds up."""
+    times = messages.first_ns[(messages.tag == 6) & messages.is_data & messages.of("allreduce")]
+    begin_ns = int(times.min() + (times.max() - times.min()) * kept // 12)
+    found = sizes(messages.where(messages.first_ns >= begin_ns))
+    assert set(found.values()) == {340_008}
+    assert 6 not in found
+
+
+def test_an_allreduce_in_which_ranks_take_unequal_parts_is_not_whole(messages: Messages) -> None:
+    """Rank 2 lacks some segments, with their notices; the rest adds up to a buffer one segment smaller."""
+    gone = messages.of("allreduce") & (messages.tag == 7)
+    gone &= messages.nbytes == 21_252  # all segments but the last
+    first = np.flatnonzero(gone & messages.is_data & (messages.src == 2))[:14]
+    assert len(first) == 14  # of 2(n-1) as many: the sum passes for a buffer's
+    rows = set(first.tolist())
+    for kind in (Kind.SEND_READY, Kind.RECV_READY):
+        ends = messages.src if kind == Kind.SEND_READY else messages.dst
+        rows |= set(np.flatnonzero(gone & (messages.kind == kind) & (ends == 2))[:14].tolist())
+    found = sizes(messages.where(np.array([i for i in range(len(messages)) if i not in rows])))
+    assert 7 not in found

@@ -4,7 +4,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.made_captures import ACK, PSH, SYN, Record, pcap, stream, tcp
@@ -102,7 +102,6 @@ def test_a_connection_of_few_bytes_is_no_training(tmp_path: Path) -> None:
     assert Plain().fit(sent(tmp_path / "a.pcap", [*few, (MS, 1, True)])) is not None
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 2**40), st.integers(1, 2_000), st.booleans()), min_size=1, max_size=30)
 )
@@ -113,3 +112,15 @@ def test_messages_follow_each_other_and_take_all_bytes(
     found = bursts(one)
     assert found[0].offset == 0 and found[-1].offset + found[-1].nbytes == one.nbytes
     assert all(a.offset + a.nbytes == b.offset for a, b in pairwise(found))
+
+
+@pytest.mark.parametrize(("visible", "is_told"), [(30, True), (62, False)])
+def test_headers_too_short_to_tell_a_framing_are_said(tmp_path: Path, visible: int, is_told: bool) -> None:
+    records = stream(A, B, [], 1, SYN)
+    for n in range(60):
+        packet = tcp(A, B, 1 + 1_448 * n, b"\x3f" * 1_448, ACK)
+        records.append(Record(n * MS, packet[: len(packet) - 1_448 + visible], len(packet)))
+    (tmp_path / "a.pcap").write_bytes(pcap(records))
+    (found,) = connections(assemble([read_capture(tmp_path / "a.pcap")]))
+    notes = Plain().read([found]).notes
+    assert any("no packet more than 30 bytes of payload" in note for note in notes) is is_told

@@ -7,7 +7,7 @@ from itertools import permutations, product
 from random import Random
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from controller.model.loads import audit
@@ -51,7 +51,6 @@ def most_together(fabric: Fabric, schedule: Schedule, routes: str = "planned") -
     return max(used.values(), default=0)
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     st.sampled_from(
         ["fat-tree:k=4", "fat-tree:k=6", "fat-tree:k=6,levels=2", "leaf-spine:leaves=5,spines=3,hosts=3"]
@@ -152,7 +151,6 @@ SENDS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.sampled_from(SPECS), SENDS, st.integers(0, 9))
 def test_whatever_is_sent_planned_is_legal_and_no_slower_than_the_others(
     spec: str, sends: list[tuple[int, int, int]], seed: int
@@ -175,7 +173,6 @@ def assert_no_slower(plan: Plan) -> None:
         assert plan.prediction.fluid_s <= other.prediction.fluid_s * (1 + 1e-9)
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     st.sampled_from(["fat-tree:k=4", "leaf-spine:leaves=4,spines=3,hosts=3", *BIGRAPHS]),
     st.lists(st.tuples(st.integers(2, 4), st.sampled_from(["ring", "halving-doubling"])), max_size=3),

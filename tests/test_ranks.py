@@ -5,7 +5,7 @@ import pytest
 
 from traces.framing.frames import Kind
 from traces.framing.messages import COLUMNS, Messages
-from traces.recognition.ranks import BadTrace, by_number, check_all_seen, inferred_order, told_order
+from traces.recognition.ranks import BadTrace, by_number, check_all_seen, inferred_order, joined, told_order
 
 ADDRESSES = tuple(f"10.0.0.{i}" for i in range(1, 5))
 
@@ -23,6 +23,7 @@ def messages(edges: list[tuple[int, int]], collective: str = "allreduce", tag: i
 
 def test_addresses_are_ordered_as_numbers() -> None:
     assert by_number({"10.0.0.10", "10.0.0.9"}) == ("10.0.0.9", "10.0.0.10")
+    assert by_number({"fd00::10", "fd00::9", "10.0.0.1"}) == ("10.0.0.1", "fd00::9", "fd00::10")
 
 
 def test_a_ring_that_goes_down_the_addresses_confirms_their_order() -> None:
@@ -100,3 +101,15 @@ def test_a_worker_of_which_nothing_is_seen_is_named_unless_its_own_file_is_there
     with pytest.raises(BadTrace, match=r"from or to 10\.0\.0\.4"):
         check_all_seen(quiet, [ADDRESSES[1]])
     check_all_seen(quiet, [ADDRESSES[0], ADDRESSES[3]])
+
+
+def test_ranks_of_a_larger_job_are_numbered_anew_and_that_is_said() -> None:
+    said = {address: {2 * number} for number, address in enumerate(ADDRESSES)}
+    order, note = inferred_order(messages([(1, 0), (2, 0), (3, 0)], "send"), None, said)
+    assert order == ADDRESSES
+    assert "they say that they are 0, 2, 4, 6 of their job" in note
+
+
+def test_groups_that_reduce_apart_are_told_from_each_other() -> None:
+    src, dst = np.array([0, 2, 1, 3, 5]), np.array([2, 0, 3, 1, 0])
+    assert sorted(map(sorted, joined(src, dst))) == [[0, 2, 5], [1, 3]]

@@ -21,6 +21,7 @@ DOCUMENTS = [
     "docs/benchmarks.md",
     "docs/policies.md",
     "docs/capture.md",
+    "docs/framings.md",
     "tests/vm/README.md",
 ]
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from traces.opening import open_trace
 from traces.recognition.recognise import Job, find_job, recognise
 from traces.schedules.collectives import binomial_broadcast, gloo_ring
-from traces.trace import Trace, open_trace
+from traces.trace import Trace
 from traces.workload import Collective, Message, Workload, load, save
 
 SAMPLES = Path(__file__).parents[1] / "traces" / "samples"

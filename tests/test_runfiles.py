@@ -1,6 +1,7 @@
 """Run folders that were damaged: each file that is read again, spoilt in any way, is a line that names it."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,18 @@ from tools.runview import load_run
 PLAN = allreduce_plan("leaf-spine:leaves=2,spines=2,hosts=1")
 FAILING = replace(PLAN, failures=(Failure(Egress("leaf0", 2), 10**8, None),))
 NANO = 10**9
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
+    """Whole runs of both plans, by whether it has failures; both can be read."""
+    made = {}
+    for plan in (PLAN, FAILING):
+        folder = made[bool(plan.failures)] = tmp_path_factory.mktemp("made") / "run"
+        whole_run(folder, plan)
+        assert load_run(folder).counted is not None
+        _audited(folder)
+    return made
 
 
 def whole_run(folder: Path, plan: Plan) -> None:
@@ -87,12 +100,9 @@ PER_LINE = {("control.jsonl", "no bytes"), ("events/rank-1.jsonl", "no bytes")} 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize(("plan", "name"), FILES, ids=[name for _, name in FILES])
 def test_a_damaged_file_is_one_line_that_names_it_and_what_is_wrong(
-    tmp_path: Path, plan: Plan, name: str, damage: str
+    tmp_path: Path, runs: dict[bool, Path], plan: Plan, name: str, damage: str
 ) -> None:
-    folder = tmp_path / "run"
-    whole_run(folder, plan)
-    assert load_run(folder).counted is not None
-    _audited(folder)
+    folder = shutil.copytree(runs[bool(plan.failures)], tmp_path / "run")
     if (name, damage) in FREE | PER_LINE or (name.endswith("parquet") and damage == "wrong type"):
         return
     path = folder / name
@@ -123,10 +133,9 @@ def test_a_damaged_file_is_one_line_that_names_it_and_what_is_wrong(
     ],
 )
 def test_what_is_whole_but_cannot_be_is_told_where_it_stands(
-    tmp_path: Path, name: str, key: str, value: Any, told: str
+    tmp_path: Path, runs: dict[bool, Path], name: str, key: str, value: Any, told: str
 ) -> None:
-    folder = tmp_path / "run"
-    whole_run(folder, FAILING if name == "failures.json" else PLAN)
+    folder = shutil.copytree(runs[name == "failures.json"], tmp_path / "run")
     path = folder / name
     if name.endswith("jsonl"):
         first, second, *rest = path.read_text().splitlines()

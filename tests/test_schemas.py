@@ -27,12 +27,13 @@ from traces.analysis.bursts import Burstiness, Rates
 from traces.analysis.exposure import Exposure, Span, Straggler
 from traces.analysis.flows import Flow as WireFlow
 from traces.analysis.incast import Incast
-from traces.analysis.kept import FileSummary, Traffic
+from traces.analysis.kept import Traffic
 from traces.analysis.linerate import LineRate
 from traces.analysis.percentiles import Percentiles
 from traces.analysis.transfers import AlgorithmUse, Iteration, Transfer
 from traces.recognition.shape import JobShape
 from traces.schedules.schedule import Gate, Op, Schedule, Send
+from traces.trace import CaptureFile
 from traces.workload import Collective, Message, Start, Workload
 
 ROWS = "replay --json, bench --json, demo --json"
@@ -54,7 +55,7 @@ ROWS = "replay --json, bench --json, demo --json"
         ("verdict.json: calibration", Calibration),
         ("inspect --json: shape", JobShape),
         ("inspect --json: line_rate", LineRate),
-        ("inspect --json: files", FileSummary),
+        ("inspect --json: files", CaptureFile),
         ("inspect --json: transfers", Transfer),
         ("inspect --json: algorithms", AlgorithmUse),
         ("inspect --json: iterations", Iteration),

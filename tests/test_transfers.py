@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from traces.analysis.analysis import analyse
+from traces.opening import open_trace
 from traces.recognition.recognise import Job, find_job
-from traces.trace import open_trace
 
 SAMPLES = Path(__file__).parents[1] / "traces" / "samples"
 

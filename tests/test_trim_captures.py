@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from tests.test_trace import split
+from tests.made_captures import split_pcap
 from tools.trim_captures import trim_captures
+from traces.opening import open_trace
 from traces.recognition.recognise import recognise
-from traces.trace import open_trace
 
 SAMPLES = Path(__file__).parents[1] / "traces" / "samples"
 
@@ -18,4 +18,4 @@ def test_what_is_left_are_the_first_iterations_without_a_cut_collective(tmp_path
     assert [(i.kind, i.tag, i.nbytes, i.iteration) for i in part.items] == kept
     assert not any("cut" in note for note in part.notes)
     for path in sorted(tmp_path.glob("*.pcap")):
-        assert set(split(path.read_bytes())) <= set(split((sample / path.name).read_bytes()))
+        assert set(split_pcap(path.read_bytes())) <= set(split_pcap((sample / path.name).read_bytes()))

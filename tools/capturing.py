@@ -152,14 +152,14 @@ def show(captured: Captured, as_json: bool) -> None:
 def told(captured: Captured) -> Iterator[str]:
     """What there is, in lines."""
     known = [host.counts for host in captured.hosts if host.counts]
-    n_packets, dropped = sum(c.captured for c in known), sum(c.dropped for c in known)
+    n_packets, lost = sum(c.captured for c in known), sum(c.lost for c in known)
     nbytes = sum(host.nbytes for host in captured.hosts)
     snaplen = captured.manifest["snaplen"]
     cut = "whole packets" if snaplen >= MAX_SNAPLEN else f"the first {snaplen} bytes of each packet"
     size = f"{n_packets} packets, {show_nbytes(nbytes)} ({cut})"
     yield f"{captured.folder}: {len(captured.hosts)} hosts, {size}, {captured.manifest['seconds']:.1f} s"
-    if dropped:
-        yield f"drops: the captures lack {dropped} packets that tcpdump was too slow for"
+    if lost:
+        yield f"drops: the captures lack {lost} packets that tcpdump was too slow for"
     if missing := [host.host for host in captured.hosts if host.counts is None]:
         yield f"tcpdump did not come to its end on {', '.join(missing)}: these captures lack something"
     if captured.cut_short is not None:

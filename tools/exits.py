@@ -11,7 +11,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec
+from typing import Any, ParamSpec, cast
 
 import typer
 
@@ -79,6 +79,10 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = [str(name) for name in (error.filename, error.filename2) if name is not None]
         text = ": ".join([*where, error.strerror])
+    elif type(error).__module__.partition(".")[0].startswith("pydantic"):
+        from traces.complaints import complaint  # pydantic may be what is not installed
+
+        text = f"what was read from the input cannot be: {complaint(cast(Any, error))}"
     else:
         text = str(error) or type(error).__name__
     return " ".join(text.split())

@@ -25,8 +25,8 @@ def read_job(paths: Sequence[Path], ranks: Path | None = None) -> Workload | Pla
             raise ValueError(f"--ranks is for captures; {paths[0]} tells its ranks itself")
         (path,) = paths
         return _plan(path) if _schema(path).startswith("gradwire.plan/") else workloads.load(path)
+    from traces.opening import open_trace
     from traces.recognition.recognise import recognise  # the reader of captures takes a while to import
-    from traces.trace import open_trace
 
     return recognise(open_trace(paths, ranks))
 

@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from emu.capturing.request import MAX_SNAPLEN, WHOLE
-from emu.capturing.ring import Counts, counts
 from emu.fabrics.fabric import HOST_PORT, Fabric, interface
+from emu.network.tcpdump_counts import Counts, counts
 from traces.files import write_whole
 from traces.groundtruth import BadLog, Check, compare, read_logs
+from traces.opening import open_trace
 from traces.packets.packets import BadCapture
+from traces.rankmap import SETTINGS
 from traces.recognition.ranks import BadTrace
 from traces.recognition.recognise import recognise
-from traces.trace import SETTINGS, open_trace
 from traces.workload import Workload
 
 _EDITCAP_S = 600

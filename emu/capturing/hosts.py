@@ -13,7 +13,7 @@ from emu.network.isolate import PRIVATE
 from emu.network.namespaces import enter
 from emu.network.net import NetworkFailed
 from emu.project import PROJECT
-from emu.training.options import STORE_PORT
+from traces.framing.wellknown import STORE_PORT
 
 RSH = PRIVATE / "rsh"
 _PIDS, _NAMES = PRIVATE / "pids", PRIVATE / "hosts"

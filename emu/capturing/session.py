@@ -23,8 +23,6 @@ from emu.network.tcpdump import Listening, captures
 from emu.network.transport import fabric_transport
 from emu.watch import RunFailed, Watch
 
-_REST_S = 1.5  # the kernel hands a block over after a second, full or not
-
 
 def main(folder: Path) -> None:
     request = Request.load(folder)
@@ -53,7 +51,7 @@ def main(folder: Path) -> None:
 def _listening(n_hosts: int) -> Listening:
     """Whole packets; by block, since in immediate mode the ring would be slots of a whole snaplen each."""
     ring = ring_kib(n_hosts, free_nbytes(Path("/proc/meminfo").read_text()))
-    return Listening(MAX_SNAPLEN, ring, _REST_S, is_immediate=False)
+    return Listening(MAX_SNAPLEN, ring, is_immediate=False)
 
 
 def _say_iteration(line: str) -> None:

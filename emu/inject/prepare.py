@@ -11,13 +11,15 @@ from pathlib import Path
 
 from emu.fabrics.fabric import Fabric
 from emu.fabrics.spec import parse_fabric
-from emu.inject.candidates import Candidates, candidates, choose, hosts_of
+from emu.inject.candidates import Candidates, Chosen, candidates, choose, hosts_of
 from emu.inject.frames import Frames, rewritten
 from emu.inject.mapping import LEFT_OUT, mapped
 from emu.inject.options import MAX_PACKETS, InjectOptions
 from emu.inject.pieces import Pieces, cut, pieces
 from emu.inject.timetable import Ints, check_duration, deadlines, period_ns
 from traces.packets.capture import read_capture
+from traces.packets.copies import without_copies
+from traces.packets.packets import Packets
 
 STAR_RATE = "10G"  # faster than this machine sends: the star changes as little as can be
 MAX_READ = 2 * MAX_PACKETS  # in all files together: a packet is in those of both its ends
@@ -62,45 +64,64 @@ def prepare(
     Raise BadCapture, NothingToSend, ValueError, OSError.
     """
     left_out: Counter[str] = Counter()
-    files: list[Candidates] = []
-    for path in paths:
-        files.append(candidates(read_capture(path), left_out))
-        _check_count(sum(len(file.packets) for file in files), MAX_READ)
+    files = _files(paths, left_out)
     addresses = hosts_of(files)
     if not addresses:
         raise NothingToSend(f"{paths[0]}: nothing to send; {_told(left_out) or 'the captures are empty'}")
     chosen_fabric = fabric or _star(len(addresses) - list(told.values()).count(LEFT_OUT))
     host_of = mapped(addresses, ranks, chosen_fabric.hosts, told)
     hosts = tuple(host for host in chosen_fabric.hosts if host in host_of.values())
-    number_of = {address: hosts.index(host) for address, host in host_of.items()}
-    chosen = choose(files, number_of, left_out)
+    chosen = choose(files, {address: hosts.index(host) for address, host in host_of.items()}, left_out)
     _check_count(sum(len(file.rows) for file in chosen) * options.loops, MAX_PACKETS)
-    whole, notes = pieces(chosen)
-    parts = cut(whole, options.exact_mtu)
+    parts, notes = _parts(chosen, options.exact_mtu)
     if not len(parts):
         raise NothingToSend(f"{paths[0]}: nothing to send; {_told(left_out)}")
     _check_count(len(parts) * options.loops, MAX_PACKETS)
-    due_ns = deadlines(options.pace, parts.recorded_ns, parts.wire_nbytes)
-    period = period_ns(due_ns)
-    check_duration(due_ns[-1] + period * (options.loops - 1))
+    due_ns, period = _times(parts, options)
     captures = [file.packets for file in files]
-    ips = [int(IPv4Address(chosen_fabric.ip(host))) for host in hosts]
-    macs = [bytes.fromhex(chosen_fabric.mac(host).replace(":", "")) for host in hosts]
-    if len(parts) > len(whole) and not options.exact_mtu:
-        notes.append(f"{len(parts) - len(whole)} packets more than captured: what is too long was cut")
+    notes += [f"{packets.path}: its end is cut off" for packets in captures if packets.truncated]
     return Prepared(
         fabric=chosen_fabric,
         hosts=hosts,
         host_of=host_of,
         pieces=parts,
-        frames=rewritten(parts, captures, ips, macs),
+        frames=_readdressed(parts, captures, chosen_fabric, hosts),
         due_ns=due_ns,
         period_ns=period,
         left_out={reason: count for reason, count in left_out.items() if count},
-        notes=tuple(
-            notes + [f"{packets.path}: its end is cut off" for packets in captures if packets.truncated]
-        ),
+        notes=tuple(notes),
     )
+
+
+def _files(paths: Sequence[Path], left_out: Counter[str]) -> list[Candidates]:
+    files: list[Candidates] = []
+    for path in paths:
+        files.append(candidates(without_copies(read_capture(path)), left_out))
+        _check_count(sum(len(file.packets) for file in files), MAX_READ)
+    return files
+
+
+def _parts(chosen: Sequence[Chosen], exact_mtu: bool) -> tuple[Pieces, list[str]]:
+    """All that is sent in one loop, and what there is to say about it."""
+    whole, notes = pieces(chosen)
+    parts = cut(whole, exact_mtu)
+    if len(parts) > len(whole) and not exact_mtu:
+        notes.append(f"{len(parts) - len(whole)} packets more than captured: what is too long was cut")
+    return parts, notes
+
+
+def _times(parts: Pieces, options: InjectOptions) -> tuple[Ints, int]:
+    """Deadlines of one loop, and from its start to the next one's."""
+    due_ns = deadlines(options.pace, parts.recorded_ns, parts.wire_nbytes)
+    period = period_ns(due_ns)
+    check_duration(due_ns[-1] + period * (options.loops - 1))
+    return due_ns, period
+
+
+def _readdressed(parts: Pieces, captures: Sequence[Packets], fabric: Fabric, hosts: Sequence[str]) -> Frames:
+    ips = [int(IPv4Address(fabric.ip(host))) for host in hosts]
+    macs = [bytes.fromhex(fabric.mac(host).replace(":", "")) for host in hosts]
+    return rewritten(parts, captures, ips, macs)
 
 
 def _star(n_hosts: int) -> Fabric:

@@ -1,6 +1,11 @@
-"""tcpdump at hosts' ports: `hN.pcap`, nanoseconds.  An edge module: it starts processes."""
+"""tcpdump at hosts' ports: `hN.pcap`, nanoseconds.  An edge module: it starts processes.
 
-import re
+However tcpdump is ended, it leaves what is still in the kernel's ring, and calls nothing of it dropped:
+a block is handed over when it is full, or after a second.  So it is asked what has come (SIGUSR1) and ended
+when all that is in the file.
+"""
+
+import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -9,15 +14,20 @@ from pathlib import Path
 
 from emu.fabrics.fabric import HOST_PORT, interface
 from emu.network.namespaces import enter
-from emu.watch import RunFailed, running
+from emu.network.tcpdump_counts import Counts, answers, counts
+from emu.watch import Child, RunFailed, running
 
 _START_S = 10.0
-_DROPPED = re.compile(r"^(\d+) packets? dropped by (?:kernel|interface)", re.MULTILINE)
+_REST_S = 0.3  # what is under way when the last program ends: its connections' last packets
+_WRITE_S = 60.0  # the largest ring, 256 MiB, on a disk that is slow
+_ANSWER_S = 2.0
+_TICK_S = 0.02
+_ASK_EVERY_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """How much of a packet is kept, how many KiB the kernel holds, and how long after the last packet to end.
+    """How much of a packet is kept, and how many KiB the kernel holds.
 
     Immediate: each packet is written when it comes.  Otherwise the kernel hands them over in blocks, up to a
     second later: a tenth of the work.
@@ -25,41 +35,81 @@ class Listening:
 
     snaplen_nbytes: int
     ring_kib: int
-    rest_s: float
     is_immediate: bool
 
 
-WHOLE = Listening(262_144, 65_536, 0.5, is_immediate=True)
-BY_BLOCK = Listening(128, 32_768, 1.5, is_immediate=False)
+WHOLE = Listening(262_144, 65_536, is_immediate=True)
+BY_BLOCK = Listening(128, 32_768, is_immediate=False)
 
 
 @contextmanager
 def captures(
     hosts: Sequence[str], pids: Mapping[str, int], folder: Path, listening: Listening = WHOLE
 ) -> Iterator[None]:
-    """While this is open, all that goes through the hosts' ports is captured.  Raise RunFailed."""
+    """While this is open, all that goes through the hosts' ports is captured.
+
+    Raise RunFailed, also at the end if a tcpdump ended before.
+    """
     folder.mkdir()
     with ExitStack() as stack:
+        children = []
         for host in hosts:
             command = [*enter(pids[host]), "tcpdump", "-q", "-n"]
             command += ["-U", "--immediate-mode"] if listening.is_immediate else []
             command += ["-B", str(listening.ring_kib), "-s", str(listening.snaplen_nbytes)]
             command += ["--time-stamp-precision=nano", "-i", interface(host, HOST_PORT)]
             command += ["-w", str(folder / f"{host}.pcap")]
-            stack.enter_context(running(f"tcpdump on {host}", command, _log(folder, host)))
-        deadline = time.monotonic() + _START_S
-        while not all("listening on" in _log(folder, host).read_text() for host in hosts):
-            if time.monotonic() > deadline:
-                raise RunFailed(f"tcpdump did not start within {_START_S:.0f} s")
-            time.sleep(0.02)
+            children.append(stack.enter_context(running(f"tcpdump on {host}", command, _log(folder, host))))
+        _await_start(children)
         yield
-        time.sleep(listening.rest_s)
+        time.sleep(_REST_S)
+        _await_written(children)
 
 
 def dropped(hosts: Sequence[str], folder: Path) -> dict[str, int]:
-    """How many packets each capture that has ended says that it lost, of those that lost any."""
-    lost = {host: sum(map(int, _DROPPED.findall(_log(folder, host).read_text()))) for host in hosts}
-    return {host: count for host, count in lost.items() if count}
+    """How many packets each capture that has ended lacks by its own word, of those that lack any."""
+    told = {host: counts(_log(folder, host).read_text()) for host in hosts}
+    return {host: figures.lost for host, figures in told.items() if figures and figures.lost}
+
+
+def _await_start(children: Sequence[Child]) -> None:
+    deadline = time.monotonic() + _START_S
+    for child in children:
+        while "listening on" not in child.log.read_text():
+            _check_runs(child)
+            if time.monotonic() > deadline:
+                raise RunFailed(f"{child.name} did not start within {_START_S:.0f} s")
+            time.sleep(_TICK_S)
+
+
+def _await_written(children: Sequence[Child]) -> None:
+    """Until all that each had received when it was first asked is written."""
+    asked = [(child, _ask(child)) for child in children]
+    deadline = time.monotonic() + _WRITE_S
+    for child, figures in asked:
+        first, now = figures, figures
+        while now and first and now.captured + now.dropped < first.received and time.monotonic() < deadline:
+            time.sleep(_ASK_EVERY_S)
+            now = _ask(child)
+
+
+def _ask(child: Child) -> Counts | None:
+    """None if there is no answer in time: then its last words tell what it lacks."""
+    _check_runs(child)
+    before = len(answers(child.log.read_text()))
+    child.process.send_signal(signal.SIGUSR1)
+    deadline = time.monotonic() + _ANSWER_S
+    while time.monotonic() < deadline:
+        if len(told := answers(child.log.read_text())) > before:
+            return told[-1]
+        _check_runs(child)
+        time.sleep(_TICK_S)
+    return None
+
+
+def _check_runs(child: Child) -> None:
+    if child.process.poll() is not None:
+        raise RunFailed(child.complaint())
 
 
 def _log(folder: Path, host: str) -> Path:

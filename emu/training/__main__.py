@@ -24,7 +24,8 @@ import torch.optim
 
 from emu.network.namespaces import join
 from emu.training import ddp, ps
-from emu.training.options import STORE_PORT, TrainingOptions
+from emu.training.options import TrainingOptions
+from traces.framing.wellknown import STORE_PORT
 
 _TIMEOUT = dt.timedelta(minutes=5)
 

@@ -10,6 +10,7 @@ from torch import nn
 from emu.training.eventlog import EventLog
 from emu.training.models import batch, build, loss
 from emu.training.options import TrainingOptions
+from traces.groundtruth import BUCKET_READY
 
 LEARNING_RATE = 0.05
 
@@ -27,7 +28,7 @@ def train(options: TrainingOptions, rank: int, log_file: Path, began: Callable[[
         """What DDP does without a hook, and two lines in the log."""
         del state
         buffer, iteration, index = bucket.buffer(), current, bucket.index()
-        log.note("bucket_ready", iteration, b=index, n=buffer.numel() * buffer.element_size())
+        log.note(BUCKET_READY, iteration, b=index, n=buffer.numel() * buffer.element_size())
         buffer.div_(world)
 
         def done(future: torch.futures.Future[list[torch.Tensor]]) -> torch.Tensor:

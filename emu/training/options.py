@@ -10,7 +10,6 @@ MODELS = {  # and their parameters; tests/test_models.py counts them
 }
 MAX_ITERATIONS = 100_000
 MAX_BATCH = 4096
-STORE_PORT = 29500  # torch.distributed's rendezvous
 
 
 @dataclass(frozen=True, slots=True)

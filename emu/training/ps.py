@@ -16,10 +16,11 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from emu.training.eventlog import EventLog
 from emu.training.models import batch, build, loss
 from emu.training.options import TrainingOptions
+from traces.groundtruth import PULL_DONE, PUSH_BEGINS
 
 LEARNING_RATE = 0.05
 PULL, PUSH = 1, 2  # the tags of messages
-BEGINS, ENDS, PULLED, PUSHES, PUSHED = 1, 2, 5, 6, 7  # the log's events
+BEGINS, ENDS, PUSHED = 1, 2, 7  # the log's events beside those that the check looks for
 
 
 def train(options: TrainingOptions, rank: int, log_file: Path, began: Callable[[int], None]) -> None:
@@ -82,7 +83,7 @@ def work(
         model.zero_grad()
         loss(model, *batch(options.model, options.batch, generator)).backward()
         gradients = torch.cat([p.grad.reshape(-1) for p in model.parameters() if p.grad is not None])
-        log.note(PUSHES, iteration, n=nbytes)
+        log.note(PUSH_BEGINS, iteration, n=nbytes)
         pushes = [
             dist.isend(_cut(gradients, server, options.servers), server, tag=PUSH) for server in servers
         ]
@@ -92,7 +93,7 @@ def work(
         _complete(pushes)
         log.note(PUSHED, iteration, n=0)
         _complete(pulls)
-        log.note(PULLED, iteration, n=nbytes)
+        log.note(PULL_DONE, iteration, n=nbytes)
         log.note(ENDS, iteration, n=0)
 
 

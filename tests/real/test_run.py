@@ -21,8 +21,8 @@ from emu.network.transport import fabric_transport
 from emu.options import RunOptions
 from emu.plan import Plan
 from emu.project import PROJECT
+from traces.opening import open_trace
 from traces.schedules.expand import expand
-from traces.trace import open_trace
 from traces.workload import made_allreduce
 
 pytestmark = pytest.mark.real

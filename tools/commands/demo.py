@@ -16,8 +16,8 @@ from tools.inspect_tables import print_analysis
 from tools.needs import need_root_and_tools
 from tools.options import HtmlOption, JsonOption, OutOption, RepeatOption, ScaleBytesOption, parse_factor
 from traces.analysis.analysis import analyse
+from traces.opening import open_trace
 from traces.recognition.recognise import find_job, workload_of
-from traces.trace import open_trace
 from traces.units import parse_bps, show_bps
 
 SAMPLE = Path("traces/samples/ddp_gloo_8_gpt_tso")

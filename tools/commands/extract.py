@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from tools.options import CapturesArgument, RanksFileOption
+from traces.opening import open_trace
 from traces.recognition.recognise import recognise
-from traces.trace import open_trace
 from traces.units import show_nbytes
 from traces.workload import save
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from controller.policies import policy_names
 from emu.fabrics.spec import parse_fabric
 from emu.inject.carry import inject as carried_out
 from emu.inject.mapping import parse_map
@@ -29,7 +30,8 @@ from tools.options import (
     SwitchOption,
     parse_factor,
 )
-from traces.trace import SETTINGS, capture_paths, read_settings
+from traces.opening import capture_paths
+from traces.rankmap import SETTINGS, read_settings
 from traces.units import parse_bps
 
 MAX_PPS = 10_000_000
@@ -107,6 +109,8 @@ def inject(  # noqa: PLR0913, PLR0917 - a parameter for each option
     the snaplen cut off is zeros. Exit code 3: the machine was too slow, or a capture lost packets.
     """
     options = InjectOptions(parse_pace(speed, pps, rate, topspeed), loop, exact_mtu, routes, switch)
+    if routes not in policy_names():
+        raise ValueError(f"no routing policy {routes!r}; there are {', '.join(policy_names())}")
     chosen = parse_fabric(fabric) if fabric else None
     told = parse_map(map_ or ())
     prepared = prepare(capture_paths(captures), chosen, options, told_ranks(captures, ranks), told)

@@ -7,14 +7,16 @@ from typing import Annotated
 import typer
 
 from tools.inspect_tables import print_analysis
+from tools.inspectpage.dygraphs import need_library
 from tools.options import CapturesArgument, JsonOption, RanksFileOption
 from traces.analysis.analysis import Analysis, analyse, analyse_flows, to_json
 from traces.analysis.csv_files import write_csv
 from traces.analysis.perfetto import write_perfetto
+from traces.opening import capture_paths, open_captures
 from traces.packets.verify import verify_files
 from traces.recognition.ranks import BadTrace
 from traces.recognition.recognise import find_job
-from traces.trace import Trace, capture_paths, open_captures
+from traces.trace import Trace
 from traces.units import parse_bps
 
 
@@ -71,6 +73,8 @@ def inspect(
 ) -> None:
     """Show who talked to whom, which collectives and iterations there were, how fast, and what was lost."""
     line_rate_bps = None if line_rate is None else _positive_bps(line_rate)
+    if html is not None:
+        need_library()
     if verified is not None:
         verify_files(capture_paths(captures), verified)
     trace = open_captures(captures, ranks)

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from tools.inspectpage import jobtables, wiretables
 from tools.inspectpage.cells import Table
 from tools.inspectpage.charts import as_script, chart_data, chart_notes
+from tools.inspectpage.dygraphs import load_library
 from traces.analysis.analysis import Analysis
 from traces.analysis.verdict import sentences, shares
 from traces.files import write_whole
@@ -61,7 +62,8 @@ def write_page(analysis: Analysis, path: Path) -> None:
 
 
 def page(analysis: Analysis) -> str:
-    """The page's text."""
+    """The page's text. Raise FileNotFoundError if the charts' library is not installed."""
+    library = load_library()
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -86,10 +88,10 @@ def page(analysis: Analysis) -> str:
         "losses": losses(analysis),
         "made": f"Times count from the first {'packet' if analysis.missing else 'byte of the training'}. "
         "Every figure is also in what inspect --json and --csv write.",
-        "licence": _part("uplot/LICENSE"),
-        "styles": _part("report.css") + _part("uplot/uPlot.min.css") + _part("inspect.css"),
-        "uplot": _part("uplot/uPlot.iife.min.js"),
-        "script": _part("inspect.js"),
+        "licence": library.licence,
+        "styles": _part("report.css") + Markup(library.style) + _part("inspect.css"),
+        "library": Markup(library.script),
+        "script": _part("tables.js") + _part("inspect.js"),
     }
     return environment.get_template("inspect.html").render(values)
 

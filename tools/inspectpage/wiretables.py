@@ -16,8 +16,9 @@ from traces.analysis.analysis import Analysis
 from traces.analysis.bursts import Burstiness
 from traces.analysis.certainty import Statement, statements
 from traces.analysis.flows import Flow
-from traces.analysis.kept import FileSummary, Traffic
+from traces.analysis.kept import Traffic
 from traces.analysis.percentiles import Percentiles
+from traces.trace import CaptureFile
 from traces.units import show_bps, show_nbytes
 
 
@@ -105,7 +106,7 @@ def files_table(analysis: Analysis) -> Table:
         "end",
     )
 
-    def row(file: FileSummary) -> tuple[Cell, ...]:
+    def row(file: CaptureFile) -> tuple[Cell, ...]:
         where = file.host or "several hosts"
         if file.host in analysis.addresses:
             where = f"rank {analysis.addresses.index(file.host)} ({file.host})"

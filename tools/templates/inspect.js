@@ -5,6 +5,7 @@ const KINDS = ["compute", "communication", "wait"];
 const NAMES = ["compute", "exposed communication", "wait"];
 const charts = [];
 const span = [data.begin, data.end]; // µs, of everything
+const small = matchMedia("(max-width: 639px)");
 let colours = {};
 
 function readColours() {
@@ -21,11 +22,12 @@ function time(us) {
 function rate(mbps) {
   return mbps >= 1000 ? +(mbps / 1000).toPrecision(4) + " Gb/s" : +mbps.toPrecision(4) + " Mb/s";
 }
-function axisTimes(u, splits) {
-  const width = splits.length > 1 ? splits[1] - splits[0] : 1;
+function timeTicks(min, max, pixels, options, chart) { // one unit and as many digits for all
+  const ticks = Dygraph.numericTicks(min, max, pixels, options, chart);
+  const width = ticks.length > 1 ? ticks[1].v - ticks[0].v : 1;
   const [unit, name] = width >= 1e5 ? [1e6, " s"] : width >= 100 ? [1e3, " ms"] : [1, " µs"];
   const digits = Math.max(0, -Math.floor(Math.log10(width / unit) + 1e-9));
-  return splits.map(v => (v / unit).toFixed(digits) + name);
+  return ticks.map(({v}) => ({v, label: (v / unit).toFixed(digits) + name}));
 }
 function element(tag, text, parent, className) {
   const made = document.createElement(tag);
@@ -35,22 +37,18 @@ function element(tag, text, parent, className) {
   return made;
 }
 
-// One x axis for all charts: whichever is zoomed, the others follow.
-let moving = false;
+// One x axis for all charts: they show the same times, and a cursor at the same time.
+let shown = span;
 function show(min, max) {
   const least = 1; // µs
   if (max - min < least) max = min + least;
   min = Math.max(span[0], min); max = Math.min(span[1], max);
   if (!(max > min)) return;
-  moving = true;
-  for (const chart of charts) chart.setScale("x", {min, max});
-  moving = false;
-}
-function follow(u, key) {
-  if (key === "x" && !moving) show(u.scales.x.min, u.scales.x.max);
+  shown = [min, max];
+  for (const {chart} of charts) chart.updateOptions({dateWindow: [min, max]});
 }
 function zoom(how, at) {
-  const {min, max} = charts[0].scales.x, width = max - min;
+  const [min, max] = shown, width = max - min;
   const centre = at === undefined ? (min + max) / 2 : at;
   if (how === "in") show(centre - (centre - min) / 2, centre + (max - centre) / 2);
   if (how === "out") show(centre - (centre - min) * 2, centre + (max - centre) * 2);
@@ -59,29 +57,79 @@ function zoom(how, at) {
   if (how === "all") show(...span);
 }
 
-function tip(chart, text, left, top) {
-  const root = chart.root.parentElement;
-  let box = root.querySelector(".tip");
-  if (!text) { if (box) box.hidden = true; return; }
-  if (!box) box = element("div", "", root, "tip");
-  box.hidden = false;
-  box.textContent = text;
-  const x = left + chart.over.offsetLeft, room = root.clientWidth - box.offsetWidth - 4;
-  box.style.left = Math.max(0, Math.min(x + 14, room)) + "px";
-  box.style.top = (top + chart.over.offsetTop + 16) + "px";
+const unseen = document.createElement("div"); // for dygraphs' legend, which would be measured, in the page, with every drawing
+// A chart in `div`; tell(µs, part of the height from its top) gives the text of its tooltip.
+function add(div, height, rows, options, tell) {
+  const narrow = small.matches, {axes: {x = {}, y}, ...others} = options;
+  div.style.height = height + "px";
+  const chart = new Dygraph(div, rows, {
+    dateWindow: shown, legend: "never", labelsDiv: unseen, xAxisHeight: 26, interactionModel: {}, highlightCircleSize: 0, rightGap: 10,
+    gridLineColor: colours.line, gridLineWidth: 1, axisLineColor: colours.line, axisLabelFontSize: 12,
+    axes: {
+      x: {ticker: timeTicks, pixelsPerLabel: narrow ? 58 : 90, axisLabelWidth: narrow ? 58 : 86, axisTickSize: 7, ...x},
+      y: {pixelsPerLabel: 22, axisLabelWidth: narrow ? 70 : 88, axisLineColor: "transparent", ...y},
+    },
+    ...others,
+  });
+  const [hair, picked, tip] = ["hair", "picked", "tip"].map(name => element("div", "", div, name));
+  charts.push({chart, div, tell, hair, picked, tip});
 }
-function base(height, over) {
-  const narrow = innerWidth < 640;
-  const grid = {stroke: () => colours.line, width: 1};
-  return {
-    width: over.clientWidth, height, legend: {show: false}, padding: [6, 10, 0, 0],
-    cursor: {sync: {key: "time"}, y: false, points: {show: false}, drag: {x: true, y: false, dist: 4}},
-    scales: {x: {time: false, range: (u, min, max) => [min, max]}},
-    axes: [
-      {stroke: () => colours.dim, grid, ticks: grid, values: axisTimes, size: 28, space: narrow ? 70 : 90, font: "12px system-ui"},
-      {stroke: () => colours.dim, grid: {show: false}, ticks: {show: false}, size: narrow ? 74 : 92, font: "12px system-ui"},
-    ],
-  };
+function place(one, event) { // where in the plot the pointer is, or undefined
+  const at = one.div.getBoundingClientRect(), {x, y, w, h} = one.chart.getArea();
+  const left = event.clientX - at.left, top = event.clientY - at.top;
+  return {left, top, x: Math.max(x, Math.min(left, x + w)), inside: left >= x && left <= x + w && top >= y && top < y + h, down: (top - y) / h};
+}
+function point(one, at) { // the cursor in all charts, the tooltip in one
+  for (const {hair, tip, chart} of charts) {
+    const {y, h} = chart.getArea();
+    tip.hidden = true;
+    hair.hidden = !at;
+    if (at) Object.assign(hair.style, {left: at.x + "px", top: y + "px", height: h + "px"});
+  }
+  const text = at && one.tell(one.chart.toDataXCoord(at.x), at.down);
+  if (!text) return;
+  one.tip.hidden = false;
+  one.tip.textContent = text;
+  one.tip.style.left = Math.max(0, Math.min(at.left + 14, one.div.clientWidth - one.tip.offsetWidth - 4)) + "px";
+  one.tip.style.top = at.top + 16 + "px";
+}
+function pick(one, from, to) { // the times between two places, while they are chosen
+  const {y, h} = one.chart.getArea();
+  one.picked.hidden = false;
+  Object.assign(one.picked.style, {left: Math.min(from, to) + "px", width: Math.abs(to - from) + "px", top: y + "px", height: h + "px"});
+}
+function wirePointer(section) {
+  const under = event => charts.find(one => one.div.contains(event.target));
+  const least = 4; // px: what is less is a click
+  let drag = null; // the chart and where it began
+  const end = () => { if (drag) drag.one.picked.hidden = true; drag = null; };
+  section.addEventListener("pointerdown", event => {
+    const one = under(event), at = one && place(one, event);
+    point(one, at && at.inside ? at : undefined);
+    if (!at || !at.inside || !event.isPrimary || event.button) return;
+    drag = {one, from: at.x};
+    one.div.setPointerCapture(event.pointerId);
+  });
+  section.addEventListener("pointermove", event => {
+    const one = drag ? drag.one : under(event), at = one && place(one, event);
+    point(one, at && (drag || at.inside) ? at : undefined);
+    if (drag && Math.abs(at.x - drag.from) >= least) pick(one, drag.from, at.x);
+  });
+  section.addEventListener("pointerup", event => {
+    if (!drag) return;
+    const {one, from} = drag, to = place(one, event).x, [min, max] = [from, to].sort((a, b) => a - b).map(x => one.chart.toDataXCoord(x));
+    end();
+    if (Math.abs(to - from) >= least) show(min, max);
+  });
+  section.addEventListener("pointercancel", end);
+  section.addEventListener("pointerleave", event => { if (event.pointerType !== "touch") point(); });
+  section.addEventListener("dblclick", event => { if (under(event)) show(...span); });
+  section.addEventListener("wheel", event => {
+    const one = under(event);
+    if (!one || !event.ctrlKey) return;
+    event.preventDefault();
+    zoom(event.deltaY < 0 ? "in" : "out", one.chart.toDataXCoord(place(one, event).x));
+  }, {passive: false});
 }
 
 // The timeline: lanes of collectives on top, then a row for each rank.
@@ -98,11 +146,10 @@ function firstAfter(list, at) { // in a rank's spans, which are in order: the fi
   }
   return low;
 }
-function paint(u) {
-  const {ctx} = u, {left, top, width, height} = u.bbox, row = height / rows;
-  const {min, max} = u.scales.x, px = v => u.valToPos(v, "x", true);
+function paint({drawingContext: ctx, dygraph: chart}) { // over the grid; dygraphs clips to the plot
+  const {x: left, y: top, w: width, h: height} = chart.getArea(), row = height / rows;
+  const [min, max] = chart.xAxisRange(), px = v => chart.toDomXCoord(v);
   ctx.save();
-  ctx.beginPath(); ctx.rect(left, top, width, height); ctx.clip();
   data.iterations.forEach(([number, start, end], i) => {
     if (end < min || start > max) return;
     ctx.fillStyle = colours.dim;
@@ -110,7 +157,7 @@ function paint(u) {
     ctx.fillRect(px(start), top, px(end) - px(start), height);
   });
   ctx.globalAlpha = 1;
-  ctx.font = Math.round(11 * devicePixelRatio) + "px system-ui";
+  ctx.font = "11px system-ui";
   ctx.textBaseline = "middle";
   ctx.textAlign = "left";
   data.moved.forEach(([lane, start, length, label]) => {
@@ -118,7 +165,7 @@ function paint(u) {
     const x = Math.max(px(start), left), w = Math.max(1.5, Math.min(px(start + length), left + width) - x), y = top + lane * row;
     ctx.fillStyle = colours.moved;
     ctx.fillRect(x, y + row * .12, w, row * .76);
-    if (w > 6.2 * devicePixelRatio * label.length) { ctx.fillStyle = colours.page; ctx.fillText(label, x + 4, y + row / 2); }
+    if (w > 24 && ctx.measureText(label).width + 8 <= w) { ctx.fillStyle = colours.page; ctx.fillText(label, x + 4, y + row / 2); }
   });
   const high = [.5, .84, .2];
   ofRank.forEach((list, rank) => {
@@ -144,66 +191,52 @@ function movedAt(lane, at, slack) {
   const found = data.moved.filter(one => one[0] === lane && one[1] - slack <= at && at <= one[1] + one[2] + slack)[0];
   return found ? found[4] + "\n" + time(found[2]) + " from " + time(found[1]) : "";
 }
-function drawTimeline(over) {
-  const options = base(rows * rowHeight + 36, over);
-  options.scales.y = {range: [0, rows]};
-  options.axes[1].splits = () => Array.from({length: rows}, (_, i) => rows - i - .5);
-  options.axes[1].values = () => Array.from({length: rows}, (_, i) => i < lanes ? (i ? "" : data.lane_name) : data.short[i - lanes]);
-  options.axes[1].gap = 4;
-  options.series = [{}, {show: false}];
-  options.hooks = {
-    draw: [paint], setScale: [follow],
-    setCursor: [u => {
-      const {left, top} = u.cursor;
-      if (left < 0 || !u.over.matches(":hover")) return tip(u);
-      const row = Math.floor(top / (u.over.clientHeight / rows)), at = u.posToVal(left, "x");
-      const slack = (u.scales.x.max - u.scales.x.min) / u.over.clientWidth * 2;
-      tip(u, row < lanes ? movedAt(row, at, slack) : row < rows ? spanAt(row - lanes, at) : "", left, top);
-    }],
-  };
-  charts.push(new uPlot(options, [span, [null, null]], over));
+function drawTimeline(div) {
+  // dygraphs takes labels as HTML, so what a capture says must not be among them: `short` has numbers only.
+  const labels = Array.from({length: rows}, (_, i) => i < lanes ? (i ? "" : data.lane_name) : data.short[i - lanes]);
+  const ticks = labels.map((label, i) => ({v: rows - i - .5, label}));
+  add(div, rows * rowHeight + 26, span.map(at => [at, null]), {
+    labels: ["time", "none"], valueRange: [0, rows], plugins: [{activate: () => ({didDrawChart: paint})}],
+    axes: {y: {ticker: () => ticks, drawGrid: false}},
+  }, (at, down) => {
+    const row = Math.floor(down * rows), slack = (shown[1] - shown[0]) / div.clientWidth * 2;
+    return row < 0 || row >= rows ? "" : row < lanes ? movedAt(row, at, slack) : spanAt(row - lanes, at);
+  });
 }
 
 function drawRates(into) {
-  const most = Math.max(1e-6, ...data.rates.flatMap(host => [...host.out, ...host.in].filter(v => v !== null)).reduce((a, v) => [Math.max(a[0], v)], [0]));
+  const most = data.rates.flatMap(host => [...host.out, ...host.in]).reduce((a, v) => Math.max(a, v), 1e-6);
+  const wide = data.at[1] - data.at[0] || span[1] - span[0];
   for (const host of data.rates) {
     const name = element("p", host.name, into, "host");
     if (host.in[0] === null || host.out[0] === null)
       name.textContent += host.in[0] === null ? ", in: not captured" : ", out: not captured";
-    const over = element("div", undefined, into, "chart");
-    over.tabIndex = 0;
-    over.setAttribute("role", "img");
-    over.setAttribute("aria-label", "Rates of " + host.name);
+    const div = element("div", undefined, into, "chart");
+    div.tabIndex = 0;
+    div.setAttribute("role", "img");
+    div.setAttribute("aria-label", "Rates of " + host.name);
     const isLast = host === data.rates[data.rates.length - 1];
-    const options = base(isLast ? 104 : 78, over);
-    if (!isLast) { options.axes[0].values = () => []; options.axes[0].size = 2; options.axes[0].ticks = {show: false}; }
-    options.scales.y = {range: [0, most * 1.05]};
-    options.axes[1].values = (u, splits) => splits.map(v => v ? rate(v) : "0");
-    options.axes[1].space = 30;
-    options.axes[1].grid = {show: true, stroke: () => colours.line, width: 1};
-    const line = {width: 1.2, points: {show: false}, spanGaps: false, paths: uPlot.paths.stepped({align: 1})};
-    options.series = [{}, {...line, stroke: () => colours.out}, {...line, stroke: () => colours.in}];
-    options.hooks = {setScale: [follow], setCursor: [u => {
-      const {idx, left, top} = u.cursor;
-      if (left < 0 || idx == null || !u.over.matches(":hover")) return tip(u);
-      const value = n => u.data[n][idx] === null ? "not captured" : rate(u.data[n][idx] || 0);
-      tip(u, time(u.data[0][idx]) + ", " + data.window + "\nout " + value(1) + "\nin  " + value(2), left, top);
-    }]};
-    charts.push(new uPlot(options, [data.at, host.out, host.in], over));
+    add(div, isLast ? 102 : 76, data.at.map((at, n) => [at, host.out[n], host.in[n]]), {
+      labels: ["time", "out", "in"], colors: [colours.out, colours.in], strokeWidth: 1.2, stepPlot: true, valueRange: [0, most * 1.05],
+      axes: {x: {drawAxis: isLast}, y: {axisLabelFormatter: v => v ? rate(v) : "0"}},
+    }, at => {
+      const n = Math.floor((at - data.at[0]) / wide), value = v => v === null ? "not captured" : rate(v);
+      return n in data.at ? time(data.at[n]) + ", " + data.window + "\nout " + value(host.out[n]) + "\nin  " + value(host.in[n]) : "";
+    });
   }
 }
 
 function draw() {
   readColours();
-  const shown = charts.length ? [charts[0].scales.x.min, charts[0].scales.x.max] : span;
-  for (const chart of charts.splice(0)) chart.destroy();
+  for (const {chart} of charts.splice(0)) chart.destroy();
   const timeline = document.getElementById("timeline"), rates = document.getElementById("rates");
   if (!timeline) return;
   timeline.hidden = !data.spans.rank.length;
   if (!timeline.hidden) drawTimeline(timeline);
   rates.replaceChildren();
   drawRates(rates);
-  if (charts.length) show(...shown);
+  point();
+  for (const {picked} of charts) picked.hidden = true;
 }
 function wire() {
   const tools = document.querySelector(".tools");
@@ -219,50 +252,15 @@ function wire() {
     });
   }
   const section = document.getElementById("time");
-  section.addEventListener("wheel", event => {
-    const chart = charts.find(one => one.root.contains(event.target));
-    if (!chart || !event.ctrlKey) return;
-    event.preventDefault();
-    zoom(event.deltaY < 0 ? "in" : "out", chart.posToVal(event.clientX - chart.over.getBoundingClientRect().left, "x"));
-  }, {passive: false});
+  wirePointer(section);
   section.addEventListener("keydown", event => {
     const how = {"+": "in", "=": "in", "-": "out", ArrowLeft: "left", ArrowRight: "right", "0": "all"}[event.key];
     if (how && event.target.classList.contains("chart")) { event.preventDefault(); zoom(how); }
   });
 }
 
-// Tables: a click on a heading sorts; numbers largest first.
-function key(row, column) {
-  const cell = row.cells[column], told = cell.dataset.k;
-  return told === undefined ? cell.textContent.trim() : told === "" ? null : Number(told);
-}
-function sort(heading) {
-  const body = heading.closest("table").tBodies[0], column = heading.cellIndex, all = [...body.rows];
-  const keys = new Map(all.map(row => [row, key(row, column)]));
-  const numbers = [...keys.values()].some(one => typeof one === "number");
-  const was = heading.getAttribute("aria-sort"), up = was ? was === "descending" : !numbers;
-  for (const other of heading.parentElement.cells) other.removeAttribute("aria-sort");
-  heading.setAttribute("aria-sort", up ? "ascending" : "descending");
-  const compare = (a, b) => typeof a === "number" ? a - b : a.localeCompare(b, undefined, {numeric: true});
-  all.sort((one, two) => {
-    const a = keys.get(one), b = keys.get(two);
-    if (a === null || b === null) return (a === null) - (b === null); // what there is not comes last
-    return up ? compare(a, b) : compare(b, a);
-  });
-  body.append(...all);
-}
-for (const heading of document.querySelectorAll(".sortable th")) heading.firstElementChild.addEventListener("click", () => sort(heading));
-for (const input of document.querySelectorAll("[data-filter]")) {
-  input.parentElement.hidden = false;
-  input.addEventListener("input", () => {
-    const wanted = input.value.toLowerCase();
-    for (const row of document.getElementById(input.dataset.filter).tBodies[0].rows)
-      row.hidden = !row.textContent.toLowerCase().includes(wanted);
-  });
-}
 draw();
 wire();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-let width = innerWidth;
-addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; draw(); } });
+small.addEventListener("change", draw); // other changes of width dygraphs follows by itself
 })();

@@ -8,7 +8,7 @@ from traces.analysis.bursts import Burstiness, Rates, burstiness, rates
 from traces.analysis.exposure import Exposure, Span, Straggler, exposure, stragglers
 from traces.analysis.flows import Flow, flows, origin
 from traces.analysis.incast import Incast, incasts
-from traces.analysis.kept import FileSummary, Traffic, file_summaries, traffic
+from traces.analysis.kept import Traffic, traffic
 from traces.analysis.linerate import LineRate, line_rate
 from traces.analysis.transfers import (
     AlgorithmUse,
@@ -21,11 +21,11 @@ from traces.analysis.transfers import (
 )
 from traces.recognition.recognise import Job
 from traces.recognition.shape import JobShape
-from traces.trace import Losses, Trace
+from traces.trace import CaptureFile, Losses, Trace
 
 SCHEMA: Literal["gradwire.inspect/2"] = "gradwire.inspect/2"
-WINDOWS_NS = (10**6, 10**7, 10**8, 10**9, 10**10, 10**11)
-MAX_WINDOWS = 4000  # of a plot: as many as a wide screen has columns
+PLOT_WINDOWS_NS = (10**6, 10**7, 10**8, 10**9, 10**10, 10**11)
+MAX_PLOT_WINDOWS = 4000  # as many as a wide screen has columns
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Analysis:
     missing: str
     shape: JobShape | None
     line_rate: LineRate | None
-    files: tuple[FileSummary, ...]
+    files: tuple[CaptureFile, ...]
     matrix_nbytes: tuple[tuple[int, ...], ...]
     transfers: tuple[Transfer, ...]
     algorithms: tuple[AlgorithmUse, ...]
@@ -79,7 +79,7 @@ def _analysis(trace: Trace, job: Job | None, missing: str, line_rate_bps: int | 
     origin_ns = origin(trace)
     moved = transfers(job, origin_ns, rate.bps if rate else None) if job else ()
     spans, exposures = exposure(job) if job else ((), ())
-    files = file_summaries(trace)
+    files = trace.files
     duration_ns = max(file.last_ns for file in files) - min(file.first_ns for file in files)
     return Analysis(
         name=trace.name,
@@ -111,7 +111,7 @@ def _analysis(trace: Trace, job: Job | None, missing: str, line_rate_bps: int | 
 
 def window_ns(duration_ns: int) -> int:
     """The finest window of which a plot over `duration_ns` has not too many."""
-    return next((w for w in WINDOWS_NS if duration_ns // w < MAX_WINDOWS), WINDOWS_NS[-1])
+    return next((w for w in PLOT_WINDOWS_NS if duration_ns // w < MAX_PLOT_WINDOWS), PLOT_WINDOWS_NS[-1])
 
 
 def to_json(analysis: Analysis) -> dict[str, Any]:

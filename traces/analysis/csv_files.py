@@ -11,12 +11,13 @@ from traces.analysis.bursts import Burstiness
 from traces.analysis.exposure import Exposure, Span, Straggler
 from traces.analysis.flows import Flow
 from traces.analysis.incast import Incast
-from traces.analysis.kept import FileSummary, Traffic
+from traces.analysis.kept import Traffic
 from traces.analysis.percentiles import Percentiles
 from traces.analysis.transfers import AlgorithmUse, Iteration, Transfer
 from traces.files import whole_file
 from traces.framing.frames import Kind
 from traces.framing.messages import COLUMNS, KIND_NAMES, Messages
+from traces.trace import CaptureFile
 
 Table = tuple[Sequence[str], Iterable[Sequence[Any]]]
 _PARTS = tuple(field.name for field in fields(Percentiles))
@@ -49,7 +50,7 @@ def _tables(analysis: Analysis, messages: Messages) -> dict[str, Table]:
         "rates": (("host", "direction", "window_ns", "start_ns", "bps"), _rate_rows(analysis)),
         "incasts": _records(Incast, analysis.incasts),
         "traffic": _records(Traffic, analysis.traffic),
-        "files": _records(FileSummary, analysis.files),
+        "files": _records(CaptureFile, analysis.files),
     }
 
 

@@ -1,36 +1,14 @@
-"""What captures kept and what they left out: files, cut packets, drops, and traffic beside the training."""
+"""What all the traffic of captures was taken for, the training and what is beside it."""
 
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from traces.framing.framings import Choice
-from traces.packets.packets import TCP, UDP, Packets
-from traces.trace import CaptureFile, Trace
-
-
-@dataclass(frozen=True)
-class FileSummary:
-    """What one file holds; `host` is where it was captured, None for a capture of many hosts.
-
-    `snaplen` is the least of its interfaces' (0: unlimited); `snapped` counts packets that were not kept
-    whole; `dropped` those that the capture lost by its own word (None: it does not say).  `truncated`: the
-    file's end is missing.
-    """
-
-    path: Path
-    host: str | None
-    n_packets: int
-    nbytes: int
-    first_ns: int
-    last_ns: int
-    truncated: bool
-    snaplen: int
-    snapped: int
-    dropped: int | None
+from traces.packets.packets import TCP, UDP
+from traces.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -47,27 +25,6 @@ class Traffic:
     payload_nbytes: int
     confidence: float | None
     evidence: str
-
-
-def file_summaries(trace: Trace) -> tuple[FileSummary, ...]:
-    return tuple(_summary(*pair) for pair in zip(trace.files, trace.captures, strict=True))
-
-
-def _summary(file: CaptureFile, packets: Packets) -> FileSummary:
-    limits = [one.snaplen for one in packets.interfaces if one.snaplen]
-    drops = [one.dropped for one in packets.interfaces if one.dropped is not None]
-    return FileSummary(
-        path=file.path,
-        host=file.host,
-        n_packets=file.n_packets,
-        nbytes=file.nbytes,
-        first_ns=file.first_ns,
-        last_ns=file.last_ns,
-        truncated=file.truncated,
-        snaplen=min(limits, default=0),
-        snapped=int(np.count_nonzero(packets.captured_nbytes < packets.wire_nbytes)),
-        dropped=sum(drops) if drops else None,
-    )
 
 
 def traffic(trace: Trace) -> tuple[Traffic, ...]:

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 from traces.packets.streams import Connection, Stream
 
 UNKNOWN_TAG = -1  # the messages do not say which instance of a collective they belong to
+UNKNOWN_OPERATION = "unknown"  # data whose header was not captured: it may belong to any collective
 SEND, ALLREDUCE, ALLGATHER, BROADCAST, BARRIER = "send", "allreduce", "allgather", "broadcast", "barrier"
 
 

@@ -21,6 +21,7 @@ from traces.packets.streams import Connection
 _End = tuple[str, Process | int]  # an address, and the process there or, where it did not tell, a port
 
 
+MAX_ROUNDS = 4  # of telling what is hidden in one direction from the other
 ENOUGH = 32  # fragments of each stream that are looked at before a connection is taken for Open MPI's
 
 
@@ -69,16 +70,31 @@ class Mpi:
 def _completed(seen: Sequence[Decoded]) -> list[Decoded]:
     """With what the capture hides, where that is certain.
 
-    Not where two processes share several connections (btl_tcp_links): what is due may go any of them.
+    Not where two processes share several connections (btl_tcp_links): what is due may go any of them.  What
+    was found of one direction tells more about the other.
     """
     sizes = Counter(p.fragment.size for one in seen for p in one.placed if p.fragment.what is What.MATCH)
     between = _between(seen)
     made = []
     for (src, dst), forth in between.items():
         back = between.get((dst, src), [])
-        is_alone = len(forth) == 1 and len(back) <= 1
-        made += [recovered(one, back[0] if back else None, sizes) if is_alone else one for one in forth]
+        if len(forth) > 1 or len(back) > 1:
+            made += forth
+        elif not back:
+            made += [recovered(one, None, sizes) for one in forth]
+        elif src <= dst:
+            made += _both_completed(forth[0], back[0], sizes)
     return made
+
+
+def _both_completed(forth: Decoded, back: Decoded, sizes: Counter[int]) -> tuple[Decoded, Decoded]:
+    full_forth, full_back = forth, back
+    for _ in range(MAX_ROUNDS):
+        n_gaps = len(full_forth.gaps) + len(full_back.gaps)
+        full_forth, full_back = recovered(forth, full_back, sizes), recovered(back, full_forth, sizes)
+        if len(full_forth.gaps) + len(full_back.gaps) in (0, n_gaps):
+            break
+    return full_forth, full_back
 
 
 def _between(decoded: Sequence[Decoded]) -> dict[tuple[_End, _End], list[Decoded]]:

@@ -8,9 +8,9 @@ taken.
 """
 
 from bisect import bisect_right
-from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, combinations_with_replacement, product
 from typing import NamedTuple
 
@@ -23,8 +23,8 @@ from traces.framing.mpi_btl import (
     What,
 )
 from traces.framing.mpi_decode import Decoded, Gap, Placed
+from traces.framing.mpi_due import MAX_EACH, Due, advance, due_of, due_puts
 
-MAX_EACH = 8  # fragments of a kind that are looked for in one gap
 MAX_MATCHES = 4  # messages of different sizes
 MAX_GAPS = 4  # between two messages that can be read
 MAX_SIZES = 8  # of the sizes of MATCHes the most frequent
@@ -33,29 +33,6 @@ TRIALS_EACH = 50
 FIN_NBYTES = BTL_NBYTES + HEADER_NBYTES[What.FIN]
 REQUEST_NBYTES = BTL_NBYTES + HEADER_NBYTES[What.PUT_REQUEST]
 RNDV_NBYTES = BTL_NBYTES + HEADER_NBYTES[What.RNDV]
-
-
-_Key = tuple[int | None, int]  # where a PUT goes, and its size
-
-
-class _Answer(NamedTuple):
-    """A PUT request that reached the sender."""
-
-    time_ns: int
-    fragment: Fragment
-
-
-@dataclass
-class _Due:
-    """What the other direction makes one expect, and what of it was seen up to some place of the stream."""
-
-    rndv_ns: Sequence[int]
-    answers: Mapping[_Key, Sequence[_Answer]]
-    puts: Counter[_Key]  # hidden somewhere in the stream
-    requests: deque[_Answer]  # whose RNDV is hidden
-    n_open: int = 0  # PUTs without a FIN
-    n_answered: int = 0
-    n_put: Counter[_Key] = field(default_factory=Counter)
 
 
 class _Way(NamedTuple):
@@ -80,7 +57,7 @@ def recovered(forth: Decoded, back: Decoded | None, sizes: Counter[int]) -> Deco
     """The same stream with the hidden fragments that are certain; `sizes` are those of the job's MATCHes."""
     if not forth.gaps:
         return forth
-    due = _due(forth, back)
+    due = due_of(forth, back)
     common = sorted(size for size, _ in sizes.most_common(MAX_SIZES))
     trials = iter(range(TRIALS + TRIALS_EACH * len(forth.gaps)))
     between = _between(forth)
@@ -96,7 +73,7 @@ def recovered(forth: Decoded, back: Decoded | None, sizes: Counter[int]) -> Deco
         if isinstance(part, Gap) and not new:
             gaps.append(part)
         for placed in new:
-            _count(placed, due)
+            advance(placed, due)
         found += new
     return replace(forth, placed=tuple(found), gaps=tuple(gaps))
 
@@ -104,41 +81,6 @@ def recovered(forth: Decoded, back: Decoded | None, sizes: Counter[int]) -> Deco
 def _is_whole(gap: Gap, decoded: Decoded) -> bool:
     """Whether a fragment begins where the gap does: not if the stream was seen from its middle on."""
     return decoded.process is not None or gap.start > 0
-
-
-def _due(forth: Decoded, back: Decoded | None) -> _Due:
-    rndv_ns: list[int] = []
-    answers: list[_Answer] = []
-    if back is not None:
-        timeline = back.stream.received.in_order
-        times = timeline.first_seen_ns([placed.end - 1 for placed in back.placed]).tolist()
-        for placed, time_ns in zip(back.placed, times, strict=True):
-            if placed.fragment.what is What.RNDV:
-                rndv_ns.append(time_ns)
-            elif placed.fragment.what is What.PUT_REQUEST and placed.fragment.total:
-                answers.append(_Answer(time_ns, placed.fragment))
-    begun = Counter(p.fragment.request for p in forth.placed if p.fragment.what is What.RNDV)
-    requests: deque[_Answer] = deque()
-    by_key: defaultdict[_Key, list[_Answer]] = defaultdict(list)
-    for answer in answers:
-        by_key[answer.fragment.address, answer.fragment.total or 0].append(answer)
-        begun[answer.fragment.request] -= 1
-        if begun[answer.fragment.request] < 0:
-            requests.append(answer)
-    sent = Counter((p.fragment.address, p.fragment.size) for p in forth.placed if p.fragment.what is What.PUT)
-    hidden = +(Counter({key: len(some) for key, some in by_key.items()}) - sent)
-    return _Due(rndv_ns, by_key, Counter(dict(hidden.most_common(MAX_EACH))), requests)
-
-
-def _count(placed: Placed, due: _Due) -> None:
-    what = placed.fragment.what
-    if what is What.PUT:
-        due.n_open += 1
-        due.n_put[placed.fragment.address, placed.fragment.size] += 1
-    elif what is What.FIN:
-        due.n_open = max(0, due.n_open - 1)
-    elif what in (What.PUT_REQUEST, What.ACK):
-        due.n_answered += 1
 
 
 def _between(decoded: Decoded) -> dict[Gap, _Between]:
@@ -164,11 +106,11 @@ def _between(decoded: Decoded) -> dict[Gap, _Between]:
 
 
 def _explained(
-    gap: Gap, between: _Between, due: _Due, sizes: Sequence[int], trials: Iterator[int], forth: Decoded
+    gap: Gap, between: _Between, due: Due, sizes: Sequence[int], trials: Iterator[int], forth: Decoded
 ) -> list[Placed]:
     """The fragments of a gap; none if there is no way to fill it, or several."""
     time_ns = int(forth.stream.sent.in_order.first_seen_ns(gap.end - 1))
-    puts = _due_puts(due, time_ns)
+    puts = due_puts(due, time_ns)
     ways: set[_Way] = set()
     for way in _ways(between, due, len(puts), time_ns):
         rest = gap.end - gap.start - _nbytes(way, puts)
@@ -181,18 +123,7 @@ def _explained(
     return list(_fragments(gap, ways.pop(), puts, due, between)) if len(ways) == 1 else []
 
 
-def _due_puts(due: _Due, time_ns: int) -> list[Fragment]:
-    """The requests for PUTs that had been asked for and not been sent, in the order in which they came."""
-    found: list[_Answer] = []
-    for key, count in due.puts.items():
-        answers = due.answers[key]
-        arrived = bisect_right(answers, time_ns, key=lambda answer: answer.time_ns)
-        first = due.n_put[key]
-        found += answers[first : min(arrived, first + count, first + MAX_EACH)]
-    return [answer.fragment for answer in sorted(found, key=lambda answer: answer.time_ns)[:MAX_EACH]]
-
-
-def _ways(between: _Between, due: _Due, n_puts: int, time_ns: int) -> Iterator[_Way]:
+def _ways(between: _Between, due: Due, n_puts: int, time_ns: int) -> Iterator[_Way]:
     """All numbers of PUTs, FINs, requests and RNDVs that may be, without the MATCHes besides."""
     n_requests = min(MAX_EACH, max(0, bisect_right(due.rndv_ns, time_ns) - due.n_answered))
     n_rndvs = min(MAX_EACH, len(due.requests), between.most)
@@ -219,7 +150,7 @@ def _sums(nbytes: int, counts: range, sizes: Sequence[int]) -> Iterator[tuple[in
 
 
 def _fragments(
-    gap: Gap, way: _Way, puts: Sequence[Fragment], due: _Due, between: _Between
+    gap: Gap, way: _Way, puts: Sequence[Fragment], due: Due, between: _Between
 ) -> Iterator[Placed]:
     """What is known of them, in the order in which they are most likely.
 

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from traces.framing.frames import UNKNOWN_TAG, Frame, Kind
+from traces.framing.frames import UNKNOWN_OPERATION, UNKNOWN_TAG, Frame, Kind
 from traces.framing.mpi_btl import HANDSHAKE_NBYTES, Fragment, What, operation_of, payload_nbytes
 from traces.framing.mpi_decode import Decoded, Placed
 from traces.packets.directions import Direction
 
-UNKNOWN, HANDSHAKE, CLOSE, OTHER = "unknown", "handshake", "close", "other"
+HANDSHAKE, CLOSE, OTHER = "handshake", "close", "other"
 _ANSWERS = (What.PUT_REQUEST, What.ACK, What.NACK)
 Frames = defaultdict[Direction, list[Frame]]
 
@@ -112,7 +112,7 @@ def _begun(placed: Placed, direction: Direction, match_nbytes: int, ledger: _Led
     carried = payload_nbytes(fragment, match_nbytes)
     left = max(0, (fragment.total or 0) - carried)
     envelope = fragment.envelope
-    operation, tag = operation_of(envelope.tag) if envelope else (UNKNOWN, None)
+    operation, tag = operation_of(envelope.tag) if envelope else (UNKNOWN_OPERATION, None)
     message = _Message(
         direction=direction,
         begin=placed.offset,
@@ -142,7 +142,7 @@ def _answer(placed: Placed, ledger: _Ledger) -> Frame:
         if fragment.what is What.PUT_REQUEST:
             ledger.wanted[fragment.address, asked].append((message, fragment.cookie))
     kind = Kind.CONTROL if fragment.what is What.NACK or not asked else Kind.RECV_READY
-    operation, tag = (message.operation, message.tag) if message else (UNKNOWN, UNKNOWN_TAG)
+    operation, tag = (message.operation, message.tag) if message else (UNKNOWN_OPERATION, UNKNOWN_TAG)
     return Frame(placed.offset, fragment.nbytes, kind, operation, tag, asked, placed.recovered)
 
 
@@ -164,7 +164,7 @@ def _carried(placed: Placed, direction: Direction, match_nbytes: int, ledger: _L
     if message is not None and cookie is not None:
         ledger.by_cookie[cookie] = message
     if message is None or message.direction != direction or message.left < nbytes:
-        operation, tag = (message.operation, message.tag) if message else (UNKNOWN, UNKNOWN_TAG)
+        operation, tag = (message.operation, message.tag) if message else (UNKNOWN_OPERATION, UNKNOWN_TAG)
         if message is not None:
             taken = min(nbytes, message.left)
             message.left -= taken
@@ -200,10 +200,10 @@ def _data_message(fragment: Fragment, nbytes: int, ledger: _Ledger) -> tuple[_Me
 def _control(placed: Placed, ledger: _Ledger) -> Frame:
     """A FIN says that a PUT is done; the rest is not about messages."""
     names = {What.CLOSE: CLOSE, What.OTHER: OTHER}
-    operation, tag = names.get(placed.fragment.what, UNKNOWN), UNKNOWN_TAG
+    operation, tag = names.get(placed.fragment.what, UNKNOWN_OPERATION), UNKNOWN_TAG
     if placed.fragment.what is What.FIN:
         message = ledger.by_cookie.pop(placed.fragment.cookie or 0, ledger.latest)
-        operation, tag = (message.operation, message.tag) if message else (UNKNOWN, UNKNOWN_TAG)
+        operation, tag = (message.operation, message.tag) if message else (UNKNOWN_OPERATION, UNKNOWN_TAG)
     return Frame(placed.offset, placed.fragment.nbytes, Kind.CONTROL, operation, tag, 0, placed.recovered)
 
 

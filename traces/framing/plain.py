@@ -19,6 +19,8 @@ from traces.units import show_nbytes
 MIN_NBYTES = 1 << 16  # of a connection: what carries less trains nothing
 MIN_PAUSE_NS, MAX_PAUSE_NS = 50_000, 10**9  # shorter ones are inside messages, longer ones between them
 MIN_RATIO = 4  # between the two kinds of pauses, else they are one kind
+HEADERS_NBYTES = 62  # of payload: what a snaplen of 128 leaves, enough for the framings' headers
+MAX_LOOKED_AT = 1_000  # packets of a stream
 _TWO_KINDS, _ONE_KIND = 0.1, 0.05
 # How a side of something else begins.
 _NOT_TRAINING = (b"SSH-", b"GET ", b"POST ", b"PUT ", b"HEAD ", b"HTTP/1.")
@@ -65,7 +67,22 @@ class Plain:
             f"framing unknown: the {n_messages} messages are bursts between pauses of their senders "
             f"in {len(connections)} connections, a guess"
         )
-        return Found(readings, notes=(note,))
+        return Found(readings, notes=(note, *_short(connections)))
+
+
+def _short(connections: Sequence[Connection]) -> list[str]:
+    """Whether so little of each packet was captured that a framing may be hidden that would be known."""
+    seen = [
+        len(stream.visible.read(at, HEADERS_NBYTES))
+        for connection in connections
+        for stream in connection.streams
+        for at in stream.visible.starts_from(0, MAX_LOOKED_AT)
+        if at + HEADERS_NBYTES <= stream.nbytes
+    ]
+    if not seen or max(seen) == HEADERS_NBYTES:
+        return []
+    few = f"of no packet more than {max(seen)} bytes of payload were captured"
+    return [f"{few}, too few to tell gloo, Open MPI or gRPC: capture with tcpdump -s 128 or more"]
 
 
 def _judged(found: Pauses, stream: Stream) -> Fit:

@@ -34,7 +34,7 @@ def read_capture(path: Path, budget_nbytes: int | None = None) -> Packets:
     budget = _free_nbytes() // 2 if budget_nbytes is None else budget_nbytes
     with Opened(path) as source:
         head = source.read(FILE_HEADER_NBYTES)
-        reading = Reading(path, head)
+        reading = Reading(path, head, source.fault)
         data = source.mapped() if source.is_plain else _unpacked(source, head, budget)
         records, at, fault = _all_records(reading, data, budget - len(data) * (not source.is_plain))
         fault = fault or source.fault or _CUT_OFF * (at != len(data))

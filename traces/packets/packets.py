@@ -39,7 +39,8 @@ class Packets:
     header at offset 0).
 
     Why the reading ended before the file did is in `fault`, "" if it did not.  `n_cut` counts packets that
-    have `protocol` 0 only because the capture cut their headers off.
+    have `protocol` 0 only because the capture cut their headers off, `n_copies` those that
+    were left out as copies of others.
     """
 
     path: Path
@@ -70,6 +71,7 @@ class Packets:
     interfaces: tuple[Interface, ...] = field(default=(Interface(),))
     fault: str = ""
     n_cut: int = 0
+    n_copies: int = 0
 
     def __len__(self) -> int:
         return len(self.time_ns)

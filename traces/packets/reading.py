@@ -17,10 +17,13 @@ from traces.packets.walking import Walker
 class Reading:
     """`walker` goes through the bytes; what it finds becomes Packets here."""
 
-    def __init__(self, path: Path, head: Column) -> None:
-        """`head` is the beginning of the file, at least FILE_HEADER_NBYTES of it if it has as many."""
+    def __init__(self, path: Path, head: Column, fault: str = "") -> None:
+        """`head` is the beginning of the file, at least FILE_HEADER_NBYTES of it if it has as many.
+
+        `fault` is why it ended early, "" if it did not.
+        """
         self.path = path
-        self.walker = _walker(path, head[:FILE_HEADER_NBYTES].tobytes())
+        self.walker = _walker(path, head[:FILE_HEADER_NBYTES].tobytes(), fault)
         self._addresses = Addresses()
 
     def packets(self, data: Column, records: Records, fault: str) -> Packets:
@@ -57,10 +60,10 @@ class Reading:
         )
 
 
-def _walker(path: Path, head: bytes) -> Walker:
+def _walker(path: Path, head: bytes, fault: str) -> Walker:
     if head[:4] == MAGIC:
         return PcapngWalker()
     if len(head) == FILE_HEADER_NBYTES and byte_order(head):
         return PcapWalker(head)
-    what = "is empty" if not head else "is no pcap or pcapng file"
+    what = fault or ("is no pcap or pcapng file" if head else "is empty")
     raise BadCapture(f"{path}: {what}: give captures made by tcpdump -w, or a folder of them")

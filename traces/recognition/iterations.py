@@ -6,7 +6,7 @@ after it), so iterations are runs of allreduces with equal sums.  With a paramet
 is a push and the pull that follows it.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -39,6 +39,7 @@ COLLECTIVE_NAMES = frozenset(
         "scatterv",
     )
 )
+MOST = 0.9
 MAX_SETUP_ALLREDUCES = 8
 Role = Literal["push", "pull", "other"]
 Broadcasts = tuple[tuple[int, ...], ...]  # of each its size
@@ -101,17 +102,32 @@ def _label_collectives(operations: Sequence[Operation], iterations: list[int]) -
     prefixes = [tuple((operations[i].nbytes,) for i in part) for part in before]
     groups = equal_runs([operations[i].nbytes for i in chosen], prefixes)
     repeated = _repeated([prefixes[first] for first, _ in groups])
+    is_after = _come_after(repeated, prefixes, operations[collectives[0]].tag)
     for number, (first, last) in enumerate(groups):
         for i in chosen[first:last]:
             iterations[i] = number
-        for i in before[first][len(before[first]) - _shared(prefixes[first], repeated) :]:
+        part = before[last if is_after else first]
+        kept = _shared(prefixes[last], repeated) if is_after else _shared(prefixes[first], repeated)
+        for i in part[:kept] if is_after else part[len(part) - kept :]:
             iterations[i] = number
+    return _runs_note(repeating, groups, [operations[i].nbytes for i in chosen], is_after)
+
+
+def _runs_note(
+    repeating: str, groups: Sequence[tuple[int, int]], sizes: Sequence[int], is_after: bool
+) -> str:
     if len(groups) == 1:
         return f"iterations: the {repeating}s do not repeat, so they are one iteration"
     counts = [last - first for first, last in groups]
     buckets = f"{counts[0]}, then {counts[1]}" if counts[0] != counts[1] else str(counts[0])
     runs = f"{len(groups)} runs of {repeating}s with the same sum of bytes"
-    return f"iterations: {runs}; buckets in each: {buckets}"
+    first, last = groups[0]
+    again = Counter(sizes[first:last])
+    size, times = again.most_common(1)[0]
+    if counts[0] == counts[1] and len(again) > 1 < times and size * times > MOST * sum(again.elements()):
+        buckets += f", {times} of {size} bytes, which may be as many iterations with something else between"
+    after = "; each ends with the broadcasts that follow" if is_after else ""
+    return f"iterations: {runs}; buckets in each: {buckets}{after}"
 
 
 def equal_runs(sizes: Sequence[int], prefixes: Sequence[Broadcasts]) -> list[tuple[int, int]]:
@@ -155,6 +171,13 @@ def _repeated(prefixes: Sequence[Broadcasts]) -> Broadcasts:
     if len(prefixes) > 2:
         return prefixes[-1]
     return prefixes[1][len(prefixes[1]) - _shared(*prefixes) :]
+
+
+def _come_after(repeated: Broadcasts, prefixes: Sequence[Broadcasts], first_tag: int) -> bool:
+    """Whether iterations end with broadcasts: none come before the job's first allreduce, and the last one
+    has some behind it.  `prefixes` has an entry for what comes after the last.
+    """
+    return bool(repeated) and first_tag == 0 and not prefixes[0] and prefixes[-1] == repeated
 
 
 def _shared(a: Broadcasts, b: Broadcasts) -> int:

@@ -10,15 +10,17 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from traces.framing.frames import UNKNOWN_TAG
+from traces.framing.frames import UNKNOWN_OPERATION, UNKNOWN_TAG
 from traces.framing.frames import Kind as Sort
 from traces.framing.messages import Messages
 from traces.recognition.algorithms import PATTERNS, UNKNOWN, Recognised, best_match, recognised
 from traces.recognition.lanes import lanes_of
 from traces.recognition.operation import Operation, earliest, latest
 from traces.recognition.patterns import SURE
+from traces.recognition.ranks import joined
 from traces.recognition.untagged import untagged
 from traces.schedules.collectives import ELEMENT_NBYTES, binomial_broadcast, gloo_ring
+from traces.units import show_nbytes
 
 MOST_NAMED = 5
 Sends = Counter[tuple[int, int, int]]  # by source, destination and length
@@ -47,7 +49,7 @@ def operations(messages: Messages, all_visible: bool) -> tuple[list[Operation], 
     for rows in _groups(messages, np.flatnonzero(is_single)):
         found += _messages(messages.where(rows))
     notes = [f"left out, cut by the capture's ends: {', '.join(cut)}"] if cut else []
-    notes += told + _unusual(found)
+    notes += told + _unusual(found) + _nameless(found)
     return _numbered(sorted(found, key=lambda operation: operation.begin_ns)), notes
 
 
@@ -76,6 +78,14 @@ def _unusual(found: list[Operation]) -> list[str]:
     return [f"other sends than gloo's ring or tree, which as-captured replays in their place: {some}"]
 
 
+def _nameless(found: list[Operation]) -> list[str]:
+    nameless = [o for o in found if o.kind == "message" and o.what == UNKNOWN_OPERATION]
+    if not nameless:
+        return []
+    some = f"{len(nameless)} messages ({show_nbytes(sum(o.nbytes for o in nameless))})"
+    return [f"the headers of {some} were not captured: a collective that they belong to is not whole here"]
+
+
 def _groups(messages: Messages, rows: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
     """The rows by collective and tag, each group in time order."""
     order = np.lexsort((rows, messages.tag[rows], messages.operation[rows]))
@@ -100,12 +110,19 @@ def _collective(messages: Messages, all_visible: bool) -> Operation | str:
     if name == "allreduce":
         # A ring and halving-doubling alike send 2(n-1)/n of the buffer from each of n ranks.
         nbytes, odd = divmod(total, 2 * (n_ranks - 1))
-        is_part = odd or len(senders) < n_ranks or len(receivers) < n_ranks
+        is_part = bool(odd) or len(senders) < n_ranks or len(receivers) < n_ranks
     else:
         is_part = len(roots) != 1 or len(receivers) != n_ranks - 1
     if is_part or not data.whole.all() or (all_visible and announced.total() != len(data)):
         return f"{name} tag {tag}"
     usual = _usual(name, n_ranks, nbytes, min(roots, default=0))
+    known = _as_usual(name, n_ranks, announced) if announced == usual else _by_pattern(name, data)
+    if (
+        known is UNKNOWN
+        and name == "allreduce"
+        and not _is_balanced(messages, announced, nbytes, all_visible)
+    ):
+        return f"{name} tag {tag}"
     return Operation(
         kind="allreduce" if name == "allreduce" else "broadcast",
         what=name,
@@ -116,8 +133,26 @@ def _collective(messages: Messages, all_visible: bool) -> Operation | str:
         begun=earliest(messages.src, messages.first_ns),
         done=latest(np.append(data.src, data.dst), np.append(data.last_ns, data.received_ns)),
         is_usual=announced == usual,
-        recognised=_as_usual(name, n_ranks, announced) if announced == usual else _by_pattern(name, data),
+        recognised=known,
     )
+
+
+def _is_balanced(messages: Messages, announced: Sends, nbytes: int, all_visible: bool) -> bool:
+    """Whether an allreduce of no known pattern looks whole: each rank takes the same part in it.
+
+    What a capture's end leaves of one may add up to some buffer, too.  All of its data was announced.
+    """
+    sent: Counter[int] = Counter()
+    received: Counter[int] = Counter()
+    for (src, dst, _), count in announced.items():
+        sent[src] += count
+        received[dst] += count
+    if len(joined(messages.src, messages.dst)) > 1:
+        return False
+    if nbytes % ELEMENT_NBYTES or len({*sent.values(), *received.values()}) > 1:
+        return False
+    notices = [int((messages.kind == kind).sum()) for kind in (Sort.SEND_READY, Sort.RECV_READY)]
+    return not (all_visible and any(notices)) or min(notices) == announced.total()
 
 
 def _as_usual(name: str, n_ranks: int, announced: Sends) -> Recognised:

@@ -1,12 +1,15 @@
 """Who is which rank, and whether all of them can be seen: read from the traffic, or told."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from ipaddress import IPv4Address
+from ipaddress import ip_address
 
 import numpy as np
+import numpy.typing as npt
 
-from traces.framing.frames import SEND
+from traces.framing.frames import SEND, UNKNOWN_TAG
 from traces.framing.messages import Messages
+
+MOST_NAMED = 8
 
 
 class BadTrace(Exception):
@@ -14,7 +17,8 @@ class BadTrace(Exception):
 
 
 def by_number(addresses: set[str]) -> tuple[str, ...]:
-    return tuple(sorted(addresses, key=IPv4Address))
+    """IPv4 before IPv6."""
+    return tuple(sorted(addresses, key=lambda text: (ip_address(text).version, int(ip_address(text)))))
 
 
 def told_order(addresses: Sequence[str], ranks: Mapping[str, int]) -> tuple[str, ...]:
@@ -45,7 +49,14 @@ def inferred_order(
     order = _said_order(addresses, said)
     source = "what they said when they connected"
     if order is None and ring is None:
-        return addresses, "ranks: order of the addresses (there is nothing to check it with)"
+        told = sorted({number for some in said.values() if len(some) == 1 for number in some})
+        if len(told) < len(addresses):
+            return addresses, "ranks: order of the addresses (there is nothing to check it with)"
+        some = ", ".join(map(str, told[:MOST_NAMED])) + (", ..." if len(told) > MOST_NAMED else "")
+        return addresses, (
+            f"ranks: order of the addresses; they say that they are {some} of their job: "
+            "others are not in these files, so the numbers here are not the job's"
+        )
     if order is None and ring is not None:
         first = ring.index(addresses.index(store) if store in addresses else _first_root(messages))
         order = tuple(addresses[i] for i in ring[first:] + ring[:first])
@@ -73,9 +84,25 @@ def check_all_seen(messages: Messages, vantages: Sequence[str | None]) -> None:
     if None in vantages or not absent:
         advice = "capture at every host, or at a switch that all their traffic passes"
     data = messages.where(messages.is_data)
+    tagged = data.where(data.of("allreduce") & (data.tag != UNKNOWN_TAG))
+    parts = joined(tagged.src, tagged.dst)
+    if len(parts) > 1 and not absent:
+        groups = " and ".join(", ".join(messages.addresses[i] for i in sorted(part)) for part in parts)
+        raise BadTrace(
+            f"groups of ranks that reduce among themselves only, {groups}: give the captures of one group"
+        )
     for name, does, lacking in _lacking(data, absent):
         hosts = ", ".join(messages.addresses[i] for i in lacking)
         raise BadTrace(f"in these files no {name} shows data {does} {hosts}: {advice}")
+
+
+def joined(src: npt.NDArray[np.int32], dst: npt.NDArray[np.int32]) -> list[set[int]]:
+    """The sets of ranks that are connected by messages from `src` to `dst`."""
+    parts: list[set[int]] = []
+    for pair in {frozenset(pair) for pair in zip(src.tolist(), dst.tolist(), strict=True)}:
+        touched = [part for part in parts if part & pair]
+        parts = [part for part in parts if not part & pair] + [set(pair).union(*touched)]
+    return parts
 
 
 def _lacking(data: Messages, absent: Sequence[str]) -> Iterator[tuple[str, str, list[int]]]:
@@ -83,8 +110,8 @@ def _lacking(data: Messages, absent: Sequence[str]) -> Iterator[tuple[str, str, 
     everyone = set(range(len(data.addresses)))
     for name, spared in (("allreduce", 0), ("broadcast", 1)):
         rows = data.of(name)
-        if not rows.any():
-            continue
+        if not rows.any() or (name == "broadcast" and data.of("allreduce").any()):
+            continue  # where all reduce together, a part of a broadcast is one that was cut off
         no_receiver = sorted(everyone - set(data.dst[rows].tolist()))
         if len(no_receiver) > spared:  # a root receives no broadcast
             yield name, "to", no_receiver

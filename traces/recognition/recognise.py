@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from traces.framing.frames import UNKNOWN_OPERATION
 from traces.recognition.algorithms import Recognised
 from traces.recognition.iterations import Labels, Role, is_point_to_point, label
 from traces.recognition.operation import Operation
@@ -63,6 +64,8 @@ def _algorithm(operation: Operation, role: Role) -> Recognised:
         return Recognised("parameter-server", SURE, f"a {role}: one message of {operation.nbytes} bytes")
     if operation.what.startswith("alltoall"):
         return Recognised("all-pairs", SURE, f"one message of {operation.nbytes} bytes to each other rank")
+    if operation.what == UNKNOWN_OPERATION:
+        return Recognised("unknown", 0.0, f"{operation.nbytes} bytes whose header was not captured")
     if not is_point_to_point(operation):
         return Recognised("unknown", 0.0, f"one message of a collective: {operation.what}")
     return Recognised("point-to-point", SURE, f"one message of {operation.nbytes} bytes")

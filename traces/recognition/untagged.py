@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from traces.framing.frames import ALLREDUCE, BARRIER, BROADCAST, UNKNOWN_TAG
+from traces.framing.frames import ALLREDUCE, BARRIER, BROADCAST, UNKNOWN_OPERATION, UNKNOWN_TAG
 from traces.framing.messages import Messages
 from traces.recognition.algorithms import REDUCE, Recognised, recognised
 from traces.recognition.instances import Cut, Instance, cut, in_order
@@ -92,7 +92,10 @@ def _notes(messages: Messages, counts: Counter[str], found: Cut, made: list[Oper
         notes.append(f"left out, they carry nothing: {counts[BARRIER]} barriers")
     if found.ends:
         some = ", ".join(f"{count} messages of {name}" for name, count in sorted(found.ends.items()))
-        notes.append(f"left out, cut by the capture's ends: {some}")
+        where = "the capture's ends"
+        if (messages.of(UNKNOWN_OPERATION) & messages.is_data).any():
+            where += " or by what it hides"
+        notes.append(f"left out, cut by {where}: {some}")
     if len(found.rest):
         names = Counter(messages.operations[number] for number in messages.operation[found.rest])
         some = ", ".join(f"{count} of {name}" for name, count in sorted(names.items()))

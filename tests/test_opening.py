@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.made_captures import Record, pcap, tcp, udp
+from tests.made_captures import Record, pcap, split_pcap, tcp, udp
 from tests.made_gloo import conversation
 from traces.framing.gloo import Opcode
+from traces.opening import capture_paths, open_trace
 from traces.packets.packets import BadCapture
 from traces.recognition.ranks import BadTrace
 from traces.recognition.recognise import recognise
-from traces.trace import capture_paths, open_trace, read_settings
 from traces.workload import Message
 
 SAMPLES = Path(__file__).parents[1] / "traces" / "samples"
@@ -46,22 +46,13 @@ def test_packets_of_all_hosts_in_one_file_give_the_same_messages(tmp_path: Path)
     """As captured at a switch: every packet once, in one file."""
     sent_only = SAMPLES / "ddp_gloo_4_resnet18_tso"
     files = sorted(sent_only.glob("*.pcap"))
-    records = [record for path in files for record in split(path.read_bytes())]
+    records = [record for path in files for record in split_pcap(path.read_bytes())]
     records.sort(key=lambda record: struct.unpack("<II", record[:8]))
     (tmp_path / "switch.pcap").write_bytes(files[0].read_bytes()[:24] + b"".join(records))
     one, many = open_trace([tmp_path / "switch.pcap"]), open_trace([sent_only])
     assert one.files[0].host is None
     for name in ("src", "dst", "kind", "tag", "offset", "nbytes"):
         assert getattr(one.messages, name).tolist() == getattr(many.messages, name).tolist()
-
-
-def split(data: bytes) -> list[bytes]:
-    at, records = 24, []
-    while at < len(data):
-        end = at + 16 + int.from_bytes(data[at + 8 : at + 12], "little")
-        records.append(data[at:end])
-        at = end
-    return records
 
 
 def test_a_file_given_twice_is_read_once() -> None:
@@ -91,7 +82,7 @@ def test_a_capture_without_training_says_what_is_in_it(tmp_path: Path) -> None:
     ]
     (tmp_path / "a.pcap").write_bytes(pcap(web))
     with pytest.raises(
-        BadTrace, match=r"no gloo traffic in 2 packets \(most: 10\.0\.0\.9:80 to 10\.0\.0\.8:999, 400 B\)"
+        BadTrace, match=r"no training in 2 packets \(most: 10\.0\.0\.9:80 to 10\.0\.0\.8:999, 400 B\)"
     ):
         open_trace([tmp_path / "a.pcap"])
 
@@ -128,12 +119,3 @@ def test_a_rank_map_beside_the_captures_is_obeyed(tmp_path: Path) -> None:
     assert trace.addresses == tuple(sorted(ranks, key=lambda address: ranks[address]))
     items = [item for item in recognise(trace).items if isinstance(item, Message)]
     assert {item.src for item in items if item.role == "pull"} == {4}
-
-
-@pytest.mark.parametrize(
-    "text", ["ranks: {host: 0}", "rank: {}", "ranks: [1]", "ranks: {10.0.0.1: -1}", "a: [", "7"]
-)
-def test_a_rank_map_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / "ranks.yaml").write_text(text)
-    with pytest.raises(BadTrace, match="no rank map: write"):
-        read_settings(tmp_path / "ranks.yaml")

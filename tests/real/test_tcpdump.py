@@ -1,0 +1,46 @@
+"""tcpdump's captures lack nothing that came before their end."""
+
+import socket
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from emu.fabrics.spec import parse_fabric
+from emu.network.namespaces import inside
+from emu.network.net import emulated
+from emu.network.tcpdump import BY_BLOCK, captures, dropped
+from emu.network.transport import fabric_transport
+from tests.real import inside as isolated
+from traces.packets.capture import read_capture
+from traces.packets.packets import UDP
+
+ROUNDS, PACKETS, PORT = 3, 50, 9
+
+
+def captured() -> list[tuple[int, dict[str, int]]]:
+    """Of each round how many packets are in the file, and what tcpdump says that it lacks."""
+    fabric = parse_fabric("star:hosts=2")
+    found = []
+    with emulated(fabric, fabric_transport(fabric), Counter()) as net:
+        pids = {host.name: host.pid for host in net.hosts}
+        with tempfile.TemporaryDirectory() as place:
+            for number in range(ROUNDS):
+                folder = Path(place) / str(number)
+                with (
+                    captures(["h0"], pids, folder, BY_BLOCK),
+                    inside(pids["h0"]),
+                    socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
+                ):
+                    for _ in range(PACKETS):
+                        sender.sendto(b"x", (fabric.ip("h1"), PORT))
+                packets = read_capture(folder / "h0.pcap")
+                ours = (packets.protocol == UDP) & (packets.dport == PORT)
+                found.append((int(ours.sum()), dropped(["h0"], folder)))
+    return found
+
+
+@pytest.mark.real
+def test_packets_sent_just_before_the_end_are_all_in_the_file() -> None:
+    assert [tuple(row) for row in isolated.inside(captured)] == [(PACKETS, {})] * ROUNDS

@@ -1,0 +1,61 @@
+"""Packets that one file has twice: from captures of several points merged into one, or made on `any`."""
+
+from dataclasses import fields, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from traces.packets.packets import Packets
+
+MAX_APART_NS = 1_000_000_000  # longer than a network takes, far less than 65,536 packets to the same host
+_SAME = (
+    "src",
+    "dst",
+    "sport",
+    "dport",
+    "ip_id",
+    "protocol",
+    "flags",
+    "seq",
+    "ack",
+    "payload_nbytes",
+)
+_MIX = (
+    0x9E3779B97F4A7C15  # odd: multiplying by it loses nothing (Knuth, The Art of Computer Programming, 6.4)
+)
+
+
+def without_copies(packets: Packets) -> Packets:
+    """Each packet once, as it was first seen; `n_copies` counts what was left out.
+
+    A copy has the IP identification that the packet was sent with, one that TCP sends again has another
+    (Linux counts it on per connection).  Where there is none (IPv6, or 0) nothing is left out.
+    """
+    known = np.flatnonzero((packets.ip_version == 4) & (packets.ip_id != 0) & (packets.protocol != 0))
+    if len(known) < 2:
+        return packets
+    known = known[np.argsort(packets.time_ns[known], kind="stable")]
+    order = known[np.argsort(_hashes(packets, known), kind="stable")]
+    first, second = order[:-1], order[1:]
+    same = packets.time_ns[second] - packets.time_ns[first] < MAX_APART_NS
+    for name in _SAME:
+        column = getattr(packets, name)
+        same &= column[first] == column[second]
+    if not same.any():
+        return packets
+    kept = np.ones(len(packets), bool)
+    kept[second[same]] = False
+    columns = {
+        field.name: getattr(packets, field.name)[kept]
+        for field in fields(packets)
+        if field.name != "data" and isinstance(getattr(packets, field.name), np.ndarray)
+    }
+    return replace(packets, **columns, n_copies=int(np.count_nonzero(same)))
+
+
+def _hashes(packets: Packets, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    found = np.zeros(len(rows), np.uint64)
+    for name in _SAME:
+        found = (found ^ getattr(packets, name)[rows].astype(np.uint64)) * np.uint64(_MIX)
+        found ^= found >> np.uint64(29)
+    return found

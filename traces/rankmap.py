@@ -1,0 +1,34 @@
+"""Who is which rank, as a person wrote it: `trace.yaml` beside the captures, or a file like it.
+
+An edge module: it reads files.
+"""
+
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from traces.recognition.ranks import BadTrace
+
+SETTINGS = "trace.yaml"
+MAX_SETTINGS_NBYTES = 1 << 20
+
+
+class Settings(BaseModel):
+    """What `trace.yaml` may say."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    ranks: dict[IPv4Address | IPv6Address, Annotated[int, Field(ge=0)]] = {}
+
+
+def read_settings(path: Path) -> dict[str, int]:
+    """The ranks that a file like trace.yaml tells, by address."""
+    if path.stat().st_size > MAX_SETTINGS_NBYTES:
+        raise BadTrace(f"{path}: too large for a rank map")
+    try:
+        settings = Settings.model_validate(yaml.safe_load(path.read_bytes()) or {})
+    except (yaml.YAMLError, ValidationError) as error:
+        raise BadTrace(f"{path}: no rank map: write `ranks: {{10.0.0.1: 0, 10.0.0.2: 1}}`") from error
+    return {str(address): rank for address, rank in settings.ranks.items()}
