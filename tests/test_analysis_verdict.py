@@ -91,3 +91,11 @@ def test_without_training_the_verdict_says_so_and_tells_the_largest_flow(analysi
     assert first == "No training was recognised: no gloo traffic."
     assert "10.0.0.1:1024 to 10.0.0.2:5000: 10,000,000 bytes in 100 ms, at 800 Mb/s" in second
     assert "No connection" in sentences(replace(empty, flows=(), burstiness=(), line_rate=None))[1]
+
+
+def test_a_guess_from_bursts_names_nobody_and_explains_no_times(analysis: Analysis) -> None:
+    first, second, _ = sentences(replace(analysis, framing="plain"))
+    assert "guessed from bursts" in first
+    assert "100 ms" in first
+    assert "compute" not in first
+    assert "rank" not in second

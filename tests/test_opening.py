@@ -119,3 +119,10 @@ def test_a_rank_map_beside_the_captures_is_obeyed(tmp_path: Path) -> None:
     assert trace.addresses == tuple(sorted(ranks, key=lambda address: ranks[address]))
     items = [item for item in recognise(trace).items if isinstance(item, Message)]
     assert {item.src for item in items if item.role == "pull"} == {4}
+
+
+def test_training_in_another_framing_is_not_left_out_in_silence() -> None:
+    trace = open_trace([SAMPLES / "mpi_4_tso", SAMPLES / "tfps_worker"])
+    (left,) = {"mpi", "grpc"} - {trace.framing}
+    assert any(f"in the framing {left}" in note for note in trace.notes)
+    assert not any("also seen" in note for note in open_trace([SAMPLES / "mpi_4_tso"]).notes)

@@ -9,6 +9,7 @@ from traces.framing.frames import Found, Framing, Reading
 from traces.framing.framings import Choice, framings
 from traces.framing.gloo_framing import Gloo
 from traces.framing.messages import collect, no_messages, reranked
+from traces.framing.plain import Plain
 from traces.framing.store import Store
 from traces.packets.directions import own_address
 from traces.packets.packets import Packets
@@ -60,7 +61,13 @@ def decoded(
         choices=choices,
         messages=reranked(messages, order),
         losses=losses(found.readings),
-        notes=(note, *aside, *found.notes, *_file_notes(captures, messages.addresses, vantages)),
+        notes=(
+            note,
+            *aside,
+            *_other_jobs(choices, framing),
+            *found.notes,
+            *_file_notes(captures, messages.addresses, vantages),
+        ),
     )
 
 
@@ -90,6 +97,17 @@ def _main_framing(choices: Sequence[Choice]) -> Framing | None:
             carried = sum(stream.nbytes for stream in choice.connection.streams)
             nbytes[choice.framing.name] += carried * choice.fit.confidence
     return framings[max(nbytes, key=lambda name: nbytes[name])] if nbytes else None
+
+
+def _other_jobs(choices: Sequence[Choice], framing: Framing) -> Iterator[str]:
+    """Training in other framings than the job's, which nothing else of the report speaks of."""
+    nbytes: defaultdict[str, int] = defaultdict(int)
+    for choice in choices:
+        other = choice.framing
+        if other is not None and other.is_training and other.name not in (framing.name, Plain.name):
+            nbytes[other.name] += sum(stream.nbytes for stream in choice.connection.streams)
+    for name, carried in nbytes.items():
+        yield f"also seen and left out: {show_nbytes(carried)} in the framing {name}, another job's perhaps"
 
 
 def _numbered(found: Found, chosen: Sequence[tuple[int, Choice]]) -> list[tuple[int, Reading]]:

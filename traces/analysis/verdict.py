@@ -12,6 +12,7 @@ from statistics import median, median_low
 from traces.analysis.analysis import Analysis
 from traces.analysis.flows import Flow
 from traces.analysis.transfers import Transfer
+from traces.framing.plain import Plain
 from traces.units import show_bps, show_s
 
 NEAR = 0.7  # of what a cause would allow: then it is taken for the bound
@@ -38,7 +39,18 @@ def sentences(analysis: Analysis) -> tuple[str, str, str]:
     """The verdict, for people."""
     if analysis.missing:
         return (f"No training was recognised: {analysis.missing}.", _largest_flow(analysis), _rate(analysis))
+    if analysis.framing == Plain.name:
+        return (_guess(analysis), "Who was late cannot be told from bursts.", _rate(analysis))
     return (_length(analysis), _late(analysis), _rate(analysis))
+
+
+def _guess(analysis: Analysis) -> str:
+    """Bursts show when something was sent, not which message of which iteration it was."""
+    seen = "No framing was recognised, so messages are guessed from bursts; iterations, if these are any, "
+    found = shares(analysis)
+    if found is None:
+        return f"{seen}were not seen."
+    return f"{seen}repeat every {show_s(found.time_ns / 1e9)} (median of {found.n_iterations})."
 
 
 def shares(analysis: Analysis) -> Shares | None:
