@@ -114,7 +114,9 @@ def test_the_messages_read_back_from_a_replays_captures_are_the_plans_sends(tmp_
         (rank[src], rank[dst], int(nbytes))
         for src, dst, nbytes in zip(data.src, data.dst, data.nbytes, strict=True)
     )
-    assert read == Counter((send.src, send.dst, send.nbytes) for send in plan.schedule.sends)
+    n_repeats = len(records.load_repeats(folder))  # more than one if the machine disturbed the first
+    sends = [(send.src, send.dst, send.nbytes) for send in plan.schedule.sends]
+    assert read == Counter(sends * n_repeats)
 
 
 def test_the_same_plan_takes_the_same_paths_on_open_vswitch(tmp_path: Path) -> None:

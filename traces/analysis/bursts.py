@@ -80,13 +80,14 @@ def rates(trace: Trace, window_ns: int) -> tuple[Rates, ...]:
 
 def _sums(time_ns: Ints, nbytes: Ints, window_ns: int) -> tuple[Ints, npt.NDArray[np.float64]]:
     """The numbers of the windows in which anything was seen, ascending, and the bytes in each."""
-    windows, where = np.unique(time_ns // window_ns, return_inverse=True)
-    return windows, np.bincount(where, weights=nbytes).astype(np.float64)
+    window = time_ns // window_ns
+    first = np.flatnonzero(np.diff(window, prepend=window[0] - 1))
+    return window[first], np.add.reduceat(nbytes, first).astype(np.float64)
 
 
 def _series(trace: Trace) -> Iterator[tuple[str, Way, Ints, Ints]]:
-    """Times (from the origin) and sizes of each host's packets, each once: as seen at the host itself, or
-    else at the point that saw most of them.
+    """Times (from the origin, ascending) and sizes of each host's packets, each once: as seen at the host
+    itself, or else at the point that saw most of them.
     """
     owners = [own_address(packets) for packets in trace.captures]
     at_points = points(trace.captures, owners)
@@ -131,7 +132,11 @@ def _packets_of(host: str, direction: Way, captures: list[Packets]) -> tuple[Int
     if not times:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     time_ns, nbytes, seq = np.concatenate(times), np.concatenate(sizes), np.concatenate(numbers)
+    order = np.lexsort((seq, nbytes, time_ns)) if len(times) > 1 else np.argsort(time_ns, kind="stable")
+    time_ns, nbytes, seq = time_ns[order], nbytes[order], seq[order]
     if len(times) > 1:  # files of one host may overlap: the same packet then has the same time
-        _, first = np.unique(np.stack([time_ns, nbytes, seq.astype(np.int64)]), axis=1, return_index=True)
-        time_ns, nbytes = time_ns[first], nbytes[first]
+        differs = [np.diff(column, prepend=column[:1]) != 0 for column in (time_ns, nbytes, seq)]
+        keep = np.logical_or.reduce(differs)
+        keep[:1] = True
+        time_ns, nbytes = time_ns[keep], nbytes[keep]
     return time_ns, nbytes

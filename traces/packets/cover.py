@@ -86,11 +86,17 @@ def cover(start: Ints, end: Ints) -> Cover:
     """What the ranges [start, end) cover together; where several do, the first of them is the source."""
     if np.all(start[1:] >= end[:-1]) and np.all(start < end):
         return Cover(start, end, np.arange(len(start)))
-    cuts = np.unique(np.concatenate([start, end]))
+    cuts = distinct(np.concatenate([start, end]))
     owner = np.full(max(0, len(cuts) - 1), -1, np.int64)
     _paint(np.searchsorted(cuts, start), np.searchsorted(cuts, end), owner)
     painted = np.flatnonzero(owner >= 0)
     return Cover(cuts[painted], cuts[painted + 1], owner[painted])
+
+
+def distinct(values: Ints) -> Ints:
+    """The values in ascending order, each once; fast where they are sorted in long runs, unlike np.unique."""
+    ordered = np.sort(values, kind="stable")
+    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if len(ordered) else ordered
 
 
 @compiled

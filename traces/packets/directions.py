@@ -9,6 +9,7 @@ import numpy.typing as npt
 from traces.packets.packets import ACK, SYN, TCP, Packets
 
 Ints = npt.NDArray[np.int64]
+_MAX_MARKED = 1 << 10  # addresses in a file, up to which a table of all pairs is small
 _MAX_SHORT = 1 << 16  # addresses in a file, up to which one 64-bit key tells a direction
 
 
@@ -107,15 +108,25 @@ def own_address(packets: Packets) -> str | None:
     A switch floods what it has not learned yet, so a host also sees packets of others, but in one
     direction only.
     """
-    tcp = packets.protocol == TCP
-    both = packets.src[tcp].astype(np.uint64) << np.uint64(32) | packets.dst[tcp]
-    pairs = {(int(pair) >> 32, int(pair) & 0xFFFFFFFF) for pair in np.unique(both)}
+    pairs = _talking(packets)
     mutual = {frozenset(pair) for pair in pairs if (pair[1], pair[0]) in pairs}
     talks = mutual or {frozenset(pair) for pair in pairs}
     if not talks:
         return None
     common = frozenset.intersection(*talks)
     return packets.addresses[min(common)] if len(common) == 1 else None
+
+
+def _talking(packets: Packets) -> set[tuple[int, int]]:
+    """Who sent TCP to whom, as positions in `packets.addresses`."""
+    n_addresses = len(packets.addresses)
+    tcp = packets.protocol == TCP
+    both = packets.src[tcp].astype(np.int64) * n_addresses + packets.dst[tcp]
+    if n_addresses <= _MAX_MARKED:
+        marked = np.zeros(n_addresses * n_addresses, np.bool_)
+        marked[both] = True
+        both = np.flatnonzero(marked)
+    return {divmod(pair, n_addresses) for pair in np.unique(both).tolist()}
 
 
 def points(captures: Sequence[Packets], owners: Sequence[str | None]) -> list[int]:

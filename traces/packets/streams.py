@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from traces.packets.cover import Ints, Timeline, Visible, cover
+from traces.packets.cover import Ints, Timeline, Visible, cover, distinct
 from traces.packets.directions import Direction, by_direction, own_address, points
 from traces.packets.packets import ACK, PSH, SYN, Packets
 
@@ -154,7 +154,7 @@ def _stream(
         near_dst=tuple(by_point[nearest_dst[0]]),
         n_packets=len(vantage.offset),
         retransmitted_at=vantage.offset[repeated],
-        pushed_at=np.unique((vantage.offset + vantage.nbytes)[vantage.pushed != 0]),
+        pushed_at=distinct((vantage.offset + vantage.nbytes)[vantage.pushed != 0]),
         sent=sent,
         received=received,
         visible=_visible([seen[point] for point in nearest_src], captures),
