@@ -5,6 +5,7 @@ again what was not lost.  Such a repeat is measured once more, and counted as le
 """
 
 MIN_CPU_IDLE = 0.15  # below this a shaped network lies
+MAX_CPU_STOLEN = 0.05  # at 0.3 a flow alone reached 70% of its link, and ratios were up to 46% too high
 MAX_LATE = 0.02  # of the repeat's own time, or MIN_LATE_S if that is more
 MIN_LATE_S = 0.025
 
@@ -13,6 +14,7 @@ def disturbances(
     *,
     time_s: float,
     cpu_idle: float,
+    cpu_stolen: float,
     start_skew_s: float,
     gap_lateness_s: float,
     stall_s: float,
@@ -23,6 +25,8 @@ def disturbances(
     reasons = []
     if cpu_idle < MIN_CPU_IDLE:
         reasons.append(f"CPU idle only {cpu_idle:.0%}: use a lower rate or fewer hosts")
+    if cpu_stolen > MAX_CPU_STOLEN:
+        reasons.append(f"{cpu_stolen:.0%} of the CPUs went to other guests of this machine's host: try later")
     if start_skew_s > late_s:
         reasons.append(f"ranks started up to {start_skew_s * 1e3:.0f} ms late")
     if gap_lateness_s > late_s:

@@ -88,6 +88,7 @@ def summary(outcomes: list[Outcome], counted: Counted) -> Repeat:
     reasons = disturbances(
         time_s=made.time_s,
         cpu_idle=made.cpu_idle,
+        cpu_stolen=made.cpu_stolen,
         start_skew_s=made.start_skew_s,
         gap_lateness_s=made.gap_lateness_s,
         stall_s=made.stall_s,

@@ -7,6 +7,7 @@ from emu.disturbance import disturbances
 QUIET = {
     "time_s": 1.0,
     "cpu_idle": 0.5,
+    "cpu_stolen": 0.02,
     "start_skew_s": 0.005,
     "gap_lateness_s": 0.001,
     "stall_s": 0.01,
@@ -22,6 +23,7 @@ def test_a_quiet_repeat_is_not_disturbed() -> None:
     ("what", "value", "reason"),
     [
         ("cpu_idle", 0.1, "CPU idle only 10%"),
+        ("cpu_stolen", 0.31, "31% of the CPUs went to other guests"),
         ("start_skew_s", 0.03, "started up to 30 ms late"),
         ("gap_lateness_s", 0.03, "ended up to 30 ms late"),
         ("stall_s", 0.149, "stood still for 149 ms"),
