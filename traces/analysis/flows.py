@@ -8,12 +8,11 @@ import numpy.typing as npt
 
 from traces.analysis.percentiles import Percentiles, percentiles
 from traces.framing.framings import Choice
+from traces.packets.cover import Ints
 from traces.packets.directions import Direction, Rows, by_direction
 from traces.packets.packets import ACK, NO_SHIFT, RST, SYN, Packets
 from traces.packets.streams import Stream
 from traces.trace import Trace
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -97,10 +97,7 @@ def collect(readings: Sequence[tuple[int, Reading]], addresses: tuple[str, ...])
 
 def no_messages() -> Messages:
     """Of captures that hold none."""
-    shorts = ("src", "dst", "connection", "operation", "retransmitted")
-    types = {"kind": np.uint8, "whole": np.bool_, "recovered": np.bool_} | dict.fromkeys(shorts, np.int32)
-    columns: dict[str, Any] = {name: np.empty(0, types.get(name, np.int64)) for name in COLUMNS}
-    return Messages((), (), **columns)
+    return collect([], ())
 
 
 def reranked(messages: Messages, addresses: tuple[str, ...]) -> Messages:
