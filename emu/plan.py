@@ -13,9 +13,11 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from emu.aggregation.tree import SWITCH_SLOTS, Tree
 from emu.fabrics.fabric import Egress, Fabric
 from emu.fabrics.spec import fabric_from_json, fabric_to_json
 from emu.failures import Failure
+from emu.losses import Loss
 from emu.plancheck import check
 from traces.complaints import complaint
 from traces.files import write_whole
@@ -73,7 +75,9 @@ class Prediction:
 class Plan:
     """`placement[r]` is the host of rank r.  `flows` hold both directions of every connection.
 
-    `failures` are the cables that fail in every repeat.
+    `failures` are the cables that fail in every repeat, `losses` those that lose packets.  `trees[i]` is that
+    of the schedule's i-th group (`Schedule.groups`); each switch grants `switch_slots` to all its trees.
+    `host_side` says, for each job that was to be aggregated and is not, why its hosts do it.
     """
 
     fabric: Fabric
@@ -88,6 +92,10 @@ class Plan:
     prediction: Prediction
     source: str = ""
     failures: tuple[Failure, ...] = ()
+    trees: tuple[Tree, ...] = ()
+    switch_slots: int = SWITCH_SLOTS
+    host_side: tuple[str, ...] = ()
+    losses: tuple[Loss, ...] = ()
 
     @property
     def n_ranks(self) -> int:
@@ -110,13 +118,24 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "fabric": fabric_to_json(plan.fabric),
         **{
             name: getattr(plan, name)
-            for name in ("algorithm", "placement_name", "placement", "routes", "seed", "source")
+            for name in (
+                "algorithm",
+                "placement_name",
+                "placement",
+                "routes",
+                "seed",
+                "source",
+                "switch_slots",
+                "host_side",
+            )
         },
         "transport": asdict(plan.transport),
         "prediction": asdict(plan.prediction),
         "schedule": asdict(plan.schedule),
         "flows": [asdict(flow) for flow in plan.flows],
         "failures": [asdict(failure) for failure in plan.failures],
+        "trees": [asdict(tree) for tree in plan.trees],
+        "losses": [asdict(loss) for loss in plan.losses],
     }
 
 

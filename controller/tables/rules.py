@@ -16,9 +16,10 @@ from controller.tables.backups import Backups, Protection
 from emu.fabrics.fabric import Fabric, Link
 from emu.fabrics.paths import access_port, distances
 from emu.plan import Flow, Plan
-from emu.switch.table.entries import MAX_ENTRIES, MAX_FLOWS, MAX_GROUPS
+from emu.switch.table.entries import MAX_ENTRIES, MAX_FLOWS, MAX_GROUPS, Aggregate
 from emu.switch.table.match import ETH_TYPE_IPV4, PROTO_TCP, Match
 
+AGGREGATE_PRIORITY = 400
 FLOW_PRIORITY = 300
 DESTINATION_PRIORITY = 100
 
@@ -32,13 +33,14 @@ class Rule:
     """Packets that match leave by one of `ports`.
 
     If there are several, the switch chooses by its hash (`spread`), or takes the first that is up
-    (`failover`).
+    (`failover`).  With `aggregate` they are added up instead, and there are no ports.
     """
 
     priority: int
     match: Match
     ports: tuple[int, ...]
     choice: Choice = "spread"
+    aggregate: Aggregate | None = None
 
 
 Rules = dict[str, tuple[Rule, ...]]  # by switch; every switch of the fabric is there

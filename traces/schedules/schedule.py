@@ -2,7 +2,8 @@
 
 The unit is the *send*, one chunk from one rank to another.  Sends belong to *operations* (a
 collective, or a point-to-point message); an operation has one buffer of `nbytes` on every rank
-that takes part.  A schedule says nothing of hosts, links or time: only what must come before what.
+that takes part.  What switches add up on the way is no send but an *aggregation*.  A schedule says
+nothing of hosts, links or time: only what must come before what.
 """
 
 from collections import Counter
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
-OpKind = Literal["allreduce", "broadcast", "message"]
+OpKind = Literal["allreduce", "broadcast", "reduce", "message"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,30 @@ class Op:
     kind: OpKind
     nbytes: int
     tag: int = 0
-    root: int = 0  # the rank whose data it spreads: a broadcast's root, a message's source
+    root: int = 0  # whose data it spreads: a broadcast's root, a message's source; who gets a reduce's sum
     iteration: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """The whole buffer of `op`, added up by switches: those of `givers` in, the sum out at `takers`.
+
+    A rank is in at most one aggregation of an operation.  If the operation has sends as well, a rank of
+    the aggregation sends and receives none of them before it has the sum.  Ranks begin the aggregations of
+    one group (the same givers and takers) in the order of their positions in `Schedule.aggregations`.
+    """
+
+    op: int
+    givers: tuple[int, ...]
+    takers: tuple[int, ...]
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        return tuple(sorted({*self.givers, *self.takers}))
+
+
+Group = tuple[tuple[int, ...], tuple[int, ...]]
+"""(givers, takers) of aggregations that share a tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +88,12 @@ class Schedule:
     ops: tuple[Op, ...]
     sends: tuple[Send, ...]
     gates: tuple[Gate, ...] = field(default=())
+    aggregations: tuple[Aggregation, ...] = field(default=())
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """The groups of the aggregations, in the order in which they first appear."""
+        return tuple(dict.fromkeys((each.givers, each.takers) for each in self.aggregations))
 
     @property
     def payload_nbytes(self) -> int:
@@ -76,6 +105,8 @@ class Schedule:
         ranks: list[set[int]] = [set() for _ in self.ops]
         for send in self.sends:
             ranks[send.op] |= {send.src, send.dst}
+        for aggregation in self.aggregations:
+            ranks[aggregation.op].update(aggregation.members)
         return tuple(tuple(sorted(each)) for each in ranks)
 
     @cached_property
@@ -99,6 +130,7 @@ def together(schedules: Sequence[Schedule]) -> Schedule:
     ops: list[Op] = []
     sends: list[Send] = []
     gates: list[Gate] = []
+    aggregations: list[Aggregation] = []
     n_ranks = 0
     for schedule in schedules:
         n_ops, n_sends = len(ops), len(sends)
@@ -118,8 +150,16 @@ def together(schedules: Sequence[Schedule]) -> Schedule:
             Gate(g.op + n_ops, g.rank + n_ranks, tuple(other + n_ops for other in g.after), g.gap_ns)
             for g in schedule.gates
         )
+        aggregations += (
+            Aggregation(
+                each.op + n_ops,
+                tuple(rank + n_ranks for rank in each.givers),
+                tuple(rank + n_ranks for rank in each.takers),
+            )
+            for each in schedule.aggregations
+        )
         n_ranks += schedule.n_ranks
-    return Schedule(n_ranks, tuple(ops), tuple(sends), tuple(gates))
+    return Schedule(n_ranks, tuple(ops), tuple(sends), tuple(gates), tuple(aggregations))
 
 
 def swaps(sends: Sequence[Send]) -> dict[int, int]:

@@ -64,7 +64,29 @@ class ToGroup(NamedTuple):
     group: int
 
 
-Action = Output | ToGroup
+FROM_PARENT = 0xFF  # in place of a child's index: these packets come from the parent
+
+
+class Aggregate(NamedTuple):
+    """Add up what a job's children send (emu.aggregation.pool says how): the rule of one child.
+
+    The rules of all children of a job at one switch, and that of the parent's port, say the same but for
+    `child`: `ports` lead to the children in the order of their indices, bit i of `gives` and `takes` is child
+    i's: it contributes elements, it gets the sum's.  `parent_port` None: this switch is the root.
+    """
+
+    job: int
+    epoch: int
+    child: int
+    slots: int
+    elements: int
+    parent_port: int | None
+    ports: tuple[int, ...]
+    gives: int
+    takes: int
+
+
+Action = Output | ToGroup | Aggregate
 
 
 class Actions(NamedTuple):
