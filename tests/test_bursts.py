@@ -63,3 +63,11 @@ def test_more_windows_than_anybody_can_look_at_are_refused(tmp_path: Path) -> No
     with pytest.raises(ValueError, match="take longer ones"):
         rates(trace, 10**6)
     assert burstiness(trace)  # which holds no silent windows
+
+
+def test_the_peak_is_the_busiest_window_wherever_it_is(tmp_path: Path) -> None:
+    """A packet each second, but 50 within the millisecond that begins after 3 s."""
+    trace = between(tmp_path, packets([0, 1000, 2000, *(3000 + i / 100 for i in range(50)), 4000]))
+    out = {one.window_ns: one for one in burstiness(trace) if (one.host, one.direction) == (A[0], "out")}
+    assert out[10**6].peak_at_ns == out[10**9].peak_at_ns == 3 * 10**9
+    assert out[10**6].peak_bps == pytest.approx(50 * 8e6)
