@@ -97,6 +97,7 @@ def made_analysis() -> Analysis:
         burstiness=(Burstiness(ADDRESSES[0], "out", MS, 1e8, 2e9, 20.0, 50 * MS),),
         rates=(Rates(ADDRESSES[0], "out", 10 * MS, 0, (0.0, 5e8, 5e8, 0.0)),),
         incasts=(Incast(ADDRESSES[1], 1, 0, MS, (0,), 1000, 8e6),),
+        aggregations=(),
         traffic=(Traffic("gloo", True, 1, 7000, 10_000_000, 1.0, "3 preambles"),),
         losses=Losses(7000, 0, 1, 0, 0, 0),
         rendezvous_packets=4,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.made_captures import Record, pcap, tcp
+from tests.made_captures import Record, pcap, tcp, udp
 from traces.packets.capture import read_capture
 from traces.packets.copies import without_copies
 from traces.packets.packets import Packets
@@ -50,3 +50,11 @@ def test_without_an_identification_nothing_is_left_out(tmp_path: Path) -> None:
 def test_three_points_have_two_copies(tmp_path: Path) -> None:
     packets = read(tmp_path, [(time_ns, frame(1, 7)) for time_ns in (3000, 1000, 2000)])
     assert (packets.time_ns.tolist(), packets.n_copies) == ([1000], 2)
+
+
+@pytest.mark.parametrize(("second", "kept"), [(b"gradient 1", 1), (b"gradient 2", 2), (b"gradient", 2)])
+def test_datagrams_of_one_number_that_begin_differently_are_no_copies(
+    tmp_path: Path, second: bytes, kept: int
+) -> None:
+    frames = [(0, udp(A, B, b"gradient 1")), (1000, udp(A, B, second))]
+    assert len(read(tmp_path, frames)) == kept

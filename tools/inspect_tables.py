@@ -1,12 +1,14 @@
 """An analysis of captures as tables of at most 100 columns."""
 
 from collections.abc import Sequence
+from statistics import median
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
 from tools.console import console
+from traces.analysis.aggregations import AggregationJob
 from traces.analysis.analysis import Analysis
 from traces.analysis.flows import Flow
 from traces.analysis.transfers import Transfer
@@ -29,7 +31,7 @@ def print_analysis(analysis: Analysis) -> None:
     found = [_files(analysis)]
     if analysis.addresses:
         found += [_matrix(analysis), _transfers(analysis), _iterations(analysis)]
-    found += [_flows(analysis), _bursts(analysis)]
+    found += [_aggregations(analysis), _flows(analysis), _bursts(analysis)]
     for title, table, left_out in found:
         if not table.row_count:
             continue
@@ -129,6 +131,27 @@ def _iterations(analysis: Analysis) -> Shown:
         nbytes = show_nbytes(one.payload_nbytes)
         table.add_row(str(one.iteration), *times, str(one.transfers), nbytes, show_s(one.gap_ns / 1e9))
     return "Iterations", table, len(analysis.iterations) - MAX_ROWS
+
+
+def _aggregations(analysis: Analysis) -> Shown:
+    right = ("hosts", "chunks", "elements", "sent", "again", "results", "statuses", "epochs")
+    table = _table((), ("job", *right, "time", "goodput"))
+    for job in analysis.aggregations[:MAX_ROWS]:
+        table.add_row(*_aggregation(job))
+    title = "In-network aggregation; goodput of the median host's contributions"
+    return title, table, len(analysis.aggregations) - MAX_ROWS
+
+
+def _aggregation(job: AggregationJob) -> tuple[str, ...]:
+    packets = {one.kind: one.packets for one in job.kinds}
+    rates = [host.goodput_bps for host in job.hosts if host.goodput_bps]
+    return (
+        *(str(value) for value in (job.job, len(job.hosts))),
+        *(f"{value:,}" for value in (job.chunks, job.elements, packets["contribution"], job.again)),
+        *(f"{value:,}" for value in (packets["result"], packets["status"], job.epochs)),
+        show_s((job.last_ns - job.first_ns) / 1e9),
+        show_bps(median(rates)) if rates else "",
+    )
 
 
 def _flows(analysis: Analysis) -> Shown:

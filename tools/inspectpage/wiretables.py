@@ -12,6 +12,7 @@ from tools.inspectpage.cells import (
     rank_cell,
     time,
 )
+from traces.analysis.aggregations import AggregationHost, AggregationJob
 from traces.analysis.analysis import Analysis
 from traces.analysis.bursts import Burstiness
 from traces.analysis.certainty import Statement, statements
@@ -69,6 +70,54 @@ def _part(found: Percentiles | None, name: str, show: Callable[[float], str]) ->
         return Cell("–", "")
     values = (f"{part} {show(getattr(found, part))}" for part in ("min", "p50", "p90", "p99", "max"))
     return number(getattr(found, name), show, f"{', '.join(values)} of {found.n:,}")
+
+
+def aggregations_table(analysis: Analysis) -> Table:
+    """A row for each job; what is of one kind of packets has its bytes as a hint."""
+    kinds = ("contribution", "partial", "probe", "result", "status", "epoch")
+    columns = (
+        "#job", "#UDP port", "#hosts", "#chunks", "#elements", *(f"#{kind} packets" for kind in kinds),
+        "#again", "#epochs", "#start", "#duration",
+    )  # fmt: skip
+
+    def row(job: AggregationJob) -> tuple[Cell, ...]:
+        return (
+            Cell(str(job.job), job.job),
+            Cell(str(job.udp_port), job.udp_port),
+            *(number(value) for value in (len(job.hosts), job.chunks, job.elements)),
+            *(number(one.packets, hint=f"{one.payload_nbytes:,} bytes above UDP") for one in job.kinds),
+            number(job.again),
+            number(job.epochs, hint=f"the last is {job.last_epoch}"),
+            number(job.first_ns, time),
+            number(job.last_ns - job.first_ns, time),
+        )
+
+    caption = "Sums that switches made: one tree of switches each, its packets as often as they were seen"
+    reason = "No packets of in-network aggregation."
+    return made_table("aggregations", caption, columns, analysis.aggregations, row, reason)
+
+
+def aggregation_hosts_table(analysis: Analysis) -> Table:
+    ranks = {address: rank for rank, address in enumerate(analysis.addresses)}
+    columns = ("#job", "#rank", "host", "#contributions", "#again", "#elements", "#start", "#end", "#goodput")
+
+    def row(record: tuple[int, AggregationHost]) -> tuple[Cell, ...]:
+        job, host = record
+        return (
+            Cell(str(job), job),
+            rank_cell(analysis, ranks.get(host.address)),
+            Cell(host.address),
+            number(host.contributions),
+            number(host.again),
+            number(host.nbytes, show_nbytes),
+            number(host.first_ns, time),
+            number(host.last_ns, time),
+            number(host.goodput_bps, show_bps),
+        )
+
+    some = [(job.job, host) for job in analysis.aggregations for host in job.hosts]
+    caption = "What each host contributed, each chunk's elements once"
+    return made_table("aggregation-hosts", caption, columns, some, row, "No host contributed.")
 
 
 def bursts_table(analysis: Analysis) -> Table:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from traces.analysis.aggregations import AggregationJob, aggregations
 from traces.analysis.bursts import Burstiness, Rates, burstiness, rates
 from traces.analysis.exposure import Exposure, Span, Straggler, exposure, stragglers
 from traces.analysis.flows import Flow, flows, origin
@@ -57,6 +58,7 @@ class Analysis:
     burstiness: tuple[Burstiness, ...]
     rates: tuple[Rates, ...]
     incasts: tuple[Incast, ...]
+    aggregations: tuple[AggregationJob, ...]
     traffic: tuple[Traffic, ...]
     losses: Losses
     rendezvous_packets: int
@@ -102,6 +104,7 @@ def _analysis(trace: Trace, job: Job | None, missing: str, line_rate_bps: int | 
         burstiness=seen,
         rates=rates(trace, window_ns(duration_ns)),
         incasts=incasts(trace),
+        aggregations=aggregations(trace.captures, origin_ns),
         traffic=traffic(trace),
         losses=trace.losses,
         rendezvous_packets=trace.rendezvous_packets,

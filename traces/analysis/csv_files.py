@@ -6,6 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from traces.analysis.aggregations import AggregationHost
 from traces.analysis.analysis import Analysis
 from traces.analysis.bursts import Burstiness
 from traces.analysis.exposure import Exposure, Span, Straggler
@@ -49,6 +50,7 @@ def _tables(analysis: Analysis, messages: Messages) -> dict[str, Table]:
         "burstiness": _records(Burstiness, analysis.burstiness),
         "rates": (("host", "direction", "window_ns", "start_ns", "bps"), _rate_rows(analysis)),
         "incasts": _records(Incast, analysis.incasts),
+        "aggregations": _aggregation_hosts(analysis),
         "traffic": _records(Traffic, analysis.traffic),
         "files": _records(CaptureFile, analysis.files),
     }
@@ -76,6 +78,16 @@ def _flows(flows: Iterable[Flow]) -> Table:
             for part in _PARTS
         ]
         for flow in flows
+    )
+
+
+def _aggregation_hosts(analysis: Analysis) -> Table:
+    """A row for each host of each job."""
+    names, _ = _records(AggregationHost, ())
+    return ["job", "udp_port", *names], (
+        [job.job, job.udp_port, *(getattr(host, name) for name in names)]
+        for job in analysis.aggregations
+        for host in job.hosts
     )
 
 

@@ -38,10 +38,25 @@ class Shares:
 def sentences(analysis: Analysis) -> tuple[str, str, str]:
     """The verdict, for people."""
     if analysis.missing:
-        return (f"No training was recognised: {analysis.missing}.", _largest_flow(analysis), _rate(analysis))
+        return (_nothing(analysis), _largest_flow(analysis), _rate(analysis))
     if analysis.framing == Plain.name:
         return (_guess(analysis), "Who was late cannot be told from bursts.", _rate(analysis))
     return (_length(analysis), _late(analysis), _rate(analysis))
+
+
+def _nothing(analysis: Analysis) -> str:
+    """Why there is no training; where switches do all of the work, hosts need no connections."""
+    if not analysis.aggregations:
+        return f"No training was recognised: {analysis.missing}."
+    told = "; ".join(
+        f"job {job.job}: {len(job.hosts)} hosts, {job.chunks:,} chunks, {job.again:,} contributions again"
+        for job in analysis.aggregations[:MOST_NAMED]
+    )
+    more = len(analysis.aggregations) - MOST_NAMED
+    return (
+        f"Switches added gradients up ({told}{f'; {more} more' if more > 0 else ''}); "
+        "beside it no training was recognised."
+    )
 
 
 def _guess(analysis: Analysis) -> str:

@@ -22,6 +22,7 @@ from enum import IntEnum
 
 VERSION = 1
 FIRST_PORT = 0xBEE0  # UDP; a tree has one port of its own.  SwitchML's range begins there too
+DISSECTED_PORTS = range(FIRST_PORT, FIRST_PORT + 32)  # where captures are looked through for this header
 NO_PEAK = -(1 << 31)
 ELEMENT_NBYTES = 4
 _HEADER = struct.Struct("!BBHHHIiQ")

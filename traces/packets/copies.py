@@ -5,9 +5,12 @@ from dataclasses import fields, replace
 import numpy as np
 import numpy.typing as npt
 
-from traces.packets.packets import Packets
+from traces.packets.packets import UDP, Packets
 
 MAX_APART_NS = 1_000_000_000  # longer than a network takes, far less than 65,536 packets to the same host
+# Of a datagram, to tell it from another: Linux gives the pieces of one that it cuts up (UDP_SEGMENT)
+# numbers that the next datagrams of the socket have too.
+BEGINNING_NBYTES = 16
 _SAME = (
     "src",
     "dst",
@@ -35,9 +38,12 @@ def without_copies(packets: Packets) -> Packets:
     if len(known) < 2:
         return packets
     known = known[np.argsort(packets.time_ns[known], kind="stable")]
-    order = known[np.argsort(_hashes(packets, known), kind="stable")]
+    beginnings = _beginnings(packets, known)
+    place = np.argsort(_hashes(packets, known) ^ beginnings, kind="stable")
+    order = known[place]
     first, second = order[:-1], order[1:]
     same = packets.time_ns[second] - packets.time_ns[first] < MAX_APART_NS
+    same &= beginnings[place[:-1]] == beginnings[place[1:]]
     for name in _SAME:
         column = getattr(packets, name)
         same &= column[first] == column[second]
@@ -58,4 +64,16 @@ def _hashes(packets: Packets, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uin
     for name in _SAME:
         found = (found ^ getattr(packets, name)[rows].astype(np.uint64)) * np.uint64(_MIX)
         found ^= found >> np.uint64(29)
+    return found
+
+
+def _beginnings(packets: Packets, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """A hash of each datagram's first bytes, as far as the capture has them; 0 for TCP."""
+    found = np.zeros(len(rows), np.uint64)
+    udp = np.flatnonzero(packets.protocol[rows] == UDP)
+    at, visible = packets.payload_at[rows[udp]], packets.visible_nbytes[rows[udp]]
+    for octet in range(BEGINNING_NBYTES):
+        there = visible > octet
+        value = packets.data[at[there] + octet].astype(np.uint64) + np.uint64(1)
+        found[udp[there]] = found[udp[there]] * np.uint64(_MIX) + value
     return found

@@ -1,8 +1,10 @@
 """A workload and an algorithm make a schedule."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
+from traces.schedules.aggregating import Leaves, ina, ina_leaf
 from traces.schedules.collectives import (
     ELEMENT_NBYTES,
     GLOO_MAX_SEGMENT_NBYTES,
@@ -14,7 +16,8 @@ from traces.schedules.collectives import (
 )
 from traces.schedules.doubling import rabenseifner, recursive_doubling
 from traces.schedules.pairs import all_pairs
-from traces.schedules.schedule import Gate, Op, Schedule, Send
+from traces.schedules.pushes import Unit, after_of, summed_pushes
+from traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send
 from traces.schedules.trees import broadcast, reduce_broadcast
 from traces.workload import Collective, Item, Message, Workload
 
@@ -22,7 +25,8 @@ Allreduce = Callable[[int, int, int, int], list[Send]]
 
 AS_CAPTURED = "as-captured"
 ALLREDUCE: dict[str, Allreduce] = {"ring": ring, "halving-doubling": halving_doubling}
-ALGORITHMS = (AS_CAPTURED, *ALLREDUCE)
+INA, INA_LEAF = "ina", "ina:leaf"  # switches add: those of a tree over all ranks, or each rank's first alone
+ALGORITHMS = (AS_CAPTURED, *ALLREDUCE, INA, INA_LEAF)
 # What was captured of these is done again by the same algorithm; a segmented ring sends the same bytes
 # between the same ranks as a textbook one.
 CAPTURED: dict[str, Allreduce] = {
@@ -37,6 +41,16 @@ MAX_SENDS = 1_000_000
 MAX_RANKS = 512  # a ring of so many has half a million sends
 
 
+@dataclass(frozen=True, slots=True)
+class _How:
+    """What all operations of a schedule have in common."""
+
+    n_ranks: int
+    algorithm: str
+    scale: Fraction
+    leaves: Leaves
+
+
 def expand(
     workload: Workload,
     algorithm: str = AS_CAPTURED,
@@ -44,23 +58,57 @@ def expand(
     iterations: tuple[int, ...] | None = None,
     scale: Fraction = Fraction(1),
     compute: Fraction = Fraction(1),
+    leaves: Leaves = (),
 ) -> Schedule:
     """What each rank sends when allreduces are done by `algorithm`; all else stays as captured.
 
     `iterations` picks items by their iteration (None: all but the set-up).  `scale` multiplies every size
     (and gloo's segment limit with it, so that the number of segments stays), `compute` every compute gap.
-    Raises ValueError for an unknown algorithm, one that cannot serve this number of ranks, or an empty
-    selection.
+    `leaves` has the ranks under each first switch, for ina:leaf.  With ina, pushes to a parameter server that
+    belong together are added up too (`not_added` tells of the others).
+    Raises ValueError for an unknown algorithm or an empty selection, NotServedError for an algorithm that
+    cannot serve this workload.
     """
     _check(workload, algorithm, scale, compute)
-    chosen = _chosen(workload, training_iterations(workload) if iterations is None else iterations)
-    ops = tuple(_op(item, scale) for item in chosen.values())
+    chosen = _chosen(workload, iterations)
+    units = _units(workload, chosen, algorithm)
+    ops = tuple(_op([chosen[number] for number in unit], scale) for unit in units)
+    how = _How(workload.n_ranks, algorithm, scale, leaves)
     sends: list[Send] = []
-    for op, item in enumerate(chosen.values()):
-        sends += _sends(item, workload.n_ranks, ops[op].nbytes, algorithm, scale, op, len(sends))
+    aggregations: list[Aggregation] = []
+    for number, unit in enumerate(units):
+        added, more = _carried([chosen[one] for one in unit], ops[number], how, number, len(sends))
+        aggregations += added
+        sends += more
         if len(sends) > MAX_SENDS:
             raise ValueError(f"more than {MAX_SENDS:,} sends; choose fewer iterations")
-    return Schedule(workload.n_ranks, ops, tuple(sends), tuple(_gates(chosen, compute)))
+    gates = tuple(_gates(chosen, units, compute))
+    return Schedule(workload.n_ranks, ops, tuple(sends), gates, tuple(aggregations))
+
+
+def not_added(workload: Workload, *, iterations: tuple[int, ...] | None = None) -> tuple[str, ...]:
+    """Which pushes stay messages with ina although a server gets them, one line for each reason."""
+    return summed_pushes(workload.items, _chosen(workload, iterations)).notes
+
+
+def _units(workload: Workload, chosen: Mapping[int, Item], algorithm: str) -> tuple[Unit, ...]:
+    """The items of each operation; raise NotServedError if switches are to add and there is nothing to."""
+    alone = tuple((number,) for number in chosen)
+    if algorithm not in (INA, INA_LEAF):
+        return alone
+    reduces = any(item.kind == "allreduce" for item in chosen.values())
+    if algorithm == INA_LEAF:
+        if not reduces:
+            raise NotServedError(
+                "ina:leaf is for allreduces, whose sums the hosts of all leaves then exchange; "
+                "pushes to a parameter server are added up on the whole way to it, by ina"
+            )
+        return alone
+    summed = summed_pushes(workload.items, chosen)
+    if not reduces and not summed.n_sums:
+        why = "; ".join(summed.notes) or "no allreduce, and no pushes to a parameter server"
+        raise NotServedError(f"nothing here can be added up in the network: {why}")
+    return summed.units
 
 
 def _check(workload: Workload, algorithm: str, scale: Fraction, compute: Fraction) -> None:
@@ -72,8 +120,9 @@ def _check(workload: Workload, algorithm: str, scale: Fraction, compute: Fractio
         raise ValueError(f"{workload.n_ranks} ranks; gradwire replays at most {MAX_RANKS}")
 
 
-def _chosen(workload: Workload, iterations: tuple[int, ...]) -> dict[int, Item]:
+def _chosen(workload: Workload, iterations: tuple[int, ...] | None) -> dict[int, Item]:
     """The items of these iterations by their id in the workload, in its order."""
+    iterations = training_iterations(workload) if iterations is None else iterations
     chosen = {number: item for number, item in enumerate(workload.items) if item.iteration in iterations}
     if not chosen:
         have = ", ".join(map(str, workload.iterations)) or "none"
@@ -81,25 +130,31 @@ def _chosen(workload: Workload, iterations: tuple[int, ...]) -> dict[int, Item]:
     return chosen
 
 
-def _op(item: Item, scale: Fraction) -> Op:
+def _op(items: Sequence[Item], scale: Fraction) -> Op:
+    """An operation of one item, or of several pushes."""
+    first = items[0]
+    is_sum = len(items) > 1
+    root = first.root if isinstance(first, Collective) else first.dst if is_sum else first.src
     return Op(
-        kind=item.kind,
-        nbytes=_scaled(item, scale),
-        tag=item.tag,
-        root=item.src if isinstance(item, Message) else item.root,
-        iteration=item.iteration,
+        kind="reduce" if is_sum else first.kind,
+        nbytes=_scaled(first, scale, in_elements=is_sum or first.kind == "allreduce"),
+        tag=first.tag,
+        root=root,
+        iteration=first.iteration,
     )
 
 
-def _gates(chosen: Mapping[int, Item], compute: Fraction) -> Iterator[Gate]:
+def _gates(chosen: Mapping[int, Item], units: Sequence[Unit], compute: Fraction) -> Iterator[Gate]:
     """What items wait for; what was not chosen is not waited for."""
-    op_of = {number: op for op, number in enumerate(chosen)}
-    for number, item in chosen.items():
-        for start in (item.start,) if isinstance(item, Message) else item.starts:
-            after = tuple(op_of[other] for other in start.after if other in op_of)
-            gap_ns = int(start.gap_ns * compute)
-            if after or gap_ns:
-                yield Gate(op_of[number], start.rank, after, gap_ns)
+    waits = after_of(chosen, units)
+    for op, unit in enumerate(units):
+        for number in unit:
+            item = chosen[number]
+            for start in (item.start,) if isinstance(item, Message) else item.starts:
+                after = waits[number, start.rank]
+                gap_ns = int(start.gap_ns * compute)
+                if after or gap_ns:
+                    yield Gate(op, start.rank, after, gap_ns)
 
 
 def training_iterations(workload: Workload) -> tuple[int, ...]:
@@ -107,39 +162,50 @@ def training_iterations(workload: Workload) -> tuple[int, ...]:
     return tuple(number for number in workload.iterations if number >= 0) or workload.iterations
 
 
-def _sends(
-    item: Item, n_ranks: int, nbytes: int, algorithm: str, scale: Fraction, op: int, first: int
-) -> list[Send]:
+def _carried(
+    items: Sequence[Item], op: Op, how: _How, number: int, first: int
+) -> tuple[Sequence[Aggregation], list[Send]]:
+    """What switches add up of operation `number`, and what ranks send; `first` is the first send's id."""
+    pushes = [item for item in items if isinstance(item, Message)]
+    if op.kind == "reduce":
+        givers = tuple(sorted(push.src for push in pushes))
+        return (Aggregation(number, givers, takers=(op.root,)),), []
+    if op.kind == "allreduce" and how.algorithm == INA:
+        return (ina(how.n_ranks, number),), []
+    if op.kind == "allreduce" and how.algorithm == INA_LEAF:
+        return ina_leaf(how.n_ranks, how.leaves, op.nbytes, number, first)
+    return (), _sends(items[0], how, op.nbytes, number, first)
+
+
+def _sends(item: Item, how: _How, nbytes: int, op: int, first: int) -> list[Send]:
     if isinstance(item, Message):
         return [Send(op, item.src, item.dst, 0, nbytes, reduce=False)]
-    if algorithm == PAIRWISE:
+    if how.algorithm == PAIRWISE:
         raise NotServedError(f"pairwise is how an alltoall is done, not {item.kind}")
     if item.kind == "broadcast":
         if item.down:
-            return broadcast(n_ranks, nbytes, item.root, item.down, op, first)
-        return binomial_broadcast(n_ranks, nbytes, item.root, op, first)
-    if algorithm == AS_CAPTURED:
-        return _as_captured(item, n_ranks, nbytes, scale, op, first)
-    return ALLREDUCE[algorithm](n_ranks, nbytes, op, first)
+            return broadcast(how.n_ranks, nbytes, item.root, item.down, op, first)
+        return binomial_broadcast(how.n_ranks, nbytes, item.root, op, first)
+    if how.algorithm == AS_CAPTURED:
+        return _as_captured(item, how, nbytes, op, first)
+    return ALLREDUCE[how.algorithm](how.n_ranks, nbytes, op, first)
 
 
-def _as_captured(
-    item: Collective, n_ranks: int, nbytes: int, scale: Fraction, op: int, first: int
-) -> list[Send]:
+def _as_captured(item: Collective, how: _How, nbytes: int, op: int, first: int) -> list[Send]:
     if item.algorithm == "reduce-broadcast":
         trees = {"up": item.up or "binomial", "down": item.down or "binomial"}
-        return reduce_broadcast(n_ranks, nbytes, op, first, root=item.root, **trees)
+        return reduce_broadcast(how.n_ranks, nbytes, op, first, root=item.root, **trees)
     if item.algorithm in CAPTURED:
-        return CAPTURED[item.algorithm](n_ranks, nbytes, op, first)
-    limit = max(ELEMENT_NBYTES, int(GLOO_MAX_SEGMENT_NBYTES * scale))
-    return gloo_ring(n_ranks, nbytes, op, first, limit)
+        return CAPTURED[item.algorithm](how.n_ranks, nbytes, op, first)
+    limit = max(ELEMENT_NBYTES, int(GLOO_MAX_SEGMENT_NBYTES * how.scale))
+    return gloo_ring(how.n_ranks, nbytes, op, first, limit)
 
 
-def _scaled(item: Item, scale: Fraction) -> int:
-    """Scaled bytes; of an allreduce, whole float32 elements."""
+def _scaled(item: Item, scale: Fraction, *, in_elements: bool) -> int:
+    """Scaled bytes; of what is added up, whole float32 elements."""
     if not item.nbytes:
         return 0
-    if isinstance(item, Collective) and item.kind == "allreduce":
+    if in_elements:
         elements = max(1, round(Fraction(item.nbytes, ELEMENT_NBYTES) * scale))
         return elements * ELEMENT_NBYTES
     return max(1, round(item.nbytes * scale))

@@ -186,18 +186,25 @@ def sent_nbytes(schedule: Schedule) -> list[int]:
     return sent
 
 
-def contributions(sends: Sequence[Send], n_ranks: int, cuts: Iterable[int]) -> list[dict[int, Counter[int]]]:
+def contributions(
+    sends: Sequence[Send], n_ranks: int, cuts: Iterable[int], aggregations: Iterable[Aggregation] = ()
+) -> list[dict[int, Counter[int]]]:
     """What each rank holds at the end: have[rank][start of a piece] counts whose data is in it.
 
     `cuts` are the starts of the pieces of the buffer that no send divides.  An all-reduce is right
     when every count is exactly one for every rank.  The sends are carried out in the order of their
     ids, each reading what its source holds at that moment (swapped ones: at the first one's); its `needs`
-    must therefore come first.
+    must therefore come first.  `aggregations` of the same operation are done before all of them.
     """
     starts = sorted(set(cuts))
     back = swaps(sends)
     before: dict[tuple[int, int], Counter[int]] = {}  # what a later half of a swap carries
     have = [{start: Counter([rank]) for start in starts} for rank in range(n_ranks)]
+    for aggregation in aggregations:
+        for start in starts:
+            total = Counter(aggregation.givers)
+            for taker in aggregation.takers:
+                have[taker][start] = total
     for number, send in enumerate(sends):
         if any(need >= number for need in send.needs):
             raise ValueError(f"send {number} needs a later one: {send.needs}")

@@ -1,0 +1,177 @@
+"""Pushes to a parameter server that switches can add up on the way, so that the server gets one sum."""
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from traces.schedules.collectives import ELEMENT_NBYTES
+from traces.workload import Item, Message
+
+Unit = tuple[int, ...]
+"""Ids of items that make one operation: of one item, or of the pushes of one sum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summed:
+    """The operations in an order in which none comes before what it waits for.
+
+    `notes` tells how many pushes to each server stay messages, and why; `n_sums` counts the units of several.
+    """
+
+    units: tuple[Unit, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def n_sums(self) -> int:
+        return sum(len(unit) > 1 for unit in self.units)
+
+
+def summed_pushes(items: Sequence[Item], chosen: Mapping[int, Item]) -> Summed:
+    """Put together the pushes of all workers to one server that belong together; all else stays alone.
+
+    They are, in one iteration, the k-th push of each worker to that server among those of the same size, of
+    whole float32 elements.  A server that goes on after one of them does not wait for the sum: only where
+    something of it comes after all of them do they belong together (`items` has the whole workload, `chosen`
+    by their ids those that are to be sent).  What would wait for itself then is taken apart again.
+    """
+    matched = _matched(chosen)
+    waited = _waited_for(items, matched)
+    sums = [unit for unit in matched if unit in waited]
+    while True:
+        units = sorted((*sums, *_alone(chosen, sums)), key=max)
+        order, stuck = _ordered(units, after_of(chosen, units))
+        if not stuck:
+            break
+        sums = [unit for unit in sums if unit not in stuck]
+    return Summed(tuple(order), tuple(_notes(chosen, matched, waited, sums)))
+
+
+def after_of(chosen: Mapping[int, Item], units: Sequence[Unit]) -> dict[tuple[int, int], tuple[int, ...]]:
+    """For each item's start, as (item, rank), the positions of the units that it waits for.
+
+    A server's answers name what had arrived when they began.  One that names some pushes of a sum and not all
+    did not wait for it.
+    """
+    position = {number: place for place, unit in enumerate(units) for number in unit}
+    found = {}
+    for number, item in chosen.items():
+        for start in (item.start,) if isinstance(item, Message) else item.starts:
+            named = set(start.after)
+            places = dict.fromkeys(position[other] for other in start.after if other in position)
+            found[number, start.rank] = tuple(
+                place for place in places if _waits(chosen, start.rank, units[place], named)
+            )
+    return found
+
+
+def _waits(chosen: Mapping[int, Item], rank: int, unit: Unit, named: set[int]) -> bool:
+    item = chosen[unit[0]]
+    is_server = len(unit) > 1 and isinstance(item, Message) and item.dst == rank
+    return not is_server or named.issuperset(unit)
+
+
+def _pushes(chosen: Mapping[int, Item]) -> dict[int, Message]:
+    return {n: item for n, item in chosen.items() if isinstance(item, Message) and item.role == "push"}
+
+
+def _matched(chosen: Mapping[int, Item]) -> list[Unit]:
+    """By size and order alone; each has one push of every worker of its server."""
+    pushes = _pushes(chosen)
+    workers: defaultdict[int, set[int]] = defaultdict(set)
+    queues: defaultdict[tuple[int, int, int], defaultdict[int, list[int]]]
+    queues = defaultdict(lambda: defaultdict(list))
+    for number, push in pushes.items():
+        workers[push.dst].add(push.src)
+        if push.nbytes and push.nbytes % ELEMENT_NBYTES == 0:
+            queues[push.dst, push.iteration, push.nbytes][push.src].append(number)
+    return [
+        unit
+        for (server, _, _), queue in queues.items()
+        if len(queue) == len(workers[server]) > 1
+        for unit in zip(*(queue[worker] for worker in sorted(queue)), strict=False)
+    ]
+
+
+def _waited_for(items: Sequence[Item], matched: Iterable[Unit]) -> set[Unit]:
+    """Those of which all are in before something begins at the server, or which nothing there waits for.
+
+    None of a server that mostly goes on after some of them: what looks like a sum there is chance.
+    """
+    unit_of = {number: unit for unit in matched for number in unit}
+    servers = {unit: item.dst for unit in unit_of.values() if isinstance(item := items[unit[0]], Message)}
+    some, whole = set(), set()
+    for item in items:
+        for start in (item.start,) if isinstance(item, Message) else item.starts:
+            named = {unit_of[other] for other in start.after if other in unit_of}
+            here = {unit for unit in named if servers[unit] == start.rank}
+            some |= here
+            whole |= {unit for unit in here if set(unit).issubset(start.after)}
+    named_at = Counter(servers[unit] for unit in some)
+    whole_at = Counter(servers[unit] for unit in whole)
+    waiting = {server for server in servers.values() if 2 * whole_at[server] >= named_at[server]}
+    return {unit for unit in servers if servers[unit] in waiting and (unit in whole or unit not in some)}
+
+
+def _alone(chosen: Mapping[int, Item], sums: Iterable[Unit]) -> list[Unit]:
+    together = {number for unit in sums for number in unit}
+    return [(number,) for number in chosen if number not in together]
+
+
+def _ordered(
+    units: Sequence[Unit], after: Mapping[tuple[int, int], tuple[int, ...]]
+) -> tuple[list[Unit], set[Unit]]:
+    """The units, as early as may be; and those that lie on or between circles of waiting."""
+    place_of = {number: place for place, unit in enumerate(units) for number in unit}
+    before: list[set[int]] = [set() for _ in units]
+    behind: list[set[int]] = [set() for _ in units]
+    for (number, _), places in after.items():
+        for place in places:
+            before[place_of[number]].add(place)
+            behind[place].add(place_of[number])
+    order = _peeled(before, behind)
+    back = set(_peeled(behind, before))
+    stuck = set(range(len(units))) - set(order) - back
+    return [units[place] for place in order], {units[place] for place in stuck}
+
+
+def _peeled(before: Sequence[set[int]], behind: Sequence[set[int]]) -> list[int]:
+    """Kahn's order, of several that are possible the first place; what waits in a circle is not in it."""
+    left = [len(some) for some in before]
+    ready = [place for place, count in enumerate(left) if not count]
+    order = []
+    while ready:
+        place = heapq.heappop(ready)
+        order.append(place)
+        for other in behind[place]:
+            left[other] -= 1
+            if not left[other]:
+                heapq.heappush(ready, other)
+    return order
+
+
+def _notes(
+    chosen: Mapping[int, Item], matched: Iterable[Unit], waited: set[Unit], sums: Iterable[Unit]
+) -> Iterable[str]:
+    """One line for each server and reason."""
+    together = {number for unit in sums for number in unit}
+    alike = {number: unit for unit in matched for number in unit}
+    pairs = Counter(dst for _, dst in {(push.src, push.dst) for push in _pushes(chosen).values()})
+    left: defaultdict[tuple[int, str], int] = defaultdict(int)
+    for number, push in _pushes(chosen).items():
+        if number in together:
+            continue
+        if pairs[push.dst] < 2:
+            why = "only one worker pushes to it"
+        elif push.nbytes % ELEMENT_NBYTES:
+            why = f"their sizes are no whole number of {ELEMENT_NBYTES}-byte elements"
+        elif number not in alike:
+            why = "not every worker has one of their size in their iteration"
+        elif alike[number] not in waited:
+            why = "it goes on before all workers have pushed (asynchronous)"
+        else:
+            why = "a worker's push waits for what another's made possible"
+        left[push.dst, why] += 1
+    total = Counter(push.dst for push in _pushes(chosen).values())
+    for (server, why), count in sorted(left.items()):
+        yield f"{count:,} of {total[server]:,} pushes to rank {server} stay messages: {why}"
