@@ -12,11 +12,13 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+from emu.aggregation.tree import SWITCH_SLOTS
 from emu.garbage import spare_what_is_there
 from emu.switch import ports
 from emu.switch.plane.dataplane import attached
 
 PATIENCE_S = 10.0  # how long a switch may be without a controller
+MAX_SWITCH_SLOTS = 0xFFFF
 DEFAULT_CONTROLLER = ("127.0.0.1", 6653)
 # It takes 0.2 s to import, os-ken with it; that passes when the ports are attached already.
 _SERVING = "emu.switch.server.serving"
@@ -27,6 +29,12 @@ def address(text: str) -> tuple[str, int]:
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise argparse.ArgumentTypeError(f"{text!r} is no HOST:PORT, such as 127.0.0.1:6653")
     return host.strip("[]"), int(port)
+
+
+def slot_count(text: str) -> int:
+    if not text.isdecimal() or int(text) > MAX_SWITCH_SLOTS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of slots from 0 to {MAX_SWITCH_SLOTS}")
+    return int(text)
 
 
 def _is_told() -> bool:
@@ -55,6 +63,12 @@ def main() -> int:
         metavar="SECONDS",
         help="how long a switch may be without a controller; 0: for ever",
     )
+    parser.add_argument(
+        "--slots",
+        type=slot_count,
+        default=SWITCH_SLOTS,
+        help="of each switch, for the jobs that it adds up",
+    )
     parser.add_argument("--wait", action="store_true", help="begin when a line comes on stdin")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -65,7 +79,8 @@ def main() -> int:
         with attached(switches, arguments.object, arguments.pin, arguments.seed) as plane:
             print("attached", flush=True)
             controllers = arguments.controller or [DEFAULT_CONTROLLER]
-            agent = import_module(_SERVING).Agent(switches, plane, controllers, arguments.patience)
+            serving = import_module(_SERVING)
+            agent = serving.Agent(switches, plane, controllers, arguments.patience, arguments.slots)
             spare_what_is_there()  # a fifth of the time that a rule takes
             agent.run()
     except (OSError, ValueError) as error:

@@ -7,6 +7,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "layout.h"
+#include "loss.h"
 #include "packet.h"
 
 /* A packet on its way through one switch. */
@@ -72,6 +73,11 @@ static __noinline int tell_controller(struct passage *passage)
 	return is_told;
 }
 
+static __always_inline void copy_to(struct passage *passage, __u32 ifindex)
+{
+	passage->n_sent += send_copy(passage->skb, ifindex, passage->port->switch_loses, passage->packet->n_packets);
+}
+
 static long flood_one(__u32 number, void *context)
 {
 	struct passage *passage = context;
@@ -80,8 +86,8 @@ static long flood_one(__u32 number, void *context)
 	if (number >= MAX_SWITCH_PORTS)
 		return 1;
 	out = passage->ports->ifindex[number];
-	if (out != passage->in_ifindex && bpf_clone_redirect(passage->skb, out, 0) == 0)
-		passage->n_sent++;
+	if (out != passage->in_ifindex)
+		copy_to(passage, out);
 	return 0;
 }
 
@@ -103,8 +109,8 @@ static __always_inline void send(struct passage *passage, __u32 target)
 			target = passage->in_ifindex;
 		else if (target == passage->in_ifindex)
 			return;
-		if (target && target <= LAST_IFINDEX && bpf_clone_redirect(passage->skb, target, 0) == 0)
-			passage->n_sent++;
+		if (target && target <= LAST_IFINDEX)
+			copy_to(passage, target);
 	}
 }
 

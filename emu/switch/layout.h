@@ -23,7 +23,7 @@
 #define TO_CONTROLLER 0xfffffffd
 #define LAST_IFINDEX 0x7fffffff
 
-enum action { DROP, OUTPUT, GROUP, LIST };
+enum action { DROP, OUTPUT, GROUP, LIST, AGGREGATE };
 enum kind { ALL, SELECT, INDIRECT, FAILOVER };
 enum reason { NO_MATCH, ACTION };
 
@@ -47,6 +47,10 @@ struct port {
 	__u32 salt;    /* this switch's seed of flow_hash */
 	__u32 counter; /* index into port_counters */
 	__u32 is_live;
+	__u32 rx_loss; /* of 2^32 packets that come in, so many are lost on the cable */
+	__u32 tx_loss; /* likewise, of those that leave */
+	__u32 loss_seed;
+	__u32 switch_loses; /* some port of this switch has a tx_loss */
 };
 
 struct switch_state {
@@ -63,7 +67,7 @@ struct rule {
 	__u16 priority;
 	__u8 action;
 	__u8 is_table_miss;
-	__u32 argument; /* OUTPUT: the interface's index; GROUP: the group's number */
+	__u32 argument; /* OUTPUT: the interface's index; GROUP: its number; AGGREGATE: pool << 8 | child */
 	__u32 flow;	/* index into flow_counters; LIST: the list's number */
 	__u32 zero;
 	__u64 cookie;
@@ -138,6 +142,10 @@ struct port_counter {
 	__u64 missed_packets;  /* no rule matched */
 	__u64 dropped_packets; /* not sent on, for whatever reason: missed ones are among them */
 	__u64 lost_packet_ins; /* had no room in the ring to user space */
+	__u64 lost_in;	       /* by the cable, on the way to here: counted nowhere else */
+	__u64 lost_out;	       /* by the cable, on the way from here */
+	__u64 drawn_in;	       /* packets of which it was drawn whether they are lost */
+	__u64 drawn_out;
 };
 
 struct packet_in {

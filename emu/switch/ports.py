@@ -1,6 +1,7 @@
 """Which interfaces are the ports of which switch: what the switch agent is started with.
 
-File form: `{"switches": [{"name", "dpid", "ports": [{"port", "interface", "rate_bps"}]}]}`.
+File form: `{"switches": [{"name", "dpid", "loss_seed", "ports": [{"port", "interface", "rate_bps", "rx_loss",
+"tx_loss"}]}]}`, where the seed and the losses may be missing: nothing is lost.
 """
 
 from dataclasses import dataclass
@@ -17,18 +18,28 @@ MAX_SWITCH_PORTS = 1024  # of one switch
 MAX_PORT_NUMBER = 0xFFFFFF00  # OFPP_MAX
 
 
+Ratio = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
 @dataclass(frozen=True, slots=True)
 class Port:
+    """`rx_loss` of the packets that come in here, `tx_loss` of those that go out are lost on the way."""
+
     port: Annotated[int, Field(ge=1, le=MAX_PORT_NUMBER)]
     interface: Annotated[str, Field(min_length=1, max_length=MAX_INTERFACE_NAME, pattern=r"^[^\s/]+$")]
     rate_bps: Annotated[int, Field(ge=0)]
+    rx_loss: Ratio = 0.0
+    tx_loss: Ratio = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchPorts:
+    """`loss_seed` decides which packets are lost, at each port by draws of its own."""
+
     name: str
     dpid: Annotated[int, Field(ge=1, lt=2**64)]
     ports: Annotated[tuple[Port, ...], Field(max_length=MAX_SWITCH_PORTS)]
+    loss_seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,14 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
-from emu.fabrics.fabric import Fabric, interface
+from emu.aggregation.tree import SWITCH_SLOTS
+from emu.fabrics.fabric import Egress, Fabric, interface
 from emu.limits import CONTROLLER_S
+from emu.losses import Loss, at_switches
 from emu.network.isolate import PRIVATE
 from emu.project import SWITCH_OBJECT
 from emu.switch import ovs
@@ -17,30 +19,50 @@ PIN = "/sys/fs/bpf/gradwire_switch"
 _START_S = 60.0
 
 
-def ports_file(fabric: Fabric) -> dict[str, list[dict[str, object]]]:
-    """What the switch agent is told: which interface is which port of which switch."""
+def ports_file(
+    fabric: Fabric, losses: Iterable[Loss] = (), loss_seed: int = 0
+) -> dict[str, list[dict[str, object]]]:
+    """What the switch agent is told: which interface is which port of which switch, and what it loses."""
+    lossy = at_switches(fabric, losses)
     return {
         "switches": [
             {
                 "name": switch,
                 "dpid": fabric.dpid(switch),
                 "ports": [
-                    {"port": end.port, "interface": interface(switch, end.port), "rate_bps": rate}
+                    _port(end, rate, lossy.get(end, (0.0, 0.0)))
                     for end, rate in fabric.rates.items()
                     if end.node == switch
                 ],
             }
+            | ({"loss_seed": loss_seed} if lossy else {})
             for switch in fabric.switches
         ]
     }
 
 
-def waiting_agent(fabric: Fabric, folder: Path, openflow_port: int) -> AbstractContextManager[Child]:
-    """The agent of our switches, started but idle: the ports need not be there before `attach`."""
+def _port(end: Egress, rate_bps: int, lost: tuple[float, float]) -> dict[str, object]:
+    port = {"port": end.port, "interface": interface(end.node, end.port), "rate_bps": rate_bps}
+    return port | ({"rx_loss": lost[0], "tx_loss": lost[1]} if any(lost) else {})
+
+
+def waiting_agent(
+    fabric: Fabric,
+    folder: Path,
+    openflow_port: int,
+    *,
+    slots: int = SWITCH_SLOTS,
+    losses: Iterable[Loss] = (),
+    loss_seed: int = 0,
+) -> AbstractContextManager[Child]:
+    """The agent of our switches, started but idle: the ports need not be there before `attach`.
+
+    Each switch has `slots` for the jobs that it adds up.
+    """
     ports = folder / "ports.json"
-    ports.write_text(json.dumps(ports_file(fabric)))
+    ports.write_text(json.dumps(ports_file(fabric, losses, loss_seed)))
     command = [sys.executable, "-m", "emu.switch.agent", str(ports), "--wait"]
-    command += ["--controller", f"127.0.0.1:{openflow_port}"]
+    command += ["--controller", f"127.0.0.1:{openflow_port}", "--slots", str(slots)]
     command += ["--object", str(SWITCH_OBJECT), "--pin", PIN, "--patience", str(CONTROLLER_S)]
     return running("the switch agent", command, folder / "switch.log")
 

@@ -6,8 +6,9 @@
  * to the egress port, whose queueing discipline shapes it, or to several, or to user space for a
  * controller.  Whatever matches nothing is dropped and counted.
  *
- * Read layout.h (the maps), packet.h, find.h, deliver.h, then this.
- * Needs kernel 5.17 (bpf_loop); no kernel BTF and no helper reserved to GPL programs.
+ * Read layout.h (the maps), packet.h, find.h, deliver.h, then this; loss.h can wait, as can aggregation:
+ * pools.h (its maps), work.h, slots.h, answer.h, aggregate.h.
+ * Needs kernel 5.17 (bpf_loop) with BTF (global functions), and no helper reserved to GPL programs.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -16,18 +17,18 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "aggregate.h"
 #include "deliver.h"
 #include "find.h"
 #include "layout.h"
 #include "packet.h"
 
-/* As `leave`; `is_missed` is set if no rule matches. */
-static __always_inline __u32 pass_table(struct passage *passage, int *is_missed)
+/* The rule that the packet meets, counted; or 0. */
+static __always_inline struct rule *meet_rule(struct passage *passage)
 {
 	struct rule *rule = find_rule(passage->skb, passage->packet, passage->port);
 	struct flow_counter *flow;
 
-	*is_missed = !rule;
 	if (!rule)
 		return 0;
 	flow = bpf_map_lookup_elem(&flow_counters, &rule->flow);
@@ -35,7 +36,7 @@ static __always_inline __u32 pass_table(struct passage *passage, int *is_missed)
 		count(flow, passage->packet);
 	passage->is_table_miss = rule->is_table_miss;
 	passage->cookie = rule->cookie;
-	return obey(passage, rule->action, rule->argument, rule->flow);
+	return rule;
 }
 
 SEC("tc") int gradwire_switch(struct __sk_buff *skb)
@@ -45,21 +46,27 @@ SEC("tc") int gradwire_switch(struct __sk_buff *skb)
 	struct packet packet = parse(skb);
 	struct passage passage = {.skb = skb, .packet = &packet, .port = port, .in_ifindex = ifindex};
 	struct port_counter *counter;
-	int is_missed;
+	struct rule *rule;
 
 	if (!port)
 		return TC_ACT_SHOT;
 	counter = bpf_map_lookup_elem(&port_counters, &port->counter);
-	if (!counter)
+	if (!counter || is_lost_in(port, counter, packet.n_packets))
 		return TC_ACT_SHOT;
 	__sync_fetch_and_add(&counter->rx_packets, packet.n_packets);
 	__sync_fetch_and_add(&counter->rx_nbytes, packet.nbytes);
 
-	out = pass_table(&passage, &is_missed);
-	if (is_missed)
+	rule = meet_rule(&passage);
+	if (!rule)
 		__sync_fetch_and_add(&counter->missed_packets, packet.n_packets);
-	if (out)
+	else if (rule->action == AGGREGATE && aggregate(skb, rule->argument, port->switch_loses))
+		return TC_ACT_STOLEN;
+	out = rule ? obey(&passage, rule->action, rule->argument, rule->flow) : 0;
+	if (out) {
+		if (port->switch_loses && is_lost_out(out, packet.n_packets))
+			return TC_ACT_STOLEN;
 		return bpf_redirect(out, 0);
+	}
 	if (passage.n_sent)
 		return TC_ACT_STOLEN;
 	__sync_fetch_and_add(&counter->dropped_packets, packet.n_packets);
@@ -89,19 +96,23 @@ SEC("tc") int gradwire_packet_out(struct __sk_buff *skb)
 	struct port port = {.switch_index = skb->cb[0], .number = skb->cb[1], .salt = skb->cb[2]};
 	struct packet packet;
 	struct passage passage = {.skb = skb, .packet = &packet, .port = &port, .in_ifindex = skb->ifindex};
-	int is_missed;
-	__u32 out;
+	struct rule *rule;
+	__u32 out = 0;
 
 	set_tag_aside(skb);
 	packet = parse(skb);
 	port.counter = MAX_PORTS; /* it came in through no port */
+	port.switch_loses = 1;	  /* perhaps */
 	passage.cookie = (__u64)-1;
-	if (skb->cb[3] == TO_TABLE)
-		out = pass_table(&passage, &is_missed);
-	else
+	if (skb->cb[3] == TO_TABLE) {
+		rule = meet_rule(&passage); /* one that aggregates drops it: nobody's contribution comes from here */
+		if (rule)
+			out = obey(&passage, rule->action, rule->argument, rule->flow);
+	} else {
 		out = obey(&passage, GROUP, skb->cb[4], 0);
-	if (out && bpf_clone_redirect(skb, out, 0) == 0)
-		passage.n_sent++;
+	}
+	if (out)
+		copy_to(&passage, out);
 	return passage.n_sent;
 }
 

@@ -9,7 +9,7 @@ import errno
 import mmap
 import os
 import struct
-from ctypes import CFUNCTYPE, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import CFUNCTYPE, c_char_p, c_int, c_long, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Self
 
@@ -20,6 +20,8 @@ _BPF_NOEXIST = 1
 _SK_BUFF_NBYTES = 192  # struct __sk_buff
 _CONTEXT = struct.Struct("=40xI4x5I")  # of it: ifindex, cb
 _Sample = CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t)
+_MEMBARRIER = {"x86_64": 324}.get(os.uname().machine, 283)  # membarrier(2), which has no function in libc
+_MEMBARRIER_CMD_GLOBAL = 1
 
 
 class _TestRun(ctypes.Structure):
@@ -91,6 +93,13 @@ class _Libbpf:
         said = " / ".join(" ".join(text.split()) for text in self.complaints)
         self.complaints.clear()
         return BpfError(f"{what}: {os.strerror(number)}" + (f": {said}" if said else ""))
+
+
+def grace_period() -> None:
+    """Wait until no program that runs now, on whatever processor, runs any longer (some milliseconds)."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.syscall(c_long(_MEMBARRIER), c_int(_MEMBARRIER_CMD_GLOBAL), c_int(0), c_int(0)):
+        raise BpfError(f"membarrier: {os.strerror(ctypes.get_errno())}")
 
 
 class Map:

@@ -1,7 +1,10 @@
 """What the switch counts, and what it must read of the world to answer.  Values only."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
+
+from emu.aggregation.pool import Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -9,7 +12,8 @@ class Received:
     """What came in through a port, in packets of the wire, and what was not sent on.
 
     `missed_packets` matched no rule; they are among `dropped_packets`.  `lost_packet_ins` should have
-    gone to a controller too, but came faster than they were taken.
+    gone to a controller too, but came faster than they were taken.  `lost_in` and `lost_out` are what
+    the cable has lost, by plan, before it came in here and after it went out; it is not among `packets`.
     """
 
     packets: int
@@ -17,6 +21,8 @@ class Received:
     missed_packets: int
     dropped_packets: int
     lost_packet_ins: int = 0
+    lost_in: int = 0
+    lost_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,9 @@ class Instruments(Protocol):
 
     def group_counts(self, counter: int, n_buckets: int) -> list[tuple[int, int]]:
         """(packets, bytes) of a group, then of each of its buckets."""
+
+    def pool_counts(self, pool: int) -> Mapping[Event, int]:
+        """What the job whose slots these are has counted."""
 
     def received(self, interface: str) -> Received: ...
 

@@ -11,19 +11,22 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from emu.aggregation.pool import Event
 from emu.flowhash import switch_salt
 from emu.network.rtnetlink import carry_out, link_down, link_up, netlink_socket
 from emu.switch.plane.bpf import BpfError, BpfObject
 from emu.switch.plane.counters import Link, Received, Transmitted
 from emu.switch.plane.links import GONE, LinkWatch
-from emu.switch.plane.maps import PROGRAM, Maps
+from emu.switch.plane.maps import PROGRAM, Maps, PortState
 from emu.switch.plane.packets import packet_in
 from emu.switch.plane.qdisc import transmitted
 from emu.switch.plane.sending import Sender
-from emu.switch.ports import SwitchPorts
-from emu.switch.table.entries import EnablePort, Operation, PacketIn, PortChanged, SendPacket
+from emu.switch.ports import Port, SwitchPorts
+from emu.switch.table.entries import PacketIn, PortChanged
+from emu.switch.table.operations import EnablePort, Operation, SendPacket
 
 _TC_S = 30
+_MAX_U32 = 2**32 - 1
 
 
 @dataclass(frozen=True)
@@ -48,11 +51,12 @@ class DataPlane:
         self._sender = Sender(loaded)
         self._netlink = netlink_socket()
         self._ifindex: dict[str, int] = {}
-        self._counter: dict[str, int] = {}
         self._switches: dict[int, _Switch] = {}
         self._dpids: list[int] = []
-        self._places: dict[int, tuple[int, int]] = {}  # (dpid, port) by interface
-        self._links: dict[int, Link] = {}  # by interface
+        # By interface.
+        self._ports: dict[int, PortState] = {}
+        self._places: dict[int, tuple[int, int]] = {}  # (dpid, port)
+        self._links: dict[int, Link] = {}
         for switch in switches:
             self._add(switch, indices, seed)
         self.link_changes()
@@ -61,10 +65,6 @@ class DataPlane:
         for port in switch.ports:
             if port.interface not in indices:
                 raise OSError(f"switch {switch.name}: there is no interface {port.interface} here")
-            ifindex = indices[port.interface]
-            self._counter[port.interface] = len(self._counter)
-            self._ifindex[port.interface] = ifindex
-            self._places[ifindex] = switch.dpid, port.port
         added = _Switch(
             index=len(self._switches),
             salt=switch_salt(switch.dpid, seed),
@@ -75,7 +75,12 @@ class DataPlane:
         self._dpids.append(switch.dpid)
         self._maps.set_switch_ports(added.index, added.ifindex.values())
         for port in switch.ports:
-            self._set_port(added.ifindex[port.port], GONE)
+            ifindex = added.ifindex[port.port]
+            self._ifindex[port.interface] = ifindex
+            self._places[ifindex] = switch.dpid, port.port
+            state = PortState(added.index, port.port, added.salt, counter=len(self._ports), is_live=False)
+            self._ports[ifindex] = _losing(state, switch, port)
+            self._set_port(ifindex, GONE)
 
     def apply(self, dpid: int, operation: Operation) -> None:
         switch = self._switches[dpid]
@@ -108,8 +113,11 @@ class DataPlane:
     def group_counts(self, counter: int, n_buckets: int) -> list[tuple[int, int]]:
         return self._maps.group_counts(counter, n_buckets)
 
+    def pool_counts(self, pool: int) -> Mapping[Event, int]:
+        return self._maps.pool_counts(pool)
+
     def received(self, interface: str) -> Received:
-        return self._maps.received(self._counter[interface])
+        return self._maps.received(self._ports[self._ifindex[interface]].counter)
 
     def transmitted(self, interface: str) -> Transmitted | None:
         return transmitted(self._netlink, self._ifindex[interface])
@@ -122,15 +130,22 @@ class DataPlane:
 
     def _set_port(self, ifindex: int, link: Link) -> None:
         self._links[ifindex] = link
-        dpid, port = self._places[ifindex]
-        switch = self._switches[dpid]
-        counter = self._counter[switch.interfaces[port]]
-        self._maps.set_port(ifindex, switch.index, port, switch.salt, counter, link.is_up)
+        self._maps.set_port(ifindex, self._ports[ifindex]._replace(is_live=link.is_up))
 
     def _enable(self, interface: str, is_enabled: bool) -> None:
         """As `ip link set up` or `down`; the change comes back through `link_changes`."""
         with suppress(OSError):  # an interface that has gone stays down
             carry_out([(link_up if is_enabled else link_down)(self._ifindex[interface])])
+
+
+def _losing(state: PortState, switch: SwitchPorts, port: Port) -> PortState:
+    """With the losses of the port, drawn by a seed of its own."""
+    return state._replace(
+        rx_loss=min(round(port.rx_loss * 2**32), _MAX_U32),
+        tx_loss=min(round(port.tx_loss * 2**32), _MAX_U32),
+        loss_seed=switch_salt(port.port, switch_salt(switch.dpid, switch.loss_seed)),
+        switch_loses=any(each.tx_loss for each in switch.ports),
+    )
 
 
 @contextmanager

@@ -6,31 +6,31 @@ addresses and ports in network order.
 
 import struct
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
+from emu.aggregation.pool import Event
 from emu.switch.plane.bpf import BpfObject, Map
 from emu.switch.plane.counters import Received
+from emu.switch.plane.pools import Pools
 from emu.switch.ports import MAX_PORTS, MAX_SWITCH_PORTS, MAX_SWITCHES
-from emu.switch.table.entries import (
-    MAX_BUCKETS,
-    MAX_FLOWS,
-    MAX_GROUPS,
-    Action,
+from emu.switch.table.entries import MAX_BUCKETS, MAX_FLOWS, MAX_GROUPS, Action, Aggregate, Output, ToGroup
+from emu.switch.table.match import Form, Match, form
+from emu.switch.table.operations import (
     ClearCounters,
     ClearGroupCounters,
     Operation,
-    Output,
     RemoveGroup,
+    RemovePool,
     RemoveRule,
     SetGroup,
+    SetPool,
     SetRule,
-    ToGroup,
 )
-from emu.switch.table.match import Form, Match, form
 
 PROGRAM = "gradwire_switch"
 PACKET_OUT_PROGRAM = "gradwire_packet_out"
 
-_PORT = struct.Struct("=IIIII")
+_PORT = struct.Struct("=9I")
 _RULE = struct.Struct("=HBBIIxxxxQ")
 _GROUP_HEAD = struct.Struct(f"=IIII{MAX_BUCKETS}B")
 _BUCKET = struct.Struct("=II")
@@ -39,15 +39,32 @@ _NUMBER_PAIR = struct.Struct("=II")
 _SWITCH_STATE = struct.Struct("=Ixxxx")
 _COUNTER = struct.Struct("=QQ")
 _GROUP_COUNTER_NBYTES = _COUNTER.size * (1 + MAX_BUCKETS)
-_PORT_COUNTER = struct.Struct("=QQQQQ")
+_PORT_COUNTER = struct.Struct("=9Q")  # as Received, then two of the program's own
 _FIVE_TUPLE = struct.Struct("!IIBHH3x")
 _ADDRESS = struct.Struct("!I")
 _ADDRESSES = struct.Struct("!II")
 _FRAME = struct.Struct("=IIH")
-_DROP, _OUTPUT, _GROUP, _LIST = range(4)  # enum action
+_DROP, _OUTPUT, _GROUP, _LIST, _AGGREGATE = range(5)  # enum action
 _LIST_GROUP_KIND = 0  # an action list is a group of kind ALL without counters
 _NO_COUNTER = 0xFFFFFFFF
 _OWN_MAPS = {Form.ANY: "any_rules", Form.DST: "dst_rules", Form.PAIR: "pair_rules", Form.FLOW: "flow_rules"}
+
+
+class PortState(NamedTuple):
+    """struct port; `salt` is the switch's, losses are in 2^-32.
+
+    `switch_loses`: one of the ports that the switch sends to loses what goes out.
+    """
+
+    switch_index: int
+    number: int
+    salt: int
+    counter: int
+    is_live: bool
+    rx_loss: int = 0
+    tx_loss: int = 0
+    loss_seed: int = 0
+    switch_loses: bool = False
 
 
 def rule_key(switch_index: int, match: Match) -> tuple[Form, bytes]:
@@ -85,14 +102,12 @@ class Maps:
         self._flow_counters = loaded.map("flow_counters").memory(MAX_FLOWS * _COUNTER.size)
         self._group_counters = loaded.map("group_counters").memory(MAX_GROUPS * _GROUP_COUNTER_NBYTES)
         self._port_counters = loaded.map("port_counters").memory(MAX_PORTS * _PORT_COUNTER.size)
+        self._pools = Pools(loaded)
         self._n_rules: dict[tuple[int, Form], int] = {}  # of each switch and form; a form in use is looked up
         self._listed: dict[tuple[Form, bytes], int] = {}  # the flows of the rules that have an action list
 
-    def set_port(
-        self, ifindex: int, switch_index: int, number: int, salt: int, counter: int, is_live: bool
-    ) -> None:
-        value = _PORT.pack(switch_index, number, salt, counter, is_live)
-        self._ports[_NUMBER.pack(ifindex)] = value
+    def set_port(self, ifindex: int, state: PortState) -> None:
+        self._ports[_NUMBER.pack(ifindex)] = _PORT.pack(*state)
 
     def set_switch_ports(self, switch_index: int, interfaces: Iterable[int]) -> None:
         """The interfaces that a flood goes to."""
@@ -119,6 +134,10 @@ class Maps:
                 self._group_counters[start:end] = bytes(end - start)
             case RemoveGroup():
                 del self._groups[_NUMBER_PAIR.pack(switch_index, operation.group)]
+            case SetPool():
+                self._pools.set(operation.pool, operation.rule, ifindex)
+            case RemovePool():
+                self._pools.remove(operation.pool)
             case _:
                 raise TypeError(f"no operation on maps: {operation}")
 
@@ -134,11 +153,15 @@ class Maps:
         return [(packets, nbytes) for packets, nbytes in _COUNTER.iter_unpack(octets)]
 
     def received(self, counter: int) -> Received:
-        return Received(*_PORT_COUNTER.unpack_from(self._port_counters, counter * _PORT_COUNTER.size))
+        counts = _PORT_COUNTER.unpack_from(self._port_counters, counter * _PORT_COUNTER.size)
+        return Received(*counts[:-2])
+
+    def pool_counts(self, pool: int) -> Mapping[Event, int]:
+        return self._pools.counts(pool)
 
     def _set_rule(self, switch_index: int, ifindex: Mapping[int, int], rule: SetRule) -> None:
         key = rule_key(switch_index, rule.match)
-        action, argument = _action(rule.actions, ifindex)
+        action, argument = _action(rule, ifindex)
         if action == _LIST:  # before the rule that leads to it
             self._lists[_NUMBER_PAIR.pack(0, rule.flow)] = _action_list(rule.actions, ifindex)
         is_table_miss = key[0] is Form.ANY and rule.priority == 0
@@ -170,15 +193,18 @@ class Maps:
             _SWITCH_STATE.pack_into(self._switches, at, forms ^ 1 << form)
 
 
-def _action(actions: tuple[Action, ...], ifindex: Mapping[int, int]) -> tuple[int, int]:
+def _action(rule: SetRule, ifindex: Mapping[int, int]) -> tuple[int, int]:
     """(enum action, its argument)"""
-    match actions:
+    match rule.actions:
         case ():
             return _DROP, 0
         case (Output(port),):
             return _OUTPUT, _target(port, ifindex)
         case (ToGroup(number),):
             return _GROUP, number
+        case (Aggregate(child=child),):
+            assert rule.pool is not None, "a table names the pool of a rule that adds up"
+            return _AGGREGATE, Pools.argument(rule.pool, child)
         case _:
             return _LIST, 0
 

@@ -8,13 +8,16 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from emu.aggregation.tree import SWITCH_SLOTS
 from emu.switch.plane.dataplane import DataPlane
 from emu.switch.ports import SwitchPorts
 from emu.switch.server.connection import Address, Connection
 from emu.switch.server.session import Session
 from emu.switch.server.state import Switch
 from emu.switch.table.entries import MAX_FLOWS, MAX_GROUPS, Event, FlowGone
-from emu.switch.table.table import FlowTable, Numbers
+from emu.switch.table.jobs import Jobs, Room
+from emu.switch.table.numbers import Numbers
+from emu.switch.table.table import FlowTable
 
 _URGENT_S = 10.0  # so long one tries often to reach the only controller
 _RETRY_S = 0.05
@@ -38,10 +41,13 @@ class Agent:
         plane: DataPlane,
         controllers: Iterable[Address],
         patience_s: float,
+        slots: int = SWITCH_SLOTS,
     ) -> None:
-        """`patience_s` 0 is without end."""
-        flows, groups = Numbers(MAX_FLOWS), Numbers(MAX_GROUPS)
-        self._switches = {each.dpid: Switch(each, FlowTable(flows, groups)) for each in switches}
+        """`patience_s` 0 is without end; each switch has `slots` for the jobs that it adds up."""
+        flows, groups, room = Numbers(MAX_FLOWS), Numbers(MAX_GROUPS), Room()
+        self._switches = {
+            each.dpid: Switch(each, FlowTable(flows, groups, Jobs(room, slots))) for each in switches
+        }
         self._plane = plane
         self._controllers = tuple(dict.fromkeys(controllers))
         self._answering: set[Address] = set()  # the controllers that somebody is connected to

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from emu.switch.plane.counters import Instruments
 from emu.switch.ports import SwitchPorts
 from emu.switch.server.roles import Roles
-from emu.switch.table.entries import Event, FlowGone, Operation, PacketIn, PortChanged
+from emu.switch.table.entries import Event, FlowGone, PacketIn, PortChanged
+from emu.switch.table.operations import Operation
 from emu.switch.table.table import FlowTable
 from emu.switch.wire import announce, encode, orders, statistics
 from emu.switch.wire.changes import change_flows, change_groups
@@ -196,7 +197,7 @@ class Session:
         if kind == ofp.OFPMP_TABLE_FEATURES and request and self._member.is_slave:
             raise ProtocolError(ofp.OFPET_BAD_REQUEST, ofp.OFPBRC_IS_SLAVE)
         answer = statistics.parts(kind, request, self._switch, self._table, self._instruments, self._start_ns)
-        yield from encode.multipart(xid, kind, answer)
+        yield from encode.multipart(xid, kind, answer, statistics.first(kind))
 
 
 def _version_bitmap(elements: bytes) -> int | None:

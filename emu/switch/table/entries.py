@@ -1,4 +1,4 @@
-"""Flow entries, groups, and the operations that bring them to the data plane.  Values only."""
+"""Flow entries and groups, and what controllers are told of them.  Values only."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -11,6 +11,9 @@ WRITE_ACTIONS, APPLY_ACTIONS = 3, 4  # OFPIT_WRITE_ACTIONS, OFPIT_APPLY_ACTIONS
 MAX_ENTRIES = 65_536  # flow entries of one switch
 MAX_FLOWS = 262_144  # flow entries of all switches together: the sizes of layout.h
 MAX_GROUPS = 16_384  # groups of all switches together
+MAX_POOLS = 4096  # jobs that are added up, each at each of its switches, of all switches together
+SMALL_ELEMENTS = 256  # a slot of up to so many is a small one
+MAX_SMALL_SLOTS, MAX_LARGE_SLOTS = 131_072, 32_768  # of all switches together
 MAX_BUCKETS = 64  # of a group, its slots, and the outputs of an action list: switch.c's arrays
 NO_COOKIE = 2**64 - 1  # OpenFlow's for a packet that no flow entry sent
 
@@ -86,7 +89,8 @@ class Aggregate(NamedTuple):
     takes: int
 
 
-Action = Output | ToGroup | Aggregate
+Forward = Output | ToGroup
+Action = Forward | Aggregate
 
 
 class Actions(NamedTuple):
@@ -145,74 +149,6 @@ class GroupEntry:
     group: Group
     counter: int
     since_ns: int
-
-
-class SetRule(NamedTuple):
-    match: Match
-    priority: int
-    actions: tuple[Action, ...]
-    flow: int
-    cookie: int = 0
-
-
-class RemoveRule(NamedTuple):
-    match: Match
-
-
-class ClearCounters(NamedTuple):
-    flow: int
-
-
-@dataclass(frozen=True, slots=True)
-class SetGroup:
-    """`slots` are the buckets' numbers: `slots[flow_hash % len(slots)]` is what a select group takes."""
-
-    group: int
-    value: Group
-    counter: int
-    slots: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ClearGroupCounters:
-    """The buckets' counters, and the group's own unless `keeps_whole`."""
-
-    counter: int
-    keeps_whole: bool
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveGroup:
-    group: int
-
-
-@dataclass(frozen=True, slots=True)
-class EnablePort:
-    """Bring a port's interface up or take it down."""
-
-    port: int
-    is_enabled: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SendPacket:
-    """A controller's packet; `in_port` is where it is said to have come in, a port or none of them."""
-
-    in_port: int
-    action: Action
-    frame: bytes = field(repr=False)
-
-
-Operation = (
-    SetRule
-    | RemoveRule
-    | ClearCounters
-    | SetGroup
-    | ClearGroupCounters
-    | RemoveGroup
-    | EnablePort
-    | SendPacket
-)
 
 
 @dataclass(frozen=True, slots=True)

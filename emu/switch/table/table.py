@@ -11,51 +11,30 @@ from typing import NamedTuple
 from emu.switch.table.entries import (
     MAX_ENTRIES,
     Actions,
-    ClearCounters,
-    ClearGroupCounters,
     Entry,
     FlowGone,
     Gone,
     Group,
     GroupEntry,
-    Operation,
     Output,
+    ToGroup,
+    slots,
+)
+from emu.switch.table.jobs import Jobs, Room, aggregate_of
+from emu.switch.table.match import Match
+from emu.switch.table.numbers import Numbers, TableFullError
+from emu.switch.table.operations import (
+    ClearCounters,
+    ClearGroupCounters,
+    Operation,
     RemoveGroup,
     RemoveRule,
     SetGroup,
     SetRule,
-    ToGroup,
-    slots,
 )
-from emu.switch.table.match import Match
 
 SEND_FLOW_REMOVED = 1  # OFPFF_SEND_FLOW_REM
 _EVERYTHING = Match()
-
-
-class TableFullError(Exception):
-    """There is no room for one more rule or group."""
-
-
-class Numbers:
-    """Hands out the numbers of counters, shared by all switches of a fabric."""
-
-    def __init__(self, n: int) -> None:
-        self._n = n
-        self._next = 0
-        self._returned: list[int] = []
-
-    def take(self) -> tuple[int, bool]:
-        """A number, and whether it is new: counters that nobody had are zero.  Raise TableFullError."""
-        if self._returned:
-            return self._returned.pop(), False
-        if self._next == self._n:
-            raise TableFullError(f"all {self._n} are in use")
-        self._next += 1
-        return self._next - 1, True
-
-    def give_back(self, number: int) -> None:
-        self._returned.append(number)
 
 
 class Selection(NamedTuple):
@@ -91,8 +70,11 @@ class Selection(NamedTuple):
 class FlowTable:
     """The state of one switch.  Callers check messages; here only room can be lacking."""
 
-    def __init__(self, flows: Numbers, groups: Numbers, max_entries: int = MAX_ENTRIES) -> None:
+    def __init__(
+        self, flows: Numbers, groups: Numbers, jobs: Jobs | None = None, max_entries: int = MAX_ENTRIES
+    ) -> None:
         self.groups: dict[int, GroupEntry] = {}
+        self.jobs = jobs or Jobs(Room())
         self.mortals: dict[int, Entry] = {}  # those with a timeout, by flow
         self._flow_numbers = flows
         self._group_numbers = groups
@@ -127,6 +109,9 @@ class FlowTable:
         An entry with the same match and priority is replaced; its counters live on unless
         `reset_counts` (OpenFlow 1.3.5, section 6.4).  Raise TableFullError.
         """
+        rule = aggregate_of(entry.actions)
+        if rule is not None:
+            self.jobs.check_room(rule)
         same = self._entries.get(entry.match, ())
         old = next((other for other in same if other.priority == entry.priority), None) if same else None
         flow, keeps_counts = self._take_number() if old is None else (old.flow, not reset_counts)
@@ -139,16 +124,20 @@ class FlowTable:
         self._entries[new.match] = same
         self._remember(new)
         operations: list[Operation] = []
+        if rule is not None:
+            operations += self.jobs.enter(rule, entry.match.dport)
         if not keeps_counts:
             operations.append(ClearCounters(flow))
         if same[0] is new:
-            operations.append(_in_force(new))
+            operations.append(self._in_force(new))
+        if old is not None:
+            operations += self.jobs.leave(old.actions)
         return operations
 
     def modify(self, selection: Selection, actions: Actions, reset_counts: bool) -> Iterator[Operation]:
         """OFPFC_MODIFY and, with a priority, OFPFC_MODIFY_STRICT.
 
-        Cookies and timeouts stay, and counters unless `reset_counts`.
+        Cookies and timeouts stay, and counters unless `reset_counts`.  The actions add up nothing.
         """
         for old in self.entries(selection):
             new = old._replace(actions=actions)
@@ -158,7 +147,8 @@ class FlowTable:
             if reset_counts:
                 yield ClearCounters(new.flow)
             if same[0] is new:
-                yield _in_force(new)
+                yield self._in_force(new)
+            yield from self.jobs.leave(old.actions)
 
     def delete(self, selection: Selection, reason: Gone = Gone.DELETED) -> Iterator[Operation | FlowGone]:
         """OFPFC_DELETE and, with a priority, OFPFC_DELETE_STRICT."""
@@ -172,10 +162,11 @@ class FlowTable:
             if left:
                 self._entries[old.match] = left
                 if left[0] is not same[0]:
-                    yield _in_force(left[0])
+                    yield self._in_force(left[0])
             else:
                 del self._entries[old.match]
                 yield RemoveRule(old.match)
+            yield from self.jobs.leave(old.actions)
             self.mortals.pop(old.flow, None)
             self._n_entries -= 1
             if old.flags & SEND_FLOW_REMOVED:
@@ -208,6 +199,11 @@ class FlowTable:
         self._n_entries += 1
         return taken
 
+    def _in_force(self, entry: Entry) -> SetRule:
+        rule = aggregate_of(entry.actions)
+        pool = None if rule is None else self.jobs.held[rule.job].pool
+        return SetRule(entry.match, entry.priority, entry.actions.effective(), entry.flow, entry.cookie, pool)
+
     def _remember(self, entry: Entry) -> None:
         if entry.idle_s or entry.hard_s:
             self.mortals[entry.flow] = entry
@@ -219,7 +215,3 @@ def _numbered(entry: Entry, flow: int) -> Entry:
     """As `entry._replace(flow=flow)`, which takes about twice as long."""
     match, priority, actions, cookie, flags, _, since_ns, idle_s, hard_s = entry
     return Entry(match, priority, actions, cookie, flags, flow, since_ns, idle_s, hard_s)
-
-
-def _in_force(entry: Entry) -> SetRule:
-    return SetRule(entry.match, entry.priority, entry.actions.effective(), entry.flow, entry.cookie)

@@ -3,18 +3,21 @@
 from collections.abc import Collection, Iterable, Iterator
 
 from emu.switch.table.entries import (
+    FROM_PARENT,
     MAX_BUCKETS,
-    Action,
+    Aggregate,
     Entry,
     FlowGone,
+    Forward,
     GroupBucket,
     GroupKind,
-    Operation,
     Output,
     Reserved,
 )
-from emu.switch.table.match import form
-from emu.switch.table.table import FlowTable, TableFullError
+from emu.switch.table.match import ETH_TYPE_IPV4, Form, Match, form
+from emu.switch.table.numbers import TableFullError
+from emu.switch.table.operations import Operation
+from emu.switch.table.table import FlowTable
 from emu.switch.wire import decode, requests
 from emu.switch.wire.openflow13 import ProtocolError, ofp
 
@@ -68,7 +71,7 @@ def change_groups(
 
 
 def check_actions(
-    actions: tuple[Action, ...], table: FlowTable, ports: Collection[int], places: Collection[int] = _PLACES
+    actions: Iterable[Forward], table: FlowTable, ports: Collection[int], places: Collection[int] = _PLACES
 ) -> None:
     """Raise ProtocolError for a port or a group that there is not; `places` are the reserved ports."""
     for action in actions:
@@ -97,10 +100,38 @@ def _check_flow_mod(mod: decode.FlowMod, table: FlowTable, ports: Collection[int
             raise ProtocolError(ofp.OFPET_BAD_MATCH, ofp.OFPBMC_BAD_WILDCARDS)
         if match.in_port is not None and match.in_port not in ports:
             raise ProtocolError(ofp.OFPET_BAD_MATCH, ofp.OFPBMC_BAD_VALUE)
-    check_actions(mod.actions.given, table, ports)
+    for action in mod.actions.given:
+        if isinstance(action, Aggregate):
+            _check_aggregate(mod, action, table, ports)
+        else:
+            check_actions((action,), table, ports)
     checks_overlap = mod.command == ofp.OFPFC_ADD and mod.flags & ofp.OFPFF_CHECK_OVERLAP
     if checks_overlap and table.has_overlap(match, mod.priority):
         raise _flow_error(ofp.OFPFMFC_OVERLAP)
+
+
+def _check_aggregate(mod: decode.FlowMod, rule: Aggregate, table: FlowTable, ports: Collection[int]) -> None:
+    if mod.command != ofp.OFPFC_ADD:
+        raise _flow_error(ofp.OFPFMFC_BAD_COMMAND)
+    parent = () if rule.parent_port is None else (rule.parent_port,)
+    if not all(port in ports for port in (*rule.ports, *parent)):
+        raise decode.bad_action(ofp.OFPBAC_BAD_OUT_PORT)
+    if not _is_of_child(mod.match, rule):
+        raise decode.bad_action(ofp.OFPBAC_MATCH_INCONSISTENT)
+    job = table.jobs.held.get(rule.job)
+    if job is None:
+        return
+    if job.rule._replace(child=rule.child) != rule:
+        raise decode.bad_action(ofp.OFPBAC_BAD_ARGUMENT)
+    if job.dport != mod.match.dport:
+        raise decode.bad_action(ofp.OFPBAC_MATCH_INCONSISTENT)
+
+
+def _is_of_child(match: Match, rule: Aggregate) -> bool:
+    """It matches what comes from the rule's child, or its parent, to one UDP port."""
+    in_port = rule.parent_port if rule.child == FROM_PARENT else rule.ports[rule.child]
+    is_udp = form(match) is Form.IN_UDP_DST and match.eth_type == ETH_TYPE_IPV4
+    return is_udp and match.in_port == in_port
 
 
 def _check_group_mod(mod: requests.GroupMod, table: FlowTable, ports: Collection[int]) -> None:

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from emu.switch.table.entries import MAX_BUCKETS, Action, Actions, Output, ToGroup
+from emu.switch.table.entries import MAX_BUCKETS, Action, Actions, Aggregate, Output, ToGroup
 from emu.switch.table.match import Match
 from emu.switch.table.table import Selection
-from emu.switch.wire import oxm
+from emu.switch.wire import aggregation, oxm
 from emu.switch.wire.openflow13 import ProtocolError, bad_length, ofp
 
 _FLOW_MOD = struct.Struct(ofp.OFP_FLOW_MOD_PACK_STR0)
@@ -127,8 +127,9 @@ def _instructions(octets: bytes) -> Actions:
                 raise ProtocolError(ofp.OFPET_BAD_INSTRUCTION, ofp.OFPBIC_UNKNOWN_INST)
     if len(found) > 1:
         raise ProtocolError(ofp.OFPET_BAD_INSTRUCTION, ofp.OFPBIC_UNSUP_INST)
-    if found and len(found[0].given) > 1 and any(isinstance(each, ToGroup) for each in found[0].given):
-        # The data plane has a list of outputs or a group for an entry, not both.
+    given = found[0].given if found else ()
+    if len(given) > 1 and not all(isinstance(each, Output) for each in given):
+        # The data plane has for an entry a list of outputs, a group, or a job to add up.
         raise bad_action(ofp.OFPBAC_TOO_MANY)
     return found[0] if found else _NO_ACTIONS
 
@@ -137,10 +138,12 @@ def actions(body: bytes, offset: int, end: int) -> tuple[Action, ...]:
     """An action list, in order; an empty one is a drop."""
     found: list[Action] = []
     for kind, start, stop in _structs(body, offset, end, ofp.OFPET_BAD_ACTION, ofp.OFPBAC_BAD_LEN):
+        if kind == ofp.OFPAT_EXPERIMENTER:
+            found.append(_aggregate(body[start:stop]))
+            continue
         layout = {ofp.OFPAT_OUTPUT: _ACTION_OUTPUT, ofp.OFPAT_GROUP: _ACTION_GROUP}.get(kind)
         if layout is None:
-            is_foreign = kind == ofp.OFPAT_EXPERIMENTER
-            raise bad_action(ofp.OFPBAC_BAD_EXPERIMENTER if is_foreign else ofp.OFPBAC_BAD_TYPE)
+            raise bad_action(ofp.OFPBAC_BAD_TYPE)
         if stop - start != layout.size:
             raise bad_action(ofp.OFPBAC_BAD_LEN)
         if kind == ofp.OFPAT_OUTPUT:
@@ -151,6 +154,13 @@ def actions(body: bytes, offset: int, end: int) -> tuple[Action, ...]:
     if len(found) > MAX_BUCKETS:
         raise bad_action(ofp.OFPBAC_TOO_MANY)
     return tuple(found)
+
+
+def _aggregate(octets: bytes) -> Aggregate:
+    try:
+        return aggregation.read_action(octets)
+    except aggregation.ActionError as error:
+        raise bad_action(error.wrong) from error
 
 
 def bad_action(code: int) -> ProtocolError:

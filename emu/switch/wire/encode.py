@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from emu.switch.plane.counters import Link
-from emu.switch.table.entries import Action, Actions, Entry, GroupEntry, Output
+from emu.switch.table.entries import Action, Actions, Entry, GroupEntry, Output, ToGroup
 from emu.switch.table.match import PROTO_TCP, Match
-from emu.switch.wire import layouts
+from emu.switch.wire import aggregation, layouts
 from emu.switch.wire.openflow13 import ProtocolError, ofp
 
 UNAVAILABLE = 2**64 - 1  # OpenFlow's value of a counter that the switch does not have
@@ -59,8 +59,8 @@ def config(xid: int, miss_send_len: int) -> bytes:
     return message(ofp.OFPT_GET_CONFIG_REPLY, xid, body)
 
 
-def multipart(xid: int, kind: int, parts: Iterable[bytes]) -> Iterator[bytes]:
-    """One reply, in as many messages as it takes; each part stays whole."""
+def multipart(xid: int, kind: int, parts: Iterable[bytes], first: bytes = b"") -> Iterator[bytes]:
+    """One reply, in as many messages as it takes; each begins with `first`, and each part stays whole."""
     bodies = [b""]
     pending: list[bytes] = []
     size = 0
@@ -75,7 +75,7 @@ def multipart(xid: int, kind: int, parts: Iterable[bytes]) -> Iterator[bytes]:
     for number, body in enumerate(bodies, start=1):
         more = ofp.OFPMPF_REPLY_MORE if number < len(bodies) else 0
         header = struct.pack(ofp.OFP_MULTIPART_REPLY_PACK_STR, kind, more)
-        yield message(ofp.OFPT_MULTIPART_REPLY, xid, header + body)
+        yield message(ofp.OFPT_MULTIPART_REPLY, xid, header + first + body)
 
 
 def match(matched: Match) -> bytes:
@@ -115,12 +115,17 @@ def instructions(chosen: Actions) -> bytes:
 
 
 def actions(given: Iterable[Action]) -> bytes:
-    return b"".join(
-        struct.pack(ofp.OFP_ACTION_OUTPUT_PACK_STR, ofp.OFPAT_OUTPUT, 16, action.port, action.max_nbytes)
-        if isinstance(action, Output)
-        else struct.pack(ofp.OFP_ACTION_GROUP_PACK_STR, ofp.OFPAT_GROUP, 8, action.group)
-        for action in given
-    )
+    return b"".join(map(_action, given))
+
+
+def _action(given: Action) -> bytes:
+    match given:
+        case Output(port, max_nbytes):
+            return struct.pack(ofp.OFP_ACTION_OUTPUT_PACK_STR, ofp.OFPAT_OUTPUT, 16, port, max_nbytes)
+        case ToGroup(group):
+            return struct.pack(ofp.OFP_ACTION_GROUP_PACK_STR, ofp.OFPAT_GROUP, 8, group)
+        case _:
+            return aggregation.action(given)
 
 
 def flow_stats(entry: Entry, packets: int, nbytes: int, now_ns: int) -> bytes:

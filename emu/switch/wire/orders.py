@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 
 from emu.switch.plane.counters import Instruments
 from emu.switch.ports import Port
-from emu.switch.table.entries import NO_COOKIE, EnablePort, Output, PacketIn, Reserved, SendPacket, Why
+from emu.switch.table.entries import NO_COOKIE, Output, PacketIn, Reserved, Why
+from emu.switch.table.operations import EnablePort, SendPacket
 from emu.switch.table.table import FlowTable
 from emu.switch.wire import requests
 from emu.switch.wire.changes import check_actions

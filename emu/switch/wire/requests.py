@@ -4,7 +4,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from emu.switch.table.entries import Action, Group, GroupBucket, Output
+from emu.switch.table.entries import Aggregate, Forward, Group, GroupBucket, Output
 from emu.switch.wire import decode
 from emu.switch.wire.openflow13 import ProtocolError, bad_length, ofp
 
@@ -34,7 +34,7 @@ class PortMod:
 @dataclass(frozen=True, slots=True)
 class PacketOut:
     in_port: int
-    actions: tuple[Action, ...]
+    actions: tuple[Forward, ...]
     frame: bytes
 
 
@@ -61,7 +61,7 @@ def packet_out(body: bytes) -> PacketOut:
         raise bad_length()
     if buffer != ofp.OFP_NO_BUFFER:
         raise ProtocolError(ofp.OFPET_BAD_REQUEST, ofp.OFPBRC_BUFFER_UNKNOWN)
-    given = decode.actions(body, _PACKET_OUT.size, end)
+    given = _forwards(body, _PACKET_OUT.size, end)
     if len(body) - end < _ETHERNET_HEADER_NBYTES:
         raise bad_length()
     return PacketOut(in_port, given, body[end:])
@@ -77,12 +77,21 @@ def _group_buckets(body: bytes) -> Iterator[GroupBucket]:
             raise _group_error(ofp.OFPGMFC_BAD_BUCKET)
         if watch_group not in (0, ofp.OFPG_ANY):
             raise _group_error(ofp.OFPGMFC_WATCH_UNSUPPORTED)
-        given = decode.actions(body, at + _GROUP_BUCKET.size, at + length)
+        given = _forwards(body, at + _GROUP_BUCKET.size, at + length)
         outputs = tuple(action for action in given if isinstance(action, Output))
         if len(outputs) < len(given):
             raise _group_error(ofp.OFPGMFC_CHAINING_UNSUPPORTED)
         yield GroupBucket(outputs, weight, None if watch_port in (0, ofp.OFPP_ANY) else watch_port)
         at += length
+
+
+def _forwards(body: bytes, at: int, end: int) -> tuple[Forward, ...]:
+    """The actions of what has no match, without which nothing can be added up."""
+    given = decode.actions(body, at, end)
+    found = tuple(action for action in given if not isinstance(action, Aggregate))
+    if len(found) < len(given):
+        raise decode.bad_action(ofp.OFPBAC_MATCH_INCONSISTENT)
+    return found
 
 
 def _group_error(code: int) -> ProtocolError:

@@ -8,12 +8,13 @@ from emu.switch.plane.counters import Instruments
 from emu.switch.ports import Port, SwitchPorts
 from emu.switch.table.entries import MAX_GROUPS, Entry, ToGroup
 from emu.switch.table.table import FlowTable, Selection
-from emu.switch.wire import capabilities, decode, encode
+from emu.switch.wire import aggregation, capabilities, decode, encode
 from emu.switch.wire.openflow13 import ProtocolError, bad_length, ofp
 
 _PORT_REQUEST = struct.Struct(ofp.OFP_PORT_STATS_REQUEST_PACK_STR)
 _PORT_STATS = struct.Struct(ofp.OFP_PORT_STATS_PACK_STR)
 _GROUP_REQUEST = struct.Struct(ofp.OFP_GROUP_STATS_REQUEST_PACK_STR)
+_EXPERIMENTER = struct.Struct(ofp.OFP_EXPERIMENTER_MULTIPART_HEADER_PACK_STR)
 _WITHOUT_BODY = (
     ofp.OFPMP_DESC,
     ofp.OFPMP_TABLE,
@@ -21,6 +22,7 @@ _WITHOUT_BODY = (
     ofp.OFPMP_GROUP_FEATURES,
     ofp.OFPMP_PORT_DESC,
 )
+_OF_PORTS = (ofp.OFPMP_PORT_STATS, ofp.OFPMP_PORT_DESC)
 _OF_GROUPS = (ofp.OFPMP_GROUP, ofp.OFPMP_GROUP_DESC, ofp.OFPMP_GROUP_FEATURES)
 
 
@@ -32,6 +34,9 @@ def parts(
         raise bad_length()
     if kind in _OF_GROUPS:
         yield from _group_parts(kind, body, table, instruments)
+        return
+    if kind in _OF_PORTS:
+        yield from _port_parts(kind, body, switch, instruments, start_ns)
         return
     match kind:
         case ofp.OFPMP_DESC:
@@ -52,14 +57,18 @@ def parts(
             if body:  # a controller that would change them
                 raise ProtocolError(ofp.OFPET_TABLE_FEATURES_FAILED, ofp.OFPTFFC_EPERM)
             yield capabilities.table_features(table.max_entries)
-        case ofp.OFPMP_PORT_STATS:
-            yield from (_port_stats(port, instruments, start_ns) for port in _chosen_ports(body, switch))
-        case ofp.OFPMP_PORT_DESC:
-            yield from (port_description(port, instruments) for port in switch.ports)
+        case ofp.OFPMP_EXPERIMENTER:
+            _check_experimenter(body)
+            yield from _job_counts(table, instruments)
         case _:
-            is_foreign = kind == ofp.OFPMP_EXPERIMENTER
-            code = ofp.OFPBRC_BAD_EXPERIMENTER if is_foreign else ofp.OFPBRC_BAD_MULTIPART
-            raise ProtocolError(ofp.OFPET_BAD_REQUEST, code)
+            raise ProtocolError(ofp.OFPET_BAD_REQUEST, ofp.OFPBRC_BAD_MULTIPART)
+
+
+def first(kind: int) -> bytes:
+    """What each message of the reply begins with."""
+    if kind != ofp.OFPMP_EXPERIMENTER:
+        return b""
+    return _EXPERIMENTER.pack(aggregation.EXPERIMENTER, aggregation.COUNTS_TYPE)
 
 
 def port_description(port: Port, instruments: Instruments) -> bytes:
@@ -71,6 +80,26 @@ def _chosen(body: bytes, table: FlowTable) -> list[Entry]:
     if number not in (0, ofp.OFPTT_ALL):
         raise ProtocolError(ofp.OFPET_BAD_REQUEST, ofp.OFPBRC_BAD_TABLE_ID)
     return table.entries(selection)
+
+
+def _check_experimenter(body: bytes) -> None:
+    if len(body) < _EXPERIMENTER.size:
+        raise bad_length()
+    experimenter, kind = _EXPERIMENTER.unpack_from(body)
+    if experimenter != aggregation.EXPERIMENTER:
+        raise ProtocolError(ofp.OFPET_BAD_REQUEST, ofp.OFPBRC_BAD_EXPERIMENTER)
+    if kind != aggregation.COUNTS_TYPE:
+        raise ProtocolError(ofp.OFPET_BAD_REQUEST, ofp.OFPBRC_BAD_EXP_TYPE)
+    if len(body) != _EXPERIMENTER.size:
+        raise bad_length()
+
+
+def _job_counts(table: FlowTable, instruments: Instruments) -> Iterator[bytes]:
+    for number, job in sorted(table.jobs.held.items()):
+        rule, counts = job.rule, instruments.pool_counts(job.pool)
+        yield aggregation.job_counts(
+            aggregation.JobCounts(number, rule.epoch, rule.slots, len(rule.ports), counts)
+        )
 
 
 def _group_parts(kind: int, body: bytes, table: FlowTable, instruments: Instruments) -> Iterator[bytes]:
@@ -97,6 +126,15 @@ def _group_stats(body: bytes, table: FlowTable, instruments: Instruments) -> Ite
         yield encode.group_stats(each, entry, uses[each], counts, now_ns)
 
 
+def _port_parts(
+    kind: int, body: bytes, switch: SwitchPorts, instruments: Instruments, start_ns: int
+) -> Iterator[bytes]:
+    if kind == ofp.OFPMP_PORT_STATS:
+        yield from (_port_stats(port, instruments, start_ns) for port in _chosen_ports(body, switch))
+    else:
+        yield from (port_description(port, instruments) for port in switch.ports)
+
+
 def _chosen_ports(body: bytes, switch: SwitchPorts) -> tuple[Port, ...]:
     if len(body) != _PORT_REQUEST.size:
         raise bad_length()
@@ -118,8 +156,8 @@ def _port_stats(port: Port, instruments: Instruments, start_ns: int) -> bytes:
         went.packets if went else no,
         came.nbytes,
         went.nbytes if went else no,
-        came.dropped_packets,
-        went.dropped if went else no,
+        came.dropped_packets + came.lost_in,
+        went.dropped + came.lost_out if went else no,
         came.lost_packet_ins,  # receive errors: these, as overruns, are the only ones
         no,
         no,

@@ -1,0 +1,102 @@
+"""The jobs that a switch adds up, and the slots that it grants them.  Pure.
+
+A job has its slots as long as any entry of the table adds up for it, in force or in the shadow of another.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from emu.aggregation.tree import SWITCH_SLOTS
+from emu.switch.table.entries import (
+    MAX_LARGE_SLOTS,
+    MAX_POOLS,
+    MAX_SMALL_SLOTS,
+    SMALL_ELEMENTS,
+    Actions,
+    Aggregate,
+)
+from emu.switch.table.numbers import Numbers, TableFullError
+from emu.switch.table.operations import RemovePool, SetPool
+
+
+@dataclass
+class Room:
+    """What the switches of a fabric have left together."""
+
+    pools: Numbers = field(default_factory=lambda: Numbers(MAX_POOLS))
+    small_slots: int = MAX_SMALL_SLOTS
+    large_slots: int = MAX_LARGE_SLOTS
+
+    def has(self, rule: Aggregate) -> bool:
+        free = self.small_slots if rule.elements <= SMALL_ELEMENTS else self.large_slots
+        return bool(self.pools.n_left) and rule.slots <= free
+
+    def take(self, rule: Aggregate) -> int:
+        """The number of the pool."""
+        self._add(rule, -rule.slots)
+        return self.pools.take()[0]
+
+    def give_back(self, rule: Aggregate, pool: int) -> None:
+        self._add(rule, rule.slots)
+        self.pools.give_back(pool)
+
+    def _add(self, rule: Aggregate, slots: int) -> None:
+        if rule.elements <= SMALL_ELEMENTS:
+            self.small_slots += slots
+        else:
+            self.large_slots += slots
+
+
+@dataclass
+class Job:
+    """`rule` is that of any of its `n_entries` entries, which match UDP port `dport`."""
+
+    rule: Aggregate
+    dport: int | None
+    pool: int
+    n_entries: int = 0
+
+
+class Jobs:
+    """Those of one switch, by number.  Callers check that the entries of a job agree."""
+
+    def __init__(self, room: Room, slots: int = SWITCH_SLOTS) -> None:
+        """`slots` are the switch's own share."""
+        self.held: dict[int, Job] = {}
+        self._room = room
+        self._free_slots = slots
+
+    def check_room(self, rule: Aggregate) -> None:
+        """Raise TableFullError if an entry with this rule cannot `enter`."""
+        if rule.job in self.held:
+            return
+        if rule.slots > self._free_slots or not self._room.has(rule):
+            raise TableFullError(f"job {rule.job}: there are no {rule.slots} slots left")
+
+    def enter(self, rule: Aggregate, dport: int | None) -> Iterator[SetPool]:
+        """An entry with this rule has come; if it is the job's first, the job gets its slots."""
+        job = self.held.get(rule.job)
+        if job is None:
+            job = self.held[rule.job] = Job(rule, dport, self._room.take(rule))
+            self._free_slots -= rule.slots
+            yield SetPool(job.pool, rule)
+        job.n_entries += 1
+
+    def leave(self, actions: Actions) -> Iterator[RemovePool]:
+        """An entry with these actions has gone; the last one of a job frees its slots."""
+        rule = aggregate_of(actions)
+        if rule is None:
+            return
+        job = self.held[rule.job]
+        job.n_entries -= 1
+        if not job.n_entries:
+            del self.held[rule.job]
+            self._free_slots += rule.slots
+            yield RemovePool(job.pool)
+            self._room.give_back(rule, job.pool)
+
+
+def aggregate_of(actions: Actions) -> Aggregate | None:
+    """What an entry with these actions adds up; it has no other action then."""
+    first = actions.given[0] if actions.given else None
+    return first if isinstance(first, Aggregate) else None

@@ -1,0 +1,30 @@
+"""What there is a fixed number of, for all switches of a fabric together.  Pure."""
+
+
+class TableFullError(Exception):
+    """There is no room for one more rule or group, or for a job's slots."""
+
+
+class Numbers:
+    """Hands out the numbers of counters and of pools of slots, shared by all switches of a fabric."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+        self._next = 0
+        self._returned: list[int] = []
+
+    @property
+    def n_left(self) -> int:
+        return self._n - self._next + len(self._returned)
+
+    def take(self) -> tuple[int, bool]:
+        """A number, and whether it is new: counters that nobody had are zero.  Raise TableFullError."""
+        if self._returned:
+            return self._returned.pop(), False
+        if self._next == self._n:
+            raise TableFullError(f"all {self._n} are in use")
+        self._next += 1
+        return self._next - 1, True
+
+    def give_back(self, number: int) -> None:
+        self._returned.append(number)
