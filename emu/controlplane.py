@@ -7,16 +7,18 @@ are started before it, and told when it is there.
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from emu.fabrics.fabric import Fabric
 from emu.fabrics.spec import fabric_to_json
 from emu.limits import CONTROLLER_S
+from emu.plan import Plan
 from emu.switch.running import attached, open_vswitch, waiting_agent
 from emu.watch import Child, Watch, running
 
+_SEEDS = 1 << 32  # of losses
 OPENFLOW_PORT = 6653  # of the run's own loopback
 
 
@@ -55,20 +57,29 @@ class ControlPlane:
 
 @contextmanager
 def control_plane(
-    fabric: Fabric, switch: str, folder: Path, plan: bool, told: Sequence[str] = ()
+    fabric: Fabric, switch: str, folder: Path, plan: Plan | None = None, told: Sequence[str] = ()
 ) -> Iterator[ControlPlane]:
     """Started and waiting for `in_force`; the kind of `switch` as in `emu.options.SWITCHES`.
 
-    With `plan` the rules are those of `plan.json` in the folder, else shortest paths to every host.  `told`
-    are further options of `python -m controller`.
+    With `plan`, which is in `plan.json` in the folder, the rules are its own, and our switches have its slots
+    and losses; else shortest paths to every host.  `told` are further options of `python -m controller`.
     """
     what = [str(folder / "plan.json")] if plan else ["--fabric", _written(fabric, folder)]
     command = [sys.executable, "-m", "controller", *what, "--port", str(OPENFLOW_PORT)]
     command += ["--timeout", str(CONTROLLER_S), *told]
     with ExitStack() as stack:
         controller = stack.enter_context(running("the controller", command, folder / "controller.log"))
-        agent = None if switch == "ovs" else stack.enter_context(waiting_agent(fabric, folder, OPENFLOW_PORT))
+        agent = None if switch == "ovs" else stack.enter_context(_our_switches(fabric, folder, plan))
         yield ControlPlane(fabric, folder, controller, agent)
+
+
+def _our_switches(fabric: Fabric, folder: Path, plan: Plan | None) -> AbstractContextManager[Child]:
+    if plan is None:
+        return waiting_agent(fabric, folder, OPENFLOW_PORT)
+    slots, losses = plan.switch_slots, plan.losses
+    return waiting_agent(
+        fabric, folder, OPENFLOW_PORT, slots=slots, losses=losses, loss_seed=plan.seed % _SEEDS
+    )
 
 
 def _written(fabric: Fabric, folder: Path) -> str:

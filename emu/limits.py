@@ -9,11 +9,13 @@ CONTROLLER_S = 120.0  # in an emulated virtual machine its libraries take a minu
 SETUP_S = CONTROLLER_S + 60
 _LEAST_REPEAT_S = 30.0
 _TIMES_PREDICTED = 12  # collisions that the fluid model does not see, on a slow machine
+_TIMES_LOSSY = 10  # as long again: TCP backs off at every loss, and waits 0.2 s or more for the last packet
 
 
 def repeat_s(plan: Plan) -> float:
     """One repeat, from the common start to the last rank's end."""
-    return max(_LEAST_REPEAT_S, _TIMES_PREDICTED * plan.prediction.fluid_s) + outage_s(plan.failures)
+    undisturbed_s = max(_LEAST_REPEAT_S, _TIMES_PREDICTED * plan.prediction.fluid_s)
+    return undisturbed_s * (_TIMES_LOSSY if plan.losses else 1) + outage_s(plan.failures)
 
 
 def run_s(plan: Plan, options: RunOptions) -> float:

@@ -8,10 +8,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from emu.aggregation.treecheck import check_trees
 from emu.fabrics.fabric import Egress, Fabric
 from emu.failures import check_failures, check_reachable
+from emu.losses import check_losses
 from traces.schedules.collectives import ELEMENT_NBYTES
-from traces.schedules.schedule import Op, Schedule, Send
+from traces.schedules.schedule import Aggregation, Group, Op, Schedule, Send
 from traces.workload import MAX_GAP_NS, MAX_SLOT, MAX_TAG
 
 if TYPE_CHECKING:  # emu.plan checks what it reads
@@ -35,11 +37,13 @@ def check(plan: "Plan") -> None:
     unknown = set(plan.placement) - set(plan.fabric.hosts)
     if unknown:
         raise ValueError(f"placement: {min(unknown)!r} is no host of {plan.fabric.spec}")
-    if not plan.schedule.sends:
+    if not plan.schedule.sends and not plan.schedule.aggregations:
         raise ValueError("it sends nothing")
     check_schedule(plan.schedule)
     _check_flows(plan)
+    check_trees(plan.fabric, plan.placement, plan.schedule.groups, plan.trees, plan.switch_slots)
     _check_transport(plan.transport)
+    check_losses(plan.fabric, plan.losses)
     check_failures(plan.fabric, plan.failures)
     check_reachable(plan.fabric, plan.placement, plan.schedule.jobs, plan.failures)
     if not (0 <= plan.prediction.bound_s <= MAX_FLUID_S and 0 <= plan.prediction.fluid_s <= MAX_FLUID_S):
@@ -47,7 +51,12 @@ def check(plan: "Plan") -> None:
 
 
 def check_schedule(schedule: Schedule) -> None:
-    """Raise ValueError for a send or gate that is out of range, or that waits for a later one."""
+    """Raise ValueError for what is out of range, and for what waits for a later one.
+
+    Sends come after sends that they name, gates after operations, and aggregations of a group in the order of
+    their operations.  With aggregations no send waits for one of a later operation either: so each operation
+    ends when those before it have, and nothing waits in a circle.
+    """
     ranks = range(schedule.n_ranks)
     for number, op in enumerate(schedule.ops):
         whole = op.kind != "allreduce" or op.nbytes % ELEMENT_NBYTES == 0
@@ -65,6 +74,8 @@ def check_schedule(schedule: Schedule) -> None:
         for rank, others in ((send.src, send.needs), (send.dst, send.ready)):
             _check_waits(number, rank, others, schedule.sends)
     _check_gates(schedule)
+    if schedule.aggregations:
+        _check_aggregations(schedule)
     _check_memory(schedule)
 
 
@@ -95,9 +106,59 @@ def _check_gates(schedule: Schedule) -> None:
         raise ValueError(f"operation {twice[0][0]} has two gates at rank {twice[0][1]}")
 
 
+def _check_aggregations(schedule: Schedule) -> None:
+    last_op: dict[Group, int] = {}
+    parts = Counter[tuple[int, int]]()
+    for number, aggregation in enumerate(schedule.aggregations):
+        op = aggregation.op
+        if op not in range(len(schedule.ops)):
+            raise ValueError(f"aggregation {number} is of operation {op}, there are {len(schedule.ops)}")
+        _check_ranks(number, aggregation, schedule)
+        group = aggregation.givers, aggregation.takers
+        if last_op.get(group, -1) >= op:
+            raise ValueError(f"aggregation {number}: operation {op} comes after one of a later operation")
+        last_op[group] = op
+        parts.update((op, rank) for rank in aggregation.members)
+    twice = [part for part, times in parts.items() if times > 1]
+    if twice:
+        raise ValueError(f"operation {twice[0][0]}: rank {twice[0][1]} is in two of its aggregations")
+    for number, send in enumerate(schedule.sends):
+        if any(schedule.sends[other].op > send.op for other in (*send.needs, *send.ready)):
+            raise ValueError(f"send {number} of operation {send.op} waits for one of a later operation")
+        if schedule.ops[send.op].kind == "reduce":
+            raise ValueError(f"send {number}: operation {send.op} is a reduce, which only switches do")
+    sent = {send.op for send in schedule.sends}
+    for op, times in Counter(each.op for each in schedule.aggregations).items():
+        if times > 1 and op not in sent:
+            raise ValueError(f"operation {op}: nothing joins the sums of its {times} aggregations")
+
+
+def _check_ranks(number: int, aggregation: Aggregation, schedule: Schedule) -> None:
+    """Those of an allreduce all give and take; a reduce's sum is its root's alone."""
+    op = schedule.ops[aggregation.op]
+    givers, takers = aggregation.givers, aggregation.takers
+    for ranks in (givers, takers):
+        if (
+            not ranks
+            or list(ranks) != sorted(set(ranks))
+            or not 0 <= ranks[0] <= ranks[-1] < schedule.n_ranks
+        ):
+            raise ValueError(f"aggregation {number}: its givers and takers are ranks, ascending")
+    due = {"allreduce": givers, "reduce": (op.root,)}.get(op.kind)
+    if takers != due or len(aggregation.members) < 2:
+        raise ValueError(
+            f"aggregation {number}: givers {givers}, takers {takers} make no {op.kind} of switches"
+        )
+    if op.nbytes % ELEMENT_NBYTES:
+        raise ValueError(f"aggregation {number}: {op.nbytes} bytes are no whole float32 elements")
+
+
 def _check_memory(schedule: Schedule) -> None:
+    """Who takes an aggregation's sum holds what it gave beside it."""
     parts = {(send.op, rank) for send in schedule.sends for rank in (send.src, send.dst)}
+    parts |= {(each.op, rank) for each in schedule.aggregations for rank in each.members}
     held = sum(schedule.ops[op].nbytes for op, _ in parts)
+    held += sum(schedule.ops[each.op].nbytes * len(each.takers) for each in schedule.aggregations)
     if held > MAX_HELD_NBYTES:
         raise ValueError(
             f"the ranks would hold {held / 2**30:.1f} GiB, the most is {MAX_HELD_NBYTES >> 30} GiB: "

@@ -4,3 +4,4 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
 SWITCH_OBJECT = PROJECT / "emu" / "switch" / "build" / "switch.o"  # made by emu/switch/compile.sh
+WORKER_LIBRARY = PROJECT / "emu" / "aggregation" / "build" / "libworker.so"  # by emu/aggregation/compile.sh

@@ -26,7 +26,7 @@ def main(options: dict[str, str | None]) -> None:
     prepare_namespace()
     offload = options["switch"] != "ovs"
     with (
-        control_plane(fabric, options["switch"], PRIVATE, plan=False) as plane,
+        control_plane(fabric, options["switch"], PRIVATE) as plane,
         emulated(fabric, fabric_transport(fabric), Counter(), offload) as net,
         plane.in_force(Watch()),
     ):

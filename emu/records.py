@@ -13,11 +13,12 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter
 
+from emu.aggregation.figures import RankFigures
 from emu.disturbance import disturbances
 from emu.failures import cable_name
 from emu.network.cables import Done
 from emu.plan import Plan
-from emu.replay.agent import Outcome
+from emu.replay.outcome import Outcome
 from emu.runfiles import BadRun, one_run, read_json, read_lines
 from emu.sampler import Samples
 from traces.files import write_whole
@@ -26,6 +27,7 @@ MAX_LEFT_OUT = 3  # disturbed repeats of a run that are measured once more
 FAILURES_FILE = "failures.json"  # only of a plan with failures
 CONTROL_FILE = "control.jsonl"
 OF_A_SEND = ("queued", "handed", "arrived")  # events
+OF_AN_AGGREGATION = ("aggregation_begun", "aggregated")
 LINK_COLUMNS = ("repeat", "time_ns", "interface", "tx_bytes", "tx_packets", "tx_dropped")
 
 
@@ -46,7 +48,8 @@ class Repeat:
     """One repeat, summed up.  `time_s` is from the common start to the last rank's end.
 
     `stall_s` is the longest time for which a timer on this machine was late, `disturbed` says why the
-    repeat cannot be believed.
+    repeat cannot be believed.  `sent_nbytes` and `retransmits` are TCP's; `aggregated` is what each rank did
+    for sums that switches made, empty if the plan has no trees.
     """
 
     time_s: float
@@ -62,6 +65,7 @@ class Repeat:
     softnet_dropped: int
     queue_dropped: dict[str, int]
     disturbed: tuple[str, ...] = ()
+    aggregated: tuple[RankFigures, ...] = ()
 
     @property
     def dropped(self) -> int:
@@ -84,6 +88,7 @@ def summary(outcomes: list[Outcome], counted: Counted) -> Repeat:
         stall_s=counted.samples.longest_stall_s(),
         softnet_dropped=counted.softnet_dropped,
         queue_dropped=counted.queue_dropped,
+        aggregated=tuple(each.aggregated for each in outcomes if each.aggregated is not None),
     )
     reasons = disturbances(
         time_s=made.time_s,
@@ -109,17 +114,22 @@ def load_repeats(folder: Path, plan: Plan | None = None) -> list[Repeat]:
         for name in ("rank_time_s", "sent_nbytes", "retransmits"):
             if plan is not None and len(getattr(repeat, name)) != plan.n_ranks:
                 raise BadRun(path, f"{number}.{name} is not of the plan's {plan.n_ranks} ranks")
+        if plan is not None and len(repeat.aggregated) != (plan.n_ranks if plan.trees else 0):
+            raise BadRun(path, f"{number}.aggregated is not of the plan's {plan.n_ranks} ranks")
     return repeats
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A line of a rank's events; `send` is the number of one, of those that are about a send."""
+    """A line of a rank's events; `send` is the number of one, of those that are about a send, `op` the
+    operation of those about a send or an aggregation.
+    """
 
     repeat: int
     event: str
     t_ns: int
     send: int = -1
+    op: int = -1
     due_ns: int = 0
 
 
@@ -129,6 +139,8 @@ def load_events(folder: Path, plan: Plan) -> Iterator[Event]:
         for number, event in read_lines(path, _EVENT):
             if event.event in OF_A_SEND and not 0 <= event.send < len(plan.schedule.sends):
                 raise BadRun(path, f"line {number}: send {event.send} is none of the plan's")
+            if event.event in OF_AN_AGGREGATION and not 0 <= event.op < len(plan.schedule.ops):
+                raise BadRun(path, f"line {number}: operation {event.op} is none of the plan's")
             yield event
 
 
@@ -221,6 +233,10 @@ def _events(plan: Plan, repeat: int, outcome: Outcome) -> list[dict[str, Any]]:
             send = plan.schedule.sends[number]
             what = {"op": send.op, "src": send.src, "dst": send.dst, "nbytes": send.nbytes}
             events.append({"event": event, "t_ns": t_ns, "send": number, **what})
+    for event, moments in zip(OF_AN_AGGREGATION, (times.begun_ns, times.aggregated_ns), strict=True):
+        for number, t_ns in moments.items():
+            op = plan.schedule.aggregations[number].op
+            events.append({"event": event, "t_ns": t_ns, "op": op, "nbytes": plan.schedule.ops[op].nbytes})
     events.append({"event": "done", "t_ns": times.done_ns})
     events.sort(key=lambda event: event["t_ns"])
     return [{"repeat": repeat, **event} for event in events]

@@ -2,12 +2,13 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from emu.aggregation.figures import AggregationRow
 from emu.calibration import Calibration
 from emu.fabrics.fabric import Egress, link_name
 from emu.failures import cable_name, show_outage
@@ -19,6 +20,7 @@ from traces.schedules.collectives import busbw_factor
 from traces.schedules.schedule import Schedule
 
 REFUSED = "refused"
+POINT_TO_POINT = ("message", "reduce")  # kinds of operations; a reduce is messages to one server
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,12 @@ class Row:
     did not disturb; `left_out` of them it did.  `why` says why the worst link is
     one, if it holds the job up.  `predicted_s`, `worst_link` and `why` are of the paths as planned, and know
     nothing of `failures` and of what adaptive routes moved.
+
+    What switches add up needs less of the hosts' links than 2(p-1)/p of a buffer, so there `bound_s` is what
+    their share needs: the buffer once out of each giver and once into each taker, in the tree's frames, and
+    what is sent besides.  `busbw_Bps` stays NCCL's, of 2(p-1)/p, and can be more than a link carries.
+    `tier_nbytes` are bytes on the wire in a repeat by tier and direction, `host_side` says why what switches
+    were to add up is done by hosts.
     """
 
     fabric: str
@@ -90,6 +98,9 @@ class Row:
     left_out: int = 0
     folder: str | None = None
     failures: tuple[FailedCable, ...] = ()
+    tier_nbytes: Mapping[str, int] = field(default_factory=dict)
+    aggregation: AggregationRow | None = None
+    host_side: tuple[str, ...] = ()
 
     def is_late(self, failure: FailedCable) -> bool:
         """Whether every counted repeat was over before the cable would have failed."""
@@ -124,11 +135,12 @@ def row(
     folder: Path,
     why: str | None = None,
 ) -> Row:
+    """Without what only counters tell: `tier_nbytes` and `aggregation`."""
     good = counted(repeats)
     times = Spread.of([repeat.time_s for repeat in good])
     nbytes = sum(op.nbytes for op in plan.schedule.ops)
     bus_nbytes = max(busy_nbytes(plan.schedule, ranks) for ranks in plan.schedule.jobs)
-    collective = all(op.kind != "message" for op in plan.schedule.ops)
+    collective = all(op.kind not in POINT_TO_POINT for op in plan.schedule.ops)
     return Row(
         fabric=plan.fabric.spec,
         algorithm=plan.algorithm,
@@ -168,6 +180,7 @@ def row(
             )
             for failure in plan.failures
         ),
+        host_side=plan.host_side,
     )
 
 
@@ -175,17 +188,23 @@ def busy_nbytes(schedule: Schedule, ranks: Sequence[int]) -> float:
     """The bytes of NCCL's busbw: what the host links of a job's ranks must carry, whatever the algorithm.
 
     A collective counts its size times `busbw_factor`; messages count those of the rank that sends or
-    receives the most, which for an alltoall of S bytes is (p-1)/p S, NCCL's figure for it.
+    receives the most, which for an alltoall of S bytes is (p-1)/p S, NCCL's figure for it.  Pushes to a
+    parameter server count as the messages that they are, whoever adds them up.
     """
     sent, received = Counter[int](), Counter[int]()
     for send in schedule.sends:
         if schedule.ops[send.op].kind == "message":
             sent[send.src] += send.nbytes
             received[send.dst] += send.nbytes
+    for each in schedule.aggregations:
+        op = schedule.ops[each.op]
+        if op.kind == "reduce":
+            sent.update(dict.fromkeys(each.givers, op.nbytes))
+            received[op.root] += op.nbytes * len(each.givers)
     collectives = sum(
         op.nbytes * busbw_factor(op.kind, len(members))
         for op, members in zip(schedule.ops, schedule.members, strict=True)
-        if op.kind != "message" and members and members[0] in ranks
+        if op.kind not in POINT_TO_POINT and members and members[0] in ranks
     )
     return collectives + max(max(sent[rank], received[rank]) for rank in ranks)
 

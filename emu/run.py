@@ -20,6 +20,7 @@ from emu.manifest import manifest
 from emu.network import isolate
 from emu.options import RunOptions
 from emu.plan import Plan
+from emu.refused import Refused
 from emu.runfiles import INCOMPLETE
 from emu.watch import RunFailed
 from traces.files import write_whole
@@ -37,13 +38,22 @@ def run(
 ) -> Result:
     """Leave the run's files in `folder`, and return what `finish` makes of them while it is not yet whole.
 
-    Raises RunFailed with one line; the incomplete folder then stays.  Ends within seconds when a process of
-    the run dies, and by itself after a time limit that grows with the plan's predicted time.
+    Raises Refused, before anything is made, for a plan that the kind of switch cannot carry out, and
+    RunFailed with one line; the incomplete folder then stays.  Ends within seconds when a process of the run
+    dies, and by itself after a time limit that grows with the plan's predicted time.
     """
+    check_served(plan, options.switch)
     with whole_folder(folder) as work:
         _write_inputs(plan, options, work)
         in_namespaces("emu.session", work, limits.run_s(plan, options), progress)
         return finish(work)
+
+
+def check_served(plan: Plan, switch: str) -> None:
+    """Raise Refused for what this kind of switch cannot do."""
+    if switch == "ovs" and (plan.trees or plan.losses):
+        what = "add up gradients" if plan.trees else "lose packets by plan"
+        raise Refused(f"Open vSwitch cannot {what}: use --switch gradwire")
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from emu import limits, records, sampler
 from emu import plan as plans
+from emu.aggregation.room import windows_at
 from emu.controlplane import control_plane
 from emu.fabrics.fabric import interface
 from emu.failures import changes
@@ -23,7 +24,7 @@ from emu.network.tcpdump import captures
 from emu.options import RunOptions
 from emu.plan import Plan
 from emu.replay import fleet
-from emu.replay.agent import Outcome
+from emu.replay.outcome import Outcome
 from emu.watch import RunFailed, Watch
 
 
@@ -35,11 +36,12 @@ def main(folder: Path) -> None:
         _say("network")
         prepare_namespace()
         plane = stack.enter_context(
-            control_plane(plan.fabric, options.switch, folder, plan=True, told=_told(options, folder))
+            control_plane(plan.fabric, options.switch, folder, plan, told=_told(options, folder))
         )
         flows_at = Counter(interface(end.node, end.port) for flow in plan.flows for end in flow.path)
         offload = options.switch != "ovs"
-        net = stack.enter_context(emulated(plan.fabric, plan.transport, flows_at, offload))
+        windows = windows_at(plan.fabric, plan.trees, may_move=bool(plan.failures) and options.reroute)
+        net = stack.enter_context(emulated(plan.fabric, plan.transport, flows_at, offload, windows))
         _say("switches")
         controller = stack.enter_context(plane.in_force(watch))
         pids = {host.name: host.pid for host in net.hosts}

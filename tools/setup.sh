@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# setup.sh: installs what gradwire needs: Debian packages, .venv from requirements.lock, the compiled switch.
+# setup.sh: installs what gradwire needs: Debian packages, .venv from requirements.lock, the compiled switch and worker.
 #   setup.sh               install what is missing; safe to run again, and twice at the same time
 #   setup.sh --live        also PyTorch, for runs with a live training job (requirements-live.lock)
 #   setup.sh --ryu         also .venv-ryu, for the test under real Ryu (requirements-ryu.lock)
@@ -14,14 +14,14 @@ stamp=.venv/set-up # written last: a set-up that was interrupted has none
 
 # What the set-up was made from, as one line. Compared by content: a checkout changes every file's time.
 fingerprint() {
-    { cat tools/setup.sh tools/packages.apt requirements.lock emu/switch/*.[ch] emu/switch/compile.sh; readlink -f $python; } |
+    { cat tools/setup.sh tools/packages.apt requirements.lock emu/{switch,aggregation}/{*.[ch],compile.sh}; readlink -f $python; } |
         cksum | tr '\n' ' '
     echo "$HOSTTYPE"
 }
 
 is_current() {
     local made_from
-    [ -x .venv/bin/python ] && [ -s emu/switch/build/switch.o ] && [ -r $stamp ] &&
+    [ -x .venv/bin/python ] && [ -s emu/switch/build/switch.o ] && [ -s emu/aggregation/build/libworker.so ] && [ -r $stamp ] &&
         read -r made_from <$stamp && [ "$made_from" = "$(fingerprint)" ]
 }
 
@@ -120,7 +120,7 @@ warm_reader() {
 
 # As root in somebody's folder: what is made there is theirs, so that they can remove it and work without root.
 hand_over() {
-    [ "$EUID" -ne 0 ] || [ -O . ] || find . -path ./.git -prune -o \( -path ./.venv -o -path ./.venv-ryu -o -path ./emu/switch/build -o -name __pycache__ \) -prune -print0 |
+    [ "$EUID" -ne 0 ] || [ -O . ] || find . -path ./.git -prune -o \( -path ./.venv -o -path ./.venv-ryu -o -path './emu/*/build' -o -name __pycache__ \) -prune -print0 |
         xargs -0r chown -R --reference=.
 }
 
@@ -134,6 +134,8 @@ main() {
     [ -z "$ryu" ] || add_ryu
     say "switch: compiling for the kernel's BPF"
     quietly "compiling the switch" emu/switch/compile.sh
+    say "aggregation: compiling the hosts' side"
+    quietly "compiling the hosts' side of aggregation" emu/aggregation/compile.sh
     warm_reader
     fingerprint >.venv/set-up.partial
     mv .venv/set-up.partial $stamp

@@ -31,3 +31,29 @@ class RankFigures:
     statuses: int = 0
     moves: int = 0
     errors: tuple[SumError, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AggregationRow:
+    """What aggregation did in a run, in a repeat (the median of those that count).
+
+    `slots` is the most that the trees have at one switch, `elements` the most in a packet.
+    `additions_per_result` is contributions added at all switches over sums completed at roots: a tree's
+    number of links that carry sums upwards.  `contributions` are packets that hosts sent for the first time,
+    `retransmitted` those sent again.  Errors are those of the sum that came nearest to its bound.
+    `saturated` counts elements that an int32 could not hold: by construction none.  What only switches count
+    is None where they have not, or where the trees have moved.
+    """
+
+    trees: int
+    slots: int
+    elements: int
+    additions_per_result: float | None
+    contributions: int
+    retransmitted: int
+    statuses: int
+    moves: int
+    largest_error: float
+    rms_error: float
+    error_bound: float
+    saturated: int | None

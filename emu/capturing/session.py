@@ -32,7 +32,7 @@ def main(folder: Path) -> None:
         _say("network")
         prepare_namespace()
         launcher = stack.enter_context(job.launcher(request, folder))
-        plane = stack.enter_context(control_plane(fabric, "gradwire", PRIVATE, plan=False))
+        plane = stack.enter_context(control_plane(fabric, "gradwire", PRIVATE))
         net = stack.enter_context(emulated(fabric, fabric_transport(fabric), Counter()))
         pid_of = {host.name: host.pid for host in net.hosts}
         hosts.lay_out(fabric, pid_of)

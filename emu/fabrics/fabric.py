@@ -10,6 +10,10 @@ MAX_HOSTS = 1024
 MAX_RATE_BPS = 100_000_000_000
 HOST_PORT = 0  # the only port of a host, as in Mininet's `h0-eth0`, and of no switch
 MAX_INTERFACE_NAME = 15  # Linux's IFNAMSIZ less its final zero
+# Whom hosts send to what switches are to add up, and who the switches' sums come from.  Nobody has this
+# address: with MAX_HOSTS the last host has 10.0.4.0.
+AGGREGATOR_IP, AGGREGATOR_MAC = "10.0.255.254", "02:00:0a:00:ff:fe"
+BROADCAST_IP, BROADCAST_MAC = "10.0.255.255", "ff:ff:ff:ff:ff:ff"  # of the hosts' network, a /16
 FRAME_NBYTES = 1514  # a full frame, as HTB counts it: no checksum, no preamble
 
 

@@ -8,15 +8,15 @@ its prompt and its `net` object work as ever.
 import socket
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from mininet.net import Mininet
 from mininet.node import Node
 
-from emu.fabrics.fabric import HOST_PORT, Egress, Fabric, interface
-from emu.network import rtnetlink, shaping
+from emu.fabrics.fabric import AGGREGATOR_IP, AGGREGATOR_MAC, HOST_PORT, Egress, Fabric, interface
+from emu.network import offload, rtnetlink, shaping
 from emu.network.isolate import PRIVATE
 from emu.network.namespaces import HostFailed, hosts_started, inside
 from emu.network.netem import need_netem
@@ -32,6 +32,9 @@ HOST_SYSCTLS = {
 _LOOPBACK = 1  # its index in every network namespace
 _PREFIX_LENGTH = 16
 _COMMAND_S = 60
+
+PortLines = Callable[[Egress], Iterable[str]]
+"""What `tc -batch` is told of a port."""
 
 
 class NetworkFailed(OSError):
@@ -52,22 +55,33 @@ def prepare_namespace() -> None:
 
 @contextmanager
 def emulated(
-    fabric: Fabric, transport: Transport, flows_at: Counter[str], checksum_offload: bool = True
+    fabric: Fabric,
+    transport: Transport,
+    flows_at: Counter[str],
+    checksum_offload: bool = True,
+    windows_at: Counter[str] | None = None,
 ) -> Iterator[Mininet]:
     """A Mininet with all links shaped and up, and no forwarding yet; gone again, whatever happens inside.
 
-    `flows_at` counts the flows that can meet at each interface (for `queue=auto`).
+    For `queue=auto`: `flows_at` counts the flows that can meet at each interface, `windows_at` the bytes that
+    can wait there of what switches add up.
     `checksum_offload=False` is for switches that are handed packets in user space.
     """
     need_netem(fabric)
+    windows_at = windows_at or Counter()
+
+    def port_lines(end: Egress) -> Iterator[str]:
+        name = interface(end.node, end.port)
+        return shaping.port_batch(fabric, transport, end, flows_at[name], windows_at[name])
+
     with ExitStack() as stack:
         try:
             pid_of = stack.enter_context(hosts_started(fabric.hosts))
         except HostFailed as error:
             raise NetworkFailed(str(error)) from error
         stack.enter_context(_links(fabric, transport, pid_of))
-        _shape(fabric, transport, flows_at, checksum_offload)
-        _configure_hosts(fabric, transport, flows_at, pid_of, checksum_offload)
+        _shape(fabric, port_lines, checksum_offload)
+        _configure_hosts(fabric, port_lines, pid_of, checksum_offload, windows_at)
         net = _told(fabric, pid_of)
         try:
             yield net
@@ -114,12 +128,12 @@ def _told(fabric: Fabric, pid_of: Mapping[str, int]) -> Mininet:
     return net
 
 
-def _shape(fabric: Fabric, transport: Transport, flows_at: Counter[str], checksum_offload: bool) -> None:
+def _shape(fabric: Fabric, port_lines: PortLines, checksum_offload: bool) -> None:
     """The switches' ports."""
     ends = [end for end in fabric.peers if end.node not in fabric.host_set]
     lines: list[str] = []
     for end in ends:
-        lines += shaping.port_batch(fabric, transport, end, flows_at[interface(end.node, end.port)])
+        lines += port_lines(end)
     _batch(["tc", "-batch", "-"], lines)
     if not checksum_offload:
         for end in ends:
@@ -132,20 +146,25 @@ def _offloads_off(name: str) -> None:
 
 def _configure_hosts(
     fabric: Fabric,
-    transport: Transport,
-    flows_at: Counter[str],
+    port_lines: PortLines,
     pid_of: Mapping[str, int],
     checksum_offload: bool,
+    sums_at: Collection[str],
 ) -> None:
-    """Every host's own settings, from inside its namespace; of processes only a `tc` each, all at once."""
+    """Every host's own settings, from inside its namespace; of processes only a `tc` each, all at once.
+
+    At the interfaces of `sums_at` the kernel cuts UDP's super-packets before they leave: a switch that adds
+    up would find one header for all of them.
+    """
     shaping_of: dict[str, subprocess.Popen[str]] = {}
     for host, pid in pid_of.items():
         name = interface(host, HOST_PORT)
         with inside(pid):
             _write_sysctls(HOST_SYSCTLS)
             rtnetlink.carry_out(_addresses(fabric, host, socket.if_nametoindex(name)))
-            lines = shaping.port_batch(fabric, transport, Egress(host, HOST_PORT), flows_at[name])
-            shaping_of[host] = _started_tc(lines)
+            shaping_of[host] = _started_tc(port_lines(Egress(host, HOST_PORT)))
+            if name in sums_at:
+                offload.switch_off(name, offload.UDP_SEGMENTATION)
             if not checksum_offload:
                 _offloads_off(name)
     for host, process in shaping_of.items():
@@ -155,13 +174,14 @@ def _configure_hosts(
 
 
 def _addresses(fabric: Fabric, host: str, ifindex: int) -> Iterator[rtnetlink.Request]:
-    """A host's address, and everybody else's in its neighbour table (no ARP)."""
+    """A host's address, and everybody else's in its neighbour table (no ARP), that of who adds up as well."""
     yield rtnetlink.link_up(_LOOPBACK)
     yield rtnetlink.link_up(ifindex)
     yield rtnetlink.address(ifindex, fabric.ip(host), _PREFIX_LENGTH)
     for other in fabric.hosts:
         if other != host:
             yield rtnetlink.neighbour(ifindex, fabric.ip(other), fabric.mac(other))
+    yield rtnetlink.neighbour(ifindex, AGGREGATOR_IP, AGGREGATOR_MAC)
 
 
 def _write_sysctls(values: dict[str, str]) -> None:

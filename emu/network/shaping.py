@@ -37,10 +37,13 @@ def links_batch(fabric: Fabric, transport: Transport, pid_of: Mapping[str, int])
             yield f"link set dev {interface(end.node, end.port)} up"
 
 
-def port_batch(fabric: Fabric, transport: Transport, end: Egress, flows_at_port: int) -> Iterator[str]:
+def port_batch(
+    fabric: Fabric, transport: Transport, end: Egress, flows_at_port: int, windows_nbytes: int = 0
+) -> Iterator[str]:
     """`tc -batch` lines for the port `end`: HTB, a class for data with a queue of its own, one for ACKs.
 
-    `flows_at_port` are the flows that can meet there, for a queue that is `auto`.
+    For a queue that is `auto`: `flows_at_port` are the flows that can meet there, `windows_nbytes` is what
+    can wait there of sums that switches make.
     """
     name, link = interface(end.node, end.port), fabric.cables[end]
     rate_bps, ack_bps = link.rate_bps, link.rate_bps // _ACK_SHARE
@@ -49,7 +52,7 @@ def port_batch(fabric: Fabric, transport: Transport, end: Egress, flows_at_port:
     yield f"class add dev {name} parent 1: classid 1:10 htb rate {rate_bps}bit {tail}"
     yield f"class add dev {name} parent 1:10 classid 1:1 htb prio 0 rate {ack_bps}bit {tail}"
     yield f"class add dev {name} parent 1:10 classid 1:2 htb prio 1 rate {rate_bps - ack_bps}bit {tail}"
-    queues = (AUTO_QUEUE_MIN_NBYTES, queue_nbytes(link, transport, flows_at_port))
+    queues = (AUTO_QUEUE_MIN_NBYTES, queue_nbytes(link, transport, flows_at_port, windows_nbytes))
     for number, limit in enumerate(queues, start=1):
         parent = f"1:{number}"
         if delay_ns := egress_delay_ns(fabric, end):
@@ -77,11 +80,11 @@ def egress_delay_ns(fabric: Fabric, end: Egress) -> int:
     return 2 * link.delay_ns if fabric.peers[end].node in hosts else link.delay_ns
 
 
-def queue_nbytes(link: Link, transport: Transport, flows_at_port: int) -> int:
+def queue_nbytes(link: Link, transport: Transport, flows_at_port: int, windows_nbytes: int = 0) -> int:
     """A port's queue: as the cable says, else so long that what the receivers allow always fits.
 
     The kernel doubles SO_RCVBUF for its own bookkeeping, so twice the buffer bounds what is in flight.
     """
     if link.queue_nbytes is not None:
         return link.queue_nbytes
-    return max(AUTO_QUEUE_MIN_NBYTES, 2 * transport.rcvbuf_nbytes * max(1, flows_at_port))
+    return max(AUTO_QUEUE_MIN_NBYTES, 2 * transport.rcvbuf_nbytes * max(1, flows_at_port) + windows_nbytes)

@@ -8,7 +8,7 @@ import heapq
 import select
 import time
 from collections import defaultdict, deque
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from emu.failures import outage_s, told
 from emu.plan import Plan
 from emu.replay import payload, slots
-from emu.replay.connection import Connection, PeerLost
+from emu.replay.aggregating import Aggregating, Seat
+from emu.replay.connection import Connection, PeerLost, totals
+from emu.replay.outcome import Outcome, Times
 from emu.replay.state import Possible, RankState
 from traces.framing.gloo import Opcode, encode_preamble
 from traces.schedules.schedule import swaps
@@ -29,31 +31,12 @@ class Stalled(Exception):
     """Nothing happened for STALL_S and the plan's outages; the text says what was waited for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
-    """Monotonic ns of one repeat: per send of ours (queued, handed), per receive (arrived)."""
-
-    start_ns: int
-    began_ns: int
-    done_ns: int
-    queued_ns: dict[int, int]
-    handed_ns: dict[int, int]
-    arrived_ns: dict[int, int]
-    late_gap_ns: int  # the worst lateness of a compute gap's end
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    times: Times
-    wrong: int
-    sent_nbytes: int  # by TCP_INFO: what was acknowledged, framing taken off
-    retransmits: int
-
-
 class Agent:
     """One rank's side of one repeat of the schedule."""
 
-    def __init__(self, plan: Plan, rank: int, connections: list[Connection], repeat: int) -> None:
+    def __init__(
+        self, plan: Plan, rank: int, connections: list[Connection], seats: Sequence[Seat], repeat: int
+    ) -> None:
         self._schedule = plan.schedule
         self._stall_s = STALL_S + outage_s(plan.failures)
         self._by_plan = f"; by plan: {told(plan.fabric, plan.failures)}" if plan.failures else ""
@@ -69,46 +52,41 @@ class Agent:
         self._receiving: dict[int, int] = {}  # peer -> the send that is coming in
         self._state = RankState(plan.schedule, rank)
         self._buffers = payload.buffers(plan.schedule, rank)
+        self._aggregating = Aggregating(plan, rank, seats)
         largest = max((send.nbytes for send in self._sends if send.reduce and send.dst == rank), default=0)
         self._scratch = {peer: np.full(largest, 0, np.uint8) for peer in self._connections}  # pages made now
         self._swapped = swaps(plan.schedule.sends)
         self._held: dict[int, NDArray[np.uint8]] = {}  # by our half of a swap: what the other half brought
         self._flushed: set[Connection] = set()  # since the last poll: what they wait for may have changed
         self._gaps: list[tuple[int, int]] = []  # heap of (due_ns, op)
-        self._queued_ns: dict[int, int] = {}
-        self._handed_ns: dict[int, int] = {}
-        self._arrived_ns: dict[int, int] = {}
-        self._late_ns = 0
+        self._times = Times()
+        self._heard_ns = 0  # when anything last happened of which silence would be a fault
 
     def run(self, start_ns: int) -> Outcome:
         """Wait for the common start, do the whole schedule, check the data."""
-        before = [connection.tcp_info() for connection in self._connections.values()]
-        framing = sum(connection.framing_nbytes for connection in self._connections.values())
+        before = totals(self._connections.values())
         poll = select.epoll()
         by_fd = {connection.sock.fileno(): connection for connection in self._connections.values()}
         for fd in by_fd:
             poll.register(fd, select.EPOLLIN)
+        self._aggregating.register(poll)
         with poll:
             while (left_ns := start_ns - time.monotonic_ns()) > 0:
                 time.sleep(left_ns / 1e9)  # no spinning: the other ranks share these CPUs
-            began_ns = time.monotonic_ns()
+            self._times.start_ns = start_ns
+            self._times.began_ns = self._heard_ns = time.monotonic_ns()
             self._do(self._state.begin())
             self._loop(poll, by_fd)
-            done_ns = time.monotonic_ns()
+            self._times.done_ns = time.monotonic_ns()
         self._drain()
-        after = [connection.tcp_info() for connection in self._connections.values()]
-        framing = sum(connection.framing_nbytes for connection in self._connections.values()) - framing
-        sent = sum(n["bytes_acked"] - o["bytes_acked"] for n, o in zip(after, before, strict=True))
-        times = Times(
-            start_ns, began_ns, done_ns, self._queued_ns, self._handed_ns, self._arrived_ns, self._late_ns
-        )
+        after = totals(self._connections.values())
+        wrong, figures = self._aggregating.figures()
         return Outcome(
-            times=times,
-            wrong=payload.count_wrong(self._schedule, self._buffers),
-            sent_nbytes=sent - framing,
-            retransmits=sum(
-                n["total_retrans"] - o["total_retrans"] for n, o in zip(after, before, strict=True)
-            ),
+            times=self._times,
+            wrong=wrong + payload.count_wrong(self._schedule, self._buffers),
+            sent_nbytes=after.payload_nbytes - before.payload_nbytes,
+            retransmits=after.retransmits - before.retransmits,
+            aggregated=figures if self._schedule.aggregations else None,
         )
 
     def _drain(self) -> None:
@@ -121,32 +99,43 @@ class Agent:
 
     def _loop(self, poll: select.epoll, by_fd: dict[int, Connection]) -> None:
         writing: set[Connection] = set()
-        while self._state.unfinished:
+        while not self._state.is_done:
             for connection in self._flushed:
                 if connection.wants_to_send != (connection in writing):
                     writing ^= {connection}
                     wanted = select.EPOLLIN | (select.EPOLLOUT if connection in writing else 0)
                     poll.modify(connection.sock.fileno(), wanted)
             self._flushed.clear()
+            self._aggregating.watch(poll)
+            self._aggregating.rest()
             events = poll.poll(self._timeout_s())
-            if not events and not self._gaps:
-                raise Stalled(self._waiting_for())
-            for fd, mask in events:
+            to_peers = [(by_fd[fd], mask) for fd, mask in events if fd in by_fd]
+            self._check_silence(bool(to_peers))
+            for connection, mask in to_peers:
                 if mask & ~select.EPOLLOUT:
-                    self._receive(by_fd[fd])
+                    self._receive(connection)
                 if mask & select.EPOLLOUT:
-                    self._flush(by_fd[fd])
+                    self._flush(connection)
             self._end_gaps()
+            for number in self._aggregating.step([fd for fd, _ in events]):
+                self._aggregated(number)
 
     def _timeout_s(self) -> float:
-        if not self._gaps:
-            return self._stall_s
-        return max(0.0, (self._gaps[0][0] - time.monotonic_ns()) / 1e9)
+        due_ns = self._gaps[0][0] if self._gaps else self._heard_ns + int(self._stall_s * 1e9)
+        return max(0.0, (self._aggregating.due_ns(due_ns) - time.monotonic_ns()) / 1e9)
+
+    def _check_silence(self, heard: bool) -> None:
+        """Raise Stalled after too long a silence of the peers; a worker judges its switches' itself."""
+        now_ns = time.monotonic_ns()
+        if heard or self._gaps or self._aggregating.outstanding:
+            self._heard_ns = now_ns
+        elif now_ns - self._heard_ns >= self._stall_s * 1e9:
+            raise Stalled(self._waiting_for())
 
     def _end_gaps(self) -> None:
         while self._gaps and self._gaps[0][0] <= (now_ns := time.monotonic_ns()):
             due_ns, op = heapq.heappop(self._gaps)
-            self._late_ns = max(self._late_ns, now_ns - due_ns)
+            self._times.late_gap_ns = max(self._times.late_gap_ns, now_ns - due_ns)
             self._do(self._state.opened(op))
 
     def _do(self, possible: Possible) -> None:
@@ -164,8 +153,19 @@ class Agent:
             touched.add(send.dst)
         for op, gap_ns in possible.gaps:
             heapq.heappush(self._gaps, (time.monotonic_ns() + gap_ns, op))
+        for number in possible.aggregations:
+            self._times.begun_ns[number] = time.monotonic_ns()
+            self._aggregating.begin(number, self._buffers)
         for peer in touched:
             self._flush(self._connections[peer])
+
+    def _aggregated(self, number: int) -> None:
+        """The sum takes the place of what was given."""
+        self._times.aggregated_ns[number] = time.monotonic_ns()
+        result = self._aggregating.result(number)
+        if result is not None:
+            self._buffers[self._schedule.aggregations[number].op] = result
+        self._do(self._state.aggregated(number))
 
     def _notify(self, peer: int, opcode: int, number: int) -> None:
         send = self._sends[number]
@@ -181,14 +181,14 @@ class Agent:
             connection = self._connections[send.dst]
             header = encode_preamble(Opcode.DATA, key[1], send.nbytes)
             data = self._buffers[send.op][send.offset : send.offset + send.nbytes]
-            self._queued_ns[number] = time.monotonic_ns()
+            self._times.queued_ns[number] = time.monotonic_ns()
             connection.queue_framing(header)
             connection.queue_payload(memoryview(data), number)  # type: ignore[arg-type]
 
     def _flush(self, connection: Connection) -> None:
         self._flushed.add(connection)
         for number in connection.flush():
-            self._handed_ns[number] = time.monotonic_ns()
+            self._times.handed_ns[number] = time.monotonic_ns()
             self._do(self._state.finished(number))
             if number in self._held:
                 self._added(self._swapped[number], self._held.pop(number))
@@ -227,7 +227,7 @@ class Agent:
     def _arrived(self, peer: int) -> None:
         number = self._receiving.pop(peer)
         send = self._sends[number]
-        self._arrived_ns[number] = time.monotonic_ns()
+        self._times.arrived_ns[number] = time.monotonic_ns()
         if self._swapped.get(number) in self._state.unfinished:  # ours still reads what this adds to
             self._held[self._swapped[number]] = self._scratch[peer][: send.nbytes].copy()
         elif send.reduce:

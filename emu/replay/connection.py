@@ -5,6 +5,8 @@ import fcntl
 import socket
 import termios
 from collections import deque
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from traces.framing.gloo import PREAMBLE_NBYTES, Preamble, decode_preamble
 
@@ -131,3 +133,19 @@ _TCP_INFO_FIELDS = {
     "total_retrans": (100, 4),
     "bytes_acked": (120, 8),
 }
+
+
+class Totals(NamedTuple):
+    """By TCP's own count: payload that was acknowledged, framing taken off, and segments sent again."""
+
+    payload_nbytes: int
+    retransmits: int
+
+
+def totals(connections: Iterable[Connection]) -> Totals:
+    payload_nbytes = retransmits = 0
+    for connection in connections:
+        info = connection.tcp_info()
+        payload_nbytes += info["bytes_acked"] - connection.framing_nbytes
+        retransmits += info["total_retrans"]
+    return Totals(payload_nbytes, retransmits)

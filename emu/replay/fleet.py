@@ -11,10 +11,13 @@ from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Connection as Pipe
 from typing import Any
 
+from emu.aggregation.worker import WorkerFailed
 from emu.network.namespaces import join
 from emu.plan import Plan
-from emu.replay.agent import Agent, Outcome, Stalled
+from emu.replay.agent import Agent, Stalled
+from emu.replay.aggregating import serve, take_seats
 from emu.replay.connection import PeerLost
+from emu.replay.outcome import Outcome
 from emu.replay.wiring import connect, listen
 from emu.watch import RunFailed, Watch
 
@@ -149,13 +152,15 @@ def _agent_main(
         pipe.send(("listening", None))
         pipe.recv()
         connections = connect(plan, rank, listening)
+        seats = take_seats(plan, rank)
         pipe.send(("connected", None))
         while (message := pipe.recv()) != "end":
-            agent = Agent(plan, rank, connections, repeat=message[1])
+            agent = Agent(plan, rank, connections, seats, repeat=message[1])
             pipe.send(("prepared", None))
             _, start_ns = pipe.recv()
             pipe.send(("outcome", agent.run(start_ns)))
-    except (PeerLost, Stalled, OSError) as error:
+            serve(seats, pipe.fileno())
+    except (PeerLost, Stalled, WorkerFailed, OSError) as error:
         pipe.send(("failed", str(error)))
         pipe.recv()  # until we are let go: our end must not be what the peers see first
     except EOFError:

@@ -1,26 +1,33 @@
 """What one rank may do next: the schedule's DAG as that rank sees it.  No sockets, no clock.
 
-The agent tells what has happened (`finished`, `opened`) and gets back what has become possible.
+The agent tells what has happened (`finished`, `opened`, `aggregated`) and gets back what has become possible.
 """
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from traces.schedules.schedule import Schedule
+from traces.schedules.schedule import Group, Schedule
 
 
 @dataclass
 class Possible:
-    """Sends (ids) whose data may leave, receives (ids) that may be announced, gaps to wait."""
+    """Sends (ids) whose data may leave, receives (ids) that may be announced, gaps to wait, and aggregations
+    (positions) to begin, in this order.
+    """
 
     sends: list[int] = field(default_factory=list)
     receives: list[int] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)  # (op, gap_ns)
+    aggregations: list[int] = field(default_factory=list)
 
 
 class RankState:
-    """Counts, for every send and receive of `rank`, what it still waits for."""
+    """Counts, for every send and receive of `rank`, what it still waits for.
+
+    An aggregation in which the rank takes part begins when the gate of its operation is open and all earlier
+    ones of its group have begun here; the operation's sends and receives come after it.
+    """
 
     def __init__(self, schedule: Schedule, rank: int) -> None:
         self._mine = {
@@ -36,7 +43,16 @@ class RankState:
             self._of_op[send.op].append(number)
             for other in before:
                 self._waiters[other].append(number)
-        self._op_left = {op: len(numbers) for op, numbers in self._of_op.items()}
+        self._aggregation_of: dict[int, int] = {}  # by op
+        self._next_of: defaultdict[Group, deque[int]] = defaultdict(deque)  # not begun yet, in order
+        self._may_begin: set[int] = set()
+        self._aggregations = schedule.aggregations
+        for number, aggregation in enumerate(schedule.aggregations):
+            if rank in aggregation.members:
+                self._aggregation_of[aggregation.op] = number
+                self._next_of[aggregation.givers, aggregation.takers].append(number)
+                self._of_op.setdefault(aggregation.op, [])  # an operation of ours, if without sends
+        self._op_left = {op: len(self._of_op[op]) + (op in self._aggregation_of) for op in self._of_op}
         self._gates = {gate.op: gate for gate in schedule.gates if gate.rank == rank}
         self._gate_left = dict.fromkeys(self._of_op, 0)
         self._op_waiters: defaultdict[int, list[int]] = defaultdict(list)
@@ -48,6 +64,11 @@ class RankState:
             for other in after:
                 self._op_waiters[other].append(op)
         self.unfinished = set(self._mine)
+        self.unaggregated = set(self._aggregation_of.values())
+
+    @property
+    def is_done(self) -> bool:
+        return not (self.unfinished or self.unaggregated)
 
     def begin(self) -> Possible:
         """The common start."""
@@ -60,7 +81,16 @@ class RankState:
     def opened(self, op: int) -> Possible:
         """The compute gap before `op` has passed."""
         possible = Possible()
+        self._open(op, possible)
+        return possible
+
+    def aggregated(self, number: int) -> Possible:
+        """An aggregation is over at this rank: what it takes of the sum is there."""
+        self.unaggregated.remove(number)
+        op = self._aggregations[number].op
+        possible = Possible()
         self._satisfied(self._of_op[op], possible)
+        self._count_down(op, possible)
         return possible
 
     def finished(self, number: int) -> Possible:
@@ -68,21 +98,35 @@ class RankState:
         self.unfinished.remove(number)
         possible = Possible()
         self._satisfied(self._waiters[number], possible)
-        op = self._mine[number].op
+        self._count_down(self._mine[number].op, possible)
+        return possible
+
+    def _count_down(self, op: int, possible: Possible) -> None:
+        """One thing less to do of `op`; what waited for all of it may go on."""
         self._op_left[op] -= 1
         if not self._op_left[op]:
             for later in self._op_waiters[op]:
                 self._gate_left[later] -= 1
                 if not self._gate_left[later]:
                     self._pass_gate(later, possible)
-        return possible
 
     def _pass_gate(self, op: int, possible: Possible) -> None:
         gap_ns = self._gates[op].gap_ns if op in self._gates else 0
         if gap_ns:
             possible.gaps.append((op, gap_ns))
         else:
+            self._open(op, possible)
+
+    def _open(self, op: int, possible: Possible) -> None:
+        """Its sends may begin; if there is an aggregation, that, as soon as it is the group's next."""
+        number = self._aggregation_of.get(op)
+        if number is None:
             self._satisfied(self._of_op[op], possible)
+            return
+        self._may_begin.add(number)
+        waiting = self._next_of[self._aggregations[number].givers, self._aggregations[number].takers]
+        while waiting and waiting[0] in self._may_begin:
+            possible.aggregations.append(waiting.popleft())
 
     def _satisfied(self, numbers: Iterable[int], possible: Possible) -> None:
         for number in numbers:

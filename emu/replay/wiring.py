@@ -1,14 +1,18 @@
-"""The connections of a rank, opened before the common start from the plan's own ports."""
+"""The connections and sockets of a rank, opened before the common start from the plan's own ports."""
 
 import socket
 from collections.abc import Iterable
 
+from emu.aggregation.tree import Tree
+from emu.fabrics.fabric import AGGREGATOR_IP, BROADCAST_IP
 from emu.plan import Flow, Plan
 from emu.replay.connection import Connection, PeerLost
 from traces.framing.gloo import HELLO_NBYTES
 
 CONNECT_S = 20.0
 _BACKLOG = 64
+_SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33  # asm-generic/socket.h: beyond the machine's limits, for root
+_PACKET_OVERHEAD_NBYTES = 1024  # the kernel's own, of a packet in a socket's buffer
 
 
 def listen(plan: Plan, rank: int) -> list[socket.socket]:
@@ -45,6 +49,24 @@ def connect(plan: Plan, rank: int, listening: Iterable[socket.socket]) -> list[C
         connection.sock.settimeout(0)
         connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return made
+
+
+def tree_socket(tree: Tree) -> socket.socket:
+    """A UDP socket that hears what the tree's switches send down, and nothing that any host could send.
+
+    That is addressed to all hosts, with the source address of nobody.  The receive buffer holds the results
+    of two windows, for their senders do not wait for us; the send buffer one, which is what a host's port may
+    have in its queue.  The kernel doubles both for its own bookkeeping, and counts a packet by the memory
+    that it takes, up to twice its length.
+    """
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    window_nbytes = tree.slots * (tree.frame_nbytes + _PACKET_OVERHEAD_NBYTES)
+    sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 2 * window_nbytes)
+    sock.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, window_nbytes)
+    sock.bind((BROADCAST_IP, tree.udp_port))
+    sock.connect((AGGREGATOR_IP, tree.udp_port))
+    sock.settimeout(0)
+    return sock
 
 
 def _accept(server: socket.socket, callers: dict[tuple[str, int], int], rank: int) -> Connection:

@@ -1,0 +1,32 @@
+"""Whose contributions a switch still lacks, from what it says of its children."""
+
+from collections.abc import Mapping
+
+from emu.aggregation.tree import Node, Tree
+from emu.fabrics.fabric import Egress
+
+RanksBehind = Mapping[Egress, tuple[int, ...]]
+"""The ranks that contribute through each (switch, port) of a tree's children."""
+
+
+def missing(tree: Tree, behind: RanksBehind, rank: int, levels: int, seen: int) -> tuple[int, ...]:
+    """The ranks behind the children that are not in `seen`, ascending.
+
+    The bitmap is of the switch `levels` above the one at which `rank`'s host is.  Empty if there is no such
+    switch in the tree.
+    """
+    above = path(tree, behind, rank)
+    if levels >= len(above):
+        return ()
+    node = above[levels]
+    absent = [child for index, child in enumerate(node.children) if not seen >> index & 1]
+    return tuple(sorted(other for child in absent for other in behind[Egress(node.switch, child.port)]))
+
+
+def path(tree: Tree, behind: RanksBehind, rank: int) -> tuple[Node, ...]:
+    """The switches that the rank's contributions go through, the root last."""
+    return tuple(
+        node
+        for node in reversed(tree.nodes)  # each stands after its parent
+        if any(rank in behind[Egress(node.switch, child.port)] for child in node.children)
+    )

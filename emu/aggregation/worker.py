@@ -1,0 +1,249 @@
+"""One rank's side of one aggregation tree: the binding of worker.c, which compile.sh builds.
+
+Nothing here waits, sleeps or reads a clock: who has the socket's events and the time calls `step`.
+"""
+
+import ctypes
+import os
+import socket
+from ctypes import POINTER, c_int, c_int64, c_uint16, c_uint32, c_uint64, c_void_p
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emu.aggregation.missing import RanksBehind, missing
+from emu.aggregation.tree import Tree
+from emu.project import WORKER_LIBRARY
+from traces.framing.aggregation import ELEMENT_NBYTES, HEADER_NBYTES
+
+Floats = NDArray[np.float32]
+
+SEGMENTS = 32  # packets that may go to the kernel as one
+PATIENCE_NS = 5_000_000_000
+_NEVER = (1 << 63) - 1
+_FINISHED = 96  # worker.h
+_MAX_DATAGRAM_NBYTES = 65_507
+
+
+class WorkerFailed(Exception):
+    """A sum cannot be had; one line that says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """As `emu.aggregation.figures.RankFigures` has them; `probes` ask whether the tree was built anew."""
+
+    sent: int
+    retransmitted: int
+    received: int
+    duplicates: int
+    statuses: int
+    moves: int
+    probes: int
+
+
+class _Failure(IntEnum):
+    """`enum failure` of worker.h."""
+
+    NONE, NO_ANSWER, INCOMPLETE, NOT_FINITE, NO_CHUNKS, FORGOTTEN, BROKEN = range(7)
+
+
+class _Told(ctypes.Structure):
+    """`struct told` of worker.h."""
+
+    _fields_ = (
+        ("due_ns", c_int64),
+        ("rest_ns", c_int64),
+        *((name, c_uint64) for name in Counts.__dataclass_fields__),
+        ("seen", c_uint64),
+        ("position", c_int64),
+        ("element", c_uint64),
+        ("finished", c_int64 * _FINISHED),
+        *(
+            (name, c_uint32)
+            for name in ("n_finished", "wants_to_send", "epoch", "has_status", "levels", "error_number")
+        ),
+    )
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    """Raise WorkerFailed if it was not compiled."""
+    try:
+        library = ctypes.CDLL(str(WORKER_LIBRARY))
+    except OSError as error:
+        raise WorkerFailed(f"aggregation: {error}; run: sudo ./gradwire setup") from error
+    pointer = c_void_p
+    signatures: dict[str, tuple[Any, tuple[Any, ...]]] = {
+        "new": (pointer, (c_int, c_uint16, c_uint16, *[c_uint32] * 4, c_int64, c_int64)),
+        "begin": (c_int64, (pointer, pointer, pointer, pointer, c_uint64)),
+        "step": (c_int, (pointer, c_int64)),
+        "forget": (c_int64, (pointer,)),
+        "told": (POINTER(_Told), (pointer,)),
+        "free": (None, (pointer,)),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, f"worker_{name}")
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+class Worker:
+    """Sums of one group, one after the other, over a connected, non-blocking datagram socket.
+
+    `rtt_ns` is about what a window of the tree's slots takes there and back.  `ranks_behind` names the ranks
+    that a failure is about.  `patience_ns` is how long switches may be silent, or a sum that all have begun
+    may stand still.  `segments` above 1 lets the kernel take so many packets as one (UDP_SEGMENT): only for a
+    device with tx-udp-segmentation off, or the switch would get them as one.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        tree: Tree,
+        rank: int,
+        rtt_ns: int,
+        *,
+        ranks_behind: RanksBehind,
+        patience_ns: int = PATIENCE_NS,
+        segments: int = 1,
+    ) -> None:
+        if rank not in tree.members:
+            raise ValueError(f"rank {rank} is not in the tree of job {tree.job}")
+        self._sock, self._tree, self._rank, self._behind = sock, tree, rank, ranks_behind
+        self._patience_ns = patience_ns
+        # A window is no longer one if it goes as one.
+        packet_nbytes = HEADER_NBYTES + tree.elements * ELEMENT_NBYTES
+        segments = max(1, min(segments, tree.slots // 4, _MAX_DATAGRAM_NBYTES // packet_nbytes))
+        self._c = _library()
+        self._worker: int | None = self._c.worker_new(
+            sock.fileno(),
+            tree.job,
+            tree.epoch,
+            tree.slots,
+            tree.elements,
+            (len(tree.givers) - 1).bit_length(),
+            segments,
+            rtt_ns,
+            patience_ns,
+        )
+        if self._worker is None:
+            raise MemoryError
+        self._told: _Told = self._c.worker_told(self._worker).contents
+        self._held: dict[int, tuple[Floats | None, Floats | None, NDArray[np.int32]]] = {}
+
+    def begin(self, data: Floats | None, into: Floats | None, n_elements: int) -> int:
+        """Queue the group's next sum and return its position.  `step` is due at once.
+
+        `data` (of a giver) must not change before `forget`; `into` (of a taker) is written until the sum is
+        reported as finished, never after.
+        """
+        self._check("data", data, self._tree.givers, n_elements)
+        self._check("into", into, self._tree.takers, n_elements)
+        if data is not None and into is not None and np.may_share_memory(data, into):
+            raise ValueError("a sum must not go where its data are: they may be needed again")
+        exponents = np.empty(self._tree.n_chunks(n_elements * ELEMENT_NBYTES), np.int32)
+        addresses = (None if each is None else each.ctypes.data for each in (data, into, exponents))
+        position: int = self._c.worker_begin(self._open, *addresses, n_elements)
+        if position < 0:
+            raise MemoryError
+        self._held[position] = (data, into, exponents)
+        return position
+
+    def _check(self, name: str, array: Floats | None, ranks: tuple[int, ...], n_elements: int) -> None:
+        if (array is not None) != (self._rank in ranks):
+            due = "an array is due" if self._rank in ranks else "none is due"
+            raise ValueError(f"{name}: of rank {self._rank} of job {self._tree.job} {due}")
+        if array is None:
+            return
+        if array.dtype != np.float32 or array.shape != (n_elements,) or not array.flags.c_contiguous:
+            got = f"{array.dtype} {array.shape}"
+            raise ValueError(f"{name}: {n_elements} float32 numbers in a row are due, got {got}")
+
+    @property
+    def _open(self) -> int:
+        """C's worker.  Raise ValueError after `close`."""
+        if self._worker is None:
+            raise ValueError("the worker is closed")
+        return self._worker
+
+    def step(self, now_ns: int) -> list[int]:
+        """Receive, send what may be sent; returns the positions of sums that became finished.
+
+        Raise WorkerFailed.
+        """
+        failure = self._c.worker_step(self._open, now_ns)
+        if failure:
+            raise WorkerFailed(self._reason(_Failure(failure)))
+        return self._told.finished[: self._told.n_finished]  # type: ignore[no-any-return]
+
+    @property
+    def due_ns(self) -> int | None:
+        """When `step` must be called at the latest; None: not before something is received or begun."""
+        return None if self._told.due_ns == _NEVER else self._told.due_ns
+
+    @property
+    def rest_ns(self) -> int:
+        """So long may `step` be put off although something can be received: a full window is under way."""
+        return int(self._told.rest_ns)
+
+    @property
+    def wants_to_send(self) -> bool:
+        """The socket was full: step when it can be written."""
+        return bool(self._told.wants_to_send)
+
+    def counts(self) -> Counts:
+        return Counts(**{name: getattr(self._told, name) for name in Counts.__dataclass_fields__})
+
+    def scales(self, position: int) -> NDArray[np.int32]:
+        """The exponent of each block of a finished sum (emu.aggregation.quantise), NO_PEAK for zeros."""
+        return self._held[position][2]
+
+    def forget(self) -> None:
+        """All ranks have finished what has been begun: its inputs are not needed again."""
+        first = self._c.worker_forget(self._open)
+        self._held = {position: arrays for position, arrays in self._held.items() if position >= first}
+
+    def close(self) -> None:
+        """Let go of all arrays.  The socket is its owner's to close."""
+        if self._worker is not None:
+            self._told = _Told.from_buffer_copy(self._told)
+            self._c.worker_free(self._worker)
+            self._worker = None
+        self._held.clear()
+
+    def _reason(self, failure: _Failure) -> str:
+        told, job = self._told, self._tree.job
+        waited = f"for {self._patience_ns / 1e9:g} s"
+        match failure:
+            case _Failure.NO_ANSWER:
+                return (
+                    f"no switch answers to aggregation job {job} {waited}: are its rules there, its links up?"
+                )
+            case _Failure.INCOMPLETE:
+                return f"a sum of aggregation job {job} stands still {waited}: {self._missing()}"
+            case _Failure.NOT_FINITE:
+                return f"element {told.element} of sum {told.position} of aggregation job {job} is not finite"
+            case _Failure.NO_CHUNKS:
+                return f"aggregation job {job} has no chunk numbers left; begin it anew with another epoch"
+            case _Failure.FORGOTTEN:
+                return (
+                    f"a rank of aggregation job {job} asks for sums of an earlier repeat: was it restarted?"
+                )
+            case _:
+                return f"the socket of aggregation job {job} failed: {os.strerror(told.error_number)}"
+
+    def _missing(self) -> str:
+        told = self._told
+        if not told.has_status:
+            return "no switch says what is missing"
+        if told.epoch != self._tree.epoch:  # the tree that we know is not that of which the bits are
+            return f"of a switch's children in the new tree only bits {told.seen:b} are there"
+        ranks = missing(self._tree, self._behind, self._rank, told.levels, told.seen)
+        if not ranks:
+            return "a switch says that nothing is missing"
+        return f"nothing comes from rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"

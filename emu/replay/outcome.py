@@ -1,0 +1,33 @@
+"""What a rank's agent says of one repeat."""
+
+from dataclasses import dataclass, field
+
+from emu.aggregation.figures import RankFigures
+
+
+@dataclass(slots=True)
+class Times:
+    """Monotonic ns of one repeat, filled in as it happens: per send of ours (queued, handed), per receive
+    (arrived), per aggregation of ours by its position (begun, aggregated).
+    """
+
+    start_ns: int = 0
+    began_ns: int = 0
+    done_ns: int = 0
+    queued_ns: dict[int, int] = field(default_factory=dict)
+    handed_ns: dict[int, int] = field(default_factory=dict)
+    arrived_ns: dict[int, int] = field(default_factory=dict)
+    late_gap_ns: int = 0  # the worst lateness of a compute gap's end
+    begun_ns: dict[int, int] = field(default_factory=dict)
+    aggregated_ns: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`aggregated` is None if the plan has no trees."""
+
+    times: Times
+    wrong: int
+    sent_nbytes: int  # by TCP_INFO: what was acknowledged, framing taken off
+    retransmits: int
+    aggregated: RankFigures | None = None

@@ -1,0 +1,57 @@
+"""Bits of a switch's children as ranks, in trees small enough to do it by hand."""
+
+import pytest
+
+from emu.aggregation.missing import missing, path
+from emu.aggregation.tree import Child, Node, Tree
+from emu.fabrics.fabric import Egress
+
+# core0 has one child, agg0; that has edge0 (ranks 0, 3) and edge1 (ranks 1, 2).
+CHAIN = Tree(
+    job=1,
+    givers=(0, 1, 2, 3),
+    takers=(0, 1, 2, 3),
+    udp_port=0xBEE0,
+    slots=8,
+    elements=64,
+    nodes=(
+        Node("core0", (Child(4),)),
+        Node("agg0", (Child(1), Child(2)), parent_port=3),
+        Node("edge0", (Child(1), Child(2)), parent_port=3),
+        Node("edge1", (Child(1), Child(2)), parent_port=3),
+    ),
+)
+BEHIND = {
+    Egress("core0", 4): (0, 1, 2, 3),
+    Egress("agg0", 1): (0, 3),
+    Egress("agg0", 2): (1, 2),
+    Egress("edge0", 1): (0,),
+    Egress("edge0", 2): (3,),
+    Egress("edge1", 1): (1,),
+    Egress("edge1", 2): (2,),
+}
+
+
+@pytest.mark.parametrize(
+    ("rank", "levels", "seen", "ranks"),
+    [
+        (0, 0, 0b01, (3,)),  # of its own switch only itself is in
+        (3, 0, 0b10, (0,)),
+        (2, 0, 0b10, (1,)),
+        (0, 1, 0b01, (1, 2)),  # the switch above lacks the other edge
+        (1, 1, 0b10, (0, 3)),
+        (0, 2, 0b0, (0, 1, 2, 3)),
+        (0, 0, 0b11, ()),
+        (0, 3, 0b0, ()),  # there is no such level
+        (0, 65535, 0b0, ()),
+        (0, 0, (1 << 64) - 1, ()),
+    ],
+)
+def test_children_that_are_not_in_are_told_as_ranks(
+    rank: int, levels: int, seen: int, ranks: tuple[int, ...]
+) -> None:
+    assert missing(CHAIN, BEHIND, rank, levels, seen) == ranks
+
+
+def test_a_path_goes_from_the_ranks_own_switch_to_the_root() -> None:
+    assert [node.switch for node in path(CHAIN, BEHIND, 2)] == ["edge1", "agg0", "core0"]

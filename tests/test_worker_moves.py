@@ -1,0 +1,103 @@
+"""Trees that are built anew in the middle of sums, and what is kept for that."""
+
+import pytest
+
+from emu.aggregation.tree import Tree
+from tests.made_workers import DELAY_NS, Lab, begin, check, numbers, star, two_levels
+from traces.framing.aggregation import decode
+
+
+@pytest.mark.parametrize("loss", [0, 0.1])
+@pytest.mark.parametrize("tree", [star(3), two_levels([2, 2])], ids=["one switch", "two levels"])
+@pytest.mark.parametrize("at", [1, 10, 25, 60, 100])
+def test_sums_come_out_right_from_a_tree_built_anew_in_the_middle(tree: Tree, loss: float, at: int) -> None:
+    """Also where some ranks have more of the results than others; what is finished is not written again."""
+    with Lab(tree, loss=loss, jitter_ns=8 * DELAY_NS, seed=at) as lab:
+        data = [{rank: numbers(10 * i + rank, 100, 8) for rank in tree.givers} for i in range(4)]
+        into = [begin(lab, each) for each in data]
+        marked: set[tuple[int, int]] = set()
+        for n in range(10**6):
+            if all(len(done) == 4 for done in lab.finished.values()):
+                break
+            if n in (at, 3 * at):
+                lab.rebuild()
+            lab.step()
+            for rank, done in lab.finished.items():
+                for position in set(done) - {position for other, position in marked if other == rank}:
+                    check(data[position], {rank: into[position][rank]}, 8)
+                    into[position][rank][:] = rank  # the caller's again
+                    marked.add((rank, position))
+        for rank in tree.takers:
+            assert sorted(lab.finished[rank]) == [0, 1, 2, 3]
+            assert all((each[rank] == rank).all() for each in into)
+        assert all(worker.counts().moves for worker in lab.workers.values())
+
+
+def test_an_idle_rank_hears_of_the_new_tree_and_contributes_again() -> None:
+    """Rank 0 has the sum, the last results of rank 1 are lost with the old tree."""
+    data = {rank: numbers(rank, 100, 8) for rank in (0, 1)}
+    with Lab(star(2)) as lab:
+        into = begin(lab, data)
+        real = lab.deliver
+
+        def deliver(rank: int, packet: bytes) -> None:
+            header = decode(packet)
+            assert header is not None
+            if rank == 0 or header.chunk < 10:  # of 15; no later chunk waits for these
+                real(rank, packet)
+
+        lab.deliver = deliver  # type: ignore[method-assign]
+        lab.run(lambda: bool(lab.finished[0]))
+        lab.deliver = real  # type: ignore[method-assign]
+        assert not lab.finished[1]
+        check(data, {0: into[0]}, 8)
+        into[0][:] = 5  # the caller's again
+        lab.rebuild()
+        lab.run(lambda: bool(lab.finished[1]))
+        check(data, {1: into[1]}, 8)
+        assert (into[0] == 5).all()
+        assert lab.workers[0].counts().probes == 1
+
+
+def test_what_is_forgotten_while_it_is_contributed_again_is_kept_until_that_is_over() -> None:
+    """Rank 1 has what it lacked before rank 0, which helped it, has the last results."""
+    with Lab(star(2)) as lab:
+        begin(lab, {rank: numbers(rank, 100, 8) for rank in (0, 1)})
+        lost_at, real = 1, lab.deliver
+
+        def deliver(rank: int, packet: bytes) -> None:
+            header = decode(packet)
+            assert header is not None
+            if rank != lost_at or header.chunk < 10:
+                real(rank, packet)
+
+        lab.deliver = deliver  # type: ignore[method-assign]
+        lab.run(lambda: bool(lab.finished[0]))
+        lab.rebuild()
+        lost_at = 0
+        lab.run(lambda: bool(lab.finished[1]))
+        for worker in lab.workers.values():
+            worker.forget()
+        lost_at = 2
+        data = {rank: numbers(10 + rank, 100, 8) for rank in (0, 1)}
+        into = begin(lab, data)
+        lab.run(lambda: lab.finished == {0: [0, 1], 1: [0, 1]})
+        check(data, into, 8)
+        for worker in lab.workers.values():
+            worker.forget()
+            assert not worker._held
+
+
+def test_positions_go_on_after_forgetting_what_all_have() -> None:
+    with Lab(two_levels([1, 2])) as lab:
+        for repeat in range(3):
+            data = {rank: numbers(10 * repeat + rank, 50, 8) for rank in lab.tree.givers}
+            into = begin(lab, data)
+            lab.run(lambda n=repeat + 1: {len(done) for done in lab.finished.values()} == {n})  # type: ignore[misc]
+            assert all(done[-1] == repeat for done in lab.finished.values())
+            check(data, into, 8)
+            if repeat == 1:
+                lab.rebuild()
+            for worker in lab.workers.values():
+                worker.forget()
+                assert worker.due_ns is None or repeat == 1
