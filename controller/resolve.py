@@ -3,12 +3,15 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from controller.aggregation.grants import DEFAULT_TERMS, Terms, granted
 from controller.model.predict import predict
 from controller.policies import policy
+from emu.aggregation.tree import Tree
 from emu.fabrics.fabric import Fabric
 from emu.placement import place
 from emu.plan import Flow, Plan, Transport
 from emu.plancheck import check_path, check_schedule
+from emu.refused import Refused
 from emu.seeded import draw
 from traces.framing.wellknown import STORE_PORT
 from traces.schedules.schedule import Schedule
@@ -16,7 +19,7 @@ from traces.schedules.schedule import Schedule
 FIRST_PORT, LAST_PORT = 20_000, 60_999
 
 
-def resolve(
+def resolve(  # noqa: PLR0913 - each is a choice of its own
     fabric: Fabric,
     schedule: Schedule,
     *,
@@ -25,12 +28,14 @@ def resolve(
     routes: str,
     seed: int,
     transport: Transport,
+    terms: Terms = DEFAULT_TERMS,
     source: str = "",
 ) -> Plan:
     """The plan; the same arguments give the same plan, to the last port number.
 
-    `algorithm` and `source` are only recorded.  Raise ValueError for names that do not exist and for a
-    schedule or a policy that is wrong, Refused for a combination that makes no sense.
+    `terms` are those of the trees that add up.  `algorithm` and `source` are only recorded.  Raise ValueError
+    for names that do not exist and for a schedule or a policy that is wrong, Refused for a combination that
+    makes no sense, and for a job that gets no trees.
     """
     hosts = place(placement, fabric, schedule.n_ranks, seed)
     plan = resolve_placed(
@@ -42,11 +47,12 @@ def resolve(
         routes=routes,
         seed=seed,
         transport=transport,
+        terms=terms,
     )
     return replace(plan, source=source)
 
 
-def resolve_placed(
+def resolve_placed(  # noqa: PLR0913 - likewise
     fabric: Fabric,
     hosts: tuple[str, ...],
     schedule: Schedule,
@@ -56,6 +62,7 @@ def resolve_placed(
     routes: str,
     seed: int,
     transport: Transport,
+    terms: Terms = DEFAULT_TERMS,
 ) -> Plan:
     """The plan for ranks whose hosts are chosen already: rank r on `hosts[r]`."""
     check_schedule(schedule)
@@ -66,6 +73,7 @@ def resolve_placed(
     flows = tuple(replace(flow, path=tuple(path)) for flow, path in zip(unrouted, paths, strict=True))
     for flow in flows:
         check_path(fabric, hosts[flow.src], hosts[flow.dst], flow.path)
+    trees = _trees(fabric, hosts, schedule, terms, seed)
     return Plan(
         fabric=fabric,
         algorithm=algorithm,
@@ -76,8 +84,20 @@ def resolve_placed(
         schedule=schedule,
         flows=flows,
         transport=transport,
-        prediction=predict(fabric, hosts, flows, schedule),
+        prediction=predict(fabric, hosts, flows, schedule, trees),
+        trees=trees,
+        switch_slots=terms.switch_slots,
     )
+
+
+def _trees(
+    fabric: Fabric, hosts: Sequence[str], schedule: Schedule, terms: Terms, seed: int
+) -> tuple[Tree, ...]:
+    """That of each group."""
+    grants = granted(fabric, hosts, schedule, terms, seed)
+    for reason in grants.refused.values():
+        raise Refused(f"the switches of {fabric.spec} cannot add this up: {reason}")
+    return tuple(tree for tree in grants.trees if tree is not None)
 
 
 def flows_of(fabric: Fabric, placement: Sequence[str], schedule: Schedule, seed: int) -> Iterator[Flow]:

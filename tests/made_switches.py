@@ -17,7 +17,8 @@ from emu.fabrics.fabric import Fabric, interface
 from emu.switch.plane.counters import Link, Transmitted
 from emu.switch.ports import Port, SwitchPorts
 from emu.switch.server.session import Session
-from emu.switch.table.table import FlowTable, Numbers
+from emu.switch.table.numbers import Numbers
+from emu.switch.table.table import FlowTable
 from tests.openflow_talk import HELLO, FakeInstruments, read
 
 
@@ -105,12 +106,16 @@ class Line(ProtocolDesc):  # type: ignore[misc]
     def deliver(self, switch: Switch) -> None:
         """Until neither side has anything to say."""
         while self._waiting:
-            for message in self.answers():
-                if isinstance(message, parser.OFPBarrierReply):
-                    switch.reach_barrier()
-                else:
-                    assert not isinstance(message, parser.OFPErrorMsg)
-                    switch.answer(message)
+            self.deliver_once(switch)
+
+    def deliver_once(self, switch: Switch) -> None:
+        """What waits now, and the answers to it."""
+        for message in self.answers():
+            if isinstance(message, parser.OFPBarrierReply):
+                switch.reach_barrier()
+            else:
+                assert not isinstance(message, parser.OFPErrorMsg)
+                switch.answer(message)
 
 
 def machines(fabric: Fabric) -> dict[str, Machine]:

@@ -10,11 +10,14 @@ from os_ken.ofproto.ofproto_protocol import ProtocolDesc
 from scapy.config import conf
 from scapy.contrib import openflow3 as of3
 
+from emu.aggregation import pool as pools
 from emu.switch.plane.counters import Link, Received, Transmitted
 from emu.switch.ports import Port, SwitchPorts
 from emu.switch.server.session import Session
-from emu.switch.table.entries import Event, Operation
-from emu.switch.table.table import FlowTable, Numbers
+from emu.switch.table.entries import Event
+from emu.switch.table.numbers import Numbers
+from emu.switch.table.operations import Operation
+from emu.switch.table.table import FlowTable
 
 SWITCH = SwitchPorts(
     "leaf0", 0x1122334455667788, tuple(Port(n, f"leaf0-eth{n}", 100_000_000) for n in (1, 2, 3))
@@ -26,7 +29,9 @@ TCP = of3.OFBIPProto(ip_proto=6)
 
 
 class FakeInstruments:
-    """Counters that name what was asked: flow 7 has 7 packets of 100 bytes, port 2 has 2 of 1000."""
+    """Counters that name what was asked: flow 7 has 7 packets of 100 bytes, port 2 has 2 of 1000, pool 3
+    counts 300, 301, 302 ...
+    """
 
     now = 5_000_000_000
 
@@ -46,6 +51,9 @@ class FakeInstruments:
 
     def group_counts(self, counter: int, n_buckets: int) -> list[tuple[int, int]]:
         return [(n, 100 * n) for n in range(1 + n_buckets)]
+
+    def pool_counts(self, pool: int) -> dict[pools.Event, int]:
+        return {event: 100 * pool + n for n, event in enumerate(pools.EVENTS)}
 
     def now_ns(self) -> int:
         return self.now

@@ -16,6 +16,7 @@ from tests.documented import documented_fields
 from tests.made_counters import switches_json, write_counters
 from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import made_run
+from tests.made_sums import sums_json
 from tools.cli import main
 
 TREE = "fat-tree:k=4,levels=2"
@@ -199,3 +200,33 @@ def test_what_a_failed_cable_moved_is_told_and_is_no_finding(
     shown = capsys.readouterr().out
     assert "between switches flows could move, and 1 did" in " ".join(shown.split())
     assert "counted off their paths: r" in shown
+
+
+def test_a_plan_of_sums_is_told_with_its_trees_and_its_counters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = allreduce_plan(TREE, "ina", nbytes=1 << 14)
+    made_run(tmp_path / "run", plan)
+    repeats = json.loads((tmp_path / "run" / "repeats.json").read_text())
+    repeats[0]["aggregated"] = [{"sent": 18, "received": 18}] * 8
+    (tmp_path / "run" / "repeats.json").write_text(json.dumps(repeats))
+    write_counters(tmp_path / "run", sums_json(plan))
+    assert run(str(tmp_path / "run")) == 0
+    told = capsys.readouterr().out
+    assert "allreduce 0, added up" in told
+    assert "job 1: sums of r0…r7" in told
+    assert max(map(len, told.splitlines())) <= 100
+    (value,) = printed(capsys, [str(tmp_path / "run")])
+    assert value["run"]["agrees"]
+    (phase,) = value["phases"]
+    (tree,) = value["trees"]
+    for heading, made in (
+        ("audit --json", value),
+        ("audit --json: phases, links", phase["links"][0]),
+        ("audit --json: run, sums", value["run"]["sums"][0]),
+        ("plan --json: trees", tree),
+    ):
+        assert set(made) == documented_fields(heading), heading
+    assert phase["links"][0]["trees"] == [0]
+    assert tree["switches"][tree["root"]] == ["leaf0", "leaf1", "leaf2", "leaf3"]
+    assert tree["switches"]["leaf2"] == ["h4", "h5"]

@@ -16,9 +16,11 @@ from controller.tables.rules import Rule, destination_rules, plan_rules
 from emu.fabrics.spec import parse_fabric
 from emu.switch.ports import Port, SwitchPorts
 from emu.switch.server.session import Session
-from emu.switch.table.entries import Event, Operation, RemoveGroup, RemoveRule, SetGroup, SetRule
+from emu.switch.table.entries import Event
 from emu.switch.table.match import Match
-from emu.switch.table.table import FlowTable, Numbers
+from emu.switch.table.numbers import Numbers
+from emu.switch.table.operations import Operation, RemoveGroup, RemoveRule, SetGroup, SetRule
+from emu.switch.table.table import FlowTable
 from tests.made_plans import allreduce_plan
 from tests.openflow_talk import HELLO, FakeInstruments, Talk, read
 
@@ -207,9 +209,11 @@ def entry(match: Any, action: Any, priority: int = 1) -> FlowStats:
 @pytest.mark.parametrize(
     ("match", "action", "complaint"),
     [
-        (parser.OFPMatch(in_port=1), parser.OFPActionOutput(1), "matches in_port"),
+        (parser.OFPMatch(eth_src="02:00:00:00:00:01"), parser.OFPActionOutput(1), "matches eth_src"),
         (parser.OFPMatch(), parser.OFPActionDecNwTtl(), "has the actions"),
         (parser.OFPMatch(), parser.OFPActionGroup(5), "has the actions"),
+        (parser.OFPMatch(), parser.OFPActionExperimenterUnknown(0x00024757, bytes(32)), "has the actions"),
+        (parser.OFPMatch(), parser.OFPActionExperimenterUnknown(0x00002320 + 1, bytes(8)), "has the actions"),
     ],
 )
 def test_a_rule_that_none_of_ours_could_be_is_noticed(match: Any, action: Any, complaint: str) -> None:

@@ -23,7 +23,8 @@ from emu.plan import save
 from emu.switch.plane.counters import Link
 from emu.switch.ports import Port, SwitchPorts
 from emu.switch.server.session import Session
-from emu.switch.table.table import FlowTable, Numbers
+from emu.switch.table.numbers import Numbers
+from emu.switch.table.table import FlowTable
 from emu.switch.wire.encode import hello
 from tests.made_plans import allreduce_plan
 from tests.openflow_talk import FakeInstruments

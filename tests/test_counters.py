@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from controller.audit.counters import Count, load_counters
+from controller.audit.counters import Count, counters_json, load_counters
+from emu.aggregation.pool import EVENTS
 from emu.fabrics.fabric import Egress
+from emu.switch.wire.aggregation import JobCounts
 from tests.made_counters import switches_json
 from tests.made_plans import messages, schedule_plan
 
@@ -45,6 +47,27 @@ def test_rules_for_destinations_are_no_flows(tmp_path: Path) -> None:
     assert counters.others == {"switch0": Count(6, 600)}
 
 
+def test_rules_of_trees_are_found_by_port_and_udp_port(tmp_path: Path) -> None:
+    value = switches_json(PLAN)
+    for port, packets in ((1, 3), (2, 5)):
+        match = {"in_port": port, "eth_type": 2048, "ip_proto": 17, "udp_dst": 0xBEE0}
+        row = {"switch": "switch0", "match": match, "priority": 400, "output": None}
+        value["flows"].append({**row, "packets": packets, "bytes": 100 * packets})
+    counters = load_counters(written(tmp_path / "switches.json", value))
+    assert counters.sums == {
+        (Egress("switch0", 1), 0xBEE0): Count(3, 300),
+        (Egress("switch0", 2), 0xBEE0): Count(5, 500),
+    }
+    assert counters.others == {}
+
+
+def test_what_a_switch_tells_of_a_job_is_read_back_as_it_was_told(tmp_path: Path) -> None:
+    told = JobCounts(7, 2, 128, 3, {event: number for number, event in enumerate(EVENTS)})
+    value = counters_json(PLAN.fabric, {"switch0": []}, {"switch0": []}, {"switch0": [told]})
+    counters = load_counters(written(tmp_path / "switches.json", value))
+    assert counters.pools == {("switch0", 7): told}
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -54,6 +77,14 @@ def test_rules_for_destinations_are_no_flows(tmp_path: Path) -> None:
         {"flows": [{"switch": "s", "match": {}, "priority": 300, "packets": -1, "bytes": 0}], "ports": []},
         {"flows": [{"switch": "s", "match": [], "priority": 300, "packets": 1, "bytes": 0}], "ports": []},
         {"flows": [], "ports": [{"switch": "s", "port": 1, "rx_bytes": 1 << 64}]},
+        {"flows": [], "ports": [], "pools": [{"switch": "s", "job": 1, "counts": {"added": 1}}]},
+        {
+            "flows": [],
+            "ports": [],
+            "pools": [
+                {"switch": "s", "job": 1, "epoch": 0, "slots": 1, "children": 1, "counts": {"never": 1}}
+            ],
+        },
     ],
 )
 def test_what_holds_no_counters_is_one_line_that_names_the_file(tmp_path: Path, value: Any) -> None:

@@ -1,104 +1,33 @@
-"""The laboratory: every cell planned before the first is run, fabrics calibrated once, rows judged."""
+"""Cells as plans: mistakes show before the first is run, and switches add up what they have room for."""
 
-import json
-from collections.abc import Callable
-from dataclasses import asdict, replace
-from fractions import Fraction
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from emu.calibration import Calibration
+from emu import plan as plans
+from emu.aggregation.tree import DEFAULT_ELEMENTS
+from emu.fabrics.fabric import Egress
 from emu.fabrics.spec import parse_fabric
-from emu.network.transport import PAYLOAD_EFFICIENCY
-from emu.options import RunOptions
 from emu.plan import Plan
+from emu.plancheck import check
 from emu.refused import Refused
 from emu.result import REFUSED, Row
-from tests.made_runs import made_repeat
-from tools.experiment import Cell, Job, Laboratory, cells, plan_of, planned
-from traces.workload import made_allreduce
+from tools.experiment import Cell, Job, cells, plan_of, planned, schedule_of
+from traces.workload import Message, Start, Workload, made_allreduce
 
 FAT_TREE = parse_fabric("fat-tree:k=4,levels=2,rate=50M")
 BIGRAPH = parse_fabric("bigraph:n=4,m=2,rate=50M")
-JOB = Job(made_allreduce(8, 8 * 4200), "test", scale=Fraction(1))
-TRUE = Calibration(alpha_s=0.002, latency_s=0.002, eta=0.95)
-
-
-class FakeRuns:
-    """Stands for emu.run.run: leaves repeats of known times, and arrivals as a calibrated fabric would."""
-
-    def __init__(self, *, time_s: float = 0.02, truth: Calibration = TRUE, wrong: int = 0) -> None:
-        self.names: list[str] = []
-        self._time_s = time_s
-        self._truth = truth
-        self._wrong = wrong
-
-    def __call__(
-        self, plan: Plan, folder: Path, options: RunOptions, progress: Any, finish: Callable[[Path], Any], /
-    ) -> Any:
-        self.names.append(folder.name)
-        work = folder.with_name(folder.name + ".incomplete")
-        (work / "events").mkdir(parents=True)
-        repeats = [
-            replace(made_repeat(plan.n_ranks, self._time_s + i / 1000), wrong=self._wrong)
-            for i in range(options.repeats)
-        ]
-        (work / "repeats.json").write_text(json.dumps([asdict(repeat) for repeat in repeats]))
-        for repeat in range(options.repeats):
-            self._events(work, plan, repeat)
-        made = finish(work)
-        work.rename(folder)
-        return made
-
-    def _events(self, work: Path, plan: Plan, repeat: int) -> None:
-        now_ns = 10**9
-        events: list[dict[str, Any]] = [{"event": "start", "t_ns": now_ns, "due_ns": now_ns}]
-        for number, send in enumerate(plan.schedule.sends):
-            now_ns += round((self._truth.alpha_s + send.nbytes * 8 / (50e6 * self._truth.eta)) * 1e9)
-            events.append({"event": "arrived", "send": number, "t_ns": now_ns})
-        with (work / "events" / "rank-0.jsonl").open("a") as lines:
-            lines.writelines(json.dumps({"repeat": repeat, **event}) + "\n" for event in events)
-
-
-def laboratory(folder: Path, runs: FakeRuns) -> Laboratory:
-    return Laboratory(folder, RunOptions(repeats=3), lambda text: None, runs)
-
-
-def test_a_fabric_is_calibrated_once_before_its_first_cell(tmp_path: Path) -> None:
-    runs = FakeRuns()
-    lab = laboratory(tmp_path, runs)
-    for fabric in (FAT_TREE, BIGRAPH):
-        for algorithm in ("ring", "as-captured"):
-            lab.row(plan_of(Cell(fabric, algorithm, "linear", "ecmp"), JOB))
-    kinds = [name.partition("-")[0] for name in runs.names]
-    assert kinds == ["calibration", "01", "02", "calibration", "03", "04"]
-
-
-def test_the_prediction_uses_the_measured_latency_and_goodput(tmp_path: Path) -> None:
-    """A ring on a fat-tree is free of contention: 14 steps of alpha and an eighth of the buffer each."""
-    row = laboratory(tmp_path, FakeRuns()).row(plan_of(Cell(FAT_TREE, "ring", "linear", "ecmp"), JOB))
-    tiny_s = TRUE.alpha_s + 64 * 8 / (50e6 * TRUE.eta)  # the smallest message's time, more than alpha
-    expected = 14 * (tiny_s + 4200 * 8 / (50e6 * TRUE.eta))
-    assert row.predicted_s == pytest.approx(expected, rel=1e-3)
-    assert row.ratio_predicted == pytest.approx(0.021 / expected, rel=1e-3)
-
-
-def test_a_row_is_left_in_its_folder_with_its_verdict(tmp_path: Path) -> None:
-    row = laboratory(tmp_path, FakeRuns()).row(plan_of(Cell(FAT_TREE, "ring", "linear", "ecmp"), JOB))
-    assert row.folder is not None
-    assert json.loads((Path(row.folder) / "result.json").read_text())["ratio"] == row.ratio
-    assert json.loads((Path(row.folder) / "verdict.json").read_text())["valid"] is True
-    assert row.verdict == "valid"
-
-
-def test_wrong_elements_and_a_fabric_that_does_not_carry_one_flow_make_it_not_valid(tmp_path: Path) -> None:
-    plan = plan_of(Cell(FAT_TREE, "ring", "linear", "ecmp"), JOB)
-    assert laboratory(tmp_path / "a", FakeRuns(wrong=1)).row(plan).verdict == "not valid"
-    slow = replace(TRUE, eta=0.9 * PAYLOAD_EFFICIENCY)
-    row = laboratory(tmp_path / "b", FakeRuns(truth=slow)).row(plan)
-    assert row.reasons == ("one flow alone reached 90% of its link",)
+STAR = parse_fabric("star:hosts=8")
+NBYTES = 8 * 4200
+JOB = Job(made_allreduce(8, NBYTES), "test")
+FOUR = made_allreduce(4, NBYTES)
+PUSHES = Workload(
+    schema="gradwire.workload/1",
+    framing="made",
+    n_ranks=4,
+    items=tuple(Message(src=r, dst=0, nbytes=NBYTES, role="push", start=Start(rank=r)) for r in (1, 2, 3)),
+)
 
 
 def test_a_cell_that_makes_no_sense_is_a_row_and_the_others_are_plans() -> None:
@@ -135,19 +64,126 @@ def test_a_misspelt_name_is_an_error_before_anything_is_run(
     assert not isinstance(error.value, Refused)
 
 
-def test_why_a_run_on_moving_routes_is_slow_is_told_of_its_paths_as_planned(tmp_path: Path) -> None:
-    """On drawn hosts hashed flows meet on some seed; the same paths are adaptive's to begin with."""
-    job = replace(JOB, seed=2)
-    still, moving, failing = (
-        laboratory(tmp_path / name, FakeRuns()).row(
-            plan_of(Cell(FAT_TREE, "halving-doubling", "random", routes), replace(job, fail=fail))
-        )
-        for name, routes, fail in (
-            ("still", "ecmp", ()),
-            ("moving", "adaptive", ()),
-            ("failing", "ecmp", ("leaf0-spine0@1",)),
-        )
+def added_up(fabric: str, algorithm: str, job: Job = JOB, placement: str = "linear") -> Plan:
+    """The plan; what it is must be what a file may hold."""
+    plan = plan_of(Cell(parse_fabric(fabric), algorithm, placement, "ecmp"), job)
+    check(plan)
+    return plan
+
+
+@pytest.mark.parametrize("spec", ["fat-tree:k=4", "bigraph:n=4,m=2", "leaf-spine:leaves=4,spines=2,hosts=2"])
+@pytest.mark.parametrize("placement", ["linear", "random"])
+def test_with_ina_one_tree_serves_all_allreduces_and_no_rank_sends_to_another(
+    spec: str, placement: str
+) -> None:
+    plan = added_up(spec, "ina", Job(made_allreduce(8, NBYTES, 3), "test"), placement)
+    assert [(tree.givers, tree.takers) for tree in plan.trees] == [(tuple(range(8)),) * 2]
+    assert len(plan.schedule.aggregations) == 3
+    assert (plan.schedule.sends, plan.flows, plan.host_side) == ((), (), ())
+
+
+def test_with_ina_at_the_leaves_each_first_switch_has_a_tree_of_its_own() -> None:
+    plan = added_up("leaf-spine:leaves=4,spines=2,hosts=2", "ina:leaf")
+    assert [[node.switch for node in tree.nodes] for tree in plan.trees] == [[f"leaf{i}"] for i in range(4)]
+    assert [tree.givers for tree in plan.trees] == [(0, 1), (2, 3), (4, 5), (6, 7)]
+    assert plan.flows
+
+
+def test_leaves_are_those_of_where_the_ranks_of_each_job_are() -> None:
+    job = Job(FOUR, "test", beside=(FOUR,))
+    plan = added_up("leaf-spine:leaves=2,spines=2,hosts=4", "ina:leaf", job)
+    assert [(tree.nodes[0].switch, tree.givers) for tree in plan.trees] == [
+        ("leaf0", (0, 1, 2, 3)),
+        ("leaf1", (4, 5, 6, 7)),
+    ]
+    drawn = added_up("leaf-spine:leaves=2,spines=2,hosts=4", "ina:leaf", replace(job, seed=3), "random")
+    for tree in drawn.trees:
+        (node,) = tree.nodes
+        assert {drawn.fabric.neighbours[node.switch][child.port] for child in node.children} == {
+            drawn.placement[rank] for rank in tree.members
+        }
+
+
+def test_jobs_without_slots_are_done_by_their_hosts_and_the_plan_says_why() -> None:
+    job = Job(FOUR, "test", beside=(FOUR,), switch_slots=132, slots=128)
+    plan = added_up("star:hosts=8", "ina", job)
+    assert plan.host_side == ("job 2 of 2: switch0 has 4 of 132 slots left, 8 are needed",)
+    assert [tree.givers for tree in plan.trees] == [(0, 1, 2, 3)]
+    assert {rank for send in plan.schedule.sends for rank in (send.src, send.dst)} == {4, 5, 6, 7}
+    assert len(plan.schedule.sends) == 2 * 3 * 4  # a ring's
+    assert (plan.algorithm, plan.switch_slots) == ("ina", 132)
+
+
+def test_without_any_slots_the_plan_is_that_of_a_ring() -> None:
+    made, ring = (
+        added_up("fat-tree:k=4", algorithm, replace(JOB, switch_slots=0)) for algorithm in ("ina", "ring")
     )
-    assert still.why is not None
-    assert moving.why == failing.why == f"as planned: {still.why}"
-    assert moving.predicted_s == failing.predicted_s == still.predicted_s
+    assert (made.schedule, made.flows, made.trees) == (ring.schedule, ring.flows, ())
+    assert made.prediction == ring.prediction
+    assert len(made.host_side) == 1
+
+
+def test_a_job_with_more_ranks_than_a_switch_can_tell_apart_is_done_by_its_hosts() -> None:
+    plan = added_up("star:hosts=65", "ina", Job(made_allreduce(65, NBYTES), "test"))
+    assert plan.host_side == ("job 1 of 1: switch0 would add up 65 children, the most is 64",)
+
+
+def test_pushes_to_a_server_are_added_up_on_the_way_or_sent_as_they_were() -> None:
+    plan = added_up("star:hosts=8", "ina", Job(PUSHES, "test"))
+    assert [(tree.givers, tree.takers) for tree in plan.trees] == [((1, 2, 3), (0,))]
+    full = added_up("star:hosts=8", "ina", Job(PUSHES, "test", switch_slots=0))
+    assert full.schedule == schedule_of(Job(PUSHES, "test"), "as-captured")
+
+
+def test_pushes_that_cannot_be_added_up_are_told() -> None:
+    odd = Message(src=1, dst=0, nbytes=NBYTES + 1, role="push", start=Start(rank=1))
+    plan = added_up(
+        "star:hosts=8", "ina", Job(PUSHES.model_copy(update={"items": (*PUSHES.items, odd)}), "test")
+    )
+    assert len(plan.host_side) == 1
+    assert plan.host_side[0].startswith("job 1 of 1: 1 of 4 pushes to rank 0 stay messages")
+    assert len(plan.schedule.sends) == 1
+
+
+def test_where_nothing_can_be_added_up_the_cell_is_refused() -> None:
+    lone = PUSHES.model_copy(update={"items": PUSHES.items[:1]})
+    with pytest.raises(Refused, match="nothing here can be added up in the network"):
+        plan_of(Cell(STAR, "ina", "linear", "ecmp"), Job(lone, "test"))
+
+
+def test_the_terms_of_the_job_are_those_of_its_trees() -> None:
+    (tree,) = added_up("star:hosts=8", "ina", replace(JOB, slots=16, elements=64)).trees
+    assert (tree.slots, tree.elements) == (16, 64)
+    (tree,) = added_up("star:hosts=8", "ina").trees
+    assert (tree.slots, tree.elements) == (128, DEFAULT_ELEMENTS)
+
+
+def test_the_bound_of_a_sum_is_its_bytes_and_headers_once_out_of_each_host_and_in() -> None:
+    """256 elements of 4 bytes in frames of 1,090: 14 + 20 + 8 + 24 are headers."""
+    plan = added_up("star:hosts=8,rate=100M", "ina", Job(made_allreduce(8, 1 << 20), "test"))
+    assert plan.prediction.bound_s == pytest.approx((1 << 20) * 1090 / 1024 * 8 / 100e6)
+
+
+def test_losses_are_read_and_a_cable_has_one() -> None:
+    plan = added_up("star:hosts=8", "ring", replace(JOB, loss=("1%@h0-switch0", "2%@h1-switch0")))
+    assert {loss.port: loss.ratio for loss in plan.losses if loss.port.node != "switch0"} == {
+        Egress("h0", 0): 0.01,
+        Egress("h1", 0): 0.02,
+    }
+    with pytest.raises(ValueError, match="a cable is named twice"):
+        plan_of(Cell(STAR, "ring", "linear", "ecmp"), replace(JOB, loss=("1%", "2%@h1-switch0")))
+
+
+def test_a_plan_with_trees_read_back_from_its_file_is_the_same(tmp_path: Path) -> None:
+    job = Job(FOUR, "test", beside=(FOUR,), switch_slots=132, loss=("1%@hosts",))
+    plan = added_up("bigraph:n=4,m=2", "ina", job, "random")
+    plans.save(plan, tmp_path / "plan.json")
+    assert plans.load(tmp_path / "plan.json") == plan
+
+
+@pytest.mark.parametrize("change", [{"slots": 4}, {"elements": 2048}, {"loss": ("lots",)}])
+def test_terms_and_losses_that_make_no_sense_are_errors_of_one_line(change: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"slots|elements|loss") as error:
+        added_up("star:hosts=8", "ina", replace(JOB, **change))  # type: ignore[arg-type]
+    assert not isinstance(error.value, Refused)
+    assert "\n" not in str(error.value)

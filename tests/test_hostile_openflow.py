@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
-from emu.switch.table.entries import RemoveGroup, SetGroup
+from emu.switch.table.operations import RemoveGroup, SetGroup
+from emu.switch.wire.aggregation import COUNTS_TYPE, EXPERIMENTER
 from tests.made_rules import DATAPATH, additions, deletions, encoded, group_changes, modifications, serialized
 from tests.openflow_talk import HELLO, Talk
 from tests.test_controller_process import SPEC, Controller, connect, running, switches
@@ -31,6 +32,7 @@ QUESTIONS = tuple(
         parser.OFPTableStatsRequest(DATAPATH, 0),
         parser.OFPPortDescStatsRequest(DATAPATH, 0),
         parser.OFPTableFeaturesStatsRequest(DATAPATH, 0, []),
+        parser.OFPExperimenterStatsRequest(DATAPATH, 0, EXPERIMENTER, COUNTS_TYPE, b""),
         parser.OFPRoleRequest(DATAPATH, ofp.OFPCR_ROLE_EQUAL, 0),
         parser.OFPPacketOut(DATAPATH, ofp.OFP_NO_BUFFER, 1, [parser.OFPActionOutput(2)], b"\0" * 60),
         parser.OFPEchoRequest(DATAPATH, b"still there?"),

@@ -45,6 +45,7 @@ EDGES: dict[str, set[str]] = {  # the only modules that touch the world, and how
     # The network and what runs on it.
     "emu/network/cables.py": {"socket", "threading", "time"},
     "emu/network/isolate.py": {"os", "subprocess"},
+    "emu/aggregation/worker.py": {"ctypes", "os", "socket"},  # the binding of worker.c
     "emu/manifest.py": {"os", "subprocess"},
     "emu/network/namespaces.py": {"ctypes", "os", "subprocess"},
     "emu/network/net.py": {"mininet", "socket", "subprocess"},
@@ -52,11 +53,13 @@ EDGES: dict[str, set[str]] = {  # the only modules that touch the world, and how
     "emu/network/rtnetlink.py": {"os", "socket"},
     "emu/network/netem.py": {"subprocess"},
     "emu/run.py": {"select", "subprocess", "time"},
+    "emu/network/offload.py": {"socket"},
     "emu/network/queues.py": {"socket"},
     "emu/sampler.py": {"threading", "time"},
     "emu/watch.py": {"os", "select", "signal", "subprocess", "time"},
     "emu/prompt.py": {"mininet"},
     "emu/replay/agent.py": {"select", "time"},
+    "emu/replay/aggregating.py": {"select", "socket", "time"},
     "emu/replay/wiring.py": {"socket"},
     "emu/replay/connection.py": {"socket"},
     "emu/replay/fleet.py": {"multiprocessing", "os", "signal", "time"},
@@ -97,6 +100,7 @@ EDGES: dict[str, set[str]] = {  # the only modules that touch the world, and how
     "tools/commands/setup.py": {"os"},
     "tools/commands/test.py": {"subprocess"},
     "tools/commands/up.py": {"signal"},
+    "tools/dissect/scapy_layer.py": {"scapy"},
     "tools/exits.py": {"os", "select"},
     "tools/machine.py": {"os", "subprocess"},
 }

@@ -1,9 +1,19 @@
 """Phases and jobs of schedules that can be read off by eye."""
 
-from controller.model.phases import PhaseKey, by_job, job_of_rank, nbytes_by_phase, same_phases
+from dataclasses import replace
+
+from controller.model.phases import (
+    ADDED_UP,
+    PhaseKey,
+    by_job,
+    job_of_rank,
+    nbytes_by_phase,
+    same_phases,
+    sizes_by_phase,
+)
 from tests.made_plans import messages
 from traces.schedules.expand import expand
-from traces.schedules.schedule import Gate, together
+from traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send, together
 from traces.workload import made_allreduce
 
 
@@ -20,7 +30,7 @@ def test_messages_are_phases_by_what_had_to_arrive_before() -> None:
 
 
 def test_phases_with_the_same_bytes_are_the_same() -> None:
-    phases = nbytes_by_phase(expand(made_allreduce(4, 4 * 1000, count=2), "halving-doubling"))
+    phases = sizes_by_phase(expand(made_allreduce(4, 4 * 1000, count=2), "halving-doubling"))
     near = {(op, step) for op in (0, 1) for step in (0, 3)}
     assert {frozenset(keys) for keys in same_phases(phases)} == {
         frozenset(near),
@@ -47,3 +57,50 @@ def test_the_first_phases_of_all_jobs_are_one_and_a_longer_job_goes_on_alone() -
         (1, step): (both if step < 2 else {}) | around for step in range(6)
     }
     assert nbytes_by_phase(together([two, four])) == expected
+
+
+def test_what_switches_add_up_of_an_operation_comes_before_its_sends() -> None:
+    ring = expand(made_allreduce(2, 2000), "ring")
+    schedule = replace(
+        ring, n_ranks=4, aggregations=(Aggregation(0, (0, 2), (0, 2)), Aggregation(0, (1, 3), (1, 3)))
+    )
+    phases = sizes_by_phase(schedule)
+    assert sorted(phases) == [(0, ADDED_UP), (0, 0), (0, 1)]
+    assert phases[0, ADDED_UP].groups == {0: 2000, 1: 2000}
+    assert phases[0, 0].pairs == {(0, 1): 1000, (1, 0): 1000}
+    assert set(nbytes_by_phase(schedule)) == {(0, 0), (0, 1)}
+
+
+def test_ranks_that_are_added_up_together_are_one_job() -> None:
+    schedule = Schedule(
+        5,
+        (Op("allreduce", 4),) * 2,
+        (),
+        aggregations=(Aggregation(0, (0, 3), (0, 3)), Aggregation(1, (1, 4), (1,))),
+    )
+    assert job_of_rank(schedule) == [0, 1, 2, 0, 1]
+
+
+def test_sums_of_two_jobs_are_one_phase_and_equal_ones_the_same() -> None:
+    job = expand(made_allreduce(2, 4000, count=3), "ina")
+    phases = sizes_by_phase(together([job, job]))
+    assert {key: sizes.groups for key, sizes in phases.items()} == {
+        (op, ADDED_UP): {0: 4000, 1: 4000} for op in range(3)
+    }
+    assert same_phases(phases) == [tuple(phases)]
+
+
+def test_a_worker_that_only_gives_waits_for_nobody() -> None:
+    """Two sums one after the other, and a message behind them: nothing has arrived at the worker before."""
+    reduce = Op("reduce", 8, root=0)
+    message = Op("message", 8, root=1)
+    schedule = Schedule(
+        3,
+        (reduce, reduce, message),
+        (Send(2, 1, 0, 0, 8, reduce=False),),
+        (Gate(1, 1, (0,)), Gate(2, 1, (1,))),
+        (Aggregation(0, (1, 2), (0,)), Aggregation(1, (1, 2), (0,))),
+    )
+    assert (-1, 0) in sizes_by_phase(schedule)
+    waiting = replace(schedule, gates=(Gate(1, 0, (0,)), Gate(2, 0, (1,))))
+    assert (-1, 2) in sizes_by_phase(waiting)

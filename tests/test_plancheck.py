@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from emu import plan as plans
 from emu.fabrics.spec import parse_fabric
 from emu.network.transport import fabric_transport
 from emu.plan import BadPlan, Plan
+from tests.made_tree_plans import TWO_LEVELS, star_tree, summed, tree_plan, two_level_tree
 from traces.schedules.expand import expand
 from traces.workload import made_allreduce
 
@@ -37,8 +39,8 @@ def test_a_plan_comes_back_from_its_file(tmp_path: Path) -> None:
     assert plans.load(tmp_path / "plan.json") == made_plan()
 
 
-def spoiled(change: Callable[[Value], None], folder: Path) -> Path:
-    value = json.loads(json.dumps(plans.to_json(made_plan())))
+def spoiled(change: Callable[[Value], None], folder: Path, plan: Plan | None = None) -> Path:
+    value = json.loads(json.dumps(plans.to_json(plan or made_plan())))
     change(value)
     path = folder / "plan.json"
     path.write_text(json.dumps(value))
@@ -111,6 +113,111 @@ def test_a_plan_that_cannot_be_carried_out_is_refused(
     assert reason in str(refusal.value)
     assert str(refusal.value).startswith(f"{path}: no plan: ")
     assert "\n" not in str(refusal.value)
+
+
+def leafwise_plan() -> Plan:
+    """Sums of each leaf, sends, and a reduce."""
+    schedule = expand(made_allreduce(4, 4000, count=2), "ina:leaf", leaves=((0, 1), (2, 3)))
+    nodes = two_level_tree().nodes[1:]
+    trees = [
+        replace(star_tree(ranks, number=number), nodes=(replace(nodes[number], parent_port=None),))
+        for number, (ranks, _) in enumerate(schedule.groups)
+    ]
+    return tree_plan(TWO_LEVELS, schedule, trees, loss="1%")
+
+
+def server_plan() -> Plan:
+    tree = star_tree((0, 1, 2, 3), server=2)
+    return tree_plan("star:hosts=4", summed(tree, 4, [400, 40, 4]), [tree])
+
+
+@pytest.mark.parametrize("made", [leafwise_plan, server_plan])
+def test_a_plan_with_trees_comes_back_from_its_file(made: Callable[[], Plan], tmp_path: Path) -> None:
+    plans.save(made(), tmp_path / "plan.json")
+    assert plans.load(tmp_path / "plan.json") == made()
+
+
+def aggregation(number: int, **fields: object) -> Callable[[Value], None]:
+    return lambda value: value["schedule"]["aggregations"][number].update(fields)
+
+
+def tree(number: int, **fields: object) -> Callable[[Value], None]:
+    return lambda value: value["trees"][number].update(fields)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (aggregation(0, op=7), "aggregation 0 is of operation 7, there are 2"),
+        (aggregation(0, op=1), "aggregation 2: operation 1 comes after one of a later operation"),
+        (aggregation(0, givers=[]), "aggregation 0: its givers and takers are ranks, ascending"),
+        (aggregation(0, givers=[1, 0]), "ranks, ascending"),
+        (aggregation(0, givers=[0, 0]), "ranks, ascending"),
+        (aggregation(0, givers=[-1, 0]), "ranks, ascending"),
+        (aggregation(0, takers=[0, 4]), "ranks, ascending"),
+        (aggregation(0, takers=[0]), "make no allreduce of switches"),
+        (aggregation(0, givers=[0], takers=[0]), "make no allreduce of switches"),
+        (aggregation(1, givers=[0, 3], takers=[0, 3]), "operation 0: rank 0 is in two of its aggregations"),
+        (
+            lambda value: value["schedule"].update(
+                sends=[], gates=[], ops=[{**op, "kind": "allreduce"} for op in value["schedule"]["ops"]]
+            ),
+            "operation 0: nothing joins the sums of its 2 aggregations",
+        ),
+        (
+            lambda value: value["schedule"]["sends"][-1].update(op=0),
+            "waits for one of a later operation",
+        ),
+        (lambda value: value["trees"].pop(), "trees: 2 groups of ranks add up"),
+        (lambda value: value["trees"].reverse(), "tree 0: its givers and takers are not those of group 0"),
+        (lambda value: value.update(switch_slots=-1), "switch_slots: -1"),
+        (lambda value: value.update(switch_slots=7), "leaf0 grants 8 slots and has 7"),
+        (tree(0, elements=0), "tree 0: 0 elements in a packet: it is 64 or 256"),
+        (tree(0, elements=2048), "2,048 need frames of 9,000 bytes"),
+        (tree(1, job=1), "trees: 2 of them have job 1"),
+        (tree(1, udp_port=0xBEE0), "trees: 2 of them have udp_port 48864"),
+        (lambda value: value["losses"][0].update(ratio=0.9), "loss: 0.9 of the packets"),
+        (lambda value: value["losses"][0].update(port=["h0", 77]), "loss: h0 has no port 77"),
+    ],
+)
+def test_aggregations_and_trees_that_make_no_sense_are_refused(
+    change: Callable[[Value], None], reason: str, tmp_path: Path
+) -> None:
+    path = spoiled(change, tmp_path, leafwise_plan())
+    with pytest.raises(BadPlan) as refusal:
+        plans.load(path)
+    assert reason in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda value: value["schedule"]["ops"][0].update(root=1), "make no reduce of switches"),
+        (lambda value: value["schedule"]["ops"][0].update(kind="broadcast"), "make no broadcast of switches"),
+        (lambda value: value["schedule"]["ops"][0].update(kind="message"), "make no message of switches"),
+        (lambda value: value["schedule"]["ops"][0].update(nbytes=401), "401 bytes"),
+        (lambda value: value["schedule"]["ops"][0].update(nbytes=3 << 30), "would hold 15.0 GiB"),
+        (lambda value: value["schedule"].update(aggregations=[]), "it sends nothing"),
+    ],
+)
+def test_a_reduce_that_cannot_be_done_by_switches_is_refused(
+    change: Callable[[Value], None], reason: str, tmp_path: Path
+) -> None:
+    """A giver holds what it gives, the server also the sum: five buffers of 3 GiB."""
+    with pytest.raises(BadPlan, match=reason):
+        plans.load(spoiled(change, tmp_path, server_plan()))
+
+
+def test_a_send_of_a_reduce_is_refused(tmp_path: Path) -> None:
+    def change(value: Value) -> None:
+        value["schedule"]["ops"][1].update(kind="reduce")
+        value["schedule"]["aggregations"][2:] = []
+        for send in value["schedule"]["sends"]:
+            send["reduce"] = False
+
+    with pytest.raises(BadPlan, match="operation 1 is a reduce, which only switches do"):
+        plans.load(spoiled(change, tmp_path, leafwise_plan()))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "{", "[" * 100_000, "\x00\xff"])

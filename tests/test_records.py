@@ -8,15 +8,18 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from emu.aggregation.figures import RankFigures, SumError
 from emu.fabrics.fabric import Egress
 from emu.failures import Change, Failure
 from emu.network.cables import Done
 from emu.plan import Plan
-from emu.records import LINK_COLUMNS, Counted, Records, load_repeats
-from emu.replay.agent import Outcome, Times
+from emu.records import LINK_COLUMNS, OF_AN_AGGREGATION, Counted, Records, load_events, load_repeats
+from emu.replay.outcome import Outcome, Times
+from emu.runfiles import BadRun
 from emu.sampler import Samples
 from tests.documented import documented_fields
 from tests.made_plans import messages, schedule_plan
+from tests.made_tree_plans import star_tree, summed, tree_plan
 
 START_NS = 1_000_000_000
 NBYTES = 1000
@@ -46,6 +49,21 @@ def outcome(rank: int, late_ns: int) -> Outcome:
         late_gap_ns=0,
     )
     return Outcome(times, wrong=0, sent_nbytes=NBYTES, retransmits=0)
+
+
+def summed_plan() -> Plan:
+    tree = star_tree((0, 1))
+    return tree_plan("star:hosts=2", summed(tree, 2, [40, 400]), [tree])
+
+
+def summed_outcome(rank: int) -> Outcome:
+    """Two sums; that of the second is there before that of the first has begun to be looked at."""
+    times = Times(
+        START_NS, START_NS, START_NS + 50, begun_ns={0: START_NS + 1, 1: START_NS + 3}, late_gap_ns=0
+    )
+    times.aggregated_ns |= {1: START_NS + 4, 0: START_NS + 5}
+    errors = (SumError(0, 1e-9, 1e-10, 2e-9), SumError(1, 0.0, 0.0, 1e-9))
+    return Outcome(times, 0, 0, 0, RankFigures(sent=7 + rank, received=7, errors=errors))
 
 
 @pytest.fixture
@@ -98,7 +116,36 @@ def test_the_events_of_each_rank_are_in_the_order_of_time_and_as_documented(
         kinds |= {event["event"] for event in events}
         names |= {name for event in events for name in event}
     assert names == documented_fields("events/rank-N.jsonl")
-    assert kinds == documented_fields("events/rank-N.jsonl: the events")
+    assert {*kinds, *OF_AN_AGGREGATION} == documented_fields("events/rank-N.jsonl: the events")
+
+
+def test_sums_of_switches_are_recorded_by_rank_and_as_events_with_their_operation(tmp_path: Path) -> None:
+    plan = summed_plan()
+    counted = Counted(0.5, 0.0, 0, {}, Counters())
+    with Records(tmp_path, plan) as made:
+        made.repeat(0, [summed_outcome(0), summed_outcome(1)], counted)
+    (repeat,) = load_repeats(tmp_path, plan)
+    assert repeat.aggregated == (summed_outcome(0).aggregated, summed_outcome(1).aggregated)
+    events = [event for event in load_events(tmp_path, plan) if event.event in OF_AN_AGGREGATION]
+    of_first_rank = [(event.event, event.op, event.t_ns - START_NS) for event in events[:4]]
+    assert of_first_rank == [
+        ("aggregation_begun", 0, 1),
+        ("aggregation_begun", 1, 3),
+        ("aggregated", 1, 4),
+        ("aggregated", 0, 5),
+    ]
+    lines = [json.loads(line) for line in (tmp_path / "events" / "rank-0.jsonl").read_text().splitlines()]
+    assert {name for line in lines for name in line} < documented_fields("events/rank-N.jsonl")
+    with pytest.raises(BadRun, match=r"0\.aggregated is not of the plan's 2 ranks"):
+        load_repeats(tmp_path, replace(plan, trees=()))
+
+
+def test_an_event_of_an_operation_that_there_is_not_is_no_event_of_the_plan(tmp_path: Path) -> None:
+    (tmp_path / "events").mkdir()
+    event = {"repeat": 0, "event": "aggregated", "t_ns": 1, "op": 2}
+    (tmp_path / "events" / "rank-0.jsonl").write_text(json.dumps(event) + "\n")
+    with pytest.raises(BadRun, match=r"line 1: operation 2 is none of the plan's"):
+        list(load_events(tmp_path, summed_plan()))
 
 
 def test_what_happened_to_cables_is_recorded_as_documented_and_only_of_a_plan_with_failures(

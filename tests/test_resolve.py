@@ -5,13 +5,16 @@ from pathlib import Path
 import pytest
 
 from controller import resolve as resolving
+from controller.aggregation.grants import Terms
 from emu import plan as plans
 from emu.fabrics.spec import parse_fabric
 from emu.network.transport import fabric_transport
 from emu.refused import Refused
 from tests.made_plans import allreduce_plan, messages, schedule_plan
 from traces.framing.wellknown import STORE_PORT
+from traces.schedules.expand import expand
 from traces.schedules.schedule import Op, Schedule, Send
+from traces.workload import made_allreduce
 
 
 def test_the_same_arguments_give_the_same_plan() -> None:
@@ -102,3 +105,27 @@ def test_more_ranks_than_hosts_are_refused() -> None:
 def test_a_send_that_leaves_the_ranks_is_refused(send: Send) -> None:
     with pytest.raises(ValueError, match="send 0 goes from rank"):
         schedule_plan("star:hosts=2", Schedule(2, (Op("message", 4),), (send,)))
+
+
+def test_a_schedule_whose_groups_get_no_tree_is_refused() -> None:
+    schedule = expand(made_allreduce(4, 4096), "ina")
+    assert len(schedule_plan("star:hosts=4", schedule).trees) == 1
+    with pytest.raises(
+        Refused, match="the switches of star:hosts=4 cannot add this up: switch0 has 7 of 7 slots"
+    ):
+        resolving.resolve(
+            parse_fabric("star:hosts=4"),
+            schedule,
+            algorithm="ina",
+            placement="linear",
+            routes="ecmp",
+            seed=0,
+            transport=fabric_transport(parse_fabric("star:hosts=4")),
+            terms=Terms(switch_slots=7),
+        )
+
+
+@pytest.mark.parametrize("routes", ["ecmp", "dmodk", "direct", "planned", "adaptive"])
+def test_every_policy_serves_a_plan_without_flows(routes: str) -> None:
+    plan = schedule_plan("bigraph:n=4,m=2", expand(made_allreduce(8, 4096), "ina"), routes=routes)
+    assert (plan.flows, len(plan.trees)) == ((), 1)

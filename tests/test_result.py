@@ -9,7 +9,9 @@ from emu.fabrics.spec import parse_fabric
 from emu.plan import Plan
 from emu.result import FailedCable, Row, busy_nbytes, row
 from emu.verdict import Verdict
-from tests.made_runs import made_repeat
+from tests.made_plans import messages
+from tests.made_runs import made_repeat, made_run
+from tests.test_addedup import pushes
 from tools.experiment import Cell, Job, plan_of, schedule_of
 from traces.schedules.expand import PAIRWISE
 from traces.workload import made_allreduce, made_alltoall
@@ -72,3 +74,31 @@ def test_an_outage_after_the_end_of_every_repeat_is_told_as_such() -> None:
     )
     refused = replace(made, time_s=None)
     assert refused.told_failures()[1] == "leaf0-spine1 down from 50 s to 60 s"
+
+
+def summed_plan(spec: str = "fat-tree:k=4,levels=2,rate=50M") -> Plan:
+    cell = Cell(parse_fabric(spec), "ina", "linear", "dmodk")
+    return plan_of(cell, Job(made_allreduce(P, NBYTES), "test"))
+
+
+def test_what_switches_add_up_is_measured_against_the_buffer_once_and_its_busbw_beats_the_link(
+    tmp_path: Path,
+) -> None:
+    made = made_run(tmp_path / "run", summed_plan(), times_s=(NBYTES * 8 / 50e6 / (1024 / 1090),))
+    assert made.ratio == pytest.approx(1)
+    assert made.busbw_Bps == pytest.approx(2 * (P - 1) / P * 50e6 / 8 * 1024 / 1090)
+    assert made.busbw_Bps is not None
+    assert made.busbw_Bps > 50e6 / 8
+
+
+def test_pushes_have_the_same_busbw_whoever_adds_them_up() -> None:
+    into, out_of = ([(rank, 0, 1000) for rank in range(1, 5)], [(0, rank, 1000) for rank in range(1, 5)])
+    summed = pushes(4, 1000)
+    assert busy_nbytes(summed, range(5)) == busy_nbytes(messages(5, [*into, *out_of]), range(5)) == 4000
+    unanswered = replace(summed, ops=summed.ops[:1], sends=(), gates=())
+    assert busy_nbytes(unanswered, range(5)) == busy_nbytes(messages(5, into), range(5)) == 4000
+
+
+def test_a_row_tells_why_hosts_do_what_switches_were_to_do(tmp_path: Path) -> None:
+    made = replace(summed_plan(), host_side=("job 1 of 1: no slots",))
+    assert made_run(tmp_path / "run", made).host_side == ("job 1 of 1: no slots",)

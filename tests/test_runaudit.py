@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from emu.aggregation.figures import RankFigures
+from emu.fabrics.fabric import Egress
 from emu.failures import parse_failure
 from emu.plan import Plan
 from emu.records import load_repeats
 from tests.made_counters import switches_json, write_counters
 from tests.made_plans import allreduce_plan
-from tests.made_runs import made_repeat, made_run
+from tests.made_runs import made_repeat, made_run, sample_ports
+from tests.made_sums import sums_json
 from tools.runaudit import RunAudit, audit_run, middle
 
 SEGMENT_NBYTES = 1448
@@ -102,3 +105,55 @@ def test_each_move_explains_one_window_of_selective_acknowledgements(
     for one in found.agreement.flows:
         packets = max(count.packets for count in one.counted.values())
         assert one.spare_nbytes == 64 + 28 * (packets // 100 + 1 + n_moves * window)
+
+
+def test_a_run_of_sums_is_held_against_its_trees(tmp_path: Path) -> None:
+    """One contribution comes twice: the leaf, not answered yet, sends its sum again, and is told to wait."""
+    plan = allreduce_plan("fat-tree:k=4,levels=2", "ina", nbytes=1 << 14)
+    sentence = "Counted bytes agree with the plan on all 32 links, and of the tree at each of its switches, "
+    for name, again, told in (
+        ("none", (), "to the packet; to the byte."),
+        ("one", ((3, 5),), "3 packets more, for what was sent again; farthest: h3→leaf1, 1.02 kB more"),
+    ):
+        folder = tmp_path / name
+        made_run(folder, plan, times_s=(1.0, 2.0))
+        figures = [
+            {"sent": 17 + (number == 0), "retransmitted": 0, "received": 17 + (number == 0)}
+            for number in (0, 1)
+        ]
+        repeats = json.loads((folder / "repeats.json").read_text())
+        for number, repeat in enumerate(repeats):
+            repeat["aggregated"] = [
+                {**figures[number], "retransmitted": int(number == 1 and (rank, 5) in again)}
+                for rank in range(8)
+            ]
+        (folder / "repeats.json").write_text(json.dumps(repeats))
+        write_counters(folder, sums_json(plan, 2, again))
+        found = audit_run(folder, plan, load_repeats(folder, plan), 0)
+        assert found is not None
+        assert found.findings == ()
+        assert found.sentence.startswith(sentence + told)
+
+
+def test_a_window_of_a_sum_is_of_all_its_ranks_events(tmp_path: Path) -> None:
+    plan = allreduce_plan("star:hosts=2", "ina", nbytes=4096)
+    made_run(tmp_path / "run", plan)
+    folder = tmp_path / "run"
+    (folder / "events").mkdir()
+    for rank, (begun_ns, done_ns) in enumerate([(20, 28), (22, 29)]):
+        lines = [
+            {"repeat": 0, "event": "aggregation_begun", "t_ns": begun_ns, "op": 0, "nbytes": 4096},
+            {"repeat": 0, "event": "aggregated", "t_ns": done_ns, "op": 0, "nbytes": 4096},
+        ]
+        (folder / "events" / f"rank-{rank}.jsonl").write_text(
+            "".join(json.dumps(line) + "\n" for line in lines)
+        )
+    repeats = [replace(repeat, aggregated=(RankFigures(),) * 2) for repeat in load_repeats(folder)]
+    write_counters(folder, sums_json(plan, 1))
+    packets = 4096 // 1024 + 1
+    sample_ports(folder, [{Egress("switch0", 1): (4096 + 66 * packets, packets)}])
+    found = audit_run(folder, plan, repeats, 0)
+    assert found is not None
+    assert found.findings == ()
+    (window,) = found.windows
+    assert (window.planned_nbytes, window.counted_nbytes) == (4096, 4096)

@@ -9,6 +9,7 @@ import pytest
 from emu.plan import save
 from emu.project import PROJECT
 from tests.made_plans import allreduce_plan
+from tests.made_trees import planted
 from tests.test_controller_process import READY_S, Switches, running, switches
 
 PYTHON = PROJECT / ".venv-ryu" / "bin" / "python"
@@ -17,6 +18,7 @@ SPEC = "fat-tree:k=4"
 MANAGER = "import controller.app.ryu_api\nfrom ryu.cmd.manager import main\nmain()"
 FLOW_MOD, GROUP_MOD, MULTIPART_REQUEST = 14, 15, 18
 FLOW_STATISTICS = 1
+EXPERIMENTER = bytes.fromhex("00024757")  # of the action that adds up
 
 pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="no .venv-ryu: run ./gradwire setup --ryu")
 
@@ -54,7 +56,7 @@ def programming(those: Switches) -> dict[str, list[tuple[int, bytes]]]:
 
 def test_ryu_and_os_ken_give_byte_identical_flow_tables_and_groups(tmp_path: Path) -> None:
     plan, configuration = tmp_path / "plan.json", tmp_path / "ryu.conf"
-    save(allreduce_plan(SPEC, "halving-doubling", "random"), plan)
+    save(planted(allreduce_plan(SPEC, "halving-doubling", "random"), [range(12), (12, 13, 14, 15)]), plan)
     configuration.write_text(f"[gradwire]\nplan = {plan}\n")
     with running(str(plan)) as controller, switches(controller, spec=SPEC) as those:
         by_os_ken = programming(those)
@@ -63,4 +65,6 @@ def test_ryu_and_os_ken_give_byte_identical_flow_tables_and_groups(tmp_path: Pat
     with running(command=ryu) as controller, switches(controller, spec=SPEC) as those:
         by_ryu = programming(those)
     assert by_ryu == by_os_ken
-    assert sum(kind == FLOW_MOD for sent in by_ryu.values() for kind, _ in sent) > 500
+    told = [body for sent in by_ryu.values() for kind, body in sent if kind == FLOW_MOD]
+    assert len(told) > 500
+    assert sum(EXPERIMENTER in body for body in told) > 16

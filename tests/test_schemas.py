@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from emu import plan as plans
+from emu.aggregation.figures import AggregationRow, RankFigures, SumError
+from emu.aggregation.tree import Node, Tree
 from emu.calibration import Calibration
 from emu.fabrics.fabricdocument import FabricDocument, LinksLine
 from emu.fabrics.spec import FAMILIES
 from emu.inject import result as inject_result
 from emu.inject.result import Injection
+from emu.losses import Loss
 from emu.manifest import manifest
 from emu.options import RunOptions
 from emu.plan import Flow, Prediction, Transport
@@ -22,6 +25,7 @@ from emu.verdict import Verdict
 from tests.documented import SCHEMAS, documented_fields
 from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import made_run
+from traces.analysis.aggregations import AggregationHost, AggregationJob, AggregationKind
 from traces.analysis.analysis import Analysis
 from traces.analysis.bursts import Burstiness, Rates
 from traces.analysis.exposure import Exposure, Span, Straggler
@@ -32,7 +36,7 @@ from traces.analysis.linerate import LineRate
 from traces.analysis.percentiles import Percentiles
 from traces.analysis.transfers import AlgorithmUse, Iteration, Transfer
 from traces.recognition.shape import JobShape
-from traces.schedules.schedule import Gate, Op, Schedule, Send
+from traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send
 from traces.trace import CaptureFile
 from traces.workload import Collective, Message, Start, Workload
 
@@ -43,7 +47,10 @@ ROWS = "replay --json, bench --json, demo --json"
     ("heading", "record"),
     [
         (ROWS, Row),
+        ("replay --json: aggregation", AggregationRow),
         ("repeats.json", Repeat),
+        ("repeats.json: aggregated", RankFigures),
+        ("repeats.json: errors", SumError),
         ("options.json", RunOptions),
         ("plan.json: transport", Transport),
         ("plan.json: prediction", Prediction),
@@ -51,7 +58,11 @@ ROWS = "replay --json, bench --json, demo --json"
         ("plan.json: schedule, ops", Op),
         ("plan.json: schedule, sends", Send),
         ("plan.json: schedule, gates", Gate),
+        ("plan.json: schedule, aggregations", Aggregation),
         ("plan.json: flows", Flow),
+        ("plan.json: losses", Loss),
+        ("plan.json: trees", Tree),
+        ("plan.json: trees, nodes", Node),
         ("verdict.json: calibration", Calibration),
         ("inspect --json: shape", JobShape),
         ("inspect --json: line_rate", LineRate),
@@ -66,6 +77,9 @@ ROWS = "replay --json, bench --json, demo --json"
         ("inspect --json: burstiness", Burstiness),
         ("inspect --json: rates", Rates),
         ("inspect --json: incasts", Incast),
+        ("inspect --json: aggregations", AggregationJob),
+        ("inspect --json: aggregations, kinds", AggregationKind),
+        ("inspect --json: aggregations, hosts", AggregationHost),
         ("inspect --json: traffic", Traffic),
         ("inject --json", Injection),
         ("inject --json: flows", inject_result.Flow),

@@ -16,6 +16,9 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parents[1]
 NOBODY = 65534
 COMPILE = "#!/bin/sh\nmkdir -p emu/switch/build && cat emu/switch/switch.c > emu/switch/build/switch.o\n"
+COMPILE_WORKER = """#!/bin/sh
+mkdir -p emu/aggregation/build && cat emu/aggregation/worker.c > emu/aggregation/build/libworker.so
+"""
 # What stands for .venv's Python: it tells what it was called with.
 PYTHON = """#!/bin/sh
 [ "$1" = -c ] && exit 0
@@ -28,7 +31,7 @@ def project() -> Iterator[Path]:
     """A folder with our scripts, nothing to install, and a .venv that is whole."""
     with tempfile.TemporaryDirectory() as made:
         home = Path(made).resolve() / "home"
-        for folder in ("tools", "emu/switch", ".venv/bin"):
+        for folder in ("tools", "emu/switch", "emu/aggregation", ".venv/bin"):
             (home / folder).mkdir(parents=True)
         shutil.copy2(ROOT / "gradwire", home)
         shutil.copy2(ROOT / "tools" / "setup.sh", home / "tools")
@@ -38,6 +41,8 @@ def project() -> Iterator[Path]:
         write(home / ".venv/bin/python", PYTHON)
         write(home / "emu/switch/switch.c", "int x;\n")
         write(home / "emu/switch/compile.sh", COMPILE)
+        write(home / "emu/aggregation/worker.c", "int y;\n")
+        write(home / "emu/aggregation/compile.sh", COMPILE_WORKER)
         os.chmod(made, 0o755)
         yield home
 
@@ -91,7 +96,16 @@ def test_the_exit_code_is_the_commands(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "changed", ["requirements.lock", "tools/packages.apt", "tools/setup.sh", "emu/switch/switch.c"]
+    "changed",
+    [
+        "requirements.lock",
+        "tools/packages.apt",
+        "tools/setup.sh",
+        "emu/switch/switch.c",
+        "emu/switch/compile.sh",
+        "emu/aggregation/worker.c",
+        "emu/aggregation/compile.sh",
+    ],
 )
 def test_a_change_of_what_it_was_made_from_calls_for_a_new_set_up(project: Path, changed: str) -> None:
     assert not is_current(project)
@@ -102,7 +116,15 @@ def test_a_change_of_what_it_was_made_from_calls_for_a_new_set_up(project: Path,
     assert not is_current(project)
 
 
-@pytest.mark.parametrize("lost", [".venv/bin/python", "emu/switch/build/switch.o", ".venv/set-up"])
+@pytest.mark.parametrize(
+    "lost",
+    [
+        ".venv/bin/python",
+        "emu/switch/build/switch.o",
+        "emu/aggregation/build/libworker.so",
+        ".venv/set-up",
+    ],
+)
 def test_a_set_up_that_lost_something_is_not_current(project: Path, lost: str) -> None:
     set_up(project)
     (project / lost).unlink()
@@ -153,7 +175,8 @@ def test_missing_packages_without_root_are_named_with_the_command_to_type(projec
 def test_once_set_up_by_root_it_needs_no_root_and_belongs_to_the_folders_owner(project: Path) -> None:
     os.chown(project, NOBODY, NOBODY)
     set_up(project)
-    assert (project / ".venv/set-up").stat().st_uid == NOBODY
+    for made in (".venv/set-up", "emu/switch/build/switch.o", "emu/aggregation/build/libworker.so"):
+        assert (project / made).stat().st_uid == NOBODY
     done = run(project / "gradwire", "fabric", cwd=project, user=NOBODY)
     assert (done.returncode, done.stderr) == (0, "")
 

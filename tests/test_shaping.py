@@ -50,6 +50,19 @@ def test_an_automatic_queue_holds_all_that_the_receivers_of_its_flows_allow() ->
     assert shaping.queue_nbytes(replace(link, queue_nbytes=20_000), TRANSPORT, 9) == 20_000
 
 
+def test_an_automatic_queue_holds_the_windows_of_sums_besides_and_an_explicit_one_does_not_grow() -> None:
+    link = FABRIC.links[0]
+    alone = shaping.queue_nbytes(link, TRANSPORT, flows_at_port=9)
+    assert shaping.queue_nbytes(link, TRANSPORT, 9, windows_nbytes=300_000) == alone + 300_000
+    (data,) = [
+        line
+        for line in shaping.port_batch(FABRIC, TRANSPORT, Egress("edge0", 3), 9, 300_000)
+        if "handle 12:" in line
+    ]
+    assert data.endswith(f"bfifo limit {alone + 300_000}")
+    assert shaping.queue_nbytes(replace(link, queue_nbytes=20_000), TRANSPORT, 9, 300_000) == 20_000
+
+
 def test_there_and_back_a_packet_waits_for_twice_the_delay_of_every_cable_and_no_host_delays() -> None:
     fabric = parse_fabric("leaf-spine:leaves=2,spines=1,hosts=1,delay=3ms")
     there = [Egress("h0", 0), Egress("leaf0", 2), Egress("spine0", 2), Egress("leaf1", 1)]

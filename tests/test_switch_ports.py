@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from emu.fabrics.fabric import HOST_PORT, Egress
 from emu.fabrics.spec import parse_fabric
+from emu.losses import Loss
 from emu.switch import ports
 from emu.switch.running import ports_file
 
@@ -33,6 +35,10 @@ def test_what_the_run_writes_is_what_the_agent_reads(tmp_path: Path) -> None:
         ({"switches": [{**SWITCH, "ports": [{**ONE, "interface": "a b"}]}]}, "interface"),
         ({"switches": [{**SWITCH, "ports": [{**ONE, "interface": "x" * 16}]}]}, "interface"),
         ({"switches": [SWITCH, {**SWITCH, "dpid": 2}]}, "interface leaf0-eth1 stands there twice"),
+        ({"switches": [{**SWITCH, "ports": [{**ONE, "rx_loss": 1.5}]}]}, "rx_loss"),
+        ({"switches": [{**SWITCH, "ports": [{**ONE, "tx_loss": -0.1}]}]}, "tx_loss"),
+        ({"switches": [{**SWITCH, "ports": [{**ONE, "tx_loss": float("nan")}]}]}, "tx_loss"),
+        ({"switches": [{**SWITCH, "loss_seed": 2**32}]}, "loss_seed"),
         ({"switches": [SWITCH, {**SWITCH, "ports": []}]}, "dpid 1 stands there twice"),
     ],
 )
@@ -45,6 +51,26 @@ def test_a_file_that_makes_no_sense_is_refused_in_one_line(
         ports.load(path)
     assert "\n" not in str(refused.value)
     assert str(path) in str(refused.value)
+
+
+def test_losses_stand_at_the_switches_that_do_the_dropping(tmp_path: Path) -> None:
+    """To a switch where it comes in, to a host where it goes out."""
+    fabric = parse_fabric("bigraph:n=4,m=2")
+    host = fabric.hosts[0]
+    leaf = fabric.peers[Egress(host, HOST_PORT)]
+    path = tmp_path / "ports.json"
+    losses = [Loss(Egress(host, HOST_PORT), 0.01), Loss(leaf, 0.02)]
+    path.write_text(json.dumps(ports_file(fabric, losses, loss_seed=7)))
+    read = ports.load(path)
+    told = {(s.name, port.port): (port.rx_loss, port.tx_loss) for s in read for port in s.ports}
+    lossy = {place: ratios for place, ratios in told.items() if any(ratios)}
+    assert lossy == {(leaf.node, leaf.port): (0.01, 0.02)}
+    assert {switch.loss_seed for switch in read} == {7}
+
+
+def test_a_run_without_losses_names_none() -> None:
+    listed = json.dumps(ports_file(parse_fabric("bigraph:n=4,m=2")))
+    assert "loss" not in listed
 
 
 def test_a_file_that_is_no_json_is_refused(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The switch's OpenFlow, request by request, as Scapy asks and os-ken understands the answer."""
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from scapy.contrib import openflow3 as of3
 
-from emu.switch.table.entries import Output, RemoveGroup, RemoveRule, SetGroup, SetRule, ToGroup
+from emu.switch.table.entries import Output, ToGroup
 from emu.switch.table.match import Match
+from emu.switch.table.operations import RemoveGroup, RemoveRule, SetGroup, SetRule
 from tests.openflow_talk import HELLO, IPV4, SWITCH, TCP, Talk, dst, flow_mod, group_mod, to_port
 
 A, B = 0x0A000001, 0x0A000002
@@ -166,6 +168,14 @@ def test_port_statistics_say_what_is_known_and_that_the_rest_is_not(talk: Talk) 
     assert set(others) == {unavailable}
     (one,) = talk.say(of3.OFPMPRequestPortStats(port_no=2))
     assert [port.port_no for port in one.body] == [2]
+
+
+def test_what_cables_lose_by_plan_is_dropped_at_its_port(talk: Talk) -> None:
+    lossless = talk.instruments.received
+    talk.instruments.received = lambda interface: replace(lossless(interface), lost_in=20, lost_out=30)  # type: ignore[method-assign]
+    (reply,) = talk.say(of3.OFPMPRequestPortStats(port_no="ANY"))
+    assert [port.rx_dropped for port in reply.body] == [21, 21, 21]
+    assert [port.tx_dropped for port in reply.body] == [43, 43, 2**64 - 1]
 
 
 def test_ports_are_described_with_name_address_state_and_speed(talk: Talk) -> None:

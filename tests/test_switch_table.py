@@ -9,25 +9,28 @@ from hypothesis import strategies as st
 from emu.switch.table.entries import (
     WRITE_ACTIONS,
     Actions,
-    ClearCounters,
-    ClearGroupCounters,
     Entry,
     FlowGone,
     Gone,
     Group,
     GroupBucket,
     GroupKind,
-    Operation,
     Output,
-    RemoveGroup,
-    RemoveRule,
-    SetGroup,
-    SetRule,
     ToGroup,
     slots,
 )
 from emu.switch.table.match import Form, Match, form
-from emu.switch.table.table import FlowTable, Numbers, Selection, TableFullError
+from emu.switch.table.numbers import Numbers, TableFullError
+from emu.switch.table.operations import (
+    ClearCounters,
+    ClearGroupCounters,
+    Operation,
+    RemoveGroup,
+    RemoveRule,
+    SetGroup,
+    SetRule,
+)
+from emu.switch.table.table import FlowTable, Selection
 
 ANY = Match()
 DST = Match(eth_type=0x800, ipv4_dst=2)

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from emu.switch.table.entries import Actions, Entry, Gone
 from emu.switch.table.match import Match
-from emu.switch.table.table import FlowTable, Numbers, Selection
+from emu.switch.table.numbers import Numbers
+from emu.switch.table.table import FlowTable, Selection
 from emu.switch.table.timeouts import SECOND_NS, Timeouts
 
 

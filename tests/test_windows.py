@@ -2,10 +2,12 @@
 
 import pytest
 
+from controller.audit.treecounts import TreeLoad
 from controller.audit.windows import Moments, Readings, Window, windows
+from controller.model.phases import ADDED_UP
 from emu.fabrics.fabric import Egress
 from emu.plan import Plan
-from tests.made_plans import messages, schedule_plan
+from tests.made_plans import allreduce_plan, messages, schedule_plan
 from traces.schedules.schedule import Gate
 
 TO_H1 = Egress("switch0", 2)
@@ -61,3 +63,16 @@ def test_segments_sent_again_may_have_passed_too() -> None:
 
 def test_a_link_whose_port_was_not_read_has_no_window() -> None:
     assert list(windows(PLAN, {}, {}, (0, 0))) == []
+
+
+def test_a_sum_passes_each_link_of_its_tree_between_its_beginning_and_its_end() -> None:
+    plan = allreduce_plan("star:hosts=2", "ina", nbytes=4096)
+    for counted, agrees in ((4095, False), (4096, True), (4097, False)):
+        readings = Readings([0, 10, 30, 40], [0, 0, counted, counted])
+        (window,) = windows(plan, {0: Moments(20, 29)}, {TO_H1: readings}, (0, 0))
+        assert (window.key, window.planned_nbytes, window.agrees) == ((0, ADDED_UP), 4096, agrees)
+    again = {TO_H1: TreeLoad(4096, spare_nbytes=1024)}
+    (window,) = windows(
+        plan, {0: Moments(20, 29)}, {TO_H1: Readings([0, 10, 30, 40], [0, 0, 5120, 5120])}, (0, 0), again
+    )
+    assert window.agrees

@@ -1,12 +1,14 @@
 """What the switches should have at a moment: routes and rules, with some cables down.  Pure."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from controller.adapt import rebalanced
+from controller.app.trees import Trees, led_around, led_back
 from controller.reroute import rerouted
 from controller.tables.hostrules import host_rules
 from controller.tables.rules import Guarded, Rules, guarded_rules
+from emu.aggregation.tree import Tree
 from emu.fabrics.fabric import Egress, Fabric, Link
 from emu.plan import ADAPTIVE, Plan
 
@@ -16,6 +18,7 @@ class Aim:
     """`plan` has the paths in force; without one, `routes` lead from every host to every other.
 
     `says` is one line about what the rules can and cannot do.  `guarded` is how `plan` is carried out.
+    The plan's trees are those in force, too, and without nodes where none is left.
     """
 
     fabric: Fabric
@@ -27,6 +30,10 @@ class Aim:
     @property
     def plan(self) -> Plan | None:
         return self.guarded.plan if self.guarded else None
+
+    @property
+    def has_trees(self) -> bool:
+        return self.plan is not None and bool(self.plan.trees)
 
     @property
     def is_adaptive(self) -> bool:
@@ -45,13 +52,26 @@ def fabric_aim(fabric: Fabric, routes: str, down: Collection[Link] = ()) -> Aim:
 
 
 def rerouted_aim(first: Aim, now: Aim, down: Collection[Link]) -> Aim:
-    """What follows on `now` when these cables are down; without any, the `first` again."""
+    """What follows on `now` when these cables are down; without any, the `first` again but for its trees."""
+    if first.plan is None or now.plan is None:
+        return fabric_aim(first.fabric, first.routes, down) if down else first
+    trees = led_around(first.plan, now.plan.trees, down)
     if not down:
+        return _with_trees(first, trees)
+    moved_by_load = now.plan if first.is_adaptive else first.plan
+    return plan_aim(replace(rerouted(moved_by_load, down), trees=trees), down, first.guarded)
+
+
+def home_aim(first: Aim, now: Aim) -> Aim:
+    """What follows on `now` when all is well again: `first`, whose trees have larger epochs if they moved."""
+    if first.plan is None or now.plan is None:
         return first
-    if first.plan is None:
-        return fabric_aim(first.fabric, first.routes, down)
-    moved_by_load = now.plan if first.is_adaptive else None
-    return plan_aim(rerouted(moved_by_load or first.plan, down), down, first.guarded)
+    return _with_trees(first, led_back(first.plan, now.plan.trees))
+
+
+def _with_trees(aim: Aim, trees: Trees) -> Aim:
+    assert aim.plan is not None
+    return aim if trees == aim.plan.trees else plan_aim(replace(aim.plan, trees=trees), (), aim.guarded)
 
 
 def rebalanced_aim(
@@ -78,3 +98,21 @@ def moves(before: Aim, after: Aim) -> list[dict[str, object]]:
         for old, new in zip(before.plan.flows, after.plan.flows, strict=True)
         if old.path != new.path
     ]
+
+
+def tree_moves(before: Aim, after: Aim) -> list[dict[str, object]]:
+    """The trees that other switches make, by their roots, as the control log tells of them.
+
+    None in place of a root: there was no tree, or no cables are left for one.
+    """
+    if before.plan is None or after.plan is None:
+        return []
+    return [
+        {"job": new.job, "epoch": new.epoch, "from": _root(old), "to": _root(new)}
+        for old, new in zip(before.plan.trees, after.plan.trees, strict=True)
+        if old.epoch != new.epoch
+    ]
+
+
+def _root(tree: Tree) -> str | None:
+    return tree.nodes[0].switch if tree.nodes else None

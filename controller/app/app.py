@@ -9,7 +9,7 @@ to do stands in the configuration, group `gradwire`, as in
 """
 
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -18,6 +18,7 @@ from controller.app import openflow
 from controller.app.aim import Aim, fabric_aim, plan_aim
 from controller.app.connection import use_connections
 from controller.app.controllog import ControlLog
+from controller.app.experimenter import use_whole_parts
 from controller.app.readback import use_quick_flow_stats
 from controller.app.ryu_api import (
     CONFIG_DISPATCHER,
@@ -29,9 +30,9 @@ from controller.app.ryu_api import (
     hub,
     ofp,
     ofp_event,
-    parser,
     set_ev_cls,
 )
+from controller.app.statistics import Statistics
 from controller.app.steering import Steering
 from controller.app.switch import Switch
 from controller.fit import Fit
@@ -57,6 +58,7 @@ cfg.CONF.register_opts(
 )
 use_connections()
 use_quick_flow_stats()
+use_whole_parts()
 
 
 def keeping(handler: Handler) -> Handler:
@@ -82,8 +84,7 @@ def keeping(handler: Handler) -> Handler:
 class FabricController(App):
     """Its public attributes are read by the main thread, which prints, waits and ends the process.
 
-    `refusals` is what went wrong, one line each; `flows` and `ports` are the switches' counters once
-    `is_counted`.
+    `refusals` is what went wrong, one line each; `statistics` are there once `is_counted`.
     """
 
     OFP_VERSIONS = (ofp.OFP_VERSION,)
@@ -94,8 +95,6 @@ class FabricController(App):
         options = cfg.CONF[GROUP]
         self.lock = RLock()
         self.refusals: list[str] = []
-        self.flows: dict[str, list[Any]] = {}
-        self.ports: dict[str, list[Any]] = {}
         aim = _configured(options)
         self.fabric = aim.fabric
         self.switches = {name: Switch(name, self.refusals.append) for name in self.fabric.switches}
@@ -103,6 +102,7 @@ class FabricController(App):
         self._log.write("rules", text=aim.says, rules=sum(map(len, aim.rules.values())))
         self._fit = Fit(self.fabric, self._log.note if options.waits else self.refusals.append)
         self.steering = Steering(aim, self.switches, self._log, options.reroute)
+        self.statistics = Statistics(self.fabric, self.switches, self.steering.past)
 
     def start(self) -> Any:
         if self.steering.aim.is_adaptive:
@@ -122,20 +122,11 @@ class FabricController(App):
     def ask_statistics(self) -> None:
         """Ask every switch for its counters; they are there when `is_counted`."""
         with self.lock:
-            self.flows.clear()
-            self.ports.clear()
-            for name, switch in self.switches.items():
-                if switch.datapath is None:
-                    self.refusals.append(f"{name}: has lost its connection, so its counters cannot be read")
-                    continue
-                switch.ask(parser.OFPFlowStatsRequest(switch.datapath), partial(self.flows.__setitem__, name))
-                switch.ask(
-                    parser.OFPPortStatsRequest(switch.datapath, 0, ofp.OFPP_ANY),
-                    partial(self.ports.__setitem__, name),
-                )
+            for name in self.statistics.ask():
+                self.refusals.append(f"{name}: has lost its connection, so its counters cannot be read")
 
     def is_counted(self) -> bool:
-        return len(self.flows) == len(self.ports) == len(self.switches)
+        return self.statistics.is_complete()
 
     @set_ev_cls(ofp_event.EventOFPStateChange, [MAIN_DISPATCHER, DEAD_DISPATCHER])
     @keeping
@@ -177,6 +168,7 @@ class FabricController(App):
             ofp_event.EventOFPFlowStatsReply,
             ofp_event.EventOFPPortStatsReply,
             ofp_event.EventOFPPortDescStatsReply,
+            ofp_event.EventOFPExperimenterStatsReply,
         ],
         _ANSWERING,
     )

@@ -52,19 +52,21 @@ def update(datapath: Any, old: Table, new: Table, differing: "Changes") -> bytes
     """What leads from `old` to `new`, whose `changes` are known; `b""` if there is nothing to do.
 
     Make before break: new groups, new and changed rules, then what is no longer wanted, and the barrier.
-    A changed rule keeps its counters.  No message replaces a group that rules use.
+    A changed rule keeps its counters.  No message replaces a group that rules use.  What adds up breaks
+    before it makes: a switch takes new rules of a job only once it has none of the old.
     """
     added, changed, removed = differing
     before, wanted = old.groups.keys(), new.groups.keys()
     if not (added or changed or removed or before ^ wanted):
         return b""
     flow_mods = FlowMods(datapath)
-    encoded = [
+    encoded = [flow_mods.delete(rule) for rule in removed if rule.aggregate]
+    encoded += [
         serialized(datapath, [_group(datapath, key, new.groups[key])]) for key in sorted(wanted - before)
     ]
     for rules, command in ((added, ofp.OFPFC_ADD), (changed, ofp.OFPFC_MODIFY_STRICT)):
         encoded += [flow_mods.carry_out(rule, command, new.group(rule)) for rule in rules]
-    encoded += map(flow_mods.delete, removed)
+    encoded += [flow_mods.delete(rule) for rule in removed if not rule.aggregate]
     encoded += [
         serialized(datapath, [parser.OFPGroupMod(datapath, ofp.OFPGC_DELETE, group_id=old.groups[key])])
         for key in sorted(before - wanted)
@@ -74,7 +76,10 @@ def update(datapath: Any, old: Table, new: Table, differing: "Changes") -> bytes
 
 
 class Changes(NamedTuple):
-    """Rules that are added, rules that send elsewhere than before, and rules that are removed."""
+    """Rules that are added, rules that send elsewhere than before, and rules that are removed.
+
+    One that adds up otherwise than before is removed and added.
+    """
 
     added: list[Rule]
     changed: list[Rule]
@@ -88,9 +93,11 @@ def changes(old: Table, new: Table) -> Changes:
     come = [rule for rule in new.rules if gone.pop(id(rule), None) is None]
     before = {(rule.match, rule.priority): rule for rule in gone.values()}
     after = {(rule.match, rule.priority): rule for rule in come}
-    added = [rule for place, rule in after.items() if place not in before]
-    changed = [rule for place, rule in after.items() if place in before and before[place] != rule]
-    removed = [rule for place, rule in before.items() if place not in after]
+    both = before.keys() & after.keys()
+    kept = {place for place in both if before[place].aggregate == after[place].aggregate}
+    added = [rule for place, rule in after.items() if place not in kept]
+    changed = [rule for place, rule in after.items() if place in kept and before[place] != rule]
+    removed = [rule for place, rule in before.items() if place not in kept]
     return Changes(added, changed, removed)
 
 

@@ -12,6 +12,7 @@ from functools import cached_property
 from ipaddress import IPv4Address
 from typing import Any
 
+from controller.app.experimenter import aggregate_of
 from controller.app.openflow import Table
 from controller.app.ryu_api import ofp, parser
 from controller.tables.rules import Choice, GroupKey, Rule
@@ -100,8 +101,13 @@ def complaint(sent: bytes, wanted: Table, flows: Iterable[FlowStats], groups: It
 def installed(flows: Iterable[FlowStats], groups: Mapping[int, GroupKey]) -> Iterator[Rule]:
     """The rules that a switch says it has.  Raise UnknownRule."""
     for flow in flows:
-        choice, ports = _output(flow.instructions, groups)
-        yield Rule(flow.priority, _our_match(flow.match), ports, choice)
+        match = _our_match(flow.match)
+        actions = [action for instruction in flow.instructions for action in instruction.actions]
+        if len(actions) == 1 and (aggregate := aggregate_of(actions[0])):
+            yield Rule(flow.priority, match, (), aggregate=aggregate)
+        else:
+            choice, ports = _output(actions, groups)
+            yield Rule(flow.priority, match, ports, choice)
 
 
 def group_keys(descriptions: Iterable[Any]) -> dict[int, GroupKey]:
@@ -151,6 +157,7 @@ def _our_match(match: Any) -> Match:
         ipv4_dst=_address(fields.pop("ipv4_dst", None)),
         sport=fields.pop(f"{protocol}_src", None),
         dport=fields.pop(f"{protocol}_dst", None),
+        in_port=fields.pop("in_port", None),
     )
     if fields:
         raise UnknownRule(f"a rule matches {', '.join(sorted(fields))}, which no rule of ours does")
@@ -161,8 +168,7 @@ def _address(text: str | None) -> int | None:
     return None if text is None else int(IPv4Address(text))
 
 
-def _output(instructions: Iterable[Any], groups: Mapping[int, GroupKey]) -> GroupKey:
-    actions = [action for instruction in instructions for action in instruction.actions]
+def _output(actions: list[Any], groups: Mapping[int, GroupKey]) -> GroupKey:
     match actions:
         case [parser.OFPActionOutput(port=port)]:
             return "spread", (port,)

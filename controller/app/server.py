@@ -9,7 +9,6 @@ from collections.abc import Callable
 from controller.app.app import GROUP, FabricController
 from controller.app.connection import Complaints
 from controller.app.ryu_api import OFP_HANDLER, AppManager, cfg, hub
-from controller.audit.counters import counters_json
 from emu.fabrics.fabric import Fabric
 from emu.garbage import spare_what_is_there
 
@@ -69,10 +68,10 @@ class Controller:
         self._await(self._app.is_settled, _SETTLE_S, lambda: "not every cable is up and every rule in place")
 
     def statistics(self) -> str:
-        """The counters of all switches as JSON.  Raise ControllerFailed."""
+        """The counters of all switches as JSON.  Raise ControllerFailed, or ValueError for a wrong answer."""
         self._app.ask_statistics()
         self._await(self._app.is_counted, _STATISTICS_S, lambda: "the switches do not tell their counters")
-        return json.dumps(counters_json(self.fabric, self._app.flows, self._app.ports)) + "\n"
+        return json.dumps(self._app.statistics.to_json()) + "\n"
 
     def check(self) -> None:
         """Raise ControllerFailed for whatever has gone wrong so far."""

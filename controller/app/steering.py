@@ -1,16 +1,20 @@
 """Which rules are in force, and when others must be: cables fail, return, and adaptive routes move flows."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
 from controller.app import openflow
-from controller.app.aim import Aim, moves, rebalanced_aim, rerouted_aim
+from controller.app.aim import Aim, home_aim, moves, rebalanced_aim, rerouted_aim, tree_moves
 from controller.app.controllog import ControlLog, now_ns
+from controller.app.experimenter import counts_request, job_counts
 from controller.app.rates import Rates
 from controller.app.ryu_api import ofp, parser
 from controller.app.switch import Switch
+from controller.tables.rules import Rule, Rules
 from emu.fabrics.fabric import Egress, Link, link_name
+from emu.switch.wire.aggregation import JobCounts
 
 # Open vSwitch may answer from what it knew before its kernel told it of a change; it has read all that by the
 # next question (its main loop serves controllers first, then reads rtnetlink).
@@ -21,7 +25,10 @@ class Steering:
     """Leads the switches from `aim` to `aim`.  Its caller lets one thread in at a time."""
 
     def __init__(self, aim: Aim, switches: Mapping[str, Switch], log: ControlLog, reroutes: bool) -> None:
-        """Without `reroutes`, failures are only logged."""
+        """Without `reroutes`, failures are only logged.
+
+        `past` is, by switch, what trees had counted when they were taken away.
+        """
         self.aim = self._first = aim
         self._fabric = aim.fabric
         self._switches = switches
@@ -32,6 +39,7 @@ class Steering:
         self._since_ns = 0  # the first change of `_down_ends` that it does not know
         self._n_changing = 0  # changes whose barriers are not all answered
         self._rates: Rates | None = None
+        self.past: defaultdict[str, list[JobCounts]] = defaultdict(list)
         self._looks_left = 0  # until it is known how all ports are
         self._looking: set[str] = set()  # the switches that have not answered the last one
 
@@ -60,6 +68,7 @@ class Steering:
         if self._down_ends or self._n_changing:
             return False
         self._rates = None
+        self._first = home_aim(self._first, self.aim)
         if self.aim is self._first:
             self._log.write("settled")
             return True
@@ -105,26 +114,65 @@ class Steering:
         return sorted(link_name(self._fabric, Egress(link.a, link.a_port)) for link in down)
 
     def _change(self, aim: Aim, event: str, since_ns: int, **values: object) -> None:
-        """Tell every switch what is new, and the log once all have done it."""
-        moved = moves(self.aim, aim)
-        self.aim = aim
-        n_waiting, n_rules = 1, 0  # one of them until all are told
+        """Tell every switch what is new, and the log once all have done it.
 
-        def done() -> None:
-            nonlocal n_waiting
-            n_waiting -= 1
-            if not n_waiting:
-                self._n_changing -= 1
-                seconds = (now_ns() - since_ns) / 1e9
-                self._log.write(event, flows=len(moved), rules=n_rules, seconds=seconds, **values)
+        A tree that moves is gone from every switch before it comes to any: then its slots are free again, and
+        nobody adds to half a tree.  All else need not wait for that.
+        """
+        moved, trees = moves(self.aim, aim), tree_moves(self.aim, aim)
+        self.aim = aim
+
+        def done(n_rules: int) -> None:
+            self._n_changing -= 1
+            seconds = (now_ns() - since_ns) / 1e9
+            self._log.write(event, flows=len(moved), rules=n_rules, seconds=seconds, **values)
+            for tree in trees:
+                self._log.write("tree_moved" if tree["to"] else "tree_lost", **tree, **values)
+
+        def is_cleared(n_before: int) -> None:
+            if self.aim is aim:
+                self._tell(aim.rules, lambda n_rules: done(n_before + n_rules))
+            else:  # what came between tells them
+                done(n_before)
 
         self._n_changing += 1
         if self._rates:
             self._rates.forget_links()
+        self._keep_counts({tree["job"] for tree in trees})
+        self._tell(self._without_new_trees(aim), is_cleared if aim.has_trees else done)
+
+    def _keep_counts(self, jobs: Collection[object]) -> None:
+        """Ask for what these jobs have counted; switches obey in order, so before their rules can go."""
+
+        def take(name: str, parts: list[Any]) -> None:
+            self.past[name] += [counts for counts in job_counts(name, parts) if counts.job in jobs]
+
+        for name, switch in self._switches.items() if jobs else ():
+            there = {rule.aggregate.job for rule in switch.table.rules if rule.aggregate}
+            if switch.datapath and not there.isdisjoint(jobs):
+                switch.ask(counts_request(switch.datapath), partial(take, name))
+
+    def _without_new_trees(self, aim: Aim) -> Rules:
+        """The aim's rules, those left out that add up and are not at their switches yet."""
+        if not aim.has_trees:
+            return aim.rules
+        return {name: _without(own, self._switches[name].table.rules) for name, own in aim.rules.items()}
+
+    def _tell(self, rules: Rules, done: Callable[[int], None]) -> None:
+        """Tell every switch what is new in `rules`; `done` is called with their number once all have them."""
+        n_waiting, n_rules = 1, 0  # one of them until all are told
+
+        def one_is_done() -> None:
+            nonlocal n_waiting
+            n_waiting -= 1
+            if not n_waiting:
+                done(n_rules)
+
         for name, switch in self._switches.items():
-            n_waiting += 1
-            n_rules += switch.update(openflow.table(aim.rules[name], switch.table), done)
-        done()
+            if switch.table.rules is not rules[name]:  # to look for what differs takes its time
+                n_waiting += 1
+                n_rules += switch.update(openflow.table(rules[name], switch.table), one_is_done)
+        one_is_done()
 
     def ask_rates(self) -> None:
         if self.unready() or self._n_changing or self.aim.plan is None:
@@ -150,3 +198,9 @@ class Steering:
         aim = rebalanced_aim(self.aim, rate_bps, link_bps, self._down)
         if aim is not self.aim:
             self._change(aim, "rebalanced", since_ns, moves=moves(self.aim, aim))
+
+
+def _without(wanted: tuple[Rule, ...], there: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    """`wanted` less the rules that add up and are not there; itself if there are none of these."""
+    new = {rule for rule in wanted if rule.aggregate}.difference(rule for rule in there if rule.aggregate)
+    return tuple(rule for rule in wanted if not rule.aggregate or rule not in new) if new else wanted

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Any
 
+from controller.app import experimenter
 from controller.app.ryu_api import ofp, parser
 from controller.tables.rules import Rule
 from emu.switch.table.match import PROTO_TCP, Match
 
 _U16, _U32 = struct.Struct("!H"), struct.Struct("!I")
 # Numbers whose bytes stand nowhere else in a FLOW_MOD; the transaction number is in bytes 4 to 7.
-_SRC_MARK, _DST_MARK, _ARGUMENT_MARK = 0xA1A2A3A4, 0xB1B2B3B4, 0xC1C2C3C4
+_SRC_MARK, _DST_MARK, _ARGUMENT_MARK, _IN_PORT_MARK = 0xA1A2A3A4, 0xB1B2B3B4, 0xC1C2C3C4, 0xE1E2E3E4
 _SPORT_MARK, _DPORT_MARK, _PRIORITY_MARK = 0xD1D2, 0xD3D4, 0xD5D6
 _AFTER_HEADER = 8
 
@@ -29,7 +30,10 @@ class FlowMods:
         self._templates: dict[tuple[object, ...], _Template] = {}
 
     def carry_out(self, rule: Rule, command: int, group: int | None) -> bytes:
-        """Add or change a rule: its packets go to the group, or out of its only port."""
+        """Add or change a rule: its packets go to the group, or out of its only port, or are added up."""
+        if rule.aggregate:  # no two are alike, and there are few
+            action = experimenter.action(rule.aggregate)
+            return _flow_mod(self._datapath, rule.match, command, rule.priority, [action])
         argument = rule.ports[0] if group is None else group
         return self._template(rule.match, command, group is not None).filled(rule, argument)
 
@@ -45,6 +49,7 @@ class FlowMods:
             match.ipv4_dst is None,
             match.sport is None,
             match.dport is None,
+            match.in_port is None,
             command,
             is_grouped,
         )
@@ -73,6 +78,7 @@ class _Template:
     dst_at: int | None
     sport_at: int | None
     dport_at: int | None
+    in_port_at: int | None
 
     def filled(self, rule: Rule, argument: int) -> bytes:
         octets = bytearray(self.octets)
@@ -88,6 +94,8 @@ class _Template:
             _U16.pack_into(octets, self.sport_at, match.sport)
         if self.dport_at is not None:
             _U16.pack_into(octets, self.dport_at, match.dport)
+        if self.in_port_at is not None:
+            _U32.pack_into(octets, self.in_port_at, match.in_port)
         return bytes(octets)
 
 
@@ -100,24 +108,15 @@ def _marked(match: Match) -> Match:
         ipv4_dst=None if match.ipv4_dst is None else _DST_MARK,
         sport=None if match.sport is None else _SPORT_MARK,
         dport=None if match.dport is None else _DPORT_MARK,
+        in_port=None if match.in_port is None else _IN_PORT_MARK,
     )
 
 
 def _template(datapath: Any, marked: Match, command: int, is_grouped: bool | None) -> _Template:
-    instructions = []
+    actions = []
     if is_grouped is not None:
-        action = (parser.OFPActionGroup if is_grouped else parser.OFPActionOutput)(_ARGUMENT_MARK)
-        instructions.append(parser.OFPInstructionActions(ofp.OFPIT_APPLY_ACTIONS, [action]))
-    message = parser.OFPFlowMod(
-        datapath,
-        command=command,
-        priority=_PRIORITY_MARK,
-        match=_ofp_match(marked),
-        instructions=instructions,
-        out_port=ofp.OFPP_ANY,
-        out_group=ofp.OFPG_ANY,
-    )
-    octets = serialized(datapath, [message])
+        actions.append((parser.OFPActionGroup if is_grouped else parser.OFPActionOutput)(_ARGUMENT_MARK))
+    octets = _flow_mod(datapath, marked, command, _PRIORITY_MARK, actions)
     return _Template(
         octets,
         priority_at=octets.index(_U16.pack(_PRIORITY_MARK), _AFTER_HEADER),
@@ -126,7 +125,23 @@ def _template(datapath: Any, marked: Match, command: int, is_grouped: bool | Non
         dst_at=_position(octets, _U32, marked.ipv4_dst),
         sport_at=_position(octets, _U16, marked.sport),
         dport_at=_position(octets, _U16, marked.dport),
+        in_port_at=_position(octets, _U32, marked.in_port),
     )
+
+
+def _flow_mod(datapath: Any, match: Match, command: int, priority: int, actions: list[Any]) -> bytes:
+    """Without actions it says nothing of what to do with packets."""
+    apply = [parser.OFPInstructionActions(ofp.OFPIT_APPLY_ACTIONS, actions)] if actions else []
+    message = parser.OFPFlowMod(
+        datapath,
+        command=command,
+        priority=priority,
+        match=_ofp_match(match),
+        instructions=apply,
+        out_port=ofp.OFPP_ANY,
+        out_group=ofp.OFPG_ANY,
+    )
+    return serialized(datapath, [message])
 
 
 def _position(octets: bytes, number: struct.Struct, mark: int | None) -> int | None:
@@ -136,6 +151,8 @@ def _position(octets: bytes, number: struct.Struct, mark: int | None) -> int | N
 
 def _ofp_match(match: Match) -> Any:
     fields: dict[str, int | str] = {}
+    if match.in_port is not None:
+        fields["in_port"] = match.in_port
     if match.eth_type is not None:
         fields["eth_type"] = match.eth_type
     if match.ip_proto is not None:

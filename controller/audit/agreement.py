@@ -2,14 +2,17 @@
 
 Counters of packets and bytes tell TCP's stream to the byte (`controller.audit.wire`), and the plan says what
 it must be.  No switch on a flow's path can have seen less.  More is possible by what TCP sent again,
-which the ranks' kernels counted, and by the options of selective acknowledgements.
+which the ranks' kernels counted, and by the options of selective acknowledgements.  What switches add up is
+held by `controller.audit.treeagreement`; here it is part of what links carry.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
 
 from controller.audit.counters import Count, Counters
+from controller.audit.findings import Finding, off
+from controller.audit.treeagreement import tree_agreement
+from controller.audit.treecounts import Again, SumCount, TreeLoad
 from controller.audit.wire import option_spare_nbytes, payload_nbytes, stream_nbytes
 from controller.model.loads import is_host_link
 from emu.fabrics.fabric import Egress, link_name
@@ -17,20 +20,7 @@ from emu.network.transport import TCP_PAYLOAD_NBYTES
 from emu.plan import Plan
 
 NOTHING = Count(0, 0)
-
-Kind = Literal["less", "more", "astray", "ends differ", "no flow's", "not counted"]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What does not agree.  `where` names a link, a flow at a switch, or a switch."""
-
-    kind: Kind
-    where: str
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.what}"
+NOTHING_AGAIN = Again()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +38,9 @@ class FlowCount:
 class LinkCount:
     """One direction of a cable, counted by the switch that sends and by the one that receives.
 
-    `payload_nbytes` is what the ranks send to each other over it in all repeats, `expected_nbytes` TCP's
-    stream by the plan, `spare_nbytes` what that may be more.  A link that is not `held` may carry flows
-    that a failure or a moving policy put there.
+    `payload_nbytes` is what the ranks send to each other over it in all repeats, elements of trees among it,
+    `expected_nbytes` TCP's stream and these by the plan, `spare_nbytes` what that may be more.  A link that
+    is not `held` may carry flows that a failure or a moving policy put there.
     """
 
     egress: Egress
@@ -73,12 +63,16 @@ class LinkCount:
 
 @dataclass(frozen=True)
 class Agreement:
-    """`moved` says that flows could leave the plan's paths: then only hosts' links are held against it."""
+    """`sums` are what came in at switches to be added up, or had been; `of_trees` is what of the links' bytes
+    is theirs.  `moved` says that flows could leave the plan's paths: then only hosts' links are held.
+    """
 
     flows: tuple[FlowCount, ...]
     links: tuple[LinkCount, ...]
     findings: tuple[Finding, ...]
     moved: bool
+    sums: tuple[SumCount, ...] = ()
+    of_trees: Mapping[Egress, TreeLoad] = field(default_factory=dict)
 
     @property
     def held(self) -> tuple[LinkCount, ...]:
@@ -110,25 +104,29 @@ def agreement(
     late_s: float = 0.0,
     moved: bool = False,
     n_moves: int = 0,
+    again: Again = NOTHING_AGAIN,
 ) -> Agreement:
     """Hold the plan against the counters of a run of so many `repeats`.
 
     `resent[r]` are the segments that rank r's TCP sent again.  `late_s`: a flow's count may lack what
     passed so long before it was read (Open vSwitch; its ports count at once).  `moved`: flows could take
     other paths than the plan's; `n_moves`: how often, at most, any one of them went from path to path.
+    `again`: what the ranks' workers repeated.
     """
     payload, stream = payload_nbytes(plan), stream_nbytes(plan, repeats)
     flows = tuple(
         _flow_count(plan, number, payload[number] * repeats, stream[number], counters, resent, n_moves)
         for number in range(len(plan.flows))
     )
-    links = tuple(_link_counts(plan, flows, counters, resent, moved, n_moves))
+    trees = tree_agreement(plan, counters, again, repeats)
+    links = tuple(_link_counts(plan, flows, counters, resent, moved, n_moves, trees.loads))
     findings = (
         *_flow_findings(plan, flows, late_s, moved),
         *_link_findings(plan, links),
+        *trees.findings,
         *_stray_findings(plan, counters, moved),
     )
-    return Agreement(flows, links, findings, moved)
+    return Agreement(flows, links, findings, moved, trees.sums, trees.loads)
 
 
 def _flow_count(
@@ -155,6 +153,7 @@ def _link_counts(
     resent: Sequence[int],
     moved: bool,
     n_moves: int,
+    of_trees: Mapping[Egress, TreeLoad],
 ) -> Iterator[LinkCount]:
     """Every link, those that the plan leaves idle too."""
     users: dict[Egress, list[FlowCount]] = {egress: [] for egress in plan.fabric.rates}
@@ -168,11 +167,13 @@ def _link_counts(
         packets = max((count.packets for count in (sent, received) if count), default=0)
         holes = sum(resent[rank] for rank in ends) + n_moves * len(using)
         spare = sum(resent[rank] for rank in sources) * TCP_PAYLOAD_NBYTES
+        spare += option_spare_nbytes(plan, packets, len(using), holes) if using else 0
+        trees = of_trees.get(egress, TreeLoad())
         yield LinkCount(
             egress=egress,
-            payload_nbytes=sum(one.payload_nbytes for one in using),
-            expected_nbytes=sum(one.expected_nbytes for one in using),
-            spare_nbytes=spare + option_spare_nbytes(plan, packets, len(using), holes) if using else 0,
+            payload_nbytes=sum(one.payload_nbytes for one in using) + trees.payload_nbytes,
+            expected_nbytes=sum(one.expected_nbytes for one in using) + trees.payload_nbytes,
+            spare_nbytes=spare + trees.spare_nbytes,
             sent=sent,
             received=received,
             held=not moved or is_host_link(plan.fabric, egress),
@@ -190,8 +191,8 @@ def _flow_findings(plan: Plan, flows: Iterable[FlowCount], late_s: float, moved:
             where = f"r{flow.src}→r{flow.dst} at {switch}"
             found = one.counted.get(switch, NOTHING)
             late_nbytes = late_s * slowest_bps / 8 if found.packets else 0.0
-            off = found.stream_nbytes - one.expected_nbytes
-            yield from _off(where, off, one.expected_nbytes, one.spare_nbytes, late_nbytes)
+            more = found.stream_nbytes - one.expected_nbytes
+            yield from off(where, more, one.expected_nbytes, one.spare_nbytes, late_nbytes)
         for switch, count in one.counted.items():
             if switch not in path and count.packets and not moved:
                 yield Finding(
@@ -201,16 +202,8 @@ def _flow_findings(plan: Plan, flows: Iterable[FlowCount], late_s: float, moved:
                 )
 
 
-def _off(where: str, off: int, expected: int, spare: int, late_nbytes: float) -> Iterator[Finding]:
-    if off < -late_nbytes:
-        yield Finding("less", where, f"{-off} bytes of {expected} were not counted there")
-    elif off > spare:
-        yield Finding(
-            "more", where, f"{off} bytes more than the {expected} expected; {spare} can be explained"
-        )
-
-
 def _link_findings(plan: Plan, links: Iterable[LinkCount]) -> Iterator[Finding]:
+    lossy = {loss.port for loss in plan.losses}
     for link in links:
         where = link_name(plan.fabric, link.egress)
         if not link.held:
@@ -218,8 +211,8 @@ def _link_findings(plan: Plan, links: Iterable[LinkCount]) -> Iterator[Finding]:
         if link.counted is None:
             yield Finding("not counted", where, "no switch at its ends counted what passed")
             continue
-        yield from _off(where, link.off_nbytes, link.expected_nbytes, link.spare_nbytes, 0.0)
-        if link.sent and link.received and link.sent != link.received:
+        yield from off(where, link.off_nbytes, link.expected_nbytes, link.spare_nbytes)
+        if link.sent and link.received and link.sent != link.received and link.egress not in lossy:
             yield Finding(
                 "ends differ",
                 where,

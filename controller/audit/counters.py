@@ -1,15 +1,18 @@
 """What the switches counted in a run: its `switches.json`, schema `gradwire.switches/1`, written and read."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from controller.audit.wire import HEADERS_NBYTES
+from emu.aggregation.pool import EVENTS, Event
 from emu.fabrics.fabric import Egress, Fabric
 from emu.runfiles import BadRun
+from emu.switch.wire.aggregation import JobCounts
 from traces.complaints import complaint
 
 SCHEMA = "gradwire.switches/1"
@@ -19,6 +22,9 @@ _UNAVAILABLE = 2**64 - 1  # OpenFlow's value of a counter that a switch does not
 _Number = Annotated[int, Field(ge=0, lt=1 << 64)]
 FiveTuple = tuple[str, str, int, int]
 """Source and destination address, source and destination port."""
+
+Joint = tuple[Egress, int]
+"""The switch's port that packets of a tree come in through, and the tree's UDP port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +36,9 @@ class Count:
 
     @property
     def stream_nbytes(self) -> int:
-        """Without the headers that every TCP packet has; see `controller.audit.wire`."""
+        """Without the headers, which are as long in TCP's packets as in aggregation's: see
+        `controller.audit.wire`.
+        """
         return self.nbytes - HEADERS_NBYTES * self.packets
 
     def __add__(self, other: "Count") -> "Count":
@@ -39,8 +47,9 @@ class Count:
 
 @dataclass(frozen=True)
 class Counters:
-    """`flows` counts, by 5-tuple, what each switch's rules for that flow matched; `others`, by switch, what
-    rules that are no flow's matched.
+    """`flows` counts, by 5-tuple, what each switch's rules for that flow matched; `sums` what rules of trees
+    matched; `others`, by switch, what the other rules matched.  `pools` is what the switches say that they
+    added up, by switch and job.
 
     `received` is what came in at a switch's port, `sent` what left it; a port whose switch does not
     count is left out.
@@ -50,6 +59,8 @@ class Counters:
     others: Mapping[str, Count]
     received: Mapping[Egress, Count]
     sent: Mapping[Egress, Count]
+    sums: Mapping[Joint, Count] = field(default_factory=dict)
+    pools: Mapping[tuple[str, int], JobCounts] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +69,8 @@ class _Match:
     ipv4_dst: str | None = None
     tcp_src: int | None = None
     tcp_dst: int | None = None
+    in_port: int | None = None
+    udp_dst: int | None = None
 
     @property
     def five_tuple(self) -> FiveTuple | None:
@@ -76,6 +89,16 @@ class _Flow:
 
 
 @dataclass(frozen=True, slots=True)
+class _Pool:
+    switch: str
+    job: int
+    epoch: int
+    slots: int
+    children: int
+    counts: dict[Event, _Number]
+
+
+@dataclass(frozen=True, slots=True)
 class _Port:
     switch: str
     port: int
@@ -89,14 +112,19 @@ class _Port:
 class _File:
     flows: list[_Flow]
     ports: list[_Port]
+    pools: list[_Pool] = field(default_factory=list)
     schema: str = SCHEMA
 
 
 def counters_json(
-    fabric: Fabric, flows: Mapping[str, Iterable[Any]], ports: Mapping[str, Iterable[Any]]
+    fabric: Fabric,
+    flows: Mapping[str, Iterable[Any]],
+    ports: Mapping[str, Iterable[Any]],
+    pools: Mapping[str, Iterable[JobCounts]] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """All counters of a fabric, from statistics replies to what `switches.json` holds.
 
+    `pools` are those of the switches that add something up.
     Packets and bytes are those of the wire, with Ethernet header and without FCS, in both directions
     as the switch sees them: `rx` is what came in.  A counter that a switch does not have is None.
     """
@@ -107,6 +135,18 @@ def counters_json(
             row
             for switch in fabric.switches
             for row in _port_rows(switch, fabric.ports.get(switch, ()), ports[switch])
+        ],
+        "pools": [
+            {
+                "switch": switch,
+                "job": job.job,
+                "epoch": job.epoch,
+                "slots": job.slots,
+                "children": job.n_children,
+                "counts": dict(job.counts),
+            }
+            for switch in fabric.switches
+            for job in sorted(pools.get(switch, ()), key=lambda job: job.job)
         ],
     }
 
@@ -122,16 +162,30 @@ def load_counters(path: Path) -> Counters:
     if file.schema != SCHEMA:
         raise BadRun(path, f"no counters: its schema is not {SCHEMA}")
     flows: dict[FiveTuple, dict[str, Count]] = {}
+    sums: dict[Joint, Count] = {}
     others: dict[str, Count] = {}
     for row in file.flows:
         count = Count(row.packets, row.bytes)
-        five_tuple = row.match.five_tuple
-        if five_tuple is not None:
+        match = row.match
+        if (five_tuple := match.five_tuple) is not None:
             at = flows.setdefault(five_tuple, {})
             at[row.switch] = at.get(row.switch, Count(0, 0)) + count
+        elif match.in_port is not None and match.udp_dst is not None:
+            joint = (Egress(row.switch, match.in_port), match.udp_dst)
+            sums[joint] = sums.get(joint, Count(0, 0)) + count
         else:
             others[row.switch] = others.get(row.switch, Count(0, 0)) + count
-    return Counters(flows, others, _by_port(file.ports, "rx"), _by_port(file.ports, "tx"))
+    sent, received = (_by_port(file.ports, way) for way in ("tx", "rx"))
+    return Counters(flows, others, received, sent, sums, _by_job(file.pools))
+
+
+def _by_job(rows: Iterable[_Pool]) -> dict[tuple[str, int], JobCounts]:
+    return {
+        (row.switch, row.job): JobCounts(
+            row.job, row.epoch, row.slots, row.children, {event: row.counts.get(event, 0) for event in EVENTS}
+        )
+        for row in rows
+    }
 
 
 def _by_port(rows: list[_Port], way: str) -> dict[Egress, Count]:

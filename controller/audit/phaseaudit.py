@@ -4,29 +4,34 @@
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from controller.model.loads import SLACK, Audit, Phase, busy_s, is_host_link
-from controller.model.phases import PhaseKey, nbytes_by_phase, same_phases
+from controller.model.loads import SLACK, Audit, Phase, Use, busy_s, is_host_link, link_uses
+from controller.model.phases import PhaseKey, Sizes, same_phases, sizes_by_phase
 from controller.tables.rules import Rules, groups_of
-from emu.fabrics.fabric import Egress, Fabric
-from emu.plan import Plan, flow_numbers
+from emu.fabrics.fabric import Egress
+from emu.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
     """What one direction of a cable carries in a phase; `nbytes` is payload.
 
-    `flows` are numbers of the plan's flows, those with the most bytes first.  `share` is its busy time
-    over that of the busiest host link.
+    `flows` are numbers of the plan's flows, those with the most bytes first, `trees` of its trees; `n_flows`
+    counts both.  `share` is its busy time over that of the busiest host link.
     """
 
     egress: Egress
     nbytes: int
     flows: tuple[int, ...]
+    trees: tuple[int, ...]
     busy_s: float
     share: float
+
+    @property
+    def n_flows(self) -> int:
+        return len(self.flows) + len(self.trees)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +40,8 @@ class PhaseAudit:
 
     `links` are those that carry anything, the busiest first; `host` is the busiest host link among them.
     `collisions` are links between switches that are busier than any host link, so that the phase waits
-    for flows that meet there.
+    for flows that meet there.  `n_flows` are the flows that send and the trees that add up, `nbytes` what
+    these take in.
     """
 
     phase: Phase
@@ -67,13 +73,11 @@ class TableSize:
 
 def phase_audits(plan: Plan, audited: Audit) -> tuple[PhaseAudit, ...]:
     """Every different phase once, in the order in which they first come; `audited` is of the same plan."""
-    sizes = nbytes_by_phase(plan.schedule)
+    sizes = sizes_by_phase(plan.schedule)
     phases = {phase.key: phase for phase in audited.phases}
-    number = flow_numbers(plan.flows)
-    made = []
-    for keys in same_phases(sizes):
-        nbytes = {number[pair]: size for pair, size in sizes[keys[0]].items()}
-        made.append(_phase_audit(plan, phases[min(keys)], sorted(keys), nbytes))
+    made = [
+        _phase_audit(plan, phases[min(keys)], sorted(keys), sizes[keys[0]]) for keys in same_phases(sizes)
+    ]
     return tuple(sorted(made, key=lambda one: one.keys))
 
 
@@ -99,31 +103,26 @@ def table_sizes(rules: Rules) -> tuple[TableSize, ...]:
     return tuple(TableSize(switch, len(own), len(groups_of(own))) for switch, own in rules.items())
 
 
-def _phase_audit(plan: Plan, phase: Phase, keys: Sequence[PhaseKey], nbytes: Mapping[int, int]) -> PhaseAudit:
+def _phase_audit(plan: Plan, phase: Phase, keys: Sequence[PhaseKey], sizes: Sizes) -> PhaseAudit:
     fabric = plan.fabric
-    flows_at: defaultdict[Egress, list[int]] = defaultdict(list)
-    for flow in sorted(nbytes, key=lambda flow: (-nbytes[flow], flow)):
-        for egress in plan.flows[flow].path:
-            flows_at[egress].append(flow)
     links = [
-        _carried(
-            fabric, egress, sum(nbytes[flow] for flow in flows_at[egress]), flows_at[egress], phase.host_s
-        )
-        for egress in fabric.rates
-        if egress in flows_at
+        _carried(egress, fabric.rates[egress], use, phase.host_s)
+        for egress, use in link_uses(plan, sizes).items()
     ]
-    links.sort(key=lambda link: (-round(link.busy_s, 9), -len(link.flows)))
+    links.sort(key=lambda link: (-round(link.busy_s, 9), -link.n_flows))
+    added = sum(size * len(plan.trees[group].givers) for group, size in sizes.groups.items())
     return PhaseAudit(
         phase=phase,
         keys=tuple(keys),
         links=tuple(links),
         host=next(link for link in links if is_host_link(fabric, link.egress)),
         collisions=tuple(link for link in links if link.busy_s > phase.host_s * SLACK),
-        n_flows=len(nbytes),
-        nbytes=sum(nbytes.values()),
+        n_flows=len(sizes.pairs) + len(sizes.groups),
+        nbytes=sum(sizes.pairs.values()) + added,
     )
 
 
-def _carried(fabric: Fabric, egress: Egress, nbytes: int, flows: Sequence[int], host_s: float) -> Carried:
-    seconds = busy_s(nbytes, fabric.rates[egress])
-    return Carried(egress, nbytes, tuple(flows), seconds, seconds / host_s if host_s else 0.0)
+def _carried(egress: Egress, rate_bps: int, use: Use, host_s: float) -> Carried:
+    seconds = busy_s(use.as_tcp_nbytes, rate_bps)
+    share = seconds / host_s if host_s else 0.0
+    return Carried(egress, use.nbytes, use.flows, use.trees, seconds, share)

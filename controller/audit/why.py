@@ -44,14 +44,17 @@ def _within_a_half(plan: Plan, cabled: BiGraph, flow: Flow) -> bool:
 
 
 def _carries(fabric: Fabric, one: PhaseAudit) -> str:
-    name, flows, at_host = link_name(fabric, one.worst.egress), len(one.worst.flows), len(one.host.flows)
-    if abs(one.worst.share * at_host / flows - 1) < SIMILAR:
-        return f"{name} carries {_flows(flows)} where a host link carries {at_host}"
-    return f"{name} is busy {one.worst.share:.2f} × as long as any host link, with {_flows(flows)} at once"
+    name, at_host = link_name(fabric, one.worst.egress), one.host.n_flows
+    if abs(one.worst.share * at_host / one.worst.n_flows - 1) < SIMILAR:
+        return f"{name} carries {_flows(one.worst)} where a host link carries {at_host}"
+    return (
+        f"{name} is busy {one.worst.share:.2f} × as long as any host link, with {_flows(one.worst)} at once"
+    )
 
 
 def _jobs(plan: Plan, link: Carried) -> str:
     sources = {plan.flows[number].src for number in link.flows}
+    sources.update(plan.trees[number].givers[0] for number in link.trees)
     count = sum(not sources.isdisjoint(ranks) for ranks in plan.schedule.jobs)
     return f"shared by {count} jobs" if count > 1 else ""
 
@@ -74,5 +77,6 @@ def _limit(one: PhaseAudit) -> str:
     return f"any routes need at least {least:.2f} × the host links' time, these {one.worst.share:.2f} ×"
 
 
-def _flows(count: int) -> str:
-    return f"{count} flow{'' if count == 1 else 's'}"
+def _flows(link: Carried) -> str:
+    counts = ((len(link.flows), "flow"), (len(link.trees), "tree"))
+    return " and ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in counts if count)

@@ -10,8 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from types import MappingProxyType
 
+from controller.audit.treecounts import TreeLoad
 from controller.audit.wire import framing_nbytes
+from controller.model.addedup import tree_links, trees_of
 from controller.model.phases import PhaseKey, phase_keys
 from emu.fabrics.fabric import Egress
 from emu.network.transport import TCP_PAYLOAD_NBYTES
@@ -22,7 +25,9 @@ SHARP = 0.1  # a phase's bytes are told well if the two limits are within this s
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """When one send was queued, and when it had arrived, in ns."""
+    """When one send was queued, and when it had arrived, in ns; of an aggregation, when the first rank began
+    it and when the last one had the sum.
+    """
 
     queued_ns: int
     arrived_ns: int
@@ -68,26 +73,43 @@ class _Passing:
 
 
 def windows(
-    plan: Plan, moments: Mapping[int, Moments], readings: Mapping[Egress, Readings], resent: Sequence[int]
+    plan: Plan,
+    moments: Mapping[int, Moments],
+    readings: Mapping[Egress, Readings],
+    resent: Sequence[int],
+    of_trees: Mapping[Egress, TreeLoad] = MappingProxyType({}),
 ) -> Iterator[Window]:
     """Every phase on every link whose port was read, of one repeat.
 
-    `moments` are by number of the send; `resent[r]` are the segments that rank r's TCP sent again.
+    `moments` are by number of the send, then of the aggregation; `resent[r]` are the segments that rank r's
+    TCP sent again, `of_trees` says what trees may have put on links more than once.
     """
-    number = flow_numbers(plan.flows)
     passing: defaultdict[Egress, list[_Passing]] = defaultdict(list)
-    for send, (key, one) in enumerate(zip(phase_keys(plan.schedule), plan.schedule.sends, strict=True)):
-        if one.nbytes:
-            for egress in plan.flows[number[one.src, one.dst]].path:
-                if egress in readings:
-                    passing[egress].append(_Passing(key, one.nbytes, moments[send]))
+    for number, (key, nbytes, links) in enumerate(_passings(plan)):
+        for egress in links:
+            if nbytes and egress in readings:
+                passing[egress].append(_Passing(key, nbytes, moments[number]))
     framing = framing_nbytes(plan)
     spare: defaultdict[Egress, int] = defaultdict(int)
     for flow, nbytes in zip(plan.flows, framing, strict=True):
         for egress in flow.path:
             spare[egress] += nbytes + resent[flow.src] * TCP_PAYLOAD_NBYTES
+    for egress, load in of_trees.items():
+        spare[egress] += load.spare_nbytes
     for egress, some in passing.items():
         yield from _windows(egress, some, readings[egress], spare[egress])
+
+
+def _passings(plan: Plan) -> Iterator[tuple[PhaseKey, int, Sequence[Egress]]]:
+    """Every send, then every aggregation: its phase, its bytes, and the links that it takes."""
+    schedule = plan.schedule
+    number = flow_numbers(plan.flows)
+    keys = iter(phase_keys(schedule))
+    for send, key in zip(schedule.sends, keys, strict=False):
+        yield key, send.nbytes, plan.flows[number[send.src, send.dst]].path
+    of_trees = trees_of(schedule, plan.trees)
+    for each, (_, tree), key in zip(schedule.aggregations, of_trees, keys, strict=True):
+        yield key, schedule.ops[each.op].nbytes, tree_links(plan.fabric, tree)
 
 
 def _windows(egress: Egress, passing: Sequence[_Passing], readings: Readings, spare: int) -> Iterator[Window]:

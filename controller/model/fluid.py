@@ -5,20 +5,30 @@ source, `ready` and gates at its destination).  The sends of one connection and 
 one after the other, as bytes of one TCP stream do; the connections that are sending share every link
 max-min fairly.  No packets, no queues, no acknowledgements: what a run measures above this is the
 price of real TCP.
+
+An aggregation is one flow on all links of its tree at once.  It is ready when all its members' gates are open
+and the one before in its group is; those of a group take their tree one after the other.  What its operation
+sends at a member waits for it.
 """
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from heapq import heappop, heappush
 
+from controller.model.addedup import tree_links
 from controller.model.fairshare import FairShares
+from controller.model.items import Item, items_of, ordered
+from emu.aggregation.tree import Tree
 from emu.fabrics.fabric import Fabric
 from emu.network.transport import PAYLOAD_EFFICIENCY
-from emu.plan import Flow, flow_numbers
+from emu.plan import Flow
 from traces.schedules.schedule import Schedule
 
 DONE_NBYTES = 1e-3  # what rounding may leave of a send that has ended
 SAME_TIME_S = 1e-12
+# An aggregation goes up and down its tree twice before its first elements are added up: the largest exponents
+# are agreed on, then the first chunk has to be back.  Later chunks follow without a pause.
+ROUNDS = 2
 OPEN_GATE, QUEUE_SEND = 0, 1
 
 
@@ -27,27 +37,31 @@ def fluid_s(
     flows: Sequence[Flow],
     schedule: Schedule,
     *,
+    trees: Sequence[Tree] = (),
     alpha_s: float = 0.0,
     eta: float = PAYLOAD_EFFICIENCY,
 ) -> tuple[float, tuple[float, ...]]:
-    """The time of the whole schedule in seconds, and the time at which each send ends.
+    """The time of the whole schedule in seconds, and when each send ends, then each aggregation.
 
-    `flows` have their paths.  Each send waits `alpha_s` after it became ready, which is latency: it
-    does not occupy the connection.  `eta` is the payload's share of the link rate.  Raise ValueError
-    for a schedule that can never end.
+    `flows` have their paths, `trees[i]` is that of the schedule's i-th group; without trees what switches
+    add up takes no time, which is enough to compare routes.  Each send waits `alpha_s` after it became ready,
+    an aggregation ROUNDS times that, which is latency: it does not occupy the connection.  `eta` is TCP's
+    payload's share of the link rate; that of aggregations is their trees'.  Raise ValueError for a schedule
+    that can never end.
     """
     number = {egress: i for i, egress in enumerate(fabric.rates)}
-    shares = FairShares(
-        [[number[egress] for egress in flow.path] for flow in flows],
-        [rate_bps * eta / 8 for rate_bps in fabric.rates.values()],
-    )
-    progress = _Progress(schedule, flow_numbers(flows), shares, alpha_s)
+    paths = [[number[egress] for egress in flow.path] for flow in flows]
+    paths += [[number[egress] for egress in tree_links(fabric, tree)] for tree in trees]
+    shares = FairShares(paths, [rate_bps * eta / 8 for rate_bps in fabric.rates.values()])
+    items = items_of(flows, schedule, trees, eta)
+    progress = _Progress(schedule, items, len(paths), shares, alpha_s)
     while progress.step():
         pass
     stuck = [number for number, end_s in enumerate(progress.ends_s) if end_s < 0]
     if stuck:
+        what = ("send", stuck[0]) if stuck[0] < len(schedule.sends) else ("operation", items[stuck[0]].op)
         raise ValueError(
-            f"{len(stuck)} sends wait for each other and never begin, among them send {stuck[0]}"
+            f"{len(stuck)} sends wait for each other and never begin, among them {what[0]} {what[1]}"
         )
     return max(progress.ends_s, default=0.0), tuple(progress.ends_s)
 
@@ -55,51 +69,36 @@ def fluid_s(
 class _Progress:
     """A schedule under way: what has ended, what is being sent, what waits for what.
 
-    A *part* is one operation at one rank; it is complete when all its sends there have ended and all
-    its gates are open.
+    A *part* is one operation at one rank; it is complete when all its sends and its aggregation there have
+    ended and all its gates are open.  Sends and aggregations are both `items`, numbered as these are.
     """
 
     def __init__(
-        self,
-        schedule: Schedule,
-        flow_number: Mapping[tuple[int, int], int],
-        shares: FairShares,
-        alpha_s: float,
+        self, schedule: Schedule, items: Sequence[Item], n_flows: int, shares: FairShares, alpha_s: float
     ) -> None:
         self._schedule = schedule
+        self._items = items
         self._alpha_s = alpha_s
         self._now_s = 0.0
         self._timers: list[tuple[float, int, int]] = []  # (when, OPEN_GATE or QUEUE_SEND, its number)
-        self.ends_s = [-1.0] * len(schedule.sends)
-        self._flow = [flow_number[send.src, send.dst] for send in schedule.sends]
-        self._queues: defaultdict[int, deque[int]] = defaultdict(deque)  # flow -> sends, the first under way
+        self.ends_s = [-1.0] * len(items)
+        self._queues: defaultdict[int, deque[int]] = defaultdict(deque)  # flow -> items, the first under way
         self._shares = shares
-        self._left: dict[int, float] = {}  # flow -> bytes left, at `_since_s`, of the send under way
+        self._left: dict[int, float] = {}  # flow -> bytes left, at `_since_s`, of the item under way
         self._since_s: dict[int, float] = {}
-        self._rate = [0.0] * len(flow_number)  # bytes per second
-        self._touched: dict[int, None] = {}  # flows that began or ended a send since rates were worked out
+        self._rate = [0.0] * n_flows  # bytes per second
+        self._touched: dict[int, None] = {}  # flows that began or ended an item since rates were worked out
         self._finishes: list[tuple[float, int, int]] = []  # (when, flow, its round), of old rounds too
-        self._round = [0] * len(flow_number)  # counts how often the end of a flow's send was worked out
-        self._link_sends()
+        self._round = [0] * n_flows  # counts how often the end of a flow's item was worked out
+        self._order = ordered(schedule, items)
+        self._waits = list(self._order.waits)  # what each item still waits for
         self._link_gates()
-        for number, waits in enumerate(self._send_waits):
-            if not waits:
-                self._make_ready(number)
-
-    def _link_sends(self) -> None:
-        self._send_waits = [0] * len(self.ends_s)  # what each send still waits for
-        self._released_by: defaultdict[int, list[int]] = defaultdict(list)
-        self._part_sends: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
-        for number, send in enumerate(self._schedule.sends):
-            for other in (*send.needs, *send.ready):
-                self._released_by[other].append(number)
-                self._send_waits[number] += 1
-            for rank in (send.src, send.dst):
-                self._part_sends[send.op, rank].append(number)
+        for number in [number for number, waits in enumerate(self._waits) if not waits]:
+            self._make_ready(number)
 
     def _link_gates(self) -> None:
         gates = self._schedule.gates
-        self._part_left = Counter({part: len(sends) for part, sends in self._part_sends.items()})
+        self._part_left = Counter({part: len(items) for part, items in self._order.parts.items()})
         self._part_left.update((gate.op, gate.rank) for gate in gates)
         self._opened_by: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
         self._gate_waits = [0] * len(gates)
@@ -108,8 +107,8 @@ class _Progress:
                 if self._part_left[other, gate.rank]:
                     self._opened_by[other, gate.rank].append(number)
                     self._gate_waits[number] += 1
-            for send in self._part_sends[gate.op, gate.rank]:
-                self._send_waits[send] += 1
+            for item in self._order.parts.get((gate.op, gate.rank), ()):
+                self._waits[item] += 1
             if not self._gate_waits[number]:
                 self._set_gate_timer(number)
 
@@ -132,7 +131,7 @@ class _Progress:
         return True
 
     def _share(self) -> None:
-        """Work out the rates anew of all whom those concern that began or ended a send."""
+        """Work out the rates anew of all whom those concern that began or ended an item."""
         touched, self._touched = self._touched, {}
         if not touched:
             return
@@ -156,7 +155,7 @@ class _Progress:
         return flow not in self._left or self._round[flow] != round_
 
     def _finish(self) -> None:
-        """End the sends that end now, or of which rounding leaves next to nothing."""
+        """End the items that end now, or of which rounding leaves next to nothing."""
         done = []
         while self._finishes:
             when_s, flow, _ = self._finishes[0]
@@ -172,7 +171,7 @@ class _Progress:
             self._begin_next(flow)
 
     def _queue(self, number: int) -> None:
-        flow = self._flow[number]
+        flow = self._items[number].flow
         self._queues[flow].append(number)
         if len(self._queues[flow]) == 1:
             self._begin_next(flow)
@@ -180,9 +179,9 @@ class _Progress:
     def _begin_next(self, flow: int) -> None:
         queue = self._queues[flow]
         while queue:
-            nbytes = self._schedule.sends[queue[0]].nbytes
+            nbytes = self._items[queue[0]].nbytes
             if nbytes:
-                self._left[flow] = float(nbytes)
+                self._left[flow] = nbytes
                 self._since_s[flow] = self._now_s
                 self._touched[flow] = None
                 return
@@ -190,16 +189,16 @@ class _Progress:
 
     def _end(self, number: int) -> None:
         self.ends_s[number] = self._now_s
-        send = self._schedule.sends[number]
-        for other in self._released_by[number]:
+        for other in self._order.released_by[number]:
             self._release(other)
-        for rank in (send.src, send.dst):
-            self._finish_one(send.op, rank)
+        op, ranks, _, _ = self._items[number]
+        for rank in ranks:
+            self._finish_one(op, rank)
 
     def _open(self, number: int) -> None:
         gate = self._schedule.gates[number]
-        for send in self._part_sends[gate.op, gate.rank]:
-            self._release(send)
+        for item in self._order.parts.get((gate.op, gate.rank), ()):
+            self._release(item)
         self._finish_one(gate.op, gate.rank)
 
     def _finish_one(self, op: int, rank: int) -> None:
@@ -215,9 +214,17 @@ class _Progress:
         heappush(self._timers, (when_s, OPEN_GATE, number))
 
     def _release(self, number: int) -> None:
-        self._send_waits[number] -= 1
-        if not self._send_waits[number]:
+        self._waits[number] -= 1
+        if not self._waits[number]:
             self._make_ready(number)
 
     def _make_ready(self, number: int) -> None:
-        heappush(self._timers, (self._now_s + self._alpha_s, QUEUE_SEND, number))
+        ready = [number]
+        while ready:
+            number = ready.pop()
+            rounds = 1 if number < len(self._schedule.sends) else ROUNDS
+            heappush(self._timers, (self._now_s + rounds * self._alpha_s, QUEUE_SEND, number))
+            for following in self._order.follows[number]:
+                self._waits[following] -= 1
+                if not self._waits[following]:
+                    ready.append(following)

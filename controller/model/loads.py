@@ -1,14 +1,18 @@
-"""What the flows of a plan put on every link, in all and phase by phase (see controller.model.phases)."""
+"""What a plan puts on every link, in all and phase by phase (see controller.model.phases).
+
+A tree that adds up counts among the flows of each of its links.
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from controller.model.addedup import as_tcp_nbytes, tree_links
 from controller.model.bounds import Cuts, phase_bound_s
-from controller.model.phases import Pair, PhaseKey, nbytes_by_phase, same_phases
+from controller.model.phases import PhaseKey, Sizes, same_phases, sizes_by_phase
 from emu.fabrics.fabric import HOST_PORT, Egress, Fabric
 from emu.network.transport import PAYLOAD_EFFICIENCY
-from emu.plan import Flow, Plan, flow_numbers
+from emu.plan import Plan, flow_numbers
 
 SLACK = 1 + 1e-9  # what rounding may add to a time
 
@@ -17,7 +21,8 @@ SLACK = 1 + 1e-9  # what rounding may add to a time
 class LinkLoad:
     """What one direction of a cable carries; `nbytes` is payload.
 
-    `together` is the largest number of flows that use it in one phase.  `excess_s` is what it adds to
+    `as_tcp_nbytes` is what it would be if trees' frames held as much as TCP's.  `together` is the largest
+    number of flows that use it in one phase.  `excess_s` is what it adds to
     the phases: how much longer it is busy in them than the busiest host link, summed.  `worst_share` is
     the largest of its busy time in a phase over that of the busiest host link: 2.0 where two flows must
     share what each could fill alone.
@@ -26,6 +31,7 @@ class LinkLoad:
     egress: Egress
     rate_bps: int
     nbytes: int
+    as_tcp_nbytes: float
     n_flows: int
     together: int
     excess_s: float
@@ -33,8 +39,8 @@ class LinkLoad:
 
     @property
     def busy_s(self) -> float:
-        """The time it needs for its bytes, at the goodput of TCP in full frames."""
-        return busy_s(self.nbytes, self.rate_bps)
+        """The time it needs for its bytes in full frames."""
+        return busy_s(self.as_tcp_nbytes, self.rate_bps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,29 +79,40 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a link carries in one phase; `flows` are numbers of the plan's flows."""
+    """What a link carries in one phase; `flows` are numbers of the plan's flows, those with the most bytes
+    first, `trees` of its trees.  `nbytes` is payload; see `LinkLoad` for `as_tcp_nbytes`.
+    """
 
     nbytes: int
-    flows: frozenset[int]
+    as_tcp_nbytes: float
+    flows: tuple[int, ...]
+    trees: tuple[int, ...] = ()
+
+    @property
+    def n_flows(self) -> int:
+        return len(self.flows) + len(self.trees)
 
 
 def busy_s(nbytes: float, rate_bps: int) -> float:
+    """The time of so many bytes of payload at the goodput of TCP in full frames."""
     return nbytes * 8 / (rate_bps * PAYLOAD_EFFICIENCY)
 
 
 def audit(plan: Plan) -> Audit:
     """Raise ValueError for a plan that sends nothing."""
     fabric = plan.fabric
-    sizes = nbytes_by_phase(plan.schedule)
+    sizes = sizes_by_phase(plan.schedule)
     if not sizes:
         raise ValueError("the plan sends nothing, so there is nothing to audit")
-    uses = _uses_by_phase(plan.flows, sizes)
+    uses: dict[PhaseKey, dict[Egress, Use]] = {}
     cuts = Cuts(fabric)
     phases: list[Phase] = []
     for keys in same_phases(sizes):
-        bound_s = phase_bound_s(cuts, plan.placement, sizes[keys[0]])
-        phase = _phase(fabric, keys[0], uses[keys[0]], bound_s)
+        links = link_uses(plan, sizes[keys[0]])
+        bound_s = phase_bound_s(cuts, plan.placement, sizes[keys[0]].pairs)
+        phase = _phase(fabric, keys[0], links, bound_s)
         phases += [replace(phase, key=key) for key in keys]
+        uses |= dict.fromkeys(keys, links)
     loads = _link_loads(fabric, uses, {phase.key: phase.host_s for phase in phases})
     return Audit(
         loads=loads,
@@ -125,45 +142,46 @@ def by_severity(loads: Mapping[Egress, LinkLoad]) -> list[LinkLoad]:
     )
 
 
-def _uses_by_phase(
-    flows: Sequence[Flow], sizes: Mapping[PhaseKey, Mapping[Pair, int]]
-) -> dict[PhaseKey, dict[Egress, Use]]:
-    """What every link carries in every phase; links without a flow are left out."""
-    number = flow_numbers(flows)
-    uses: dict[PhaseKey, dict[Egress, Use]] = {}
-    for keys in same_phases(sizes):
-        nbytes: defaultdict[Egress, int] = defaultdict(int)
-        users: defaultdict[Egress, list[int]] = defaultdict(list)
-        for pair, size in sizes[keys[0]].items():
-            flow = number[pair]
-            for egress in flows[flow].path:
-                nbytes[egress] += size
-                users[egress].append(flow)
-        links = {egress: Use(nbytes[egress], frozenset(using)) for egress, using in users.items()}
-        uses |= dict.fromkeys(keys, links)
-    return uses
+def link_uses(plan: Plan, sizes: Sizes) -> dict[Egress, Use]:
+    """What every link carries in a phase; links without a flow or tree are left out."""
+    number = flow_numbers(plan.flows)
+    nbytes: defaultdict[Egress, int] = defaultdict(int)
+    as_tcp: defaultdict[Egress, float] = defaultdict(float)
+    flows: defaultdict[Egress, list[int]] = defaultdict(list)
+    trees: defaultdict[Egress, list[int]] = defaultdict(list)
+    of_flows = ((number[pair], size) for pair, size in sizes.pairs.items())
+    for flow, size in sorted(of_flows, key=lambda one: (-one[1], one[0])):
+        for egress in plan.flows[flow].path:
+            nbytes[egress] += size
+            as_tcp[egress] += size
+            flows[egress].append(flow)
+    for group, size in sizes.groups.items():
+        tree = plan.trees[group]
+        for egress in tree_links(plan.fabric, tree):
+            nbytes[egress] += size
+            as_tcp[egress] += as_tcp_nbytes(size, tree)
+            trees[egress].append(group)
+    return {
+        egress: Use(nbytes[egress], as_tcp[egress], tuple(flows[egress]), tuple(trees[egress]))
+        for egress in plan.fabric.rates
+        if egress in nbytes
+    }
 
 
 def _phase(fabric: Fabric, key: PhaseKey, links: Mapping[Egress, Use], bound_s: float) -> Phase:
-    times = {egress: busy_s(use.nbytes, fabric.rates[egress]) for egress, use in links.items()}
-    worst = max(times, key=lambda egress: (times[egress], len(links[egress].flows)))
+    """`bound_s` is that of the phase's flows: trees take their hosts' links, wherever else they go."""
+    times = {egress: busy_s(use.as_tcp_nbytes, fabric.rates[egress]) for egress, use in links.items()}
+    worst = max(times, key=lambda egress: (times[egress], links[egress].n_flows))
+    at_hosts = {egress: seconds for egress, seconds in times.items() if is_host_link(fabric, egress)}
+    in_trees = [seconds for egress, seconds in at_hosts.items() if links[egress].trees]
     return Phase(
         key=key,
         worst=worst,
-        n_flows=len(links[worst].flows),
+        n_flows=links[worst].n_flows,
         nbytes=links[worst].nbytes,
         least_s=times[worst],
-        host_s=_host_s(fabric, links),
-        bound_s=bound_s,
-    )
-
-
-def _host_s(fabric: Fabric, links: Mapping[Egress, Use]) -> float:
-    """The time of the busiest host link."""
-    return max(
-        busy_s(use.nbytes, fabric.rates[egress])
-        for egress, use in links.items()
-        if is_host_link(fabric, egress)
+        host_s=max(at_hosts.values()),
+        bound_s=max(bound_s, *in_trees) if in_trees else bound_s,
     )
 
 
@@ -189,13 +207,16 @@ def _link_loads(
 def _link_load(
     egress: Egress, rate_bps: int, used: Sequence[tuple[PhaseKey, Use]], host_s: Mapping[PhaseKey, float]
 ) -> LinkLoad:
-    times = [(busy_s(use.nbytes, rate_bps), host_s[key]) for key, use in used]
+    times = [(busy_s(use.as_tcp_nbytes, rate_bps), host_s[key]) for key, use in used]
+    flows = frozenset().union(*(use.flows for _, use in used))
+    trees = frozenset().union(*(use.trees for _, use in used))
     return LinkLoad(
         egress=egress,
         rate_bps=rate_bps,
         nbytes=sum(use.nbytes for _, use in used),
-        n_flows=len(frozenset().union(*(use.flows for _, use in used))),
-        together=max(len(use.flows) for _, use in used),
+        as_tcp_nbytes=sum(use.as_tcp_nbytes for _, use in used),
+        n_flows=len(flows) + len(trees),
+        together=max(use.n_flows for _, use in used),
         excess_s=sum(max(0.0, busy - host) for busy, host in times),
         worst_share=max(busy / host if host else 0.0 for busy, host in times),
     )

@@ -1,20 +1,22 @@
 """Which sends of a schedule may be under way together: its phases, and its jobs.
 
-A phase is one step of a collective, or the messages that are equally deep in the order of the
-operations (so that the pushes of all workers are one phase).  A job is a set of ranks that send to
-each other and to nobody else.  Jobs begin together and none waits for another, so the first phases of all
-jobs are one phase, their second ones another, and so on; a job with fewer phases than the longest is over
+A phase is one step of a collective, what switches add up of one, or the messages that are equally deep in
+the order of the operations (so that the pushes of all workers are one phase).  A job is a set of ranks that
+send to each other and to nobody else.  Jobs begin together and none waits for another, so the first phases of
+all jobs are one phase, their second ones another, and so on; a job with fewer phases than the longest is over
 earlier.  Of jobs that are alike, as those of `bench --jobs`, that is what happens unless one is held up; then
 its phases may meet any others, which is not looked at here.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from traces.schedules.schedule import Schedule
 
+ADDED_UP = -1  # comes before the steps of the operation's sends
 PhaseKey = tuple[int, int]
-"""(operation, step) of a collective; (-1, depth) of messages.
+"""(operation, step) of a collective, with step ADDED_UP for what switches do of it; (-1, depth) of messages.
 
 A phase of several jobs has the key that it has in the job with the most phases, the first of them.
 """
@@ -23,24 +25,48 @@ Pair = tuple[int, int]
 """(source rank, destination rank)."""
 
 
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The bytes of a phase: that each pair sends, and that switches add up of each group.
+
+    Groups are named by their position in `Schedule.groups`, which is that of their tree in a plan.
+    """
+
+    pairs: dict[Pair, int] = field(default_factory=dict)
+    groups: dict[int, int] = field(default_factory=dict)
+
+
+def sizes_by_phase(schedule: Schedule) -> dict[PhaseKey, Sizes]:
+    """What is sent in every phase."""
+    phases: defaultdict[PhaseKey, Sizes] = defaultdict(Sizes)
+    keys = phase_keys(schedule)
+    number = {group: i for i, group in enumerate(schedule.groups)}
+    for send, key in zip(schedule.sends, keys, strict=False):
+        pairs = phases[key].pairs
+        pairs[send.src, send.dst] = pairs.get((send.src, send.dst), 0) + send.nbytes
+    for each, key in zip(schedule.aggregations, keys[len(schedule.sends) :], strict=True):
+        groups, group = phases[key].groups, number[each.givers, each.takers]
+        groups[group] = groups.get(group, 0) + schedule.ops[each.op].nbytes
+    return dict(phases)
+
+
 def nbytes_by_phase(schedule: Schedule) -> dict[PhaseKey, dict[Pair, int]]:
-    """The bytes of every pair of ranks in every phase in which it sends."""
-    phases: defaultdict[PhaseKey, defaultdict[Pair, int]] = defaultdict(lambda: defaultdict(int))
-    for send, key in zip(schedule.sends, phase_keys(schedule), strict=True):
-        phases[key][send.src, send.dst] += send.nbytes
-    return {key: dict(nbytes) for key, nbytes in phases.items()}
+    """The bytes of every pair of ranks in every phase in which any sends."""
+    return {key: sizes.pairs for key, sizes in sizes_by_phase(schedule).items() if sizes.pairs}
 
 
 def phase_keys(schedule: Schedule) -> list[PhaseKey]:
-    """The phase of each send."""
+    """The phase of each send, then of each aggregation."""
     depths = _depths(schedule)
     ops = schedule.ops
     own = [
         (-1, depths[send.op]) if ops[send.op].kind == "message" else (send.op, send.step)
         for send in schedule.sends
     ]
+    own += [(each.op, ADDED_UP) for each in schedule.aggregations]
     job_of = job_of_rank(schedule)
     jobs = [job_of[send.src] for send in schedule.sends]
+    jobs += [job_of[each.members[0]] for each in schedule.aggregations]
     shared = _shared_keys(zip(jobs, own, strict=True))
     return [shared[job, key] for job, key in zip(jobs, own, strict=True)]
 
@@ -57,12 +83,13 @@ def _shared_keys(own: Iterable[tuple[int, PhaseKey]]) -> dict[tuple[int, PhaseKe
     }
 
 
-def same_phases(sizes: Mapping[PhaseKey, Mapping[Pair, int]]) -> list[tuple[PhaseKey, ...]]:
-    """The keys of the phases, those together in which all pairs send the same bytes."""
-    groups: defaultdict[frozenset[tuple[Pair, int]], list[PhaseKey]] = defaultdict(list)
-    for key, nbytes in sizes.items():
-        groups[frozenset(nbytes.items())].append(key)
-    return [tuple(keys) for keys in groups.values()]
+def same_phases(sizes: Mapping[PhaseKey, Sizes]) -> list[tuple[PhaseKey, ...]]:
+    """The keys of the phases, those together in which all pairs and groups have the same bytes."""
+    same: defaultdict[tuple[frozenset[tuple[Pair, int]], frozenset[tuple[int, int]]], list[PhaseKey]]
+    same = defaultdict(list)
+    for key, one in sizes.items():
+        same[frozenset(one.pairs.items()), frozenset(one.groups.items())].append(key)
+    return [tuple(keys) for keys in same.values()]
 
 
 def job_of_rank(schedule: Schedule) -> list[int]:
@@ -79,6 +106,7 @@ def job_of_rank(schedule: Schedule) -> list[int]:
         return rank
 
     pairs = {(send.src, send.dst) for send in schedule.sends}
+    pairs |= {(each.members[0], rank) for each in schedule.aggregations for rank in each.members}
     busy = {rank for pair in pairs for rank in pair}
     for src, dst in pairs:
         one, other = find(src), find(dst)
@@ -112,6 +140,8 @@ def _depths(schedule: Schedule) -> list[int]:
     for gate in sorted(schedule.gates, key=lambda gate: gate.op):
         for other in gate.after:
             op = schedule.ops[other]
-            arrival = not (op.kind == "message" and op.root == gate.rank)
-            depths[gate.op] = max(depths[gate.op], depths[other] + arrival)
+            only_sent = (op.kind == "message" and op.root == gate.rank) or (
+                op.kind == "reduce" and op.root != gate.rank
+            )
+            depths[gate.op] = max(depths[gate.op], depths[other] + (not only_sent))
     return depths

@@ -6,7 +6,9 @@ two figures can be worked out from the plan alone.
 
 from collections.abc import Sequence
 
+from controller.model.addedup import as_tcp_nbytes, trees_of
 from controller.model.fluid import fluid_s
+from emu.aggregation.tree import Tree
 from emu.fabrics.fabric import Fabric
 from emu.fabrics.paths import host_port
 from emu.network.transport import PAYLOAD_EFFICIENCY
@@ -16,40 +18,59 @@ from traces.schedules.schedule import Schedule
 
 
 def predict(
-    fabric: Fabric, placement: Sequence[str], flows: Sequence[Flow], schedule: Schedule
+    fabric: Fabric,
+    placement: Sequence[str],
+    flows: Sequence[Flow],
+    schedule: Schedule,
+    trees: Sequence[Tree] = (),
 ) -> Prediction:
     """Both figures; `flows` have their paths, and the bound is `least_s`."""
-    seconds, _ = fluid_s(fabric, flows, schedule)
-    return Prediction(bound_s=least_s(fabric, placement, schedule), fluid_s=seconds)
+    seconds, _ = fluid_s(fabric, flows, schedule, trees=trees)
+    return Prediction(bound_s=least_s(fabric, placement, schedule, trees), fluid_s=seconds)
 
 
-def least_s(fabric: Fabric, placement: Sequence[str], schedule: Schedule) -> float:
+def least_s(
+    fabric: Fabric, placement: Sequence[str], schedule: Schedule, trees: Sequence[Tree] = ()
+) -> float:
     """The larger of what the hosts' links need and the longest chain of compute gaps."""
-    return max(bound_s(fabric, placement, schedule), compute_s(schedule))
+    return max(bound_s(fabric, placement, schedule, trees), compute_s(schedule))
 
 
 def bound_s(
-    fabric: Fabric, placement: Sequence[str], schedule: Schedule, eta: float = PAYLOAD_EFFICIENCY
+    fabric: Fabric, placement: Sequence[str], schedule: Schedule, trees: Sequence[Tree] = ()
 ) -> float:
     """The least time in which hosts with these links could communicate, however good the fabric.
 
     An allreduce of S bytes on p ranks counts 2(p-1)/p S in and out of every host, the least that any
     algorithm without help of the switches can do (Patarasuk, Yuan, JPDC 2009), so every algorithm is
-    measured against the same figure.  Everything else counts the bytes that the schedule itself
+    measured against the same figure.  With that help S is enough, out of a giver and into a taker, in the
+    frames of its tree (`trees[i]` is that of the schedule's i-th group; without trees it counts nothing), and
+    what such an operation sends besides.  Everything else counts the bytes that the schedule itself
     sends and receives.  Communication only: compute gaps are not in it (see `compute_s`).
     """
-    reduced = [0.0] * schedule.n_ranks
-    for op, members in zip(schedule.ops, schedule.members, strict=True):
-        if op.kind == "allreduce":
-            for rank in members:
-                reduced[rank] += busbw_factor("allreduce", len(members)) * op.nbytes
-    sent, received = list(reduced), list(reduced)
+    sent, received = [0.0] * schedule.n_ranks, [0.0] * schedule.n_ranks
+    aggregated = {each.op for each in schedule.aggregations}
+    reduced = {
+        op for op, made in enumerate(schedule.ops) if made.kind == "allreduce" and op not in aggregated
+    }
+    for op in reduced:
+        members = schedule.members[op]
+        for rank in members:
+            nbytes = busbw_factor("allreduce", len(members)) * schedule.ops[op].nbytes
+            sent[rank] += nbytes
+            received[rank] += nbytes
     for send in schedule.sends:
-        if schedule.ops[send.op].kind != "allreduce":
+        if send.op not in reduced:
             sent[send.src] += send.nbytes
             received[send.dst] += send.nbytes
+    for each, (_, tree) in zip(schedule.aggregations, trees_of(schedule, trees), strict=bool(trees)):
+        nbytes = as_tcp_nbytes(schedule.ops[each.op].nbytes, tree)
+        for rank in each.givers:
+            sent[rank] += nbytes
+        for rank in each.takers:
+            received[rank] += nbytes
     return max(
-        max(sent[rank], received[rank]) * 8 / (fabric.rates[host_port(host)] * eta)
+        max(sent[rank], received[rank]) * 8 / (fabric.rates[host_port(host)] * PAYLOAD_EFFICIENCY)
         for rank, host in enumerate(placement)
     )
 

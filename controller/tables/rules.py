@@ -12,6 +12,7 @@ from typing import Literal
 
 from controller.reroute import without
 from controller.routing.shortest import NextPorts, next_ports
+from controller.tables.aggregation import sums
 from controller.tables.backups import Backups, Protection
 from emu.fabrics.fabric import Fabric, Link
 from emu.fabrics.paths import access_port, distances
@@ -106,12 +107,15 @@ def guarded_rules(plan: Plan, down: Collection[Link] = (), before: Guarded | Non
 
     The latter carry what is no flow of the plan, a ping for instance, between the plan's hosts.  With
     them come the best backups that the switches have room for.  Cables in `down` are no way for either.
+    Trees' rules are those of `plan.trees` as they are.
 
     With `before`, rules of the same flows on other paths or with other cables down, a flow keeps what
     serves it still, and no flow is guarded better than then: an answer to a failure must come soon.
     """
     fabric = without(plan.fabric, down) if down else plan.fabric
-    beneath = destination_rules(fabric, plan.placement)
+    beneath = {switch: list(own) for switch, own in destination_rules(fabric, plan.placement).items()}
+    for each in sums(plan.trees):
+        beneath[each.switch].append(Rule(AGGREGATE_PRIORITY, each.match, (), aggregate=each.aggregate))
     for guard in GUARDS[GUARDS.index(before.guard) if before else 0 :]:
         kept = _kept(plan, fabric, before) if before and guard is before.guard else {}
         backups = Backups(fabric, guard.has_detours)

@@ -1,21 +1,30 @@
 """The emulated network as `ip`, `tc` and Mininet see it, and that nothing of it is left."""
 
+import contextlib
 import json
+import socket
 import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
 
 from emu.fabrics.fabric import Fabric, interface
 from emu.fabrics.spec import parse_fabric
+from emu.network import offload
 from emu.network.namespaces import enter
+from emu.network.namespaces import inside as inside_namespace
 from emu.network.net import HOST_SYSCTLS, NetworkFailed, emulated
 from emu.network.queues import Queues
 from emu.network.rtnetlink import address, carry_out, link_up
 from emu.network.transport import fabric_transport
+from emu.replay.wiring import tree_socket
+from tests.made_tree_plans import star_tree
 from tests.real.inside import inside
+from traces.framing.aggregation import FIRST_PORT
 
 pytestmark = pytest.mark.real
 
@@ -47,7 +56,10 @@ def host_h2() -> dict[str, Any]:
         return {
             "addresses": asked("ip", "-j", "addr", pid=pid),
             "neighbours": asked("ip", "-j", "neigh", pid=pid),
-            "macs": {fabric.ip(host): fabric.mac(host) for host in fabric.hosts if host != "h2"},
+            "macs": {
+                **{fabric.ip(host): fabric.mac(host) for host in fabric.hosts if host != "h2"},
+                "10.0.255.254": "02:00:0a:00:ff:fe",  # who adds up; nobody has that address
+            },
             "sysctls": subprocess.check_output(in_there, text=True).split(),
             "kinds": sorted(row["kind"] for row in asked("tc", "-j", "qdisc", pid=pid)),
         }
@@ -177,3 +189,53 @@ def refused_request() -> str:
 
 def test_the_request_that_the_kernel_refuses_is_named() -> None:
     assert "request 2 of 4: File exists" in inside(refused_request)
+
+
+def heard_by_a_tree() -> dict[str, Any]:
+    """What the socket of h0's tree takes of frames that come to h0, and what leaves h0 when it sends."""
+    tree = star_tree((0, 1))
+    _, made = network("star:hosts=2,rate=50M")
+    with made as net:
+        at_switch = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800))
+        at_switch.bind(("switch0-eth1", 0))
+        at_switch.settimeout(1)
+        with inside_namespace(net.get("h0").pid):
+            sock = tree_socket(tree)
+            offload.switch_off("h0-eth0", offload.UDP_SEGMENTATION)
+            features = subprocess.check_output(["ethtool", "-k", "h0-eth0"], text=True)
+        sock.setsockopt(socket.IPPROTO_UDP, 103, 100)  # UDP_SEGMENT
+        sock.send(bytes(250))
+        left = [Ether(at_switch.recv(2000)) for _ in range(3)]
+        everybody, nobody, port = "10.0.255.255", "10.0.255.254", tree.udp_port
+        for number, (source, destination, sport, checksum) in enumerate(
+            [
+                (nobody, everybody, port, 0),
+                ("10.0.0.2", everybody, port, 0),
+                (nobody, "10.0.0.1", port, 0),
+                (nobody, everybody, port + 1, 0),
+                (nobody, everybody, port, None),
+            ]
+        ):
+            frame = Ether(dst="ff:ff:ff:ff:ff:ff" if destination == everybody else "02:00:0a:00:00:01")
+            frame /= IP(src=source, dst=destination) / UDP(sport=sport, dport=port, chksum=checksum)
+            at_switch.send(bytes(frame / bytes([number])))
+        sock.settimeout(1)
+        heard = [sock.recv(100)[0] for _ in range(2)]
+        sock.settimeout(0.2)
+        with contextlib.suppress(TimeoutError):
+            heard.append(sock.recv(100)[0])
+    return {
+        "heard": heard,
+        "left": [[each.dst, each[IP].src, each[IP].dst, each[UDP].sport, each[UDP].len] for each in left],
+        "segmentation": [line.split()[1] for line in features.splitlines() if "tx-udp-seg" in line],
+        "tcp": [line.split()[1] for line in features.splitlines() if line.startswith("tcp-seg")],
+    }
+
+
+def test_a_trees_socket_hears_what_is_sent_to_all_from_nobodys_address_and_sends_packet_by_packet() -> None:
+    seen = inside(heard_by_a_tree)
+    assert seen["heard"] == [0, 4]
+    assert seen["left"] == [
+        ["02:00:0a:00:ff:fe", "10.0.0.1", "10.0.255.254", FIRST_PORT, 8 + n] for n in (100, 100, 50)
+    ]
+    assert (seen["segmentation"], seen["tcp"]) == (["off"], ["on"])

@@ -8,19 +8,10 @@ import pytest
 from emu.flowhash import flow_hash, switch_salt
 from emu.project import SWITCH_OBJECT
 from emu.switch.plane.bpf import BpfObject
-from emu.switch.plane.maps import Maps
-from emu.switch.table.entries import (
-    Group,
-    GroupBucket,
-    GroupKind,
-    Operation,
-    Output,
-    RemoveRule,
-    SetGroup,
-    SetRule,
-    ToGroup,
-)
+from emu.switch.plane.maps import Maps, PortState
+from emu.switch.table.entries import Group, GroupBucket, GroupKind, Output, ToGroup
 from emu.switch.table.match import Match
+from emu.switch.table.operations import Operation, RemoveRule, SetGroup, SetRule
 from tests.real.bpf_test_run import REDIRECT, SHOT, Packet, run_program
 from tests.real.inside import inside
 
@@ -38,7 +29,7 @@ class Switch:
     def __init__(self, loaded: BpfObject, *operations: Operation) -> None:
         self.loaded = loaded
         self.maps = Maps(loaded)
-        self.maps.set_port(ifindex=1, switch_index=0, number=1, salt=SALT, counter=0, is_live=True)
+        self.maps.set_port(1, PortState(switch_index=0, number=1, salt=SALT, counter=0, is_live=True))
         self.obey(*operations)
 
     def obey(self, *operations: Operation) -> None:

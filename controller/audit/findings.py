@@ -1,0 +1,31 @@
+"""What does not agree when a plan is held against counters."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["less", "more", "astray", "ends differ", "no flow's", "not counted", "saturated"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What does not agree.  `where` names a link, a flow at a switch, a sum at a switch, or a switch."""
+
+    kind: Kind
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}"
+
+
+def off(
+    where: str, off_nbytes: int, expected: int, spare: int, late_nbytes: float = 0.0
+) -> Iterator[Finding]:
+    """Counted less expected bytes: some may be missing for being late, some more be explained."""
+    if off_nbytes < -late_nbytes:
+        yield Finding("less", where, f"{-off_nbytes} bytes of {expected} were not counted there")
+    elif off_nbytes > spare:
+        yield Finding(
+            "more", where, f"{off_nbytes} bytes more than the {expected} expected; {spare} can be explained"
+        )

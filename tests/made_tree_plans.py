@@ -1,0 +1,97 @@
+"""Plans whose sums are made by switches, with trees written by hand."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from controller.resolve import resolve
+from emu.aggregation.tree import Child, Node, Tree
+from emu.fabrics.spec import parse_fabric
+from emu.losses import parse_loss
+from emu.network.transport import fabric_transport
+from emu.plan import Flow, Plan, Prediction
+from traces.framing.aggregation import FIRST_PORT
+from traces.schedules.schedule import Aggregation, Gate, Op, Schedule
+
+ELEMENTS = 64
+TWO_LEVELS = "leaf-spine:leaves=2,spines=1,hosts=2"
+
+
+def star_tree(
+    members: Sequence[int],
+    server: int | None = None,
+    slots: int = 8,
+    number: int = 0,
+    elements: int = ELEMENTS,
+) -> Tree:
+    """At `star:hosts=N`'s one switch, where rank r is on host r: all give and take.
+
+    With a server all others give and it alone takes.
+    """
+    givers = tuple(rank for rank in members if rank != server)
+    takers = tuple(members) if server is None else (server,)
+    children = tuple(Child(rank + 1, rank in givers, rank in takers) for rank in members)
+    nodes = (Node("switch0", children),)
+    return Tree(number + 1, givers, takers, FIRST_PORT + number, slots, elements, nodes)
+
+
+def two_level_tree(slots: int = 8, elements: int = ELEMENTS) -> Tree:
+    """In TWO_LEVELS: spine0 above leaf0 (h0, h1) and leaf1 (h2, h3), whose third ports lead up."""
+    below = (Child(1), Child(2))
+    nodes = (
+        Node("spine0", (Child(1), Child(2))),
+        Node("leaf0", below, parent_port=3),
+        Node("leaf1", below, parent_port=3),
+    )
+    ranks = (0, 1, 2, 3)
+    return Tree(1, ranks, ranks, FIRST_PORT, slots, elements, nodes)
+
+
+def summed(tree: Tree, n_ranks: int, sizes: Sequence[int], gap_ns: int = 0) -> Schedule:
+    """Operations of so many bytes, one after the other, that the tree's switches do alone."""
+    everybody = tree.givers == tree.takers
+    root = 0 if everybody else tree.takers[0]
+    return Schedule(
+        n_ranks,
+        tuple(
+            Op("allreduce" if everybody else "reduce", nbytes, tag=number, root=root)
+            for number, nbytes in enumerate(sizes)
+        ),
+        (),
+        tuple(Gate(op, rank, (op - 1,), gap_ns) for op in range(1, len(sizes)) for rank in tree.members),
+        tuple(Aggregation(op, tree.givers, tree.takers) for op in range(len(sizes))),
+    )
+
+
+def tree_plan(spec: str, schedule: Schedule, trees: Sequence[Tree], loss: str = "0%") -> Plan:
+    """Rank r is on the fabric's r-th host."""
+    fabric = parse_fabric(spec)
+    return Plan(
+        fabric=fabric,
+        algorithm="ina",
+        placement_name="linear",
+        placement=fabric.hosts[: schedule.n_ranks],
+        routes="ecmp",
+        seed=1,
+        schedule=schedule,
+        flows=_flows(spec, schedule),
+        transport=fabric_transport(fabric),
+        prediction=Prediction(0.1, 0.1),
+        trees=tuple(trees),
+        losses=parse_loss(loss, fabric),
+    )
+
+
+def _flows(spec: str, schedule: Schedule) -> tuple[Flow, ...]:
+    """Those of the schedule's sends."""
+    if not schedule.sends:
+        return ()
+    fabric = parse_fabric(spec)
+    return resolve(
+        fabric,
+        replace(schedule, aggregations=()),
+        algorithm="made",
+        placement="linear",
+        routes="ecmp",
+        seed=1,
+        transport=fabric_transport(fabric),
+    ).flows

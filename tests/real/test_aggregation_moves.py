@@ -1,0 +1,70 @@
+"""A run in which a cable of an aggregation tree fails: the tree moves, and every sum is right."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emu.aggregation.tree import Tree
+from emu.fabrics.fabric import Egress
+from emu.failures import Failure
+from emu.plan import Plan
+from emu.records import load_repeats
+from emu.watch import RunFailed
+from tests.real.test_run import carried_out, plan_of
+
+pytestmark = pytest.mark.real
+
+SPEC = "leaf-spine:leaves=3,spines=2,hosts=1,rate=50M"
+NBYTES = 6_000_000  # 0.96 s at 50 Mb/s, headers not counted
+
+
+def failing_plan(down_s: float, up_s: float | None) -> Plan:
+    """An allreduce in the network; a cable of its tree goes down."""
+    plan = plan_of(SPEC, "ina", NBYTES)
+    leaf = plan.trees[0].nodes[1]
+    assert leaf.parent_port is not None
+    up_ns = None if up_s is None else int(up_s * 1e9)
+    return replace(plan, failures=(Failure(Egress(leaf.switch, leaf.parent_port), int(down_s * 1e9), up_ns),))
+
+
+def control(folder: Path, *events: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in (folder / "control.jsonl").read_text().splitlines()]
+    return [line for line in lines if line["event"] in events]
+
+
+def root(tree: Tree) -> str:
+    return tree.nodes[0].switch
+
+
+def test_a_tree_moves_in_mid_tensor_and_back_between_repeats_and_no_sum_is_wrong(tmp_path: Path) -> None:
+    plan = failing_plan(0.3, 0.7)
+    folder = carried_out(plan, tmp_path / "run", repeats=2)
+    repeats = load_repeats(folder)
+    assert [repeat.wrong for repeat in repeats] == [0] * len(repeats)
+    moves = control(folder, "tree_moved")
+    home, other = root(plan.trees[0]), {"spine0": "spine1", "spine1": "spine0"}[root(plan.trees[0])]
+    n_outages = len(moves) // 2  # on a busy machine a cable may be up before its failure is heard
+    assert 1 <= n_outages <= len(repeats)
+    assert [(move["from"], move["to"]) for move in moves] == [(home, other), (other, home)] * n_outages
+    assert [move["epoch"] for move in moves] == list(range(1, len(moves) + 1))
+    for rank in range(plan.n_ranks):
+        assert 1 <= sum(repeat.aggregated[rank].moves for repeat in repeats) <= len(moves)
+
+
+def test_a_tree_whose_cable_stays_down_stays_away_until_the_repeat_is_over(tmp_path: Path) -> None:
+    plan = failing_plan(0.3, None)
+    folder = carried_out(plan, tmp_path / "run", repeats=1)
+    assert all(repeat.wrong == 0 for repeat in load_repeats(folder))
+    events = [line["event"] for line in control(folder, "tree_moved", "port_down", "port_up", "settled")]
+    away = ["port_down", "port_down", "tree_moved"]
+    assert events == [*away, "port_up", "port_up", "tree_moved", "settled"] * len(load_repeats(folder))
+
+
+def test_without_planning_anew_a_tree_with_a_failed_cable_ends_with_a_named_error(tmp_path: Path) -> None:
+    plan = failing_plan(0.3, None)
+    with pytest.raises(RunFailed, match="rank"):
+        carried_out(plan, tmp_path / "run", repeats=1, reroute=False)
+    assert not control(tmp_path / "run.incomplete", "tree_moved")

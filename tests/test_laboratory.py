@@ -1,0 +1,117 @@
+"""The laboratory: fabrics calibrated once, plans carried out one after the other, rows judged."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emu.calibration import Calibration
+from emu.fabrics.spec import parse_fabric
+from emu.network.transport import PAYLOAD_EFFICIENCY
+from emu.options import RunOptions
+from emu.plan import Plan
+from tests.made_runs import made_repeat
+from tools.experiment import Cell, Job, plan_of
+from tools.laboratory import Laboratory
+from traces.workload import made_allreduce
+
+FAT_TREE = parse_fabric("fat-tree:k=4,levels=2,rate=50M")
+BIGRAPH = parse_fabric("bigraph:n=4,m=2,rate=50M")
+JOB = Job(made_allreduce(8, 8 * 4200), "test")
+TRUE = Calibration(alpha_s=0.002, latency_s=0.002, eta=0.95)
+
+
+class FakeRuns:
+    """Stands for emu.run.run: leaves repeats of known times, and arrivals as a calibrated fabric would."""
+
+    def __init__(self, *, time_s: float = 0.02, truth: Calibration = TRUE, wrong: int = 0) -> None:
+        self.names: list[str] = []
+        self._time_s = time_s
+        self._truth = truth
+        self._wrong = wrong
+
+    def __call__(
+        self, plan: Plan, folder: Path, options: RunOptions, progress: Any, finish: Callable[[Path], Any], /
+    ) -> Any:
+        self.names.append(folder.name)
+        work = folder.with_name(folder.name + ".incomplete")
+        (work / "events").mkdir(parents=True)
+        repeats = [
+            replace(made_repeat(plan.n_ranks, self._time_s + i / 1000), wrong=self._wrong)
+            for i in range(options.repeats)
+        ]
+        (work / "repeats.json").write_text(json.dumps([asdict(repeat) for repeat in repeats]))
+        for repeat in range(options.repeats):
+            self._events(work, plan, repeat)
+        made = finish(work)
+        work.rename(folder)
+        return made
+
+    def _events(self, work: Path, plan: Plan, repeat: int) -> None:
+        now_ns = 10**9
+        events: list[dict[str, Any]] = [{"event": "start", "t_ns": now_ns, "due_ns": now_ns}]
+        for number, send in enumerate(plan.schedule.sends):
+            now_ns += round((self._truth.alpha_s + send.nbytes * 8 / (50e6 * self._truth.eta)) * 1e9)
+            events.append({"event": "arrived", "send": number, "t_ns": now_ns})
+        with (work / "events" / "rank-0.jsonl").open("a") as lines:
+            lines.writelines(json.dumps({"repeat": repeat, **event}) + "\n" for event in events)
+
+
+def laboratory(folder: Path, runs: FakeRuns) -> Laboratory:
+    return Laboratory(folder, RunOptions(repeats=3), lambda text: None, runs)
+
+
+def test_a_fabric_is_calibrated_once_before_its_first_cell(tmp_path: Path) -> None:
+    runs = FakeRuns()
+    lab = laboratory(tmp_path, runs)
+    for fabric in (FAT_TREE, BIGRAPH):
+        for algorithm in ("ring", "as-captured"):
+            lab.row(plan_of(Cell(fabric, algorithm, "linear", "ecmp"), JOB))
+    kinds = [name.partition("-")[0] for name in runs.names]
+    assert kinds == ["calibration", "01", "02", "calibration", "03", "04"]
+
+
+def test_the_prediction_uses_the_measured_latency_and_goodput(tmp_path: Path) -> None:
+    """A ring on a fat-tree is free of contention: 14 steps of alpha and an eighth of the buffer each."""
+    row = laboratory(tmp_path, FakeRuns()).row(plan_of(Cell(FAT_TREE, "ring", "linear", "ecmp"), JOB))
+    tiny_s = TRUE.alpha_s + 64 * 8 / (50e6 * TRUE.eta)  # the smallest message's time, more than alpha
+    expected = 14 * (tiny_s + 4200 * 8 / (50e6 * TRUE.eta))
+    assert row.predicted_s == pytest.approx(expected, rel=1e-3)
+    assert row.ratio_predicted == pytest.approx(0.021 / expected, rel=1e-3)
+
+
+def test_a_row_is_left_in_its_folder_with_its_verdict(tmp_path: Path) -> None:
+    row = laboratory(tmp_path, FakeRuns()).row(plan_of(Cell(FAT_TREE, "ring", "linear", "ecmp"), JOB))
+    assert row.folder is not None
+    assert json.loads((Path(row.folder) / "result.json").read_text())["ratio"] == row.ratio
+    assert json.loads((Path(row.folder) / "verdict.json").read_text())["valid"] is True
+    assert row.verdict == "valid"
+
+
+def test_wrong_elements_and_a_fabric_that_does_not_carry_one_flow_make_it_not_valid(tmp_path: Path) -> None:
+    plan = plan_of(Cell(FAT_TREE, "ring", "linear", "ecmp"), JOB)
+    assert laboratory(tmp_path / "a", FakeRuns(wrong=1)).row(plan).verdict == "not valid"
+    slow = replace(TRUE, eta=0.9 * PAYLOAD_EFFICIENCY)
+    row = laboratory(tmp_path / "b", FakeRuns(truth=slow)).row(plan)
+    assert row.reasons == ("one flow alone reached 90% of its link",)
+
+
+def test_why_a_run_on_moving_routes_is_slow_is_told_of_its_paths_as_planned(tmp_path: Path) -> None:
+    """On drawn hosts hashed flows meet on some seed; the same paths are adaptive's to begin with."""
+    job = replace(JOB, seed=2)
+    still, moving, failing = (
+        laboratory(tmp_path / name, FakeRuns()).row(
+            plan_of(Cell(FAT_TREE, "halving-doubling", "random", routes), replace(job, fail=fail))
+        )
+        for name, routes, fail in (
+            ("still", "ecmp", ()),
+            ("moving", "adaptive", ()),
+            ("failing", "ecmp", ("leaf0-spine0@1",)),
+        )
+    )
+    assert still.why is not None
+    assert moving.why == failing.why == f"as planned: {still.why}"
+    assert moving.predicted_s == failing.predicted_s == still.predicted_s
