@@ -13,7 +13,8 @@ from pathlib import Path
 from emu.fabrics.spec import parse_fabric
 from emu.options import RunOptions
 from emu.result import Row
-from tools.experiment import Cell, Job, Laboratory, plan_of
+from tools.experiment import Cell, Job, plan_of
+from tools.laboratory import Laboratory
 from traces.schedules.expand import PAIRWISE
 from traces.units import parse_bps, parse_nbytes
 from traces.workload import made_alltoall

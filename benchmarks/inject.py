@@ -137,7 +137,7 @@ def inside(folder: Path) -> None:
     mine, _ = own_processor()
     prepare_namespace()
     with ExitStack() as stack:
-        plane = stack.enter_context(control_plane(fabric, "gradwire", folder, plan=False))
+        plane = stack.enter_context(control_plane(fabric, "gradwire", folder))
         net = stack.enter_context(emulated(fabric, transport(fabric), Counter()))
         watch = Watch()
         stack.enter_context(plane.in_force(watch))

@@ -29,8 +29,9 @@ from emu.network.transport import fabric_transport
 from emu.options import RunOptions
 from emu.project import PROJECT
 from emu.watch import Watch
-from tools.experiment import Cell, Job, Laboratory, plan_of
+from tools.experiment import Cell, Job, plan_of
 from tools.inputs import read_workload_only
+from tools.laboratory import Laboratory
 from traces.framing.wellknown import STORE_PORT
 from traces.schedules.expand import training_iterations
 from traces.workload import Collective, Workload
@@ -100,7 +101,7 @@ def inside(folder: Path) -> None:
     fabric = parse_fabric(job["fabric"])
     prepare_namespace()
     with ExitStack() as stack:
-        plane = stack.enter_context(control_plane(fabric, "gradwire", folder, plan=False))
+        plane = stack.enter_context(control_plane(fabric, "gradwire", folder))
         net = stack.enter_context(emulated(fabric, fabric_transport(fabric), Counter()))
         stack.enter_context(plane.in_force(Watch()))
         processes = []

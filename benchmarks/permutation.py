@@ -160,7 +160,7 @@ def ours(folder: Path, seconds: int) -> Carried:
     prepare_namespace()
     flows_at = Counter(interface(end.node, end.port) for flow in plan.flows for end in flow.path)
     with ExitStack() as stack:
-        plane = stack.enter_context(control_plane(plan.fabric, "gradwire", folder, plan=True))
+        plane = stack.enter_context(control_plane(plan.fabric, "gradwire", folder, plan))
         net = stack.enter_context(emulated(plan.fabric, plan.transport, flows_at))
         stack.enter_context(plane.in_force(Watch()))
         return measure(plan, {host.name: host.pid for host in net.hosts}, seconds)

@@ -16,7 +16,8 @@ from pathlib import Path
 from emu.fabrics.spec import parse_fabric
 from emu.options import RunOptions
 from emu.result import Row
-from tools.experiment import Cell, Job, Laboratory, plan_of
+from tools.experiment import Cell, Job, plan_of
+from tools.laboratory import Laboratory
 from traces.units import parse_bps, parse_nbytes
 from traces.workload import made_allreduce
 

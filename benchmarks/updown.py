@@ -126,7 +126,7 @@ def ours(folder: Path) -> Figures:
     flows_at = Counter(interface(end.node, end.port) for flow in plan.flows for end in flow.path)
     watch = Watch()
     with ExitStack() as stack:
-        plane = stack.enter_context(control_plane(plan.fabric, "gradwire", folder, plan=True))
+        plane = stack.enter_context(control_plane(plan.fabric, "gradwire", folder, plan))
         stack.enter_context(emulated(plan.fabric, plan.transport, flows_at))
         at["network_at_s"] = time.monotonic()
         controller = stack.enter_context(plane.in_force(watch))

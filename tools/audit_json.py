@@ -6,14 +6,15 @@ from typing import Any
 from controller.audit.agreement import FlowCount, LinkCount
 from controller.audit.counters import Count
 from controller.audit.phaseaudit import Carried, PhaseAudit, TableSize, slowest
+from controller.audit.treecounts import SumCount
 from controller.audit.why import why_phase
 from controller.audit.windows import Window
 from controller.model.loads import is_host_link
-from controller.model.phases import PhaseKey
+from controller.model.phases import ADDED_UP, PhaseKey
 from controller.tables.rules import Guard
 from emu.fabrics.fabric import link_name
 from emu.plan import Plan
-from tools.plansummary import flow_json
+from tools.linkusers import flow_json, tree_json
 from tools.runaudit import RunAudit
 
 
@@ -38,14 +39,17 @@ def audit_json(
         "switches": [{"switch": t.switch, "rules": t.n_rules, "groups": t.n_groups} for t in tables],
         "backups": guard.says,
         "flows": [flow_json(plan, flow) for flow in plan.flows],
+        "trees": [tree_json(plan, tree) for tree in plan.trees],
         "run": _run(plan, phases, run) if run else None,
     }
 
 
 def phase_name(plan: Plan, key: PhaseKey) -> str:
-    """`allreduce 0, step 3`: the operation's number and the step; or `messages, depth 2`."""
+    """`allreduce 0, step 3`: the operation's number and the step, or `added up`; or `messages, depth 2`."""
     op, step = key
-    return f"messages, depth {step}" if op < 0 else f"{plan.schedule.ops[op].kind} {op}, step {step}"
+    if op < 0:
+        return f"messages, depth {step}"
+    return f"{plan.schedule.ops[op].kind} {op}, {'added up' if step == ADDED_UP else f'step {step}'}"
 
 
 def _phase(plan: Plan, number: int, one: PhaseAudit) -> dict[str, Any]:
@@ -78,6 +82,7 @@ def _link(plan: Plan, link: Carried) -> dict[str, Any]:
         "busy_s": link.busy_s,
         "share": link.share,
         "flows": list(link.flows),
+        "trees": list(link.trees),
     }
 
 
@@ -92,6 +97,7 @@ def _run(plan: Plan, phases: Sequence[PhaseAudit], run: RunAudit) -> dict[str, A
         "findings": [{"kind": one.kind, "where": one.where, "what": one.what} for one in run.findings],
         "links": [_counted_link(plan, link) for link in found.links],
         "flows": [_counted_flow(plan, flow) for flow in found.flows],
+        "sums": [_sum(plan, one) for one in found.sums],
         "repeat": run.repeat,
         "resolution_s": run.resolution_s,
         "windows": [_window(plan, number[window.key], window) for window in run.windows],
@@ -123,6 +129,16 @@ def _counted_flow(plan: Plan, one: FlowCount) -> dict[str, Any]:
         "expected_nbytes": one.expected_nbytes,
         "spare_nbytes": one.spare_nbytes,
         "counted": {switch: _count(count) for switch, count in one.counted.items()},
+    }
+
+
+def _sum(plan: Plan, one: SumCount) -> dict[str, Any]:
+    return {
+        "tree": one.group,
+        "link": link_name(plan.fabric, one.egress),
+        "expected": _count(one.expected),
+        "again": one.again,
+        "counted": _count(one.counted),
     }
 
 

@@ -12,7 +12,7 @@ from controller.audit.why import why_phase
 from emu.fabrics.fabric import link_name
 from emu.plan import Plan
 from tools.audit_json import phase_name
-from tools.plansummary import print_flows
+from tools.linkusers import print_users
 from tools.runaudit import RunAudit
 from traces.units import show_bps, show_nbytes, show_s
 
@@ -82,7 +82,7 @@ def _phase_table(plan: Plan, phases: Sequence[PhaseAudit], shown: Sequence[int])
             show_s(one.phase.bound_s),
             f"{one.worst.share:.2f}",
             str(len(one.collisions)) if one.collisions else "–",
-            f"{link_name(plan.fabric, one.worst.egress)} ×{len(one.worst.flows)}",
+            f"{link_name(plan.fabric, one.worst.egress)} ×{one.worst.n_flows}",
             style="bold" if number == worst and one.collisions else None,
         )
     return table
@@ -100,8 +100,9 @@ def _print_phase(to: Console, plan: Plan, number: int, one: PhaseAudit) -> None:
     to.print(_link_table(plan, one))
     if len(one.links) > LINKS_SHOWN:
         to.print(f"… and {len(one.links) - LINKS_SHOWN} more; --json lists all", style="dim")
-    to.print(f"flows through {link_name(plan.fabric, one.worst.egress)}", style="dim")
-    print_flows(to, plan, [plan.flows[flow] for flow in one.worst.flows])
+    worst = one.worst
+    flows, trees = [plan.flows[i] for i in worst.flows], [plan.trees[i] for i in worst.trees]
+    print_users(to, plan, worst.egress, flows, trees)
 
 
 def _link_table(plan: Plan, one: PhaseAudit) -> Table:
@@ -116,7 +117,7 @@ def _link_table(plan: Plan, one: PhaseAudit) -> Table:
             show_nbytes(link.nbytes),
             show_s(link.busy_s),
             f"{link.share:.2f}",
-            str(len(link.flows)),
+            str(link.n_flows),
         )
     return table
 
@@ -125,7 +126,7 @@ def _count_table(run: RunAudit) -> Table:
     """The links that are farthest from the plan, then those that carry most."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     table.add_column("link")
-    for name in ("payload", "TCP, expected", "TCP, counted", "off", "explained", "on the wire"):
+    for name in ("payload", "expected", "counted", "off", "explained", "on the wire"):
         table.add_column(name, justify="right")
     used = [link for link in run.agreement.links if link.payload_nbytes or link.off_nbytes]
     used.sort(key=lambda link: (-link.held * abs(link.off_nbytes), -link.payload_nbytes))

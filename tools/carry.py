@@ -16,7 +16,7 @@ from emu.options import RunOptions
 from emu.plan import Plan
 from emu.result import REFUSED, Row
 from tools.console import console
-from tools.experiment import Laboratory
+from tools.laboratory import Laboratory
 from tools.report import write_report
 from tools.tables import print_rows
 

@@ -1,35 +1,29 @@
-"""A matrix of runs: fabric × algorithm × placement × routes, each calibrated and judged."""
+"""A matrix of runs: fabric × algorithm × placement × routes, each a plan before the first is carried out."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from pathlib import Path
-from typing import Any, Protocol, TypeVar
 
-from controller.audit.phaseaudit import phase_audits
-from controller.audit.why import why
-from controller.model.fluid import fluid_s
-from controller.model.loads import audit
+from controller.aggregation.grants import Terms
+from controller.aggregation.hostside import leaves_of, served
 from controller.resolve import resolve
-from controller.tables.rules import guarded_rules
-from emu import records, result, verdict
-from emu import run as runs
-from emu.calibration import Calibration
+from emu.aggregation.tree import DEFAULT_ELEMENTS, SWITCH_SLOTS
 from emu.fabrics.fabric import Fabric
-from emu.fabrics.spec import with_automatic_queue
 from emu.failures import check_failures, check_reachable, parse_failure
+from emu.losses import check_losses, parse_loss
 from emu.network.transport import fabric_transport
-from emu.options import RunOptions
+from emu.placement import place
 from emu.plan import Plan
 from emu.refused import Refused
 from emu.result import REFUSED, Row
-from tools.calibrating import calibration_plan, fitted
-from tools.runaudit import audit_run, middle
+from traces.schedules.aggregating import Leaves
 from traces.schedules.collectives import NotServedError
-from traces.schedules.expand import expand
+from traces.schedules.expand import INA, INA_LEAF, expand, not_added
 from traces.schedules.schedule import Schedule, together
 from traces.workload import Workload
+
+HOST_SIDE = "ring"  # of a job that switches cannot add up; a parameter server's goes as captured
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +39,8 @@ class Job:
     """What every cell carries; see `traces.schedules.expand.expand` for `iterations`, `scale` and `compute`.
 
     `beside` are other jobs on other hosts at the same time; `fail` are cables that fail, as
-    `emu.failures.parse_failure` reads them.
+    `emu.failures.parse_failure` reads them, `loss` those that lose packets, as `emu.losses.parse_loss` does.
+    For `switch_slots`, `slots` and `elements` see `controller.aggregation.grants.Terms`.
     """
 
     workload: Workload
@@ -56,29 +51,18 @@ class Job:
     compute: Fraction = Fraction(1)
     beside: tuple[Workload, ...] = ()
     fail: tuple[str, ...] = ()
+    loss: tuple[str, ...] = ()
+    switch_slots: int = SWITCH_SLOTS
+    slots: int | None = None
+    elements: int = DEFAULT_ELEMENTS
+
+    @property
+    def workloads(self) -> tuple[Workload, ...]:
+        return (self.workload, *self.beside)
 
     @property
     def n_ranks(self) -> int:
-        return sum(workload.n_ranks for workload in (self.workload, *self.beside))
-
-
-Tell = Callable[[str], None]
-CALIBRATION_REPEATS = 2
-Result = TypeVar("Result")
-
-
-class Run(Protocol):
-    """`emu.run.run`, or what stands for it in a test."""
-
-    def __call__(
-        self,
-        plan: Plan,
-        folder: Path,
-        options: RunOptions,
-        progress: runs.Progress,
-        finish: Callable[[Path], Result],
-        /,
-    ) -> Result: ...
+        return sum(workload.n_ranks for workload in self.workloads)
 
 
 def cells(
@@ -94,31 +78,78 @@ def plan_of(cell: Cell, job: Job) -> Plan:
     """Raise Refused for a cell that makes no sense, ValueError for what is wrong in any cell."""
     failures = tuple(parse_failure(text, cell.fabric) for text in job.fail)
     check_failures(cell.fabric, failures)
+    losses = tuple(loss for text in job.loss for loss in parse_loss(text, cell.fabric))
+    check_losses(cell.fabric, losses)
+    schedule, host_side = _schedule_and_host_side(cell, job)
     made = resolve(
         cell.fabric,
-        schedule_of(job, cell.algorithm),
+        schedule,
         algorithm=cell.algorithm,
         placement=cell.placement,
         routes=cell.routes,
         seed=job.seed,
         transport=fabric_transport(cell.fabric),
+        terms=_terms(job),
         source=job.source,
     )
     check_reachable(cell.fabric, made.placement, made.schedule.jobs, failures)
-    return replace(made, failures=failures)
+    return replace(made, failures=failures, losses=losses, host_side=host_side)
 
 
 def schedule_of(job: Job, algorithm: str) -> Schedule:
-    """All that the job and those beside it send.  Raise as `plan_of` does."""
+    """All that the job and those beside it send, whatever the fabric.  Raise as `plan_of` does."""
+    return together([_expanded(job, workload, algorithm) for workload in job.workloads])
+
+
+def _schedule_and_host_side(cell: Cell, job: Job) -> tuple[Schedule, tuple[str, ...]]:
+    """The schedule, and what of it was to be added up by switches and is not, as `Plan.host_side` says it."""
+    if cell.algorithm not in (INA, INA_LEAF):
+        return schedule_of(job, cell.algorithm), ()
+    hosts = place(cell.placement, cell.fabric, job.n_ranks, job.seed)
+    firsts = itertools.accumulate((workload.n_ranks for workload in job.workloads), initial=0)
+    placed = [
+        (workload, leaves_of(cell.fabric, hosts[first : first + workload.n_ranks]))
+        for workload, first in zip(job.workloads, firsts, strict=False)
+    ]
+    schedule, reasons = served(
+        cell.fabric,
+        hosts,
+        [_expanded(job, workload, cell.algorithm, leaves) for workload, leaves in placed],
+        lambda number: _expanded(job, job.workloads[number], HOST_SIDE),
+        _terms(job),
+        job.seed,
+    )
+    told = [
+        f"job {number + 1} of {len(placed)}: {line}"
+        for number, workload in enumerate(job.workloads)
+        for line in _not_added(job, workload, cell.algorithm, reasons.get(number))
+    ]
+    return schedule, tuple(told)
+
+
+def _not_added(job: Job, workload: Workload, algorithm: str, reason: str | None) -> tuple[str, ...]:
+    """Why hosts do all of a workload, if there is a reason, or some of it."""
+    if reason is not None:
+        return (reason,)
+    return not_added(workload, iterations=job.iterations) if algorithm == INA else ()
+
+
+def _expanded(job: Job, workload: Workload, algorithm: str, leaves: Leaves = ()) -> Schedule:
     try:
-        return together(
-            [
-                expand(workload, algorithm, iterations=job.iterations, scale=job.scale, compute=job.compute)
-                for workload in (job.workload, *job.beside)
-            ]
+        return expand(
+            workload,
+            algorithm,
+            iterations=job.iterations,
+            scale=job.scale,
+            compute=job.compute,
+            leaves=leaves,
         )
     except NotServedError as error:
         raise Refused(str(error)) from error
+
+
+def _terms(job: Job) -> Terms:
+    return Terms(job.switch_slots, job.slots, job.elements)
 
 
 def planned(work: Sequence[tuple[Cell, Job]]) -> list[Plan | Row]:
@@ -137,79 +168,6 @@ def planned(work: Sequence[tuple[Cell, Job]]) -> list[Plan | Row]:
     return made
 
 
-class Laboratory:
-    """Carries plans out, one after the other; calibrates each fabric once."""
-
-    def __init__(self, folder: Path, options: RunOptions, tell: Tell, run: Run = runs.run) -> None:
-        self._folder = folder
-        self._options = options
-        self._tell = tell
-        self._run = run
-        self._calibrations: dict[Fabric, Calibration] = {}
-        self._number = 0
-
-    def row(self, plan: Plan) -> Row:
-        """Run it, and say what that means."""
-        name = f"{plan.fabric.spec} {plan.algorithm} {plan.placement_name} {plan.routes}"
-        calibrated = self.calibration(plan.fabric)
-        self._number += 1
-        folder = self._folder / f"{self._number:02d}-{_file_name(name)}"
-
-        def finish(work: Path) -> Row:
-            return _judged(plan, work, folder, self._options.repeats, calibrated)
-
-        return self._run(plan, folder, self._options, self._progress(name, self._options), finish)
-
-    def calibration(self, fabric: Fabric) -> Calibration:
-        """Measured at its first use, on the same cables with queues that drop nothing."""
-        if fabric not in self._calibrations:
-            plan = calibration_plan(with_automatic_queue(fabric), fabric_transport(fabric))
-            options = RunOptions(CALIBRATION_REPEATS, self._options.switch)
-            self._calibrations[fabric] = self._run(
-                plan,
-                self._folder / f"calibration-{_file_name(fabric.spec)}",
-                options,
-                self._progress(f"{fabric.spec} calibration", options),
-                lambda work: fitted(plan, work),
-            )
-        return self._calibrations[fabric]
-
-    def _progress(self, name: str, options: RunOptions) -> runs.Progress:
-        def progress(phase: str, more: dict[str, Any]) -> None:
-            where = f" {more['repeat'] + 1}/{options.repeats}" if "repeat" in more else ""
-            self._tell(f"{name}: {phase}{where}")
-
-        return progress
-
-
-def _judged(plan: Plan, work: Path, folder: Path, wanted: int, calibrated: Calibration) -> Row:
-    """The row of a run whose files are in `work` and will be in `folder`; leaves result and verdict there."""
-    repeats = records.load_repeats(work, plan)
-    judged = verdict.judge(repeats, wanted, calibrated, plan.prediction.bound_s)
-    held = audit_run(work, plan, repeats, middle(repeats))
-    if held is not None and not held.agrees:
-        judged = replace(judged, warnings=(*judged.warnings, held.sentence))
-    if warning := guarded_rules(plan).guard.warning:
-        judged = replace(judged, warnings=(*judged.warnings, warning))
-    audited = audit(plan)
-    predicted_s, _ = fluid_s(
-        plan.fabric, plan.flows, plan.schedule, alpha_s=calibrated.per_send_s, eta=calibrated.eta
-    )
-    reason = why(plan, phase_audits(plan, audited))
-    made = result.row(
-        plan,
-        repeats,
-        judged,
-        predicted_s=predicted_s,
-        worst=audited.worst.egress,
-        worst_flows=audited.worst.together,
-        folder=folder,
-        why=f"as planned: {reason}" if reason and plan.flows_may_move else reason or None,
-    )
-    result.save(work, made, judged, calibrated)
-    return made
-
-
 def refused(cell: Cell, job: Job, reason: str) -> Row:
     return Row(
         fabric=cell.fabric.spec,
@@ -225,7 +183,3 @@ def refused(cell: Cell, job: Job, reason: str) -> Row:
         inner_rates_bps=cell.fabric.inner_rates_bps,
         reasons=(reason,),
     )
-
-
-def _file_name(text: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "-=." else "_" for letter in text)

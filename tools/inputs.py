@@ -34,7 +34,8 @@ def read_job(paths: Sequence[Path], ranks: Path | None = None) -> Workload | Pla
 def _plan(path: Path) -> Plan:
     """With its prediction worked out again: a figure from a file is nothing to measure against."""
     plan = plans.load(path)
-    return replace(plan, prediction=predict(plan.fabric, plan.placement, plan.flows, plan.schedule))
+    prediction = predict(plan.fabric, plan.placement, plan.flows, plan.schedule, plan.trees)
+    return replace(plan, prediction=prediction)
 
 
 def _schema(path: Path) -> str:

@@ -9,12 +9,14 @@ from typing import Annotated
 import typer
 
 from controller.policies import policy_names
+from emu.aggregation.tree import ELEMENTS, SWITCH_SLOTS
 from emu.fabrics.spec import FAMILIES
 from emu.options import SWITCHES
 from emu.placement import PLACEMENTS
-from traces.schedules.expand import ALGORITHMS, PAIRWISE
+from traces.schedules.expand import ALGORITHMS, INA, INA_LEAF, PAIRWISE
 
 MAX_ITERATIONS = 100_000
+MAX_SWITCH_SLOTS = 8 * SWITCH_SLOTS
 
 _FACTOR = re.compile(r"[x×]?(\d{1,9}(?:\.\d{1,9})?)(?:/(\d{1,9}))?", re.ASCII)
 _ITERATIONS = re.compile(r"(-?\d{1,9})(?:\.\.(-?\d{1,9}))?", re.ASCII)
@@ -121,6 +123,47 @@ RerouteOption = Annotated[
         help="When a cable fails, plan its flows' paths again, or leave them to the switches' failover.",
     ),
 ]
+InaOption = Annotated[
+    str,
+    typer.Option(
+        "--ina",
+        metavar="off|on|leaf[,…]",
+        help="In-network aggregation: as --algorithm says, or added up by the switches (the algorithm ina), "
+        "or by the first switch only (ina:leaf). off,on compares both.",
+    ),
+]
+SwitchSlotsOption = Annotated[
+    int,
+    typer.Option(
+        "--switch-slots",
+        min=1,
+        max=MAX_SWITCH_SLOTS,
+        help="Aggregation slots of each switch, for all jobs; a job that gets none is done by its hosts.",
+    ),
+]
+SlotsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--slots",
+        min=1,
+        max=MAX_SWITCH_SLOTS,
+        help="Aggregation slots that a job's tree asks for: its window. Default: by the link rate.",
+        show_default=False,
+    ),
+]
+ElementsOption = Annotated[
+    int,
+    typer.Option("--elements", help=f"Numbers in an aggregation packet: {_either([*map(str, ELEMENTS)])}."),
+]
+LossOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--loss",
+        metavar="P[@WHERE]",
+        help="Lose packets on cables, each way, by a seeded draw: 1%, 1%@hosts, 1%@leaf0-h1. Repeatable.",
+        show_default=False,
+    ),
+]
 ScaleBytesOption = Annotated[
     str, typer.Option("--scale-bytes", metavar="FACTOR", help="Multiply every size, e.g. 1/8.")
 ]
@@ -199,7 +242,24 @@ def parse_iterations(texts: Sequence[str] | None) -> tuple[int, ...] | None:
     return tuple(sorted(chosen))
 
 
+def with_ina(algorithms: Sequence[str], ina: str) -> list[str]:
+    """The algorithms that `--ina` leaves (off) and adds (on, leaf)."""
+    chosen: list[str] = []
+    for word in ina.split(","):
+        if word.strip() not in _INA:
+            raise ValueError(f"--ina {ina}: {word!r} is none of off, on and leaf; off,on compares two")
+        chosen += _INA[word.strip()] or algorithms
+    return list(dict.fromkeys(chosen))
+
+
+_INA: dict[str, tuple[str, ...]] = {"off": (), "on": (INA,), "leaf": (INA_LEAF,)}
+
 PLANNED = (
+    "ina",
+    "switch_slots",
+    "slots",
+    "elements",
+    "loss",
     "beside",
     "fail",
     "fabric",

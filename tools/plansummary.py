@@ -1,21 +1,22 @@
 """A plan in figures: what it sends, over which links, how long that must take."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from controller.model.addedup import tree_links
 from controller.model.loads import Audit, LinkLoad, audit, by_severity
 from controller.model.predict import bound_s, compute_s
 from controller.tables.rules import guarded_rules
 from emu.fabrics.fabric import link_name
-from emu.plan import Flow, Plan
+from emu.plan import Plan
 from tools.linkrates import told_rates
+from tools.linkusers import flow_json, print_users, tree_json
 from traces.units import show_bps, show_nbytes, show_s
 
 LINKS_SHOWN = 5
-FLOWS_SHOWN = 8
 
 
 def summary(plan: Plan) -> dict[str, Any]:
@@ -35,6 +36,8 @@ def summary(plan: Plan) -> dict[str, Any]:
         "operations": len(plan.schedule.ops),
         "sends": len(plan.schedule.sends),
         "payload_nbytes": plan.schedule.payload_nbytes,
+        "sums": len(plan.schedule.aggregations),
+        "added_nbytes": added_nbytes(plan),
         "bound_s": least_s,
         "compute_s": compute_s(plan.schedule),
         "fluid_s": fluid_s,
@@ -48,7 +51,15 @@ def summary(plan: Plan) -> dict[str, Any]:
         "backups": guarded_rules(plan).guard.says,
         "links": [_link(plan, load) for load in found.loads.values()],
         "flows": [flow_json(plan, flow) for flow in plan.flows],
+        "trees": [tree_json(plan, tree) for tree in plan.trees],
+        "host_side": list(plan.host_side),
     }
+
+
+def added_nbytes(plan: Plan) -> int:
+    """The sizes of all sums that switches make."""
+    schedule = plan.schedule
+    return sum(schedule.ops[each.op].nbytes for each in schedule.aggregations)
 
 
 def _link(plan: Plan, load: LinkLoad) -> dict[str, Any]:
@@ -66,25 +77,6 @@ def _link(plan: Plan, load: LinkLoad) -> dict[str, Any]:
     }
 
 
-def flow_json(plan: Plan, flow: Flow) -> dict[str, Any]:
-    """As docs/schemas.md, "plan --json: flows", says."""
-    return {
-        "src": flow.src,
-        "dst": flow.dst,
-        "src_host": plan.placement[flow.src],
-        "dst_host": plan.placement[flow.dst],
-        "src_ip": flow.src_ip,
-        "dst_ip": flow.dst_ip,
-        "sport": flow.sport,
-        "dport": flow.dport,
-        "path": _nodes(plan, flow),
-    }
-
-
-def _nodes(plan: Plan, flow: Flow) -> list[str]:
-    return [*(egress.node for egress in flow.path), plan.placement[flow.dst]]
-
-
 def print_summary(console: Console, plan: Plan) -> None:
     """For a person, at most 100 columns."""
     found = audit(plan)
@@ -96,8 +88,10 @@ def print_summary(console: Console, plan: Plan) -> None:
     console.print()
     console.print(_worst_links(plan, found))
     console.print()
-    console.print(f"flows through {link_name(plan.fabric, found.worst.egress)}", style="dim")
-    print_flows(console, plan, [flow for flow in plan.flows if found.worst.egress in flow.path])
+    worst = found.worst.egress
+    flows = [flow for flow in plan.flows if worst in flow.path]
+    trees = [tree for tree in plan.trees if worst in tree_links(plan.fabric, tree)]
+    print_users(console, plan, worst, flows, trees)
 
 
 def print_heading(console: Console, plan: Plan) -> None:
@@ -109,7 +103,7 @@ def print_heading(console: Console, plan: Plan) -> None:
 
 
 def _figures(plan: Plan, found: Audit) -> Table:
-    prediction, schedule = plan.prediction, plan.schedule
+    prediction = plan.prediction
     ratio = f"{prediction.fluid_s / prediction.bound_s:.3f} × the bound" if prediction.bound_s else ""
     worst = found.worst
     table = Table(box=None, pad_edge=False, show_header=False)
@@ -117,8 +111,8 @@ def _figures(plan: Plan, found: Audit) -> Table:
     table.add_column(justify="right")
     table.add_column()
     for name, figure, meaning in (
-        ("payload", show_nbytes(schedule.payload_nbytes), _operations(plan)),
-        ("flows", f"{len(plan.flows)}", f"both directions of {len(plan.flows) // 2} connections"),
+        *_sends(plan),
+        *_sums(plan),
         ("bound", show_s(prediction.bound_s), _bounding(plan)),
         ("predicted", show_s(prediction.fluid_s), f"{ratio}, sharing links fairly"),
         (
@@ -134,17 +128,34 @@ def _figures(plan: Plan, found: Audit) -> Table:
 
 def _bounding(plan: Plan) -> str:
     """What the bound is, host links or compute gaps, and the other figure."""
-    links_s, gaps_s = bound_s(plan.fabric, plan.placement, plan.schedule), compute_s(plan.schedule)
+    links_s = bound_s(plan.fabric, plan.placement, plan.schedule, plan.trees)
+    gaps_s = compute_s(plan.schedule)
     if gaps_s > links_s:
         return f"the longest chain of compute gaps; the host links need {show_s(links_s)}"
     least = "the least any fabric could take with these host links"
     return f"{least}; compute gaps {show_s(gaps_s)}" if gaps_s else least
 
 
-def _operations(plan: Plan) -> str:
+def _sends(plan: Plan) -> Iterator[tuple[str, str, str]]:
+    """What hosts send to each other, if they do."""
     schedule = plan.schedule
-    operations = "operation" if len(schedule.ops) == 1 else "operations"
-    return f"in {len(schedule.sends)} sends of {len(schedule.ops)} {operations}"
+    if schedule.sends or not plan.trees:
+        operations = "operation" if len(schedule.ops) == 1 else "operations"
+        told = f"in {len(schedule.sends)} sends of {len(schedule.ops)} {operations}"
+        yield "payload", show_nbytes(schedule.payload_nbytes), told
+        yield "flows", f"{len(plan.flows)}", f"both directions of {len(plan.flows) // 2} connections"
+
+
+def _sums(plan: Plan) -> Iterator[tuple[str, str, str]]:
+    """What switches add up, and which job they do not."""
+    schedule = plan.schedule
+    if plan.trees:
+        nbytes = added_nbytes(plan)
+        trees = "1 tree" if len(plan.trees) == 1 else f"{len(plan.trees)} trees"
+        sums = "1 sum" if len(schedule.aggregations) == 1 else f"{len(schedule.aggregations)} sums"
+        yield "added up", show_nbytes(nbytes), f"in {sums} by switches, over {trees}"
+    for reason in plan.host_side:
+        yield "host-side", "", reason
 
 
 def _told(worst: LinkLoad) -> str:
@@ -168,12 +179,3 @@ def _worst_links(plan: Plan, found: Audit) -> Table:
             show_s(load.excess_s) if load.excess_s > 1e-9 else "–",
         )
     return table
-
-
-def print_flows(console: Console, plan: Plan, flows: Sequence[Flow]) -> None:
-    """The first of them, one a line: ranks, 5-tuple, path."""
-    for flow in flows[:FLOWS_SHOWN]:
-        ports = f"{flow.src_ip}:{flow.sport} → {flow.dst_ip}:{flow.dport}"
-        console.print(f"r{flow.src}→r{flow.dst}  {ports}  {' '.join(_nodes(plan, flow))}", soft_wrap=True)
-    if len(flows) > FLOWS_SHOWN:
-        console.print(f"… and {len(flows) - FLOWS_SHOWN} more; --json lists all", style="dim")

@@ -13,6 +13,7 @@ from emu.calibration import Calibration
 from emu.fabrics.fabric import link_name
 from emu.network.transport import PAYLOAD_EFFICIENCY
 from emu.result import Row
+from tools.aggregationtables import Grid, aggregation_grids
 from tools.bars import bars_svg
 from tools.draw import fabric_svg
 from tools.findings import findings, name
@@ -62,6 +63,10 @@ class Group:
     cells: tuple[Cell, ...]
 
     @property
+    def grids(self) -> list[Grid]:
+        return list(aggregation_grids([cell.row for cell in self.cells]))
+
+    @property
     def rates(self) -> str:
         row = self.cells[0].row
         return told_rates(row.host_rates_bps, row.inner_rates_bps)
@@ -92,6 +97,7 @@ def page(
         findings=findings(rows, busy),
         panels=list(_panels(cells)),
         groups=list(_groups(cells)),
+        grids=[(group.fabric, grid) for group in _groups(cells) for grid in group.grids],
         n_sizes=len({row.bytes for row in rows if row.time_s}),
         measured=[cell for cell in cells if cell.view],
         shown=_shown(cells),

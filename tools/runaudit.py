@@ -1,5 +1,6 @@
 """A run's folder held against its plan: counters at the end, and the ports' counters over time."""
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,20 +8,23 @@ from statistics import median
 
 from pydantic import TypeAdapter
 
-from controller.audit.agreement import Agreement, Finding, agreement, strayed
+from controller.audit.agreement import Agreement, agreement, strayed
 from controller.audit.counters import load_counters
+from controller.audit.findings import Finding
+from controller.audit.treecounts import Again, due_packets
 from controller.audit.windows import Moments, Readings, Window, windows
 from controller.audit.wire import HEADERS_NBYTES
 from emu.fabrics.fabric import Egress, interface, link_name
 from emu.linktable import read_table
 from emu.options import RunOptions
 from emu.plan import ADAPTIVE, Plan
-from emu.records import CONTROL_FILE, Repeat, load_events
+from emu.records import CONTROL_FILE, OF_AN_AGGREGATION, Repeat, load_events
 from emu.runfiles import read_json
 from tools.outages import control_lines
 from traces.units import show_nbytes
 
 MOVES_PER_FAILURE = 4
+BEGUN, _ = OF_AN_AGGREGATION
 _OPTIONS = TypeAdapter(RunOptions)
 OVS_LATE_S = 1.0  # twice max-revalidator, how often it brings counts home (ovs-vswitchd.conf.db(5))
 
@@ -57,10 +61,25 @@ class RunAudit:
             moved = len({flow for flow, _ in strayed(self.plan, self.agreement)})
             text += f"; between switches flows could move, and {moved or 'none'} did"
         else:
-            n_flows = len(self.agreement.flows)
-            text = f"Counted bytes agree with the plan on all {n_links} links, and of all {n_flows} flows"
-            text += " at every switch of their paths and nowhere else"
-        return f"{text}; {self._farthest()}."
+            text = f"Counted bytes agree with the plan on all {n_links} links{self._flows()}"
+        return f"{text}{self._sums()}; {self._farthest()}."
+
+    def _flows(self) -> str:
+        n_flows = len(self.agreement.flows)
+        if not n_flows:
+            return ""
+        return f", and of all {n_flows} flows at every switch of their paths and nowhere else"
+
+    def _sums(self) -> str:
+        """What of the trees was held, and how many packets more there were for something sent again."""
+        sums = [one for one in self.agreement.sums if one.counted]
+        if not sums:
+            return ""
+        n_trees = len(self.plan.trees)
+        trees = "the tree at each of its" if n_trees == 1 else f"all {n_trees} trees at each of their"
+        more = sum(one.counted.packets - one.expected.packets for one in sums if one.counted)
+        exactly = f"{more:,} packets more, for what was sent again" if more else "to the packet"
+        return f", and of {trees} switches, {exactly}"
 
     def _farthest(self) -> str:
         worst = self.agreement.worst
@@ -97,12 +116,30 @@ def audit_run(folder: Path, plan: Plan, repeats: Sequence[Repeat], number: int) 
         late_s=OVS_LATE_S if _switch(folder) == "ovs" else 0.0,
         moved=moved,
         n_moves=_n_moves(folder / CONTROL_FILE, plan, len(repeats)),
+        again=again_of(plan, repeats),
     )
     readings = {} if moved else _readings(folder / "links.parquet", plan, number)
     moments = _moments(folder, plan, number) if readings else {}
-    whole = len(moments) == len(plan.schedule.sends)
-    made = tuple(windows(plan, moments, readings, repeats[number].retransmits)) if whole else ()
+    whole = len(moments) == len(plan.schedule.sends) + len(plan.schedule.aggregations)
+    resent_here, loads = repeats[number].retransmits, found.of_trees
+    made = tuple(windows(plan, moments, readings, resent_here, loads)) if whole else ()
     return RunAudit(plan, found, len(repeats), number, made, _resolution_s(readings))
+
+
+def again_of(plan: Plan, repeats: Sequence[Repeat]) -> Again:
+    """What the ranks' workers say that they sent, and got, beyond what their sums need."""
+    if not plan.trees:
+        return Again()
+    sent, received = [0] * plan.n_ranks, [0] * plan.n_ranks
+    for repeat in repeats:
+        for rank, figures in enumerate(repeat.aggregated):
+            sent[rank] += figures.sent + figures.retransmitted
+            received[rank] += figures.received + figures.duplicates + figures.statuses
+    due = [due_packets(plan, rank, len(repeats)) for rank in range(plan.n_ranks)]
+    return Again(
+        [max(0, counted - wanted) for counted, wanted in zip(sent, due, strict=True)],
+        [max(0, counted - wanted) for counted, wanted in zip(received, due, strict=True)],
+    )
 
 
 def _window_findings(plan: Plan, some: Sequence[Window]) -> list[Finding]:
@@ -159,11 +196,24 @@ def _resolution_s(readings: Mapping[Egress, Readings]) -> float | None:
 
 
 def _moments(folder: Path, plan: Plan, repeat: int) -> dict[int, Moments]:
-    """Of each send that was queued and arrived in this repeat."""
+    """Of each send that was queued and arrived in this repeat; after the sends, of each aggregation that all
+    its ranks finished, the moments of all aggregations of its operation together.
+    """
     queued: dict[int, int] = {}
     arrived: dict[int, int] = {}
+    begun: defaultdict[int, list[int]] = defaultdict(list)
+    summed: defaultdict[int, list[int]] = defaultdict(list)
     for event in load_events(folder, plan):
-        if event.repeat == repeat and event.event in ("queued", "arrived"):
-            into = queued if event.event == "queued" else arrived
-            into[event.send] = event.t_ns
-    return {send: Moments(queued[send], arrived[send]) for send in queued.keys() & arrived.keys()}
+        if event.repeat == repeat:
+            if event.event in ("queued", "arrived"):
+                into = queued if event.event == "queued" else arrived
+                into[event.send] = event.t_ns
+            elif event.event in OF_AN_AGGREGATION:
+                (begun if event.event == BEGUN else summed)[event.op].append(event.t_ns)
+    wanted = Counter[int]()
+    for each in plan.schedule.aggregations:
+        wanted[each.op] += len(each.members)
+    for number, each in enumerate(plan.schedule.aggregations, start=len(plan.schedule.sends)):
+        if len(begun[each.op]) == len(summed[each.op]) == wanted[each.op]:
+            queued[number], arrived[number] = min(begun[each.op]), max(summed[each.op])
+    return {number: Moments(queued[number], arrived[number]) for number in queued.keys() & arrived.keys()}

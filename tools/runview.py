@@ -108,7 +108,7 @@ def link_uses(
     uses = []
     for egress, rate_bps in plan.fabric.rates.items():
         load = loads.get(egress)
-        count = counts.get(egress) or Count(load.nbytes / PAYLOAD_EFFICIENCY if load else 0, "plan")
+        count = counts.get(egress) or Count(load.as_tcp_nbytes / PAYLOAD_EFFICIENCY if load else 0, "plan")
         if count.nbytes > 0:
             uses.append(
                 LinkUse(

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from emu.plan import ADAPTIVE
 from emu.result import REFUSED, Row
+from tools.aggregationtables import aggregation_grids, rich_table
 from tools.linkrates import told_rates
 from traces.units import show_nbytes, show_s
 
@@ -27,6 +28,11 @@ def print_rows(to: Console, rows: Sequence[Row]) -> None:
         to.print()
         to.print(Text(_heading(some, swept), style="bold"))
         to.print(_fitting(to, partial(_sweep if swept else _matrix, some)))
+    for _, same in groupby(rows, key=_fabric):
+        for grid in aggregation_grids(list(same)):
+            to.print()
+            to.print(Text(grid.title, style="bold"))
+            to.print(rich_table(grid))
     for line in notes(rows):
         to.print(Text(line, style="dim"))
 
@@ -43,6 +49,7 @@ def notes(rows: Sequence[Row]) -> list[str]:
         lines += [f"note: {name}: {failure}" for failure in row.told_failures()]
         if row.flows_may_move and row.time_s:
             lines.append(f"note: {name}: {as_planned(row)}")
+        lines += [f"note: {name}: done by the hosts: {reason}" for reason in row.host_side]
         if row.dropped:
             lines.append(f"note: {name}: {row.dropped} packets dropped in the fabric's queues")
     return list(dict.fromkeys(lines))

@@ -1,10 +1,11 @@
 """`gradwire bench`: a collective over a range of sizes, without a capture."""
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
+from emu.aggregation.tree import DEFAULT_ELEMENTS, SWITCH_SLOTS
 from emu.fabrics.spec import parse_fabric
 from emu.options import RunOptions
 from tools.carry import (
@@ -18,17 +19,23 @@ from tools.needs import need_root_and_tools
 from tools.options import (
     BenchAlgorithmsOption,
     CapturesOption,
+    ElementsOption,
     FabricsOption,
     FailOption,
     HtmlOption,
+    InaOption,
     JsonOption,
+    LossOption,
     OutOption,
     PlacementsOption,
     RepeatOption,
     RerouteOption,
     RoutesListOption,
     SeedOption,
+    SlotsOption,
     SwitchOption,
+    SwitchSlotsOption,
+    with_ina,
 )
 from traces.schedules.expand import PAIRWISE
 from traces.units import parse_nbytes
@@ -55,12 +62,17 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
     jobs: Annotated[int, typer.Option(min=1, help="So many equal jobs at once, each on its own hosts.")] = 1,
     fabric: FabricsOption = ["fat-tree:k=4,levels=2"],  # noqa: B006 - Typer only reads it
     algorithm: BenchAlgorithmsOption = None,
+    ina: InaOption = "off",
     placement: PlacementsOption = ["linear"],  # noqa: B006
     routes: RoutesListOption = ["ecmp"],  # noqa: B006
     repeat: RepeatOption = 5,
     seed: SeedOption = 0,
     fail: FailOption = None,
+    loss: LossOption = None,
     reroute: RerouteOption = True,
+    switch_slots: SwitchSlotsOption = SWITCH_SLOTS,
+    slots: SlotsOption = None,
+    elements: ElementsOption = DEFAULT_ELEMENTS,
     switch: SwitchOption = "gradwire",
     captures: CapturesOption = False,
     out: OutOption = None,
@@ -74,14 +86,26 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
     """
     if collective not in COLLECTIVES:
         raise ValueError(f"no collective {collective!r}; there is {', '.join(COLLECTIVES)}")
-    algorithms = algorithm or [DEFAULT_ALGORITHM[collective]]
+    algorithms = with_ina(algorithm or [DEFAULT_ALGORITHM[collective]], ina)
     if collective == ALLTOALL and algorithms != [PAIRWISE]:
         raise ValueError(f"an alltoall is done {PAIRWISE}; leave --algorithm out")
     fabrics = [parse_fabric(text) for text in fabric]
     counts = sizes(parse_nbytes(begin), parse_nbytes(end or begin), factor)
+
+    def job(n_ranks: int, nbytes: int) -> Job:
+        return replace(
+            job_of(collective, n_ranks, nbytes, jobs),
+            seed=seed,
+            fail=tuple(fail or ()),
+            loss=tuple(loss or ()),
+            switch_slots=switch_slots,
+            slots=slots,
+            elements=elements,
+        )
+
     todo = planned(
         [
-            (cell, job_of(collective, ranks or len(cell.fabric.hosts) // jobs, nbytes, jobs, seed, fail))
+            (cell, job(ranks or len(cell.fabric.hosts) // jobs, nbytes))
             for cell in cells(fabrics, algorithms, placement, routes)
             for nbytes in counts
         ]
@@ -93,15 +117,13 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
     show(rows, folder, as_json, html, f"{collective}, {begin} to {end or begin}")
 
 
-def job_of(
-    collective: str, n_ranks: int, nbytes: int, n_jobs: int, seed: int, fail: Sequence[str] | None
-) -> Job:
+def job_of(collective: str, n_ranks: int, nbytes: int, n_jobs: int) -> Job:
     """`n_jobs` equal jobs of `n_ranks` ranks each."""
     if n_ranks < 2:
         raise ValueError(f"{n_jobs} jobs leave {n_ranks} hosts to each; a job needs 2 ranks")
     made = made_alltoall if collective == ALLTOALL else made_allreduce
     one = made(n_ranks, nbytes)
-    return Job(one, f"bench {collective}", seed, beside=(one,) * (n_jobs - 1), fail=tuple(fail or ()))
+    return Job(one, f"bench {collective}", beside=(one,) * (n_jobs - 1))
 
 
 def sizes(begin: int, end: int, factor: int) -> list[int]:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from emu import plan as plans
+from emu.aggregation.tree import DEFAULT_ELEMENTS, SWITCH_SLOTS
 from emu.fabrics.spec import parse_fabric
 from emu.plan import Plan
 from tools.console import console
@@ -16,16 +17,20 @@ from tools.options import (
     AlgorithmOption,
     BesideOption,
     ComputeOption,
+    ElementsOption,
     FabricOption,
     FailOption,
     IterationsOption,
     JobArgument,
     JsonOption,
+    LossOption,
     PlacementOption,
     RanksFileOption,
     RoutesOption,
     ScaleBytesOption,
     SeedOption,
+    SlotsOption,
+    SwitchSlotsOption,
     parse_compute,
     parse_factor,
     parse_iterations,
@@ -48,6 +53,10 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
     compute: ComputeOption = "keep",
     beside: BesideOption = None,
     fail: FailOption = None,
+    loss: LossOption = None,
+    switch_slots: SwitchSlotsOption = SWITCH_SLOTS,
+    slots: SlotsOption = None,
+    elements: ElementsOption = DEFAULT_ELEMENTS,
     ranks: RanksFileOption = None,
     output: Annotated[
         Path | None,
@@ -76,6 +85,10 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
                 compute=parse_compute(compute),
                 beside=read_beside(beside),
                 fail=tuple(fail or ()),
+                loss=tuple(loss or ()),
+                switch_slots=switch_slots,
+                slots=slots,
+                elements=elements,
             ),
         )
     if output is not None:

@@ -2,6 +2,7 @@
 
 import typer
 
+from emu.aggregation.tree import DEFAULT_ELEMENTS, SWITCH_SLOTS
 from emu.fabrics.spec import parse_fabric
 from emu.options import RunOptions
 from emu.plan import Plan
@@ -20,12 +21,15 @@ from tools.options import (
     BesideOption,
     CapturesOption,
     ComputeOption,
+    ElementsOption,
     FabricsOption,
     FailOption,
     HtmlOption,
+    InaOption,
     IterationsOption,
     JobArgument,
     JsonOption,
+    LossOption,
     OutOption,
     PlacementsOption,
     RanksFileOption,
@@ -34,11 +38,14 @@ from tools.options import (
     RoutesListOption,
     ScaleBytesOption,
     SeedOption,
+    SlotsOption,
     SwitchOption,
+    SwitchSlotsOption,
     parse_compute,
     parse_factor,
     parse_iterations,
     refuse_planned_options,
+    with_ina,
 )
 from traces.schedules.expand import AS_CAPTURED
 
@@ -48,6 +55,7 @@ def replay(  # noqa: PLR0913, PLR0917 - a parameter for each option
     job: JobArgument,
     fabric: FabricsOption = ["fat-tree:k=4"],  # noqa: B006 - Typer only reads it
     algorithm: AlgorithmsOption = [AS_CAPTURED],  # noqa: B006
+    ina: InaOption = "off",
     placement: PlacementsOption = ["linear"],  # noqa: B006
     routes: RoutesListOption = ["ecmp"],  # noqa: B006
     repeat: RepeatOption = 3,
@@ -57,7 +65,11 @@ def replay(  # noqa: PLR0913, PLR0917 - a parameter for each option
     compute: ComputeOption = "keep",
     beside: BesideOption = None,
     fail: FailOption = None,
+    loss: LossOption = None,
     reroute: RerouteOption = True,
+    switch_slots: SwitchSlotsOption = SWITCH_SLOTS,
+    slots: SlotsOption = None,
+    elements: ElementsOption = DEFAULT_ELEMENTS,
     ranks: RanksFileOption = None,
     switch: SwitchOption = "gradwire",
     captures: CapturesOption = False,
@@ -86,9 +98,13 @@ def replay(  # noqa: PLR0913, PLR0917 - a parameter for each option
             compute=parse_compute(compute),
             beside=read_beside(beside),
             fail=tuple(fail or ()),
+            loss=tuple(loss or ()),
+            switch_slots=switch_slots,
+            slots=slots,
+            elements=elements,
         )
         fabrics = [parse_fabric(text) for text in fabric]
-        matrix = cells(fabrics, algorithm, placement, routes)
+        matrix = cells(fabrics, with_ina(algorithm, ina), placement, routes)
         todo = planned([(cell, chosen) for cell in matrix])
     need_root_and_tools("replay", switch, captures)
     check_page(html)

@@ -1,0 +1,137 @@
+"""Plans carried out one after the other, each fabric calibrated at its first use and each run judged."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from controller.audit.counters import load_counters
+from controller.audit.phaseaudit import phase_audits
+from controller.audit.runfigures import aggregation_row, tier_nbytes
+from controller.audit.why import why
+from controller.model.fluid import fluid_s
+from controller.model.loads import audit
+from controller.tables.rules import guarded_rules
+from emu import records, result, verdict
+from emu import run as runs
+from emu.calibration import Calibration
+from emu.fabrics.fabric import Fabric
+from emu.fabrics.spec import with_automatic_queue
+from emu.network.transport import fabric_transport
+from emu.options import RunOptions
+from emu.plan import Plan
+from emu.result import Row
+from tools.calibrating import calibration_plan, fitted
+from tools.runaudit import audit_run, middle
+
+Tell = Callable[[str], None]
+CALIBRATION_REPEATS = 2
+Result = TypeVar("Result")
+
+
+class Run(Protocol):
+    """`emu.run.run`, or what stands for it in a test."""
+
+    def __call__(
+        self,
+        plan: Plan,
+        folder: Path,
+        options: RunOptions,
+        progress: runs.Progress,
+        finish: Callable[[Path], Result],
+        /,
+    ) -> Result: ...
+
+
+class Laboratory:
+    """Carries plans out, one after the other; calibrates each fabric once."""
+
+    def __init__(self, folder: Path, options: RunOptions, tell: Tell, run: Run = runs.run) -> None:
+        self._folder = folder
+        self._options = options
+        self._tell = tell
+        self._run = run
+        self._calibrations: dict[Fabric, Calibration] = {}
+        self._number = 0
+
+    def row(self, plan: Plan) -> Row:
+        """Run it, and say what that means."""
+        name = f"{plan.fabric.spec} {plan.algorithm} {plan.placement_name} {plan.routes}"
+        calibrated = self.calibration(plan.fabric)
+        self._number += 1
+        folder = self._folder / f"{self._number:02d}-{_file_name(name)}"
+
+        def finish(work: Path) -> Row:
+            return _judged(plan, work, folder, self._options.repeats, calibrated)
+
+        return self._run(plan, folder, self._options, self._progress(name, self._options), finish)
+
+    def calibration(self, fabric: Fabric) -> Calibration:
+        """Measured at its first use, on the same cables with queues that drop nothing."""
+        if fabric not in self._calibrations:
+            plan = calibration_plan(with_automatic_queue(fabric), fabric_transport(fabric))
+            options = RunOptions(CALIBRATION_REPEATS, self._options.switch)
+            self._calibrations[fabric] = self._run(
+                plan,
+                self._folder / f"calibration-{_file_name(fabric.spec)}",
+                options,
+                self._progress(f"{fabric.spec} calibration", options),
+                lambda work: fitted(plan, work),
+            )
+        return self._calibrations[fabric]
+
+    def _progress(self, name: str, options: RunOptions) -> runs.Progress:
+        def progress(phase: str, more: dict[str, Any]) -> None:
+            where = f" {more['repeat'] + 1}/{options.repeats}" if "repeat" in more else ""
+            self._tell(f"{name}: {phase}{where}")
+
+        return progress
+
+
+def _judged(plan: Plan, work: Path, folder: Path, wanted: int, calibrated: Calibration) -> Row:
+    """The row of a run whose files are in `work` and will be in `folder`; leaves result and verdict there."""
+    repeats = records.load_repeats(work, plan)
+    judged = verdict.judge(repeats, wanted, calibrated, plan.prediction.bound_s)
+    held = audit_run(work, plan, repeats, middle(repeats))
+    if held is not None and not held.agrees:
+        judged = replace(judged, warnings=(*judged.warnings, held.sentence))
+    if warning := guarded_rules(plan).guard.warning:
+        judged = replace(judged, warnings=(*judged.warnings, warning))
+    audited = audit(plan)
+    predicted_s, _ = fluid_s(
+        plan.fabric,
+        plan.flows,
+        plan.schedule,
+        trees=plan.trees,
+        alpha_s=calibrated.per_send_s,
+        eta=calibrated.eta,
+    )
+    reason = why(plan, phase_audits(plan, audited))
+    made = result.row(
+        plan,
+        repeats,
+        judged,
+        predicted_s=predicted_s,
+        worst=audited.worst.egress,
+        worst_flows=audited.worst.together,
+        folder=folder,
+        why=f"as planned: {reason}" if reason and plan.flows_may_move else reason or None,
+    )
+    made = _with_counters(made, plan, repeats, work)
+    result.save(work, made, judged, calibrated)
+    return made
+
+
+def _with_counters(row: Row, plan: Plan, repeats: Sequence[records.Repeat], work: Path) -> Row:
+    """With what only the switches' counters tell."""
+    path = work / "switches.json"
+    counters = load_counters(path) if path.exists() else None
+    return replace(
+        row,
+        tier_nbytes=tier_nbytes(plan.fabric, counters, len(repeats)) if counters else {},
+        aggregation=aggregation_row(plan, repeats, counters),
+    )
+
+
+def _file_name(text: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "-=." else "_" for letter in text)

@@ -1,0 +1,91 @@
+"""Whom a plan's links serve: flows and trees, as JSON and as lines for a person."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+
+from emu.aggregation.tree import Tree
+from emu.fabrics.fabric import Egress, link_name
+from emu.plan import Flow, Plan
+
+SHOWN = 8
+
+
+def flow_json(plan: Plan, flow: Flow) -> dict[str, Any]:
+    """As docs/schemas.md, "plan --json: flows", says."""
+    return {
+        "src": flow.src,
+        "dst": flow.dst,
+        "src_host": plan.placement[flow.src],
+        "dst_host": plan.placement[flow.dst],
+        "src_ip": flow.src_ip,
+        "dst_ip": flow.dst_ip,
+        "sport": flow.sport,
+        "dport": flow.dport,
+        "path": _nodes(plan, flow),
+    }
+
+
+def tree_json(plan: Plan, tree: Tree) -> dict[str, Any]:
+    """As docs/schemas.md, "plan --json: trees", says."""
+    root, *_ = tree.nodes
+    return {
+        "job": tree.job,
+        "givers": list(tree.givers),
+        "takers": list(tree.takers),
+        "udp_port": tree.udp_port,
+        "slots": tree.slots,
+        "elements": tree.elements,
+        "root": root.switch,
+        "switches": {
+            node.switch: [plan.fabric.peers[Egress(node.switch, child.port)].node for child in node.children]
+            for node in tree.nodes
+        },
+    }
+
+
+def _nodes(plan: Plan, flow: Flow) -> list[str]:
+    return [*(egress.node for egress in flow.path), plan.placement[flow.dst]]
+
+
+def print_users(
+    console: Console, plan: Plan, link: Egress, flows: Sequence[Flow], trees: Sequence[Tree]
+) -> None:
+    """Whom a link serves: the first of them, one a line."""
+    name = link_name(plan.fabric, link)
+    if trees:
+        console.print(f"trees through {name}", style="dim")
+    for tree in trees[:SHOWN]:
+        console.print(tree_line(tree), soft_wrap=True)
+    if len(trees) > SHOWN:
+        console.print(f"… and {len(trees) - SHOWN} more; --json lists all", style="dim")
+    if flows:
+        console.print(f"flows through {name}", style="dim")
+        _print_flows(console, plan, flows)
+
+
+def tree_line(tree: Tree) -> str:
+    """Whose sums, where, and how much room they have."""
+    who = told_ranks(tree.givers)
+    if tree.takers != tree.givers:
+        who += f" to {told_ranks(tree.takers)}"
+    at = f"{tree.nodes[0].switch}, {len(tree.nodes)} switch{'' if len(tree.nodes) == 1 else 'es'} in all"
+    return f"job {tree.job}: sums of {who} up to {at}, {tree.slots} slots of {tree.elements} elements"
+
+
+def told_ranks(ranks: Sequence[int]) -> str:
+    """`r0…r7`, or all of them if they are few or have gaps."""
+    if len(ranks) > 2 and ranks[-1] - ranks[0] == len(ranks) - 1:
+        return f"r{ranks[0]}…r{ranks[-1]}"
+    named = [f"r{rank}" for rank in ranks[:SHOWN]]
+    return " ".join(named) + (f" and {len(ranks) - SHOWN} more" if len(ranks) > SHOWN else "")
+
+
+def _print_flows(console: Console, plan: Plan, flows: Sequence[Flow]) -> None:
+    """The first of them, one a line: ranks, 5-tuple, path."""
+    for flow in flows[:SHOWN]:
+        ports = f"{flow.src_ip}:{flow.sport} → {flow.dst_ip}:{flow.dport}"
+        console.print(f"r{flow.src}→r{flow.dst}  {ports}  {' '.join(_nodes(plan, flow))}", soft_wrap=True)
+    if len(flows) > SHOWN:
+        console.print(f"… and {len(flows) - SHOWN} more; --json lists all", style="dim")
