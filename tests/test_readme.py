@@ -58,7 +58,7 @@ def test_a_fabric_that_the_readme_writes_can_be_built() -> None:
 
 def test_the_readme_says_what_every_choice_is() -> None:
     table = README.split("### Choices\n")[1].split("\n\n")[0]
-    told = re.findall(r"^\|[^|]*\| `([\w-]+)` \|", table, re.MULTILINE)
+    told = re.findall(r"^\|[^|]*\| `([\w:-]+)` \|", table, re.MULTILINE)
     assert told == [*ALGORITHMS, *PLACEMENTS, *BUILT_IN]
 
 

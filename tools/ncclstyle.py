@@ -1,45 +1,59 @@
-"""A sweep of sizes as nccl-tests prints it (NVIDIA/nccl-tests, src/common.cu and src/util.cu).
+"""A sweep of sizes as nccl-tests prints it, with our own figures in further columns.
 
-The columns, their widths and the footer are those of its out-of-place half; there is no in-place one here.
-GB/s have four digits after the point instead of two: emulated links are a thousand times slower.
+The first nine columns and the footer are those of the out-of-place half of NVIDIA/nccl-tests (src/common.cu,
+src/util.cu); nothing is reduced in place here.  Emulated links are a thousand times slower than those
+that it is made for: GB/s have four digits after the point where it has two, and times have nine
+characters, not seven.
 """
 
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-from emu.result import REFUSED, Row
+from emu.result import Row
 from traces.schedules.collectives import ELEMENT_NBYTES
 
 _NO_ROOT = -1
 _HEAD = (
-    "#       size         count      type   redop    root     time   algbw   busbw #wrong",
-    "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)",
+    "#                                                out-of-place",
+    "#     size      count  type redop root      time   algbw   busbw #wrong  ratio  pred. verdict",
+    "#      (B) (elements)                       (us)  (GB/s)  (GB/s)",
 )
 
 
 def nccl_lines(rows: Sequence[Row], reduces: bool) -> Iterator[str]:
-    """The lines of one configuration's sizes, in their order; `reduces`: the collective adds up.
+    """The lines of one configuration's sizes, in their order, 100 columns at most.
 
-    A refused size is a line with its reason.
+    `reduces`: the collective adds up.  A size without a time is a comment with its verdict.
     """
     yield from _HEAD
     for row in rows:
         yield _line(row, reduces)
     done = [row for row in rows if row.time_s]
     wrong = sum(row.wrong or 0 for row in done)
-    yield f"# Out of bounds values : {wrong} {'OK' if not wrong else 'FAILED'}"
+    yield f"# Out of bounds values : {wrong} {'FAILED' if wrong else 'OK'}"
     if done:
+        links = dict.fromkeys(f"{row.worst_link} ×{row.worst_link_flows}" for row in done if row.worst_link)
+        yield f"# Worst link           : {', '.join(links)}"
         yield f"# Avg bus bandwidth    : {fmean((row.busbw_Bps or 0.0) / 1e9 for row in done):.6g}"
 
 
 def _line(row: Row, reduces: bool) -> str:
     if row.time_s is None:
-        return f"# {REFUSED}: {'; '.join(row.reasons)}"
-    count = row.bytes // ELEMENT_NBYTES
-    redop = "sum" if reduces else "none"
-    algbw, busbw = ((each or 0.0) / 1e9 for each in (row.algbw_Bps, row.busbw_Bps))
-    figures = f"{row.time_s.median * 1e6:8.1f} {algbw:7.4f} {busbw:7.4f}"
-    doubt = "" if row.valid else f"  # {row.verdict}"
-    return (
-        f"{row.bytes:12d} {count:13d} {'float':>9} {redop:>7} {_NO_ROOT:7d} {figures} {row.wrong:6d}{doubt}"
-    )
+        return f"# {row.verdict}"
+    what = f"{row.bytes:10d} {row.bytes // ELEMENT_NBYTES:10d} {'float':>5} {'sum' if reduces else 'none':>5}"
+    time = _fitted(row.time_s.median * 1e6, 9)
+    algbw, busbw = (_or_not_known(each, 1e-9) for each in (row.algbw_Bps, row.busbw_Bps))
+    ratio = f"{row.ratio:6.3f}" if row.ratio else f"{'N/A':>6}"
+    predicted = row.ratio_predicted if not row.flows_may_move else None
+    pred = f"{predicted:6.3f}" if predicted else f"{'N/A':>6}"
+    return f"{what} {_NO_ROOT:4d} {time} {algbw} {busbw} {row.wrong:6d} {ratio} {pred} {row.verdict}"
+
+
+def _or_not_known(value: float | None, factor: float) -> str:
+    return f"{'N/A':>7}" if value is None else f"{value * factor:7.4f}"
+
+
+def _fitted(value: float, width: int) -> str:
+    """With two digits after the point, or as many as there is room for (nccl-tests: getFloatStr)."""
+    n_digits = len(str(int(value)))
+    return f"{value:{width}.{max(0, min(2, width - n_digits - 1))}f}"

@@ -1,4 +1,7 @@
-"""Result rows as tables of at most 100 columns: one per fabric, or one per cell of a sweep of sizes."""
+"""Result rows as tables of at most 100 columns: one per fabric, or one per cell of a sweep of sizes.
+
+A sweep is told as nccl-tests does (tools.ncclstyle).
+"""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,6 +15,8 @@ from emu.plan import ADAPTIVE
 from emu.result import REFUSED, Row
 from tools.aggregationtables import aggregation_grids, rich_table
 from tools.linkrates import told_rates
+from tools.ncclstyle import nccl_lines
+from traces.schedules.expand import PAIRWISE
 from traces.units import show_nbytes, show_s
 
 NOTHING = "–"
@@ -27,7 +32,10 @@ def print_rows(to: Console, rows: Sequence[Row]) -> None:
         some = list(group)
         to.print()
         to.print(Text(_heading(some, swept), style="bold"))
-        to.print(_fitting(to, partial(_sweep if swept else _matrix, some)))
+        if swept:
+            to.print(Text("\n".join(nccl_lines(some, reduces=some[0].algorithm != PAIRWISE))), soft_wrap=True)
+        else:
+            to.print(_fitting(to, partial(_matrix, some)))
     for _, same in groupby(rows, key=_fabric):
         for grid in aggregation_grids(list(same)):
             to.print()
@@ -101,14 +109,6 @@ def _matrix(rows: Sequence[Row], before_arrow: str) -> Table:
     for row in rows:
         cell = row.algorithm, f"{row.placement}, {row.routes}"
         table.add_row(*cell, _time(row), *_figures(row), *_end(row, before_arrow))
-    return table
-
-
-def _sweep(rows: Sequence[Row], before_arrow: str) -> Table:
-    table = _table((), ("size\nbytes", "time", "algbw\nMB/s", *_FIGURES))
-    for row in rows:
-        figures = _time(row), _megabytes(row.algbw_Bps), *_figures(row)
-        table.add_row(f"{row.bytes:,}", *figures, *_end(row, before_arrow))
     return table
 
 
