@@ -15,6 +15,7 @@ from traces.schedules.collectives import (
     ring,
 )
 from traces.schedules.doubling import rabenseifner, recursive_doubling
+from traces.schedules.leftout import bridged
 from traces.schedules.pairs import all_pairs
 from traces.schedules.pushes import Unit, after_of, summed_pushes
 from traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send
@@ -127,7 +128,7 @@ def _chosen(workload: Workload, iterations: tuple[int, ...] | None) -> dict[int,
     if not chosen:
         have = ", ".join(map(str, workload.iterations)) or "none"
         raise ValueError(f"nothing to send in iteration {iterations}; the workload has: {have}")
-    return chosen
+    return bridged(workload.items, chosen)
 
 
 def _op(items: Sequence[Item], scale: Fraction) -> Op:
@@ -145,7 +146,7 @@ def _op(items: Sequence[Item], scale: Fraction) -> Op:
 
 
 def _gates(chosen: Mapping[int, Item], units: Sequence[Unit], compute: Fraction) -> Iterator[Gate]:
-    """What items wait for; what was not chosen is not waited for."""
+    """What items wait for (through what was not chosen: traces.schedules.leftout)."""
     waits = after_of(chosen, units)
     for op, unit in enumerate(units):
         for number in unit:
