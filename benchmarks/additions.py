@@ -23,9 +23,10 @@ from pathlib import Path
 
 import numpy as np
 
+from emu.fabrics.fabric import AGGREGATOR_IP
 from emu.network.isolate import isolated, stop
 from emu.project import PROJECT
-from emu.switch.plane.bpf import BpfObject
+from emu.switch.plane.bpf import BpfObject, ProgramRun
 from emu.switch.plane.pools import LARGE, SMALL, Pools
 from emu.switch.table.entries import Aggregate
 from traces.framing.aggregation import FIRST_PORT, Header, Kind, encode
@@ -53,28 +54,6 @@ class Rate:
     additions_per_s: float
     with_making_per_s: float
     completed: int
-
-
-class _TestRun(ctypes.Structure):
-    """struct bpf_test_run_opts"""
-
-    _fields_ = (
-        ("sz", ctypes.c_size_t),
-        ("data_in", ctypes.c_char_p),
-        ("data_out", ctypes.c_void_p),
-        ("data_size_in", ctypes.c_uint32),
-        ("data_size_out", ctypes.c_uint32),
-        ("ctx_in", ctypes.c_char_p),
-        ("ctx_out", ctypes.c_void_p),
-        ("ctx_size_in", ctypes.c_uint32),
-        ("ctx_size_out", ctypes.c_uint32),
-        ("retval", ctypes.c_uint32),
-        ("repeat", ctypes.c_int),
-        ("duration", ctypes.c_uint32),
-        ("flags", ctypes.c_uint32),
-        ("cpu", ctypes.c_uint32),
-        ("batch_size", ctypes.c_uint32),
-    )
 
 
 def main() -> None:
@@ -165,8 +144,8 @@ def _frame(numbers: Numbers) -> bytes:
     header = Header(Kind.CONTRIBUTION, JOB, EPOCH, len(numbers), 0)
     payload = encode(header) + numbers.astype(">i4").tobytes()
     udp = struct.pack("!HHHH", FIRST_PORT, FIRST_PORT, 8 + len(payload), 0)
-    ip = struct.pack("!BBHHHBBH8x", 0x45, 0, 28 + len(payload), 0, 0, 64, 17, 0)
-    return bytes(12) + b"\x08\x00" + ip + udp + payload
+    ip = struct.pack("!BBHHHBBH4x", 0x45, 0, 28 + len(payload), 0, 0, 64, 17, 0)
+    return bytes(12) + b"\x08\x00" + ip + socket.inet_aton(AGGREGATOR_IP) + udp + payload
 
 
 def _series(loaded: BpfObject, n_children: int, elements: int, adds: bool) -> float:
@@ -174,7 +153,7 @@ def _series(loaded: BpfObject, n_children: int, elements: int, adds: bool) -> fl
     nbytes = 66 + 4 * elements
     loaded.map("progresses")[bytes(4)] = _PROGRESS.pack(n_children, nbytes, 0, 0, adds, 0)
     frame = bytes(12) + b"\x08\x00" + bytes(100)
-    run = _TestRun(sz=ctypes.sizeof(_TestRun), data_in=frame, data_size_in=len(frame), repeat=N_PACKETS)
+    run = ProgramRun(sz=ctypes.sizeof(ProgramRun), data_in=frame, data_size_in=len(frame), repeat=N_PACKETS)
     libbpf = ctypes.CDLL("libbpf.so.1", use_errno=True)
     if libbpf.bpf_prog_test_run_opts(loaded.program_fd("add_next"), ctypes.byref(run)):
         sys.exit(f"benchmarks.additions: the kernel does not run it: errno {ctypes.get_errno()}")

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from emu.aggregation.tree import DEFAULT_ELEMENTS, DEFAULT_SLOTS, Child, Node, Tree
+from emu.aggregation.tree import DEFAULT_ELEMENTS, Child, Node, Tree
 from emu.aggregation.worker import SEGMENTS, Worker
 from emu.fabrics.fabric import HOST_PORT, Egress, interface
 from emu.fabrics.spec import parse_fabric
@@ -34,7 +34,8 @@ from emu.network.transport import fabric_transport
 from emu.replay.wiring import tree_socket
 from traces.framing.aggregation import FIRST_PORT
 
-TREE = Tree(1, (0,), (0,), FIRST_PORT, DEFAULT_SLOTS, DEFAULT_ELEMENTS, (Node("star0", (Child(1),)),))
+SLOTS = 128  # what a tree gets at 100 Mb/s
+TREE = Tree(1, (0,), (0,), FIRST_PORT, SLOTS, DEFAULT_ELEMENTS, (Node("star0", (Child(1),)),))
 METHODS = {"sendmmsg": 1, "UDP_SEGMENT": SEGMENTS}
 CASES = ((1, "10G"), (8, ""))  # ranks, rate: --rate where none is given
 LIMIT_S = 300

@@ -138,7 +138,7 @@ def row(
     """Without what only counters tell: `tier_nbytes` and `aggregation`."""
     good = counted(repeats)
     times = Spread.of([repeat.time_s for repeat in good])
-    nbytes = sum(op.nbytes for op in plan.schedule.ops)
+    nbytes = asked_nbytes(plan.schedule)
     bus_nbytes = max(busy_nbytes(plan.schedule, ranks) for ranks in plan.schedule.jobs)
     collective = all(op.kind not in POINT_TO_POINT for op in plan.schedule.ops)
     return Row(
@@ -181,6 +181,16 @@ def row(
             for failure in plan.failures
         ),
         host_side=plan.host_side,
+    )
+
+
+def asked_nbytes(schedule: Schedule) -> int:
+    """The sum of the operations' sizes.  A reduce counts as the pushes that it replaces: a parameter server's
+    job is as large whoever adds it up.
+    """
+    pushes = {each.op: len(each.givers) for each in schedule.aggregations}
+    return sum(
+        op.nbytes * (pushes[number] if op.kind == "reduce" else 1) for number, op in enumerate(schedule.ops)
     )
 
 

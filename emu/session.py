@@ -12,7 +12,7 @@ from pathlib import Path
 
 from emu import limits, records, sampler
 from emu import plan as plans
-from emu.aggregation.room import windows_at
+from emu.aggregation.portwindows import windows_at
 from emu.controlplane import control_plane
 from emu.fabrics.fabric import interface
 from emu.failures import changes

@@ -26,6 +26,7 @@ def good(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
         "kernel_has_openvswitch": True,
         "probed": dict.fromkeys(checks.PROBES, "ok"),
         "packages_unlike_the_lock": (),
+        "worker_fault": "",
     }
     for name, value in answers.items():
         monkeypatch.setattr(machine, name, lambda value=value: value)
@@ -91,6 +92,14 @@ def test_a_switch_that_was_not_compiled_is_mended_by_the_set_up(good: Machine) -
     )
     good.setattr(checks, "SWITCH_OBJECT", Path("nowhere.o"))
     assert found("switch program").mend == "sudo ./gradwire setup"
+
+
+def test_a_worker_that_cannot_be_loaded_is_mended_by_the_set_up(good: Machine) -> None:
+    good.setattr(machine, "worker_fault", lambda: "libworker.so: cannot open shared object file")
+    check = found("aggregation worker")
+    assert (check.state, check.mend) == ("missing", "sudo ./gradwire setup")
+    assert "cannot open" in check.found
+    assert not can_run_demo(all_checks())
 
 
 def test_what_could_not_be_tried_without_root_is_unknown_and_does_not_fail(good: Machine) -> None:

@@ -12,10 +12,9 @@ from controller.app.experimenter import (
     aggregate_of,
     counts_request,
     job_counts,
-    use_whole_parts,
 )
 from controller.app.openflow import changes, table
-from controller.app.readback import FlowStats, complaint
+from controller.app.readback import complaint
 from controller.app.ryu_api import ofp, parser
 from controller.tables.rules import AGGREGATE_PRIORITY, Rule, plan_rules
 from emu.switch.table.entries import Aggregate
@@ -24,6 +23,7 @@ from emu.switch.wire import decode
 from emu.switch.wire.aggregation import JOB_COUNTS
 from tests.made_switches import Line, Machine
 from tests.made_trees import planted_plan
+from tests.readers import read_statistics_as_the_app
 from tests.test_controller_openflow import Datapath, connected, found, obey, programmed, said_of, stated
 
 SPEC = "leaf-spine:leaves=2,spines=2,hosts=2"
@@ -32,11 +32,7 @@ UDP_PORT = 0xBEE0
 
 @pytest.fixture(autouse=True)
 def our_readers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parser.OFPFlowStatsReply, "cls_stats_body_cls", FlowStats)
-    reply = parser.OFPExperimenterStatsReply  # so that they are what they were afterwards
-    monkeypatch.setattr(reply, "cls_stats_body_cls", reply.cls_stats_body_cls)
-    monkeypatch.setattr(reply, "cls_body_single_struct", reply.cls_body_single_struct)
-    use_whole_parts()
+    read_statistics_as_the_app(monkeypatch)
 
 
 def match(in_port: int, udp_port: int = UDP_PORT) -> Match:

@@ -102,7 +102,7 @@ EDGES: dict[str, set[str]] = {  # the only modules that touch the world, and how
     "tools/commands/up.py": {"signal"},
     "tools/dissect/scapy_layer.py": {"scapy"},
     "tools/exits.py": {"os", "select"},
-    "tools/machine.py": {"os", "subprocess"},
+    "tools/machine.py": {"ctypes", "os", "subprocess"},
 }
 MODULES = [
     path.relative_to(ROOT).as_posix() for package in BELOW for path in sorted((ROOT / package).rglob("*.py"))

@@ -28,6 +28,19 @@ def test_the_version_is_the_first_number_in_the_first_line(first_line: str, numb
     assert machine.tool_version(("echo", first_line)) == number
 
 
+def test_a_library_that_is_none_cannot_be_loaded_and_the_reason_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for content, reason in ((b"", "too short"), (None, "No such file")):
+        library = tmp_path / f"{reason}.so"
+        if content is not None:
+            library.write_bytes(content)
+        monkeypatch.setattr(machine, "WORKER_LIBRARY", library)
+        assert reason in machine.worker_fault()
+    monkeypatch.setattr(machine, "WORKER_LIBRARY", "libc.so.6")
+    assert machine.worker_fault() == ""
+
+
 def test_a_silent_tool_is_there_all_the_same() -> None:
     assert machine.tool_version(("true",)) == "of unknown version"
 

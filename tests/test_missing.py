@@ -2,7 +2,7 @@
 
 import pytest
 
-from emu.aggregation.missing import missing, path
+from emu.aggregation.missing import complaint, missing, path
 from emu.aggregation.tree import Child, Node, Tree
 from emu.fabrics.fabric import Egress
 
@@ -40,7 +40,7 @@ BEHIND = {
         (2, 0, 0b10, (1,)),
         (0, 1, 0b01, (1, 2)),  # the switch above lacks the other edge
         (1, 1, 0b10, (0, 3)),
-        (0, 2, 0b0, (0, 1, 2, 3)),
+        (0, 2, 0b0, (0, 1, 2, 3)),  # the root lacks all that is below it
         (0, 0, 0b11, ()),
         (0, 3, 0b0, ()),  # there is no such level
         (0, 65535, 0b0, ()),
@@ -50,7 +50,16 @@ BEHIND = {
 def test_children_that_are_not_in_are_told_as_ranks(
     rank: int, levels: int, seen: int, ranks: tuple[int, ...]
 ) -> None:
-    assert missing(CHAIN, BEHIND, rank, levels, seen) == ranks
+    absent = missing(CHAIN, BEHIND, rank, levels, seen)
+    assert tuple(sorted(rank for behind_one in absent for rank in behind_one)) == ranks
+
+
+def test_of_a_child_that_is_a_switch_it_is_said_that_some_of_its_ranks_are_missing() -> None:
+    """With one of them all others may have contributed."""
+    assert complaint(missing(CHAIN, BEHIND, 0, 0, 0b01)) == "nothing comes from rank 3"
+    assert complaint(missing(CHAIN, BEHIND, 0, 1, 0b01)) == "nothing comes from some of ranks 1, 2"
+    assert complaint(((1,), (4,))) == "nothing comes from ranks 1, 4"
+    assert complaint(()) == "a switch says that nothing is missing"
 
 
 def test_a_path_goes_from_the_ranks_own_switch_to_the_root() -> None:

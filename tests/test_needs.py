@@ -7,13 +7,16 @@ import pytest
 from tools import needs
 from tools.needs import RUN_TOOLS, need_root_and_tools
 
+COMPILED = ("SWITCH_OBJECT", "WORKER_LIBRARY")
+
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """One with everything, and us root on it."""
     monkeypatch.setattr(needs, "is_root", lambda: True)
     monkeypatch.setattr("shutil.which", lambda tool: f"/usr/bin/{tool}")
-    monkeypatch.setattr(needs, "SWITCH_OBJECT", Path(__file__))
+    for compiled in COMPILED:
+        monkeypatch.setattr(needs, compiled, Path(__file__))
     return monkeypatch
 
 
@@ -51,8 +54,11 @@ def test_what_only_open_vswitch_needs_is_asked_of_it_alone(machine: pytest.Monke
         need_root_and_tools("bench", "ovs")
 
 
-def test_our_switch_must_be_compiled_and_open_vswitch_does_not_care(machine: pytest.MonkeyPatch) -> None:
-    machine.setattr(needs, "SWITCH_OBJECT", Path("nowhere.o"))
+@pytest.mark.parametrize("compiled", COMPILED)
+def test_what_our_switch_needs_must_be_compiled_and_open_vswitch_does_not_care(
+    machine: pytest.MonkeyPatch, compiled: str
+) -> None:
+    machine.setattr(needs, compiled, Path("nowhere.o"))
     need_root_and_tools("up", "ovs")
     with pytest.raises(FileNotFoundError, match=r"nowhere\.o is not compiled: run sudo \./gradwire setup"):
         need_root_and_tools("up")

@@ -173,7 +173,7 @@ def tree(number: int, **fields: object) -> Callable[[Value], None]:
         (lambda value: value.update(switch_slots=-1), "switch_slots: -1"),
         (lambda value: value.update(switch_slots=7), "leaf0 grants 8 slots and has 7"),
         (tree(0, elements=0), "tree 0: 0 elements in a packet: it is 64 or 256"),
-        (tree(0, elements=2048), "2,048 need frames of 9,000 bytes"),
+        (tree(0, elements=2048), "no link here carries larger frames"),
         (tree(1, job=1), "trees: 2 of them have job 1"),
         (tree(1, udp_port=0xBEE0), "trees: 2 of them have udp_port 48864"),
         (lambda value: value["losses"][0].update(ratio=0.9), "loss: 0.9 of the packets"),

@@ -36,7 +36,9 @@ def test_an_exponent_is_the_least_with_all_numbers_below(values: list[float]) ->
     ("value", "exponent"),
     [(1.0, 1), (0.99, 0), (2.0**-149, -148), (2.0**-126, -125), (3.4028235e38, 128), (0.0, NO_PEAK)],
 )
-def test_exponents_by_hand(value: float, exponent: int) -> None:
+def test_an_exponent_is_the_least_power_of_two_above_all_numbers_of_its_block(
+    value: float, exponent: int
+) -> None:
     assert block_exponents(np.array([0, -value, 0], np.float32), 2).tolist() == [exponent, NO_PEAK]
 
 
@@ -88,7 +90,9 @@ def test_a_sum_is_no_further_from_the_exact_one_than_its_bound(values: list[list
         (np.inf, 128, np.inf),
     ],
 )
-def test_bounds_by_hand(result: float, exponent: int, bound: float) -> None:
+def test_an_element_may_be_off_by_half_a_unit_for_each_giver_and_half_one_of_the_result(
+    result: float, exponent: int, bound: float
+) -> None:
     exponents = np.array([exponent], np.int32)
     assert bounds(np.array([result, -result], np.float32), exponents, 2, 3).tolist() == [bound, bound]
 

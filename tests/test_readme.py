@@ -20,6 +20,8 @@ DOCUMENTS = [
     "docs/schemas.md",
     "docs/benchmarks.md",
     "docs/policies.md",
+    "docs/aggregation.md",
+    "docs/openflow-aggregation.md",
     "docs/capture.md",
     "docs/framings.md",
     "tests/vm/README.md",

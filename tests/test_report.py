@@ -97,6 +97,13 @@ def test_a_refused_cell_is_shown_with_its_reason_and_a_doubtful_one_with_its(
     assert "note: one note" in text
 
 
+def test_what_hosts_do_in_place_of_switches_is_shown_with_why(tmp_path: Path) -> None:
+    plan = replace(allreduce_plan(TREE, "ring"), host_side=("job 1 of 1: no slots are left",))
+    row = made_run(tmp_path / "01", plan)
+    assert not row.reasons + row.warnings
+    assert "note: done by the hosts: job 1 of 1: no slots are left" in Page(report(tmp_path, [row])).text
+
+
 def test_the_page_needs_nothing_from_outside_and_no_script(tmp_path: Path, rows: list[Row]) -> None:
     text = report(tmp_path, rows)
     assert set(re.findall(r"https?://[^\"'\s<>)]+", text)) == {"http://www.w3.org/2000/svg"}

@@ -7,13 +7,13 @@ import pytest
 
 from emu.fabrics.spec import parse_fabric
 from emu.plan import Plan
-from emu.result import FailedCable, Row, busy_nbytes, row
+from emu.result import FailedCable, Row, asked_nbytes, busy_nbytes, row
 from emu.verdict import Verdict
 from tests.made_plans import messages
 from tests.made_runs import made_repeat, made_run
 from tests.test_addedup import pushes
 from tools.experiment import Cell, Job, plan_of, schedule_of
-from traces.schedules.expand import PAIRWISE
+from traces.schedules.expand import PAIRWISE, expand
 from traces.workload import made_allreduce, made_alltoall
 
 P = 8
@@ -97,6 +97,14 @@ def test_pushes_have_the_same_busbw_whoever_adds_them_up() -> None:
     assert busy_nbytes(summed, range(5)) == busy_nbytes(messages(5, [*into, *out_of]), range(5)) == 4000
     unanswered = replace(summed, ops=summed.ops[:1], sends=(), gates=())
     assert busy_nbytes(unanswered, range(5)) == busy_nbytes(messages(5, into), range(5)) == 4000
+
+
+def test_a_servers_job_is_as_large_whoever_adds_the_pushes_up() -> None:
+    """Rows of one job are compared; 4 workers push 1,000 bytes each and pull as many."""
+    into, out_of = ([(rank, 0, 1000) for rank in range(1, 5)], [(0, rank, 1000) for rank in range(1, 5)])
+    summed = pushes(4, 1000)
+    assert asked_nbytes(summed) == asked_nbytes(messages(5, [*into, *out_of])) == 8000
+    assert asked_nbytes(expand(made_allreduce(4, 1000), "ina")) == 1000
 
 
 def test_a_row_tells_why_hosts_do_what_switches_were_to_do(tmp_path: Path) -> None:

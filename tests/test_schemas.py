@@ -21,6 +21,7 @@ from emu.options import RunOptions
 from emu.plan import Flow, Prediction, Transport
 from emu.records import LINK_COLUMNS, Repeat
 from emu.result import Row, Spread
+from emu.switch.ports import Port, SwitchPorts
 from emu.verdict import Verdict
 from tests.documented import SCHEMAS, documented_fields
 from tests.made_plans import MIB, allreduce_plan
@@ -64,6 +65,8 @@ ROWS = "replay --json, bench --json, demo --json"
         ("plan.json: trees", Tree),
         ("plan.json: trees, nodes", Node),
         ("verdict.json: calibration", Calibration),
+        ("ports.json", SwitchPorts),
+        ("ports.json: ports", Port),
         ("inspect --json: shape", JobShape),
         ("inspect --json: line_rate", LineRate),
         ("inspect --json: files", CaptureFile),

@@ -7,14 +7,12 @@ from typing import Any
 import pytest
 
 from controller.app.aim import plan_aim
-from controller.app.experimenter import use_whole_parts
-from controller.app.readback import FlowStats
-from controller.app.ryu_api import parser
 from controller.app.statistics import Statistics
 from emu.aggregation.pool import EVENTS
 from emu.fabrics.fabric import Egress, Link
 from emu.plan import Plan, save
 from tests.made_trees import inner_cables, planted_plan
+from tests.readers import read_statistics_as_the_app
 from tests.test_controller_process import running, switches
 from tests.test_steering import World, settled
 
@@ -23,11 +21,7 @@ SPEC = "leaf-spine:leaves=2,spines=2,hosts=2"
 
 @pytest.fixture(autouse=True)
 def our_readers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parser.OFPFlowStatsReply, "cls_stats_body_cls", FlowStats)
-    reply = parser.OFPExperimenterStatsReply  # so that they are what they were afterwards
-    monkeypatch.setattr(reply, "cls_stats_body_cls", reply.cls_stats_body_cls)
-    monkeypatch.setattr(reply, "cls_body_single_struct", reply.cls_body_single_struct)
-    use_whole_parts()
+    read_statistics_as_the_app(monkeypatch)
 
 
 def planted(plan: Plan | None = None, reroutes: bool = True) -> World:

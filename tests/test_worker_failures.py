@@ -16,7 +16,7 @@ SECOND_NS = 10**9
         (star(4), {2}, "rank 2"),
         (star(4), {1, 3}, "ranks 1, 3"),
         (two_levels([2, 2]), {1}, "rank 1"),
-        (two_levels([2, 3]), {2, 3, 4}, "ranks 2, 3, 4"),
+        (two_levels([2, 3]), {2, 3, 4}, "some of ranks 2, 3, 4"),
     ],
 )
 def test_a_rank_that_dies_in_the_middle_is_named_after_five_seconds(
@@ -57,6 +57,31 @@ def test_a_round_trip_that_becomes_longer_than_the_timeout_is_learned() -> None:
         lab.run(lambda: all(lab.finished.values()))
         check(data, into, 8)
         assert all(worker.counts().retransmitted < 200 for worker in lab.workers.values())  # of 700
+
+
+@pytest.mark.parametrize("slots", [8, 64])
+def test_a_loss_costs_the_slot_a_few_round_trips_and_no_timeout(slots: int) -> None:
+    """A timeout is 10 ms at least; a round trip, and so a round of all slots, is 0.2 to 0.4 ms."""
+    tree, n_chunks = two_levels([2, 2, 2, 2], slots=slots), 2000
+    with Lab(tree, loss=0.01, seed=3) as lab:
+        data = {rank: numbers(rank, 8 * n_chunks, 8) for rank in tree.givers}
+        begun_ns, into = lab.now_ns, begin(lab, data)
+        lab.run(lambda: all(lab.finished.values()))
+        check(data, into, 8, slots)
+        n_rounds = n_chunks / slots
+        ends_ns = 600_000_000  # the stream's beginning and its last chunks, which nothing overtakes
+        assert lab.now_ns - begun_ns < ends_ns + n_rounds * 5_000_000
+
+
+def test_heavy_loss_does_not_make_timeouts_grow_without_end() -> None:
+    """Half of the chunks go again somewhere; those that go once say how long a round trip is."""
+    tree = two_levels([2, 2, 2, 2], slots=64)
+    with Lab(tree, loss=0.05, seed=3) as lab:
+        data = {rank: numbers(rank, 16_000, 8) for rank in tree.givers}
+        begun_ns, into = lab.now_ns, begin(lab, data)
+        lab.run(lambda: all(lab.finished.values()))
+        check(data, into, 8, 64)
+        assert lab.now_ns - begun_ns < 3 * SECOND_NS
 
 
 def test_switches_that_do_not_answer_at_all_are_told_of() -> None:

@@ -61,7 +61,7 @@ def can_run_demo(checks: tuple[Check, ...]) -> bool:
 
 
 def all_checks() -> tuple[Check, ...]:
-    return (*_resources(), *_kernel(), *_installed(), _open_vswitch())
+    return (*_resources(), *_kernel(), *_installed(), _worker(), _open_vswitch())
 
 
 def _resources() -> Iterator[Check]:
@@ -116,6 +116,13 @@ def _installed() -> Iterator[Check]:
         yield Check("sample capture", "ok", SAMPLE.name)
     else:
         yield Check("sample capture", "missing", f"no {SAMPLE}", "check the repository out whole")
+
+
+def _worker() -> Check:
+    fault = machine.worker_fault()
+    if fault:
+        return Check("aggregation worker", "missing", fault, SETUP)
+    return Check("aggregation worker", "ok", "compiled")
 
 
 def _open_vswitch() -> Check:

@@ -1,5 +1,6 @@
 """What the machine is and can do, found out by asking it and by trying."""
 
+import ctypes
 import os
 import re
 import shutil
@@ -8,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from emu.project import PROJECT, SWITCH_OBJECT
+from emu.project import PROJECT, SWITCH_OBJECT, WORKER_LIBRARY
 
 PROBE = PROJECT / "tools" / "probe.sh"
 LOCK = PROJECT / "requirements.lock"
@@ -78,6 +79,15 @@ def probed() -> dict[str, str]:
         return {"namespaces": f"{error.filename} is missing"}
     found = dict(line.rstrip().split("\t", 1) for line in done.stdout.splitlines() if "\t" in line)
     return found or {"namespaces": done.stderr.strip() or "unshare failed"}
+
+
+def worker_fault() -> str:
+    """Why the compiled worker of in-network aggregation cannot be loaded; empty if it can."""
+    try:
+        ctypes.CDLL(str(WORKER_LIBRARY))
+    except OSError as error:
+        return str(error)
+    return ""
 
 
 def packages_unlike_the_lock() -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 import shutil
 
-from emu.project import SWITCH_OBJECT
+from emu.project import SWITCH_OBJECT, WORKER_LIBRARY
 from tools.machine import is_root
 
 OVS_TOOLS = ("ethtool", "ovs-vswitchd")
@@ -19,5 +19,6 @@ def need_root_and_tools(command: str, switch: str = "gradwire", captures: bool =
     for tool in tools:
         if shutil.which(tool) is None:
             raise FileNotFoundError(f"{tool} is not installed: run sudo ./gradwire setup")
-    if switch != "ovs" and not SWITCH_OBJECT.exists():
-        raise FileNotFoundError(f"{SWITCH_OBJECT} is not compiled: run sudo ./gradwire setup")
+    for compiled in () if switch == "ovs" else (SWITCH_OBJECT, WORKER_LIBRARY):
+        if not compiled.exists():
+            raise FileNotFoundError(f"{compiled} is not compiled: run sudo ./gradwire setup")

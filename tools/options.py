@@ -9,20 +9,18 @@ from typing import Annotated
 import typer
 
 from controller.policies import policy_names
-from emu.aggregation.tree import ELEMENTS, SWITCH_SLOTS
 from emu.fabrics.spec import FAMILIES
 from emu.options import SWITCHES
 from emu.placement import PLACEMENTS
-from traces.schedules.expand import ALGORITHMS, INA, INA_LEAF, PAIRWISE
+from traces.schedules.expand import ALGORITHMS, PAIRWISE
 
 MAX_ITERATIONS = 100_000
-MAX_SWITCH_SLOTS = 8 * SWITCH_SLOTS
 
 _FACTOR = re.compile(r"[x×]?(\d{1,9}(?:\.\d{1,9})?)(?:/(\d{1,9}))?", re.ASCII)
 _ITERATIONS = re.compile(r"(-?\d{1,9})(?:\.\.(-?\d{1,9}))?", re.ASCII)
 
 
-def _either(names: Sequence[str]) -> str:
+def either(names: Sequence[str]) -> str:
     """`a, b or c`."""
     return f"{', '.join(names[:-1])} or {names[-1]}"
 
@@ -36,13 +34,13 @@ def _fabric_help() -> str:
         if default is not None
     ]
     keys = ", ".join([*own, "rate=100M", "uplink_rate=", "queue=auto or 100KB", "delay=10us"])
-    return f"{_either([family.example for family in FAMILIES.values()])}; may add {keys}; or a YAML file"
+    return f"{either([family.example for family in FAMILIES.values()])}; may add {keys}; or a YAML file"
 
 
 FABRIC_HELP = _fabric_help()
-ALGORITHM_HELP = f"How allreduces are done: {_either(ALGORITHMS)}"
-PLACEMENT_HELP = f"Ranks to hosts: {_either(tuple(PLACEMENTS))}"
-ROUTES_HELP = f"Paths of flows: {_either(policy_names())}"
+ALGORITHM_HELP = f"How allreduces are done: {either(ALGORITHMS)}"
+PLACEMENT_HELP = f"Ranks to hosts: {either(tuple(PLACEMENTS))}"
+ROUTES_HELP = f"Paths of flows: {either(policy_names())}"
 REPEATABLE = "Repeatable."
 
 CapturesArgument = Annotated[
@@ -122,38 +120,6 @@ RerouteOption = Annotated[
         "--reroute/--no-reroute",
         help="When a cable fails, plan its flows' paths again, or leave them to the switches' failover.",
     ),
-]
-InaOption = Annotated[
-    str,
-    typer.Option(
-        "--ina",
-        metavar="off|on|leaf[,…]",
-        help="In-network aggregation: as --algorithm says, or added up by the switches (the algorithm ina), "
-        "or by the first switch only (ina:leaf). off,on compares both.",
-    ),
-]
-SwitchSlotsOption = Annotated[
-    int,
-    typer.Option(
-        "--switch-slots",
-        min=1,
-        max=MAX_SWITCH_SLOTS,
-        help="Aggregation slots of each switch, for all jobs; a job that gets none is done by its hosts.",
-    ),
-]
-SlotsOption = Annotated[
-    int | None,
-    typer.Option(
-        "--slots",
-        min=1,
-        max=MAX_SWITCH_SLOTS,
-        help="Aggregation slots that a job's tree asks for: its window. Default: by the link rate.",
-        show_default=False,
-    ),
-]
-ElementsOption = Annotated[
-    int,
-    typer.Option("--elements", help=f"Numbers in an aggregation packet: {_either([*map(str, ELEMENTS)])}."),
 ]
 LossOption = Annotated[
     list[str] | None,
@@ -241,18 +207,6 @@ def parse_iterations(texts: Sequence[str] | None) -> tuple[int, ...] | None:
         chosen.update(range(first, last + 1))
     return tuple(sorted(chosen))
 
-
-def with_ina(algorithms: Sequence[str], ina: str) -> list[str]:
-    """The algorithms that `--ina` leaves (off) and adds (on, leaf)."""
-    chosen: list[str] = []
-    for word in ina.split(","):
-        if word.strip() not in _INA:
-            raise ValueError(f"--ina {ina}: {word!r} is none of off, on and leaf; off,on compares two")
-        chosen += _INA[word.strip()] or algorithms
-    return list(dict.fromkeys(chosen))
-
-
-_INA: dict[str, tuple[str, ...]] = {"off": (), "on": (INA,), "leaf": (INA_LEAF,)}
 
 PLANNED = (
     "ina",

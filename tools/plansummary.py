@@ -12,6 +12,7 @@ from controller.model.predict import bound_s, compute_s
 from controller.tables.rules import guarded_rules
 from emu.fabrics.fabric import link_name
 from emu.plan import Plan
+from emu.result import asked_nbytes
 from tools.linkrates import told_rates
 from tools.linkusers import flow_json, print_users, tree_json
 from traces.units import show_bps, show_nbytes, show_s
@@ -32,7 +33,7 @@ def summary(plan: Plan) -> dict[str, Any]:
         "source": plan.source,
         "ranks": plan.n_ranks,
         "hosts": list(plan.placement),
-        "bytes": sum(op.nbytes for op in plan.schedule.ops),
+        "bytes": asked_nbytes(plan.schedule),
         "operations": len(plan.schedule.ops),
         "sends": len(plan.schedule.sends),
         "payload_nbytes": plan.schedule.payload_nbytes,

@@ -113,7 +113,7 @@ add_ryu() {
 # numba compiles the capture reader at its first use and keeps the result; that use is now.
 warm_reader() {
     [ -d "$sample" ] || return 0
-    [ -z "$(find traces/__pycache__ -name '*.nbi' 2>/dev/null)" ] || return 0
+    [ -z "$(find traces -name '*.nbi')" ] || return 0
     say "capture reader: compiling"
     quietly "reading $sample" env PYTHONPATH="$home" .venv/bin/python -P -m tools inspect "$sample"
 }

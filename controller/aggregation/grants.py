@@ -14,17 +14,11 @@ from math import ceil
 
 from controller.aggregation.room import Request, Room, empty_room, nodes_with_room
 from controller.aggregation.shape import NoTree
-from emu.aggregation.tree import (
-    DEFAULT_ELEMENTS,
-    ELEMENTS,
-    FRAME_HEADERS_NBYTES,
-    LEAST_SLOTS,
-    SWITCH_SLOTS,
-    Tree,
-)
-from emu.fabrics.fabric import FRAME_NBYTES, Egress, Fabric
+from emu.aggregation.tree import DEFAULT_ELEMENTS, LEAST_SLOTS, SWITCH_SLOTS, Tree
+from emu.aggregation.treecheck import check_elements
+from emu.fabrics.fabric import Egress, Fabric
 from emu.network.transport import longest_round_trip_s
-from traces.framing.aggregation import ELEMENT_NBYTES, FIRST_PORT
+from traces.framing.aggregation import FIRST_PORT
 from traces.schedules.schedule import Group, Schedule
 
 WINDOW_S = 0.010
@@ -141,14 +135,7 @@ def slots_for(fabric: Fabric, tree: Tree) -> int:
 
 
 def _check_terms(terms: Terms) -> None:
-    if terms.elements not in ELEMENTS:
-        raise ValueError(f"{terms.elements} elements in a packet: it is {', '.join(map(str, ELEMENTS))}")
-    frame_nbytes = FRAME_HEADERS_NBYTES + terms.elements * ELEMENT_NBYTES
-    if frame_nbytes > FRAME_NBYTES:
-        raise ValueError(
-            f"{terms.elements:,} elements need frames of {frame_nbytes:,} bytes, the fabric's have "
-            f"{FRAME_NBYTES:,} at most"
-        )
+    check_elements(terms.elements)
     if terms.slots is not None and not LEAST_SLOTS <= terms.slots <= MOST_SLOTS:
         raise ValueError(f"a tree has {LEAST_SLOTS} to {MOST_SLOTS:,} slots, got {terms.slots}")
     if not 0 <= terms.switch_slots <= MOST_SLOTS:

@@ -141,7 +141,8 @@ class _Grower:
             best = min(serves, key=lambda peer: (-len(serves[peer]), self.luck[peer]))
             yield best
             served = serves.pop(best)
-            serves = defaultdict(set, {p: left for p, some in serves.items() if (left := some - served)})
+            left = {peer: some - served for peer, some in serves.items()}
+            serves = defaultdict(set, {peer: some for peer, some in left.items() if some})
 
     def _joined(self, nearer: Mapping[str, Sequence[Egress]], parents: Collection[str]) -> Uplinks:
         """Each switch by its least busy cable to a parent; of several to the parent with fewest children."""

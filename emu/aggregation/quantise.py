@@ -4,6 +4,8 @@ A tensor goes in *blocks*, one packet's elements each.  The exponent e of a bloc
 |x| < 2^e for all x of all givers; the first blocks, one for each slot, have the largest of theirs in common.
 The scale is 2^k with k = 30 - ceil(log2 givers) - e: integers are at most 2^30 / givers, so no sum leaves an
 int32.  Each giver adds an error of half a unit 2^-k at most.
+
+Runs need the exponents and the bounds, to judge sums by; the rest is what worker.c is tested against.
 """
 
 from collections.abc import Sequence

@@ -26,52 +26,74 @@ void queue(struct worker *w, struct slot *slot)
 
 /* RFC 6298, with a granularity that is what a busy machine may keep a process waiting, and a round trip more:
  * where a stall once makes a whole window go twice, the true round trip becomes that of two windows, and a
- * timeout between the two would keep it so.  Doubled for each time that the chunk was sent before.
+ * timeout between the two would keep it so.  Doubled for each time that the chunk waited for it in vain.
  */
-static int64_t timeout_ns(const struct worker *w, uint32_t n_sent)
+static int64_t timeout_ns(const struct worker *w, uint32_t n_timeouts)
 {
 	int64_t margin = 4 * w->variation_ns;
 	int64_t timeout = 2 * w->round_trip_ns + (margin > GRANULARITY_NS ? margin : GRANULARITY_NS);
 
-	while (n_sent-- && timeout < MOST_TIMEOUT_NS)
+	for (uint32_t n = w->n_backoffs + n_timeouts; n && timeout < MOST_TIMEOUT_NS; n--)
 		timeout *= 2;
 	return timeout < MOST_TIMEOUT_NS ? timeout : MOST_TIMEOUT_NS;
 }
 
 /* One data chunk at a time is timed, as RFC 6298 means it: its gains are for one sample a round trip.
- * Not the others: their results wait for ranks that still compute.
+ * Not the others: their results wait for ranks that still compute.  If it has to go again, which of the two
+ * the answer is for cannot be told; after a timeout all wait longer, or one that is too short would
+ * never be found out (Karn, Partridge, 1987).
  */
-static void start_timing(struct worker *w, const struct slot *slot)
+static void start_timing(struct worker *w, const struct slot *slot, bool is_timeout)
 {
-	if (slot->chunk == w->timed_chunk) { /* sent again: which of the two the answer is for cannot be told */
+	if (slot->chunk == w->timed_chunk) {
 		w->timed_chunk = UINT64_MAX;
-		if (w->variation_ns < MOST_TIMEOUT_NS) /* a timeout that is too short would never have a sample */
-			w->variation_ns = 2 * w->variation_ns + GRANULARITY_NS / 4;
+		w->n_backoffs += is_timeout;
 	} else if (w->timed_chunk == UINT64_MAX && !slot->n_sent && is_data(w, slot)) {
 		w->timed_chunk = slot->chunk;
-		w->timed_ns = w->now_ns;
 	}
 }
 
-void end_timing(struct worker *w, const struct slot *slot)
+static void take_sample(struct worker *w, int64_t sample)
 {
-	int64_t sample = w->now_ns - w->timed_ns, off = llabs(sample - w->round_trip_ns);
-
-	if (slot->chunk != w->timed_chunk)
-		return;
-	w->timed_chunk = UINT64_MAX;
-	w->variation_ns += (off - w->variation_ns) / 4;
+	w->variation_ns += (llabs(sample - w->round_trip_ns) - w->variation_ns) / 4;
 	w->round_trip_ns += (sample - w->round_trip_ns) / 8;
+	w->n_backoffs = 0;
+}
+
+/* A result has come for what was sent a while after this chunk.  All ranks send the same chunks in the same
+ * order, and cables keep it, so somebody's packet of this one, or its result, is lost: as RFC 8985 (RACK)
+ * finds out.  To wait for the timeout would make each loss cost several round trips of the slot.
+ */
+bool is_overtaken(const struct worker *w, const struct slot *slot)
+{
+	return is_data(w, slot) && slot->sent_ns + w->round_trip_ns / 4 < w->answered_ns;
+}
+
+/* The result of this chunk is here.  Of one that went twice it may be for the first. */
+void note_answer(struct worker *w, const struct slot *slot)
+{
+	if (slot->n_sent == 1 && is_data(w, slot)) {
+		if (slot->chunk == w->timed_chunk || w->n_backoffs)
+			take_sample(w, w->now_ns - slot->sent_ns);
+		if (slot->sent_ns > w->answered_ns)
+			w->answered_ns = slot->sent_ns;
+	}
+	if (slot->chunk == w->timed_chunk)
+		w->timed_chunk = UINT64_MAX;
 }
 
 static void was_sent(struct worker *w, struct slot *slot)
 {
-	start_timing(w, slot);
-	if (slot->n_sent)
+	bool is_timeout = slot->n_sent && slot->due_ns <= w->now_ns;
+
+	start_timing(w, slot, is_timeout);
+	if (slot->n_sent++)
 		w->told.retransmitted++;
 	else
 		w->told.sent++;
-	slot->due_ns = w->now_ns + timeout_ns(w, slot->n_sent++);
+	slot->n_timeouts = is_timeout ? slot->n_timeouts + 1 : 0; /* overtaken: the others do arrive */
+	slot->sent_ns = w->now_ns;
+	slot->due_ns = w->now_ns + timeout_ns(w, slot->n_timeouts);
 	slot->is_queued = false;
 }
 

@@ -100,7 +100,7 @@ void fill(struct worker *w, struct slot *slot)
 	if (!w->n_flying++)
 		w->progress_ns = w->heard_ns = w->now_ns;
 	slot->is_flying = true;
-	slot->n_sent = 0;
+	slot->n_sent = slot->n_timeouts = 0;
 	w->n_data_flying += is_data(w, slot);
 	queue(w, slot);
 }

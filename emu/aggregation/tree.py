@@ -9,17 +9,18 @@ learns by bare results that its slot is free.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from emu.fabrics.fabric import Egress, Fabric
+from emu.fabrics.fabric import FRAME_NBYTES, Egress, Fabric
 from emu.switch.table.entries import FROM_PARENT, Aggregate
 from traces.framing.aggregation import ELEMENT_NBYTES, HEADER_NBYTES
 
 MAX_CHILDREN = 64
-ELEMENTS = (64, 256, 2048)  # in a packet; 2,048 need frames of 9,000 bytes
+ELEMENTS = (64, 256, 2048)  # in a packet that a switch can add up
 DEFAULT_ELEMENTS = 256
-DEFAULT_SLOTS = 128  # of one tree, at each of its switches
 LEAST_SLOTS = 8  # with fewer the latency of a slot's round decides, and not the links
 SWITCH_SLOTS = 1024  # that a switch has for all its trees
 FRAME_HEADERS_NBYTES = 14 + 20 + 8 + HEADER_NBYTES
+FRAME_ELEMENTS = tuple(n for n in ELEMENTS if FRAME_HEADERS_NBYTES + n * ELEMENT_NBYTES <= FRAME_NBYTES)
+"""Those that the frames of a fabric have room for: 2,048 would need frames of 9,000 bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,12 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from emu.aggregation.tree import ELEMENTS, MAX_CHILDREN, Child, Node, Tree
+from emu.aggregation.tree import FRAME_ELEMENTS, MAX_CHILDREN, Child, Node, Tree
 from emu.fabrics.fabric import Egress, Fabric
 from traces.schedules.schedule import Group
 
 _U16 = range(1 << 16)
 _PORTS = range(1, 1 << 16)
-_LARGE_FRAME_ELEMENTS = 2048
-_FRAME_ELEMENTS = tuple(n for n in ELEMENTS if n < _LARGE_FRAME_ELEMENTS)  # in frames of 1,500 bytes
 
 
 def check_trees(
@@ -42,6 +40,15 @@ def check_trees(
     _check_slots(trees, switch_slots)
 
 
+def check_elements(elements: int) -> None:
+    """Raise ValueError for a number of elements in a packet that no tree may have."""
+    if elements not in FRAME_ELEMENTS:
+        known = " or ".join(map(str, FRAME_ELEMENTS))
+        raise ValueError(
+            f"{elements} elements in a packet: it is {known} (no link here carries larger frames)"
+        )
+
+
 def ranks_below(fabric: Fabric, placement: Sequence[str], tree: Tree) -> dict[Egress, tuple[int, ...]]:
     """The ranks that contribute through each of the ports of the tree's children, ascending."""
     rank_at = {host: rank for rank, host in enumerate(placement)}
@@ -60,10 +67,7 @@ def ranks_below(fabric: Fabric, placement: Sequence[str], tree: Tree) -> dict[Eg
 def _check_numbers(tree: Tree) -> None:
     if tree.job not in _U16 or tree.epoch not in _U16 or tree.udp_port not in _PORTS:
         raise ValueError(f"job {tree.job}, epoch {tree.epoch}, UDP port {tree.udp_port}: out of range")
-    if tree.elements not in _FRAME_ELEMENTS:
-        large = f"; {_LARGE_FRAME_ELEMENTS:,} need frames of 9,000 bytes, and no link here carries those"
-        known = " or ".join(map(str, _FRAME_ELEMENTS))
-        raise ValueError(f"{tree.elements} elements in a packet: it is {known}{large}")
+    check_elements(tree.elements)
     if tree.slots < 1:
         raise ValueError(f"{tree.slots} slots; it needs one")
 

@@ -73,7 +73,7 @@ static void take(struct worker *w, const struct packet *packet, uint32_t nbytes)
 		return;
 	if (header->kind == RESULT && be16toh(header->count) == n_elements) {
 		if (is_due && n_elements == due_count(w, slot)) {
-			end_timing(w, slot);
+			note_answer(w, slot);
 			take_result(w, slot, packet);
 		} else if (chunk < slot->chunk)
 			w->told.duplicates++;
@@ -111,7 +111,7 @@ static void send_again(struct worker *w)
 	for (uint32_t i = 0; i < w->n_slots; i++) {
 		struct slot *slot = &w->slots[i];
 
-		if (slot->is_flying && slot->n_sent && slot->due_ns <= w->now_ns)
+		if (slot->is_flying && slot->n_sent && (slot->due_ns <= w->now_ns || is_overtaken(w, slot)))
 			queue(w, slot);
 	}
 }

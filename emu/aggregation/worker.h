@@ -56,8 +56,9 @@ struct sum {
 struct slot {
 	uint64_t chunk;   /* under way, or the next one */
 	int64_t position; /* of the sum that it is of, or of one before that */
-	int64_t due_ns;   /* when it is sent again */
-	uint32_t n_sent;
+	int64_t sent_ns;  /* when it went last */
+	int64_t due_ns;   /* when it is sent again, whatever comes meanwhile */
+	uint32_t n_sent, n_timeouts;
 	bool is_flying; /* its packet is ready, or sent, and has no result */
 	bool is_queued;
 };
@@ -91,7 +92,8 @@ struct worker {
 	int64_t probe_ns;
 	int64_t round_trip_ns, variation_ns;
 	uint64_t timed_chunk;
-	int64_t timed_ns;
+	uint32_t n_backoffs; /* timed chunks in a row that had to go again after a timeout */
+	int64_t answered_ns; /* when the latest data chunk went of which a result is here */
 };
 
 /* stream.c */
@@ -107,7 +109,8 @@ struct packet *packet_of(const struct worker *w, const struct slot *slot);
 void queue(struct worker *w, struct slot *slot);
 void flush(struct worker *w);
 void send_probe(struct worker *w);
-void end_timing(struct worker *w, const struct slot *slot);
+void note_answer(struct worker *w, const struct slot *slot);
+bool is_overtaken(const struct worker *w, const struct slot *slot);
 bool is_loss(int error_number);
 
 /* worker.c */

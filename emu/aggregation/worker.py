@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from emu.aggregation.missing import RanksBehind, missing
+from emu.aggregation.missing import RanksBehind, complaint, missing
 from emu.aggregation.tree import Tree
 from emu.project import WORKER_LIBRARY
 from traces.framing.aggregation import ELEMENT_NBYTES, HEADER_NBYTES
@@ -243,7 +243,4 @@ class Worker:
             return "no switch says what is missing"
         if told.epoch != self._tree.epoch:  # the tree that we know is not that of which the bits are
             return f"of a switch's children in the new tree only bits {told.seen:b} are there"
-        ranks = missing(self._tree, self._behind, self._rank, told.levels, told.seen)
-        if not ranks:
-            return "a switch says that nothing is missing"
-        return f"nothing comes from rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
+        return complaint(missing(self._tree, self._behind, self._rank, told.levels, told.seen))

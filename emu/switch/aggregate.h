@@ -22,16 +22,22 @@
 
 /* The headers into `work`; false if they are not what they should be.  The wire may pad a frame, so the length
  * is UDP's.
+ *
+ * Packets of any host to any other meet the rules of cables between switches, whatever UDP port they name.  So
+ * only those count that are to the aggregator, or to all hosts: to these two no rule forwards, so that they can
+ * only be of the neighbour.
  */
 static __always_inline int load_headers(struct __sk_buff *skb, struct work *work)
 {
-	__u32 udp_nbytes;
+	__u32 udp_nbytes, to;
 
 	if (skb->gso_size || skb->vlan_present || bpf_skb_load_bytes(skb, 0, &work->eth, FRAME_NBYTES) < 0)
 		return 0;
+	to = work->message.kind == CONTRIBUTION ? AGGREGATOR : ALL_HOSTS;
 	udp_nbytes = sizeof(struct udphdr) + sizeof(struct message) + 4 * announced(&work->message);
 	return work->eth.h_proto == bpf_htons(ETH_P_IP) && work->ip.version == 4 && work->ip.ihl == 5 &&
-	       work->ip.protocol == IPPROTO_UDP && !(work->ip.frag_off & bpf_htons(ANY_FRAGMENT)) &&
+	       work->ip.protocol == IPPROTO_UDP && work->ip.daddr == bpf_htonl(to) &&
+	       !(work->ip.frag_off & bpf_htons(ANY_FRAGMENT)) &&
 	       bpf_ntohs(work->udp.len) == udp_nbytes &&
 	       bpf_ntohs(work->ip.tot_len) == sizeof(struct iphdr) + udp_nbytes &&
 	       skb->len >= ETH_HLEN + sizeof(struct iphdr) + udp_nbytes;

@@ -19,7 +19,7 @@ from emu.switch.plane.maps import PROGRAM, Maps, PortState
 from emu.switch.table.entries import FROM_PARENT, Aggregate
 from emu.switch.table.match import Match
 from emu.switch.table.operations import RemovePool, RemoveRule, SetPool, SetRule
-from traces.framing.aggregation import FIRST_PORT, Header, encode
+from traces.framing.aggregation import FIRST_PORT, Header, Kind, encode
 
 STOLEN, SHOT = 4, 2  # TC_ACT_...
 MTU = 9000
@@ -55,15 +55,16 @@ def frame_of(sent: Sent, udp_port: int = FIRST_PORT) -> Seen:
 
 
 def contribution(header: Header, elements: Iterable[int], udp_port: int = FIRST_PORT) -> bytes:
-    """A host's packet; its addresses, TTL, id and checksum are its own, and must not be passed on."""
+    """A neighbour's packet; all but its destination is its own, and must not be passed on."""
     numbers = tuple(elements)
-    return host_frame(encode(header) + struct.pack(f"!{len(numbers)}i", *numbers), udp_port)
+    to = _AGGREGATOR if header.kind == Kind.CONTRIBUTION else _ALL_HOSTS
+    return host_frame(encode(header) + struct.pack(f"!{len(numbers)}i", *numbers), udp_port, to)
 
 
-def host_frame(payload: bytes, udp_port: int = FIRST_PORT) -> bytes:
+def host_frame(payload: bytes, udp_port: int = FIRST_PORT, to: str = _AGGREGATOR) -> bytes:
     udp = struct.pack("!HHHH", 40_000, udp_port, 8 + len(payload), 0xBEEF)
-    ip = struct.pack("!BBHHHBBH4s4s", 0x45, 8, 28 + len(payload), 77, 0x4000, 3, 17, 0, b"abcd", b"efgh")
-    return b"hosts.source" + b"\x08\x00" + ip + udp + payload
+    ip = struct.pack("!BBHHHBBH4s", 0x45, 8, 28 + len(payload), 77, 0x4000, 3, 17, 0, b"abcd")
+    return b"hosts.source" + b"\x08\x00" + ip + socket.inet_aton(to) + udp + payload
 
 
 class Bench:

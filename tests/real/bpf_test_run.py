@@ -4,34 +4,12 @@ import ctypes
 import struct
 from dataclasses import dataclass
 
-from emu.switch.plane.bpf import BpfObject
+from emu.switch.plane.bpf import BpfObject, ProgramRun
 from emu.switch.plane.maps import PROGRAM
 
 REDIRECT, SHOT = 7, 2  # TC_ACT_REDIRECT, TC_ACT_SHOT
 _SK_BUFF_NBYTES = 192
 _GSO_SEGS, _GSO_SIZE = 164, 176  # offsets in struct __sk_buff of linux/bpf.h
-
-
-class _Options(ctypes.Structure):
-    """struct bpf_test_run_opts of libbpf."""
-
-    _fields_ = (
-        ("sz", ctypes.c_size_t),
-        ("data_in", ctypes.c_char_p),
-        ("data_out", ctypes.c_void_p),
-        ("data_size_in", ctypes.c_uint32),
-        ("data_size_out", ctypes.c_uint32),
-        ("ctx_in", ctypes.c_char_p),
-        ("ctx_out", ctypes.c_void_p),
-        ("ctx_size_in", ctypes.c_uint32),
-        ("ctx_size_out", ctypes.c_uint32),
-        ("retval", ctypes.c_uint32),
-        ("repeat", ctypes.c_int),
-        ("duration", ctypes.c_uint32),
-        ("flags", ctypes.c_uint32),
-        ("cpu", ctypes.c_uint32),
-        ("batch_size", ctypes.c_uint32),
-    )
 
 
 @dataclass(frozen=True)
@@ -69,8 +47,8 @@ def run_program(loaded: BpfObject, octets: bytes, gso_size: int = 0, gso_segs: i
     context = bytearray(_SK_BUFF_NBYTES)
     struct.pack_into("=I", context, _GSO_SEGS, gso_segs)
     struct.pack_into("=I", context, _GSO_SIZE, gso_size)
-    options = _Options(
-        sz=ctypes.sizeof(_Options),
+    options = ProgramRun(
+        sz=ctypes.sizeof(ProgramRun),
         data_in=octets,
         data_size_in=len(octets),
         ctx_in=bytes(context),

@@ -98,6 +98,8 @@ def wrong_headers() -> list[str]:
         "three octets too many": host_frame(payload + bytes(3)),
         "no header": host_frame(b""),
         "a header cut short": host_frame(payload[:23]),
+        "to a host": host_frame(payload, to="10.0.0.2"),
+        "to all hosts, as if from above": host_frame(payload, to="10.0.255.255"),
         "65,535 elements": whole[:48] + b"\xff\xff" + whole[50:],
     }
     with BpfObject(SWITCH_OBJECT) as loaded:

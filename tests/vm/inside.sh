@@ -22,6 +22,9 @@ replay() {
 echo "== replay, gradwire's switch"
 replay --switch gradwire
 
+echo "== aggregation in gradwire's switch"
+./gradwire bench allreduce -b 64KiB --ina off,on --fabric star:hosts=4,rate=20M --repeat 1 || [ $? -eq 3 ]
+
 echo "== replay, Open vSwitch in the kernel"
 replay --switch ovs
 lsmod | grep '^openvswitch '

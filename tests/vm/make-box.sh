@@ -75,7 +75,7 @@ project_set_up() {
     say "gradwire's set-up in the tree"
     printf '#!/bin/sh\nexit 101\n' >"$tree/usr/sbin/policy-rc.d"
     chmod 755 "$tree/usr/sbin/policy-rc.d"
-    rsync --archive --exclude .git --exclude .venv --exclude emu/switch/build --exclude runs --exclude __pycache__ \
+    rsync --archive --exclude .git --exclude .venv --exclude .venv-ryu --exclude "emu/*/build" --exclude runs --exclude __pycache__ \
         "$project/" "$tree/vagrant/"
     cp /etc/resolv.conf /etc/hosts "$tree/etc/"
     unshare --mount --pid --fork --kill-child --propagation private bash -euc '

@@ -8,6 +8,7 @@ import typer
 from emu.aggregation.tree import DEFAULT_ELEMENTS, SWITCH_SLOTS
 from emu.fabrics.spec import parse_fabric
 from emu.options import RunOptions
+from tools.aggregationoptions import ElementsOption, InaOption, SlotsOption, SwitchSlotsOption, with_ina
 from tools.carry import (
     carry_out,
     check_page,
@@ -19,11 +20,9 @@ from tools.needs import need_root_and_tools
 from tools.options import (
     BenchAlgorithmsOption,
     CapturesOption,
-    ElementsOption,
     FabricsOption,
     FailOption,
     HtmlOption,
-    InaOption,
     JsonOption,
     LossOption,
     OutOption,
@@ -32,10 +31,7 @@ from tools.options import (
     RerouteOption,
     RoutesListOption,
     SeedOption,
-    SlotsOption,
     SwitchOption,
-    SwitchSlotsOption,
-    with_ina,
 )
 from traces.schedules.expand import PAIRWISE
 from traces.units import parse_nbytes
@@ -88,7 +84,7 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
         raise ValueError(f"no collective {collective!r}; there is {', '.join(COLLECTIVES)}")
     algorithms = with_ina(algorithm or [DEFAULT_ALGORITHM[collective]], ina)
     if collective == ALLTOALL and algorithms != [PAIRWISE]:
-        raise ValueError(f"an alltoall is done {PAIRWISE}; leave --algorithm out")
+        raise ValueError(f"an alltoall is done {PAIRWISE}; leave --algorithm and --ina out")
     fabrics = [parse_fabric(text) for text in fabric]
     counts = sizes(parse_nbytes(begin), parse_nbytes(end or begin), factor)
 

@@ -10,6 +10,7 @@ from emu import plan as plans
 from emu.aggregation.tree import DEFAULT_ELEMENTS, SWITCH_SLOTS
 from emu.fabrics.spec import parse_fabric
 from emu.plan import Plan
+from tools.aggregationoptions import ElementsOption, SlotsOption, SwitchSlotsOption
 from tools.console import console
 from tools.experiment import Cell, Job, plan_of
 from tools.inputs import read_beside, read_job, source_of
@@ -17,7 +18,6 @@ from tools.options import (
     AlgorithmOption,
     BesideOption,
     ComputeOption,
-    ElementsOption,
     FabricOption,
     FailOption,
     IterationsOption,
@@ -29,8 +29,6 @@ from tools.options import (
     RoutesOption,
     ScaleBytesOption,
     SeedOption,
-    SlotsOption,
-    SwitchSlotsOption,
     parse_compute,
     parse_factor,
     parse_iterations,

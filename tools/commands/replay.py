@@ -7,6 +7,7 @@ from emu.fabrics.spec import parse_fabric
 from emu.options import RunOptions
 from emu.plan import Plan
 from emu.result import Row
+from tools.aggregationoptions import ElementsOption, InaOption, SlotsOption, SwitchSlotsOption, with_ina
 from tools.carry import (
     carry_out,
     check_page,
@@ -21,11 +22,9 @@ from tools.options import (
     BesideOption,
     CapturesOption,
     ComputeOption,
-    ElementsOption,
     FabricsOption,
     FailOption,
     HtmlOption,
-    InaOption,
     IterationsOption,
     JobArgument,
     JsonOption,
@@ -38,14 +37,11 @@ from tools.options import (
     RoutesListOption,
     ScaleBytesOption,
     SeedOption,
-    SlotsOption,
     SwitchOption,
-    SwitchSlotsOption,
     parse_compute,
     parse_factor,
     parse_iterations,
     refuse_planned_options,
-    with_ina,
 )
 from traces.schedules.expand import AS_CAPTURED
 

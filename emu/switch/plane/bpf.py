@@ -24,8 +24,8 @@ _MEMBARRIER = {"x86_64": 324}.get(os.uname().machine, 283)  # membarrier(2), whi
 _MEMBARRIER_CMD_GLOBAL = 1
 
 
-class _TestRun(ctypes.Structure):
-    """struct bpf_test_run_opts"""
+class ProgramRun(ctypes.Structure):
+    """struct bpf_test_run_opts of libbpf: a program run on one packet, or many times on it."""
 
     _fields_ = (
         ("sz", c_size_t),
@@ -196,8 +196,8 @@ class BpfObject:
         that the kernel does not take (too short, too long).
         """
         context = _CONTEXT.pack(ifindex, *words).ljust(_SK_BUFF_NBYTES, b"\0")
-        run = _TestRun(
-            sz=ctypes.sizeof(_TestRun),
+        run = ProgramRun(
+            sz=ctypes.sizeof(ProgramRun),
             data_in=frame,
             data_size_in=len(frame),
             ctx_in=context,

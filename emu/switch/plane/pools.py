@@ -7,13 +7,11 @@ import struct
 from collections.abc import Mapping
 
 from emu.aggregation.pool import EVENTS, Event
-from emu.aggregation.tree import MAX_CHILDREN
+from emu.aggregation.tree import ELEMENTS, MAX_CHILDREN
 from emu.switch.plane.bpf import BpfObject, grace_period
-from emu.switch.table.entries import Aggregate
+from emu.switch.table.entries import MAX_POOLS, SMALL_ELEMENTS, Aggregate
 
-MAX_POOLS = 4096  # of all switches together, as are the slots
-SMALL, LARGE = 256, 2048  # elements that a slot has room for
-MAX_SMALL_SLOTS, MAX_LARGE_SLOTS = 131_072, 32_768
+SMALL, LARGE = SMALL_ELEMENTS, max(ELEMENTS)  # elements that a slot has room for
 
 _POOL = struct.Struct(f"=QQQIHHIIII{MAX_CHILDREN}I")
 _SLOT = struct.Struct("=II")

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from emu.aggregation.room import windows_at
+from emu.aggregation.portwindows import windows_at
 from emu.aggregation.tree import Tree
 from emu.fabrics.spec import parse_fabric
 from tests.made_tree_plans import TWO_LEVELS, star_tree, two_level_tree

@@ -1,0 +1,15 @@
+"""os-ken's messages as the controller's app has them read, for one test."""
+
+import pytest
+
+from controller.app.experimenter import use_whole_parts
+from controller.app.readback import FlowStats
+from controller.app.ryu_api import parser
+
+
+def read_statistics_as_the_app(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parser.OFPFlowStatsReply, "cls_stats_body_cls", FlowStats)
+    reply = parser.OFPExperimenterStatsReply  # so that they are what they were afterwards
+    monkeypatch.setattr(reply, "cls_stats_body_cls", reply.cls_stats_body_cls)
+    monkeypatch.setattr(reply, "cls_body_single_struct", reply.cls_body_single_struct)
+    use_whole_parts()
