@@ -252,6 +252,7 @@ def test_a_captured_training_with_and_without_aggregation_on_two_fabrics_is_one_
         if not line.startswith(("not valid:", "note:", "runs:", "report:"))
     ]
     assert max(map(len, grids)) <= 100
+    assert not any("…" in line for line in grids)  # nothing was cut off to fit
     assert done.stdout.count("In-network aggregation") == 2
     page = (tmp_path / "page.html").read_text()
     assert page.count("In-network aggregation") >= 2

@@ -1,0 +1,143 @@
+"""Ranks and switches that die, stop or begin anew in mid-tensor: an error that says who, no wrong sum."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from emu.aggregation.quantise import Floats
+from emu.project import PROJECT
+from tests.real.forged import BIG, ELEMENTS, SLOTS, N, data, header, two_level_plan
+from tests.real.inside import inside
+from tests.real.members import summing
+from tests.real.test_faults import descendants, is_repeating, processes, wait_until
+from traces.framing.aggregation import Kind
+
+pytestmark = pytest.mark.real
+
+UDP_SEGMENT = 103  # linux/udp.h
+
+
+def stopped(rank: int) -> list[Any]:
+    """A member stands still in mid-tensor: what the others complain of, and after how long."""
+    with summing(two_level_plan()) as members:
+        began = [0.0]
+
+        def disturb(turn: int) -> None:
+            if members.workers[rank].counts().received > 100 and not members.stopped:
+                members.stopped = {rank}
+                began[0] = time.monotonic()
+
+        complaints = members.add_up(data(1), disturb)
+        return [complaints, time.monotonic() - began[0]]
+
+
+def test_who_stands_still_in_mid_tensor_is_named_at_both_levels_within_six_seconds() -> None:
+    complaints, seconds = inside(stopped, 3)
+    still = "a sum of aggregation job 1 stands still for 5 s: nothing comes from "
+    some = f"{still}some of ranks 2, 3"
+    assert complaints == {"0": some, "1": some, "2": f"{still}rank 3"}
+    assert 5 <= seconds < 6.5
+
+
+def restarted(after: int) -> list[Any]:
+    """A rank's process begins anew, with the same numbers, after so many chunks: complaints, received."""
+    with summing(two_level_plan()) as members:
+        numbers_of = data(1)
+        anew: list[Floats] = []
+
+        def disturb(turn: int) -> None:
+            if members.workers[3].counts().received >= after and not anew:
+                members.begin_anew(3)
+                anew.append(np.full(N, np.nan, np.float32))
+                members.workers[3].begin(numbers_of[3], anew[0], N)
+                members.into[3] = anew[0]
+
+        complaints = members.add_up(numbers_of, disturb)
+        return [complaints, bool(anew)]
+
+
+@pytest.mark.parametrize("after", [1, 3, 2 * SLOTS - 2, 50])
+def test_a_rank_that_begins_anew_gets_a_right_sum_or_ends_the_job_with_a_reason(after: int) -> None:
+    complaints, is_anew = inside(restarted, after)
+    assert is_anew
+    assert not [text for text in complaints.values() if "wrong" in text or "hangs" in text], complaints
+
+
+def agent_killed(after: int) -> list[Any]:
+    """The switches' agent is killed in mid-tensor, and another one takes its place."""
+    with summing(two_level_plan()) as members:
+        killed: list[int] = []
+
+        def disturb(turn: int) -> None:
+            if members.workers[0].counts().received >= after and not killed:
+                members.replace_agent()
+                killed.append(turn)
+
+        complaints = members.add_up(data(1), disturb)
+        return [complaints, bool(killed)]
+
+
+@pytest.mark.parametrize("after", [3, 50])
+def test_switches_that_begin_anew_in_mid_tensor_end_the_job_with_a_reason_or_a_right_sum(after: int) -> None:
+    complaints, is_killed = inside(agent_killed, after)
+    assert is_killed
+    assert not [text for text in complaints.values() if "wrong" in text or "hangs" in text], complaints
+
+
+def super_packets() -> dict[str, int]:
+    """A member sends several contributions as one packet, which its cable carries whole."""
+    with summing(two_level_plan()) as members:
+        octets = header(Kind.CONTRIBUTION, 0, ELEMENTS) + BIG
+        link = members.sockets[0]
+        link.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, len(octets))
+        for _ in range(10):
+            link.send(octets * 4)
+        time.sleep(0.2)
+        counts = members.counted()["leaf0"]
+        return {event: n for event, n in counts.items() if n}
+
+
+def test_a_super_packet_is_refused_whole() -> None:
+    assert inside(super_packets) == {"contributions": 10, "malformed": 10}
+
+
+def n_sent_nbytes(pid: int) -> int:
+    """By the interface of the process's host."""
+    lines = Path(f"/proc/{pid}/net/dev").read_text().splitlines()
+    return sum(int(line.split()[9]) for line in lines if "eth0" in line)
+
+
+@pytest.mark.parametrize(
+    ("number", "named"), [(signal.SIGKILL, "the agent of rank 3 on"), (signal.SIGSTOP, "rank.* 3")]
+)
+def test_a_worker_that_dies_or_stops_in_a_run_ends_it_with_its_name(
+    number: signal.Signals, named: str, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "tools", "bench", "allreduce", "-b", "64MiB", "--repeat", "5"]
+    command += ["--algorithm", "ina", "--fabric", "star:hosts=4,rate=50M", "--out", str(tmp_path / "runs")]
+    process = subprocess.Popen(command, cwd=PROJECT, stderr=subprocess.PIPE, text=True)
+    below: dict[int, str] = {}
+    try:
+        wait_until(lambda: is_repeating(tmp_path / "runs"), 60)
+        below = descendants(process.pid)
+        agents = sorted(pid for pid, name in below.items() if "emu.session" in name and "unshare" not in name)
+        wait_until(lambda: n_sent_nbytes(agents[-1]) > 1 << 20, 60)
+        began = time.monotonic()
+        os.kill(agents[-1], number)
+        _, said = process.communicate(timeout=30)
+        assert time.monotonic() - began < 10
+    finally:
+        process.kill()
+        process.communicate()
+    (line,) = [line for line in said.splitlines() if line.startswith("gradwire:")]
+    assert re.search(named, line), line
+    wait_until(lambda: not set(below) & set(processes()), 5)
