@@ -94,20 +94,21 @@ def test_switches_that_begin_anew_in_mid_tensor_end_the_job_with_a_reason_or_a_r
 
 
 def super_packets() -> dict[str, int]:
-    """A member sends several contributions as one packet, which its cable carries whole."""
+    """A member's packets that its cable carries as one: of four contributions, of the pieces of one."""
     with summing(two_level_plan()) as members:
         octets = header(Kind.CONTRIBUTION, 0, ELEMENTS) + BIG
         link = members.sockets[0]
-        link.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, len(octets))
-        for _ in range(10):
-            link.send(octets * 4)
+        for nbytes, payload in ((len(octets), octets * 4), (len(octets) // 3 + 1, octets)):
+            link.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, nbytes)
+            for _ in range(10):
+                link.send(payload)
         time.sleep(0.2)
         counts = members.counted()["leaf0"]
         return {event: n for event, n in counts.items() if n}
 
 
 def test_a_super_packet_is_refused_whole() -> None:
-    assert inside(super_packets) == {"contributions": 10, "malformed": 10}
+    assert inside(super_packets) == {"contributions": 20, "malformed": 20}
 
 
 def n_sent_nbytes(pid: int) -> int:
