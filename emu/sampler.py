@@ -26,6 +26,12 @@ def machine() -> Machine:
     return parse_machine(Path("/proc/stat").read_text(), Path("/proc/net/softnet_stat").read_text())
 
 
+def machine_at(time_ns: int) -> Machine:
+    """Wait until then (CLOCK_MONOTONIC)."""
+    time.sleep(max(0, time_ns - time.monotonic_ns()) / 1e9)
+    return machine()
+
+
 def parse_machine(stat: str, softnet_stat: str) -> Machine:
     """/proc/stat's first line (proc(5)) and the second column, hexadecimal, of /proc/net/softnet_stat.
 
@@ -61,7 +67,7 @@ class Samples:
         self._raw: list[tuple[int, bytes]] = []
         self._stop = threading.Event()
 
-    def take(self) -> None:
+    def _take(self) -> None:
         with open("/proc/thread-self/net/dev", "rb", buffering=0) as counters:
             while len(self._raw) < MAX_SAMPLES:
                 counters.seek(0)
@@ -75,23 +81,19 @@ class Samples:
         times = [time_ns for time_ns, _ in self._raw]
         return max([(b - a) / 1e9 - SAMPLE_S for a, b in itertools.pairwise(times)], default=0.0)
 
-    def end(self) -> None:
-        self._stop.set()
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Take them for as long as this lasts, in a thread; once."""
+        thread = threading.Thread(target=self._take, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            thread.join()
 
     def rows(self) -> Iterator[tuple[int, str, int, int, int]]:
         """(time_ns, interface, tx_bytes, tx_packets, tx_dropped); super-segments count once, as one frame."""
         for time_ns, raw in self._raw:
             for name, tx_nbytes, tx_packets, tx_dropped in parse_net_dev(raw.decode()):
                 yield time_ns, name, tx_nbytes, tx_packets, tx_dropped
-
-
-@contextmanager
-def sampling() -> Iterator[Samples]:
-    samples = Samples()
-    thread = threading.Thread(target=samples.take, daemon=True)
-    thread.start()
-    try:
-        yield samples
-    finally:
-        samples.end()
-        thread.join()

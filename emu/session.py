@@ -17,7 +17,7 @@ from emu.controlplane import control_plane
 from emu.fabrics.fabric import interface
 from emu.failures import changes
 from emu.limits import CONTROLLER_S
-from emu.network.cables import Cables, failing
+from emu.network.cables import Cables, Done, failing
 from emu.network.net import NetworkFailed, emulated, prepare_namespace
 from emu.network.queues import Queues
 from emu.network.tcpdump import captures
@@ -74,13 +74,26 @@ def _told(options: RunOptions, folder: Path) -> list[str]:
 def _measured(
     plan: Plan, agents: fleet.Fleet, cables: Cables, repeat: int, queues: Queues
 ) -> tuple[list[Outcome], records.Counted]:
+    """Of the machine: what it did between the common start and the last rank's end, and nothing else."""
     limit_s = limits.repeat_s(plan)
     drops = queues.dropped()
-    before = sampler.machine()
-    with sampler.sampling() as samples:
-        outcomes = agents.run(repeat, limit_s, cables.begin)
-    changed = cables.end()
-    after = sampler.machine()
+    read: list[sampler.Machine] = []
+    changed: list[Done] = []
+    samples = sampler.Samples()
+    with ExitStack() as sampling:
+
+        def begin(start_ns: int) -> None:
+            cables.begin(start_ns)
+            sampling.enter_context(samples.taken())
+            read.append(sampler.machine_at(start_ns))
+
+        def end() -> None:
+            read.append(sampler.machine())
+            sampling.close()
+            changed.extend(cables.end())
+
+        outcomes = agents.run(repeat, limit_s, begin, end)
+    before, after = read
     lost = {name: count - drops.get(name, 0) for name, count in queues.dropped().items()}
     counted = records.Counted(
         cpu_idle=sampler.cpu_idle(before, after),

@@ -1,10 +1,18 @@
 """Agents on loopback: real processes, real TCP, real sums; no root."""
 
+import multiprocessing
 import os
 import signal
+import subprocess
+import threading
+import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from fractions import Fraction
+from multiprocessing.connection import Connection as Pipe
+from typing import Any
 
 import pytest
 
@@ -44,16 +52,32 @@ def run(schedule: Schedule, repeats: int = 1) -> list[list[Outcome]]:
 
 
 def run_plan(plan: Plan, repeats: int = 1) -> list[list[Outcome]]:
-    watch = Watch()
-    here = dict.fromkeys(plan.fabric.hosts, os.getpid())
-    with fleet.started(plan, here, watch) as agents:
+    with started_here(plan) as agents:
         agents.connect()
         outcomes = [agents.run(repeat, 20) for repeat in range(repeats)]
         agents.end()
     return outcomes
 
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="setns, even into one's own namespace, needs root")
+@contextmanager
+def started_here(plan: Plan) -> Iterator[fleet.Fleet]:
+    """All in this process's own network namespace."""
+    if os.geteuid() != 0:
+        pytest.skip("setns, even into one's own namespace, needs root")
+    with fleet.started(plan, dict.fromkeys(plan.fabric.hosts, os.getpid()), Watch()) as agents:
+        yield agents
+
+
+@contextmanager
+def played(n_ranks: int) -> Iterator[tuple[fleet.Fleet, list["Pipe[Any, Any]"], Watch]]:
+    """A fleet whose agents are played by the test, at the other ends of their pipes."""
+    pairs = [multiprocessing.Pipe() for _ in range(n_ranks)]
+    watch = Watch()
+    with ExitStack() as opened:
+        for ours, theirs in pairs:
+            opened.enter_context(ours)
+            opened.enter_context(theirs)
+        yield fleet.Fleet([], [ours for ours, _ in pairs], watch, ExitStack()), [b for _, b in pairs], watch
 
 
 @pytest.mark.parametrize("algorithm", [AS_CAPTURED, *ALLREDUCE])
@@ -97,8 +121,7 @@ def test_a_compute_gap_delays_what_follows_it() -> None:
 
 def test_the_death_of_an_agent_is_named() -> None:
     plan = on_loopback(expand(made_allreduce(4, 4 << 20), "ring"))
-    watch = Watch()
-    with fleet.started(plan, dict.fromkeys(plan.fabric.hosts, os.getpid()), watch) as agents:
+    with started_here(plan) as agents:
         agents.connect()
         os.kill(agents.pids[2], signal.SIGKILL)
         with pytest.raises(RunFailed, match=r"agent of rank 2 on h2 .* was killed \(SIGKILL\)"):
@@ -139,3 +162,86 @@ def test_a_rank_that_waits_in_vain_is_named_once_with_the_failures_of_the_plan(
         "rank 0: nothing happened for 0 s; waits for send 1 from rank 1, 1 unfinished; "
         f"by plan: {name} down from 0 s on"
     )
+
+
+STILL = "a sum of aggregation job 1 stands still for 5 s: nothing comes from "
+
+
+@pytest.mark.parametrize(
+    ("complaints", "told"),
+    [
+        ({0: f"{STILL}some of ranks 2, 3", 2: f"{STILL}rank 3"}, f"rank 2: {STILL}rank 3"),
+        ({2: f"{STILL}rank 3", 0: f"{STILL}some of ranks 2, 3"}, f"rank 2: {STILL}rank 3"),
+        ({1: "no switch says what is missing", 0: f"{STILL}ranks 2, 3"}, f"rank 0: {STILL}ranks 2, 3"),
+        ({1: "the socket failed", 0: "rank 1 closed its connection"}, "rank 1: the socket failed"),
+        ({0: f"{STILL}rank 3", 2: f"{STILL}rank 1"}, f"rank 0: {STILL}rank 3"),
+    ],
+)
+def test_of_complaints_the_one_that_blames_the_fewest_ranks_is_told_or_the_first(
+    complaints: dict[int, str], told: str
+) -> None:
+    with played(4) as (agents, ends, _):
+
+        def complain() -> None:
+            for rank, text in complaints.items():
+                ends[rank].send(("failed", text))
+                time.sleep(0.1)
+
+        complaining = threading.Thread(target=complain)
+        complaining.start()
+        with pytest.raises(RunFailed) as failed:
+            agents.connect()
+        complaining.join()
+    assert str(failed.value) == told
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_process_that_dies_is_told_and_not_the_complaints_that_came_before(is_cut: bool) -> None:
+    """Its pipe may end before its death shows."""
+    with played(3) as (agents, ends, watch), subprocess.Popen(["sleep", "60"]) as process:
+        ends[0].send(("failed", f"{STILL}rank 1"))
+        with watch.over("the agent of rank 2 on h2", process.pid):
+            dying = threading.Timer(0.2, process.kill)
+            dying.start()
+            if is_cut:
+                ends[2].close()
+            with pytest.raises(RunFailed, match=r"^the agent of rank 2 on h2 .* was killed \(SIGKILL\)$"):
+                agents.connect()
+            dying.join()
+
+
+def test_an_agent_that_is_gone_without_a_death_is_told_before_any_complaint() -> None:
+    with played(3) as (agents, ends, _):
+        ends[0].send(("failed", f"{STILL}rank 1"))
+        ends[1].close()
+        with pytest.raises(RunFailed, match=r"^the agent of rank 1 is gone$"):
+            agents.connect()
+
+
+def test_nobody_checks_its_data_before_the_last_rank_is_done_and_the_machine_is_read() -> None:
+    """A check takes all processors: the others would feel it, and it is none of the network's time."""
+    seen = []
+    with played(2) as (agents, ends, _):
+
+        def play() -> None:
+            for said in ("prepared", "done"):
+                for end in ends:
+                    end.recv()
+                    seen.append(f"{said}, {end.poll()}")
+                    end.send((said, None))
+            for end in ends:
+                seen.append(end.recv())
+                end.send(("outcome", None))
+
+        playing = threading.Thread(target=play)
+        playing.start()
+        outcomes = agents.run(0, 20, lambda _: seen.append("begin"), lambda: seen.append("end"))
+        playing.join()
+    assert outcomes == [None, None]
+    assert seen.index("begin") < seen.index("end")
+    assert [what for what in seen if what != "begin"] == [
+        *["prepared, False"] * 2,
+        *["done, False"] * 2,
+        "end",
+        *["check"] * 2,
+    ]

@@ -1,9 +1,11 @@
 """Why a phase takes longer than the hosts' links need: in a sentence, from the loads of its links."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from controller.audit.phaseaudit import Carried, PhaseAudit, slowest
 from controller.model.loads import SLACK
+from controller.model.phases import PhaseKey
 from emu.fabrics.bigraph import BiGraph, bigraph_of
 from emu.fabrics.fabric import Fabric, link_name
 from emu.fabrics.paths import access_switch
@@ -13,12 +15,23 @@ SIMILAR = 0.01
 
 
 def why(plan: Plan, audits: Sequence[PhaseAudit]) -> str:
-    """The phase that adds most; empty if no link between switches holds any phase up.
+    """Of the kind of operation that takes most of the time, the phase that adds most.
 
-    It has no end, so that it can be part of another sentence.
+    Empty if no link between switches holds any of its phases up, whatever happens to the rest.  It has no
+    end, so that it can be part of another sentence.
     """
-    one = audits[slowest(audits)]
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for one in audits:
+        for key in one.keys:
+            seconds[_kind(plan, key)] += one.phase.least_s
+    most = max(seconds, key=lambda kind: round(seconds[kind], 9))
+    matter = [one for one in audits if any(_kind(plan, key) == most for key in one.keys)]
+    one = matter[slowest(matter)]
     return why_phase(plan, one) if one.collisions else ""
+
+
+def _kind(plan: Plan, key: PhaseKey) -> str:
+    return plan.schedule.ops[key[0]].kind if key[0] >= 0 else "message"
 
 
 def why_phase(plan: Plan, one: PhaseAudit) -> str:

@@ -1,4 +1,4 @@
-/* What worker.py, stream.c, sending.c and worker.c share. */
+/* What worker.py and the files in C share. */
 #ifndef GRADWIRE_WORKER_H
 #define GRADWIRE_WORKER_H
 
@@ -71,7 +71,7 @@ struct worker {
 	uint32_t n_slots, elements, givers_log2, segments;
 	int64_t patience_ns, now_ns;
 
-	/* The stream (stream.c): sums[i] is at position first + i. */
+	/* The stream (stream.c, sums.c): sums[i] is at position first + i. */
 	struct sum *sums;
 	int64_t first, end, unfinished; /* kept from, begun up to, the first that is not finished */
 	uint64_t room;
@@ -105,6 +105,15 @@ uint32_t due_count(const struct worker *w, const struct slot *slot);
 bool is_data(const struct worker *w, const struct slot *slot);
 struct packet *packet_of(const struct worker *w, const struct slot *slot);
 
+/* sums.c */
+int32_t own_exponent(struct worker *w, const struct sum *sum, uint64_t at, uint64_t n);
+uint32_t block_elements(const struct worker *w, const struct sum *sum, uint64_t block);
+uint32_t give_block(const struct worker *w, const struct sum *sum, uint64_t block, uint32_t *elements);
+void place_from(struct worker *w, int64_t start);
+void take_prime(struct worker *w, struct sum *sum, int32_t peak);
+void take_block(struct worker *w, const struct sum *sum, uint64_t block, const struct packet *packet);
+void finish(struct worker *w, struct sum *sum);
+
 /* sending.c */
 void queue(struct worker *w, struct slot *slot);
 void flush(struct worker *w);
@@ -116,6 +125,7 @@ bool is_loss(int error_number);
 /* worker.c */
 void fail(struct worker *w, enum failure failure);
 void fail_with(struct worker *w, int error_number);
+int worker_step(struct worker *w, int64_t now_ns);
 
 static inline struct sum *sum_at(const struct worker *w, int64_t position)
 {

@@ -1,6 +1,6 @@
 """One rank's side of one aggregation tree: the binding of worker.c, which compile.sh builds.
 
-Nothing here waits, sleeps or reads a clock: who has the socket's events and the time calls `step`.
+Who has the socket's events and the time calls `step`; who has nothing else to do calls `run`, which waits.
 """
 
 import ctypes
@@ -82,6 +82,7 @@ def _library() -> ctypes.CDLL:
         "new": (pointer, (c_int, c_uint16, c_uint16, *[c_uint32] * 4, c_int64, c_int64)),
         "begin": (c_int64, (pointer, pointer, pointer, pointer, c_uint64)),
         "step": (c_int, (pointer, c_int64)),
+        "run": (c_int, (pointer, c_int, c_int64)),
         "forget": (c_int64, (pointer,)),
         "told": (POINTER(_Told), (pointer,)),
         "free": (None, (pointer,)),
@@ -176,7 +177,17 @@ class Worker:
 
         Raise WorkerFailed.
         """
-        failure = self._c.worker_step(self._open, now_ns)
+        return self._finished(self._c.worker_step(self._open, now_ns))
+
+    def run(self, poll_fd: int, until_ns: int) -> list[int]:
+        """Wait and step until a sum is finished, or `wants_to_send` changed; returns what `step` does.
+
+        `poll_fd` is an epoll with this socket in it: the wait is over too when another one of its files is
+        ready, after a signal, and at `until_ns` (of time.monotonic_ns).  Raise WorkerFailed.
+        """
+        return self._finished(self._c.worker_run(self._open, poll_fd, until_ns))
+
+    def _finished(self, failure: int) -> list[int]:
         if failure:
             raise WorkerFailed(self._reason(_Failure(failure)))
         return self._told.finished[: self._told.n_finished]  # type: ignore[no-any-return]

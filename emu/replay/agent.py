@@ -60,10 +60,11 @@ class Agent:
         self._flushed: set[Connection] = set()  # since the last poll: what they wait for may have changed
         self._gaps: list[tuple[int, int]] = []  # heap of (due_ns, op)
         self._times = Times()
+        self._sent_nbytes = self._retransmits = 0
         self._heard_ns = 0  # when anything last happened of which silence would be a fault
 
-    def run(self, start_ns: int) -> Outcome:
-        """Wait for the common start, do the whole schedule, check the data."""
+    def run(self, start_ns: int) -> None:
+        """Wait for the common start, do the whole schedule."""
         before = totals(self._connections.values())
         poll = select.epoll()
         by_fd = {connection.sock.fileno(): connection for connection in self._connections.values()}
@@ -78,14 +79,20 @@ class Agent:
             self._do(self._state.begin())
             self._loop(poll, by_fd)
             self._times.done_ns = time.monotonic_ns()
+        self._aggregating.end()
         self._drain()
         after = totals(self._connections.values())
+        self._sent_nbytes = after.payload_nbytes - before.payload_nbytes
+        self._retransmits = after.retransmits - before.retransmits
+
+    def outcome(self) -> Outcome:
+        """Check the data of what was run: much work, which the ranks that still run would feel."""
         wrong, figures = self._aggregating.figures()
         return Outcome(
             times=self._times,
             wrong=wrong + payload.count_wrong(self._schedule, self._buffers),
-            sent_nbytes=after.payload_nbytes - before.payload_nbytes,
-            retransmits=after.retransmits - before.retransmits,
+            sent_nbytes=self._sent_nbytes,
+            retransmits=self._retransmits,
             aggregated=figures if self._schedule.aggregations else None,
         )
 
@@ -107,8 +114,8 @@ class Agent:
                     poll.modify(connection.sock.fileno(), wanted)
             self._flushed.clear()
             self._aggregating.watch(poll)
-            self._aggregating.rest()
-            events = poll.poll(self._timeout_s())
+            finished = self._aggregating.run(poll, self._until_ns())
+            events = poll.poll(self._timeout_s() if finished is None else 0)
             to_peers = [(by_fd[fd], mask) for fd, mask in events if fd in by_fd]
             self._check_silence(bool(to_peers))
             for connection, mask in to_peers:
@@ -117,12 +124,15 @@ class Agent:
                 if mask & select.EPOLLOUT:
                     self._flush(connection)
             self._end_gaps()
-            for number in self._aggregating.step([fd for fd, _ in events]):
+            for number in [*(finished or ()), *self._aggregating.step([fd for fd, _ in events])]:
                 self._aggregated(number)
 
+    def _until_ns(self) -> int:
+        """When there is something to do even if nothing happens; a worker's times apart."""
+        return self._gaps[0][0] if self._gaps else self._heard_ns + int(self._stall_s * 1e9)
+
     def _timeout_s(self) -> float:
-        due_ns = self._gaps[0][0] if self._gaps else self._heard_ns + int(self._stall_s * 1e9)
-        return max(0.0, (self._aggregating.due_ns(due_ns) - time.monotonic_ns()) / 1e9)
+        return max(0.0, (self._aggregating.due_ns(self._until_ns()) - time.monotonic_ns()) / 1e9)
 
     def _check_silence(self, heard: bool) -> None:
         """Raise Stalled after too long a silence of the peers; a worker judges its switches' itself."""

@@ -16,15 +16,13 @@ from numpy.typing import NDArray
 from emu.aggregation.figures import RankFigures, SumError
 from emu.aggregation.tree import Tree
 from emu.aggregation.treecheck import ranks_below
-from emu.aggregation.worker import SEGMENTS, Worker
+from emu.aggregation.worker import PATIENCE_NS, SEGMENTS, Worker
 from emu.fabrics.fabric import HOST_PORT, Egress
 from emu.failures import outage_s
 from emu.network.transport import longest_round_trip_s
 from emu.plan import Plan
 from emu.replay import payload, sums
 from emu.replay.wiring import tree_socket
-
-PATIENCE_S = 5.0  # without an answer of any switch, or for the rest of a sum that all have begun
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ def take_seats(plan: Plan, rank: int) -> list[Seat]:
 
     As many packets go out together as a TCP segment may be long.
     """
-    patience_ns = int((PATIENCE_S + outage_s(plan.failures)) * 1e9)
+    patience_ns = PATIENCE_NS + int(outage_s(plan.failures) * 1e9)
     seats = []
     for group, tree in enumerate(plan.trees):
         if rank in tree.members:
@@ -91,7 +89,7 @@ class Aggregating:
         self._writing: set[int] = set()
         for seat in seats:
             seat.worker.forget()  # every rank has finished what came before
-        self._before = self._counted()
+        self._before = self._after = counted(seats)
 
     @property
     def outstanding(self) -> bool:
@@ -104,13 +102,20 @@ class Aggregating:
         due = (seat.worker.due_ns for seat in self._seats.values())
         return min([latest_ns, *(ns for ns in due if ns is not None)])
 
-    def rest(self) -> None:
-        """Sleep while nobody need listen: results come in bunches then, and do not wake us one by one."""
-        if self._under_way and not self._touched:
-            busy = {fd for fd, _ in self._under_way}
-            rest_ns = min(self._seats[fd].worker.rest_ns for fd in busy)
-            if rest_ns:
-                time.sleep(rest_ns / 1e9)
+    def run(self, poll: select.epoll, until_ns: int) -> list[int] | None:
+        """Let a single busy worker wait and go on by itself; returns what is finished, None without one.
+
+        Several rest while none of them need listen: results come in bunches then, and do not wake us one by
+        one.  Raise WorkerFailed.
+        """
+        busy = {fd for fd, _ in self._under_way}
+        if not busy or self._touched:
+            return None
+        if len(busy) == 1:
+            (fd,) = busy
+            return self._taken(fd, self._seats[fd].worker.run(poll.fileno(), until_ns))
+        time.sleep(min(self._seats[fd].worker.rest_ns for fd in busy) / 1e9)
+        return None
 
     def begin(self, number: int, buffers: dict[int, NDArray[np.uint8]]) -> None:
         """Give the operation's buffer, which must not change any more; `step` will say when it is summed."""
@@ -152,18 +157,24 @@ class Aggregating:
             due_ns = seat.worker.due_ns
             if fd in ready or fd in self._touched or (due_ns is not None and due_ns <= now_ns):
                 self._touched.discard(fd)
-                positions = seat.worker.step(now_ns)
-                finished += [self._under_way.pop((fd, position)) for position in positions]
+                finished += self._taken(fd, seat.worker.step(now_ns))
         return finished
 
+    def _taken(self, fd: int, positions: Iterable[int]) -> list[int]:
+        return [self._under_way.pop((fd, position)) for position in positions]
+
+    def end(self) -> None:
+        """What is done from now on is for others that are not done yet; `figures` leave it out."""
+        self._after = counted(self._seats.values())
+
     def figures(self) -> tuple[int, RankFigures]:
-        """How many elements of the sums are wrong, and what was done for them in this repeat."""
+        """How many elements of the sums are wrong, and what was done for them up to `end`."""
         wrong, errors = 0, []
         for n_wrong, error in self._checked():
             wrong += n_wrong
             errors.append(error)
-        counted = {name: n - self._before[name] for name, n in self._counted().items()}
-        return wrong, RankFigures(**counted, errors=tuple(errors))
+        done = {name: n - self._before[name] for name, n in self._after.items()}
+        return wrong, RankFigures(**done, errors=tuple(errors))
 
     def _checked(self) -> Iterator[tuple[int, SumError]]:
         """Of what only switches added up; the rest is checked when its sends are over, as any allreduce."""
@@ -173,9 +184,6 @@ class Aggregating:
             if aggregation.op in alone:
                 seat = self._seat_of[aggregation.givers, aggregation.takers]
                 yield sums.checked(aggregation, result.view(np.float32), seat.tree)
-
-    def _counted(self) -> dict[str, int]:
-        return counted(self._seats.values())
 
 
 def counted(seats: Iterable[Seat]) -> dict[str, int]:

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Connection as Pipe
 from typing import Any
 
+from emu.aggregation.missing import blamed
 from emu.aggregation.worker import WorkerFailed
 from emu.network.namespaces import join
 from emu.plan import Plan
@@ -22,7 +23,7 @@ from emu.replay.wiring import connect, listen
 from emu.watch import RunFailed, Watch
 
 _END_S = 2.0
-_BLAME_S = 0.3  # when one agent dies, its peers complain at once; give its own death time to show
+_BLAME_S = 0.5  # when an agent dies or stops, the others complain; time for that death to show, and for all
 START_MARGIN_NS = 100_000_000
 
 
@@ -48,11 +49,16 @@ class Fleet:
         self._gather("connected", timeout_s)
 
     def run(
-        self, repeat: int, timeout_s: float, begin: Callable[[int], object] | None = None
+        self,
+        repeat: int,
+        timeout_s: float,
+        begin: Callable[[int], object] | None = None,
+        end: Callable[[], object] | None = None,
     ) -> list[Outcome]:
         """One repeat on all ranks; the outcomes by rank.
 
-        `begin` is told the common start (CLOCK_MONOTONIC) before it comes.
+        `begin` is told the common start (CLOCK_MONOTONIC) before it comes; `end` is called when the last rank
+        is done, before any of them checks its data.
         """
         self._tell(("run", repeat))
         self._gather("prepared", timeout_s)
@@ -60,6 +66,10 @@ class Fleet:
         self._tell(("start", start_ns))
         if begin is not None:
             begin(start_ns)
+        self._gather("done", timeout_s)
+        if end is not None:
+            end()
+        self._tell("check")
         outcomes: list[Outcome] = self._gather("outcome", timeout_s)
         return outcomes
 
@@ -90,21 +100,37 @@ class Fleet:
             waiting = [pipe for pipe in self._pipes if rank_of[pipe.fileno()] not in answers]
             for pipe in self._watch.wait(waiting, left_s):
                 rank = rank_of[pipe.fileno()]
-                answers[rank] = self._answer(pipe, rank, kind)
+                said, answers[rank] = self._heard(pipe, rank)
+                if said == "failed":
+                    raise RunFailed(self._most_exact(rank, answers[rank]))
+                if said != kind:
+                    raise RunFailed(f"rank {rank} said {said!r} where {kind!r} was due")
         return [answers[rank] for rank in sorted(answers)]
 
-    def _answer(self, pipe: "Pipe[Any, Any]", rank: int, kind: str) -> Any:
+    def _heard(self, pipe: "Pipe[Any, Any]", rank: int) -> tuple[str, Any]:
         try:
             said, value = pipe.recv()
         except (EOFError, ConnectionResetError):
             self._watch.wait([], _BLAME_S)
             raise RunFailed(f"the agent of rank {rank} is gone") from None
-        if said == "failed":
-            self._watch.wait([], _BLAME_S)
-            raise RunFailed(f"rank {rank}: {value}")
-        if said != kind:
-            raise RunFailed(f"rank {rank} said {said!r} where {kind!r} was due")
-        return value
+        return said, value
+
+    def _most_exact(self, rank: int, complaint: str) -> str:
+        """Of a first complaint and those that follow soon, the one that blames the fewest ranks.
+
+        One that blames none by number is told only if all are so.  Raise RunFailed if a process ends
+        meanwhile: its death is the cause of the complaints.
+        """
+        complaints = {rank: complaint}
+        deadline = time.monotonic() + _BLAME_S
+        while (left_s := deadline - time.monotonic()) > 0:
+            others = {pipe: rank for rank, pipe in enumerate(self._pipes) if rank not in complaints}
+            for pipe in self._watch.wait([*others], left_s):
+                said, value = self._heard(pipe, others[pipe])
+                if said == "failed":
+                    complaints[others[pipe]] = value
+        exact = min(complaints, key=lambda rank: len(blamed(complaints[rank])) or len(self._pipes))
+        return f"rank {exact}: {complaints[exact]}"
 
 
 @contextmanager
@@ -158,7 +184,11 @@ def _agent_main(
             agent = Agent(plan, rank, connections, seats, repeat=message[1])
             pipe.send(("prepared", None))
             _, start_ns = pipe.recv()
-            pipe.send(("outcome", agent.run(start_ns)))
+            agent.run(start_ns)
+            pipe.send(("done", None))
+            serve(seats, pipe.fileno())
+            pipe.recv()
+            pipe.send(("outcome", agent.outcome()))
             serve(seats, pipe.fileno())
     except (PeerLost, Stalled, WorkerFailed, OSError) as error:
         pipe.send(("failed", str(error)))

@@ -12,13 +12,12 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from emu.aggregation.tree import SWITCH_SLOTS
+from emu.aggregation.tree import MAX_SWITCH_SLOTS, SWITCH_SLOTS
 from emu.garbage import spare_what_is_there
 from emu.switch import ports
 from emu.switch.plane.dataplane import attached
 
 PATIENCE_S = 10.0  # how long a switch may be without a controller
-MAX_SWITCH_SLOTS = 0xFFFF
 DEFAULT_CONTROLLER = ("127.0.0.1", 6653)
 # It takes 0.2 s to import, os-ken with it; that passes when the ports are attached already.
 _SERVING = "emu.switch.server.serving"
@@ -43,7 +42,7 @@ def _is_told() -> bool:
     return bool(sys.stdin.readline())
 
 
-def main() -> int:
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m emu.switch.agent", description=__doc__)
     parser.add_argument("ports", type=Path, help="JSON file that names the switches and their ports")
     parser.add_argument(
@@ -70,7 +69,11 @@ def main() -> int:
         help="of each switch, for the jobs that it adds up",
     )
     parser.add_argument("--wait", action="store_true", help="begin when a line comes on stdin")
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    arguments = _arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         switches = ports.load(arguments.ports)

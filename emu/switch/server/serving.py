@@ -15,7 +15,7 @@ from emu.switch.server.connection import Address, Connection
 from emu.switch.server.session import Session
 from emu.switch.server.state import Switch
 from emu.switch.table.entries import MAX_FLOWS, MAX_GROUPS, Event, FlowGone
-from emu.switch.table.jobs import Jobs, Room
+from emu.switch.table.jobs import Jobs, SharedSlots
 from emu.switch.table.numbers import Numbers
 from emu.switch.table.table import FlowTable
 
@@ -44,9 +44,9 @@ class Agent:
         slots: int = SWITCH_SLOTS,
     ) -> None:
         """`patience_s` 0 is without end; each switch has `slots` for the jobs that it adds up."""
-        flows, groups, room = Numbers(MAX_FLOWS), Numbers(MAX_GROUPS), Room()
+        flows, groups, shared = Numbers(MAX_FLOWS), Numbers(MAX_GROUPS), SharedSlots()
         self._switches = {
-            each.dpid: Switch(each, FlowTable(flows, groups, Jobs(room, slots))) for each in switches
+            each.dpid: Switch(each, FlowTable(flows, groups, Jobs(shared, slots))) for each in switches
         }
         self._plane = plane
         self._controllers = tuple(dict.fromkeys(controllers))

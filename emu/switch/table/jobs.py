@@ -20,8 +20,8 @@ from emu.switch.table.operations import RemovePool, SetPool
 
 
 @dataclass
-class Room:
-    """What the switches of a fabric have left together."""
+class SharedSlots:
+    """What the switches of a fabric have left together: they have their slots in the same maps."""
 
     pools: Numbers = field(default_factory=lambda: Numbers(MAX_POOLS))
     small_slots: int = MAX_SMALL_SLOTS
@@ -60,24 +60,24 @@ class Job:
 class Jobs:
     """Those of one switch, by number.  Callers check that the entries of a job agree."""
 
-    def __init__(self, room: Room, slots: int = SWITCH_SLOTS) -> None:
+    def __init__(self, shared: SharedSlots, slots: int = SWITCH_SLOTS) -> None:
         """`slots` are the switch's own share."""
         self.held: dict[int, Job] = {}
-        self._room = room
+        self._shared = shared
         self._free_slots = slots
 
     def check_room(self, rule: Aggregate) -> None:
         """Raise TableFullError if an entry with this rule cannot `enter`."""
         if rule.job in self.held:
             return
-        if rule.slots > self._free_slots or not self._room.has(rule):
+        if rule.slots > self._free_slots or not self._shared.has(rule):
             raise TableFullError(f"job {rule.job}: there are no {rule.slots} slots left")
 
     def enter(self, rule: Aggregate, dport: int | None) -> Iterator[SetPool]:
         """An entry with this rule has come; if it is the job's first, the job gets its slots."""
         job = self.held.get(rule.job)
         if job is None:
-            job = self.held[rule.job] = Job(rule, dport, self._room.take(rule))
+            job = self.held[rule.job] = Job(rule, dport, self._shared.take(rule))
             self._free_slots -= rule.slots
             yield SetPool(job.pool, rule)
         job.n_entries += 1
@@ -93,7 +93,7 @@ class Jobs:
             del self.held[rule.job]
             self._free_slots += rule.slots
             yield RemovePool(job.pool)
-            self._room.give_back(rule, job.pool)
+            self._shared.give_back(rule, job.pool)
 
 
 def aggregate_of(actions: Actions) -> Aggregate | None:

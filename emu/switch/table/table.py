@@ -20,7 +20,7 @@ from emu.switch.table.entries import (
     ToGroup,
     slots,
 )
-from emu.switch.table.jobs import Jobs, Room, aggregate_of
+from emu.switch.table.jobs import Jobs, SharedSlots, aggregate_of
 from emu.switch.table.match import Match
 from emu.switch.table.numbers import Numbers, TableFullError
 from emu.switch.table.operations import (
@@ -74,7 +74,7 @@ class FlowTable:
         self, flows: Numbers, groups: Numbers, jobs: Jobs | None = None, max_entries: int = MAX_ENTRIES
     ) -> None:
         self.groups: dict[int, GroupEntry] = {}
-        self.jobs = jobs or Jobs(Room())
+        self.jobs = jobs or Jobs(SharedSlots())
         self.mortals: dict[int, Entry] = {}  # those with a timeout, by flow
         self._flow_numbers = flows
         self._group_numbers = groups
