@@ -33,7 +33,7 @@ from emu.network.isolate import isolated, stop
 from emu.network.namespaces import enter
 from emu.network.net import emulated, prepare_namespace
 from emu.network.queues import Queues
-from emu.network.transport import PAYLOAD_EFFICIENCY, fabric_transport
+from emu.network.transport import fabric_transport, payload_efficiency
 from emu.plan import Plan
 from emu.watch import Watch
 from traces.schedules.schedule import Op, Schedule, Send
@@ -201,7 +201,7 @@ def measure(plan: Plan, pids: dict[str, int], seconds: int) -> Carried:
     return Carried(
         rate_bps=max(rates),
         goodput_bps=goodput_bps,
-        share=goodput_bps / (sum(rates) * PAYLOAD_EFFICIENCY),
+        share=goodput_bps / (sum(rates) * payload_efficiency(fabric.mtu_nbytes)),
         dropped=sum(queues.dropped().values()) - drops,
         retransmits=sum(result["end"]["sum_sent"]["retransmits"] for result in results),
         cpu_idle=sampler.cpu_idle(before, after),

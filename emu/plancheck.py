@@ -23,7 +23,7 @@ MAX_HELD_NBYTES = 8 << 30  # every rank holds the buffer of every operation that
 MAX_FLUID_S = 86_400.0
 _PORTS = range(1, 65_536)
 _BUFFERS = range(4096, (64 << 20) + 1)
-_SEGMENTS = range(1500, (64 << 10) + 1)
+_MAX_SEGMENT_NBYTES = 64 << 10
 _NAME_LETTERS = 15  # of a congestion control (TCP_CA_NAME_MAX)
 
 
@@ -42,7 +42,7 @@ def check(plan: "Plan") -> None:
     check_schedule(plan.schedule)
     _check_flows(plan)
     check_trees(plan.fabric, plan.placement, plan.schedule.groups, plan.trees, plan.switch_slots)
-    _check_transport(plan.transport)
+    _check_transport(plan.fabric, plan.transport)
     check_losses(plan.fabric, plan.losses)
     check_failures(plan.fabric, plan.failures)
     check_reachable(plan.fabric, plan.placement, plan.schedule.jobs, plan.failures)
@@ -201,11 +201,12 @@ def check_path(fabric: Fabric, source: str, destination: str, path: Sequence[Egr
         raise ValueError(f"path {source} to {destination} ends at {here} after {len(path)} hops")
 
 
-def _check_transport(transport: "Transport") -> None:
+def _check_transport(fabric: Fabric, transport: "Transport") -> None:
     name = transport.congestion_control
     if not name.isascii() or not name.replace("_", "").isalnum() or len(name) > _NAME_LETTERS:
         raise ValueError(f"transport: {name!r} is no name of a congestion control")
     if transport.rcvbuf_nbytes not in _BUFFERS or transport.sndbuf_nbytes not in _BUFFERS:
         raise ValueError(f"transport: socket buffers of {_BUFFERS[0]} to {_BUFFERS[-1]} bytes are allowed")
-    if transport.gso_max_nbytes not in _SEGMENTS:
-        raise ValueError(f"transport: segments of {_SEGMENTS[0]} to {_SEGMENTS[-1]} bytes are allowed")
+    if not fabric.mtu_nbytes <= transport.gso_max_nbytes <= _MAX_SEGMENT_NBYTES:
+        allowed = f"{fabric.mtu_nbytes} to {_MAX_SEGMENT_NBYTES}"
+        raise ValueError(f"transport: segments of {allowed} bytes are allowed")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from emu.calibration import Calibration
-from emu.network.transport import PAYLOAD_EFFICIENCY
+from emu.network.transport import payload_efficiency
 from emu.records import Repeat
 
 LOW_CPU_IDLE = 0.30
@@ -30,7 +30,9 @@ def counted(repeats: Sequence[Repeat]) -> list[Repeat]:
     return [repeat for repeat in repeats if not repeat.disturbed] or list(repeats)
 
 
-def judge(repeats: Sequence[Repeat], wanted: int, calibration: Calibration | None, bound_s: float) -> Verdict:
+def judge(
+    repeats: Sequence[Repeat], wanted: int, calibration: Calibration | None, bound_s: float, mtu_nbytes: int
+) -> Verdict:
     """`wanted` undisturbed repeats make a run valid; a wrong element in any of them does not.
 
     A shaper lets its burst and one segment pass at once after a pause, so what is hardly longer than that
@@ -55,7 +57,7 @@ def judge(repeats: Sequence[Repeat], wanted: int, calibration: Calibration | Non
     elif share < 1:
         warnings.append(f"{share:.1%} of the least time: the shaper's burst counts, use larger sizes")
     if calibration is not None:
-        share = calibration.eta / PAYLOAD_EFFICIENCY
+        share = calibration.eta / payload_efficiency(mtu_nbytes)
         if not GOODPUT_BAND[0] <= share <= GOODPUT_BAND[1]:
             reasons.append(f"one flow alone reached {share:.0%} of its link")
     return Verdict(not reasons, tuple(reasons), tuple(warnings))

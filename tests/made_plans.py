@@ -12,6 +12,7 @@ from traces.schedules.schedule import Gate, Op, Schedule, Send
 from traces.workload import made_allreduce
 
 MIB = 1 << 20
+PAYLOAD_EFFICIENCY = 1448 / 1514  # of TCP with timestamps, an MTU of 1500 and 14 bytes of Ethernet
 
 
 def allreduce_plan(

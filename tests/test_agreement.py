@@ -100,20 +100,20 @@ def test_a_cable_whose_ends_differ_is_found(tmp_path: Path) -> None:
     assert kinds(found) == {"ends differ"}
 
 
-def resend(value: dict[str, Any], segments: int) -> None:
+def resend(value: dict[str, Any], segments: int, nbytes: int = SEGMENT, plan: Plan = PLAN) -> None:
     """The first flow's source sends full segments once more, all the way."""
-    first = PLAN.flows[0]
+    first = plan.flows[0]
     for row in value["flows"]:
         if (row["match"]["ipv4_src"], row["match"]["tcp_src"]) == (first.src_ip, first.sport):
             row["packets"] += segments
-            row["bytes"] += segments * (66 + SEGMENT)
+            row["bytes"] += segments * (66 + nbytes)
     for egress in first.path:
-        peer = PLAN.fabric.peers[egress]
+        peer = plan.fabric.peers[egress]
         for end, way in ((egress, "tx"), (peer, "rx")):
-            if end.node in PLAN.fabric.switches:
+            if end.node in plan.fabric.switches:
                 row = port_row(value, end.node, end.port)
                 row[f"{way}_packets"] += segments
-                row[f"{way}_bytes"] += segments * (66 + SEGMENT)
+                row[f"{way}_bytes"] += segments * (66 + nbytes)
 
 
 def test_what_tcp_says_that_it_sent_again_is_explained_and_what_it_does_not_say_is_not(
@@ -123,6 +123,16 @@ def test_what_tcp_says_that_it_sent_again_is_explained_and_what_it_does_not_say_
     resent = tuple(5 if rank == src else 0 for rank in range(8))
     assert held(tmp_path, lambda value: resend(value, 5), resent=resent).findings == ()
     assert kinds(held(tmp_path, lambda value: resend(value, 1))) == {"more"}
+
+
+def test_a_segment_that_was_sent_again_is_as_long_as_the_fabrics_mtu_allows(tmp_path: Path) -> None:
+    def found(spec: str) -> set[str]:
+        plan = allreduce_plan(spec, "halving-doubling", "random", nbytes=MIB)
+        resent = tuple(5 if rank == plan.flows[0].src else 0 for rank in range(8))
+        return kinds(held(tmp_path, lambda value: resend(value, 5, 8948, plan), plan=plan, resent=resent))
+
+    assert found("fat-tree:k=4,levels=2,mtu=9000") == set()
+    assert found("fat-tree:k=4,levels=2,mtu=6000") == {"more"}
 
 
 def test_a_packet_that_a_destinations_rule_carried_is_no_flows(tmp_path: Path) -> None:

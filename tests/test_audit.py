@@ -12,9 +12,8 @@ from controller.tables.rules import plan_rules
 from emu.fabrics.fabric import Egress
 from emu.fabrics.paths import access_switch
 from emu.flowhash import flow_hash, switch_salt
-from emu.network.transport import PAYLOAD_EFFICIENCY
 from emu.plan import Plan
-from tests.made_plans import MIB, allreduce_plan, messages, schedule_plan
+from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
 
 
 def phases(plan: Plan) -> tuple[PhaseAudit, ...]:

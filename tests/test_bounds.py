@@ -8,8 +8,7 @@ from controller.model.bounds import Cuts, least_s, phase_bound_s
 from controller.model.loads import audit
 from controller.model.phases import Pair
 from emu.fabrics.spec import parse_fabric
-from emu.network.transport import PAYLOAD_EFFICIENCY
-from tests.made_plans import all_to_all, messages, schedule_plan
+from tests.made_plans import PAYLOAD_EFFICIENCY, all_to_all, messages, schedule_plan
 
 RATE_BPS = 100_000_000
 MB_S = 1e6 * 8 / (RATE_BPS * PAYLOAD_EFFICIENCY)
@@ -36,13 +35,13 @@ def bound_of(spec: str, pairs: dict[Pair, int]) -> float:
 def test_flows_on_parallel_links_take_what_can_be_worked_out_by_hand(
     megabytes: list[int], rates_mbps: list[int], expected: float
 ) -> None:
-    found = least_s([count * 10**6 for count in megabytes], [rate * 10**6 for rate in rates_mbps])
+    found = least_s([count * 10**6 for count in megabytes], [rate * 10**6 for rate in rates_mbps], 1500)
     assert found == pytest.approx(expected * MB_S)
 
 
 def test_flows_that_must_leave_a_switch_without_cables_are_an_error() -> None:
     with pytest.raises(ValueError, match="no cable leaves"):
-        least_s([1], [])
+        least_s([1], [], 1500)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +72,8 @@ def test_a_shift_by_one_switch_takes_hosts_over_uplinks_rounded_up(spec: str, ex
     n, m = len(fabric.hosts), 2 if fabric.family == "fat-tree" else 4
     pairs = {(r, (r + m) % n): 10**6 for r in range(n)}
     assert bound_of(spec, pairs) == pytest.approx(expected * MB_S)
+    jumbo_mb_s = 1e6 * 8 / RATE_BPS * 9014 / 8948
+    assert bound_of(f"{spec},mtu=9000", pairs) == pytest.approx(expected * jumbo_mb_s)
 
 
 def test_the_switches_of_a_pod_are_one_region() -> None:

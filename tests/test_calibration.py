@@ -6,8 +6,9 @@ from controller.resolve import resolve
 from emu import calibration
 from emu.fabrics.fabricfile import fabric_of_yaml
 from emu.fabrics.spec import parse_fabric
-from emu.network.transport import PAYLOAD_EFFICIENCY, fabric_transport
+from emu.network.transport import fabric_transport
 from emu.plan import Plan
+from tests.made_plans import PAYLOAD_EFFICIENCY
 from tools.calibrating import calibration_plan
 
 RATE_BPS = 50_000_000

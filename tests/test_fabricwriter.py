@@ -23,6 +23,7 @@ SPECS = [
     "bigraph:n=6,m=3,rate=50M",
     "leaf-spine:leaves=5,spines=3,hosts=1",
     "star:hosts=9",
+    "star:hosts=9,queue=9014B,mtu=9000",
 ]
 
 
@@ -31,6 +32,7 @@ def test_a_written_fabric_has_the_nodes_links_and_ports_of_the_original(spec: st
     fabric = parse_fabric(spec)
     again = fabric_of_yaml(yaml_of(fabric).encode(), "x")
     assert (again.hosts, again.switches, again.links) == (fabric.hosts, fabric.switches, fabric.links)
+    assert again.mtu_nbytes == fabric.mtu_nbytes
 
 
 def test_regular_cables_are_few_lines() -> None:
@@ -71,5 +73,7 @@ def test_ports_and_wires_of_any_kind_are_kept(data: st.DataObject) -> None:
             replace(link, a_port=link.a_port * 3, b_port=link.b_port + 7) if link.a_port else link
             for link in links
         ]
-    fabric = Fabric("any", "file", {}, known.hosts, known.switches, tuple(links))
+    longest = min([9000, *(wire.queue_nbytes - 14 for wire in wires if wire.queue_nbytes is not None)])
+    mtu = data.draw(st.just(1500) | st.integers(1500, longest))
+    fabric = Fabric("any", "file", {}, known.hosts, known.switches, tuple(links), mtu)
     assert fabric_of(document_of(fabric)) == fabric

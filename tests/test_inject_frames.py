@@ -22,11 +22,15 @@ A, B = ("10.77.0.1", 4000), ("10.77.0.2", 5000)
 
 
 def prepared(
-    folder: Path, records: Sequence[Record], exact_mtu: bool = False, snaplen: int = 262_144
+    folder: Path,
+    records: Sequence[Record],
+    exact_mtu: bool = False,
+    snaplen: int = 262_144,
+    spec: str = "star:hosts=2",
 ) -> Prepared:
     path = folder / "made.pcap"
     path.write_bytes(pcap(records, snaplen=snaplen))
-    fabric = parse_fabric("star:hosts=2")
+    fabric = parse_fabric(spec)
     return prepare([path], fabric, InjectOptions(exact_mtu=exact_mtu), {}, {})
 
 
@@ -109,6 +113,20 @@ def test_a_large_segment_goes_out_whole_for_the_kernel_to_cut(tmp_path: Path) ->
 def test_a_packet_of_the_mtu_asks_nothing_of_the_kernel(tmp_path: Path) -> None:
     found = prepared(tmp_path, [Record(1, tcp(A, B, 7, bytes(1460)))])
     assert vnet(found.frames, 0) == (0,) * 6
+
+
+def test_a_packet_of_a_network_with_jumbo_frames_is_one_where_there_are_and_else_a_segment_to_cut(
+    tmp_path: Path,
+) -> None:
+    record = Record(1, tcp(A, B, 7, bytes(8960)))
+    whole = prepared(tmp_path, [record], spec="star:hosts=2,mtu=9000")
+    assert vnet(whole.frames, 0) == (0,) * 6
+    assert whole.largest_nbytes == 9014
+    large = prepared(tmp_path, [record])
+    assert vnet(large.frames, 0)[:4] == (1, 1, 54, 1460)
+    assert large.largest_nbytes == 8960 + 7 * 54
+    exact = prepared(tmp_path, [Record(1, tcp(A, B, 7, bytes(20_000)))], True, spec="star:hosts=2,mtu=9000")
+    assert exact.pieces.payload_nbytes.tolist() == [8960, 8960, 2080]
 
 
 def test_pieces_of_a_large_segment_are_a_stream_of_legal_packets(tmp_path: Path) -> None:

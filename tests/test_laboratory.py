@@ -10,9 +10,9 @@ import pytest
 
 from emu.calibration import Calibration
 from emu.fabrics.spec import parse_fabric
-from emu.network.transport import PAYLOAD_EFFICIENCY
 from emu.options import RunOptions
 from emu.plan import Plan
+from tests.made_plans import PAYLOAD_EFFICIENCY
 from tests.made_runs import made_repeat
 from tools.experiment import Cell, Job, plan_of
 from tools.laboratory import Laboratory

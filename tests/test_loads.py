@@ -6,8 +6,8 @@ from controller.model.loads import audit
 from controller.resolve import resolve_placed
 from emu.fabrics.fabric import Egress, link_name
 from emu.fabrics.spec import parse_fabric
-from emu.network.transport import PAYLOAD_EFFICIENCY, fabric_transport
-from tests.made_plans import MIB, allreduce_plan, messages, schedule_plan
+from emu.network.transport import fabric_transport
+from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
 from traces.schedules.expand import expand
 from traces.schedules.schedule import Gate, together
 from traces.workload import made_allreduce
@@ -89,6 +89,13 @@ def test_phases_of_a_collective_are_its_steps() -> None:
     assert all(
         phase.least_s == pytest.approx(MIB * 8 / (100e6 * PAYLOAD_EFFICIENCY)) for phase in result.phases
     )
+
+
+def test_links_are_busy_for_as_long_as_full_frames_of_their_fabric_take() -> None:
+    result = audit(allreduce_plan("star:hosts=4,mtu=9000", "ring", nbytes=4 * MIB))
+    step_s = MIB * 8 / 100e6 * 9014 / 8948
+    assert [phase.least_s for phase in result.phases] == pytest.approx([step_s] * 6)
+    assert [load.busy_s for load in result.loads.values()] == pytest.approx([6 * step_s] * 8)
 
 
 def test_a_slow_uplink_is_the_worst_link_even_with_one_flow() -> None:

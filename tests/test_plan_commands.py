@@ -51,6 +51,13 @@ def test_fabrics_are_shown_side_by_side_within_100_columns(capsys: pytest.Captur
     assert shown.err == ""
 
 
+def test_an_mtu_is_shown_where_it_is_not_ethernets(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("fabric", "star:hosts=8") == 0
+    assert "MTU" not in capsys.readouterr().out
+    assert run("fabric", "star:hosts=8", "star:hosts=8,mtu=9000") == 0
+    assert re.search(r"MTU +1500 bytes +9000 bytes", capsys.readouterr().out)
+
+
 def test_fabrics_with_unequal_hosts_are_told_of(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("fabric", "fat-tree:k=4", "star:hosts=8", "star:hosts=4") == 0
     assert "note: these have 4, 8 and 16 hosts" in capsys.readouterr().err
@@ -99,6 +106,7 @@ def test_a_fabric_as_json_has_the_documented_fields(capsys: pytest.CaptureFixtur
     assert set(row) == documented_fields("fabric --json")
     assert row["fabric"] == "bigraph:n=4,m=2,rate=50M"
     assert row["bisection_bps"] == 100_000_000
+    assert row["mtu_nbytes"] == 1500
 
 
 def test_a_fabric_is_drawn_into_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -242,6 +250,7 @@ def test_sizes_iterations_and_gaps_are_chosen_by_options(
         (["--routes", "magic"], "no routing policy 'magic'"),
         (["--iteration", "9"], "nothing to send in iteration"),
         (["--scale-bytes", "0"], "no factor above 0"),
+        (["--algorithm", "ina", "--elements", "2048"], "need a fabric with mtu=8244 at least, and "),
         (["-o", "/absent/plan.json"], "No such file or directory"),
     ],
 )

@@ -99,7 +99,13 @@ def flow(number: int, **fields: object) -> Callable[[Value], None]:
         (flow(0, path=[{"node": "nowhere", "port": 1}]), "leaves nowhere"),
         (lambda value: value["transport"].update(congestion_control="cubic; rm -rf"), "congestion control"),
         (lambda value: value["transport"].update(rcvbuf_nbytes=1 << 40), "socket buffers"),
-        (lambda value: value["transport"].update(gso_max_nbytes=1), "segments"),
+        (lambda value: value["transport"].update(gso_max_nbytes=1), "segments of 1500 to 65536 bytes"),
+        (
+            lambda value: value.update(
+                fabric=f"{value['fabric']},mtu=9000", transport=value["transport"] | {"gso_max_nbytes": 8999}
+            ),
+            "segments of 9000 to 65536 bytes",
+        ),
         (lambda value: value["prediction"].update(fluid_s=1e300), "it would take"),
         (lambda value: value["prediction"].update(fluid_s=float("nan")), "it would take"),
     ],
@@ -172,8 +178,8 @@ def tree(number: int, **fields: object) -> Callable[[Value], None]:
         (lambda value: value["trees"].reverse(), "tree 0: its givers and takers are not those of group 0"),
         (lambda value: value.update(switch_slots=-1), "switch_slots: -1"),
         (lambda value: value.update(switch_slots=7), "leaf0 grants 8 slots and has 7"),
-        (tree(0, elements=0), "tree 0: 0 elements in a packet: it is 64 or 256"),
-        (tree(0, elements=2048), "no link here carries larger frames"),
+        (tree(0, elements=0), "tree 0: 0 elements in a packet: it is 64, 256 or 2048"),
+        (tree(0, elements=2048), "tree 0: 2048 elements in a packet need a fabric with mtu=8244"),
         (tree(1, job=1), "trees: 2 of them have job 1"),
         (tree(1, udp_port=0xBEE0), "trees: 2 of them have udp_port 48864"),
         (lambda value: value["losses"][0].update(ratio=0.9), "loss: 0.9 of the packets"),

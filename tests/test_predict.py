@@ -7,9 +7,8 @@ import pytest
 
 from controller.model.fluid import fluid_s
 from controller.model.predict import bound_s, compute_s
-from emu.network.transport import PAYLOAD_EFFICIENCY
 from emu.plan import Plan
-from tests.made_plans import MIB, allreduce_plan, messages, schedule_plan
+from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
 from traces.schedules.schedule import Gate, Schedule
 
 RATE_BPS = 100e6
@@ -32,6 +31,14 @@ def test_a_ring_on_a_star_takes_2_p_minus_1_over_p_of_its_bytes(p: int, algorith
     nbytes = p * 240_000
     plan = allreduce_plan(f"star:hosts={p}", algorithm, nbytes=nbytes)
     ideal = 2 * (p - 1) / p * nbytes * 8 / (RATE_BPS * PAYLOAD_EFFICIENCY)
+    assert plan.prediction.bound_s == pytest.approx(ideal, rel=1e-12)
+    assert plan.prediction.fluid_s == pytest.approx(ideal, rel=1e-6)
+
+
+@pytest.mark.parametrize("mtu", [1500, 4000, 9000])
+def test_longer_frames_carry_the_same_bytes_in_less_time(mtu: int) -> None:
+    plan = allreduce_plan(f"fat-tree:k=4,levels=2,mtu={mtu}", nbytes=8 * 240_000)
+    ideal = 2 * 7 * 240_000 * 8 * (mtu + 14) / (mtu - 52) / RATE_BPS
     assert plan.prediction.bound_s == pytest.approx(ideal, rel=1e-12)
     assert plan.prediction.fluid_s == pytest.approx(ideal, rel=1e-6)
 

@@ -13,9 +13,8 @@ from controller.routing.links import Links
 from controller.routing.relief import improve
 from emu.fabrics.fabric import Fabric
 from emu.fabrics.spec import parse_fabric
-from emu.network.transport import PAYLOAD_EFFICIENCY
 from emu.seeded import draw
-from tests.made_plans import messages
+from tests.made_plans import PAYLOAD_EFFICIENCY, messages
 from traces.schedules.schedule import Schedule
 
 MB_S = 1e6 * 8 / (100e6 * PAYLOAD_EFFICIENCY)
@@ -33,6 +32,12 @@ def from_leaf_to_leaf(sizes_mb: Sequence[int]) -> tuple[Fabric, Balance]:
     fabric = parse_fabric(f"leaf-spine:leaves=2,spines=2,hosts={len(sizes_mb)}")
     pairs = [(a, a + len(sizes_mb), size * 10**6) for a, size in enumerate(sizes_mb)]
     return fabric, empty(fabric, messages(2 * len(sizes_mb), pairs))
+
+
+def test_a_byte_takes_a_link_for_its_share_of_a_full_frame_of_the_fabric() -> None:
+    for mtu in (1500, 9000):
+        links = Links(parse_fabric(f"fat-tree:k=4,levels=2,mtu={mtu}"), (), ())
+        assert links.s_per_byte == pytest.approx([8 / 100e6 * (mtu + 14) / (mtu - 52)] * 16)
 
 
 def test_colours_part_the_large_flows_though_they_come_last() -> None:

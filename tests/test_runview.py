@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from emu.fabrics.fabric import Egress
-from emu.network.transport import PAYLOAD_EFFICIENCY
 from emu.plan import BadPlan
 from emu.runfiles import BadRun
-from tests.made_plans import MIB, allreduce_plan
+from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, allreduce_plan
 from tests.made_runs import CALIBRATED, made_run, sample_ports
 from tools.runview import RunView, load_run
 
@@ -52,6 +51,15 @@ def test_without_counters_the_plans_own_bytes_stand_in(tmp_path: Path) -> None:
     share, origin = busy(load_run(tmp_path / "run"), FROM_H0)
     assert origin == "plan"
     assert share == pytest.approx(8 * MIB * 8 / 100e6 / PAYLOAD_EFFICIENCY)  # 2 (p-1)/p = 1 for two ranks
+
+
+def test_on_a_fabric_with_jumbo_frames_they_are_what_bytes_travel_in(tmp_path: Path) -> None:
+    plan = allreduce_plan(f"{STAR},mtu=9000", nbytes=8 * MIB)
+    made_run(tmp_path / "run", plan, times_s=(1.0,))
+    assert busy(load_run(tmp_path / "run"), FROM_H0)[0] == pytest.approx(8 * MIB * 8 / 100e6 * 9014 / 8948)
+    sample_ports(tmp_path / "run", [{TO_H0: (66 + 700 * 8948, 1)}])  # a count of one header for 700 frames
+    share, _ = busy(load_run(tmp_path / "run"), TO_H0)
+    assert share == pytest.approx(700 * 9014 * 8 / 100e6)
 
 
 def test_a_counter_that_the_switch_does_not_have_leaves_it_to_the_plan(tmp_path: Path) -> None:

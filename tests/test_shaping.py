@@ -23,6 +23,15 @@ def test_every_cable_is_one_veth_pair_with_names_that_linux_takes() -> None:
     assert max(map(len, names)) <= 15
 
 
+def test_both_ends_of_every_cable_have_the_fabrics_mtu_and_ports_let_two_full_frames_pass_at_once() -> None:
+    fabric = parse_fabric("leaf-spine:leaves=2,spines=1,hosts=1,mtu=9000")
+    lines = list(shaping.links_batch(fabric, fabric_transport(fabric), PID_OF))
+    assert [line.count(" mtu 9000 ") for line in lines if "add" in line] == [2] * len(fabric.links)
+    ports = [line for end in fabric.peers for line in shaping.port_batch(fabric, TRANSPORT, end, 1)]
+    bursts = Counter(re.findall(r" (c?burst|quantum) (\d+)", "\n".join(ports)))
+    assert set(bursts) == {(name, str(2 * 9014)) for name in ("burst", "cburst", "quantum")}
+
+
 def test_host_ends_are_made_in_their_hosts_and_switch_ends_come_up() -> None:
     lines = list(shaping.links_batch(FABRIC, TRANSPORT, PID_OF))
     (made,) = [line for line in lines if "h3-eth0" in line]

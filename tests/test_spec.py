@@ -25,6 +25,10 @@ SPECS = [
     "star:hosts=1000,queue=1514B",
     "star:hosts=8,delay=10us",
     "fat-tree:k=4,uplink_rate=40M,delay=1500ns",
+    "fat-tree:k=4,levels=2,mtu=9000",
+    "bigraph:n=4,m=2,rate=50M,queue=9014B,delay=10us,mtu=9000",
+    "leaf-spine:leaves=2,spines=2,hosts=2,mtu=1501",
+    "star:hosts=8,mtu=4200",
 ]
 
 
@@ -43,6 +47,8 @@ def test_a_fabric_carries_the_spec_that_rebuilds_it(spec: str) -> None:
         ("star:hosts=8,rate=0.5G,queue=0.1MB", "star:hosts=8,rate=500M,queue=100kB"),
         ("star:hosts=8,delay=0.01ms", "star:hosts=8,delay=10us"),
         ("star:hosts=8,delay=0ms", "star:hosts=8"),
+        ("star:mtu=1500,hosts=8", "star:hosts=8"),
+        ("star:mtu=09000,hosts=8,delay=10us", "star:hosts=8,delay=10us,mtu=9000"),
         ("fat-tree: k = 4 , levels = 2", "fat-tree:k=4,levels=2"),
     ],
 )
@@ -101,11 +107,19 @@ def test_a_bigraphs_port_m_plus_1_plus_j_leads_to_switch_j_of_the_other_side() -
 
 
 def test_an_automatic_queue_replaces_a_size_and_nothing_else() -> None:
-    spec = "fat-tree:k=4,uplink_rate=40M,queue=20kB,delay=10us"
+    spec = "fat-tree:k=4,uplink_rate=40M,queue=20kB,delay=10us,mtu=9000"
     assert with_automatic_queue(parse_fabric(spec)) == parse_fabric(spec.replace("queue=20kB,", ""))
     pod = parse_fabric(str(Path(__file__).parents[1] / "docs" / "examples" / "pod.yaml"))
     assert {link.queue_nbytes for link in pod.links} == {None, 500_000}
     assert {link.queue_nbytes for link in with_automatic_queue(pod).links} == {None}
+
+
+@pytest.mark.parametrize("sizes", ["fat-tree:k=4", "bigraph:n=4,m=2", "star:hosts=4"])
+def test_fabrics_that_differ_in_their_mtu_are_two_fabrics(sizes: str) -> None:
+    plain, jumbo = parse_fabric(sizes), parse_fabric(f"{sizes},mtu=9000")
+    assert (plain.mtu_nbytes, jumbo.mtu_nbytes) == (1500, 9000)
+    assert plain.links == jumbo.links
+    assert plain != jumbo
 
 
 def test_hosts_and_uplinks_have_their_own_rates() -> None:
@@ -145,6 +159,10 @@ def test_hosts_and_uplinks_have_their_own_rates() -> None:
         ("star:hosts=1025", "at most 1024"),
         ("star:hosts=4,uplink_rate=1G", "no links between switches"),
         ("star:hosts=4,queue=0", "room for a frame of 1514 bytes"),
+        ("star:hosts=4,mtu=9000,queue=9013B", "room for a frame of 9014 bytes"),
+        ("star:hosts=4,mtu=1499", "an MTU is 1500 to 9000 bytes, got 1499"),
+        ("star:hosts=4,mtu=9001,queue=2kB", "an MTU is 1500 to 9000 bytes, got 9001"),
+        ("star:hosts=4,mtu=9k", "mtu is a whole number, got '9k'"),
         ("star:hosts=4,delay=1", "'1' is no time: write it like 10us or 1ms"),
         ("star:hosts=4,delay=1.5s", "a link delays by 1s at most, got 1500ms"),
         ("star:hosts=" + "9" * 1000, "at most 200 characters"),

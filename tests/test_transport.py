@@ -8,32 +8,54 @@ from emu.network.transport import (
     MIN_RCVBUF_NBYTES,
     fabric_transport,
     longest_round_trip_s,
+    payload_efficiency,
+    tcp_payload_nbytes,
     transport_for,
 )
 
 
+@pytest.mark.parametrize(("mtu", "payload", "share"), [(1500, 1448, 1448 / 1514), (9000, 8948, 8948 / 9014)])
+def test_a_full_frame_holds_the_mtu_less_52_bytes_and_takes_14_more(
+    mtu: int, payload: int, share: float
+) -> None:
+    assert tcp_payload_nbytes(mtu) == payload
+    assert payload_efficiency(mtu) == share
+
+
+@pytest.mark.parametrize("mtu", [1500, 4200, 9000])
+@pytest.mark.parametrize("rate", ["1M", "20M", "100M", "1G", "100G"])
+@pytest.mark.parametrize("queue", ["auto", "10KB"])
+def test_at_any_rate_a_segment_is_two_packets_and_a_window_ten_segments(
+    mtu: int, rate: str, queue: str
+) -> None:
+    made = fabric_transport(parse_fabric(f"star:hosts=2,rate={rate},queue={queue},mtu={mtu}"))
+    assert 2 * mtu <= made.gso_max_nbytes <= MAX_GSO_NBYTES
+    assert made.rcvbuf_nbytes >= max(10 * made.gso_max_nbytes, MIN_RCVBUF_NBYTES)
+    assert made.sndbuf_nbytes >= 5 * made.gso_max_nbytes
+
+
 @pytest.mark.parametrize("rate_bps", [50_000_000, 100_000_000, 200_000_000])
 def test_a_segment_lasts_two_milliseconds(rate_bps: int) -> None:
-    assert transport_for(rate_bps).gso_max_nbytes * 8 / rate_bps == pytest.approx(0.002)
+    assert transport_for(rate_bps, 1500).gso_max_nbytes * 8 / rate_bps == pytest.approx(0.002)
 
 
 def test_fast_links_get_the_largest_segment_and_slow_ones_two_packets() -> None:
-    assert transport_for(10**10).gso_max_nbytes == MAX_GSO_NBYTES
-    assert transport_for(1_000_000).gso_max_nbytes == 3000
+    assert transport_for(10**10, 1500).gso_max_nbytes == MAX_GSO_NBYTES
+    assert transport_for(1_000_000, 1500).gso_max_nbytes == 3000
 
 
 @pytest.mark.parametrize(("n_hosts", "segment_s"), [(2, 0.002), (16, 0.002), (24, 0.003), (32, 0.004)])
 def test_all_hosts_together_send_at_most_8000_segments_a_second(n_hosts: int, segment_s: float) -> None:
-    made = transport_for(50_000_000, n_hosts=n_hosts)
+    made = transport_for(50_000_000, 1500, n_hosts=n_hosts)
     assert made.gso_max_nbytes * 8 / 50e6 == pytest.approx(segment_s)
     assert n_hosts / segment_s <= 8000 + 1e-6
     assert made.rcvbuf_nbytes >= 10 * made.gso_max_nbytes
 
 
 def test_receive_buffers_grow_with_the_rate_from_a_least_size() -> None:
-    assert transport_for(1_000_000).rcvbuf_nbytes == MIN_RCVBUF_NBYTES
-    assert transport_for(100_000_000).rcvbuf_nbytes == 250_000
-    assert transport_for(400_000_000).rcvbuf_nbytes == 1_000_000
+    assert transport_for(1_000_000, 1500).rcvbuf_nbytes == MIN_RCVBUF_NBYTES
+    assert transport_for(100_000_000, 1500).rcvbuf_nbytes == 250_000
+    assert transport_for(400_000_000, 1500).rcvbuf_nbytes == 1_000_000
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from emu.calibration import Calibration
-from emu.network.transport import PAYLOAD_EFFICIENCY
 from emu.records import Repeat
 from emu.verdict import counted, judge
+from tests.made_plans import PAYLOAD_EFFICIENCY
 
 GOOD = Repeat(
     time_s=1.0,
@@ -21,6 +21,7 @@ GOOD = Repeat(
     softnet_dropped=0,
     queue_dropped={},
 )
+MTU = 1500
 CALIBRATED = Calibration(alpha_s=0.004, latency_s=0.001, eta=PAYLOAD_EFFICIENCY)
 
 
@@ -28,51 +29,57 @@ STALLED = replace(GOOD, time_s=1.9, disturbed=("the machine stood still for 149 
 
 
 def test_a_quiet_run_is_valid_without_warnings() -> None:
-    verdict = judge([GOOD, GOOD], 2, CALIBRATED, 0.99)
+    verdict = judge([GOOD, GOOD], 2, CALIBRATED, 0.99, MTU)
     assert (verdict.valid, verdict.reasons, verdict.warnings) == (True, (), ())
 
 
 def test_a_disturbed_repeat_is_left_out_when_enough_others_were_measured() -> None:
-    verdict = judge([GOOD, STALLED, GOOD], 2, CALIBRATED, 0.99)
+    verdict = judge([GOOD, STALLED, GOOD], 2, CALIBRATED, 0.99, MTU)
     assert verdict.valid
     assert verdict.warnings == ("1 of 3 repeats left out: the machine stood still for 149 ms",)
     assert counted([GOOD, STALLED, GOOD]) == [GOOD, GOOD]
 
 
 def test_too_few_undisturbed_repeats_make_a_run_not_valid() -> None:
-    verdict = judge([GOOD, STALLED, STALLED], 2, CALIBRATED, 0.99)
+    verdict = judge([GOOD, STALLED, STALLED], 2, CALIBRATED, 0.99, MTU)
     assert not verdict.valid
     assert verdict.reasons == ("the machine stood still for 149 ms",)
 
 
 def test_wrong_elements_make_a_run_not_valid_even_in_a_repeat_that_is_left_out() -> None:
-    verdict = judge([GOOD, replace(STALLED, wrong=3)], 1, CALIBRATED, 0.99)
+    verdict = judge([GOOD, replace(STALLED, wrong=3)], 1, CALIBRATED, 0.99, MTU)
     assert str(verdict) == "not valid: 3 wrong elements"
 
 
 def test_a_fabric_that_cannot_carry_one_flow_makes_a_run_not_valid() -> None:
-    verdict = judge([GOOD], 1, replace(CALIBRATED, eta=0.9 * PAYLOAD_EFFICIENCY), 0.99)
+    verdict = judge([GOOD], 1, replace(CALIBRATED, eta=0.9 * PAYLOAD_EFFICIENCY), 0.99, MTU)
     assert "one flow alone reached 90% of its link" in verdict.reasons
+
+
+def test_one_flow_alone_is_held_against_the_frames_of_its_fabric() -> None:
+    calibrated = replace(CALIBRATED, eta=0.94)  # 98 % of 1448/1514, 95 % of 8948/9014
+    assert judge([GOOD], 1, calibrated, 0.99, 1500).valid
+    assert judge([GOOD], 1, calibrated, 0.99, 9000).reasons == ("one flow alone reached 95% of its link",)
 
 
 def test_what_the_fabric_does_is_a_result_and_no_fault() -> None:
     assert judge(
-        [replace(GOOD, retransmits=(50, 7), queue_dropped={"leaf0-eth3": 57})], 1, CALIBRATED, 0.99
+        [replace(GOOD, retransmits=(50, 7), queue_dropped={"leaf0-eth3": 57})], 1, CALIBRATED, 0.99, MTU
     ).valid
 
 
 def test_a_busy_machine_is_a_warning_first() -> None:
-    verdict = judge([replace(GOOD, cpu_idle=0.2)], 1, CALIBRATED, 0.99)
+    verdict = judge([replace(GOOD, cpu_idle=0.2)], 1, CALIBRATED, 0.99, MTU)
     assert verdict.valid
     assert verdict.warnings == ("CPU idle 20%",)
 
 
 def test_what_is_faster_than_the_least_time_is_no_measurement() -> None:
-    assert judge([GOOD], 1, CALIBRATED, 1.2).reasons == (
+    assert judge([GOOD], 1, CALIBRATED, 1.2, MTU).reasons == (
         "83% of the least time: too little data for this rate, use larger sizes",
     )
-    assert "99.0% of the least time" in judge([GOOD], 1, CALIBRATED, 1.01).warnings[0]
+    assert "99.0% of the least time" in judge([GOOD], 1, CALIBRATED, 1.01, MTU).warnings[0]
 
 
 def test_a_run_without_a_bound_is_judged_without_it() -> None:
-    assert judge([GOOD], 1, CALIBRATED, 0.0).valid
+    assert judge([GOOD], 1, CALIBRATED, 0.0, MTU).valid

@@ -12,15 +12,16 @@ from traces.schedules.schedule import Gate
 
 TO_H1 = Egress("switch0", 2)
 # Rank 0 sends to rank 1 twice; rank 1 begins the second when the first is in, so that they are two phases.
-PLAN: Plan = schedule_plan(
-    "star:hosts=2", messages(2, [(0, 1, 1000), (1, 0, 10), (0, 1, 500)], [Gate(1, 1, (0,)), Gate(2, 0, (1,))])
-)
+SCHEDULE = messages(2, [(0, 1, 1000), (1, 0, 10), (0, 1, 500)], [Gate(1, 1, (0,)), Gate(2, 0, (1,))])
+PLAN = schedule_plan("star:hosts=2", SCHEDULE)
 FRAMING = 2 * 2 * 48 + 48  # of the two messages, and the notice that rank 0 will take rank 1's
 
 
-def looked_at(first: Moments, second: Moments, readings: Readings, resent: int = 0) -> list[Window]:
+def looked_at(
+    first: Moments, second: Moments, readings: Readings, resent: int = 0, plan: Plan = PLAN
+) -> list[Window]:
     moments = {0: first, 1: Moments(first.arrived_ns, second.queued_ns), 2: second}
-    return list(windows(PLAN, moments, {TO_H1: readings}, (resent, 0)))
+    return list(windows(plan, moments, {TO_H1: readings}, (resent, 0)))
 
 
 def test_phases_with_readings_between_them_are_told_apart() -> None:
@@ -59,6 +60,15 @@ def test_segments_sent_again_may_have_passed_too() -> None:
     times = Moments(20, 29), Moments(60, 69)
     assert [window.agrees for window in looked_at(*times, readings)] == [False, True]
     assert all(window.agrees for window in looked_at(*times, readings, resent=1))
+
+
+@pytest.mark.parametrize(("mtu", "agree"), [(9000, True), (8000, False)])
+def test_a_segment_sent_again_is_no_longer_than_the_fabrics_mtu(mtu: int, agree: bool) -> None:
+    counted = 1000 + 8948
+    readings = Readings([0, 10, 30, 40, 50, 70, 80], [0, 0, *[counted] * 3, counted + 500, counted + 500])
+    plan = schedule_plan(f"star:hosts=2,mtu={mtu}", SCHEDULE)
+    found = looked_at(Moments(20, 29), Moments(60, 69), readings, resent=1, plan=plan)
+    assert all(window.agrees for window in found) is agree
 
 
 def test_a_link_whose_port_was_not_read_has_no_window() -> None:

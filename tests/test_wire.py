@@ -28,6 +28,7 @@ def frame_nbytes(options: Sequence[tuple[str, object]], payload: int = 0) -> int
 def test_every_packet_has_the_headers_that_scapy_gives_it() -> None:
     assert frame_nbytes(STAMPED) == HEADERS_NBYTES
     assert frame_nbytes(STAMPED, 1448) == HEADERS_NBYTES + 1448 == 1514
+    assert frame_nbytes(STAMPED, 8948) == HEADERS_NBYTES + 8948 == 9014
 
 
 def test_a_syn_has_eight_bytes_of_options_more() -> None:
@@ -43,19 +44,21 @@ def test_three_blocks_of_a_selective_acknowledgement_are_the_most_that_fits() ->
 
 
 @pytest.mark.parametrize(
-    ("nbytes", "n_packets", "on_the_wire"),
+    ("nbytes", "n_packets", "mtu", "on_the_wire"),
     [
-        (10 * 66, 10, 10 * 66),  # acknowledgements
-        (10 * 1514, 10, 10 * 1514),  # full frames, one by one
-        (66 + 10 * 1448, 1, 10 * 1514),  # ten of them as one segment
-        (66 + 10 * 1448 + 66, 2, 10 * 1514),  # ... a header more is within what the counters can tell
-        (0, 0, 0),
+        (10 * 66, 10, 1500, 10 * 66),  # acknowledgements
+        (10 * 1514, 10, 1500, 10 * 1514),  # full frames, one by one
+        (66 + 10 * 1448, 1, 1500, 10 * 1514),  # ten of them as one segment
+        (66 + 10 * 1448 + 66, 2, 1500, 10 * 1514),  # ... a header more is within what the counters can tell
+        (0, 0, 1500, 0),
+        (10 * 9014, 10, 9000, 10 * 9014),
+        (66 + 7 * 8948, 1, 9000, 7 * 9014),
     ],
 )
 def test_a_super_segment_counts_a_header_for_each_of_its_frames(
-    nbytes: int, n_packets: int, on_the_wire: int
+    nbytes: int, n_packets: int, mtu: int, on_the_wire: int
 ) -> None:
-    assert wire_nbytes(nbytes, n_packets) == on_the_wire
+    assert wire_nbytes(nbytes, n_packets, mtu) == on_the_wire
 
 
 def test_a_message_has_two_preambles_before_it_and_one_that_comes_back() -> None:

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from emu.aggregation.tree import FRAME_ELEMENTS, LEAST_SLOTS, SWITCH_SLOTS
+from emu.aggregation.tree import ELEMENTS, LEAST_SLOTS, MAX_SWITCH_SLOTS, mtu_needed
 from tools.options import either
 from traces.schedules.expand import INA, INA_LEAF
 
-MAX_SWITCH_SLOTS = 8 * SWITCH_SLOTS
+MAX_WINDOW = 8192  # for one tree: a window that no queue has room for is only sent again and again
 
 _INA: dict[str, tuple[str, ...]] = {"off": (), "on": (INA,), "leaf": (INA_LEAF,)}
 
@@ -36,7 +36,7 @@ SlotsOption = Annotated[
     typer.Option(
         "--slots",
         min=LEAST_SLOTS,
-        max=MAX_SWITCH_SLOTS,
+        max=MAX_WINDOW,
         help="Aggregation slots that a job's tree asks for: its window. Default: by the link rate.",
         show_default=False,
     ),
@@ -44,7 +44,9 @@ SlotsOption = Annotated[
 ElementsOption = Annotated[
     int,
     typer.Option(
-        "--elements", help=f"Numbers in an aggregation packet: {either([*map(str, FRAME_ELEMENTS)])}."
+        "--elements",
+        help=f"Numbers in an aggregation packet: {either([*map(str, ELEMENTS)])}, which needs a fabric with "
+        f"mtu={mtu_needed(ELEMENTS[-1])} at least.",
     ),
 ]
 

@@ -91,7 +91,8 @@ class Laboratory:
 def _judged(plan: Plan, work: Path, folder: Path, wanted: int, calibrated: Calibration) -> Row:
     """The row of a run whose files are in `work` and will be in `folder`; leaves result and verdict there."""
     repeats = records.load_repeats(work, plan)
-    judged = verdict.judge(repeats, wanted, calibrated, plan.prediction.bound_s)
+    bound_s, mtu_nbytes = plan.prediction.bound_s, plan.fabric.mtu_nbytes
+    judged = verdict.judge(repeats, wanted, calibrated, bound_s, mtu_nbytes)
     held = audit_run(work, plan, repeats, middle(repeats))
     if held is not None and not held.agrees:
         judged = replace(judged, warnings=(*judged.warnings, held.sentence))

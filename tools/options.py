@@ -33,7 +33,7 @@ def _fabric_help() -> str:
         for key, default in family.sizes.items()
         if default is not None
     ]
-    keys = ", ".join([*own, "rate=100M", "uplink_rate=", "queue=auto or 100KB", "delay=10us"])
+    keys = ", ".join([*own, "rate=100M", "uplink_rate=", "queue=auto or 100KB", "delay=10us", "mtu=9000"])
     return f"{either([family.example for family in FAMILIES.values()])}; may add {keys}; or a YAML file"
 
 

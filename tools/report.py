@@ -11,7 +11,7 @@ from markupsafe import Markup
 from emu import disturbance, records, verdict
 from emu.calibration import Calibration
 from emu.fabrics.fabric import link_name
-from emu.network.transport import PAYLOAD_EFFICIENCY
+from emu.network.transport import payload_efficiency
 from emu.result import Row
 from tools.aggregationtables import Grid, aggregation_grids
 from tools.bars import bars_svg
@@ -103,7 +103,7 @@ def page(
         shown=_shown(cells),
         calibrations=calibrations(cells),
         facts=facts({cell.number: cell.view.manifest for cell in cells if cell.view}),
-        efficiency=PAYLOAD_EFFICIENCY,
+        efficiencies=efficiencies(cells),
         limits=disturbance,
         max_left_out=records.MAX_LEFT_OUT,
         goodput_band=verdict.GOODPUT_BAND,
@@ -175,9 +175,19 @@ def link_title(use: LinkUse) -> str:
     )
 
 
-def calibrations(cells: Sequence[Cell]) -> dict[str, Calibration]:
-    """Those that were made, by fabric."""
-    return {cell.row.fabric: cell.view.calibration for cell in cells if cell.view and cell.view.calibration}
+def efficiencies(cells: Sequence[Cell]) -> dict[int, float]:
+    """The payload's share of full frames, by the MTUs of the fabrics that were measured."""
+    mtus = {cell.view.plan.fabric.mtu_nbytes for cell in cells if cell.view}
+    return {mtu_nbytes: payload_efficiency(mtu_nbytes) for mtu_nbytes in sorted(mtus)}
+
+
+def calibrations(cells: Sequence[Cell]) -> dict[str, tuple[Calibration, float]]:
+    """Those that were made, by fabric, and the payload's share of full frames there."""
+    return {
+        cell.row.fabric: (cell.view.calibration, payload_efficiency(cell.view.plan.fabric.mtu_nbytes))
+        for cell in cells
+        if cell.view and cell.view.calibration
+    }
 
 
 def facts(manifests: Mapping[int, Mapping[str, Any]]) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ from emu import plan as plans
 from emu.calibration import Calibration
 from emu.fabrics.fabric import Egress, interface, link_name
 from emu.linktable import read_table
-from emu.network.transport import PAYLOAD_EFFICIENCY
+from emu.network.transport import payload_efficiency
 from emu.plan import Plan
 from emu.plancheck import check_path
 from emu.records import Repeat, load_repeats
@@ -105,10 +105,10 @@ def link_uses(
     plan: Plan, loads: Mapping[Egress, LinkLoad], time_s: float, counts: Mapping[Egress, Count]
 ) -> tuple[LinkUse, ...]:
     """The use of every link that carried anything in `time_s`, the busiest first."""
-    uses = []
+    uses, eta = [], payload_efficiency(plan.fabric.mtu_nbytes)
     for egress, rate_bps in plan.fabric.rates.items():
         load = loads.get(egress)
-        count = counts.get(egress) or Count(load.as_tcp_nbytes / PAYLOAD_EFFICIENCY if load else 0, "plan")
+        count = counts.get(egress) or Count(load.as_tcp_nbytes / eta if load else 0, "plan")
         if count.nbytes > 0:
             uses.append(
                 LinkUse(
@@ -128,7 +128,7 @@ def link_uses(
 
 def _counts(folder: Path, plan: Plan, repeat: int, n_repeats: int) -> dict[Egress, Count]:
     """What was counted on each link.  Hosts have no sampled port: their switch counts what they send."""
-    by_interface = _sampled(folder / "links.parquet", repeat)
+    by_interface = _sampled(folder / "links.parquet", repeat, plan.fabric.mtu_nbytes)
     received = _received(folder / "switches.json")  # over the whole run
     counts = {}
     for egress, peer in plan.fabric.peers.items():
@@ -139,7 +139,7 @@ def _counts(folder: Path, plan: Plan, repeat: int, n_repeats: int) -> dict[Egres
     return counts
 
 
-def _sampled(path: Path, repeat: int) -> dict[str, int]:
+def _sampled(path: Path, repeat: int, mtu_nbytes: int) -> dict[str, int]:
     """Wire bytes that each port sent in one repeat; empty without the file."""
     if not path.exists():
         return {}
@@ -150,7 +150,9 @@ def _sampled(path: Path, repeat: int) -> dict[str, int]:
     )
     return {
         row["interface"]: wire_nbytes(
-            row["tx_bytes_max"] - row["tx_bytes_min"], row["tx_packets_max"] - row["tx_packets_min"]
+            row["tx_bytes_max"] - row["tx_bytes_min"],
+            row["tx_packets_max"] - row["tx_packets_min"],
+            mtu_nbytes,
         )
         for row in spans.to_pylist()
     }

@@ -16,7 +16,7 @@ from controller.audit.treecounts import Again, SumCount, TreeLoad
 from controller.audit.wire import option_spare_nbytes, payload_nbytes, stream_nbytes
 from controller.model.loads import is_host_link
 from emu.fabrics.fabric import Egress, link_name
-from emu.network.transport import TCP_PAYLOAD_NBYTES
+from emu.network.transport import tcp_payload_nbytes
 from emu.plan import Plan
 
 NOTHING = Count(0, 0)
@@ -142,7 +142,8 @@ def _flow_count(
     counted = counters.flows.get((flow.src_ip, flow.dst_ip, flow.sport, flow.dport), {})
     packets = max((count.packets for count in counted.values()), default=0)
     lost = resent[flow.src] + resent[flow.dst]
-    spare = resent[flow.src] * TCP_PAYLOAD_NBYTES + option_spare_nbytes(plan, packets, 1, lost + n_moves)
+    spare = resent[flow.src] * tcp_payload_nbytes(plan.fabric.mtu_nbytes)
+    spare += option_spare_nbytes(plan, packets, 1, lost + n_moves)
     return FlowCount(number, payload, stream, spare, counted)
 
 
@@ -166,7 +167,7 @@ def _link_counts(
         sources = {plan.flows[one.flow].src for one in using}
         packets = max((count.packets for count in (sent, received) if count), default=0)
         holes = sum(resent[rank] for rank in ends) + n_moves * len(using)
-        spare = sum(resent[rank] for rank in sources) * TCP_PAYLOAD_NBYTES
+        spare = sum(resent[rank] for rank in sources) * tcp_payload_nbytes(plan.fabric.mtu_nbytes)
         spare += option_spare_nbytes(plan, packets, len(using), holes) if using else 0
         trees = of_trees.get(egress, TreeLoad())
         yield LinkCount(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from controller.model.loads import SLACK, Audit, Phase, Use, busy_s, is_host_link, link_uses
 from controller.model.phases import PhaseKey, Sizes, same_phases, sizes_by_phase
 from controller.tables.rules import Rules, groups_of
-from emu.fabrics.fabric import Egress
+from emu.fabrics.fabric import Egress, Fabric
 from emu.plan import Plan
 
 
@@ -105,10 +105,7 @@ def table_sizes(rules: Rules) -> tuple[TableSize, ...]:
 
 def _phase_audit(plan: Plan, phase: Phase, keys: Sequence[PhaseKey], sizes: Sizes) -> PhaseAudit:
     fabric = plan.fabric
-    links = [
-        _carried(egress, fabric.rates[egress], use, phase.host_s)
-        for egress, use in link_uses(plan, sizes).items()
-    ]
+    links = [_carried(fabric, egress, use, phase.host_s) for egress, use in link_uses(plan, sizes).items()]
     links.sort(key=lambda link: (-round(link.busy_s, 9), -link.n_flows))
     added = sum(size * len(plan.trees[group].givers) for group, size in sizes.groups.items())
     return PhaseAudit(
@@ -122,7 +119,7 @@ def _phase_audit(plan: Plan, phase: Phase, keys: Sequence[PhaseKey], sizes: Size
     )
 
 
-def _carried(egress: Egress, rate_bps: int, use: Use, host_s: float) -> Carried:
-    seconds = busy_s(use.as_tcp_nbytes, rate_bps)
+def _carried(fabric: Fabric, egress: Egress, use: Use, host_s: float) -> Carried:
+    seconds = busy_s(fabric, egress, use.as_tcp_nbytes)
     share = seconds / host_s if host_s else 0.0
     return Carried(egress, use.nbytes, use.flows, use.trees, seconds, share)

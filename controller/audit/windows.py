@@ -17,7 +17,7 @@ from controller.audit.wire import framing_nbytes
 from controller.model.addedup import tree_links, trees_of
 from controller.model.phases import PhaseKey, phase_keys
 from emu.fabrics.fabric import Egress
-from emu.network.transport import TCP_PAYLOAD_NBYTES
+from emu.network.transport import tcp_payload_nbytes
 from emu.plan import Plan, flow_numbers
 
 SHARP = 0.1  # a phase's bytes are told well if the two limits are within this share of them
@@ -89,11 +89,11 @@ def windows(
         for egress in links:
             if nbytes and egress in readings:
                 passing[egress].append(_Passing(key, nbytes, moments[number]))
-    framing = framing_nbytes(plan)
+    framing, segment_nbytes = framing_nbytes(plan), tcp_payload_nbytes(plan.fabric.mtu_nbytes)
     spare: defaultdict[Egress, int] = defaultdict(int)
     for flow, nbytes in zip(plan.flows, framing, strict=True):
         for egress in flow.path:
-            spare[egress] += nbytes + resent[flow.src] * TCP_PAYLOAD_NBYTES
+            spare[egress] += nbytes + resent[flow.src] * segment_nbytes
     for egress, load in of_trees.items():
         spare[egress] += load.spare_nbytes
     for egress, some in passing.items():

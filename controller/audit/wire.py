@@ -7,12 +7,12 @@ and what only some packets have: the options of SYN packets and of selective ack
 
 from collections import Counter
 
-from emu.fabrics.fabric import FRAME_NBYTES
-from emu.network.transport import TCP_PAYLOAD_NBYTES
+from emu.fabrics.fabric import ETHERNET_NBYTES
+from emu.network.transport import TCP_HEADERS_NBYTES, tcp_payload_nbytes
 from emu.plan import Plan
 from traces.framing.gloo import HELLO_NBYTES, PREAMBLE_NBYTES
 
-HEADERS_NBYTES = FRAME_NBYTES - TCP_PAYLOAD_NBYTES  # Ethernet, IPv4, TCP, timestamps (RFC 7323, appendix A)
+HEADERS_NBYTES = ETHERNET_NBYTES + TCP_HEADERS_NBYTES
 # MSS 4, SACK permitted 2, timestamps 10, no-operation 1, window scale 3, less the 12 of every packet.
 SYN_OPTIONS_NBYTES = 8
 MOST_SACK_NBYTES = 28  # what timestamps leave of 40 bytes of options: three blocks (RFC 2018, section 3)
@@ -23,13 +23,13 @@ SET_UP_SPARE_NBYTES = 64
 REORDERED = 100
 
 
-def wire_nbytes(nbytes: int, n_packets: int) -> int:
+def wire_nbytes(nbytes: int, n_packets: int, mtu_nbytes: int) -> int:
     """Bytes on the wire, as the shaper counts them, of what a port's counters call packets.
 
     With segmentation offload such a packet is many frames, but only one header was counted.
     """
     payload = nbytes - HEADERS_NBYTES * n_packets
-    return payload + HEADERS_NBYTES * max(n_packets, -(-payload // TCP_PAYLOAD_NBYTES))
+    return payload + HEADERS_NBYTES * max(n_packets, -(-payload // tcp_payload_nbytes(mtu_nbytes)))
 
 
 def payload_nbytes(plan: Plan) -> list[int]:
@@ -73,6 +73,6 @@ def option_spare_nbytes(plan: Plan, packets: int, n_flows: int, holes: int) -> i
     may one that comes twice (RFC 2883); they are at most a window, for which the kernel takes twice the
     receive buffer.
     """
-    window = 2 * plan.transport.rcvbuf_nbytes // TCP_PAYLOAD_NBYTES + 1
+    window = 2 * plan.transport.rcvbuf_nbytes // tcp_payload_nbytes(plan.fabric.mtu_nbytes) + 1
     selective = min(packets, packets // REORDERED + n_flows + holes * window)
     return n_flows * SET_UP_SPARE_NBYTES + selective * MOST_SACK_NBYTES

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from emu.aggregation.tree import Tree, down_links, up_links
 from emu.fabrics.fabric import Egress, Fabric
-from emu.network.transport import PAYLOAD_EFFICIENCY
 from traces.schedules.schedule import Schedule
 
 
@@ -13,7 +12,7 @@ def tree_links(fabric: Fabric, tree: Tree) -> tuple[Egress, ...]:
     return (*up_links(fabric, tree), *down_links(tree))
 
 
-def as_tcp_nbytes(nbytes: int, tree: Tree, eta: float = PAYLOAD_EFFICIENCY) -> float:
+def as_tcp_nbytes(nbytes: int, tree: Tree, eta: float) -> float:
     """How many bytes of TCP's payload, which is `eta` of a link, would take as long as so many elements'."""
     return nbytes * eta / tree.efficiency
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from controller.model.phases import Pair
 from emu.fabrics.fabric import Egress, Fabric
 from emu.fabrics.paths import access_switch, distances, host_port
-from emu.network.transport import PAYLOAD_EFFICIENCY
+from emu.network.transport import payload_efficiency
 
 
 @dataclass(frozen=True)
@@ -110,10 +110,11 @@ def phase_bound_s(cuts: Cuts, placement: Sequence[str], nbytes: Mapping[Pair, in
     `placement[r]` is the host of rank r.  Payload at the efficiency of TCP in full frames.  Pairs that no
     cables join, as after failures, do not count.
     """
-    return max((least_s(sizes, rates) for sizes, rates in _loads(cuts, placement, nbytes)), default=0.0)
+    mtu_nbytes, loads = cuts.fabric.mtu_nbytes, _loads(cuts, placement, nbytes)
+    return max((least_s(sizes, rates, mtu_nbytes) for sizes, rates in loads), default=0.0)
 
 
-def least_s(nbytes: Sequence[int], rates_bps: Sequence[int]) -> float:
+def least_s(nbytes: Sequence[int], rates_bps: Sequence[int], mtu_nbytes: int) -> float:
     """The least time in which links of these rates carry flows of these sizes, none of them split.
 
     Their sum over the sum of the rates; and the j largest flows need j places: if the j-th place of
@@ -127,7 +128,7 @@ def least_s(nbytes: Sequence[int], rates_bps: Sequence[int]) -> float:
     largest_first = np.sort(np.asarray(nbytes, dtype=float))[::-1]
     whole = float(largest_first.sum()) / sum(rates_bps)
     longest = float((largest_first * _places(len(nbytes), rates_bps)).max())
-    return max(whole, longest) * 8 / PAYLOAD_EFFICIENCY
+    return max(whole, longest) * 8 / payload_efficiency(mtu_nbytes)
 
 
 def _places(n: int, rates_bps: Sequence[int]) -> npt.NDArray[np.float64]:

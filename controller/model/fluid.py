@@ -20,7 +20,7 @@ from controller.model.fairshare import FairShares
 from controller.model.items import Item, items_of, ordered
 from emu.aggregation.tree import Tree
 from emu.fabrics.fabric import Fabric
-from emu.network.transport import PAYLOAD_EFFICIENCY
+from emu.network.transport import payload_efficiency
 from emu.plan import Flow
 from traces.schedules.schedule import Schedule
 
@@ -39,21 +39,22 @@ def fluid_s(
     *,
     trees: Sequence[Tree] = (),
     alpha_s: float = 0.0,
-    eta: float = PAYLOAD_EFFICIENCY,
+    eta: float | None = None,
 ) -> tuple[float, tuple[float, ...]]:
     """The time of the whole schedule in seconds, and when each send ends, then each aggregation.
 
     `flows` have their paths, `trees[i]` is that of the schedule's i-th group; without trees what switches
     add up takes no time, which is enough to compare routes.  Each send waits `alpha_s` after it became ready,
     an aggregation ROUNDS times that, which is latency: it does not occupy the connection.  `eta` is TCP's
-    payload's share of the link rate; that of aggregations is their trees'.  Raise ValueError for a schedule
-    that can never end.
+    payload's share of the link rate, that in full frames unless given; that of aggregations is their trees'.
+    Raise ValueError for a schedule that can never end.
     """
+    share = payload_efficiency(fabric.mtu_nbytes) if eta is None else eta
     number = {egress: i for i, egress in enumerate(fabric.rates)}
     paths = [[number[egress] for egress in flow.path] for flow in flows]
     paths += [[number[egress] for egress in tree_links(fabric, tree)] for tree in trees]
-    shares = FairShares(paths, [rate_bps * eta / 8 for rate_bps in fabric.rates.values()])
-    items = items_of(flows, schedule, trees, eta)
+    shares = FairShares(paths, [rate_bps * share / 8 for rate_bps in fabric.rates.values()])
+    items = items_of(flows, schedule, trees, share)
     progress = _Progress(schedule, items, len(paths), shares, alpha_s)
     while progress.step():
         pass

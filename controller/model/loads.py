@@ -11,7 +11,7 @@ from controller.model.addedup import as_tcp_nbytes, tree_links
 from controller.model.bounds import Cuts, phase_bound_s
 from controller.model.phases import PhaseKey, Sizes, same_phases, sizes_by_phase
 from emu.fabrics.fabric import HOST_PORT, Egress, Fabric
-from emu.network.transport import PAYLOAD_EFFICIENCY
+from emu.network.transport import payload_efficiency
 from emu.plan import Plan, flow_numbers
 
 SLACK = 1 + 1e-9  # what rounding may add to a time
@@ -21,7 +21,8 @@ SLACK = 1 + 1e-9  # what rounding may add to a time
 class LinkLoad:
     """What one direction of a cable carries; `nbytes` is payload.
 
-    `as_tcp_nbytes` is what it would be if trees' frames held as much as TCP's.  `together` is the largest
+    `as_tcp_nbytes` is what it would be if trees' frames held as much as TCP's, `busy_s` the time that these
+    need in full frames.  `together` is the largest
     number of flows that use it in one phase.  `excess_s` is what it adds to
     the phases: how much longer it is busy in them than the busiest host link, summed.  `worst_share` is
     the largest of its busy time in a phase over that of the busiest host link: 2.0 where two flows must
@@ -32,15 +33,11 @@ class LinkLoad:
     rate_bps: int
     nbytes: int
     as_tcp_nbytes: float
+    busy_s: float
     n_flows: int
     together: int
     excess_s: float
     worst_share: float
-
-    @property
-    def busy_s(self) -> float:
-        """The time it needs for its bytes in full frames."""
-        return busy_s(self.as_tcp_nbytes, self.rate_bps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +90,9 @@ class Use:
         return len(self.flows) + len(self.trees)
 
 
-def busy_s(nbytes: float, rate_bps: int) -> float:
-    """The time of so many bytes of payload at the goodput of TCP in full frames."""
-    return nbytes * 8 / (rate_bps * PAYLOAD_EFFICIENCY)
+def busy_s(fabric: Fabric, egress: Egress, nbytes: float) -> float:
+    """The time of so many bytes of payload on a link, at the goodput of TCP in full frames."""
+    return nbytes * 8 / (fabric.rates[egress] * payload_efficiency(fabric.mtu_nbytes))
 
 
 def audit(plan: Plan) -> Audit:
@@ -155,11 +152,12 @@ def link_uses(plan: Plan, sizes: Sizes) -> dict[Egress, Use]:
             nbytes[egress] += size
             as_tcp[egress] += size
             flows[egress].append(flow)
+    eta = payload_efficiency(plan.fabric.mtu_nbytes)
     for group, size in sizes.groups.items():
         tree = plan.trees[group]
         for egress in tree_links(plan.fabric, tree):
             nbytes[egress] += size
-            as_tcp[egress] += as_tcp_nbytes(size, tree)
+            as_tcp[egress] += as_tcp_nbytes(size, tree, eta)
             trees[egress].append(group)
     return {
         egress: Use(nbytes[egress], as_tcp[egress], tuple(flows[egress]), tuple(trees[egress]))
@@ -170,7 +168,7 @@ def link_uses(plan: Plan, sizes: Sizes) -> dict[Egress, Use]:
 
 def _phase(fabric: Fabric, key: PhaseKey, links: Mapping[Egress, Use], bound_s: float) -> Phase:
     """`bound_s` is that of the phase's flows: trees take their hosts' links, wherever else they go."""
-    times = {egress: busy_s(use.as_tcp_nbytes, fabric.rates[egress]) for egress, use in links.items()}
+    times = {egress: busy_s(fabric, egress, use.as_tcp_nbytes) for egress, use in links.items()}
     worst = max(times, key=lambda egress: (times[egress], links[egress].n_flows))
     at_hosts = {egress: seconds for egress, seconds in times.items() if is_host_link(fabric, egress)}
     in_trees = [seconds for egress, seconds in at_hosts.items() if links[egress].trees]
@@ -198,23 +196,22 @@ def _link_loads(
         for egress, use in links.items():
             used[egress].append((key, use))
     return {
-        egress: _link_load(egress, fabric.rates[egress], used[egress], host_s)
-        for egress in fabric.rates
-        if egress in used
+        egress: _link_load(fabric, egress, used[egress], host_s) for egress in fabric.rates if egress in used
     }
 
 
 def _link_load(
-    egress: Egress, rate_bps: int, used: Sequence[tuple[PhaseKey, Use]], host_s: Mapping[PhaseKey, float]
+    fabric: Fabric, egress: Egress, used: Sequence[tuple[PhaseKey, Use]], host_s: Mapping[PhaseKey, float]
 ) -> LinkLoad:
-    times = [(busy_s(use.as_tcp_nbytes, rate_bps), host_s[key]) for key, use in used]
+    times = [(busy_s(fabric, egress, use.as_tcp_nbytes), host_s[key]) for key, use in used]
     flows = frozenset().union(*(use.flows for _, use in used))
     trees = frozenset().union(*(use.trees for _, use in used))
     return LinkLoad(
         egress=egress,
-        rate_bps=rate_bps,
+        rate_bps=fabric.rates[egress],
         nbytes=sum(use.nbytes for _, use in used),
         as_tcp_nbytes=sum(use.as_tcp_nbytes for _, use in used),
+        busy_s=sum(busy for busy, _ in times),
         n_flows=len(flows) + len(trees),
         together=max(use.n_flows for _, use in used),
         excess_s=sum(max(0.0, busy - host) for busy, host in times),

@@ -11,7 +11,7 @@ from controller.model.fluid import fluid_s
 from emu.aggregation.tree import Tree
 from emu.fabrics.fabric import Fabric
 from emu.fabrics.paths import host_port
-from emu.network.transport import PAYLOAD_EFFICIENCY
+from emu.network.transport import payload_efficiency
 from emu.plan import Flow, Prediction
 from traces.schedules.collectives import busbw_factor
 from traces.schedules.schedule import Schedule
@@ -48,6 +48,7 @@ def bound_s(
     what such an operation sends besides.  Everything else counts the bytes that the schedule itself
     sends and receives.  Communication only: compute gaps are not in it (see `compute_s`).
     """
+    eta = payload_efficiency(fabric.mtu_nbytes)
     sent, received = [0.0] * schedule.n_ranks, [0.0] * schedule.n_ranks
     aggregated = {each.op for each in schedule.aggregations}
     reduced = {
@@ -64,13 +65,13 @@ def bound_s(
             sent[send.src] += send.nbytes
             received[send.dst] += send.nbytes
     for each, (_, tree) in zip(schedule.aggregations, trees_of(schedule, trees), strict=bool(trees)):
-        nbytes = as_tcp_nbytes(schedule.ops[each.op].nbytes, tree)
+        nbytes = as_tcp_nbytes(schedule.ops[each.op].nbytes, tree, eta)
         for rank in each.givers:
             sent[rank] += nbytes
         for rank in each.takers:
             received[rank] += nbytes
     return max(
-        max(sent[rank], received[rank]) * 8 / (fabric.rates[host_port(host)] * PAYLOAD_EFFICIENCY)
+        max(sent[rank], received[rank]) * 8 / (fabric.rates[host_port(host)] * eta)
         for rank, host in enumerate(placement)
     )
 

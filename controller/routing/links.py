@@ -6,7 +6,7 @@ from controller.routing.alternatives import Alternatives
 from controller.routing.shortest import Path
 from emu.fabrics.fabric import Egress, Fabric
 from emu.fabrics.paths import access_port, host_port
-from emu.network.transport import PAYLOAD_EFFICIENCY
+from emu.network.transport import payload_efficiency
 from emu.plan import Flow
 
 Way = tuple[int, ...]
@@ -26,7 +26,8 @@ class Links:
         self._number = {egress: number for number, egress in enumerate(inner)}
         self._egress = inner
         self._access = {host: access_port(fabric, host) for host in fabric.hosts if host in fabric.ports}
-        self.s_per_byte = [8 / (fabric.rates[egress] * PAYLOAD_EFFICIENCY) for egress in inner]
+        eta = payload_efficiency(fabric.mtu_nbytes)
+        self.s_per_byte = [8 / (fabric.rates[egress] * eta) for egress in inner]
 
     def ends(self, flow: int) -> tuple[str, str]:
         """The switches at which a flow enters and leaves the fabric; its hosts have cables."""

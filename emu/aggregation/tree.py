@@ -9,7 +9,7 @@ learns by bare results that its slot is free.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from emu.fabrics.fabric import FRAME_NBYTES, Egress, Fabric
+from emu.fabrics.fabric import ETHERNET_NBYTES, Egress, Fabric
 from emu.switch.table.entries import FROM_PARENT, Aggregate
 from traces.framing.aggregation import ELEMENT_NBYTES, HEADER_NBYTES
 
@@ -18,9 +18,8 @@ ELEMENTS = (64, 256, 2048)  # in a packet that a switch can add up
 DEFAULT_ELEMENTS = 256
 LEAST_SLOTS = 8  # with fewer the latency of a slot's round decides, and not the links
 SWITCH_SLOTS = 1024  # that a switch has for all its trees
-FRAME_HEADERS_NBYTES = 14 + 20 + 8 + HEADER_NBYTES
-FRAME_ELEMENTS = tuple(n for n in ELEMENTS if FRAME_HEADERS_NBYTES + n * ELEMENT_NBYTES <= FRAME_NBYTES)
-"""Those that the frames of a fabric have room for: 2,048 would need frames of 9,000 bytes."""
+MAX_SWITCH_SLOTS = 0xFFFF  # a flow entry has 16 bits for them
+PACKET_HEADERS_NBYTES = 20 + 8 + HEADER_NBYTES  # IPv4, UDP and our own
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ class Tree:
     @property
     def frame_nbytes(self) -> int:
         """A full packet's Ethernet frame, without FCS."""
-        return FRAME_HEADERS_NBYTES + self.elements * ELEMENT_NBYTES
+        return ETHERNET_NBYTES + mtu_needed(self.elements)
 
     @property
     def efficiency(self) -> float:
@@ -78,6 +77,11 @@ class Tree:
     def n_chunks(self, nbytes: int) -> int:
         """Packets with elements that a sum of `nbytes` takes on each link that carries it."""
         return -(-nbytes // (self.elements * ELEMENT_NBYTES))
+
+
+def mtu_needed(elements: int) -> int:
+    """The length in bytes of an IP packet with so many elements."""
+    return PACKET_HEADERS_NBYTES + elements * ELEMENT_NBYTES
 
 
 def aggregate(tree: Tree, node: Node, child: int = FROM_PARENT) -> Aggregate:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from emu.aggregation.tree import FRAME_ELEMENTS, MAX_CHILDREN, Child, Node, Tree
+from emu.aggregation.tree import ELEMENTS, MAX_CHILDREN, Child, Node, Tree, mtu_needed
 from emu.fabrics.fabric import Egress, Fabric
 from traces.schedules.schedule import Group
 
@@ -27,7 +27,7 @@ def check_trees(
         if (tree.givers, tree.takers) != group:
             raise ValueError(f"tree {number}: its givers and takers are not those of group {number}")
         try:
-            _check_numbers(tree)
+            _check_numbers(fabric, tree)
             _check_nodes(fabric, tree)
             _check_members(fabric, placement, tree)
         except ValueError as error:
@@ -40,12 +40,15 @@ def check_trees(
     _check_slots(trees, switch_slots)
 
 
-def check_elements(elements: int) -> None:
-    """Raise ValueError for a number of elements in a packet that no tree may have."""
-    if elements not in FRAME_ELEMENTS:
-        known = " or ".join(map(str, FRAME_ELEMENTS))
+def check_elements(fabric: Fabric, elements: int) -> None:
+    """Raise ValueError for a number of elements in a packet that no tree of the fabric may have."""
+    if elements not in ELEMENTS:
+        *known, last = map(str, ELEMENTS)
+        raise ValueError(f"{elements} elements in a packet: it is {', '.join(known)} or {last}")
+    if mtu_needed(elements) > fabric.mtu_nbytes:
         raise ValueError(
-            f"{elements} elements in a packet: it is {known} (no link here carries larger frames)"
+            f"{elements} elements in a packet need a fabric with mtu={mtu_needed(elements)} at least, "
+            f"and {fabric.spec} has {fabric.mtu_nbytes}"
         )
 
 
@@ -64,10 +67,10 @@ def ranks_below(fabric: Fabric, placement: Sequence[str], tree: Tree) -> dict[Eg
     return found
 
 
-def _check_numbers(tree: Tree) -> None:
+def _check_numbers(fabric: Fabric, tree: Tree) -> None:
     if tree.job not in _U16 or tree.epoch not in _U16 or tree.udp_port not in _PORTS:
         raise ValueError(f"job {tree.job}, epoch {tree.epoch}, UDP port {tree.udp_port}: out of range")
-    check_elements(tree.elements)
+    check_elements(fabric, tree.elements)
     if tree.slots < 1:
         raise ValueError(f"{tree.slots} slots; it needs one")
 

@@ -14,7 +14,8 @@ MAX_INTERFACE_NAME = 15  # Linux's IFNAMSIZ less its final zero
 # address: with MAX_HOSTS the last host has 10.0.4.0.
 AGGREGATOR_IP, AGGREGATOR_MAC = "10.0.255.254", "02:00:0a:00:ff:fe"
 BROADCAST_IP, BROADCAST_MAC = "10.0.255.255", "ff:ff:ff:ff:ff:ff"  # of the hosts' network, a /16
-FRAME_NBYTES = 1514  # a full frame, as HTB counts it: no checksum, no preamble
+ETHERNET_NBYTES = 14  # before each packet, as HTB counts it: no checksum, no preamble
+DEFAULT_MTU_NBYTES = 1500
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,8 @@ class Fabric:
 
     `spec` rebuilds it (`emu.fabrics.spec.parse_fabric`), but for a fabric from a file, family `file`,
     whose name it is (`emu.fabrics.fabricdocument` writes all of it).
-    `shape` are the family's own numbers, e.g. {"n": 4, "m": 2} of a BiGraph.
+    `shape` are the family's own numbers, e.g. {"n": 4, "m": 2} of a BiGraph.  `mtu_nbytes` is the longest IP
+    packet on any of its cables.
     """
 
     spec: str
@@ -68,6 +70,7 @@ class Fabric:
     hosts: tuple[str, ...]
     switches: tuple[str, ...]
     links: tuple[Link, ...]
+    mtu_nbytes: int = DEFAULT_MTU_NBYTES
 
     def __post_init__(self) -> None:
         if len(self.hosts) > MAX_HOSTS:
@@ -84,6 +87,11 @@ class Fabric:
         if len(index) != len(names):
             raise ValueError("two nodes of a fabric have the same name")
         return index
+
+    @property
+    def frame_nbytes(self) -> int:
+        """A full frame."""
+        return ETHERNET_NBYTES + self.mtu_nbytes
 
     @cached_property
     def host_set(self) -> frozenset[str]:

@@ -2,6 +2,7 @@
 
     name: pod
     defaults: {rate: 100M}
+    mtu: 9000
     tiers:
       - {a: leaf*, b: spine*, rate: 40M, delay: 10us}
     hosts: h0..7
@@ -12,17 +13,18 @@
 
 A line of `links` cables every `a` to every `b`.  Rate, queue and delay of a cable are what its own line
 says, else the first tier that says it and whose names fit the two ends, either way round, else `defaults`.
+The MTU is that of all cables.
 """
 
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from emu.fabrics.cabling import BadCabling, Cable, cabled, check_nodes
-from emu.fabrics.fabric import Fabric, Wire
-from emu.fabrics.family import DEFAULT_RATE_BPS, check_size, check_wire
+from emu.fabrics.fabric import DEFAULT_MTU_NBYTES, Fabric, Wire
+from emu.fabrics.family import DEFAULT_RATE_BPS, check_mtu, check_size, check_wire
 from emu.fabrics.nodenames import names_of
 from traces.units import parse_bps, parse_nbytes, parse_ns
 
@@ -45,6 +47,11 @@ def _several(value: object) -> object:
 
 def _queue(value: object) -> int | None:
     return None if value in (None, "auto") else parse_nbytes(_text(value))
+
+
+def _mtu(value: int) -> int:
+    check_mtu(value)
+    return value
 
 
 Names = Annotated[list[str], Field(min_length=1, max_length=MAX_LINES), BeforeValidator(_several)]
@@ -83,6 +90,7 @@ class LinksLine(WireKeys):
 class FabricDocument(_Part):
     name: Annotated[str, Field(pattern=r"^[\w.-]+( [\w.-]+)*$", max_length=60)] = ""
     defaults: WireKeys = WireKeys()
+    mtu: Annotated[int, Field(strict=True), AfterValidator(_mtu)] = DEFAULT_MTU_NBYTES
     tiers: Annotated[list[Tier], Field(max_length=MAX_TIERS)] = []
     hosts: Names
     switches: Names
@@ -101,7 +109,7 @@ def fabric_of(value: Any, name: str = "") -> Fabric:
     cables = list(_cables(document, _tiers(document.tiers, (*hosts, *switches))))
     # Dictionaries: looked up as fast as sets, in the order of the document.
     links = cabled(dict.fromkeys(hosts), dict.fromkeys(switches), cables)
-    return Fabric(document.name or name, FAMILY, {}, hosts, switches, links)
+    return Fabric(document.name or name, FAMILY, {}, hosts, switches, links, document.mtu)
 
 
 def _named(texts: Sequence[str], *place: str | int) -> tuple[str, ...]:
@@ -149,7 +157,7 @@ def _cables(document: FabricDocument, tiers: Sequence[NodeTier]) -> Iterator[Cab
             for b in b_names:
                 wire = _wire([cables, *_fitting_tiers(tiers, a, b), document.defaults])
                 try:
-                    check_wire(wire)
+                    check_wire(wire, document.mtu)
                 except ValueError as error:
                     raise BadCabling(f"{a} to {b}: {error}", "links", line) from error
                 yield Cable(line, a, cables.a_port, b, cables.b_port, wire)

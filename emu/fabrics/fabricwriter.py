@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from emu.fabrics.fabric import Fabric, Link, Wire, cable
+from emu.fabrics.fabric import DEFAULT_MTU_NBYTES, Fabric, Link, Wire, cable
 from emu.fabrics.fabricdocument import FAMILY
 from emu.fabrics.family import exact
 from emu.fabrics.nodenames import ranges
@@ -14,7 +14,7 @@ from traces.units import show_ns
 
 
 def document_of(fabric: Fabric) -> dict[str, Any]:
-    """`fabric_of(document_of(fabric))` has the same nodes, links and ports.
+    """`fabric_of(document_of(fabric))` has the same nodes, links, ports and MTU.
 
     Its name is the fabric's own, or made of its family and shape.
     """
@@ -22,6 +22,7 @@ def document_of(fabric: Fabric) -> dict[str, Any]:
     return {
         "name": _name(fabric),
         "defaults": {"rate": exact(usual.rate_bps), **_differences(usual, Wire(usual.rate_bps))},
+        **({} if fabric.mtu_nbytes == DEFAULT_MTU_NBYTES else {"mtu": fabric.mtu_nbytes}),
         "hosts": _short(fabric.hosts),
         "switches": _short(fabric.switches),
         "links": list(_lines(fabric, usual)),

@@ -3,28 +3,38 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from emu.fabrics.fabric import FRAME_NBYTES, MAX_HOSTS, MAX_RATE_BPS, Fabric, Wire, cable
+from emu.fabrics.fabric import (
+    DEFAULT_MTU_NBYTES,
+    ETHERNET_NBYTES,
+    MAX_HOSTS,
+    MAX_RATE_BPS,
+    Fabric,
+    Wire,
+    cable,
+)
 from traces.units import show_ns
 
 DEFAULT_RATE_BPS = 100_000_000
 MAX_CABLES = 20_000  # so no interface name grows past the 15 characters that Linux allows
 MIN_RATE_BPS = 1_000_000  # below, the shaper's burst and one segment weigh more than what is measured
 MAX_QUEUE_NBYTES = 1 << 30
+MTUS = range(1500, 9000 + 1)  # Ethernet's own, and jumbo frames' as training networks have them
 MAX_DELAY_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class LinkSpec:
-    """The rates, queues and delays of a fabric's cables.
+    """The rates, queues and delays of a fabric's cables, and its MTU.
 
     `uplink_rate_bps` is that of the cables between switches (None: like the hosts'), `queue_nbytes` and
-    `delay_ns` are those of every cable.
+    `delay_ns` are those of every cable, `mtu_nbytes` that of the whole fabric.
     """
 
     rate_bps: int = DEFAULT_RATE_BPS
     uplink_rate_bps: int | None = None
     queue_nbytes: int | None = None
     delay_ns: int = 0
+    mtu_nbytes: int = DEFAULT_MTU_NBYTES
 
     @property
     def at_hosts(self) -> Wire:
@@ -39,16 +49,22 @@ class LinkSpec:
 DEFAULT_LINKS = LinkSpec()
 
 
-def check_wire(wire: Wire) -> None:
+def check_mtu(mtu_nbytes: int) -> None:
+    """Raise ValueError for one that a fabric cannot have."""
+    if mtu_nbytes not in MTUS:
+        raise ValueError(f"an MTU is {MTUS[0]} to {MTUS[-1]} bytes, got {mtu_nbytes}")
+
+
+def check_wire(wire: Wire, mtu_nbytes: int) -> None:
     """Raise ValueError for a cable that cannot be emulated."""
     if not 0 < wire.rate_bps <= MAX_RATE_BPS:
         raise ValueError(f"a link needs a rate above 0 and up to 100G, got {wire.rate_bps} bit/s")
     if wire.rate_bps < MIN_RATE_BPS:
         raise ValueError(f"a link's rate is 1M at least, got {wire.rate_bps} bit/s")
-    queue = wire.queue_nbytes
-    if queue is not None and not FRAME_NBYTES <= queue <= MAX_QUEUE_NBYTES:
+    queue, frame_nbytes = wire.queue_nbytes, ETHERNET_NBYTES + mtu_nbytes
+    if queue is not None and not frame_nbytes <= queue <= MAX_QUEUE_NBYTES:
         raise ValueError(
-            f"a queue needs room for a frame of {FRAME_NBYTES} bytes"
+            f"a queue needs room for a frame of {frame_nbytes} bytes"
             f" and at most {MAX_QUEUE_NBYTES}, got {queue}"
         )
     if not 0 <= wire.delay_ns <= MAX_DELAY_NS:
@@ -76,8 +92,9 @@ def build(
     Hosts are cabled first, so every switch has its hosts on its first ports.
     """
     hosts = [f"h{i}" for i in range(len(access))]
-    check_wire(links.at_hosts)
-    check_wire(links.between_switches)
+    check_mtu(links.mtu_nbytes)
+    check_wire(links.at_hosts, links.mtu_nbytes)
+    check_wire(links.between_switches, links.mtu_nbytes)
     cables = [(host, switch, links.at_hosts) for host, switch in zip(hosts, access, strict=True)]
     cables += [(a, b, links.between_switches) for a, b in between]
     return Fabric(
@@ -87,6 +104,7 @@ def build(
         hosts=tuple(hosts),
         switches=tuple(switches),
         links=cable(set(hosts), cables),
+        mtu_nbytes=links.mtu_nbytes,
     )
 
 
@@ -103,6 +121,8 @@ def _spec(family: str, shape: Mapping[str, int], links: LinkSpec) -> str:
         keys.append(f"queue={exact(links.queue_nbytes)}B")
     if links.delay_ns:
         keys.append(f"delay={show_ns(links.delay_ns)}")
+    if links.mtu_nbytes != DEFAULT_MTU_NBYTES:
+        keys.append(f"mtu={links.mtu_nbytes}")
     return f"{family}:{','.join(keys)}"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from emu.fabrics.bigraph import bigraph
-from emu.fabrics.fabric import Fabric
+from emu.fabrics.fabric import DEFAULT_MTU_NBYTES, Fabric
 from emu.fabrics.fabricdocument import FAMILY, fabric_of
 from emu.fabrics.fabricfile import is_file, read_fabric
 from emu.fabrics.fabricwriter import document_of
@@ -17,7 +17,7 @@ from emu.fabrics.star import star
 from traces.units import parse_bps, parse_nbytes, parse_ns
 
 MAX_SPEC_LENGTH = 200
-_LINK_KEYS = ("rate", "uplink_rate", "queue", "delay")
+_LINK_KEYS = ("rate", "uplink_rate", "queue", "delay", "mtu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,8 @@ def parse_fabric(text: str) -> Fabric:
 
     Of a spec, `parse_fabric(fabric.spec) == fabric`.  Keys that every family takes: `rate=100M` (of the
     hosts' links), `uplink_rate=` (between switches; like `rate` unless given), `queue=auto` or a size,
-    `delay=0` or a time.  Raise ValueError for anything else, OSError for a file that cannot be read.
+    `delay=0` or a time, `mtu=1500` or more.  Raise ValueError for anything else, OSError for a file that
+    cannot be read.
     """
     shown = text if len(text) <= MAX_SPEC_LENGTH else text[:40] + "…"
     try:
@@ -133,4 +134,5 @@ def _link_spec(values: Mapping[str, str]) -> LinkSpec:
         uplink_rate_bps=parse_bps(values["uplink_rate"]) if "uplink_rate" in values else None,
         queue_nbytes=None if queue == "auto" else parse_nbytes(queue),
         delay_ns=parse_ns(values.get("delay", "0")),
+        mtu_nbytes=_whole("mtu", values["mtu"]) if "mtu" in values else DEFAULT_MTU_NBYTES,
     )

@@ -6,12 +6,11 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
+from emu.fabrics.fabric import ETHERNET_NBYTES
 from emu.inject.candidates import Chosen
 from emu.inject.timetable import Ints, steady
 from traces.packets.packets import FIN, PSH, TCP, Packets
 
-MTU_NBYTES = 1500
-ETHERNET_NBYTES = 14
 MAX_IP_NBYTES = 65_535
 _CWR = 0x80
 _DATA_OFFSET_AT = 12  # in TCP's header
@@ -24,7 +23,8 @@ class Pieces:
 
     It is a packet of file number `file`, in its row `row`, or a part of one: `payload_nbytes` from `offset`
     of its payload on.  `recorded_ns` never goes backwards; `src` and `dst` are hosts' numbers;
-    `header_nbytes` are those of IP and TCP or UDP together; the other columns are as in Packets.
+    `header_nbytes` are those of IP and TCP or UDP together, `segment_nbytes` is the most payload beside them
+    in a packet of the fabric's MTU; the other columns are as in Packets.
     """
 
     file: npt.NDArray[np.uint16]
@@ -40,6 +40,7 @@ class Pieces:
     ip_id: npt.NDArray[np.uint16]
     flags: npt.NDArray[np.uint8]
     header_nbytes: npt.NDArray[np.uint16]
+    segment_nbytes: npt.NDArray[np.uint16]
     offset: npt.NDArray[np.int32]
     payload_nbytes: npt.NDArray[np.int32]
 
@@ -48,11 +49,6 @@ class Pieces:
 
     def taken(self, index: npt.NDArray[np.integer] | slice) -> "Pieces":
         return Pieces(**{field.name: getattr(self, field.name)[index] for field in fields(self)})
-
-    @property
-    def segment_nbytes(self) -> Ints:
-        """The payload that fits into one packet of the MTU with this one's headers."""
-        return MTU_NBYTES - self.header_nbytes.astype(np.int64)
 
     @property
     def n_segments(self) -> Ints:
@@ -67,12 +63,14 @@ class Pieces:
         return self.n_segments * headers + self.payload_nbytes
 
 
-def pieces(files: Sequence[Chosen]) -> tuple[Pieces, list[str]]:
-    """All packets of all files in the order of time, whole, and what there is to say about the clocks."""
+def pieces(files: Sequence[Chosen], mtu_nbytes: int) -> tuple[Pieces, list[str]]:
+    """All packets of all files in the order of time, whole, for a fabric of this MTU, and what there is to
+    say about the clocks.
+    """
     parts, notes = [], []
     for number, file in enumerate(files):
         told = steady(file.packets.time_ns[file.rows])
-        parts.append(_of_file(number, file, told.time_ns))
+        parts.append(_of_file(number, file, told.time_ns, mtu_nbytes))
         if told.n_backward:
             notes.append(
                 f"{file.packets.path}: the clock goes backwards {told.n_backward} times, by "
@@ -82,8 +80,9 @@ def pieces(files: Sequence[Chosen]) -> tuple[Pieces, list[str]]:
     return joined.taken(np.argsort(joined.recorded_ns, kind="stable")), notes
 
 
-def _of_file(number: int, file: Chosen, recorded_ns: Ints) -> Pieces:
+def _of_file(number: int, file: Chosen, recorded_ns: Ints, mtu_nbytes: int) -> Pieces:
     packets, rows = file.packets, file.rows
+    header_nbytes = _header_nbytes(packets, rows)
     return Pieces(
         file=np.full(len(rows), number, np.uint16),
         row=rows,
@@ -97,7 +96,8 @@ def _of_file(number: int, file: Chosen, recorded_ns: Ints) -> Pieces:
         ack=packets.ack[rows],
         ip_id=packets.ip_id[rows],
         flags=packets.flags[rows],
-        header_nbytes=_header_nbytes(packets, rows),
+        header_nbytes=header_nbytes,
+        segment_nbytes=(mtu_nbytes - header_nbytes).astype(np.uint16),
         offset=np.zeros(len(rows), np.int32),
         payload_nbytes=packets.payload_nbytes[rows],
     )
@@ -120,7 +120,7 @@ def cut(whole: Pieces, exact_mtu: bool) -> Pieces:
     Pieces are what the kernel's segmentation makes of a packet: sequence and IP numbers go on, FIN and PSH
     are the last one's, CWR the first one's.
     """
-    limit = whole.segment_nbytes
+    limit = whole.segment_nbytes.astype(np.int64)
     if not exact_mtu:
         most = (MAX_IP_NBYTES - whole.header_nbytes.astype(np.int64)) // limit * limit
         limit = np.where(whole.protocol == TCP, most, limit)

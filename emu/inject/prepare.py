@@ -73,7 +73,7 @@ def prepare(
     hosts = tuple(host for host in chosen_fabric.hosts if host in host_of.values())
     chosen = choose(files, {address: hosts.index(host) for address, host in host_of.items()}, left_out)
     _check_count(sum(len(file.rows) for file in chosen) * options.loops, MAX_PACKETS)
-    parts, notes = _parts(chosen, options.exact_mtu)
+    parts, notes = _parts(chosen, chosen_fabric.mtu_nbytes, options.exact_mtu)
     if not len(parts):
         raise NothingToSend(f"{paths[0]}: nothing to send; {_told(left_out)}")
     _check_count(len(parts) * options.loops, MAX_PACKETS)
@@ -101,9 +101,9 @@ def _files(paths: Sequence[Path], left_out: Counter[str]) -> list[Candidates]:
     return files
 
 
-def _parts(chosen: Sequence[Chosen], exact_mtu: bool) -> tuple[Pieces, list[str]]:
+def _parts(chosen: Sequence[Chosen], mtu_nbytes: int, exact_mtu: bool) -> tuple[Pieces, list[str]]:
     """All that is sent in one loop, and what there is to say about it."""
-    whole, notes = pieces(chosen)
+    whole, notes = pieces(chosen, mtu_nbytes)
     parts = cut(whole, exact_mtu)
     if len(parts) > len(whole) and not exact_mtu:
         notes.append(f"{len(parts) - len(whole)} packets more than captured: what is too long was cut")

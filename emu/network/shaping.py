@@ -8,12 +8,12 @@ stream and would overtake their own data.
 
 from collections.abc import Iterator, Mapping
 
-from emu.fabrics.fabric import FRAME_NBYTES, Egress, Fabric, Link, interface
+from emu.fabrics.fabric import Egress, Fabric, Link, interface
 from emu.plan import Transport
 
 LINK_GROUP = 71  # `ip link delete group 71` would remove every link of ours
 AUTO_QUEUE_MIN_NBYTES = 256 * 1024
-_BURST_NBYTES = 2 * FRAME_NBYTES
+_BURST_FRAMES = 2
 _LEAST_FRAME_NBYTES = 60
 _NETEM_PACKETS = 10_000  # room in netem beside what a delay holds: it is the queue behind it that may drop
 _ACK_SHARE = 10  # the ACK class is guaranteed a tenth and may borrow the rest
@@ -24,7 +24,8 @@ def links_batch(fabric: Fabric, transport: Transport, pid_of: Mapping[str, int])
 
     Host ends are made in their hosts' namespaces: to move one there costs more than the whole cable.
     """
-    common = f"group {LINK_GROUP} gso_max_size {transport.gso_max_nbytes} gso_max_segs 65535"
+    segments = f"gso_max_size {transport.gso_max_nbytes} gso_max_segs 65535"
+    common = f"group {LINK_GROUP} mtu {fabric.mtu_nbytes} {segments}"
     for link in fabric.links:
         ends = ((link.a, link.a_port), (link.b, link.b_port))
         first, second = sorted(ends, key=lambda end: end[0] not in pid_of)  # only the first can be elsewhere
@@ -47,7 +48,8 @@ def port_batch(
     """
     name, link = interface(end.node, end.port), fabric.cables[end]
     rate_bps, ack_bps = link.rate_bps, link.rate_bps // _ACK_SHARE
-    tail = f"ceil {rate_bps}bit burst {_BURST_NBYTES} cburst {_BURST_NBYTES} quantum {_BURST_NBYTES}"
+    burst_nbytes = _BURST_FRAMES * fabric.frame_nbytes
+    tail = f"ceil {rate_bps}bit burst {burst_nbytes} cburst {burst_nbytes} quantum {burst_nbytes}"
     yield f"qdisc add dev {name} root handle 1: htb default 2"
     yield f"class add dev {name} parent 1: classid 1:10 htb rate {rate_bps}bit {tail}"
     yield f"class add dev {name} parent 1:10 classid 1:1 htb prio 0 rate {ack_bps}bit {tail}"

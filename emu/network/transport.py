@@ -4,13 +4,11 @@ At 100 Gb/s a 64 KB segment lasts 5 µs, at 50 Mb/s 10 ms: with the kernel's def
 collective measures 2.1 times its ideal here.  So what is a number of bytes scales with the link rate.
 """
 
-from emu.fabrics.fabric import FRAME_NBYTES, Fabric
+from emu.fabrics.fabric import ETHERNET_NBYTES, Fabric
 from emu.fabrics.paths import access_switch, distances
 from emu.plan import Transport
 
-ETHERNET_MTU_NBYTES = 1500
-TCP_PAYLOAD_NBYTES = 1448  # MTU less IPv4, TCP and its timestamp option (RFC 7323)
-PAYLOAD_EFFICIENCY = TCP_PAYLOAD_NBYTES / FRAME_NBYTES
+TCP_HEADERS_NBYTES = 20 + 20 + 12  # IPv4, TCP and its timestamp option (RFC 7323, appendix A)
 
 CONGESTION_CONTROL = "cubic"
 SEGMENT_S = 0.002  # a store-and-forward hop costs one segment; below 1 ms the CPU becomes the bottleneck
@@ -21,8 +19,22 @@ MAX_RCVBUF_NBYTES = 4 * 1024 * 1024
 MAX_GSO_NBYTES = 64 * 1024
 
 
+def tcp_payload_nbytes(mtu_nbytes: int) -> int:
+    """What a full packet carries."""
+    return mtu_nbytes - TCP_HEADERS_NBYTES
+
+
+def payload_efficiency(mtu_nbytes: int) -> float:
+    """The share of a link's rate that is TCP's payload, in full frames."""
+    return tcp_payload_nbytes(mtu_nbytes) / (ETHERNET_NBYTES + mtu_nbytes)
+
+
 def transport_for(
-    rate_bps: int, queue_nbytes: int | None = None, round_trip_s: float = 0.0, n_hosts: int = 1
+    rate_bps: int,
+    mtu_nbytes: int,
+    queue_nbytes: int | None = None,
+    round_trip_s: float = 0.0,
+    n_hosts: int = 1,
 ) -> Transport:
     """Socket buffers of about ten bandwidth-delay products, segments of about 2 ms of link time.
 
@@ -30,15 +42,14 @@ def transport_for(
     share the machine's processors.
     `round_trip_s` is what the cables delay on their own: so much more must be under way.
     Of an explicit queue a segment takes a quarter at most: a larger one than the queue would never pass.
+    A segment is two packets at least, and a window so many segments, however few bytes the rate asks for.
     """
     segment_s = max(SEGMENT_S, n_hosts / MAX_SEGMENTS_PER_S)
-    window = int(rate_bps / 8 * (RECEIVE_WINDOW_SEGMENTS * segment_s + round_trip_s))
-    rcvbuf = min(max(window, MIN_RCVBUF_NBYTES), MAX_RCVBUF_NBYTES)
     longest = MAX_GSO_NBYTES if queue_nbytes is None else min(MAX_GSO_NBYTES, queue_nbytes // 4)
-    gso = max(
-        min(int(rate_bps / 8 * segment_s), longest),
-        2 * ETHERNET_MTU_NBYTES,
-    )
+    gso = max(min(int(rate_bps / 8 * segment_s), longest), 2 * mtu_nbytes)
+    window = int(rate_bps / 8 * (RECEIVE_WINDOW_SEGMENTS * segment_s + round_trip_s))
+    least = max(RECEIVE_WINDOW_SEGMENTS * gso, MIN_RCVBUF_NBYTES)
+    rcvbuf = min(max(window, least), MAX_RCVBUF_NBYTES)
     return Transport(
         congestion_control=CONGESTION_CONTROL,
         rcvbuf_nbytes=rcvbuf,
@@ -52,7 +63,11 @@ def fabric_transport(fabric: Fabric) -> Transport:
     slowest_bps = min(rate for end, rate in fabric.rates.items() if end.node in fabric.hosts)
     queues = [link.queue_nbytes for link in fabric.links if link.queue_nbytes is not None]
     return transport_for(
-        slowest_bps, min(queues, default=None), longest_round_trip_s(fabric), len(fabric.hosts)
+        slowest_bps,
+        fabric.mtu_nbytes,
+        min(queues, default=None),
+        longest_round_trip_s(fabric),
+        len(fabric.hosts),
     )
 
 

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from emu.fabrics.fabric import Fabric, Link
+from emu.fabrics.fabric import DEFAULT_MTU_NBYTES, Fabric, Link
 from emu.fabrics.fabricwriter import yaml_of
 from emu.fabrics.figures import Figures, figures
 from emu.fabrics.nodenames import ranges
@@ -111,6 +111,7 @@ def _row(fabric: Fabric, column: Figures) -> dict[str, object]:
         "diameter_switches": column.diameter,
         "queue_nbytes": min(queues, default=None),
         "delay_ns": max(link.delay_ns for link in fabric.links),
+        "mtu_nbytes": fabric.mtu_nbytes,
     }
 
 
@@ -135,6 +136,8 @@ def _table(columns: Sequence[tuple[Fabric, Figures]]) -> Table:
         table.add_column(one.spec, justify="right", overflow="fold")
     for name, cell in _CELLS:
         table.add_row(name, *(cell(one, found) for one, found in columns))
+    if any(one.mtu_nbytes != DEFAULT_MTU_NBYTES for one, _ in columns):
+        table.add_row("MTU", *(f"{one.mtu_nbytes} bytes" for one, _ in columns))
     return table
 
 

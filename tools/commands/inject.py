@@ -78,7 +78,7 @@ TopspeedOption = Annotated[bool, typer.Option("--topspeed", help="As fast as thi
 LoopOption = Annotated[int, typer.Option("--loop", metavar="N", min=1, help="Send all of it N times.")]
 ExactMtuOption = Annotated[
     bool,
-    typer.Option("--exact-mtu", help="Cut large segments (TSO) into packets of at most 1500 bytes."),
+    typer.Option("--exact-mtu", help="Cut large segments (TSO) into packets of the fabric's MTU."),
 ]
 
 
