@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 
 from emu.fabrics.fabric import Egress, Fabric
 
@@ -138,6 +139,18 @@ def changes(fabric: Fabric, failures: Sequence[Failure]) -> tuple[Change, ...]:
         if failed[port] == (1 if step == 1 else 0):
             made.append(Change(due_ns, port, is_up=step == -1))
     return tuple(made)
+
+
+def outages(fabric: Fabric, failures: Sequence[Failure]) -> Iterator[tuple[int, tuple[Egress, ...]]]:
+    """The switches' ports that are down, after each time (ns) at which any goes down or up."""
+    down: dict[Egress, None] = {}
+    for due_ns, together in groupby(changes(fabric, failures), key=lambda change: change.due_ns):
+        for change in together:
+            if change.is_up:
+                del down[change.port]
+            else:
+                down[change.port] = None
+        yield due_ns, tuple(down)
 
 
 def switch_port(fabric: Fabric, port: Egress) -> Egress:

@@ -24,10 +24,11 @@ def planted(plan: Plan, groups: Sequence[Sequence[int]] = (), terms: Terms | Non
     members = [tuple(group) for group in groups] or [tuple(range(plan.n_ranks))]
     sums = tuple(Aggregation(0, group, group) for group in members)
     schedule = replace(plan.schedule, aggregations=sums)
-    trees = granted(plan.fabric, plan.placement, schedule, terms or Terms(), plan.seed).trees
+    terms = terms or Terms()
+    trees = granted(plan.fabric, plan.placement, schedule, terms, plan.seed).trees
     found = tuple(tree for tree in trees if tree is not None)
     assert len(found) == len(sums)
-    return replace(plan, schedule=schedule, trees=found)
+    return replace(plan, schedule=schedule, trees=found, switch_slots=terms.switch_slots)
 
 
 def inner_cables(fabric: Fabric, tree: Tree) -> Iterator[Link]:

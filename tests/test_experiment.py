@@ -114,6 +114,34 @@ def test_jobs_without_slots_are_done_by_their_hosts_and_the_plan_says_why() -> N
     assert (plan.algorithm, plan.switch_slots) == ("ina", 132)
 
 
+@pytest.mark.parametrize("algorithm", ["ina", "ring"])
+def test_a_job_whose_tree_would_have_no_place_after_a_failure_is_done_by_its_hosts(algorithm: str) -> None:
+    spec, pair = "leaf-spine:leaves=4,spines=2,hosts=1", made_allreduce(2, NBYTES)
+    cuts = ("leaf0-spine0@0.5", "leaf2-spine0@0.5")
+    plan = added_up(spec, algorithm, Job(pair, "test", beside=(pair,), fail=cuts, switch_slots=12))
+    if algorithm == "ring":
+        assert (plan.host_side, plan.trees) == ((), ())
+        return
+    (reason,) = plan.host_side
+    (tree,) = plan.trees
+    hosts_job = {1: 0, 2: 1}[int(reason[4])]
+    assert reason == (
+        f"job {hosts_job + 1} of 2: at 0.5 s, with leaf0-spine0, leaf2-spine0 down, "
+        "spine1 has 4 of 12 slots left, 8 are needed"
+    )
+    assert tree.slots == 12  # now that it is alone
+    assert {send.src for send in plan.schedule.sends} == {2 * hosts_job, 2 * hosts_job + 1}
+    assert set(tree.members).isdisjoint(send.src for send in plan.schedule.sends)
+
+
+def test_hosts_that_a_failure_cuts_off_are_an_error_with_aggregation_too() -> None:
+    cuts = ("leaf0-spine0@0.5", "leaf0-spine1@0.5")
+    with pytest.raises(ValueError, match=r"rank 0 on h0 is cut off for good; say when leaf0-spine0"):
+        added_up(
+            "leaf-spine:leaves=2,spines=2,hosts=1", "ina", Job(made_allreduce(2, NBYTES), "test", fail=cuts)
+        )
+
+
 def test_without_any_slots_the_plan_is_that_of_a_ring() -> None:
     made, ring = (
         added_up("fat-tree:k=4", algorithm, replace(JOB, switch_slots=0)) for algorithm in ("ina", "ring")

@@ -13,6 +13,7 @@ from emu.failures import (
     check_failures,
     check_reachable,
     outage_s,
+    outages,
     parse_failure,
     switch_port,
     told,
@@ -173,3 +174,14 @@ def test_a_flow_may_be_held_up_twice_as_long_as_its_cables_are_down() -> None:
     port = Egress("leaf0", 3)
     assert outage_s(()) == outage_s((Failure(port, 5 * 10**9),)) == 0
     assert outage_s((Failure(port, 10**9, 3 * 10**9), Failure(port, 5 * 10**9, 6 * 10**9))) == 6
+
+
+def test_outages_are_the_ports_that_are_down_after_each_change() -> None:
+    failures = [
+        Failure(Egress("leaf0", 2), 10, 30),
+        Failure(Egress("leaf0", 3), 10, 20),
+        Failure(Egress("leaf0", 2), 25, 40),  # down all the while from 10 to 40
+        Failure(Egress("h1", 0), 50),  # its switch's port
+    ]
+    both, own = (Egress("leaf0", 2), Egress("leaf0", 3)), Egress("leaf1", 1)
+    assert [*outages(LEAF_SPINE, failures)] == [(10, both), (20, both[:1]), (40, ()), (50, (own,))]

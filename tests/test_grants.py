@@ -63,6 +63,18 @@ def test_a_tree_wants_as_many_slots_as_its_links_send_frames_in_ten_milliseconds
     assert slots_for(fabric, tree_on(fabric, elements)) == expected
 
 
+def test_2048_elements_need_an_ip_packet_of_8192_bytes_and_52_of_headers() -> None:
+    """IPv4 20, UDP 8, our own 24.  Of 8,258 bytes of frame, 10 ms at 100 Mb/s have 15, at 200 Mb/s 30."""
+    for mtu, elements in ((8243, 256), (8244, 2048)):
+        fabric = parse_fabric(f"star:hosts=2,mtu={mtu}")
+        assert tree_on(fabric, elements).elements == elements
+    with pytest.raises(ValueError, match="mtu=8244 at least, and star:hosts=2,mtu=8243 has 8243"):
+        tree_on(parse_fabric("star:hosts=2,mtu=8243"), 2048)
+    for rate, slots in (("100M", 32), ("500M", 128)):
+        fabric = parse_fabric(f"star:hosts=2,rate={rate},mtu=9000")
+        assert slots_for(fabric, tree_on(fabric, 2048)) == slots
+
+
 def test_at_the_default_rate_it_wants_128() -> None:
     fabric = parse_fabric("fat-tree:k=4")
     assert slots_for(fabric, tree_on(fabric)) == 128
@@ -195,8 +207,8 @@ def test_no_switch_grants_more_than_it_has_and_every_tree_is_sound(
 @pytest.mark.parametrize(
     ("terms", "why"),
     [
-        (Terms(elements=100), "100 elements in a packet: it is 64 or 256"),
-        (Terms(elements=2048), "2048 elements in a packet: it is 64 or 256"),
+        (Terms(elements=100), "100 elements in a packet: it is 64, 256 or 2048"),
+        (Terms(elements=2048), "2048 elements in a packet need a fabric with mtu=8244 at least, and star:ho"),
         (Terms(slots=7), "a tree has 8 to 65,535 slots, got 7"),
         (Terms(switch_slots=-1), "a switch has 0 to 65,535 slots, got -1"),
         (Terms(switch_slots=1 << 20), "got 1,?048,?576"),

@@ -1,6 +1,6 @@
 """When cables are down, the trees that use them move and all others stay."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.aggregation.grants import DEFAULT_TERMS, Terms
-from controller.aggregation.moving import moved
+from controller.aggregation.ground import ground_of
+from controller.aggregation.moving import lacks_room, moved
+from controller.aggregation.shape import NoTree, Parted
 from controller.reroute import without
 from controller.resolve import resolve
 from emu.aggregation.tree import Tree
@@ -43,6 +45,17 @@ def plan_of(
     )
 
 
+def around(plan: Plan, trees: Iterable[Tree], down: Iterable[Link]) -> tuple[Tree | NoTree, ...]:
+    return moved(ground_of(plan), tuple(trees), tuple(down))
+
+
+def found(made: Sequence[Tree | NoTree]) -> tuple[Tree, ...]:
+    """All of them; there must be a tree for each."""
+    trees = tuple(tree for tree in made if isinstance(tree, Tree))
+    assert len(trees) == len(made)
+    return trees
+
+
 def cables(fabric: Fabric, trees: Iterable[Tree]) -> set[Link]:
     """All that the trees use, those of hosts too."""
     return {
@@ -69,14 +82,14 @@ def test_only_trees_on_cables_that_are_down_move_and_they_keep_their_slots(
     plan = plan_of(spec, n_jobs, seed=seed)
     inner = plan.fabric.inner_links
     down = {inner[pick % len(inner)] for pick in picks}
-    made = moved(plan, plan.trees, down)
+    made = around(plan, plan.trees, down)
     for old, new in zip(plan.trees, made, strict=True):
         if down.isdisjoint(cables(plan.fabric, [old])):
             assert new is old
-        elif new is not None:
+        elif isinstance(new, Tree):
             assert down.isdisjoint(cables(plan.fabric, [new]))
             assert new == replace(old, nodes=new.nodes, epoch=old.epoch + 1)
-    kept = [tree for tree in made if tree]
+    kept = [tree for tree in made if isinstance(tree, Tree)]
     groups = [(tree.givers, tree.takers) for tree in kept]
     check_trees(without(plan.fabric, down), plan.placement, groups, kept, plan.switch_slots)
 
@@ -86,10 +99,9 @@ def test_trees_go_from_a_switch_that_is_down_to_others() -> None:
     (tree,) = plan.trees
     root = tree.nodes[0].switch
     down = {link for link in plan.fabric.links if root in (link.a, link.b)}
-    (new,) = moved(plan, plan.trees, down)
-    assert new is not None
+    (new,) = found(around(plan, plan.trees, down))
     assert root not in {node.switch for node in new.nodes}
-    assert moved(plan, [new], down) == (new,)
+    assert around(plan, [new], down) == (new,)
 
 
 def test_a_tree_that_moves_twice_has_the_second_epoch() -> None:
@@ -98,21 +110,24 @@ def test_a_tree_that_moves_twice_has_the_second_epoch() -> None:
     trees: tuple[Tree, ...] = plan.trees
     for epoch in (1, 2):
         down.add(between(plan.fabric, "leaf0", trees[0].nodes[0].switch))
-        trees = tuple(tree for tree in moved(plan, trees, down) if tree)
+        trees = found(around(plan, trees, down))
         assert [tree.epoch for tree in trees] == [epoch]
 
 
 def test_when_no_cables_join_the_hosts_there_is_no_tree() -> None:
     plan = plan_of("leaf-spine:leaves=2,spines=2,hosts=1")
-    assert moved(plan, plan.trees, [between(plan.fabric, "leaf0", f"spine{i}") for i in range(2)]) == (None,)
+    (none,) = around(plan, plan.trees, [between(plan.fabric, "leaf0", f"spine{i}") for i in range(2)])
+    assert isinstance(none, Parted)
+    assert str(none) == "no cables join leaf0, leaf1"
+    assert not lacks_room(none)
 
 
 def test_a_host_whose_own_cable_is_down_is_waited_for() -> None:
     plan = plan_of("leaf-spine:leaves=2,spines=2,hosts=2", placement="linear")
     own = between(plan.fabric, "h0", "leaf0")
-    assert moved(plan, plan.trees, [own])[0] is plan.trees[0]
-    (new,) = moved(plan, plan.trees, [own, between(plan.fabric, "leaf0", plan.trees[0].nodes[0].switch)])
-    assert new is not None
+    assert around(plan, plan.trees, [own])[0] is plan.trees[0]
+    up = between(plan.fabric, "leaf0", plan.trees[0].nodes[0].switch)
+    (new,) = found(around(plan, plan.trees, [own, up]))
     assert own in cables(plan.fabric, [new])
 
 
@@ -123,10 +138,10 @@ def test_a_tree_moves_only_to_switches_with_slots_for_it(switch_slots: int, has_
     one, two = plan.trees
     assert one.nodes[0].switch != two.nodes[0].switch
     down = [between(plan.fabric, "leaf0", one.nodes[0].switch)]
-    new, same = moved(plan, plan.trees, down)
+    new, same = around(plan, plan.trees, down)
     assert same is two
-    assert (new is not None) == has_room
-    if new:
+    assert lacks_room(new) != has_room
+    if isinstance(new, Tree):
         assert new.nodes[0].switch == two.nodes[0].switch
 
 
@@ -134,22 +149,23 @@ def test_of_two_trees_that_have_to_go_to_one_switch_the_first_gets_its_slots() -
     plan = plan_of("leaf-spine:leaves=4,spines=3,hosts=1", 2, Terms(255, 128), placement="linear")
     roots = {tree.nodes[0].switch for tree in plan.trees}
     down = [link for link in plan.fabric.inner_links if link.b in roots]
-    first, second = moved(plan, plan.trees, down)
+    first, second = around(plan, plan.trees, down)
     assert len(roots) == 2
-    assert first is not None
-    assert second is None
+    (third,) = {"spine0", "spine1", "spine2"} - roots
+    assert isinstance(first, Tree)
+    assert str(second) == f"{third} has 127 of 255 slots left, 128 are needed"
 
 
 def test_a_tree_that_comes_back_goes_past_a_switch_that_another_has_taken_meanwhile() -> None:
     plan = plan_of("leaf-spine:leaves=4,spines=2,hosts=1", 2, Terms(255, 128), placement="linear")
     one, two = plan.trees
     (home,) = {"spine0", "spine1"} - {one.nodes[0].switch}
-    (away,) = moved(plan, [one], [link for link in plan.fabric.inner_links if link.b == one.nodes[0].switch])
-    assert away is not None
+    gone = [link for link in plan.fabric.inner_links if link.b == one.nodes[0].switch]
+    (away,) = found(around(plan, [one], gone))
     assert away.nodes[0].switch == home  # where the second was
-    same, again = moved(plan, [away, two], [])
+    same, again = around(plan, [away, two], [])
     assert same is away
-    assert again is not None
+    assert isinstance(again, Tree)
     assert again.nodes[0].switch == one.nodes[0].switch
 
 
@@ -158,6 +174,6 @@ def test_moved_trees_are_spread_over_the_roots_that_are_left() -> None:
     assert len({tree.nodes[0].switch for tree in plan.trees}) == 4
     gone = plan.trees[0].nodes[0].switch
     down = [link for link in plan.fabric.links if gone in (link.a, link.b)]
-    again = moved(plan, plan.trees, down)
+    again = found(around(plan, plan.trees, down))
     assert all(new is old for old, new in zip(plan.trees[1:], again[1:], strict=True))
-    assert len({tree.nodes[0].switch for tree in again if tree}) == 3
+    assert len({tree.nodes[0].switch for tree in again}) == 3

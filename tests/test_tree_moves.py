@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller.aggregation.grants import Terms
 from controller.app.aim import home_aim, plan_aim, rerouted_aim, tree_moves
 from controller.app.trees import led_around, led_back
 from controller.tables.rules import plan_rules
@@ -28,6 +29,10 @@ def roots(trees: tuple[Tree, ...]) -> list[str]:
 
 def uplinks(plan: Plan, leaf: str) -> list[Link]:
     return [link for link in plan.fabric.inner_links if leaf in (link.a, link.b)]
+
+
+def between(plan: Plan, leaf: str, spine: str) -> list[Link]:
+    return [link for link in plan.fabric.inner_links if {link.a, link.b} == {leaf, spine}]
 
 
 def test_a_tree_whose_cable_fails_gets_the_other_spine_and_the_next_epoch(plan: Plan) -> None:
@@ -61,6 +66,30 @@ def test_a_tree_without_a_way_has_no_nodes_and_comes_back_with_a_larger_epoch(
     back = led_around(plan, lost, [])
     assert back[0].nodes == plan.trees[0].nodes
     assert back[0].epoch > lost[0].epoch > 0
+
+
+def test_a_tree_makes_way_for_one_that_has_no_other_place() -> None:
+    """Each spine has room for one.  The first went to the third spine, and stayed when its own was back."""
+    spec = "leaf-spine:leaves=4,spines=3,hosts=1"
+    plan = planted_plan(spec, [(0, 1), (2, 3)], Terms(switch_slots=15, slots=8))
+    home, other = roots(plan.trees)
+    (third,) = {"spine0", "spine1", "spine2"} - {home, other}
+    away = led_around(plan, plan.trees, between(plan, "leaf0", home))
+    assert roots(away) == [third, other]
+    back = led_around(plan, away, [])
+    assert back == away
+    made = led_around(plan, back, [*between(plan, "leaf2", home), *between(plan, "leaf2", other)])
+    assert roots(made) == [home, third]
+    assert [tree.epoch for tree in made] == [2, 1]
+
+
+def test_a_tree_makes_no_way_where_that_helps_nobody() -> None:
+    spec = "leaf-spine:leaves=4,spines=2,hosts=1"
+    plan = planted_plan(spec, [(0, 1), (2, 3)], Terms(switch_slots=15, slots=8))
+    home = roots(plan.trees)[0]
+    lost = led_around(plan, plan.trees, between(plan, "leaf0", home))
+    assert [bool(tree.nodes) for tree in lost] == [False, True]
+    assert lost[1] is plan.trees[1]
 
 
 def test_a_tree_elsewhere_is_the_very_same() -> None:

@@ -80,7 +80,8 @@ def plan_of(cell: Cell, job: Job) -> Plan:
     check_failures(cell.fabric, failures)
     losses = tuple(loss for text in job.loss for loss in parse_loss(text, cell.fabric))
     check_losses(cell.fabric, losses)
-    schedule, host_side = _schedule_and_host_side(cell, job)
+    terms = Terms(job.switch_slots, job.slots, job.elements, failures)
+    schedule, host_side = _schedule_and_host_side(cell, job, terms)
     made = resolve(
         cell.fabric,
         schedule,
@@ -89,7 +90,7 @@ def plan_of(cell: Cell, job: Job) -> Plan:
         routes=cell.routes,
         seed=job.seed,
         transport=fabric_transport(cell.fabric),
-        terms=_terms(job),
+        terms=terms,
         source=job.source,
     )
     check_reachable(cell.fabric, made.placement, made.schedule.jobs, failures)
@@ -101,7 +102,7 @@ def schedule_of(job: Job, algorithm: str) -> Schedule:
     return together([_expanded(job, workload, algorithm) for workload in job.workloads])
 
 
-def _schedule_and_host_side(cell: Cell, job: Job) -> tuple[Schedule, tuple[str, ...]]:
+def _schedule_and_host_side(cell: Cell, job: Job, terms: Terms) -> tuple[Schedule, tuple[str, ...]]:
     """The schedule, and what of it was to be added up by switches and is not, as `Plan.host_side` says it."""
     if cell.algorithm not in (INA, INA_LEAF):
         return schedule_of(job, cell.algorithm), ()
@@ -116,7 +117,7 @@ def _schedule_and_host_side(cell: Cell, job: Job) -> tuple[Schedule, tuple[str, 
         hosts,
         [_expanded(job, workload, cell.algorithm, leaves) for workload, leaves in placed],
         lambda number: _expanded(job, job.workloads[number], HOST_SIDE),
-        _terms(job),
+        terms,
         job.seed,
     )
     told = [
@@ -146,10 +147,6 @@ def _expanded(job: Job, workload: Workload, algorithm: str, leaves: Leaves = ())
         )
     except NotServedError as error:
         raise Refused(str(error)) from error
-
-
-def _terms(job: Job) -> Terms:
-    return Terms(job.switch_slots, job.slots, job.elements)
 
 
 def planned(work: Sequence[tuple[Cell, Job]]) -> list[Plan | Row]:

@@ -1,54 +1,57 @@
 """Trees around cables that are down: those that use one of them get other switches, the rest stay."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from controller.aggregation.grants import group_nbytes
+from controller.aggregation.ground import Ground
 from controller.aggregation.room import Request, Room, empty_room, nodes_with_room
-from controller.aggregation.shape import NoTree
+from controller.aggregation.shape import NoTree, Parted
 from controller.reroute import without
 from emu.aggregation.tree import Tree, rebuilt
 from emu.fabrics.fabric import Egress, Fabric, Link
-from emu.plan import Plan
 
 
-def moved(plan: Plan, trees: Sequence[Tree], down: Collection[Link]) -> tuple[Tree | None, ...]:
-    """What becomes of `trees`, which serve the groups of the plan's schedule, when these cables are down.
+def moved(ground: Ground, trees: Sequence[Tree], down: Collection[Link]) -> tuple[Tree | NoTree, ...]:
+    """What becomes of these trees when these cables are down.
 
     A tree that takes none of them stays, the same object.  Another gets new nodes and the next epoch, and
-    keeps its slots; None: no tree is left for it.  For a host's cable no tree makes up: who has lost his is
-    waited for, as far as that goes.
+    keeps its slots; NoTree says why none is left for it.  For a host's cable no tree makes up: who has lost
+    his is waited for, as far as that goes.
     """
-    inner = frozenset(down).intersection(plan.fabric.inner_links)
-    nbytes = group_nbytes(plan.schedule)
+    fabric = ground.fabric
+    inner = frozenset(down).intersection(fabric.inner_links)
     elements = max((tree.elements for tree in trees), default=0)
-    room = empty_room(plan.fabric, plan.switch_slots, elements)
-    made: dict[int, Tree | None] = {}
+    room = empty_room(fabric, ground.switch_slots, elements)
+    made: dict[int, Tree | NoTree] = {}
     for number, tree in enumerate(trees):
-        if inner.isdisjoint(_cables(plan.fabric, tree)) and room.most_slots(tree.nodes) >= tree.slots:
-            room.take(plan.fabric, tree, nbytes[tree.givers, tree.takers])
+        if inner.isdisjoint(cables(fabric, tree)) and room.most_slots(tree.nodes) >= tree.slots:
+            room.take(fabric, tree, ground.nbytes[tree.givers, tree.takers])
             made[number] = tree
-    left = without(plan.fabric, inner) if len(made) < len(trees) else plan.fabric
+    left = without(fabric, inner) if len(made) < len(trees) else fabric
     for number, tree in enumerate(trees):
         if number not in made:
-            made[number] = _moved(plan, left, tree, room, nbytes[tree.givers, tree.takers])
+            made[number] = _moved(ground, left, tree, room)
     return tuple(made[number] for number in range(len(trees)))
 
 
-def _moved(plan: Plan, left: Fabric, tree: Tree, room: Room, nbytes: int) -> Tree | None:
-    givers, takers = (tuple(plan.placement[rank] for rank in ranks) for ranks in (tree.givers, tree.takers))
+def lacks_room(made: Tree | NoTree) -> bool:
+    """Whether a tree is missing although cables join its hosts, so that these could do without it."""
+    return isinstance(made, NoTree) and not isinstance(made, Parted)
+
+
+def cables(fabric: Fabric, tree: Tree) -> Iterator[Link]:
+    """The cables between switches that the tree uses."""
+    for node in tree.nodes:
+        if node.parent_port is not None:
+            yield fabric.cables[Egress(node.switch, node.parent_port)]
+
+
+def _moved(ground: Ground, left: Fabric, tree: Tree, room: Room) -> Tree | NoTree:
+    givers, takers = (tuple(ground.placement[rank] for rank in ranks) for ranks in (tree.givers, tree.takers))
+    nbytes = ground.nbytes[tree.givers, tree.takers]
     try:
-        nodes = nodes_with_room(left, Request(givers, takers, nbytes, tree.slots), room, plan.seed)
-    except NoTree:
-        return None
+        nodes = nodes_with_room(left, Request(givers, takers, nbytes, tree.slots), room, ground.seed)
+    except NoTree as error:
+        return error
     made = rebuilt(tree, nodes)
     room.take(left, made, nbytes)
     return made
-
-
-def _cables(fabric: Fabric, tree: Tree) -> set[Link]:
-    """The cables between switches that the tree uses."""
-    return {
-        fabric.cables[Egress(node.switch, node.parent_port)]
-        for node in tree.nodes
-        if node.parent_port is not None
-    }

@@ -30,6 +30,10 @@ class NoTree(ValueError):
     """A group that no tree can serve; the text is the reason."""
 
 
+class Parted(NoTree):
+    """No cables join the hosts of the group at all, so they could not send to each other either."""
+
+
 @dataclass
 class Load:
     """What trees put on a fabric so far.
@@ -86,7 +90,7 @@ def tree_nodes(
     roots = tuple(below) if len(below) == 1 else [each for each in fabric.switches if each in fabric.ports]
     grown = [(root, up) for root in roots if (up := grower.grown(root)) is not None]
     if not grown:
-        raise NoTree(f"no cables join {', '.join(sorted(below))}")
+        raise Parted(f"no cables join {', '.join(sorted(below))}")
     root, up = min(grown, key=lambda tree: grower.cost(*tree))
     nodes = tuple(_nodes(fabric, root, up, below))
     for node in nodes:

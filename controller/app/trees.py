@@ -7,7 +7,9 @@ forgotten.
 
 from collections.abc import Collection, Sequence
 
-from controller.aggregation.moving import moved
+from controller.aggregation.ground import ground_of
+from controller.aggregation.moving import lacks_room, moved
+from controller.aggregation.shape import NoTree
 from emu.aggregation.tree import Node, Tree, rebuilt
 from emu.fabrics.fabric import Link
 from emu.plan import Plan
@@ -19,12 +21,20 @@ def led_around(first: Plan, now: Sequence[Tree], down: Collection[Link]) -> Tree
     """The trees that follow on `now` when these cables are down.
 
     One that is whole stays, though it be on another way than in the plan: to go back would interrupt a sum.
-    One that a cable in `down` is part of, and one without nodes, gets new ones if there is a way.
+    One that a cable in `down` is part of, and one without nodes, gets new ones if there is a way.  Where that
+    leaves no room for some tree, all go where they would be had these cables failed at once, if that leaves
+    fewer without: there is room for all of a plan's trees then, if these are failures of the plan
+    (`controller.aggregation.foreseen`).
     """
+    ground = ground_of(first)
     pairs = zip(first.trees, now, strict=True)
-    asked = [tree if tree.nodes else rebuilt(tree, home.nodes) for home, tree in pairs]
-    found = moved(first, asked, down)
-    return tuple(_on(tree, ()) if new is None else new for tree, new in zip(now, found, strict=True))
+    found = moved(ground, [tree if tree.nodes else rebuilt(tree, home.nodes) for home, tree in pairs], down)
+    if any(map(lacks_room, found)):
+        found = min(found, moved(ground, first.trees, down), key=lambda made: sum(map(lacks_room, made)))
+    return tuple(
+        _on(tree, () if isinstance(made, NoTree) else made.nodes)
+        for tree, made in zip(now, found, strict=True)
+    )
 
 
 def led_back(first: Plan, now: Sequence[Tree]) -> Trees:

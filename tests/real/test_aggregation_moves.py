@@ -9,11 +9,15 @@ import pytest
 
 from emu.aggregation.tree import Tree
 from emu.fabrics.fabric import Egress
+from emu.fabrics.spec import parse_fabric
 from emu.failures import Failure
-from emu.plan import Plan
+from emu.plan import Plan, load
 from emu.records import load_repeats
 from emu.watch import RunFailed
+from tests.real.test_commands import CARRIED_OUT, gradwire
 from tests.real.test_run import carried_out, plan_of
+from tools import experiment
+from traces.workload import made_allreduce
 
 pytestmark = pytest.mark.real
 
@@ -68,3 +72,37 @@ def test_without_planning_anew_a_tree_with_a_failed_cable_ends_with_a_named_erro
     with pytest.raises(RunFailed, match="rank"):
         carried_out(plan, tmp_path / "run", repeats=1, reroute=False)
     assert not control(tmp_path / "run.incomplete", "tree_moved")
+
+
+def test_of_two_jobs_that_one_spine_has_no_room_for_one_is_done_by_hosts_and_the_others_tree_moves(
+    tmp_path: Path,
+) -> None:
+    """Each leaf at which a job begins loses its cable to the spine of the tree that is granted."""
+    spec, nbytes, pair = "leaf-spine:leaves=4,spines=2,hosts=1,rate=50M", 2 << 20, made_allreduce(2, 2 << 20)
+
+    def planned(spine: str) -> Plan:
+        cuts = (f"leaf0-{spine}@0.1", f"leaf2-{spine}@0.1")
+        job = experiment.Job(pair, "test", beside=(pair,), switch_slots=12, fail=cuts)
+        return experiment.plan_of(experiment.Cell(parse_fabric(spec), "ina", "linear", "ecmp"), job)
+
+    failing = next(spine for spine in ("spine0", "spine1") if root(planned(spine).trees[0]) == spine)
+    done = gradwire(
+        *("bench", "allreduce", "-b", str(nbytes), "--ranks", "2", "--jobs", "2", "--ina", "on", "-n", "1"),
+        *("--fabric", spec, "--switch-slots", "12", "--out", str(tmp_path / "runs")),
+        *(option for leaf in (0, 2) for option in ("--fail", f"leaf{leaf}-{failing}@0.1")),
+    )
+    assert done.returncode in CARRIED_OUT, done.stderr
+    (folder,) = (tmp_path / "runs").glob("01-*")
+    row = json.loads((folder / "result.json").read_text())
+    assert row["wrong"] == 0
+    assert [repeat.wrong for repeat in load_repeats(folder)] == [0] * len(load_repeats(folder))
+    (reason,) = row["host_side"]
+    assert f" of 2: at 0.1 s, with leaf0-{failing}, leaf2-{failing} down, spine" in reason
+    assert reason.endswith(" has 4 of 12 slots left, 8 are needed")
+    assert f"done by the hosts: {reason}" in " ".join((done.stdout + done.stderr).split())
+    plan = load(folder / "plan.json")
+    by_hosts = {send.src for send in plan.schedule.sends}
+    assert {*by_hosts, *plan.trees[0].members} == {0, 1, 2, 3}
+    moves = control(folder, "tree_moved", "tree_lost")
+    assert "tree_moved" in {move["event"] for move in moves}
+    assert "tree_lost" not in {move["event"] for move in moves}
