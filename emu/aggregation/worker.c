@@ -16,7 +16,7 @@
 enum { ROUNDS = 8 }; /* batches that one step receives: the caller has other sockets too */
 
 static const int64_t PROBE_NS = 500 * 1000 * 1000;
-static const int64_t MOST_REST_NS = 2 * 1000 * 1000;
+static const int64_t MOST_REST_NS = 4 * 1000 * 1000;
 
 void fail(struct worker *w, enum failure failure)
 {
@@ -127,10 +127,10 @@ static void check_patience(struct worker *w)
 		fail(w, INCOMPLETE);
 }
 
-/* While the window is full an eighth of it may gather: to be woken by every packet costs more than it. */
+/* While the window is full a quarter of it may gather: to be woken by every packet costs more than it. */
 static void tell_times(struct worker *w)
 {
-	int64_t rest = w->round_trip_ns / 8;
+	int64_t rest = w->round_trip_ns / 4;
 	bool is_full = w->n_data_flying >= w->n_slots - w->n_slots / 4 && !w->n_queued;
 
 	w->told.rest_ns = !is_full ? 0 : rest < MOST_REST_NS ? rest : MOST_REST_NS;
