@@ -1,6 +1,7 @@
 """For all tests: what runs without root, and the same generated examples everywhere."""
 
 import os
+from typing import Any
 
 import hypothesis
 import pytest
@@ -23,6 +24,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.stash[left_out] = len(real)
     config.hook.pytest_deselected(items=real)
     items[:] = [item for item in items if item not in real]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """With several processes each knows how many it has left out, and only the first one has a terminal."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = session.config.stash.get(left_out, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    node.config.stash[left_out] = getattr(node, "workeroutput", {}).get("left_out", 0)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -190,6 +190,15 @@ def test_a_server_of_slow_links_is_bounded_by_the_sum_that_comes_in() -> None:
     assert plan.prediction.bound_s == pytest.approx(INA_MB_S)
 
 
+@pytest.mark.parametrize("mtu", [1500, 9000])
+def test_a_sum_takes_its_own_frames_time_whatever_tcps_would_take(mtu: int) -> None:
+    plan = allreduce_plan(f"fat-tree:k=4,levels=2,mtu={mtu}", "ina", nbytes=MIB)
+    found, busy_s = audit(plan), MIB * 8 / (RATE_BPS * INA_SHARE)
+    assert [load.busy_s for load in found.loads.values()] == pytest.approx([busy_s] * len(found.loads))
+    assert plan.prediction.bound_s == pytest.approx(busy_s)
+    assert plan.prediction.fluid_s == pytest.approx(busy_s)
+
+
 @pytest.mark.parametrize(
     ("spec", "n_inner"),
     [("fat-tree:k=4,levels=2", 4), ("leaf-spine:leaves=3,spines=2,hosts=4", 3), ("fat-tree:k=4", 8 + 4)],

@@ -97,6 +97,17 @@ def test_a_refused_cell_is_shown_with_its_reason_and_a_doubtful_one_with_its(
     assert "note: one note" in text
 
 
+def test_the_page_says_which_share_of_full_frames_is_payload_on_which_fabric(tmp_path: Path) -> None:
+    plain = made_run(tmp_path / "a", allreduce_plan(TREE))
+    jumbo = made_run(tmp_path / "b", allreduce_plan(f"{TREE},mtu=9000"))
+    text = Page(report(tmp_path, [plain])).text
+    assert "of which 95.6 % is payload" in text
+    text = Page(report(tmp_path, [plain, jumbo])).text
+    assert "of which 95.6 % with an MTU of 1500, 99.3 % with an MTU of 9000 is payload" in text
+    shares = re.findall(r"0\.9500\s*([\d.]+) %", text)  # of one flow alone, of what full frames could carry
+    assert shares == [f"{95 / 1448 * 1514:.1f}", f"{95 / 8948 * 9014:.1f}"]
+
+
 def test_what_hosts_do_in_place_of_switches_is_shown_with_why(tmp_path: Path) -> None:
     plan = replace(allreduce_plan(TREE, "ring"), host_side=("job 1 of 1: no slots are left",))
     row = made_run(tmp_path / "01", plan)

@@ -35,15 +35,22 @@ def exit_code(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def test_everything_runs_and_pytest_comes_last(tools_that_end: Callable[..., Ran]) -> None:
+@pytest.mark.parametrize(("is_root", "marked"), [(True, ["together", "alone"]), (False, ["together"])])
+def test_everything_runs_and_pytest_comes_last(
+    is_root: bool, marked: list[str], tools_that_end: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tools.machine.is_root", lambda: is_root)
     ran = tools_that_end()
     assert exit_code() == 0
-    assert [words[:2] for words in ran] == [
-        ("ruff", "format"),
-        ("ruff", "check"),
-        ("mypy", ran[2][1]),
-        ("pytest",),
-    ]
+    assert [words[:2] for words in ran[:3]] == [("ruff", "format"), ("ruff", "check"), ("mypy", ran[2][1])]
+    options = {"together": command.TOGETHER, "alone": command.ALONE}
+    assert ran[3:] == [("pytest", *options[name]) for name in marked]
+
+
+def test_each_test_is_either_of_those_that_run_together_or_of_those_that_run_alone() -> None:
+    for is_real, is_untimed in ((False, False), (True, False), (True, True)):
+        marks = {"real": is_real, "untimed": is_untimed}
+        assert [eval(options[-1], marks) for options in (command.TOGETHER, command.ALONE)].count(True) == 1
 
 
 def test_arguments_go_to_pytest_alone(tools_that_end: Callable[..., Ran]) -> None:
@@ -57,7 +64,7 @@ def test_a_failed_check_fails_the_whole_although_pytest_still_runs(
 ) -> None:
     ran = tools_that_end(mypy=2)
     assert exit_code() == 1
-    assert ran[-1] == ("pytest",)
+    assert ran[-1][0] == "pytest"
     assert "gradwire: failed: mypy" in capsys.readouterr().err
 
 
@@ -69,9 +76,10 @@ def test_pytests_failure_is_the_commands(pytests: int, ours: int, tools_that_end
 
 
 def test_an_interrupted_pytest_is_an_interrupt(tools_that_end: Callable[..., Ran]) -> None:
-    tools_that_end(pytest=2)
+    ran = tools_that_end(pytest=2)
     with pytest.raises(KeyboardInterrupt):
         command.test()
+    assert [words[0] for words in ran].count("pytest") == 1
 
 
 def test_a_tools_exit_code_is_seen() -> None:

@@ -16,7 +16,7 @@ from tests.real import lab
 from tests.real.inside import inside
 from tests.real.test_switch import PlainController, pings, scratch
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
 FABRIC = parse_fabric("star:hosts=2,rate=100M")
 ROUTES = [flow_mod(dst(FABRIC.ip(host)), [to_port(port)]) for host, port in (("h0", 1), ("h1", 2))]
@@ -30,7 +30,7 @@ def endless_patience() -> dict[str, Any]:
         with lab.agent_started(FABRIC, folder, "--patience", "0") as agent:
             agent.await_line("attached", 10)
             with suppress(TimeoutExpired):
-                agent.process.wait(2)
+                agent.process.wait(1)
             found["alone"] = agent.process.poll()
             controller = PlainController()
             controller.accept()

@@ -21,7 +21,7 @@ from tests.real.inside import inside
 from tests.real.speaker import Speaker
 from tests.real.test_switch import scratch
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
 FABRIC = parse_fabric("star:hosts=3,rate=100M")
 UDP_PORT, JOB, EPOCH = 0xBEE7, 9, 4

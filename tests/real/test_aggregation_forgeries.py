@@ -23,7 +23,7 @@ from tests.real.inside import inside
 from tests.real.members import raw, summing
 from traces.framing.aggregation import FIRST_PORT, Kind
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
 
 def from_outside() -> dict[str, Any]:

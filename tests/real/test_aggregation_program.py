@@ -19,7 +19,7 @@ from tests.real.drawn_contributions import EPOCH, JOB, PARENT_PORT, RULES, STEPS
 from tests.real.inside import inside
 from traces.framing.aggregation import FIRST_PORT, Header, Kind, encode
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
 N_PORTS = 5
 DROPPED: tuple[Event, ...] = ("malformed", "stale", "early", "other_epoch")

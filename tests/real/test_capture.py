@@ -18,7 +18,7 @@ from traces.packets.capture import read_capture
 from traces.packets.packets import TCP
 from traces.workload import Collective, load
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
 SENT_NBYTES = 100_000
 RING = f"""

@@ -15,7 +15,7 @@ from tests.made_scenarios import Phase, scenarios
 from tests.real.inside import inside
 from tests.real.two_switches import difference, two_switches
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
 # Without GRADWIRE_EXAMPLES the same few every time; with it that many, and others every time.
 N_EXAMPLES = int(os.environ.get("GRADWIRE_EXAMPLES", "60"))

@@ -15,7 +15,7 @@ import pytest
 
 from emu.project import PROJECT
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
 
 def processes() -> dict[int, tuple[int, str]]:

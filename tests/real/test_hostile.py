@@ -29,7 +29,7 @@ from tests.real.inside import inside
 from tests.real.sides import Side, cable_up, our_switch, star
 from tests.real.speaker import Speaker
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
 TABLE_SIZE, N_RULES = 65_536, 70_000
 FIRST_ADDRESS = int(IPv4Address("10.1.0.0"))

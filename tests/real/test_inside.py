@@ -11,7 +11,7 @@ import pytest
 
 from emu.project import PROJECT
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
 PATIENCE_S = 30.0
 

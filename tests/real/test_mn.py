@@ -11,7 +11,7 @@ import pytest
 from emu.project import PROJECT
 from tests.real.inside import inside
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
 MN = [str(PROJECT / ".venv" / "bin" / "mn"), "--custom", "emu/mn.py", "--switch", "gradwire"]
 REMOTE = ["--controller", "remote,ip=127.0.0.1"]

@@ -26,7 +26,7 @@ from tests.made_tree_plans import star_tree
 from tests.real.inside import inside
 from traces.framing.aggregation import FIRST_PORT
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
 SPEC = "fat-tree:k=4,rate=50M"
 

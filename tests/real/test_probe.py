@@ -7,7 +7,7 @@ import pytest
 from tools import machine
 from tools.checks import PROBES
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
 
 def test_the_probe_tries_everything_that_a_run_needs_and_finds_it() -> None:

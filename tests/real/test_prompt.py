@@ -13,7 +13,7 @@ import pytest
 
 from emu.project import PROJECT
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
 PROMPT = "mininet> "
 CTRL_C = "\x03"

@@ -12,7 +12,7 @@ from tests.made_rules import DATAPATH, encoded
 from tests.real.inside import inside
 from tests.real.sides import Side, open_vswitch, our_switch
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
 AFTERWARDS = "flows and groups afterwards"
 Answers = dict[str, list[list[int]]]

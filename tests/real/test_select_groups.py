@@ -18,7 +18,7 @@ from tests.made_rules import PORTS, Change, FlowChange, GroupBucket, GroupChange
 from tests.real.inside import inside
 from tests.real.sides import Side, our_switch
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
 IN_PORT, OUT_PORTS, GROUP, DPID = PORTS[0], PORTS[1:], 5, 1
 N_EXAMPLES, N_FLOWS = 40, 4000

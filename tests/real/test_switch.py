@@ -25,7 +25,7 @@ from tests.openflow_talk import dst, flow_mod, to_port
 from tests.real import lab
 from tests.real.inside import inside
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
 SPEC = "bigraph:n=2,m=2,rate=100M"  # two switches with a cable, two hosts each
 NBYTES = 1_000_000

@@ -33,7 +33,7 @@ from tests.real import lab
 from tests.real.inside import inside
 from tests.real.sides import Side, our_switch
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
 A, B, ALL = "02:00:00:00:00:0a", "02:00:00:00:00:0b", "ff:ff:ff:ff:ff:ff"
 IPV4: Fields = (("eth_type", 0x0800),)

@@ -14,7 +14,7 @@ from tests.real.aggregation_bench import SHOT, STOLEN, Bench, contribution, host
 from tests.real.inside import inside
 from traces.framing.aggregation import Header, Kind
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
 
 def splitmix64(state: int) -> int:

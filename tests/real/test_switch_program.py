@@ -15,7 +15,7 @@ from emu.switch.table.operations import Operation, RemoveRule, SetGroup, SetRule
 from tests.real.bpf_test_run import REDIRECT, SHOT, Packet, run_program
 from tests.real.inside import inside
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
 SALT = switch_salt(dpid=7, seed=3)
 BACK, ELSEWHERE = 1, 2  # ports: out where it came in is a drop, anywhere else is a redirect

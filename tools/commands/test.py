@@ -7,12 +7,16 @@ from typing import Annotated
 import typer
 
 from emu.project import PROJECT
+from tools import machine
 
 CHECKS = {
     "ruff format": ("ruff", "format", "--check"),
     "ruff": ("ruff", "check", "--quiet"),
     "mypy": ("mypy", "--no-error-summary"),
 }
+# Each file by one process, in the order of names: the longest, in tests/real, come first.
+TOGETHER = ("-n", "auto", "--dist", "loadscope", "--no-loadscope-reorder", "-m", "not real or untimed")
+ALONE = ("-m", "real and not untimed")  # what they measure, another test beside them would change
 PYTEST_INTERRUPTED, PYTEST_USAGE = 2, 4  # its exit codes
 FAULT, USAGE = 1, 2  # ours
 PATIENCE_S = 20.0
@@ -28,13 +32,26 @@ def test(
     The tests on a real network need root; without it they are left out, and the last lines say so.
     """
     failed = [] if arguments else [name for name, command in CHECKS.items() if not passes(name, command)]
-    code = run_in_root("pytest", *(arguments or ()))
-    if code == PYTEST_INTERRUPTED:
-        raise KeyboardInterrupt
+    code = pytest(*arguments) if arguments else all_tests()
     if failed:
         print(f"gradwire: failed: {', '.join(failed)} (see above)", file=sys.stderr)
     if failed or code:
         raise typer.Exit(USAGE if code == PYTEST_USAGE else FAULT)
+
+
+def all_tests() -> int:
+    """What may share the machine, then what needs it alone; the first exit code that is not 0."""
+    together = pytest(*TOGETHER)
+    alone = pytest(*ALONE) if machine.is_root() else 0
+    return together or alone
+
+
+def pytest(*arguments: str) -> int:
+    """Its exit code; KeyboardInterrupt if it was interrupted."""
+    code = run_in_root("pytest", *arguments)
+    if code == PYTEST_INTERRUPTED:
+        raise KeyboardInterrupt
+    return code
 
 
 def passes(name: str, command: tuple[str, ...]) -> bool:
