@@ -1,11 +1,13 @@
-"""What a rank's side of aggregation costs: sendmmsg against UDP segmentation offload, with rests and without.
+"""What a rank's side of aggregation costs: sendmmsg or UDP segmentation offload, turns in Python or in C.
 
     sudo .venv/bin/python -m benchmarks.workers [--rate 100M] [--mib 24]
 
 Ranks on hosts of their own, each alone in a job: a small program at its switch's port (turnaround.c) sends
 every contribution back as the result.  So what is measured is the hosts' work, with the kernel's share and
-the links' shaping.  The first lines are one rank on a link that it cannot fill, the others eight at --rate.
-CPUs are what the whole machine was busy: it should do nothing else.
+the links' shaping.  `woken` is a turn in Python whenever a packet is there, `rests` one after the pause that
+the worker allows, `runs` the same in C (emu/aggregation/waiting.c).  The first lines are one rank on a link
+that it cannot fill, the others eight at --rate.  CPUs are what the whole machine was busy: it should do
+nothing else.
 """
 
 import argparse
@@ -38,6 +40,7 @@ SLOTS = 128  # what a tree gets at 100 Mb/s
 TREE = Tree(1, (0,), (0,), FIRST_PORT, SLOTS, DEFAULT_ELEMENTS, (Node("star0", (Child(1),)),))
 METHODS = {"sendmmsg": 1, "UDP_SEGMENT": SEGMENTS}
 CASES = ((1, "10G"), (8, ""))  # ranks, rate: --rate where none is given
+TURNS = ("woken", "rests", "runs")
 LIMIT_S = 300
 
 Figures = list[dict[str, float]]
@@ -50,10 +53,11 @@ def main() -> None:
     parser.add_argument("--rate", default="100M")
     parser.add_argument("--mib", type=int, default=24, help="of float32 numbers that each rank gives")
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--rank", nargs=3, type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--rank", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.rank:
-        rank(*arguments.rank)
+        segments, turns, mib = arguments.rank
+        rank(int(segments), turns, int(mib))
     elif arguments.inside:
         inside(arguments.inside, arguments.rate, arguments.mib)
     else:
@@ -78,7 +82,7 @@ def outside(arguments: argparse.Namespace) -> None:
 
 def inside(program: Path, rate: str, mib: int) -> None:
     prepare_namespace()
-    print(f"{'':24} rests  packets/s  of bound   CPUs  µs/packet  per step   again", flush=True)
+    print(f"{'':24} turns  packets/s  of bound   CPUs  µs/packet   again", flush=True)
     for n_ranks, link_rate in CASES:
         with_hosts(program, n_ranks, link_rate or rate, mib)
 
@@ -94,9 +98,9 @@ def with_hosts(program: Path, n_ranks: int, rate: str, mib: int) -> None:
             tc(f"qdisc add dev {port} clsact")
             tc(f"filter add dev {port} ingress bpf da obj {program} sec classifier")
         pids = [host.pid for host in net.hosts][:n_ranks]
-        for (method, segments), rests in product(METHODS.items(), (0, 1)):
-            figures, cpus = measure(pids, segments, rests, mib)
-            name = f"{n_ranks} at {rate}, {method:11} {'yes' if rests else 'no':>7}"
+        for (method, segments), turns in product(METHODS.items(), TURNS):
+            figures, cpus = measure(pids, segments, turns, mib)
+            name = f"{n_ranks} at {rate}, {method:11} {turns:>7}"
             print(f"{name:30} {line(figures, cpus, fabric.rates[ends[0]])}", flush=True)
 
 
@@ -104,9 +108,9 @@ def tc(command: str) -> None:
     subprocess.run(["tc", *command.split()], check=True)
 
 
-def measure(pids: list[int], segments: int, rests: int, mib: int) -> tuple[Figures, float]:
+def measure(pids: list[int], segments: int, turns: str, mib: int) -> tuple[Figures, float]:
     """What the ranks say, and how many processors were busy until the last one was done."""
-    me = [sys.executable, "-m", "benchmarks.workers", "--rank", *map(str, (segments, rests, mib))]
+    me = [sys.executable, "-m", "benchmarks.workers", "--rank", *map(str, (segments, turns, mib))]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     ranks = [subprocess.Popen([*enter(pid), *me], **pipes) for pid in pids]
     for each in ranks:
@@ -136,11 +140,11 @@ def line(figures: Figures, cpus: float, rate_bps: int) -> str:
     rates = [each["packets"] / each["s"] for each in figures]
     share = min(rates) / (rate_bps / 8 / TREE.frame_nbytes)
     cost_us = cpus / sum(rates) * 1e6
-    again, packets, steps = (sum(each[key] for each in figures) for key in ("again", "packets", "steps"))
-    return f"{min(rates):10,.0f} {share:9.2f} {cpus:6.2f} {cost_us:10.2f} {packets / steps:9.1f} {again:7.0f}"
+    again = sum(each["again"] for each in figures)
+    return f"{min(rates):10,.0f} {share:9.2f} {cpus:6.2f} {cost_us:10.2f} {again:7.0f}"
 
 
-def rank(segments: int, rests: int, mib: int) -> None:
+def rank(segments: int, turns: str, mib: int) -> None:
     """One sum, whose result must be what went out: its numbers are integers below 2^24."""
     n = mib * (1 << 18)
     data, into = np.arange(n, dtype=np.float32) % 1021, np.zeros(n, np.float32)
@@ -151,18 +155,20 @@ def rank(segments: int, rests: int, mib: int) -> None:
         worker.begin(data, into, n)
         print("ready", flush=True)
         sys.stdin.readline()
-        start_ns, steps, writes = time.monotonic_ns(), 1, False
+        start_ns, writes = time.monotonic_ns(), False
         while not worker.step(time.monotonic_ns()):
-            steps += 1
             if writes != worker.wants_to_send:
                 writes = worker.wants_to_send
                 poll.modify(sock.fileno(), select.EPOLLIN | (select.EPOLLOUT if writes else 0))
-            if rests and worker.rest_ns:
-                time.sleep(worker.rest_ns / 1e9)
-            due_ns = worker.due_ns or 0
-            poll.poll(max(0.0, (due_ns - time.monotonic_ns()) / 1e9))
+            if turns == "runs":
+                if worker.run(poll.fileno(), start_ns + LIMIT_S * 10**9):
+                    break
+            else:
+                if turns == "rests":
+                    time.sleep(worker.rest_ns / 1e9)
+                poll.poll(max(0.0, ((worker.due_ns or 0) - time.monotonic_ns()) / 1e9))
         seconds, counts = (time.monotonic_ns() - start_ns) / 1e9, worker.counts()
-        told = {"s": seconds, "packets": counts.received, "steps": steps, "again": counts.retransmitted}
+        told = {"s": seconds, "packets": counts.received, "again": counts.retransmitted}
         print(json.dumps(told), flush=True)
         worker.close()
     if not np.array_equal(data, into):
