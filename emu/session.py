@@ -74,7 +74,10 @@ def _told(options: RunOptions, folder: Path) -> list[str]:
 def _measured(
     plan: Plan, agents: fleet.Fleet, cables: Cables, repeat: int, queues: Queues
 ) -> tuple[list[Outcome], records.Counted]:
-    """Of the machine: what it did between the common start and the last rank's end, and nothing else."""
+    """Of the machine: what it did between the common start and the last rank's end, and nothing else.
+
+    Of a repeat that is too short for that the tenth of a second before it counts, too.
+    """
     limit_s = limits.repeat_s(plan)
     drops = queues.dropped()
     read: list[sampler.Machine] = []
@@ -85,6 +88,7 @@ def _measured(
         def begin(start_ns: int) -> None:
             cables.begin(start_ns)
             sampling.enter_context(samples.taken())
+            read.append(sampler.machine())
             read.append(sampler.machine_at(start_ns))
 
         def end() -> None:
@@ -93,7 +97,8 @@ def _measured(
             changed.extend(cables.end())
 
         outcomes = agents.run(repeat, limit_s, begin, end)
-    before, after = read
+    announced, started, after = read
+    before = sampler.long_enough(announced, started, after)
     lost = {name: count - drops.get(name, 0) for name, count in queues.dropped().items()}
     counted = records.Counted(
         cpu_idle=sampler.cpu_idle(before, after),

@@ -118,6 +118,35 @@ def test_a_rank_that_is_done_contributes_again_when_its_tree_is_built_anew(
     assert [outcome.wrong for outcome in outcomes] == [0, 0]
 
 
+def test_a_rank_that_is_busy_with_one_group_contributes_again_to_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As before, and rank 0 waits for the next group's sum, which rank 1 cannot begin without the first."""
+    trees = star_tree((0, 1)), star_tree((0, 1), server=0, number=1)
+    everybody, push = summed(trees[0], 2, [4 * 64 * 20]), summed(trees[1], 2, [4 * 64])
+    schedule = replace(
+        everybody,
+        ops=(*everybody.ops, *push.ops),
+        gates=tuple(Gate(1, rank, (0,), 0) for rank in (0, 1)),
+        aggregations=(*everybody.aggregations, replace(push.aggregations[0], op=1)),
+    )
+    plan = tree_plan("star:hosts=2", schedule, trees)
+    last = 21
+
+    def drop(rank: int, header: Header) -> bool:
+        is_late = header.kind == Kind.RESULT and header.epoch == 0 and header.chunk >= last
+        return rank == 1 and is_late and header.job == trees[0].job
+
+    with running(plan, monkeypatch, drop) as (agents, switches):
+        timer = threading.Timer(0.5, switches.rebuild, args=(0,))
+        timer.start()
+        outcomes = agents.run(0, 10)
+        agents.end()
+        timer.join()
+    assert [outcome.wrong for outcome in outcomes] == [0, 0]
+    assert all(outcome.times.done_ns - outcome.times.start_ns < 3_000_000_000 for outcome in outcomes)
+
+
 def test_a_rank_that_stops_in_the_middle_is_named_by_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     tree = two_level_tree()
     plan = tree_plan(TWO_LEVELS, summed(tree, 4, [4 * 64 * 50]), [tree])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from emu.aggregation import worker
+from emu.aggregation import library
 from emu.aggregation.pool import EVENTS
 from emu.aggregation.quantise import SUM_BITS
 from emu.aggregation.tree import MAX_CHILDREN
@@ -47,16 +47,16 @@ AGGREGATION = {
     **{event.upper(): number for number, event in enumerate(EVENTS)},
     "N_EVENTS": len(EVENTS),
 }
-TOLD = [name for name, *_ in worker._Told._fields_]
+TOLD = [name for name, *_ in library.Told._fields_]
 WORKER = {
     "VERSION": aggregation.VERSION,
     "NO_PEAK": aggregation.NO_PEAK,
     "SUM_BITS": SUM_BITS,
     "sizeof(struct header)": aggregation.HEADER_NBYTES,
     **KINDS,
-    **{failure.name: failure.value for failure in worker._Failure},
-    "sizeof(struct told)": ctypes.sizeof(worker._Told),
-    **{f"offsetof(struct told, {name})": getattr(worker._Told, name).offset for name in TOLD},
+    **{failure.name: failure.value for failure in library.Failure},
+    "sizeof(struct told)": ctypes.sizeof(library.Told),
+    **{f"offsetof(struct told, {name})": getattr(library.Told, name).offset for name in TOLD},
 }
 
 

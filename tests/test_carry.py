@@ -7,8 +7,12 @@ import pytest
 import typer
 
 from emu.options import RunOptions
+from emu.plan import Plan
+from emu.refused import Refused
 from emu.result import REFUSED, Row, Spread
+from tests.made_tree_plans import star_tree, summed, tree_plan
 from tools.carry import NOT_VALID, carry_out, check_page, default_folder, show
+from tools.laboratory import Laboratory
 
 ROW = Row(
     fabric="star:hosts=2",
@@ -44,6 +48,27 @@ def test_a_page_that_cannot_be_written_is_told_before_anything_is_run(tmp_path: 
 
 def test_cells_that_make_no_sense_need_no_run(tmp_path: Path) -> None:
     assert carry_out([SENSELESS, SENSELESS], RunOptions(), tmp_path, quiet=True) == [SENSELESS, SENSELESS]
+
+
+def test_what_open_vswitch_cannot_do_is_told_before_what_it_can_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = star_tree((0, 1))
+    summing = tree_plan("star:hosts=2", summed(tree, 2, [400]), [tree])
+    sending = replace(summing, schedule=replace(summing.schedule, aggregations=()), trees=())
+    done: list[Plan] = []
+
+    def row(self: Laboratory, plan: Plan) -> Row:
+        del self
+        done.append(plan)
+        return ROW
+
+    monkeypatch.setattr(Laboratory, "row", row)
+    with pytest.raises(Refused, match="cannot add up gradients"):
+        carry_out([sending, summing], RunOptions(switch="ovs"), tmp_path, quiet=True)
+    assert not done
+    assert carry_out([sending], RunOptions(switch="ovs"), tmp_path, quiet=True) == [ROW]
+    assert done == [sending]
 
 
 def test_a_row_that_is_not_valid_makes_the_exit_code_and_is_shown(

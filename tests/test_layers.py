@@ -45,7 +45,8 @@ EDGES: dict[str, set[str]] = {  # the only modules that touch the world, and how
     # The network and what runs on it.
     "emu/network/cables.py": {"socket", "threading", "time"},
     "emu/network/isolate.py": {"os", "subprocess"},
-    "emu/aggregation/worker.py": {"ctypes", "os", "socket"},  # the binding of worker.c
+    "emu/aggregation/library.py": {"ctypes"},  # the binding of worker.c
+    "emu/aggregation/worker.py": {"os", "socket"},
     "emu/manifest.py": {"os", "subprocess"},
     "emu/network/namespaces.py": {"ctypes", "os", "subprocess"},
     "emu/network/net.py": {"mininet", "socket", "subprocess"},

@@ -6,6 +6,7 @@ from emu.sampler import (
     Machine,
     cpu_idle,
     cpu_stolen,
+    long_enough,
     machine,
     parse_machine,
     parse_net_dev,
@@ -54,6 +55,27 @@ def test_what_this_machine_prints_can_be_read_and_only_grows() -> None:
 def test_shares_are_of_the_time_between_two_readings(after: Machine, idle: float, stolen: float) -> None:
     before = Machine(1000, 500, 10, 0)
     assert (cpu_idle(before, after), cpu_stolen(before, after)) == (idle, stolen)
+
+
+def test_a_single_tick_does_not_decide_what_a_short_time_was_like() -> None:
+    """2 ms later one tick of one CPU had passed, and it was not idle; the tenth of a second before was."""
+    announced, started, ended = (
+        Machine(1000, 500, 10, 0),
+        Machine(1020, 519, 10, 0),
+        Machine(1021, 519, 11, 0),
+    )
+    before = long_enough(announced, started, ended)
+    assert cpu_idle(before, ended) == pytest.approx(19 / 21)
+    assert cpu_stolen(before, ended) < 0.05
+
+
+def test_what_was_before_a_time_that_is_long_enough_does_not_count() -> None:
+    announced, started, ended = (
+        Machine(1000, 500, 10, 0),
+        Machine(1020, 519, 10, 0),
+        Machine(1040, 521, 10, 0),
+    )
+    assert long_enough(announced, started, ended) == started
 
 
 def test_an_interfaces_transmit_columns_are_read_even_where_no_space_follows_its_name() -> None:

@@ -1,6 +1,6 @@
 """Slots: a capture of a replay reads like one of gloo."""
 
-from emu.replay.slots import in_order, slots_of
+from emu.replay.slots import Matching, in_order, slots_of
 from traces.framing.gloo import unpack_slot
 from traces.schedules.expand import expand
 from traces.schedules.schedule import Op, Schedule, Send
@@ -26,3 +26,37 @@ def test_both_ends_of_a_slot_see_its_sends_in_the_same_order() -> None:
         sends, _ = in_order(schedule, rank, slots)
         for (peer, slot), numbers in sends.items():
             assert in_order(schedule, peer, slots)[1][rank, slot] == numbers == sorted(numbers)
+
+
+TWO_AND_ONE_BACK = Schedule(
+    2,
+    (Op("message", 10, tag=2),),
+    (
+        Send(0, 0, 1, 0, 4, reduce=False),
+        Send(0, 0, 1, 4, 6, reduce=False),
+        Send(0, 1, 0, 0, 10, reduce=False),
+    ),
+)
+
+
+def test_a_send_leaves_when_it_is_its_turn_its_data_are_there_and_its_receiver_has_announced_it() -> None:
+    matching = Matching(TWO_AND_ONE_BACK, 0, repeat=0)
+    matching.announced((1, 2))
+    matching.has_data(1)
+    assert list(matching.leaving((1, 2))) == []  # the first one has no data yet
+    matching.has_data(0)
+    assert list(matching.leaving((1, 2))) == [0]  # one is announced
+    matching.announced((1, 2))
+    assert list(matching.leaving((1, 2))) == [1]
+    matching.announced((1, 2))
+    assert list(matching.leaving((1, 2))) == []
+    assert list(matching.leaving((1, 3))) == []
+
+
+def test_what_comes_in_is_the_next_send_of_its_slot_with_its_length_or_none() -> None:
+    matching = Matching(TWO_AND_ONE_BACK, 1, repeat=0)
+    assert matching.arriving((0, 3), 4) is None
+    assert matching.arriving((0, 2), 6) is None  # that is the second
+    assert matching.arriving((0, 2), 4) == 0
+    assert matching.arriving((0, 2), 6) == 1
+    assert matching.arriving((0, 2), 6) is None

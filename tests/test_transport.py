@@ -3,6 +3,7 @@
 import pytest
 
 from emu.fabrics.spec import parse_fabric
+from emu.network.shaping import links_batch
 from emu.network.transport import (
     MAX_GSO_NBYTES,
     MIN_RCVBUF_NBYTES,
@@ -24,7 +25,7 @@ def test_a_full_frame_holds_the_mtu_less_52_bytes_and_takes_14_more(
 
 @pytest.mark.parametrize("mtu", [1500, 4200, 9000])
 @pytest.mark.parametrize("rate", ["1M", "20M", "100M", "1G", "100G"])
-@pytest.mark.parametrize("queue", ["auto", "10KB"])
+@pytest.mark.parametrize("queue", ["auto", "20KB"])
 def test_at_any_rate_a_segment_is_two_packets_and_a_window_ten_segments(
     mtu: int, rate: str, queue: str
 ) -> None:
@@ -37,6 +38,15 @@ def test_at_any_rate_a_segment_is_two_packets_and_a_window_ten_segments(
 @pytest.mark.parametrize("rate_bps", [50_000_000, 100_000_000, 200_000_000])
 def test_a_segment_lasts_two_milliseconds(rate_bps: int) -> None:
     assert transport_for(rate_bps, 1500).gso_max_nbytes * 8 / rate_bps == pytest.approx(0.002)
+
+
+@pytest.mark.parametrize(("queue", "n_packets"), [("9014B", 1), ("18027B", 1), ("18028B", 2), ("1MB", 2)])
+def test_a_segment_fits_into_any_queue(queue: str, n_packets: int) -> None:
+    fabric = parse_fabric(f"star:hosts=2,rate=1M,mtu=9000,queue={queue}")
+    made = fabric_transport(fabric)
+    assert made.gso_max_nbytes == n_packets * 9000
+    named = " ".join(links_batch(fabric, made, {}))
+    assert (" gso_max_segs 1 " in named) == (n_packets == 1)
 
 
 def test_fast_links_get_the_largest_segment_and_slow_ones_two_packets() -> None:

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from emu.aggregation.library import library
 from emu.aggregation.tree import Tree
-from emu.aggregation.worker import Worker, WorkerFailed, _library
+from emu.aggregation.worker import Worker, WorkerFailed
 from tests.made_workers import DELAY_NS, Lab, begin, check, numbers, star, two_levels
 
 SECOND_NS = 10**9
@@ -28,8 +29,9 @@ def test_a_rank_that_dies_in_the_middle_is_named_after_five_seconds(
         lab.dead, since_ns = dead, lab.now_ns
         with pytest.raises(
             WorkerFailed, match=f"^a sum of aggregation job 7 stands still for 5 s: .* from {named}$"
-        ):
+        ) as failed:
             lab.run(lambda: False)
+        assert failed.value.blamed == tuple(sorted(dead))
         assert 5 * SECOND_NS <= lab.now_ns - since_ns < 5.6 * SECOND_NS
 
 
@@ -143,9 +145,9 @@ def test_chunk_numbers_do_not_start_again_from_zero() -> None:
     with Lab(star(2)) as lab:
         begin(lab, {rank: numbers(rank, 8, 8) for rank in (0, 1)})
         lab.run(lambda: all(lab.finished.values()))
-        worker, library = lab.workers[0], _library()
+        worker, c = lab.workers[0], library()
         used = 1 + 2
-        assert library.worker_begin(worker._worker, None, None, None, 8 * (2**32 - used - 1)) == 1
-        assert library.worker_begin(worker._worker, None, None, None, 0) == 2
+        assert c.worker_begin(worker._worker, None, None, None, 8 * (2**32 - used - 1)) == 1
+        assert c.worker_begin(worker._worker, None, None, None, 0) == 2
         with pytest.raises(WorkerFailed, match=r"^aggregation job 7 has no chunk numbers left"):
             worker.step(lab.now_ns)

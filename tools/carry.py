@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from emu.options import RunOptions
 from emu.plan import Plan
 from emu.result import REFUSED, Row
+from emu.run import check_served
 from tools.console import console
 from tools.laboratory import Laboratory
 from tools.report import write_report
@@ -24,7 +25,13 @@ NOT_VALID = 3
 
 
 def carry_out(todo: Sequence[Plan | Row], options: RunOptions, folder: Path, quiet: bool) -> list[Row]:
-    """The rows of all cells; those that are rows already make no sense."""
+    """The rows of all cells; those that are rows already make no sense.
+
+    Raise Refused, before anything is run, for what this kind of switch cannot carry out.
+    """
+    for plan in todo:
+        if isinstance(plan, Plan):
+            check_served(plan, options.switch)
     progress = Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),

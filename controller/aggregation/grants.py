@@ -19,9 +19,16 @@ from controller.aggregation.foreseen import Stage, first_lost, stages
 from controller.aggregation.ground import Ground, group_nbytes
 from controller.aggregation.room import Request, Room, empty_room, nodes_with_room
 from controller.aggregation.shape import NoTree
-from emu.aggregation.tree import DEFAULT_ELEMENTS, LEAST_SLOTS, MAX_SWITCH_SLOTS, SWITCH_SLOTS, Tree
+from emu.aggregation.tree import (
+    DEFAULT_ELEMENTS,
+    LEAST_SLOTS,
+    MAX_SWITCH_SLOTS,
+    SWITCH_SLOTS,
+    Tree,
+    child_ports,
+)
 from emu.aggregation.treecheck import check_elements
-from emu.fabrics.fabric import Egress, Fabric
+from emu.fabrics.fabric import Fabric
 from emu.failures import Failure
 from emu.network.transport import longest_round_trip_s
 from traces.framing.aggregation import FIRST_PORT
@@ -155,9 +162,7 @@ def slots_for(fabric: Fabric, tree: Tree) -> int:
 
     A power of two; never more than fit an explicit queue, which would drop the others.
     """
-    cables = [
-        fabric.cables[Egress(node.switch, child.port)] for node in tree.nodes for child in node.children
-    ]
+    cables = [fabric.cables[port] for port in child_ports(tree)]
     window_s = WINDOW_S + longest_round_trip_s(fabric)
     n_frames = ceil(min(cable.rate_bps for cable in cables) * window_s / 8 / tree.frame_nbytes)
     wanted = min(max(1 << (n_frames - 1).bit_length(), LEAST_WANTED), MOST_WANTED)

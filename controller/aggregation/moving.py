@@ -13,9 +13,9 @@ from emu.fabrics.fabric import Egress, Fabric, Link
 def moved(ground: Ground, trees: Sequence[Tree], down: Collection[Link]) -> tuple[Tree | NoTree, ...]:
     """What becomes of these trees when these cables are down.
 
-    A tree that takes none of them stays, the same object.  Another gets new nodes and the next epoch, and
-    keeps its slots; NoTree says why none is left for it.  For a host's cable no tree makes up: who has lost
-    his is waited for, as far as that goes.
+    A tree that takes none of them and finds its slots stays, the same object.  Another gets new nodes and the
+    next epoch, and keeps its slots; NoTree says why none is left for it.  For a host's cable no tree makes
+    up: who has lost his is waited for, as far as that goes.
     """
     fabric = ground.fabric
     inner = frozenset(down).intersection(fabric.inner_links)

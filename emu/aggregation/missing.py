@@ -1,6 +1,5 @@
 """Whose contributions a switch still lacks, from what it says of its children."""
 
-import re
 from collections.abc import Mapping
 
 from emu.aggregation.tree import Node, Tree
@@ -8,8 +7,6 @@ from emu.fabrics.fabric import Egress
 
 RanksBehind = Mapping[Egress, tuple[int, ...]]
 """The ranks that contribute through each (switch, port) of a tree's children."""
-
-_BLAMED = re.compile(r"nothing comes from (?:some of )?ranks? (\d+(?:, \d+)*)", re.ASCII)
 
 
 def missing(
@@ -28,6 +25,11 @@ def missing(
     return tuple(behind[Egress(node.switch, child.port)] for child in absent)
 
 
+def ranks_of(absent: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+    """All ranks behind what `missing` has found, ascending."""
+    return tuple(sorted(rank for behind_one in absent for rank in behind_one))
+
+
 def complaint(absent: tuple[tuple[int, ...], ...]) -> str:
     """What `missing` has found, in words.
 
@@ -35,15 +37,9 @@ def complaint(absent: tuple[tuple[int, ...], ...]) -> str:
     """
     if not absent:
         return "a switch says that nothing is missing"
-    ranks = sorted(rank for behind_one in absent for rank in behind_one)
+    ranks = ranks_of(absent)
     some = "some of " if any(len(behind_one) > 1 for behind_one in absent) else ""
     return f"nothing comes from {some}rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
-
-
-def blamed(text: str) -> tuple[int, ...]:
-    """The ranks that a `complaint` within the text names, ascending; none if the text has no complaint."""
-    match = _BLAMED.search(text)
-    return tuple(map(int, match[1].split(", "))) if match else ()
 
 
 def path(tree: Tree, behind: RanksBehind, rank: int) -> tuple[Node, ...]:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from emu.aggregation.tree import Tree
+from emu.aggregation.tree import Tree, child_ports
 from emu.fabrics.fabric import Egress, Fabric, interface
 
 _TIMES = 2  # each chunk of a window, and once more what was sent again because it waited
@@ -16,7 +16,7 @@ def windows_at(fabric: Fabric, trees: Sequence[Tree], may_move: bool) -> Counter
     """
     found: Counter[str] = Counter()
     for tree in trees:
-        ports = {Egress(node.switch, child.port) for node in tree.nodes for child in node.children}
+        ports = set(child_ports(tree))
         if may_move:
             ports |= {Egress(link.a, link.a_port) for link in fabric.inner_links}
         ends = ports | {fabric.peers[port] for port in ports}

@@ -104,6 +104,13 @@ def rebuilt(tree: Tree, nodes: tuple[Node, ...]) -> Tree:
     return replace(tree, nodes=nodes, epoch=tree.epoch + 1)
 
 
+def child_ports(tree: Tree) -> Iterator[Egress]:
+    """The ports of its switches at which children are: one end of each cable that the tree uses."""
+    for node in tree.nodes:
+        for child in node.children:
+            yield Egress(node.switch, child.port)
+
+
 def up_links(fabric: Fabric, tree: Tree) -> Iterator[Egress]:
     """The ports through which sums travel towards the root, the hosts' own among them.
 

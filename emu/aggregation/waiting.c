@@ -37,8 +37,8 @@ static int timeout_ms(int64_t left_ns)
 }
 
 /* Wait and step until a sum is finished, the worker failed or waits for room in its socket or no longer does,
- * something else that `poll_fd` (an epoll with the worker's socket in it) knows is ready, a signal came, or
- * until `until_ns`.  Returns an enum failure, as worker_step does.
+ * something else that `poll_fd` (an epoll of Python, whose data are file numbers; the worker's socket is in it)
+ * knows is ready, a signal came, or until `until_ns`.  Returns an enum failure, as worker_step does.
  */
 EXPORTED int worker_run(struct worker *w, int poll_fd, int64_t until_ns)
 {

@@ -1,8 +1,8 @@
 /* One rank's side of one aggregation tree: what comes in is judged here, and what is due is set off.
  *
  * Nothing here blocks or reads a clock: worker_step is called with the time when the socket is ready or when
- * told.due_ns has come, by worker.py or by waiting.c.  stream.c knows what the chunks mean, sending.c sends
- * them.  Read worker.h, then those, then this.
+ * told.due_ns has come, by worker.py or by waiting.c.  stream.c knows what the chunks mean, sums.c what they
+ * carry, sending.c sends them.  Read worker.h, then those, then this.
  */
 #define _GNU_SOURCE
 #include <endian.h>

@@ -1,96 +1,35 @@
-"""One rank's side of one aggregation tree: the binding of worker.c, which compile.sh builds.
+"""One rank's side of one aggregation tree, in Python's terms: arrays, positions, reasons.  worker.c does it.
 
 Who has the socket's events and the time calls `step`; who has nothing else to do calls `run`, which waits.
 """
 
-import ctypes
 import os
 import socket
-from ctypes import POINTER, c_int, c_int64, c_uint16, c_uint32, c_uint64, c_void_p
-from dataclasses import dataclass
-from enum import IntEnum
-from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from emu.aggregation.missing import RanksBehind, complaint, missing
+from emu.aggregation.library import NEVER, Counts, Failure, Told, library
+from emu.aggregation.missing import RanksBehind, complaint, missing, ranks_of
 from emu.aggregation.tree import Tree
-from emu.project import WORKER_LIBRARY
 from traces.framing.aggregation import ELEMENT_NBYTES, HEADER_NBYTES
 
 Floats = NDArray[np.float32]
 
 SEGMENTS = 32  # packets that may go to the kernel as one
 PATIENCE_NS = 5_000_000_000
-_NEVER = (1 << 63) - 1
-_FINISHED = 96  # worker.h
 _MAX_DATAGRAM_NBYTES = 65_507
 
 
 class WorkerFailed(Exception):
-    """A sum cannot be had; one line that says which and why."""
+    """A sum cannot be had; one line that says which and why.
 
+    `blamed` are the ranks that it names as missing, ascending; a switch may lack only some of them.
+    """
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """As `emu.aggregation.figures.RankFigures` has them; `probes` ask whether the tree was built anew."""
-
-    sent: int
-    retransmitted: int
-    received: int
-    duplicates: int
-    statuses: int
-    moves: int
-    probes: int
-
-
-class _Failure(IntEnum):
-    """`enum failure` of worker.h."""
-
-    NONE, NO_ANSWER, INCOMPLETE, NOT_FINITE, NO_CHUNKS, FORGOTTEN, BROKEN = range(7)
-
-
-class _Told(ctypes.Structure):
-    """`struct told` of worker.h."""
-
-    _fields_ = (
-        ("due_ns", c_int64),
-        ("rest_ns", c_int64),
-        *((name, c_uint64) for name in Counts.__dataclass_fields__),
-        ("seen", c_uint64),
-        ("position", c_int64),
-        ("element", c_uint64),
-        ("finished", c_int64 * _FINISHED),
-        *(
-            (name, c_uint32)
-            for name in ("n_finished", "wants_to_send", "epoch", "has_status", "levels", "error_number")
-        ),
-    )
-
-
-@cache
-def _library() -> ctypes.CDLL:
-    """Raise WorkerFailed if it was not compiled."""
-    try:
-        library = ctypes.CDLL(str(WORKER_LIBRARY))
-    except OSError as error:
-        raise WorkerFailed(f"aggregation: {error}; run: sudo ./gradwire setup") from error
-    pointer = c_void_p
-    signatures: dict[str, tuple[Any, tuple[Any, ...]]] = {
-        "new": (pointer, (c_int, c_uint16, c_uint16, *[c_uint32] * 4, c_int64, c_int64)),
-        "begin": (c_int64, (pointer, pointer, pointer, pointer, c_uint64)),
-        "step": (c_int, (pointer, c_int64)),
-        "run": (c_int, (pointer, c_int, c_int64)),
-        "forget": (c_int64, (pointer,)),
-        "told": (POINTER(_Told), (pointer,)),
-        "free": (None, (pointer,)),
-    }
-    for name, (result, arguments) in signatures.items():
-        function = getattr(library, f"worker_{name}")
-        function.restype, function.argtypes = result, arguments
-    return library
+    def __init__(self, reason: str, blamed: tuple[int, ...] = ()) -> None:
+        super().__init__(reason)
+        self.blamed = blamed
 
 
 class Worker:
@@ -99,7 +38,8 @@ class Worker:
     `rtt_ns` is about what a window of the tree's slots takes there and back.  `ranks_behind` names the ranks
     that a failure is about.  `patience_ns` is how long switches may be silent, or a sum that all have begun
     may stand still.  `segments` above 1 lets the kernel take so many packets as one (UDP_SEGMENT): only for a
-    device with tx-udp-segmentation off, or the switch would get them as one.
+    device with tx-udp-segmentation off, or the switch would get them as one.  Raise OSError if the library
+    was not compiled.
     """
 
     def __init__(
@@ -120,7 +60,7 @@ class Worker:
         # A window is no longer one if it goes as one.
         packet_nbytes = HEADER_NBYTES + tree.elements * ELEMENT_NBYTES
         segments = max(1, min(segments, tree.slots // 4, _MAX_DATAGRAM_NBYTES // packet_nbytes))
-        self._c = _library()
+        self._c = library()
         self._worker: int | None = self._c.worker_new(
             sock.fileno(),
             tree.job,
@@ -134,7 +74,7 @@ class Worker:
         )
         if self._worker is None:
             raise MemoryError
-        self._told: _Told = self._c.worker_told(self._worker).contents
+        self._told: Told = self._c.worker_told(self._worker).contents
         self._held: dict[int, tuple[Floats | None, Floats | None, NDArray[np.int32]]] = {}
 
     def begin(self, data: Floats | None, into: Floats | None, n_elements: int) -> int:
@@ -189,13 +129,13 @@ class Worker:
 
     def _finished(self, failure: int) -> list[int]:
         if failure:
-            raise WorkerFailed(self._reason(_Failure(failure)))
+            raise self._failed(Failure(failure))
         return self._told.finished[: self._told.n_finished]  # type: ignore[no-any-return]
 
     @property
     def due_ns(self) -> int | None:
         """When `step` must be called at the latest; None: not before something is received or begun."""
-        return None if self._told.due_ns == _NEVER else self._told.due_ns
+        return None if self._told.due_ns == NEVER else self._told.due_ns
 
     @property
     def rest_ns(self) -> int:
@@ -222,36 +162,50 @@ class Worker:
     def close(self) -> None:
         """Let go of all arrays.  The socket is its owner's to close."""
         if self._worker is not None:
-            self._told = _Told.from_buffer_copy(self._told)
+            self._told = Told.from_buffer_copy(self._told)
             self._c.worker_free(self._worker)
             self._worker = None
         self._held.clear()
 
-    def _reason(self, failure: _Failure) -> str:
+    def _failed(self, failure: Failure) -> WorkerFailed:
+        if failure == Failure.INCOMPLETE:
+            return self._incomplete()
+        return WorkerFailed(self._reason(failure))
+
+    def _reason(self, failure: Failure) -> str:
         told, job = self._told, self._tree.job
-        waited = f"for {self._patience_ns / 1e9:g} s"
         match failure:
-            case _Failure.NO_ANSWER:
+            case Failure.NO_ANSWER:
                 return (
-                    f"no switch answers to aggregation job {job} {waited}: are its rules there, its links up?"
+                    f"no switch answers to aggregation job {job} {self._waited}: "
+                    "are its rules there, its links up?"
                 )
-            case _Failure.INCOMPLETE:
-                return f"a sum of aggregation job {job} stands still {waited}: {self._missing()}"
-            case _Failure.NOT_FINITE:
+            case Failure.NOT_FINITE:
                 return f"element {told.element} of sum {told.position} of aggregation job {job} is not finite"
-            case _Failure.NO_CHUNKS:
+            case Failure.NO_CHUNKS:
                 return f"aggregation job {job} has no chunk numbers left; begin it anew with another epoch"
-            case _Failure.FORGOTTEN:
+            case Failure.FORGOTTEN:
                 return (
                     f"a rank of aggregation job {job} asks for sums of an earlier repeat: was it restarted?"
                 )
             case _:
                 return f"the socket of aggregation job {job} failed: {os.strerror(told.error_number)}"
 
-    def _missing(self) -> str:
+    def _incomplete(self) -> WorkerFailed:
         told = self._told
+        absent: tuple[tuple[int, ...], ...] = ()
         if not told.has_status:
-            return "no switch says what is missing"
-        if told.epoch != self._tree.epoch:  # the tree that we know is not that of which the bits are
-            return f"of a switch's children in the new tree only bits {told.seen:b} are there"
-        return complaint(missing(self._tree, self._behind, self._rank, told.levels, told.seen))
+            what = "no switch says what is missing"
+        elif told.epoch != self._tree.epoch:  # the tree that we know is not that of which the bits are
+            what = f"of a switch's children in the new tree only bits {told.seen:b} are there"
+        else:
+            absent = missing(self._tree, self._behind, self._rank, told.levels, told.seen)
+            what = complaint(absent)
+        return WorkerFailed(
+            f"a sum of aggregation job {self._tree.job} stands still {self._waited}: {what}",
+            ranks_of(absent),
+        )
+
+    @property
+    def _waited(self) -> str:
+        return f"for {self._patience_ns / 1e9:g} s"

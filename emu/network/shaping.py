@@ -24,7 +24,9 @@ def links_batch(fabric: Fabric, transport: Transport, pid_of: Mapping[str, int])
 
     Host ends are made in their hosts' namespaces: to move one there costs more than the whole cable.
     """
-    segments = f"gso_max_size {transport.gso_max_nbytes} gso_max_segs 65535"
+    # The kernel makes segments of two packets at least unless their number says otherwise.
+    most_packets = 1 if transport.gso_max_nbytes < 2 * fabric.mtu_nbytes else 65535
+    segments = f"gso_max_size {transport.gso_max_nbytes} gso_max_segs {most_packets}"
     common = f"group {LINK_GROUP} mtu {fabric.mtu_nbytes} {segments}"
     for link in fabric.links:
         ends = ((link.a, link.a_port), (link.b, link.b_port))

@@ -42,11 +42,13 @@ def transport_for(
     share the machine's processors.
     `round_trip_s` is what the cables delay on their own: so much more must be under way.
     Of an explicit queue a segment takes a quarter at most: a larger one than the queue would never pass.
-    A segment is two packets at least, and a window so many segments, however few bytes the rate asks for.
+    A segment is two packets at least, one where a queue has no room for two; a window is so many segments at
+    least, however few bytes the rate asks for.
     """
     segment_s = max(SEGMENT_S, n_hosts / MAX_SEGMENTS_PER_S)
     longest = MAX_GSO_NBYTES if queue_nbytes is None else min(MAX_GSO_NBYTES, queue_nbytes // 4)
-    gso = max(min(int(rate_bps / 8 * segment_s), longest), 2 * mtu_nbytes)
+    is_tiny = queue_nbytes is not None and queue_nbytes < 2 * (ETHERNET_NBYTES + mtu_nbytes)
+    gso = mtu_nbytes if is_tiny else max(min(int(rate_bps / 8 * segment_s), longest), 2 * mtu_nbytes)
     window = int(rate_bps / 8 * (RECEIVE_WINDOW_SEGMENTS * segment_s + round_trip_s))
     least = max(RECEIVE_WINDOW_SEGMENTS * gso, MIN_RCVBUF_NBYTES)
     rcvbuf = min(max(window, least), MAX_RCVBUF_NBYTES)

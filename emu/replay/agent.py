@@ -7,7 +7,6 @@ said that it is ready.  Nothing is sent at recorded times.  One thread, one epol
 import heapq
 import select
 import time
-from collections import defaultdict, deque
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,13 +14,14 @@ from numpy.typing import NDArray
 
 from emu.failures import outage_s, told
 from emu.plan import Plan
-from emu.replay import payload, slots
+from emu.replay import payload
 from emu.replay.aggregating import Aggregating, Seat
 from emu.replay.connection import Connection, PeerLost, totals
 from emu.replay.outcome import Outcome, Times
+from emu.replay.slots import Key, Matching
 from emu.replay.state import Possible, RankState
 from traces.framing.gloo import Opcode, encode_preamble
-from traces.schedules.schedule import swaps
+from traces.schedules.schedule import Send, swaps
 
 STALL_S = 15.0  # no event at all for so long, with nothing to compute or to mend, is a fault, not a slow link
 _DRAIN_S = 0.001
@@ -43,12 +43,7 @@ class Agent:
         self._sends = plan.schedule.sends
         self._rank = rank
         self._connections = {connection.peer: connection for connection in connections}
-        self._slots = slots.slots_of(plan.schedule, repeat)
-        sends, receives = slots.in_order(plan.schedule, rank, self._slots)
-        self._to_send = {key: deque(ids) for key, ids in sends.items()}
-        self._to_receive = {key: deque(ids) for key, ids in receives.items()}
-        self._sendable: set[int] = set()
-        self._credit: defaultdict[tuple[int, int], int] = defaultdict(int)
+        self._matching = Matching(plan.schedule, rank, repeat)
         self._receiving: dict[int, int] = {}  # peer -> the send that is coming in
         self._state = RankState(plan.schedule, rank)
         self._buffers = payload.buffers(plan.schedule, rank)
@@ -153,13 +148,13 @@ class Agent:
         touched = set()
         for number in possible.receives:
             send = self._sends[number]
-            self._notify(send.src, Opcode.RECV_READY, number)
+            self._notify(send.src, Opcode.RECV_READY, send)
             touched.add(send.src)
         for number in possible.sends:
             send = self._sends[number]
-            self._sendable.add(number)
-            self._notify(send.dst, Opcode.SEND_READY, number)
-            self._queue_ready((send.dst, self._slots[send.op]))
+            self._matching.has_data(number)
+            self._notify(send.dst, Opcode.SEND_READY, send)
+            self._queue_ready((send.dst, self._matching.slots[send.op]))
             touched.add(send.dst)
         for op, gap_ns in possible.gaps:
             heapq.heappush(self._gaps, (time.monotonic_ns() + gap_ns, op))
@@ -177,22 +172,18 @@ class Agent:
             self._buffers[self._schedule.aggregations[number].op] = result
         self._do(self._state.aggregated(number))
 
-    def _notify(self, peer: int, opcode: int, number: int) -> None:
-        send = self._sends[number]
-        self._connections[peer].queue_framing(encode_preamble(opcode, self._slots[send.op], send.nbytes))
+    def _notify(self, peer: int, opcode: int, send: Send) -> None:
+        preamble = encode_preamble(opcode, self._matching.slots[send.op], send.nbytes)
+        self._connections[peer].queue_framing(preamble)
 
-    def _queue_ready(self, key: tuple[int, int]) -> None:
-        """Queue the sends at the head of a slot whose data and whose receiver are ready."""
-        waiting = self._to_send.get(key)
-        while waiting and waiting[0] in self._sendable and self._credit[key]:
-            number = waiting.popleft()
-            self._credit[key] -= 1
+    def _queue_ready(self, key: Key) -> None:
+        """Queue the sends of a slot that may leave."""
+        for number in self._matching.leaving(key):
             send = self._sends[number]
             connection = self._connections[send.dst]
-            header = encode_preamble(Opcode.DATA, key[1], send.nbytes)
             data = self._buffers[send.op][send.offset : send.offset + send.nbytes]
             self._times.queued_ns[number] = time.monotonic_ns()
-            connection.queue_framing(header)
+            connection.queue_framing(encode_preamble(Opcode.DATA, key[1], send.nbytes))
             connection.queue_payload(memoryview(data), number)  # type: ignore[arg-type]
 
     def _flush(self, connection: Connection) -> None:
@@ -215,17 +206,16 @@ class Agent:
                 return
             key = (connection.peer, header.slot)
             if header.opcode == Opcode.RECV_READY:
-                self._credit[key] += 1
+                self._matching.announced(key)
                 self._queue_ready(key)
                 self._flush(connection)
             elif header.opcode == Opcode.DATA:
                 self._begin_body(connection, key, header.length)
 
-    def _begin_body(self, connection: Connection, key: tuple[int, int], length: int) -> None:
-        waiting = self._to_receive.get(key)
-        if not waiting or self._sends[waiting[0]].nbytes != length:
+    def _begin_body(self, connection: Connection, key: Key, length: int) -> None:
+        number = self._matching.arriving(key, length)
+        if number is None:
             raise PeerLost(f"rank {connection.peer} sent {length} bytes in slot {key[1]:#x}, not in the plan")
-        number = waiting.popleft()
         send = self._sends[number]
         self._receiving[connection.peer] = number
         if send.reduce:

@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emu.aggregation.figures import RankFigures, SumError
-from emu.aggregation.tree import Tree
+from emu.aggregation.tree import Tree, child_ports
 from emu.aggregation.treecheck import ranks_below
 from emu.aggregation.worker import PATIENCE_NS, SEGMENTS, Worker
-from emu.fabrics.fabric import HOST_PORT, Egress
 from emu.failures import outage_s
 from emu.network.transport import longest_round_trip_s
 from emu.plan import Plan
@@ -65,9 +64,7 @@ def take_seats(plan: Plan, rank: int) -> list[Seat]:
 def round_trip_ns(plan: Plan, tree: Tree) -> int:
     """About what a window of the tree's slots takes on the slowest of its cables, there and back."""
     rates = plan.fabric.rates
-    ends = [Egress(node.switch, child.port) for node in tree.nodes for child in node.children]
-    ends += [Egress(plan.placement[rank], HOST_PORT) for rank in tree.members]
-    window_s = tree.slots * tree.frame_nbytes * 8 / min(rates[end] for end in ends)
+    window_s = tree.slots * tree.frame_nbytes * 8 / min(rates[port] for port in child_ports(tree))
     return int((window_s + longest_round_trip_s(plan.fabric)) * 1e9)
 
 
@@ -105,6 +102,7 @@ class Aggregating:
     def run(self, poll: select.epoll, until_ns: int) -> list[int] | None:
         """Let a single busy worker wait and go on by itself; returns what is finished, None without one.
 
+        Not for longer than the others have nothing to do: one whose sums are over asks for new trees.
         Several rest while none of them need listen: results come in bunches then, and do not wake us one by
         one.  Raise WorkerFailed.
         """
@@ -113,6 +111,8 @@ class Aggregating:
             return None
         if len(busy) == 1:
             (fd,) = busy
+            others = (seat.worker.due_ns for other, seat in self._seats.items() if other != fd)
+            until_ns = min([until_ns, *(ns for ns in others if ns is not None)])
             return self._taken(fd, self._seats[fd].worker.run(poll.fileno(), until_ns))
         time.sleep(min(self._seats[fd].worker.rest_ns for fd in busy) / 1e9)
         return None

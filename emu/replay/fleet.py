@@ -11,14 +11,13 @@ from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Connection as Pipe
 from typing import Any
 
-from emu.aggregation.missing import blamed
 from emu.aggregation.worker import WorkerFailed
 from emu.network.namespaces import join
 from emu.plan import Plan
 from emu.replay.agent import Agent, Stalled
 from emu.replay.aggregating import serve, take_seats
 from emu.replay.connection import PeerLost
-from emu.replay.outcome import Outcome
+from emu.replay.outcome import Complaint, Outcome
 from emu.replay.wiring import connect, listen
 from emu.watch import RunFailed, Watch
 
@@ -115,13 +114,13 @@ class Fleet:
             raise RunFailed(f"the agent of rank {rank} is gone") from None
         return said, value
 
-    def _most_exact(self, rank: int, complaint: str) -> str:
+    def _most_exact(self, first: int, complaint: Complaint) -> str:
         """Of a first complaint and those that follow soon, the one that blames the fewest ranks.
 
         One that blames none by number is told only if all are so.  Raise RunFailed if a process ends
         meanwhile: its death is the cause of the complaints.
         """
-        complaints = {rank: complaint}
+        complaints = {first: complaint}
         deadline = time.monotonic() + _BLAME_S
         while (left_s := deadline - time.monotonic()) > 0:
             others = {pipe: rank for rank, pipe in enumerate(self._pipes) if rank not in complaints}
@@ -129,8 +128,8 @@ class Fleet:
                 said, value = self._heard(pipe, others[pipe])
                 if said == "failed":
                     complaints[others[pipe]] = value
-        exact = min(complaints, key=lambda rank: len(blamed(complaints[rank])) or len(self._pipes))
-        return f"rank {exact}: {complaints[exact]}"
+        exact = min(complaints, key=lambda rank: len(complaints[rank].blamed) or len(self._pipes))
+        return f"rank {exact}: {complaints[exact].text}"
 
 
 @contextmanager
@@ -157,8 +156,9 @@ def started(plan: Plan, host_pids: dict[str, int], watch: Watch) -> Iterator[Fle
         watched.close()
         for pipe in pipes:
             pipe.close()
+        deadline = time.monotonic() + _END_S  # for all together: of a failed run none hears that it is over
         for process in processes:
-            process.join(_END_S)
+            process.join(max(0.0, deadline - time.monotonic()))
             if process.is_alive():
                 process.kill()
                 process.join(_END_S)
@@ -190,14 +190,20 @@ def _agent_main(
             pipe.recv()
             pipe.send(("outcome", agent.outcome()))
             serve(seats, pipe.fileno())
-    except (PeerLost, Stalled, WorkerFailed, OSError) as error:
-        pipe.send(("failed", str(error)))
-        pipe.recv()  # until we are let go: our end must not be what the peers see first
+    except WorkerFailed as error:
+        _complain(pipe, Complaint(str(error), error.blamed))
+    except (PeerLost, Stalled, OSError) as error:
+        _complain(pipe, Complaint(str(error)))
     except EOFError:
         pass  # the run is over
     except Exception as error:  # noqa: BLE001 - the process ends here: what nobody thought of must be told
         traceback.print_exc()
-        pipe.send(("failed", f"a bug in gradwire: {type(error).__name__}: {error}"))
-        pipe.recv()
+        _complain(pipe, Complaint(f"a bug in gradwire: {type(error).__name__}: {error}"))
     finally:
         os._exit(0)
+
+
+def _complain(pipe: "Pipe[Any, Any]", complaint: Complaint) -> None:
+    """And wait until we are let go: our end must not be what the peers see first."""
+    pipe.send(("failed", complaint))
+    pipe.recv()

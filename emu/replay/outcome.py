@@ -1,4 +1,4 @@
-"""What a rank's agent says of one repeat."""
+"""What a rank's agent says of one repeat, or why it cannot go on."""
 
 from dataclasses import dataclass, field
 
@@ -31,3 +31,11 @@ class Outcome:
     sent_nbytes: int  # by TCP_INFO: what was acknowledged, framing taken off
     retransmits: int
     aggregated: RankFigures | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """Why a rank cannot go on; `blamed` are the ranks that the text names as the cause, ascending."""
+
+    text: str
+    blamed: tuple[int, ...] = ()

@@ -4,12 +4,15 @@ gloo matches a receive to a send by slot and order on a connection; so do we, so
 like a capture of gloo.
 """
 
-from collections import defaultdict
+from collections import defaultdict, deque
+from collections.abc import Iterator
 
 from traces.framing.gloo import PREFIXES, pack_slot
 from traces.schedules.schedule import Schedule
 
 TAG_LIMIT = 1 << 32
+
+Key = tuple[int, int]  # peer, slot
 
 
 def slots_of(schedule: Schedule, repeat: int) -> list[int]:
@@ -24,13 +27,52 @@ def slots_of(schedule: Schedule, repeat: int) -> list[int]:
     ]
 
 
-def in_order(schedule: Schedule, rank: int, slots: list[int]) -> tuple[dict[tuple[int, int], list[int]], ...]:
+def in_order(schedule: Schedule, rank: int, slots: list[int]) -> tuple[dict[Key, list[int]], ...]:
     """(sends, receives) of `rank`: their ids in order for each (peer, slot)."""
-    sends: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
-    receives: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    sends: defaultdict[Key, list[int]] = defaultdict(list)
+    receives: defaultdict[Key, list[int]] = defaultdict(list)
     for number, send in enumerate(schedule.sends):
         if send.src == rank:
             sends[send.dst, slots[send.op]].append(number)
         elif send.dst == rank:
             receives[send.src, slots[send.op]].append(number)
     return dict(sends), dict(receives)
+
+
+class Matching:
+    """One rank's sends and receives of a repeat: which may leave, and which one comes in.
+
+    In each slot a send leaves after those before it, when its data are there and the receiver has announced
+    one receive more than has been sent.
+    """
+
+    def __init__(self, schedule: Schedule, rank: int, repeat: int) -> None:
+        self.slots = slots_of(schedule, repeat)
+        self._nbytes = [send.nbytes for send in schedule.sends]
+        sends, receives = in_order(schedule, rank, self.slots)
+        self._to_send = {key: deque(numbers) for key, numbers in sends.items()}
+        self._to_receive = {key: deque(numbers) for key, numbers in receives.items()}
+        self._sendable: set[int] = set()
+        self._credit: defaultdict[Key, int] = defaultdict(int)
+
+    def has_data(self, number: int) -> None:
+        """What this send waited for is there."""
+        self._sendable.add(number)
+
+    def announced(self, key: Key) -> None:
+        """The peer is ready for one more send."""
+        self._credit[key] += 1
+
+    def leaving(self, key: Key) -> Iterator[int]:
+        """Take the sends that may leave, in their order."""
+        waiting = self._to_send.get(key)
+        while waiting and waiting[0] in self._sendable and self._credit[key]:
+            self._credit[key] -= 1
+            yield waiting.popleft()
+
+    def arriving(self, key: Key, nbytes: int) -> int | None:
+        """Take the send of which so many bytes begin to come in; None: that one is not next in the plan."""
+        waiting = self._to_receive.get(key)
+        if not waiting or self._nbytes[waiting[0]] != nbytes:
+            return None
+        return waiting.popleft()

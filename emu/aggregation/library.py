@@ -1,0 +1,73 @@
+"""The compiled library of a rank's side (compile.sh): the layouts of worker.h, and what may be called."""
+
+import ctypes
+from ctypes import POINTER, c_int, c_int64, c_uint16, c_uint32, c_uint64, c_void_p
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+from typing import Any
+
+from emu.project import WORKER_LIBRARY
+
+NEVER = (1 << 63) - 1
+_FINISHED = 96
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """As `emu.aggregation.figures.RankFigures` has them; `probes` ask whether the tree was built anew."""
+
+    sent: int
+    retransmitted: int
+    received: int
+    duplicates: int
+    statuses: int
+    moves: int
+    probes: int
+
+
+class Failure(IntEnum):
+    """`enum failure`."""
+
+    NONE, NO_ANSWER, INCOMPLETE, NOT_FINITE, NO_CHUNKS, FORGOTTEN, BROKEN = range(7)
+
+
+class Told(ctypes.Structure):
+    """`struct told`."""
+
+    _fields_ = (
+        ("due_ns", c_int64),
+        ("rest_ns", c_int64),
+        *((name, c_uint64) for name in Counts.__dataclass_fields__),
+        ("seen", c_uint64),
+        ("position", c_int64),
+        ("element", c_uint64),
+        ("finished", c_int64 * _FINISHED),
+        *(
+            (name, c_uint32)
+            for name in ("n_finished", "wants_to_send", "epoch", "has_status", "levels", "error_number")
+        ),
+    )
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """Raise OSError if it was not compiled."""
+    try:
+        loaded = ctypes.CDLL(str(WORKER_LIBRARY))
+    except OSError as error:
+        raise OSError(f"aggregation: {error}; run: sudo ./gradwire setup") from error
+    pointer = c_void_p
+    signatures: dict[str, tuple[Any, tuple[Any, ...]]] = {
+        "new": (pointer, (c_int, c_uint16, c_uint16, *[c_uint32] * 4, c_int64, c_int64)),
+        "begin": (c_int64, (pointer, pointer, pointer, pointer, c_uint64)),
+        "step": (c_int, (pointer, c_int64)),
+        "run": (c_int, (pointer, c_int, c_int64)),
+        "forget": (c_int64, (pointer,)),
+        "told": (POINTER(Told), (pointer,)),
+        "free": (None, (pointer,)),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(loaded, f"worker_{name}")
+        function.restype, function.argtypes = result, arguments
+    return loaded
