@@ -4,10 +4,16 @@ A machine that is itself virtual stands still now and then, for a tenth of a sec
 again what was not lost.  Such a repeat is measured once more, and counted as left out.
 """
 
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+
 MIN_CPU_IDLE = 0.15  # below this a shaped network lies
 MAX_CPU_STOLEN = 0.05  # at 0.3 a flow alone reached 70% of its link, and ratios were up to 46% too high
 MAX_LATE = 0.02  # of the repeat's own time, or MIN_LATE_S if that is more
 MIN_LATE_S = 0.025
+
+_FIGURE, _HOLE = re.compile(r"\d{1,9}"), "\0"
 
 
 def disturbances(
@@ -36,3 +42,16 @@ def disturbances(
     if softnet_dropped:
         reasons.append(f"{softnet_dropped} packets lost in the kernel's receive queues")
     return tuple(reasons)
+
+
+def of_each_kind(reasons: Iterable[str]) -> list[str]:
+    """Reasons of several repeats; of those that differ in their one figure alone, one with the span."""
+    kinds: defaultdict[str, list[int]] = defaultdict(list)
+    for reason in reasons:
+        kinds[_FIGURE.sub(_HOLE, reason)] += map(int, _FIGURE.findall(reason))
+    return [kind.replace(_HOLE, _span(figures)) for kind, figures in kinds.items()]
+
+
+def _span(figures: list[int]) -> str:
+    least, most = min(figures, default=0), max(figures, default=0)
+    return str(most) if least == most else f"{least} to {most}"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from emu.calibration import Calibration
+from emu.disturbance import of_each_kind
 from emu.network.transport import payload_efficiency
 from emu.records import Repeat
 
@@ -43,7 +44,7 @@ def judge(
     if wrong:
         reasons.append(f"{wrong} wrong elements")
     disturbed = [repeat for repeat in repeats if repeat.disturbed]
-    why = dict.fromkeys(reason for repeat in disturbed for reason in repeat.disturbed)
+    why = of_each_kind(reason for repeat in disturbed for reason in repeat.disturbed)
     if len(repeats) - len(disturbed) < wanted:
         reasons += why
     elif disturbed:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from emu.disturbance import disturbances
+from emu.disturbance import disturbances, of_each_kind
 
 QUIET = {
     "time_s": 1.0,
@@ -38,3 +38,13 @@ def test_each_disturbance_is_named_alone(what: str, value: float, reason: str) -
 def test_what_is_late_counts_in_proportion_to_the_time() -> None:
     assert disturbances(**{**QUIET, "stall_s": 0.05})  # type: ignore[arg-type]
     assert not disturbances(**{**QUIET, "stall_s": 0.05, "time_s": 5.0})  # type: ignore[arg-type]
+
+
+def test_of_one_kind_of_reason_one_is_told_with_the_span_of_its_figures() -> None:
+    busy = "CPU idle only {}%: use a lower rate or fewer hosts"
+    late = "ranks started up to 30 ms late"
+    assert of_each_kind([busy.format(12), late, busy.format(3), busy.format(7), late]) == [
+        busy.format("3 to 12"),
+        late,
+    ]
+    assert of_each_kind(["{} in a file, and no figure", "9" * 5000]) != []
