@@ -55,6 +55,15 @@ class Watch:
         return [by_fd[fd] for fd in ready]
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a signal or a debugger has stopped the process (proc(5): state T or t); False if it is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] in "Tt"
+
+
 def _obituary(watched: _Watched) -> str:
     said = _last_line(watched.log) if watched.log else ""
     return f"{watched.name} (process {watched.pid}) {_how(watched.pid)}" + (f": {said}" if said else "")

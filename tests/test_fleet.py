@@ -254,3 +254,23 @@ def test_nobody_checks_its_data_before_the_last_rank_is_done_and_the_machine_is_
         "end",
         *["check"] * 2,
     ]
+
+
+def test_of_silent_ranks_the_one_that_is_stopped_is_told() -> None:
+    plan = on_loopback(expand(made_allreduce(4, 4000), "ring"))
+    with started_here(plan) as agents:
+        agents.connect()
+        os.kill(agents.pids[2], signal.SIGSTOP)
+        with pytest.raises(RunFailed) as failed:
+            agents.run(0, 1.0)
+        os.kill(agents.pids[2], signal.SIGCONT)
+        agents.end()
+    assert str(failed.value) == "no 'prepared' within 1 s from rank 2 (rank 2 stopped)"
+
+
+def test_silent_ranks_are_told_where_none_is_stopped() -> None:
+    with played(7) as (agents, ends, _):
+        ends[1].send(("listening", None))
+        with pytest.raises(RunFailed) as failed:
+            agents.connect(timeout_s=0.1)
+    assert str(failed.value) == "no 'listening' within 0 s from ranks 0, 2, 3, 4 and 2 more"

@@ -19,10 +19,11 @@ from emu.replay.aggregating import serve, take_seats
 from emu.replay.connection import PeerLost
 from emu.replay.outcome import Complaint, Outcome
 from emu.replay.wiring import connect, listen
-from emu.watch import RunFailed, Watch
+from emu.watch import RunFailed, Watch, is_stopped
 
 _END_S = 2.0
 _BLAME_S = 0.5  # when an agent dies or stops, the others complain; time for that death to show, and for all
+_SHOWN = 4  # ranks
 START_MARGIN_NS = 100_000_000
 
 
@@ -93,9 +94,7 @@ class Fleet:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 missing = sorted(set(rank_of.values()) - set(answers))
-                raise RunFailed(
-                    f"no {kind!r} from rank {missing[0]} within {timeout_s:.0f} s ({len(missing)} missing)"
-                )
+                raise RunFailed(f"no {kind!r} within {timeout_s:.0f} s from {self._silent(missing)}")
             waiting = [pipe for pipe in self._pipes if rank_of[pipe.fileno()] not in answers]
             for pipe in self._watch.wait(waiting, left_s):
                 rank = rank_of[pipe.fileno()]
@@ -105,6 +104,11 @@ class Fleet:
                 if said != kind:
                     raise RunFailed(f"rank {rank} said {said!r} where {kind!r} was due")
         return [answers[rank] for rank in sorted(answers)]
+
+    def _silent(self, missing: list[int]) -> str:
+        """Which ranks, and if some are stopped, that: the others may only wait for them."""
+        stopped = [rank for rank in missing if self._processes and is_stopped(self._processes[rank].pid)]
+        return _ranks(missing) + (f" ({_ranks(stopped)} stopped)" if stopped else "")
 
     def _heard(self, pipe: "Pipe[Any, Any]", rank: int) -> tuple[str, Any]:
         try:
@@ -130,6 +134,11 @@ class Fleet:
                     complaints[others[pipe]] = value
         exact = min(complaints, key=lambda rank: len(complaints[rank].blamed) or len(self._pipes))
         return f"rank {exact}: {complaints[exact].text}"
+
+
+def _ranks(ranks: list[int]) -> str:
+    more = f" and {len(ranks) - _SHOWN} more" if len(ranks) > _SHOWN else ""
+    return f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks[:_SHOWN]))}{more}"
 
 
 @contextmanager
