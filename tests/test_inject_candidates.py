@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emu.inject.candidates import FRAGMENT, IPV6, MULTICAST, OTHER, TO_ITSELF, UNMAPPED
+from emu.inject.candidates import AGGREGATION, FRAGMENT, IPV6, MULTICAST, OTHER, TO_ITSELF, UNMAPPED
 from emu.inject.options import MAX_PACKETS, InjectOptions
 from emu.inject.prepare import NothingToSend, Prepared, prepare
 from tests.made_captures import ACK, SYN, Record, ethernet, ipv4, pcap, tcp, udp
+from traces.framing.aggregation import FIRST_PORT
 from traces.packets.packets import BadCapture
 
 SAMPLES = Path(__file__).parents[1] / "traces" / "samples"
@@ -85,6 +86,22 @@ def test_what_cannot_be_sent_is_left_out_and_counted(tmp_path: Path) -> None:
     assert len(found.pieces) == 1
     expected = Counter({OTHER: 2, IPV6: 1, MULTICAST: 2, FRAGMENT: 1, TO_ITSELF: 1, UNMAPPED: 1})
     assert Counter(found.left_out) == expected
+
+
+def test_what_switches_added_up_is_left_out_and_others_packets_of_these_addresses_are_not(
+    tmp_path: Path,
+) -> None:
+    tree, up, down = FIRST_PORT, "10.0.255.254", "10.0.255.255"
+    records = [
+        Record(1, udp((A[0], tree), (up, tree), b"contribution")),
+        Record(2, udp((up, tree), (down, tree), b"result")),
+        Record(3, udp((A[0], 53), (up, 53), b"a name server has the address")),
+        Record(4, udp((A[0], tree), (up, tree + 1), b"so here")),
+        Record(5, udp((A[0], tree), (B[0], tree), b"between hosts")),
+    ]
+    found = prepared(written(tmp_path, records))
+    assert Counter(found.left_out) == Counter({AGGREGATION: 2})
+    assert len(found.pieces) == 3
 
 
 def test_a_capture_with_nothing_to_send_says_what_it_has_instead(tmp_path: Path) -> None:

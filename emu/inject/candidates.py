@@ -12,6 +12,8 @@ from ipaddress import IPv4Address, ip_address
 import numpy as np
 import numpy.typing as npt
 
+from emu.fabrics.fabric import AGGREGATOR_IP, BROADCAST_IP
+from traces.framing.aggregation import FIRST_PORT
 from traces.packets.directions import own_address
 from traces.packets.packets import TCP, UDP, Packets
 
@@ -20,11 +22,12 @@ Flags = npt.NDArray[np.bool_]
 MAX_ADDRESSES = 1 << 16  # of a file; more are a scan, not hosts that could be put on a fabric
 _MORE_FRAGMENTS = 0x20  # in the seventh octet of an IPv4 header
 _FLAGS_AT = 6
-_HOST, _IPV6, _MANY = range(3)  # kinds of addresses
+_HOST, _IPV6, _MANY, _SWITCHES = range(4)  # kinds of addresses
 
 OTHER = "neither TCP nor UDP over IP, or too short to tell"
 IPV6 = "IPv6"
 MULTICAST = "to or from no single host"
+AGGREGATION = "to or from switches that added them up"
 FRAGMENT = "IP fragments"
 TO_ITSELF = "from a host to itself"
 UNMAPPED = "of hosts that are left out"
@@ -70,6 +73,8 @@ def candidates(packets: Packets, left_out: Counter[str]) -> Candidates:
 
 
 def _kind(address: str) -> int:
+    if address in (AGGREGATOR_IP, BROADCAST_IP):
+        return _SWITCHES
     told = ip_address(address)
     if not isinstance(told, IPv4Address):
         return _IPV6
@@ -83,6 +88,13 @@ def _is_ipv6(packets: Packets, kinds: Ints, rows: Ints) -> Flags:
 
 def _is_to_many(packets: Packets, kinds: Ints, rows: Ints) -> Flags:
     return _is_kind(packets, kinds, rows, _MANY)
+
+
+def _is_aggregation(packets: Packets, kinds: Ints, rows: Ints) -> Flags:
+    """A run of ours with in-network aggregation; whoever else has these addresses has other ports."""
+    ports = packets.sport[rows]
+    is_ours: Flags = (packets.protocol[rows] == UDP) & (ports == packets.dport[rows]) & (ports >= FIRST_PORT)
+    return is_ours & _is_kind(packets, kinds, rows, _SWITCHES)
 
 
 def _is_kind(packets: Packets, kinds: Ints, rows: Ints, kind: int) -> Flags:
@@ -103,7 +115,13 @@ def _is_to_itself(packets: Packets, kinds: Ints, rows: Ints) -> Flags:
     return same
 
 
-_UNWANTED = {IPV6: _is_ipv6, MULTICAST: _is_to_many, FRAGMENT: _is_fragment, TO_ITSELF: _is_to_itself}
+_UNWANTED = {
+    IPV6: _is_ipv6,
+    MULTICAST: _is_to_many,
+    AGGREGATION: _is_aggregation,
+    FRAGMENT: _is_fragment,
+    TO_ITSELF: _is_to_itself,
+}
 
 
 def hosts_of(files: Sequence[Candidates]) -> set[str]:
