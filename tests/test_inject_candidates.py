@@ -98,10 +98,11 @@ def test_what_switches_added_up_is_left_out_and_others_packets_of_these_addresse
         Record(3, udp((A[0], 53), (up, 53), b"a name server has the address")),
         Record(4, udp((A[0], tree), (up, tree + 1), b"so here")),
         Record(5, udp((A[0], tree), (B[0], tree), b"between hosts")),
+        Record(6, tcp((A[0], tree), (up, tree), 7)),
     ]
     found = prepared(written(tmp_path, records))
     assert Counter(found.left_out) == Counter({AGGREGATION: 2})
-    assert len(found.pieces) == 3
+    assert len(found.pieces) == 4
 
 
 def test_a_capture_with_nothing_to_send_says_what_it_has_instead(tmp_path: Path) -> None:
