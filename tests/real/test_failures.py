@@ -53,8 +53,7 @@ def test_a_cable_that_fails_and_comes_back_costs_no_element(tmp_path: Path) -> N
     for number in range(len(repeats)):
         down, up = outages(folder, plan.fabric, number)
         assert (down.event, up.event) == ("down", "up")
-        assert down.at_s == pytest.approx(0.3, abs=0.05)
-        assert up.at_s == pytest.approx(0.7, abs=0.05)
+        assert 0.3 <= down.at_s < 0.7 <= up.at_s  # how late, if nothing disturbs: test_cables
         for one in (down, up):
             assert one.heard_s is not None
             assert one.rerouted_s is not None
