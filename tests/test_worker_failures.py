@@ -20,7 +20,7 @@ SECOND_NS = 10**9
         (two_levels([2, 3]), {2, 3, 4}, "some of ranks 2, 3, 4"),
     ],
 )
-def test_a_rank_that_dies_in_the_middle_is_named_after_five_seconds(
+def test_a_rank_that_dies_in_the_middle_is_named_within_five_seconds(
     tree: Tree, dead: set[int], named: str
 ) -> None:
     with Lab(tree) as lab:
@@ -28,11 +28,11 @@ def test_a_rank_that_dies_in_the_middle_is_named_after_five_seconds(
         lab.run(lambda: lab.workers[0].counts().received > 100)
         lab.dead, since_ns = dead, lab.now_ns
         with pytest.raises(
-            WorkerFailed, match=f"^a sum of aggregation job 7 stands still for 5 s: .* from {named}$"
+            WorkerFailed, match=f"^a sum of aggregation job 7 stands still for 3.5 s: .* from {named}$"
         ) as failed:
             lab.run(lambda: False)
         assert failed.value.blamed == tuple(sorted(dead))
-        assert 5 * SECOND_NS <= lab.now_ns - since_ns < 5.6 * SECOND_NS
+        assert 3.5 * SECOND_NS <= lab.now_ns - since_ns < 4.1 * SECOND_NS
 
 
 def test_who_computes_for_long_before_it_begins_is_waited_for() -> None:
@@ -90,7 +90,7 @@ def test_switches_that_do_not_answer_at_all_are_told_of() -> None:
     with Lab(star(2)) as lab:
         lab.dead = {0, 1}
         begin(lab, {0: numbers(0, 8, 8), 1: numbers(1, 8, 8)})
-        with pytest.raises(WorkerFailed, match=r"^no switch answers to aggregation job 7 for 5 s"):
+        with pytest.raises(WorkerFailed, match=r"^no switch answers to aggregation job 7 for 3.5 s"):
             lab.run(lambda: False)
 
 

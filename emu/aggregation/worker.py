@@ -17,7 +17,7 @@ from traces.framing.aggregation import ELEMENT_NBYTES, HEADER_NBYTES
 Floats = NDArray[np.float32]
 
 SEGMENTS = 32  # packets that may go to the kernel as one
-PATIENCE_NS = 5_000_000_000
+PATIENCE_NS = 3_500_000_000  # whoever waits for a rank that died is told of it within 5 s
 _MAX_DATAGRAM_NBYTES = 65_507
 
 

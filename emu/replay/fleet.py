@@ -161,11 +161,15 @@ def started(plan: Plan, host_pids: dict[str, int], watch: Watch) -> Iterator[Fle
             assert process.pid
             watched.enter_context(watch.over(f"the agent of rank {rank} on {host}", process.pid))
         yield Fleet(processes, pipes, watch, watched)
+    except BaseException:  # of a failed run none hears that it is over, and there is nothing to save
+        for process in processes:
+            process.kill()
+        raise
     finally:
         watched.close()
         for pipe in pipes:
             pipe.close()
-        deadline = time.monotonic() + _END_S  # for all together: of a failed run none hears that it is over
+        deadline = time.monotonic() + _END_S  # for all together
         for process in processes:
             process.join(max(0.0, deadline - time.monotonic()))
             if process.is_alive():

@@ -27,6 +27,7 @@ from traces.framing.aggregation import Kind
 pytestmark = pytest.mark.real
 
 UDP_SEGMENT = 103  # linux/udp.h
+MOST_S = 5  # after which whoever waits for a rank knows of its death
 RESTARTED_AFTER, KILLED_AFTER = (1, 3, 2 * SLOTS - 2, 50), (3, 50)
 AT_ONCE = 3
 UnderWay = dict[tuple[str, int], Future[list[Any]]]
@@ -46,12 +47,12 @@ def stopped(rank: int) -> list[Any]:
         return [complaints, time.monotonic() - began[0]]
 
 
-def test_who_stands_still_in_mid_tensor_is_named_at_both_levels_within_six_seconds() -> None:
-    complaints, seconds = in_time(lambda: inside(stopped, 3), lambda seen: seen[1] < 6.5)
-    still = "a sum of aggregation job 1 stands still for 5 s: nothing comes from "
+def test_who_stands_still_in_mid_tensor_is_named_at_both_levels_within_five_seconds() -> None:
+    complaints, seconds = in_time(lambda: inside(stopped, 3), lambda seen: seen[1] < MOST_S)
+    still = "a sum of aggregation job 1 stands still for 3.5 s: nothing comes from "
     some = f"{still}some of ranks 2, 3"
     assert complaints == {"0": some, "1": some, "2": f"{still}rank 3"}
-    assert 5 <= seconds < 6.5
+    assert 3.5 <= seconds < MOST_S
 
 
 def restarted(after: int) -> list[Any]:
@@ -97,7 +98,7 @@ def agent_killed(after: int) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def under_way() -> Iterator[UnderWay]:
-    """What goes wrong in mid-tensor takes the patience of a worker, 5 s: several do so at once."""
+    """What goes wrong in mid-tensor takes the patience of a worker, 3.5 s: several do so at once."""
     cases = [("restarted", restarted, after) for after in RESTARTED_AFTER]
     cases += [("killed", agent_killed, after) for after in KILLED_AFTER]
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -143,30 +144,38 @@ def n_sent_nbytes(pid: int) -> int:
     ("number", "named"),
     [
         (signal.SIGKILL, r"the agent of rank 3 on h3 \(process \d+\) was killed \(SIGKILL\)$"),
-        (signal.SIGSTOP, "rank 2: a sum of .* stands still for 5 s: nothing comes from rank 3$"),
+        (signal.SIGSTOP, r"rank 2: a sum of .* stands still for 3\.5 s: nothing comes from rank 3$"),
     ],
 )
-def test_a_worker_that_dies_or_stops_in_a_run_ends_it_with_its_name(
-    number: signal.Signals, named: str, tmp_path: Path
+def test_a_worker_that_dies_or_stops_in_a_run_ends_it_with_its_name_within_five_seconds(
+    number: signal.Signals, named: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """On two levels: ranks 0 and 1 can only say that ranks 2 and 3 are not both there."""
+    said, seconds = in_time(
+        lambda: ended_by(number, tmp_path_factory.mktemp("runs")), lambda seen: seen[1] < MOST_S
+    )
+    (line,) = [line for line in said.splitlines() if line.startswith("gradwire:")]
+    assert re.search(named, line), line
+    assert seconds < MOST_S
+
+
+def ended_by(number: signal.Signals, runs: Path) -> tuple[str, float]:
+    """What a command says whose rank 3 gets a signal in mid-tensor, and how long after that it has ended."""
     command = [sys.executable, "-m", "tools", "bench", "allreduce", "-b", "64MiB", "--repeat", "5"]
     command += ["--fabric", "leaf-spine:leaves=2,spines=1,hosts=2,rate=50M"]
-    command += ["--algorithm", "ina", "--out", str(tmp_path / "runs")]
+    command += ["--algorithm", "ina", "--out", str(runs)]
     process = subprocess.Popen(command, cwd=PROJECT, stderr=subprocess.PIPE, text=True)
-    below: dict[int, str] = {}
     try:
-        wait_until(lambda: is_repeating(tmp_path / "runs"), 60)
+        wait_until(lambda: is_repeating(runs), 60)
         below = descendants(process.pid)
         agents = sorted(pid for pid, name in below.items() if "emu.session" in name and "unshare" not in name)
         wait_until(lambda: n_sent_nbytes(agents[-1]) > 1 << 20, 60)
         began = time.monotonic()
         os.kill(agents[-1], number)
         _, said = process.communicate(timeout=30)
-        assert time.monotonic() - began < 10
+        seconds = time.monotonic() - began
     finally:
         process.kill()
         process.communicate()
-    (line,) = [line for line in said.splitlines() if line.startswith("gradwire:")]
-    assert re.search(named, line), line
     wait_until(lambda: not set(below) & set(processes()), 5)
+    return said, seconds
