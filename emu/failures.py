@@ -1,4 +1,7 @@
-"""Cables that fail during a run, by plan: which one, when it goes down, when it comes up again."""
+"""Cables that fail during a run, by plan: which one, when it goes down, when it comes up again.
+
+A switch that fails is all its cables failing at once.
+"""
 
 import re
 from collections import Counter
@@ -13,7 +16,7 @@ MAX_FAILURES = 1000
 MAX_TIME_S = 86_400
 _SHOWN = 4
 _FAILURE = re.compile(
-    r"(?P<a>[\w.]+)(?::(?P<port>\d{1,6}))?[-→](?P<b>[\w.]+)"
+    r"(?P<a>[\w.]+)(?:(?::(?P<port>\d{1,6}))?[-→](?P<b>[\w.]+))?"
     r"@(?P<down>\d{1,6}(?:\.\d{1,9})?)(?:,(?P<up>\d{1,6}(?:\.\d{1,9})?))?",
     re.ASCII,
 )
@@ -40,24 +43,25 @@ class Change:
     is_up: bool
 
 
-def parse_failure(text: str, fabric: Fabric) -> Failure:
+def parse_failures(text: str, fabric: Fabric) -> tuple[Failure, ...]:
     """`leaf0-spine1@0.5,1.5`: down after 0.5 s, up after 1.5 s; without the second time it stays down.
 
     Where several cables join the two nodes, `leaf0:3-spine1` names the one at port 3 of leaf0.
-    Raise ValueError for a text that names no cable of the fabric or no time.
+    `spine1@0.5,1.5` is a whole switch, or a host: one failure for each of its cables.
+    Raise ValueError for a text that names nothing of the fabric or no time.
     """
     match = _FAILURE.fullmatch(text.strip())
     if match is None:
         raise ValueError(
-            f"failure {text!r}: write it like leaf0-spine1@0.5 or leaf0-spine1@0.5,1.5 (seconds)"
+            f"failure {text!r}: write it like leaf0-spine1@0.5 or leaf0-spine1@0.5,1.5 (seconds), of a whole "
+            "switch like spine1@0.5"
         )
-    failure = Failure(
-        _port(fabric, match["a"], match["b"], match["port"]),
-        _nanoseconds(match["down"]),
-        _nanoseconds(match["up"]) if match["up"] else None,
-    )
-    check_failures(fabric, (failure,))
-    return failure
+    down_ns = _nanoseconds(match["down"])
+    up_ns = _nanoseconds(match["up"]) if match["up"] else None
+    ports = _ports(fabric, match["a"], match["b"], match["port"])
+    failures = tuple(Failure(port, down_ns, up_ns) for port in ports)
+    check_failures(fabric, failures)
+    return failures
 
 
 def check_failures(fabric: Fabric, failures: Sequence[Failure]) -> None:
@@ -165,9 +169,13 @@ def outage_s(failures: Sequence[Failure]) -> float:
     """The longest time for which failures can hold up a flow that has no other way.
 
     TCP tries again at intervals that double, so it may notice only after as long again that its cable is
-    up; and outages of cables on one path may follow each other.
+    up; and outages of cables on one path may follow each other.  What is down at once counts once.
     """
-    return 2 * sum(f.up_ns - f.down_ns for f in failures if f.up_ns is not None) / 1e9
+    total_ns = until_ns = 0
+    for down_ns, up_ns in sorted((f.down_ns, f.up_ns) for f in failures if f.up_ns is not None):
+        total_ns += max(0, up_ns - max(down_ns, until_ns))
+        until_ns = max(until_ns, up_ns)
+    return 2 * total_ns / 1e9
 
 
 def told(fabric: Fabric, failures: Sequence[Failure]) -> str:
@@ -192,10 +200,12 @@ def cable_name(fabric: Fabric, port: Egress) -> str:
     return f"{port.node}{f':{port.port}' if several else ''}-{peer}"
 
 
-def _port(fabric: Fabric, a: str, b: str, port: str | None) -> Egress:
+def _ports(fabric: Fabric, a: str, b: str | None, port: str | None) -> list[Egress]:
     for node in (a, b):
-        if node not in fabric.ports:
+        if node is not None and node not in fabric.ports:
             raise ValueError(f"failure: {fabric.spec} has no node {node!r}")
+    if b is None:
+        return [Egress(a, number) for number in fabric.neighbours[a]]
     numbers = [number for number, peer in fabric.neighbours[a].items() if peer == b]
     if port is not None:
         numbers = [number for number in numbers if number == int(port)]
@@ -206,7 +216,7 @@ def _port(fabric: Fabric, a: str, b: str, port: str | None) -> Egress:
             f"failure: {len(numbers)} cables join {a} and {b};"
             f" name one by its port, like {a}:{numbers[0]}-{b}"
         )
-    return Egress(a, numbers[0])
+    return [Egress(a, numbers[0])]
 
 
 def _nanoseconds(seconds: str) -> int:

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from emu import plan as plans
-from emu.failures import parse_failure
+from emu.failures import parse_failures
 from emu.plan import Plan
 from tests.documented import documented_fields
 from tests.made_counters import switches_json, write_counters
@@ -190,7 +190,7 @@ def test_a_folder_without_runs_and_an_absent_file_are_one_line(
 def test_what_a_failed_cable_moved_is_told_and_is_no_finding(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    failed = replace(COLLIDING, failures=(parse_failure("leaf0-spine0@0.1", COLLIDING.fabric),))
+    failed = replace(COLLIDING, failures=parse_failures("leaf0-spine0@0.1", COLLIDING.fabric))
     folder = counted_run(tmp_path / "run", failed)
     value = switches_json(failed)
     row = next(row for row in value["flows"] if row["switch"] == "spine0")

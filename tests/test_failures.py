@@ -14,7 +14,7 @@ from emu.failures import (
     check_reachable,
     outage_s,
     outages,
-    parse_failure,
+    parse_failures,
     switch_port,
     told,
 )
@@ -40,19 +40,26 @@ TWICE = Fabric(
 
 def test_a_failure_names_a_cable_and_two_times() -> None:
     # leaf0's ports: 1 is h0, 2 is spine0, 3 is spine1.
-    assert parse_failure("leaf0-spine1@0.5,1.25", LEAF_SPINE) == Failure(
-        Egress("leaf0", 3), 500_000_000, 1_250_000_000
+    assert parse_failures("leaf0-spine1@0.5,1.25", LEAF_SPINE) == (
+        Failure(Egress("leaf0", 3), 500_000_000, 1_250_000_000),
     )
 
 
 def test_without_a_second_time_the_cable_stays_down() -> None:
-    assert parse_failure("spine0-leaf1@2", LEAF_SPINE) == Failure(Egress("spine0", 2), 2_000_000_000, None)
+    assert parse_failures("spine0-leaf1@2", LEAF_SPINE) == (Failure(Egress("spine0", 2), 2_000_000_000),)
 
 
 def test_one_of_several_cables_is_named_by_its_port() -> None:
-    assert parse_failure("a:3-b@1", TWICE).port == Egress("a", 3)
+    assert [failure.port for failure in parse_failures("a:3-b@1", TWICE)] == [Egress("a", 3)]
     with pytest.raises(ValueError, match="name one by its port, like a:2-b"):
-        parse_failure("a-b@1", TWICE)
+        parse_failures("a-b@1", TWICE)
+
+
+def test_a_switch_or_a_host_that_fails_is_all_its_cables() -> None:
+    ports = {Egress("leaf0", 1), Egress("leaf0", 2), Egress("leaf0", 3)}  # h0, spine0, spine1
+    assert set(parse_failures("leaf0@1,2", LEAF_SPINE)) == {Failure(port, 10**9, 2 * 10**9) for port in ports}
+    assert parse_failures("h1@1", LEAF_SPINE) == (Failure(Egress("h1", 0), 10**9),)
+    assert len(parse_failures("b@1", TWICE)) == 3
 
 
 @pytest.mark.parametrize(
@@ -65,11 +72,14 @@ def test_one_of_several_cables_is_named_by_its_port() -> None:
         ("leaf0-spine1@soon", "write it like"),
         ("leaf0:9-spine1@1", "no cable joins leaf0:9"),
         ("leaf0-spine1@999999", "0 to 86400 s"),
+        ("spine9@1", "no node 'spine9'"),
+        ("spine1", "write it like .* of a whole switch like spine1@0.5"),
+        ("leaf0:3@1", "write it like"),
     ],
 )
 def test_a_failure_that_cannot_happen_is_refused(text: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        parse_failure(text, LEAF_SPINE)
+        parse_failures(text, LEAF_SPINE)
 
 
 def test_a_failure_of_no_port_of_the_fabric_is_refused() -> None:
@@ -79,11 +89,10 @@ def test_a_failure_of_no_port_of_the_fabric_is_refused() -> None:
 
 def test_a_cable_is_named_as_the_option_names_it() -> None:
     assert cable_name(LEAF_SPINE, Egress("leaf0", 3)) == "leaf0-spine1"
-    assert parse_failure(cable_name(LEAF_SPINE, Egress("leaf0", 3)) + "@1", LEAF_SPINE).port == Egress(
-        "leaf0", 3
-    )
     assert cable_name(TWICE, Egress("a", 3)) == "a:3-b"
-    assert parse_failure("a:3-b@1", TWICE).port == Egress("a", 3)
+    for fabric, port in ((LEAF_SPINE, Egress("leaf0", 3)), (TWICE, Egress("a", 3))):
+        (failure,) = parse_failures(cable_name(fabric, port) + "@1", fabric)
+        assert failure.port == port
 
 
 def test_of_a_hosts_cable_the_switchs_end_goes_down() -> None:
@@ -174,6 +183,14 @@ def test_a_flow_may_be_held_up_twice_as_long_as_its_cables_are_down() -> None:
     port = Egress("leaf0", 3)
     assert outage_s(()) == outage_s((Failure(port, 5 * 10**9),)) == 0
     assert outage_s((Failure(port, 10**9, 3 * 10**9), Failure(port, 5 * 10**9, 6 * 10**9))) == 6
+
+
+def test_of_cables_that_are_down_at_once_the_time_counts_once() -> None:
+    switch = parse_failures("spine1@1,3", LEAF_SPINE)
+    assert outage_s(switch) == 4
+    longer = Failure(Egress("leaf0", 2), 2 * 10**9, 4 * 10**9)
+    inner = Failure(Egress("leaf1", 2), int(1.5e9), 2 * 10**9)
+    assert outage_s((longer, inner, *switch)) == 6
 
 
 def test_outages_are_the_ports_that_are_down_after_each_change() -> None:

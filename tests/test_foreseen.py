@@ -16,7 +16,7 @@ from controller.app.trees import led_around
 from emu.aggregation.tree import LEAST_SLOTS, Tree
 from emu.fabrics.fabric import Egress, Fabric, Link
 from emu.fabrics.spec import parse_fabric
-from emu.failures import Failure, parse_failure
+from emu.failures import Failure, parse_failures
 from tests.made_plans import allreduce_plan
 from traces.schedules.schedule import Aggregation, Op, Schedule, together
 
@@ -26,7 +26,7 @@ PAIR = Schedule(2, (Op("allreduce", NBYTES),), (), (), (Aggregation(0, (0, 1), (
 
 
 def failures_of(fabric: Fabric, *texts: str) -> tuple[Failure, ...]:
-    return tuple(parse_failure(text, fabric) for text in texts)
+    return tuple(failure for text in texts for failure in parse_failures(text, fabric))
 
 
 def pairs_on(fabric: Fabric, n_jobs: int, terms: Terms) -> Grants:

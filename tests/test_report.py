@@ -11,7 +11,7 @@ import pytest
 
 from emu import records
 from emu.fabrics.fabric import Egress
-from emu.failures import parse_failure
+from emu.failures import parse_failures
 from emu.plan import BadPlan
 from emu.result import REFUSED, Row
 from emu.verdict import Verdict
@@ -242,7 +242,7 @@ def test_what_manifests_share_is_said_once_and_what_they_do_not_with_the_cells()
 
 def test_a_failure_is_marked_and_told_with_what_was_done_about_it(tmp_path: Path) -> None:
     plan = allreduce_plan(TREE)
-    failing = replace(plan, failures=(parse_failure("leaf0-spine1@0.25,0.5", plan.fabric),))
+    failing = replace(plan, failures=parse_failures("leaf0-spine1@0.25,0.5", plan.fabric))
     row = made_run(tmp_path / "run", failing)
     start_ns, done_ns = 10**12, 10**12 + 250_000_000
     port = failing.failures[0].port

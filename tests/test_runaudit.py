@@ -8,7 +8,7 @@ import pytest
 
 from emu.aggregation.figures import RankFigures
 from emu.fabrics.fabric import Egress
-from emu.failures import parse_failure
+from emu.failures import parse_failures
 from emu.plan import Plan
 from emu.records import load_repeats
 from tests.made_counters import switches_json, write_counters
@@ -92,7 +92,7 @@ def test_each_move_explains_one_window_of_selective_acknowledgements(
     tmp_path: Path, routes: str, fail: tuple[str, ...], log: str, n_moves: int
 ) -> None:
     plan = allreduce_plan("fat-tree:k=4,levels=2", "halving-doubling", routes=routes, nbytes=32 << 20)
-    failures = tuple(parse_failure(text, plan.fabric) for text in fail)
+    failures = tuple(failure for text in fail for failure in parse_failures(text, plan.fabric))
     plan = replace(
         plan, failures=failures, transport=replace(plan.transport, rcvbuf_nbytes=SEGMENT_NBYTES // 2)
     )

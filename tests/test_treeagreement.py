@@ -12,7 +12,7 @@ from controller.audit.agreement import Agreement, agreement
 from controller.audit.counters import Count, load_counters
 from controller.audit.treecounts import Again, due, due_packets
 from emu.fabrics.fabric import link_name
-from emu.failures import parse_failure
+from emu.failures import parse_failures
 from emu.losses import parse_loss
 from emu.plan import Plan
 from tests.made_counters import write_counters
@@ -223,7 +223,7 @@ def test_packets_of_a_tree_that_the_plan_has_not_are_found(tmp_path: Path) -> No
 
 def test_with_failures_only_the_hosts_links_are_held(tmp_path: Path) -> None:
     root = PLAN.trees[0].nodes[0].switch
-    plan = replace(PLAN, failures=(parse_failure(f"leaf0-{root}@0.1", PLAN.fabric),))
+    plan = replace(PLAN, failures=parse_failures(f"leaf0-{root}@0.1", PLAN.fabric))
 
     def move(value: dict[str, Any]) -> None:
         value["pools"], value["flows"] = [], []

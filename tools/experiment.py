@@ -10,7 +10,7 @@ from controller.aggregation.hostside import leaves_of, served
 from controller.resolve import resolve
 from emu.aggregation.tree import DEFAULT_ELEMENTS, SWITCH_SLOTS
 from emu.fabrics.fabric import Fabric
-from emu.failures import check_failures, check_reachable, parse_failure
+from emu.failures import check_failures, check_reachable, parse_failures
 from emu.losses import check_losses, parse_loss
 from emu.network.transport import fabric_transport
 from emu.placement import place
@@ -39,7 +39,7 @@ class Job:
     """What every cell carries; see `traces.schedules.expand.expand` for `iterations`, `scale` and `compute`.
 
     `beside` are other jobs on other hosts at the same time; `fail` are cables that fail, as
-    `emu.failures.parse_failure` reads them, `loss` those that lose packets, as `emu.losses.parse_loss` does.
+    `emu.failures.parse_failures` reads them, `loss` those that lose packets, as `emu.losses.parse_loss` does.
     For `switch_slots`, `slots` and `elements` see `controller.aggregation.grants.Terms`.
     """
 
@@ -76,7 +76,7 @@ def cells(
 
 def plan_of(cell: Cell, job: Job) -> Plan:
     """Raise Refused for a cell that makes no sense, ValueError for what is wrong in any cell."""
-    failures = tuple(parse_failure(text, cell.fabric) for text in job.fail)
+    failures = tuple(failure for text in job.fail for failure in parse_failures(text, cell.fabric))
     check_failures(cell.fabric, failures)
     losses = tuple(loss for text in job.loss for loss in parse_loss(text, cell.fabric))
     check_losses(cell.fabric, losses)

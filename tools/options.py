@@ -108,9 +108,9 @@ FailOption = Annotated[
     list[str] | None,
     typer.Option(
         "--fail",
-        metavar="LINK@TIME[,TIME]",
-        help="A cable goes down, and up again, so many seconds after the start: leaf0-spine1@0.5,1.5. "
-        "Repeatable.",
+        metavar="WHAT@TIME[,TIME]",
+        help="A cable goes down, and up again, so many seconds after the start: leaf0-spine1@0.5,1.5; or a "
+        "switch with all its cables: spine1@0.5,1.5. Repeatable.",
         show_default=False,
     ),
 ]

@@ -10,7 +10,7 @@ import pytest
 from emu.aggregation.tree import Tree
 from emu.fabrics.fabric import Egress
 from emu.fabrics.spec import parse_fabric
-from emu.failures import Failure
+from emu.failures import Failure, parse_failures
 from emu.plan import Plan, load
 from emu.records import load_repeats
 from emu.watch import RunFailed
@@ -56,6 +56,20 @@ def test_a_tree_moves_in_mid_tensor_and_back_between_repeats_and_no_sum_is_wrong
     assert [move["epoch"] for move in moves] == list(range(1, len(moves) + 1))
     for rank in range(plan.n_ranks):
         assert 1 <= sum(repeat.aggregated[rank].moves for repeat in repeats) <= len(moves)
+
+
+def test_a_tree_leaves_a_switch_that_fails_with_all_its_cables(tmp_path: Path) -> None:
+    plan = plan_of(SPEC, "ina", NBYTES)
+    home = root(plan.trees[0])
+    plan = replace(plan, failures=parse_failures(f"{home}@0.3", plan.fabric))
+    folder = carried_out(plan, tmp_path / "run", repeats=1)
+    repeats = load_repeats(folder)
+    assert [repeat.wrong for repeat in repeats] == [0] * len(repeats)
+    moves = [(move["from"], move["to"]) for move in control(folder, "tree_moved")]
+    other = {"spine0": "spine1", "spine1": "spine0"}[home]
+    assert moves == [(home, other), (other, home)] * len(repeats)
+    cables = {f"{home}-leaf{leaf}" for leaf in range(3)}
+    assert {line["cable"] for line in json.loads((folder / "failures.json").read_text())} == cables
 
 
 def test_a_tree_whose_cable_stays_down_stays_away_until_the_repeat_is_over(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from emu.fabrics.spec import parse_fabric
-from emu.failures import changes, parse_failure
+from emu.failures import changes, parse_failures
 from emu.network.cables import failing
 from tests.real.inside import inside
 from tests.real.timely import in_time
@@ -50,7 +50,7 @@ def _watched(text: str, names: list[str]) -> dict[str, Any]:
         subprocess.run(["ip", "link", "add", a, "type", "veth", "peer", "name", b], check=True)
         for name in (a, b):
             subprocess.run(["ip", "link", "set", name, "up"], check=True)
-    with failing(changes(fabric, [parse_failure(text, fabric)])) as cables:
+    with failing(changes(fabric, parse_failures(text, fabric))) as cables:
         before = [_has_carrier(name) for name in names]
         cables.begin(time.monotonic_ns())
         time.sleep(0.35)

@@ -42,6 +42,7 @@ def injected(*arguments: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.untimed
 @pytest.mark.parametrize(
     ("fabric", "routes"),
     [(f"star:hosts=4,rate=10G,{ROOM}", "ecmp"), (f"fat-tree:k=4,levels=2,rate=1G,{ROOM}", "dmodk")],
@@ -66,6 +67,7 @@ def test_every_packet_arrives_once_in_order_and_large_segments_stay_whole(
     assert sum(sizes.values()) == 2 * found["packets"]  # each is seen where it leaves and where it arrives
 
 
+@pytest.mark.untimed
 def test_in_packets_of_the_mtu_the_stream_is_the_same(captures: Path, tmp_path: Path) -> None:
     out = tmp_path / "runs"
     star = (str(captures), "--fabric", f"star:hosts=4,rate=10G,{ROOM}")
@@ -88,6 +90,7 @@ def test_loops_on_slow_links_lose_what_the_queues_dropped(captures: Path, tmp_pa
     assert found["delay_s"]["min"] >= 0
 
 
+@pytest.mark.untimed
 def test_a_map_puts_a_host_where_it_says_and_answers_nothing(tmp_path: Path) -> None:
     """A SYN to a closed port and data to nobody: no RST comes back, and nothing else is sent."""
     a, b = ("10.9.0.1", 4000), ("10.9.0.2", 5000)
