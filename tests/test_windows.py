@@ -15,6 +15,8 @@ TO_H1 = Egress("switch0", 2)
 SCHEDULE = messages(2, [(0, 1, 1000), (1, 0, 10), (0, 1, 500)], [Gate(1, 1, (0,)), Gate(2, 0, (1,))])
 PLAN = schedule_plan("star:hosts=2", SCHEDULE)
 FRAMING = 2 * 2 * 48 + 48  # of the two messages, and the notice that rank 0 will take rank 1's
+SACK = 40 - 12  # beside timestamps a selective acknowledgement has what is left of 40 bytes (RFC 2018)
+MORE = FRAMING + SACK  # one of a flow that lost nothing may come all the same
 
 
 def looked_at(
@@ -27,14 +29,14 @@ def looked_at(
 def test_phases_with_readings_between_them_are_told_apart() -> None:
     made = looked_at(Moments(20, 29), Moments(60, 69), Readings([0, 10, 30, 40, 50, 70, 80], [0] * 7))
     first, second = made
-    assert (first.planned_nbytes, first.least_nbytes, first.most_nbytes) == (1000, 1000, 1000 + FRAMING)
-    assert (second.planned_nbytes, second.least_nbytes, second.most_nbytes) == (500, 500, 500 + FRAMING)
+    assert (first.planned_nbytes, first.least_nbytes, first.most_nbytes) == (1000, 1000, 1000 + MORE)
+    assert (second.planned_nbytes, second.least_nbytes, second.most_nbytes) == (500, 500, 500 + MORE)
     assert (first.key, second.key) == ((-1, 0), (-1, 2))
 
 
 def test_phases_that_share_a_window_are_bounded_by_their_sum() -> None:
     for window in looked_at(Moments(20, 29), Moments(31, 39), Readings([0, 10, 40, 50], [0, 0, 1500, 1500])):
-        assert (window.least_nbytes, window.most_nbytes) == (1500, 1500 + FRAMING)
+        assert (window.least_nbytes, window.most_nbytes) == (1500, 1500 + MORE)
         assert window.agrees
 
 
@@ -48,7 +50,7 @@ def test_a_reading_is_over_only_by_the_time_of_the_next() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counted", "agrees"), [(999, False), (1000, True), (1000 + FRAMING, True), (1001 + FRAMING, False)]
+    ("counted", "agrees"), [(999, False), (1000, True), (1000 + MORE, True), (1001 + MORE, False)]
 )
 def test_one_byte_beyond_what_had_to_pass_or_could_is_noticed(counted: int, agrees: bool) -> None:
     readings = Readings([0, 10, 30, 40, 50, 70, 80], [0, 0, *[counted] * 3, counted + 500, counted + 500])
@@ -60,6 +62,18 @@ def test_segments_sent_again_may_have_passed_too() -> None:
     times = Moments(20, 29), Moments(60, 69)
     assert [window.agrees for window in looked_at(*times, readings)] == [False, True]
     assert all(window.agrees for window in looked_at(*times, readings, resent=1))
+
+
+def test_what_is_sent_again_one_way_is_acknowledged_selectively_the_other() -> None:
+    """Of 12 bytes with one block: those of five packets, when rank 1 had to send one of its own again."""
+    schedule = messages(2, [(0, 1, 1000), (1, 0, 5000)], [Gate(1, 1, (0,))])
+    plan = schedule_plan("star:hosts=2", schedule)
+    counted = 1000 + 3 * 48 + 5 * 12
+    for resent, agrees in ((0, False), (1, True)):
+        moments = {0: Moments(20, 29), 1: Moments(29, 40)}
+        readings = Readings([0, 10, 30, 40], [0, 0, counted, counted])
+        (window,) = windows(plan, moments, {TO_H1: readings}, (0, resent))
+        assert window.agrees is agrees
 
 
 @pytest.mark.parametrize(("mtu", "agree"), [(9000, True), (8000, False)])

@@ -13,7 +13,7 @@ from itertools import accumulate
 from types import MappingProxyType
 
 from controller.audit.treecounts import TreeLoad
-from controller.audit.wire import framing_nbytes
+from controller.audit.wire import framing_nbytes, payload_nbytes, selective_nbytes
 from controller.model.addedup import tree_links, trees_of
 from controller.model.phases import PhaseKey, phase_keys
 from emu.fabrics.fabric import Egress
@@ -89,15 +89,31 @@ def windows(
         for egress in links:
             if nbytes and egress in readings:
                 passing[egress].append(_Passing(key, nbytes, moments[number]))
-    framing, segment_nbytes = framing_nbytes(plan), tcp_payload_nbytes(plan.fabric.mtu_nbytes)
-    spare: defaultdict[Egress, int] = defaultdict(int)
-    for flow, nbytes in zip(plan.flows, framing, strict=True):
-        for egress in flow.path:
-            spare[egress] += nbytes + resent[flow.src] * segment_nbytes
-    for egress, load in of_trees.items():
-        spare[egress] += load.spare_nbytes
+    spare = _spare_nbytes(plan, resent)
     for egress, some in passing.items():
-        yield from _windows(egress, some, readings[egress], spare[egress])
+        of_tree = of_trees.get(egress, TreeLoad())
+        yield from _windows(egress, some, readings[egress], spare.get(egress, 0) + of_tree.spare_nbytes)
+
+
+def _spare_nbytes(plan: Plan, resent: Sequence[int]) -> dict[Egress, int]:
+    """What TCP may put on each link besides the payload, once: a window may have all that there is."""
+    segment_nbytes = tcp_payload_nbytes(plan.fabric.mtu_nbytes)
+    segments = [-(-nbytes // segment_nbytes) for nbytes in payload_nbytes(plan)]
+    framing, number = framing_nbytes(plan), flow_numbers(plan.flows)
+    users: defaultdict[Egress, list[int]] = defaultdict(list)
+    for one, flow in enumerate(plan.flows):
+        for egress in flow.path:
+            users[egress].append(one)
+    spare = {}
+    for egress, using in users.items():
+        flows = [plan.flows[one] for one in using]
+        other_way = [number[flow.dst, flow.src] for flow in flows if (flow.dst, flow.src) in number]
+        packets = sum(segments[one] for one in (*using, *other_way))  # data, and what acknowledges it
+        holes = sum(resent[flow.src] + resent[flow.dst] for flow in flows)
+        again = sum(resent[flow.src] for flow in flows) * segment_nbytes
+        of_framing = sum(framing[one] for one in using)
+        spare[egress] = of_framing + again + selective_nbytes(plan, packets, len(using), holes)
+    return spare
 
 
 def _passings(plan: Plan) -> Iterator[tuple[PhaseKey, int, Sequence[Egress]]]:

@@ -65,7 +65,12 @@ def stream_nbytes(plan: Plan, repeats: int) -> list[int]:
 
 
 def option_spare_nbytes(plan: Plan, packets: int, n_flows: int, holes: int) -> int:
-    """What the options of so many packets may hold, and what set-up may have sent again.
+    """What the options of so many packets may hold, and what set-up may have sent again."""
+    return n_flows * SET_UP_SPARE_NBYTES + selective_nbytes(plan, packets, n_flows, holes)
+
+
+def selective_nbytes(plan: Plan, packets: int, n_flows: int, holes: int) -> int:
+    """What selective acknowledgements in so many packets may hold.
 
     `holes` is how often something was missing before what had arrived: a lost segment, or all that is
     still under way on the old path of a flow that was moved and is overtaken on the new one.  Every
@@ -74,5 +79,4 @@ def option_spare_nbytes(plan: Plan, packets: int, n_flows: int, holes: int) -> i
     receive buffer.
     """
     window = 2 * plan.transport.rcvbuf_nbytes // tcp_payload_nbytes(plan.fabric.mtu_nbytes) + 1
-    selective = min(packets, packets // REORDERED + n_flows + holes * window)
-    return n_flows * SET_UP_SPARE_NBYTES + selective * MOST_SACK_NBYTES
+    return MOST_SACK_NBYTES * min(packets, packets // REORDERED + n_flows + holes * window)
