@@ -141,13 +141,17 @@ def test_arrays_that_cannot_be_are_refused_before_anything_is_sent() -> None:
 
 
 def test_chunk_numbers_do_not_start_again_from_zero() -> None:
-    """2^32 chunks are more than a test can have data for: their addresses are never looked at."""
+    """2^31 chunks are more than a test can have data for: their addresses are never looked at."""
     with Lab(star(2)) as lab:
         begin(lab, {rank: numbers(rank, 8, 8) for rank in (0, 1)})
         lab.run(lambda: all(lab.finished.values()))
         worker, c = lab.workers[0], library()
-        used = 1 + 2
-        assert c.worker_begin(worker._worker, None, None, None, 8 * (2**32 - used - 1)) == 1
+        used = 2 + 1  # prime and data, and the next prime
+        assert c.worker_begin(worker._worker, None, None, None, 8 * (2**31 - 1 - used)) == 1
+        assert worker.step(lab.now_ns) == []
         assert c.worker_begin(worker._worker, None, None, None, 0) == 2
-        with pytest.raises(WorkerFailed, match=r"^aggregation job 7 has no chunk numbers left"):
+        with pytest.raises(
+            WorkerFailed,
+            match=r"^aggregation job 7 has sent all the chunks that it can number; begin it anew$",
+        ):
             worker.step(lab.now_ns)

@@ -1,9 +1,10 @@
 /* The stream of chunks of one group in one epoch: which chunk is what, and what its result sets off.
  *
- * Chunk 0 is the sync chunk: its result's peak is minus the position at which all begin.  Each sum follows as
- * a prime chunk, whose peak is the exponent of the first n_slots blocks, and its blocks as data chunks: the
- * one of block j brings the exponent of block j + n_slots, which is the next block in the same slot.  What
- * the sums give and take is in sums.c.
+ * Chunk 0 is the sync chunk: its result's peak is minus the place at which all go on, the first whose result
+ * somebody lacks.  Each sum is a prime chunk, whose peak is the exponent of the first n_slots blocks, and its
+ * blocks as data chunks: the one of block j brings the exponent of block j + n_slots, which is the next block
+ * in the same slot.  So who has the results of all blocks before block j knows the exponents of n_slots from
+ * j on, and a new epoch can begin there, in mid-sum.  What the sums give and take is in sums.c.
  */
 #include <endian.h>
 
@@ -40,26 +41,28 @@ static void write_data(struct worker *w, struct slot *slot, const struct sum *su
 void fill(struct worker *w, struct slot *slot)
 {
 	struct sum *sum;
+	uint64_t place;
 
 	if (slot->is_flying || w->failure)
 		return;
 	if (!w->is_synced) {
 		if (slot->chunk || w->end == 0)
 			return;
-		write_header(w, slot, 0, (int32_t)-w->unfinished);
+		write_header(w, slot, 0, -(int32_t)w->reached);
 	} else {
 		if (slot->position < w->first)
 			slot->position = w->first;
+		place = place_of(w, slot);
 		while (slot->position < w->end &&
-		       slot->chunk > sum_at(w, slot->position)->prime + sum_at(w, slot->position)->n_data)
+		       place > sum_at(w, slot->position)->place + sum_at(w, slot->position)->n_data)
 			slot->position++;
 		if (slot->position == w->end)
 			return;
 		sum = sum_at(w, slot->position);
-		if (slot->chunk == sum->prime)
+		if (place == sum->place)
 			write_header(w, slot, 0, own_exponent(w, sum, 0, (uint64_t)w->n_slots * w->elements));
 		else if (sum->is_primed)
-			write_data(w, slot, sum, slot->chunk - sum->prime - 1);
+			write_data(w, slot, sum, place - sum->place - 1);
 		else
 			return;
 	}
@@ -80,7 +83,7 @@ void fill_all(struct worker *w)
 /* Of a chunk under way. */
 bool is_data(const struct worker *w, const struct slot *slot)
 {
-	return slot->chunk && slot->chunk != sum_at(w, slot->position)->prime;
+	return slot->chunk && place_of(w, slot) != sum_at(w, slot->position)->place;
 }
 
 /* How many elements the result of a chunk under way has. */
@@ -91,19 +94,17 @@ uint32_t due_count(const struct worker *w, const struct slot *slot)
 	if (!is_data(w, slot))
 		return 0;
 	sum = sum_at(w, slot->position);
-	return sum->into ? block_elements(w, sum, slot->chunk - sum->prime - 1) : 0;
+	return sum->into ? block_elements(w, sum, place_of(w, slot) - sum->place - 1) : 0;
 }
 
-static void take_sync(struct worker *w, int64_t start)
+static void take_sync(struct worker *w, uint64_t start)
 {
-	if (start < w->first) {
+	if (start < sum_at(w, w->first)->place) {
 		fail(w, FORGOTTEN);
 		return;
 	}
 	w->is_synced = true;
-	for (uint32_t i = 0; i < w->n_slots; i++)
-		w->slots[i].position = start;
-	place_from(w, start);
+	begin_at(w, start);
 }
 
 /* The result of a chunk under way; with due_count elements.  One that cannot be is ignored. */
@@ -111,7 +112,7 @@ void take_result(struct worker *w, struct slot *slot, const struct packet *packe
 {
 	int32_t peak = be32toh(packet->header.peak), ours = be32toh(packet_of(w, slot)->header.peak);
 	struct sum *sum = slot->chunk ? sum_at(w, slot->position) : NULL;
-	bool is_prime = sum && slot->chunk == sum->prime;
+	bool is_prime = sum && !is_data(w, slot);
 
 	/* The largest of all: scaled by less, our own numbers would not fit. */
 	if (peak < ours || (sum ? !is_exponent(peak) : peak > 0))
@@ -126,7 +127,7 @@ void take_result(struct worker *w, struct slot *slot, const struct packet *packe
 	else if (is_prime)
 		take_prime(w, sum, peak);
 	else
-		take_block(w, sum, slot->chunk - sum->prime - 1, packet);
+		take_block(w, sum, place_of(w, slot) - sum->place - 1, packet);
 	if (sum && !--sum->left)
 		finish(w, sum);
 	slot->chunk += w->n_slots;
@@ -136,9 +137,25 @@ void take_result(struct worker *w, struct slot *slot, const struct packet *packe
 		fill(w, slot);
 }
 
+/* Each slot has the results of all its chunks before the one under way, or the next.  What an earlier epoch
+ * reached may be more: this one began where somebody else lacked a result.
+ */
+static void note_reached(struct worker *w)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (uint32_t i = 0; i < w->n_slots; i++)
+		if (place_of(w, &w->slots[i]) < least)
+			least = place_of(w, &w->slots[i]);
+	if (least > w->reached)
+		w->reached = least;
+}
+
 /* The tree was built anew: none of what is under way counts any more. */
 void restart(struct worker *w, uint16_t epoch)
 {
+	if (w->is_synced)
+		note_reached(w);
 	w->told.moves++;
 	w->told.epoch = w->epoch = epoch;
 	w->told.has_status = 0;

@@ -47,25 +47,17 @@ uint32_t give_block(const struct worker *w, const struct sum *sum, uint64_t bloc
 	return n;
 }
 
-/* Give a sum its place in the stream. */
-static void place(struct worker *w, struct sum *sum)
+/* The epoch begins at this place, which is not in a sum that is forgotten.  What is known of exponents stays:
+ * a prime chunk that goes again says the same.
+ */
+void begin_at(struct worker *w, uint64_t start)
 {
-	sum->prime = w->stream_end;
-	sum->left = 1 + sum->n_data;
-	sum->is_primed = false;
-	w->stream_end += sum->left;
-	if (w->stream_end > 1ull << 32)
-		fail(w, NO_CHUNKS);
-}
-
-/* In a new epoch the stream begins with the sum at `start`: place that and all after it. */
-void place_from(struct worker *w, int64_t start)
-{
-	w->stream_end = 1;
+	w->start = start;
 	for (int64_t position = w->first; position < w->end; position++) {
-		sum_at(w, position)->left = 0;
-		if (position >= start)
-			place(w, sum_at(w, position));
+		struct sum *sum = sum_at(w, position);
+		uint64_t from = start > sum->place ? start : sum->place, end = sum->place + 1 + sum->n_data;
+
+		sum->left = from < end ? end - from : 0;
 	}
 }
 
@@ -130,10 +122,13 @@ EXPORTED int64_t worker_begin(struct worker *w, const float *data, float *into, 
 		.exponents = exponents,
 		.n_elements = n_elements,
 		.n_data = (n_elements + w->elements - 1) / w->elements,
+		.place = w->stream_end,
 	};
+	sum->left = 1 + sum->n_data;
+	w->stream_end += sum->left;
+	if (w->stream_end > INT32_MAX) /* a peak tells it */
+		fail(w, NO_CHUNKS);
 	w->end++;
-	if (w->is_synced)
-		place(w, sum);
 	w->told.due_ns = 0;
 	return w->end - 1;
 }

@@ -41,14 +41,18 @@ struct packet {
 	uint32_t elements[];
 };
 
-/* One aggregation.  In the stream it is a prime chunk, then n_data data chunks. */
+/* One aggregation.  In the stream it is a prime chunk, then n_data data chunks.
+ *
+ * The place of a chunk is its number in the stream of all chunks of the group.  It is the same for all ranks
+ * and in each epoch, whatever number the chunk has there.
+ */
 struct sum {
 	const float *data; /* NULL: this rank does not give */
 	float *into;       /* NULL: it does not take */
 	int32_t *exponents; /* n_data of them, as all have agreed */
 	uint64_t n_elements, n_data;
-	uint64_t prime; /* its chunk number in this epoch */
-	uint64_t left;  /* chunks without a result in this epoch */
+	uint64_t place; /* of its prime chunk; the data chunks' follow */
+	uint64_t left;  /* chunks without a result in this epoch, of those that go in it */
 	bool is_primed, is_finished;
 };
 
@@ -75,7 +79,9 @@ struct worker {
 	struct sum *sums;
 	int64_t first, end, unfinished; /* kept from, begun up to, the first that is not finished */
 	uint64_t room;
-	uint64_t stream_end; /* the next sum's prime */
+	uint64_t stream_end; /* the next sum's place */
+	uint64_t start;      /* the place of chunk 1 of this epoch, if is_synced */
+	uint64_t reached;    /* the results of all chunks before this place have been here, in whatever epoch */
 	bool is_synced;
 	struct slot *slots;
 	char *packets; /* of each slot one */
@@ -109,7 +115,7 @@ struct packet *packet_of(const struct worker *w, const struct slot *slot);
 int32_t own_exponent(struct worker *w, const struct sum *sum, uint64_t at, uint64_t n);
 uint32_t block_elements(const struct worker *w, const struct sum *sum, uint64_t block);
 uint32_t give_block(const struct worker *w, const struct sum *sum, uint64_t block, uint32_t *elements);
-void place_from(struct worker *w, int64_t start);
+void begin_at(struct worker *w, uint64_t start);
 void take_prime(struct worker *w, struct sum *sum, int32_t peak);
 void take_block(struct worker *w, const struct sum *sum, uint64_t block, const struct packet *packet);
 void finish(struct worker *w, struct sum *sum);
@@ -130,6 +136,12 @@ int worker_step(struct worker *w, int64_t now_ns);
 static inline struct sum *sum_at(const struct worker *w, int64_t position)
 {
 	return &w->sums[position - w->first];
+}
+
+/* Of any chunk but the sync chunk, when that is through. */
+static inline uint64_t place_of(const struct worker *w, const struct slot *slot)
+{
+	return w->start + slot->chunk - 1;
 }
 
 #endif

@@ -183,7 +183,7 @@ class Worker:
             case Failure.NOT_FINITE:
                 return f"element {told.element} of sum {told.position} of aggregation job {job} is not finite"
             case Failure.NO_CHUNKS:
-                return f"aggregation job {job} has no chunk numbers left; begin it anew with another epoch"
+                return f"aggregation job {job} has sent all the chunks that it can number; begin it anew"
             case Failure.FORGOTTEN:
                 return (
                     f"a rank of aggregation job {job} asks for sums of an earlier repeat: was it restarted?"
