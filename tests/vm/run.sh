@@ -24,6 +24,7 @@ mkdir -p "$work"
 export VAGRANT_HOME=$work/vagrant VAGRANT_DOTFILE_PATH=$work/machine VAGRANT_CHECKPOINT_DISABLE=1
 export LIBVIRT_DEFAULT_URI=qemu:///system
 export GRADWIRE_BOX=gradwire/debian12 GRADWIRE_LIBVIRT_DRIVER=qemu GRADWIRE_BOOT_TIMEOUT=900
+export GRADWIRE_LIBVIRT_PREFIX=gradwire-test-
 
 cd "$project"
 forwarding=$(cat /proc/sys/net/ipv4/ip_forward)
@@ -50,6 +51,13 @@ fi
 if ! virsh version >/dev/null 2>&1; then
     started_libvirt=1
     "$here/start-libvirt.sh" "$work"
+fi
+
+if virsh domid gradwire-test-default >/dev/null 2>&1; then
+    say "removing what a run that was cut off has left"
+    virsh destroy gradwire-test-default >/dev/null 2>&1 || true
+    virsh undefine gradwire-test-default --remove-all-storage >/dev/null
+    rm -rf "$VAGRANT_DOTFILE_PATH"
 fi
 
 say "vagrant up"
