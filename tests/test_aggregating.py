@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
@@ -102,20 +103,40 @@ def test_a_rank_that_is_done_contributes_again_when_its_tree_is_built_anew(
     """Rank 1 never hears of the first epoch's last results, and after it the old switches answer no more."""
     tree = star_tree((0, 1))
     plan = tree_plan("star:hosts=2", summed(tree, 2, [4 * 64 * 20]), [tree])
-    last = 21  # after sync and prime
+    (first, second), moved_ns = moved_after_losses(plan, monkeypatch)
+    assert first.times.done_ns < moved_ns < second.times.done_ns
+    assert (first.wrong, second.wrong) == (0, 0)
+
+
+LAST = 21  # of 20 data chunks, after sync and prime
+
+
+def moved_after_losses(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Outcome], int]:
+    """Rank 1 misses the last results of the first group's first epoch; a while later its tree moves: when."""
+    missed, moved_ns = threading.Event(), 0
 
     def drop(rank: int, header: Header) -> bool:
-        return rank == 1 and header.kind == Kind.RESULT and header.epoch == 0 and header.chunk >= last
+        is_last = header.kind == Kind.RESULT and header.epoch == 0 and header.chunk >= LAST
+        is_lost = rank == 1 and is_last and header.job == plan.trees[0].job
+        if is_lost:
+            missed.set()
+        return is_lost
 
     with running(plan, monkeypatch, drop) as (agents, switches):
-        timer = threading.Timer(0.5, switches.rebuild, args=(0,))
-        timer.start()
+
+        def move() -> None:
+            nonlocal moved_ns
+            missed.wait(10)
+            time.sleep(0.3)
+            moved_ns = time.monotonic_ns()
+            switches.rebuild(0)
+
+        moving = threading.Thread(target=move)
+        moving.start()
         outcomes = agents.run(0, 10)
         agents.end()
-        timer.join()
-    first, second = (outcome.times.done_ns - outcome.times.start_ns for outcome in outcomes)
-    assert first < 300_000_000 < second
-    assert [outcome.wrong for outcome in outcomes] == [0, 0]
+        moving.join()
+    return outcomes, moved_ns
 
 
 def test_a_rank_that_is_busy_with_one_group_contributes_again_to_another(
@@ -131,18 +152,7 @@ def test_a_rank_that_is_busy_with_one_group_contributes_again_to_another(
         aggregations=(*everybody.aggregations, replace(push.aggregations[0], op=1)),
     )
     plan = tree_plan("star:hosts=2", schedule, trees)
-    last = 21
-
-    def drop(rank: int, header: Header) -> bool:
-        is_late = header.kind == Kind.RESULT and header.epoch == 0 and header.chunk >= last
-        return rank == 1 and is_late and header.job == trees[0].job
-
-    with running(plan, monkeypatch, drop) as (agents, switches):
-        timer = threading.Timer(0.5, switches.rebuild, args=(0,))
-        timer.start()
-        outcomes = agents.run(0, 10)
-        agents.end()
-        timer.join()
+    outcomes, _ = moved_after_losses(plan, monkeypatch)
     assert [outcome.wrong for outcome in outcomes] == [0, 0]
     assert all(outcome.times.done_ns - outcome.times.start_ns < 3_000_000_000 for outcome in outcomes)
 

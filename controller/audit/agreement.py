@@ -13,10 +13,9 @@ from controller.audit.counters import Count, Counters
 from controller.audit.findings import Finding, off
 from controller.audit.treeagreement import tree_agreement
 from controller.audit.treecounts import Again, SumCount, TreeLoad
-from controller.audit.wire import option_spare_nbytes, payload_nbytes, stream_nbytes
+from controller.audit.wire import SET_UP_SPARE_NBYTES, again_nbytes, payload_nbytes, stream_nbytes
 from controller.model.loads import is_host_link
 from emu.fabrics.fabric import Egress, link_name
-from emu.network.transport import tcp_payload_nbytes
 from emu.plan import Plan
 
 NOTHING = Count(0, 0)
@@ -141,9 +140,7 @@ def _flow_count(
     flow = plan.flows[number]
     counted = counters.flows.get((flow.src_ip, flow.dst_ip, flow.sport, flow.dport), {})
     packets = max((count.packets for count in counted.values()), default=0)
-    lost = resent[flow.src] + resent[flow.dst]
-    spare = resent[flow.src] * tcp_payload_nbytes(plan.fabric.mtu_nbytes)
-    spare += option_spare_nbytes(plan, packets, 1, lost + n_moves)
+    spare = SET_UP_SPARE_NBYTES + again_nbytes(plan, [flow], packets, resent, n_moves)
     return FlowCount(number, payload, stream, spare, counted)
 
 
@@ -163,12 +160,9 @@ def _link_counts(
             users[egress].append(one)
     for egress, using in users.items():
         sent, received = counters.sent.get(egress), counters.received.get(plan.fabric.peers[egress])
-        ends = {end for one in using for end in (plan.flows[one.flow].src, plan.flows[one.flow].dst)}
-        sources = {plan.flows[one.flow].src for one in using}
         packets = max((count.packets for count in (sent, received) if count), default=0)
-        holes = sum(resent[rank] for rank in ends) + n_moves * len(using)
-        spare = sum(resent[rank] for rank in sources) * tcp_payload_nbytes(plan.fabric.mtu_nbytes)
-        spare += option_spare_nbytes(plan, packets, len(using), holes) if using else 0
+        of_plan = [plan.flows[one.flow] for one in using]
+        spare = len(using) * SET_UP_SPARE_NBYTES + again_nbytes(plan, of_plan, packets, resent, n_moves)
         trees = of_trees.get(egress, TreeLoad())
         yield LinkCount(
             egress=egress,

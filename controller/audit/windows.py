@@ -13,7 +13,7 @@ from itertools import accumulate
 from types import MappingProxyType
 
 from controller.audit.treecounts import TreeLoad
-from controller.audit.wire import framing_nbytes, payload_nbytes, selective_nbytes
+from controller.audit.wire import again_nbytes, framing_nbytes, payload_nbytes
 from controller.model.addedup import tree_links, trees_of
 from controller.model.phases import PhaseKey, phase_keys
 from emu.fabrics.fabric import Egress
@@ -109,10 +109,7 @@ def _spare_nbytes(plan: Plan, resent: Sequence[int]) -> dict[Egress, int]:
         flows = [plan.flows[one] for one in using]
         other_way = [number[flow.dst, flow.src] for flow in flows if (flow.dst, flow.src) in number]
         packets = sum(segments[one] for one in (*using, *other_way))  # data, and what acknowledges it
-        holes = sum(resent[flow.src] + resent[flow.dst] for flow in flows)
-        again = sum(resent[flow.src] for flow in flows) * segment_nbytes
-        of_framing = sum(framing[one] for one in using)
-        spare[egress] = of_framing + again + selective_nbytes(plan, packets, len(using), holes)
+        spare[egress] = sum(framing[one] for one in using) + again_nbytes(plan, flows, packets, resent)
     return spare
 
 

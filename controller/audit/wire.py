@@ -6,10 +6,11 @@ and what only some packets have: the options of SYN packets and of selective ack
 """
 
 from collections import Counter
+from collections.abc import Sequence
 
 from emu.fabrics.fabric import ETHERNET_NBYTES
 from emu.network.transport import TCP_HEADERS_NBYTES, tcp_payload_nbytes
-from emu.plan import Plan
+from emu.plan import Flow, Plan
 from traces.framing.gloo import HELLO_NBYTES, PREAMBLE_NBYTES
 
 HEADERS_NBYTES = ETHERNET_NBYTES + TCP_HEADERS_NBYTES
@@ -64,19 +65,22 @@ def stream_nbytes(plan: Plan, repeats: int) -> list[int]:
     ]
 
 
-def option_spare_nbytes(plan: Plan, packets: int, n_flows: int, holes: int) -> int:
-    """What the options of so many packets may hold, and what set-up may have sent again."""
-    return n_flows * SET_UP_SPARE_NBYTES + selective_nbytes(plan, packets, n_flows, holes)
+def again_nbytes(
+    plan: Plan, flows: Sequence[Flow], packets: int, resent: Sequence[int], n_moves: int = 0
+) -> int:
+    """What so many packets of these flows may hold besides their streams, each of which passes once.
 
-
-def selective_nbytes(plan: Plan, packets: int, n_flows: int, holes: int) -> int:
-    """What selective acknowledgements in so many packets may hold.
-
-    `holes` is how often something was missing before what had arrived: a lost segment, or all that is
-    still under way on the old path of a flow that was moved and is overtaken on the new one.  Every
-    segment that arrives meanwhile is answered with selective acknowledgement (RFC 2018, section 4), and so
-    may one that comes twice (RFC 2883); they are at most a window, for which the kernel takes twice the
-    receive buffer.
+    That is segments sent again, `resent[r]` by rank r, and selective acknowledgements: while something is
+    missing before what has arrived, every segment that arrives is answered with one (RFC 2018, section 4),
+    and so may be one that comes twice (RFC 2883).  Missing is a lost segment, or, `n_moves` times, all that
+    is still under way on the old path of a flow that was moved and is overtaken on the new one.  Those
+    segments are at most a window, for which the kernel takes twice the receive buffer.
     """
-    window = 2 * plan.transport.rcvbuf_nbytes // tcp_payload_nbytes(plan.fabric.mtu_nbytes) + 1
-    return MOST_SACK_NBYTES * min(packets, packets // REORDERED + n_flows + holes * window)
+    if not flows:
+        return 0
+    segment_nbytes = tcp_payload_nbytes(plan.fabric.mtu_nbytes)
+    sources = {flow.src for flow in flows}
+    holes = sum(resent[rank] for rank in sources | {flow.dst for flow in flows}) + n_moves * len(flows)
+    window = 2 * plan.transport.rcvbuf_nbytes // segment_nbytes + 1
+    selective = min(packets, packets // REORDERED + len(flows) + holes * window)
+    return sum(resent[rank] for rank in sources) * segment_nbytes + selective * MOST_SACK_NBYTES

@@ -1,7 +1,7 @@
 /* The stream of chunks of one group in one epoch: which chunk is what, and what its result sets off.
  *
- * Chunk 0 is the sync chunk: its result's peak is minus the place at which all go on, the first whose result
- * somebody lacks.  Each sum is a prime chunk, whose peak is the exponent of the first n_slots blocks, and its
+ * Chunk 0 is the sync chunk: its result's peak is minus the place at which all go on; nobody lacks a result
+ * from before it.  Each sum is a prime chunk, whose peak is the exponent of the first n_slots blocks, and its
  * blocks as data chunks: the one of block j brings the exponent of block j + n_slots, which is the next block
  * in the same slot.  So who has the results of all blocks before block j knows the exponents of n_slots from
  * j on, and a new epoch can begin there, in mid-sum.  What the sums give and take is in sums.c.

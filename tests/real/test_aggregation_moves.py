@@ -22,6 +22,7 @@ from traces.workload import made_allreduce
 pytestmark = pytest.mark.real
 
 SPEC = "leaf-spine:leaves=3,spines=2,hosts=1,rate=50M"
+OTHER = {"spine0": "spine1", "spine1": "spine0"}
 NBYTES = 6_000_000  # 0.96 s at 50 Mb/s, headers not counted
 
 
@@ -49,7 +50,7 @@ def test_a_tree_moves_in_mid_tensor_and_back_between_repeats_and_no_sum_is_wrong
     repeats = load_repeats(folder)
     assert [repeat.wrong for repeat in repeats] == [0] * len(repeats)
     moves = control(folder, "tree_moved")
-    home, other = root(plan.trees[0]), {"spine0": "spine1", "spine1": "spine0"}[root(plan.trees[0])]
+    home, other = root(plan.trees[0]), OTHER[root(plan.trees[0])]
     n_outages = len(moves) // 2  # on a busy machine a cable may be up before its failure is heard
     assert 1 <= n_outages <= len(repeats)
     assert [(move["from"], move["to"]) for move in moves] == [(home, other), (other, home)] * n_outages
@@ -66,8 +67,7 @@ def test_a_tree_leaves_a_switch_that_fails_with_all_its_cables(tmp_path: Path) -
     repeats = load_repeats(folder)
     assert [repeat.wrong for repeat in repeats] == [0] * len(repeats)
     moves = [(move["from"], move["to"]) for move in control(folder, "tree_moved")]
-    other = {"spine0": "spine1", "spine1": "spine0"}[home]
-    assert moves == [(home, other), (other, home)] * len(repeats)
+    assert moves == [(home, OTHER[home]), (OTHER[home], home)] * len(repeats)
     cables = {f"{home}-leaf{leaf}" for leaf in range(3)}
     assert {line["cable"] for line in json.loads((folder / "failures.json").read_text())} == cables
 
