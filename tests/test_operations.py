@@ -41,12 +41,14 @@ def test_announced_data_that_never_came_makes_a_collective_a_part(messages: Mess
     assert notes == ["left out, cut by the capture's ends: allreduce tag 7"]
 
 
-def test_a_rank_is_done_when_its_last_data_has_arrived(messages: Messages) -> None:
+def test_a_rank_is_done_when_its_last_data_has_arrived_and_its_last_send_has_begun(
+    messages: Messages,
+) -> None:
     (tag3,) = (o for o in operations(messages, all_visible=True)[0] if o.tag == 3 and o.kind == "allreduce")
     data = messages.where((messages.tag == 3) & messages.is_data)
     for rank in range(8):
         arrived = int(data.received_ns[data.dst == rank].max())
-        assert tag3.done[rank] == max(arrived, int(data.last_ns[data.src == rank].max()))
+        assert tag3.done[rank] == max(arrived, int(data.first_ns[data.src == rank].max()))
 
 
 def test_what_is_no_allreduce_and_no_broadcast_stays_message_by_message(messages: Messages) -> None:

@@ -6,17 +6,20 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from traces.framing.messages import Messages
 from traces.recognition.algorithms import UNKNOWN, Recognised
 from traces.workload import Shape
 
 Kind = Literal["allreduce", "broadcast", "message"]
+# The largest segment of gloo's ring.  Linux lets a socket buffer grow up to 4 MiB (tcp_wmem).
+SOCKET_BUFFER_NBYTES = 1 << 20
 Trees = tuple[Shape | None, Shape | None]  # up, down
 
 
 @dataclass(frozen=True)
 class Operation:
-    """`begun` is when each rank's first byte of it was sent, `done` when its last was sent or had
-    arrived there.
+    """`begun` is when each rank's first byte of it was sent, `done` when it was complete for the application
+    there: what it receives had arrived, and the last message that it sends had been handed to the kernel.
 
     A message has `src` and `dst`, a broadcast its root as `src`.  `what` is gloo's name of the
     collective that a message belongs to, or `send`.  `is_usual`: its sends are those of gloo's own
@@ -43,6 +46,16 @@ class Operation:
     @property
     def end_ns(self) -> int:
         return max(self.done.values())
+
+
+def handed_over_ns(messages: Messages) -> npt.NDArray[np.int64]:
+    """When the source had given each message to its kernel, as near as packets show it.
+
+    A send is complete when the socket has taken the bytes, not when the last of them leaves a slow interface.
+    What the socket buffer can take is taken as soon as the message begins to be sent; of a larger message the
+    captures show only the end.
+    """
+    return np.where(messages.nbytes <= SOCKET_BUFFER_NBYTES, messages.first_ns, messages.last_ns)
 
 
 def earliest(ranks: npt.NDArray[np.int32], times: npt.NDArray[np.int64]) -> dict[int, int]:

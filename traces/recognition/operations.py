@@ -15,7 +15,7 @@ from traces.framing.frames import Kind as Sort
 from traces.framing.messages import Messages
 from traces.recognition.algorithms import PATTERNS, UNKNOWN, Recognised, best_match, recognised
 from traces.recognition.lanes import lanes_of
-from traces.recognition.operation import Operation, earliest, latest
+from traces.recognition.operation import Operation, earliest, handed_over_ns, latest
 from traces.recognition.patterns import SURE
 from traces.recognition.ranks import joined
 from traces.recognition.untagged import untagged
@@ -130,11 +130,17 @@ def _collective(messages: Messages, all_visible: bool) -> Operation | str:
         nbytes=nbytes,
         src=min(roots, default=0),
         dst=0,
-        begun=earliest(messages.src, messages.first_ns),
-        done=latest(np.append(data.src, data.dst), np.append(data.last_ns, data.received_ns)),
+        begun=_begun(messages),
+        done=latest(np.append(data.src, data.dst), np.append(handed_over_ns(data), data.received_ns)),
         is_usual=announced == usual,
         recognised=known,
     )
+
+
+def _begun(messages: Messages) -> dict[int, int]:
+    """A message whose header was not captured counts only for a rank that shows no other."""
+    read = messages.where(~messages.recovered)
+    return earliest(messages.src, messages.first_ns) | earliest(read.src, read.first_ns)
 
 
 def _is_balanced(messages: Messages, announced: Sends, nbytes: int, all_visible: bool) -> bool:

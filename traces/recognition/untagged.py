@@ -10,7 +10,7 @@ from traces.framing.frames import ALLREDUCE, BARRIER, BROADCAST, UNKNOWN_OPERATI
 from traces.framing.messages import Messages
 from traces.recognition.algorithms import REDUCE, Recognised, recognised
 from traces.recognition.instances import Cut, Instance, cut, in_order
-from traces.recognition.operation import Kind, Operation, Trees, earliest, latest
+from traces.recognition.operation import Kind, Operation, Trees, earliest, handed_over_ns, latest
 from traces.recognition.patterns import AMBIGUOUS
 
 KINDS: dict[str, Kind] = {ALLREDUCE: "allreduce", BROADCAST: "broadcast"}
@@ -53,7 +53,7 @@ def _operation(instance: Instance, messages: Messages) -> Operation:
         src=match.root,
         dst=0,
         begun=earliest(some.src, some.first_ns),
-        done=latest(np.append(some.src, some.dst), np.append(some.last_ns, some.received_ns)),
+        done=latest(np.append(some.src, some.dst), np.append(handed_over_ns(some), some.received_ns)),
         is_usual=False,
         recognised=recognised(match),
         trees=trees,
