@@ -41,6 +41,7 @@ COLLECTIVE_NAMES = frozenset(
 )
 MOST = 0.9
 MAX_SETUP_ALLREDUCES = 8
+MAX_WARM_UP = 4
 Role = Literal["push", "pull", "other"]
 Broadcasts = tuple[tuple[int, ...], ...]  # of each its size
 
@@ -49,13 +50,16 @@ Broadcasts = tuple[tuple[int, ...], ...]  # of each its size
 class Labels:
     """For each operation its iteration (SETUP: none) and its role; `notes` say how that was found.
 
-    `servers` are the ranks to which others push; none if there are no such.
+    `servers` are the ranks to which others push; none if there are no such.  The first `warm_up` iterations
+    are not like the rest: connections are opened in them, DDP makes its buckets, and when the very first
+    began to compute no capture shows.
     """
 
     iterations: tuple[int, ...]
     roles: tuple[Role, ...]
     notes: tuple[str, ...]
     servers: tuple[int, ...] = ()
+    warm_up: int = 0
 
 
 def label(operations: Sequence[Operation]) -> Labels:
@@ -74,7 +78,34 @@ def label(operations: Sequence[Operation]) -> Labels:
             servers, workers = servers_of([operations[i] for i in sends]) or (set(), set())
         notes.append(_label_sends(operations, sends, (servers, workers), iterations, roles))
     _label_others(operations, roles, iterations)
-    return Labels(tuple(iterations), tuple(roles), tuple(notes), tuple(sorted(servers)))
+    warm_up = _warm_up(operations, iterations)
+    return Labels(tuple(iterations), tuple(roles), tuple(notes), tuple(sorted(servers)), warm_up)
+
+
+def _warm_up(operations: Sequence[Operation], iterations: Sequence[int]) -> int:
+    """How many of the first iterations are not like the others: the first, and as long as the job still sets
+    itself up or reduces other sizes than in most iterations.  At least one iteration is left.
+    """
+    n_iterations = max(iterations, default=SETUP) + 1
+    sizes: list[list[int]] = [[] for _ in range(n_iterations)]
+    begins: dict[int, int] = {}
+    setups = []
+    for operation, iteration in zip(operations, iterations, strict=True):
+        if iteration == SETUP:
+            setups += [operation.begin_ns] if operation.kind != "message" else []
+            continue
+        begins[iteration] = max(begins.get(iteration, 0), operation.begin_ns)
+        if operation.kind != "message":
+            sizes[iteration].append(operation.nbytes)
+    shapes = [tuple(sorted(some)) for some in sizes]
+    usual = Counter(shapes).most_common(1)[0][0] if shapes else ()
+    count = min(1, n_iterations)
+    while count < min(n_iterations, MAX_WARM_UP):
+        begun = (begins.get(count - 1, 0), begins.get(count, 0))
+        if shapes[count] == usual and not any(begun[0] < ns < begun[1] for ns in setups):
+            break
+        count += 1
+    return max(0, min(count, n_iterations - 1))
 
 
 def is_point_to_point(operation: Operation) -> bool:

@@ -50,7 +50,7 @@ def find_job(trace: Trace) -> Job:
         trace=trace,
         operations=tuple(found),
         labels=labels,
-        starts=tuple(starts(found)),
+        starts=tuple(starts(found, labels.iterations)),
         algorithms=tuple(map(_algorithm, found, labels.roles)),
         shape=shape_of(found, labels, trace.n_ranks),
         notes=tuple(notes),

@@ -1,13 +1,15 @@
 """What each rank waited for before it began an operation, and how long it then computed.
 
-Seen from outside, an operation that was complete at a rank when that rank began another may have been waited
-for, and one that was not complete cannot have been.  Of the complete ones only those are named that no other
-implies.
+Collectives that repeat say it by vote (`traces.recognition.dependencies`).  For all others the times decide
+one by one: seen from outside, an operation that was complete at a rank when that rank began another may
+have been waited for, and one that was not complete cannot have been.  Of the complete ones only those are
+named that no other implies.
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
 
+from traces.recognition.dependencies import waits
 from traces.recognition.operation import Operation
 from traces.workload import Start
 
@@ -17,10 +19,29 @@ _DONE, _BEGUN = 0, 1  # at the same instant, what is complete comes first
 After = dict[tuple[int, int], tuple[int, ...]]
 
 
-def starts(operations: Sequence[Operation]) -> list[tuple[Start, ...]]:
+def starts(operations: Sequence[Operation], iterations: Sequence[int] = ()) -> list[tuple[Start, ...]]:
     """For each operation its starts, one for each rank that sends for it; `operations` in order of
     beginning.
+
+    `iterations` has the iteration of each operation, < 0 for none; without any nothing repeats.
     """
+    seen = _seen(operations)
+    if not iterations:
+        return seen
+    voted = waits(operations, iterations)
+
+    def start(number: int, one: Start) -> Start:
+        wait = voted.get((number, one.rank))
+        if wait is None:
+            return one
+        messages = (n for n in one.after if operations[n].kind == "message" and iterations[n] >= 0)
+        return Start(rank=one.rank, after=tuple(sorted({*wait.after, *messages})), gap_ns=wait.gap_ns)
+
+    return [tuple(start(number, one) for one in some) for number, some in enumerate(seen)]
+
+
+def _seen(operations: Sequence[Operation]) -> list[tuple[Start, ...]]:
+    """From the times of each operation alone."""
     events = [
         (time_ns, phase, number, rank)
         for number, operation in enumerate(operations)
