@@ -14,6 +14,7 @@ from traces.analysis.incast import Incast
 from traces.analysis.kept import Traffic
 from traces.analysis.linerate import LineRate
 from traces.analysis.percentiles import Percentiles
+from traces.analysis.shares import shares
 from traces.analysis.transfers import AlgorithmUse, Iteration, Transfer
 from traces.framing.messages import Messages
 from traces.recognition.shape import JobShape
@@ -62,6 +63,11 @@ def made_analysis() -> Analysis:
         ("communication", 5, 8),
         ("wait", 8, 10),
     )
+    exposures = tuple(
+        Exposure(n, rank, ns, ns * 5 // 10, ns * 3 // 10, 0, ns * 2 // 10, 1 - rank)
+        for n, (_, ns) in enumerate(times)
+        for rank in (0, 1)
+    )
     return Analysis(
         name="made",
         framing="gloo",
@@ -80,18 +86,18 @@ def made_analysis() -> Analysis:
             for n, (start, _) in enumerate(times)
         ),
         algorithms=(AlgorithmUse("allreduce", "ring", 2, 0.9, "each rank sends to one other"),),
-        iterations=tuple(Iteration(n, start, ns, 1, 2_000_000, MS) for n, (start, ns) in enumerate(times)),
+        iterations=tuple(
+            Iteration(n, start, ns, 1, 2_000_000, MS, warm_up=False) for n, (start, ns) in enumerate(times)
+        ),
         spans=tuple(
             Span(rank, n, kind, start + ns * first // 10, start + ns * last // 10)
             for n, (start, ns) in enumerate(times)
             for rank in (0, 1)
             for kind, first, last in parts
         ),
-        exposures=tuple(
-            Exposure(n, rank, ns, ns * 5 // 10, ns * 3 // 10, 0, ns * 2 // 10, 1 - rank)
-            for n, (_, ns) in enumerate(times)
-            for rank in (0, 1)
-        ),
+        exposures=exposures,
+        shares=shares(exposures, warm_up=0),
+        shares_refused=(),
         stragglers=(Straggler(1, 2, 20 * MS),),
         flows=(made_flow(),),
         burstiness=(Burstiness(ADDRESSES[0], "out", MS, 1e8, 2e9, 20.0, 50 * MS),),
@@ -99,7 +105,7 @@ def made_analysis() -> Analysis:
         incasts=(Incast(ADDRESSES[1], 1, 0, MS, (0,), 1000, 8e6),),
         aggregations=(),
         traffic=(Traffic("gloo", True, 1, 7000, 10_000_000, 1.0, "3 preambles"),),
-        losses=Losses(7000, 0, 1, 0, 0, 0),
+        losses=Losses(7000, 0, 1, 0, 0, 0, 3_000_000),
         rendezvous_packets=4,
         notes=("ranks: as told",),
     )

@@ -9,7 +9,8 @@ from traces.analysis.analysis import Analysis
 from traces.analysis.exposure import Straggler
 from traces.analysis.linerate import LineRate, line_rate
 from traces.analysis.percentiles import Percentiles
-from traces.analysis.verdict import loss_bps, sentences, shares, window_bps
+from traces.analysis.shares import shares
+from traces.analysis.verdict import loss_bps, sentences, window_bps
 
 
 @pytest.fixture
@@ -17,26 +18,30 @@ def analysis() -> Analysis:
     return made_analysis()
 
 
-def test_the_length_is_the_median_iterations_and_its_parts_add_up_to_all(analysis: Analysis) -> None:
-    found = shares(analysis)
-    assert found is not None
-    assert (found.n_iterations, found.time_ns, found.least_ns, found.most_ns) == (
-        2,
-        100 * MS,
-        100 * MS,
-        300 * MS,
-    )
-    assert found.compute + found.exposed + found.wait == pytest.approx(1)
+def test_the_length_and_its_parts_are_those_of_all_iterations_but_the_warm_up(analysis: Analysis) -> None:
     first, _, _ = sentences(analysis)
     for words in (
-        "takes 100 ms",
+        "takes 200 ms",
         "median of 2",
         "100 ms to 300 ms",
-        "50% is compute",
-        "30% communication",
+        "50% is compute, 30% communication",
         "20%",
     ):
         assert words in first
+    second = replace(analysis, shares=shares(analysis.exposures, warm_up=1))
+    assert "takes 300 ms (without the first, the warm-up)" in sentences(second)[0]
+
+
+def test_compute_that_hides_communication_is_named(analysis: Analysis) -> None:
+    some = tuple(replace(one, overlapped_ns=one.time_ns // 10) for one in analysis.exposures)
+    hidden = replace(analysis, shares=shares(some, warm_up=0))
+    assert "50% is compute (10% with communication hidden under it)" in sentences(hidden)[0]
+
+
+def test_shares_that_cannot_be_believed_are_not_said(analysis: Analysis) -> None:
+    first, _, _ = sentences(replace(analysis, shares_refused=("85% could not be read",)))
+    assert first.startswith("Where the time goes is not said, because 85% could not be read. ")
+    assert "compute" not in first
 
 
 def test_one_late_rank_is_named_and_several_are_not_blamed_alone(analysis: Analysis) -> None:
@@ -83,6 +88,7 @@ def test_without_training_the_verdict_says_so_and_tells_the_largest_flow(analysi
         missing="no gloo traffic",
         addresses=(),
         exposures=(),
+        shares=None,
         stragglers=(),
         transfers=(),
         shape=None,
@@ -96,6 +102,6 @@ def test_without_training_the_verdict_says_so_and_tells_the_largest_flow(analysi
 def test_a_guess_from_bursts_names_nobody_and_explains_no_times(analysis: Analysis) -> None:
     first, second, _ = sentences(replace(analysis, framing="plain"))
     assert "guessed from bursts" in first
-    assert "100 ms" in first
+    assert "200 ms" in first
     assert "compute" not in first
     assert "rank" not in second

@@ -48,7 +48,7 @@ def trace_of(folder: Path, *files: list[Record]) -> Trace:
     first_ns = min(int(packets.time_ns.min()) for packets in captures)
     file = CaptureFile(Path("a.pcap"), None, 0, 0, first_ns, first_ns, False, 0, 0, None)
     return Trace(
-        "a", "none", (file,), tuple(captures), choices, collect([], ()), Losses(0, 0, 0, 0, 0, 0), ()
+        "a", "none", (file,), tuple(captures), choices, collect([], ()), Losses(0, 0, 0, 0, 0, 0, 0), ()
     )
 
 

@@ -26,7 +26,7 @@ def trace_with(*sends: tuple[int, int, int, float, float]) -> Trace:
     columns |= {"received_ns": (np.array(received) * MS).astype(np.int64)}
     columns["kind"][:] = Kind.DATA
     messages = Messages(ADDRESSES, ("send",), **columns)
-    return Trace("a", "none", (), (), (), messages, Losses(0, 0, 0, 0, 0, 0), ())
+    return Trace("a", "none", (), (), (), messages, Losses(0, 0, 0, 0, 0, 0, 0), ())
 
 
 def test_two_senders_at_once_are_an_episode_as_long_as_they_overlap() -> None:

@@ -35,6 +35,7 @@ from traces.analysis.incast import Incast
 from traces.analysis.kept import Traffic
 from traces.analysis.linerate import LineRate
 from traces.analysis.percentiles import Percentiles
+from traces.analysis.shares import Shares
 from traces.analysis.transfers import AlgorithmUse, Iteration, Transfer
 from traces.recognition.shape import JobShape
 from traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send
@@ -73,6 +74,7 @@ ROWS = "replay --json, bench --json, demo --json"
         ("inspect --json: transfers", Transfer),
         ("inspect --json: algorithms", AlgorithmUse),
         ("inspect --json: iterations", Iteration),
+        ("inspect --json: shares", Shares),
         ("inspect --json: spans", Span),
         ("inspect --json: exposures", Exposure),
         ("inspect --json: stragglers", Straggler),

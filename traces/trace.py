@@ -35,7 +35,7 @@ class CaptureFile:
 
 @dataclass(frozen=True)
 class Losses:
-    """What the network lost (retransmitted) and what the capture did not keep."""
+    """What the network lost (retransmitted) and what the capture did not keep, of `nbytes` of training."""
 
     data_packets: int
     retransmitted: int
@@ -43,6 +43,12 @@ class Losses:
     unresolved: int
     unresolved_nbytes: int
     unseen_nbytes: int
+    nbytes: int
+
+    @property
+    def unread(self) -> float:
+        """The share of the streams' bytes that are in no message, 0 to 1."""
+        return (self.unresolved_nbytes + self.unseen_nbytes) / max(1, self.nbytes)
 
 
 @dataclass(frozen=True)
@@ -107,4 +113,5 @@ def losses(readings: Sequence[Reading]) -> Losses:
         unresolved=len(hidden),
         unresolved_nbytes=sum(gap.end - gap.start for gap in hidden),
         unseen_nbytes=sum(r.stream.unseen_nbytes for r in readings),
+        nbytes=sum(r.stream.nbytes for r in readings),
     )

@@ -13,7 +13,7 @@ from tools.inspectpage.cells import Table
 from tools.inspectpage.charts import as_script, chart_data, chart_notes
 from tools.inspectpage.dygraphs import load_library
 from traces.analysis.analysis import Analysis
-from traces.analysis.verdict import sentences, shares
+from traces.analysis.verdict import sentences
 from traces.files import write_whole
 from traces.units import show_bps, show_nbytes, show_s
 
@@ -176,8 +176,9 @@ def _spans_missing(analysis: Analysis) -> str:
 
 def _tiles(analysis: Analysis) -> Iterator[Tile]:
     """The figures of the verdict, to be seen at a glance."""
-    if (found := shares(analysis)) is not None:
+    if (found := analysis.shares) is not None:
         yield Tile("iteration", show_s(found.time_ns / 1e9), f"median of {found.n_iterations}")
+    if found is not None and not analysis.shares_refused:
         yield Tile("exposed communication", f"{found.exposed:.0%}", "of the ranks' time")
         yield Tile("waiting", f"{found.wait:.0%}", "for a later rank")
     late = max(analysis.stragglers, key=lambda one: (one.times_last, one.mean_late_ns), default=None)

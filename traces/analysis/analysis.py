@@ -11,6 +11,7 @@ from traces.analysis.flows import Flow, flows, origin
 from traces.analysis.incast import Incast, incasts
 from traces.analysis.kept import Traffic, traffic
 from traces.analysis.linerate import LineRate, line_rate
+from traces.analysis.shares import Shares, refusals, shares
 from traces.analysis.transfers import (
     AlgorithmUse,
     Iteration,
@@ -35,7 +36,7 @@ class Analysis:
 
     `matrix_nbytes[src][dst]` is the payload that one rank sent to another, each byte once.  Of captures
     without training `framing` is "", `shape` None, and all that follows from ranks is empty: `missing` says
-    why.
+    why.  `shares_refused` says why the parts of `shares` cannot be believed.
     """
 
     name: str
@@ -53,6 +54,8 @@ class Analysis:
     iterations: tuple[Iteration, ...]
     spans: tuple[Span, ...]
     exposures: tuple[Exposure, ...]
+    shares: Shares | None
+    shares_refused: tuple[str, ...]
     stragglers: tuple[Straggler, ...]
     flows: tuple[Flow, ...]
     burstiness: tuple[Burstiness, ...]
@@ -96,9 +99,11 @@ def _analysis(trace: Trace, job: Job | None, missing: str, line_rate_bps: int | 
         matrix_nbytes=matrix(job) if job else (),
         transfers=moved,
         algorithms=algorithm_uses(job) if job else (),
-        iterations=iterations(job, moved) if job else (),
+        iterations=iterations(job, moved, exposures) if job else (),
         spans=spans,
         exposures=exposures,
+        shares=shares(exposures, job.labels.warm_up) if job else None,
+        shares_refused=refusals(trace, spans, exposures) if job else (),
         stragglers=stragglers(job) if job else (),
         flows=flows(trace),
         burstiness=seen,

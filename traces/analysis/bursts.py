@@ -50,7 +50,7 @@ class Rates:
 def burstiness(trace: Trace) -> tuple[Burstiness, ...]:
     """For each host of the job, both directions and each of WINDOWS_NS; nothing for what was not seen."""
     found = []
-    for host, direction, time_ns, nbytes in _series(trace):
+    for host, direction, time_ns, nbytes in series(trace):
         duration_ns = int(time_ns.max() - time_ns.min())
         for window_ns in WINDOWS_NS:
             windows, sums = _sums(time_ns, nbytes, window_ns)
@@ -67,7 +67,7 @@ def burstiness(trace: Trace) -> tuple[Burstiness, ...]:
 def rates(trace: Trace, window_ns: int) -> tuple[Rates, ...]:
     """Each host's rates over time; raise ValueError for more than MAX_WINDOWS windows."""
     found = []
-    for host, direction, time_ns, nbytes in _series(trace):
+    for host, direction, time_ns, nbytes in series(trace):
         windows, sums = _sums(time_ns, nbytes, window_ns)
         first, last = int(windows[0]), int(windows[-1])
         if last - first >= MAX_WINDOWS:
@@ -85,7 +85,7 @@ def _sums(time_ns: Ints, nbytes: Ints, window_ns: int) -> tuple[Ints, npt.NDArra
     return window[first], np.add.reduceat(nbytes, first).astype(np.float64)
 
 
-def _series(trace: Trace) -> Iterator[tuple[str, Way, Ints, Ints]]:
+def series(trace: Trace) -> Iterator[tuple[str, Way, Ints, Ints]]:
     """Times (from the origin, ascending) and sizes of each host's packets, each once: as seen at the host
     itself, or else at the point that saw most of them.
     """

@@ -1,15 +1,14 @@
 """Where each rank's time went: computing, communicating with nothing else to do, waiting for a later rank.
 
-Seen from outside.  Before an operation that a rank begins itself, it computes; also while others of its own
-are still in flight (that is overlap).  Before a message that it is sent, it waits for the sender.  In
-flight with nothing begun until it is over, it communicates, exposed; but as long as some other rank has not
-even begun, it waits for that one.
+Seen from outside.  A rank computes from the moment when all that an operation of its own waits for is
+complete until it begins it (`traces.recognition.starts`); what is in flight meanwhile is hidden by
+computing.  Before a message that it is sent, it waits for the sender.  In flight while it does not compute,
+it communicates, exposed; but as long as some other rank has not even begun, it waits for that one.
 """
 
-from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -23,13 +22,17 @@ SYMMETRIC = frozenset({"ring", "segmented-ring", "recursive-doubling", "halving-
 
 @dataclass(frozen=True)
 class Span:
-    """What `rank` did from `start_ns` to `end_ns`, since the trace's first training byte."""
+    """What `rank` did from `start_ns` to `end_ns`, since the trace's first training byte.
+
+    `overlapped`: while it computed, something was in flight there.
+    """
 
     rank: int
     iteration: int
     kind: SpanKind
     start_ns: int
     end_ns: int
+    overlapped: bool = False
 
     @property
     def duration_ns(self) -> int:
@@ -40,8 +43,9 @@ class Span:
 class Exposure:
     """One rank's iteration: `time_ns` = `compute_ns` + `exposed_ns` + `wait_ns`.
 
-    `overlapped_ns` of the compute were communication at the same time.  `waits_for` is the rank it waited for
-    longest.
+    It lasts from the end of the one before at this rank to its own end, so `time_ns` is the time from start
+    to start; the first that is seen begins with its first operation.  `overlapped_ns` of the compute were
+    communication at the same time.  `waits_for` is the rank it waited for longest.
     """
 
     iteration: int
@@ -74,10 +78,17 @@ class _Flight(NamedTuple):
     latest: int
 
 
+class _Compute(NamedTuple):
+    """What a rank computed before it began an operation of `iteration`."""
+
+    start_ns: int
+    end_ns: int
+    iteration: int
+
+
 class _Piece(NamedTuple):
     span: Span
-    overlapped: bool
-    waits_for: int | None
+    waits_for: int | None = None
 
 
 def exposure(job: Job) -> tuple[tuple[Span, ...], tuple[Exposure, ...]]:
@@ -87,8 +98,9 @@ def exposure(job: Job) -> tuple[tuple[Span, ...], tuple[Exposure, ...]]:
     """
     spans: list[Span] = []
     sums: list[Exposure] = []
+    computes = _computes(job)
     for rank, flights in sorted(_flights(job).items()):
-        pieces = list(_pieces(rank, flights))
+        pieces = list(_pieces(rank, flights, computes.get(rank, [])))
         spans += _joined([piece.span for piece in pieces])
         by_iteration: defaultdict[int, list[_Piece]] = defaultdict(list)
         for piece in pieces:
@@ -98,7 +110,10 @@ def exposure(job: Job) -> tuple[tuple[Span, ...], tuple[Exposure, ...]]:
 
 
 def stragglers(job: Job) -> tuple[Straggler, ...]:
-    """The ranks that were last, most often first: in collectives that all begin by themselves, in pushes."""
+    """The ranks that were last, most often first: in collectives that all begin by themselves, in pushes.
+
+    The warm-up does not count.
+    """
     late: defaultdict[int, list[float]] = defaultdict(list)
     for begun in _begins(job):
         last = max(begun, key=lambda rank: begun[rank])
@@ -113,7 +128,7 @@ def _begins(job: Job) -> Iterator[dict[int, int]]:
     pushes: defaultdict[tuple[int, int], dict[int, int]] = defaultdict(dict)
     for number, operation in enumerate(job.operations):
         iteration = job.labels.iterations[number]
-        if iteration < 0:
+        if iteration < job.labels.warm_up:
             continue
         if job.labels.roles[number] == "push":
             pushes[iteration, operation.dst].setdefault(operation.src, operation.begin_ns)
@@ -153,43 +168,64 @@ def _awaited(operation: Operation, rank: int, *, symmetric: bool) -> int:
     return rank if operation.kind == "allreduce" else operation.src
 
 
-def _pieces(rank: int, flights: Sequence[_Flight]) -> Iterator[_Piece]:
+def _computes(job: Job) -> dict[int, list[_Compute]]:
+    """By rank and beginning: from when all that an operation waited for was complete until its beginning."""
+    found: defaultdict[int, list[_Compute]] = defaultdict(list)
+    first_ns = int(job.trace.messages.first_ns.min())
+    for operation, iteration, starts in zip(job.operations, job.labels.iterations, job.starts, strict=True):
+        for start in starts if iteration >= 0 else ():
+            end_ns = operation.begun[start.rank] - first_ns
+            if start.gap_ns:
+                found[start.rank].append(_Compute(end_ns - start.gap_ns, end_ns, iteration))
+    for computes in found.values():
+        computes.sort()
+    return dict(found)
+
+
+def _pieces(rank: int, flights: Sequence[_Flight], computes: Sequence[_Compute]) -> Iterator[_Piece]:
     """The rank's time cut wherever something begins, ends or ceases to wait."""
-    cuts = sorted({ns for f in flights for ns in (f.begin_ns, f.end_ns, min(f.latest_ns, f.end_ns))})
-    own_begins = [f.begin_ns for f in flights if f.is_own]
-    place = 0
+    begin_ns, end_ns = flights[0].begin_ns, max(flight.end_ns for flight in flights)
+    times = {ns for f in flights for ns in (f.begin_ns, f.end_ns, min(f.latest_ns, f.end_ns))}
+    times |= {ns for one in computes for ns in (one.start_ns, one.end_ns) if begin_ns <= ns <= end_ns}
     flying: list[_Flight] = []
-    for start_ns, end_ns in pairwise(cuts):
-        while place < len(flights) and flights[place].begin_ns <= start_ns:
-            flying.append(flights[place])
-            place += 1
+    computing: list[_Compute] = []
+    next_flight = next_compute = 0
+    for start_ns, end_ns in pairwise(sorted(times)):
+        while next_flight < len(flights) and flights[next_flight].begin_ns <= start_ns:
+            flying.append(flights[next_flight])
+            next_flight += 1
+        while next_compute < len(computes) and computes[next_compute].start_ns <= start_ns:
+            computing.append(computes[next_compute])
+            next_compute += 1
         flying = [flight for flight in flying if flight.end_ns > start_ns]
-        if not flying:
-            following = flights[place]
-            kind: SpanKind = "compute" if following.is_own else "wait"
-            span = Span(rank, following.iteration, kind, start_ns, end_ns)
-            yield _Piece(span, overlapped=False, waits_for=None if following.is_own else following.latest)
-            continue
-        next_own = bisect_right(own_begins, start_ns)
-        until_ns = max(flight.end_ns for flight in flying)
-        if next_own < len(own_begins) and own_begins[next_own] < until_ns:
-            span = Span(rank, flying[-1].iteration, "compute", start_ns, end_ns)
-            yield _Piece(span, overlapped=True, waits_for=None)
-        elif all(flight.latest_ns >= end_ns for flight in flying):
-            latest = max(flying, key=lambda flight: flight.latest_ns)
-            span = Span(rank, flying[-1].iteration, "wait", start_ns, end_ns)
-            yield _Piece(span, overlapped=False, waits_for=latest.latest)
-        else:
-            span = Span(rank, flying[-1].iteration, "communication", start_ns, end_ns)
-            yield _Piece(span, overlapped=False, waits_for=None)
+        computing = [one for one in computing if one.end_ns > start_ns]
+        following = flights[next_flight] if next_flight < len(flights) else flights[-1]
+        yield _piece(rank, (start_ns, end_ns), flying, computing, following)
+
+
+def _piece(
+    rank: int, times: tuple[int, int], flying: list[_Flight], computing: list[_Compute], following: _Flight
+) -> _Piece:
+    """What `rank` did between two cuts, with all that was under way; `following` begins next."""
+    if computing:
+        iteration = flying[-1].iteration if flying else computing[0].iteration
+        return _Piece(Span(rank, iteration, "compute", *times, overlapped=bool(flying)))
+    if not flying and not following.is_own:
+        return _Piece(Span(rank, following.iteration, "wait", *times), following.latest)
+    if not flying:  # what it waited for is not in the captures
+        return _Piece(Span(rank, following.iteration, "communication", *times))
+    if all(flight.latest_ns >= times[1] for flight in flying):
+        latest = max(flying, key=lambda flight: flight.latest_ns).latest
+        return _Piece(Span(rank, flying[-1].iteration, "wait", *times), latest)
+    return _Piece(Span(rank, flying[-1].iteration, "communication", *times))
 
 
 def _joined(spans: Sequence[Span]) -> list[Span]:
     """Neighbours of one kind as one."""
     found: list[Span] = []
     for span in spans:
-        if found and (found[-1].kind, found[-1].iteration) == (span.kind, span.iteration):
-            found[-1] = Span(span.rank, span.iteration, span.kind, found[-1].start_ns, span.end_ns)
+        if found and replace(found[-1], start_ns=span.start_ns, end_ns=span.end_ns) == span:
+            found[-1] = replace(found[-1], end_ns=span.end_ns)
         else:
             found.append(span)
     return found
@@ -200,7 +236,7 @@ def _sum(iteration: int, rank: int, pieces: Sequence[_Piece]) -> Exposure:
     waits: Counter[int] = Counter()
     for piece in pieces:
         total[piece.span.kind] += piece.span.duration_ns
-        total["overlapped"] += piece.span.duration_ns * piece.overlapped
+        total["overlapped"] += piece.span.duration_ns * piece.span.overlapped
         if piece.waits_for is not None:
             waits[piece.waits_for] += piece.span.duration_ns
     return Exposure(

@@ -7,6 +7,7 @@ from statistics import median_low
 
 import numpy as np
 
+from traces.analysis.exposure import Exposure
 from traces.recognition.operation import Operation
 from traces.recognition.recognise import Job
 from traces.schedules.collectives import busbw_factor
@@ -39,8 +40,12 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Iteration:
-    """`payload_nbytes` are sent by all ranks together; `gap_ns` is the median rank's compute before it
-    begins.
+    """`time_ns` is from start to start: from the end of the iteration before to its own end, at the median
+    rank.
+
+    `start_ns` is when its first transfer begins.  `payload_nbytes` are sent by all ranks together; `gap_ns`
+    is the median rank's compute before it begins.  `warm_up`: it is not like the later ones and not
+    counted.
     """
 
     iteration: int
@@ -49,6 +54,7 @@ class Iteration:
     transfers: int
     payload_nbytes: int
     gap_ns: int
+    warm_up: bool
 
 
 @dataclass(frozen=True)
@@ -133,8 +139,11 @@ def algorithm_uses(job: Job) -> tuple[AlgorithmUse, ...]:
     return tuple(found)
 
 
-def iterations(job: Job, some: Sequence[Transfer]) -> tuple[Iteration, ...]:
+def iterations(job: Job, some: Sequence[Transfer], exposures: Sequence[Exposure]) -> tuple[Iteration, ...]:
     """The iterations that `some`, all transfers of the job, belong to; set-up is none."""
+    times: defaultdict[int, list[int]] = defaultdict(list)
+    for one in exposures:
+        times[one.iteration].append(one.time_ns)
     payload: defaultdict[int, int] = defaultdict(int)
     begins: defaultdict[int, dict[int, Start]] = defaultdict(dict)
     for operation, iteration, starts in zip(job.operations, job.labels.iterations, job.starts, strict=True):
@@ -147,15 +156,15 @@ def iterations(job: Job, some: Sequence[Transfer]) -> tuple[Iteration, ...]:
     found = []
     for iteration in sorted(number for number in payload if number >= 0):
         start_ns = min(transfer.start_ns for transfer in of[iteration])
-        end_ns = max(transfer.start_ns + transfer.time_ns for transfer in of[iteration])
         found.append(
             Iteration(
                 iteration=iteration,
                 start_ns=start_ns,
-                time_ns=end_ns - start_ns,
+                time_ns=median_low(times[iteration]),
                 transfers=len(of[iteration]),
                 payload_nbytes=payload[iteration],
                 gap_ns=median_low(start.gap_ns for start in begins[iteration].values()),
+                warm_up=iteration < job.labels.warm_up,
             )
         )
     return tuple(found)

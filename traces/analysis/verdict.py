@@ -3,14 +3,13 @@
 Three sentences, every one computed: a figure that the captures do not hold is said to be missing.
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf, sqrt
-from statistics import median, median_low
+from statistics import median
 
 from traces.analysis.analysis import Analysis
 from traces.analysis.flows import Flow
+from traces.analysis.shares import Shares
 from traces.analysis.transfers import Transfer
 from traces.framing.plain import Plain
 from traces.units import show_bps, show_s
@@ -19,20 +18,8 @@ NEAR = 0.7  # of what a cause would allow: then it is taken for the bound
 LARGE = 0.1  # of the largest flow: a limit of smaller ones bounds nothing
 MSS_NBYTES = 1448  # TCP's payload in an Ethernet frame with timestamps
 MOST_NAMED = 3  # ranks that were late less often than another
+LEAST_SHARE = 0.005  # of an iteration: less is not mentioned
 LATE_SHARE = 0.01  # of an iteration: less is no lateness worth a name
-
-
-@dataclass(frozen=True)
-class Shares:
-    """How long iterations are, for their median rank, and what all ranks' time in the median one went to."""
-
-    n_iterations: int
-    time_ns: float
-    least_ns: float
-    most_ns: float
-    compute: float
-    exposed: float
-    wait: float
 
 
 def sentences(analysis: Analysis) -> tuple[str, str, str]:
@@ -62,51 +49,42 @@ def _nothing(analysis: Analysis) -> str:
 def _guess(analysis: Analysis) -> str:
     """Bursts show when something was sent, not which message of which iteration it was."""
     seen = "No framing was recognised, so messages are guessed from bursts; iterations, if these are any, "
-    found = shares(analysis)
+    found = analysis.shares
     if found is None:
         return f"{seen}were not seen."
     return f"{seen}repeat every {show_s(found.time_ns / 1e9)} (median of {found.n_iterations})."
 
 
-def shares(analysis: Analysis) -> Shares | None:
-    """None if no iteration was found."""
-    by_iteration = defaultdict(list)
-    for one in analysis.exposures:
-        by_iteration[one.iteration].append(one)
-    if not by_iteration:
-        return None
-    times = {number: median(one.time_ns for one in some) for number, some in by_iteration.items()}
-    middle = median_low(times.values())
-    some = next(by_iteration[number] for number, time_ns in times.items() if time_ns == middle)
-    whole = sum(one.time_ns for one in some) or 1
-    return Shares(
-        n_iterations=len(times),
-        time_ns=middle,
-        least_ns=min(times.values()),
-        most_ns=max(times.values()),
-        compute=sum(one.compute_ns for one in some) / whole,
-        exposed=sum(one.exposed_ns for one in some) / whole,
-        wait=sum(one.wait_ns for one in some) / whole,
-    )
-
-
 def _length(analysis: Analysis) -> str:
-    found = shares(analysis)
+    found = analysis.shares
     if found is None:
         return "No iterations were recognised in what was sent."
-    spread = ""
+    said = f"An iteration takes {show_s(found.time_ns / 1e9)}{_spread(found)}"
+    if analysis.shares_refused:
+        return f"Where the time goes is not said, because {' and '.join(analysis.shares_refused)}. {said}."
+    hidden = ""
+    if found.hidden >= LEAST_SHARE:
+        hidden = f" ({found.hidden:.0%} with communication hidden under it)"
+    return (
+        f"{said}: of the ranks' time in it {found.compute:.0%} is compute{hidden}, {found.exposed:.0%} "
+        f"communication that no compute hides, and {found.wait:.0%} waiting for a later rank."
+    )
+
+
+def _spread(found: Shares) -> str:
+    """Over how many iterations, and which were left out."""
+    some = []
     if found.n_iterations > 1:
         least, most = show_s(found.least_ns / 1e9), show_s(found.most_ns / 1e9)
-        spread = f" (median of {found.n_iterations}, {least} to {most})"
-    return (
-        f"An iteration takes {show_s(found.time_ns / 1e9)}{spread}: of the ranks' time in it "
-        f"{found.compute:.0%} is compute, {found.exposed:.0%} communication that no compute hides, "
-        f"and {found.wait:.0%} waiting for a later rank."
-    )
+        some.append(f"median of {found.n_iterations}, {least} to {most}")
+    if found.n_warm_up:
+        left = "the first" if found.n_warm_up == 1 else f"the first {found.n_warm_up}"
+        some.append(f"without {left}, the warm-up")
+    return f" ({'; '.join(some)})" if some else ""
 
 
 def _late(analysis: Analysis) -> str:
-    found = shares(analysis)
+    found = analysis.shares
     last = max(analysis.stragglers, key=lambda one: (one.times_last, one.mean_late_ns), default=None)
     if found is None or last is None or not last.times_last:
         return "Which rank is late cannot be told: there is no operation that all ranks begin by themselves."

@@ -1,0 +1,101 @@
+"""How long an iteration is and what its time goes to, without the warm-up; or why that is not said."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from traces.analysis.bursts import series
+from traces.analysis.exposure import Exposure, Span
+from traces.trace import Losses, Trace
+from traces.units import show_nbytes
+
+MAX_UNREAD = 0.01  # of the bytes of training
+MAX_IN_COMPUTE = (
+    0.02  # of the bytes that ranks receive, while they compute and nothing is known to be in flight
+)
+BULK_NBYTES = 1000  # of a packet: smaller ones may be notices and acknowledgements
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Iterations from start to start at each rank, and the shares of that time, all ranks and iterations
+    together.
+
+    `time_ns` is the median over ranks and iterations, `least_ns` and `most_ns` are the shortest and longest
+    iteration of its median rank.  `compute`, `exposed` and `wait` add up to 1; `hidden` is the part of
+    `compute` under which something was in flight.  The first `n_warm_up` iterations are left out.
+    """
+
+    n_iterations: int
+    n_warm_up: int
+    time_ns: float
+    least_ns: float
+    most_ns: float
+    compute: float
+    hidden: float
+    exposed: float
+    wait: float
+
+
+def shares(exposures: Sequence[Exposure], warm_up: int) -> Shares | None:
+    """None if no iteration was found."""
+    by_iteration: defaultdict[int, list[Exposure]] = defaultdict(list)
+    for one in exposures:
+        if one.iteration >= warm_up:
+            by_iteration[one.iteration].append(one)
+    if not by_iteration:
+        return None
+    times = [median(one.time_ns for one in some) for some in by_iteration.values()]
+    chosen = [one for some in by_iteration.values() for one in some]
+    whole = sum(one.time_ns for one in chosen) or 1
+    return Shares(
+        n_iterations=len(times),
+        n_warm_up=warm_up,
+        time_ns=median(one.time_ns for one in chosen),
+        least_ns=min(times),
+        most_ns=max(times),
+        compute=sum(one.compute_ns for one in chosen) / whole,
+        hidden=sum(one.overlapped_ns for one in chosen) / whole,
+        exposed=sum(one.exposed_ns for one in chosen) / whole,
+        wait=sum(one.wait_ns for one in chosen) / whole,
+    )
+
+
+def refusals(trace: Trace, spans: Sequence[Span], exposures: Sequence[Exposure]) -> tuple[str, ...]:
+    """Why no shares are said, one sentence each; empty if they can be."""
+    return tuple(filter(None, (_unread(trace.losses), _misread(trace, spans, exposures))))
+
+
+def _unread(losses: Losses) -> str | None:
+    if losses.unread <= MAX_UNREAD:
+        return None
+    nbytes = show_nbytes(losses.unresolved_nbytes + losses.unseen_nbytes)
+    return f"{losses.unread:.1%} of the job's bytes ({nbytes}) could not be read as messages"
+
+
+def _misread(trace: Trace, spans: Sequence[Span], exposures: Sequence[Exposure]) -> str | None:
+    """Needs no decoding: a rank that only computes receives no bulk of its training."""
+    ranks = {host: rank for rank, host in enumerate(trace.addresses)}
+    inside = received = 0
+    for host, direction, time_ns, nbytes in series(trace):
+        if direction == "out" or host not in ranks:
+            continue
+        bulk_ns = time_ns[nbytes >= BULK_NBYTES]
+        total = np.concatenate([[0], np.cumsum(nbytes[nbytes >= BULK_NBYTES])])
+        alone = np.array(list(_alone(ranks[host], spans)), np.int64).reshape(-1, 2)
+        first, last = np.searchsorted(bulk_ns, alone[:, 0], "right"), np.searchsorted(bulk_ns, alone[:, 1])
+        inside += int((total[np.maximum(first, last)] - total[first]).sum())
+        received += int(total[-1])
+    if not exposures or inside <= MAX_IN_COMPUTE * received:
+        return None
+    return f"{inside / received:.1%} of what ranks received came while nothing was known to be in flight"
+
+
+def _alone(rank: int, spans: Sequence[Span]) -> Iterator[tuple[int, int]]:
+    """When the rank computed and nothing was in flight there."""
+    return (
+        (s.start_ns, s.end_ns) for s in spans if s.rank == rank and s.kind == "compute" and not s.overlapped
+    )
