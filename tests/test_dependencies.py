@@ -36,7 +36,7 @@ def test_one_iteration_that_seems_to_end_late_does_not_lose_what_the_next_one_wa
     late_ms: float,
 ) -> None:
     made, iterations = one_bucket(int(late_ms * MS))
-    found = waits(made, iterations)
+    found = waits(made, iterations, {})
     assert found[6, 1].after == (5,)
     assert found[6, 1].gap_ns == max(0, int((2 - late_ms) * MS))
     assert all(
@@ -50,7 +50,7 @@ def test_across_a_missing_allreduce_the_gap_is_not_a_whole_iteration() -> None:
     made, iterations = one_bucket(0)
     made.pop(5)
     iterations.pop(5)
-    found = waits(made, iterations)
+    found = waits(made, iterations, {})
     assert (5, 0) not in found  # nothing is known that it waited for
     assert all(wait.gap_ns == 2 * MS for wait in found.values())
 
@@ -80,7 +80,7 @@ def test_an_iteration_waits_for_all_buckets_of_the_one_before_and_buckets_in_fli
         1: (Dependency(1, 1), Dependency(1, 2)),
         2: (Dependency(0, 0),),
     }
-    found = waits(made, iterations)
+    found = waits(made, iterations, {})
     assert {found[number, 0].gap_ns for number in range(5, 24, 3)} == {2 * MS}
 
 
@@ -118,7 +118,7 @@ def test_what_a_synchronous_job_waits_for_is_found_whatever_the_noise(
         for rank in range(n_ranks):
             truth[iteration, rank] = ready[rank] - ends[rank]
         ends = [max(done)] * n_ranks
-    found = waits(made, iterations)
+    found = waits(made, iterations, {})
     for (number, rank), wait in found.items():
         first = iterations[number] * n_buckets
         if number == first and wait.measured:

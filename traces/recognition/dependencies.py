@@ -7,7 +7,7 @@ for in every iteration and on every rank.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -144,7 +144,9 @@ class Wait:
     measured: bool
 
 
-def waits(operations: Sequence[Operation], iterations: Sequence[int]) -> dict[tuple[int, int], Wait]:
+def waits(
+    operations: Sequence[Operation], iterations: Sequence[int], turnarounds_ns: Mapping[int, int]
+) -> dict[tuple[int, int], Wait]:
     """By operation and rank, for collectives of all iterations but the first."""
     of = grid(operations, iterations)
     found: dict[tuple[int, int], Wait] = {}
@@ -161,7 +163,8 @@ def waits(operations: Sequence[Operation], iterations: Sequence[int]) -> dict[tu
                 if len(after) < len(some) or not after:
                     unknown[number, rank] = (after, (place, rank))
                     continue
-                gap_ns = max(0, begun_ns - max(operations[n].done[rank] for n in after))
+                ready_ns = max(operations[n].done[rank] for n in after) + turnarounds_ns.get(rank, 0)
+                gap_ns = max(0, begun_ns - ready_ns)
                 gaps[place, rank].append(gap_ns)
                 found[number, rank] = Wait(after, gap_ns, measured=True)
     for key, (after, where) in unknown.items():

@@ -2,8 +2,11 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from traces.framing.frames import UNKNOWN_OPERATION
-from traces.recognition.algorithms import Recognised
+from traces.framing.messages import Messages
+from traces.recognition.algorithms import PATTERNS, Recognised
 from traces.recognition.iterations import Labels, Role, is_point_to_point, label
 from traces.recognition.operation import Operation
 from traces.recognition.operations import operations
@@ -11,6 +14,7 @@ from traces.recognition.patterns import SURE
 from traces.recognition.ranks import BadTrace
 from traces.recognition.shape import JobShape, shape_of
 from traces.recognition.starts import starts
+from traces.recognition.turnaround import turnarounds_ns
 from traces.trace import Trace
 from traces.workload import SCHEMA, Algorithm, Collective, Item, Message, Start, Workload
 
@@ -50,11 +54,15 @@ def find_job(trace: Trace) -> Job:
         trace=trace,
         operations=tuple(found),
         labels=labels,
-        starts=tuple(starts(found, labels.iterations)),
+        starts=tuple(starts(found, labels.iterations, _turnarounds_ns(trace.messages))),
         algorithms=tuple(map(_algorithm, found, labels.roles)),
         shape=shape_of(found, labels, trace.n_ranks),
         notes=tuple(notes),
     )
+
+
+def _turnarounds_ns(messages: Messages) -> dict[int, int]:
+    return turnarounds_ns(messages, np.logical_or.reduce([messages.of(name) for name in PATTERNS]))
 
 
 def _algorithm(operation: Operation, role: Role) -> Recognised:

@@ -7,7 +7,7 @@ named that no other implies.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from traces.recognition.dependencies import waits
 from traces.recognition.operation import Operation
@@ -19,16 +19,21 @@ _DONE, _BEGUN = 0, 1  # at the same instant, what is complete comes first
 After = dict[tuple[int, int], tuple[int, ...]]
 
 
-def starts(operations: Sequence[Operation], iterations: Sequence[int] = ()) -> list[tuple[Start, ...]]:
+def starts(
+    operations: Sequence[Operation],
+    iterations: Sequence[int] = (),
+    turnarounds_ns: Mapping[int, int] | None = None,
+) -> list[tuple[Start, ...]]:
     """For each operation its starts, one for each rank that sends for it; `operations` in order of
     beginning.
 
     `iterations` has the iteration of each operation, < 0 for none; without any nothing repeats.
+    `turnarounds_ns` has what a rank's host takes from an arrival to a send, which is no computing.
     """
     seen = _seen(operations)
     if not iterations:
         return seen
-    voted = waits(operations, iterations)
+    voted = waits(operations, iterations, turnarounds_ns or {})
 
     def start(number: int, one: Start) -> Start:
         wait = voted.get((number, one.rank))
