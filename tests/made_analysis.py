@@ -72,6 +72,7 @@ def made_analysis() -> Analysis:
         name="made",
         framing="gloo",
         addresses=ADDRESSES,
+        seen_from=(),
         origin_ns=10**18,
         duration_ns=400 * MS,
         missing="",

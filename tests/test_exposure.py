@@ -34,7 +34,7 @@ def world(operations: list[Operation]) -> Job:
     algorithms = tuple(operation.recognised for operation in operations)
     labels = label(operations)
     made = SimpleNamespace(
-        trace=SimpleNamespace(messages=messages),
+        trace=SimpleNamespace(messages=messages, seen_from=()),
         operations=tuple(operations),
         labels=labels,
         starts=starts(operations, labels.iterations),

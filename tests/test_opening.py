@@ -27,9 +27,12 @@ def test_one_hosts_missing_file_changes_nothing_because_all_others_saw_it() -> N
     assert any("no capture made at 10.77.0.4" in note for note in without.notes)
 
 
-def test_hosts_that_talk_to_each_other_unseen_are_named() -> None:
+def test_hosts_that_talk_to_each_other_unseen_are_named_and_their_workload_is_refused() -> None:
+    trace = open_trace([EIGHT / "h0.pcap", EIGHT / "h1.pcap"])
+    assert trace.seen_from == (0, 1)
+    assert trace.notes[0].startswith("seen from 10.77.0.1, 10.77.0.2 only: ")
     with pytest.raises(BadTrace, match=r"add the captures of 10\.77\.0\.3, 10\.77\.0\.4, 10\.77\.0\.5"):
-        open_trace([EIGHT / "h0.pcap", EIGHT / "h1.pcap"])
+        recognise(trace)
 
 
 def test_a_parameter_server_alone_has_seen_everything_but_a_worker_has_not() -> None:
@@ -39,7 +42,7 @@ def test_a_parameter_server_alone_has_seen_everything_but_a_worker_has_not() -> 
         i.model_dump(exclude={"start"}) for i in items
     ]
     with pytest.raises(BadTrace, match=r"no send shows data from or to 10\.77\.0\.3"):
-        open_trace([server.with_name("h1.pcap")])
+        recognise(open_trace([server.with_name("h1.pcap")]))
 
 
 def test_packets_of_all_hosts_in_one_file_give_the_same_messages(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ STEP_US, TURNAROUND_US, COMPUTE_US = 1_000, 70, 9_000
 
 
 def ping_pong(n_collectives: int, n_steps: int, late_us: int = 0) -> Messages:
-    """Two ranks send to each other in turn; each answers after the turnaround, and the first of each collective
+    """Two ranks send to each other in turn; each answers after the turnaround, the first of each collective
     only after computing.  One step of the first collective is `late_us` later than that."""
     messages = made_messages(n_collectives * n_steps)
     sent, time_us = [], 0

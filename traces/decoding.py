@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from traces.framing.frames import Found, Framing, Reading
+from traces.framing.frames import ALLREDUCE, UNKNOWN_TAG, Found, Framing, Reading
 from traces.framing.framings import Choice, framings
 from traces.framing.gloo_framing import Gloo
-from traces.framing.messages import collect, no_messages, reranked
+from traces.framing.messages import Messages, collect, no_messages, reranked
 from traces.framing.plain import Plain
 from traces.framing.store import Store
 from traces.packets.directions import own_address
@@ -44,10 +44,15 @@ def decoded(
     ends = {end for r in found.readings for end in (r.stream.direction.src, r.stream.direction.dst)}
     messages = collect(_numbered(found, chosen), by_number({*found.said, *ends}))
     vantages = tuple(own_address(packets) for packets in captures)
+    own: list[str] = []
+    partly = ""
     try:
         check_all_seen(messages, vantages)
     except BadTrace as error:
-        return _without_training(name, captures, choices, str(error))
+        own = _own(messages, vantages)
+        if not own:
+            return _without_training(name, captures, choices, str(error))
+        partly = f"seen from {', '.join(own)} only: {error}"
     if ranks:
         order, note = told_order(messages.addresses, ranks), "ranks: as told"
     else:
@@ -61,7 +66,9 @@ def decoded(
         choices=choices,
         messages=reranked(messages, order),
         losses=losses(found.readings),
+        seen_from=tuple(order.index(address) for address in own),
         notes=(
+            *([partly] if partly else []),
             note,
             *aside,
             *_other_jobs(choices, framing),
@@ -69,6 +76,15 @@ def decoded(
             *_file_notes(captures, messages.addresses, vantages),
         ),
     )
+
+
+def _own(messages: Messages, vantages: Sequence[str | None]) -> list[str]:
+    """The hosts whose part of the job their own captures show whole; none if its allreduces have no tags."""
+    tags = messages.tag[messages.of(ALLREDUCE)]
+    if None in vantages or (len(tags) and (tags == UNKNOWN_TAG).all()):
+        return []
+    own = [address for address in messages.addresses if address in vantages]
+    return own if len(own) < len(messages.addresses) else []
 
 
 def _without_training(

@@ -56,7 +56,8 @@ class Trace:
     """`messages` are those of the connections that speak `framing`; their `addresses` are the hosts by rank.
 
     `choices` are all connections with payload, each with what it was taken for; a message's `connection` is a
-    position in it.
+    position in it.  `seen_from` are the ranks whose own captures are there, where what others sent each other
+    is in none; empty if all of the job was seen.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Trace:
     messages: Messages
     losses: Losses
     notes: tuple[str, ...]
+    seen_from: tuple[int, ...] = ()
 
     @property
     def addresses(self) -> tuple[str, ...]:

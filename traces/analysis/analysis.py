@@ -34,7 +34,8 @@ MAX_PLOT_WINDOWS = 4000  # as many as a wide screen has columns
 class Analysis:
     """Times count from `origin_ns` (since 1970): the first training byte, or the first packet.
 
-    `matrix_nbytes[src][dst]` is the payload that one rank sent to another, each byte once.  Of captures
+    `matrix_nbytes[src][dst]` is the payload that one rank sent to another, each byte once.
+    `seen_from` are the ranks whose part alone the captures show; empty if they show all.  Of captures
     without training `framing` is "", `shape` None, and all that follows from ranks is empty: `missing` says
     why.  `shares_refused` says why the parts of `shares` cannot be believed.
     """
@@ -42,6 +43,7 @@ class Analysis:
     name: str
     framing: str
     addresses: tuple[str, ...]
+    seen_from: tuple[int, ...]
     origin_ns: int
     duration_ns: int
     missing: str
@@ -90,6 +92,7 @@ def _analysis(trace: Trace, job: Job | None, missing: str, line_rate_bps: int | 
         name=trace.name,
         framing=trace.framing if job else "",
         addresses=trace.addresses if job else (),
+        seen_from=trace.seen_from if job else (),
         origin_ns=origin_ns,
         duration_ns=duration_ns,
         missing=missing,

@@ -150,6 +150,8 @@ def _flights(job: Job) -> dict[int, list[_Flight]]:
         if iteration < 0:
             continue
         for rank, done_ns in operation.done.items():
+            if job.trace.seen_from and rank not in job.trace.seen_from:
+                continue
             is_own = rank in operation.begun or operation.kind != "message"
             begin_ns = operation.begun.get(rank, operation.begin_ns)
             latest = _awaited(operation, rank, symmetric=_is_symmetric(job, number))
@@ -174,6 +176,8 @@ def _computes(job: Job) -> dict[int, list[_Compute]]:
     first_ns = int(job.trace.messages.first_ns.min())
     for operation, iteration, starts in zip(job.operations, job.labels.iterations, job.starts, strict=True):
         for start in starts if iteration >= 0 else ():
+            if start.rank not in operation.begun:
+                continue
             end_ns = operation.begun[start.rank] - first_ns
             if start.gap_ns:
                 found[start.rank].append(_Compute(end_ns - start.gap_ns, end_ns, iteration))

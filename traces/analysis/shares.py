@@ -79,9 +79,10 @@ def _unread(losses: Losses) -> str | None:
 def _misread(trace: Trace, spans: Sequence[Span], exposures: Sequence[Exposure]) -> str | None:
     """Needs no decoding: a rank that only computes receives no bulk of its training."""
     ranks = {host: rank for rank, host in enumerate(trace.addresses)}
+    seen = {one.rank for one in exposures}
     inside = received = 0
     for host, direction, time_ns, nbytes in series(trace):
-        if direction == "out" or host not in ranks:
+        if direction == "out" or ranks.get(host) not in seen:
             continue
         bulk_ns = time_ns[nbytes >= BULK_NBYTES]
         total = np.concatenate([[0], np.cumsum(nbytes[nbytes >= BULK_NBYTES])])

@@ -17,6 +17,7 @@ from traces.units import show_bps, show_s
 NEAR = 0.7  # of what a cause would allow: then it is taken for the bound
 LARGE = 0.1  # of the largest flow: a limit of smaller ones bounds nothing
 MSS_NBYTES = 1448  # TCP's payload in an Ethernet frame with timestamps
+MOST_ABSENT = 8  # hosts without a capture that are named
 MOST_NAMED = 3  # ranks that were late less often than another
 LEAST_SHARE = 0.005  # of an iteration: less is not mentioned
 LATE_SHARE = 0.01  # of an iteration: less is no lateness worth a name
@@ -62,13 +63,27 @@ def _length(analysis: Analysis) -> str:
     said = f"An iteration takes {show_s(found.time_ns / 1e9)}{_spread(found)}"
     if analysis.shares_refused:
         return f"Where the time goes is not said, because {' and '.join(analysis.shares_refused)}. {said}."
-    hidden = ""
-    if found.hidden >= LEAST_SHARE:
-        hidden = f" ({found.hidden:.0%} with communication hidden under it)"
+    compute = f"{found.compute:.0%} is compute{_hidden(found)}"
+    if analysis.seen_from:
+        rest = f"{found.exposed + found.wait:.0%} communication or waiting for other ranks"
+        return (
+            f"Seen from {_seen_from(analysis)} only: {said[0].lower()}{said[1:]}, of which {compute} "
+            f"and {rest}, which only their captures tell apart."
+        )
     return (
-        f"{said}: of the ranks' time in it {found.compute:.0%} is compute{hidden}, {found.exposed:.0%} "
-        f"communication that no compute hides, and {found.wait:.0%} waiting for a later rank."
+        f"{said}: of the ranks' time in it {compute}, {found.exposed:.0%} communication that no compute "
+        f"hides, and {found.wait:.0%} waiting for a later rank."
     )
+
+
+def _seen_from(analysis: Analysis) -> str:
+    return ", ".join(f"rank {rank} ({analysis.addresses[rank]})" for rank in analysis.seen_from)
+
+
+def _hidden(found: Shares) -> str:
+    if found.hidden < LEAST_SHARE:
+        return ""
+    return f" ({found.hidden:.0%} with communication hidden under it)"
 
 
 def _spread(found: Shares) -> str:
@@ -85,6 +100,10 @@ def _spread(found: Shares) -> str:
 
 def _late(analysis: Analysis) -> str:
     found = analysis.shares
+    if analysis.seen_from:
+        absent = [a for rank, a in enumerate(analysis.addresses) if rank not in analysis.seen_from]
+        named = ", ".join(absent[:MOST_ABSENT]) + (", …" if len(absent) > MOST_ABSENT else "")
+        return f"Who is late, and a replay, need the captures of the other hosts too: {named}."
     last = max(analysis.stragglers, key=lambda one: (one.times_last, one.mean_late_ns), default=None)
     if found is None or last is None or not last.times_last:
         return "Which rank is late cannot be told: there is no operation that all ranks begin by themselves."

@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from typing import Literal
@@ -27,19 +27,22 @@ Sends = Counter[tuple[int, int, int]]  # by source, destination and length
 _WHOLE: tuple[Literal["allreduce", "broadcast"], ...] = ("allreduce", "broadcast")
 
 
-def operations(messages: Messages, all_visible: bool) -> tuple[list[Operation], list[str]]:
+def operations(
+    messages: Messages, all_visible: bool, seen_from: Collection[int] = ()
+) -> tuple[list[Operation], list[str]]:
     """Operations in the order in which they began, and notes about those left out as cut by the
     capture's ends.
 
     With `all_visible` nothing of the streams is hidden, so data that was announced but not seen was not
-    sent.
+    sent.  `seen_from` are the ranks whose part alone was seen (none: all of them).
     """
     found, rest, told = untagged(messages)
     cut: list[str] = []
     is_tagged = messages.tag != UNKNOWN_TAG
     is_whole = np.logical_or.reduce([messages.of(name) for name in _WHOLE]) & is_tagged
     for rows in _groups(messages, np.flatnonzero(is_whole)):
-        operation = _collective(messages.where(rows), all_visible)
+        some = messages.where(rows)
+        operation = _part(some, seen_from) if seen_from else _collective(some, all_visible)
         if isinstance(operation, str):
             cut.append(operation)
         else:
@@ -135,6 +138,56 @@ def _collective(messages: Messages, all_visible: bool) -> Operation | str:
         is_usual=announced == usual,
         recognised=known,
     )
+
+
+def _part(messages: Messages, seen_from: Collection[int]) -> Operation | str:
+    """A collective as the ranks `seen_from` take part in it, with their times alone.
+
+    The size of an allreduce is certain if what these ranks send and receive is what they do in gloo's ring of
+    that size; else it is as good as the assumption that each rank sends 2(n-1)/n of the buffer.
+    """
+    name = messages.operations[messages.operation[0]]
+    tag, n_ranks = int(messages.tag[0]), len(messages.addresses)
+    data = messages.where(messages.is_data)
+    announced = _announced(messages)
+    nbytes = max((length for _, _, length in announced), default=0)
+    is_usual = False
+    if name == "allreduce":
+        nbytes = _reduced_nbytes(announced, n_ranks, seen_from)
+        is_usual = announced == _sends_at(seen_from, _usual(name, n_ranks, nbytes, 0))
+    if not nbytes or not len(data) or not data.whole.all():
+        return f"{name} tag {tag}"
+    times = latest(np.append(data.src, data.dst), np.append(handed_over_ns(data), data.received_ns))
+    return Operation(
+        kind="allreduce" if name == "allreduce" else "broadcast",
+        what=name,
+        tag=tag,
+        nbytes=nbytes,
+        src=int(data.src[0]) if name == "broadcast" else 0,
+        dst=0,
+        begun={rank: ns for rank, ns in _begun(messages).items() if rank in seen_from},
+        done={rank: ns for rank, ns in times.items() if rank in seen_from},
+        is_usual=is_usual,
+        recognised=_as_usual(name, n_ranks, announced) if is_usual else UNKNOWN,
+    )
+
+
+def _sends_at(ranks: Collection[int], sends: Sends) -> Sends:
+    return Counter({edge: count for edge, count in sends.items() if edge[0] in ranks or edge[1] in ranks})
+
+
+def _reduced_nbytes(announced: Sends, n_ranks: int, seen_from: Collection[int]) -> int:
+    """The buffer of an allreduce from what some ranks send; 0 where they do not send alike.
+
+    gloo cuts the buffer into equal segments but for the last one, and each rank sends 2(n-1)/n of them.
+    """
+    sent = [sum(count for edge, count in announced.items() if edge[0] == rank) for rank in seen_from]
+    received = [sum(count for edge, count in announced.items() if edge[1] == rank) for rank in seen_from]
+    n_segments, odd = divmod(max(sent) * n_ranks, 2 * (n_ranks - 1))
+    if odd or len({*sent, *received}) > 1:
+        return 0
+    lengths = [length for _, _, length in announced]
+    return (n_segments - 1) * max(lengths) + min(lengths)
 
 
 def _begun(messages: Messages) -> dict[int, int]:

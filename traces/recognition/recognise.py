@@ -41,8 +41,8 @@ def recognise(trace: Trace) -> Workload:
 
 def find_job(trace: Trace) -> Job:
     """Raise BadTrace if no operation is in the trace as a whole."""
-    losses = trace.losses
-    found, notes = operations(trace.messages, all_visible=not (losses.unresolved or losses.unseen_nbytes))
+    all_visible = not (trace.losses.unresolved or trace.losses.unseen_nbytes)
+    found, notes = operations(trace.messages, all_visible=all_visible, seen_from=trace.seen_from)
     if not found:
         found_out = "".join(f" ({note})" for note in notes)
         raise BadTrace(
@@ -80,6 +80,9 @@ def _algorithm(operation: Operation, role: Role) -> Recognised:
 
 
 def workload_of(job: Job) -> Workload:
+    """Raise BadTrace for a job of which the captures show some hosts' part only."""
+    if job.trace.seen_from:
+        raise BadTrace(f"{job.trace.name}: {job.notes[0]}; a workload is what all ranks did")
     return Workload(
         schema=SCHEMA,
         framing=job.trace.framing,
