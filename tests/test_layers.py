@@ -75,6 +75,7 @@ EDGES: dict[str, set[str]] = {  # the only modules that touch the world, and how
     "emu/training/eventlog.py": {"time"},
     "emu/training/models.py": {"torch"},
     "emu/training/ps.py": {"torch"},
+    "emu/training/slowness.py": {"time"},
     # Packets injected as they were recorded.
     "emu/network/tcpdump.py": {"signal", "time"},
     "emu/inject/sender.py": {"ctypes", "os", "socket", "time"},

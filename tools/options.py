@@ -1,7 +1,7 @@
 """Options that several commands share, and what their texts mean."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +17,8 @@ from traces.schedules.expand import ALGORITHMS, PAIRWISE
 MAX_ITERATIONS = 100_000
 
 _FACTOR = re.compile(r"[x×]?(\d{1,9}(?:\.\d{1,9})?)(?:/(\d{1,9}))?", re.ASCII)
+_PERCENT = re.compile(r"(\d{1,4}(?:\.\d{1,9})?)(%?)", re.ASCII)
+_SLOW = re.compile(r"(\d{1,4})=(.{1,32})", re.ASCII)
 _ITERATIONS = re.compile(r"(-?\d{1,9})(?:\.\.(-?\d{1,9}))?", re.ASCII)
 
 
@@ -141,6 +143,23 @@ ComputeOption = Annotated[
         help="Compute gaps: as captured, left out, or times a factor.",
     ),
 ]
+SlowOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--slow",
+        metavar="RANK=×FACTOR",
+        help="A rank that computes so much longer, e.g. 3=×2. Repeatable.",
+        show_default=False,
+    ),
+]
+JitterOption = Annotated[
+    str,
+    typer.Option(
+        "--jitter",
+        metavar="PERCENT",
+        help="Vary every compute gap at random (from the seed): the standard deviation, e.g. 10%.",
+    ),
+]
 IterationsOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -192,6 +211,32 @@ def parse_compute(text: str) -> Fraction:
     return words[text] if text in words else parse_factor(text)
 
 
+def parse_slow(texts: Sequence[str] | None) -> dict[int, Fraction]:
+    """Factors by rank, from texts such as `3=×2`, `3=x2` or `3=2`."""
+    found: dict[int, Fraction] = {}
+    for text in texts or ():
+        match = _SLOW.fullmatch(text.strip())
+        if match is None:
+            raise ValueError(f"{text!r} names no slow rank: write it like 3=×2")
+        found[int(match[1])] = parse_factor(match[2])
+    return found
+
+
+def parse_percent(text: str) -> Fraction:
+    """`10%` or `0.1`, as a share from 0 on."""
+    match = _PERCENT.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not a share: write it like 10% or 0.1")
+    return Fraction(match[1]) / (100 if match[2] else 1)
+
+
+def straggler_words(slow: Mapping[int, Fraction], jitter: Fraction) -> str:
+    """What was changed of the job, to stand behind the name of its source; empty if nothing."""
+    words = [f"rank {rank} ×{float(factor):g}" for rank, factor in sorted(slow.items())]
+    words += [f"jitter {float(jitter):.3g}"] if jitter else []
+    return f" ({', '.join(words)})" if words else ""
+
+
 def parse_iterations(texts: Sequence[str] | None) -> tuple[int, ...] | None:
     """The iterations that `3` or `2..5` name; None for all."""
     if not texts:
@@ -224,6 +269,8 @@ PLANNED = (
     "iteration",
     "scale_bytes",
     "compute",
+    "slow",
+    "jitter",
 )
 
 

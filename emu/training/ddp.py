@@ -10,6 +10,7 @@ from torch import nn
 from emu.training.eventlog import EventLog
 from emu.training.models import batch, build, loss
 from emu.training.options import TrainingOptions
+from emu.training.slowness import Slowness
 from traces.groundtruth import BUCKET_READY
 
 LEARNING_RATE = 0.05
@@ -24,9 +25,12 @@ def train(options: TrainingOptions, rank: int, log_file: Path, began: Callable[[
     log.note("ddp1", -1)
     current = 0
 
+    slowness = Slowness(options.factor(rank))
+
     def hook(state: None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         """What DDP does without a hook, and two lines in the log."""
         del state
+        slowness.pause()
         buffer, iteration, index = bucket.buffer(), current, bucket.index()
         log.note(BUCKET_READY, iteration, b=index, n=buffer.numel() * buffer.element_size())
         buffer.div_(world)
@@ -45,12 +49,15 @@ def train(options: TrainingOptions, rank: int, log_file: Path, began: Callable[[
         inputs, labels = batch(options.model, options.batch, generator)
         began(current)
         log.note("iter0", current)
+        slowness.begin()
         optimizer.zero_grad()
         value = loss(parallel, inputs, labels)
         log.note("fwd1", current)
         value.backward()
         log.note("bwd1", current)
+        slowness.begin()  # what is before was waiting for the last bucket
         optimizer.step()
+        slowness.pause()
         log.note("iter1", current)
     n_parameters = sum(parameter.numel() for parameter in model.parameters())
     about = {"rank": rank, "world": world, "model": options.model, "params": n_parameters}

@@ -10,13 +10,15 @@ MODELS = {  # and their parameters; tests/test_models.py counts them
 }
 MAX_ITERATIONS = 100_000
 MAX_BATCH = 4096
+MAX_SLOW = 100.0
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingOptions:
     """A job: data-parallel (`servers` 0) or by parameter servers, which are then the first ranks.
 
-    Everything that is random comes from `seed`; `bucket_mib` is DDP's limit, None for its own.
+    Everything that is random comes from `seed`; `bucket_mib` is DDP's limit, None for its own.  `slow` has
+    pairs of a rank and how many times as long it computes: it sleeps after each piece of its computing.
     """
 
     model: str = "mlp"
@@ -26,6 +28,7 @@ class TrainingOptions:
     batch: int = 16
     bucket_mib: float | None = None
     seed: int = 0
+    slow: tuple[tuple[int, float], ...] = ()
 
     def __post_init__(self) -> None:
         if self.model not in MODELS:
@@ -37,9 +40,16 @@ class TrainingOptions:
         if self.bucket_mib is not None and not 0 < self.bucket_mib <= 1024:
             raise ValueError(f"DDP's buckets are above 0 and up to 1024 MiB, got {self.bucket_mib}")
 
+        if any(not 1 <= factor <= MAX_SLOW for _, factor in self.slow):
+            raise ValueError(f"a rank is slowed down by 1 to {MAX_SLOW:g} times, got {self.slow}")
+
+    def factor(self, rank: int) -> float:
+        """How many times as long `rank` computes."""
+        return dict(self.slow).get(rank, 1.0)
+
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> "TrainingOptions":
-        return cls(**value)
+        return cls(**value | {"slow": tuple((rank, factor) for rank, factor in value.get("slow", ()))})

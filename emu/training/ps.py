@@ -16,6 +16,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from emu.training.eventlog import EventLog
 from emu.training.models import batch, build, loss
 from emu.training.options import TrainingOptions
+from emu.training.slowness import Slowness
 from traces.groundtruth import PULL_DONE, PUSH_BEGINS
 
 LEARNING_RATE = 0.05
@@ -74,15 +75,18 @@ def work(
         cuts = [_cut(parameters, server, options.servers) for server in servers]
         return [dist.irecv(cut, server, tag=PULL) for server, cut in zip(servers, cuts, strict=True)]
 
+    slowness = Slowness(options.factor(rank))
     generator = torch.Generator().manual_seed(1000 * (options.seed + 1) + rank)
     _complete(pull())
     for iteration in range(options.iterations):
+        slowness.begin()
         vector_to_parameters(parameters.clone(), model.parameters())
         began(iteration)
         log.note(BEGINS, iteration, n=0)
         model.zero_grad()
         loss(model, *batch(options.model, options.batch, generator)).backward()
         gradients = torch.cat([p.grad.reshape(-1) for p in model.parameters() if p.grad is not None])
+        slowness.pause()
         log.note(PUSH_BEGINS, iteration, n=nbytes)
         pushes = [
             dist.isend(_cut(gradients, server, options.servers), server, tag=PUSH) for server in servers

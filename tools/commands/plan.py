@@ -21,6 +21,7 @@ from tools.options import (
     FabricOption,
     FailOption,
     IterationsOption,
+    JitterOption,
     JobArgument,
     JsonOption,
     LossOption,
@@ -29,13 +30,18 @@ from tools.options import (
     RoutesOption,
     ScaleBytesOption,
     SeedOption,
+    SlowOption,
     parse_compute,
     parse_factor,
     parse_iterations,
+    parse_percent,
+    parse_slow,
     refuse_planned_options,
+    straggler_words,
 )
 from tools.plansummary import print_summary, summary
 from traces.schedules.expand import AS_CAPTURED
+from traces.schedules.straggling import straggling
 
 
 def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
@@ -49,6 +55,8 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
     iteration: IterationsOption = None,
     scale_bytes: ScaleBytesOption = "1",
     compute: ComputeOption = "keep",
+    slow: SlowOption = None,
+    jitter: JitterOption = "0",
     beside: BesideOption = None,
     fail: FailOption = None,
     loss: LossOption = None,
@@ -72,11 +80,12 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
         refuse_planned_options(context, job[0])
         made = given
     else:
+        late, varied = parse_slow(slow), parse_percent(jitter)
         made = plan_of(
             Cell(parse_fabric(fabric), algorithm, placement, routes),
             Job(
-                workload=given,
-                source=source_of(job),
+                workload=straggling(given, late, varied, seed),
+                source=source_of(job) + straggler_words(late, varied),
                 seed=seed,
                 iterations=parse_iterations(iteration),
                 scale=parse_factor(scale_bytes),

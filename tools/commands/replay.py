@@ -26,6 +26,7 @@ from tools.options import (
     FailOption,
     HtmlOption,
     IterationsOption,
+    JitterOption,
     JobArgument,
     JsonOption,
     LossOption,
@@ -37,13 +38,18 @@ from tools.options import (
     RoutesListOption,
     ScaleBytesOption,
     SeedOption,
+    SlowOption,
     SwitchOption,
     parse_compute,
     parse_factor,
     parse_iterations,
+    parse_percent,
+    parse_slow,
     refuse_planned_options,
+    straggler_words,
 )
 from traces.schedules.expand import AS_CAPTURED
+from traces.schedules.straggling import straggling
 
 
 def replay(  # noqa: PLR0913, PLR0917 - a parameter for each option
@@ -59,6 +65,8 @@ def replay(  # noqa: PLR0913, PLR0917 - a parameter for each option
     iteration: IterationsOption = None,
     scale_bytes: ScaleBytesOption = "1",
     compute: ComputeOption = "keep",
+    slow: SlowOption = None,
+    jitter: JitterOption = "0",
     beside: BesideOption = None,
     fail: FailOption = None,
     loss: LossOption = None,
@@ -85,9 +93,10 @@ def replay(  # noqa: PLR0913, PLR0917 - a parameter for each option
         refuse_planned_options(context, job[0])
         todo: list[Plan | Row] = [given]
     else:
+        late, varied = parse_slow(slow), parse_percent(jitter)
         chosen = Job(
-            workload=given,
-            source=source_of(job),
+            workload=straggling(given, late, varied, seed),
+            source=source_of(job) + straggler_words(late, varied),
             seed=seed,
             iterations=parse_iterations(iteration),
             scale=parse_factor(scale_bytes),

@@ -1,0 +1,59 @@
+"""Slow ranks and jitter change compute gaps and nothing else."""
+
+from fractions import Fraction
+from statistics import fmean, pstdev
+
+import pytest
+
+from traces.schedules.straggling import straggling
+from traces.workload import Collective, Message, Start, Workload, made_allreduce
+
+GAP_NS = 1_000_000
+
+
+def job(n_iterations: int = 3) -> Workload:
+    made = made_allreduce(4, 4096, n_iterations)
+    items = [
+        item.model_copy(
+            update={"starts": tuple(s.model_copy(update={"gap_ns": GAP_NS}) for s in item.starts)}
+        )
+        for item in made.items
+        if isinstance(item, Collective)
+    ]
+    last = Message(src=2, dst=0, nbytes=10, start=Start(rank=2, gap_ns=GAP_NS))
+    return made.model_copy(update={"items": (*items, last)})
+
+
+def gaps_ns(workload: Workload, rank: int) -> list[int]:
+    starts = [s for i in workload.items for s in ((i.start,) if isinstance(i, Message) else i.starts)]
+    return [start.gap_ns for start in starts if start.rank == rank]
+
+
+def test_a_slow_rank_computes_longer_and_no_other_does() -> None:
+    slowed = straggling(job(), {2: Fraction(2)})
+    assert gaps_ns(slowed, 2) == [2 * GAP_NS] * 4
+    assert gaps_ns(slowed, 1) == [GAP_NS] * 3
+    same = straggling(slowed, {2: Fraction(1, 2)})
+    assert same == job()
+
+
+def test_jitter_has_its_mean_and_deviation_and_comes_from_the_seed_alone() -> None:
+    drawn = straggling(job(300), {}, Fraction(1, 10), seed=7)
+    some = [ns / GAP_NS for rank in range(4) for ns in gaps_ns(drawn, rank)]
+    assert fmean(some) == pytest.approx(1, abs=0.02)
+    assert pstdev(some) == pytest.approx(0.1, rel=0.1)
+    assert drawn == straggling(job(300), {}, Fraction(1, 10), seed=7)
+    assert drawn != straggling(job(300), {}, Fraction(1, 10), seed=8)
+
+
+@pytest.mark.parametrize(
+    ("slow", "jitter", "words"),
+    [
+        ({4: Fraction(2)}, Fraction(0), "no rank 4 to slow down: the job has ranks 0 to 3"),
+        ({0: Fraction(0)}, Fraction(0), "give a factor above 0"),
+        ({}, Fraction(2), "a jitter is from 0 % to 100 %, got 200%"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(slow: dict[int, Fraction], jitter: Fraction, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        straggling(job(), slow, jitter)

@@ -1,0 +1,39 @@
+"""The same job with ranks that compute more slowly, or not always equally fast."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from random import Random
+
+from traces.workload import MAX_GAP_NS, Item, Message, Start, Workload
+
+
+def straggling(
+    workload: Workload, slow: Mapping[int, Fraction], jitter: Fraction = Fraction(0), seed: int = 0
+) -> Workload:
+    """`workload` with each rank's compute gaps times its factor in `slow`, and times a random one of mean 1.
+
+    `jitter` is the standard deviation of that factor, which is drawn from a normal distribution, cut off at
+    0, for each rank and each time it computes.  Raises ValueError for a rank that the job does not have, a
+    factor that is not above 0, and a jitter that is not from 0 to 1.
+    """
+    for rank, factor in slow.items():
+        if not 0 <= rank < workload.n_ranks:
+            raise ValueError(f"no rank {rank} to slow down: the job has ranks 0 to {workload.n_ranks - 1}")
+        if factor <= 0:
+            raise ValueError(f"rank {rank} cannot compute {factor} times as long: give a factor above 0")
+    if not 0 <= jitter <= 1:
+        raise ValueError(f"a jitter is from 0 % to 100 %, got {float(jitter):.0%}")
+    random = Random(seed)
+
+    def changed(start: Start) -> Start:
+        factor = slow.get(start.rank, Fraction(1))
+        drawn = max(0.0, random.gauss(1, float(jitter))) if jitter else 1.0
+        gap_ns = min(MAX_GAP_NS, round(start.gap_ns * factor * Fraction(drawn)))
+        return start.model_copy(update={"gap_ns": gap_ns})
+
+    def item(one: Item) -> Item:
+        if isinstance(one, Message):
+            return one.model_copy(update={"start": changed(one.start)})
+        return one.model_copy(update={"starts": tuple(map(changed, one.starts))})
+
+    return workload.model_copy(update={"items": tuple(map(item, workload.items))})
