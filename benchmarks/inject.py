@@ -35,6 +35,7 @@ from emu.inject.prepare import Prepared, prepare
 from emu.inject.sender import own_processor
 from emu.inject.session import silence, transport
 from emu.inject.timetable import PPS, RECORDED, TOPSPEED, Pace, deadlines
+from emu.interpreter import python
 from emu.network.isolate import isolated, stop
 from emu.network.namespaces import enter
 from emu.network.net import emulated, prepare_namespace
@@ -153,7 +154,7 @@ def inside(folder: Path) -> None:
             for _ in range(job["repeats"]):
                 command = replay_command(folder / name, where, port, name, job["timer"])
                 subprocess.run(command, check=True, capture_output=True)
-                command = [sys.executable, "-m", "emu.inject.sender", str(folder / name)]
+                command = python("emu.inject.sender", str(folder / name))
                 with running("the sender", command, folder / name / "sender.log") as sender:
                     sender.await_line("ready", LIMIT_S, watch)
                     sender.tell("go")

@@ -22,6 +22,7 @@ from pathlib import Path
 from emu.controlplane import control_plane
 from emu.fabrics.fabric import interface
 from emu.fabrics.spec import parse_fabric
+from emu.interpreter import python
 from emu.network.isolate import isolated, stop
 from emu.network.namespaces import enter
 from emu.network.net import emulated, prepare_namespace
@@ -109,8 +110,8 @@ def inside(folder: Path) -> None:
             names = folder / f"hosts-{number}"
             names.write_text(f"127.0.0.1 localhost\n{fabric.ip(host.name)} {os.uname().nodename}\n")
             command = [*enter(host.pid), "unshare", "--mount", "sh", "-c"]
-            command += [f'mount --bind {names} /etc/hosts && exec "$@"', "sh", sys.executable]
-            command += ["-m", "benchmarks.live_gloo", "--inside", str(folder), "--rank", str(number)]
+            command += [f'mount --bind {names} /etc/hosts && exec "$@"', "sh"]
+            command += python("benchmarks.live_gloo", "--inside", str(folder), "--rank", str(number))
             settings = {
                 "TORCH_CPP_LOG_LEVEL": "ERROR",
                 "MASTER_ADDR": fabric.ip(fabric.hosts[0]),

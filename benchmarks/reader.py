@@ -20,6 +20,7 @@ from time import perf_counter
 
 import pyarrow as pa
 
+from emu.interpreter import python
 from traces.opening import capture_paths, open_trace
 from traces.packets.capture import packet_blocks, read_capture
 from traces.packets.pcap import FILE_HEADER_NBYTES
@@ -152,21 +153,8 @@ def _dpkt_struct(path: Path, count: int) -> list[tuple[object, ...]]:
     return rows
 
 
-STREAM = """
-import sys
-from pathlib import Path
-from time import perf_counter
-from traces.packets.capture import packet_blocks
-begin = perf_counter()
-count = sum(len(packets) for packets in packet_blocks(Path(sys.argv[1])))
-seconds = perf_counter() - begin
-peak_kib = [line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")]
-print(count, seconds, *peak_kib)
-"""
-
-
 def _stream(path: Path) -> None:
-    command = [sys.executable, "-c", STREAM, str(path)]
+    command = python("benchmarks.streaming", str(path))
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     name = f"packet_blocks, {path.stat().st_size / 1e9:.2f} GB{path.suffix}"
     _show(name, float(said[1]), int(said[0]))

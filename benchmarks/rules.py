@@ -36,6 +36,7 @@ from controller.resolve import resolve
 from controller.tables.rules import plan_rules
 from emu.fabrics.fabric import Fabric, interface
 from emu.fabrics.spec import parse_fabric
+from emu.interpreter import python
 from emu.network.transport import fabric_transport
 from emu.plan import Plan, save
 from emu.project import PROJECT, SWITCH_OBJECT
@@ -171,9 +172,9 @@ def resident_nbytes(pid: int) -> int:
 
 
 @contextmanager
-def started(*module: str) -> "Iterator[subprocess.Popen[str]]":
+def started(module: str, *arguments: str) -> "Iterator[subprocess.Popen[str]]":
     """A Python module as a child process, killed at the end by its own handle."""
-    command = [sys.executable, "-m", *module]
+    command = python(module, *arguments)
     process = subprocess.Popen(command, cwd=PROJECT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         yield process
@@ -216,7 +217,7 @@ def main() -> None:
         "rules": sum(map(len, plan_rules(plan).values())),
     }
     for kind in KINDS if arguments.switch == "both" else (arguments.switch,):
-        again = [sys.executable, "-m", "benchmarks.rules", *sys.argv[1:], "--inside", kind]
+        again = python("benchmarks.rules", *sys.argv[1:], "--inside", kind)
         command = ["unshare", *NAMESPACES, "--", *again]
         done = subprocess.run(command, stdout=subprocess.PIPE, timeout=LIMIT_S, check=False)
         if done.returncode:

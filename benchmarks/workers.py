@@ -29,6 +29,7 @@ from emu.aggregation.tree import DEFAULT_ELEMENTS, Child, Node, Tree
 from emu.aggregation.worker import SEGMENTS, Worker
 from emu.fabrics.fabric import HOST_PORT, Egress, interface
 from emu.fabrics.spec import parse_fabric
+from emu.interpreter import python
 from emu.network.isolate import isolated, stop
 from emu.network.namespaces import enter
 from emu.network.net import emulated, prepare_namespace
@@ -110,7 +111,7 @@ def tc(command: str) -> None:
 
 def measure(pids: list[int], segments: int, turns: str, mib: int) -> tuple[Figures, float]:
     """What the ranks say, and how many processors were busy until the last one was done."""
-    me = [sys.executable, "-m", "benchmarks.workers", "--rank", *map(str, (segments, turns, mib))]
+    me = python("benchmarks.workers", "--rank", *map(str, (segments, turns, mib)))
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     ranks = [subprocess.Popen([*enter(pid), *me], **pipes) for pid in pids]
     for each in ranks:

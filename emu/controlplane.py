@@ -5,7 +5,6 @@ are started before it, and told when it is there.
 """
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from emu.fabrics.fabric import Fabric
 from emu.fabrics.spec import fabric_to_json
+from emu.interpreter import python
 from emu.limits import CONTROLLER_S
 from emu.plan import Plan
 from emu.switch.running import attached, open_vswitch, waiting_agent
@@ -65,7 +65,7 @@ def control_plane(
     and losses; else shortest paths to every host.  `told` are further options of `python -m controller`.
     """
     what = [str(folder / "plan.json")] if plan else ["--fabric", _written(fabric, folder)]
-    command = [sys.executable, "-m", "controller", *what, "--port", str(OPENFLOW_PORT)]
+    command = python("controller", *what, "--port", str(OPENFLOW_PORT))
     command += ["--timeout", str(CONTROLLER_S), *told]
     with ExitStack() as stack:
         controller = stack.enter_context(running("the controller", command, folder / "controller.log"))

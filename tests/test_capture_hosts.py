@@ -2,11 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
 from emu.capturing import hosts
 from emu.fabrics.spec import parse_fabric
-from emu.project import PROJECT
 
 FABRIC = parse_fabric("star:hosts=3,rate=10G")
 FOLDER = Path("/captures/one")
@@ -23,12 +20,10 @@ def test_a_rank_finds_its_master_its_name_and_its_interface() -> None:
     assert told["GRADWIRE_LOG"] == "/captures/one/log.r2.json"
 
 
-@pytest.mark.parametrize(
-    ("path", "left"),
-    [(str(PROJECT), None), (f"{PROJECT}:/mine", "/mine"), ("/mine:/yours", "/mine:/yours"), ("", None)],
-)
-def test_our_own_modules_are_not_on_the_programs_path(path: str, left: str | None) -> None:
-    assert hosts.users_own({"PYTHONPATH": path}).get("PYTHONPATH") == left
+def test_a_program_keeps_the_users_own_python_path() -> None:
+    told = hosts.rank_environment(FABRIC, 0, 3, FOLDER, {"PYTHONPATH": "/mine:lib"})
+    assert told["PYTHONPATH"] == "/mine:lib"
+    assert "PYTHONPATH" not in hosts.rank_environment(FABRIC, 0, 3, FOLDER, {})
 
 
 def test_every_host_has_a_name_also_for_a_socket_that_speaks_both_families() -> None:

@@ -6,7 +6,6 @@ import select
 import socket
 import struct
 import subprocess
-import sys
 import threading
 import time
 from collections import defaultdict
@@ -19,6 +18,7 @@ import pytest
 
 from emu.fabrics.fabric import Fabric, interface
 from emu.fabrics.spec import parse_fabric
+from emu.interpreter import python
 from emu.plan import save
 from emu.switch.plane.counters import Link
 from emu.switch.ports import Port, SwitchPorts
@@ -65,7 +65,7 @@ class Controller:
         """`command` ends with the option for the port, whose value is added."""
         self.port = port or free_port()
         self.process = subprocess.Popen(
-            [*(command or (sys.executable, "-m", "controller", *what, "--port")), str(self.port)],
+            [*(command or python("controller", *what, "--port")), str(self.port)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -100,7 +100,7 @@ EDGES: dict[str, set[str]] = {  # the only modules that touch the world, and how
     "tools/carry.py": {"time"},
     "tools/commands/controller.py": {"os"},
     "tools/commands/setup.py": {"os"},
-    "tools/commands/test.py": {"subprocess"},
+    "tools/commands/test.py": {"os", "subprocess"},
     "tools/commands/up.py": {"signal"},
     "tools/dissect/scapy_layer.py": {"scapy"},
     "tools/exits.py": {"os", "select"},

@@ -22,7 +22,7 @@ mkdir -p emu/aggregation/build && cat emu/aggregation/worker.c > emu/aggregation
 # What stands for .venv's Python: it tells what it was called with.
 PYTHON = """#!/bin/sh
 [ "$1" = -c ] && exit 0
-echo "$PYTHONPATH|$PWD|$*"
+echo "$PWD|$*"
 """
 
 
@@ -53,14 +53,9 @@ def write(path: Path, text: str) -> None:
 
 
 def run(*command: str | Path, cwd: Path, user: int | None = None) -> subprocess.CompletedProcess[str]:
-    """Without our own PYTHONPATH, which `./gradwire test` has set."""
     return subprocess.run(
-        command, cwd=cwd, user=user, capture_output=True, text=True, check=False, timeout=60, env=bare()
+        command, cwd=cwd, user=user, capture_output=True, text=True, check=False, timeout=60
     )
-
-
-def bare() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
 def set_up(project: Path) -> subprocess.CompletedProcess[str]:
@@ -75,7 +70,7 @@ def test_first_use_sets_up_and_then_runs_the_command(project: Path) -> None:
     first = run(project / "gradwire", "fabric", "star:hosts=8", cwd=project)
     assert first.returncode == 0
     assert "set-up: done" in first.stderr  # what a command prints to stdout may be read by a program
-    assert first.stdout == f"{project}|{project}|-P -m tools fabric star:hosts=8\n"
+    assert first.stdout == f"{project}|-I {project}/emu/interpreter.py tools fabric star:hosts=8\n"
     second = run(project / "gradwire", "fabric", cwd=project)
     assert second.stderr == ""
 
@@ -86,7 +81,7 @@ def test_a_command_runs_where_the_user_stands_and_by_a_link(project: Path) -> No
     elsewhere.mkdir()
     (elsewhere / "gw").symlink_to("../home/gradwire")
     done = run("./gw", "inspect", "a b.pcap", cwd=elsewhere)
-    assert done.stdout == f"{project}|{elsewhere}|-P -m tools inspect a b.pcap\n"
+    assert done.stdout == f"{elsewhere}|-I {project}/emu/interpreter.py tools inspect a b.pcap\n"
 
 
 def test_the_exit_code_is_the_commands(project: Path) -> None:

@@ -12,7 +12,6 @@ from emu.fabrics.fabric import HOST_PORT, Fabric, interface
 from emu.network.isolate import PRIVATE
 from emu.network.namespaces import enter
 from emu.network.net import NetworkFailed
-from emu.project import PROJECT
 from traces.framing.wellknown import STORE_PORT
 
 RSH = PRIVATE / "rsh"
@@ -115,17 +114,10 @@ def hostfile(fabric: Fabric, n_ranks: int) -> Path:
 
 def shared_environment(fabric: Fabric, n_ranks: int, folder: Path, base: Mapping[str, str]) -> dict[str, str]:
     return {
-        **users_own(base),
+        **base,
         "MASTER_ADDR": fabric.ip(fabric.hosts[0]),
         "MASTER_PORT": str(STORE_PORT),
         "GRADWIRE_HOSTS": ",".join(fabric.hosts[:n_ranks]),
         "GRADWIRE_RSH": str(RSH),
         "GRADWIRE_FOLDER": str(folder),
     }
-
-
-def users_own(base: Mapping[str, str]) -> dict[str, str]:
-    """Without what we put there for ourselves: our modules are not the program's business."""
-    path = [entry for entry in base.get("PYTHONPATH", "").split(os.pathsep) if entry != str(PROJECT)]
-    kept = {name: value for name, value in base.items() if name != "PYTHONPATH"}
-    return kept | ({"PYTHONPATH": os.pathsep.join(path)} if any(path) else {})

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -15,6 +14,7 @@ from typing import IO, Any
 from emu.capturing import hosts
 from emu.capturing.request import Request
 from emu.fabrics.fabric import HOST_PORT, Fabric, interface
+from emu.interpreter import python
 from emu.watch import Child, Watch, running
 
 IMPORT_S = 180.0
@@ -86,7 +86,7 @@ def launcher(request: Request, folder: Path) -> Iterator[Child | None]:
     if request.training is None:
         yield None
         return
-    command = [sys.executable, "-m", "emu.training", str(folder)]
+    command = python("emu.training", str(folder))
     with running("the training job", command, folder / "job.log") as child:
         yield child
 

@@ -21,6 +21,7 @@ from emu.fabrics.fabric import HOST_PORT, Fabric, interface
 from emu.fabrics.spec import fabric_from_json
 from emu.inject.counted import Counted
 from emu.inject.sender import own_processor
+from emu.interpreter import python
 from emu.network.namespaces import inside
 from emu.network.net import NetworkFailed, emulated, prepare_namespace
 from emu.network.queues import Queues
@@ -88,7 +89,7 @@ def silence(host: str, pid: int) -> None:
 
 def _sent(folder: Path, queues: Queues, duration_s: float, quiet_s: float, watch: Watch) -> Counted:
     """Have the sender send, wait until nothing is under way, and tell what was counted meanwhile."""
-    command = [sys.executable, "-m", "emu.inject.sender", str(folder)]
+    command = python("emu.inject.sender", str(folder))
     with running("the sender", command, folder / "sender.log") as sender:
         sender.await_line("ready", SENDER_START_S, watch)
         drops, before = queues.dropped(), sampler.machine()

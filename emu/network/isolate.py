@@ -6,12 +6,11 @@ by the kernel's hand (parent-death signal), so even SIGKILL leaves nothing behin
 
 import os
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from emu.project import PROJECT
+from emu.interpreter import python
 
 PRIVATE = Path("/run/gradwire")  # in memory and ours alone once `prepare_namespace` (net.py) has been there
 _STOP_S = 3.0
@@ -20,7 +19,7 @@ _STOP_S = 3.0
 def isolated(
     module: str, arguments: Sequence[str], new_session: bool = True, **popen: Any
 ) -> "subprocess.Popen[str]":
-    """Start `python -m module arguments` as process 1 of new namespaces.
+    """Start the project's `module` with `arguments` as process 1 of new namespaces.
 
     In a session of its own it does not hear the terminal's Ctrl-C: that is for us to act on.
     """
@@ -36,14 +35,13 @@ def isolated(
         "--kill-child=KILL",
         "--",
     ]
-    command += [sys.executable, "-m", module, *arguments]
+    command += python(module, *arguments)
     return subprocess.Popen(command, text=True, start_new_session=new_session, env=environment(), **popen)
 
 
 def environment() -> Mapping[str, str]:
-    """Ours, with the project on Python's path: a run starts from any folder."""
-    path = os.pathsep.join(filter(None, (str(PROJECT), os.environ.get("PYTHONPATH", ""))))
-    return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
+    """Ours, and two settings for the programs that a run starts: one thread, and output as it is written."""
+    return {**os.environ, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
 
 
 def stop(process: "subprocess.Popen[str]") -> None:

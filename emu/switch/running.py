@@ -1,13 +1,13 @@
 """The switches of a run, of either kind, from start to end."""
 
 import json
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from emu.aggregation.tree import SWITCH_SLOTS
 from emu.fabrics.fabric import Egress, Fabric, interface
+from emu.interpreter import python
 from emu.limits import CONTROLLER_S
 from emu.losses import Loss, at_switches
 from emu.network.isolate import PRIVATE
@@ -61,7 +61,7 @@ def waiting_agent(
     """
     ports = folder / "ports.json"
     ports.write_text(json.dumps(ports_file(fabric, losses, loss_seed)))
-    command = [sys.executable, "-m", "emu.switch.agent", str(ports), "--wait"]
+    command = python("emu.switch.agent", str(ports), "--wait")
     command += ["--controller", f"127.0.0.1:{openflow_port}", "--slots", str(slots)]
     command += ["--object", str(SWITCH_OBJECT), "--pin", PIN, "--patience", str(CONTROLLER_S)]
     return running("the switch agent", command, folder / "switch.log")

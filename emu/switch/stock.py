@@ -1,14 +1,14 @@
 """The switch agent under a Mininet that knows nothing of it; waits for controllers as long as it takes."""
 
 import json
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from emu.project import PROJECT, SWITCH_OBJECT
+from emu.interpreter import python
+from emu.project import SWITCH_OBJECT
 from emu.watch import Child, RunFailed, Watch, running
 
 _ATTACH_S = 60.0
@@ -29,12 +29,12 @@ class StockAgent:
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gradwire-")))
             (folder / "ports.json").write_text(json.dumps({"switches": listed}))
-            agent = [sys.executable, "-m", "emu.switch.agent", str(folder / "ports.json")]
+            agent = python("emu.switch.agent", str(folder / "ports.json"))
             agent += ["--object", str(SWITCH_OBJECT), "--patience", "0"]
             for address in controllers:
                 agent += ["--controller", address]
             command = [*_ALONE, _THERE, "sh", *agent]
-            child = running("the switch agent", command, folder / "agent.log", cwd=PROJECT)
+            child = running("the switch agent", command, folder / "agent.log")
             self._child = stack.enter_context(child)
             self._child.await_line("attached", _ATTACH_S, Watch())
             self._stack = stack.pop_all()

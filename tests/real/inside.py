@@ -24,7 +24,17 @@ _MARK = "GRADWIRE_TEST_INSIDE"
 def inside(function: Callable[..., Any], *arguments: Any, timeout_s: float = 60) -> Any:
     """What `function(*arguments)` returns there; AssertionError with its stderr if it raises or is late."""
     assert _MARK not in os.environ, "inside() called inside: the module does it when it is imported"
-    command = ["setpriv", "--pdeathsig", "KILL", "unshare", *_NAMESPACES, "--", sys.executable, __file__]
+    command = [
+        "setpriv",
+        "--pdeathsig",
+        "KILL",
+        "unshare",
+        *_NAMESPACES,
+        "--",
+        sys.executable,
+        "-P",
+        __file__,
+    ]
     command += [inspect.getfile(function), function.__name__, json.dumps(arguments)]
     try:
         done = subprocess.run(

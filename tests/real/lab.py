@@ -7,7 +7,6 @@ switch has no ARP.  Every switch port has HTB at its root, whose counters the sw
 import json
 import select
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from emu.fabrics.fabric import Egress, Fabric, interface
+from emu.interpreter import python
 from emu.project import SWITCH_OBJECT
 from emu.switch.running import ports_file
 
@@ -104,14 +104,7 @@ def cable_up(fabric: Fabric) -> None:
 
 
 def agent_command(folder: Path, *options: str) -> list[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "emu.switch.agent",
-        str(folder / "ports.json"),
-        "--object",
-        str(SWITCH_OBJECT),
-    ]
+    command = python("emu.switch.agent", str(folder / "ports.json"), "--object", str(SWITCH_OBJECT))
     return [*command, "--controller", f"127.0.0.1:{OPENFLOW_PORT}", *options]
 
 
@@ -124,7 +117,7 @@ def agent_started(fabric: Fabric, folder: Path, *options: str) -> AbstractContex
 def programmed(fabric: Fabric, folder: Path, *what: str) -> Iterator[Child]:
     """The fabric cabled, its switches ours and told `what` by the controller, which is yielded."""
     cable_up(fabric)
-    command = [sys.executable, "-m", "controller", *what, "--port", str(OPENFLOW_PORT)]
+    command = python("controller", *what, "--port", str(OPENFLOW_PORT))
     with (
         running(command, folder / "controller.log") as controller,
         agent_started(fabric, folder) as agent,

@@ -7,7 +7,6 @@ import ctypes
 import json
 import os
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,6 +19,7 @@ from emu.aggregation.quantise import Floats
 from emu.aggregation.treecheck import ranks_below
 from emu.aggregation.worker import Worker, WorkerFailed
 from emu.fabrics.fabric import AGGREGATOR_IP, AGGREGATOR_MAC, interface
+from emu.interpreter import python
 from emu.plan import Plan
 from emu.replay.aggregating import round_trip_ns
 from emu.replay.wiring import tree_socket
@@ -65,7 +65,7 @@ def summing(plan: Plan) -> Iterator["Members"]:
             far = ["ip", "neigh", "add", AGGREGATOR_IP, "lladdr", AGGREGATOR_MAC, "dev", interface(host, 0)]
             lab.run(*lab.on(host, *far))
         plans.save(plan, folder / "plan.json")
-        command = [sys.executable, "-m", "controller", str(folder / "plan.json")]
+        command = python("controller", str(folder / "plan.json"))
         command += ["--port", str(lab.OPENFLOW_PORT)]
         controller = stack.enter_context(lab.running(command, folder / "controller.log"))
         members = Members(plan, folder, controller)

@@ -5,7 +5,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 
 from emu.aggregation.quantise import Floats
+from emu.interpreter import python
 from emu.project import PROJECT
 from tests.real.forged import BIG, ELEMENTS, SLOTS, N, data, header, two_level_plan
 from tests.real.inside import inside
@@ -161,7 +161,7 @@ def test_a_worker_that_dies_or_stops_in_a_run_ends_it_with_its_name_within_five_
 
 def ended_by(number: signal.Signals, runs: Path) -> tuple[str, float]:
     """What a command says whose rank 3 gets a signal in mid-tensor, and how long after that it has ended."""
-    command = [sys.executable, "-m", "tools", "bench", "allreduce", "-b", "64MiB", "--repeat", "5"]
+    command = python("tools", "bench", "allreduce", "-b", "64MiB", "--repeat", "5")
     command += ["--fabric", "leaf-spine:leaves=2,spines=1,hosts=2,rate=50M"]
     command += ["--algorithm", "ina", "--out", str(runs)]
     process = subprocess.Popen(command, cwd=PROJECT, stderr=subprocess.PIPE, text=True)

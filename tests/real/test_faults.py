@@ -6,13 +6,13 @@ The victim is found among the descendants of the command's own process, never by
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from emu.interpreter import python
 from emu.project import PROJECT
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
@@ -49,7 +49,7 @@ def mounts_and_links() -> tuple[str, str]:
 def long_replay(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A command that replays for half a minute, in its first repeat."""
     before = mounts_and_links()
-    command = [sys.executable, "-m", "tools", "bench", "allreduce", "-b", "16MiB", "--repeat", "5"]
+    command = python("tools", "bench", "allreduce", "-b", "16MiB", "--repeat", "5")
     command += ["--fabric", "star:hosts=4,rate=50M", "--out", str(tmp_path / "runs")]
     process = subprocess.Popen(
         command, cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

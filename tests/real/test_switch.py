@@ -18,6 +18,7 @@ from scapy.contrib import openflow3 as of3
 
 from emu.fabrics.fabric import Fabric, interface
 from emu.fabrics.spec import parse_fabric
+from emu.interpreter import python
 from emu.plan import Flow, Plan, save
 from emu.switch.ovs import running_ovs
 from tests.made_plans import messages, schedule_plan
@@ -147,7 +148,7 @@ def used_paths(kind: str) -> list[Any]:
     fabric = plan.fabric
     with scratch() as folder:
         save(plan, folder / "plan.json")
-        command = [sys.executable, "-m", "controller", str(folder / "plan.json")]
+        command = python("controller", str(folder / "plan.json"))
         lab.cable_up(fabric)
         for host in fabric.hosts:  # user-space Open vSwitch hands on checksums as it gets them
             off = ["tx", "off", "tso", "off", "gso", "off", "gro", "off"]

@@ -1,14 +1,13 @@
 """The controller alone, for a fabric that somebody else's Mininet script starts."""
 
 import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from emu.fabrics.spec import parse_fabric
-from emu.project import PROJECT
+from emu.interpreter import python
 
 FOR_EVER_S = "inf"
 
@@ -36,20 +35,8 @@ def controller(
     else:
         parse_fabric(what)  # its complaint at once
         job = ["--fabric", what, "--routes", routes]
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "controller",
-        *job,
-        "--people",
-        "--listen",
-        listen,
-        "--port",
-        str(port),
-    ]
+    command = python("controller", *job, "--people", "--listen", listen, "--port", str(port))
     command += ["--timeout", FOR_EVER_S if timeout is None else str(timeout)]
     if log is not None:
         command += ["--log", str(log)]
-    os.environ["PYTHONPATH"] = str(PROJECT)
     os.execv(command[0], command)

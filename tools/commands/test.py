@@ -1,11 +1,13 @@
 """The whole test suite: what a change must pass."""
 
+import os
 import subprocess
 import sys
 from typing import Annotated
 
 import typer
 
+from emu.interpreter import python
 from emu.project import PROJECT
 from tools import machine
 
@@ -61,7 +63,8 @@ def passes(name: str, command: tuple[str, ...]) -> bool:
 
 def run_in_root(module: str, *arguments: str) -> int:
     """The exit code of a Python tool run in the project's folder."""
-    with subprocess.Popen([sys.executable, "-P", "-m", module, *arguments], cwd=PROJECT) as tool:
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}  # for Python that the tests start themselves
+    with subprocess.Popen(python(module, *arguments), cwd=PROJECT, env=environment) as tool:
         try:
             return tool.wait()
         except KeyboardInterrupt:

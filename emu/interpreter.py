@@ -1,0 +1,31 @@
+"""How the project starts a Python process of its own: with Python's isolated mode (-I).
+
+Without it Python looks for modules in the folder where the user stands, and in PYTHONPATH, where an empty or
+relative entry is that folder again; so whoever owns the folder would have their `json.py` run as root.
+
+As a script, `python -I emu/interpreter.py MODULE ARGUMENTS...` does what `python -m MODULE ARGUMENTS...`
+does, but finds MODULE in the project alone.
+"""
+
+import runpy
+import sys
+from pathlib import Path
+
+_SCRIPT = Path(__file__).resolve()
+
+
+def python(module: str, *arguments: str) -> list[str]:
+    """The command that runs a module of the project, unbuffered, whatever the current folder holds."""
+    return [sys.executable, "-I", "-u", str(_SCRIPT), module, *arguments]
+
+
+def _main() -> None:
+    project = str(_SCRIPT.parents[1])
+    if project not in sys.path:
+        sys.path.insert(0, project)
+    del sys.argv[0]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    _main()
