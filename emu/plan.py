@@ -78,6 +78,7 @@ class Plan:
     `failures` are the cables that fail in every repeat, `losses` those that lose packets.  `trees[i]` is that
     of the schedule's i-th group (`Schedule.groups`); each switch grants `switch_slots` to all its trees.
     `host_side` says, for each job that was to be aggregated and is not, why its hosts do it.
+    `doubts` say why the workload may not be what the job did: a run of it is not valid.
     """
 
     fabric: Fabric
@@ -96,6 +97,7 @@ class Plan:
     switch_slots: int = SWITCH_SLOTS
     host_side: tuple[str, ...] = ()
     losses: tuple[Loss, ...] = ()
+    doubts: tuple[str, ...] = ()
 
     @property
     def n_ranks(self) -> int:
@@ -127,6 +129,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
                 "source",
                 "switch_slots",
                 "host_side",
+                "doubts",
             )
         },
         "transport": asdict(plan.transport),

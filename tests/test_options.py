@@ -9,7 +9,14 @@ from controller.policies import policy_names
 from emu.fabrics.spec import FAMILIES, parse_fabric
 from emu.placement import PLACEMENTS
 from tools import options
-from tools.options import parse_compute, parse_factor, parse_iterations
+from tools.options import (
+    parse_compute,
+    parse_factor,
+    parse_iterations,
+    parse_percent,
+    parse_slow,
+    straggler_words,
+)
 from traces.schedules.expand import ALGORITHMS
 
 
@@ -77,3 +84,27 @@ def test_the_help_of_an_option_names_every_choice(told: str, names: Iterable[str
 def test_an_example_in_the_help_is_a_fabric_of_its_family() -> None:
     for name, family in FAMILIES.items():
         assert parse_fabric(family.example).family == name
+
+
+def test_slow_ranks_and_jitter_are_read_and_named() -> None:
+    slow = parse_slow(["3=×2", " 0=x1.5", "1=1/2"])
+    assert slow == {3: 2, 0: Fraction(3, 2), 1: Fraction(1, 2)}
+    assert (parse_percent("10%"), parse_percent("0.1"), parse_percent("0")) == (
+        Fraction(1, 10),
+        Fraction(1, 10),
+        0,
+    )
+    assert straggler_words(slow, Fraction(1, 10)) == " (rank 0 ×1.5, rank 1 ×0.5, rank 3 ×2, jitter 0.1)"
+    assert straggler_words({}, Fraction(0)) == ""
+
+
+@pytest.mark.parametrize("text", ["3", "=2", "-1=2", "3=0", "3=", "three=2", "99999=2", "3=×2×2"])
+def test_what_names_no_slow_rank_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="write it like"):
+        parse_slow([text])
+
+
+@pytest.mark.parametrize("text", ["", "-1%", "ten", "1e3", "10%%"])
+def test_what_is_no_share_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="write it like 10% or 0.1"):
+        parse_percent(text)

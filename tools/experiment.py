@@ -21,6 +21,7 @@ from traces.schedules.aggregating import Leaves
 from traces.schedules.collectives import NotServedError
 from traces.schedules.expand import INA, INA_LEAF, expand, not_added
 from traces.schedules.schedule import Schedule, together
+from traces.trace import MAX_UNREAD
 from traces.workload import Workload
 
 HOST_SIDE = "ring"  # of a job that switches cannot add up; a parameter server's goes as captured
@@ -94,7 +95,16 @@ def plan_of(cell: Cell, job: Job) -> Plan:
         source=job.source,
     )
     check_reachable(cell.fabric, made.placement, made.schedule.jobs, failures)
-    return replace(made, failures=failures, losses=losses, host_side=host_side)
+    return replace(made, failures=failures, losses=losses, host_side=host_side, doubts=_doubts(job))
+
+
+def _doubts(job: Job) -> tuple[str, ...]:
+    """Why what is sent may not be what the jobs did, one line for each."""
+    return tuple(
+        f"{workload.unread:.1%} of the bytes of {workload.source or 'the workload'} are unread"
+        for workload in job.workloads
+        if workload.unread > MAX_UNREAD
+    )
 
 
 def schedule_of(job: Job, algorithm: str) -> Schedule:

@@ -54,6 +54,7 @@ def summary(plan: Plan) -> dict[str, Any]:
         "flows": [flow_json(plan, flow) for flow in plan.flows],
         "trees": [tree_json(plan, tree) for tree in plan.trees],
         "host_side": list(plan.host_side),
+        "doubts": list(plan.doubts),
     }
 
 
@@ -157,6 +158,8 @@ def _sums(plan: Plan) -> Iterator[tuple[str, str, str]]:
         yield "added up", show_nbytes(nbytes), f"in {sums} by switches, over {trees}"
     for reason in plan.host_side:
         yield "host-side", "", reason
+    for doubt in plan.doubts:
+        yield "not valid", "", doubt
 
 
 def _told(worst: LinkLoad) -> str:

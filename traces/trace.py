@@ -11,6 +11,8 @@ from traces.framing.framings import Choice
 from traces.framing.messages import Messages
 from traces.packets.packets import Packets
 
+MAX_UNREAD = 0.01  # of a job's bytes: with more, neither its shares nor a replay of it can be believed
+
 
 @dataclass(frozen=True)
 class CaptureFile:

@@ -91,8 +91,9 @@ Item = Annotated[Collective | Message, Field(discriminator="kind")]
 class Workload(_Value):
     """`items` are in the order in which they began; an item's id is its position in it.
 
-    `addresses[r]` is where rank r was in the capture (empty for a made-up workload).
-    An item's `iteration` counts from 0; -1 is the job's set-up.
+    `addresses[r]` is where rank r was in the capture (empty for a made-up workload).  An item's `iteration`
+    counts from 0; -1 is the job's set-up.  `unread` is the share of the job's bytes in the captures that
+    could not be read as messages.
     """
 
     schema_: Literal["gradwire.workload/1"] = Field(SCHEMA, alias="schema")
@@ -101,6 +102,7 @@ class Workload(_Value):
     addresses: tuple[str, ...] = ()
     source: str = ""
     notes: tuple[str, ...] = ()
+    unread: Annotated[float, Field(ge=0, le=1)] = 0.0
     items: tuple[Item, ...]
 
     @model_validator(mode="after")

@@ -9,10 +9,9 @@ import numpy as np
 
 from traces.analysis.bursts import series
 from traces.analysis.exposure import Exposure, Span
-from traces.trace import Losses, Trace
+from traces.trace import MAX_UNREAD, Losses, Trace
 from traces.units import show_nbytes
 
-MAX_UNREAD = 0.01  # of the bytes of training
 MAX_IN_COMPUTE = (
     0.02  # of the bytes that ranks receive, while they compute and nothing is known to be in flight
 )

@@ -90,6 +90,7 @@ def workload_of(job: Job) -> Workload:
         addresses=job.trace.addresses,
         source=job.trace.name,
         notes=job.notes,
+        unread=min(1.0, job.trace.losses.unread),
         items=tuple(_item(job, number) for number in range(len(job.operations))),
     )
 
