@@ -154,6 +154,7 @@ def test_a_rank_that_waits_in_vain_is_named_once_with_the_failures_of_the_plan(
         (Send(0, 0, 1, 0, 10, False), Send(1, 1, 0, 0, 10, False)),
         (Gate(1, 1, (0,), 60 * 10**9),),
     )
+    monkeypatch.setattr(agent, "longest_quiet_s", lambda schedule, rank: 0.0)
     plan = on_loopback(schedule)
     port = plan.flows[0].path[-1]
     with pytest.raises(RunFailed) as failed:
@@ -163,6 +164,20 @@ def test_a_rank_that_waits_in_vain_is_named_once_with_the_failures_of_the_plan(
         "rank 0: nothing happened for 0 s; waits for send 1 from rank 1, 1 unfinished; "
         f"by plan: {name} down from 0 s on"
     )
+
+
+def test_a_rank_that_waits_while_another_computes_longer_is_not_stalled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(agent, "STALL_S", 0.3)
+    schedule = Schedule(
+        2,
+        (Op("message", 10), Op("message", 10, root=1)),
+        (Send(0, 0, 1, 0, 10, False), Send(1, 1, 0, 0, 10, False)),
+        (Gate(1, 1, (0,), 10**9),),
+    )
+    (outcomes,) = run_plan(on_loopback(schedule))
+    assert sum(outcome.wrong for outcome in outcomes) == 0
 
 
 @pytest.mark.parametrize(

@@ -21,14 +21,14 @@ from emu.replay.outcome import Outcome, Times
 from emu.replay.slots import Key, Matching
 from emu.replay.state import Possible, RankState
 from traces.framing.gloo import Opcode, encode_preamble
-from traces.schedules.schedule import Send, swaps
+from traces.schedules.schedule import Send, longest_quiet_s, swaps
 
 STALL_S = 15.0  # no event at all for so long, with nothing to compute or to mend, is a fault, not a slow link
 _DRAIN_S = 0.001
 
 
 class Stalled(Exception):
-    """Nothing happened for STALL_S and the plan's outages; the text says what was waited for."""
+    """Nothing happened for longer than the plan explains; the text says what was waited for."""
 
 
 class Agent:
@@ -38,7 +38,7 @@ class Agent:
         self, plan: Plan, rank: int, connections: list[Connection], seats: Sequence[Seat], repeat: int
     ) -> None:
         self._schedule = plan.schedule
-        self._stall_s = STALL_S + outage_s(plan.failures)
+        self._stall_s = STALL_S + outage_s(plan.failures) + longest_quiet_s(plan.schedule, rank)
         self._by_plan = f"; by plan: {told(plan.fabric, plan.failures)}" if plan.failures else ""
         self._sends = plan.schedule.sends
         self._rank = rank

@@ -162,6 +162,15 @@ def together(schedules: Sequence[Schedule]) -> Schedule:
     return Schedule(n_ranks, tuple(ops), tuple(sends), tuple(gates), tuple(aggregations))
 
 
+def longest_quiet_s(schedule: Schedule, rank: int) -> float:
+    """How long `rank` may have to wait at most because others compute, one after the other, each once."""
+    longest_ns: dict[int, int] = {}
+    for gate in schedule.gates:
+        if gate.rank != rank:
+            longest_ns[gate.rank] = max(gate.gap_ns, longest_ns.get(gate.rank, 0))
+    return sum(longest_ns.values()) / 1e9
+
+
 def swaps(sends: Sequence[Send]) -> dict[int, int]:
     """Ids of the sends of one step with which two ranks exchange the same bytes, each adding the other's.
 
