@@ -1,5 +1,6 @@
 """A result is in its file whole, or the file is as it was."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,48 @@ def test_an_error_leaves_the_older_file_and_nothing_else(tmp_path: Path, error: 
         half_a_table()
     assert path.read_bytes() == b"one"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_two_writers_of_one_file_do_not_mix(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    with whole_file(path) as one:
+        one.write("one, which is longer\n" * 10_000)
+        with whole_file(path) as two:
+            two.write("two\n" * 10_000)
+        assert path.read_text() == "two\n" * 10_000
+    assert path.read_text() == "one, which is longer\n" * 10_000
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.csv.partial"])
+def test_a_link_that_somebody_put_there_is_not_followed(tmp_path: Path, name: str) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("as it was")
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    (folder / name).symlink_to(victim)
+    write_whole(folder / "table.csv", "new")
+    assert victim.read_text() == "as it was"
+    assert not (folder / "table.csv").is_symlink()
+    assert (folder / "table.csv").read_text() == "new"
+
+
+def test_a_link_at_the_very_name_that_was_drawn_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("secrets.token_hex", lambda nbytes: "00" * nbytes)
+    victim, link = tmp_path / "victim", tmp_path / f"gradwire-{'00' * 8}.partial"
+    link.symlink_to(victim)
+    with pytest.raises(FileExistsError):
+        write_whole(tmp_path / "table.csv", "new")
+    assert not victim.exists()
+    assert link.is_symlink()
+
+
+def test_others_may_read_what_the_umask_lets_them(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write_whole(tmp_path / "table.csv", "one")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "table.csv").stat().st_mode & 0o777 == 0o640

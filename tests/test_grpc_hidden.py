@@ -58,6 +58,12 @@ def test_no_more_messages_are_found_than_calls_are_missing(stream: Stream) -> No
     assert Filler(a_side(stream), [SIZES], 1).fill(rest).messages == ()
 
 
+def test_messages_smaller_than_control_frames_are_no_more_than_calls_are_missing(stream: Stream) -> None:
+    """Room for two of them, which three control frames could take as well, where one call is missing."""
+    assert wire_nbytes(1) < 3 * 17
+    assert Filler(a_side(stream), [{1}], 1).fill(Rest(0, wire_nbytes(1, 1))).messages == ()
+
+
 def test_of_several_choices_only_what_they_share_is_certain(stream: Stream) -> None:
     """10,000 and 10,004 together are twice 10,002: which two were sent is not known, the large one is."""
     sizes = {10_000, 10_002, 10_004, 65_566}

@@ -35,6 +35,7 @@ WORLD = {
 # A generator with a seed of its own is a value like any other; the module's shared one is not.
 HARMLESS = {("random", "Random")}
 EDGES: dict[str, set[str]] = {  # the only modules that touch the world, and how
+    "traces/files.py": {"os"},
     # The controller's process.
     "controller/__main__.py": {"os", "select", "signal", "time"},
     "controller/app/app.py": {"threading"},  # a lock: handlers, the poll and the main thread share its state

@@ -154,6 +154,8 @@ def _choices(room: int, sizes: Sequence[int], shape: Shape, most: int) -> Iterat
             n_sums = sum(count <= n_control for count in control.values())
             n_control = n_control if chance[len(chosen)] * n_sums <= MAX_CHANCE else None
         yield None if n_control is None else _Choice(Counter(chosen), len(chosen) + n_control)
+        if len(chosen) == most:
+            continue
         for number in range(first, len(sizes)):
             after = left - wire[number]
             if 0 <= after <= (most - len(chosen) - 1) * wire[number] + max(control):
