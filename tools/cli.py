@@ -51,6 +51,7 @@ TABLE = (
     Command("bench", RUNS, "A collective over a range of sizes, without a capture."),
     Command("inject", RUNS, "Send a capture's packets again at their recorded times."),
     Command("capture", RUNS, "Run a training job and capture what it sends, with its own log to check by."),
+    Command("trust", RUNS, "Replays judged by the job itself, trained live on the same fabrics."),
     Command("up", RUNS, "A fabric with its controller, and Mininet's prompt."),
 )
 
