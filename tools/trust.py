@@ -12,10 +12,11 @@ The folder keeps everything, so that a matrix that was cut off goes on where it 
 import itertools
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -25,12 +26,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from emu.capturing.run import INTERRUPTED
 from emu.fabrics.fabric import Fabric
 from emu.fabrics.spec import parse_fabric
-from emu.iterationstarts import replayed_starts
 from emu.options import RunOptions
 from emu.plan import Plan
-from emu.plan import load as load_plan
 from emu.records import load_repeats
 from emu.refused import Refused
+from emu.replayedmessages import replayed_messages
 from emu.result import REFUSED, Row
 from emu.runfiles import INCOMPLETE, read_json
 from emu.watch import RunFailed
@@ -40,6 +40,7 @@ from tools.experiment import Cell, Job, plan_of
 from tools.joboptions import LiveJob
 from tools.laboratory import Laboratory, file_name
 from tools.trustresult import Live, Matrix, TrustRow
+from traces.fidelity import SentMessage, captured_messages, fidelity, message_starts
 from traces.files import write_whole
 from traces.groundtruth import BadLog, read_logs
 from traces.iterationtimes import (
@@ -52,7 +53,7 @@ from traces.iterationtimes import (
 from traces.opening import open_trace
 from traces.packets.packets import BadCapture
 from traces.recognition.ranks import BadTrace
-from traces.recognition.recognise import recognise
+from traces.recognition.recognise import find_job, workload_of
 from traces.schedules.expand import AS_CAPTURED
 from traces.workload import Workload
 
@@ -214,10 +215,11 @@ def _row(
         if each.failure is not None:
             return refused(f"no live job on {each.fabric}: {each.failure} (see {each.folder})")
     try:
-        workload = recognise(open_trace([folder / live.folder]))
-        plan = _plan(trial, workload, parse_fabric(trial.fabrics[target]), live.folder)
+        job = find_job(open_trace([folder / live.folder]))
+        plan = _plan(trial, workload_of(job), parse_fabric(trial.fabrics[target]), live.folder)
         row = bench.row(plan)
-        made = _compared(row, plan, live, there, folder)
+        captured = captured_messages(job) if source == target else ()
+        made = _compared(row, plan, live, there, folder, captured)
     except (BadTrace, BadCapture, Refused, RunFailed, ValueError) as error:
         return refused(str(error))
     path.parent.mkdir(exist_ok=True)
@@ -236,25 +238,27 @@ def _plan(trial: Trial, workload: Workload, fabric: Fabric, source: str) -> Plan
     return plan_of(cell, Job(workload, source, iterations=warm))
 
 
-def _compared(row: Row, plan: Plan, live: Live, there: Live, folder: Path) -> TrustRow:
-    """Iteration by iteration, over the repeats that count."""
+def _compared(
+    row: Row, plan: Plan, live: Live, there: Live, folder: Path, captured: Sequence[SentMessage]
+) -> TrustRow:
+    """Iteration by iteration, over the repeats that count; with `captured`, message by message too."""
     assert row.folder
     assert there.time
     work = Path(row.folder)
     repeats = load_repeats(work, plan)
     logged = logged_starts(read_logs(folder / there.folder))
     counted = [number for number, repeat in enumerate(repeats) if not repeat.disturbed] or range(len(repeats))
-    starts = replayed_starts(work, load_plan(work / "plan.json"), logged, len(repeats))
+    messages = replayed_messages(work, plan, len(repeats))
+    replayed = [messages[number] for number in counted]
     times_s = [
-        time_s
-        for number in counted
-        for time_s in iteration_times_s(starts[number], FIRST_WARM)
-    ]  # fmt: skip
+        time_s for each in replayed for time_s in iteration_times_s(message_starts(each, logged), FIRST_WARM)
+    ]
     if not times_s:
         raise ValueError("no rank whose log gives iterations sends anything in the replay")
     replay = IterationTime.of(times_s)
-    n_iterations = len({op.iteration for op in plan.schedule.ops})
-    predicted_s = row.predicted_s / n_iterations if row.predicted_s else None
+    iterations = {op.iteration for op in plan.schedule.ops}
+    predicted_s = row.predicted_s / len(iterations) if row.predicted_s else None
+    same = [message for message in captured if message.iteration in iterations]
     unread = (live.unread,) if live.unread else ()
     return TrustRow(
         captured_on=live.fabric,
@@ -265,6 +269,7 @@ def _compared(row: Row, plan: Plan, live: Live, there: Live, folder: Path) -> Tr
         predicted_s=predicted_s,
         error=replay.median / there.time.median - 1,
         predicted_error=predicted_s / there.time.median - 1 if predicted_s else None,
+        fidelity=median(fidelity(same, each).score for each in replayed) if same else None,
         repeats=row.repeats,
         reasons=(*unread, *row.reasons),
         warnings=row.warnings,

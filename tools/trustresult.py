@@ -43,6 +43,7 @@ class TrustRow:
     All times are of one iteration: `live` by the logs, `replay` by the agents' events over `repeats`,
     `predicted_s` the plan's whole time over its number of iterations.  `error` is the replay's median over
     the live one, less 1; `predicted_error` likewise.  `verdict` is the run's own, or "refused".
+    `fidelity` is the score of traces.fidelity, on the fabric of the capture itself only.
     """
 
     captured_on: str
@@ -53,6 +54,7 @@ class TrustRow:
     predicted_s: float | None = None
     error: float | None = None
     predicted_error: float | None = None
+    fidelity: float | None = None
     error_bar: float = ERROR_BAR
     repeats: int = 0
     reasons: tuple[str, ...] = ()

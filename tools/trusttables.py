@@ -22,7 +22,7 @@ def print_matrix(to: Console, matrix: Matrix) -> None:
         to.print(f"  {numbers[live.fabric]}  {live.fabric}", soft_wrap=True)
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("captured on\n→ replayed on")
-    for head in ("live", "replay", "plan", "error", "of plan"):
+    for head in ("live", "replay", "plan", "error", "of plan", "fidelity"):
         table.add_column(head, justify="right")
     table.add_column("verdict")
     for row in matrix.rows:
@@ -33,6 +33,7 @@ def print_matrix(to: Console, matrix: Matrix) -> None:
             show_s(row.predicted_s) if row.predicted_s else NOTHING,
             Text(show_share(row.error), style="" if row.is_within else "bold red"),
             show_share(row.predicted_error),
+            NOTHING if row.fidelity is None else f"{row.fidelity:.2f}",
             Text(row.verdict, style=_STYLE.get(row.verdict, "")),
         )
     to.print(table)
