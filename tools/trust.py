@@ -250,12 +250,10 @@ def _compared(
     counted = [number for number, repeat in enumerate(repeats) if not repeat.disturbed] or range(len(repeats))
     messages = replayed_messages(work, plan, len(repeats))
     replayed = [messages[number] for number in counted]
-    times_s = [
-        time_s for each in replayed for time_s in iteration_times_s(message_starts(each, logged), FIRST_WARM)
-    ]
-    if not times_s:
+    by_repeat = [iteration_times_s(message_starts(each, logged), FIRST_WARM) for each in replayed]
+    if not all(by_repeat):
         raise ValueError("no rank whose log gives iterations sends anything in the replay")
-    replay = IterationTime.of(times_s)
+    replay = IterationTime.of([time_s for times_s in by_repeat for time_s in times_s])
     iterations = {op.iteration for op in plan.schedule.ops}
     predicted_s = row.predicted_s / len(iterations) if row.predicted_s else None
     same = [message for message in captured if message.iteration in iterations]
@@ -271,6 +269,7 @@ def _compared(
         predicted_error=predicted_s / there.time.median - 1 if predicted_s else None,
         fidelity=median(fidelity(same, each).score for each in replayed) if same else None,
         repeats=row.repeats,
+        repeat_s=tuple(median(times_s) for times_s in by_repeat),
         reasons=(*unread, *row.reasons),
         warnings=row.warnings,
         folder=_below(folder, work),

@@ -43,7 +43,8 @@ class TrustRow:
     All times are of one iteration: `live` by the logs, `replay` by the agents' events over `repeats`,
     `predicted_s` the plan's whole time over its number of iterations.  `error` is the replay's median over
     the live one, less 1; `predicted_error` likewise.  `verdict` is the run's own, or "refused".
-    `fidelity` is the score of traces.fidelity, on the fabric of the capture itself only.
+    `repeat_s` has each counted repeat's median iteration.  `fidelity` is the score of traces.fidelity, on the
+    fabric of the capture itself only.
     """
 
     captured_on: str
@@ -57,6 +58,7 @@ class TrustRow:
     fidelity: float | None = None
     error_bar: float = ERROR_BAR
     repeats: int = 0
+    repeat_s: tuple[float, ...] = ()
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     folder: str | None = None
@@ -125,8 +127,17 @@ class Matrix:
         return Summary.of(self.rows)
 
     def to_json(self) -> dict[str, Any]:
+        """With `cells`, which tools.comparison reads."""
         value = asdict(self)
-        return {"schema": value.pop("schema"), **value, "summary": asdict(self.summary)}
+        cells = [
+            {
+                "cell": f"{row.captured_on} → {row.replayed_on}, {self.job}, {self.ranks} ranks",
+                "verdict": row.verdict,
+                "times_s": row.repeat_s,
+            }
+            for row in self.rows
+        ]
+        return {"schema": value.pop("schema"), **value, "summary": asdict(self.summary), "cells": cells}
 
 
 _MATRIX = TypeAdapter(Matrix)
