@@ -14,7 +14,7 @@ from emu.training.options import TrainingOptions
 from tests.documented import documented_fields
 from tools import cli
 from tools.capturing import Captured, told
-from tools.commands import capture as command
+from tools import joboptions
 from traces.groundtruth import Event, RankLog
 from traces.rankmap import SETTINGS, read_settings
 
@@ -53,16 +53,16 @@ def test_what_makes_no_sense_is_refused_in_a_line(
 def test_without_pytorch_a_line_says_how_to_get_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "need_root_and_tools", lambda *_, **__: None)
-    monkeypatch.setattr(command, "find_spec", lambda name: None)
-    monkeypatch.setattr(command, "which", lambda name: name)
+    monkeypatch.setattr(joboptions, "need_root_and_tools", lambda *_, **__: None)
+    monkeypatch.setattr(joboptions, "find_spec", lambda name: None)
+    monkeypatch.setattr(joboptions, "which", lambda name: name)
     assert "run sudo ./gradwire setup --live" in refusal(capsys, "ddp")
 
 
 def test_a_program_that_is_not_there_is_refused_before_anything_is_built(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "need_root_and_tools", lambda *_, **__: None)
+    monkeypatch.setattr(joboptions, "need_root_and_tools", lambda *_, **__: None)
     assert "no-such-program: no such program" in refusal(capsys, "--", "no-such-program")
 
 

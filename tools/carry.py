@@ -16,6 +16,7 @@ from emu.options import RunOptions
 from emu.plan import Plan
 from emu.result import REFUSED, Row
 from emu.run import check_served
+from tools.comparison import save_matrix
 from tools.console import console
 from tools.laboratory import Laboratory
 from tools.report import write_report
@@ -25,7 +26,7 @@ NOT_VALID = 3
 
 
 def carry_out(todo: Sequence[Plan | Row], options: RunOptions, folder: Path, quiet: bool) -> list[Row]:
-    """The rows of all cells; those that are rows already make no sense.
+    """The rows of all cells, also as `result.json` in the folder; those that are rows already make no sense.
 
     Raise Refused, before anything is run, for what this kind of switch cannot carry out.
     """
@@ -48,6 +49,7 @@ def carry_out(todo: Sequence[Plan | Row], options: RunOptions, folder: Path, qui
         for plan in todo:
             rows.append(plan if isinstance(plan, Row) else laboratory.row(plan))
             progress.advance(task)
+    save_matrix(rows, folder)
     return rows
 
 

@@ -46,11 +46,13 @@ TABLE = (
     Command("fabric", PLANS, "Hosts, switches, cables and bisection of fabrics, side by side."),
     Command("plan", PLANS, "Decide everything of a run beforehand, and predict its time."),
     Command("audit", PLANS, "Every link's load in a plan, and whether a run's counters agree with it."),
+    Command("compare", PLANS, "Two runs of a matrix: which cells differ by more than their noise."),
     Command("controller", PLANS, "The controller alone, for switches that are started elsewhere."),
     Command("replay", RUNS, "Send a job's traffic again, on a fabric or on many."),
     Command("bench", RUNS, "A collective over a range of sizes, without a capture."),
     Command("inject", RUNS, "Send a capture's packets again at their recorded times."),
     Command("capture", RUNS, "Run a training job and capture what it sends, with its own log to check by."),
+    Command("trust", RUNS, "Replays judged by the job itself, trained live on the same fabrics."),
     Command("up", RUNS, "A fabric with its controller, and Mininet's prompt."),
 )
 

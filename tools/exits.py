@@ -52,7 +52,7 @@ def report(error: BaseException) -> int:
         return NOBODY_READS
     match error:
         case KeyboardInterrupt():
-            _tell("interrupted")
+            _tell("; ".join(["interrupted", *map(str, error.args)]))
             return INTERRUPTED
         case SystemExit():
             return _exit_code(error)

@@ -59,7 +59,7 @@ class Laboratory:
         name = f"{plan.fabric.spec} {plan.algorithm} {plan.placement_name} {plan.routes}"
         calibrated = self.calibration(plan.fabric)
         self._number += 1
-        folder = self._folder / f"{self._number:02d}-{_file_name(name)}"
+        folder = self._folder / f"{self._number:02d}-{file_name(name)}"
 
         def finish(work: Path) -> Row:
             return _judged(plan, work, folder, self._options.repeats, calibrated)
@@ -73,7 +73,7 @@ class Laboratory:
             options = RunOptions(CALIBRATION_REPEATS, self._options.switch)
             self._calibrations[fabric] = self._run(
                 plan,
-                self._folder / f"calibration-{_file_name(fabric.spec)}",
+                self._folder / f"calibration-{file_name(fabric.spec)}",
                 options,
                 self._progress(f"{fabric.spec} calibration", options),
                 lambda work: fitted(plan, work),
@@ -134,5 +134,6 @@ def _with_counters(row: Row, plan: Plan, repeats: Sequence[records.Repeat], work
     )
 
 
-def _file_name(text: str) -> str:
+def file_name(text: str) -> str:
+    """`text` with nothing in it that a path might not hold."""
     return "".join(letter if letter.isalnum() or letter in "-=." else "_" for letter in text)

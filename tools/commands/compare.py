@@ -1,0 +1,91 @@
+"""`gradwire compare`: which cells of two matrices differ by more than the noise of their repeats."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from tools.comparison import (
+    COMPARISON_SCHEMA,
+    CONFIDENCE,
+    MIN_REPEATS,
+    ComparedCell,
+    compared,
+    load_cells,
+)
+from tools.console import console
+from tools.options import JsonOption
+from traces.units import show_s
+
+NOTHING = "–"
+_STYLE = {"slower": "bold red", "faster": "green"}
+
+MatrixArgument = Annotated[
+    Path,
+    typer.Argument(metavar="RUN", help="The folder of a replay, a bench or a trust.", show_default=False),
+]
+
+
+def compare(before: MatrixArgument, after: MatrixArgument, as_json: JsonOption = False) -> None:
+    """Compare two runs of a matrix, cell by cell.
+
+    gradwire compare runs/monday runs/tuesday
+
+    A cell is slower or faster if the 95 % interval of the difference of its medians, by bootstrap over
+    the repeats, leaves out 0. With fewer than five repeats (--repeat 5) on either side nothing is
+    claimed. Exit code 0 whatever differs.
+    """
+    cells = compared(load_cells(before), load_cells(after))
+    if as_json:
+        value = {
+            "schema": COMPARISON_SCHEMA,
+            "before": str(before),
+            "after": str(after),
+            "confidence": CONFIDENCE,
+            "cells": [asdict(cell) for cell in cells],
+        }
+        print(json.dumps(value, indent=1))
+        return
+    to = console()
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("cell")
+    for head in ("before", "after", "difference", f"{CONFIDENCE:.0%} interval"):
+        table.add_column(head, justify="right")
+    table.add_column("change")
+    for cell in cells:
+        table.add_row(
+            cell.cell,
+            _time(cell.before_s, cell.before_repeats),
+            _time(cell.after_s, cell.after_repeats),
+            NOTHING if cell.difference is None else f"{cell.difference:+.1%}",
+            NOTHING if cell.low is None else f"{cell.low:+.1%} to {cell.high:+.1%}",
+            Text(cell.change, style=_STYLE.get(cell.change, "")),
+        )
+    to.print(table)
+    for line in _sentences(cells):
+        to.print(line, soft_wrap=True)
+
+
+def _time(seconds: float | None, repeats: int) -> str:
+    return NOTHING if seconds is None else f"{show_s(seconds)} ({repeats}×)"
+
+
+def _sentences(cells: Sequence[ComparedCell]) -> list[str]:
+    counts = Counter(cell.change for cell in cells)
+    lines = [f"{len(cells)} cells: " + ", ".join(f"{count} {change}" for change, count in counts.items())]
+    lines += [
+        f"verdict: {cell.cell}: {cell.before} before, {cell.after} now"
+        for cell in cells
+        if cell.before and cell.after and cell.before != cell.after
+    ]
+    if counts["too few repeats"]:
+        lines.append(
+            f"too few repeats: a difference is claimed from {MIN_REPEATS} on each side on: --repeat 5"
+        )
+    return lines

@@ -1,0 +1,122 @@
+"""`gradwire trust`: replays judged by the job itself, trained on the same fabrics."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from emu.capturing.request import check_fits
+from emu.fabrics.spec import parse_fabric
+from tools.carry import check_page, default_folder
+from tools.console import console
+from tools.joboptions import (
+    AsyncOption,
+    BatchOption,
+    BucketOption,
+    LimitOption,
+    LiveJob,
+    LiveJobArgument,
+    ModelOption,
+    OnceOption,
+    RanksOption,
+    ServersOption,
+    SnaplenOption,
+    TrainingIterationsOption,
+    TrainingSeedOption,
+    WorkersOption,
+    need_for_live,
+    refuse_foreign_options,
+)
+from tools.options import FABRIC_HELP, REPEATABLE, HtmlOption, JsonOption, RepeatOption, RoutesOption
+from tools.trust import Trial, carry_out
+from tools.trustresult import Matrix, save
+from tools.trusttables import print_matrix
+
+NOT_TRUSTED = 3
+
+
+def trust(  # noqa: PLR0913, PLR0917 - a parameter for each option
+    context: typer.Context,
+    job: LiveJobArgument,
+    fabric: Annotated[
+        list[str],
+        typer.Option("--fabric", metavar="SPEC", help=f"{FABRIC_HELP}. {REPEATABLE}", show_default=False),
+    ],
+    ranks: RanksOption = 4,
+    model: ModelOption = "mlp",
+    iterations: TrainingIterationsOption = 10,
+    batch: BatchOption = 16,
+    seed: TrainingSeedOption = 0,
+    bucket_mib: BucketOption = None,
+    servers: ServersOption = 1,
+    workers: WorkersOption = 4,
+    asynchronous: AsyncOption = False,
+    once: OnceOption = False,
+    limit: LimitOption = 600,
+    routes: RoutesOption = "ecmp",
+    repeat: RepeatOption = 3,
+    snaplen: SnaplenOption = 128,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Folder for captures, runs and result. The same command with the same folder goes on "
+            "where an interrupted one stopped. Default: runs/DATE-TIME.",
+            show_default=False,
+        ),
+    ] = None,
+    html: HtmlOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Train a job live on each fabric, replay each capture on each, and compare the iteration times.
+
+    gradwire trust ddp --fabric star:hosts=4,rate=20M --fabric star:hosts=4,rate=100M
+    gradwire trust ps --servers 2 --workers 4 --fabric star:hosts=6,rate=50M
+    gradwire trust --ranks 4 --fabric star:hosts=4 -- python train.py
+
+    A program of your own must write $GRADWIRE_LOG with an event iter0 at the start of each iteration
+    (docs/capture.md). The live time is by the ranks' own logs, captures are trimmed as a user has them.
+    Exit code 3: a row is refused, not valid, or beyond its error bar. An interrupted matrix keeps all
+    that was measured: docs/trust.md.
+    """
+    refuse_foreign_options(context, job)
+    live = LiveJob(
+        words=tuple(job),
+        ranks=ranks,
+        model=model,
+        iterations=iterations,
+        batch=batch,
+        seed=seed,
+        bucket_mib=bucket_mib,
+        servers=servers,
+        workers=workers,
+        asynchronous=asynchronous,
+        once=once,
+        limit_s=limit,
+    )
+    trial = Trial(live, tuple(fabric), routes, repeat, snaplen)
+    requests = [live.request(spec) for spec in fabric]
+    for request, spec in zip(requests, fabric, strict=True):
+        check_fits(request, parse_fabric(spec))
+    need_for_live("trust", requests[0])
+    check_page(html)
+    folder = out or default_folder()
+    try:
+        matrix = carry_out(trial, folder, quiet=as_json)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"go on with the same command and --out {folder}") from None
+    save(matrix, folder)
+    _show(matrix, folder, as_json)
+
+
+def _show(matrix: Matrix, folder: Path, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"folder": str(folder), **matrix.to_json()}, indent=1))
+    else:
+        to = console()
+        print_matrix(to, matrix)
+        to.print(f"\nall of it: {folder}", soft_wrap=True)
+    if any(row.is_failure for row in matrix.rows):
+        raise typer.Exit(NOT_TRUSTED)

@@ -1,0 +1,166 @@
+"""The options of a live training job, which `capture` and `trust` share, and the request that they make."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from shutil import which
+from typing import Annotated
+
+import typer
+
+from emu.capturing.request import MAX_SNAPLEN, MIN_SNAPLEN, Request
+from emu.fabrics.fabricfile import is_file
+from emu.training.options import MODELS, TrainingOptions
+from tools.needs import need_root_and_tools
+
+DDP, PS, PROGRAM = "ddp", "ps", "a program"
+DDP_PANEL, PS_PANEL = "ddp: data-parallel training", "ps: parameter servers"
+BUILT_IN_PANEL, PROGRAM_PANEL = "ddp and ps", "-- CMD: a program of your own"
+BELONGS = {  # options that mean nothing elsewhere
+    "ranks": {DDP, PROGRAM},
+    "bucket_mib": {DDP},
+    "servers": {PS},
+    "workers": {PS},
+    "asynchronous": {PS},
+    "model": {DDP, PS},
+    "iterations": {DDP, PS},
+    "batch": {DDP, PS},
+    "seed": {DDP, PS},
+    "once": {PROGRAM},
+}
+
+_MODEL_HELP = "; ".join(f"{name}: {count:,} parameters" for name, count in MODELS.items())
+
+LiveJobArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="ddp | ps | -- CMD…",
+        help="A built-in PyTorch job, or after -- a command line of your own.",
+        show_default=False,
+    ),
+]
+RanksOption = Annotated[int, typer.Option(help="Ranks of ddp, or of your program: one on each host.")]
+ModelOption = Annotated[
+    str, typer.Option(metavar="|".join(MODELS), help=f"{_MODEL_HELP}.", rich_help_panel=BUILT_IN_PANEL)
+]
+TrainingIterationsOption = Annotated[
+    int, typer.Option(help="How long to train.", rich_help_panel=BUILT_IN_PANEL)
+]
+BatchOption = Annotated[
+    int,
+    typer.Option(
+        help="Samples of a rank's batch (gpt: always one sequence).", rich_help_panel=BUILT_IN_PANEL
+    ),
+]
+TrainingSeedOption = Annotated[
+    int,
+    typer.Option(min=0, help="Of the parameters and the made-up data.", rich_help_panel=BUILT_IN_PANEL),
+]
+BucketOption = Annotated[
+    float | None,
+    typer.Option(
+        "--bucket-mib",
+        help="DDP's bucket_cap_mb. PyTorch's own rule (1, then 25 MiB) unless given.",
+        rich_help_panel=DDP_PANEL,
+        show_default=False,
+    ),
+]
+ServersOption = Annotated[
+    int, typer.Option(min=1, help="Servers, the parameters cut over them.", rich_help_panel=PS_PANEL)
+]
+WorkersOption = Annotated[int, typer.Option(min=1, help="Workers.", rich_help_panel=PS_PANEL)]
+AsyncOption = Annotated[
+    bool,
+    typer.Option(
+        "--async",
+        help="A server answers each push at once, not when all are there.",
+        rich_help_panel=PS_PANEL,
+    ),
+]
+OnceOption = Annotated[
+    bool,
+    typer.Option(
+        "--once",
+        help="Run CMD on the first host only, to start the rest itself, as mpirun does. "
+        "$GRADWIRE_RSH HOST CMD is its ssh; Open MPI is set up to use it.",
+        rich_help_panel=PROGRAM_PANEL,
+    ),
+]
+LimitOption = Annotated[
+    float, typer.Option(metavar="SECONDS", help="End a job that takes longer; what it has sent is kept.")
+]
+SnaplenOption = Annotated[
+    int,
+    typer.Option(min=MIN_SNAPLEN, max=MAX_SNAPLEN, help="Bytes of each packet to keep, after the check."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveJob:
+    """What to train: `words` as they were typed, and the options' values; see the options' own texts."""
+
+    words: tuple[str, ...]
+    ranks: int
+    model: str
+    iterations: int
+    batch: int
+    seed: int
+    bucket_mib: float | None
+    servers: int
+    workers: int
+    asynchronous: bool
+    once: bool
+    limit_s: float
+
+    @property
+    def kind(self) -> str:
+        return self.words[0] if len(self.words) == 1 and self.words[0] in {DDP, PS} else PROGRAM
+
+    @property
+    def is_built_in(self) -> bool:
+        return self.kind != PROGRAM
+
+    @property
+    def n_ranks(self) -> int:
+        return self.servers + self.workers if self.kind == PS else self.ranks
+
+    def request(self, spec: str) -> Request:
+        """The job on the fabric `spec`.  Raise ValueError for an option out of its range."""
+        training = None
+        if self.is_built_in:
+            training = TrainingOptions(
+                model=self.model,
+                iterations=self.iterations,
+                servers=self.servers if self.kind == PS else 0,
+                asynchronous=self.asynchronous,
+                batch=self.batch,
+                bucket_mib=self.bucket_mib,
+                seed=self.seed,
+            )
+        where = str(Path(spec).resolve()) if is_file(spec) else spec
+        command = () if training else self.words
+        return Request(self.n_ranks, where, training, command, self.once, self.limit_s)
+
+
+def refuse_foreign_options(context: typer.Context, job: Sequence[str]) -> None:
+    """Raise ValueError for an option that would be ignored."""
+    kind = job[0] if len(job) == 1 and job[0] in {DDP, PS} else PROGRAM
+    for name, kinds in BELONGS.items():
+        source = context.get_parameter_source(name)
+        if kind not in kinds and source is not None and source.name == "COMMANDLINE":
+            option = "async" if name == "asynchronous" else name.replace("_", "-")
+            raise ValueError(f"--{option} means nothing for {kind}; it is for {' and '.join(sorted(kinds))}")
+
+
+def need_for_live(command: str, request: Request) -> None:
+    """Raise OSError with what to do, before anything is begun."""
+    need_root_and_tools(command, captures=True)
+    if which("editcap") is None:
+        raise FileNotFoundError("editcap is not installed: run sudo ./gradwire setup")
+    if request.training and find_spec("torch") is None:
+        raise FileNotFoundError(
+            "ddp and ps need PyTorch, which is not installed: run sudo ./gradwire setup --live"
+        )
+    if not request.training and which(request.command[0]) is None:
+        raise FileNotFoundError(f"{request.command[0]}: no such program")

@@ -1,0 +1,152 @@
+"""What `trust` finds: live jobs, their replays, and how far these are off.  File form: `result.json`."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
+
+from emu.result import REFUSED
+from emu.runfiles import read_json
+from traces.files import write_whole
+from traces.iterationtimes import IterationTime
+
+SCHEMA: Literal["gradwire.trust/1"] = "gradwire.trust/1"
+RESULT = "result.json"
+ERROR_BAR = 0.10  # a row further off than this is wrong, whatever else is said of it
+EXCUSED_SPREAD = 0.05  # a live job whose iterations differ more than this excuses a refused row
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """The job trained on one fabric.
+
+    `folder`, below the matrix's, has the capture, or what a failed job left.
+    `time` is by the ranks' own logs, None if there is none: `failure` says why in one line.
+    `unread` says why the capture cannot be relied on, if the check against the logs found that.
+    """
+
+    fabric: str
+    folder: str
+    time: IterationTime | None = None
+    failure: str | None = None
+    unread: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrustRow:
+    """A capture's replay on a fabric, beside the job trained there.
+
+    All times are of one iteration: `live` by the logs, `replay` by the agents' events over `repeats`,
+    `predicted_s` the plan's whole time over its number of iterations.  `error` is the replay's median over
+    the live one, less 1; `predicted_error` likewise.  `verdict` is the run's own, or "refused".
+    `repeat_s` has each counted repeat's median iteration.  `fidelity` is the score of traces.fidelity, on the
+    fabric of the capture itself only.
+    """
+
+    captured_on: str
+    replayed_on: str
+    verdict: str
+    live: IterationTime | None = None
+    replay: IterationTime | None = None
+    predicted_s: float | None = None
+    error: float | None = None
+    predicted_error: float | None = None
+    fidelity: float | None = None
+    error_bar: float = ERROR_BAR
+    repeats: int = 0
+    repeat_s: tuple[float, ...] = ()
+    reasons: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    folder: str | None = None
+
+    @property
+    def is_valid(self) -> bool:
+        return self.verdict == "valid"
+
+    @property
+    def is_within(self) -> bool:
+        return self.error is not None and abs(self.error) <= self.error_bar
+
+    @property
+    def is_excused(self) -> bool:
+        """Refused where the live job itself has no steady time to compare with."""
+        return self.verdict == REFUSED and self.live is not None and self.live.spread > EXCUSED_SPREAD
+
+    @property
+    def is_failure(self) -> bool:
+        return not (self.is_valid and self.is_within) and not self.is_excused
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Of the rows that count, those not excused.  Errors are shares, of the valid rows alone."""
+
+    rows: int
+    valid: int
+    within: int
+    refused: int
+    excused: int
+    failures: int
+    mean_error: float | None
+    worst_error: float | None
+
+    @classmethod
+    def of(cls, rows: Sequence[TrustRow]) -> "Summary":
+        counted = [row for row in rows if not row.is_excused]
+        errors = [row.error for row in counted if row.is_valid and row.error is not None]
+        return cls(
+            rows=len(counted),
+            valid=sum(row.is_valid for row in counted),
+            within=sum(row.is_valid and row.is_within for row in counted),
+            refused=sum(row.verdict == REFUSED for row in counted),
+            excused=len(rows) - len(counted),
+            failures=sum(row.is_failure for row in counted),
+            mean_error=fmean(map(abs, errors)) if errors else None,
+            worst_error=max(errors, key=abs) if errors else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Everything that one `trust` found; `folder` is where."""
+
+    job: str
+    ranks: int
+    routes: str
+    snaplen: int
+    live: tuple[Live, ...]
+    rows: tuple[TrustRow, ...]
+    schema: Literal["gradwire.trust/1"] = SCHEMA
+
+    @property
+    def summary(self) -> Summary:
+        return Summary.of(self.rows)
+
+    def to_json(self) -> dict[str, Any]:
+        """With `cells`, which tools.comparison reads."""
+        value = asdict(self)
+        cells = [
+            {
+                "cell": f"{row.captured_on} → {row.replayed_on}, {self.job}, {self.ranks} ranks",
+                "verdict": row.verdict,
+                "times_s": row.repeat_s,
+            }
+            for row in self.rows
+        ]
+        return {"schema": value.pop("schema"), **value, "summary": asdict(self.summary), "cells": cells}
+
+
+_MATRIX = TypeAdapter(Matrix)
+
+
+def save(matrix: Matrix, folder: Path) -> None:
+    write_whole(folder / RESULT, json.dumps(matrix.to_json(), indent=1) + "\n")
+
+
+def load(folder: Path) -> Matrix:
+    """Raise BadRun, or OSError."""
+    return read_json(folder / RESULT, _MATRIX)

@@ -1,0 +1,97 @@
+"""A matrix of `trust` as a table of at most 100 columns, and the lines below it."""
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from emu.result import REFUSED
+from tools.trustresult import Matrix, Summary, TrustRow
+from traces.iterationtimes import FIRST_WARM, IterationTime
+from traces.units import show_s
+
+NOTHING = "–"
+_STYLE = {"valid": "green", "not valid": "bold red", REFUSED: "dim"}
+
+
+def print_matrix(to: Console, matrix: Matrix) -> None:
+    to.print(Text(f"{matrix.job}, {matrix.ranks} ranks: an iteration live and replayed", style="bold"))
+    numbers = {live.fabric: number for number, live in enumerate(matrix.live, start=1)}
+    for live in matrix.live:
+        to.print(f"  {numbers[live.fabric]}  {live.fabric}", soft_wrap=True)
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("captured on\n→ replayed on")
+    for head in ("live", "replay", "plan", "error", "of plan", "fidelity"):
+        table.add_column(head, justify="right")
+    table.add_column("verdict")
+    for row in matrix.rows:
+        table.add_row(
+            f"{numbers[row.captured_on]} → {numbers[row.replayed_on]}",
+            show_spread(row.live),
+            show_spread(row.replay),
+            show_s(row.predicted_s) if row.predicted_s else NOTHING,
+            Text(show_share(row.error), style="" if row.is_within else "bold red"),
+            show_share(row.predicted_error),
+            NOTHING if row.fidelity is None else f"{row.fidelity:.2f}",
+            Text(row.verdict, style=_STYLE.get(row.verdict, "")),
+        )
+    to.print(table)
+    for line in notes(matrix):
+        to.print(Text(line, style="dim"))
+    for line in sentences(matrix):
+        to.print(line)
+
+
+def show_share(share: float | None) -> str:
+    return NOTHING if share is None else f"{share:+.1%}"
+
+
+def show_spread(time: IterationTime | None) -> str:
+    """The median, and half of what lies between the 10th and the 90th percentile."""
+    return NOTHING if time is None else f"{show_s(time.median)} ±{time.spread:.0%}"
+
+
+def notes(matrix: Matrix) -> Iterator[str]:
+    for row in matrix.rows:
+        name = f"{row.captured_on} → {row.replayed_on}"
+        for reason in row.reasons:
+            yield f"{row.verdict}: {name}: {reason}"
+        for warning in row.warnings:
+            yield f"note: {name}: {warning}"
+
+
+def sentences(matrix: Matrix) -> Iterator[str]:
+    """The summary in lines."""
+    summary = matrix.summary
+    yield (
+        f"An iteration is the median of those from {FIRST_WARM} on, start to start; ± is half of the range "
+        "from the 10th to the 90th percentile."
+    )
+    if summary.mean_error is None or summary.worst_error is None:
+        yield "mean |error|: no valid row"
+    else:
+        worst = max((row for row in matrix.rows if row.is_valid), key=_size)
+        yield (
+            f"mean |error| of the valid rows {summary.mean_error:.1%}, worst {summary.worst_error:+.1%} "
+            f"({worst.captured_on} → {worst.replayed_on})"
+        )
+    yield _counts(summary)
+    outside = [row for row in matrix.rows if row.is_valid and not row.is_within]
+    for row in outside:
+        yield (
+            f"beyond its error bar of ±{row.error_bar:.0%}: {row.captured_on} → {row.replayed_on}: "
+            f"{show_share(row.error)}"
+        )
+
+
+def _size(row: TrustRow) -> float:
+    return abs(row.error or 0.0)
+
+
+def _counts(summary: Summary) -> str:
+    share = f"{summary.valid / summary.rows:.0%}" if summary.rows else NOTHING
+    line = f"valid: {summary.valid} of {summary.rows} rows ({share}); refused: {summary.refused}"
+    if summary.excused:
+        line += f"; not counted: {summary.excused} refused where the live job itself is unsteady"
+    return line
