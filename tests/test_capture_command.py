@@ -12,9 +12,8 @@ from emu.fabrics.spec import parse_fabric
 from emu.network.tcpdump_counts import Counts
 from emu.training.options import TrainingOptions
 from tests.documented import documented_fields
-from tools import cli
+from tools import cli, joboptions
 from tools.capturing import Captured, told
-from tools import joboptions
 from traces.groundtruth import Event, RankLog
 from traces.rankmap import SETTINGS, read_settings
 
@@ -38,6 +37,9 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["--model", "gpt", "--", "true"], "--model means nothing for a program; it is for ddp and ps"),
         (["ddp", "--model", "vgg"], "no model 'vgg'; known: mlp, resnet18, gpt"),
         (["ddp", "--ranks", "1"], "2 to 64 ranks, got 1"),
+        (["ddp", "--slow", "4=×2"], "no rank 4 to slow down: the job has ranks 0 to 3"),
+        (["ddp", "--slow", "1=1/2"], "a rank is slowed down by 1 to 100 times"),
+        (["--slow", "1=2", "--", "true"], "--slow means nothing for a program; it is for ddp and ps"),
         (["ddp", "--iterations", "0"], "1 to 100000 iterations, got 0"),
         (["ddp", "--limit", "0"], "time limit is above 0"),
         (["ddp", "--ranks", "4", "--fabric", "star:hosts=3"], "4 ranks do not fit on the 3 hosts of star:"),

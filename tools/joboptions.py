@@ -13,6 +13,7 @@ from emu.capturing.request import MAX_SNAPLEN, MIN_SNAPLEN, Request
 from emu.fabrics.fabricfile import is_file
 from emu.training.options import MODELS, TrainingOptions
 from tools.needs import need_root_and_tools
+from tools.options import parse_slow
 
 DDP, PS, PROGRAM = "ddp", "ps", "a program"
 DDP_PANEL, PS_PANEL = "ddp: data-parallel training", "ps: parameter servers"
@@ -27,6 +28,7 @@ BELONGS = {  # options that mean nothing elsewhere
     "iterations": {DDP, PS},
     "batch": {DDP, PS},
     "seed": {DDP, PS},
+    "slow": {DDP, PS},
     "once": {PROGRAM},
 }
 
@@ -78,6 +80,16 @@ AsyncOption = Annotated[
         rich_help_panel=PS_PANEL,
     ),
 ]
+LiveSlowOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--slow",
+        metavar="RANK=×FACTOR",
+        help="A rank that computes so much longer, e.g. 3=×2: it sleeps after what it computed. Repeatable.",
+        rich_help_panel=BUILT_IN_PANEL,
+        show_default=False,
+    ),
+]
 OnceOption = Annotated[
     bool,
     typer.Option(
@@ -112,6 +124,7 @@ class LiveJob:
     asynchronous: bool
     once: bool
     limit_s: float
+    slow: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -137,6 +150,7 @@ class LiveJob:
                 batch=self.batch,
                 bucket_mib=self.bucket_mib,
                 seed=self.seed,
+                slow=tuple((rank, float(factor)) for rank, factor in parse_slow(self.slow).items()),
             )
         where = str(Path(spec).resolve()) if is_file(spec) else spec
         command = () if training else self.words

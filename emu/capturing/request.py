@@ -38,6 +38,9 @@ class Request:
             )
         if self.training and self.training.servers >= self.n_ranks:
             raise ValueError(f"{self.training.servers} servers of {self.n_ranks} ranks leave no worker")
+        beyond = [rank for rank, _ in self.training.slow if rank >= self.n_ranks] if self.training else []
+        if beyond:
+            raise ValueError(f"no rank {beyond[0]} to slow down: the job has ranks 0 to {self.n_ranks - 1}")
 
     @property
     def job(self) -> str:

@@ -16,6 +16,7 @@ from tools.joboptions import (
     LimitOption,
     LiveJob,
     LiveJobArgument,
+    LiveSlowOption,
     ModelOption,
     OnceOption,
     RanksOption,
@@ -44,6 +45,7 @@ def capture(  # noqa: PLR0913, PLR0917 - a parameter for each option
     servers: ServersOption = 1,
     workers: WorkersOption = 4,
     asynchronous: AsyncOption = False,
+    slow: LiveSlowOption = None,
     once: OnceOption = False,
     limit: LimitOption = 600,
     fabric: Annotated[
@@ -99,6 +101,7 @@ def capture(  # noqa: PLR0913, PLR0917 - a parameter for each option
         asynchronous=asynchronous,
         once=once,
         limit_s=limit,
+        slow=tuple(slow or ()),
     )
     spec = fabric or f"star:hosts={live.n_ranks},rate={DEFAULT_RATE}"
     request = live.request(spec)
