@@ -2,31 +2,35 @@
 
 gloo sends data only after its source has said SEND_READY and its destination RECV_READY, both with the
 same slot and length (gloo/transport/tcp/pair.cc, Pair::send and Pair::recv).  So the three come in
-equal numbers, and where one is hidden the other two say what is missing.  A gap in a stream is a sum of
-k preambles of 48 bytes and whole payloads; what was announced and never seen leaves few ways to make
-that sum.
+equal numbers.  A transfer's data leaves after its RECV_READY has arrived; in a ring, gloo has two
+transfers in flight (gloo/allreduce.cc), so that it has arrived before the RECV_READY after next leaves.
+`traces.framing.gloo_filling` finds what can be in a gap between these bounds.  A recovered message is
+certain by them, or it is not recovered.
 """
 
-from bisect import bisect_right
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
-from traces.framing.gloo import PREAMBLE_NBYTES, Opcode
+import numpy as np
+import numpy.typing as npt
+
+from traces.framing.gloo import PREAMBLE_NBYTES, PREFIXES, Opcode, unpack_slot
 from traces.framing.gloo_decode import Decoded, Frame, Gap, wire_nbytes
+from traces.framing.gloo_filling import FOREVER, Answers, Lane, Queued, fill
+from traces.framing.gloo_ring_counts import Edge, Lengths, ring_lengths
 from traces.packets.directions import Direction
 from traces.packets.streams import Stream
 
-MAX_HIDDEN_NOTICES = 64  # in one gap, beyond what the other end's messages account for
-MAX_TRIALS = 10_000  # combinations of payloads tried for one gap
+MAX_ROUNDS = 3  # of reading one direction with what the other has shown
+MAX_UNSEEN = 3  # transfers of which nothing may be visible, beyond which a slot cannot be counted
+IN_FLIGHT = 2  # transfers of a ring
+EARLY = 2  # slots whose SEND_READYs may be hidden before any other sign of them
+_RING = PREFIXES["allreduce"]
 
-
-class Transfer(NamedTuple):
-    """What SEND_READY, RECV_READY and DATA of one send have in common."""
-
-    slot: int
-    length: int
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -38,184 +42,362 @@ class Recovered:
     unresolved: tuple[Gap, ...]
 
 
-@dataclass
-class _Missing:
-    """What must be hidden somewhere in one stream; shrinks as it is found.
-
-    `seen` are the times of each transfer's messages, to tell when a missing one is likely.
-    """
-
-    data: Counter[Transfer]
-    notices: Counter[tuple[Opcode, Transfer]]
-    announced_ns: Mapping[Transfer, Sequence[int]]
-    data_offsets: Mapping[Transfer, Sequence[int]]
-    active_ns: Mapping[int, tuple[int, int]]
-    found: Counter[Transfer] = field(default_factory=Counter)
-
-    def due(self, transfer: Transfer, offset: int, time_ns: int) -> int:
-        """How many more sends of `transfer` had been announced by `time_ns` than data was seen before
-        `offset`.
-        """
-        announced = bisect_right(self.announced_ns.get(transfer, ()), time_ns)
-        begun = bisect_right(self.data_offsets.get(transfer, ()), offset) + self.found[transfer]
-        return min(self.data[transfer], announced - begun)
-
-
 def recover(decoded: Mapping[Direction, Decoded]) -> list[Recovered]:
     """One for each stream, in the order of `decoded`."""
-    return [_recovered(forth, decoded.get(direction.reverse)) for direction, forth in decoded.items()]
+    sides = {direction: _Side(one, one.frames, one.gaps) for direction, one in decoded.items()}
+    hidden = [direction for direction, one in decoded.items() if one.gaps]
+    hidden.sort(key=lambda direction: sum(gap.end - gap.start for gap in decoded[direction].gaps))
+    rings = _Rings(sides)
+    seen: dict[Direction, tuple[Gap, ...]] = {}  # of the other direction, what was unresolved last time
+    for _ in range(MAX_ROUNDS):
+        for direction in hidden:
+            back = sides.get(direction.reverse)
+            rest = back.left if back else ()
+            if sides[direction].left and seen.get(direction) != rest:
+                seen[direction] = rest
+                sides[direction] = _filled(decoded[direction], back, rings)
+    return [Recovered(one.decoded.stream, one.frames, one.left) for one in sides.values()]
 
 
-def _recovered(forth: Decoded, back: Decoded | None) -> Recovered:
-    frames = list(forth.frames)
-    unresolved = []
-    if forth.gaps:
-        missing = _missing(forth, back)
-        for gap in forth.gaps:
-            found, rest = _explained(gap, missing, forth.stream)
-            frames += found
-            unresolved += rest
-        frames.sort()
-    return Recovered(forth.stream, tuple(frames), tuple(unresolved))
+@dataclass(frozen=True)
+class _Side:
+    """One direction as far as it is known: `frames` with what was recovered, `left` with what was not."""
+
+    decoded: Decoded
+    frames: tuple[Frame, ...]
+    left: tuple[Gap, ...]
+
+    @property
+    def stream(self) -> Stream:
+        return self.decoded.stream
+
+    @cached_property
+    def by_slot(self) -> "dict[int, _Signs]":
+        found: defaultdict[int, _Signs] = defaultdict(_Signs)
+        for frame in self.frames:
+            signs = found[frame.slot]
+            if frame.opcode is Opcode.RECV_READY:
+                signs.answers.append(frame)
+            elif frame.opcode is Opcode.SEND_READY:
+                signs.announced.append(frame)
+            elif frame.opcode is Opcode.DATA:
+                signs.data.append(frame)
+        return dict(found)
+
+    @cached_property
+    def spans(self) -> Mapping[int, tuple[int, int]]:
+        """Where a recovered frame may be: the gap that it was found in, by the frame's offset."""
+        starts = [gap.start for gap in self.decoded.gaps]
+        found = {}
+        for frame in self.frames:
+            if frame.recovered:
+                gap = self.decoded.gaps[bisect_right(starts, frame.offset) - 1]
+                found[frame.offset] = (gap.start, gap.end)
+        return found
+
+    def span(self, frame: Frame) -> tuple[int, int]:
+        return self.spans.get(frame.offset, (frame.offset, frame.offset + PREAMBLE_NBYTES))
+
+    def leaves(self, frames: Iterable[Frame], latest: bool) -> Ints:
+        """When each may have left its source at the earliest or latest."""
+        return self._seen(self.stream.sent, frames, latest)
+
+    def arrives(self, frames: Iterable[Frame], latest: bool) -> Ints:
+        return self._seen(self.stream.received, frames, latest)
+
+    def _seen(self, timeline: "object", frames: Iterable[Frame], latest: bool) -> Ints:
+        spans = [self.span(frame) for frame in frames]
+        at = [end - 1 if latest else start for start, end in spans]
+        return timeline.first_seen_ns(np.array(at, np.int64))  # type: ignore[attr-defined,no-any-return]
+
+    @cached_property
+    def _sent_ns(self) -> Ints:
+        return np.maximum.accumulate(self.stream.sent.time_ns)
+
+    def sent_from(self, times: Ints) -> Ints:
+        """The first byte that may have been sent at or after these times."""
+        ends = np.concatenate([[0], self.stream.sent.cover.end])
+        return ends[np.searchsorted(self._sent_ns, times, "left")]
+
+    def arrived_by(self, times: Ints) -> Ints:
+        """Where the bytes end that may have arrived in order until these times."""
+        timeline = self.stream.received.in_order
+        starts = np.concatenate([timeline.cover.start, [FOREVER]])
+        return starts[np.searchsorted(timeline.time_ns, times, "right")]
 
 
-def _missing(forth: Decoded, back: Decoded | None) -> _Missing:
-    """From equal numbers of SEND_READY, RECV_READY and DATA for each transfer, in both directions."""
-    ours, theirs = _transfers(forth), _transfers(back) if back else defaultdict(Counter)
-    data: Counter[Transfer] = Counter()
-    notices: Counter[tuple[Opcode, Transfer]] = Counter()
-    out = ours[Opcode.DATA] | ours[Opcode.SEND_READY] | theirs[Opcode.RECV_READY]
-    for transfer, count in out.items():
-        data[transfer] = count - ours[Opcode.DATA][transfer]
-        notices[Opcode.SEND_READY, transfer] = count - ours[Opcode.SEND_READY][transfer]
-    inward = theirs[Opcode.DATA] | theirs[Opcode.SEND_READY]
-    for transfer, count in inward.items():
-        notices[Opcode.RECV_READY, transfer] = max(0, count - ours[Opcode.RECV_READY][transfer])
+@dataclass
+class _Signs:
+    """What one direction shows of a slot: its own transfers, and answers to the other direction's."""
 
-    announced: defaultdict[Transfer, list[int]] = defaultdict(list)
-    offsets: defaultdict[Transfer, list[int]] = defaultdict(list)
-    times: defaultdict[int, list[int]] = defaultdict(list)
-    for frame, time_ns in _timed(forth, arriving=False):
-        times[frame.slot].append(time_ns)
-        if frame.opcode is Opcode.DATA:
-            offsets[Transfer(frame.slot, frame.length)].append(frame.offset)
-    for frame, time_ns in _timed(back, arriving=True) if back else ():
-        times[frame.slot].append(time_ns)
-        if frame.opcode is Opcode.RECV_READY:
-            announced[Transfer(frame.slot, frame.length)].append(time_ns)
-    active = {slot: (min(values), max(values)) for slot, values in times.items()}
-    return _Missing(+data, +notices, announced, offsets, active)
+    announced: list[Frame] = field(default_factory=list)
+    data: list[Frame] = field(default_factory=list)
+    answers: list[Frame] = field(default_factory=list)
 
 
-def _transfers(decoded: Decoded) -> defaultdict[Opcode, Counter[Transfer]]:
-    counts: defaultdict[Opcode, Counter[Transfer]] = defaultdict(Counter)
-    for frame in decoded.frames:
-        counts[frame.opcode][Transfer(frame.slot, frame.length)] += 1
-    return counts
+_NONE = _Signs()
 
 
-def _timed(decoded: Decoded, arriving: bool) -> Iterator[tuple[Frame, int]]:
-    """Frames with the time at which they began to be seen, at their source or (arriving) destination."""
-    timeline = decoded.stream.received if arriving else decoded.stream.sent
-    times = timeline.first_seen_ns([frame.offset for frame in decoded.frames])
-    return zip(decoded.frames, times.tolist(), strict=True)
+class _Rings:
+    """Which slots are a ring's, and what each edge of it must send."""
+
+    def __init__(self, sides: Mapping[Direction, _Side]) -> None:
+        self._sides = dict(sides)  # as they were read: what is recovered must not prove itself
+        self._now = sides
+        self._known: dict[int, dict[Edge, Lengths]] = {}
+
+    @cached_property
+    def _edges(self) -> Mapping[int, Mapping[Edge, list[int]]]:
+        """Of each allreduce the edges, with the lengths that their receivers announce visibly."""
+        found: defaultdict[int, dict[Edge, list[int]]] = defaultdict(dict)
+        for direction, side in self._sides.items():
+            for slot, signs in side.by_slot.items():
+                if unpack_slot(slot).prefix != _RING:
+                    continue
+                if signs.answers:
+                    edge = (direction.dst, direction.src)
+                    found[slot].setdefault(edge, []).extend(frame.length for frame in signs.answers)
+                if signs.data or signs.announced:
+                    found[slot].setdefault((direction.src, direction.dst), [])
+        return found
+
+    def is_ring(self, slot: int) -> bool:
+        """Whether each host sends to one other and receives from one other only."""
+        edges = self._edges.get(slot, {})
+        return len({src for src, _ in edges}) == len(edges) == len({dst for _, dst in edges})
+
+    def upstream(self, slot: int, host: str) -> _Side | None:
+        """The direction in which `host` answers the rank that sends to it; None without a full ring."""
+        if not self._is_even(slot):
+            return None
+        direction = self._answering.get((slot, host))
+        return self._now[direction] if direction else None
+
+    def _is_even(self, slot: int) -> bool:
+        """Whether all edges send as many pieces: then none is absent, and rounds are the same on all."""
+        edges = self._edges.get(slot, {})
+        if len({len(seen) for seen in edges.values()}) == 1:
+            return len(edges) > 1
+        return bool(edges) and len({len(self.lengths(slot, edge) or ()) for edge in edges}) == 1
+
+    @cached_property
+    def _answering(self) -> Mapping[tuple[int, str], Direction]:
+        return {
+            (slot, direction.src): direction
+            for direction, side in self._sides.items()
+            for slot, signs in side.by_slot.items()
+            if signs.answers
+        }
+
+    def lengths(self, slot: int, edge: Edge) -> Lengths | None:
+        if slot not in self._known:
+            edges = self._edges.get(slot, {})
+            self._known[slot] = ring_lengths(edges)
+        return self._known[slot].get(edge)
 
 
-def _explained(gap: Gap, missing: _Missing, stream: Stream) -> tuple[list[Frame], list[Gap]]:
-    """The hidden messages of a gap, and what of it stays unexplained."""
-    time_ns = int(stream.sent.first_seen_ns(gap.end - 1))
-    payloads = _payloads(gap, missing, time_ns)
-    if payloads is None:
-        return [], [gap]
-    size = gap.end - gap.start - sum(wire_nbytes(Opcode.DATA, t.length) for t in payloads)
-    for transfer in payloads:
-        missing.data[transfer] -= 1
-        missing.found[transfer] += 1
-    wanted = [gap.opcode] if gap.opcode in (Opcode.SEND_READY, Opcode.RECV_READY) else []
-    notices = list(_notices(size // PREAMBLE_NBYTES, missing, time_ns, {t.slot for t in payloads}, wanted))
-    known = [*notices, *((Opcode.DATA, transfer) for transfer in payloads)]
-    unknown_nbytes = size - PREAMBLE_NBYTES * len(notices)
-    offset = gap.start + unknown_nbytes  # what stays unknown are notices; they come before the data
-    frames = []
-    for opcode, transfer in known:
-        frames.append(Frame(offset, opcode, transfer.slot, transfer.length, recovered=True))
-        offset += frames[-1].nbytes
-    return frames, [Gap(gap.start, gap.start + unknown_nbytes)] if unknown_nbytes else []
+def _filled(decoded: Decoded, back: _Side | None, rings: _Rings) -> _Side:
+    forth = _Side(decoded, decoded.frames, decoded.gaps)
+    starts = [gap.start for gap in decoded.gaps]
+    lanes = _entering(_lanes(forth, back, rings), decoded.gaps)
+    answers = _answers(forth, back, rings, starts) if back else []
+    filled = fill(decoded.frames, decoded.gaps, lanes, answers, decoded.stream.nbytes)
+    if not filled.is_whole and any(lane.queued for lane in lanes):  # times may mislead: do without them
+        lanes = [replace(lane, queued=()) for lane in lanes]
+        filled = fill(decoded.frames, decoded.gaps, lanes, answers, decoded.stream.nbytes)
+    frames = sorted((*decoded.frames, *filled.frames))
+    return _Side(decoded, tuple(frames), filled.unresolved)
 
 
-def _payloads(gap: Gap, missing: _Missing, time_ns: int) -> list[Transfer] | None:
-    """The data messages in the gap; None if there is no way to fill it, or several that differ.
-
-    All that is missing anywhere in the stream may be here; where that leaves a choice, only what had been
-    announced and not yet sent at that time.
+def _entering(lanes: Sequence[Lane], gaps: Sequence[Gap]) -> list[Lane]:
+    """The lanes, each from where its first SEND_READYs may be hidden: in the gaps since the second last lane
+    before it gave its first sign.
     """
-    if gap.opcode is not None and not gap.opcode.has_payload:
+    lanes = sorted(lanes, key=lambda lane: lane.enter)
+    ends = [gap.end for gap in gaps]
+    found = []
+    for number, lane in enumerate(lanes):
+        since = lanes[number - EARLY].enter if number >= EARLY else 0
+        place = bisect_right(ends, since)  # the first gap that ends later
+        early = gaps[place].start if place < len(gaps) else lane.enter
+        found.append(replace(lane, enter=min(early, lane.enter)))
+    return found
+
+
+def _lanes(forth: _Side, back: _Side | None, rings: _Rings) -> list[Lane]:
+    """The slots of which this direction carries data."""
+    answering = back.by_slot if back else {}
+    slots = [slot for slot, signs in forth.by_slot.items() if signs.announced or signs.data]
+    slots += [s for s, signs in answering.items() if signs.answers and s not in forth.by_slot]
+    slots += [
+        s
+        for s, signs in forth.by_slot.items()
+        if not (signs.announced or signs.data) and answering.get(s, _NONE).answers
+    ]
+    return [lane for slot in slots if (lane := _lane(slot, forth, back, rings))]
+
+
+def _lane(slot: int, forth: _Side, back: _Side | None, rings: _Rings) -> Lane:
+    own = forth.by_slot.get(slot, _NONE)
+    answers = back.by_slot.get(slot, _NONE).answers if back else []
+    first, last = _extent(own, answers, forth, back)
+    direction = forth.stream.direction
+    is_ring = unpack_slot(slot).prefix == _RING and rings.is_ring(slot)
+    known = rings.lengths(slot, (direction.src, direction.dst)) if is_ring and back and back.left else None
+    seen = [[f.length for f in some] for some in (answers, own.announced, own.data)]
+    lengths: Sequence[int] = _merged(seen)
+    unseen = len(lengths) - len(answers)
+    is_unclear = back is None
+    if known is not None and len(known) >= len(lengths):
+        lengths, unseen = known, len(known) - len(answers)
+    elif back and back.left and any(
+        gap.end - gap.start >= wire_nbytes(Opcode.DATA, min(lengths)) and gap.end > first and gap.start <= last
+        for gap in forth.decoded.gaps
+    ):  # else all of its data can be read
+        more = _most_hidden(back, answers, own, forth)
+        unseen = max(unseen, more)
+        is_unclear = more > 0 and (more > MAX_UNSEEN or len(set(lengths)) > 1)
+        lengths = [*lengths, *lengths[:1] * (0 if is_unclear else len(answers) + unseen - len(lengths))]
+    lo, hi = _bounds(len(lengths), unseen, answers, is_ring, forth, back)
+    return Lane(
+        slot=slot,
+        lengths=lengths,
+        lo=lo,
+        hi=hi,
+        lag=IN_FLIGHT if is_ring else len(lengths),
+        enter=first,
+        last=last,
+        sure=len(answers),
+        is_unclear=is_unclear,
+        queued=_queued(slot, answers, len(lengths), back, rings) if is_ring and back else (),
+    )
+
+
+def _queued(slot: int, answers: Sequence[Frame], count: int, back: _Side, rings: "_Rings") -> list[Queued]:
+    """When each DATA of a ring could be sent; empty where some notice of that is missing.
+
+    In each round a rank asks for its receive, then for its send (gloo/allreduce.cc), so that the RECV_READY to
+    the rank before shows when.
+    """
+    upstream = rings.upstream(slot, back.stream.direction.dst)
+    if upstream is None or upstream.stream.direction.dst == back.stream.direction.src:
         return []
-    n_notices = sum(missing.notices.values())
-    sums = _sums(gap, missing.data, n_notices) or _sums(gap, missing.data, MAX_HIDDEN_NOTICES)
-    due = +Counter({t: missing.due(t, gap.start, time_ns) for t in missing.data})
-    if len(sums) > 1:
-        sums = sums & _sums(gap, due, n_notices)
-    if len(sums) != 1:
-        return None
-    return _transfers_of(sums.pop(), due, missing)
+    asked = upstream.by_slot[slot].answers
+    if len(answers) != count or len(asked) != count:
+        return []
+    ready = zip(*(back.arrives(answers, latest).tolist() for latest in (False, True)), strict=True)
+    posted = zip(*(upstream.leaves(asked, latest).tolist() for latest in (False, True)), strict=True)
+    return [Queued(*both) for both in zip(ready, posted, strict=True)]
 
 
-def _sums(gap: Gap, candidates: Counter[Transfer], max_notices: int) -> set[tuple[int, ...]]:
-    """Ways to fill the gap: the lengths of the data in it, the rest being up to `max_notices` preambles.
+def _merged(seen: Sequence[Sequence[int]]) -> list[int]:
+    """The lengths of a slot's transfers in order, from what each kind of message shows of them."""
+    longest = max(seen, key=len)
+    found = [*seen[0]] if len(seen[0]) == len(longest) else [*longest]
+    for some in seen:
+        at = 0
+        for place, length in enumerate(some):
+            while at < len(found) and found[at] != length:
+                at += 1
+            if at == len(found):
+                found += some[place:]
+                break
+            at += 1
+    return found
 
-    Empty as well if there are too many to try.
+
+def _extent(own: _Signs, answers: Sequence[Frame], forth: _Side, back: _Side | None) -> tuple[int, int]:
+    """The first and last sign of a slot, as offsets of the stream that carries its data."""
+    offsets = [frame.offset for some in (own.announced, own.data) for frame in (*some[:1], *some[-1:])]
+    if answers and back:
+        offsets += forth.sent_from(back.arrives((answers[0], answers[-1]), latest=False)).tolist()
+    return min(offsets), max(offsets)
+
+
+def _entered(first: int, starts: Sequence[int]) -> int:
+    """Where a slot's messages may begin whose first sign is at `first`: one or two SEND_READYs may be hidden
+    in the last gap before that.
     """
-    available: Counter[int] = Counter()
-    for transfer, count in candidates.items():
-        available[transfer.length] += count
-    lengths = sorted(available, reverse=True)
-    found: set[tuple[int, ...]] = set()
-    stack: list[tuple[int, int, tuple[int, ...]]] = [(0, gap.end - gap.start, ())]
-    for _ in range(MAX_TRIALS):
-        if not stack:
-            return found
-        index, left, chosen = stack.pop()
-        notices, odd = divmod(left, PREAMBLE_NBYTES)
-        if not odd and notices <= max_notices and (not gap.is_one or notices + len(chosen) == 1):
-            found.add(chosen)
-        for later in range(index, len(lengths)):
-            size = wire_nbytes(Opcode.DATA, lengths[later])
-            if size <= left and chosen.count(lengths[later]) < available[lengths[later]]:
-                stack.append((later, left - size, (*chosen, lengths[later])))
-    return set()
+    place = bisect_left(starts, first)
+    return starts[place - 1] if place else first
 
 
-def _transfers_of(lengths: Iterable[int], due: Counter[Transfer], missing: _Missing) -> list[Transfer]:
-    """Name the slot of each length: one that is due if there is one, of these the one active first."""
-    left = missing.data.copy()
-
-    def rank(transfer: Transfer) -> tuple[bool, tuple[int, int]]:
-        return due[transfer] <= 0, missing.active_ns.get(transfer.slot, (0, 0))
-
-    chosen = []
-    for length in lengths:
-        transfer = min((t for t in +left if t.length == length), key=rank)
-        left[transfer] -= 1
-        chosen.append(transfer)
-    return sorted(chosen, key=rank)
-
-
-def _notices(
-    count: int, missing: _Missing, time_ns: int, slots: set[int], opcodes: Sequence[Opcode | None]
-) -> Iterator[tuple[Opcode, Transfer]]:
-    """Up to `count` missing notices: first of the slots whose data is beside them, then of what was
-    active.
+def _most_hidden(back: _Side, answers: Sequence[Frame], own: _Signs, forth: _Side) -> int:
+    """How many of a slot's RECV_READYs may be hidden in what is unresolved of the other direction while the
+    slot was in flight.
     """
+    signs = [f for some in (own.announced, own.data) for f in (*some[:1], *some[-1:])]
+    at = back.sent_from(forth.arrives(signs, latest=True)).tolist() if signs else []
+    at += [frame.offset for frame in (*answers[:1], *answers[-1:])]
+    first, last = min(at), max(at)
+    return sum(_capacity(gap) for gap in back.left if gap.end >= first and gap.start <= last)
 
-    def distance(item: tuple[Opcode, Transfer]) -> tuple[bool, int, int]:
-        first, last = missing.active_ns.get(item[1].slot, (0, 0))
-        return item[1].slot not in slots, max(0, first - time_ns, time_ns - last), first
 
-    for _ in range(count):
-        fitting = [item for item in +missing.notices if not opcodes or item[0] in opcodes]
-        if not fitting:
-            return
-        chosen = min(fitting, key=distance)
-        missing.notices[chosen] -= 1
-        yield chosen
+def _capacity(gap: Gap) -> int:
+    """How many RECV_READYs it can hold."""
+    if gap.is_one:
+        return int(gap.opcode in (None, Opcode.RECV_READY) and gap.end - gap.start == PREAMBLE_NBYTES)
+    return (gap.end - gap.start) // PREAMBLE_NBYTES
+
+
+def _bounds(
+    count: int, unseen: int, answers: Sequence[Frame], is_ring: bool, forth: _Side, back: _Side | None
+) -> tuple[list[int], list[int]]:
+    """Between which offsets each DATA lies.  The i-th visible RECV_READY is one of the i-th to the
+    (i + unseen)-th.
+    """
+    lo, hi = [0] * count, [FOREVER] * count
+    if not back:
+        return lo, hi
+    after = forth.sent_from(back.arrives(answers, latest=False)).tolist() if answers else []
+    for number in range(unseen, count):
+        lo[number] = after[number - unseen] if number - unseen < len(after) else FOREVER
+    if is_ring and len(answers) > IN_FLIGHT:
+        before = forth.arrived_by(back.leaves(answers[IN_FLIGHT:], latest=True)).tolist()
+        hi[: len(before)] = before[:count]
+    return lo, hi
+
+
+def _answers(forth: _Side, back: _Side, rings: _Rings, starts: Sequence[int]) -> list[Answers]:
+    """RECV_READYs that must or may be hidden in this direction."""
+    found = []
+    direction = back.stream.direction
+    for slot in {**back.by_slot, **forth.by_slot}:
+        theirs = back.by_slot.get(slot, _NONE)
+        ours = forth.by_slot.get(slot, _NONE).answers
+        known = None
+        if unpack_slot(slot).prefix == _RING and rings.is_ring(slot):
+            known = rings.lengths(slot, (direction.src, direction.dst))
+        least = max(0, max(len(theirs.data), len(theirs.announced)) - len(ours))
+        most = least
+        if known is not None:
+            least = most = max(0, len(known) - len(ours))
+        elif back.left and (theirs.data or theirs.announced):
+            wire = PREAMBLE_NBYTES + min(f.length for f in (*theirs.data, *theirs.announced))
+            most += sum((gap.end - gap.start) // wire for gap in back.left)
+        if most:
+            found.append(_answer(slot, ours, theirs, (least, most), (forth, back), starts))
+    return found
+
+
+def _answer(
+    slot: int,
+    ours: Sequence[Frame],
+    theirs: _Signs,
+    counts: tuple[int, int],
+    sides: tuple[_Side, _Side],
+    starts: Sequence[int],
+) -> Answers:
+    forth, back = sides
+    signs = [f for some in (theirs.announced, theirs.data) for f in (*some[:1], *some[-1:])]
+    offsets = forth.sent_from(back.arrives(signs, latest=False)).tolist() if signs else []
+    offsets += [frame.offset for frame in (*ours[:1], *ours[-1:])]
+    lengths = {frame.length for some in (theirs.announced, theirs.data, ours) for frame in some}
+    return Answers(
+        slot=slot,
+        length=max(lengths),
+        least=counts[0],
+        most=counts[1],
+        enter=_entered(min(offsets), starts),
+        last=max(offsets) + 1,
+    )
