@@ -90,6 +90,23 @@ def test_a_job_that_reduces_while_it_computes_the_next_iteration_waits_for_the_o
     assert all(dependency.lag == 2 for dependency in found[0])
 
 
+def test_a_bucket_that_begins_when_either_of_two_in_flight_is_complete_was_queued() -> None:
+    """gloo's two threads: the third bucket begins when the first or the second is complete, 1 ms later."""
+    made: list[Operation] = []
+    for number in range(8):
+        start = number * 400 * MS
+        ends = (300, 320) if number % 2 else (320, 300)
+        for place, (begin, end) in enumerate(((10, ends[0]), (20, ends[1]), (301, 390))):
+            begun = dict.fromkeys(range(N_RANKS), start + begin * MS)
+            done = dict.fromkeys(range(N_RANKS), start + end * MS)
+            made.append(allreduce(3 * number + place, 1000 * (place + 1), begun, done))
+    found = waits(made, [number // 3 for number in range(24)], {})
+    for number in range(5, 24, 3):
+        iteration = number // 3
+        assert found[number, 0].gap_ns == 1 * MS
+        assert found[number, 0].after[-1] == number - 2 + (iteration % 2 == 0)
+
+
 @given(st.integers(0, 2**32), st.integers(2, 6), st.integers(1, 4))
 def test_what_a_synchronous_job_waits_for_is_found_whatever_the_noise(
     seed: int, n_ranks: int, n_buckets: int

@@ -25,6 +25,10 @@ MAX_LAG = (
 )
 MAX_PLACES = 1 << 10  # these two bound what a hostile file may cost
 MAX_COMPARISONS = 1 << 30
+MAX_QUEUED = (
+    0.1  # of the gap that the rest leaves: with less, an operation began because another was complete
+)
+NEAR = 0.01  # of that gap: so much later the other one may seem to be complete
 _NEVER = -1
 
 Flags = npt.NDArray[np.bool_]
@@ -167,7 +171,49 @@ def waits(
                 gap_ns = max(0, begun_ns - ready_ns)
                 gaps[place, rank].append(gap_ns)
                 found[number, rank] = Wait(after, gap_ns, measured=True)
+    for place in range(len(of.places)):
+        found |= _queued(of, place, operations, found, turnarounds_ns)
     for key, (after, where) in unknown.items():
         if after and gaps[where]:
             found[key] = Wait(after, int(np.median(gaps[where])), measured=False)
     return found
+
+
+def _queued(
+    of: Grid,
+    place: int,
+    operations: Sequence[Operation],
+    found: Mapping[tuple[int, int], Wait],
+    turnarounds_ns: Mapping[int, int],
+) -> dict[tuple[int, int], Wait]:
+    """What a place waits for because a library has so many in flight and no more: gloo has two threads.
+
+    Then an operation begins as soon as any other of its iteration is complete, not always the same one.  It
+    may have been ready long before; how long cannot be known.
+    """
+    changed: dict[tuple[int, int], Wait] = {}
+    before: list[int] = []
+    for number, mates in zip(of.number[:, place].tolist(), of.number.tolist(), strict=True):
+        for rank, begun_ns in operations[number].begun.items() if number >= 0 else ():
+            wait = found.get((number, rank))
+            if wait is None or not wait.measured:
+                continue
+            before.append(wait.gap_ns)
+            latest_ns = begun_ns + max(TOLERANCE_NS, int(NEAR * wait.gap_ns))
+            complete = [
+                (abs(begun_ns - done_ns), mate)
+                for mate in mates
+                if 0 <= mate < number
+                and (done_ns := operations[mate].done.get(rank))
+                and done_ns <= latest_ns
+            ]
+            if complete:
+                distance_ns, mate = min(complete)
+                gap_ns = max(0, distance_ns - turnarounds_ns.get(rank, 0))
+                if operations[mate].done[rank] > begun_ns:
+                    gap_ns = 0
+                changed[number, rank] = Wait(tuple(sorted({*wait.after, mate})), gap_ns, measured=True)
+    if not before or len(changed) < MOST * len(before):
+        return {}
+    gaps = [wait.gap_ns for wait in changed.values()]
+    return changed if np.median(gaps) <= MAX_QUEUED * np.median(before) else {}
