@@ -13,8 +13,8 @@ once for each segment.  A link that counts such a packet's headers once only (a 
 reads up to 5 % above its nominal rate.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from math import exp, inf, log
 from typing import Literal, NamedTuple
 
@@ -27,7 +27,7 @@ from traces.units import show_bps
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
-What = Literal["link", "none", "unknown"]
+What = Literal["link", "share", "none", "unknown"]
 
 HEADER_NBYTES = 66  # Ethernet, IPv4, TCP with time stamps
 SEGMENT_NBYTES = 1448  # what a frame of an MTU of 1500 carries beside them
@@ -44,6 +44,7 @@ LEAST_CONTRAST = 3.0  # over the usual share of rates up to 40 % away
 LEAST_TRAINS = 5  # that do not overlap
 LEAST_BOUND = 0.2  # of the time in flight: a rate held for less bounded nothing
 MOSTLY = 0.5
+WHILE_FULL = 0.6  # of the time in which a rate was held: then what was full is what set it
 MOST_CANDIDATES = 4  # of each sign
 IN_FLIGHT_NS = 20_000_000  # nothing for longer than this: nothing is in flight
 _BIN = 0.01  # of the logarithm of a rate
@@ -55,8 +56,10 @@ _FLANK = 34  # bins: 40 %
 class Bound:
     """A rate that packets of `host` in one `direction` show, or None of any.
 
-    `bound` is "link" where spacing and plateaus agree, "unknown" where packets held a rate that their
-    spacing does not show (another link's share, a shaper, a window), "none" where no rate was held.
+    `bound` is "link" where spacing and plateaus agree; "share" where the rate was held while a faster link
+    at another host was full the other way (so the host is bound there); "unknown" where packets held a rate
+    that their spacing does not show (a shaper, a window, a link far away), or that no link of a known fabric
+    has; "none" where no rate was held.
     `rate_bps` counts frames and is known to within `uncertainty` (a share of it).  `dispersed_share` is the
     part of the bytes spaced so, `held_share` the part of the time in flight (`in_flight_ns`: what is left
     without the host's rests) in which the rate was held.  `utilisation` is all bytes over what the rate
@@ -79,8 +82,8 @@ class Bound:
 class JobBound:
     """Which link bounded the job: the rate held longest at a host, whichever way its packets went.
 
-    `rate_bps`, `uncertainty` and `host` are None unless `bound` is "link".  `held_share` is of the host's
-    time in flight.  `evidence` is a sentence without its full stop.
+    `bound` is never "share"; `rate_bps`, `uncertainty` and `host` are None unless it is "link".
+    `held_share` is of the host's time in flight.  `evidence` is a sentence without its full stop.
     """
 
     bound: What
@@ -153,16 +156,23 @@ class _Found(NamedTuple):
         )
 
 
-def bounds(series: Sequence[Series]) -> tuple[tuple[Bound, ...], JobBound]:
+def bounds(
+    series: Sequence[Series], known_bps: Collection[int] = (), most_bps: float = inf
+) -> tuple[tuple[Bound, ...], JobBound]:
     """For each host and direction the rates that both signs show, the one held longest first, or one Bound
     that says what is missing; and what they say of the job.
+
+    `known_bps` are all rates that links of the fabric have, if those are known, `most_bps` that of the
+    hosts' links: what is seen and cannot be is "unknown".
     """
     busy: dict[str, list[Ints]] = {}
     for one in series:
         busy.setdefault(one.host, []).append(one.time_ns[one.nbytes >= LARGE_NBYTES])
     moving = {host: np.sort(np.concatenate(times)) for host, times in busy.items()}
-    found = [rest for one in series for rest in _bounds(one, moving[one.host])]
-    return tuple(rest.bound for rest in found), _of_job(found)
+    seen = [rest for one in series for rest in _bounds(one, moving[one.host])]
+    possible = [_possible(rest, known_bps, most_bps) for rest in seen]
+    found = [_shared(rest, possible) for rest in possible]
+    return tuple(rest.bound for rest in found), _of_job(found, known_bps)
 
 
 def wire_nbytes(nbytes: Ints) -> Floats:
@@ -379,24 +389,93 @@ def _bound(one: Series, sight: _Sight, found: _Found, in_flight_ns: int, *, is_f
     return _Rest(bound, found.held)
 
 
+def _possible(rest: _Rest, known_bps: Collection[int], most_bps: float) -> _Rest:
+    """A link's rate only if there can be such a link."""
+    bound = rest.bound
+    if bound.bound != "link" or bound.rate_bps is None:
+        return rest
+    if bound.rate_bps > most_bps * (1 + TOLERANCE):
+        why = (
+            f"yet no host's link is faster than {show_bps(most_bps)}: that reading is an error of gradwire's"
+        )
+    elif known_bps and not _is_one_of(bound.rate_bps, known_bps):
+        why = "yet the fabric has no link of that rate"
+    else:
+        return rest
+    unsure = replace(
+        bound, bound="unknown", uncertainty=None, utilisation=None, evidence=f"{bound.evidence}; {why}"
+    )
+    return rest._replace(bound=unsure)
+
+
+def _is_one_of(rate_bps: float, known_bps: Collection[int]) -> bool:
+    return any(abs(log(rate_bps / known)) <= SAME / 2 for known in known_bps)
+
+
+def _shared(rest: _Rest, others: Sequence[_Rest]) -> _Rest:
+    """A share of a faster link, if one at another host was full, the other way, while the rate was held."""
+    bound = rest.bound
+    if bound.bound not in ("link", "unknown") or bound.rate_bps is None:
+        return rest
+    held_ns = int((rest.held[:, 1] - rest.held[:, 0]).sum())
+    full = [
+        (_common_ns(rest.held, other.held), other.bound)
+        for other in others
+        if other.bound.bound == "link"
+        and other.bound.host != bound.host
+        and other.bound.direction != bound.direction
+        and (other.bound.rate_bps or 0.0) > bound.rate_bps * exp(SAME)
+    ]
+    common_ns, where = max(full, key=lambda one: one[0], default=(0, bound))
+    if common_ns < WHILE_FULL * held_ns or not held_ns:
+        return rest
+    evidence = (
+        f"trains of packets held {show_bps(bound.rate_bps)} while the link of about "
+        f"{show_bps(where.rate_bps or 0.0)} at {where.host} was full ({where.direction})"
+    )
+    return rest._replace(
+        bound=replace(bound, bound="share", uncertainty=None, utilisation=None, evidence=evidence)
+    )
+
+
+def _common_ns(some: Ints, others: Ints) -> int:
+    """How long both were held; intervals of each are disjoint and ascending."""
+    if not len(some) or not len(others):
+        return 0
+    before = np.concatenate([[0], np.cumsum(others[:, 1] - others[:, 0])])
+
+    def until(ns: Ints) -> Ints:
+        place = np.searchsorted(others[:, 0], ns, "right")
+        over = np.where(place > 0, np.maximum(0, others[place - 1, 1] - ns), 0)
+        return np.asarray(before[place] - over, np.int64)
+
+    return int((until(some[:, 1]) - until(some[:, 0])).sum())
+
+
 def _nothing(one: Series, in_flight_ns: int, evidence: str) -> _Rest:
     bound = Bound(one.host, one.direction, "none", None, None, 0.0, 0.0, None, in_flight_ns, evidence)
     return _Rest(bound, np.empty((0, 2), np.int64))
 
 
-def _of_job(found: Sequence[_Rest]) -> JobBound:
+def _of_job(found: Sequence[_Rest], known_bps: Collection[int]) -> JobBound:
     links = [rest for rest in found if rest.bound.bound == "link"]
-    unsure = [rest.bound for rest in found if rest.bound.bound == "unknown"]
+    unsure = [
+        rest.bound
+        for rest in found
+        if rest.bound.bound == "unknown"
+        and (not known_bps or _is_one_of(rest.bound.rate_bps or 1.0, known_bps))
+    ]
     best = max(
         ((_held_share(rest, links), rest.bound) for rest in links), key=lambda one: one[0], default=None
     )
     if best is not None and best[0] >= LEAST_BOUND:
         share, bound = best
         much = "it" if share >= MOSTLY else "part of it"
-        shown = show_bps(bound.rate_bps or 0.0)
+        rate_bps = _usual_bps(bound.rate_bps or 0.0, [rest.bound for rest in links])
+        shown = show_bps(rate_bps)
         return JobBound(
             bound="link",
-            rate_bps=bound.rate_bps,
+            rate_bps=rate_bps,
             uncertainty=bound.uncertainty,
             host=bound.host,
             held_share=share,
@@ -421,6 +500,13 @@ def _of_job(found: Sequence[_Rest]) -> JobBound:
             f"full only {share:.0%} of the time in flight"
         )
     return JobBound("none", None, None, None, best[0] if best else 0.0, why)
+
+
+def _usual_bps(rate_bps: float, links: Sequence[Bound]) -> float:
+    """Links of one kind read a little differently: the median of those near the rate, by bytes spaced so."""
+    near = [one for one in links if abs(log((one.rate_bps or 1.0) / rate_bps)) <= SAME / 2]
+    rates = np.array([one.rate_bps for one in near], np.float64)
+    return _median(rates, np.array([one.dispersed_share for one in near], np.float64))
 
 
 def _held_share(rest: _Rest, links: Sequence[_Rest]) -> float:
