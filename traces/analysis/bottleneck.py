@@ -46,7 +46,7 @@ LEAST_BOUND = 0.2  # of the time in flight: a rate held for less bounded nothing
 MOSTLY = 0.5
 WHILE_FULL = 0.6  # of the time in which a rate was held: then what was full is what set it
 MOST_CANDIDATES = 4  # of each sign
-IN_FLIGHT_NS = 20_000_000  # nothing for longer than this: nothing is in flight
+IN_FLIGHT_NS = 20_000_000  # a host's longer silence is no flight, but a rest
 _BIN = 0.01  # of the logarithm of a rate
 _BAND = round(TOLERANCE / _BIN)
 _FLANK = 34  # bins: 40 %
@@ -62,8 +62,8 @@ class Bound:
     has; "none" where no rate was held.
     `rate_bps` counts frames and is known to within `uncertainty` (a share of it).  `dispersed_share` is the
     part of the bytes spaced so, `held_share` the part of the time in flight (`in_flight_ns`: what is left
-    without the host's rests) in which the rate was held.  `utilisation` is all bytes over what the rate
-    carries in that time; None unless it is the fastest link seen there, which all bytes crossed.
+    without the host's rests) in which the rate was held.  `utilisation` is the bytes in flight over what
+    the rate carries in that time; None unless it is the fastest held there: a link that all bytes crossed.
     """
 
     host: str
@@ -195,17 +195,19 @@ def _bounds(one: Series, moving_ns: Ints) -> Iterator[_Rest]:
         in_flight_ns = _in_flight_ns(moving_ns, IN_FLIGHT_NS)
         yield _nothing(one, in_flight_ns, "no rate was held by trains of packets")
         return
-    fastest = max((rate.rate_bps for rate in links), default=0.0)
+    fastest = max(rate.rate_bps for rate in held)
     others = [rate for rate in held[:1] if not rate.is_dispersed]
-    flights = {}
+    flights, moved_nbytes = {}, {}
     for rate in [*others, *links]:
         rest_ns = max(IN_FLIGHT_NS, int(REST * sight.longest_nbytes * 8e9 / rate.rate_bps))
+        moved_nbytes[rate.rate_bps] = float(sight.pair_nbytes[sight.spacing_ns <= rest_ns].sum())
         flights[rate.rate_bps] = max(_in_flight_ns(moving_ns, rest_ns), int(rate.held_ns))
     if any(rate.held_ns >= LEAST_BOUND * flights[rate.rate_bps] for rate in links):
         others = []  # the mean of a link that is full and one that rests
     for rate in [*others, *links]:
         in_flight_ns = flights[rate.rate_bps]
-        yield _bound(one, sight, rate, in_flight_ns, is_fastest=rate.rate_bps == fastest)
+        utilisation = moved_nbytes[rate.rate_bps] * 8e9 / (rate.rate_bps * in_flight_ns)
+        yield _bound(one, rate, in_flight_ns, utilisation if rate.rate_bps == fastest else None)
 
 
 def _sight(one: Series) -> _Sight | None:
@@ -355,7 +357,7 @@ def _intervals(sight: _Sight, held: Flags) -> Ints:
     return np.stack([sight.time_ns[begin], sight.time_ns[end]], axis=1).astype(np.int64)
 
 
-def _bound(one: Series, sight: _Sight, found: _Found, in_flight_ns: int, *, is_fastest: bool) -> _Rest:
+def _bound(one: Series, found: _Found, in_flight_ns: int, utilisation: float | None) -> _Rest:
     """A link, if its rate explains all bytes that crossed it."""
     what: What = "link" if found.is_dispersed else "unknown"
     shown = show_bps(found.rate_bps)
@@ -368,12 +370,9 @@ def _bound(one: Series, sight: _Sight, found: _Found, in_flight_ns: int, *, is_f
             f"trains of packets move {found.held_share:.0%} of the bytes at about {shown}, "
             f"but only {found.dispersed_share:.0%} are spaced as a link of that rate spaces them"
         )
-    utilisation = None
-    if is_fastest:
-        utilisation = sight.whole_nbytes * 8e9 / (found.rate_bps * in_flight_ns)
-        if utilisation > 1 + max(TOLERANCE, found.uncertainty):
-            what, utilisation = "unknown", None
-            evidence = f"{evidence}; yet more was carried than such a link carries"
+    if utilisation is not None and utilisation > 1 + max(TOLERANCE, found.uncertainty):
+        what = "unknown"
+        evidence = f"{evidence}; yet more was carried than such a link carries"
     bound = Bound(
         host=one.host,
         direction=one.direction,
@@ -382,7 +381,7 @@ def _bound(one: Series, sight: _Sight, found: _Found, in_flight_ns: int, *, is_f
         uncertainty=found.uncertainty if what == "link" else None,
         dispersed_share=found.dispersed_share,
         held_share=found.held_ns / in_flight_ns,
-        utilisation=None if utilisation is None else min(1.0, utilisation),
+        utilisation=min(1.0, utilisation) if utilisation is not None and what == "link" else None,
         in_flight_ns=in_flight_ns,
         evidence=evidence,
     )
