@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from traces.analysis.analysis import Analysis
+from traces.analysis.bottleneck import JobBound
 from traces.analysis.bursts import Burstiness, Rates
 from traces.analysis.exposure import Exposure, Span, SpanKind, Straggler
 from traces.analysis.flows import Flow
@@ -77,7 +78,11 @@ def made_analysis() -> Analysis:
         duration_ns=400 * MS,
         missing="",
         shape=JobShape("allreduce", None, (), (0, 1), None, 1.0, "all bytes are in allreduces"),
-        line_rate=LineRate(1e10, told=True),
+        line_rate=LineRate(1e10, "told"),
+        bounds=(),
+        job_bound=JobBound(
+            "none", None, None, None, 0.0, "no link bounded it: no rate that a link would set was held"
+        ),
         files=(CaptureFile(Path("h0.pcap"), ADDRESSES[0], 9, 900, 0, 400 * MS, False, 128, 7, None),),
         matrix_nbytes=((0, 2_000_000), (1_000_000, 0)),
         transfers=tuple(

@@ -6,8 +6,9 @@ import pytest
 
 from tests.made_analysis import MS, made_analysis, made_flow
 from traces.analysis.analysis import Analysis
+from traces.analysis.bottleneck import Bound, JobBound
 from traces.analysis.exposure import Straggler
-from traces.analysis.linerate import LineRate, line_rate
+from traces.analysis.linerate import FabricRates, LineRate, line_rate
 from traces.analysis.percentiles import Percentiles
 from traces.analysis.shares import shares
 from traces.analysis.verdict import loss_bps, sentences, window_bps
@@ -53,18 +54,46 @@ def test_one_late_rank_is_named_and_several_are_not_blamed_alone(analysis: Analy
     assert "cannot be told" in sentences(replace(analysis, stragglers=()))[1]
 
 
-def test_the_rate_is_compared_with_the_line_rate_that_was_told_or_its_floor(analysis: Analysis) -> None:
+LINK = Bound("10.0.0.1", "out", "link", 2e9, 0.01, 0.5, 0.7, 0.7, 100 * MS, "spacing and trains")
+BOUND = JobBound("link", 2e9, 0.01, "10.0.0.1", 0.7, "a link of about 2 Gb/s bounded it: held 70%")
+NO_BOUND = JobBound("none", None, None, None, 0.0, "no link bounded it: no rate was held")
+UNSURE = JobBound("unknown", None, None, None, 0.5, "whether a link bounded it could not be told: hm")
+
+
+def test_the_rate_is_compared_with_the_line_rate_that_was_told_or_measured(analysis: Analysis) -> None:
     assert "1 Gb/s (the median byte's), 10% of the line rate of 10 Gb/s" in sentences(analysis)[2]
-    floor = replace(analysis, line_rate=LineRate(2e9, False, "10.0.0.1", "out", 0))
-    assert "50% of 2 Gb/s, the fastest 1 ms seen, taken as a floor" in sentences(floor)[2]
-    assert line_rate(None, analysis.burstiness) == LineRate(2e9, False, "10.0.0.1", "out", 50 * MS)
-    assert line_rate(10**9, analysis.burstiness) == LineRate(1e9, told=True)
-    assert line_rate(None, ()) is None
+    measured = replace(analysis, line_rate=LineRate(2e9, "measured", "10.0.0.1", "out"))
+    assert "50% of the measured line rate of 2 Gb/s" in sentences(measured)[2]
+    assert "of a line rate that is not known" in sentences(replace(analysis, line_rate=None))[2]
+
+
+def test_a_line_rate_is_told_or_the_fabrics_or_a_bounding_links() -> None:
+    fabric = FabricRates(10**9, (10**8, 10**9))
+    assert line_rate(10**10, fabric, [LINK], BOUND) == LineRate(1e10, "told")
+    assert line_rate(None, fabric, [LINK], BOUND) == LineRate(1e9, "fabric")
+    assert line_rate(None, None, [LINK], BOUND) == LineRate(2e9, "measured", "10.0.0.1", "out")
+    assert line_rate(None, None, [LINK], NO_BOUND) is None
+    assert line_rate(None, None, [], UNSURE) is None
+
+
+def test_a_missing_proof_is_not_told_as_a_disproof(analysis: Analysis) -> None:
+    link = sentences(replace(analysis, job_bound=BOUND))[2]
+    assert "; a link of about 2 Gb/s bounded it: held 70% (" in link
+    unsure = sentences(replace(analysis, job_bound=UNSURE))[2]
+    assert "; whether a link bounded it could not be told: hm (" in unsure
+    assert "no link bounded" not in unsure + link
+
+
+def test_a_bus_bandwidth_that_cannot_be_is_not_printed(analysis: Analysis) -> None:
+    hidden = tuple(replace(one, algbw_Bps=None, busbw_Bps=None) for one in analysis.transfers)
+    said = sentences(replace(analysis, transfers=hidden))[2]
+    assert said.startswith("The allreduces' bus bandwidth cannot be told: ")
+    assert "1 Gb/s" not in said
 
 
 def test_what_bounded_the_rate_is_what_allows_no_more(analysis: Analysis) -> None:
-    assert "neither the link" in sentences(analysis)[2]
-    full = replace(analysis, line_rate=LineRate(1.2e9, told=True))
+    assert "; no link bounded it: no rate that a link would set was held, nor did" in sentences(analysis)[2]
+    full = replace(analysis, line_rate=LineRate(1.2e9, "told"))
     assert "; the link bounded it" in sentences(full)[2]
     small = made_flow(window_nbytes=Percentiles(9, 125_000, 125_000, 125_000, 125_000, 125_000))
     assert (

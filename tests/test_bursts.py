@@ -6,7 +6,7 @@ import pytest
 
 from tests.made_captures import Record, udp
 from tests.test_flows import trace_of
-from traces.analysis.bursts import burstiness, rates
+from traces.analysis.bursts import burstiness, host_series, rates
 from traces.framing.messages import collect
 from traces.trace import Trace
 
@@ -30,7 +30,7 @@ def between(folder: Path, records: list[Record]) -> Trace:
 def test_even_traffic_has_no_peaks(tmp_path: Path) -> None:
     """One packet of 1000 bytes each 0.1 ms: 80 Mb/s in windows of any length."""
     trace = between(tmp_path, packets([i / 10 for i in range(10_000)]))
-    for one in burstiness(trace):
+    for one in burstiness(host_series(trace)):
         assert one.mean_bps == pytest.approx(80e6, rel=1e-3)
         assert one.peak_to_mean == pytest.approx(1, rel=1e-3)
 
@@ -38,7 +38,11 @@ def test_even_traffic_has_no_peaks(tmp_path: Path) -> None:
 def test_a_burst_shows_in_short_windows_and_drowns_in_long_ones(tmp_path: Path) -> None:
     """100 packets within 1 ms, then one a second later: 800 Mb/s at 1 ms, a tenth at 10 ms, and so on."""
     trace = between(tmp_path, packets([*(i / 100 for i in range(100)), 999.99]))
-    out = {one.window_ns: one for one in burstiness(trace) if (one.host, one.direction) == (A[0], "out")}
+    out = {
+        one.window_ns: one
+        for one in burstiness(host_series(trace))
+        if (one.host, one.direction) == (A[0], "out")
+    }
     assert [round(out[10**n].peak_bps / 1e6, 3) for n in (6, 7, 8)] == [800, 80, 8]
     assert out[10**9].peak_bps == pytest.approx(101 * 8000, rel=1e-6)
     assert out[10**6].peak_at_ns == 0
@@ -47,13 +51,13 @@ def test_a_burst_shows_in_short_windows_and_drowns_in_long_ones(tmp_path: Path) 
 
 def test_what_one_sends_the_other_receives(tmp_path: Path) -> None:
     trace = between(tmp_path, packets([0, 1, 2]))
-    found = {(one.host, one.direction) for one in burstiness(trace)}
+    found = {(one.host, one.direction) for one in burstiness(host_series(trace))}
     assert found == {(A[0], "out"), (B[0], "in")}
 
 
 def test_rates_hold_all_bytes_and_zeros_where_there_was_silence(tmp_path: Path) -> None:
     trace = between(tmp_path, packets([0, 0.5, 5.2]))
-    (out,) = (one for one in rates(trace, 10**6) if one.direction == "out")
+    (out,) = (one for one in rates(host_series(trace), 10**6) if one.direction == "out")
     assert out.start_ns == 0
     assert list(out.bps) == [16e6, 0, 0, 0, 0, 8e6]
 
@@ -61,13 +65,17 @@ def test_rates_hold_all_bytes_and_zeros_where_there_was_silence(tmp_path: Path) 
 def test_more_windows_than_anybody_can_look_at_are_refused(tmp_path: Path) -> None:
     trace = between(tmp_path, packets([0, 10_000_000]))
     with pytest.raises(ValueError, match="take longer ones"):
-        rates(trace, 10**6)
-    assert burstiness(trace)  # which holds no silent windows
+        rates(host_series(trace), 10**6)
+    assert burstiness(host_series(trace))  # which holds no silent windows
 
 
 def test_the_peak_is_the_busiest_window_wherever_it_is(tmp_path: Path) -> None:
     """A packet each second, but 50 within the millisecond that begins after 3 s."""
     trace = between(tmp_path, packets([0, 1000, 2000, *(3000 + i / 100 for i in range(50)), 4000]))
-    out = {one.window_ns: one for one in burstiness(trace) if (one.host, one.direction) == (A[0], "out")}
+    out = {
+        one.window_ns: one
+        for one in burstiness(host_series(trace))
+        if (one.host, one.direction) == (A[0], "out")
+    }
     assert out[10**6].peak_at_ns == out[10**9].peak_at_ns == 3 * 10**9
     assert out[10**6].peak_bps == pytest.approx(50 * 8e6)

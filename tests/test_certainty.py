@@ -20,7 +20,7 @@ def test_a_line_rate_is_sure_only_if_it_was_told() -> None:
     made = made_analysis()
     rates = {
         None: "not told",
-        LineRate(1e9, False, "10.0.0.1", "out", 0): "a floor",
+        LineRate(1e9, "measured", "10.0.0.1", "out"): "measured",
         made.line_rate: "as told",
     }
     for rate, words in rates.items():

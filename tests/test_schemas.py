@@ -28,6 +28,7 @@ from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import made_run
 from traces.analysis.aggregations import AggregationHost, AggregationJob, AggregationKind
 from traces.analysis.analysis import Analysis
+from traces.analysis.bottleneck import Bound, JobBound
 from traces.analysis.bursts import Burstiness, Rates
 from traces.analysis.exposure import Exposure, Span, Straggler
 from traces.analysis.flows import Flow as WireFlow
@@ -70,6 +71,8 @@ ROWS = "replay --json, bench --json, demo --json"
         ("ports.json: ports", Port),
         ("inspect --json: shape", JobShape),
         ("inspect --json: line_rate", LineRate),
+        ("inspect --json: bounds", Bound),
+        ("inspect --json: job_bound", JobBound),
         ("inspect --json: files", CaptureFile),
         ("inspect --json: transfers", Transfer),
         ("inspect --json: algorithms", AlgorithmUse),

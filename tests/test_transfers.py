@@ -17,10 +17,17 @@ def job() -> Job:
 
 
 def test_the_share_of_the_line_rate_is_busbw_over_it(job: Job) -> None:
-    reduced = [one for one in analyse(job, 10**9).transfers if one.kind == "allreduce"]
+    reduced = [one for one in analyse(job, 10**11).transfers if one.kind == "allreduce"]
     assert len(reduced) == 3
     for one in reduced:
-        assert one.line_share == pytest.approx(one.nbytes * 2 * 7 / 8 * 8e9 / one.time_ns / 1e9)
+        assert one.line_share == pytest.approx(one.nbytes * 2 * 7 / 8 * 8e9 / one.time_ns / 1e11)
+
+
+def test_a_bus_bandwidth_above_the_line_rate_is_not_given(job: Job) -> None:
+    """On links of 1 Mb/s the sample's times cannot be right."""
+    reduced = [one for one in analyse(job, 10**6).transfers if one.kind == "allreduce"]
+    assert len(reduced) == 3
+    assert {(one.algbw_Bps, one.busbw_Bps, one.line_share) for one in reduced} == {(None, None, None)}
 
 
 def test_algorithms_are_those_of_the_operations(job: Job) -> None:

@@ -6,11 +6,13 @@ from typing import Annotated
 
 import typer
 
+from tools.fabricrates import fabric_rates
 from tools.inspect_tables import print_analysis
 from tools.inspectpage.dygraphs import need_library
 from tools.options import CapturesArgument, JsonOption, RanksFileOption
 from traces.analysis.analysis import Analysis, analyse, analyse_flows, to_json
 from traces.analysis.csv_files import write_csv
+from traces.analysis.linerate import FabricRates
 from traces.analysis.perfetto import write_perfetto
 from traces.opening import capture_paths, open_captures
 from traces.packets.verify import verify_files
@@ -54,7 +56,7 @@ def inspect(
         typer.Option(
             "--line-rate",
             metavar="RATE",
-            help="Of the hosts' links, e.g. 10G; no capture tells it. Else the fastest 1 ms counts.",
+            help="Of the hosts' links, e.g. 10G. Else the manifest's, or what packets show.",
             show_default=False,
         ),
     ] = None,
@@ -78,7 +80,7 @@ def inspect(
     if verified is not None:
         verify_files(capture_paths(captures), verified)
     trace = open_captures(captures, ranks)
-    analysis = _analysed(trace, line_rate_bps)
+    analysis = _analysed(trace, line_rate_bps, fabric_rates(captures))
     written: list[Path] = []
     if csv is not None:
         written += write_csv(analysis, trace.messages, csv)
@@ -105,12 +107,12 @@ def _positive_bps(text: str) -> int:
     return rate_bps
 
 
-def _analysed(trace: Trace, line_rate_bps: int | None) -> Analysis:
+def _analysed(trace: Trace, line_rate_bps: int | None, rates: FabricRates | None) -> Analysis:
     """All that can be said: of captures without a whole training job, what is on the wire."""
     if not len(trace.messages):
-        return analyse_flows(trace, trace.notes[0].removeprefix(f"{trace.name}: "), line_rate_bps)
+        return analyse_flows(trace, trace.notes[0].removeprefix(f"{trace.name}: "), line_rate_bps, rates)
     try:
         job = find_job(trace)
     except BadTrace as error:
-        return analyse_flows(trace, str(error).removeprefix(f"{trace.name}: "), line_rate_bps)
-    return analyse(job, line_rate_bps)
+        return analyse_flows(trace, str(error).removeprefix(f"{trace.name}: "), line_rate_bps, rates)
+    return analyse(job, line_rate_bps, rates)

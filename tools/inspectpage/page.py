@@ -29,6 +29,11 @@ SECTIONS = (
     ("kept", "capture and losses"),
     ("sure", "how sure"),
 )
+SOURCES = {
+    "told": "as told",
+    "fabric": "of the capture's fabric",
+    "measured": "measured: what packets show",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +192,10 @@ def _tiles(analysis: Analysis) -> Iterator[Tile]:
         note = f"last in {late.times_last} of {counted}, by {show_s(late.mean_late_ns / 1e9)}"
         yield Tile("latest", f"rank {late.rank}", note)
     if analysis.line_rate is not None:
-        told = "as told" if analysis.line_rate.told else "fastest 1 ms seen, a floor"
-        yield Tile("line rate", show_bps(analysis.line_rate.bps), told)
+        yield Tile("line rate", show_bps(analysis.line_rate.bps), SOURCES[analysis.line_rate.source])
+    if analysis.job_bound.bound == "link" and analysis.job_bound.rate_bps is not None:
+        held = f"held {analysis.job_bound.held_share:.0%} of the time in flight at {analysis.job_bound.host}"
+        yield Tile("bounded by a link of", show_bps(analysis.job_bound.rate_bps), held)
     finest = [
         one for one in analysis.burstiness if one.window_ns == min(b.window_ns for b in analysis.burstiness)
     ]

@@ -1,16 +1,18 @@
 """What captures tell of a job and of the network, as values: what `inspect` prints and writes."""
 
 from dataclasses import dataclass, fields, is_dataclass
+from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
 from traces.analysis.aggregations import AggregationJob, aggregations
-from traces.analysis.bursts import Burstiness, Rates, burstiness, rates
+from traces.analysis.bottleneck import Bound, JobBound, bounds
+from traces.analysis.bursts import Burstiness, Rates, burstiness, host_series, rates
 from traces.analysis.exposure import Exposure, Span, Straggler, exposure, stragglers
 from traces.analysis.flows import Flow, flows, origin
 from traces.analysis.incast import Incast, incasts
 from traces.analysis.kept import Traffic, traffic
-from traces.analysis.linerate import LineRate, line_rate
+from traces.analysis.linerate import FabricRates, LineRate, line_rate
 from traces.analysis.shares import Shares, refusals, shares
 from traces.analysis.transfers import (
     AlgorithmUse,
@@ -49,6 +51,8 @@ class Analysis:
     missing: str
     shape: JobShape | None
     line_rate: LineRate | None
+    bounds: tuple[Bound, ...]
+    job_bound: JobBound
     files: tuple[CaptureFile, ...]
     matrix_nbytes: tuple[tuple[int, ...], ...]
     transfers: tuple[Transfer, ...]
@@ -70,21 +74,35 @@ class Analysis:
     notes: tuple[str, ...]
 
 
-def analyse(job: Job, line_rate_bps: int | None = None) -> Analysis:
-    """All of it; `line_rate_bps` if somebody knows it, for no capture tells."""
-    return _analysis(job.trace, job, "", line_rate_bps)
+def analyse(job: Job, line_rate_bps: int | None = None, fabric_rates: FabricRates | None = None) -> Analysis:
+    """All of it; `line_rate_bps` if somebody knows it, `fabric_rates` if the capture's fabric is known."""
+    return _analysis(job.trace, job, "", line_rate_bps, fabric_rates)
 
 
-def analyse_flows(trace: Trace, missing: str, line_rate_bps: int | None = None) -> Analysis:
+def analyse_flows(
+    trace: Trace,
+    missing: str,
+    line_rate_bps: int | None = None,
+    fabric_rates: FabricRates | None = None,
+) -> Analysis:
     """What can be said without a job; `missing` is why there is none."""
-    return _analysis(trace, None, missing, line_rate_bps)
+    return _analysis(trace, None, missing, line_rate_bps, fabric_rates)
 
 
-def _analysis(trace: Trace, job: Job | None, missing: str, line_rate_bps: int | None) -> Analysis:
-    seen = burstiness(trace)
-    rate = line_rate(line_rate_bps, seen)
+def _analysis(
+    trace: Trace,
+    job: Job | None,
+    missing: str,
+    line_rate_bps: int | None,
+    fabric_rates: FabricRates | None,
+) -> Analysis:
+    series = host_series(trace)
+    known_bps = fabric_rates.all_bps if fabric_rates and line_rate_bps is None else ()
+    hosts_bps = line_rate_bps or (fabric_rates.hosts_bps if fabric_rates else inf)
+    found, job_bound = bounds(series, known_bps, hosts_bps)
+    rate = line_rate(line_rate_bps, fabric_rates, found, job_bound)
     origin_ns = origin(trace)
-    moved = transfers(job, origin_ns, rate.bps if rate else None) if job else ()
+    moved = transfers(job, origin_ns, rate) if job else ()
     spans, exposures = exposure(job) if job else ((), ())
     files = trace.files
     duration_ns = max(file.last_ns for file in files) - min(file.first_ns for file in files)
@@ -98,6 +116,8 @@ def _analysis(trace: Trace, job: Job | None, missing: str, line_rate_bps: int | 
         missing=missing,
         shape=job.shape if job else None,
         line_rate=rate,
+        bounds=found,
+        job_bound=job_bound,
         files=files,
         matrix_nbytes=matrix(job) if job else (),
         transfers=moved,
@@ -106,11 +126,11 @@ def _analysis(trace: Trace, job: Job | None, missing: str, line_rate_bps: int | 
         spans=spans,
         exposures=exposures,
         shares=shares(exposures, job.labels.warm_up) if job else None,
-        shares_refused=refusals(trace, spans, exposures) if job else (),
+        shares_refused=refusals(trace, series, spans, exposures) if job else (),
         stragglers=stragglers(job) if job else (),
         flows=flows(trace),
-        burstiness=seen,
-        rates=rates(trace, window_ns(duration_ns)),
+        burstiness=burstiness(series),
+        rates=rates(series, window_ns(duration_ns)),
         incasts=incasts(trace),
         aggregations=aggregations(trace.captures, origin_ns),
         traffic=traffic(trace),

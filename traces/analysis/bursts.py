@@ -1,9 +1,9 @@
 """How bursty the traffic of each host was: bytes on the wire in windows of several lengths."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -47,10 +47,19 @@ class Rates:
     bps: tuple[float, ...]
 
 
-def burstiness(trace: Trace) -> tuple[Burstiness, ...]:
+class Series(NamedTuple):
+    """Packets of one host in one direction, each once: times from the trace's origin (ascending), sizes."""
+
+    host: str
+    direction: Way
+    time_ns: Ints
+    nbytes: Ints
+
+
+def burstiness(series: Iterable[Series]) -> tuple[Burstiness, ...]:
     """For each host of the job, both directions and each of WINDOWS_NS; nothing for what was not seen."""
     found = []
-    for host, direction, time_ns, nbytes in series(trace):
+    for host, direction, time_ns, nbytes in series:
         duration_ns = int(time_ns.max() - time_ns.min())
         for window_ns in WINDOWS_NS:
             windows, sums = _sums(time_ns, nbytes, window_ns)
@@ -64,10 +73,10 @@ def burstiness(trace: Trace) -> tuple[Burstiness, ...]:
     return tuple(found)
 
 
-def rates(trace: Trace, window_ns: int) -> tuple[Rates, ...]:
+def rates(series: Iterable[Series], window_ns: int) -> tuple[Rates, ...]:
     """Each host's rates over time; raise ValueError for more than MAX_WINDOWS windows."""
     found = []
-    for host, direction, time_ns, nbytes in series(trace):
+    for host, direction, time_ns, nbytes in series:
         windows, sums = _sums(time_ns, nbytes, window_ns)
         first, last = int(windows[0]), int(windows[-1])
         if last - first >= MAX_WINDOWS:
@@ -85,10 +94,12 @@ def _sums(time_ns: Ints, nbytes: Ints, window_ns: int) -> tuple[Ints, npt.NDArra
     return window[first], np.add.reduceat(nbytes, first).astype(np.float64)
 
 
-def series(trace: Trace) -> Iterator[tuple[str, Way, Ints, Ints]]:
-    """Times (from the origin, ascending) and sizes of each host's packets, each once: as seen at the host
-    itself, or else at the point that saw most of them.
-    """
+def host_series(trace: Trace) -> tuple[Series, ...]:
+    """Each host's packets, as seen at the host itself, or else at the point that saw most of them."""
+    return tuple(_series(trace))
+
+
+def _series(trace: Trace) -> Iterator[Series]:
     owners = [own_address(packets) for packets in trace.captures]
     at_points = points(trace.captures, owners)
     files_at: defaultdict[int, list[int]] = defaultdict(list)
@@ -105,7 +116,7 @@ def series(trace: Trace) -> Iterator[tuple[str, Way, Ints, Ints]]:
             ]
             time_ns, nbytes = max(seen, key=lambda one: len(one[0]))
             if len(time_ns):
-                yield host, direction, time_ns - origin_ns, nbytes
+                yield Series(host, direction, time_ns - origin_ns, nbytes)
 
 
 def _hosts(trace: Trace, owners: Sequence[str | None]) -> Sequence[str]:

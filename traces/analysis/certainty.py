@@ -40,6 +40,7 @@ def _statements(analysis: Analysis) -> Iterator[Statement]:
         )
         yield Statement("compute, exposed communication, wait", None, evidence)
     yield _line(analysis)
+    yield Statement("which link bounded it", None, analysis.job_bound.evidence)
     yield _kept(analysis)
     for note in analysis.notes:
         what, colon, evidence = note.partition(": ")
@@ -49,12 +50,14 @@ def _statements(analysis: Analysis) -> Iterator[Statement]:
 def _line(analysis: Analysis) -> Statement:
     line = analysis.line_rate
     if line is None:
-        return Statement("line rate", None, "not told, and no host's own packets to guess it from")
-    if line.told:
+        return Statement("line rate", None, "not told, and no packets show a link that bounded the job")
+    if line.source == "told":
         return Statement("line rate", 1.0, "as told with --line-rate")
+    if line.source == "fabric":
+        return Statement("line rate", 1.0, "of the fabric in the capture's manifest")
     evidence = (
-        f"a floor: the fastest 1 ms, {line.direction} at {line.host}; with segmentation offload a host hands "
-        "over up to 64 KB at one instant, so one millisecond can lie above what the wire does"
+        f"measured: the fastest rate of a link that packets show, {line.direction} at {line.host}, by their "
+        "spacing and by trains of them; of frames with an MTU of 1500"
     )
     return Statement("line rate", None, evidence)
 

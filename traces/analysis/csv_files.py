@@ -8,6 +8,7 @@ from typing import Any
 
 from traces.analysis.aggregations import AggregationHost
 from traces.analysis.analysis import Analysis
+from traces.analysis.bottleneck import Bound
 from traces.analysis.bursts import Burstiness
 from traces.analysis.exposure import Exposure, Span, Straggler
 from traces.analysis.flows import Flow
@@ -47,6 +48,7 @@ def _tables(analysis: Analysis, messages: Messages) -> dict[str, Table]:
         "matrix": (["src", *map(str, ranks)], ([r, *analysis.matrix_nbytes[r]] for r in ranks)),
         "messages": (COLUMNS, _message_rows(messages)),
         "flows": _flows(analysis.flows),
+        "bounds": _records(Bound, analysis.bounds),
         "burstiness": _records(Burstiness, analysis.burstiness),
         "rates": (("host", "direction", "window_ns", "start_ns", "bps"), _rate_rows(analysis)),
         "incasts": _records(Incast, analysis.incasts),

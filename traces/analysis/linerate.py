@@ -1,34 +1,53 @@
-"""The rate that everything is compared with: told, or the fastest millisecond that was seen."""
+"""The rate that everything is compared with: that of the hosts' links."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from traces.analysis.bursts import Burstiness
+from traces.analysis.bottleneck import TOLERANCE, Bound, JobBound
 
-FINEST_NS = 1_000_000
+Source = Literal["told", "fabric", "measured"]
+
+
+@dataclass(frozen=True)
+class FabricRates:
+    """What is known of the fabric of a capture: the fastest link of a host, and all rates that links have."""
+
+    hosts_bps: int
+    all_bps: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class LineRate:
-    """`told`: somebody said so.  Else the fastest millisecond seen, in the captures, which the line rate can
-    only be above; then `host`, `direction` and `at_ns` (from the trace's origin) say where and when.
+    """`source`: "told" by somebody; of the "fabric" that the capture was made on; or "measured": the fastest
+    rate at which packets of a host show a link, at `host` in `direction`, if a link bounded the job.
     """
 
     bps: float
-    told: bool
+    source: Source
     host: str | None = None
     direction: str | None = None
-    at_ns: int | None = None
+
+    @property
+    def is_known(self) -> bool:
+        return self.source != "measured"
+
+    @property
+    def most_bps(self) -> float:
+        """What no transfer can exceed, given how well the rate is known."""
+        return self.bps if self.is_known else self.bps * (1 + TOLERANCE)
 
 
-def line_rate(told_bps: int | None, seen: Sequence[Burstiness]) -> LineRate | None:
-    """None if nothing was told and nothing was seen."""
+def line_rate(
+    told_bps: int | None, fabric: FabricRates | None, bounds: Sequence[Bound], job: JobBound
+) -> LineRate | None:
+    """None if nothing is known and no link bounded the job: then no capture shows a link's rate."""
     if told_bps is not None:
-        return LineRate(told_bps, told=True)
-    finest = [one for one in seen if one.window_ns == FINEST_NS and one.peak_bps > 0]
-    if not finest:
+        return LineRate(told_bps, "told")
+    if fabric is not None:
+        return LineRate(fabric.hosts_bps, "fabric")
+    links = [(one.rate_bps, one) for one in bounds if one.bound == "link" and one.rate_bps is not None]
+    if job.bound != "link" or not links:
         return None
-    best = max(finest, key=lambda one: one.peak_bps)
-    return LineRate(
-        best.peak_bps, told=False, host=best.host, direction=best.direction, at_ns=best.peak_at_ns
-    )
+    bps, best = max(links, key=lambda one: one[0])
+    return LineRate(bps, "measured", host=best.host, direction=best.direction)

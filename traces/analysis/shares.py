@@ -7,7 +7,7 @@ from statistics import median
 
 import numpy as np
 
-from traces.analysis.bursts import series
+from traces.analysis.bursts import Series
 from traces.analysis.exposure import Exposure, Span
 from traces.trace import MAX_UNREAD, Losses, Trace
 from traces.units import show_nbytes
@@ -63,9 +63,11 @@ def shares(exposures: Sequence[Exposure], warm_up: int) -> Shares | None:
     )
 
 
-def refusals(trace: Trace, spans: Sequence[Span], exposures: Sequence[Exposure]) -> tuple[str, ...]:
-    """Why no shares are said, one sentence each; empty if they can be."""
-    return tuple(filter(None, (_unread(trace.losses), _misread(trace, spans, exposures))))
+def refusals(
+    trace: Trace, series: Sequence[Series], spans: Sequence[Span], exposures: Sequence[Exposure]
+) -> tuple[str, ...]:
+    """Why no shares are said, one sentence each; empty if they can be.  `series` are the trace's packets."""
+    return tuple(filter(None, (_unread(trace.losses), _misread(trace, series, spans, exposures))))
 
 
 def _unread(losses: Losses) -> str | None:
@@ -75,12 +77,14 @@ def _unread(losses: Losses) -> str | None:
     return f"{losses.unread:.1%} of the job's bytes ({nbytes}) could not be read as messages"
 
 
-def _misread(trace: Trace, spans: Sequence[Span], exposures: Sequence[Exposure]) -> str | None:
+def _misread(
+    trace: Trace, series: Sequence[Series], spans: Sequence[Span], exposures: Sequence[Exposure]
+) -> str | None:
     """Needs no decoding: a rank that only computes receives no bulk of its training."""
     ranks = {host: rank for rank, host in enumerate(trace.addresses)}
     seen = {one.rank for one in exposures}
     inside = received = 0
-    for host, direction, time_ns, nbytes in series(trace):
+    for host, direction, time_ns, nbytes in series:
         if direction == "out" or ranks.get(host) not in seen:
             continue
         bulk_ns = time_ns[nbytes >= BULK_NBYTES]

@@ -8,6 +8,7 @@ from statistics import median_low
 import numpy as np
 
 from traces.analysis.exposure import Exposure
+from traces.analysis.linerate import LineRate
 from traces.recognition.operation import Operation
 from traces.recognition.recognise import Job
 from traces.schedules.collectives import busbw_factor
@@ -20,7 +21,8 @@ class Transfer:
 
     `nbytes` is the buffer of a collective and the sum of messages (`count` of them).  `start_ns` counts
     from the trace's origin; `time_ns` lasts until the last byte has arrived.  The rates are bytes per second
-    as NCCL defines them, None for messages; `line_share` is busbw over the line rate.  `algorithm` is how it
+    as NCCL defines them, None for messages, and where the bus bandwidth would be above the line rate: then
+    times were misread.  `line_share` is busbw over the line rate.  `algorithm` is how it
     was done, as far as its pattern tells, with `confidence` from 0 to 1.
     """
 
@@ -70,12 +72,12 @@ class AlgorithmUse:
     evidence: str
 
 
-def transfers(job: Job, origin_ns: int, line_rate_bps: float | None) -> tuple[Transfer, ...]:
+def transfers(job: Job, origin_ns: int, line_rate: LineRate | None) -> tuple[Transfer, ...]:
     """In the order in which they began."""
     groups: defaultdict[tuple[int, str, int], list[int]] = defaultdict(list)
     for number, operation in enumerate(job.operations):
         groups[job.labels.iterations[number], kind_of(job, number), operation.tag].append(number)
-    found = [_transfer(job, key, numbers, origin_ns, line_rate_bps) for key, numbers in groups.items()]
+    found = [_transfer(job, key, numbers, origin_ns, line_rate) for key, numbers in groups.items()]
     return tuple(sorted(found, key=lambda transfer: transfer.start_ns))
 
 
@@ -90,7 +92,7 @@ def _transfer(
     key: tuple[int, str, int],
     numbers: Sequence[int],
     origin_ns: int,
-    line_rate_bps: float | None,
+    line_rate: LineRate | None,
 ) -> Transfer:
     iteration, kind, tag = key
     some = [job.operations[number] for number in numbers]
@@ -101,6 +103,8 @@ def _transfer(
     nbytes = sum(operation.nbytes for operation in some)
     algbw = nbytes / time_ns * 1e9 if some[0].kind != "message" and time_ns > 0 else None
     busbw = algbw and algbw * busbw_factor(kind, job.trace.n_ranks)
+    if line_rate and busbw and busbw * 8 > line_rate.most_bps:
+        algbw = busbw = None
     return Transfer(
         iteration=iteration,
         kind=kind,
@@ -111,7 +115,7 @@ def _transfer(
         time_ns=time_ns,
         algbw_Bps=algbw,
         busbw_Bps=busbw,
-        line_share=busbw * 8 / line_rate_bps if busbw and line_rate_bps else None,
+        line_share=min(1.0, busbw * 8 / line_rate.bps) if busbw and line_rate else None,
         algorithm=names.pop() if len(names) == 1 else "several",
         confidence=min(one.confidence for one in recognised),
     )

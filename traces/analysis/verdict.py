@@ -9,6 +9,7 @@ from statistics import median
 
 from traces.analysis.analysis import Analysis
 from traces.analysis.flows import Flow
+from traces.analysis.linerate import LineRate
 from traces.analysis.shares import Shares
 from traces.analysis.transfers import Transfer
 from traces.framing.plain import Plain
@@ -135,26 +136,36 @@ def _largest_flow(analysis: Analysis) -> str:
 
 def _rate(analysis: Analysis) -> str:
     line = analysis.line_rate
-    if line is None:
+    if not analysis.burstiness:
         return "How far from line rate it was cannot be told: no host's packets were seen."
-    known = (
-        f"the line rate of {show_bps(line.bps)}"
-        if line.told
-        else f"{show_bps(line.bps)}, the fastest 1 ms seen, taken as a floor of the line rate"
-    )
     n_flows = 1
-    rates = [t for t in analysis.transfers if t.busbw_Bps and t.kind == "allreduce" and t.iteration >= 0]
+    reduced = [t for t in analysis.transfers if t.kind == "allreduce" and t.iteration >= 0]
+    rates = [t for t in reduced if t.busbw_Bps]
+    if 2 * sum(t.nbytes for t in rates) < sum(t.nbytes for t in reduced):
+        why = "as read, that of more than half of their bytes is above the line rate or takes no time"
+        return (
+            f"The allreduces' bus bandwidth cannot be told: {why}; {analysis.job_bound.evidence} "
+            f"({_resent(analysis)})."
+        )
     if rates:
         achieved_bps = _by_bytes(rates) * 8
         what = f"Allreduces reached a bus bandwidth of {show_bps(achieved_bps)} (the median byte's)"
     else:
         mean = _busiest(analysis)
         if mean is None:
-            return f"Nothing was sent by training; compare with {known}."
+            return "Nothing was sent by training."
         achieved_bps, host, direction = mean
         n_flows = _large_at(analysis, host, direction)
         what = f"The busiest 100 ms, {direction} at {host}, carried {show_bps(achieved_bps)}"
-    return f"{what}, {achieved_bps / line.bps:.0%} of {known}; {_bound(analysis, achieved_bps, n_flows)}."
+    return f"{what}, {_share(achieved_bps, line)}; {_bound(analysis, achieved_bps, n_flows)}."
+
+
+def _share(achieved_bps: float, line: LineRate | None) -> str:
+    """Of the line rate; more than all of it is a short window's."""
+    if line is None:
+        return "of a line rate that is not known (--line-rate)"
+    share = min(1.0, achieved_bps / line.bps)
+    return f"{share:.0%} of the {'' if line.is_known else 'measured '}line rate of {show_bps(line.bps)}"
 
 
 def _by_bytes(rates: Sequence[Transfer]) -> float:
@@ -182,23 +193,28 @@ def _large_at(analysis: Analysis, host: str, direction: str) -> int:
 
 
 def _bound(analysis: Analysis, achieved_bps: float, n_flows: int) -> str:
-    """Of link, windows and loss the one that explains the rate of `n_flows` together, else what is left."""
-    line = analysis.line_rate
-    is_full = line is not None and achieved_bps >= NEAR * line.bps
-    if is_full and line is not None and line.told:
+    """Of link, windows and loss the one that explains the rate of `n_flows` together, else what is left.
+
+    That a link bounded it takes packets that show its rate, or a known line rate that was nearly reached;
+    that none did takes packets that show no rate at all.
+    """
+    line, job = analysis.line_rate, analysis.job_bound
+    if job.bound == "link":
+        return f"{job.evidence} ({_resent(analysis)})"
+    if line is not None and line.is_known and achieved_bps >= NEAR * line.bps:
         return f"the link bounded it, with {_resent(analysis)}"
     known = _limits_bps(analysis, n_flows)
     least = min(known, key=lambda name: known[name], default=None)
     if least is not None and achieved_bps >= NEAR * known[least]:
         allowed = show_bps(known[least])
         return f"{least} bounded it: over the round-trip time at most {allowed} ({_resent(analysis)})"
-    if is_full:
-        return f"whether the link bounded it takes --line-rate to tell ({_resent(analysis)})"
+    if job.bound == "unknown":
+        return f"{job.evidence} ({_resent(analysis)})"
     said = {"loss": f"loss ({_resent(analysis)})", "the receivers' windows": "the receivers' windows"}
     others = [said[name] for name in ("the receivers' windows", "loss") if name in known or name == "loss"]
     left = "what the hosts do" if analysis.missing else "the hosts and the steps of the algorithm"
-    not_it = ", nor ".join(others)
-    return f"neither the link bounded it, nor {not_it}: that leaves {left}"
+    not_it = ", nor did ".join(others)
+    return f"{job.evidence}, nor did {not_it}: that leaves {left}"
 
 
 def _limits_bps(analysis: Analysis, n_flows: int) -> dict[str, float]:

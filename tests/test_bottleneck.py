@@ -1,0 +1,196 @@
+"""Which link bounded a job: from made trains of packets whose link's rate is known, and stored captures."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from traces.analysis.bottleneck import Bound, bounds, wire_nbytes
+from traces.analysis.bursts import Series, Way, host_series
+from traces.opening import open_captures
+
+SAMPLES = Path(__file__).parents[1] / "traces" / "samples"
+HOST, PEER = "10.0.0.1", "10.0.0.2"
+FRAME, HEADERS = 1514, 66
+MS = 1_000_000
+
+
+def through_link(
+    rate_bps: float,
+    *,
+    host: str = HOST,
+    direction: Way = "out",
+    bursts: int = 40,
+    frames: int = 120,
+    rest_ns: int = 30 * MS,
+    jitter_ns: float = 20_000,
+    seed: int = 0,
+) -> Series:
+    """Bursts of whole frames, one after the other as a link sends them, seen when each has been sent."""
+    random = np.random.default_rng(seed)
+    frame_ns = FRAME * 8e9 / rate_bps
+    starts = np.arange(bursts) * (frames * frame_ns + rest_ns)
+    time_ns = (starts[:, None] + np.arange(1, frames + 1) * frame_ns).ravel()
+    time_ns += random.uniform(0, jitter_ns, len(time_ns))
+    return Series(host, direction, np.sort(time_ns).astype(np.int64), np.full(len(time_ns), FRAME, np.int64))
+
+
+def merged(one: Series, frames: int, *, at_last: bool = True) -> Series:
+    """As with segmentation offload: each `frames` neighbours are one packet, seen with its last or first."""
+    count = len(one.time_ns) // frames
+    payload = FRAME - HEADERS
+    place = np.arange(count) * frames + (frames - 1 if at_last else 0)
+    return one._replace(
+        time_ns=one.time_ns[place], nbytes=np.full(count, HEADERS + frames * payload, np.int64)
+    )
+
+
+def made_by_a_processor(seed: int = 0) -> Series:
+    """Bursts of 64 KB packets, one every 10 to 60 µs: as a busy processor takes, now more, now less."""
+    random = np.random.default_rng(seed)
+    pace = np.exp(random.normal(0, 0.6, 60))[:, None]
+    spacing = 20_000 * pace * np.exp(random.normal(0, 0.4, (60, 100)))
+    spacing[:, 0] += random.uniform(5, 40, 60) * MS
+    time_ns = np.cumsum(spacing.ravel()).astype(np.int64)
+    return Series(HOST, "out", time_ns, np.full(len(time_ns), 66 + 45 * 1448, np.int64))
+
+
+def links(found: tuple[Bound, ...]) -> list[Bound]:
+    return [one for one in found if one.bound == "link"]
+
+
+def test_a_merged_packet_costs_the_wire_a_header_for_each_segment() -> None:
+    sizes = np.array([54, 66, 1514, 1515, 66 + 2 * 1448, 66 + 45 * 1448], np.int64)
+    assert wire_nbytes(sizes).tolist() == [54, 66, 1514, 1515 + 66, 2 * 1514, 45 * 1514]
+
+
+@pytest.mark.parametrize("rate_bps", [5e6, 25e6, 80e6])
+def test_the_rate_of_a_full_link_is_found_with_its_share_of_the_time(rate_bps: float) -> None:
+    """Held for the bursts, over the bursts and the rests between them that are short."""
+    found, job = bounds([through_link(rate_bps)])
+    (one,) = links(found)
+    assert one.rate_bps == pytest.approx(rate_bps, rel=0.02)
+    assert one.dispersed_share > 0.3
+    burst_ns = 40 * 120 * FRAME * 8e9 / rate_bps
+    assert one.held_share * one.in_flight_ns == pytest.approx(burst_ns, rel=0.05)
+    assert one.utilisation is not None
+    assert one.utilisation <= 1
+    assert (job.bound, job.host) == ("link", HOST)
+    assert job.rate_bps == pytest.approx(rate_bps, rel=0.02)
+
+
+@pytest.mark.parametrize("at_last", [True, False])
+@pytest.mark.parametrize("frames", [2, 4, 10])
+@pytest.mark.parametrize("rate_bps", [25e6, 100e6])
+def test_merging_packets_does_not_change_the_rate(rate_bps: float, frames: int, *, at_last: bool) -> None:
+    plain = through_link(rate_bps)
+    before = bounds([plain])[1].rate_bps
+    after = bounds([merged(plain, frames, at_last=at_last)])[1].rate_bps
+    assert before is not None
+    assert after == pytest.approx(before, rel=0.02)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_a_processor_spaces_is_no_link(seed: int) -> None:
+    found, job = bounds([made_by_a_processor(seed)])
+    assert links(found) == []
+    assert job.bound == "none"
+    assert job.evidence.startswith("no link bounded it")
+
+
+def test_pairs_at_one_rate_without_a_plateau_are_no_link() -> None:
+    """Two packets as a link of 100 Mb/s spaces them, then a rest of its own length: nothing is held."""
+    random = np.random.default_rng(1)
+    rests = random.uniform(3, 40, 800) * MS
+    pair_ns = FRAME * 8e9 / 100e6
+    first = np.cumsum(rests + pair_ns)
+    time_ns = np.sort(np.concatenate([first, first + pair_ns])).astype(np.int64)
+    found, job = bounds([Series(HOST, "out", time_ns, np.full(len(time_ns), FRAME, np.int64))])
+    assert links(found) == []
+    assert job.bound == "none"
+
+
+def paced(rate_bps: float, *, clump: int) -> Series:
+    """A rate that is held, by clumps of packets nearly at once: a window or a pacing application."""
+    clump_ns = clump * FRAME * 8e9 / rate_bps
+    random = np.random.default_rng(2)
+    time_ns = np.concatenate(
+        [number * clump_ns + np.cumsum(random.uniform(6_000, 60_000, clump)) for number in range(1500)]
+    )
+    return Series(HOST, "out", np.sort(time_ns).astype(np.int64), np.full(len(time_ns), FRAME, np.int64))
+
+
+def test_a_plateau_that_the_spacing_does_not_show_is_unknown_not_disproved() -> None:
+    found, job = bounds([paced(40e6, clump=3)])
+    assert links(found) == []
+    assert job.bound == "unknown"
+    assert "could not be told" in job.evidence
+    assert bounds([paced(40e6, clump=3)], known_bps=[10**9])[1].bound == "none"
+
+
+def test_the_slower_link_is_found_beside_the_hosts_own() -> None:
+    """40 % of the bytes leave at the host's 100 Mb/s, the rest at what an uplink of 40 Mb/s lets pass."""
+    fast = through_link(100e6, bursts=24, frames=300)
+    slow = through_link(40e6, bursts=36, frames=300, seed=3)
+    after_ns = int(fast.time_ns[-1]) + 30 * MS
+    both = Series(
+        HOST,
+        "in",
+        np.concatenate([fast.time_ns, slow.time_ns + after_ns]),
+        np.concatenate([fast.nbytes, slow.nbytes]),
+    )
+    found, job = bounds([both])
+    assert [round((one.rate_bps or 0) / 1e6) for one in links(found)] == [40, 100]
+    assert links(found)[0].utilisation is None  # not all bytes crossed that link
+    assert job.rate_bps == pytest.approx(40e6, rel=0.02)
+
+
+def test_half_of_another_hosts_link_is_a_share_of_it() -> None:
+    """Two workers send to one server, packet by packet in turn, so each has half of the server's link."""
+    into = through_link(20e6, direction="in", host=PEER)
+    worker = Series(HOST, "out", into.time_ns[::2], into.nbytes[::2])
+    found, job = bounds([worker, into])
+    of_worker = [one for one in found if one.host == HOST]
+    assert [one.bound for one in of_worker] == ["share"]
+    assert of_worker[0].rate_bps == pytest.approx(10e6, rel=0.02)
+    assert PEER in of_worker[0].evidence
+    assert (job.bound, job.host) == ("link", PEER)
+    assert job.rate_bps == pytest.approx(20e6, rel=0.02)
+
+
+def test_a_rate_above_the_hosts_links_is_called_an_error() -> None:
+    found, job = bounds([through_link(80e6)], known_bps=[50_000_000], most_bps=50e6)
+    assert links(found) == []
+    assert "an error of gradwire's" in found[0].evidence
+    assert job.bound == "none"
+
+
+def test_too_few_packets_are_no_disproof() -> None:
+    found, job = bounds([through_link(20e6, bursts=1, frames=10)])
+    assert [one.bound for one in found] == ["none"]
+    assert job.bound == "unknown"
+    assert bounds([])[1].bound == "unknown"
+
+
+def hostile() -> Iterator[np.ndarray]:
+    yield np.zeros(1000, np.int64)
+    yield np.arange(1000, dtype=np.int64)
+    yield np.sort(np.random.default_rng(5).integers(0, 1 << 62, 1000))
+    yield np.concatenate([np.zeros(500, np.int64), np.full(500, (1 << 62) - 1, np.int64)])
+
+
+@pytest.mark.parametrize("size", [1000, 1514, 65_535, (1 << 31) - 1])
+def test_times_of_any_kind_are_survived(size: int) -> None:
+    for time_ns in hostile():
+        found, job = bounds([Series(HOST, "out", time_ns, np.full(len(time_ns), size, np.int64))])
+        assert all(0 <= one.held_share <= 1 and 0 <= one.dispersed_share <= 1 for one in found)
+        assert job.bound in ("link", "none", "unknown")
+
+
+@pytest.mark.parametrize("sample", sorted(path.name for path in SAMPLES.iterdir() if path.is_dir()))
+def test_no_link_bounded_the_shipped_samples(sample: str) -> None:
+    """All were captured on links without a limit (their README.md)."""
+    found, job = bounds(host_series(open_captures([SAMPLES / sample])))
+    assert links(found) == []
+    assert job.bound == "none"

@@ -1,0 +1,42 @@
+"""The links' rates of the fabric that a capture was made on: from the manifest that `capture` leaves in its
+folder.  An edge module: it reads files.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from emu.capturing.manifest import SCHEMA
+from emu.fabrics.spec import fabric_from_json
+from traces.analysis.linerate import FabricRates
+
+MANIFEST = "manifest.json"
+MAX_MANIFEST_NBYTES = 16 << 20
+
+
+def fabric_rates(paths: Sequence[Path]) -> FabricRates | None:
+    """None unless all captures come from one folder with a manifest of `capture`, or that folder is given.
+
+    Raise ValueError if the manifest is one but cannot be read.
+    """
+    folders = {path if path.is_dir() else path.parent for path in paths}
+    if len(folders) != 1:
+        return None
+    path = folders.pop() / MANIFEST
+    if not path.is_file():
+        return None
+    if path.stat().st_size > MAX_MANIFEST_NBYTES:
+        raise ValueError(f"{path}: too large for a manifest")
+    try:
+        made = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: not valid JSON: {error}") from None
+    if not isinstance(made, dict) or made.get("schema") != SCHEMA:
+        return None
+    try:
+        fabric = fabric_from_json(made.get("fabric"))
+    except ValueError as error:
+        raise ValueError(f"{path}: fabric: {error}") from None
+    rates = {link.rate_bps for link in fabric.links}
+    hosts = [link.rate_bps for link in fabric.host_links]
+    return FabricRates(max(hosts), tuple(sorted(rates))) if hosts else None
