@@ -63,7 +63,7 @@ def test_the_rate_is_compared_with_the_line_rate_that_was_told_or_measured(analy
 
 
 def test_a_line_rate_is_told_or_the_fabrics_or_a_bounding_links() -> None:
-    fabric = FabricRates(10**9, (10**8, 10**9))
+    fabric = FabricRates(4, 10**9, (10**8, 10**9))
     assert line_rate(10**10, fabric, [LINK], BOUND) == LineRate(1e10, "told")
     assert line_rate(None, fabric, [LINK], BOUND) == LineRate(1e9, "fabric")
     assert line_rate(None, None, [LINK], BOUND) == LineRate(2e9, "measured", "10.0.0.1", "out")

@@ -19,7 +19,7 @@ def write(folder: Path, **values: Any) -> Path:
 def test_the_hosts_links_and_all_links_are_known(tmp_path: Path) -> None:
     spec = "leaf-spine:leaves=2,spines=1,hosts=2,rate=80M,uplink_rate=30M"
     folder = write(tmp_path, fabric=spec)
-    known = FabricRates(80_000_000, (30_000_000, 80_000_000))
+    known = FabricRates(4, 80_000_000, (30_000_000, 80_000_000))
     assert fabric_rates([folder]) == known
     assert fabric_rates([folder / "h0.pcap", folder / "h1.pcap"]) == known
 

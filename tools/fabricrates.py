@@ -39,4 +39,4 @@ def fabric_rates(paths: Sequence[Path]) -> FabricRates | None:
         raise ValueError(f"{path}: fabric: {error}") from None
     rates = {link.rate_bps for link in fabric.links}
     hosts = [link.rate_bps for link in fabric.host_links]
-    return FabricRates(max(hosts), tuple(sorted(rates))) if hosts else None
+    return FabricRates(len(fabric.hosts), max(hosts), tuple(sorted(rates))) if hosts else None
