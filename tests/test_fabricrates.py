@@ -6,8 +6,13 @@ from typing import Any
 
 import pytest
 
-from tools.fabricrates import fabric_rates
+from emu.capturing import manifest
+from tools.fabricrates import SCHEMA, fabric_rates
 from traces.analysis.linerate import FabricRates
+
+
+def test_the_schema_is_the_one_that_capture_writes() -> None:
+    assert SCHEMA == manifest.SCHEMA
 
 
 def write(folder: Path, **values: Any) -> Path:
