@@ -191,7 +191,8 @@ def _bounds(one: Series, moving_ns: Ints) -> Iterator[_Rest]:
         yield _nothing(one, 0, "too few large packets for a rate")
         return
     candidates = [*_peaks(sight.far_histogram), *_peaks(sight.trains[1].histogram)]
-    seen = _apart([_seen(sight, rate) for rate in _distinct(candidates)])
+    likely = [rate for rate in _distinct(candidates) if _train_contrast(sight, rate) >= LEAST_CONTRAST]
+    seen = _apart([_seen(sight, rate) for rate in likely])
     held = [rate for rate in seen if rate.is_held]
     links = [rate for rate in held if rate.is_dispersed]
     if not held:
@@ -318,13 +319,17 @@ def _seen(sight: _Sight, rate_bps: float) -> _Found:
         held_share=float(sight.pair_nbytes[held].sum()) / sight.whole_nbytes,
         held=_intervals(sight, held),
         held_ns=held_ns,
-        held_contrast=max(_contrast(trains.histogram, rate_bps) for trains in sight.trains),
+        held_contrast=_train_contrast(sight, rate_bps),
         n_trains=held_ns / train_ns,
     )
 
 
 def _near(bps: Floats, rate_bps: float) -> Flags:
     return (bps >= rate_bps * (1 - TOLERANCE)) & (bps <= rate_bps * (1 + TOLERANCE))
+
+
+def _train_contrast(sight: _Sight, rate_bps: float) -> float:
+    return max(_contrast(trains.histogram, rate_bps) for trains in sight.trains)
 
 
 def _contrast(of: _Histogram, rate_bps: float) -> float:
