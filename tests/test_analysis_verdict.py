@@ -64,11 +64,11 @@ def test_the_rate_is_compared_with_the_line_rate_that_was_told_or_measured(analy
     assert "1 Gb/s (the median byte's), 10% of the line rate of 10 Gb/s" in sentences(analysis)[2]
     measured = replace(analysis, line_rate=LineRate(2e9, "measured", "10.0.0.1", "out"))
     assert "50% of the measured line rate of 2 Gb/s" in sentences(measured)[2]
-    assert "of a line rate that is not known" in sentences(replace(analysis, line_rate=None))[2]
+    assert "; the line rate is not known (--line-rate); " in sentences(replace(analysis, line_rate=None))[2]
 
 
 def test_a_line_rate_is_told_or_the_fabrics_or_a_bounding_links() -> None:
-    fabric = FabricRates(10**9, (10**8, 10**9))
+    fabric = FabricRates(4, 10**9, (10**8, 10**9))
     assert line_rate(10**10, fabric, [LINK], BOUND) == LineRate(1e10, "told")
     assert line_rate(None, fabric, [LINK], BOUND) == LineRate(1e9, "fabric")
     assert line_rate(None, None, [LINK], BOUND) == LineRate(2e9, "measured", "10.0.0.1", "out")
@@ -92,7 +92,7 @@ def test_a_bus_bandwidth_that_cannot_be_is_not_printed(analysis: Analysis) -> No
 
 
 def test_what_bounded_the_rate_is_what_allows_no_more(analysis: Analysis) -> None:
-    assert "; no link bounded it: no rate that a link would set was held, nor did" in sentences(analysis)[2]
+    assert "; no link bounded it (no rate that a link would set was held), nor did" in sentences(analysis)[2]
     full = replace(analysis, line_rate=LineRate(1.2e9, "told"))
     assert "; the link bounded it" in sentences(full)[2]
     small = made_flow(window_nbytes=Percentiles(9, 125_000, 125_000, 125_000, 125_000, 125_000))

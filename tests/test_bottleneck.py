@@ -126,7 +126,13 @@ def test_a_plateau_that_the_spacing_does_not_show_is_unknown_not_disproved() -> 
     assert links(found) == []
     assert job.bound == "unknown"
     assert "could not be told" in job.evidence
-    assert bounds([paced(40e6, clump=3)], known_bps=[10**9])[1].bound == "none"
+
+
+def test_a_rate_that_no_share_of_a_known_link_explains_is_the_hosts_own() -> None:
+    """A link of 100 Mb/s that three hosts share explains 40 Mb/s, one of 1 Gb/s that four share does not."""
+    one = paced(40e6, clump=3)
+    assert bounds([one], known_bps=[100_000_000], n_hosts=3)[1].bound == "unknown"
+    assert bounds([one], known_bps=[10**9], n_hosts=4)[1].bound == "none"
 
 
 def test_the_slower_link_is_found_beside_the_hosts_own() -> None:
@@ -163,7 +169,7 @@ def test_a_rate_above_the_hosts_links_is_called_an_error() -> None:
     found, job = bounds([through_link(80e6)], known_bps=[50_000_000], most_bps=50e6)
     assert links(found) == []
     assert "an error of gradwire's" in found[0].evidence
-    assert job.bound == "none"
+    assert job.bound == "unknown"
 
 
 def test_too_few_packets_are_no_disproof() -> None:

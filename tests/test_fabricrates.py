@@ -6,8 +6,13 @@ from typing import Any
 
 import pytest
 
-from tools.fabricrates import fabric_rates
+from emu.capturing import manifest
+from tools.fabricrates import SCHEMA, fabric_rates
 from traces.analysis.linerate import FabricRates
+
+
+def test_the_schema_is_the_one_that_capture_writes() -> None:
+    assert SCHEMA == manifest.SCHEMA
 
 
 def write(folder: Path, **values: Any) -> Path:
@@ -19,7 +24,7 @@ def write(folder: Path, **values: Any) -> Path:
 def test_the_hosts_links_and_all_links_are_known(tmp_path: Path) -> None:
     spec = "leaf-spine:leaves=2,spines=1,hosts=2,rate=80M,uplink_rate=30M"
     folder = write(tmp_path, fabric=spec)
-    known = FabricRates(80_000_000, (30_000_000, 80_000_000))
+    known = FabricRates(4, 80_000_000, (30_000_000, 80_000_000))
     assert fabric_rates([folder]) == known
     assert fabric_rates([folder / "h0.pcap", folder / "h1.pcap"]) == known
 

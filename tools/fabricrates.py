@@ -6,11 +6,10 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from emu.capturing.manifest import SCHEMA
-from emu.fabrics.spec import fabric_from_json
 from traces.analysis.linerate import FabricRates
 
 MANIFEST = "manifest.json"
+SCHEMA = "gradwire.capture/1"  # emu.capturing.manifest writes it; importing that costs inspect 0.2 s
 MAX_MANIFEST_NBYTES = 16 << 20
 
 
@@ -25,6 +24,8 @@ def fabric_rates(paths: Sequence[Path]) -> FabricRates | None:
     path = folders.pop() / MANIFEST
     if not path.is_file():
         return None
+    from emu.fabrics.spec import fabric_from_json  # only here: most captures have no fabric to read
+
     if path.stat().st_size > MAX_MANIFEST_NBYTES:
         raise ValueError(f"{path}: too large for a manifest")
     try:
@@ -39,4 +40,4 @@ def fabric_rates(paths: Sequence[Path]) -> FabricRates | None:
         raise ValueError(f"{path}: fabric: {error}") from None
     rates = {link.rate_bps for link in fabric.links}
     hosts = [link.rate_bps for link in fabric.host_links]
-    return FabricRates(max(hosts), tuple(sorted(rates))) if hosts else None
+    return FabricRates(len(fabric.hosts), max(hosts), tuple(sorted(rates))) if hosts else None

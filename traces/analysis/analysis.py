@@ -99,7 +99,8 @@ def _analysis(
     series = host_series(trace)
     known_bps = fabric_rates.all_bps if fabric_rates and line_rate_bps is None else ()
     hosts_bps = line_rate_bps or (fabric_rates.hosts_bps if fabric_rates else inf)
-    found, job_bound = bounds(series, known_bps, hosts_bps)
+    n_hosts = fabric_rates.n_hosts if fabric_rates else 1
+    found, job_bound = bounds(series, known_bps, hosts_bps, n_hosts)
     rate = line_rate(line_rate_bps, fabric_rates, found, job_bound)
     origin_ns = origin(trace)
     moved = transfers(job, origin_ns, rate) if job else ()

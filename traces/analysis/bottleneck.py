@@ -157,13 +157,16 @@ class _Found(NamedTuple):
 
 
 def bounds(
-    series: Sequence[Series], known_bps: Collection[int] = (), most_bps: float = inf
+    series: Sequence[Series],
+    known_bps: Collection[int] = (),
+    most_bps: float = inf,
+    n_hosts: int = 1,
 ) -> tuple[tuple[Bound, ...], JobBound]:
     """For each host and direction the rates that both signs show, the one held longest first, or one Bound
     that says what is missing; and what they say of the job.
 
-    `known_bps` are all rates that links of the fabric have, if those are known, `most_bps` that of the
-    hosts' links: what is seen and cannot be is "unknown".
+    `known_bps` are all rates that links of the fabric have, if those are known, and `n_hosts` how many can
+    share one; `most_bps` is the rate of the hosts' links: what is seen and cannot be is "unknown".
     """
     busy: dict[str, list[Ints]] = {}
     for one in series:
@@ -172,7 +175,7 @@ def bounds(
     seen = [rest for one in series for rest in _bounds(one, moving[one.host])]
     possible = [_possible(rest, known_bps, most_bps) for rest in seen]
     found = [_shared(rest, possible) for rest in possible]
-    return tuple(rest.bound for rest in found), _of_job(found, known_bps)
+    return tuple(rest.bound for rest in found), _of_job(found, min(known_bps, default=0) / n_hosts)
 
 
 def wire_nbytes(nbytes: Ints) -> Floats:
@@ -188,7 +191,8 @@ def _bounds(one: Series, moving_ns: Ints) -> Iterator[_Rest]:
         yield _nothing(one, 0, "too few large packets for a rate")
         return
     candidates = [*_peaks(sight.far_histogram), *_peaks(sight.trains[1].histogram)]
-    seen = _apart([_seen(sight, rate) for rate in _distinct(candidates)])
+    likely = [rate for rate in _distinct(candidates) if _train_contrast(sight, rate) >= LEAST_CONTRAST]
+    seen = _apart([_seen(sight, rate) for rate in likely])
     held = [rate for rate in seen if rate.is_held]
     links = [rate for rate in held if rate.is_dispersed]
     if not held:
@@ -315,13 +319,17 @@ def _seen(sight: _Sight, rate_bps: float) -> _Found:
         held_share=float(sight.pair_nbytes[held].sum()) / sight.whole_nbytes,
         held=_intervals(sight, held),
         held_ns=held_ns,
-        held_contrast=max(_contrast(trains.histogram, rate_bps) for trains in sight.trains),
+        held_contrast=_train_contrast(sight, rate_bps),
         n_trains=held_ns / train_ns,
     )
 
 
 def _near(bps: Floats, rate_bps: float) -> Flags:
     return (bps >= rate_bps * (1 - TOLERANCE)) & (bps <= rate_bps * (1 + TOLERANCE))
+
+
+def _train_contrast(sight: _Sight, rate_bps: float) -> float:
+    return max(_contrast(trains.histogram, rate_bps) for trains in sight.trains)
 
 
 def _contrast(of: _Histogram, rate_bps: float) -> float:
@@ -456,13 +464,13 @@ def _nothing(one: Series, in_flight_ns: int, evidence: str) -> _Rest:
     return _Rest(bound, np.empty((0, 2), np.int64))
 
 
-def _of_job(found: Sequence[_Rest], known_bps: Collection[int]) -> JobBound:
+def _of_job(found: Sequence[_Rest], least_bps: float) -> JobBound:
+    """A rate below `least_bps`, a fair share of the slowest link of all hosts, was set by no link."""
     links = [rest for rest in found if rest.bound.bound == "link"]
     unsure = [
         rest.bound
         for rest in found
-        if rest.bound.bound == "unknown"
-        and (not known_bps or _is_one_of(rest.bound.rate_bps or 1.0, known_bps))
+        if rest.bound.bound == "unknown" and (rest.bound.rate_bps or 0.0) >= least_bps * (1 - TOLERANCE)
     ]
     best = max(
         ((_held_share(rest, links), rest.bound) for rest in links), key=lambda one: one[0], default=None

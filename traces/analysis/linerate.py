@@ -11,8 +11,9 @@ Source = Literal["told", "fabric", "measured"]
 
 @dataclass(frozen=True)
 class FabricRates:
-    """What is known of the fabric of a capture: the fastest link of a host, and all rates that links have."""
+    """What is known of the fabric of a capture: its hosts, their fastest link, all rates that links have."""
 
+    n_hosts: int
     hosts_bps: int
     all_bps: tuple[int, ...]
 

@@ -157,15 +157,15 @@ def _rate(analysis: Analysis) -> str:
         achieved_bps, host, direction = mean
         n_flows = _large_at(analysis, host, direction)
         what = f"The busiest 100 ms, {direction} at {host}, carried {show_bps(achieved_bps)}"
-    return f"{what}, {_share(achieved_bps, line)}; {_bound(analysis, achieved_bps, n_flows)}."
+    return f"{what}{_share(achieved_bps, line)}; {_bound(analysis, achieved_bps, n_flows)}."
 
 
 def _share(achieved_bps: float, line: LineRate | None) -> str:
     """Of the line rate; more than all of it is a short window's."""
     if line is None:
-        return "of a line rate that is not known (--line-rate)"
+        return "; the line rate is not known (--line-rate)"
     share = min(1.0, achieved_bps / line.bps)
-    return f"{share:.0%} of the {'' if line.is_known else 'measured '}line rate of {show_bps(line.bps)}"
+    return f", {share:.0%} of the {'' if line.is_known else 'measured '}line rate of {show_bps(line.bps)}"
 
 
 def _by_bytes(rates: Sequence[Transfer]) -> float:
@@ -214,7 +214,8 @@ def _bound(analysis: Analysis, achieved_bps: float, n_flows: int) -> str:
     others = [said[name] for name in ("the receivers' windows", "loss") if name in known or name == "loss"]
     left = "what the hosts do" if analysis.missing else "the hosts and the steps of the algorithm"
     not_it = ", nor did ".join(others)
-    return f"{job.evidence}, nor did {not_it}: that leaves {left}"
+    no_link, _, why = job.evidence.partition(": ")
+    return f"{no_link} ({why}), nor did {not_it}: that leaves {left}"
 
 
 def _limits_bps(analysis: Analysis, n_flows: int) -> dict[str, float]:
