@@ -52,9 +52,9 @@ def test_two_slots_whose_order_nothing_shows_stay_unresolved(tmp_path: Path) -> 
     a, a_ready = transfer(FIVE, 1000)
     b, b_ready = transfer(SIX, 700)
     down = [[Sent(SEND, 1, 1), *a, *b], [Sent(SEND, 1, 1)]]
-    found = found_in(
-        conversation(tmp_path / "a.pcap", down, [a_ready, b_ready], visible=48, up_first=True)
-    )[DOWN]
+    found = found_in(conversation(tmp_path / "a.pcap", down, [a_ready, b_ready], visible=48, up_first=True))[
+        DOWN
+    ]
     assert not [f for f in found.frames if f.opcode is DATA]
     assert sum(gap.end - gap.start for gap in found.unresolved) >= 1048 + 748
 

@@ -10,6 +10,7 @@ from traces.framing.frames import Reading
 from traces.framing.framings import Choice
 from traces.framing.messages import Messages
 from traces.packets.packets import Packets
+from traces.units import show_nbytes
 
 
 @dataclass(frozen=True)
@@ -33,16 +34,40 @@ class CaptureFile:
     dropped: int | None
 
 
+MAX_UNRESOLVED = 0.01  # of the training's bytes; beyond, what is unread may be what matters
+
+
 @dataclass(frozen=True)
 class Losses:
-    """What the network lost (retransmitted) and what the capture did not keep."""
+    """What the network lost (retransmitted) and what the capture did not keep.
 
+    `training_nbytes` are all bytes of the training's streams, `unresolved_nbytes` those of them whose messages
+    are hidden and could not be recovered.
+    """
+
+    training_nbytes: int
     data_packets: int
     retransmitted: int
     recovered: int
     unresolved: int
     unresolved_nbytes: int
     unseen_nbytes: int
+
+    @property
+    def unresolved_share(self) -> float:
+        """Of the training's bytes, 0 to 1."""
+        return self.unresolved_nbytes / self.training_nbytes if self.training_nbytes else 0.0
+
+    @property
+    def too_little_read(self) -> str | None:
+        """Why times and shares cannot be worked out from what was read; None if they can."""
+        if self.unresolved_share <= MAX_UNRESOLVED:
+            return None
+        return (
+            f"{self.unresolved_share:.1%} of the training's bytes ({show_nbytes(self.unresolved_nbytes)} in "
+            f"{self.unresolved:,} gaps) are in messages whose headers the capture did not keep: capture whole "
+            "packets, or with segmentation offload switched off"
+        )
 
 
 @dataclass(frozen=True)
@@ -101,6 +126,7 @@ def capture_file(packets: Packets, host: str | None) -> CaptureFile:
 def losses(readings: Sequence[Reading]) -> Losses:
     hidden = [gap for reading in readings for gap in reading.hidden]
     return Losses(
+        training_nbytes=sum(r.stream.nbytes for r in readings),
         data_packets=sum(r.stream.n_packets for r in readings),
         retransmitted=sum(len(r.stream.retransmitted_at) for r in readings),
         recovered=sum(frame.recovered for r in readings for frame in r.frames),

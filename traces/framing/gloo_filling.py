@@ -18,7 +18,9 @@ MAX_NODES = 50_000  # states tried in one stream; what is beyond stays unresolve
 MAX_OPEN = 8  # slots in flight at once
 MAX_STATES = 2_000  # after one gap
 FOREVER = 1 << 62
-POSTED_NS = 20_000_000  # at most between a rank's RECV_READY and its send of the same round; 5 to 10 ms were seen
+POSTED_NS = (
+    20_000_000  # at most between a rank's RECV_READY and its send of the same round; 5 to 10 ms were seen
+)
 QUEUED_NS = 50_000_000  # at most that a RECV_READY waits in its host's queue before it can be seen
 
 State = tuple[int, ...]  # SEND_READYs and DATA sent, lane by lane, then RECV_READYs found, by answers

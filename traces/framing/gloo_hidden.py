@@ -250,9 +250,15 @@ def _lane(slot: int, forth: _Side, back: _Side | None, rings: _Rings) -> Lane:
     is_unclear = back is None
     if known is not None and len(known) >= len(lengths):
         lengths, unseen = known, len(known) - len(answers)
-    elif back and back.left and any(
-        gap.end - gap.start >= wire_nbytes(Opcode.DATA, min(lengths)) and gap.end > first and gap.start <= last
-        for gap in forth.decoded.gaps
+    elif (
+        back
+        and back.left
+        and any(
+            gap.end - gap.start >= wire_nbytes(Opcode.DATA, min(lengths))
+            and gap.end > first
+            and gap.start <= last
+            for gap in forth.decoded.gaps
+        )
     ):  # else all of its data can be read
         more = _most_hidden(back, answers, own, forth)
         unseen = max(unseen, more)
