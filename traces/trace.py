@@ -41,17 +41,17 @@ MAX_UNRESOLVED = 0.01  # of the training's bytes; beyond, what is unread may be 
 class Losses:
     """What the network lost (retransmitted) and what the capture did not keep.
 
-    `training_nbytes` are all bytes of the training's streams, `unresolved_nbytes` those of them whose messages
-    are hidden and could not be recovered.
+    `training_nbytes` are all bytes of the training's streams, `unresolved_nbytes` those of them whose
+    messages are hidden and could not be recovered.
     """
 
-    training_nbytes: int
     data_packets: int
     retransmitted: int
     recovered: int
     unresolved: int
     unresolved_nbytes: int
     unseen_nbytes: int
+    training_nbytes: int = 0
 
     @property
     def unresolved_share(self) -> float:
@@ -65,8 +65,8 @@ class Losses:
             return None
         return (
             f"{self.unresolved_share:.1%} of the training's bytes ({show_nbytes(self.unresolved_nbytes)} in "
-            f"{self.unresolved:,} gaps) are in messages whose headers the capture did not keep: capture whole "
-            "packets, or with segmentation offload switched off"
+            f"{self.unresolved:,} gaps) are in messages whose headers the capture did not keep: capture "
+            "whole packets, or with segmentation offload switched off"
         )
 
 
@@ -126,11 +126,11 @@ def capture_file(packets: Packets, host: str | None) -> CaptureFile:
 def losses(readings: Sequence[Reading]) -> Losses:
     hidden = [gap for reading in readings for gap in reading.hidden]
     return Losses(
-        training_nbytes=sum(r.stream.nbytes for r in readings),
         data_packets=sum(r.stream.n_packets for r in readings),
         retransmitted=sum(len(r.stream.retransmitted_at) for r in readings),
         recovered=sum(frame.recovered for r in readings for frame in r.frames),
         unresolved=len(hidden),
         unresolved_nbytes=sum(gap.end - gap.start for gap in hidden),
         unseen_nbytes=sum(r.stream.unseen_nbytes for r in readings),
+        training_nbytes=sum(r.stream.nbytes for r in readings),
     )

@@ -443,7 +443,7 @@ def _shared(step: _Step, after: set[State]) -> tuple[set[State], list[Frame], li
     certain = {
         (i, number)
         for (i, number), seen in histories.items()
-        if len(seen) == 1 and low[2 * i + 1] <= number < high[2 * i + 1]
+        if len(seen) == 1 and low[2 * i + 1] <= number < min(high[2 * i + 1], step.lanes[i].sure)
     }
     frames, gaps = _laid_out(step, ends[0], way, certain, (low, high))
     return {step.before[state] for state in before}, frames, gaps
@@ -484,16 +484,17 @@ def _laid_out(
     for state, i in zip(path, reversed(moves), strict=False):
         lane, number = step.lanes[i], state[2 * i + 1]
         if state[2 * i] <= number:
-            is_sure = low[2 * i] <= number < high[2 * i]
+            is_sure = low[2 * i] <= number < min(high[2 * i], lane.sure)
             put(Opcode.SEND_READY, lane.slot, lane.lengths[number], is_sure)
         put(Opcode.DATA, lane.slot, lane.lengths[number], (i, number) in certain)
     last = path[-1]
     for i, lane in enumerate(step.lanes):
         for number in range(last[2 * i], end[2 * i]):
-            is_sure = low[2 * i] <= number < high[2 * i]
+            is_sure = low[2 * i] <= number < min(high[2 * i], lane.sure)
             put(Opcode.SEND_READY, lane.slot, lane.lengths[number], is_sure)
     base = 2 * len(step.lanes)
     for i, one in enumerate(step.answers):
         for number in range(last[base + i], end[base + i]):
-            put(Opcode.RECV_READY, one.slot, one.length, low[base + i] <= number < high[base + i])
+            is_sure = one.least == one.most and low[base + i] <= number < high[base + i]
+            put(Opcode.RECV_READY, one.slot, one.length, is_sure)
     return frames, gaps

@@ -186,7 +186,8 @@ def _as_ring(messages: Messages, announced: Sends) -> Sends:
         for (src, dst), lengths in ring_lengths(edges).items()
         for length in lengths
     )
-    return sent if announced <= sent else announced
+    is_part = announced <= sent
+    return sent if is_part else announced
 
 
 def _is_balanced(messages: Messages, announced: Sends, nbytes: int, all_visible: bool) -> bool:
