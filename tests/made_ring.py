@@ -31,6 +31,7 @@ class Ring:
 
     def __init__(self, links: Links, buckets: Sequence[tuple[int, Sequence[int]]]) -> None:
         self.links = links
+        self.parts: dict[tuple[int, int], _Part] = {}
         self.written: defaultdict[Pair, list[Sent]] = defaultdict(list)
         self.packets: defaultdict[Pair, list[tuple[int, int]]] = defaultdict(list)  # time, bytes
         self._events: list[tuple[int, int, Callable[[int], None]]] = []
@@ -73,8 +74,12 @@ class Ring:
         self._left[pair] += nbytes
         end_ns = ns + nbytes * 10**9 // self.links.bytes_per_s
         upto = self._left[pair]
-        self._at(end_ns, lambda now: (self._busy.discard(pair), self._go_on(now, pair))[0])
+        self._at(end_ns, lambda now: self._is_free(now, pair))
         self._at(end_ns + self.links.delay_ns, lambda now: self._arrive(now, pair, upto))
+
+    def _is_free(self, ns: int, pair: Pair) -> None:
+        self._busy.discard(pair)
+        self._go_on(ns, pair)
 
     def _arrive(self, ns: int, pair: Pair, upto: int) -> None:
         arrivals = self._arrivals[pair]
@@ -110,16 +115,14 @@ def direction(src: int, dst: int) -> Direction:
 class _Part:
     """One rank's part in one allreduce: gloo/allreduce.cc, `ring`, two sends and receives in flight."""
 
-    parts: dict[tuple[int, int, int], "_Part"] = {}
-
     def __init__(self, ring: Ring, tag: int, rank: int, lengths: Sequence[int]) -> None:
         self.ring, self.tag, self.rank, self.lengths = ring, tag, rank, lengths
         self.posted = self.sent = self.received = self.asked = self.queued = 0
         self.begun = False
-        _Part.parts[id(ring), tag, rank] = self
+        ring.parts[tag, rank] = self
 
     def _other(self, step: int) -> "_Part":
-        return _Part.parts[id(self.ring), self.tag, (self.rank + step) % self.ring.links.n_ranks]
+        return self.ring.parts[self.tag, (self.rank + step) % self.ring.links.n_ranks]
 
     def go_on(self, ns: int) -> None:
         self.begun = True

@@ -50,7 +50,7 @@ def test_no_message_gets_the_name_of_another(
         offset = 8 if src > dst else 0
         true: dict[tuple[int, int, int], list[int]] = {}
         for sent in written:
-            true.setdefault(tuple(sent), []).append(offset)
+            true.setdefault((sent.opcode, sent.slot, sent.length), []).append(offset)
             offset += len(sent.wire)
         one = found.get(direction(src, dst))
         if one is None:

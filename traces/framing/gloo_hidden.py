@@ -284,8 +284,8 @@ def _lane(slot: int, forth: _Side, back: _Side | None, rings: _Rings) -> Lane:
 def _queued(slot: int, answers: Sequence[Frame], count: int, back: _Side, rings: "_Rings") -> list[Queued]:
     """When each DATA of a ring could be sent; empty where some notice of that is missing.
 
-    In each round a rank asks for its receive, then for its send (gloo/allreduce.cc), so that the RECV_READY to
-    the rank before shows when.
+    In each round a rank asks for its receive, then for its send (gloo/allreduce.cc), so that the
+    RECV_READY to the rank before shows when.
     """
     upstream = rings.upstream(slot, back.stream.direction.dst)
     if upstream is None or upstream.stream.direction.dst == back.stream.direction.src:
