@@ -36,11 +36,15 @@ def conversation(
     *,
     visible: int = 65535,
     hello: bool = True,
+    up_first: bool = False,
 ) -> Packets:
     """A capture of one connection.  Each inner sequence is written at once and leaves as one packet, one per
-    microsecond; `visible` bytes of each packet's payload are captured."""
+    microsecond, or all of `up` before `down`; `visible` bytes of each packet's payload are captured."""
     down_parts = [(i * 1000 + 1000, b"".join(m.wire for m in group)) for i, group in enumerate(down)]
-    up_parts = [(i * 1000 + 1500, b"".join(m.wire for m in group)) for i, group in enumerate(up)]
+    up_parts = [
+        (510 + i if up_first else i * 1000 + 1500, b"".join(m.wire for m in group))
+        for i, group in enumerate(up)
+    ]
     records = (
         _whole(DOWN, [(500, b"h" * HELLO_NBYTES), *down_parts], SYN) if hello else _bare(DOWN, down_parts)
     )

@@ -27,7 +27,7 @@ def transfer(slot: int, length: int) -> tuple[list[Sent], list[Sent]]:
 def test_data_that_was_announced_is_found_in_the_gap(tmp_path: Path) -> None:
     first, ready = transfer(FIVE, 1000)
     down = [[*first, Sent(SEND, FIVE, 1000)], [Sent(DATA, FIVE, 1000)]]
-    packets = conversation(tmp_path / "a.pcap", down, [ready, ready], visible=48)
+    packets = conversation(tmp_path / "a.pcap", down, [ready, ready], visible=48, up_first=True)
     found = found_in(packets)[DOWN]
     assert sent(found) == {(SEND, FIVE, 1000): 2, (DATA, FIVE, 1000): 2}
     assert found.unresolved == ()
@@ -36,12 +36,27 @@ def test_data_that_was_announced_is_found_in_the_gap(tmp_path: Path) -> None:
 
 def test_two_payloads_in_one_gap_are_told_apart_by_their_sizes(tmp_path: Path) -> None:
     a, a_ready = transfer(FIVE, 1000)
-    b, b_ready = transfer(SIX, 700)
+    b, b_ready = transfer(FIVE, 700)
     packets = conversation(
-        tmp_path / "a.pcap", [[*a, *b], [Sent(SEND, SIX, 9)]], [a_ready, b_ready], visible=48
+        tmp_path / "a.pcap",
+        [[*a, *b], [Sent(SEND, SIX, 9)]],
+        [a_ready, b_ready],
+        visible=48,
+        up_first=True,
     )
     found = found_in(packets)[DOWN]
     assert sent(found) == Counter([*a, *b, Sent(SEND, SIX, 9)])
+
+
+def test_two_slots_whose_order_nothing_shows_stay_unresolved(tmp_path: Path) -> None:
+    a, a_ready = transfer(FIVE, 1000)
+    b, b_ready = transfer(SIX, 700)
+    down = [[Sent(SEND, 1, 1), *a, *b], [Sent(SEND, 1, 1)]]
+    found = found_in(conversation(tmp_path / "a.pcap", down, [a_ready, b_ready], visible=48, up_first=True))[
+        DOWN
+    ]
+    assert not [f for f in found.frames if f.opcode is DATA]
+    assert sum(gap.end - gap.start for gap in found.unresolved) >= 1048 + 748
 
 
 def test_what_nothing_explains_stays_unresolved_with_its_place(tmp_path: Path) -> None:

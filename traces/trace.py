@@ -37,7 +37,11 @@ class CaptureFile:
 
 @dataclass(frozen=True)
 class Losses:
-    """What the network lost (retransmitted) and what the capture did not keep, of `nbytes` of training."""
+    """What the network lost (retransmitted) and what the capture did not keep.
+
+    `training_nbytes` are all bytes of the training's streams; `unresolved_nbytes` of them are hidden and could
+    not be recovered, and `unseen_nbytes` are in no capture.
+    """
 
     data_packets: int
     retransmitted: int
@@ -45,12 +49,12 @@ class Losses:
     unresolved: int
     unresolved_nbytes: int
     unseen_nbytes: int
-    nbytes: int
+    training_nbytes: int = 0
 
     @property
     def unread(self) -> float:
-        """The share of the streams' bytes that are in no message, 0 to 1."""
-        return (self.unresolved_nbytes + self.unseen_nbytes) / max(1, self.nbytes)
+        """The share of the training's bytes that are in no message, 0 to 1."""
+        return min(1.0, (self.unresolved_nbytes + self.unseen_nbytes) / max(1, self.training_nbytes))
 
 
 @dataclass(frozen=True)
@@ -117,5 +121,5 @@ def losses(readings: Sequence[Reading]) -> Losses:
         unresolved=len(hidden),
         unresolved_nbytes=sum(gap.end - gap.start for gap in hidden),
         unseen_nbytes=sum(r.stream.unseen_nbytes for r in readings),
-        nbytes=sum(r.stream.nbytes for r in readings),
+        training_nbytes=sum(r.stream.nbytes for r in readings),
     )

@@ -18,7 +18,10 @@ MAX_NODES = 50_000  # states tried in one stream; what is beyond stays unresolve
 MAX_OPEN = 8  # slots in flight at once
 MAX_STATES = 2_000  # after one gap
 FOREVER = 1 << 62
-POSTED_NS = 5_000_000  # at most between a rank's RECV_READY and its send of the same round
+POSTED_NS = (
+    20_000_000  # at most between a rank's RECV_READY and its send of the same round; 5 to 10 ms were seen
+)
+QUEUED_NS = 50_000_000  # at most that a RECV_READY waits in its host's queue before it can be seen
 
 State = tuple[int, ...]  # SEND_READYs and DATA sent, lane by lane, then RECV_READYs found, by answers
 
@@ -57,9 +60,9 @@ class Queued(NamedTuple):
         notices in their order.
         """
         posted_ns = self.posted[1] + POSTED_NS
-        if self.ready[1] < other.ready[0] and posted_ns <= max(other.ready[0], other.posted[0]):
+        if self.ready[1] < other.ready[0] and posted_ns <= other.ready[0]:
             return True
-        return max(self.ready[1] + POSTED_NS, posted_ns) <= other.posted[0]
+        return max(self.ready[1], posted_ns) + QUEUED_NS <= other.posted[0]
 
 
 @dataclass(frozen=True)
@@ -330,7 +333,9 @@ def _explore(step: _Step, budget: int) -> int:
                 continue
             begin = offset + announces * PREAMBLE_NBYTES
             after = begin + wire_nbytes(Opcode.DATA, lane.lengths[number])
-            if after > gap.end or begin + slack < lane.lo[number] or after > lane.hi[number]:
+            if after > gap.end or after > lane.hi[number]:
+                continue
+            if min(slack, gap.end - after) + begin < lane.lo[number]:  # even with all notices before it
                 continue
             then = (*state[: 2 * i], max(state[2 * i], number + 1), number + 1, *state[2 * i + 2 :])
             if _is_late(lanes, then, after) or _is_overtaken(lanes, state, i):
@@ -438,7 +443,7 @@ def _shared(step: _Step, after: set[State]) -> tuple[set[State], list[Frame], li
     certain = {
         (i, number)
         for (i, number), seen in histories.items()
-        if len(seen) == 1 and low[2 * i + 1] <= number < high[2 * i + 1]
+        if len(seen) == 1 and low[2 * i + 1] <= number < min(high[2 * i + 1], step.lanes[i].sure)
     }
     frames, gaps = _laid_out(step, ends[0], way, certain, (low, high))
     return {step.before[state] for state in before}, frames, gaps
@@ -479,16 +484,17 @@ def _laid_out(
     for state, i in zip(path, reversed(moves), strict=False):
         lane, number = step.lanes[i], state[2 * i + 1]
         if state[2 * i] <= number:
-            is_sure = low[2 * i] <= number < high[2 * i]
+            is_sure = low[2 * i] <= number < min(high[2 * i], lane.sure)
             put(Opcode.SEND_READY, lane.slot, lane.lengths[number], is_sure)
         put(Opcode.DATA, lane.slot, lane.lengths[number], (i, number) in certain)
     last = path[-1]
     for i, lane in enumerate(step.lanes):
         for number in range(last[2 * i], end[2 * i]):
-            is_sure = low[2 * i] <= number < high[2 * i]
+            is_sure = low[2 * i] <= number < min(high[2 * i], lane.sure)
             put(Opcode.SEND_READY, lane.slot, lane.lengths[number], is_sure)
     base = 2 * len(step.lanes)
     for i, one in enumerate(step.answers):
         for number in range(last[base + i], end[base + i]):
-            put(Opcode.RECV_READY, one.slot, one.length, low[base + i] <= number < high[base + i])
+            is_sure = one.least == one.most and low[base + i] <= number < high[base + i]
+            put(Opcode.RECV_READY, one.slot, one.length, is_sure)
     return frames, gaps

@@ -234,7 +234,7 @@ def _lanes(forth: _Side, back: _Side | None, rings: _Rings) -> list[Lane]:
         for s, signs in forth.by_slot.items()
         if not (signs.announced or signs.data) and answering.get(s, _NONE).answers
     ]
-    return [lane for slot in slots if (lane := _lane(slot, forth, back, rings))]
+    return [_lane(slot, forth, back, rings) for slot in slots]
 
 
 def _lane(slot: int, forth: _Side, back: _Side | None, rings: _Rings) -> Lane:
@@ -246,10 +246,11 @@ def _lane(slot: int, forth: _Side, back: _Side | None, rings: _Rings) -> Lane:
     known = rings.lengths(slot, (direction.src, direction.dst)) if is_ring and back and back.left else None
     seen = [[f.length for f in some] for some in (answers, own.announced, own.data)]
     lengths: Sequence[int] = _merged(seen)
-    unseen = len(lengths) - len(answers)
+    unseen, sure = len(lengths) - len(answers), len(lengths)
     is_unclear = back is None
     if known is not None and len(known) >= len(lengths):
         lengths, unseen = known, len(known) - len(answers)
+        sure = len(known)
     elif (
         back
         and back.left
@@ -263,7 +264,8 @@ def _lane(slot: int, forth: _Side, back: _Side | None, rings: _Rings) -> Lane:
         more = _most_hidden(back, answers, own, forth)
         unseen = max(unseen, more)
         is_unclear = more > 0 and (more > MAX_UNSEEN or len(set(lengths)) > 1)
-        lengths = [*lengths, *lengths[:1] * (0 if is_unclear else len(answers) + unseen - len(lengths))]
+        if not is_unclear:
+            lengths = [*lengths, *([lengths[0]] * (len(answers) + unseen - len(lengths)))]
     lo, hi = _bounds(len(lengths), unseen, answers, is_ring, forth, back)
     return Lane(
         slot=slot,
@@ -273,7 +275,7 @@ def _lane(slot: int, forth: _Side, back: _Side | None, rings: _Rings) -> Lane:
         lag=IN_FLIGHT if is_ring else len(lengths),
         enter=first,
         last=last,
-        sure=len(answers),
+        sure=sure,
         is_unclear=is_unclear,
         queued=_queued(slot, answers, len(lengths), back, rings) if is_ring and back else (),
     )
@@ -282,8 +284,8 @@ def _lane(slot: int, forth: _Side, back: _Side | None, rings: _Rings) -> Lane:
 def _queued(slot: int, answers: Sequence[Frame], count: int, back: _Side, rings: "_Rings") -> list[Queued]:
     """When each DATA of a ring could be sent; empty where some notice of that is missing.
 
-    In each round a rank asks for its receive, then for its send (gloo/allreduce.cc), so that the RECV_READY to
-    the rank before shows when.
+    In each round a rank asks for its receive, then for its send (gloo/allreduce.cc), so that the
+    RECV_READY to the rank before shows when.
     """
     upstream = rings.upstream(slot, back.stream.direction.dst)
     if upstream is None or upstream.stream.direction.dst == back.stream.direction.src:

@@ -38,6 +38,7 @@ class Operation:
     is_usual: bool = True
     recognised: Recognised = UNKNOWN
     trees: Trees | None = None
+    is_whole: bool = True
 
     @property
     def begin_ns(self) -> int:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from traces.framing.frames import UNKNOWN_OPERATION, UNKNOWN_TAG
 from traces.framing.frames import Kind as Sort
+from traces.framing.gloo_ring_counts import Edge, ring_lengths
 from traces.framing.messages import Messages
 from traces.recognition.algorithms import PATTERNS, UNKNOWN, Recognised, best_match, recognised
 from traces.recognition.lanes import lanes_of
@@ -52,7 +53,7 @@ def operations(
     for rows in _groups(messages, np.flatnonzero(is_single)):
         found += _messages(messages.where(rows))
     notes = [f"left out, cut by the capture's ends: {', '.join(cut)}"] if cut else []
-    notes += told + _unusual(found) + _nameless(found)
+    notes += told + _in_part(found) + _unusual(found) + _nameless(found)
     return _numbered(sorted(found, key=lambda operation: operation.begin_ns)), notes
 
 
@@ -68,6 +69,14 @@ def _numbered(found: list[Operation]) -> list[Operation]:
         replace(o, tag=next(collectives) if o.kind != "message" else 0) if o.tag == UNKNOWN_TAG else o
         for o in found
     ]
+
+
+def _in_part(found: list[Operation]) -> list[str]:
+    tags = [f"{o.kind} {o.tag}" for o in found if not o.is_whole]
+    if not tags:
+        return []
+    some = ", ".join(tags[:MOST_NAMED]) + (f" and {len(tags) - MOST_NAMED} more" if tags[MOST_NAMED:] else "")
+    return [f"known in part, for the capture hides some of their messages: {some}"]
 
 
 def _unusual(found: list[Operation]) -> list[str]:
@@ -106,7 +115,13 @@ def _collective(messages: Messages, all_visible: bool) -> Operation | str:
     data = messages.where(messages.is_data)
     announced = _announced(messages)
     n_ranks = len(messages.addresses)
-    senders, receivers = set(data.src.tolist()), set(data.dst.tolist())
+    if name == "allreduce" and not all_visible:
+        announced = _as_ring(messages, announced)
+    is_whole = len(data) == announced.total()
+    if all_visible:
+        senders, receivers = set(data.src.tolist()), set(data.dst.tolist())
+    else:
+        senders, receivers = {src for src, _, _ in announced}, {dst for _, dst, _ in announced}
     total = sum(length * count for (_, _, length), count in announced.items())
     roots = senders - receivers
     nbytes = max((length for _, _, length in announced), default=0)
@@ -119,6 +134,8 @@ def _collective(messages: Messages, all_visible: bool) -> Operation | str:
     if is_part or not data.whole.all() or (all_visible and announced.total() != len(data)):
         return f"{name} tag {tag}"
     usual = _usual(name, n_ranks, nbytes, min(roots, default=0))
+    if announced != usual and not is_whole:
+        return f"{name} tag {tag}"
     known = _as_usual(name, n_ranks, announced) if announced == usual else _by_pattern(name, data)
     if (
         known is UNKNOWN
@@ -134,9 +151,12 @@ def _collective(messages: Messages, all_visible: bool) -> Operation | str:
         src=min(roots, default=0),
         dst=0,
         begun=_begun(messages),
-        done=latest(np.append(data.src, data.dst), np.append(handed_over_ns(data), data.received_ns)),
+        done=latest(np.append(data.src, data.dst), np.append(handed_over_ns(data), data.received_ns))
+        if is_whole
+        else _done_at_least(messages),
         is_usual=announced == usual,
         recognised=known,
+        is_whole=is_whole,
     )
 
 
@@ -194,6 +214,33 @@ def _begun(messages: Messages) -> dict[int, int]:
     """A message whose header was not captured counts only for a rank that shows no other."""
     read = messages.where(~messages.recovered)
     return earliest(messages.src, messages.first_ns) | earliest(read.src, read.first_ns)
+
+
+def _done_at_least(messages: Messages) -> dict[int, int]:
+    """The last that is known of each rank: what it sent, notices too, and the data that it received."""
+    data = messages.where(messages.is_data)
+    return latest(
+        np.concatenate([messages.src, data.dst]), np.concatenate([messages.last_ns, data.received_ns])
+    )
+
+
+def _as_ring(messages: Messages, announced: Sends) -> Sends:
+    """All that gloo's ring must have sent, if that holds what was announced; else what was announced."""
+    edges: defaultdict[Edge, list[int]] = defaultdict(list)
+    answers = messages.where(messages.kind == Sort.RECV_READY)
+    for src, dst, nbytes in zip(
+        answers.dst.tolist(), answers.src.tolist(), answers.nbytes.tolist(), strict=True
+    ):
+        edges[str(src), str(dst)].append(nbytes)
+    if len(edges) != len(messages.addresses):
+        return announced
+    sent = Counter(
+        (int(src), int(dst), length)
+        for (src, dst), lengths in ring_lengths(edges).items()
+        for length in lengths
+    )
+    is_part = announced <= sent
+    return sent if is_part else announced
 
 
 def _is_balanced(messages: Messages, announced: Sends, nbytes: int, all_visible: bool) -> bool:
