@@ -12,9 +12,8 @@ from emu.fabrics.spec import parse_fabric
 from emu.network.tcpdump_counts import Counts
 from emu.training.options import TrainingOptions
 from tests.documented import documented_fields
-from tools import cli
+from tools import cli, joboptions
 from tools.capturing import Captured, told
-from tools import joboptions
 from traces.groundtruth import Event, RankLog
 from traces.rankmap import SETTINGS, read_settings
 
