@@ -23,6 +23,7 @@ DOCUMENTS = [
     "docs/aggregation.md",
     "docs/openflow-aggregation.md",
     "docs/capture.md",
+    "docs/trust.md",
     "docs/framings.md",
     "tests/vm/README.md",
 ]

@@ -26,6 +26,8 @@ from emu.verdict import Verdict
 from tests.documented import SCHEMAS, documented_fields
 from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import made_run
+from tools.comparison import ComparedCell, MatrixCell, matrix_json
+from tools.trustresult import Live, Matrix, Summary, TrustRow
 from traces.analysis.aggregations import AggregationHost, AggregationJob, AggregationKind
 from traces.analysis.analysis import Analysis
 from traces.analysis.bottleneck import Bound, JobBound
@@ -38,6 +40,7 @@ from traces.analysis.linerate import LineRate
 from traces.analysis.percentiles import Percentiles
 from traces.analysis.shares import Shares
 from traces.analysis.transfers import AlgorithmUse, Iteration, Transfer
+from traces.iterationtimes import IterationTime
 from traces.recognition.shape import JobShape
 from traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send
 from traces.trace import CaptureFile
@@ -90,6 +93,12 @@ ROWS = "replay --json, bench --json, demo --json"
         ("inspect --json: aggregations, hosts", AggregationHost),
         ("inspect --json: traffic", Traffic),
         ("inject --json", Injection),
+        ("trust --json: live", Live),
+        ("trust --json: rows", TrustRow),
+        ("trust --json: summary", Summary),
+        ("trust --json: iteration times", IterationTime),
+        ("result.json of a matrix: cells", MatrixCell),
+        ("compare --json: cells", ComparedCell),
         ("inject --json: flows", inject_result.Flow),
     ],
 )
@@ -122,6 +131,12 @@ def test_what_inspect_prints_is_as_documented() -> None:
     assert {"schema", *(field.name for field in fields(Analysis))} == documented_fields("inspect --json")
     (line,) = [line for line in SCHEMAS.splitlines() if line.startswith("Percentiles are objects")]
     assert all(f"`{field.name}`" in line for field in fields(Percentiles))
+
+
+def test_whole_matrices_are_as_documented() -> None:
+    assert set(matrix_json([])) == documented_fields("result.json of a matrix")
+    made = Matrix("ddp-mlp", 4, "ecmp", 128, (), ())
+    assert set(made.to_json()) == documented_fields("trust --json")
 
 
 def test_the_columns_of_the_link_counters_are_those_documented() -> None:

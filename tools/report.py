@@ -91,7 +91,7 @@ def page(
         for position, view in enumerate(views)
         for use in (view.links if view else ())
     }
-    return _environment().get_template("report.html").render(
+    return environment().get_template("report.html").render(
         title=title,
         introduction=introduction,
         findings=findings(rows, busy),
@@ -111,7 +111,8 @@ def page(
     )  # fmt: skip
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
+    """For all pages: templates of this folder, and filters for sizes, times and shares."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,

@@ -64,10 +64,6 @@ def notes(matrix: Matrix) -> Iterator[str]:
 def sentences(matrix: Matrix) -> Iterator[str]:
     """The summary in lines."""
     summary = matrix.summary
-    yield (
-        f"An iteration is the median of those from {FIRST_WARM} on, start to start; ± is half of the range "
-        "from the 10th to the 90th percentile."
-    )
     if summary.mean_error is None or summary.worst_error is None:
         yield "mean |error|: no valid row"
     else:
@@ -83,6 +79,10 @@ def sentences(matrix: Matrix) -> Iterator[str]:
             f"beyond its error bar of ±{row.error_bar:.0%}: {row.captured_on} → {row.replayed_on}: "
             f"{show_share(row.error)}"
         )
+    yield (
+        f"An iteration is the median of those from {FIRST_WARM} on, start to start; ± is half of the range "
+        "from the 10th to the 90th percentile."
+    )
 
 
 def _size(row: TrustRow) -> float:

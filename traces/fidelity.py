@@ -16,13 +16,12 @@ iteration time's own error.
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, median
 
-import numpy as np
-
+from traces.recognition.iterations import SETUP
 from traces.recognition.recognise import Job
 
 
@@ -51,35 +50,37 @@ class Fidelity:
 
 
 def captured_messages(job: Job) -> tuple[SentMessage, ...]:
-    """What the packets show of the job's data, from the first iteration on.
+    """What the packets show of the data that iterations send.
 
-    A message belongs to the iteration that its source had begun last.
+    A message belongs to the iteration of its operation where its tag names one; else, as with a parameter
+    server's one tag, to the iteration that its source had begun last.
     """
     begun: defaultdict[int, dict[int, int]] = defaultdict(dict)
+    by_tag: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
     for operation, iteration in zip(job.operations, job.labels.iterations, strict=True):
+        by_tag[operation.what, operation.tag].add(iteration)
         for rank, begin_ns in operation.begun.items():
             begun[rank][iteration] = min(begun[rank].get(iteration, begin_ns), begin_ns)
+    names = {name for (name, _), iterations in by_tag.items() if max(iterations) >= 0}
     messages = job.trace.messages
     data = messages.where(messages.is_data)
     made = []
-    for rank, starts in begun.items():
-        ordered = sorted((begin_ns, iteration) for iteration, begin_ns in starts.items())
-        begins_ns = np.array([begin_ns for begin_ns, _ in ordered])
-        mine = data.where(data.src == rank)
-        places = np.searchsorted(begins_ns, mine.first_ns, side="right") - 1
-        for row, place in enumerate(places):
-            if place >= 0 and (iteration := ordered[place][1]) >= 0:
-                made.append(
-                    SentMessage(
-                        iteration=iteration,
-                        src=rank,
-                        dst=int(mine.dst[row]),
-                        nbytes=int(mine.nbytes[row]),
-                        start_ns=int(mine.first_ns[row]),
-                        end_ns=int(mine.received_ns[row]),
-                    )
-                )
+    for row in range(len(data)):
+        name, src = data.operations[data.operation[row]], int(data.src[row])
+        first_ns = int(data.first_ns[row])
+        of_tag = by_tag.get((name, int(data.tag[row])), set())
+        begins = begun.get(src, {})
+        iteration = next(iter(of_tag)) if len(of_tag) == 1 else _begun_last(begins, first_ns)
+        if name in names and iteration >= 0:
+            dst, nbytes, end_ns = int(data.dst[row]), int(data.nbytes[row]), int(data.received_ns[row])
+            made.append(SentMessage(iteration, src, dst, nbytes, first_ns, end_ns))
     return tuple(made)
+
+
+def _begun_last(begins: Mapping[int, int], now_ns: int) -> int:
+    """The iteration whose begin is the last up to now; SETUP if there is none."""
+    so_far = [(begin_ns, iteration) for iteration, begin_ns in begins.items() if begin_ns <= now_ns]
+    return max(so_far)[1] if so_far else SETUP
 
 
 def message_starts(messages: Iterable[SentMessage], ranks: Iterable[int]) -> dict[int, dict[int, int]]:

@@ -85,7 +85,5 @@ def _sentences(cells: Sequence[ComparedCell]) -> list[str]:
         if cell.before and cell.after and cell.before != cell.after
     ]
     if counts["too few repeats"]:
-        lines.append(
-            f"too few repeats: a difference is claimed from {MIN_REPEATS} on each side on: --repeat 5"
-        )
+        lines.append(f"too few repeats: both sides need {MIN_REPEATS} or more: --repeat {MIN_REPEATS}")
     return lines

@@ -30,6 +30,7 @@ from tools.joboptions import (
 )
 from tools.options import FABRIC_HELP, REPEATABLE, HtmlOption, JsonOption, RepeatOption, RoutesOption
 from tools.trust import Trial, carry_out
+from tools.trustpage import write_page
 from tools.trustresult import Matrix, save
 from tools.trusttables import print_matrix
 
@@ -108,6 +109,8 @@ def trust(  # noqa: PLR0913, PLR0917 - a parameter for each option
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"go on with the same command and --out {folder}") from None
     save(matrix, folder)
+    if html:
+        write_page(html, matrix)
     _show(matrix, folder, as_json)
 
 

@@ -1,0 +1,123 @@
+"""How far replays are from the truth: whole matrices of `gradwire trust`, on fabrics that bound the jobs.
+
+    sudo .venv/bin/python -m benchmarks.trust [JOB ...] [--out DIR] [--repeat N] [--list]
+
+Each job is trained live on five fabrics and each capture replayed on each: 25 rows a job.  Done when the mean
+error is at most 3 %, the worst 6 %, and 90 % of the rows are valid.  An interrupted run goes on with the same
+--out.  Needs PyTorch (sudo ./gradwire setup --live), and for `mpi` Open MPI with mpicc.
+"""
+
+import argparse
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from emu.project import PROJECT
+from tools.trustresult import Matrix, Summary, TrustRow, load
+
+MOST_MEAN, MOST_WORST, LEAST_VALID = 0.03, 0.06, 0.90
+PROGRAM = PROJECT / "benchmarks" / "trust_mpi.c"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A job's options, its ranks, and rates at which the network bounds it but a run ends in minutes."""
+
+    options: tuple[str, ...]
+    ranks: int
+    slow: str
+    fast: str
+    program: tuple[str, ...] = ()
+
+    @property
+    def fabrics(self) -> tuple[str, ...]:
+        """Two stars, a leaf-spine with half of the hosts' rate between switches, a fat-tree, a BiGraph."""
+        n = self.ranks
+        half = f"{int(self.fast[:-1]) // 2}M"
+        return (
+            f"star:hosts={n},rate={self.slow}",
+            f"star:hosts={n},rate={self.fast}",
+            f"leaf-spine:leaves=2,spines=1,hosts={n // 2},rate={self.fast},uplink_rate={half}",
+            f"fat-tree:k=4,levels=2,rate={self.fast}",
+            f"bigraph:n=4,m=2,rate={self.fast}",
+        )
+
+
+CASES = {
+    "mlp": Case(("ddp", "--ranks", "8", "--iterations", "12"), 8, "20M", "100M"),
+    "resnet18": Case(("ddp", "--model", "resnet18", "--ranks", "4", "--iterations", "7"), 4, "100M", "200M"),
+    "gpt": Case(("ddp", "--model", "gpt", "--ranks", "4", "--iterations", "7"), 4, "100M", "200M"),
+    "ps": Case(("ps", "--servers", "2", "--workers", "4", "--iterations", "12"), 6, "20M", "100M"),
+    "ps-async": Case(
+        ("ps", "--servers", "2", "--workers", "4", "--async", "--iterations", "12"), 6, "20M", "100M"
+    ),
+    "mpi": Case(("--ranks", "4", "--once"), 4, "20M", "100M", ("mpirun", "-np", "4")),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("jobs", nargs="*", metavar="JOB", help=f"of {', '.join(CASES)}; all unless given")
+    parser.add_argument("--out", type=Path, default=Path("runs") / "trust")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--list", action="store_true", help="print the commands and leave")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.jobs) - set(CASES):
+        parser.error(f"no job {', '.join(sorted(unknown))}; known: {', '.join(CASES)}")
+    rows: list[TrustRow] = []
+    for name in arguments.jobs or CASES:
+        folder = (arguments.out / name).absolute()
+        command = command_of(CASES[name], folder, arguments.repeat)
+        print("$", " ".join(command), flush=True)
+        if not arguments.list:
+            rows += matrix_of(CASES[name], command, folder).rows
+    if not arguments.list:
+        sys.exit(judge(rows))
+
+
+def command_of(case: Case, folder: Path, repeats: int) -> list[str]:
+    fabrics = [word for spec in case.fabrics for word in ("--fabric", spec)]
+    where = ["--repeat", str(repeats), "--out", str(folder)]
+    program = ["--", *case.program, str(folder.with_name("trust_mpi"))] if case.program else []
+    return [str(PROJECT / "gradwire"), "trust", *case.options, *fabrics, *where, *program]
+
+
+def matrix_of(case: Case, command: Sequence[str], folder: Path) -> Matrix:
+    if case.program:
+        compile_program(folder.with_name("trust_mpi"))
+    code = subprocess.run(command, check=False).returncode
+    if code not in {0, 3}:
+        sys.exit(code)
+    return load(folder)
+
+
+def compile_program(target: Path) -> None:
+    if shutil.which("mpicc") is None:
+        sys.exit("mpi needs Open MPI: apt-get install openmpi-bin libopenmpi-dev")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["mpicc", "-O2", "-o", str(target), str(PROGRAM)], check=True)
+
+
+def judge(rows: Sequence[TrustRow]) -> int:
+    """Print the sum of all matrices; the exit code."""
+    summary = Summary.of(rows)
+    if summary.mean_error is None or summary.worst_error is None:
+        print("no valid row")
+        return 1
+    share = summary.valid / summary.rows
+    print(
+        f"all jobs: mean |error| {summary.mean_error:.1%} (at most {MOST_MEAN:.0%}), "
+        f"worst {summary.worst_error:+.1%} (at most {MOST_WORST:.0%}), "
+        f"valid {summary.valid} of {summary.rows} ({share:.0%}, at least {LEAST_VALID:.0%})"
+    )
+    good = summary.mean_error <= MOST_MEAN and abs(summary.worst_error) <= MOST_WORST and share >= LEAST_VALID
+    return 0 if good else 3
+
+
+if __name__ == "__main__":
+    main()

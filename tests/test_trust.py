@@ -1,0 +1,266 @@
+"""The judge of replays: rows from known live and replayed times, failures, resuming, exit codes.
+
+Live jobs and runs are stood for by what leaves the same files; tests/real/test_trust.py has the real ones.
+"""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from markupsafe import escape
+
+from emu.capturing.request import Request
+from emu.capturing.run import INTERRUPTED
+from emu.fabrics.fabric import Fabric
+from emu.options import RunOptions
+from emu.plan import Plan
+from emu.project import PROJECT
+from emu.result import REFUSED, Row
+from emu.runfiles import INCOMPLETE, BadRun
+from emu.watch import RunFailed
+from tests.made_runs import made_run
+from tools import cli, joboptions
+from tools.capturing import Captured, Keeping
+from tools.joboptions import LiveJob
+from tools.trust import Trial, carry_out
+from tools.trustpage import page
+from tools.trustresult import ERROR_BAR, Live, Matrix, Summary, TrustRow, load, save
+from tools.trusttables import notes, sentences
+from traces.iterationtimes import IterationTime
+
+SAMPLE = PROJECT / "traces" / "samples" / "ddp_gloo_8"
+FABRICS = ("star:hosts=8,rate=50M", "star:hosts=8,rate=20M")
+LIVE_NS = 100_000_000  # an iteration of the live job, by its logs
+N_ITERATIONS = 6
+MEASURED = IterationTime(0.1, 0.1, 0.1, 4)
+ROW = TrustRow("a", "b", "valid", live=MEASURED, replay=MEASURED, error=0.01)
+
+
+def live_job(**changes: Any) -> LiveJob:
+    made = LiveJob(("ddp",), 8, "mlp", N_ITERATIONS, 16, 0, None, 1, 4, False, False, 600)
+    return replace(made, **changes)
+
+
+TRIAL = Trial(live_job(), FABRICS, repeats=2)
+
+
+def write_logs(folder: Path, period_ns: int = LIVE_NS) -> None:
+    for rank in range(8):
+        events = [{"k": "iter0", "it": number, "t": number * period_ns} for number in range(N_ITERATIONS)]
+        (folder / f"log.r{rank}.json").write_text(json.dumps({"rank": rank, "events": events}))
+
+
+class FakeLive:
+    """Stands for tools.capturing.carry_out: a shipped capture with made-up logs; `fails` is by fabric."""
+
+    def __init__(self, fails: dict[str, str] | None = None) -> None:
+        self.fails = fails or {}
+        self.trained: list[str] = []
+
+    def __call__(
+        self, request: Request, fabric: Fabric, keeping: Keeping, typed: object, quiet: bool
+    ) -> Captured:
+        assert request.n_ranks == 8
+        assert keeping.snaplen == 128
+        work = keeping.folder.with_name(keeping.folder.name + INCOMPLETE)
+        work.mkdir(parents=True)
+        self.trained.append(fabric.spec)
+        if (why := self.fails.get(fabric.spec)) == "died":
+            raise RunFailed("the switch died")
+        if why:
+            (work / "out.r3.txt").write_text("its last words")
+            return Captured(work, {"cut_short": why}, (), None, None)
+        shutil.copytree(SAMPLE, work, dirs_exist_ok=True)
+        write_logs(work)
+        (work / "manifest.json").write_text(json.dumps({"check": {"agrees": True}}))
+        work.rename(keeping.folder)
+        return Captured(keeping.folder, {"cut_short": None}, (), None, None)
+
+
+def fake_laboratory(period_ns: int, done: list[str]) -> Callable[[Path, RunOptions, object], Any]:
+    """Stands for the laboratory: runs whose iterations last `period_ns`."""
+
+    class Fake:
+        def __init__(self, folder: Path, options: RunOptions, tell: object) -> None:
+            del tell
+            self.folder, self.options = folder, options
+
+        def row(self, plan: Plan) -> Row:
+            done.append(plan.fabric.spec)
+            folder = self.folder / f"{len(done):02d}"
+            row = made_run(folder, plan, (1.0,) * self.options.repeats)
+            (folder / "events").mkdir()
+            for repeat in range(self.options.repeats):
+                write_events(folder, plan, repeat, period_ns)
+            return row
+
+    return Fake
+
+
+def write_events(folder: Path, plan: Plan, repeat: int, period_ns: int) -> None:
+    with (folder / "events" / "rank-0.jsonl").open("a") as lines:
+        for number, send in enumerate(plan.schedule.sends):
+            start_ns = plan.schedule.ops[send.op].iteration * period_ns + number % 100
+            for event, t_ns in (("queued", start_ns), ("arrived", start_ns + 1000)):
+                lines.write(
+                    json.dumps({"repeat": repeat, "event": event, "t_ns": t_ns, "send": number}) + "\n"
+                )
+
+
+@pytest.fixture
+def _whole_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shipped capture has three iterations: none of them counts as warm-up here."""
+    monkeypatch.setattr("tools.trust.FIRST_WARM", 0)
+    monkeypatch.setattr("tools.trust.MIN_ITERATIONS", 3)
+
+
+@pytest.mark.usefixtures("_whole_sample")
+def test_the_error_is_the_replays_iteration_over_the_live_one(tmp_path: Path) -> None:
+    matrix = carry_out(TRIAL, tmp_path / "m", True, FakeLive(), fake_laboratory(LIVE_NS * 11 // 10, []))
+    assert [(row.captured_on, row.replayed_on) for row in matrix.rows] == [
+        (FABRICS[0], FABRICS[0]),
+        (FABRICS[0], FABRICS[1]),
+        (FABRICS[1], FABRICS[0]),
+        (FABRICS[1], FABRICS[1]),
+    ]
+    for row in matrix.rows:
+        assert row.live is not None
+        assert row.live.median == pytest.approx(0.1)
+        assert row.error == pytest.approx(0.1, abs=1e-4)
+        assert row.repeat_s == pytest.approx((0.11, 0.11), abs=1e-4)
+    assert [row.fidelity is None for row in matrix.rows] == [False, True, True, False]
+    save(matrix, tmp_path / "m")
+    assert load(tmp_path / "m") == matrix
+
+
+@pytest.mark.usefixtures("_whole_sample")
+def test_a_live_job_that_fails_is_refused_with_its_line_and_the_others_go_on(tmp_path: Path) -> None:
+    live = FakeLive({FABRICS[1]: "rank 3 ended with exit code 1: out of luck"})
+    matrix = carry_out(TRIAL, tmp_path / "m", True, live, fake_laboratory(LIVE_NS, []))
+    assert [row.verdict for row in matrix.rows] == ["valid", REFUSED, REFUSED, REFUSED]
+    failed = tmp_path / "m" / matrix.live[1].folder
+    assert (failed / "out.r3.txt").read_text() == "its last words"
+    assert "out of luck" in matrix.rows[1].reasons[0]
+    assert any("out of luck" in line for line in notes(matrix))
+
+
+@pytest.mark.usefixtures("_whole_sample")
+def test_a_matrix_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    live, done = FakeLive({FABRICS[1]: "died"}), list[str]()
+    carry_out(TRIAL, folder, True, live, fake_laboratory(LIVE_NS, done))
+    assert (live.trained, done) == (list(FABRICS), [FABRICS[0]])
+    again, more = FakeLive(), list[str]()
+    matrix = carry_out(TRIAL, folder, True, again, fake_laboratory(LIVE_NS, more))
+    assert again.trained == [FABRICS[1]]  # the first is not trained again
+    assert more == [FABRICS[1], FABRICS[0], FABRICS[1]]  # nor is what was measured measured again
+    assert all(row.verdict == "valid" for row in matrix.rows)
+    assert [path.name for path in (folder / "live").glob("*failed*")] == ["02-star_hosts=8_rate=20M.failed-1"]
+
+
+@pytest.mark.usefixtures("_whole_sample")
+def test_an_interrupted_job_interrupts_the_matrix(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(TRIAL, tmp_path / "m", True, FakeLive({FABRICS[0]: INTERRUPTED}), fake_laboratory(1, []))
+
+
+@pytest.mark.usefixtures("_whole_sample")
+def test_a_folder_of_another_request_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    carry_out(TRIAL, folder, True, FakeLive(), fake_laboratory(LIVE_NS, []))
+    with pytest.raises(ValueError, match=r"another request \(repeats\)"):
+        carry_out(replace(TRIAL, repeats=3), folder, True, FakeLive(), fake_laboratory(LIVE_NS, []))
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    with pytest.raises(ValueError, match="holds something else"):
+        carry_out(TRIAL, tmp_path / "full", True, FakeLive(), fake_laboratory(LIVE_NS, []))
+
+
+@pytest.mark.usefixtures("_whole_sample")
+def test_a_capture_that_is_not_what_the_job_logged_makes_no_valid_row(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    trial = replace(TRIAL, fabrics=FABRICS[:1])
+    carry_out(trial, folder, True, FakeLive(), fake_laboratory(LIVE_NS, []))
+    (place,) = (folder / "live").iterdir()
+    check = {"agrees": False, "differences": ["iteration 1, buckets: logged 4 B, in the captures none"]}
+    (place / "manifest.json").write_text(json.dumps({"check": {"agrees": True}, "check_trimmed": check}))
+    (folder / "rows" / "01-01.json").unlink()
+    (row,) = carry_out(trial, folder, True, FakeLive(), fake_laboratory(LIVE_NS, [])).rows
+    assert row.verdict == "not valid"
+    assert "the trimmed capture is not what the job logged: iteration 1" in row.reasons[0]
+
+
+def test_what_counts_as_a_failure() -> None:
+    assert not ROW.is_failure
+    assert replace(ROW, error=-ERROR_BAR - 0.001).is_failure
+    assert replace(ROW, verdict="not valid").is_failure
+    refused = replace(ROW, verdict=REFUSED, replay=None, error=None)
+    assert refused.is_failure
+    unsteady = IterationTime(0.1, 0.08, 0.12, 8)
+    assert not replace(refused, live=unsteady).is_failure
+    assert replace(ROW, error=0.2, live=unsteady).is_failure  # only a refusal is excused
+
+
+def test_the_summary_is_of_the_rows_that_count() -> None:
+    refused = replace(ROW, verdict=REFUSED, replay=None, error=None)
+    excused = replace(refused, live=IterationTime(0.1, 0.08, 0.12, 8))
+    rows = [ROW, replace(ROW, error=-0.05), replace(ROW, error=0.2), refused, excused]
+    summary = Summary.of([*rows, replace(ROW, verdict="not valid", error=0.9)])
+    assert (summary.rows, summary.valid, summary.within) == (5, 3, 2)
+    assert (summary.refused, summary.excused, summary.failures) == (1, 1, 3)
+    assert summary.mean_error == pytest.approx((0.01 + 0.05 + 0.2) / 3)
+    assert summary.worst_error == 0.2
+
+
+def test_the_page_names_every_row_and_escapes_what_a_job_said() -> None:
+    refused = replace(ROW, verdict=REFUSED, replay=None, error=None, reasons=("<script>alert()</script>",))
+    matrix = Matrix("ddp-mlp", 8, "ecmp", 128, (), (ROW, refused))
+    matrix = replace(matrix, live=(Live("a", "live/01-a", MEASURED), Live("b", "live/02-b", MEASURED)))
+    text = page(matrix)
+    assert text.count("a → b") >= 2
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert" in text
+    assert all(str(escape(sentence)) in text for sentence in sentences(matrix))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["ddp", "--iterations", "4", "--fabric", "star:hosts=4"], "4 iterations are too few"),
+        (["ddp", "--fabric", "star:hosts=4", "--fabric", "star:hosts=4"], "a fabric is named twice"),
+        (["ddp", "--ranks", "8", "--fabric", "star:hosts=4"], "8 ranks do not fit on the 4 hosts"),
+        (["ps", "--ranks", "8", "--fabric", "star:hosts=8"], "--ranks means nothing for ps"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_a_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    assert said in refusal(capsys, *arguments)
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as left:
+        cli.main(["trust", *arguments])
+    assert left.value.code == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    return said
+
+
+def test_without_pytorch_a_line_says_how_to_get_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joboptions, "need_root_and_tools", lambda *_, **__: None)
+    monkeypatch.setattr(joboptions, "find_spec", lambda name: None)
+    monkeypatch.setattr(joboptions, "which", lambda name: name)
+    assert "run sudo ./gradwire setup --live" in refusal(capsys, "ddp", "--fabric", "star:hosts=4")
+
+
+def test_a_result_that_is_none_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_text('{"schema": "gradwire.trust/1"}')
+    with pytest.raises(BadRun):
+        load(tmp_path)
