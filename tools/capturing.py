@@ -36,6 +36,7 @@ PHASES = {
     "ending": "ending (Ctrl-C again: at once)",
     "check": "comparing with the job's own logs",
     "cut": "cutting the payload off",
+    "index": "indexing what the cut hides, and reading both",
 }
 
 
@@ -56,7 +57,12 @@ class Captured:
     manifest: dict[str, Any]
     hosts: tuple[HostCapture, ...]
     check: Checked | None
-    trimmed: Checked | None
+    trimmed: Checked
+
+    @property
+    def is_faithful(self) -> bool:
+        """Whether nothing is known against it: what decides the exit code."""
+        return not (_has_failed(self.check) or _has_failed(self.trimmed))
 
     @property
     def cut_short(self) -> str | None:
@@ -74,15 +80,15 @@ def carry_out(
     with _shown(request, quiet) as progress:
         cut_short = capture(request, work, progress)
         seconds = time.monotonic() - start
-        check = trimmed = None
-        if cut_short is None:
-            progress("check", {})
-            check = finish.checked(work / WHOLE, work)
+        progress("check", {})
+        whole = finish.read_whole(work)
+        check = finish.checked(whole, work) if cut_short is None else None
         progress("cut", {})
-        finish.cut_payload(work, fabric.hosts[: request.n_ranks], keeping.snaplen)
-        if check and check.agrees:
-            trimmed = finish.checked(work, work)
-    keeps = keeping.keeps_payload or bool(check and check.agrees is False)  # a fault needs its evidence
+        used = fabric.hosts[: request.n_ranks]
+        finish.cut_payload(work, used, keeping.snaplen)
+        progress("index", {})
+        trimmed = finish.indexed(whole, work, used)
+    keeps = keeping.keeps_payload or _has_failed(check) or _has_failed(trimmed)  # a fault needs its evidence
     if not keeps:
         finish.drop_payload(work)
     hosts = finish.host_captures(work, fabric, request.n_ranks)
@@ -145,7 +151,7 @@ def show(captured: Captured, as_json: bool) -> None:
     if captured.cut_short is not None:
         print(f"gradwire: the job was cut short: {captured.cut_short}", file=sys.stderr)
         raise typer.Exit(FAULT)
-    if captured.check and captured.check.agrees is False:
+    if not captured.is_faithful:
         raise typer.Exit(NOT_AS_LOGGED)
 
 
@@ -166,8 +172,10 @@ def told(captured: Captured) -> Iterator[str]:
         yield f"cut short: {captured.cut_short}; the folder's name says so"
     if captured.check:
         yield from _told_check(captured.check)
-    if captured.trimmed and captured.trimmed.agrees is False:
-        yield f"at this snaplen not all of it can be read back: {_first(captured.trimmed)}"
+    if index_nbytes := sum(host.index_nbytes for host in captured.hosts):
+        yield f"message index: {show_nbytes(index_nbytes)} of headers that the cut would hide"
+    if _has_failed(captured.trimmed):
+        yield f"CHECK FAILED: the trimmed captures are not read as the whole ones: {_first(captured.trimmed)}"
     if captured.manifest["keeps_payload"]:
         yield f"whole payload: {captured.folder / WHOLE}"
     yield f"next: ./gradwire inspect {captured.folder}"
@@ -187,6 +195,10 @@ def _told_check(check: Checked) -> Iterator[str]:
             yield f"              {line}"
         if (more := len(check.differences) - SHOWN_DIFFERENCES) > 0:
             yield f"              and {more} more"
+
+
+def _has_failed(check: Checked | None) -> bool:
+    return check is not None and check.agrees is False
 
 
 def _first(check: Checked) -> str:

@@ -28,3 +28,16 @@ def write_whole(path: Path, text: str) -> None:
     """Write all of `text` or nothing."""
     with whole_file(path) as file:
         file.write(text)
+
+
+def write_whole_bytes(path: Path, octets: bytes) -> None:
+    """Write all of `octets` or nothing; an OSError names `path`."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        partial.write_bytes(octets)
+        partial.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)

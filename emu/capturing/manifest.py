@@ -36,9 +36,11 @@ def manifest(
     ended: Ended,
     hosts: Sequence[HostCapture],
     check: Checked | None,
-    trimmed: Checked | None,
+    trimmed: Checked,
 ) -> dict[str, Any]:
-    """`check` is of the whole payload, `trimmed` of what is left of it; None if it was not made."""
+    """`check` is of the whole payload against the logs, None if it was not made; `trimmed` says whether what
+    is left of it, with the message indexes, is read the same.
+    """
     return {
         "schema": SCHEMA,
         "command": list(typed),
@@ -54,7 +56,7 @@ def manifest(
         "snaplen": ended.snaplen,
         "keeps_payload": ended.keeps_payload,
         "check": check.to_json() if check else None,
-        "check_trimmed": trimmed.to_json() if trimmed else None,
+        "check_trimmed": trimmed.to_json(),
         "hosts": [host.to_json() for host in hosts],
         "kernel": platform.release(),
         "python": platform.python_version(),
