@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from emu.capturing import finish
-from emu.capturing.finish import Checked, HostCapture
+from emu.capturing.finish import Checked, HostCapture, Times
 from emu.capturing.manifest import Ended, manifest
 from emu.capturing.request import MAX_SNAPLEN, WHOLE, Request
 from emu.capturing.run import INTERRUPTED, capture, working_folder
@@ -24,10 +24,11 @@ from emu.runfiles import INCOMPLETE
 from tools.exits import FAULT
 from tools.exits import INTERRUPTED as INTERRUPTED_CODE
 from traces.files import write_whole
-from traces.units import show_nbytes
+from traces.units import show_nbytes, show_s
 
 NOT_AS_LOGGED = 3
 SHOWN_DIFFERENCES = 5
+TIMES_DECIDE = False  # whether times that are not as logged are a fault; until then they are only reported
 PHASES = {
     "network": "building the network",
     "import": "importing PyTorch",
@@ -58,11 +59,13 @@ class Captured:
     hosts: tuple[HostCapture, ...]
     check: Checked | None
     trimmed: Checked
+    times: Times | None = None
 
     @property
     def is_faithful(self) -> bool:
         """Whether nothing is known against it: what decides the exit code."""
-        return not (_has_failed(self.check) or _has_failed(self.trimmed))
+        is_late = TIMES_DECIDE and self.times is not None and self.times.agrees is False
+        return not (_has_failed(self.check) or _has_failed(self.trimmed) or is_late)
 
     @property
     def cut_short(self) -> str | None:
@@ -83,6 +86,7 @@ def carry_out(
         progress("check", {})
         whole = finish.read_whole(work)
         check = finish.checked(whole, work) if cut_short is None else None
+        times = finish.timed(whole, work) if cut_short is None else None
         progress("cut", {})
         used = fabric.hosts[: request.n_ranks]
         finish.cut_payload(work, used, keeping.snaplen)
@@ -93,14 +97,14 @@ def carry_out(
         finish.drop_payload(work)
     hosts = finish.host_captures(work, fabric, request.n_ranks)
     ended = Ended(started_ns, seconds, cut_short, keeping.snaplen, keeps)
-    made = manifest(request, fabric, typed, ended, hosts, check, trimmed)
+    made = manifest(request, fabric, typed, ended, hosts, check, trimmed, times)
     write_whole(work / "manifest.json", json.dumps(made, indent=1) + "\n")
     folder = work
     if cut_short is None:
         if keeping.folder.exists():
             keeping.folder.rmdir()
         folder = work.rename(keeping.folder)
-    return Captured(folder, made, hosts, check, trimmed)
+    return Captured(folder, made, hosts, check, trimmed, times)
 
 
 @contextmanager
@@ -172,6 +176,8 @@ def told(captured: Captured) -> Iterator[str]:
         yield f"cut short: {captured.cut_short}; the folder's name says so"
     if captured.check:
         yield from _told_check(captured.check)
+    if captured.times:
+        yield from _told_times(captured.times)
     if index_nbytes := sum(host.index_nbytes for host in captured.hosts):
         yield f"message index: {show_nbytes(index_nbytes)} of headers that the cut would hide"
     if _has_failed(captured.trimmed):
@@ -179,6 +185,18 @@ def told(captured: Captured) -> Iterator[str]:
     if captured.manifest["keeps_payload"]:
         yield f"whole payload: {captured.folder / WHOLE}"
     yield f"next: ./gradwire inspect {captured.folder}"
+
+
+def _told_times(times: Times) -> Iterator[str]:
+    told = ", ".join(
+        f"{what} {show_s(one['p95_ns'] / 1e9)} (largest {show_s(one['largest_ns'] / 1e9)})"
+        for what, one in times.spreads.items()
+    )
+    if told:
+        iteration = show_s(times.iteration_ns / 1e9)
+        yield f"times against the logs, 95 % within: {told}; an iteration takes {iteration}"
+    for line in times.differences[:SHOWN_DIFFERENCES]:
+        yield f"times not as logged: {line}"
 
 
 def _told_check(check: Checked) -> Iterator[str]:

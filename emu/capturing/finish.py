@@ -18,7 +18,7 @@ from emu.capturing.request import MAX_SNAPLEN, WHOLE
 from emu.fabrics.fabric import HOST_PORT, Fabric, interface
 from emu.network.tcpdump_counts import Counts, counts
 from traces.files import write_whole
-from traces.groundtruth import BadLog, Check, compare, read_logs
+from traces.groundtruth import WHATS, BadLog, Check, compare, read_logs, time_errors
 from traces.indexfiles import SUFFIX as INDEX_SUFFIX
 from traces.indexfiles import capture_sha256, index_path, write_index
 from traces.opening import open_captures, open_recorded, read_captures
@@ -100,6 +100,40 @@ def checked(whole: Trace | str, folder: Path) -> Checked:
     except (BadLog, BadTrace, OSError) as error:
         return Checked(agrees=False, why=str(error))
     return _told(check)
+
+
+@dataclass(frozen=True)
+class Times:
+    """How far the decoded times are from the logged ones, in ns; an empty `spreads` has nothing to compare.
+
+    `spreads` are by what was compared: `begun`, `done`, `gap`.
+    """
+
+    agrees: bool | None
+    iteration_ns: int
+    limit_ns: int
+    spreads: dict[str, dict[str, int]]
+    differences: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def timed(whole: Trace | str, folder: Path) -> Times | None:
+    """The times of what was read against those in the logs of the folder; None if either is lacking."""
+    try:
+        logs = read_logs(folder)
+        if not logs or isinstance(whole, str):
+            return None
+        errors = time_errors(_job(whole), logs)
+    except (BadLog, BadTrace, OSError):
+        return None  # `checked` says why
+    spreads = {what: spread for what in WHATS if (spread := errors.spread(what)) is not None}
+    told: dict[str, dict[str, int]] = {
+        what: {"n": one.n, "p95_ns": one.p95_ns, "largest_ns": one.largest.error_ns}
+        for what, one in spreads.items()
+    }
+    return Times(errors.agrees, errors.iteration_ns, errors.limit_ns, told, errors.differences)
 
 
 def _job(whole: Trace) -> Job:
