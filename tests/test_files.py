@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from traces.files import whole_file, write_whole
+from traces.files import whole_file, write_whole, write_whole_bytes
 
 
 def test_a_text_replaces_the_one_before(tmp_path: Path) -> None:
@@ -46,3 +46,14 @@ def test_an_error_leaves_the_older_file_and_nothing_else(tmp_path: Path, error: 
         half_a_table()
     assert path.read_bytes() == b"one"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_bytes_replace_the_ones_before_or_leave_them(tmp_path: Path) -> None:
+    path = tmp_path / "h0.messages"
+    write_whole_bytes(path, b"\0one")
+    write_whole_bytes(path, b"\xfftwo")
+    assert path.read_bytes() == b"\xfftwo"
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(OSError, match="No such file") as caught:
+        write_whole_bytes(tmp_path / "absent" / "h0.messages", b"")
+    assert caught.value.filename == str(tmp_path / "absent" / "h0.messages")
