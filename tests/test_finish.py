@@ -16,6 +16,7 @@ from emu.capturing.request import WHOLE
 from tests import made_gloo, made_http2, made_mpi
 from tests.made_gloo import Sent
 from traces.framing.gloo import Opcode
+from traces.framing.http2 import PREFACE
 from traces.framing.messages import COLUMNS
 from traces.indexfiles import index_path
 from traces.opening import open_captures
@@ -54,7 +55,7 @@ def grpc(path: Path, visible: int) -> None:
             answers.headers(call) + made_http2.in_chunks(call, made_http2.message(nbytes), 16_384)
         )
         answered.append(answers.trailers(call))
-    both = [made_http2.PREFACE + made_http2.settings() + b"".join(asked)]
+    both = [PREFACE + made_http2.settings() + b"".join(asked)]
     made_http2.conversation(
         path, both, [made_http2.settings() + b"".join(answered)], visible=visible, segment=1 << 15
     )

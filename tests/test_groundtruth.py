@@ -195,7 +195,10 @@ def allreduce(tag: int, begun: int, done: int) -> Operation:
 
 def made_up(*iterations: tuple[Bucket, ...]) -> TimeErrors:
     """Of one rank."""
-    events, operations, starts, labels = [], [], [], []
+    events: list[Event] = []
+    operations: list[Operation] = []
+    starts: list[Start] = []
+    labels: list[int] = []
     for iteration, buckets in enumerate(iterations):
         for b, bucket in enumerate(buckets):
             events.append(Event(k="bucket_ready", it=iteration, t=bucket.ready * MS, n=40, b=b))
@@ -294,7 +297,10 @@ def test_95_percent_of_the_errors_are_not_larger_than_p95(n: int, p95: int) -> N
 
 def test_a_workers_first_push_and_last_pull_are_compared() -> None:
     """Worker 1 of servers 0 and 2: pushes at 60 and 61, pulls that end at 90 and 94."""
-    operations, starts, labels, events = [], [], [], []
+    events: list[Event] = []
+    operations: list[Operation] = []
+    starts: list[Start] = []
+    labels: list[int] = []
     for iteration, t in enumerate((0, 100)):
         for server, begun, done, is_push in (
             (0, 60, 70, True),
@@ -313,8 +319,8 @@ def test_a_workers_first_push_and_last_pull_are_compared() -> None:
             Event(k=5, it=iteration, t=(95 + t) * MS, n=16),
         ]
     log = RankLog(rank=1, role="worker", servers=2, events=tuple(events))
-    server = RankLog(rank=0, role="server", servers=2, events=())
-    errors = time_errors(job_of(operations, labels, starts), [server, log])
+    silent = RankLog(rank=0, role="server", servers=2, events=())
+    errors = time_errors(job_of(operations, labels, starts), [silent, log])
     assert (off(errors, "begun"), off(errors, "done"), off(errors, "gap")) == ([2, 2], [1, 1], [7])
 
 
