@@ -4,16 +4,17 @@ import json
 from pathlib import Path
 
 import pytest
+import typer
 
-from emu.capturing.finish import Checked, HostCapture, write_rank_map
+from emu.capturing.finish import Checked, HostCapture, Times, write_rank_map
 from emu.capturing.manifest import Ended, manifest
 from emu.capturing.request import Request
 from emu.fabrics.spec import parse_fabric
 from emu.network.tcpdump_counts import Counts
 from emu.training.options import TrainingOptions
 from tests.documented import documented_fields
-from tools import cli, joboptions
-from tools.capturing import Captured, told
+from tools import capturing, cli, joboptions
+from tools.capturing import Captured, show, told
 from traces.groundtruth import Event, RankLog
 from traces.rankmap import SETTINGS, read_settings
 
@@ -92,24 +93,51 @@ def test_the_fields_of_a_captures_files_are_those_documented() -> None:
     fabric, request = parse_fabric("star:hosts=2"), Request(2, "star:hosts=2", TrainingOptions())
     host = HostCapture(0, "h0", "10.0.0.1", "h0-eth0", "h0.pcap", 1, "", None)
     checked = Checked(agrees=True)
-    made = manifest(request, fabric, [], Ended(0, 1.0, None, 128, False), [host], checked, None)
+    times = Times(agrees=True, iteration_ns=1, limit_ns=1, spreads={}, differences=())
+    ended = Ended(0, 1.0, None, 128, False)
+    made = manifest(request, fabric, [], ended, [host], checked, checked, times)
     assert set(made) == documented_fields("manifest.json of a capture")
     assert set(made["hosts"][0]) == documented_fields("manifest.json of a capture: hosts")
     assert set(made["check"]) == documented_fields("manifest.json of a capture: check")
+    spread = {"n", "p95_ns", "largest_ns", "begun", "done", "gap"}
+    documented = documented_fields("manifest.json of a capture: check_times")
+    assert set(made["check_times"]) == documented - spread
     assert set(RankLog.model_fields) <= documented_fields("log.rN.json")
-    assert set(Event.model_fields) | {"b"} == documented_fields("log.rN.json: events")
+    assert set(Event.model_fields) == documented_fields("log.rN.json: events")
 
 
-def captured(dropped: int | None, check: Checked | None, cut_short: str | None = None) -> Captured:
+ALL_THERE = Checked(agrees=True)
+HIDDEN = Checked(agrees=False, differences=("tag: 3 of 9 messages differ",))
+
+
+def captured(
+    dropped: int | None,
+    check: Checked | None,
+    cut_short: str | None = None,
+    trimmed: Checked = ALL_THERE,
+    times: Times | None = None,
+) -> Captured:
     counted = None if dropped is None else Counts(10, 10 + dropped, dropped)
     host = HostCapture(0, "h0", "10.0.0.1", "h0-eth0", "h0.pcap", 1000, "", counted)
     made = {"cut_short": cut_short, "snaplen": 128, "seconds": 1.0, "keeps_payload": False}
-    return Captured(Path("folder"), json.loads(json.dumps(made)), (host,), check, None)
+    return Captured(Path("folder"), json.loads(json.dumps(made)), (host,), check, trimmed, times)
+
+
+LATE = Times(
+    False,
+    60_000_000,
+    10_000_000,
+    {"done": {"n": 9, "p95_ns": 2_000_000, "largest_ns": 4_000_000}},
+    ("done: off",),
+)
 
 
 @pytest.mark.parametrize(
     ("made", "said"),
     [
+        (captured(0, None, trimmed=HIDDEN), "not read as the whole ones: tag: 3 of 9 messages differ"),
+        (captured(0, None, times=LATE), "times not as logged: done: off"),
+        (captured(0, None, times=LATE), "95 % within: done 2 ms (largest 4 ms); an iteration takes 60 ms"),
         (captured(7, None), "the captures lack 7 packets"),
         (captured(None, None), "tcpdump did not come to its end on h0"),
         (captured(0, None, "interrupted"), "cut short: interrupted"),
@@ -123,3 +151,30 @@ def test_what_is_lacking_is_told_and_the_next_step_too(made: Captured, said: str
     lines = list(told(made))
     assert any(said in line for line in lines)
     assert lines[-1] == "next: ./gradwire inspect folder"
+
+
+@pytest.mark.parametrize(
+    ("made", "code"),
+    [
+        (captured(0, Checked(agrees=True)), 0),
+        (captured(0, Checked(None, why="no log"), trimmed=Checked(None, why="no packets")), 0),
+        (captured(0, Checked(agrees=False, why="it 1: a")), 3),
+        (captured(0, Checked(agrees=True), trimmed=HIDDEN), 3),
+        (captured(0, None, cut_short="interrupted", trimmed=HIDDEN), 130),
+        (captured(0, None, cut_short="the limit"), 1),
+    ],
+)
+def test_the_exit_code_says_whether_the_capture_can_be_trusted(made: Captured, code: int) -> None:
+    if code == 0:
+        show(made, as_json=False)
+        return
+    with pytest.raises(typer.Exit) as left:
+        show(made, as_json=False)
+    assert left.value.exit_code == code
+
+
+def test_times_decide_the_exit_code_where_they_are_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    late = captured(0, Checked(agrees=True), times=LATE)
+    for decide in (False, True):
+        monkeypatch.setattr(capturing, "TIMES_DECIDE", decide)
+        assert late.is_faithful is not decide

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from traces.files import whole_file, write_whole
+from traces.files import whole_file, write_whole, write_whole_bytes
 
 
 def test_a_text_replaces_the_one_before(tmp_path: Path) -> None:
@@ -92,3 +92,14 @@ def test_others_may_read_what_the_umask_lets_them(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert (tmp_path / "table.csv").stat().st_mode & 0o777 == 0o640
+
+
+def test_bytes_replace_the_ones_before_or_leave_them(tmp_path: Path) -> None:
+    path = tmp_path / "h0.messages"
+    write_whole_bytes(path, b"\0one")
+    write_whole_bytes(path, b"\xfftwo")
+    assert path.read_bytes() == b"\xfftwo"
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(OSError, match="No such file") as caught:
+        write_whole_bytes(tmp_path / "absent" / "h0.messages", b"")
+    assert caught.value.filename == str(tmp_path / "absent" / "h0.messages")

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from emu.capturing import finish
-from emu.capturing.finish import Checked, HostCapture
+from emu.capturing.finish import Checked, HostCapture, Times
 from emu.capturing.manifest import Ended, manifest
 from emu.capturing.request import MAX_SNAPLEN, WHOLE, Request
 from emu.capturing.run import INTERRUPTED, capture, working_folder
@@ -24,10 +24,11 @@ from emu.runfiles import INCOMPLETE
 from tools.exits import FAULT
 from tools.exits import INTERRUPTED as INTERRUPTED_CODE
 from traces.files import write_whole
-from traces.units import show_nbytes
+from traces.units import show_nbytes, show_s
 
 NOT_AS_LOGGED = 3
 SHOWN_DIFFERENCES = 5
+TIMES_DECIDE = False  # whether times that are not as logged are a fault; until then they are only reported
 PHASES = {
     "network": "building the network",
     "import": "importing PyTorch",
@@ -36,6 +37,7 @@ PHASES = {
     "ending": "ending (Ctrl-C again: at once)",
     "check": "comparing with the job's own logs",
     "cut": "cutting the payload off",
+    "index": "indexing what the cut hides, and reading both",
 }
 
 
@@ -56,7 +58,14 @@ class Captured:
     manifest: dict[str, Any]
     hosts: tuple[HostCapture, ...]
     check: Checked | None
-    trimmed: Checked | None
+    trimmed: Checked
+    times: Times | None = None
+
+    @property
+    def is_faithful(self) -> bool:
+        """Whether nothing is known against it: what decides the exit code."""
+        is_late = TIMES_DECIDE and self.times is not None and self.times.agrees is False
+        return not (_has_failed(self.check) or _has_failed(self.trimmed) or is_late)
 
     @property
     def cut_short(self) -> str | None:
@@ -74,27 +83,28 @@ def carry_out(
     with _shown(request, quiet) as progress:
         cut_short = capture(request, work, progress)
         seconds = time.monotonic() - start
-        check = trimmed = None
-        if cut_short is None:
-            progress("check", {})
-            check = finish.checked(work / WHOLE, work)
+        progress("check", {})
+        whole = finish.read_whole(work)
+        check = finish.checked(whole, work) if cut_short is None else None
+        times = finish.timed(whole, work) if cut_short is None else None
         progress("cut", {})
-        finish.cut_payload(work, fabric.hosts[: request.n_ranks], keeping.snaplen)
-        if check and check.agrees:
-            trimmed = finish.checked(work, work)
-    keeps = keeping.keeps_payload or bool(check and check.agrees is False)  # a fault needs its evidence
+        used = fabric.hosts[: request.n_ranks]
+        finish.cut_payload(work, used, keeping.snaplen)
+        progress("index", {})
+        trimmed = finish.indexed(whole, work, used)
+    keeps = keeping.keeps_payload or _has_failed(check) or _has_failed(trimmed)  # a fault needs its evidence
     if not keeps:
         finish.drop_payload(work)
     hosts = finish.host_captures(work, fabric, request.n_ranks)
     ended = Ended(started_ns, seconds, cut_short, keeping.snaplen, keeps)
-    made = manifest(request, fabric, typed, ended, hosts, check, trimmed)
+    made = manifest(request, fabric, typed, ended, hosts, check, trimmed, times)
     write_whole(work / "manifest.json", json.dumps(made, indent=1) + "\n")
     folder = work
     if cut_short is None:
         if keeping.folder.exists():
             keeping.folder.rmdir()
         folder = work.rename(keeping.folder)
-    return Captured(folder, made, hosts, check, trimmed)
+    return Captured(folder, made, hosts, check, trimmed, times)
 
 
 @contextmanager
@@ -145,7 +155,7 @@ def show(captured: Captured, as_json: bool) -> None:
     if captured.cut_short is not None:
         print(f"gradwire: the job was cut short: {captured.cut_short}", file=sys.stderr)
         raise typer.Exit(FAULT)
-    if captured.check and captured.check.agrees is False:
+    if not captured.is_faithful:
         raise typer.Exit(NOT_AS_LOGGED)
 
 
@@ -166,11 +176,27 @@ def told(captured: Captured) -> Iterator[str]:
         yield f"cut short: {captured.cut_short}; the folder's name says so"
     if captured.check:
         yield from _told_check(captured.check)
-    if captured.trimmed and captured.trimmed.agrees is False:
-        yield f"at this snaplen not all of it can be read back: {_first(captured.trimmed)}"
+    if captured.times:
+        yield from _told_times(captured.times)
+    if index_nbytes := sum(host.index_nbytes for host in captured.hosts):
+        yield f"message index: {show_nbytes(index_nbytes)} of headers that the cut would hide"
+    if _has_failed(captured.trimmed):
+        yield f"CHECK FAILED: the trimmed captures are not read as the whole ones: {_first(captured.trimmed)}"
     if captured.manifest["keeps_payload"]:
         yield f"whole payload: {captured.folder / WHOLE}"
     yield f"next: ./gradwire inspect {captured.folder}"
+
+
+def _told_times(times: Times) -> Iterator[str]:
+    told = ", ".join(
+        f"{what} {show_s(one['p95_ns'] / 1e9)} (largest {show_s(one['largest_ns'] / 1e9)})"
+        for what, one in times.spreads.items()
+    )
+    if told:
+        iteration = show_s(times.iteration_ns / 1e9)
+        yield f"times against the logs, 95 % within: {told}; an iteration takes {iteration}"
+    for line in times.differences[:SHOWN_DIFFERENCES]:
+        yield f"times not as logged: {line}"
 
 
 def _told_check(check: Checked) -> Iterator[str]:
@@ -187,6 +213,10 @@ def _told_check(check: Checked) -> Iterator[str]:
             yield f"              {line}"
         if (more := len(check.differences) - SHOWN_DIFFERENCES) > 0:
             yield f"              and {more} more"
+
+
+def _has_failed(check: Checked | None) -> bool:
+    return check is not None and check.agrees is False
 
 
 def _first(check: Checked) -> str:

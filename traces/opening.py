@@ -1,13 +1,18 @@
 """Captures of one job, opened as a trace.  An edge module: it looks into folders."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from traces.decoding import decoded
 from traces.framing.framings import choose
+from traces.indexfiles import read_indexes
 from traces.packets.capture import SUFFIXES, read_capture
 from traces.packets.copies import without_copies
-from traces.packets.streams import assemble, connections
+from traces.packets.directions import Direction
+from traces.packets.packets import Packets
+from traces.packets.reads import recorded, supplemented
+from traces.packets.streams import Stream, assemble, connections
 from traces.rankmap import SETTINGS, read_settings
 from traces.recognition.ranks import BadTrace
 from traces.trace import Trace
@@ -29,12 +34,37 @@ def open_captures(paths: Sequence[Path], ranks: Path | None = None) -> Trace:
     """Like `open_trace`, but captures without training are a trace without messages, whose first note says
     so.
     """
-    captures = [without_copies(read_capture(path)) for path in capture_paths(paths)]
+    captures = read_captures(paths)
+    indexes, notes = read_indexes(captures)
+    streams = assemble(captures)
+    if indexes:
+        streams = supplemented(streams, indexes)
+    trace = _decoded(paths, captures, streams, ranks)
+    return replace(trace, notes=(*trace.notes, *notes)) if notes else trace
+
+
+def open_recorded(paths: Sequence[Path], ranks: Path | None = None) -> Trace:
+    """Like `open_captures`, without indexes, and every stream notes what is read of it."""
+    captures = read_captures(paths)
+    return _decoded(paths, captures, recorded(assemble(captures)), ranks)
+
+
+def read_captures(paths: Sequence[Path]) -> list[Packets]:
+    """The packets of captures, or of folders of them, each packet of a file once."""
+    return [without_copies(read_capture(path)) for path in capture_paths(paths)]
+
+
+def _decoded(
+    paths: Sequence[Path],
+    captures: Sequence[Packets],
+    streams: Mapping[Direction, Stream],
+    ranks: Path | None,
+) -> Trace:
     folder_settings = [path / SETTINGS for path in paths if (path / SETTINGS).is_file()]
     settings_path = ranks or next(iter(folder_settings), None)
     told = read_settings(settings_path) if settings_path else {}
     name = paths[0].name or str(paths[0])
-    choices = tuple(map(choose, connections(assemble(captures))))
+    choices = tuple(map(choose, connections(streams)))
     return decoded(name, captures, choices, told)
 
 

@@ -1,15 +1,15 @@
 """After the job: does the decoded workload equal the job's own log?  Then the payload is cut off.
 
 The check reads the whole payload, where every message's header is visible, so a difference is a fault of
-ours, of the capture (drops), or of the log, never of the snaplen.  What the cut hides is found by reading
-once more.
+ours, of the capture (drops), or of the log, never of the snaplen.  What was read of it and is cut off goes
+into a message index beside each capture; both are then read once more and must give the same messages.
 """
 
 import hashlib
 import json
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,20 @@ from emu.capturing.request import MAX_SNAPLEN, WHOLE
 from emu.fabrics.fabric import HOST_PORT, Fabric, interface
 from emu.network.tcpdump_counts import Counts, counts
 from traces.files import write_whole
-from traces.groundtruth import BadLog, Check, compare, read_logs
-from traces.opening import open_trace
+from traces.groundtruth import WHATS, BadLog, Check, compare, read_logs, time_errors
+from traces.indexfiles import SUFFIX as INDEX_SUFFIX
+from traces.indexfiles import capture_sha256, index_path, write_index
+from traces.opening import open_captures, open_recorded, read_captures
+from traces.packets.directions import Direction
+from traces.packets.messageindex import BadIndex
 from traces.packets.packets import BadCapture
+from traces.packets.reads import index_of
+from traces.packets.streams import Stream, assemble
 from traces.rankmap import SETTINGS
 from traces.recognition.ranks import BadTrace
-from traces.recognition.recognise import recognise
-from traces.workload import Workload
+from traces.recognition.recognise import Job, find_job, workload_of
+from traces.sameness import differences
+from traces.trace import Trace
 
 _EDITCAP_S = 600
 
@@ -45,7 +52,10 @@ class Checked:
 
 @dataclass(frozen=True)
 class HostCapture:
-    """One host's file; `counts` is None where tcpdump did not come to its end."""
+    """One host's file; `counts` is None where tcpdump did not come to its end.
+
+    `index` is the name of the message index beside it, None where there is none.
+    """
 
     rank: int
     host: str
@@ -55,6 +65,9 @@ class HostCapture:
     nbytes: int
     sha256: str
     counts: Counts | None
+    index: str | None = None
+    index_nbytes: int = 0
+    index_sha256: str = ""
 
     def to_json(self) -> dict[str, Any]:
         value = asdict(self)
@@ -67,24 +80,100 @@ def write_rank_map(folder: Path, fabric: Fabric, n_ranks: int) -> None:
     write_whole(folder / SETTINGS, json.dumps({"ranks": ranks}, indent=1) + "\n")
 
 
-def checked(captures: Path, folder: Path) -> Checked:
-    """The captures in one folder against the logs in the other."""
+def read_whole(folder: Path) -> Trace | str:
+    """The captures with all payload, every read of which is noted; or why they cannot be read."""
+    try:
+        return open_recorded([folder / WHOLE], folder / SETTINGS)
+    except (BadTrace, BadCapture, OSError) as error:
+        return str(error)
+
+
+def checked(whole: Trace | str, folder: Path) -> Checked:
+    """What was read of the whole packets against the logs in the folder."""
     try:
         logs = read_logs(folder)
         if not logs:
             return Checked(None, why="the job wrote no log.rN.json")
-        check = compare(_workload(captures, folder), logs)
-    except (BadLog, BadTrace, BadCapture, OSError) as error:
+        if isinstance(whole, str):
+            return Checked(agrees=False, why=whole)
+        check = compare(workload_of(_job(whole)), logs)
+    except (BadLog, BadTrace, OSError) as error:
         return Checked(agrees=False, why=str(error))
     return _told(check)
+
+
+@dataclass(frozen=True)
+class Times:
+    """How far the decoded times are from the logged ones, in ns; an empty `spreads` has nothing to compare.
+
+    `spreads` are by what was compared: `begun`, `done`, `gap`.
+    """
+
+    agrees: bool | None
+    iteration_ns: int
+    limit_ns: int
+    spreads: dict[str, dict[str, int]]
+    differences: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def timed(whole: Trace | str, folder: Path) -> Times | None:
+    """The times of what was read against those in the logs of the folder; None if either is lacking."""
+    try:
+        logs = read_logs(folder)
+        if not logs or isinstance(whole, str):
+            return None
+        errors = time_errors(_job(whole), logs)
+    except (BadLog, BadTrace, OSError):
+        return None  # `checked` says why
+    spreads = {what: spread for what in WHATS if (spread := errors.spread(what)) is not None}
+    told: dict[str, dict[str, int]] = {
+        what: {"n": one.n, "p95_ns": one.p95_ns, "largest_ns": one.largest.error_ns}
+        for what, one in spreads.items()
+    }
+    return Times(errors.agrees, errors.iteration_ns, errors.limit_ns, told, errors.differences)
+
+
+def _job(whole: Trace) -> Job:
+    """Raises BadTrace if it holds no training."""
+    if not len(whole.messages):
+        raise BadTrace(whole.notes[0])
+    return find_job(whole)
 
 
 def _told(check: Check) -> Checked:
     return Checked(check.agrees, check.n_compared, check.nbytes, check.differences)
 
 
-def _workload(captures: Path, folder: Path) -> Workload:
-    return recognise(open_trace([captures], folder / SETTINGS))
+def indexed(whole: Trace | str, folder: Path, hosts: Sequence[str]) -> Checked:
+    """Write what the trimmed captures lack beside them, then read both: are the messages all the same?
+
+    The files of `hosts` in `folder` are trimmed already.
+    """
+    if isinstance(whole, str):
+        return Checked(None, why=whole)
+    read = {stream.direction: stream for choice in whole.choices for stream in choice.connection.streams}
+    try:
+        for host in hosts:
+            _write_index(folder / f"{host}.pcap", read)
+        trimmed = open_captures([folder], folder / SETTINGS)
+    except (BadIndex, BadTrace, BadCapture, OSError) as error:
+        return Checked(agrees=False, why=f"the message index: {error}")
+    found = differences(whole, trimmed)
+    return Checked(not found, len(whole.messages), int(whole.messages.nbytes.sum()), found)
+
+
+def _write_index(capture: Path, read: Mapping[Direction, Stream]) -> None:
+    """Nothing is written for a file that lacks nothing."""
+    path = index_path(capture)
+    if path is None or not capture.exists():
+        return
+    [packets] = read_captures([capture])
+    index = index_of(capture_sha256(packets), assemble([packets]), read)
+    if index.streams:
+        write_index(index, path)
 
 
 def host_captures(folder: Path, fabric: Fabric, n_ranks: int) -> tuple[HostCapture, ...]:
@@ -93,6 +182,8 @@ def host_captures(folder: Path, fabric: Fabric, n_ranks: int) -> tuple[HostCaptu
     for rank, host in enumerate(fabric.hosts[:n_ranks]):
         path = folder / f"{host}.pcap"
         log = folder / f"{host}.tcpdump.txt"
+        index = path.with_suffix(INDEX_SUFFIX)
+        has_index = index.exists()
         made.append(
             HostCapture(
                 rank=rank,
@@ -103,6 +194,9 @@ def host_captures(folder: Path, fabric: Fabric, n_ranks: int) -> tuple[HostCaptu
                 nbytes=path.stat().st_size if path.exists() else 0,
                 sha256=_sha256(path) if path.exists() else "",
                 counts=counts(log.read_text(errors="replace")) if log.exists() else None,
+                index=index.name if has_index else None,
+                index_nbytes=index.stat().st_size if has_index else 0,
+                index_sha256=_sha256(index) if has_index else "",
             )
         )
     return tuple(made)

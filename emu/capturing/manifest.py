@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from emu.capturing.finish import Checked, HostCapture
+from emu.capturing.finish import Checked, HostCapture, Times
 from emu.capturing.request import Request
 from emu.fabrics.fabric import Fabric
 from emu.fabrics.spec import fabric_to_json
@@ -36,9 +36,12 @@ def manifest(
     ended: Ended,
     hosts: Sequence[HostCapture],
     check: Checked | None,
-    trimmed: Checked | None,
+    trimmed: Checked,
+    times: Times | None,
 ) -> dict[str, Any]:
-    """`check` is of the whole payload, `trimmed` of what is left of it; None if it was not made."""
+    """`check` is of the whole payload against the logs, None if it was not made; `trimmed` says whether what
+    is left of it, with the message indexes, is read the same; `times` compares with the logs' times.
+    """
     return {
         "schema": SCHEMA,
         "command": list(typed),
@@ -54,7 +57,8 @@ def manifest(
         "snaplen": ended.snaplen,
         "keeps_payload": ended.keeps_payload,
         "check": check.to_json() if check else None,
-        "check_trimmed": trimmed.to_json() if trimmed else None,
+        "check_trimmed": trimmed.to_json(),
+        "check_times": times.to_json() if times else None,
         "hosts": [host.to_json() for host in hosts],
         "kernel": platform.release(),
         "python": platform.python_version(),

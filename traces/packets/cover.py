@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +45,16 @@ class Timeline:
         return Timeline(self.cover, np.maximum.accumulate(self.time_ns))
 
 
+class Readable(Protocol):
+    """The bytes of a stream that are known, for reading at any offset."""
+
+    def starts_from(self, offset: int, limit: int | None = None) -> Iterator[int]: ...
+
+    def ranges(self) -> tuple[Ints, Ints]: ...
+
+    def read(self, offset: int, nbytes: int) -> bytes: ...
+
+
 class Visible:
     """The bytes of a stream that are in the files, for reading at any offset."""
 
@@ -64,6 +75,10 @@ class Visible:
         """Where pieces start, from `offset` on; these are where packets do."""
         first = bisect_left(self._starts, offset)
         return islice(self._starts, first, None if limit is None else first + limit)
+
+    def ranges(self) -> tuple[Ints, Ints]:
+        """Start and end of each piece."""
+        return np.array(self._starts, np.int64), np.array(self._ends, np.int64)
 
     def read(self, offset: int, nbytes: int) -> bytes:
         """Up to `nbytes` from `offset` on: fewer if the next ones are not in any file."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from traces.packets.cover import Ints, Timeline, Visible, cover, distinct
+from traces.packets.cover import Ints, Readable, Timeline, Visible, cover, distinct
 from traces.packets.directions import Direction, by_direction, own_address, points
 from traces.packets.packets import ACK, PSH, SYN, Packets
 
@@ -58,7 +58,7 @@ class Stream:
     pushed_at: Ints
     sent: Timeline
     received: Timeline
-    visible: Visible
+    visible: Readable
 
     @property
     def nbytes(self) -> int:

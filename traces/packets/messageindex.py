@@ -1,0 +1,160 @@
+"""The message index of a trimmed capture: bytes of its streams that the packets no longer show.
+
+`hN.messages` beside `hN.pcap` (docs/schemas.md).  A line of JSON says which capture it belongs to and which
+streams it has; a table of pieces and their bytes follow.  Values only: nothing here opens a file.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
+from typing import Annotated, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from traces.complaints import complaint
+from traces.packets.cover import Ints
+from traces.packets.directions import Direction
+
+SCHEMA: Literal["gradwire.messages/1"] = "gradwire.messages/1"
+MAX_INDEX_NBYTES = 1 << 28
+MAX_HEADER_NBYTES = 1 << 24
+MAX_STREAMS = 1 << 16
+MAX_OFFSET = 1 << 50  # of a byte in a stream: a petabyte
+PIECE_NBYTES = 12  # of a piece in the table: an offset of 8 bytes, a length of 4
+
+_OFFSETS, _LENGTHS = np.dtype("<u8"), np.dtype("<u4")
+Octets = npt.NDArray[np.uint8]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Port = Annotated[int, Field(ge=0, lt=1 << 16)]
+
+
+class BadIndex(Exception):
+    """A message index that cannot be used; the text says why, without the file's name."""
+
+
+@dataclass(frozen=True)
+class StreamIndex:
+    """Pieces of one stream: ascending, disjoint, none empty; `offset` counts from the byte with `first_seq`.
+
+    `data` holds the bytes of all pieces, one after the other.
+    """
+
+    direction: Direction
+    first_seq: int
+    offset: Ints
+    nbytes: Ints
+    data: Octets
+
+
+@dataclass(frozen=True)
+class MessageIndex:
+    """`capture_sha256` is of the capture file that it belongs to, as it is when not compressed."""
+
+    capture_sha256: str
+    streams: tuple[StreamIndex, ...]
+
+
+class _Stream(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    src: IPv4Address | IPv6Address
+    sport: Port
+    dst: IPv4Address | IPv6Address
+    dport: Port
+    number: Annotated[int, Field(ge=0, lt=1 << 31)]
+    first_seq: Annotated[int, Field(ge=0, lt=1 << 32)]
+    pieces: Annotated[int, Field(ge=1, le=MAX_INDEX_NBYTES // PIECE_NBYTES)]
+
+    @property
+    def direction(self) -> Direction:
+        return Direction(str(self.src), self.sport, str(self.dst), self.dport, self.number)
+
+
+class _Header(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    schema_: Literal["gradwire.messages/1"] = Field(alias="schema")
+    capture_sha256: Sha256
+    body_sha256: Sha256
+    streams: Annotated[tuple[_Stream, ...], Field(max_length=MAX_STREAMS)]
+
+
+def encode(index: MessageIndex) -> bytes:
+    """The whole file.  Raises BadIndex for one that `decode` would refuse for its size."""
+    parts = index.streams
+    body = b"".join(
+        [
+            *(part.offset.astype(_OFFSETS).tobytes() for part in parts),
+            *(part.nbytes.astype(_LENGTHS).tobytes() for part in parts),
+            *(part.data.tobytes() for part in parts),
+        ]
+    )
+    header = _Header(
+        schema=SCHEMA,
+        capture_sha256=index.capture_sha256,
+        body_sha256=hashlib.sha256(body).hexdigest(),
+        streams=tuple(_described(part) for part in parts),
+    )
+    line = header.model_dump_json(by_alias=True).encode() + b"\n"
+    if len(line) > MAX_HEADER_NBYTES or len(line) + len(body) > MAX_INDEX_NBYTES:
+        raise BadIndex(f"it would take {len(line) + len(body):,} bytes, at most {MAX_INDEX_NBYTES:,} may be")
+    return line + body
+
+
+def _described(part: StreamIndex) -> _Stream:
+    src, sport, dst, dport, number = part.direction
+    return _Stream.model_validate(
+        {
+            "src": src,
+            "sport": sport,
+            "dst": dst,
+            "dport": dport,
+            "number": number,
+            "first_seq": part.first_seq,
+            "pieces": len(part.offset),
+        }
+    )
+
+
+def decode(octets: bytes) -> MessageIndex:
+    """The index in a file's bytes.  Raises BadIndex for what is not one, or is damaged."""
+    if len(octets) > MAX_INDEX_NBYTES:
+        raise BadIndex(f"larger than the {MAX_INDEX_NBYTES:,} bytes that an index may have")
+    line, newline, _ = octets[:MAX_HEADER_NBYTES].partition(b"\n")
+    if not newline:
+        raise BadIndex("its first line does not end")
+    try:
+        header = _Header.model_validate_json(line)
+    except ValidationError as error:
+        raise BadIndex(f"its first line is not that of a message index: {complaint(error)}") from error
+    rest = memoryview(octets)[len(line) + 1 :]
+    if hashlib.sha256(rest).hexdigest() != header.body_sha256:
+        raise BadIndex("its bytes do not have the hash that its first line names")
+    if len({stream.direction for stream in header.streams}) < len(header.streams):
+        raise BadIndex("it names a stream twice")
+    return MessageIndex(header.capture_sha256, tuple(_streams(header, np.frombuffer(rest, np.uint8))))
+
+
+def _streams(header: _Header, body: Octets) -> Iterator[StreamIndex]:
+    """The streams, each with its part of the body."""
+    n_pieces = sum(stream.pieces for stream in header.streams)
+    if n_pieces * PIECE_NBYTES > len(body):
+        raise BadIndex(f"it ends before the table of its {n_pieces:,} pieces does")
+    table_nbytes = n_pieces * _OFFSETS.itemsize
+    offsets = body[:table_nbytes].view(_OFFSETS)
+    lengths = body[table_nbytes : n_pieces * PIECE_NBYTES].view(_LENGTHS).astype(np.int64)
+    data = body[n_pieces * PIECE_NBYTES :]
+    if int(lengths.sum()) != len(data):
+        raise BadIndex(f"its pieces have {int(lengths.sum()):,} bytes, {len(data):,} are there")
+    if n_pieces and (int(lengths.min()) < 1 or int(offsets.max()) > MAX_OFFSET):
+        raise BadIndex("a piece is empty, or lies further on than a stream can reach")
+    first, at = 0, 0
+    for stream in header.streams:
+        rows = slice(first, first + stream.pieces)
+        offset, nbytes = offsets[rows].astype(np.int64), lengths[rows]
+        if np.any(offset[1:] < offset[:-1] + nbytes[:-1]):
+            raise BadIndex("the pieces of a stream overlap, or are not in its order")
+        end = at + int(nbytes.sum())
+        yield StreamIndex(stream.direction, stream.first_seq, offset, nbytes, data[at:end])
+        first, at = first + stream.pieces, end
