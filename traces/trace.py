@@ -9,6 +9,7 @@ import numpy as np
 from traces.framing.frames import Reading
 from traces.framing.framings import Choice
 from traces.framing.messages import Messages
+from traces.packets.clocks import Clocks
 from traces.packets.packets import Packets
 
 
@@ -18,7 +19,8 @@ class CaptureFile:
 
     `snaplen` is the least of its interfaces' (0: unlimited); `snapped` counts packets that were not kept
     whole; `dropped` those that the capture lost by its own word (None: it does not say).  `truncated`: the
-    file's end is missing.
+    file's end is missing.  `mistimed` counts packets that were left out because their time cannot be right;
+    the other counts are without them.
     """
 
     path: Path
@@ -31,6 +33,7 @@ class CaptureFile:
     snaplen: int
     snapped: int
     dropped: int | None
+    mistimed: int
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Trace:
     """`messages` are those of the connections that speak `framing`; their `addresses` are the hosts by rank.
 
     `choices` are all connections with payload, each with what it was taken for; a message's `connection` is a
-    position in it.
+    position in it.  `clocks` are those of the job's hosts; the times of all else are corrected by them.
     """
 
     name: str
@@ -60,6 +63,7 @@ class Trace:
     choices: tuple[Choice, ...]
     messages: Messages
     losses: Losses
+    clocks: Clocks
     notes: tuple[str, ...]
 
     @property
@@ -95,6 +99,7 @@ def capture_file(packets: Packets, host: str | None) -> CaptureFile:
         snaplen=min(limits, default=0),
         snapped=int(np.count_nonzero(packets.captured_nbytes < packets.wire_nbytes)),
         dropped=sum(drops) if drops else None,
+        mistimed=packets.n_mistimed,
     )
 
 

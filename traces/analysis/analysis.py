@@ -20,6 +20,7 @@ from traces.analysis.transfers import (
     matrix,
     transfers,
 )
+from traces.packets.clocks import HostClock
 from traces.recognition.recognise import Job
 from traces.recognition.shape import JobShape
 from traces.trace import CaptureFile, Losses, Trace
@@ -35,7 +36,8 @@ class Analysis:
 
     `matrix_nbytes[src][dst]` is the payload that one rank sent to another, each byte once.  Of captures
     without training `framing` is "", `shape` None, and all that follows from ranks is empty: `missing` says
-    why.
+    why.  `incomparable` says why times of different hosts mean nothing beside each other: then there are no
+    transfers, iterations, spans, exposures, stragglers and incasts; empty if they can be compared.
     """
 
     name: str
@@ -47,6 +49,9 @@ class Analysis:
     shape: JobShape | None
     line_rate: LineRate | None
     files: tuple[CaptureFile, ...]
+    clocks: tuple[HostClock, ...]
+    clock_error_ns: int
+    incomparable: str
     matrix_nbytes: tuple[tuple[int, ...], ...]
     transfers: tuple[Transfer, ...]
     algorithms: tuple[AlgorithmUse, ...]
@@ -79,8 +84,9 @@ def _analysis(trace: Trace, job: Job | None, missing: str, line_rate_bps: int | 
     seen = burstiness(trace)
     rate = line_rate(line_rate_bps, seen)
     origin_ns = origin(trace)
-    moved = transfers(job, origin_ns, rate.bps if rate else None) if job else ()
-    spans, exposures = exposure(job) if job else ((), ())
+    timed = job if trace.clocks.comparable else None
+    moved = transfers(timed, origin_ns, rate.bps if rate else None) if timed else ()
+    spans, exposures = exposure(timed) if timed else ((), ())
     files = trace.files
     duration_ns = max(file.last_ns for file in files) - min(file.first_ns for file in files)
     return Analysis(
@@ -93,17 +99,20 @@ def _analysis(trace: Trace, job: Job | None, missing: str, line_rate_bps: int | 
         shape=job.shape if job else None,
         line_rate=rate,
         files=files,
+        clocks=trace.clocks.hosts,
+        clock_error_ns=trace.clocks.error_ns,
+        incomparable=trace.clocks.why_not if job else "",
         matrix_nbytes=matrix(job) if job else (),
         transfers=moved,
         algorithms=algorithm_uses(job) if job else (),
-        iterations=iterations(job, moved) if job else (),
+        iterations=iterations(timed, moved) if timed else (),
         spans=spans,
         exposures=exposures,
-        stragglers=stragglers(job) if job else (),
+        stragglers=stragglers(timed) if timed else (),
         flows=flows(trace),
         burstiness=seen,
         rates=rates(trace, window_ns(duration_ns)),
-        incasts=incasts(trace),
+        incasts=incasts(trace) if trace.clocks.comparable else (),
         aggregations=aggregations(trace.captures, origin_ns),
         traffic=traffic(trace),
         losses=trace.losses,

@@ -9,7 +9,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from traces.recognition.operation import Operation
-from traces.workload import Start
+from traces.recognition.ranks import BadTrace
+from traces.units import show_long
+from traces.workload import MAX_GAP_NS, Start
 
 MAX_STEPS = 1_000  # of one search back through what came before
 _DONE, _BEGUN = 0, 1  # at the same instant, what is complete comes first
@@ -20,6 +22,8 @@ After = dict[tuple[int, int], tuple[int, ...]]
 def starts(operations: Sequence[Operation]) -> list[tuple[Start, ...]]:
     """For each operation its starts, one for each rank that sends for it; `operations` in order of
     beginning.
+
+    Raises BadTrace for a pause that no computing takes.
     """
     events = [
         (time_ns, phase, number, rank)
@@ -41,6 +45,11 @@ def starts(operations: Sequence[Operation]) -> list[tuple[Start, ...]]:
         before = tuple(sorted(other for other in frontier[rank] if other < number))
         since_ns = max((operations[other].done[rank] for other in before), default=first_ns[rank])
         after[number, rank] = before
+        if time_ns - since_ns > MAX_GAP_NS:
+            raise BadTrace(
+                f"rank {rank} does nothing for {show_long(time_ns - since_ns)} between two operations, as "
+                "between two runs: cut the captures there, with editcap -A and -B, and give one part"
+            )
         found[number][rank] = Start(rank=rank, after=before, gap_ns=time_ns - since_ns)
     return [tuple(by_rank[rank] for rank in sorted(by_rank)) for by_rank in found]
 
