@@ -36,6 +36,7 @@ from traces.analysis.kept import Traffic
 from traces.analysis.linerate import LineRate
 from traces.analysis.percentiles import Percentiles
 from traces.analysis.transfers import AlgorithmUse, Iteration, Transfer
+from traces.packets.clocks import HostClock
 from traces.recognition.shape import JobShape
 from traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send
 from traces.trace import CaptureFile
@@ -70,6 +71,7 @@ ROWS = "replay --json, bench --json, demo --json"
         ("inspect --json: shape", JobShape),
         ("inspect --json: line_rate", LineRate),
         ("inspect --json: files", CaptureFile),
+        ("inspect --json: clocks", HostClock),
         ("inspect --json: transfers", Transfer),
         ("inspect --json: algorithms", AlgorithmUse),
         ("inspect --json: iterations", Iteration),

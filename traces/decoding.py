@@ -21,6 +21,7 @@ from traces.trace import Trace, capture_file, losses
 from traces.units import show_long, show_nbytes, show_s
 
 ENOUGH_NBYTES = 128  # headers of Ethernet, IP and TCP, and the longest header of a message
+WORTH_PPM = 5  # a drift below this is not worth a word: 5 µs in each second
 CLOCK_SET_NS = 10_000_000  # packets from several processors are written some µs out of order, not 10 ms
 
 
@@ -177,7 +178,7 @@ def _clock_notes(clocks: Clocks) -> Iterator[str]:
 
 def _corrected(clock: HostClock) -> str:
     way = "ahead of" if clock.offset_ns >= 0 else "behind"
-    drift = f", drift {clock.drift_ppm:+.3g} ppm" if round(clock.drift_ppm, 1) else ""
+    drift = f", drift {clock.drift_ppm:+.3g} ppm" if abs(clock.drift_ppm) >= WORTH_PPM else ""
     return (
         f"clocks: that of {clock_name(clock)} was {show_long(abs(clock.offset_ns))} {way} the others' "
         f"(± {show_s(clock.uncertainty_ns / 1e9)}{drift}), as packets that were seen at both ends show: its "

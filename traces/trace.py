@@ -9,7 +9,7 @@ import numpy as np
 from traces.framing.frames import Reading
 from traces.framing.framings import Choice
 from traces.framing.messages import Messages
-from traces.packets.clocks import Clocks
+from traces.packets.clocks import ONE_CLOCK, Clocks
 from traces.packets.packets import Packets
 
 
@@ -33,7 +33,7 @@ class CaptureFile:
     snaplen: int
     snapped: int
     dropped: int | None
-    mistimed: int
+    mistimed: int = 0
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class Trace:
     choices: tuple[Choice, ...]
     messages: Messages
     losses: Losses
-    clocks: Clocks
     notes: tuple[str, ...]
+    clocks: Clocks = ONE_CLOCK
 
     @property
     def addresses(self) -> tuple[str, ...]:

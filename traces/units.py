@@ -68,9 +68,10 @@ def show_bps(rate_bps: float) -> str:
 def show_long(time_ns: int) -> str:
     """Nanoseconds for a person, also if they are days or years: `84.1 ms`, `1.5 hours`, `12.3 years`."""
     seconds = time_ns / 1e9
-    for unit, size in (("years", 365.25 * 86400), ("days", 86400), ("hours", 3600)):
+    for unit, size in (("year", 365.25 * 86400), ("day", 86400), ("hour", 3600)):
         if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
+            count = f"{seconds / size:.3g}"
+            return f"{count} {unit}{'s' * (count != '1')}"
     return show_s(seconds)
 
 

@@ -37,7 +37,8 @@ class Analysis:
     `matrix_nbytes[src][dst]` is the payload that one rank sent to another, each byte once.  Of captures
     without training `framing` is "", `shape` None, and all that follows from ranks is empty: `missing` says
     why.  `incomparable` says why times of different hosts mean nothing beside each other: then there are no
-    transfers, iterations, spans, exposures, stragglers and incasts; empty if they can be compared.
+    transfers, iterations, spans, exposures, stragglers and incasts; empty if they can be compared,
+    then to `clock_error_ns`.
     """
 
     name: str
@@ -49,9 +50,6 @@ class Analysis:
     shape: JobShape | None
     line_rate: LineRate | None
     files: tuple[CaptureFile, ...]
-    clocks: tuple[HostClock, ...]
-    clock_error_ns: int
-    incomparable: str
     matrix_nbytes: tuple[tuple[int, ...], ...]
     transfers: tuple[Transfer, ...]
     algorithms: tuple[AlgorithmUse, ...]
@@ -68,6 +66,9 @@ class Analysis:
     losses: Losses
     rendezvous_packets: int
     notes: tuple[str, ...]
+    clocks: tuple[HostClock, ...] = ()
+    clock_error_ns: int = 0
+    incomparable: str = ""
 
 
 def analyse(job: Job, line_rate_bps: int | None = None) -> Analysis:

@@ -56,7 +56,7 @@ def exchanged(
     """`files` are the captures of each point, `owner` the host that it is, None for a switch."""
     at = _where(rows_of, files)
     hashes = [_hash(packets) for packets in captures]
-    both, answered = _pairs(at, owner)
+    both, answered, unknown = _pairs(at, owner)
     found: dict[_Pair, tuple[Ints, Ints]] = {}
     for (first, second), some in both.items():
         parts = [
@@ -64,6 +64,13 @@ def exchanged(
             for _, direction in nlargest(MAX_CONNECTIONS, some)
         ]
         _keep(found, (first, second), parts)
+    for (first, second), some in unknown.items():
+        samples = [
+            _either_way(captures, hashes, at, direction, (first, second))
+            for _, direction in nlargest(MAX_CONNECTIONS, some)
+        ]
+        _keep(found, (first, second), [there for there, _ in samples])
+        _keep(found, (second, first), [back for _, back in samples])
     for (first, second), some in answered.items():
         if (first, second) not in found:
             parts = [
@@ -92,25 +99,39 @@ def _where(rows_of: Sequence[Rows], files: Mapping[int, Sequence[int]]) -> dict[
 
 def _pairs(
     at: Mapping[Direction, Mapping[int, _Seen]], owner: Mapping[int, str | None]
-) -> tuple[_ByPair, _ByPair]:
-    """For each pair of points the directions that both saw, in the order of the way; and those whose packets
-    the first sent and whose answers the second did.
+) -> tuple[_ByPair, _ByPair, _ByPair]:
+    """For each pair of points the directions that both saw, in the order of the way; those whose packets the
+    first sent and whose answers the second did; and those that both saw, in an order that is not known.
     """
+    unknown: _ByPair = defaultdict(list)
     both: _ByPair = defaultdict(list)
     answered: _ByPair = defaultdict(list)
     for direction, seen in at.items():
         on_way = _on_way(direction, seen, owner)
         for number, first in enumerate(on_way):
             for second in on_way[number + 1 :]:
+                count = min(len(seen[first].rows), len(seen[second].rows))
                 if owner[first] is not None or owner[second] is not None:
-                    count = min(len(seen[first].rows), len(seen[second].rows))
                     both[first, second].append((count, direction))
+                elif direction < direction.reverse:
+                    unknown[first, second].append((count, direction))
         back = at.get(direction.reverse, {})
-        source = next((point for point in on_way if owner[point] == direction.src), None)
-        target = next((point for point in back if owner[point] == direction.dst), None)
+        source = _sender(direction.src, seen, back, owner)
+        target = _sender(direction.dst, back, seen, owner)
         if source is not None and target is not None:
             answered[source, target].append((len(seen[source].rows), direction))
-    return both, answered
+    return both, answered, unknown
+
+
+def _sender(
+    host: str,
+    sent: Mapping[int, _Seen],
+    answers: Mapping[int, _Seen],
+    owner: Mapping[int, str | None],
+) -> int | None:
+    """The point that is `host`; of two hosts that talk to nobody else, the one that has only what it sent."""
+    lone = next((point for point in sent if owner[point] is None and point not in answers), None)
+    return next((point for point in sent if owner[point] == host), lone)
 
 
 def _on_way(direction: Direction, seen: Mapping[int, _Seen], owner: Mapping[int, str | None]) -> list[int]:
@@ -141,6 +162,31 @@ def _common(
         times.append(packets.time_ns[rows[place[repeats == 1]]])
     _, left, right = np.intersect1d(keys[0], keys[1], assume_unique=True, return_indices=True)
     return times[0][left], times[1][right]
+
+
+def _either_way(
+    captures: Sequence[Packets],
+    hashes: Sequence[npt.NDArray[np.uint32]],
+    at: Mapping[Direction, Mapping[int, _Seen]],
+    direction: Direction,
+    pair: _Pair,
+) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
+    """Packets from the first point to the second, and back, of a connection that passes both.
+
+    Which of its directions goes which way is not known; but whatever the clocks' offset, the packets of
+    one way seem later at the second point than those of the other.
+    """
+    nothing = np.empty(0, np.int64), np.empty(0, np.int64)
+    found = []
+    for way in (direction, direction.reverse):
+        seen = at.get(way, {})
+        if pair[0] not in seen or pair[1] not in seen:
+            return nothing, nothing
+        found.append(_common(captures, hashes, seen[pair[0]], seen[pair[1]]))
+    if any(not len(first) for first, _ in found):
+        return nothing, nothing
+    there, back = sorted(found, key=lambda times: -float(np.median(times[1] - times[0])))
+    return there, back[::-1]
 
 
 def _answered(captures: Sequence[Packets], sent: _Seen, answers: _Seen) -> tuple[Ints, Ints]:
