@@ -16,7 +16,7 @@ from traces.packets.cover import Ints
 
 Floats = npt.NDArray[np.float64]
 MAX_DRIFT = 500e-6  # a clock that is off by more is broken: the most that NTP corrects (RFC 5905, 7.1)
-WINDOWS = 32  # of a pair's time, each with its smallest difference
+WINDOWS = 16  # of a pair's time, each with its smallest difference
 TOLERANCE_NS = 10_000  # time stamps of µs, and capturing itself, are no better
 BEND_NS = 2_000_000  # a clock that is being slewed does not follow a line; by this much it may leave it
 

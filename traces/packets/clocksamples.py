@@ -19,8 +19,8 @@ from traces.packets.cover import Ints
 from traces.packets.directions import Direction, Rows
 from traces.packets.packets import ACK, Packets
 
-MAX_CONNECTIONS = 6  # of a pair of points, those with most packets
-MAX_SAMPLES = 1024  # packets of a connection's direction, about
+MAX_CONNECTIONS = 3  # of a pair of points, those with most packets
+MAX_SAMPLES = 512  # packets of a connection's direction, about
 _WINDOWS = 64  # of a pair's time, each with its fastest packet
 _MIX = (np.uint32(0x9E3779B1), np.uint32(0x85EBCA6B))  # odd, bits evenly mixed (Knuth; xxHash)
 
