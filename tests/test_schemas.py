@@ -41,6 +41,7 @@ from traces.analysis.percentiles import Percentiles
 from traces.analysis.shares import Shares
 from traces.analysis.transfers import AlgorithmUse, Iteration, Transfer
 from traces.iterationtimes import IterationTime
+from traces.packets.clocks import HostClock
 from traces.recognition.shape import JobShape
 from traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send
 from traces.trace import CaptureFile
@@ -77,6 +78,7 @@ ROWS = "replay --json, bench --json, demo --json"
         ("inspect --json: bounds", Bound),
         ("inspect --json: job_bound", JobBound),
         ("inspect --json: files", CaptureFile),
+        ("inspect --json: clocks", HostClock),
         ("inspect --json: transfers", Transfer),
         ("inspect --json: algorithms", AlgorithmUse),
         ("inspect --json: iterations", Iteration),

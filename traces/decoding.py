@@ -11,19 +11,26 @@ from traces.framing.gloo_framing import Gloo
 from traces.framing.messages import Messages, collect, no_messages, reranked
 from traces.framing.plain import Plain
 from traces.framing.store import Store
+from traces.packets.clocks import ONE_CLOCK, Clocks, HostClock
+from traces.packets.clocks import name as clock_name
 from traces.packets.directions import own_address
 from traces.packets.packets import Packets
 from traces.recognition.groups import main_group
 from traces.recognition.ranks import BadTrace, by_number, check_all_seen, inferred_order, told_order
 from traces.trace import Trace, capture_file, losses
-from traces.units import show_nbytes, show_s
+from traces.units import show_long, show_nbytes, show_s
 
 ENOUGH_NBYTES = 128  # headers of Ethernet, IP and TCP, and the longest header of a message
+WORTH_PPM = 5  # a drift below this is not worth a word: 5 µs in each second
 CLOCK_SET_NS = 10_000_000  # packets from several processors are written some µs out of order, not 10 ms
 
 
 def decoded(
-    name: str, captures: Sequence[Packets], choices: tuple[Choice, ...], ranks: Mapping[str, int]
+    name: str,
+    captures: Sequence[Packets],
+    choices: tuple[Choice, ...],
+    ranks: Mapping[str, int],
+    clocks: Clocks = ONE_CLOCK,
 ) -> Trace:
     """The messages of the framing that the training is in; where there is none, a trace without messages,
     whose first note says so.
@@ -32,7 +39,7 @@ def decoded(
     """
     framing = _main_framing(choices)
     if framing is None:
-        return _without_training(name, captures, choices)
+        return _without_training(name, captures, choices, clocks)
     chosen = [(number, c) for number, c in enumerate(choices) if c.framing is framing]
     aside: list[str] = []
     if isinstance(framing, Gloo):
@@ -40,7 +47,7 @@ def decoded(
         chosen = [chosen[place] for place in training]
     found = framing.read([choice.connection for _, choice in chosen])
     if not any(reading.frames for reading in found.readings):
-        return _without_training(name, captures, choices)
+        return _without_training(name, captures, choices, clocks)
     ends = {end for r in found.readings for end in (r.stream.direction.src, r.stream.direction.dst)}
     messages = collect(_numbered(found, chosen), by_number({*found.said, *ends}))
     vantages = tuple(own_address(packets) for packets in captures)
@@ -51,8 +58,11 @@ def decoded(
     except BadTrace as error:
         own = _own(messages, vantages)
         if not own:
-            return _without_training(name, captures, choices, str(error))
+            return _without_training(name, captures, choices, clocks, str(error))
         partly = f"seen from {', '.join(own)} only: {error}"
+    clocks = clocks.of_job(messages.addresses)
+    if not clocks.comparable and clocks.apart:
+        return _without_training(name, captures, choices, clocks, _no_common_time(clocks))
     if ranks:
         order, note = told_order(messages.addresses, ranks), "ranks: as told"
     else:
@@ -67,9 +77,11 @@ def decoded(
         messages=reranked(messages, order),
         losses=losses(found.readings),
         seen_from=tuple(order.index(address) for address in own),
+        clocks=clocks,
         notes=(
             *([partly] if partly else []),
             note,
+            *_clock_notes(clocks),
             *aside,
             *_other_jobs(choices, framing),
             *found.notes,
@@ -88,7 +100,11 @@ def _own(messages: Messages, vantages: Sequence[str | None]) -> list[str]:
 
 
 def _without_training(
-    name: str, captures: Sequence[Packets], choices: tuple[Choice, ...], why: str | None = None
+    name: str,
+    captures: Sequence[Packets],
+    choices: tuple[Choice, ...],
+    clocks: Clocks,
+    why: str | None = None,
 ) -> Trace:
     vantages = tuple(own_address(packets) for packets in captures)
     return Trace(
@@ -99,7 +115,12 @@ def _without_training(
         choices=choices,
         messages=no_messages(),
         losses=losses([Reading(stream, ()) for choice in choices for stream in choice.connection.streams]),
-        notes=(why or _no_training(name, captures, choices), *_file_notes(captures, (), vantages)),
+        clocks=clocks,
+        notes=(
+            why or _no_training(name, captures, choices),
+            *map(_corrected, (one for one in clocks.hosts if one.corrected)),
+            *_file_notes(captures, (), vantages),
+        ),
     )
 
 
@@ -165,6 +186,30 @@ def _file_notes(
     return notes
 
 
+def _clock_notes(clocks: Clocks) -> Iterator[str]:
+    yield from map(_corrected, (one for one in clocks.hosts if one.corrected))
+    if not clocks.comparable:
+        yield f"clocks: {clocks.why_not}; so nothing is said across hosts: who is late, waits, rates, delays"
+
+
+def _corrected(clock: HostClock) -> str:
+    way = "ahead of" if clock.offset_ns >= 0 else "behind"
+    drift = f", drift {clock.drift_ppm:+.3g} ppm" if abs(clock.drift_ppm) >= WORTH_PPM else ""
+    return (
+        f"clocks: that of {clock_name(clock)} was {show_long(abs(clock.offset_ns))} {way} the others' "
+        f"(± {show_s(clock.uncertainty_ns / 1e9)}{drift}), as packets that were seen at both ends show: its "
+        "times were corrected by that"
+    )
+
+
+def _no_common_time(clocks: Clocks) -> str:
+    some = ", ".join(map(clock_name, clocks.apart))
+    return (
+        f"the times of {some} are all before or after the other hosts', and {clocks.why_not}: shift them "
+        "with editcap -t, or leave those files out"
+    )
+
+
 def _told_of(packets: Packets) -> Iterator[str]:
     """What is amiss with one file."""
     if packets.n_copies:
@@ -172,6 +217,8 @@ def _told_of(packets: Packets) -> Iterator[str]:
             f"{packets.path}: {packets.n_copies:,} packets are in it twice, as where captures were merged: "
             "each was counted once, when it was first seen"
         )
+    if packets.n_mistimed:
+        yield f"{packets.path}: {_mistimed(packets)}"
     if packets.n_cut:
         yield (
             f"{packets.path}: {packets.n_cut:,} packets are cut off within their headers and left out: "
@@ -183,3 +230,22 @@ def _told_of(packets: Packets) -> Iterator[str]:
             f"{packets.path}: its clock was set back by {show_s(back_ns / 1e9)} while it was captured: times "
             "across that instant are wrong; cut the files there, with editcap -A and -B"
         )
+
+
+def _mistimed(packets: Packets) -> str:
+    """Which packets were left out, and why."""
+    first = packets.mistimed[0]
+    apart_ns = first.time_ns - first.beside_ns
+    also = ", ".join(f"{one.number:,} (at byte {one.at:,})" for one in packets.mistimed[1:])
+    left = packets.n_mistimed - len(packets.mistimed)
+    way = "after" if apart_ns > 0 else "before"
+    more = f"; also packets {also}" if also else ""
+    more += f" and {left:,} more" if left else ""
+    return (
+        f"packet {first.number:,} (at byte {first.at:,}) has a time that cannot be right, "
+        f"{_date(first.time_ns)}: {show_long(abs(apart_ns))} {way} its neighbour; left out{more}"
+    )
+
+
+def _date(time_ns: int) -> str:
+    return f"{np.datetime64(time_ns, 'ns').astype('datetime64[ms]')} UTC"

@@ -8,11 +8,13 @@ from traces.decoding import decoded
 from traces.framing.framings import choose
 from traces.indexfiles import read_indexes
 from traces.packets.capture import SUFFIXES, read_capture
+from traces.packets.clocks import Clocks, compare_clocks
 from traces.packets.copies import without_copies
-from traces.packets.directions import Direction
+from traces.packets.directions import Direction, Rows, by_direction
 from traces.packets.packets import Packets
 from traces.packets.reads import recorded, supplemented
 from traces.packets.streams import Stream, assemble, connections
+from traces.packets.timestamps import with_plausible_times
 from traces.rankmap import SETTINGS, read_settings
 from traces.recognition.ranks import BadTrace
 from traces.trace import Trace
@@ -34,30 +36,40 @@ def open_captures(paths: Sequence[Path], ranks: Path | None = None) -> Trace:
     """Like `open_trace`, but captures without training are a trace without messages, whose first note says
     so.
     """
-    captures = read_captures(paths)
+    captures, rows_of, clocks = _by_one_clock(read_captures(paths))
     indexes, notes = read_indexes(captures)
-    streams = assemble(captures)
+    streams = assemble(captures, rows_of)
     if indexes:
         streams = supplemented(streams, indexes)
-    trace = _decoded(paths, captures, streams, ranks)
+    trace = _decoded(paths, captures, streams, clocks, ranks)
     return replace(trace, notes=(*trace.notes, *notes)) if notes else trace
 
 
 def open_recorded(paths: Sequence[Path], ranks: Path | None = None) -> Trace:
     """Like `open_captures`, without indexes, and every stream notes what is read of it."""
-    captures = read_captures(paths)
-    return _decoded(paths, captures, recorded(assemble(captures)), ranks)
+    captures, rows_of, clocks = _by_one_clock(read_captures(paths))
+    return _decoded(paths, captures, recorded(assemble(captures, rows_of)), clocks, ranks)
 
 
 def read_captures(paths: Sequence[Path]) -> list[Packets]:
-    """The packets of captures, or of folders of them, each packet of a file once."""
-    return [without_copies(read_capture(path)) for path in capture_paths(paths)]
+    """The packets of captures, or of folders of them, each packet of a file once, at times that can be."""
+    return [without_copies(with_plausible_times(read_capture(path))) for path in capture_paths(paths)]
+
+
+def _by_one_clock(read: Sequence[Packets]) -> tuple[Sequence[Packets], list[Rows], Clocks]:
+    """The captures with the hosts' clocks corrected where that is possible, and their rows by direction."""
+    rows_of = by_direction(read)
+    captures, clocks = compare_clocks(read, rows_of)
+    if any(one.corrected for one in clocks.hosts):
+        rows_of = by_direction(captures)
+    return captures, rows_of, clocks
 
 
 def _decoded(
     paths: Sequence[Path],
     captures: Sequence[Packets],
     streams: Mapping[Direction, Stream],
+    clocks: Clocks,
     ranks: Path | None,
 ) -> Trace:
     folder_settings = [path / SETTINGS for path in paths if (path / SETTINGS).is_file()]
@@ -65,7 +77,7 @@ def _decoded(
     told = read_settings(settings_path) if settings_path else {}
     name = paths[0].name or str(paths[0])
     choices = tuple(map(choose, connections(streams)))
-    return decoded(name, captures, choices, told)
+    return decoded(name, captures, choices, told, clocks)
 
 
 def capture_paths(paths: Sequence[Path]) -> tuple[Path, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 from traces.framing.frames import Reading
 from traces.framing.framings import Choice
 from traces.framing.messages import Messages
+from traces.packets.clocks import ONE_CLOCK, Clocks
 from traces.packets.packets import Packets
 
 MAX_UNREAD = 0.01  # of a job's bytes: with more, neither its shares nor a replay of it can be believed
@@ -20,7 +21,8 @@ class CaptureFile:
 
     `snaplen` is the least of its interfaces' (0: unlimited); `snapped` counts packets that were not kept
     whole; `dropped` those that the capture lost by its own word (None: it does not say).  `truncated`: the
-    file's end is missing.
+    file's end is missing.  `mistimed` counts packets that were left out because their time cannot be right;
+    the other counts are without them.
     """
 
     path: Path
@@ -33,14 +35,15 @@ class CaptureFile:
     snaplen: int
     snapped: int
     dropped: int | None
+    mistimed: int = 0
 
 
 @dataclass(frozen=True)
 class Losses:
     """What the network lost (retransmitted) and what the capture did not keep.
 
-    `training_nbytes` are all bytes of the training's streams; `unresolved_nbytes` of them are hidden and could
-    not be recovered, and `unseen_nbytes` are in no capture.
+    `training_nbytes` are all bytes of the training's streams; `unresolved_nbytes` of them are hidden and
+    could not be recovered, and `unseen_nbytes` are in no capture.
     """
 
     data_packets: int
@@ -64,6 +67,7 @@ class Trace:
     `choices` are all connections with payload, each with what it was taken for; a message's `connection` is a
     position in it.  `seen_from` are the ranks whose own captures are there, where what others sent each other
     is in none; empty if all of the job was seen.
+    `clocks` are those of the job's hosts; the times of all else are corrected by them.
     """
 
     name: str
@@ -75,6 +79,7 @@ class Trace:
     losses: Losses
     notes: tuple[str, ...]
     seen_from: tuple[int, ...] = ()
+    clocks: Clocks = ONE_CLOCK
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -109,6 +114,7 @@ def capture_file(packets: Packets, host: str | None) -> CaptureFile:
         snaplen=min(limits, default=0),
         snapped=int(np.count_nonzero(packets.captured_nbytes < packets.wire_nbytes)),
         dropped=sum(drops) if drops else None,
+        mistimed=packets.n_mistimed,
     )
 
 

@@ -65,6 +65,16 @@ def show_bps(rate_bps: float) -> str:
     return f"{rate_bps:.0f} b/s"
 
 
+def show_long(time_ns: int) -> str:
+    """Nanoseconds for a person, also if they are days or years: `84.1 ms`, `1.5 hours`, `12.3 years`."""
+    seconds = time_ns / 1e9
+    for unit, size in (("year", 365.25 * 86400), ("day", 86400), ("hour", 3600)):
+        if seconds >= size:
+            count = f"{seconds / size:.3g}"
+            return f"{count} {unit}{'s' * (count != '1')}"
+    return show_s(seconds)
+
+
 def show_s(seconds: float) -> str:
     """Seconds for a person, three digits: `1.23 s`, `84.1 ms`."""
     if seconds >= 1:

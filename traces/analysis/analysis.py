@@ -23,6 +23,7 @@ from traces.analysis.transfers import (
     matrix,
     transfers,
 )
+from traces.packets.clocks import HostClock
 from traces.recognition.recognise import Job
 from traces.recognition.shape import JobShape
 from traces.trace import CaptureFile, Losses, Trace
@@ -36,10 +37,12 @@ MAX_PLOT_WINDOWS = 4000  # as many as a wide screen has columns
 class Analysis:
     """Times count from `origin_ns` (since 1970): the first training byte, or the first packet.
 
-    `matrix_nbytes[src][dst]` is the payload that one rank sent to another, each byte once.
-    `seen_from` are the ranks whose part alone the captures show; empty if they show all.  Of captures
-    without training `framing` is "", `shape` None, and all that follows from ranks is empty: `missing` says
-    why.  `shares_refused` says why the parts of `shares` cannot be believed.
+    `matrix_nbytes[src][dst]` is the payload that one rank sent to another, each byte once.  `seen_from` are
+    the ranks whose part alone the captures show; empty if they show all.  Of captures without training
+    `framing` is "", `shape` None, and all that follows from ranks is empty:  `missing` says why.
+    `shares_refused` says why the parts of `shares` cannot be believed.  `incomparable` says why times of
+    different hosts mean nothing beside each other: then there are no transfers, iterations, spans,
+    exposures, shares, stragglers and incasts; empty if they can be compared, then to `clock_error_ns`.
     """
 
     name: str
@@ -72,6 +75,9 @@ class Analysis:
     losses: Losses
     rendezvous_packets: int
     notes: tuple[str, ...]
+    clocks: tuple[HostClock, ...] = ()
+    clock_error_ns: int = 0
+    incomparable: str = ""
 
 
 def analyse(job: Job, line_rate_bps: int | None = None, fabric_rates: FabricRates | None = None) -> Analysis:
@@ -103,8 +109,9 @@ def _analysis(
     found, job_bound = bounds(series, known_bps, hosts_bps, n_hosts)
     rate = line_rate(line_rate_bps, fabric_rates, found, job_bound)
     origin_ns = origin(trace)
-    moved = transfers(job, origin_ns, rate) if job else ()
-    spans, exposures = exposure(job) if job else ((), ())
+    timed = job if trace.clocks.comparable else None
+    moved = transfers(timed, origin_ns, rate) if timed else ()
+    spans, exposures = exposure(timed) if timed else ((), ())
     files = trace.files
     duration_ns = max(file.last_ns for file in files) - min(file.first_ns for file in files)
     return Analysis(
@@ -120,19 +127,22 @@ def _analysis(
         bounds=found,
         job_bound=job_bound,
         files=files,
+        clocks=trace.clocks.hosts,
+        clock_error_ns=trace.clocks.error_ns,
+        incomparable=trace.clocks.why_not if job else "",
         matrix_nbytes=matrix(job) if job else (),
         transfers=moved,
         algorithms=algorithm_uses(job) if job else (),
-        iterations=iterations(job, moved, exposures) if job else (),
+        iterations=iterations(timed, moved, exposures) if timed else (),
         spans=spans,
         exposures=exposures,
-        shares=shares(exposures, job.labels.warm_up) if job else None,
-        shares_refused=refusals(trace, series, spans, exposures) if job else (),
-        stragglers=stragglers(job) if job else (),
+        shares=shares(exposures, timed.labels.warm_up) if timed else None,
+        shares_refused=refusals(trace, series, spans, exposures) if timed else (),
+        stragglers=stragglers(timed) if timed else (),
         flows=flows(trace),
         burstiness=burstiness(series),
         rates=rates(series, window_ns(duration_ns)),
-        incasts=incasts(trace),
+        incasts=incasts(trace) if trace.clocks.comparable else (),
         aggregations=aggregations(trace.captures, origin_ns),
         traffic=traffic(trace),
         losses=trace.losses,

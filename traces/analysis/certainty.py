@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from traces.analysis.analysis import Analysis
-from traces.units import show_nbytes
+from traces.units import show_nbytes, show_s
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,24 @@ def _statements(analysis: Analysis) -> Iterator[Statement]:
             "sent, or as long as another rank has not begun, it waits; inside a host nothing can be seen"
         )
         yield Statement("compute, exposed communication, wait", None, evidence)
+    if analysis.clocks:
+        yield _clocks(analysis)
     yield _line(analysis)
     yield Statement("which link bounded it", None, analysis.job_bound.evidence)
     yield _kept(analysis)
     for note in analysis.notes:
         what, colon, evidence = note.partition(": ")
         yield Statement(what, None, evidence) if colon else Statement("note", None, note)
+
+
+def _clocks(analysis: Analysis) -> Statement:
+    if analysis.incomparable:
+        return Statement("times of different hosts are not compared", None, analysis.incomparable)
+    evidence = (
+        f"within {show_s(analysis.clock_error_ns / 1e9)}, from the fastest packets of each way between them: "
+        "none arrives before it was sent"
+    )
+    return Statement("times of different hosts can be compared", None, evidence)
 
 
 def _line(analysis: Analysis) -> Statement:

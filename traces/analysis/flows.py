@@ -24,7 +24,8 @@ class Flow:
     lasts from its first payload byte until the last had arrived.  `rtt_ns` is from a segment's departure to
     the ACK of its last byte, at the point nearest the source; repeated segments are left out (Karn).
     `window_nbytes` is what the receiver offered, scaled (RFC 7323; None if its SYN was not seen).  `delay_ns`
-    is from the source's capture to the destination's, by their clocks.  `reset`: it ended with an RST.
+    is from the source's capture to the destination's, by their clocks; where these cannot be compared it is
+    None, and the duration lasts until the last byte was sent.  `reset`: it ended with an RST.
     """
 
     src: str
@@ -80,7 +81,9 @@ def _flow(
 ) -> Flow:
     direction = stream.direction
     first_ns = int(stream.sent.time_ns.min())
-    duration_ns = max(0, int(stream.received.time_ns.max()) - first_ns)
+    can_compare = trace.clocks.between(direction.src, direction.dst)
+    arrived = stream.received if can_compare else stream.sent
+    duration_ns = max(0, int(arrived.time_ns.max()) - first_ns)
     seen = [(trace.captures[n], rows_of[n].get(direction)) for n in stream.near_src]
     own = [(packets, rows) for packets, rows in seen if rows is not None]
     nbytes = stream.nbytes - stream.unseen_nbytes
@@ -105,7 +108,7 @@ def _flow(
         reset=any(bool(np.any(packets.flags[rows] & RST)) for packets, rows in own),
         rtt_ns=_rtt(trace, stream, rows_of),
         window_nbytes=_window(trace, direction.reverse, rows_of),
-        delay_ns=_delay(stream),
+        delay_ns=_delay(stream) if can_compare else None,
     )
 
 

@@ -28,6 +28,9 @@ def sentences(analysis: Analysis) -> tuple[str, str, str]:
     """The verdict, for people."""
     if analysis.missing:
         return (_nothing(analysis), _largest_flow(analysis), _rate(analysis))
+    if analysis.incomparable:
+        refused = f"Iterations, waiting and who is late cannot be told: {analysis.incomparable}."
+        return (refused, _largest_flow(analysis), _rate(analysis))
     if analysis.framing == Plain.name:
         return (_guess(analysis), "Who was late cannot be told from bursts.", _rate(analysis))
     return (_length(analysis), _late(analysis), _rate(analysis))
@@ -111,6 +114,9 @@ def _late(analysis: Analysis) -> str:
     counted = sum(one.times_last for one in analysis.stragglers)
     late = f"{show_s(last.mean_late_ns / 1e9)} after the others on average"
     where = f"rank {last.rank} ({analysis.addresses[last.rank]})"
+    if last.mean_late_ns < analysis.clock_error_ns:
+        known = f"hosts' clocks are known to ± {show_s(analysis.clock_error_ns / 1e9)} only"
+        return f"Which rank is late cannot be told: {where} is last most often, but only {late}, and {known}."
     if last.mean_late_ns < LATE_SHARE * found.time_ns:
         return f"No rank is late: {where} is last in {last.times_last} of {counted}, but only {late}."
     others = sorted((one for one in analysis.stragglers if one is not last), key=lambda one: -one.times_last)

@@ -1,11 +1,11 @@
 """Packets that one file has twice: from captures of several points merged into one, or made on `any`."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from traces.packets.packets import UDP, Packets
+from traces.packets.packets import UDP, Packets, only_rows
 
 MAX_APART_NS = 1_000_000_000  # longer than a network takes, far less than 65,536 packets to the same host
 # Of a datagram, to tell it from another: Linux gives the pieces of one that it cuts up (UDP_SEGMENT)
@@ -51,12 +51,7 @@ def without_copies(packets: Packets) -> Packets:
         return packets
     kept = np.ones(len(packets), bool)
     kept[second[same]] = False
-    columns = {
-        field.name: getattr(packets, field.name)[kept]
-        for field in fields(packets)
-        if field.name != "data" and isinstance(getattr(packets, field.name), np.ndarray)
-    }
-    return replace(packets, **columns, n_copies=int(np.count_nonzero(same)))
+    return replace(only_rows(packets, kept), n_copies=int(np.count_nonzero(same)))
 
 
 def _hashes(packets: Packets, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:

@@ -1,6 +1,6 @@
 """Packets as columns: what every reader of capture files makes, whatever the file's format.  Values only."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,19 @@ class Interface:
 
 
 @dataclass(frozen=True)
+class Mistimed:
+    """A packet whose time cannot be right: the `number`-th of its file (from 1), whose bytes begin at `at`.
+
+    `time_ns` is what the file says, `beside_ns` the time of the packet after it (before it, if it is last).
+    """
+
+    number: int
+    at: int
+    time_ns: int
+    beside_ns: int
+
+
+@dataclass(frozen=True)
 class Packets:
     """All packets of one file; every array has one entry per packet, in the file's order.
 
@@ -40,7 +53,8 @@ class Packets:
 
     Why the reading ended before the file did is in `fault`, "" if it did not.  `n_cut` counts packets that
     have `protocol` 0 only because the capture cut their headers off, `n_copies` those that
-    were left out as copies of others.
+    were left out as copies of others, `n_mistimed` those that were left out because their time cannot
+    be right; the first few of these are in `mistimed`.
     """
 
     path: Path
@@ -72,9 +86,21 @@ class Packets:
     fault: str = ""
     n_cut: int = 0
     n_copies: int = 0
+    n_mistimed: int = 0
+    mistimed: tuple[Mistimed, ...] = ()
 
     def __len__(self) -> int:
         return len(self.time_ns)
+
+
+def only_rows(packets: Packets, keep: npt.NDArray[np.bool_]) -> Packets:
+    """The packets for which `keep` is true; the bytes of the file stay whole."""
+    columns = {
+        one.name: getattr(packets, one.name)[keep]
+        for one in fields(packets)
+        if one.name != "data" and isinstance(getattr(packets, one.name), np.ndarray)
+    }
+    return replace(packets, **columns)
 
 
 NO_SHIFT = 255

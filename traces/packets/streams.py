@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from traces.packets.cover import Ints, Readable, Timeline, Visible, cover, distinct
-from traces.packets.directions import Direction, by_direction, own_address, points
+from traces.packets.directions import Direction, Rows, by_direction, own_address, points
 from traces.packets.packets import ACK, PSH, SYN, Packets
 
 
@@ -98,11 +98,15 @@ def _precedence(stream: Stream) -> tuple[bool, int]:
     return not stream.opener, int(stream.sent.time_ns.min())
 
 
-def assemble(captures: Sequence[Packets]) -> dict[Direction, Stream]:
-    """Every stream that carries payload, each packet counted once however many files have it."""
+def assemble(captures: Sequence[Packets], rows_of: Sequence[Rows] | None = None) -> dict[Direction, Stream]:
+    """Every stream that carries payload, each packet counted once however many files have it.
+
+    `rows_of` are the captures' directions if they are known already.
+    """
     owners = [own_address(packets) for packets in captures]
     at_points = points(captures, owners)
-    rows_of = by_direction(captures)
+    if rows_of is None:
+        rows_of = by_direction(captures)
     seen: defaultdict[Direction, list[int]] = defaultdict(list)
     for number, rows in enumerate(rows_of):
         for direction in rows:

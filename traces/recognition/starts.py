@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 
 from traces.recognition.dependencies import waits
 from traces.recognition.operation import Operation
-from traces.workload import Start
+from traces.recognition.ranks import BadTrace
+from traces.units import show_long
+from traces.workload import MAX_GAP_NS, Start
 
 MAX_STEPS = 1_000  # of one search back through what came before
 _DONE, _BEGUN = 0, 1  # at the same instant, what is complete comes first
@@ -29,6 +31,7 @@ def starts(
 
     `iterations` has the iteration of each operation, < 0 for none; without any nothing repeats.
     `turnarounds_ns` has what a rank's host takes from an arrival to a send, which is no computing.
+    Raises BadTrace for a pause that no computing takes.
     """
     seen = _seen(operations)
     if not iterations:
@@ -67,6 +70,11 @@ def _seen(operations: Sequence[Operation]) -> list[tuple[Start, ...]]:
         before = tuple(sorted(other for other in frontier[rank] if other < number))
         since_ns = max((operations[other].done[rank] for other in before), default=first_ns[rank])
         after[number, rank] = before
+        if time_ns - since_ns > MAX_GAP_NS:
+            raise BadTrace(
+                f"rank {rank} does nothing for {show_long(time_ns - since_ns)} between two operations, as "
+                "between two runs: cut the captures there, with editcap -A and -B, and give one part"
+            )
         found[number][rank] = Start(rank=rank, after=before, gap_ns=time_ns - since_ns)
     return [tuple(by_rank[rank] for rank in sorted(by_rank)) for by_rank in found]
 
