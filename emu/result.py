@@ -54,9 +54,10 @@ class Row:
 
     `ratio` is the median time over `bound_s` (alpha 0, nominal rate times payload efficiency),
     `ratio_predicted` that over `predicted_s` (fluid model over the plan's own paths, calibrated host times
-    and goodput).  That is known to within `prediction_error`, a share of it: a time outside `predicted_low_s` to
-    `predicted_high_s` is not accounted for.  `machine_share` of it is the machine's own time per step.  These
-    four are None where the model does not know all that happens (see controller.model.expected).
+    and goodput).  That is known to within `prediction_error`, a share of it: a time outside
+    `predicted_low_s` to `predicted_high_s` is not accounted for.  `machine_share` of it is the machine's
+    own time per step.  These four are None where the model does not know all that happens (see
+    controller.model.expected).
     `wrong` counts wrong elements over all repeats.  Every other figure is of the `repeats` that the machine
     did not disturb; `left_out` of them it did.  `why` says why the worst link is
     one, if it holds the job up.  `predicted_s`, `worst_link` and `why` are of the paths as planned, and know

@@ -1,9 +1,11 @@
 """The run that measures a fabric before others are judged by it: what is sent, and what follows from it."""
 
-import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter
 
 from controller.model.hostfit import fit_hosts
 from controller.model.predict import predict
@@ -13,6 +15,15 @@ from emu.calibration import MAX_CROWD, Calibration
 from emu.fabrics.fabric import Fabric
 from emu.fabrics.paths import access_switch, distances
 from emu.plan import Plan, Transport
+from emu.runfiles import read_json
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    cpus: Annotated[int, Field(ge=1, le=4096)]
+
+
+_MACHINE = TypeAdapter(_Machine)
 
 
 def fitted(plan: Plan, work: Path) -> Calibration:
@@ -26,8 +37,13 @@ def fitted(plan: Plan, work: Path) -> Calibration:
     samples = [calibration.crowd_times_s(plan, arrived_ns) for arrived_ns, _ in good]
     times_s = [[time_s for each in samples for time_s in each[kind]] for kind in range(len(samples[0]))]
     starts_s = [_started_s(plan, *each) for each in good]
-    hosts = fit_hosts(plan, times_s, starts_s, best.latency_s, best.eta, len(os.sched_getaffinity(0)))
+    hosts = fit_hosts(plan, times_s, starts_s, best.latency_s, best.eta, _n_cpus(work))
     return replace(best, hosts=hosts)
+
+
+def _n_cpus(work: Path) -> int:
+    """The processors of the machine that carried the run out."""
+    return read_json(work / "manifest.json", _MACHINE).cpus
 
 
 def _started_s(plan: Plan, arrived_ns: Sequence[int], start_ns: int) -> float:

@@ -12,6 +12,7 @@ the bar never goes: a prediction that is less sure than that is none.
 from controller.model.fluid import fluid_s
 from controller.model.hosts import HostCosts
 from emu.calibration import Calibration, HostTimes
+from emu.network.transport import longest_round_trip_s
 from emu.plan import ADAPTIVE, Plan
 from emu.verdict import Expected
 
@@ -24,8 +25,8 @@ def expected(plan: Plan, calibrated: Calibration) -> Expected:
     that adapt, and for what switches add up, whose hosts work otherwise.
     """
 
-    def seconds(hosts: HostCosts | None, alpha_s: float = calibrated.per_send_s) -> float:
-        made = (plan.fabric, plan.flows, plan.schedule)
+    def seconds(hosts: HostCosts | None) -> float:
+        made, alpha_s = (plan.fabric, plan.flows, plan.schedule), calibrated.per_send_s
         return fluid_s(*made, trees=plan.trees, alpha_s=alpha_s, eta=calibrated.eta, hosts=hosts)[0]
 
     times = calibrated.hosts
@@ -36,11 +37,12 @@ def expected(plan: Plan, calibrated: Calibration) -> Expected:
         return Expected(predicted_s)
     least = host_costs(times, times.message_s.low, times.start_s.low)
     largest = host_costs(times, times.message_s.high, times.start_s.high)
+    no_machine = HostCosts(longest_round_trip_s(plan.fabric) / 2, 0.0, 0.0, times.n_cpus)
     return Expected(
         predicted_s,
         low_s=max(min(predicted_s, seconds(least)) * (1 - MODEL_ERROR), predicted_s * (1 - MAX_ERROR)),
         high_s=min(max(predicted_s, seconds(largest)) * (1 + MODEL_ERROR), predicted_s * (1 + MAX_ERROR)),
-        machine_share=max(0.0, 1 - seconds(None, 0.0) / predicted_s),
+        machine_share=max(0.0, 1 - seconds(no_machine) / predicted_s),
     )
 
 
