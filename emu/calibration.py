@@ -16,12 +16,12 @@ from traces.schedules.schedule import Gate, Op, Schedule, Send
 
 SMALL_NBYTES = 64
 SEGMENT_MESSAGES = 12  # a medium message is so many segments: its alpha has the store-and-forward in it
-LARGE_S = 0.5  # a large message takes about so long
+LARGE_S = 0.4  # a large message takes about so long
 MAX_LARGE_NBYTES = 64 << 20
 N_SMALL, N_MEDIUM, N_LARGE = 11, 7, 2
 MAX_CROWD = 16  # ranks: with more the machine is as full, and an allreduce takes longer
 CROWD_CHUNKS = (64, 4096)  # bytes that a rank sends in a step
-CROWD_SAMPLES = 3  # allreduces of each kind
+CROWD_SAMPLES = 2  # allreduces of each kind
 CROWD_PAUSE_NS = 5_000_000  # between two of them, for the last messages of the one before
 PAIR_PAUSE_NS = 50_000_000
 
