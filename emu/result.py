@@ -14,7 +14,7 @@ from emu.fabrics.fabric import Egress, link_name
 from emu.failures import cable_name, show_outage
 from emu.plan import ADAPTIVE, Plan
 from emu.records import Repeat
-from emu.verdict import Verdict, counted
+from emu.verdict import Expected, Verdict, counted
 from traces.files import write_whole
 from traces.schedules.collectives import busbw_factor
 from traces.schedules.schedule import Schedule
@@ -53,8 +53,11 @@ class Row:
     of those between switches, ascending) are the fabric's.
 
     `ratio` is the median time over `bound_s` (alpha 0, nominal rate times payload efficiency),
-    `ratio_predicted` that over `predicted_s` (fluid model over the plan's own paths, calibrated alpha and
-    goodput).
+    `ratio_predicted` that over `predicted_s` (fluid model over the plan's own paths, calibrated host times
+    and goodput).  That is known to within `prediction_error`, a share of it: a time outside
+    `predicted_low_s` to `predicted_high_s` is not accounted for.  `machine_share` of it is the machine's
+    own time per step.  These four are None where the model does not know all that happens (see
+    controller.model.expected).
     `wrong` counts wrong elements over all repeats.  Every other figure is of the `repeats` that the machine
     did not disturb; `left_out` of them it did.  `why` says why the worst link is
     one, if it holds the job up.  `predicted_s`, `worst_link` and `why` are of the paths as planned, and know
@@ -86,6 +89,10 @@ class Row:
     ratio: float | None = None
     predicted_s: float | None = None
     ratio_predicted: float | None = None
+    predicted_low_s: float | None = None
+    predicted_high_s: float | None = None
+    prediction_error: float | None = None
+    machine_share: float | None = None
     worst_link: str | None = None
     worst_link_flows: int | None = None
     why: str | None = None
@@ -120,6 +127,13 @@ class Row:
         """Whether `predicted_s`, `worst_link` and `why` are only of the paths that the run began with."""
         return bool(self.failures) or self.routes == ADAPTIVE
 
+    @property
+    def is_unaccounted(self) -> bool:
+        """Whether the median time is outside the error bar of its prediction."""
+        if self.time_s is None or self.predicted_low_s is None or self.predicted_high_s is None:
+            return False
+        return not self.predicted_low_s <= self.time_s.median <= self.predicted_high_s
+
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -129,7 +143,7 @@ def row(
     repeats: Sequence[Repeat],
     verdict: Verdict,
     *,
-    predicted_s: float,
+    expected: Expected,
     worst: Egress,
     worst_flows: int,
     folder: Path,
@@ -159,8 +173,12 @@ def row(
         wrong=sum(repeat.wrong for repeat in repeats),
         bound_s=plan.prediction.bound_s,
         ratio=_ratio(times.median, plan.prediction.bound_s),
-        predicted_s=predicted_s,
-        ratio_predicted=_ratio(times.median, predicted_s),
+        predicted_s=expected.predicted_s,
+        ratio_predicted=_ratio(times.median, expected.predicted_s),
+        predicted_low_s=expected.low_s,
+        predicted_high_s=expected.high_s,
+        prediction_error=expected.error,
+        machine_share=expected.machine_share,
         worst_link=link_name(plan.fabric, worst),
         worst_link_flows=worst_flows,
         why=why,

@@ -1,7 +1,7 @@
 """May a run be believed?  Only what the machine did counts here: what the fabric did is the result."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from emu.calibration import Calibration
@@ -11,6 +11,7 @@ from emu.records import Repeat
 
 LOW_CPU_IDLE = 0.30
 TOO_FAST = 0.95  # of the bound
+MAX_MACHINE_SHARE = 0.20  # of the predicted time: known to within a half, it moves that by a tenth
 GOODPUT_BAND = (0.95, 1.03)  # one flow alone, relative to nominal rate times payload efficiency
 
 
@@ -24,6 +25,44 @@ class Verdict:
 
     def __str__(self) -> str:
         return "valid" if self.valid else "not valid: " + "; ".join(self.reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The predicted time and its error bar, if it has one; `machine_share` of it is no link's time but that
+    of this machine's processors.
+    """
+
+    predicted_s: float
+    low_s: float | None = None
+    high_s: float | None = None
+    machine_share: float | None = None
+
+    @property
+    def error(self) -> float | None:
+        """How far the bar goes from the predicted time, as a share of that, on its longer side."""
+        if self.low_s is None or self.high_s is None:
+            return None
+        return max(self.high_s - self.predicted_s, self.predicted_s - self.low_s) / self.predicted_s
+
+    def holds(self, time_s: float) -> bool:
+        """Whether a time is inside the bar; anything is where there is none."""
+        return self.low_s is None or self.high_s is None or self.low_s <= time_s <= self.high_s
+
+
+def with_model(verdict: Verdict, time_s: float, expected: Expected) -> Verdict:
+    """The model's part: a run is not valid if the machine's own time rules it, or else if it took a time
+    that nothing in the model accounts for.
+    """
+    share = expected.machine_share
+    if share is not None and share > MAX_MACHINE_SHARE:
+        reason = f"{share:.0%} of its time is the machine's own per step: use larger sizes"
+    elif not expected.holds(time_s):
+        ratio = time_s / expected.predicted_s
+        reason = f"it took {ratio:.2f} × its predicted time, which is known to ±{expected.error:.0%}"
+    else:
+        return verdict
+    return replace(verdict, valid=False, reasons=(*verdict.reasons, reason))
 
 
 def counted(repeats: Sequence[Repeat]) -> list[Repeat]:

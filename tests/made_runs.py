@@ -16,7 +16,7 @@ from emu.fabrics.fabric import Egress, interface
 from emu.plan import Plan
 from emu.records import LINK_COLUMNS, Repeat
 from emu.result import Row
-from emu.verdict import Verdict
+from emu.verdict import Expected, Verdict
 
 CALIBRATED = Calibration(alpha_s=0.0005, latency_s=0.0001, eta=0.95)
 VALID = Verdict(valid=True)
@@ -40,7 +40,7 @@ def made_run(
         plan,
         repeats,
         verdict,
-        predicted_s=plan.prediction.fluid_s,
+        expected=Expected(plan.prediction.fluid_s),
         worst=worst.egress,
         worst_flows=worst.together,
         folder=folder,

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from controller.model.fluid import fluid_s
+from controller.model.hosts import HostCosts
 from emu.calibration import Calibration
 from emu.fabrics.spec import parse_fabric
 from emu.options import RunOptions
@@ -20,14 +22,19 @@ from traces.workload import made_allreduce
 
 FAT_TREE = parse_fabric("fat-tree:k=4,levels=2,rate=50M")
 BIGRAPH = parse_fabric("bigraph:n=4,m=2,rate=50M")
+HOSTS = HostCosts(wire_s=0.0018, start_s=0.0, message_s=0.0002, n_cpus=64)  # nobody waits for a processor
 JOB = Job(made_allreduce(8, 8 * 4200), "test")
 TRUE = Calibration(alpha_s=0.002, latency_s=0.002, eta=0.95)
+RING_S = 0.002 + 14 * (0.002 + 4200 * 8 / (50e6 * 0.95))
+"""JOB's ring on a fabric without contention: a notice, then 14 steps of a latency and an eighth of it."""
+LARGE = plan_of(Cell(FAT_TREE, "ring", "linear", "ecmp"), Job(made_allreduce(8, 8 * 420_000), "test"))
+LARGE_S = 0.002 + 14 * (0.002 + 420_000 * 8 / (50e6 * 0.95))
 
 
 class FakeRuns:
     """Stands for emu.run.run: leaves repeats of known times, and arrivals as a calibrated fabric would."""
 
-    def __init__(self, *, time_s: float = 0.02, truth: Calibration = TRUE, wrong: int = 0) -> None:
+    def __init__(self, *, time_s: float = RING_S, truth: Calibration = TRUE, wrong: int = 0) -> None:
         self.names: list[str] = []
         self._time_s = time_s
         self._truth = truth
@@ -43,6 +50,7 @@ class FakeRuns:
             replace(made_repeat(plan.n_ranks, self._time_s + i / 1000), wrong=self._wrong)
             for i in range(options.repeats)
         ]
+        (work / "manifest.json").write_text(json.dumps({"cpus": HOSTS.n_cpus}))
         (work / "repeats.json").write_text(json.dumps([asdict(repeat) for repeat in repeats]))
         for repeat in range(options.repeats):
             self._events(work, plan, repeat)
@@ -51,11 +59,11 @@ class FakeRuns:
         return made
 
     def _events(self, work: Path, plan: Plan, repeat: int) -> None:
-        now_ns = 10**9
-        events: list[dict[str, Any]] = [{"event": "start", "t_ns": now_ns, "due_ns": now_ns}]
-        for number, send in enumerate(plan.schedule.sends):
-            now_ns += round((self._truth.alpha_s + send.nbytes * 8 / (50e6 * self._truth.eta)) * 1e9)
-            events.append({"event": "arrived", "send": number, "t_ns": now_ns})
+        start_ns = 10**9
+        events: list[dict[str, Any]] = [{"event": "start", "t_ns": start_ns, "due_ns": start_ns}]
+        _, ends_s = fluid_s(plan.fabric, plan.flows, plan.schedule, eta=self._truth.eta, hosts=HOSTS)
+        for number, end_s in enumerate(ends_s):
+            events.append({"event": "arrived", "send": number, "t_ns": start_ns + round(end_s * 1e9)})
         with (work / "events" / "rank-0.jsonl").open("a") as lines:
             lines.writelines(json.dumps({"repeat": repeat, **event}) + "\n" for event in events)
 
@@ -75,16 +83,36 @@ def test_a_fabric_is_calibrated_once_before_its_first_cell(tmp_path: Path) -> No
 
 
 def test_the_prediction_uses_the_measured_latency_and_goodput(tmp_path: Path) -> None:
-    """A ring on a fat-tree is free of contention: 14 steps of alpha and an eighth of the buffer each."""
+    """Of three repeats that take 0, 1 and 2 ms more than the ring the median counts."""
     row = laboratory(tmp_path, FakeRuns()).row(plan_of(Cell(FAT_TREE, "ring", "linear", "ecmp"), JOB))
-    tiny_s = TRUE.alpha_s + 64 * 8 / (50e6 * TRUE.eta)  # the smallest message's time, more than alpha
-    expected = 14 * (tiny_s + 4200 * 8 / (50e6 * TRUE.eta))
-    assert row.predicted_s == pytest.approx(expected, rel=1e-3)
-    assert row.ratio_predicted == pytest.approx(0.021 / expected, rel=1e-3)
+    assert row.predicted_s == pytest.approx(RING_S, rel=0.03)
+    assert row.ratio_predicted == pytest.approx((RING_S + 0.001) / RING_S, rel=0.03)
+
+
+def test_a_row_whose_time_is_mostly_the_machines_is_not_valid(tmp_path: Path) -> None:
+    """15 latencies of 2 ms beside 14 times 0.7 ms of the links."""
+    row = laboratory(tmp_path, FakeRuns()).row(plan_of(Cell(FAT_TREE, "ring", "linear", "ecmp"), JOB))
+    links_s = 14 * 4200 * 8 / (50e6 * 0.95)
+    assert row.machine_share == pytest.approx(1 - links_s / RING_S, rel=0.03)
+    assert row.verdict == "not valid"
+    assert row.reasons == (
+        f"{row.machine_share:.0%} of its time is the machine's own per step: use larger sizes",
+    )
+
+
+@pytest.mark.parametrize(("factor", "unaccounted"), [(1.0, False), (1.05, False), (1.2, True), (0.8, True)])
+def test_a_time_outside_the_error_bar_is_not_valid(tmp_path: Path, factor: float, unaccounted: bool) -> None:
+    row = laboratory(tmp_path, FakeRuns(time_s=factor * LARGE_S)).row(LARGE)
+    assert row.machine_share is not None and row.machine_share < 0.05
+    assert row.prediction_error is not None and 0.08 <= row.prediction_error <= 0.1 + 1e-9
+    assert row.is_unaccounted == unaccounted
+    assert [reason.partition(" ")[0] for reason in row.reasons if "predicted time" in reason] == (
+        ["it"] if unaccounted else []
+    )
 
 
 def test_a_row_is_left_in_its_folder_with_its_verdict(tmp_path: Path) -> None:
-    row = laboratory(tmp_path, FakeRuns()).row(plan_of(Cell(FAT_TREE, "ring", "linear", "ecmp"), JOB))
+    row = laboratory(tmp_path, FakeRuns(time_s=LARGE_S)).row(LARGE)
     assert row.folder is not None
     assert json.loads((Path(row.folder) / "result.json").read_text())["ratio"] == row.ratio
     assert json.loads((Path(row.folder) / "verdict.json").read_text())["valid"] is True
@@ -92,10 +120,10 @@ def test_a_row_is_left_in_its_folder_with_its_verdict(tmp_path: Path) -> None:
 
 
 def test_wrong_elements_and_a_fabric_that_does_not_carry_one_flow_make_it_not_valid(tmp_path: Path) -> None:
-    plan = plan_of(Cell(FAT_TREE, "ring", "linear", "ecmp"), JOB)
-    assert laboratory(tmp_path / "a", FakeRuns(wrong=1)).row(plan).verdict == "not valid"
+    wrong = laboratory(tmp_path / "a", FakeRuns(time_s=LARGE_S, wrong=1)).row(LARGE)
+    assert (wrong.verdict, wrong.reasons) == ("not valid", ("3 wrong elements",))
     slow = replace(TRUE, eta=0.9 * PAYLOAD_EFFICIENCY)
-    row = laboratory(tmp_path / "b", FakeRuns(truth=slow)).row(plan)
+    row = laboratory(tmp_path / "b", FakeRuns(time_s=LARGE_S * TRUE.eta / slow.eta, truth=slow)).row(LARGE)
     assert row.reasons == ("one flow alone reached 90% of its link",)
 
 

@@ -8,7 +8,7 @@ import pytest
 from emu.fabrics.spec import parse_fabric
 from emu.plan import Plan
 from emu.result import FailedCable, Row, asked_nbytes, busy_nbytes, row
-from emu.verdict import Verdict
+from emu.verdict import Expected, Verdict
 from tests.made_plans import messages
 from tests.made_runs import made_repeat, made_run
 from tests.test_addedup import pushes
@@ -32,7 +32,13 @@ def row_of(*times_s: float, disturbed: float | None = None) -> Row:
         repeats.append(replace(made_repeat(P, disturbed), disturbed=("stalled",)))
     worst = made.flows[0].path[0]
     return row(
-        made, repeats, Verdict(valid=True), predicted_s=0.1, worst=worst, worst_flows=1, folder=Path("run")
+        made,
+        repeats,
+        Verdict(valid=True),
+        expected=Expected(0.1),
+        worst=worst,
+        worst_flows=1,
+        folder=Path("run"),
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from emu import plan as plans
 from emu.aggregation.figures import AggregationRow, RankFigures, SumError
 from emu.aggregation.tree import Node, Tree
-from emu.calibration import Calibration
+from emu.calibration import Calibration, HostTimes, Range
 from emu.fabrics.fabricdocument import FabricDocument, LinksLine
 from emu.fabrics.spec import FAMILIES
 from emu.inject import result as inject_result
@@ -71,6 +71,8 @@ ROWS = "replay --json, bench --json, demo --json"
         ("plan.json: trees", Tree),
         ("plan.json: trees, nodes", Node),
         ("verdict.json: calibration", Calibration),
+        ("verdict.json: calibration, hosts", HostTimes),
+        ("verdict.json: calibration, ranges", Range),
         ("ports.json", SwitchPorts),
         ("ports.json: ports", Port),
         ("inspect --json: shape", JobShape),

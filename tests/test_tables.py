@@ -159,3 +159,11 @@ def test_a_prediction_of_paths_that_flows_may_have_left_is_not_shown_beside_thei
     assert "prediction and worst link are of the paths as planned;" in " ".join(text.split())
     assert f"they do not know of {unknown}" in " ".join(text.split())
     assert "as planned" not in printed(measured())
+
+
+@pytest.mark.parametrize("sizes", [(64 << 20,), (1 << 20, 64 << 20)])
+def test_a_time_outside_its_predictions_error_bar_is_marked(sizes: tuple[int, ...]) -> None:
+    rows = [replace(measured(nbytes=nbytes), predicted_low_s=11.0, predicted_high_s=13.0) for nbytes in sizes]
+    assert "1.028!" not in printed(*rows)
+    assert "1.028!" in printed(*(replace(row, predicted_high_s=12.3) for row in rows))
+    assert "1.028!" in printed(*(replace(row, predicted_low_s=12.4) for row in rows))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from emu.calibration import Calibration
 from emu.records import Repeat
-from emu.verdict import counted, judge
+from emu.verdict import Expected, Verdict, counted, judge, with_model
 from tests.made_plans import PAYLOAD_EFFICIENCY
 
 GOOD = Repeat(
@@ -83,3 +83,28 @@ def test_what_is_faster_than_the_least_time_is_no_measurement() -> None:
 
 def test_a_run_without_a_bound_is_judged_without_it() -> None:
     assert judge([GOOD], 1, CALIBRATED, 0.0, MTU).valid
+
+
+def test_a_time_outside_the_models_bar_is_not_valid_and_one_inside_is() -> None:
+    expected = Expected(1.0, low_s=0.92, high_s=1.1, machine_share=0.05)
+    assert (
+        with_model(Verdict(True), 1.1, expected) == with_model(Verdict(True), 0.92, expected) == Verdict(True)
+    )
+    reason = "it took 1.11 × its predicted time, which is known to ±10%"
+    assert with_model(Verdict(True), 1.11, expected) == Verdict(False, (reason,))
+    assert not with_model(Verdict(True), 0.91, expected).valid
+
+
+def test_a_time_that_the_machine_rules_is_not_valid_even_inside_the_bar() -> None:
+    expected = Expected(1.0, low_s=0.9, high_s=1.1, machine_share=0.93)
+    reason = "93% of its time is the machine's own per step: use larger sizes"
+    before = Verdict(False, ("1 wrong elements",), ("CPU idle 20%",))
+    assert with_model(before, 1.0, expected) == Verdict(
+        False, ("1 wrong elements", reason), ("CPU idle 20%",)
+    )
+    assert with_model(Verdict(True), 1.0, replace(expected, machine_share=0.2)).valid
+
+
+def test_without_a_bar_the_model_judges_nothing() -> None:
+    assert with_model(Verdict(True), 50.0, Expected(1.0)).valid
+    assert Expected(1.0).error is None

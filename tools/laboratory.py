@@ -3,13 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any, Protocol, TypeVar
 
 from controller.audit.counters import load_counters
 from controller.audit.phaseaudit import phase_audits
 from controller.audit.runfigures import aggregation_row, tier_nbytes
 from controller.audit.why import why
-from controller.model.fluid import fluid_s
+from controller.model.expected import expected
 from controller.model.loads import audit
 from controller.tables.rules import guarded_rules
 from emu import records, result, verdict
@@ -25,7 +26,7 @@ from tools.calibrating import calibration_plan, fitted
 from tools.runaudit import audit_run, middle
 
 Tell = Callable[[str], None]
-CALIBRATION_REPEATS = 2
+CALIBRATION_REPEATS = 3
 Result = TypeVar("Result")
 
 
@@ -93,26 +94,20 @@ def _judged(plan: Plan, work: Path, folder: Path, wanted: int, calibrated: Calib
     repeats = records.load_repeats(work, plan)
     bound_s, mtu_nbytes = plan.prediction.bound_s, plan.fabric.mtu_nbytes
     judged = verdict.judge(repeats, wanted, calibrated, bound_s, mtu_nbytes)
+    foreseen = expected(plan, calibrated)
+    judged = verdict.with_model(judged, median(each.time_s for each in verdict.counted(repeats)), foreseen)
     held = audit_run(work, plan, repeats, middle(repeats))
     if held is not None and not held.agrees:
         judged = replace(judged, warnings=(*judged.warnings, held.sentence))
     if warning := guarded_rules(plan).guard.warning:
         judged = replace(judged, warnings=(*judged.warnings, warning))
     audited = audit(plan)
-    predicted_s, _ = fluid_s(
-        plan.fabric,
-        plan.flows,
-        plan.schedule,
-        trees=plan.trees,
-        alpha_s=calibrated.per_send_s,
-        eta=calibrated.eta,
-    )
     reason = why(plan, phase_audits(plan, audited))
     made = result.row(
         plan,
         repeats,
         judged,
-        predicted_s=predicted_s,
+        expected=foreseen,
         worst=audited.worst.egress,
         worst_flows=audited.worst.together,
         folder=folder,

@@ -12,6 +12,7 @@ from statistics import fmean
 from emu.result import Row
 from traces.schedules.collectives import ELEMENT_NBYTES
 
+UNACCOUNTED = "!"  # after a time over its prediction that is outside the prediction's error bar
 _NO_ROOT = -1
 _HEAD = (
     "#                                                out-of-place",
@@ -46,7 +47,8 @@ def _line(row: Row, reduces: bool) -> str:
     ratio = f"{row.ratio:6.3f}" if row.ratio else f"{'N/A':>6}"
     predicted = row.ratio_predicted if not row.flows_may_move else None
     pred = f"{predicted:6.3f}" if predicted else f"{'N/A':>6}"
-    return f"{what} {_NO_ROOT:4d} {time} {algbw} {busbw} {row.wrong:6d} {ratio} {pred} {row.verdict}"
+    mark = UNACCOUNTED if row.is_unaccounted else " "
+    return f"{what} {_NO_ROOT:4d} {time} {algbw} {busbw} {row.wrong:6d} {ratio} {pred}{mark}{row.verdict}"
 
 
 def _or_not_known(value: float | None, factor: float) -> str:

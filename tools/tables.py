@@ -15,7 +15,7 @@ from emu.plan import ADAPTIVE
 from emu.result import REFUSED, Row
 from tools.aggregationtables import aggregation_grids, rich_table
 from tools.linkrates import told_rates
-from tools.ncclstyle import nccl_lines
+from tools.ncclstyle import UNACCOUNTED, nccl_lines
 from traces.schedules.expand import PAIRWISE
 from traces.units import show_nbytes, show_s
 
@@ -125,7 +125,8 @@ def _figures(row: Row) -> tuple[str, ...]:
         _megabytes(row.busbw_Bps),
         _or_nothing(row.bound_s, show_s),
         _or_nothing(row.ratio, "{:.3f}".format),
-        _or_nothing(None if row.flows_may_move else row.ratio_predicted, "{:.3f}".format),
+        _or_nothing(None if row.flows_may_move else row.ratio_predicted, "{:.3f}".format)
+        + (UNACCOUNTED if row.is_unaccounted else ""),
     )
 
 

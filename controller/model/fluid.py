@@ -9,6 +9,12 @@ price of real TCP.
 An aggregation is one flow on all links of its tree at once.  It is ready when all its members' gates are open
 and the one before in its group is; those of a group take their tree one after the other.  What its operation
 sends at a member waits for it.
+
+Hosts cost nothing unless their costs are given (controller.model.hosts).  With them that a receiver is ready
+is a message of its own, which its sender has to handle before the data leave; it has next to no bytes, but
+the latency of the path and its place in the queue for a processor.  Data that have come in wait for one as
+well, before what needs them goes on.  So with several sends in flight the costs hide behind one another as
+in the real protocol.
 """
 
 from collections import Counter, defaultdict, deque
@@ -17,19 +23,21 @@ from heapq import heappop, heappush
 
 from controller.model.addedup import tree_links
 from controller.model.fairshare import FairShares
-from controller.model.items import Item, items_of, ordered
+from controller.model.hosts import HostCosts, Processors, Work
+from controller.model.items import Item, items_of, ordered, waiting_at
 from emu.aggregation.tree import Tree
 from emu.fabrics.fabric import Fabric
 from emu.network.transport import payload_efficiency
 from emu.plan import Flow
-from traces.schedules.schedule import Schedule
+from traces.schedules.schedule import Gate, Schedule
 
 DONE_NBYTES = 1e-3  # what rounding may leave of a send that has ended
 SAME_TIME_S = 1e-12
 # An aggregation goes up and down its tree twice before its first elements are added up: the largest exponents
 # are agreed on, then the first chunk has to be back.  Later chunks follow without a pause.
 ROUNDS = 2
-OPEN_GATE, QUEUE_SEND = 0, 1
+# What timers are for; the first two are also what they lead to once a rank has handled it.
+ARRIVE, NOTICE, OPEN_GATE, QUEUE_SEND, WORKED, START = range(6)
 
 
 def fluid_s(
@@ -40,6 +48,7 @@ def fluid_s(
     trees: Sequence[Tree] = (),
     alpha_s: float = 0.0,
     eta: float | None = None,
+    hosts: HostCosts | None = None,
 ) -> tuple[float, tuple[float, ...]]:
     """The time of the whole schedule in seconds, and when each send ends, then each aggregation.
 
@@ -47,6 +56,7 @@ def fluid_s(
     add up takes no time, which is enough to compare routes.  Each send waits `alpha_s` after it became ready,
     an aggregation ROUNDS times that, which is latency: it does not occupy the connection.  `eta` is TCP's
     payload's share of the link rate, that in full frames unless given; that of aggregations is their trees'.
+    With `hosts` a send ends when its receiver has handled it, and `alpha_s` is only that of aggregations.
     Raise ValueError for a schedule that can never end.
     """
     share = payload_efficiency(fabric.mtu_nbytes) if eta is None else eta
@@ -55,7 +65,7 @@ def fluid_s(
     paths += [[number[egress] for egress in tree_links(fabric, tree)] for tree in trees]
     shares = FairShares(paths, [rate_bps * share / 8 for rate_bps in fabric.rates.values()])
     items = items_of(flows, schedule, trees, share)
-    progress = _Progress(schedule, items, len(paths), shares, alpha_s)
+    progress = _Progress(schedule, items, len(paths), shares, alpha_s, hosts)
     while progress.step():
         pass
     stuck = [number for number, end_s in enumerate(progress.ends_s) if end_s < 0]
@@ -75,13 +85,23 @@ class _Progress:
     """
 
     def __init__(
-        self, schedule: Schedule, items: Sequence[Item], n_flows: int, shares: FairShares, alpha_s: float
+        self,
+        schedule: Schedule,
+        items: Sequence[Item],
+        n_flows: int,
+        shares: FairShares,
+        alpha_s: float,
+        hosts: HostCosts | None,
     ) -> None:
         self._schedule = schedule
         self._items = items
         self._alpha_s = alpha_s
+        self._n_sends = len(schedule.sends)
+        self._hosts = hosts
+        self._processors = Processors(hosts.n_cpus) if hosts else None
+        self._working: dict[int, Work] = {}  # by rank
         self._now_s = 0.0
-        self._timers: list[tuple[float, int, int]] = []  # (when, OPEN_GATE or QUEUE_SEND, its number)
+        self._timers: list[tuple[float, int, int]] = []  # (when, what for, its number)
         self.ends_s = [-1.0] * len(items)
         self._queues: defaultdict[int, deque[int]] = defaultdict(deque)  # flow -> items, the first under way
         self._shares = shares
@@ -91,13 +111,38 @@ class _Progress:
         self._touched: dict[int, None] = {}  # flows that began or ended an item since rates were worked out
         self._finishes: list[tuple[float, int, int]] = []  # (when, flow, its round), of old rounds too
         self._round = [0] * n_flows  # counts how often the end of a flow's item was worked out
-        self._order = ordered(schedule, items)
+        self._order = ordered(schedule, items, notices=hosts is not None)
         self._waits = list(self._order.waits)  # what each item still waits for
-        self._link_gates()
-        for number in [number for number, waits in enumerate(self._waits) if not waits]:
-            self._make_ready(number)
+        gates = self._link_gates()
+        ready = [number for number, waits in enumerate(self._waits) if not waits]
+        self._at_start = (ready, gates)
+        if hosts is None:
+            self._start()
+        else:
+            self._start_ranks(hosts)
 
-    def _link_gates(self) -> None:
+    def _start(self, rank: int | None = None) -> None:
+        """What waits for nothing becomes possible, everywhere or at one rank."""
+        ready, gates = self._at_start
+        for number in ready:
+            if rank is None or self._rank_of(number) == rank:
+                self._make_ready(number)
+        for number in gates:
+            if rank is None or self._schedule.gates[number].rank == rank:
+                self._set_gate_timer(number)
+
+    def _start_ranks(self, hosts: HostCosts) -> None:
+        for rank in range(self._schedule.n_ranks):
+            self._work(rank, Work(START, rank, hosts.start_s))
+
+    def _rank_of(self, number: int) -> int:
+        """Where it is decided that it may leave; of a notice that is the receiver of its send."""
+        if number < len(self._items):
+            return self._items[number].ranks[0]
+        return self._items[number - len(self._items)].ranks[1]
+
+    def _link_gates(self) -> list[int]:
+        """Returns the gates that wait for nothing but their gap."""
         gates = self._schedule.gates
         self._part_left = Counter({part: len(items) for part, items in self._order.parts.items()})
         self._part_left.update((gate.op, gate.rank) for gate in gates)
@@ -108,19 +153,21 @@ class _Progress:
                 if self._part_left[other, gate.rank]:
                     self._opened_by[other, gate.rank].append(number)
                     self._gate_waits[number] += 1
-            for item in self._order.parts.get((gate.op, gate.rank), ()):
-                self._waits[item] += 1
-            if not self._gate_waits[number]:
-                self._set_gate_timer(number)
+            for held in self._held_by(gate):
+                self._waits[held] += 1
+        return [number for number, waits in enumerate(self._gate_waits) if not waits]
+
+    def _held_by(self, gate: Gate) -> list[int]:
+        return [
+            waiting_at(number, gate.rank, self._items, self._n_sends, self._hosts is not None)
+            for number in self._order.parts.get((gate.op, gate.rank), ())
+        ]
 
     def step(self) -> bool:
         """Go on to the next thing that happens; False when nothing will."""
         while self._timers and self._timers[0][0] <= self._now_s + SAME_TIME_S:
             _, kind, number = heappop(self._timers)
-            if kind == OPEN_GATE:
-                self._open(number)
-            else:
-                self._queue(number)
+            self._happen(kind, number)
         self._share()
         while self._finishes and self._is_old(self._finishes[0]):
             heappop(self._finishes)
@@ -130,6 +177,45 @@ class _Progress:
         self._now_s = max(self._now_s, min(next_s))
         self._finish()
         return True
+
+    def _happen(self, kind: int, number: int) -> None:
+        if kind == OPEN_GATE:
+            self._open(number)
+        elif kind == QUEUE_SEND:
+            self._queue(number)
+        elif self._hosts and kind == ARRIVE:
+            self._work(self._items[number].ranks[1], Work(ARRIVE, number, self._hosts.message_s))
+        elif self._hosts and kind == NOTICE:
+            send = number - len(self._items)
+            self._work(self._items[send].ranks[0], Work(NOTICE, send, self._hosts.message_s))
+        else:
+            self._worked(number)
+
+    def _work(self, rank: int, work: Work) -> None:
+        """Let a rank handle something as soon as it has a processor."""
+        assert self._processors
+        self._processors.add(rank, work)
+        self._begin_work()
+
+    def _begin_work(self) -> None:
+        assert self._processors
+        for rank, work in self._processors.begun():
+            self._working[rank] = work
+            heappush(self._timers, (self._now_s + work.work_s, WORKED, rank))
+
+    def _worked(self, rank: int) -> None:
+        """A rank has handled something: what follows of it is possible, and the next has its turn."""
+        assert self._processors
+        kind, number, _ = self._working.pop(rank)
+        if kind == ARRIVE:
+            self.ends_s[number] = self._now_s
+            self._released_at(number, rank)
+        elif kind == NOTICE:
+            self._release(number)
+        else:
+            self._start(rank)
+        self._processors.end(rank)
+        self._begin_work()
 
     def _share(self) -> None:
         """Work out the rates anew of all whom those concern that began or ended an item."""
@@ -189,6 +275,10 @@ class _Progress:
             self._end(queue.popleft())
 
     def _end(self, number: int) -> None:
+        if self._hosts and number < self._n_sends:
+            heappush(self._timers, (self._now_s + self._hosts.wire_s, ARRIVE, number))
+            self._released_at(number, self._items[number].ranks[0])
+            return
         self.ends_s[number] = self._now_s
         for other in self._order.released_by[number]:
             self._release(other)
@@ -196,10 +286,17 @@ class _Progress:
         for rank in ranks:
             self._finish_one(op, rank)
 
+    def _released_at(self, number: int, rank: int) -> None:
+        """An item has ended at one of its ranks."""
+        for other in self._order.released_by[number]:
+            if self._rank_of(other) == rank:
+                self._release(other)
+        self._finish_one(self._items[number].op, rank)
+
     def _open(self, number: int) -> None:
         gate = self._schedule.gates[number]
-        for item in self._order.parts.get((gate.op, gate.rank), ()):
-            self._release(item)
+        for held in self._held_by(gate):
+            self._release(held)
         self._finish_one(gate.op, gate.rank)
 
     def _finish_one(self, op: int, rank: int) -> None:
@@ -223,9 +320,17 @@ class _Progress:
         ready = [number]
         while ready:
             number = ready.pop()
-            rounds = 1 if number < len(self._schedule.sends) else ROUNDS
-            heappush(self._timers, (self._now_s + rounds * self._alpha_s, QUEUE_SEND, number))
+            heappush(self._timers, self._leaving(number))
             for following in self._order.follows[number]:
                 self._waits[following] -= 1
                 if not self._waits[following]:
                     ready.append(following)
+
+    def _leaving(self, number: int) -> tuple[float, int, int]:
+        """The timer of what has become ready."""
+        if number < self._n_sends:
+            alpha_s = 0.0 if self._hosts else self._alpha_s
+            return self._now_s + alpha_s, QUEUE_SEND, number
+        if self._hosts and number >= len(self._items):
+            return self._now_s + self._hosts.wire_s, NOTICE, number
+        return self._now_s + ROUNDS * self._alpha_s, QUEUE_SEND, number

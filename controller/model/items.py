@@ -26,6 +26,9 @@ class Item(NamedTuple):
 class Order:
     """By number of the item: for how many others it waits, which wait until it has ended, and which until it
     has become ready.  `parts` are the items of an operation at a rank.
+
+    With notices, that the receiver of send i is ready is number `len(items) + i`: it waits for what the
+    receiver waits for, and the send, besides what its source waits for, for the notice.
     """
 
     waits: list[int]
@@ -54,27 +57,40 @@ def items_of(flows: Sequence[Flow], schedule: Schedule, trees: Sequence[Tree], e
     return items
 
 
-def ordered(schedule: Schedule, items: Sequence[Item]) -> Order:
+def waiting_at(number: int, rank: int, items: Sequence[Item], n_sends: int, notices: bool) -> int:
+    """What of an item waits at a rank: of a send at its receiver, with notices, the notice."""
+    return len(items) + number if notices and number < n_sends and items[number].ranks[1] == rank else number
+
+
+def ordered(schedule: Schedule, items: Sequence[Item], notices: bool = False) -> Order:
     """Sends wait for what they need, and for the aggregation of their operation at either of their ranks;
     an aggregation follows the one before in its group.
     """
     n_sends = len(schedule.sends)
+    first_notice = len(items) if notices else 0
+    n_numbers = len(items) + (n_sends if notices else 0)
     parts: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for number, item in enumerate(items):
         for rank in item.ranks:
             parts[item.op, rank].append(number)
-    waits = [0] * len(items)
-    released_by: list[list[int]] = [[] for _ in items]
-    follows: list[list[int]] = [[] for _ in items]
+    waits = [int(notices and number < n_sends) for number in range(n_numbers)]
+    released_by: list[list[int]] = [[] for _ in range(n_numbers)]
+    follows: list[list[int]] = [[] for _ in range(n_numbers)]
     for number, send in enumerate(schedule.sends):
-        for other in (*send.needs, *send.ready):
+        for other in send.needs:
             released_by[other].append(number)
-            waits[number] += 1
+        for other in send.ready:
+            released_by[other].append(first_notice + number)
+        waits[number] += len(send.needs)
+        waits[first_notice + number] += len(send.ready)
     last: dict[Group, int] = {}
     for number, each in enumerate(schedule.aggregations, start=n_sends):
-        for held in (held for rank in each.members for held in parts[each.op, rank] if held < n_sends):
-            released_by[number].append(held)
-            waits[held] += 1
+        for rank in each.members:
+            for part in parts[each.op, rank]:
+                if part < n_sends:
+                    held = waiting_at(part, rank, items, n_sends, notices)
+                    released_by[number].append(held)
+                    waits[held] += 1
         group = (each.givers, each.takers)
         if group in last:
             follows[last[group]].append(number)

@@ -1,0 +1,56 @@
+"""What a run of a plan should take on a calibrated fabric, how far off that may be, and the machine's part.
+
+The bar around the predicted time has two parts.  Host times are known as a range, so the fluid model with
+the least and the largest of them gives two times; each is then widened by MODEL_ERROR, which is what the
+fluid model itself leaves out (queues, slow starts, unfair shares).  Beyond MAX_ERROR of the predicted time
+the bar never goes: a prediction that is less sure than that is none.
+
+    low = max(fluid(least) (1 - MODEL_ERROR), predicted (1 - MAX_ERROR))
+    high = min(fluid(largest) (1 + MODEL_ERROR), predicted (1 + MAX_ERROR))
+"""
+
+from controller.model.fluid import fluid_s
+from controller.model.hosts import HostCosts
+from emu.calibration import Calibration, HostTimes
+from emu.network.transport import longest_round_trip_s
+from emu.plan import ADAPTIVE, Plan
+from emu.verdict import Expected
+
+MODEL_ERROR = 0.08
+MAX_ERROR = 0.10
+
+
+def expected(plan: Plan, calibrated: Calibration) -> Expected:
+    """The bar is left out where the model does not know all that happens: with failures, losses and routes
+    that adapt, and for what switches add up, whose hosts work otherwise.
+    """
+
+    def seconds(hosts: HostCosts | None) -> float:
+        made, alpha_s = (plan.fabric, plan.flows, plan.schedule), calibrated.per_send_s
+        return fluid_s(*made, trees=plan.trees, alpha_s=alpha_s, eta=calibrated.eta, hosts=hosts)[0]
+
+    times = calibrated.hosts
+    if times is None or plan.trees:
+        return Expected(seconds(None))
+    predicted_s = seconds(host_costs(times))
+    if not predicted_s or plan.failures or plan.losses or plan.routes == ADAPTIVE:
+        return Expected(predicted_s)
+    least = host_costs(times, times.message_s.low, times.start_s.low)
+    largest = host_costs(times, times.message_s.high, times.start_s.high)
+    no_machine = HostCosts(longest_round_trip_s(plan.fabric) / 2, 0.0, 0.0, times.n_cpus)
+    return Expected(
+        predicted_s,
+        low_s=max(min(predicted_s, seconds(least)) * (1 - MODEL_ERROR), predicted_s * (1 - MAX_ERROR)),
+        high_s=min(max(predicted_s, seconds(largest)) * (1 + MODEL_ERROR), predicted_s * (1 + MAX_ERROR)),
+        machine_share=max(0.0, 1 - seconds(no_machine) / predicted_s),
+    )
+
+
+def host_costs(times: HostTimes, message_s: float | None = None, start_s: float | None = None) -> HostCosts:
+    """As in the middle of the ranges, unless others are given."""
+    return HostCosts(
+        times.wire_s,
+        times.start_s.middle if start_s is None else start_s,
+        times.message_s.middle if message_s is None else message_s,
+        times.n_cpus,
+    )
