@@ -83,3 +83,12 @@ def test_what_is_faster_than_the_least_time_is_no_measurement() -> None:
 
 def test_a_run_without_a_bound_is_judged_without_it() -> None:
     assert judge([GOOD], 1, CALIBRATED, 0.0, MTU).valid
+
+
+def test_a_run_is_valid_only_if_machine_capture_and_model_are() -> None:
+    assert judge([GOOD], 1, CALIBRATED, 0.99, MTU, capture=("unread",)).reasons == ("unread",)
+    verdict = judge([STALLED], 1, CALIBRATED, 0.99, MTU, capture=("unread",), model=("unsure",))
+    assert not verdict.valid
+    assert (verdict.capture, verdict.model) == (("unread",), ("unsure",))
+    assert verdict.machine == ("the machine stood still for 149 ms",)
+    assert verdict.reasons == (*verdict.machine, "unread", "unsure")
