@@ -86,7 +86,7 @@ def test_a_run_without_a_bound_is_judged_without_it() -> None:
 
 
 def test_a_run_is_valid_only_if_machine_capture_and_model_are() -> None:
-    assert judge([GOOD], 1, CALIBRATED, 0.99, MTU, capture=("unread",)).reasons == ("unread",)
+    assert str(judge([GOOD], 1, CALIBRATED, 0.99, MTU, capture=("unread",))) == "not valid: unread"
     verdict = judge([STALLED], 1, CALIBRATED, 0.99, MTU, capture=("unread",), model=("unsure",))
     assert not verdict.valid
     assert (verdict.capture, verdict.model) == (("unread",), ("unsure",))
