@@ -1,4 +1,7 @@
-"""May a run be believed?  Only what the machine did counts here: what the fabric did is the result."""
+"""May a run be believed?  Could the machine do it, could the capture be read, does the model account for it?
+
+What the fabric did is the result, and no reason for doubt.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,11 +20,17 @@ GOODPUT_BAND = (0.95, 1.03)  # one flow alone, relative to nominal rate times pa
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`reasons` say why it is not valid; `warnings` do not take its validity away."""
+    """`reasons` say why it is not valid: those of `machine`, `capture` and `model`, in this order.
+
+    `warnings` do not take its validity away.
+    """
 
     valid: bool
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    machine: tuple[str, ...] = ()
+    capture: tuple[str, ...] = ()
+    model: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return "valid" if self.valid else "not valid: " + "; ".join(self.reasons)
@@ -62,7 +71,7 @@ def with_model(verdict: Verdict, time_s: float, expected: Expected) -> Verdict:
         reason = f"it took {ratio:.2f} × its predicted time, which is known to ±{expected.error:.0%}"
     else:
         return verdict
-    return replace(verdict, valid=False, reasons=(*verdict.reasons, reason))
+    return replace(verdict, valid=False, reasons=(*verdict.reasons, reason), model=(*verdict.model, reason))
 
 
 def counted(repeats: Sequence[Repeat]) -> list[Repeat]:
@@ -71,12 +80,21 @@ def counted(repeats: Sequence[Repeat]) -> list[Repeat]:
 
 
 def judge(
-    repeats: Sequence[Repeat], wanted: int, calibration: Calibration | None, bound_s: float, mtu_nbytes: int
+    repeats: Sequence[Repeat],
+    wanted: int,
+    calibration: Calibration | None,
+    bound_s: float,
+    mtu_nbytes: int,
+    *,
+    capture: tuple[str, ...] = (),
+    model: tuple[str, ...] = (),
 ) -> Verdict:
     """`wanted` undisturbed repeats make a run valid; a wrong element in any of them does not.
 
     A shaper lets its burst and one segment pass at once after a pause, so what is hardly longer than that
     comes out faster than `bound_s`, the least time: it is no measurement of the fabric.
+    `capture` and `model` say why the input or the model of the job cannot be believed; a run is valid only
+    without any reason.
     """
     reasons, warnings = [], []
     wrong = sum(repeat.wrong for repeat in repeats)
@@ -100,4 +118,6 @@ def judge(
         share = calibration.eta / payload_efficiency(mtu_nbytes)
         if not GOODPUT_BAND[0] <= share <= GOODPUT_BAND[1]:
             reasons.append(f"one flow alone reached {share:.0%} of its link")
-    return Verdict(not reasons, tuple(reasons), tuple(warnings))
+    machine = tuple(reasons)
+    every = (*machine, *capture, *model)
+    return Verdict(not every, every, tuple(warnings), machine, capture, model)

@@ -91,7 +91,7 @@ def test_a_time_outside_the_models_bar_is_not_valid_and_one_inside_is() -> None:
         with_model(Verdict(True), 1.1, expected) == with_model(Verdict(True), 0.92, expected) == Verdict(True)
     )
     reason = "it took 1.11 × its predicted time, which is known to ±10%"
-    assert with_model(Verdict(True), 1.11, expected) == Verdict(False, (reason,))
+    assert with_model(Verdict(True), 1.11, expected) == Verdict(False, (reason,), model=(reason,))
     assert not with_model(Verdict(True), 0.91, expected).valid
 
 
@@ -100,7 +100,7 @@ def test_a_time_that_the_machine_rules_is_not_valid_even_inside_the_bar() -> Non
     reason = "93% of its time is the machine's own per step: use larger sizes"
     before = Verdict(False, ("1 wrong elements",), ("CPU idle 20%",))
     assert with_model(before, 1.0, expected) == Verdict(
-        False, ("1 wrong elements", reason), ("CPU idle 20%",)
+        False, ("1 wrong elements", reason), ("CPU idle 20%",), model=(reason,)
     )
     assert with_model(Verdict(True), 1.0, replace(expected, machine_share=0.2)).valid
 
@@ -108,3 +108,12 @@ def test_a_time_that_the_machine_rules_is_not_valid_even_inside_the_bar() -> Non
 def test_without_a_bar_the_model_judges_nothing() -> None:
     assert with_model(Verdict(True), 50.0, Expected(1.0)).valid
     assert Expected(1.0).error is None
+
+
+def test_a_run_is_valid_only_if_machine_capture_and_model_are() -> None:
+    assert str(judge([GOOD], 1, CALIBRATED, 0.99, MTU, capture=("unread",))) == "not valid: unread"
+    verdict = judge([STALLED], 1, CALIBRATED, 0.99, MTU, capture=("unread",), model=("unsure",))
+    assert not verdict.valid
+    assert (verdict.capture, verdict.model) == (("unread",), ("unsure",))
+    assert verdict.machine == ("the machine stood still for 149 ms",)
+    assert verdict.reasons == (*verdict.machine, "unread", "unsure")
