@@ -1,28 +1,86 @@
 """A fabric with its controller and Mininet's own prompt, inside namespaces of its own.
 
-`python -m emu.prompt OPTIONS`, as JSON: `fabric`, `switch`, and `script` with commands for the prompt, null
-to type them.
+`python -m emu.prompt OPTIONS`, as JSON: `fabric`, `switch`, and `is_script`: whether stdin has commands for
+the prompt, else somebody types them.
 """
 
 import json
+import select
 import sys
 from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
 from mininet.cli import CLI
-from mininet.log import setLogLevel
+from mininet.log import error, output, setLogLevel
+from mininet.util import quietRun
 
 from emu.controlplane import control_plane
 from emu.fabrics.spec import parse_fabric
 from emu.network.isolate import PRIVATE
 from emu.network.net import NetworkFailed, emulated, prepare_namespace
+from emu.network.nodes import LOOK_MS, ShellEnded
 from emu.network.transport import fabric_transport
 from emu.watch import RunFailed, Watch
 
 
-def main(options: dict[str, str | None]) -> None:
-    assert options["fabric"]
-    assert options["switch"]
+class Prompt(CLI):  # type: ignore[misc]
+    """Mininet's prompt, which goes on when a host's shell ends: Mininet's own waits for it for ever."""
+
+    def __init__(self, net: Any, script: Sequence[str] | None) -> None:
+        """Returns when the script is done, or whoever types has left."""
+        self._script = script
+        super().__init__(net)
+
+    def run(self) -> None:
+        """Called by Mininet's own start."""
+        if self._script is None:
+            super().run()
+            return
+        for line in self._script:
+            if self.onecmd(self.precmd(line)):
+                break
+
+    def onecmd(self, line: str) -> Any:
+        """Whether it was the last command."""
+        try:
+            return super().onecmd(line)
+        except ShellEnded as ended:
+            error(f"*** {ended}\n")
+            return None
+
+    def waitForNode(self, node: Any) -> None:  # noqa: N802 - Mininet's name
+        """Show the output of the node's command until it ends, and pass on what is typed.
+
+        Raise ShellEnded.
+        """
+        poll, stdout = select.poll(), node.stdout.fileno()
+        poll.register(stdout, select.POLLIN)
+        typed = self.stdin.fileno() if self._script is None else None
+        if typed is not None:
+            poll.register(typed, select.POLLIN)
+            if self.isatty():
+                quietRun("stty -icanon min 1")  # each character at once
+        while node.waiting:
+            try:
+                ready = {fd for fd, _ in poll.poll(LOOK_MS)}
+                if typed in ready:
+                    key = self.stdin.read(1)
+                    if key:
+                        node.write(key)
+                    else:
+                        poll.unregister(typed)
+                if stdout in ready:
+                    output(node.monitor())
+                elif not ready:
+                    node.check_shell()
+            except KeyboardInterrupt:
+                node.sendInt()
+
+
+def main(options: dict[str, Any]) -> None:
     fabric = parse_fabric(options["fabric"])
+    script = sys.stdin.read().splitlines() if options["is_script"] else None
     prepare_namespace()
     offload = options["switch"] != "ovs"
     with (
@@ -32,12 +90,12 @@ def main(options: dict[str, str | None]) -> None:
     ):
         print(f"{fabric.spec} is up: {len(fabric.hosts)} hosts, {len(fabric.switches)} switches", flush=True)
         setLogLevel("output")
-        CLI(net, script=options["script"])
+        Prompt(net, script)
 
 
 if __name__ == "__main__":
     try:
         main(json.loads(sys.argv[1]))
-    except (RunFailed, NetworkFailed, OSError) as error:
-        print(f"gradwire: {error}", file=sys.stderr)
+    except (RunFailed, NetworkFailed, OSError) as failed:
+        print(f"gradwire: {failed}", file=sys.stderr)
         sys.exit(1)

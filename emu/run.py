@@ -7,6 +7,7 @@ whole one.
 import errno
 import json
 import select
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -24,9 +25,11 @@ from emu.refused import Refused
 from emu.runfiles import INCOMPLETE
 from emu.watch import RunFailed
 from traces.files import write_whole
+from traces.units import show_nbytes
 
 Progress = Callable[[str, dict[str, Any]], None]
 Result = TypeVar("Result")
+LEAST_FREE_NBYTES = 1 << 20
 
 
 def run(
@@ -75,6 +78,8 @@ def whole_folder(folder: Path) -> Iterator[Path]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise RunFailed(f"{work}: {error.strerror}: make room there, or choose another folder") from error
+        if not work.exists():
+            raise RunFailed(f"{work} was deleted or moved during the run") from error
         raise
     work.rename(folder)
 
@@ -101,7 +106,16 @@ def in_namespaces(module: str, work: Path, limit_s: float, progress: Progress) -
             process.stdout.close()
     if process.returncode:
         said = (work / "session.log").read_text(errors="replace").strip().splitlines()
-        raise RunFailed(said[-1] if said else f"the run's first process died ({process.returncode})")
+        raise RunFailed(said[-1] if said else _unexplained(work, process.returncode))
+
+
+def _unexplained(work: Path, code: int) -> str:
+    """Why a run may have died that could not even write why."""
+    free = shutil.disk_usage(work).free
+    if free < LEAST_FREE_NBYTES:
+        left = f"only {show_nbytes(free)} are left on its disk"
+        return f"{work}: {left}: make room there, or choose another folder"
+    return f"the run's first process died ({code})"
 
 
 def _follow(process: "subprocess.Popen[str]", limit_s: float, progress: Progress) -> None:

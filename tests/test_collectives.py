@@ -9,6 +9,7 @@ from traces.schedules.collectives import (
     binomial_broadcast,
     busbw_factor,
     gloo_ring,
+    gloo_ring_sends,
     halving_doubling,
     piece_starts,
     ring,
@@ -116,3 +117,12 @@ def test_busbw_factors_are_nccls() -> None:
 def test_sends_that_come_before_what_they_need_are_refused() -> None:
     with pytest.raises(ValueError, match="needs a later one"):
         contributions([Send(0, 0, 1, 0, 10, True, needs=(1,)), Send(0, 1, 0, 0, 10, True)], 2, [0])
+
+
+@pytest.mark.parametrize("n_ranks", [2, 3, 8, 13])
+@pytest.mark.parametrize("nbytes", [4, 8, 100, 340_008, 26_494_976])
+def test_the_sends_of_gloos_ring_can_be_counted_before_they_are_made(n_ranks: int, nbytes: int) -> None:
+    for most in (4, 1 << 16, 1 << 20):
+        if nbytes // most < 10_000:
+            made = len(gloo_ring(n_ranks, nbytes, max_segment_nbytes=most))
+            assert gloo_ring_sends(n_ranks, nbytes, most) == made

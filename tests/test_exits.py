@@ -71,6 +71,12 @@ def test_an_interrupt_is_130(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "gradwire: interrupted\n"
 
 
+def test_lack_of_memory_is_a_line_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    assert outcome(MemoryError()) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("gradwire: not enough memory")
+
+
 def test_a_verdict_passes_through() -> None:
     assert outcome(typer.Exit(3)) == 3
 

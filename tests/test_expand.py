@@ -1,6 +1,7 @@
 """Workloads become schedules: scaled, cut to iterations, with their gaps."""
 
 from fractions import Fraction
+from time import process_time
 
 import pytest
 
@@ -96,3 +97,10 @@ def test_a_captured_broadcast_goes_by_its_tree() -> None:
 def test_another_algorithm_takes_the_place_of_the_captured_one() -> None:
     captured = allreduce(0).model_copy(update={"algorithm": "recursive-doubling"})
     assert expand(job(captured), "ring") == expand(job(allreduce(0)), "ring")
+
+
+def test_more_sends_than_there_may_be_are_refused_before_they_are_made() -> None:
+    begin_s = process_time()
+    with pytest.raises(ValueError, match="more than 1,000,000 sends"):
+        expand(made_allreduce(4, 1 << 40), "as-captured")
+    assert process_time() - begin_s < 1

@@ -112,6 +112,18 @@ def test_a_cut_off_capture_is_used_and_its_cut_collective_left_out(tmp_path: Pat
     assert [item.nbytes for item in workload.items if item.kind == "allreduce"] == [340_008] * 2
 
 
+def test_a_file_that_is_broken_in_its_middle_is_named_with_the_place_and_the_reason(tmp_path: Path) -> None:
+    for path in EIGHT.glob("*.pcap"):
+        shutil.copy(path, tmp_path)
+    broken = tmp_path / "h3.pcap"
+    at = broken.stat().st_size
+    with broken.open("ab") as file:
+        file.write(b"\xff" * 4000)
+    (note,) = [note for note in open_trace([tmp_path]).notes if str(broken) in note]
+    assert f"at byte {at:,}" in note
+    assert "cut off" not in note
+
+
 def test_a_rank_map_beside_the_captures_is_obeyed(tmp_path: Path) -> None:
     for path in (SAMPLES / "ps_1srv_4wk").glob("*.pcap"):
         shutil.copy(path, tmp_path)

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -219,22 +220,49 @@ def test_setup_tells_its_usage(project: Path) -> None:
 def test_the_lock_pins_every_package_that_the_project_needs() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
-    lines = [line for line in (ROOT / "requirements.lock").read_text().splitlines() if line[0] != "#"]
-    pinned = {line.split("==")[0].lower(): line.split("==")[1] for line in lines}
+    pinned = {name.lower(): version for name, version, _ in locked("requirements.lock")}
     for text in wanted:
         requirement = Requirement(text)
         assert requirement.specifier.contains(pinned[requirement.name])
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "requirements-live.lock"])
-def test_a_lock_pins_exactly_and_names_no_index(name: str) -> None:
-    lines = [line for line in (ROOT / name).read_text().splitlines() if line and not line.startswith("#")]
-    assert lines
-    for line in lines:
-        name, equals, version = line.partition("==")
-        assert equals
-        assert version
-        assert "/" not in line
+def locked(name: str) -> list[tuple[str, str, list[str]]]:
+    """Name, version and hashes of each package in a lock."""
+    lines = [line for line in (ROOT / name).read_text().splitlines() if not line.startswith("#")]
+    found = []
+    for entry in "\n".join(lines).replace("\\\n", " ").splitlines():
+        pin, *hashes = entry.split()
+        package, version = pin.split("==")
+        found.append((package, version, hashes))
+    return found
+
+
+LOCKS = ["requirements.lock", "requirements-live.lock", "requirements-ryu.lock"]
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_a_lock_pins_each_package_to_one_version_and_to_files_by_their_hash(name: str) -> None:
+    packages = locked(name)
+    assert packages
+    assert len({package.lower() for package, _, _ in packages}) == len(packages)
+    for package, version, hashes in packages:
+        assert re.fullmatch(r"[0-9]+(\.[0-9a-z]+)*", version), package
+        assert hashes, package
+        for text in hashes:
+            assert re.fullmatch("--hash=sha256:[0-9a-f]{64}", text), package
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_a_lock_names_no_index(name: str) -> None:
+    lines = [line for line in (ROOT / name).read_text().splitlines() if not line.startswith("#")]
+    assert not any("/" in line for line in lines)
+
+
+def test_every_install_of_the_set_up_demands_hashes() -> None:
+    text = (ROOT / "tools" / "setup.sh").read_text()
+    installs = [line for line in text.splitlines() if "pip install" in line]
+    assert installs
+    assert all("--require-hashes" in line and "--no-deps" in line for line in installs)
 
 
 def test_python_of_the_tests_is_the_one_that_was_set_up() -> None:

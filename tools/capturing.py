@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from emu.capturing import finish
@@ -21,8 +20,10 @@ from emu.capturing.request import MAX_SNAPLEN, WHOLE, Request
 from emu.capturing.run import INTERRUPTED, capture, working_folder
 from emu.fabrics.fabric import Fabric
 from emu.runfiles import INCOMPLETE
+from tools.console import console
 from tools.exits import FAULT
 from tools.exits import INTERRUPTED as INTERRUPTED_CODE
+from tools.plaintext import plain
 from traces.files import write_whole
 from traces.units import show_nbytes, show_s
 
@@ -114,7 +115,7 @@ def _shown(request: Request, quiet: bool) -> Iterator[Callable[[str, dict[str, A
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
         TimeElapsedColumn(),
-        console=Console(stderr=True),
+        console=console(stderr=True),
         transient=True,
         disable=quiet or not sys.stderr.isatty(),
     )
@@ -149,11 +150,11 @@ def show(captured: Captured, as_json: bool) -> None:
         print(json.dumps({"folder": str(captured.folder), **captured.manifest}, indent=1))
     else:
         for line in told(captured):
-            print(line)
+            print(plain(line))
     if captured.cut_short == INTERRUPTED:
         raise typer.Exit(INTERRUPTED_CODE)
     if captured.cut_short is not None:
-        print(f"gradwire: the job was cut short: {captured.cut_short}", file=sys.stderr)
+        print(plain(f"gradwire: the job was cut short: {captured.cut_short}"), file=sys.stderr)
         raise typer.Exit(FAULT)
     if not captured.is_faithful:
         raise typer.Exit(NOT_AS_LOGGED)

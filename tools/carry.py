@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from emu.options import RunOptions
@@ -19,6 +18,7 @@ from emu.run import check_served
 from tools.comparison import save_matrix
 from tools.console import console
 from tools.laboratory import Laboratory
+from tools.plaintext import plain
 from tools.report import write_report
 from tools.tables import print_rows
 
@@ -38,7 +38,7 @@ def carry_out(todo: Sequence[Plan | Row], options: RunOptions, folder: Path, qui
         BarColumn(bar_width=20),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        console=Console(stderr=True),
+        console=console(stderr=True),
         transient=True,
         disable=quiet or not sys.stderr.isatty(),
     )
@@ -90,6 +90,6 @@ def show(
     if html:
         write_report(html, title, introduction, rows)
         if not as_json:
-            print(f"report: {html}")
+            print(plain(f"report: {html}"))
     if any(row.verdict not in ("valid", REFUSED) for row in rows):
         raise typer.Exit(NOT_VALID)

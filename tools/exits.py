@@ -15,12 +15,18 @@ from typing import Any, ParamSpec, cast
 
 import typer
 
+from tools.plaintext import plain
+
 OUR_PACKAGES = frozenset({"traces", "emu", "controller", "tools"})
 
 FAULT = 1  # the input or the machine
 INTERRUPTED = 130
 NOBODY_READS = 1  # as Rich leaves when its output breaks
 SHOW_TRACEBACK = "GRADWIRE_TRACEBACK"
+NO_MEMORY = (
+    "not enough memory, of the machine or of what this process may take (ulimit -v, a container's limit): "
+    "give it more, or less to do"
+)
 
 P = ParamSpec("P")
 
@@ -56,15 +62,18 @@ def report(error: BaseException) -> int:
             return INTERRUPTED
         case SystemExit():
             return _exit_code(error)
+        case MemoryError():
+            _tell(NO_MEMORY)
+            return FAULT
         case ModuleNotFoundError(name=str(name)) if name.partition(".")[0] not in OUR_PACKAGES:
             _tell(f"the Python package {name} is missing: run: sudo ./gradwire setup")
             return FAULT
     if is_for_people(error):
         if os.environ.get(SHOW_TRACEBACK):
-            traceback.print_exception(error)
+            _print_traceback(error)
         _tell(one_line(error))
         return FAULT
-    traceback.print_exception(error)
+    _print_traceback(error)
     _tell("this is a bug in gradwire; please report it with the lines above")
     return FAULT
 
@@ -89,7 +98,11 @@ def one_line(error: BaseException) -> str:
 
 
 def _tell(text: str) -> None:
-    print(f"gradwire: {text}", file=sys.stderr, flush=True)
+    print(f"gradwire: {plain(text)}", file=sys.stderr, flush=True)
+
+
+def _print_traceback(error: BaseException) -> None:
+    print(plain("".join(traceback.format_exception(error))), end="", file=sys.stderr, flush=True)
 
 
 def _exit_code(error: SystemExit) -> int:

@@ -13,6 +13,7 @@ from rich.text import Text
 from emu.inject.figures import Percentiles
 from emu.inject.result import VALID, Flow, Injection
 from emu.run import Progress as Told
+from tools.console import console
 from traces.units import show_bps, show_nbytes, show_s
 
 MOST_FLOWS = 10
@@ -33,7 +34,7 @@ def following(quiet: bool) -> Iterator[Told]:
         SpinnerColumn(),
         TextColumn("{task.description}"),
         TimeElapsedColumn(),
-        console=Console(stderr=True),
+        console=console(stderr=True),
         transient=True,
         disable=quiet or not sys.stderr.isatty(),
     )

@@ -93,7 +93,7 @@ def _judged(plan: Plan, work: Path, folder: Path, wanted: int, calibrated: Calib
     """The row of a run whose files are in `work` and will be in `folder`; leaves result and verdict there."""
     repeats = records.load_repeats(work, plan)
     bound_s, mtu_nbytes = plan.prediction.bound_s, plan.fabric.mtu_nbytes
-    judged = verdict.judge(repeats, wanted, calibrated, bound_s, mtu_nbytes, capture=made.doubts)
+    judged = verdict.judge(repeats, wanted, calibrated, bound_s, mtu_nbytes, capture=plan.doubts)
     foreseen = expected(plan, calibrated)
     judged = verdict.with_model(judged, median(each.time_s for each in verdict.counted(repeats)), foreseen)
     held = audit_run(work, plan, repeats, middle(repeats))

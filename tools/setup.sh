@@ -65,6 +65,13 @@ install_packages() {
     quietly "apt-get install" apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends "${missing[@]}"
 }
 
+# install_locked VENV LOCK OPTION...: a lock is complete, so nothing else may come in, and no other file of that version.
+install_locked() {
+    local venv=$1 lock=$2
+    shift 2
+    quietly "pip install" "$venv/bin/python" -I -m pip install --disable-pip-version-check --no-input --no-deps --require-hashes "$@" -r "$lock"
+}
+
 make_venv() {
     if [ -e .venv/made-from ] && cmp -s requirements.lock .venv/made-from && .venv/bin/python -c '' 2>/dev/null; then
         say "Python packages: all there"
@@ -77,36 +84,32 @@ make_venv() {
     else
         say "Python packages: making .venv (about a minute)"
         rm -rf .venv
-        quietly "python3 -m venv" $python -m venv .venv
+        quietly "python3 -m venv" $python -I -m venv .venv
     fi
     rm -f .venv/made-from
-    # The lock is complete, so nothing else may come in.
-    quietly "pip install" .venv/bin/python -m pip install --disable-pip-version-check --no-input --no-deps -r requirements.lock
-    quietly "pip check" .venv/bin/python -m pip check
+    install_locked .venv requirements.lock
+    quietly "pip check" .venv/bin/python -I -m pip check
     cp requirements.lock .venv/made-from
 }
 
 add_live() {
     say "Python packages: adding PyTorch"
-    # With dependencies: what a build of PyTorch needs beside the pinned ones differs between its builds.
-    quietly "pip install" .venv/bin/python -m pip install --disable-pip-version-check --no-input \
-        -r requirements.lock -r requirements-live.lock
+    install_locked .venv requirements-live.lock
+    quietly "pip check" .venv/bin/python -I -m pip check
 }
 
 # Ryu's own build asks for what pip's isolated builds no longer have: see the lock.
 add_ryu() {
-    local -a first
     if [ -e .venv-ryu/made-from ] && cmp -s requirements-ryu.lock .venv-ryu/made-from; then
         say "Ryu: all there"
         return
     fi
     say "Ryu: making .venv-ryu"
     rm -rf .venv-ryu
-    quietly "python3 -m venv" $python -m venv .venv-ryu
-    mapfile -t first < <(grep -E '^(pbr|setuptools|wheel)==' requirements-ryu.lock)
-    quietly "pip install" .venv-ryu/bin/python -m pip install --disable-pip-version-check --no-input --no-deps "${first[@]}"
-    quietly "pip install" .venv-ryu/bin/python -m pip install --disable-pip-version-check --no-input --no-deps \
-        --no-build-isolation -r requirements-ryu.lock
+    quietly "python3 -m venv" $python -I -m venv .venv-ryu
+    awk '/^[^ #]/ { is_first = /^(pbr|setuptools|wheel)==/ } is_first' requirements-ryu.lock >.venv-ryu/first
+    install_locked .venv-ryu .venv-ryu/first
+    install_locked .venv-ryu requirements-ryu.lock --no-build-isolation
     cp requirements-ryu.lock .venv-ryu/made-from
 }
 
@@ -115,7 +118,7 @@ warm_reader() {
     [ -d "$sample" ] || return 0
     [ -z "$(find traces -name '*.nbi')" ] || return 0
     say "capture reader: compiling"
-    quietly "reading $sample" env PYTHONPATH="$home" .venv/bin/python -P -m tools inspect "$sample"
+    quietly "reading $sample" .venv/bin/python -I emu/interpreter.py tools inspect "$sample"
 }
 
 # As root in somebody's folder: what is made there is theirs, so that they can remove it and work without root.

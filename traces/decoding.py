@@ -176,7 +176,7 @@ def _no_training(name: str, captures: Sequence[Packets], choices: Sequence[Choic
 def _file_notes(
     captures: Sequence[Packets], addresses: Sequence[str], vantages: Sequence[str | None]
 ) -> list[str]:
-    notes = [f"{p.path}: its end is cut off; all whole packets were used" for p in captures if p.truncated]
+    notes = [_told_of_end(packets) for packets in captures if packets.truncated]
     for packets in captures:
         notes += _told_of(packets)
     absent = [address for address in addresses if address not in vantages]
@@ -208,6 +208,13 @@ def _no_common_time(clocks: Clocks) -> str:
         f"the times of {some} are all before or after the other hosts', and {clocks.why_not}: shift them "
         "with editcap -t, or leave those files out"
     )
+
+
+def _told_of_end(packets: Packets) -> str:
+    """Why a file was not read to its end."""
+    if "cut off" in packets.fault:
+        return f"{packets.path}: its end is cut off; all whole packets were used"
+    return f"{packets.path}: not read to its end, {packets.fault}; all packets before were used"
 
 
 def _told_of(packets: Packets) -> Iterator[str]:

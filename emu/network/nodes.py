@@ -5,6 +5,7 @@ time that Mininet takes to build `fat-tree:k=8`.
 """
 
 import os
+import select
 from typing import Any
 
 from mininet.link import Intf, Link
@@ -13,12 +14,18 @@ from mininet.node import Host, Node
 from emu.switch.node import GradwireSwitch
 
 _OF_THE_SHELL = ("shell", "stdin", "stdout", "pollOut")
+LOOK_MS = 200  # how often we look whether the shell that should answer is still there
+
+
+class ShellEnded(Exception):
+    """A node's shell ended while somebody waited for its answer."""
 
 
 class _ShellOnDemand(Node):
     """The namespaces are those of process `pid`, a parameter of the node; the shell joins them."""
 
     inNamespace: bool
+    shell: Any
 
     def startShell(self, mnopts: str | None = None) -> None:
         """Not yet: `__getattr__` does it."""
@@ -37,6 +44,35 @@ class _ShellOnDemand(Node):
         super().startShell(f"-cda{self.pid}")
         self.inNamespace = is_elsewhere
         return getattr(self, name)
+
+    def waitReadable(self, timeoutms: int | None = None) -> Any:
+        """Whether there is output.  Raise ShellEnded, where Mininet's own waits for ever."""
+        while not self._has_output(LOOK_MS if timeoutms is None else timeoutms):
+            if timeoutms is not None:
+                return False
+            self.check_shell()
+        return True
+
+    def _has_output(self, timeout_ms: int) -> bool:
+        """Not asked of Mininet's `pollOut`, which is ready whenever the shell can be written to."""
+        poll = select.poll()
+        poll.register(self.stdout, select.POLLIN)
+        return bool(poll.poll(timeout_ms))
+
+    def check_shell(self) -> None:
+        """Raise ShellEnded if it has ended and said all; the next command gets another one."""
+        code = self.shell.poll() if self.shell else None
+        if code is None or self._has_output(0):
+            return
+        for ends, end in ((self.outToNode, self.stdout), (self.inToNode, self.stdin)):
+            ends.pop(end.fileno(), None)
+        self.stdout.close()  # the terminal's one end, which is stdin as well
+        os.close(self.slave)
+        for name in _OF_THE_SHELL:
+            delattr(self, name)
+        self.waiting, self.readbuf, self.pid = False, "", self.params["pid"]
+        how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+        raise ShellEnded(f"{self.name}'s shell ended {how}; its next command gets another one")
 
     def terminate(self) -> None:
         if "shell" in vars(self):

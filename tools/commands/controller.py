@@ -1,6 +1,8 @@
 """The controller alone, for a fabric that somebody else's Mininet script starts."""
 
+import ipaddress
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +12,10 @@ from emu.fabrics.spec import parse_fabric
 from emu.interpreter import python
 
 FOR_EVER_S = "inf"
+OPEN_TO_OTHERS = (
+    "OpenFlow is plain TCP here, without a password or encryption: whoever reaches {} can pass for a switch, "
+    "or read and change what the switches are sent; use a network of your own, or a tunnel"
+)
 
 
 def controller(
@@ -35,8 +41,18 @@ def controller(
     else:
         parse_fabric(what)  # its complaint at once
         job = ["--fabric", what, "--routes", routes]
+    if not is_loopback(listen):
+        print(f"gradwire: warning: {OPEN_TO_OTHERS.format(listen)}", file=sys.stderr, flush=True)
     command = python("controller", *job, "--people", "--listen", listen, "--port", str(port))
     command += ["--timeout", FOR_EVER_S if timeout is None else str(timeout)]
     if log is not None:
         command += ["--log", str(log)]
     os.execv(command[0], command)
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine can reach a listener there."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:  # a name
+        return address == "localhost"

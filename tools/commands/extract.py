@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tools.options import CapturesArgument, RanksFileOption
+from tools.plaintext import plain
 from traces.opening import open_trace
 from traces.recognition.recognise import recognise
 from traces.units import show_nbytes
@@ -31,9 +32,9 @@ def extract(
     save(workload, output)
     numbers = [number for number in workload.iterations if number >= 0]
     nbytes = sum(item.nbytes for item in workload.items)
-    print(
+    text = (
         f"{output}: {workload.n_ranks} ranks, {len(workload.items)} collectives and messages "
         f"({show_nbytes(nbytes)}), {len(numbers)} iterations"
     )
-    for note in workload.notes:
-        print(f"note: {note}")
+    for line in (text, *(f"note: {note}" for note in workload.notes)):
+        print(plain(line))

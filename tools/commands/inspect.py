@@ -10,6 +10,7 @@ from tools.fabricrates import fabric_rates
 from tools.inspect_tables import print_analysis
 from tools.inspectpage.dygraphs import need_library
 from tools.options import CapturesArgument, JsonOption, RanksFileOption
+from tools.plaintext import plain
 from traces.analysis.analysis import Analysis, analyse, analyse_flows, to_json
 from traces.analysis.csv_files import write_csv
 from traces.analysis.linerate import FabricRates
@@ -97,7 +98,7 @@ def inspect(
         return
     print_analysis(analysis)
     for path in written:
-        print(f"wrote {path}")
+        print(plain(f"wrote {path}"))
 
 
 def _positive_bps(text: str) -> int:

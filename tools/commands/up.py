@@ -2,6 +2,8 @@
 
 import json
 import signal
+import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +15,9 @@ from emu.network.isolate import isolated, stop
 from emu.options import SWITCHES
 from tools.needs import need_root_and_tools
 from tools.options import SwitchOption
+from traces.units import show_nbytes
+
+MAX_SCRIPT_NBYTES = 1 << 20
 
 
 def up(
@@ -34,12 +39,43 @@ def up(
         raise ValueError(f"no switch {switch!r}; known: {', '.join(SWITCHES)}")
     need_root_and_tools("up", switch)
     told = str(Path(spec).resolve()) if is_file(spec) else fabric.spec
-    options = {"fabric": told, "switch": switch, "script": str(script.resolve()) if script else None}
-    before = signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is the prompt's
+    options = {"fabric": told, "switch": switch, "is_script": script is not None}
+    if script is not None:
+        raise typer.Exit(_carried_out(options, _text(script)))
+    raise typer.Exit(_typed(options))
+
+
+def _typed(options: dict[str, object]) -> int:
+    """The exit code of a prompt at which somebody types; Ctrl-C is the prompt's, not ours."""
+    before = signal.signal(signal.SIGINT, lambda *_: None)
     process = isolated("emu.prompt", [json.dumps(options)], new_session=False)
     try:
-        code = process.wait()
+        return process.wait()
     finally:
         stop(process)
         signal.signal(signal.SIGINT, before)
-    raise typer.Exit(code)
+
+
+def _carried_out(options: dict[str, object], commands: str) -> int:
+    """The exit code of a script's prompt, which ends when we are interrupted."""
+    process = isolated("emu.prompt", [json.dumps(options)], stdin=subprocess.PIPE)
+    try:
+        with suppress(BrokenPipeError):  # it ended before: its exit code says so
+            process.communicate(commands)
+        return process.returncode
+    finally:
+        stop(process)
+
+
+def _text(script: Path) -> str:
+    """All of it, before anything is made.  Raise ValueError and OSError."""
+    with script.open("rb") as file:
+        octets = file.read(MAX_SCRIPT_NBYTES + 1)
+    if len(octets) > MAX_SCRIPT_NBYTES:
+        raise ValueError(f"{script}: longer than the {show_nbytes(MAX_SCRIPT_NBYTES)} that a script may have")
+    try:
+        return octets.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{script}: not UTF-8 text: byte {error.start:,} is no part of a character"
+        ) from None

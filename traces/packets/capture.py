@@ -4,7 +4,6 @@ pcap (also the modified one) and pcapng, plain or compressed by gzip or zstd, in
 it is, the first bytes say, not the name.  docs/schemas.md tells what is understood inside.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from traces.packets.columns import ROW_NBYTES, Column, Records, joined_records
+from traces.packets.memory import free_nbytes
 from traces.packets.opened import Opened
 from traces.packets.packets import BadCapture, Packets
 from traces.packets.pcap import FILE_HEADER_NBYTES
@@ -27,11 +27,12 @@ _CUT_OFF = "the last packet is cut off"
 def read_capture(path: Path, budget_nbytes: int | None = None) -> Packets:
     """All packets of a file; the bytes of a plain one stay in the file, mapped into memory.
 
-    `budget_nbytes` bounds the columns, and the bytes if they must be unpacked; half of the memory that is
-    free if None.  A packet that is cut off, or a length that cannot be, ends the reading: `truncated`.
+    `budget_nbytes` bounds the columns, and the bytes if they must be unpacked; half of what this
+    process may still take if None.  A packet that is cut off, or a length that cannot be, ends the reading:
+    `truncated`.
     Raises BadCapture, also if there is no whole packet or no room; OSError.
     """
-    budget = _free_nbytes() // 2 if budget_nbytes is None else budget_nbytes
+    budget = free_nbytes() // 2 if budget_nbytes is None else budget_nbytes
     with Opened(path) as source:
         head = source.read(FILE_HEADER_NBYTES)
         reading = Reading(path, head, source.fault)
@@ -90,10 +91,13 @@ def _all_records(reading: Reading, data: Column, budget_nbytes: int) -> tuple[Re
 def _unpacked(source: Opened, head: Column, budget_nbytes: int) -> Column:
     """All of it, beginning with `head`."""
     data = bytearray(head.tobytes())
-    while len(piece := source.read(PIECE_NBYTES)):
-        data += piece.data
-        if len(data) > budget_nbytes:
-            raise BadCapture(_no_room(source.path, budget_nbytes))
+    try:
+        while len(piece := source.read(PIECE_NBYTES)):
+            data += piece.data
+            if len(data) > budget_nbytes:
+                raise BadCapture(_no_room(source.path, budget_nbytes))
+    except MemoryError:
+        raise BadCapture(_no_room(source.path, len(data))) from None
     whole = np.frombuffer(data, np.uint8)
     whole.flags.writeable = False
     return whole
@@ -116,13 +120,3 @@ def _no_room(path: Path, budget_nbytes: int) -> str:
         f"{path}: needs more than the {show_nbytes(budget_nbytes)} of memory that it may take: give a part "
         f"of it, for example from `editcap -c 1000000 {path.name} part.pcapng`"
     )
-
-
-def _free_nbytes() -> int:
-    """What the system could give without swapping."""
-    try:
-        text = Path("/proc/meminfo").read_text()
-    except OSError:
-        text = ""
-    match = re.search(r"^MemAvailable: *(\d+) kB$", text, re.MULTILINE)
-    return int(match[1]) * 1024 if match else 4 << 30

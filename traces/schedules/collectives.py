@@ -188,6 +188,13 @@ def _gloo_cut(n_ranks: int, nbytes: int, max_segment_nbytes: int) -> _GlooCut:
     return _GlooCut(n_ranks, n_segments // n_ranks, segment_nbytes)
 
 
+def gloo_ring_sends(n_ranks: int, nbytes: int, max_segment_nbytes: int) -> int:
+    """How many sends `gloo_ring` makes: every segment goes round the ring twice, less one step each time."""
+    if n_ranks < 2 or not nbytes:
+        return 0
+    return 2 * (n_ranks - 1) * -(-nbytes // _gloo_cut(n_ranks, nbytes, max_segment_nbytes).segment_nbytes)
+
+
 def _gloo_done(
     ids: Mapping[tuple[int, int], int], rounds: tuple[int, ...], rank: int, n_ranks: int
 ) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from traces.schedules.collectives import (
     NotServedError,
     binomial_broadcast,
     gloo_ring,
+    gloo_ring_sends,
     halving_doubling,
     ring,
 )
@@ -39,6 +40,7 @@ CAPTURED: dict[str, Allreduce] = {
 }
 PAIRWISE = "pairwise"  # of an alltoall: every rank's chunks to all others, all posted at once
 MAX_SENDS = 1_000_000
+TOO_MANY_SENDS = f"more than {MAX_SENDS:,} sends; choose fewer iterations"
 MAX_RANKS = 512  # a ring of so many has half a million sends
 
 
@@ -82,7 +84,7 @@ def expand(
         aggregations += added
         sends += more
         if len(sends) > MAX_SENDS:
-            raise ValueError(f"more than {MAX_SENDS:,} sends; choose fewer iterations")
+            raise ValueError(TOO_MANY_SENDS)
     gates = tuple(_gates(chosen, units, compute))
     return Schedule(workload.n_ranks, ops, tuple(sends), gates, tuple(aggregations))
 
@@ -199,6 +201,8 @@ def _as_captured(item: Collective, how: _How, nbytes: int, op: int, first: int) 
     if item.algorithm in CAPTURED:
         return CAPTURED[item.algorithm](how.n_ranks, nbytes, op, first)
     limit = max(ELEMENT_NBYTES, int(GLOO_MAX_SEGMENT_NBYTES * how.scale))
+    if first + gloo_ring_sends(how.n_ranks, nbytes, limit) > MAX_SENDS:  # before they are made
+        raise ValueError(TOO_MANY_SENDS)
     return gloo_ring(how.n_ranks, nbytes, op, first, limit)
 
 

@@ -1,0 +1,71 @@
+"""How much memory a reader takes: never more than the process may."""
+
+import gzip
+import subprocess
+import sys
+from pathlib import Path
+
+from traces.packets.memory import free_nbytes, group_free_nbytes, limited_nbytes
+
+GIB = 1 << 30
+
+
+def group(folder: Path, **files: object) -> None:
+    """Files of a control group: memory_max is memory.max."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, value in files.items():
+        (folder / name.replace("memory_", "memory.")).write_text(f"{value}\n")
+
+
+def test_the_least_of_all_groups_of_version_2_counts(tmp_path: Path) -> None:
+    group(tmp_path / "a", memory_max=3 * GIB, memory_current=GIB, memory_stat="anon 5\ninactive_file 4096")
+    group(tmp_path / "a/b", memory_max="max", memory_current=GIB // 2)
+    assert list(group_free_nbytes(tmp_path, "0::/a/b\n")) == [2 * GIB + 4096]
+    group(tmp_path / "a/b", memory_max=GIB)
+    assert min(group_free_nbytes(tmp_path, "0::/a/b\n")) == GIB // 2
+
+
+def test_a_group_of_version_1_counts_and_its_largest_number_is_no_limit(tmp_path: Path) -> None:
+    membership = "4:cpu,memory:/box\n3:pids:/box\n0::/\n"
+    group(tmp_path / "memory/box", memory_limit_in_bytes=GIB, memory_usage_in_bytes=GIB // 4)
+    group(tmp_path / "memory", memory_limit_in_bytes=2**63 - 4096, memory_usage_in_bytes=GIB)
+    assert list(group_free_nbytes(tmp_path, membership)) == [GIB - GIB // 4]
+
+
+def test_in_a_container_whose_own_group_is_the_root(tmp_path: Path) -> None:
+    group(tmp_path, memory_max=GIB, memory_current=GIB // 8)
+    assert min(group_free_nbytes(tmp_path, "0::/\n")) == GIB - GIB // 8
+    assert list(group_free_nbytes(tmp_path, "0::/not/seen/from/here\n")) == [GIB - GIB // 8]
+
+
+def test_a_limit_of_the_process_leaves_what_is_not_taken() -> None:
+    assert list(limited_nbytes(GIB, "VmPeak:\t 9 kB\nVmSize:\t  1024 kB\n", "VmSize")) == [GIB - (1 << 20)]
+    assert list(limited_nbytes(-1, "", "VmSize")) == []
+
+
+def test_this_process_may_take_something() -> None:
+    assert 0 < free_nbytes() < 1 << 50
+
+
+def test_a_bomb_is_refused_in_one_line_within_the_limit_of_the_process(tmp_path: Path) -> None:
+    """8 GiB unpacked, where the process may have 3."""
+    piece = gzip.compress(bytes(64 << 20), 9)  # members may follow each other (RFC 1952, 2.2)
+    head = bytes.fromhex("4d3cb2a1020004000000000000000000ffff000001000000")
+    (tmp_path / "bomb.pcap.gz").write_bytes(gzip.compress(head) + piece * (8 * 16))
+    code = (
+        "import resource; resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))\n"
+        "from pathlib import Path; from tools.exits import guarded\n"
+        "from traces.packets.capture import read_capture\nimport sys, typer\n"
+        "@guarded\ndef f(): read_capture(Path(sys.argv[1]))\n"
+        "try: f()\nexcept typer.Exit as e: sys.exit(e.exit_code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "bomb.pcap.gz")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "memory" in done.stderr
