@@ -14,6 +14,8 @@ from emu.records import Repeat
 
 LOW_CPU_IDLE = 0.30
 TOO_FAST = 0.95  # of the bound
+# Of quiet runs the repeats differ by 1 to 5 %; foreign traffic on the links made it 90 %.
+MAX_SPREAD = 0.25  # longest less shortest repeat, of the median
 MAX_MACHINE_SHARE = 0.20  # of the predicted time: known to within a half, it moves that by a tenth
 GOODPUT_BAND = (0.95, 1.03)  # one flow alone, relative to nominal rate times payload efficiency
 
@@ -86,17 +88,18 @@ def judge(
     bound_s: float,
     mtu_nbytes: int,
     *,
+    steady: bool = True,
+    machine: tuple[str, ...] = (),
     capture: tuple[str, ...] = (),
-    model: tuple[str, ...] = (),
 ) -> Verdict:
     """`wanted` undisturbed repeats make a run valid; a wrong element in any of them does not.
 
     A shaper lets its burst and one segment pass at once after a pause, so what is hardly longer than that
     comes out faster than `bound_s`, the least time: it is no measurement of the fabric.
-    `capture` and `model` say why the input or the model of the job cannot be believed; a run is valid only
-    without any reason.
+    `machine` and `capture` are further reasons not to believe the run and its input; a run is valid only
+    without any reason.  Without `steady` repeats may differ, as where links fail.
     """
-    reasons, warnings = [], []
+    reasons, warnings = list(machine), []
     wrong = sum(repeat.wrong for repeat in repeats)
     if wrong:
         reasons.append(f"{wrong} wrong elements")
@@ -118,6 +121,9 @@ def judge(
         share = calibration.eta / payload_efficiency(mtu_nbytes)
         if not GOODPUT_BAND[0] <= share <= GOODPUT_BAND[1]:
             reasons.append(f"one flow alone reached {share:.0%} of its link")
-    machine = tuple(reasons)
-    every = (*machine, *capture, *model)
-    return Verdict(not every, every, tuple(warnings), machine, capture, model)
+    times_s = [repeat.time_s for repeat in counted(repeats)]
+    spread = (max(times_s) - min(times_s)) / median(times_s)
+    if steady and spread > MAX_SPREAD:
+        reasons.append(f"its repeats differ by {spread:.0%}: something else used the links or the machine")
+    every = (*reasons, *capture)
+    return Verdict(not every, every, tuple(warnings), tuple(reasons), capture)

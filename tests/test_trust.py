@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from markupsafe import escape
 
+from emu.capturing.finish import Checked
 from emu.capturing.request import Request
 from emu.capturing.run import INTERRUPTED
 from emu.fabrics.fabric import Fabric
@@ -36,6 +37,7 @@ SAMPLE = PROJECT / "traces" / "samples" / "ddp_gloo_8"
 FABRICS = ("star:hosts=8,rate=50M", "star:hosts=8,rate=20M")
 LIVE_NS = 100_000_000  # an iteration of the live job, by its logs
 N_ITERATIONS = 6
+UNREAD = Checked(None, why="not looked at")
 MEASURED = IterationTime(0.1, 0.1, 0.1, 4)
 ROW = TrustRow("a", "b", "valid", live=MEASURED, replay=MEASURED, error=0.01)
 
@@ -73,12 +75,12 @@ class FakeLive:
             raise RunFailed("the switch died")
         if why:
             (work / "out.r3.txt").write_text("its last words")
-            return Captured(work, {"cut_short": why}, (), None, None)
+            return Captured(work, {"cut_short": why}, (), None, UNREAD)
         shutil.copytree(SAMPLE, work, dirs_exist_ok=True)
         write_logs(work)
         (work / "manifest.json").write_text(json.dumps({"check": {"agrees": True}}))
         work.rename(keeping.folder)
-        return Captured(keeping.folder, {"cut_short": None}, (), None, None)
+        return Captured(keeping.folder, {"cut_short": None}, (), None, UNREAD)
 
 
 def fake_laboratory(period_ns: int, done: list[str]) -> Callable[[Path, RunOptions, object], Any]:

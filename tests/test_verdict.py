@@ -112,8 +112,26 @@ def test_without_a_bar_the_model_judges_nothing() -> None:
 
 def test_a_run_is_valid_only_if_machine_capture_and_model_are() -> None:
     assert str(judge([GOOD], 1, CALIBRATED, 0.99, MTU, capture=("unread",))) == "not valid: unread"
-    verdict = judge([STALLED], 1, CALIBRATED, 0.99, MTU, capture=("unread",), model=("unsure",))
+    verdict = judge([STALLED], 1, CALIBRATED, 0.99, MTU, capture=("unread",))
+    verdict = with_model(verdict, 1.0, Expected(0.5, 0.45, 0.55))
     assert not verdict.valid
-    assert (verdict.capture, verdict.model) == (("unread",), ("unsure",))
+    (unsure,) = verdict.model
+    assert verdict.capture == ("unread",)
     assert verdict.machine == ("the machine stood still for 149 ms",)
-    assert verdict.reasons == (*verdict.machine, "unread", "unsure")
+    assert verdict.reasons == (*verdict.machine, "unread", unsure)
+
+
+def test_repeats_that_differ_more_than_quiet_ones_do_are_not_believed_unless_links_may_fail() -> None:
+    apart = [GOOD, replace(GOOD, time_s=GOOD.time_s * 1.5), GOOD]
+    (reason,) = judge(apart, 3, CALIBRATED, 0.99, MTU).machine
+    assert reason == "its repeats differ by 50%: something else used the links or the machine"
+    assert judge(apart, 3, CALIBRATED, 0.99, MTU, steady=False).valid
+    near = [GOOD, replace(GOOD, time_s=GOOD.time_s * 1.05), GOOD]
+    assert judge(near, 3, CALIBRATED, 0.99, MTU).valid
+
+
+def test_what_else_is_known_against_the_machine_comes_first() -> None:
+    found = judge(
+        [GOOD], 1, CALIBRATED, 0.99, MTU, machine=("h0-leaf0 carried 3 MB that are not the plan's",)
+    )
+    assert (found.valid, found.machine) == (False, found.reasons)

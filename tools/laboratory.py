@@ -93,10 +93,19 @@ def _judged(plan: Plan, work: Path, folder: Path, wanted: int, calibrated: Calib
     """The row of a run whose files are in `work` and will be in `folder`; leaves result and verdict there."""
     repeats = records.load_repeats(work, plan)
     bound_s, mtu_nbytes = plan.prediction.bound_s, plan.fabric.mtu_nbytes
-    judged = verdict.judge(repeats, wanted, calibrated, bound_s, mtu_nbytes, capture=plan.doubts)
+    held = audit_run(work, plan, repeats, middle(repeats))
+    judged = verdict.judge(
+        repeats,
+        wanted,
+        calibrated,
+        bound_s,
+        mtu_nbytes,
+        steady=not (plan.failures or plan.losses),
+        machine=held.foreign if held is not None else (),
+        capture=plan.doubts,
+    )
     foreseen = expected(plan, calibrated)
     judged = verdict.with_model(judged, median(each.time_s for each in verdict.counted(repeats)), foreseen)
-    held = audit_run(work, plan, repeats, middle(repeats))
     if held is not None and not held.agrees:
         judged = replace(judged, warnings=(*judged.warnings, held.sentence))
     if warning := guarded_rules(plan).guard.warning:

@@ -24,6 +24,7 @@ from tools.outages import control_lines
 from traces.units import show_nbytes
 
 MOVES_PER_FAILURE = 4
+MAX_FOREIGN = 0.02  # of what a link was to carry, or of the mean link if that is more
 BEGUN, _ = OF_AN_AGGREGATION
 _OPTIONS = TypeAdapter(RunOptions)
 OVS_LATE_S = 1.0  # twice max-revalidator, how often it brings counts home (ovs-vswitchd.conf.db(5))
@@ -47,6 +48,21 @@ class RunAudit:
     @property
     def agrees(self) -> bool:
         return not self.findings
+
+    @property
+    def foreign(self) -> tuple[str, ...]:
+        """Why the run is not the plan's alone: a link carried much that nobody planned; empty if none did."""
+        planned = sum(link.expected_nbytes for link in self.agreement.held) / max(1, len(self.agreement.held))
+        over = [
+            (link.off_nbytes - link.spare_nbytes, link)
+            for link in self.agreement.held
+            if link.off_nbytes - link.spare_nbytes > MAX_FOREIGN * max(planned, link.expected_nbytes)
+        ]
+        if not over or self.agreement.moved:
+            return ()
+        nbytes, worst = max(over, key=lambda pair: pair[0])
+        name = link_name(self.plan.fabric, worst.egress)
+        return (f"{name} carried {show_nbytes(nbytes)} that are not the plan's: keep other traffic off",)
 
     @property
     def sentence(self) -> str:
