@@ -194,9 +194,24 @@ def test_times_of_any_kind_are_survived(size: int) -> None:
         assert job.bound in ("link", "none", "unknown")
 
 
-@pytest.mark.parametrize("sample", sorted(path.name for path in SAMPLES.iterdir() if path.is_dir()))
-def test_no_link_bounded_the_shipped_samples(sample: str) -> None:
-    """All were captured on links without a limit (their README.md)."""
+UNLIMITED = sorted(p.name for p in SAMPLES.iterdir() if p.is_dir() and not p.name.startswith("slow"))
+
+
+@pytest.mark.parametrize("sample", UNLIMITED)
+def test_no_link_bounded_the_samples_of_links_without_a_limit(sample: str) -> None:
     found, job = bounds(host_series(open_captures([SAMPLES / sample])))
     assert links(found) == []
     assert job.bound == "none"
+
+
+@pytest.mark.parametrize(
+    ("sample", "mbps"),
+    [("slow_ddp_8_mlp_star100M", 100), ("slow_ddp_8_mlp_leafspine50M", 25), ("slow_ps_2srv_4wk_star20M", 20)],
+)
+def test_the_link_that_bounded_the_slow_samples_is_found_without_their_manifest(
+    sample: str, mbps: int
+) -> None:
+    """Their README.md says which: on the leaf-spine the uplinks of 25 Mb/s, not the hosts' links of 50."""
+    _, job = bounds(host_series(open_captures([SAMPLES / sample])))
+    assert job.bound == "link"
+    assert job.rate_bps == pytest.approx(mbps * 1e6, rel=0.05)

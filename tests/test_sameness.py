@@ -39,9 +39,9 @@ def test_what_differs_beside_the_messages_is_said(trace: Trace) -> None:
     )
     [said] = differences(trace, replace(trace, framing=""))
     assert said == "framing: gloo in the whole packets, no training in the trimmed ones"
-    losses = replace(trace.losses, unresolved=2, unresolved_nbytes=96)
+    losses = replace(trace.losses, unresolved=3, unresolved_nbytes=144)
     [said] = differences(trace, replace(trace, losses=losses))
-    assert "96 in 2 of the trimmed ones" in said
+    assert "144 in 3 of the trimmed ones" in said
     addresses = replace(trace.messages, addresses=trace.messages.addresses[::-1])
     [said] = differences(trace, replace(trace, messages=addresses))
     assert said.startswith("ranks: ")

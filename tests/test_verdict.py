@@ -85,14 +85,14 @@ def test_a_run_without_a_bound_is_judged_without_it() -> None:
     assert judge([GOOD], 1, CALIBRATED, 0.0, MTU).valid
 
 
-def test_a_time_outside_the_models_bar_is_not_valid_and_one_inside_is() -> None:
+def test_a_time_outside_the_models_bar_is_a_warning_and_one_inside_is_none() -> None:
     expected = Expected(1.0, low_s=0.92, high_s=1.1, machine_share=0.05)
     assert (
         with_model(Verdict(True), 1.1, expected) == with_model(Verdict(True), 0.92, expected) == Verdict(True)
     )
     reason = "it took 1.11 × its predicted time, which is known to ±10%"
-    assert with_model(Verdict(True), 1.11, expected) == Verdict(False, (reason,), model=(reason,))
-    assert not with_model(Verdict(True), 0.91, expected).valid
+    assert with_model(Verdict(True), 1.11, expected) == Verdict(True, warnings=(reason,))
+    assert with_model(Verdict(True), 0.91, expected).warnings
 
 
 def test_a_time_that_the_machine_rules_is_not_valid_even_inside_the_bar() -> None:
@@ -113,7 +113,7 @@ def test_without_a_bar_the_model_judges_nothing() -> None:
 def test_a_run_is_valid_only_if_machine_capture_and_model_are() -> None:
     assert str(judge([GOOD], 1, CALIBRATED, 0.99, MTU, capture=("unread",))) == "not valid: unread"
     verdict = judge([STALLED], 1, CALIBRATED, 0.99, MTU, capture=("unread",))
-    verdict = with_model(verdict, 1.0, Expected(0.5, 0.45, 0.55))
+    verdict = with_model(verdict, 1.0, Expected(1.0, 0.9, 1.1, machine_share=0.5))
     assert not verdict.valid
     (unsure,) = verdict.model
     assert verdict.capture == ("unread",)

@@ -93,8 +93,8 @@ def worker_fault() -> str:
 def packages_unlike_the_lock() -> Iterator[str]:
     """Each pinned Python package that is not there as pinned: `numba 0.60, not 0.68.1`."""
     for line in LOCK.read_text().splitlines():
-        name, _, pinned = line.partition("==")
-        if not pinned or name.startswith("#"):
+        name, _, pinned = line.split(" ", 1)[0].partition("==")
+        if not pinned or name.startswith(("#", "-")):
             continue
         try:
             installed = version(name)
