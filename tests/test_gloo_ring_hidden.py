@@ -1,6 +1,8 @@
 """Hidden preambles of a simulated ring on slow links: what is recovered is right, whatever is hidden."""
 
+import itertools
 from collections.abc import Sequence
+from operator import add
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.made_gloo import found_in
 from tests.made_ring import Links, Ring, direction
+from traces.framing import gloo_filling
 from traces.framing.gloo import PREAMBLE_NBYTES, Opcode
 from traces.framing.gloo_ring_counts import ring_lengths
 from traces.packets.capture import read_capture
@@ -30,8 +33,9 @@ MS = 1_000_000
         max_size=3,
     ),
     visible=st.sampled_from([48, 54, 62, 100]),
+    spread_nbytes=st.sampled_from([0, gloo_filling.MAX_SPREAD_NBYTES]),
 )
-def test_no_message_gets_the_name_of_another(
+def test_no_message_gets_the_name_of_another(  # noqa: PLR0917 - a parameter for each thing that varies
     tmp_path_factory: pytest.TempPathFactory,
     n_ranks: int,
     kilobytes_per_s: int,
@@ -40,12 +44,21 @@ def test_no_message_gets_the_name_of_another(
     packet_nbytes: int,
     buckets: Sequence[tuple[int, Sequence[int]]],
     visible: int,
+    spread_nbytes: int,
 ) -> None:
+    """With no spread allowed each is at its very place; else it is one of those that are in its gap."""
     links = Links(n_ranks, kilobytes_per_s * 1000, delay_ms * MS, buffer_nbytes, packet_nbytes)
-    begins = [(4 * n_ranks * words, [1_000 + ms * MS for ms in at[:n_ranks]]) for words, at in buckets]
+    # A rank begins its buckets one after the other, as its backward pass makes them.
+    after = itertools.accumulate(([1 + ms for ms in at] for _, at in buckets), lambda a, b: [*map(add, a, b)])
+    begins = [
+        (4 * n_ranks * words, [1_000 + ms * MS for ms in at[:n_ranks]])
+        for (words, _), at in zip(buckets, after, strict=True)
+    ]
     ring = Ring(links, begins)
     path = ring.captured(tmp_path_factory.mktemp("ring") / "a.pcap", visible)
-    found = found_in(read_capture(path))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gloo_filling, "MAX_SPREAD_NBYTES", spread_nbytes)
+        found = found_in(read_capture(path))
     for (src, dst), written in ring.written.items():
         offset = 8 if src > dst else 0
         true: dict[tuple[int, int, int], list[int]] = {}
@@ -61,7 +74,7 @@ def test_no_message_gets_the_name_of_another(
             places = true.get((frame.opcode, frame.slot, frame.length), [])
             if frame.opcode is Opcode.DATA:
                 nearest = min((abs(place - frame.offset) for place in places), default=1 << 60)
-                assert nearest <= (NOTICES_NBYTES if frame.recovered else 0)
+                assert nearest <= (NOTICES_NBYTES + spread_nbytes if frame.recovered else 0)
             else:
                 assert places
         for kind, places in true.items():

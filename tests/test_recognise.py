@@ -151,7 +151,7 @@ def test_what_stays_hidden_in_the_samples_is_worked_out(sample: str) -> None:
     """Where buckets overlap, the order of two messages may show nowhere: those stay unresolved."""
     losses = trace(sample).losses
     assert losses.unseen_nbytes == 0
-    most = {"ddp_gloo_8_gpt_tso": 0.03, "ddp_gloo_4_resnet18_tso": 0.03, "ps_1srv_4wk": 0.0001}
+    most = {"ps_1srv_4wk": 0.0001, "ddp_gloo_8_gpt_tso": 1e-6, "ddp_gloo_4_resnet18_tso": 1e-6}
     assert losses.unread <= most.get(sample, 0)
     assert not trace(sample).messages.recovered.all()
 

@@ -3,8 +3,8 @@
 Each slot's transfers go in order, each SEND_READY before its DATA, each DATA within the bytes that its
 receiver's notices allow (`Lane`), and a gap must be filled to the byte.  So the numbers of messages sent so
 far, slot by slot, are a state, and a stream is a path from state to state through everything that can be
-read.  A hidden message is named if all paths have it between the same messages; else its bytes stay
-unresolved.
+read.  A hidden message is named if all paths have it in the same gap, at places that are near each other;
+else its bytes stay unresolved.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +17,9 @@ from traces.framing.gloo_decode import Frame, Gap, wire_nbytes
 MAX_NODES = 50_000  # states tried in one stream; what is beyond stays unresolved
 MAX_OPEN = 8  # slots in flight at once
 MAX_STATES = 2_000  # after one gap
+MAX_SPREAD_NBYTES = (
+    2 << 20
+)  # two of gloo's largest segments: a message that is in a gap may begin so far apart
 FOREVER = 1 << 62
 POSTED_NS = (
     20_000_000  # at most between a rank's RECV_READY and its send of the same round; 5 to 10 ms were seen
@@ -443,10 +446,19 @@ def _shared(step: _Step, after: set[State]) -> tuple[set[State], list[Frame], li
     certain = {
         (i, number)
         for (i, number), seen in histories.items()
-        if len(seen) == 1 and low[2 * i + 1] <= number < min(high[2 * i + 1], step.lanes[i].sure)
+        if low[2 * i + 1] <= number < min(high[2 * i + 1], step.lanes[i].sure)
+        and _spread_nbytes(step.lanes, seen) <= MAX_SPREAD_NBYTES
     }
     frames, gaps = _laid_out(step, ends[0], way, certain, (low, high))
     return {step.before[state] for state in before}, frames, gaps
+
+
+def _spread_nbytes(lanes: Sequence[Lane], seen: set[State]) -> int:
+    """How far apart the places are at which a DATA may begin, from what may have been sent before it."""
+    if len(seen) == 1:
+        return 0
+    before = [sum(sum(lane.lengths[:n]) for lane, n in zip(lanes, state, strict=True)) for state in seen]
+    return max(before) - min(before)
 
 
 def _laid_out(
