@@ -80,7 +80,7 @@ def wait_until(happened: Callable[[], bool], limit_s: float) -> None:
     ("victim", "named"),
     [
         ("emu.session", "the agent of rank"),
-        ("-m controller", "the controller"),
+        ("interpreter.py controller", "the controller"),
         ("emu.switch.agent", "the switch agent"),
     ],
 )
