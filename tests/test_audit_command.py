@@ -12,12 +12,14 @@ import pytest
 from emu import plan as plans
 from emu.failures import parse_failures
 from emu.plan import Plan
+from emu.records import load_repeats
 from tests.documented import documented_fields
 from tests.made_counters import switches_json, write_counters
 from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import made_run
 from tests.made_sums import sums_json
 from tools.cli import main
+from tools.runaudit import audit_run
 
 TREE = "fat-tree:k=4,levels=2"
 COLLIDING = allreduce_plan(TREE, "halving-doubling", "random", nbytes=MIB)
@@ -230,3 +232,20 @@ def test_a_plan_of_sums_is_told_with_its_trees_and_its_counters(
     assert phase["links"][0]["trees"] == [0]
     assert tree["switches"][tree["root"]] == ["leaf0", "leaf1", "leaf2", "leaf3"]
     assert tree["switches"]["leaf2"] == ["h4", "h5"]
+
+
+def test_a_link_that_carried_much_that_is_not_the_plans_is_named_and_the_plans_own_bytes_are_not(
+    tmp_path: Path,
+) -> None:
+    double = allreduce_plan(TREE, "ring", nbytes=2 * MIB)
+    single = allreduce_plan(TREE, "ring", nbytes=MIB)
+
+    def foreign(name: str, counted: Plan) -> tuple[str, ...]:
+        folder = Path(counted_run(tmp_path / name, single, counted=counted))
+        held = audit_run(folder, single, load_repeats(folder, single), 0)
+        assert held is not None
+        return held.foreign
+
+    assert foreign("same", single) == ()
+    (reason,) = foreign("double", double)
+    assert reason.endswith("that are not the plan's: keep other traffic off")

@@ -1,0 +1,44 @@
+"""When shares are said, and when they are refused: too much unread, or bulk where nothing is in flight."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
+
+import numpy as np
+
+from tests.made_analysis import ADDRESSES, MS, made_analysis
+from traces.analysis.bursts import Series
+from traces.analysis.shares import refusals, shares
+from traces.trace import Trace
+
+MADE = made_analysis()
+
+
+def refused(bulk_at_ms: list[float], unresolved_nbytes: int = 0) -> tuple[str, ...]:
+    """Packets of 1,448 bytes that arrive at rank 0; it computes alone from 0 to 50 ms of iteration 0."""
+    losses = replace(MADE.losses, unresolved_nbytes=unresolved_nbytes)
+    trace = cast(Trace, SimpleNamespace(addresses=ADDRESSES, losses=losses))
+    times = np.array([int(ms * MS) for ms in bulk_at_ms], np.int64)
+    series = [Series(ADDRESSES[0], "in", times, np.full(len(times), 1448, np.int64))]
+    return refusals(trace, series, MADE.spans, MADE.exposures)
+
+
+def test_bulk_that_arrives_while_the_rank_only_computes_refuses_the_shares() -> None:
+    flying = [60 + n / 2 for n in range(30)]
+    assert refused(flying) == ()
+    (why,) = refused([*range(10, 20), *flying])
+    assert why == "25.0% of what ranks received came while nothing was known to be in flight"
+
+
+def test_more_than_one_per_cent_of_unread_bytes_refuses_the_shares() -> None:
+    assert refused([60], unresolved_nbytes=30_000) == ()
+    (why,) = refused([60], unresolved_nbytes=60_000)
+    assert why == "2.0% of the job's bytes (60 kB) could not be read as messages"
+
+
+def test_the_warm_up_is_left_out_and_the_rest_is_pooled() -> None:
+    both, last = shares(MADE.exposures, warm_up=0), shares(MADE.exposures, warm_up=1)
+    assert both is not None and last is not None
+    assert (both.n_iterations, both.time_ns, last.n_iterations, last.time_ns) == (2, 200 * MS, 1, 300 * MS)
+    assert (both.compute, both.exposed, both.wait) == (0.5, 0.3, 0.2)
+    assert shares((), warm_up=0) is None
