@@ -12,9 +12,8 @@ from traces.analysis.exposure import Exposure, Span
 from traces.trace import MAX_UNREAD, Losses, Trace
 from traces.units import show_nbytes
 
-MAX_IN_COMPUTE = (
-    0.02  # of the bytes that ranks receive, while they compute and nothing is known to be in flight
-)
+# Of the bytes that ranks receive: those that come while they compute and nothing is known to be in flight.
+MAX_IN_COMPUTE = 0.02
 BULK_NBYTES = 1000  # of a packet: smaller ones may be notices and acknowledgements
 
 
