@@ -1,11 +1,12 @@
 """Everything a run needs to know, decided beforehand: schedule, fabric and choices make a plan."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from controller.aggregation.grants import DEFAULT_TERMS, Terms, granted
 from controller.model.predict import predict
 from controller.policies import policy
+from controller.routing.shortest import Path
 from emu.aggregation.tree import Tree
 from emu.fabrics.fabric import Fabric
 from emu.placement import place
@@ -88,6 +89,17 @@ def resolve_placed(  # noqa: PLR0913 - likewise
         trees=trees,
         switch_slots=terms.switch_slots,
     )
+
+
+def on_paths(plan: Plan, paths: Mapping[tuple[str, str], Path]) -> Plan:
+    """The plan with the flows from one address to another on the path that `paths` has for these, predicted
+    again; other flows keep theirs.  Raise ValueError for what is no path.
+    """
+    flows = tuple(replace(flow, path=paths.get((flow.src_ip, flow.dst_ip), flow.path)) for flow in plan.flows)
+    for flow in flows:
+        check_path(plan.fabric, plan.placement[flow.src], plan.placement[flow.dst], flow.path)
+    prediction = predict(plan.fabric, plan.placement, flows, plan.schedule, plan.trees)
+    return replace(plan, flows=flows, prediction=prediction)
 
 
 def _trees(

@@ -85,7 +85,7 @@ def test_servers_alone_are_refused() -> None:
 
 def test_the_rank_map_is_one_that_the_reader_reads(tmp_path: Path) -> None:
     fabric = parse_fabric("star:hosts=4")
-    write_rank_map(tmp_path, fabric, 3)
+    write_rank_map(tmp_path, fabric, fabric.hosts[:3])
     assert read_settings(tmp_path / SETTINGS) == {fabric.ip(f"h{rank}"): rank for rank in range(3)}
 
 

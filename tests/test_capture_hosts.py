@@ -10,7 +10,7 @@ FOLDER = Path("/captures/one")
 
 
 def test_a_rank_finds_its_master_its_name_and_its_interface() -> None:
-    told = hosts.rank_environment(FABRIC, 2, 3, FOLDER, {"HOME": "/root"})
+    told = hosts.rank_environment(FABRIC, FABRIC.hosts, 2, FOLDER, {"HOME": "/root"})
     assert told["HOME"] == "/root"
     assert (told["RANK"], told["WORLD_SIZE"], told["LOCAL_RANK"]) == ("2", "3", "0")
     assert told["MASTER_ADDR"] == FABRIC.ip("h0")
@@ -21,9 +21,9 @@ def test_a_rank_finds_its_master_its_name_and_its_interface() -> None:
 
 
 def test_a_program_keeps_the_users_own_python_path() -> None:
-    told = hosts.rank_environment(FABRIC, 0, 3, FOLDER, {"PYTHONPATH": "/mine:lib"})
+    told = hosts.rank_environment(FABRIC, FABRIC.hosts, 0, FOLDER, {"PYTHONPATH": "/mine:lib"})
     assert told["PYTHONPATH"] == "/mine:lib"
-    assert "PYTHONPATH" not in hosts.rank_environment(FABRIC, 0, 3, FOLDER, {})
+    assert "PYTHONPATH" not in hosts.rank_environment(FABRIC, FABRIC.hosts, 0, FOLDER, {})
 
 
 def test_every_host_has_a_name_also_for_a_socket_that_speaks_both_families() -> None:

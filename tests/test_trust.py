@@ -116,8 +116,9 @@ def write_events(folder: Path, plan: Plan, repeat: int, period_ns: int) -> None:
 @pytest.fixture
 def _whole_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     """The shipped capture has three iterations: none of them counts as warm-up here."""
-    monkeypatch.setattr("tools.trust.FIRST_WARM", 0)
-    monkeypatch.setattr("tools.trust.MIN_ITERATIONS", 3)
+    for module in ("tools.trust", "tools.trustreplay"):
+        monkeypatch.setattr(f"{module}.FIRST_WARM", 0)
+        monkeypatch.setattr(f"{module}.MIN_ITERATIONS", 3)
 
 
 @pytest.mark.usefixtures("_whole_sample")

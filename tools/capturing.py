@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from traces.units import show_nbytes, show_s
 NOT_AS_LOGGED = 3
 SHOWN_DIFFERENCES = 5
 TIMES_DECIDE = False  # whether times that are not as logged are a fault; until then they are only reported
+Progressed = Callable[[str, dict[str, Any]], None]
 PHASES = {
     "network": "building the network",
     "import": "importing PyTorch",
@@ -61,12 +62,14 @@ class Captured:
     check: Checked | None
     trimmed: Checked
     times: Times | None = None
+    beside: tuple["Captured", ...] = ()
 
     @property
     def is_faithful(self) -> bool:
-        """Whether nothing is known against it: what decides the exit code."""
+        """Whether nothing is known against it and those beside it: what decides the exit code."""
         is_late = TIMES_DECIDE and self.times is not None and self.times.agrees is False
-        return not (_has_failed(self.check) or _has_failed(self.trimmed) or is_late)
+        failed = _has_failed(self.check) or _has_failed(self.trimmed) or is_late
+        return not failed and all(one.is_faithful for one in self.beside)
 
     @property
     def cut_short(self) -> str | None:
@@ -79,37 +82,63 @@ def carry_out(
 ) -> Captured:
     """Capture, check, cut, write down.  What was cut short stays in a folder that says so in its name."""
     work = working_folder(keeping.folder)
-    finish.write_rank_map(work, fabric, request.n_ranks)
+    for job, place in request.parts(work):
+        place.mkdir(exist_ok=True)
+        finish.write_rank_map(place, fabric, job.hosts(fabric))
     started_ns, start = time.time_ns(), time.monotonic()
     with _shown(request, quiet) as progress:
         cut_short = capture(request, work, progress)
-        seconds = time.monotonic() - start
-        progress("check", {})
-        whole = finish.read_whole(work)
-        check = finish.checked(whole, work) if cut_short is None else None
-        times = finish.timed(whole, work) if cut_short is None else None
-        progress("cut", {})
-        used = fabric.hosts[: request.n_ranks]
-        finish.cut_payload(work, used, keeping.snaplen)
-        progress("index", {})
-        trimmed = finish.indexed(whole, work, used)
-    keeps = keeping.keeps_payload or _has_failed(check) or _has_failed(trimmed)  # a fault needs its evidence
-    if not keeps:
-        finish.drop_payload(work)
-    hosts = finish.host_captures(work, fabric, request.n_ranks)
-    ended = Ended(started_ns, seconds, cut_short, keeping.snaplen, keeps)
-    made = manifest(request, fabric, typed, ended, hosts, check, trimmed, times)
-    write_whole(work / "manifest.json", json.dumps(made, indent=1) + "\n")
-    folder = work
+        ended = Ended(started_ns, time.monotonic() - start, cut_short, keeping.snaplen, keeping.keeps_payload)
+        made = [
+            _finished(request, number, place, fabric, typed, ended, progress)
+            for number, (_, place) in enumerate(request.parts(work))
+        ]
     if cut_short is None:
         if keeping.folder.exists():
             keeping.folder.rmdir()
-        folder = work.rename(keeping.folder)
-    return Captured(folder, made, hosts, check, trimmed, times)
+        work.rename(keeping.folder)
+        made = [
+            replace(one, folder=place)
+            for one, (_, place) in zip(made, request.parts(keeping.folder), strict=True)
+        ]
+    first, *others = made
+    return replace(first, beside=tuple(others))
+
+
+def _finished(
+    request: Request,
+    number: int,
+    work: Path,
+    fabric: Fabric,
+    typed: Sequence[str],
+    ended: Ended,
+    progress: Progressed,
+) -> Captured:
+    """Check, cut and write down one of the jobs of `request`; a fault keeps its evidence, the payload."""
+    job = request.jobs[number]
+    used = job.hosts(fabric)
+    progress("check", {})
+    whole = finish.read_whole(work)
+    is_whole = ended.cut_short is None
+    check = finish.checked(whole, work) if is_whole else None
+    times = finish.timed(whole, work) if is_whole else None
+    progress("cut", {})
+    finish.cut_payload(work, used, ended.snaplen)
+    progress("index", {})
+    trimmed = finish.indexed(whole, work, used)
+    keeps = ended.keeps_payload or _has_failed(check) or _has_failed(trimmed)
+    if not keeps:
+        finish.drop_payload(work)
+    hosts = finish.host_captures(work, fabric, used)
+    beside = tuple(other.name for place, other in enumerate(request.jobs) if place != number)
+    ended = replace(ended, keeps_payload=keeps, beside=beside)
+    made = manifest(job, fabric, typed, ended, hosts, check, trimmed, times)
+    write_whole(work / "manifest.json", json.dumps(made, indent=1) + "\n")
+    return Captured(work, made, hosts, check, trimmed, times)
 
 
 @contextmanager
-def _shown(request: Request, quiet: bool) -> Iterator[Callable[[str, dict[str, Any]], None]]:
+def _shown(request: Request, quiet: bool) -> Iterator[Progressed]:
     """A bar for people; it moves with a built-in job's iterations."""
     progress = Progress(
         TextColumn("{task.description}"),
@@ -147,9 +176,9 @@ def default_folder(request: Request) -> Path:
 def show(captured: Captured, as_json: bool) -> None:
     """Print what there is, and what can be done with it; leave with the exit code that it deserves."""
     if as_json:
-        print(json.dumps({"folder": str(captured.folder), **captured.manifest}, indent=1))
+        print(json.dumps(_to_json(captured), indent=1))
     else:
-        for line in told(captured):
+        for line in (line for one in (captured, *captured.beside) for line in told(one)):
             print(plain(line))
     if captured.cut_short == INTERRUPTED:
         raise typer.Exit(INTERRUPTED_CODE)
@@ -158,6 +187,12 @@ def show(captured: Captured, as_json: bool) -> None:
         raise typer.Exit(FAULT)
     if not captured.is_faithful:
         raise typer.Exit(NOT_AS_LOGGED)
+
+
+def _to_json(captured: Captured) -> dict[str, Any]:
+    """The manifest, and those of the jobs beside it."""
+    made = {"folder": str(captured.folder), **captured.manifest}
+    return made | ({"captures_beside": list(map(_to_json, captured.beside))} if captured.beside else {})
 
 
 def told(captured: Captured) -> Iterator[str]:

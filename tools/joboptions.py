@@ -1,5 +1,6 @@
 """The options of a live training job, which `capture` and `trust` share, and the request that they make."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -8,8 +9,9 @@ from shutil import which
 from typing import Annotated
 
 import typer
+from typer.exceptions import TyperException
 
-from emu.capturing.request import MAX_SNAPLEN, MIN_SNAPLEN, Request
+from emu.capturing.request import MAX_LIMIT_S, MAX_SNAPLEN, MIN_SNAPLEN, Request
 from emu.fabrics.fabricfile import is_file
 from emu.training.options import MODELS, TrainingOptions
 from tools.needs import need_root_and_tools
@@ -108,9 +110,24 @@ SnaplenOption = Annotated[
 ]
 
 
+BesideLiveOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--beside",
+        metavar="JOB",
+        help="Another job at the same time, on the hosts that follow: its words and options as one text, "
+        'e.g. "ddp --ranks 4 --model resnet18". Repeatable.',
+        show_default=False,
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class LiveJob:
-    """What to train: `words` as they were typed, and the options' values; see the options' own texts."""
+    """What to train: `words` as they were typed, and the options' values; see the options' own texts.
+
+    `beside` are other jobs, on hosts of their own.
+    """
 
     words: tuple[str, ...]
     ranks: int
@@ -125,6 +142,11 @@ class LiveJob:
     once: bool
     limit_s: float
     slow: tuple[str, ...] = ()
+    beside: tuple["LiveJob", ...] = ()
+
+    @property
+    def jobs(self) -> tuple["LiveJob", ...]:
+        return (self, *self.beside)
 
     @property
     def kind(self) -> str:
@@ -154,7 +176,60 @@ class LiveJob:
             )
         where = str(Path(spec).resolve()) if is_file(spec) else spec
         command = () if training else self.words
-        return Request(self.n_ranks, where, training, command, self.once, self.limit_s)
+        made = Request(self.n_ranks, where, training, command, self.once, self.limit_s)
+        return made.with_beside([job.request(spec) for job in self.beside])
+
+
+def parse_beside(texts: Sequence[str] | None) -> tuple[LiveJob, ...]:
+    """The jobs that texts such as `ddp --ranks 4` name.  Raise ValueError with the text that names none."""
+    return tuple(map(_parsed, texts or ()))
+
+
+def _parsed(text: str) -> LiveJob:
+    app = typer.Typer(add_completion=False)
+    app.command(add_help_option=False)(_live_job)
+    try:
+        words = shlex.split(text)
+        made = typer.main.get_command(app)(args=words, prog_name="--beside", standalone_mode=False)
+    except typer.BadParameter as error:
+        raise ValueError(f"--beside {text!r}: {error.format_message()}") from None
+    except (TyperException, ValueError) as error:
+        raise ValueError(f"--beside {text!r}: {error}") from None
+    assert isinstance(made, LiveJob)
+    return made
+
+
+def _live_job(  # noqa: PLR0913, PLR0917 - a parameter for each option
+    context: typer.Context,
+    job: LiveJobArgument,
+    ranks: RanksOption = 4,
+    model: ModelOption = "mlp",
+    iterations: TrainingIterationsOption = 10,
+    batch: BatchOption = 16,
+    seed: TrainingSeedOption = 0,
+    bucket_mib: BucketOption = None,
+    servers: ServersOption = 1,
+    workers: WorkersOption = 4,
+    asynchronous: AsyncOption = False,
+    slow: LiveSlowOption = None,
+    once: OnceOption = False,
+) -> LiveJob:
+    refuse_foreign_options(context, job)
+    return LiveJob(
+        words=tuple(job),
+        ranks=ranks,
+        model=model,
+        iterations=iterations,
+        batch=batch,
+        seed=seed,
+        bucket_mib=bucket_mib,
+        servers=servers,
+        workers=workers,
+        asynchronous=asynchronous,
+        once=once,
+        limit_s=MAX_LIMIT_S,  # the first job's limit ends all
+        slow=tuple(slow or ()),
+    )
 
 
 def refuse_foreign_options(context: typer.Context, job: Sequence[str]) -> None:
@@ -172,9 +247,10 @@ def need_for_live(command: str, request: Request) -> None:
     need_root_and_tools(command, captures=True)
     if which("editcap") is None:
         raise FileNotFoundError("editcap is not installed: run sudo ./gradwire setup")
-    if request.training and find_spec("torch") is None:
+    if any(job.training for job in request.jobs) and find_spec("torch") is None:
         raise FileNotFoundError(
             "ddp and ps need PyTorch, which is not installed: run sudo ./gradwire setup --live"
         )
-    if not request.training and which(request.command[0]) is None:
-        raise FileNotFoundError(f"{request.command[0]}: no such program")
+    for job in request.jobs:
+        if not job.training and which(job.command[0]) is None:
+            raise FileNotFoundError(f"{job.command[0]}: no such program")

@@ -3,9 +3,10 @@
 The folder keeps everything, so that a matrix that was cut off goes on where it stopped:
 
     request.json         what was asked for; another request in the same folder is refused
-    live/NN-FABRIC       the capture with the ranks' logs; NN-FABRIC.failed-K is what a failed job left
+    live/NN-FABRIC       the capture with the ranks' logs; NN-FABRIC.failed-K is what a failed job left;
+                         jobs beside the first have folders of their own in it
     runs-K/              the replays' run folders, of the K-th attempt
-    rows/NN-MM.json      the row of capture NN on fabric MM, as soon as it is measured
+    rows/NN-MM.json      capture NN on fabric MM, a row for each job, as soon as it is measured
     result.json          all of it, once it is whole
 """
 
@@ -14,48 +15,46 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from pydantic import TypeAdapter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from controller.routing.shortest import Path as Route
+from emu.capturing.request import Request
 from emu.capturing.run import INTERRUPTED
 from emu.fabrics.fabric import Fabric
 from emu.fabrics.spec import parse_fabric
 from emu.options import RunOptions
-from emu.plan import Plan
-from emu.records import load_repeats
 from emu.refused import Refused
-from emu.replayedmessages import replayed_messages
-from emu.result import REFUSED, Row
+from emu.result import REFUSED
 from emu.runfiles import INCOMPLETE, read_json
 from emu.watch import RunFailed
 from tools.capturing import Captured, Keeping
 from tools.capturing import carry_out as capture_live
-from tools.experiment import Cell, Job, plan_of
 from tools.joboptions import LiveJob
 from tools.laboratory import Laboratory, file_name
+from tools.trustreplay import Pair, Replayed, compared, plan_for, routes_taken
 from tools.trustresult import Live, Matrix, TrustRow
-from traces.fidelity import SentMessage, captured_messages, fidelity, message_starts
+from traces.fidelity import captured_messages
 from traces.files import write_whole
 from traces.groundtruth import BadLog, read_logs
 from traces.iterationtimes import (
     FIRST_WARM,
     MIN_ITERATIONS,
     IterationTime,
+    Starts,
     iteration_times_s,
     logged_starts,
+    together,
 )
 from traces.opening import open_trace
 from traces.packets.packets import BadCapture
 from traces.recognition.ranks import BadTrace
-from traces.recognition.recognise import find_job, workload_of
-from traces.schedules.expand import AS_CAPTURED
-from traces.workload import Workload
+from traces.recognition.recognise import Job, find_job, workload_of
 
 Tell = Callable[[str], None]
 Capture = Callable[..., Captured]
@@ -75,11 +74,12 @@ class Trial:
     def __post_init__(self) -> None:
         if len(set(self.fabrics)) < len(self.fabrics):
             raise ValueError("a fabric is named twice: each needs one --fabric only")
-        if self.job.is_built_in and self.job.iterations < MIN_ITERATIONS:
-            raise ValueError(
-                f"{self.job.iterations} iterations are too few: the first {FIRST_WARM} are warm-up, "
-                f"so train for {MIN_ITERATIONS} or more"
-            )
+        for job in self.job.jobs:
+            if job.is_built_in and job.iterations < MIN_ITERATIONS:
+                raise ValueError(
+                    f"{job.iterations} iterations are too few: the first {FIRST_WARM} are warm-up, "
+                    f"so train for {MIN_ITERATIONS} or more"
+                )
 
     def to_json(self) -> dict[str, Any]:
         return json.loads(json.dumps(asdict(self)))  # type: ignore[no-any-return]  # tuples become lists
@@ -94,19 +94,30 @@ def carry_out(
     """
     _claim(folder, trial)
     n_fabrics = len(trial.fabrics)
+    request = trial.job.request(trial.fabrics[0])
     with _bar(n_fabrics + n_fabrics**2, quiet) as (tell, advance):
         lives = []
         for number, spec in enumerate(trial.fabrics, start=1):
             tell(f"training live on {spec}")
             lives.append(_live(trial, number, spec, folder, capture))
             advance()
-        bench = laboratory(_attempt(folder, "runs"), RunOptions(trial.repeats), tell)
-        rows = []
+        cells = _Cells(
+            trial, folder, lives, laboratory(_attempt(folder, "runs"), RunOptions(trial.repeats), tell)
+        )
+        made = []
         for source, target in itertools.product(range(n_fabrics), repeat=2):
-            rows.append(_row(trial, source, target, lives, folder, bench))
+            made.append(cells.rows(source, target))
             advance()
-    request = trial.job.request(trial.fabrics[0])
-    return Matrix(request.job, request.n_ranks, trial.routes, trial.snaplen, tuple(lives), tuple(rows))
+    numbers = range(len(request.jobs))
+    return Matrix(
+        request.job,
+        request.n_ranks,
+        trial.routes,
+        trial.snaplen,
+        live=tuple(each[number] for number in numbers for each in lives),
+        rows=tuple(each[number] for number in numbers for each in made),
+        beside=tuple(one.name for one in request.beside),
+    )
 
 
 def _claim(folder: Path, trial: Trial) -> None:
@@ -151,41 +162,60 @@ def _attempt(folder: Path, name: str) -> Path:
     raise ValueError(f"{folder}: {MAX_ATTEMPTS} attempts are enough; choose another folder")
 
 
-def _live(trial: Trial, number: int, spec: str, folder: Path, capture: Capture) -> Live:
+def _live(trial: Trial, number: int, spec: str, folder: Path, capture: Capture) -> tuple[Live, ...]:
     """Train on a fabric unless that has been done; what an earlier failed attempt left is kept."""
-    fabric = parse_fabric(spec)
+    fabric, request = parse_fabric(spec), trial.job.request(spec)
     place = folder / "live" / f"{number:02d}-{file_name(fabric.spec)}"
+
+    def failed(left: Path, why: str) -> tuple[Live, ...]:
+        return tuple(
+            Live(fabric.spec, _below(folder, part), failure=why, job=job)
+            for job, (_, part) in enumerate(request.parts(left))
+        )
+
     if not place.exists():
         work = place.with_name(place.name + INCOMPLETE)
         if work.exists():
             work.rename(_attempt(place.parent, f"{place.name}.failed"))
         try:
             keeping = Keeping(place.absolute(), trial.snaplen, keeps_payload=False)
-            captured = capture(trial.job.request(spec), fabric, keeping, sys.argv[1:], quiet=True)
+            captured = capture(request, fabric, keeping, sys.argv[1:], quiet=True)
         except RunFailed as error:
-            return Live(fabric.spec, _below(folder, work), failure=str(error))
+            return failed(work, str(error))
         if captured.cut_short == INTERRUPTED:
             raise KeyboardInterrupt
         if captured.cut_short is not None:
-            return Live(fabric.spec, _below(folder, captured.folder), failure=captured.cut_short)
-    return _logged(place, fabric, _below(folder, place))
+            return failed(captured.folder, captured.cut_short)
+    return tuple(_logged(request, place, fabric, folder))
 
 
 def _below(folder: Path, path: Path) -> str:
     return str(path.absolute().relative_to(folder.absolute()))
 
 
-def _logged(place: Path, fabric: Fabric, name: str) -> Live:
-    """What the logs of a finished capture say."""
+def _logged(request: Request, place: Path, fabric: Fabric, folder: Path) -> Iterator[Live]:
+    """What the logs of a finished capture say, of each job while all of them train."""
+    parts = [part for _, part in request.parts(place)]
     try:
-        logs = read_logs(place)
-        times_s = iteration_times_s(logged_starts(logs), FIRST_WARM)
+        starts: list[Starts] = [logged_starts(read_logs(part)) for part in parts]
+        times_s = [iteration_times_s(each, FIRST_WARM) for each in together(starts)]
     except (BadLog, OSError, ValueError) as error:
-        return Live(fabric.spec, name, failure=str(error))
-    if not times_s:
-        why = "no log.rN.json" if not logs else f"fewer than {FIRST_WARM + 2} iterations (events iter0)"
-        return Live(fabric.spec, name, failure=f"the logs give no iteration time: {why}")
-    return Live(fabric.spec, name, IterationTime.of(times_s), unread=_unread(place / "manifest.json"))
+        for job, part in enumerate(parts):
+            yield Live(fabric.spec, _below(folder, part), failure=str(error), job=job)
+        return
+    for job, (part, of_job, named) in enumerate(zip(parts, times_s, starts, strict=True)):
+        name = _below(folder, part)
+        if of_job:
+            unread = _unread(part / "manifest.json")
+            yield Live(fabric.spec, name, IterationTime.of(of_job), unread=unread, job=job)
+            continue
+        why = (
+            f"fewer than {FIRST_WARM + 2} iterations (events iter0)"
+            if named
+            else "no events iter0 in a log.rN.json"
+        )
+        why += ", or none while the other job trained" if len(parts) > 1 else ""
+        yield Live(fabric.spec, name, failure=f"the logs give no iteration time: {why}", job=job)
 
 
 def _unread(path: Path) -> str | None:
@@ -199,78 +229,71 @@ def _unread(path: Path) -> str | None:
     return None
 
 
-def _row(
-    trial: Trial, source: int, target: int, lives: list[Live], folder: Path, bench: Laboratory
-) -> TrustRow:
-    """The capture from fabric `source` replayed on fabric `target`, unless that has been done."""
-    live, there = lives[source], lives[target]
-    path = folder / "rows" / f"{source + 1:02d}-{target + 1:02d}.json"
-    if path.exists():
-        return read_json(path, _ROW)
+class _Cells:
+    """Each capture on each fabric; captures that were read stay, as each is needed several times."""
 
-    def refused(why: str) -> TrustRow:
-        return TrustRow(live.fabric, there.fabric, REFUSED, live=there.time, reasons=(why,))
+    def __init__(
+        self, trial: Trial, folder: Path, lives: Sequence[tuple[Live, ...]], bench: Laboratory
+    ) -> None:
+        self._trial, self._folder, self._lives, self._bench = trial, folder, lives, bench
+        self._read: dict[str, Job] = {}
 
-    for each in (live, there):
-        if each.failure is not None:
-            return refused(f"no live job on {each.fabric}: {each.failure} (see {each.folder})")
-    try:
-        job = find_job(open_trace([folder / live.folder]))
-        plan = _plan(trial, workload_of(job), parse_fabric(trial.fabrics[target]), live.folder)
-        row = bench.row(plan)
-        captured = captured_messages(job) if source == target else ()
-        made = _compared(row, plan, live, there, folder, captured)
-    except (BadTrace, BadCapture, Refused, RunFailed, ValueError) as error:
-        return refused(str(error))
-    path.parent.mkdir(exist_ok=True)
-    write_whole(path, json.dumps(asdict(made), indent=1) + "\n")
-    return made
+    def rows(self, source: int, target: int) -> tuple[TrustRow, ...]:
+        """The capture from fabric `source` replayed on fabric `target`, unless that has been done."""
+        lives, there = self._lives[source], self._lives[target]
+        path = self._folder / "rows" / f"{source + 1:02d}-{target + 1:02d}.json"
+        if path.exists():
+            return read_json(path, _ROWS)
+
+        def refused(why: str) -> tuple[TrustRow, ...]:
+            return tuple(
+                TrustRow(one.fabric, other.fabric, REFUSED, live=other.time, reasons=(why,), job=one.job)
+                for one, other in zip(lives, there, strict=True)
+            )
+
+        for each in (*lives, *there):
+            if each.failure is not None:
+                return refused(f"no live job on {each.fabric}: {each.failure} (see {each.folder})")
+        try:
+            made = self._measured(source, target)
+        except (BadTrace, BadCapture, BadLog, Refused, RunFailed, ValueError) as error:
+            return refused(str(error))
+        path.parent.mkdir(exist_ok=True)
+        write_whole(path, json.dumps([asdict(row) for row in made], indent=1) + "\n")
+        return made
+
+    def _measured(self, source: int, target: int) -> tuple[TrustRow, ...]:
+        lives, there = self._lives[source], self._lives[target]
+        jobs = [self._job(live) for live in lives]
+        fabric = parse_fabric(self._trial.fabrics[target])
+        taken: dict[Pair, Route] = {}
+        if len(fabric.switches) > 1:
+            for live in there:
+                taken |= routes_taken(self._job(live).trace, fabric)
+        workloads = [workload_of(job) for job in jobs]
+        plan = plan_for(workloads, fabric, lives[0].folder, self._trial.routes, taken)
+        row = self._bench.row(plan)
+        first = itertools.accumulate((each.n_ranks for each in workloads), initial=0)
+        judged = [
+            Replayed(
+                first_rank,
+                self._folder / other.folder,
+                other.time,
+                captured_messages(job) if source == target else (),
+                live.unread,
+            )
+            for first_rank, job, live, other in zip(first, jobs, lives, there, strict=False)
+            if other.time
+        ]
+        assert row.folder
+        folder = _below(self._folder, Path(row.folder))
+        return tuple(replace(each, folder=folder) for each in compared(row, plan, judged, lives[0].fabric))
+
+    def _job(self, live: Live) -> Job:
+        """Raise BadTrace, BadCapture."""
+        if live.folder not in self._read:
+            self._read[live.folder] = find_job(open_trace([self._folder / live.folder]))
+        return self._read[live.folder]
 
 
-_ROW = TypeAdapter(TrustRow)
-
-
-def _plan(trial: Trial, workload: Workload, fabric: Fabric, source: str) -> Plan:
-    warm = tuple(number for number in workload.iterations if number >= FIRST_WARM)
-    if len(warm) < MIN_ITERATIONS - FIRST_WARM:
-        raise ValueError(f"{len(warm)} iterations besides the warm-up were read in the capture, too few")
-    cell = Cell(fabric, AS_CAPTURED, "linear", trial.routes)
-    return plan_of(cell, Job(workload, source, iterations=warm))
-
-
-def _compared(
-    row: Row, plan: Plan, live: Live, there: Live, folder: Path, captured: Sequence[SentMessage]
-) -> TrustRow:
-    """Iteration by iteration, over the repeats that count; with `captured`, message by message too."""
-    assert row.folder
-    assert there.time
-    work = Path(row.folder)
-    repeats = load_repeats(work, plan)
-    logged = logged_starts(read_logs(folder / there.folder))
-    counted = [number for number, repeat in enumerate(repeats) if not repeat.disturbed] or range(len(repeats))
-    messages = replayed_messages(work, plan, len(repeats))
-    replayed = [messages[number] for number in counted]
-    by_repeat = [iteration_times_s(message_starts(each, logged), FIRST_WARM) for each in replayed]
-    if not all(by_repeat):
-        raise ValueError("no rank whose log gives iterations sends anything in the replay")
-    replay = IterationTime.of([time_s for times_s in by_repeat for time_s in times_s])
-    iterations = {op.iteration for op in plan.schedule.ops}
-    predicted_s = row.predicted_s / len(iterations) if row.predicted_s else None
-    same = [message for message in captured if message.iteration in iterations]
-    unread = (live.unread,) if live.unread else ()
-    return TrustRow(
-        captured_on=live.fabric,
-        replayed_on=there.fabric,
-        verdict="not valid" if unread else row.verdict,
-        live=there.time,
-        replay=replay,
-        predicted_s=predicted_s,
-        error=replay.median / there.time.median - 1,
-        predicted_error=predicted_s / there.time.median - 1 if predicted_s else None,
-        fidelity=median(fidelity(same, each).score for each in replayed) if same else None,
-        repeats=row.repeats,
-        repeat_s=tuple(median(times_s) for times_s in by_repeat),
-        reasons=(*unread, *row.reasons),
-        warnings=row.warnings,
-        folder=_below(folder, work),
-    )
+_ROWS = TypeAdapter(tuple[TrustRow, ...])

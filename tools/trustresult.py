@@ -16,13 +16,13 @@ from traces.iterationtimes import IterationTime
 
 SCHEMA: Literal["gradwire.trust/1"] = "gradwire.trust/1"
 RESULT = "result.json"
-ERROR_BAR = 0.10  # a row further off than this is wrong, whatever else is said of it
+ERROR_BAR = 0.10  # the widest: a row further off than this is wrong, whatever else is said of it
 EXCUSED_SPREAD = 0.05  # a live job whose iterations differ more than this excuses a refused row
 
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """The job trained on one fabric.
+    """The job trained on one fabric; `job` is 0, of those trained beside it from 1 on.
 
     `folder`, below the matrix's, has the capture, or what a failed job left.
     `time` is by the ranks' own logs, None if there is none: `failure` says why in one line.
@@ -34,6 +34,7 @@ class Live:
     time: IterationTime | None = None
     failure: str | None = None
     unread: str | None = None
+    job: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,9 @@ class TrustRow:
     All times are of one iteration: `live` by the logs, `replay` by the agents' events over `repeats`,
     `predicted_s` the plan's whole time over its number of iterations.  `error` is the replay's median over
     the live one, less 1; `predicted_error` likewise.  `verdict` is the run's own, or "refused".
-    `repeat_s` has each counted repeat's median iteration.  `fidelity` is the score of traces.fidelity, on the
-    fabric of the capture itself only.
+    `repeat_s` has each counted repeat's median iteration.  `error_bar` is that of the run's prediction.
+    `job` is as in `Live`; where jobs run beside each other no time of one alone is predicted.  `fidelity` is
+    the score of traces.fidelity, on the fabric of the capture itself only.
     """
 
     captured_on: str
@@ -62,6 +64,7 @@ class TrustRow:
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     folder: str | None = None
+    job: int = 0
 
     @property
     def is_valid(self) -> bool:
@@ -112,7 +115,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Everything that one `trust` found; `folder` is where."""
+    """Everything that one `trust` found; `beside` names the jobs that were trained and replayed beside it."""
 
     job: str
     ranks: int
@@ -120,18 +123,28 @@ class Matrix:
     snaplen: int
     live: tuple[Live, ...]
     rows: tuple[TrustRow, ...]
+    beside: tuple[str, ...] = ()
     schema: Literal["gradwire.trust/1"] = SCHEMA
+
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        """All of them in words, by `job`."""
+        return (f"{self.job}, {self.ranks} ranks", *self.beside)
 
     @property
     def summary(self) -> Summary:
         return Summary.of(self.rows)
+
+    def _name(self, job: int) -> str:
+        """Jobs that are alike have names of their own, too."""
+        return f"beside-{job}: {self.jobs[job]}" if job else self.jobs[0]
 
     def to_json(self) -> dict[str, Any]:
         """With `cells`, which tools.comparison reads."""
         value = asdict(self)
         cells = [
             {
-                "cell": f"{row.captured_on} → {row.replayed_on}, {self.job}, {self.ranks} ranks",
+                "cell": f"{row.captured_on} → {row.replayed_on}, {self._name(row.job)}",
                 "verdict": row.verdict,
                 "times_s": row.repeat_s,
             }

@@ -16,10 +16,11 @@ _STYLE = {"valid": "green", "not valid": "bold red", REFUSED: "dim"}
 
 
 def print_matrix(to: Console, matrix: Matrix) -> None:
-    to.print(Text(f"{matrix.job}, {matrix.ranks} ranks: an iteration live and replayed", style="bold"))
-    numbers = {live.fabric: number for number, live in enumerate(matrix.live, start=1)}
-    for live in matrix.live:
-        to.print(f"  {numbers[live.fabric]}  {live.fabric}", soft_wrap=True)
+    to.print(Text(f"{' beside '.join(matrix.jobs)}: an iteration live and replayed", style="bold"))
+    fabrics = dict.fromkeys(live.fabric for live in matrix.live)
+    numbers = {fabric: number for number, fabric in enumerate(fabrics, start=1)}
+    for fabric, number in numbers.items():
+        to.print(f"  {number}  {fabric}", soft_wrap=True)
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("captured on\n→ replayed on")
     for head in ("live", "replay", "plan", "error", "of plan", "fidelity"):
@@ -27,7 +28,7 @@ def print_matrix(to: Console, matrix: Matrix) -> None:
     table.add_column("verdict")
     for row in matrix.rows:
         table.add_row(
-            f"{numbers[row.captured_on]} → {numbers[row.replayed_on]}",
+            f"{numbers[row.captured_on]} → {numbers[row.replayed_on]}{beside(row)}",
             show_spread(row.live),
             show_spread(row.replay),
             show_s(row.predicted_s) if row.predicted_s else NOTHING,
@@ -43,6 +44,15 @@ def print_matrix(to: Console, matrix: Matrix) -> None:
         to.print(line)
 
 
+def beside(row: TrustRow) -> str:
+    """What tells the row of a job beside the first from the first's."""
+    return f", beside-{row.job}" if row.job else ""
+
+
+def row_name(row: TrustRow) -> str:
+    return f"{row.captured_on} → {row.replayed_on}{beside(row)}"
+
+
 def show_share(share: float | None) -> str:
     return NOTHING if share is None else f"{share:+.1%}"
 
@@ -54,7 +64,7 @@ def show_spread(time: IterationTime | None) -> str:
 
 def notes(matrix: Matrix) -> Iterator[str]:
     for row in matrix.rows:
-        name = f"{row.captured_on} → {row.replayed_on}"
+        name = row_name(row)
         for reason in row.reasons:
             yield f"{row.verdict}: {name}: {reason}"
         for warning in row.warnings:
@@ -70,15 +80,14 @@ def sentences(matrix: Matrix) -> Iterator[str]:
         worst = max((row for row in matrix.rows if row.is_valid), key=_size)
         yield (
             f"mean |error| of the valid rows {summary.mean_error:.1%}, worst {summary.worst_error:+.1%} "
-            f"({worst.captured_on} → {worst.replayed_on})"
+            f"({row_name(worst)})"
         )
     yield _counts(summary)
     outside = [row for row in matrix.rows if row.is_valid and not row.is_within]
     for row in outside:
-        yield (
-            f"beyond its error bar of ±{row.error_bar:.0%}: {row.captured_on} → {row.replayed_on}: "
-            f"{show_share(row.error)}"
-        )
+        yield f"beyond its error bar of ±{row.error_bar:.1%}: {row_name(row)}: {show_share(row.error)}"
+    if matrix.beside:
+        yield "Of jobs beside each other only what they did while all of them trained is compared."
     yield (
         f"An iteration is the median of those from {FIRST_WARM} on, start to start; ± is half of the range "
         "from the 10th to the 90th percentile."

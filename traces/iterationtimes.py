@@ -72,3 +72,21 @@ def iteration_times_s(starts: Starts, first: int) -> tuple[float, ...]:
             raise ValueError(f"iteration {number + 1} begins before iteration {number} on one of the ranks")
         times_s.append(fmean(spans_ns) / 1e9)
     return tuple(times_s)
+
+
+def together(jobs: Sequence[Starts]) -> list[dict[int, dict[int, int]]]:
+    """The starts of jobs side by side while all of them train: from when the last of them is past its
+    warm-up until the first one's last start.  Their clocks must be one.  A job alone keeps all.
+    """
+    if len(jobs) < 2 or not all(jobs):
+        return [{rank: dict(of_rank) for rank, of_rank in starts.items()} for starts in jobs]
+    warm = [
+        [t for of_rank in starts.values() for it, t in of_rank.items() if it >= FIRST_WARM] for starts in jobs
+    ]
+    if not all(warm):
+        return [{} for _ in jobs]
+    first, last = max(map(min, warm)), min(map(max, warm))
+    return [
+        {rank: {it: t for it, t in of_rank.items() if first <= t <= last} for rank, of_rank in starts.items()}
+        for starts in jobs
+    ]

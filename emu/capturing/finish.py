@@ -74,9 +74,9 @@ class HostCapture:
         return value | (value.pop("counts") or {"captured": None, "received": None, "dropped": None})
 
 
-def write_rank_map(folder: Path, fabric: Fabric, n_ranks: int) -> None:
-    """`trace.yaml`, as the reader of traces wants it; JSON is YAML."""
-    ranks = {fabric.ip(host): rank for rank, host in enumerate(fabric.hosts[:n_ranks])}
+def write_rank_map(folder: Path, fabric: Fabric, used: Sequence[str]) -> None:
+    """`trace.yaml`, as the reader of traces wants it, of ranks on the hosts `used`; JSON is YAML."""
+    ranks = {fabric.ip(host): rank for rank, host in enumerate(used)}
     write_whole(folder / SETTINGS, json.dumps({"ranks": ranks}, indent=1) + "\n")
 
 
@@ -176,10 +176,10 @@ def _write_index(capture: Path, read: Mapping[Direction, Stream]) -> None:
         write_index(index, path)
 
 
-def host_captures(folder: Path, fabric: Fabric, n_ranks: int) -> tuple[HostCapture, ...]:
-    """What there is of every host, once the payload is cut off."""
+def host_captures(folder: Path, fabric: Fabric, used: Sequence[str]) -> tuple[HostCapture, ...]:
+    """What there is of every host of `used`, once the payload is cut off."""
     made = []
-    for rank, host in enumerate(fabric.hosts[:n_ranks]):
+    for rank, host in enumerate(used):
         path = folder / f"{host}.pcap"
         log = folder / f"{host}.tcpdump.txt"
         index = path.with_suffix(INDEX_SUFFIX)

@@ -5,7 +5,7 @@ Texts and commands; `lay_out` alone writes them, into the run's own namespaces.
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from emu.fabrics.fabric import HOST_PORT, Fabric, interface
@@ -63,15 +63,18 @@ def on_host(host: str, pid: int, command: tuple[str, ...]) -> list[str]:
 
 
 def rank_environment(
-    fabric: Fabric, rank: int, n_ranks: int, folder: Path, base: Mapping[str, str]
+    fabric: Fabric, used: Sequence[str], rank: int, folder: Path, base: Mapping[str, str]
 ) -> dict[str, str]:
-    """What torch.distributed's env:// reads, and what else a script may want to know of where it runs."""
-    host = fabric.hosts[rank]
+    """What torch.distributed's env:// reads, and what else a script may want to know of where it runs.
+
+    `used` are the hosts of the job's ranks.
+    """
+    host = used[rank]
     port = interface(host, HOST_PORT)
     return {
-        **shared_environment(fabric, n_ranks, folder, base),
+        **shared_environment(fabric, used, folder, base),
         "RANK": str(rank),
-        "WORLD_SIZE": str(n_ranks),
+        "WORLD_SIZE": str(len(used)),
         "LOCAL_RANK": "0",
         "LOCAL_WORLD_SIZE": "1",
         "NODE_RANK": str(rank),
@@ -84,18 +87,20 @@ def rank_environment(
     }
 
 
-def once_environment(fabric: Fabric, n_ranks: int, folder: Path, base: Mapping[str, str]) -> dict[str, str]:
+def once_environment(
+    fabric: Fabric, used: Sequence[str], folder: Path, base: Mapping[str, str]
+) -> dict[str, str]:
     """For a launcher on the first host: where the others are, in Open MPI's own words too."""
-    network = f"{fabric.ip(fabric.hosts[0])}/{_PREFIX_LENGTH}"
+    network = f"{fabric.ip(used[0])}/{_PREFIX_LENGTH}"
     return {
-        **shared_environment(fabric, n_ranks, folder, base),
-        "GRADWIRE_HOST": fabric.hosts[0],
+        **shared_environment(fabric, used, folder, base),
+        "GRADWIRE_HOST": used[0],
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "OMPI_MCA_plm": "rsh",
         "OMPI_MCA_plm_rsh_agent": str(RSH),
         "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
-        "OMPI_MCA_orte_default_hostfile": str(hostfile(fabric, n_ranks)),
+        "OMPI_MCA_orte_default_hostfile": str(hostfile(used)),
         "OMPI_MCA_oob_tcp_if_include": network,
         "OMPI_MCA_btl_tcp_if_include": network,
         "OMPI_MCA_pml": "ob1",
@@ -105,19 +110,21 @@ def once_environment(fabric: Fabric, n_ranks: int, folder: Path, base: Mapping[s
     }
 
 
-def hostfile(fabric: Fabric, n_ranks: int) -> Path:
-    """mpirun's list of hosts, a rank on each."""
-    path = PRIVATE / "hostfile"
-    path.write_text("".join(f"{host} slots=1\n" for host in fabric.hosts[:n_ranks]))
+def hostfile(used: Sequence[str]) -> Path:
+    """mpirun's list of hosts, a rank on each; one for each job."""
+    path = PRIVATE / f"hostfile-{used[0]}"
+    path.write_text("".join(f"{host} slots=1\n" for host in used))
     return path
 
 
-def shared_environment(fabric: Fabric, n_ranks: int, folder: Path, base: Mapping[str, str]) -> dict[str, str]:
+def shared_environment(
+    fabric: Fabric, used: Sequence[str], folder: Path, base: Mapping[str, str]
+) -> dict[str, str]:
     return {
         **base,
-        "MASTER_ADDR": fabric.ip(fabric.hosts[0]),
+        "MASTER_ADDR": fabric.ip(used[0]),
         "MASTER_PORT": str(STORE_PORT),
-        "GRADWIRE_HOSTS": ",".join(fabric.hosts[:n_ranks]),
+        "GRADWIRE_HOSTS": ",".join(used),
         "GRADWIRE_RSH": str(RSH),
         "GRADWIRE_FOLDER": str(folder),
     }

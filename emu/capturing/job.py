@@ -5,14 +5,14 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from emu.capturing import hosts
-from emu.capturing.request import Request
+from emu.capturing.request import BESIDE, Request
 from emu.fabrics.fabric import HOST_PORT, Fabric, interface
 from emu.interpreter import python
 from emu.watch import Child, Watch, running
@@ -26,11 +26,23 @@ Heard = Callable[[str], None]
 
 @dataclass
 class Job:
-    """`processes` by name, with where each writes; `lines` is what tells of progress, if anything does."""
+    """`processes` by name, with where each writes; `lines` is what tells of progress, if anything does.
+    `others` are lines that are read and not heard, of jobs beside it.
+    """
 
     processes: dict[str, "subprocess.Popen[Any]"]
     outputs: dict[str, Path]
     lines: IO[str] | None = None
+    others: tuple[IO[str], ...] = ()
+
+    def with_beside(self, jobs: Sequence["Job"]) -> "Job":
+        """All of them as one, which ends with the last and is cut short with any."""
+        made = Job(dict(self.processes), dict(self.outputs), self.lines)
+        for number, job in enumerate(jobs, start=1):
+            made.processes |= {f"{BESIDE}-{number}: {name}": each for name, each in job.processes.items()}
+            made.outputs |= {f"{BESIDE}-{number}: {name}": path for name, path in job.outputs.items()}
+            made.others += (job.lines,) if job.lines else ()
+        return made
 
     def follow(self, watch: Watch, stop: IO[str], limit_s: float, heard: Heard) -> str | None:
         """Wait for the end of all.  None if all went well, else in a line why the job was cut short.
@@ -38,15 +50,15 @@ class Job:
         `stop` can be read when somebody wants the end.  Raises RunFailed as `watch` does.
         """
         deadline = time.monotonic() + limit_s
-        readers = [stop, self.lines] if self.lines else [stop]
+        readers = [stop, *([self.lines] if self.lines else []), *self.others]
         while True:
             for reader in watch.wait(readers, _TICK_S):
                 line = reader.readline()
                 if reader is stop:
                     return self._cut("interrupted")
-                if line:
+                if line and reader is self.lines:
                     heard(line.strip())
-                else:
+                elif not line:
                     readers.remove(reader)
             codes = {name: process.poll() for name, process in self.processes.items()}
             if failed := [name for name, code in codes.items() if code]:
@@ -95,7 +107,8 @@ def launcher(request: Request, folder: Path) -> Iterator[Child | None]:
 def begun(
     request: Request, fabric: Fabric, pid_of: Mapping[str, int], folder: Path, child: Child | None
 ) -> Iterator[Job]:
-    """The job, begun on the first hosts of the fabric; what is left of it ends with this."""
+    """The job, begun on its hosts of the fabric; what is left of it ends with this."""
+    used = request.hosts(fabric)
     with ExitStack() as stack:
         if child:
             child.tell(_told(request, fabric, pid_of))
@@ -104,15 +117,15 @@ def begun(
         if request.once:
             starts = {
                 "the command": (
-                    fabric.hosts[0],
-                    hosts.once_environment(fabric, request.n_ranks, folder, os.environ),
+                    used[0],
+                    hosts.once_environment(fabric, used, folder, os.environ),
                 )
             }
         else:
             starts = {
                 f"rank {rank}'s command": (
-                    fabric.hosts[rank],
-                    hosts.rank_environment(fabric, rank, request.n_ranks, folder, os.environ),
+                    used[rank],
+                    hosts.rank_environment(fabric, used, rank, folder, os.environ),
                 )
                 for rank in range(request.n_ranks)
             }
@@ -135,11 +148,9 @@ def begun(
 
 def _told(request: Request, fabric: Fabric, pid_of: Mapping[str, int]) -> str:
     assert request.training
-    ranks = [
-        {"pid": pid_of[host], "interface": interface(host, HOST_PORT)}
-        for host in fabric.hosts[: request.n_ranks]
-    ]
-    told = {"ranks": ranks, "address": fabric.ip(fabric.hosts[0]), "options": request.training.to_json()}
+    used = request.hosts(fabric)
+    ranks = [{"pid": pid_of[host], "interface": interface(host, HOST_PORT)} for host in used]
+    told = {"ranks": ranks, "address": fabric.ip(used[0]), "options": request.training.to_json()}
     return json.dumps(told)
 
 

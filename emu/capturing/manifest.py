@@ -20,13 +20,16 @@ PACKAGES = ("numpy", "os-ken", "torch")
 
 @dataclass(frozen=True)
 class Ended:
-    """How it went: `started_ns` since 1970; why it was cut short, None if it was not."""
+    """How it went: `started_ns` since 1970; why it was cut short, None if it was not; `beside` names the jobs
+    that ran at the same time.
+    """
 
     started_ns: int
     seconds: float
     cut_short: str | None
     snaplen: int
     keeps_payload: bool
+    beside: tuple[str, ...] = ()
 
 
 def manifest(
@@ -50,6 +53,7 @@ def manifest(
         "program": list(request.command) or None,
         "once": request.once,
         "ranks": request.n_ranks,
+        "beside": list(ended.beside),
         "fabric": fabric_to_json(fabric),
         "started_ns": ended.started_ns,
         "seconds": round(ended.seconds, 3),

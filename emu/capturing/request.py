@@ -1,8 +1,11 @@
 """What is to be captured: a job, and the fabric that it runs on."""
 
+import itertools
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from emu.fabrics.fabric import Fabric
 from emu.training.options import TrainingOptions
@@ -11,6 +14,7 @@ MAX_RANKS = 64  # each has a tcpdump, and a job's process is no small one
 MAX_LIMIT_S = 86_400.0
 MIN_SNAPLEN, MAX_SNAPLEN = 64, 262_144
 FILE = "request.json"
+BESIDE = "beside"  # and a number: the folder of another job that ran at the same time
 WHOLE = "whole"  # the folder of captures with all their payload
 
 
@@ -18,8 +22,8 @@ WHOLE = "whole"  # the folder of captures with all their payload
 class Request:
     """`training` is a built-in job; without it `command` is run, on every host or, with `once`, on the first.
 
-    `fabric` is a spec or an absolute path; rank r lives on its host number r.  After `limit_s` the job is
-    ended.
+    `fabric` is a spec or an absolute path; rank r lives on its host number `first_host` + r.  After `limit_s`
+    the job is ended.  `beside` are other jobs that run at the same time on hosts of their own.
     """
 
     n_ranks: int
@@ -28,10 +32,14 @@ class Request:
     command: tuple[str, ...] = ()
     once: bool = False
     limit_s: float = 600.0
+    first_host: int = 0
+    beside: tuple["Request", ...] = ()
 
     def __post_init__(self) -> None:
         if not 2 <= self.n_ranks <= MAX_RANKS:
             raise ValueError(f"a captured job has 2 to {MAX_RANKS} ranks, got {self.n_ranks}")
+        if self.total_ranks > MAX_RANKS:
+            raise ValueError(f"jobs captured together have up to {MAX_RANKS} ranks, got {self.total_ranks}")
         if not 0 < self.limit_s <= MAX_LIMIT_S:
             raise ValueError(
                 f"a job's time limit is above 0 and up to {MAX_LIMIT_S:.0f} s, got {self.limit_s}"
@@ -49,20 +57,51 @@ class Request:
             return Path(self.command[0]).name
         return f"{'ps' if self.training.servers else 'ddp'}-{self.training.model}"
 
+    @property
+    def name(self) -> str:
+        return f"{self.job}, {self.n_ranks} ranks"
+
+    @property
+    def total_ranks(self) -> int:
+        return self.n_ranks + sum(one.n_ranks for one in self.beside)
+
+    @property
+    def jobs(self) -> tuple["Request", ...]:
+        return (self, *self.beside)
+
+    def with_beside(self, others: Sequence["Request"]) -> "Request":
+        """With other jobs on the hosts that follow, in their order."""
+        first = itertools.accumulate((one.n_ranks for one in others), initial=self.n_ranks)
+        placed = (replace(one, first_host=host) for one, host in zip(others, first, strict=False))
+        return replace(self, beside=tuple(placed))
+
+    def hosts(self, fabric: Fabric) -> tuple[str, ...]:
+        """Those of its ranks, in their order."""
+        return fabric.hosts[self.first_host : self.first_host + self.n_ranks]
+
+    def parts(self, folder: Path) -> tuple[tuple["Request", Path], ...]:
+        """Each job, and the folder of what is its own: of the first `folder` itself."""
+        beside = ((one, folder / f"{BESIDE}-{number}") for number, one in enumerate(self.beside, start=1))
+        return ((self, folder), *beside)
+
     def save(self, folder: Path) -> None:
         (folder / FILE).write_text(json.dumps(asdict(self)) + "\n")
 
     @classmethod
     def load(cls, folder: Path) -> "Request":
-        value = json.loads((folder / FILE).read_text())
+        return cls._from_json(json.loads((folder / FILE).read_text()))
+
+    @classmethod
+    def _from_json(cls, value: dict[str, Any]) -> "Request":
         training = value.pop("training")
         value["command"] = tuple(value["command"])
+        value["beside"] = tuple(map(cls._from_json, value["beside"]))
         return cls(**value, training=TrainingOptions.from_json(training) if training else None)
 
 
 def check_fits(request: Request, fabric: Fabric) -> None:
     """Raise ValueError if there are not enough hosts."""
-    if request.n_ranks > len(fabric.hosts):
+    if request.total_ranks > len(fabric.hosts):
         raise ValueError(
-            f"{request.n_ranks} ranks do not fit on the {len(fabric.hosts)} hosts of {fabric.spec}"
+            f"{request.total_ranks} ranks do not fit on the {len(fabric.hosts)} hosts of {fabric.spec}"
         )

@@ -1,4 +1,4 @@
-"""One capture, inside its namespaces: network, controller, tcpdump at every host, and the job.
+"""One capture, inside its namespaces: network, controller, tcpdump at every host, and the job or the jobs.
 
 `python -m emu.capturing.session FOLDER` reads `request.json` there, says what it does as JSON Lines on
 stdout, and leaves captures, logs and outputs in the folder.  A line on stdin, or its end, ends the job early.
@@ -31,20 +31,28 @@ def main(folder: Path) -> None:
     with ExitStack() as stack:
         _say("network")
         prepare_namespace()
-        launcher = stack.enter_context(job.launcher(request, folder))
+        parts = request.parts(folder)
+        launchers = [stack.enter_context(job.launcher(one, place)) for one, place in parts]
         plane = stack.enter_context(control_plane(fabric, "gradwire", PRIVATE))
         net = stack.enter_context(emulated(fabric, fabric_transport(fabric), Counter()))
         pid_of = {host.name: host.pid for host in net.hosts}
         hosts.lay_out(fabric, pid_of)
         stack.enter_context(plane.in_force(watch))
-        if launcher:
-            _say("import")
-            launcher.await_line("ready", job.IMPORT_S, watch)
-        captured = fabric.hosts[: request.n_ranks]
-        stack.enter_context(captures(captured, pid_of, folder / WHOLE, _listening(request.n_ranks)))
+        for launcher in launchers:
+            if launcher:
+                _say("import")
+                launcher.await_line("ready", job.IMPORT_S, watch)
+        listening = _listening(request.total_ranks)
+        for one, place in parts:
+            stack.enter_context(captures(one.hosts(fabric), pid_of, place / WHOLE, listening))
         _say("job")
-        with job.begun(request, fabric, pid_of, folder, launcher) as begun:
-            cut_short = begun.follow(watch, sys.stdin, request.limit_s, _say_iteration)
+        with ExitStack() as running:
+            first, *others = [
+                running.enter_context(job.begun(one, fabric, pid_of, place, launcher))
+                for (one, place), launcher in zip(parts, launchers, strict=True)
+            ]
+            whole = first.with_beside(others)
+            cut_short = whole.follow(watch, sys.stdin, request.limit_s, _say_iteration)
     _say("ended", cut_short=cut_short)
 
 

@@ -12,6 +12,7 @@ from tools.capturing import Keeping, carry_out, default_folder, show
 from tools.joboptions import (
     AsyncOption,
     BatchOption,
+    BesideLiveOption,
     BucketOption,
     LimitOption,
     LiveJob,
@@ -26,6 +27,7 @@ from tools.joboptions import (
     TrainingSeedOption,
     WorkersOption,
     need_for_live,
+    parse_beside,
     refuse_foreign_options,
 )
 from tools.options import FABRIC_HELP, JsonOption
@@ -47,6 +49,7 @@ def capture(  # noqa: PLR0913, PLR0917 - a parameter for each option
     asynchronous: AsyncOption = False,
     slow: LiveSlowOption = None,
     once: OnceOption = False,
+    beside: BesideLiveOption = None,
     limit: LimitOption = 600,
     fabric: Annotated[
         str | None,
@@ -79,6 +82,7 @@ def capture(  # noqa: PLR0913, PLR0917 - a parameter for each option
     gradwire capture ps --servers 2 --workers 4 --async
     gradwire capture --ranks 4 -- python train.py
     gradwire capture --ranks 4 --once -- mpirun -np 4 ./allreduce
+    gradwire capture ddp --fabric leaf-spine:leaves=2,spines=1,hosts=4 --beside "ps --workers 3"
 
     The folder then holds a capture of each host, who is which rank, what the
     ranks logged themselves, and a manifest: docs/capture.md. The packets are
@@ -102,8 +106,9 @@ def capture(  # noqa: PLR0913, PLR0917 - a parameter for each option
         once=once,
         limit_s=limit,
         slow=tuple(slow or ()),
+        beside=parse_beside(beside),
     )
-    spec = fabric or f"star:hosts={live.n_ranks},rate={DEFAULT_RATE}"
+    spec = fabric or f"star:hosts={sum(one.n_ranks for one in live.jobs)},rate={DEFAULT_RATE}"
     request = live.request(spec)
     built = parse_fabric(spec)
     check_fits(request, built)

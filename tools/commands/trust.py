@@ -13,6 +13,7 @@ from tools.console import console
 from tools.joboptions import (
     AsyncOption,
     BatchOption,
+    BesideLiveOption,
     BucketOption,
     LimitOption,
     LiveJob,
@@ -26,6 +27,7 @@ from tools.joboptions import (
     TrainingSeedOption,
     WorkersOption,
     need_for_live,
+    parse_beside,
     refuse_foreign_options,
 )
 from tools.options import FABRIC_HELP, REPEATABLE, HtmlOption, JsonOption, RepeatOption, RoutesOption
@@ -54,6 +56,7 @@ def trust(  # noqa: PLR0913, PLR0917 - a parameter for each option
     workers: WorkersOption = 4,
     asynchronous: AsyncOption = False,
     once: OnceOption = False,
+    beside: BesideLiveOption = None,
     limit: LimitOption = 600,
     routes: RoutesOption = "ecmp",
     repeat: RepeatOption = 3,
@@ -96,6 +99,7 @@ def trust(  # noqa: PLR0913, PLR0917 - a parameter for each option
         asynchronous=asynchronous,
         once=once,
         limit_s=limit,
+        beside=parse_beside(beside),
     )
     trial = Trial(live, tuple(fabric), routes, repeat, snaplen)
     requests = [live.request(spec) for spec in fabric]
