@@ -1,11 +1,13 @@
-"""The messages of a replay, from the events that its agents left."""
+"""The messages of a replay, from the events that its agents left, and how like a capture's they are."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 
 from emu.plan import Plan
 from emu.records import load_events
 from emu.runfiles import BadRun, one_run
-from traces.fidelity import SentMessage
+from traces.fidelity import SentMessage, fidelity
 
 
 def replayed_messages(folder: Path, plan: Plan, repeats: int) -> list[tuple[SentMessage, ...]]:
@@ -28,6 +30,17 @@ def replayed_messages(folder: Path, plan: Plan, repeats: int) -> list[tuple[Sent
         both = [number for number in begins if number in ends]
         made.append(tuple(_message(plan, number, begins[number], ends[number]) for number in both))
     return made
+
+
+def likeness(
+    plan: Plan, captured: Sequence[SentMessage], replayed: Sequence[Sequence[SentMessage]]
+) -> float | None:
+    """The median fidelity of the repeats, over the plan's iterations; None if the capture shows nothing of
+    them.
+    """
+    iterations = {op.iteration for op in plan.schedule.ops}
+    same = [message for message in captured if message.iteration in iterations]
+    return median(fidelity(same, each).score for each in replayed) if same else None
 
 
 def _message(plan: Plan, number: int, start_ns: int, end_ns: int) -> SentMessage:

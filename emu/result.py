@@ -108,6 +108,7 @@ class Row:
     tier_nbytes: Mapping[str, int] = field(default_factory=dict)
     aggregation: AggregationRow | None = None
     host_side: tuple[str, ...] = ()
+    fidelity: float | None = None
 
     def is_late(self, failure: FailedCable) -> bool:
         """Whether every counted repeat was over before the cable would have failed."""

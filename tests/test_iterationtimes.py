@@ -6,7 +6,7 @@ import pytest
 
 from emu.project import PROJECT
 from traces.groundtruth import Event, RankLog, read_logs
-from traces.iterationtimes import FIRST_WARM, IterationTime, iteration_times_s, logged_starts
+from traces.iterationtimes import FIRST_WARM, IterationTime, iteration_times_s, logged_starts, together
 
 MS = 1_000_000
 SAMPLES = PROJECT / "traces" / "samples"
@@ -56,3 +56,26 @@ def test_a_real_jobs_logs_have_iterations(folder: Path) -> None:
     times_s = iteration_times_s(starts, 0)
     spans_s = [(max(of_rank.values()) - min(of_rank.values())) / 1e9 for of_rank in starts.values()]
     assert sum(times_s) == pytest.approx(sum(spans_s) / len(spans_s))
+
+
+def test_jobs_beside_each_other_count_only_while_all_of_them_train() -> None:
+    """The first trains from 0 to 900 ms, the second, whose iterations take 50 ms, from 250 to 700."""
+    first = {0: {number: 100 * number * MS for number in range(10)}}
+    second = {0: {number: (250 + 50 * number) * MS for number in range(10)}}
+    one, other = together([first, second])
+    assert list(one[0].values()) == [
+        400 * MS,
+        500 * MS,
+        600 * MS,
+        700 * MS,
+    ]  # from the second's iteration 2 on
+    assert list(other[0].values()) == [(350 + 50 * number) * MS for number in range(8)]
+    assert iteration_times_s(one, FIRST_WARM) == pytest.approx((0.1, 0.1, 0.1))
+
+
+def test_a_job_alone_keeps_all_its_iterations_and_one_that_was_over_before_gives_none() -> None:
+    alone = {0: {number: 100 * number * MS for number in range(10)}}
+    assert together([alone]) == [alone]
+    later = {0: {number: 10_000 * MS + number for number in range(10)}}
+    assert [iteration_times_s(each, FIRST_WARM) for each in together([alone, later])] == [(), ()]
+    assert together([alone, {}]) == [alone, {}]

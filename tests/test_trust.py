@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from emu.capturing.finish import Checked
 from emu.capturing.request import Request
 from emu.capturing.run import INTERRUPTED
 from emu.fabrics.fabric import Fabric
+from emu.fabrics.spec import parse_fabric
+from emu.flowhash import flow_hash, switch_salt
 from emu.options import RunOptions
 from emu.plan import Plan
 from emu.project import PROJECT
@@ -29,11 +32,15 @@ from tools.capturing import Captured, Keeping
 from tools.joboptions import LiveJob
 from tools.trust import Trial, carry_out
 from tools.trustpage import page
+from tools.trustreplay import plan_for, routes_taken
 from tools.trustresult import ERROR_BAR, Live, Matrix, Summary, TrustRow, load, save
 from tools.trusttables import notes, sentences
 from traces.iterationtimes import IterationTime
+from traces.opening import open_trace
+from traces.recognition.recognise import Job, find_job, workload_of
 
 SAMPLE = PROJECT / "traces" / "samples" / "ddp_gloo_8"
+LONGER = PROJECT / "traces" / "samples" / "slow_ddp_8_mlp_leafspine50M"  # 12 iterations, by `capture`
 FABRICS = ("star:hosts=8,rate=50M", "star:hosts=8,rate=20M")
 LIVE_NS = 100_000_000  # an iteration of the live job, by its logs
 N_ITERATIONS = 6
@@ -50,23 +57,27 @@ def live_job(**changes: Any) -> LiveJob:
 TRIAL = Trial(live_job(), FABRICS, repeats=2)
 
 
-def write_logs(folder: Path, period_ns: int = LIVE_NS) -> None:
+def write_logs(folder: Path, period_ns: int = LIVE_NS, iterations: int = N_ITERATIONS) -> None:
     for rank in range(8):
-        events = [{"k": "iter0", "it": number, "t": number * period_ns} for number in range(N_ITERATIONS)]
+        events = [{"k": "iter0", "it": number, "t": number * period_ns} for number in range(iterations)]
         (folder / f"log.r{rank}.json").write_text(json.dumps({"rank": rank, "events": events}))
 
 
 class FakeLive:
     """Stands for tools.capturing.carry_out: a shipped capture with made-up logs; `fails` is by fabric."""
 
-    def __init__(self, fails: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, fails: dict[str, str] | None = None, sample: Path = SAMPLE, iterations: int = N_ITERATIONS
+    ) -> None:
         self.fails = fails or {}
+        self.sample, self.iterations = sample, iterations
         self.trained: list[str] = []
 
     def __call__(
         self, request: Request, fabric: Fabric, keeping: Keeping, typed: object, quiet: bool
     ) -> Captured:
         assert request.n_ranks == 8
+        assert keeping.folder.is_absolute()
         assert keeping.snaplen == 128
         work = keeping.folder.with_name(keeping.folder.name + INCOMPLETE)
         work.mkdir(parents=True)
@@ -76,9 +87,10 @@ class FakeLive:
         if why:
             (work / "out.r3.txt").write_text("its last words")
             return Captured(work, {"cut_short": why}, (), None, UNREAD)
-        shutil.copytree(SAMPLE, work, dirs_exist_ok=True)
-        write_logs(work)
-        (work / "manifest.json").write_text(json.dumps({"check": {"agrees": True}}))
+        for number, (_, part) in enumerate(request.parts(work)):
+            shutil.copytree(self.sample, part, dirs_exist_ok=True)
+            write_logs(part, LIVE_NS * (number + 1), self.iterations)
+            (part / "manifest.json").write_text(json.dumps({"check": {"agrees": True}}))
         work.rename(keeping.folder)
         return Captured(keeping.folder, {"cut_short": None}, (), None, UNREAD)
 
@@ -138,6 +150,84 @@ def test_the_error_is_the_replays_iteration_over_the_live_one(tmp_path: Path) ->
     assert [row.fidelity is None for row in matrix.rows] == [False, True, True, False]
     save(matrix, tmp_path / "m")
     assert load(tmp_path / "m") == matrix
+
+
+def test_jobs_beside_each_other_are_replayed_together_and_judged_each(tmp_path: Path) -> None:
+    """The second's iterations take twice as long live, and all of them 110 ms in the replay."""
+    fabrics = ("star:hosts=16,rate=50M", "star:hosts=16,rate=20M")
+    trial = Trial(live_job(beside=(live_job(seed=1),)), fabrics, repeats=1)
+    done: list[str] = []
+    live = FakeLive(sample=LONGER, iterations=12)
+    matrix = carry_out(trial, tmp_path / "m", True, live, fake_laboratory(LIVE_NS * 11 // 10, done))
+    assert done == [fabrics[0], fabrics[1]] * 2  # one run for both
+    assert [live.job for live in matrix.live] == [0, 0, 1, 1]
+    assert all("/beside-1" in live.folder for live in matrix.live[2:])
+    assert [row.job for row in matrix.rows] == [0] * 4 + [1] * 4
+    for row in matrix.rows:
+        assert row.error == pytest.approx(1.1 / (row.job + 1) - 1, abs=1e-3)
+        assert row.predicted_s is None
+        assert (row.fidelity is not None) == (row.captured_on == row.replayed_on)
+    first, second = matrix.rows[0].fidelity, matrix.rows[4].fidelity
+    assert first is not None and second is not None and first == pytest.approx(second, abs=0.01)
+    save(matrix, tmp_path / "m")
+    assert load(tmp_path / "m") == matrix
+    assert len({cell["cell"] for cell in matrix.to_json()["cells"]}) == 8
+    text = page(matrix)
+    assert text.count("beside-1") >= 4
+    assert [line for line in sentences(matrix) if line.startswith("Of jobs beside each other")]
+
+
+def test_a_replay_takes_the_paths_that_the_live_jobs_connections_took() -> None:
+    """By the published hash of the ports in the capture, on a fabric where it has a choice."""
+    fabric = parse_fabric("leaf-spine:leaves=2,spines=4,hosts=4,rate=50M")
+    job = find_job(open_trace([LONGER]))
+    taken = routes_taken(job.trace, fabric)
+    plan = plan_for([workload_of(job)], fabric, "sample", "ecmp", taken)
+    chosen = 0
+    for flow in plan.flows:
+        assert flow.path == taken[flow.src_ip, flow.dst_ip]
+        if len(flow.path) == 4:
+            chosen += 1
+            ports = _largest_connection(job, flow.src_ip, flow.dst_ip)
+            leaf = flow.path[1]
+            salt = switch_salt(fabric.dpid(leaf.node), 0)
+            ups = sorted(port for port, node in fabric.neighbours[leaf.node].items() if node[0] == "s")
+            wanted = ups[flow_hash(*ports, salt) % 4]
+            assert leaf.port == wanted
+    assert chosen >= 4
+    others = plan_for([workload_of(job)], fabric, "sample", "ecmp", {})
+    assert [flow.path for flow in plan.flows] != [flow.path for flow in others.flows]
+    fixed = plan_for([workload_of(job)], fabric, "sample", "dmodk", taken)
+    assert fixed == plan_for([workload_of(job)], fabric, "sample", "dmodk", {})
+
+
+def _largest_connection(job: Job, src: str, dst: str) -> tuple[int, int, int, int, int]:
+    streams = [stream for choice in job.trace.choices for stream in choice.connection.streams]
+    between = [each for each in streams if (each.direction.src, each.direction.dst) == (src, dst)]
+    found = max(between, key=lambda each: each.nbytes).direction
+    return int(IPv4Address(src)), int(IPv4Address(dst)), 6, found.sport, found.dport
+
+
+@pytest.mark.usefixtures("_whole_sample")
+def test_a_row_is_held_to_the_error_bar_of_its_own_prediction(tmp_path: Path) -> None:
+    trial = replace(TRIAL, fabrics=FABRICS[:1])
+
+    def barred(error: float | None) -> Callable[[Path, RunOptions, object], Any]:
+        made = fake_laboratory(LIVE_NS * 107 // 100, [])
+
+        def build(folder: Path, options: RunOptions, tell: object) -> Any:
+            bench = made(folder, options, tell)
+            row = bench.row
+            bench.row = lambda plan: replace(row(plan), prediction_error=error)
+            return bench
+
+        return build
+
+    bars = {}
+    for error in (0.05, 0.2, None):
+        (row,) = carry_out(trial, tmp_path / str(error), True, FakeLive(), barred(error)).rows
+        bars[error] = (row.error_bar, row.is_within)
+    assert bars == {0.05: (0.05, False), 0.2: (ERROR_BAR, True), None: (ERROR_BAR, True)}
 
 
 @pytest.mark.usefixtures("_whole_sample")

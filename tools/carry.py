@@ -17,6 +17,7 @@ from emu.result import REFUSED, Row
 from emu.run import check_served
 from tools.comparison import save_matrix
 from tools.console import console
+from tools.inputs import Original
 from tools.laboratory import Laboratory
 from tools.plaintext import plain
 from tools.report import write_report
@@ -25,8 +26,15 @@ from tools.tables import print_rows
 NOT_VALID = 3
 
 
-def carry_out(todo: Sequence[Plan | Row], options: RunOptions, folder: Path, quiet: bool) -> list[Row]:
+def carry_out(
+    todo: Sequence[Plan | Row],
+    options: RunOptions,
+    folder: Path,
+    quiet: bool,
+    original: Original | None = None,
+) -> list[Row]:
     """The rows of all cells, also as `result.json` in the folder; those that are rows already make no sense.
+    Runs of the job as it was captured are compared with `original`.
 
     Raise Refused, before anything is run, for what this kind of switch cannot carry out.
     """
@@ -45,7 +53,11 @@ def carry_out(todo: Sequence[Plan | Row], options: RunOptions, folder: Path, qui
     rows: list[Row] = []
     with progress:
         task = progress.add_task("starting", total=len(todo))
-        laboratory = Laboratory(folder, options, lambda text: progress.update(task, description=text))
+
+        def tell(text: str) -> None:
+            progress.update(task, description=text)
+
+        laboratory = Laboratory(folder, options, tell, original=original)
         for plan in todo:
             rows.append(plan if isinstance(plan, Row) else laboratory.row(plan))
             progress.advance(task)

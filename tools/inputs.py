@@ -2,16 +2,54 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, TypeAdapter
 
 from controller.model.predict import predict
 from emu import plan as plans
+from emu.fabrics.fabric import Fabric
+from emu.fabrics.spec import fabric_from_json
 from emu.plan import Plan
+from emu.runfiles import read_json
 from traces import workload as workloads
+from traces.schedules.expand import AS_CAPTURED
 from traces.workload import Workload
 
+if TYPE_CHECKING:
+    from traces.fidelity import SentMessage  # the reader of captures takes a while to import
+
 HEAD_NBYTES = 4096
+MANIFEST, MAX_MANIFEST_NBYTES = "manifest.json", 1 << 24
+
+
+@dataclass(frozen=True)
+class Original:
+    """The job as it was captured: on which fabric, on which hosts by rank, and its messages."""
+
+    fabric: Fabric
+    hosts: tuple[str, ...]
+    messages: "tuple[SentMessage, ...]"
+
+    def is_of(self, plan: Plan) -> bool:
+        """Whether the plan sends the same there."""
+        same_place = (plan.fabric, plan.placement) == (self.fabric, self.hosts)
+        return same_place and plan.algorithm == AS_CAPTURED and not (plan.failures or plan.losses)
+
+
+class _Host(BaseModel):
+    rank: int
+    host: str
+
+
+class _Manifest(BaseModel):
+    """What is needed of the manifest of a capture."""
+
+    fabric: str | dict[str, Any]
+    hosts: tuple[_Host, ...]
+    beside: tuple[str, ...] = ()
 
 
 def read_job(paths: Sequence[Path], ranks: Path | None = None) -> Workload | Plan:
@@ -20,15 +58,48 @@ def read_job(paths: Sequence[Path], ranks: Path | None = None) -> Workload | Pla
     Raise BadPlan, BadWorkload, BadCapture or BadTrace for what cannot be used, OSError for what cannot
     be read.
     """
-    if len(paths) == 1 and paths[0].suffix == ".json" and paths[0].is_file():
+    if not is_captures(paths):
         if ranks is not None:
             raise ValueError(f"--ranks is for captures; {paths[0]} tells its ranks itself")
         (path,) = paths
         return _plan(path) if _schema(path).startswith("gradwire.plan/") else workloads.load(path)
-    from traces.opening import open_trace
-    from traces.recognition.recognise import recognise  # the reader of captures takes a while to import
+    return read_captured(paths, ranks)[0]
 
-    return recognise(open_trace(paths, ranks))
+
+def read_captured(paths: Sequence[Path], ranks: Path | None = None) -> tuple[Workload, Original | None]:
+    """The workload of captures, and the job as it was captured if `capture` made them.
+
+    Raise BadCapture, BadTrace, OSError.
+    """
+    from traces.fidelity import captured_messages  # the reader of captures takes a while to import
+    from traces.opening import open_trace
+    from traces.recognition.recognise import find_job, workload_of
+
+    found = find_job(open_trace(paths, ranks))
+    made = _made_by_capture(paths)
+    original = Original(*made, captured_messages(found)) if made else None
+    return workload_of(found), original
+
+
+def is_captures(paths: Sequence[Path]) -> bool:
+    return not (len(paths) == 1 and paths[0].suffix == ".json" and paths[0].is_file())
+
+
+def _made_by_capture(paths: Sequence[Path]) -> tuple[Fabric, tuple[str, ...]] | None:
+    """The fabric and the hosts by rank, by the manifest of the one folder that the paths are; None without
+    one that can be used.
+    """
+    manifest = paths[0] / MANIFEST
+    if len(paths) > 1 or not manifest.is_file() or manifest.stat().st_size > MAX_MANIFEST_NBYTES:
+        return None
+    try:
+        told = read_json(manifest, TypeAdapter(_Manifest))
+        fabric = fabric_from_json(told.fabric)
+    except ValueError:  # BadRun is one
+        return None
+    if told.beside:  # the job shared its links: alone it is another
+        return None
+    return fabric, tuple(host.host for host in sorted(told.hosts, key=lambda each: each.rank))
 
 
 def _plan(path: Path) -> Plan:

@@ -23,6 +23,7 @@ from emu.options import RunOptions
 from emu.plan import Plan
 from emu.result import Row
 from tools.calibrating import calibration_plan, fitted
+from tools.inputs import Original
 from tools.runaudit import audit_run, middle
 
 Tell = Callable[[str], None]
@@ -47,11 +48,19 @@ class Run(Protocol):
 class Laboratory:
     """Carries plans out, one after the other; calibrates each fabric once."""
 
-    def __init__(self, folder: Path, options: RunOptions, tell: Tell, run: Run = runs.run) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        options: RunOptions,
+        tell: Tell,
+        run: Run = runs.run,
+        original: Original | None = None,
+    ) -> None:
         self._folder = folder
         self._options = options
         self._tell = tell
         self._run = run
+        self._original = original
         self._calibrations: dict[Fabric, Calibration] = {}
         self._number = 0
 
@@ -63,7 +72,7 @@ class Laboratory:
         folder = self._folder / f"{self._number:02d}-{file_name(name)}"
 
         def finish(work: Path) -> Row:
-            return _judged(plan, work, folder, self._options.repeats, calibrated)
+            return _judged(plan, work, folder, self._options.repeats, calibrated, self._original)
 
         return self._run(plan, folder, self._options, self._progress(name, self._options), finish)
 
@@ -89,7 +98,14 @@ class Laboratory:
         return progress
 
 
-def _judged(plan: Plan, work: Path, folder: Path, wanted: int, calibrated: Calibration) -> Row:
+def _judged(
+    plan: Plan,
+    work: Path,
+    folder: Path,
+    wanted: int,
+    calibrated: Calibration,
+    original: Original | None,
+) -> Row:
     """The row of a run whose files are in `work` and will be in `folder`; leaves result and verdict there."""
     repeats = records.load_repeats(work, plan)
     bound_s, mtu_nbytes = plan.prediction.bound_s, plan.fabric.mtu_nbytes
@@ -122,9 +138,24 @@ def _judged(plan: Plan, work: Path, folder: Path, wanted: int, calibrated: Calib
         folder=folder,
         why=f"as planned: {reason}" if reason and plan.flows_may_move else reason or None,
     )
-    made = _with_counters(made, plan, repeats, work)
+    made = replace(
+        _with_counters(made, plan, repeats, work), fidelity=_fidelity(plan, repeats, work, original)
+    )
     result.save(work, made, judged, calibrated)
     return made
+
+
+def _fidelity(
+    plan: Plan, repeats: Sequence[records.Repeat], work: Path, original: Original | None
+) -> float | None:
+    """Of the repeats that count; None for a run that is not as the job was captured."""
+    if original is None or not original.is_of(plan):
+        return None
+    from emu.replayedmessages import likeness, replayed_messages  # takes a while to import
+
+    messages = replayed_messages(work, plan, len(repeats))
+    used = [made for made, repeat in zip(messages, repeats, strict=True) if not repeat.disturbed]
+    return likeness(plan, original.messages, used or messages)
 
 
 def _with_counters(row: Row, plan: Plan, repeats: Sequence[records.Repeat], work: Path) -> Row:

@@ -99,6 +99,7 @@ def page(
         groups=list(_groups(cells)),
         grids=[(group.fabric, grid) for group in _groups(cells) for grid in group.grids],
         n_sizes=len({row.bytes for row in rows if row.time_s}),
+        has_fidelity=any(row.fidelity is not None for row in rows),
         measured=[cell for cell in cells if cell.view],
         shown=_shown(cells),
         calibrations=calibrations(cells),

@@ -105,10 +105,13 @@ def _table(left: Sequence[str], right: Sequence[str]) -> Table:
 
 
 def _matrix(rows: Sequence[Row], before_arrow: str) -> Table:
-    table = _table(("algorithm", "placement,\nroutes"), ("time", *_FIGURES))
+    compared = any(row.fidelity is not None for row in rows)
+    more = ("fide-\nlity",) if compared else ()
+    table = _table(("algorithm", "placement,\nroutes"), ("time", *_FIGURES, *more))
     for row in rows:
         cell = row.algorithm, f"{row.placement}, {row.routes}"
-        table.add_row(*cell, _time(row), *_figures(row), *_end(row, before_arrow))
+        likeness = (_or_nothing(row.fidelity, "{:.2f}".format),) if compared else ()
+        table.add_row(*cell, _time(row), *_figures(row), *likeness, *_end(row, before_arrow))
     return table
 
 

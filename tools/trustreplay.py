@@ -17,12 +17,12 @@ from controller.tables.hostrules import SEED
 from emu.fabrics.fabric import Fabric
 from emu.plan import Flow, Plan
 from emu.records import load_repeats
-from emu.replayedmessages import replayed_messages
+from emu.replayedmessages import likeness, replayed_messages
 from emu.result import Row
 from tools.experiment import Cell, plan_of
 from tools.experiment import Job as Carried
 from tools.trustresult import ERROR_BAR, TrustRow
-from traces.fidelity import SentMessage, fidelity, message_starts
+from traces.fidelity import SentMessage, message_starts
 from traces.groundtruth import read_logs
 from traces.iterationtimes import (
     FIRST_WARM,
@@ -156,7 +156,6 @@ def _row(
     iterations = {op.iteration for op in plan.schedule.ops}
     alone = len(plan.schedule.jobs) == 1
     predicted_s = row.predicted_s / len(iterations) if row.predicted_s and alone else None
-    same = [message for message in job.captured if message.iteration in iterations]
     unread = (job.unread,) if job.unread else ()
     return TrustRow(
         captured_on=captured_on,
@@ -168,7 +167,7 @@ def _row(
         predicted_s=predicted_s,
         error=replay.median / job.live.median - 1,
         predicted_error=predicted_s / job.live.median - 1 if predicted_s else None,
-        fidelity=median(fidelity(same, each).score for each in replayed) if same else None,
+        fidelity=likeness(plan, job.captured, replayed),
         error_bar=min(ERROR_BAR, row.prediction_error or ERROR_BAR),
         repeats=row.repeats,
         repeat_s=tuple(median(times_s) for times_s in by_repeat),

@@ -1,5 +1,7 @@
 """`gradwire replay`: a job's traffic, sent again as real packets."""
 
+from fractions import Fraction
+
 import typer
 
 from emu.aggregation.tree import DEFAULT_ELEMENTS, SWITCH_SLOTS
@@ -15,7 +17,7 @@ from tools.carry import (
     show,
 )
 from tools.experiment import Job, cells, planned
-from tools.inputs import read_beside, read_job, source_of
+from tools.inputs import is_captures, read_beside, read_captured, read_job, source_of
 from tools.needs import need_root_and_tools
 from tools.options import (
     AlgorithmsOption,
@@ -50,6 +52,7 @@ from tools.options import (
 )
 from traces.schedules.expand import AS_CAPTURED
 from traces.schedules.straggling import straggling
+from traces.workload import Workload
 
 
 def replay(  # noqa: PLR0913, PLR0917 - a parameter for each option
@@ -88,7 +91,12 @@ def replay(  # noqa: PLR0913, PLR0917 - a parameter for each option
     whether the machine let it be believed. Exit code 3: a row is not valid.
     """
     options = RunOptions(repeat, switch, captures, reroute)
-    given = read_job(job, ranks)
+    original = None
+    given: Workload | Plan
+    if is_captures(job):
+        given, original = read_captured(job, ranks)
+    else:
+        given = read_job(job, ranks)
     if isinstance(given, Plan):
         refuse_planned_options(context, job[0])
         todo: list[Plan | Row] = [given]
@@ -108,11 +116,13 @@ def replay(  # noqa: PLR0913, PLR0917 - a parameter for each option
             slots=slots,
             elements=elements,
         )
+        if late or varied or chosen.beside or (chosen.scale, chosen.compute) != (Fraction(1), Fraction(1)):
+            original = None  # it is another job
         fabrics = [parse_fabric(text) for text in fabric]
         matrix = cells(fabrics, with_ina(algorithm, ina), placement, routes)
         todo = planned([(cell, chosen) for cell in matrix])
     need_root_and_tools("replay", switch, captures)
     check_page(html)
     folder = out or default_folder()
-    rows = carry_out(todo, options, folder, quiet=as_json)
+    rows = carry_out(todo, options, folder, as_json, original)
     show(rows, folder, as_json, html, f"Replay of {source_of(job)}")

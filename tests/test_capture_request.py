@@ -1,0 +1,110 @@
+"""What is to be captured, with jobs beside it: who lives where, and what is left in which folder."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emu.capturing.job import Job
+from emu.capturing.request import MAX_RANKS, Request, check_fits
+from emu.fabrics.spec import parse_fabric
+from emu.training.options import TrainingOptions
+from tools.joboptions import parse_beside
+
+FABRIC = parse_fabric("star:hosts=9")
+DDP = Request(4, FABRIC.spec, TrainingOptions(slow=((1, 2.0),)))
+PS = Request(3, FABRIC.spec, TrainingOptions(servers=1))
+PROGRAM = Request(2, FABRIC.spec, command=("true",))
+
+
+def test_each_job_has_hosts_of_its_own_in_order() -> None:
+    made = DDP.with_beside([PS, PROGRAM])
+    assert [job.hosts(FABRIC) for job in made.jobs] == [
+        ("h0", "h1", "h2", "h3"),
+        ("h4", "h5", "h6"),
+        ("h7", "h8"),
+    ]
+    check_fits(made, FABRIC)
+    with pytest.raises(ValueError, match="9 ranks do not fit on the 8 hosts"):
+        check_fits(made, parse_fabric("star:hosts=8"))
+
+
+def test_each_job_has_a_folder_of_its_own() -> None:
+    made = DDP.with_beside([PS, PROGRAM])
+    folders = [place for _, place in made.parts(Path("c"))]
+    assert folders == [Path("c"), Path("c/beside-1"), Path("c/beside-2")]
+
+
+def test_a_request_is_read_back_as_it_was_saved(tmp_path: Path) -> None:
+    made = DDP.with_beside([PS, PROGRAM])
+    made.save(tmp_path)
+    assert Request.load(tmp_path) == made
+
+
+def test_all_ranks_together_are_bounded() -> None:
+    half = Request(MAX_RANKS // 2, FABRIC.spec, command=("true",))
+    assert half.with_beside([half]).total_ranks == MAX_RANKS
+    with pytest.raises(ValueError, match="up to 64 ranks, got 66"):
+        half.with_beside([half, PROGRAM])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("ddp --bogus 3", "No such option: --bogus"),
+        ("ddp --ranks many", "--ranks"),
+        ("ps --ranks 3", "--ranks means nothing for ps"),
+        ("'ddp", "No closing quotation"),
+        ("", "Missing"),
+        ("ddp --limit 3", "No such option: --limit"),
+    ],
+)
+def test_a_text_that_names_no_job_is_refused_with_the_text(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match="--beside ") as caught:
+        parse_beside([text])
+    assert said in str(caught.value)
+    assert repr(text) in str(caught.value)
+
+
+def test_a_job_beside_is_told_in_the_words_of_the_first() -> None:
+    ps, program = parse_beside(["ps --servers 2 --workers 3 --async", "--ranks 2 -- python 'my train.py'"])
+    assert (ps.kind, ps.n_ranks, ps.asynchronous) == ("ps", 5, True)
+    assert (program.n_ranks, program.words) == (2, ("python", "my train.py"))
+
+
+class FakeProcess:
+    def __init__(self, code: int | None) -> None:
+        self.returncode = code
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+
+def made_job(code: int | None, output: Path, lines: io.StringIO | None = None) -> Job:
+    process: Any = FakeProcess(code)
+    return Job({"the job": process}, {"the job": output}, lines)
+
+
+class FakeWatch:
+    """Everything can always be read."""
+
+    def wait(self, readers: list[io.StringIO], seconds: float) -> list[io.StringIO]:
+        del seconds
+        return [reader for reader in readers if isinstance(reader, io.StringIO)]
+
+
+def test_jobs_together_end_with_the_last_and_only_the_first_ones_progress_is_heard(tmp_path: Path) -> None:
+    first = made_job(0, tmp_path / "a", io.StringIO("iteration 0\niteration 1\n"))
+    second = made_job(0, tmp_path / "b", io.StringIO("iteration 0\n"))
+    heard: list[str] = []
+    watch, stop = FakeWatch(), object()
+    both = first.with_beside([second])
+    assert both.follow(watch, stop, 10, heard.append) is None  # type: ignore[arg-type]
+    assert heard == ["iteration 0"]  # by then all had ended
+
+
+def test_a_job_beside_that_fails_is_named(tmp_path: Path) -> None:
+    (tmp_path / "b").write_text("out of luck\n")
+    both = made_job(0, tmp_path / "a").with_beside([made_job(7, tmp_path / "b")])
+    assert both._failure("beside-1: the job") == "beside-1: the job ended with exit code 7: out of luck"
