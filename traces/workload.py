@@ -73,7 +73,11 @@ class Collective(_Value):
 
 
 class Message(_Value):
-    """One point-to-point message: a push, a pull, or what no collective explains."""
+    """One point-to-point message: a push, a pull, or what no collective explains.
+
+    `ready` is when its destination was prepared to receive it, None: from the beginning.  What it comes after
+    may stand later in the workload.
+    """
 
     kind: Literal["message"] = "message"
     tag: Annotated[int, Field(ge=0, le=MAX_SLOT)] = 0
@@ -83,6 +87,7 @@ class Message(_Value):
     iteration: int = 0
     role: Literal["push", "pull", "other"] = "other"
     start: Start
+    ready: Start | None = None
 
 
 Item = Annotated[Collective | Message, Field(discriminator="kind")]
@@ -120,6 +125,11 @@ class Workload(_Value):
                 raise ValueError(f"item {number}: rank outside 0..{self.n_ranks - 1}")
             if isinstance(item, Message) and item.start.rank != item.src:
                 raise ValueError(f"item {number}: a message starts at its source")
+            if isinstance(item, Message) and item.ready:
+                if item.ready.rank != item.dst:
+                    raise ValueError(f"item {number}: a message is received at its destination")
+                if any(other >= len(self.items) or other == number for other in item.ready.after):
+                    raise ValueError(f"item {number} is received after none of these: {item.ready.after}")
         return self
 
     @property

@@ -25,6 +25,8 @@ class Operation:
     collective that a message belongs to, or `send`.  `is_usual`: its sends are those of gloo's own
     algorithm for it; else it is replayed by the one that is `recognised`.  `trees` are the shapes of those by
     which data went up to the root and down from it, as far as it went by trees.
+    Of a message `data_ns` is when its first byte of data left, `ready_ns` when its destination said that it
+    could come, if that was seen.
     """
 
     kind: Kind
@@ -39,6 +41,8 @@ class Operation:
     recognised: Recognised = UNKNOWN
     trees: Trees | None = None
     is_whole: bool = True
+    data_ns: int | None = None
+    ready_ns: int | None = None
 
     @property
     def begin_ns(self) -> int:

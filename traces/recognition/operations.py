@@ -312,21 +312,37 @@ def _messages(messages: Messages) -> list[Operation]:
 
     gloo serves the sends of one pair and tag in order, so the i-th announcement is the i-th message's.
     """
+    asked: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     ready: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
-    notices = messages.where(messages.kind == Sort.SEND_READY)
-    for src, dst, first_ns in zip(
-        notices.src.tolist(), notices.dst.tolist(), notices.first_ns.tolist(), strict=True
-    ):
-        ready[src, dst].append(first_ns)
+    notices = (messages.kind, messages.src, messages.dst, messages.first_ns)
+    for kind, src, dst, first_ns in zip(*(column.tolist() for column in notices), strict=True):
+        if kind == Sort.SEND_READY:
+            asked[src, dst].append(first_ns)
+        elif kind == Sort.RECV_READY:
+            ready[dst, src].append(first_ns)
     found: defaultdict[tuple[int, int], list[Operation]] = defaultdict(list)
     data = messages.where(messages.is_data & messages.whole)
     name = messages.operations[messages.operation[0]]
     columns = (data.src, data.dst, data.tag, data.nbytes, data.first_ns, data.last_ns, data.received_ns)
     for src, dst, tag, nbytes, first, last, received in zip(*(c.tolist() for c in columns), strict=True):
         found[src, dst].append(
-            Operation("message", name, tag, nbytes, src, dst, {src: first}, {src: last, dst: received})
+            Operation(
+                "message",
+                name,
+                tag,
+                nbytes,
+                src,
+                dst,
+                {src: first},
+                {src: last, dst: received},
+                data_ns=first,
+            )
         )
-    return [operation for pair, some in found.items() for operation in _begun_when(some, ready[pair])]
+    return [
+        operation
+        for pair, some in found.items()
+        for operation in _ready_when(_begun_when(some, asked[pair]), ready[pair])
+    ]
 
 
 def _begun_when(operations_: list[Operation], ready_ns: list[int]) -> list[Operation]:
@@ -335,3 +351,9 @@ def _begun_when(operations_: list[Operation], ready_ns: list[int]) -> list[Opera
     return [
         replace(o, begun={o.src: min(ns, o.begin_ns)}) for o, ns in zip(operations_, ready_ns, strict=True)
     ]
+
+
+def _ready_when(operations_: list[Operation], ready_ns: list[int]) -> list[Operation]:
+    if len(ready_ns) != len(operations_):
+        return operations_
+    return [replace(o, ready_ns=ns) for o, ns in zip(operations_, ready_ns, strict=True)]

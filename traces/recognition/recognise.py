@@ -12,6 +12,7 @@ from traces.recognition.operation import Operation
 from traces.recognition.operations import operations
 from traces.recognition.patterns import SURE
 from traces.recognition.ranks import BadTrace
+from traces.recognition.readiness import readiness
 from traces.recognition.shape import JobShape, shape_of
 from traces.recognition.starts import starts
 from traces.recognition.turnaround import turnarounds_ns
@@ -21,7 +22,7 @@ from traces.workload import SCHEMA, Algorithm, Collective, Item, Message, Start,
 
 @dataclass(frozen=True)
 class Job:
-    """What was recognised in a trace; `labels`, `starts` and `algorithms` have an entry for each
+    """What was recognised in a trace; `labels`, `starts`, `algorithms` and `ready` have an entry for each
     operation.
     """
 
@@ -32,6 +33,7 @@ class Job:
     algorithms: tuple[Recognised, ...]
     shape: JobShape
     notes: tuple[str, ...]
+    ready: tuple[Start | None, ...] = ()
 
 
 def recognise(trace: Trace) -> Workload:
@@ -58,6 +60,7 @@ def find_job(trace: Trace) -> Job:
         algorithms=tuple(map(_algorithm, found, labels.roles)),
         shape=shape_of(found, labels, trace.n_ranks),
         notes=tuple(notes),
+        ready=tuple(readiness(found)),
     )
 
 
@@ -117,6 +120,7 @@ def _item(job: Job, number: int) -> Item:
             iteration=iteration,
             role=job.labels.roles[number],
             start=begins[0],
+            ready=job.ready[number],
         )
     up, down = operation.trees or (None, None)
     return Collective(

@@ -18,6 +18,7 @@ from traces.schedules.collectives import (
 from traces.schedules.doubling import rabenseifner, recursive_doubling
 from traces.schedules.leftout import bridged
 from traces.schedules.pairs import all_pairs
+from traces.schedules.prepared import in_order, prepared
 from traces.schedules.pushes import Unit, after_of, summed_pushes
 from traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send
 from traces.schedules.trees import broadcast, reduce_broadcast
@@ -96,9 +97,9 @@ def not_added(workload: Workload, *, iterations: tuple[int, ...] | None = None) 
 
 def _units(workload: Workload, chosen: Mapping[int, Item], algorithm: str) -> tuple[Unit, ...]:
     """The items of each operation; raise NotServedError if switches are to add and there is nothing to."""
-    alone = tuple((number,) for number in chosen)
     if algorithm not in (INA, INA_LEAF):
-        return alone
+        return tuple((number,) for number in in_order(chosen))
+    alone = tuple((number,) for number in chosen)
     reduces = any(item.kind == "allreduce" for item in chosen.values())
     if algorithm == INA_LEAF:
         if not reduces:
@@ -158,6 +159,7 @@ def _gates(chosen: Mapping[int, Item], units: Sequence[Unit], compute: Fraction)
                 gap_ns = int(start.gap_ns * compute)
                 if after or gap_ns:
                     yield Gate(op, start.rank, after, gap_ns)
+    yield from prepared(chosen, units, compute)
 
 
 def training_iterations(workload: Workload) -> tuple[int, ...]:

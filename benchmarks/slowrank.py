@@ -1,0 +1,129 @@
+"""Does a slow rank change a replay as it changes the job?  One job, live and replayed, with and without it.
+
+    sudo .venv/bin/python -m benchmarks.slowrank [--slow RANK=×FACTOR] [--fabric SPEC] [--out DIR] [...]
+
+The job is trained live as it is, and once more with the rank slowed down (`capture --slow`: it sleeps after
+what it computed).  The first capture is replayed as it is, and with the same rank slowed down (`replay
+--slow`).  Done when the iteration grows in the replay as it does live, to within 5 %.  The slowed rank sleeps, so the
+job must leave it time to: no more ranks than processors.  Needs PyTorch (sudo ./gradwire setup --live).
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from emu.fabrics.spec import parse_fabric
+from emu.options import RunOptions
+from emu.records import load_repeats
+from emu.replayedmessages import replayed_messages
+from tools.capturing import Keeping, carry_out
+from tools.joboptions import LiveJob, need_for_live
+from tools.laboratory import Laboratory
+from tools.options import parse_slow
+from tools.trustreplay import plan_for, routes_taken
+from traces.fidelity import message_starts
+from traces.groundtruth import read_logs
+from traces.iterationtimes import FIRST_WARM, IterationTime, iteration_times_s, logged_starts
+from traces.opening import open_trace
+from traces.recognition.recognise import Job, find_job, workload_of
+from traces.schedules.straggling import straggling
+from traces.units import show_s
+
+MOST = 0.05  # the most by which the growths may differ
+SNAPLEN = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """An iteration's time, and why it cannot be believed."""
+
+    time: IterationTime
+    reasons: tuple[str, ...] = ()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--slow", default="1=×2", metavar="RANK=×FACTOR")
+    parser.add_argument("--model", default="mlp")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=2048)
+    parser.add_argument("--iterations", type=int, default=30)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--fabric", default="star:hosts=2,rate=50M")
+    parser.add_argument("--out", type=Path, default=Path("runs") / "slowrank")
+    arguments = parser.parse_args()
+    job = LiveJob(
+        words=("ddp",),
+        ranks=arguments.ranks,
+        model=arguments.model,
+        iterations=arguments.iterations,
+        batch=arguments.batch,
+        seed=0,
+        bucket_mib=None,
+        servers=1,
+        workers=1,
+        asynchronous=False,
+        once=False,
+        limit_s=600,
+    )
+    out: Path = arguments.out.absolute()
+    need_for_live("slowrank", job.request(arguments.fabric))
+    live = [
+        trained(one, arguments.fabric, out / name)
+        for name, one in (("live", job), ("live-slow", replace(job, slow=(arguments.slow,))))
+    ]
+    captured = find_job(open_trace([out / "live"]))
+    bench = Laboratory(out / "runs", RunOptions(arguments.repeat), lambda text: print(text, file=sys.stderr))
+    replays = [replayed(captured, slow, arguments.fabric, bench, out) for slow in (None, (arguments.slow,))]
+    sys.exit(judge(live, replays))
+
+
+def trained(job: LiveJob, spec: str, place: Path) -> Measured:
+    """Trained and captured, unless that has been done; by the ranks' own logs."""
+    if not place.exists():
+        keeping = Keeping(place, SNAPLEN, keeps_payload=False)
+        captured = carry_out(job.request(spec), parse_fabric(spec), keeping, sys.argv[1:], quiet=True)
+        if captured.cut_short is not None:
+            sys.exit(f"{captured.folder}: {captured.cut_short}")
+    times_s = iteration_times_s(logged_starts(read_logs(place)), FIRST_WARM)
+    return Measured(IterationTime.of(times_s))
+
+
+def replayed(job: Job, slow: Sequence[str] | None, spec: str, bench: Laboratory, out: Path) -> Measured:
+    fabric = parse_fabric(spec)
+    workload = straggling(workload_of(job), parse_slow(slow))
+    plan = plan_for([workload], fabric, str(out / "live"), "ecmp", routes_taken(job.trace, fabric))
+    row = bench.row(plan)
+    assert row.folder
+    repeats = load_repeats(Path(row.folder), plan)
+    messages = replayed_messages(Path(row.folder), plan, len(repeats))
+    kept = [some for some, repeat in zip(messages, repeats, strict=True) if not repeat.disturbed] or messages
+    times_s = [
+        time_s
+        for some in kept
+        for time_s in iteration_times_s(message_starts(some, range(job.trace.n_ranks)), FIRST_WARM)
+    ]
+    return Measured(IterationTime.of(times_s), row.reasons)
+
+
+def judge(live: Sequence[Measured], replays: Sequence[Measured]) -> int:
+    """Print both, each without and with the slow rank; the exit code."""
+    growth = []
+    for name, (plain, slow) in (("live", live), ("replay", replays)):
+        growth.append(slow.time.median / plain.time.median)
+        times = " → ".join(f"{show_s(one.time.median)} ±{one.time.spread:.0%}" for one in (plain, slow))
+        print(f"{name:8}{times}: × {growth[-1]:.3f}")
+        for reason in (*plain.reasons, *slow.reasons):
+            print(f"not valid: {name}: {reason}")
+    error = growth[1] / growth[0] - 1
+    print(f"the replay grows by {error:+.1%} of what the job does (at most {MOST:.0%})")
+    is_valid = not any(one.reasons for one in replays)
+    return 0 if is_valid and abs(error) <= MOST else 3
+
+
+if __name__ == "__main__":
+    main()

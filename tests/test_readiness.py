@@ -1,0 +1,128 @@
+"""What a message's destination did before it asked for the data, and schedules in which it does so again."""
+
+from fractions import Fraction
+
+import pytest
+
+from controller.model.fluid import fluid_s
+from emu.plancheck import check_schedule
+from tests.made_plans import schedule_plan
+from traces.recognition.operation import Operation
+from traces.recognition.readiness import MAX_AFTER, readiness
+from traces.schedules.expand import expand
+from traces.schedules.prepared import in_order, prepared
+from traces.workload import Message, Start, Workload
+
+S = 1_000_000_000
+
+
+def message(src: int, dst: int, offered: int, ready: int | None, data: int, done: int) -> Operation:
+    """Times in ns: offered by its source, asked for by its destination, first byte, whole."""
+    return Operation(
+        "message",
+        "send",
+        0,
+        1000,
+        src,
+        dst,
+        {src: offered},
+        {src: done, dst: done},
+        data_ns=data,
+        ready_ns=ready,
+    )
+
+
+def after(operations: list[Operation]) -> list[tuple[int, ...] | None]:
+    return [None if start is None else start.after for start in readiness(operations)]
+
+
+def test_a_server_that_serves_one_after_the_other_asks_when_it_has_answered() -> None:
+    """Both pushes are offered at once; the second is asked for while the first one's answer leaves."""
+    operations = [
+        message(1, 0, 0, 1, 2, 100),
+        message(2, 0, 0, 140, 141, 240),
+        message(0, 1, 100, 3, 101, 201),
+    ]
+    assert after(operations) == [(), (2,), (0,)]
+
+
+def test_a_server_that_asks_all_at_once_waits_for_what_it_had_done_before() -> None:
+    """A round: both pushes asked for at 10, both answers; then the next round's at 130."""
+    operations = [
+        message(1, 0, 5, 10, 12, 60),
+        message(2, 0, 6, 10, 12, 70),
+        message(0, 1, 71, 65, 71, 150),
+        message(0, 2, 71, 66, 72, 150),
+        message(1, 0, 155, 130, 156, 200),
+        message(2, 0, 155, 130, 156, 210),
+    ]
+    assert after(operations)[:2] == [(), ()]
+    assert after(operations)[4:] == [(2, 3), (2, 3)]
+
+
+def test_a_rank_that_only_receives_asks_for_the_next_when_the_last_is_whole() -> None:
+    operations = [message(1, 0, 0, 1, 2, 100), message(2, 0, 0, 101, 102, 200)]
+    assert after(operations) == [(), (0,)]
+
+
+def test_nothing_is_said_where_no_notice_was_seen_or_of_collectives() -> None:
+    silent = message(1, 0, 0, None, 2, 100)
+    ring = Operation("allreduce", "allreduce", 1, 8, 0, -1, {0: 0, 1: 0}, {0: 50, 1: 60})
+    assert after([silent, ring]) == [None, None]
+    assert after([ring, message(1, 0, 55, 58, 59, 90)]) == [None, (0,)]
+
+
+def test_many_answers_are_stood_for_by_the_last() -> None:
+    answers = [message(0, 1 + number, number, None, number, 1000) for number in range(40)]
+    (*_, asked) = after([*answers, message(1, 0, 2, 500, 501, 900)])
+    assert asked == tuple(range(40 - MAX_AFTER, 40))
+
+
+def item(src: int, dst: int, begin: tuple[int, ...] = (), ready: tuple[int, ...] | None = None) -> Message:
+    prepared_at = None if ready is None else Start(rank=dst, after=ready)
+    return Message(src=src, dst=dst, nbytes=1_000_000, start=Start(rank=src, after=begin), ready=prepared_at)
+
+
+SERVED = (item(1, 0), item(2, 0, ready=(2,)), item(0, 1, (0,)), item(0, 2, (1,)))
+"""Two pushes offered at once to rank 0, which takes the second when it has answered the first."""
+
+
+def workload(items: tuple[Message, ...]) -> Workload:
+    return Workload(schema="gradwire.workload/1", framing="gloo", n_ranks=3, items=items)
+
+
+def test_a_message_is_sent_after_what_its_destination_does_first() -> None:
+    schedule = expand(workload(SERVED))
+    check_schedule(schedule)
+    assert [(send.src, send.dst) for send in schedule.sends] == [(1, 0), (0, 1), (2, 0), (0, 2)]
+    gates = {(gate.op, gate.rank): gate.after for gate in schedule.gates}
+    assert gates[2, 0] == (1,)  # the second push at its destination
+
+
+def test_a_server_that_serves_one_after_the_other_ends_the_first_one_first() -> None:
+    """Messages of 1 MB over links of 50 Mb/s: alone each takes 168 ms, and two that share a link twice that."""
+    each_s = 1e6 * 8 / (50e6 * 1448 / 1514)
+
+    def first_answer_s(items: tuple[Message, ...]) -> float:
+        plan = schedule_plan("star:hosts=3,rate=50M", expand(workload(items)))
+        _, ends_s = fluid_s(plan.fabric, plan.flows, plan.schedule)
+        (number,) = (n for n, send in enumerate(plan.schedule.sends) if (send.src, send.dst) == (0, 1))
+        return ends_s[number]
+
+    free = tuple(each.model_copy(update={"ready": None}) for each in SERVED)
+    assert first_answer_s(SERVED) == pytest.approx(2 * each_s, rel=0.01)
+    assert first_answer_s(free) == pytest.approx(4 * each_s, rel=0.01)
+
+
+def test_what_would_wait_for_itself_is_sent_all_the_same() -> None:
+    """From a file: each of two messages is asked for only after the other."""
+    circle = (item(0, 1, ready=(1,)), item(1, 0, ready=(0,)), item(2, 0, ready=(1,)))
+    chosen = dict(enumerate(circle))
+    assert sorted(in_order(chosen)) == [0, 1, 2]
+    check_schedule(expand(workload(circle)))
+
+
+def test_nothing_is_prepared_for_what_is_left_out() -> None:
+    chosen = {1: SERVED[1], 3: SERVED[3]}
+    assert in_order(chosen) == [1, 3]
+    assert list(prepared(chosen, ((1,), (3,)), Fraction(1))) == []

@@ -1,0 +1,50 @@
+"""What a message's destination did before it said that the data could come.
+
+A parameter server that answers each push at once takes them one by one: it asks for the next when it has
+handed its answer over.  The pushes then wait for the server, whatever their sources do, and the time of an
+iteration is made of just that.  gloo and MPI show it, as a notice from the destination.
+
+The times say it, as they do of what a source waited for (traces.recognition.starts): of what the destination
+itself sent since the last that it had received, all had been handed over; or that last was complete.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Sequence
+
+from traces.recognition.operation import Operation
+from traces.workload import Start
+
+MAX_AFTER = 16  # the latest sends stand for those before them: they are handed over in about their order
+
+
+def readiness(operations: Sequence[Operation]) -> list[Start | None]:
+    """For each operation the start of its destination; None for collectives and where no notice was seen.
+
+    Unlike what a source waits for, this may be operations with higher numbers: of a message that is offered
+    long before its destination asks for it.
+    """
+    sent: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    received: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    for number, operation in enumerate(operations):
+        if operation.kind == "message" and operation.data_ns is not None:
+            sent[operation.src].append((operation.data_ns, number))
+            received[operation.dst].append((operation.done[operation.dst], number))
+        elif operation.kind != "message":
+            for rank, done_ns in operation.done.items():
+                received[rank].append((done_ns, number))
+    for events in (*sent.values(), *received.values()):
+        events.sort()
+
+    def start(number: int, operation: Operation) -> Start | None:
+        if operation.ready_ns is None:
+            return None
+        rank, now = operation.dst, (operation.ready_ns, len(operations))
+        before = bisect_right(received[rank], now)
+        last = received[rank][before - 1 : before]
+        first = bisect_left(sent[rank], (last[0][0], 0)) if last else 0
+        own = [other for _, other in sent[rank][first : bisect_right(sent[rank], now)]][-MAX_AFTER:]
+        after = own or [other for _, other in last]
+        return Start(rank=rank, after=tuple(sorted(set(after) - {number})))
+
+    return [start(number, operation) for number, operation in enumerate(operations)]

@@ -1,0 +1,58 @@
+"""When destinations are prepared for messages, and the order of items in which none waits for a later one."""
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+
+from traces.schedules.pushes import Unit
+from traces.schedules.schedule import Gate
+from traces.workload import Item, Message
+
+
+def in_order(chosen: Mapping[int, Item]) -> list[int]:
+    """The ids, as near their own order as what they wait for allows: at their source, and for messages at
+    their destination.  What would wait for itself by the latter is put where the former allows.
+    """
+    waits = Counter[int]()
+    released: defaultdict[int, list[int]] = defaultdict(list)
+    for number, item in chosen.items():
+        for other in {*_begin_after(item), *_ready_after(item)} & chosen.keys():
+            waits[number] += 1
+            released[other].append(number)
+    todo = [number for number in chosen if not waits[number]]
+    heapq.heapify(todo)
+    order: list[int] = []
+    while todo:
+        number = heapq.heappop(todo)
+        order.append(number)
+        for other in released[number]:
+            waits[other] -= 1
+            if not waits[other]:
+                heapq.heappush(todo, other)
+    placed = set(order)
+    return order + [number for number in chosen if number not in placed]
+
+
+def prepared(chosen: Mapping[int, Item], units: Sequence[Unit], compute: Fraction) -> Iterator[Gate]:
+    """The gates of messages at their destinations; of what switches add up there are none."""
+    place = {unit[0]: op for op, unit in enumerate(units) if len(unit) == 1}
+    if len(place) < len(units):
+        return
+    for op, (number,) in enumerate(units):
+        item = chosen[number]
+        if isinstance(item, Message) and item.ready:
+            known = (place[other] for other in item.ready.after if other in place)
+            after = tuple(sorted(other for other in known if other < op))
+            gap_ns = int(item.ready.gap_ns * compute)
+            if after or gap_ns:
+                yield Gate(op, item.dst, after, gap_ns)
+
+
+def _begin_after(item: Item) -> set[int]:
+    starts = (item.start,) if isinstance(item, Message) else item.starts
+    return {other for start in starts for other in start.after}
+
+
+def _ready_after(item: Item) -> tuple[int, ...]:
+    return item.ready.after if isinstance(item, Message) and item.ready else ()
