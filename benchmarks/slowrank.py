@@ -3,9 +3,10 @@
     sudo .venv/bin/python -m benchmarks.slowrank [--slow RANK=×FACTOR] [--fabric SPEC] [--out DIR] [...]
 
 The job is trained live as it is, and once more with the rank slowed down (`capture --slow`: it sleeps after
-what it computed).  The first capture is replayed as it is, and with the same rank slowed down (`replay
---slow`).  Done when the iteration grows in the replay as it does live, to within 5 %.  The slowed rank sleeps, so the
-job must leave it time to: no more ranks than processors.  Needs PyTorch (sudo ./gradwire setup --live).
+what it computed).  The first capture is replayed as it is, and with the same rank slowed down
+(`replay --slow`).  Done when the iteration grows in the replay as it does live, to within 5 %.  The slowed
+rank sleeps, so the job must leave it time to: no more ranks than processors.  Needs PyTorch
+(sudo ./gradwire setup --live).
 """
 
 import argparse

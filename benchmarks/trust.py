@@ -8,6 +8,7 @@ error is at most 3 %, the worst 6 %, and 90 % of the rows are valid.  An interru
 """
 
 import argparse
+import shlex
 import shutil
 import subprocess
 import sys
@@ -24,7 +25,9 @@ PROGRAM = PROJECT / "benchmarks" / "trust_mpi.c"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A job's options, its ranks, and rates at which the network bounds it but a run ends in minutes."""
+    """A job's options, its ranks with those of a job beside it, and rates at which the network bounds it but a
+    run ends in minutes.
+    """
 
     options: tuple[str, ...]
     ranks: int
@@ -46,15 +49,22 @@ class Case:
         )
 
 
+# So many iterations that the live time is known to a few per cent, and a matrix ends in 10 to 15 minutes.
 CASES = {
-    "mlp": Case(("ddp", "--ranks", "8", "--iterations", "12"), 8, "20M", "100M"),
-    "resnet18": Case(("ddp", "--model", "resnet18", "--ranks", "4", "--iterations", "7"), 4, "100M", "200M"),
-    "gpt": Case(("ddp", "--model", "gpt", "--ranks", "4", "--iterations", "7"), 4, "100M", "200M"),
-    "ps": Case(("ps", "--servers", "2", "--workers", "4", "--iterations", "12"), 6, "20M", "100M"),
+    "mlp": Case(("ddp", "--ranks", "8", "--iterations", "40"), 8, "20M", "100M"),
+    "resnet18": Case(("ddp", "--model", "resnet18", "--ranks", "4", "--iterations", "7"), 4, "200M", "300M"),
+    "gpt": Case(("ddp", "--model", "gpt", "--ranks", "4", "--iterations", "7"), 4, "200M", "300M"),
+    "ps": Case(("ps", "--servers", "2", "--workers", "4", "--iterations", "25"), 6, "20M", "100M"),
     "ps-async": Case(
-        ("ps", "--servers", "2", "--workers", "4", "--async", "--iterations", "12"), 6, "20M", "100M"
+        ("ps", "--servers", "2", "--workers", "4", "--async", "--iterations", "25"), 6, "20M", "100M"
     ),
     "mpi": Case(("--ranks", "4", "--once"), 4, "20M", "100M", ("mpirun", "-np", "4")),
+    "beside": Case(
+        ("ddp", "--ranks", "4", "--iterations", "40", "--beside", "ddp --ranks 4 --iterations 40 --seed 1"),
+        8,
+        "20M",
+        "60M",
+    ),
 }
 
 
@@ -64,7 +74,7 @@ def main() -> None:
     )
     parser.add_argument("jobs", nargs="*", metavar="JOB", help=f"of {', '.join(CASES)}; all unless given")
     parser.add_argument("--out", type=Path, default=Path("runs") / "trust")
-    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--list", action="store_true", help="print the commands and leave")
     arguments = parser.parse_args()
     if unknown := set(arguments.jobs) - set(CASES):
@@ -73,7 +83,7 @@ def main() -> None:
     for name in arguments.jobs or CASES:
         folder = (arguments.out / name).absolute()
         command = command_of(CASES[name], folder, arguments.repeat)
-        print("$", " ".join(command), flush=True)
+        print("$", shlex.join(command), flush=True)
         if not arguments.list:
             rows += matrix_of(CASES[name], command, folder).rows
     if not arguments.list:

@@ -100,7 +100,7 @@ def test_a_message_is_sent_after_what_its_destination_does_first() -> None:
 
 
 def test_a_server_that_serves_one_after_the_other_ends_the_first_one_first() -> None:
-    """Messages of 1 MB over links of 50 Mb/s: alone each takes 168 ms, and two that share a link twice that."""
+    """Messages of 1 MB over links of 50 Mb/s: alone each takes 168 ms, two that share a link twice that."""
     each_s = 1e6 * 8 / (50e6 * 1448 / 1514)
 
     def first_answer_s(items: tuple[Message, ...]) -> float:
