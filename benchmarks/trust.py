@@ -25,9 +25,7 @@ PROGRAM = PROJECT / "benchmarks" / "trust_mpi.c"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A job's options, its ranks with those of a job beside it, and rates at which the network bounds it but a
-    run ends in minutes.
-    """
+    """A job's options, the ranks of all jobs, and rates at which links bound it but a run ends in minutes."""
 
     options: tuple[str, ...]
     ranks: int

@@ -1,14 +1,19 @@
 """A job is told apart by what its files say, not by their names."""
 
+import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from emu import plan as plans
+from emu.fabrics.spec import parse_fabric
+from emu.losses import parse_loss
 from emu.plan import BadPlan, Prediction
+from emu.project import PROJECT
 from tests.made_plans import allreduce_plan
-from tools.inputs import read_job, read_workload_only, source_of
+from tools.inputs import MANIFEST, Original, read_captured, read_job, read_workload_only, source_of
 from traces import workload as workloads
 from traces.workload import BadWorkload, made_allreduce
 
@@ -71,3 +76,41 @@ def test_a_plans_prediction_is_worked_out_again(tmp_path: Path) -> None:
     made = allreduce_plan("star:hosts=4")
     plans.save(replace(made, prediction=Prediction(bound_s=1e-6, fluid_s=1e-6)), tmp_path / "p.json")
     assert read_job([tmp_path / "p.json"]) == made
+
+
+CAPTURE = PROJECT / "traces" / "samples" / "slow_ddp_8_mlp_leafspine50M"
+
+
+def original_of(folder: Path, **changes: object) -> Original | None:
+    """Of a copy of a shipped capture, with other words in its manifest."""
+    shutil.copytree(CAPTURE, folder)
+    manifest = json.loads((folder / MANIFEST).read_text()) | changes
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+    return read_captured([folder])[1]
+
+
+def test_a_folder_of_capture_says_where_its_job_ran(tmp_path: Path) -> None:
+    workload, original = read_captured([CAPTURE])
+    assert original is not None
+    assert original.fabric == parse_fabric("leaf-spine:leaves=4,spines=1,hosts=2,rate=50M,uplink_rate=25M")
+    assert original.hosts == original.fabric.hosts[:8]
+    assert {message.iteration for message in original.messages} == set(workload.iterations) - {-1}
+
+
+@pytest.mark.parametrize(
+    "changes", [{"fabric": "no-such:n=1"}, {"fabric": 7}, {"hosts": "h0"}, {"beside": ["ddp-mlp, 4 ranks"]}]
+)
+def test_a_capture_whose_manifest_does_not_say_is_compared_with_nothing(
+    tmp_path: Path, changes: dict[str, object]
+) -> None:
+    assert original_of(tmp_path / "copy", **changes) is None
+
+
+def test_only_the_same_job_on_its_own_fabric_is_compared() -> None:
+    plan = allreduce_plan("star:hosts=4", "as-captured")
+    original = Original(plan.fabric, plan.placement, ())
+    assert original.is_of(plan)
+    assert not original.is_of(allreduce_plan("star:hosts=4", "ring"))
+    assert not original.is_of(allreduce_plan("star:hosts=4,rate=20M", "as-captured"))
+    assert not original.is_of(replace(plan, placement=plan.placement[::-1]))
+    assert not original.is_of(replace(plan, losses=parse_loss("1%", plan.fabric)))

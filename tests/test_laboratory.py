@@ -14,9 +14,11 @@ from emu.calibration import Calibration
 from emu.fabrics.spec import parse_fabric
 from emu.options import RunOptions
 from emu.plan import Plan
+from emu.replayedmessages import replayed_messages
 from tests.made_plans import PAYLOAD_EFFICIENCY
 from tests.made_runs import made_repeat
 from tools.experiment import Cell, Job, plan_of
+from tools.inputs import Original
 from tools.laboratory import Laboratory
 from traces.workload import made_allreduce
 
@@ -34,7 +36,15 @@ LARGE_S = 0.002 + 14 * (0.002 + 420_000 * 8 / (50e6 * 0.95))
 class FakeRuns:
     """Stands for emu.run.run: leaves repeats of known times, and arrivals as a calibrated fabric would."""
 
-    def __init__(self, *, time_s: float = RING_S, truth: Calibration = TRUE, wrong: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        time_s: float = RING_S,
+        truth: Calibration = TRUE,
+        wrong: int = 0,
+        announces: bool = False,
+    ) -> None:
+        self._announces = announces
         self.names: list[str] = []
         self._time_s = time_s
         self._truth = truth
@@ -63,6 +73,10 @@ class FakeRuns:
         events: list[dict[str, Any]] = [{"event": "start", "t_ns": start_ns, "due_ns": start_ns}]
         _, ends_s = fluid_s(plan.fabric, plan.flows, plan.schedule, eta=self._truth.eta, hosts=HOSTS)
         for number, end_s in enumerate(ends_s):
+            if self._announces:
+                events.append(
+                    {"event": "queued", "send": number, "t_ns": start_ns + round(end_s * 1e9) - 1000}
+                )
             events.append({"event": "arrived", "send": number, "t_ns": start_ns + round(end_s * 1e9)})
         with (work / "events" / "rank-0.jsonl").open("a") as lines:
             lines.writelines(json.dumps({"repeat": repeat, **event}) + "\n" for event in events)
@@ -143,3 +157,24 @@ def test_why_a_run_on_moving_routes_is_slow_is_told_of_its_paths_as_planned(tmp_
     assert still.why is not None
     assert moving.why == failing.why == f"as planned: {still.why}"
     assert moving.predicted_s == failing.predicted_s == still.predicted_s
+
+
+def test_a_run_of_the_job_as_it_was_captured_says_how_like_it_is(tmp_path: Path) -> None:
+    """The capture is what the run did, but for the first message, which began half an iteration late."""
+    runs = FakeRuns(announces=True)
+    plan = plan_of(Cell(FAT_TREE, "as-captured", "linear", "ecmp"), JOB)
+    laboratory(tmp_path / "one", runs).row(plan)
+    (folder,) = (path for path in (tmp_path / "one").iterdir() if path.name.startswith("01"))
+    (ran, *_) = replayed_messages(folder, plan, 3)
+    alike = Original(plan.fabric, plan.placement, ran)
+    span_ns = max(message.end_ns for message in ran) - min(message.start_ns for message in ran)
+    moved = replace(ran[-1], start_ns=ran[-1].start_ns + span_ns // 2)
+    other = Original(plan.fabric, plan.placement, (*ran[:-1], moved))
+    for original, score in ((alike, 1.0), (other, 1 - 0.25 / len(ran))):
+        options = RunOptions(repeats=3)
+        place = tmp_path / str(score)
+        row = Laboratory(place, options, lambda text: None, runs, original).row(plan)
+        assert row.fidelity == pytest.approx(score, abs=0.001)
+        assert json.loads((Path(row.folder or "") / "result.json").read_text())["fidelity"] == row.fidelity
+        elsewhere = plan_of(Cell(BIGRAPH, "as-captured", "linear", "ecmp"), JOB)
+        assert Laboratory(place, options, lambda text: None, runs, original).row(elsewhere).fidelity is None

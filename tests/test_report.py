@@ -274,3 +274,11 @@ def test_each_run_tells_whether_its_counters_agree_with_its_plan_and_why_it_is_s
     assert text.count("Counted bytes agree with the plan on all 24 links") == 1
     assert text.count("Counted bytes do not agree with the plan: r") == 1
     assert text.count(f"Why it takes longer than the hosts' links need: {why}.") == 2  # the row's, as stored
+
+
+def test_fidelity_is_on_the_page_where_a_row_has_one(tmp_path: Path) -> None:
+    row = made_run(tmp_path / "run", allreduce_plan(TREE))
+    assert "fidelity" not in report(tmp_path, [row])
+    text = report(tmp_path, [replace(row, fidelity=0.934)])
+    assert Page(text).text.count("fidelity") == 1
+    assert '<td class="n">0.93</td>' in text

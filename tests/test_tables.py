@@ -167,3 +167,20 @@ def test_a_time_outside_its_predictions_error_bar_is_marked(sizes: tuple[int, ..
     assert "1.028!" not in printed(*rows)
     assert "1.028!" in printed(*(replace(row, predicted_high_s=12.3) for row in rows))
     assert "1.028!" in printed(*(replace(row, predicted_low_s=12.4) for row in rows))
+
+
+def test_fidelity_is_a_column_only_where_a_row_has_one() -> None:
+    plain = measured("as-captured")
+    assert "fide" not in printed(plain)
+    text = printed(replace(plain, fidelity=0.934), measured(), refused())
+    assert max(map(len, text.splitlines())) <= MAX_COLUMNS
+    assert "…" not in text
+    assert "fide-" in text
+    (captured,) = (line for line in text.splitlines() if line.startswith("as-captured"))
+    assert "0.93" in captured.split()
+    (other,) = (
+        line
+        for line in text.splitlines()
+        if line.startswith("halving-doubling  random"[:16]) and "12.3" in line
+    )
+    assert "0.93" not in other
