@@ -74,14 +74,18 @@ def test_a_job_beside_is_told_in_the_words_of_the_first() -> None:
 
 
 class FakeProcess:
-    def __init__(self, code: int | None) -> None:
+    """Ends when it has been asked a few times."""
+
+    def __init__(self, code: int) -> None:
         self.returncode = code
+        self.asked = 0
 
     def poll(self) -> int | None:
-        return self.returncode
+        self.asked += 1
+        return self.returncode if self.asked > 3 else None
 
 
-def made_job(code: int | None, output: Path, lines: io.StringIO | None = None) -> Job:
+def made_job(code: int, output: Path, lines: io.StringIO | None = None) -> Job:
     process: Any = FakeProcess(code)
     return Job({"the job": process}, {"the job": output}, lines)
 
@@ -89,19 +93,20 @@ def made_job(code: int | None, output: Path, lines: io.StringIO | None = None) -
 class FakeWatch:
     """Everything can always be read."""
 
-    def wait(self, readers: list[io.StringIO], seconds: float) -> list[io.StringIO]:
+    def wait(self, readers: list[Any], seconds: float) -> list[Any]:
         del seconds
         return [reader for reader in readers if isinstance(reader, io.StringIO)]
 
 
 def test_jobs_together_end_with_the_last_and_only_the_first_ones_progress_is_heard(tmp_path: Path) -> None:
     first = made_job(0, tmp_path / "a", io.StringIO("iteration 0\niteration 1\n"))
-    second = made_job(0, tmp_path / "b", io.StringIO("iteration 0\n"))
+    second = made_job(0, tmp_path / "b", io.StringIO("iteration 7\n"))
     heard: list[str] = []
     watch, stop = FakeWatch(), object()
     both = first.with_beside([second])
     assert both.follow(watch, stop, 10, heard.append) is None  # type: ignore[arg-type]
-    assert heard == ["iteration 0"]  # by then all had ended
+    assert heard == ["iteration 0", "iteration 1"]
+    assert second.lines is not None and second.lines.read() == ""  # nobody waits for room in its pipe
 
 
 def test_a_job_beside_that_fails_is_named(tmp_path: Path) -> None:
