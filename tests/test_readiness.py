@@ -43,7 +43,7 @@ def test_a_server_that_serves_one_after_the_other_asks_when_it_has_answered() ->
         message(2, 0, 0, 140, 141, 240),
         message(0, 1, 100, 3, 101, 201),
     ]
-    assert after(operations) == [(), (2,), (0,)]
+    assert after(operations) == [(), (2,), ()]
 
 
 def test_a_server_that_asks_all_at_once_waits_for_what_it_had_done_before() -> None:
@@ -51,13 +51,21 @@ def test_a_server_that_asks_all_at_once_waits_for_what_it_had_done_before() -> N
     operations = [
         message(1, 0, 5, 10, 12, 60),
         message(2, 0, 6, 10, 12, 70),
-        message(0, 1, 71, 65, 71, 150),
-        message(0, 2, 71, 66, 72, 150),
+        message(0, 1, 71, 15, 71, 150),
+        message(0, 2, 71, 16, 72, 150),
         message(1, 0, 155, 130, 156, 200),
         message(2, 0, 155, 130, 156, 210),
     ]
     assert after(operations)[:2] == [(), ()]
     assert after(operations)[4:] == [(2, 3), (2, 3)]
+
+
+def test_an_exchange_is_asked_for_together_with_its_own_send() -> None:
+    """Rank 0 asks for the other's data when its own has just begun to leave, and again when half has left."""
+    at_once = [message(0, 1, 0, 1, 2, 102), message(1, 0, 0, 3, 4, 104)]
+    assert after(at_once)[1] == ()
+    waited = [message(0, 1, 0, 1, 2, 102), message(1, 0, 0, 52, 53, 153)]
+    assert after(waited)[1] == (0,)
 
 
 def test_a_rank_that_only_receives_asks_for_the_next_when_the_last_is_whole() -> None:
@@ -73,7 +81,7 @@ def test_nothing_is_said_where_no_notice_was_seen_or_of_collectives() -> None:
 
 
 def test_many_answers_are_stood_for_by_the_last() -> None:
-    answers = [message(0, 1 + number, number, None, number, 1000) for number in range(40)]
+    answers = [message(0, 1 + number, number, None, number, 600) for number in range(40)]
     (*_, asked) = after([*answers, message(1, 0, 2, 500, 501, 900)])
     assert asked == tuple(range(40 - MAX_AFTER, 40))
 

@@ -5,7 +5,8 @@ handed its answer over.  The pushes then wait for the server, whatever their sou
 iteration is made of just that.  gloo and MPI show it, as a notice from the destination.
 
 The times say it, as they do of what a source waited for (traces.recognition.starts): of what the destination
-itself sent since the last that it had received, all had been handed over; or that last was complete.
+itself sent since the last that it had received, all had been handed over; or that last was complete.  A send
+that had only just begun was asked for together with the receive, as in an exchange, and not waited for.
 """
 
 from bisect import bisect_left, bisect_right
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from traces.recognition.operation import Operation
 from traces.workload import Start
 
+LEAST_SENT = 5  # of a send that was waited for, at least one part in so many had left
 MAX_AFTER = 16  # the latest sends stand for those before them: they are handed over in about their order
 
 
@@ -43,8 +45,16 @@ def readiness(operations: Sequence[Operation]) -> list[Start | None]:
         before = bisect_right(received[rank], now)
         last = received[rank][before - 1 : before]
         first = bisect_left(sent[rank], (last[0][0], 0)) if last else 0
-        own = [other for _, other in sent[rank][first : bisect_right(sent[rank], now)]][-MAX_AFTER:]
+        begun = (other for _, other in sent[rank][first : bisect_right(sent[rank], now)])
+        own = [other for other in begun if _may_be_handed_over(operations[other], now[0])][-MAX_AFTER:]
         after = own or [other for _, other in last]
         return Start(rank=rank, after=tuple(sorted(set(after) - {number})))
 
     return [start(number, operation) for number, operation in enumerate(operations)]
+
+
+def _may_be_handed_over(operation: Operation, now_ns: int) -> bool:
+    """To the kernel of its source, which lets it out as fast as the link takes it."""
+    assert operation.data_ns is not None
+    left_ns = operation.done[operation.src] - operation.data_ns
+    return (now_ns - operation.data_ns) * LEAST_SENT >= left_ns
