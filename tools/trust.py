@@ -53,7 +53,7 @@ from traces.iterationtimes import (
 from traces.opening import open_trace
 from traces.packets.packets import BadCapture
 from traces.recognition.ranks import BadTrace
-from traces.recognition.recognise import find_job, workload_of
+from traces.recognition.recognise import connections, find_job, workload_of
 from traces.schedules.expand import AS_CAPTURED
 from traces.workload import Workload
 
@@ -202,7 +202,11 @@ def _unread(path: Path) -> str | None:
 def _row(
     trial: Trial, source: int, target: int, lives: list[Live], folder: Path, bench: Laboratory
 ) -> TrustRow:
-    """The capture from fabric `source` replayed on fabric `target`, unless that has been done."""
+    """The capture from fabric `source` replayed on fabric `target`, unless that has been done.
+
+    ECMP chooses by the ports that the job's connections had when it was trained on `target`: with those of
+    another run other flows meet, which can double a time and says nothing about the replay.
+    """
     live, there = lives[source], lives[target]
     path = folder / "rows" / f"{source + 1:02d}-{target + 1:02d}.json"
     if path.exists():
@@ -216,7 +220,9 @@ def _row(
             return refused(f"no live job on {each.fabric}: {each.failure} (see {each.folder})")
     try:
         job = find_job(open_trace([folder / live.folder]))
-        plan = _plan(trial, workload_of(job), parse_fabric(trial.fabrics[target]), live.folder)
+        met = connections(open_trace([folder / there.folder]) if source != target else job.trace)
+        workload = workload_of(job).model_copy(update={"connections": met})
+        plan = _plan(trial, workload, parse_fabric(trial.fabrics[target]), live.folder)
         row = bench.row(plan)
         captured = captured_messages(job) if source == target else ()
         made = _compared(row, plan, live, there, folder, captured)
