@@ -23,7 +23,7 @@ from tools.capturing import Keeping, carry_out
 from tools.joboptions import LiveJob, need_for_live
 from tools.laboratory import Laboratory
 from tools.options import parse_slow
-from tools.trustreplay import plan_for, routes_taken
+from tools.trustreplay import plan_for
 from traces.fidelity import message_starts
 from traces.groundtruth import read_logs
 from traces.iterationtimes import FIRST_WARM, IterationTime, iteration_times_s, logged_starts
@@ -51,10 +51,10 @@ def main() -> None:
     parser.add_argument("--slow", default="1=×2", metavar="RANK=×FACTOR")
     parser.add_argument("--model", default="mlp")
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--batch", type=int, default=2048)
-    parser.add_argument("--iterations", type=int, default=30)
+    parser.add_argument("--batch", type=int, default=4096)
+    parser.add_argument("--iterations", type=int, default=50)
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--fabric", default="star:hosts=2,rate=50M")
+    parser.add_argument("--fabric", default="star:hosts=2,rate=100M")
     parser.add_argument("--out", type=Path, default=Path("runs") / "slowrank")
     arguments = parser.parse_args()
     job = LiveJob(
@@ -97,7 +97,7 @@ def trained(job: LiveJob, spec: str, place: Path) -> Measured:
 def replayed(job: Job, slow: Sequence[str] | None, spec: str, bench: Laboratory, out: Path) -> Measured:
     fabric = parse_fabric(spec)
     workload = straggling(workload_of(job), parse_slow(slow))
-    plan = plan_for([workload], fabric, str(out / "live"), "ecmp", routes_taken(job.trace, fabric))
+    plan = plan_for([workload], fabric, str(out / "live"), "ecmp")
     row = bench.row(plan)
     assert row.folder
     repeats = load_repeats(Path(row.folder), plan)

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from controller.aggregation.grants import DEFAULT_TERMS, Terms, granted
 from controller.model.predict import predict
 from controller.policies import policy
-from controller.routing.shortest import Path
 from emu.aggregation.tree import Tree
 from emu.fabrics.fabric import Fabric
 from emu.placement import place
@@ -18,6 +18,9 @@ from traces.framing.wellknown import STORE_PORT
 from traces.schedules.schedule import Schedule
 
 FIRST_PORT, LAST_PORT = 20_000, 60_999
+Ports = Mapping[tuple[int, int], tuple[int, int]]
+"""(source, destination), ranks: (source port, destination port)."""
+NO_PORTS: Ports = MappingProxyType({})
 
 
 def resolve(  # noqa: PLR0913 - each is a choice of its own
@@ -30,13 +33,15 @@ def resolve(  # noqa: PLR0913 - each is a choice of its own
     seed: int,
     transport: Transport,
     terms: Terms = DEFAULT_TERMS,
+    ports: Ports = NO_PORTS,
     source: str = "",
 ) -> Plan:
     """The plan; the same arguments give the same plan, to the last port number.
 
-    `terms` are those of the trees that add up.  `algorithm` and `source` are only recorded.  Raise ValueError
-    for names that do not exist and for a schedule or a policy that is wrong, Refused for a combination that
-    makes no sense, and for a job that gets no trees.
+    `terms` are those of the trees that add up.  `ports` are those of captured connections: policies choose
+    a flow's path as if it had them, so that ECMP lets those flows meet that met in the capture.  `algorithm`
+    and `source` are only recorded.  Raise ValueError for names that do not exist and for a schedule or a
+    policy that is wrong, Refused for a combination that makes no sense, and for a job that gets no trees.
     """
     hosts = place(placement, fabric, schedule.n_ranks, seed)
     plan = resolve_placed(
@@ -49,6 +54,7 @@ def resolve(  # noqa: PLR0913 - each is a choice of its own
         seed=seed,
         transport=transport,
         terms=terms,
+        ports=ports,
     )
     return replace(plan, source=source)
 
@@ -64,11 +70,12 @@ def resolve_placed(  # noqa: PLR0913 - likewise
     seed: int,
     transport: Transport,
     terms: Terms = DEFAULT_TERMS,
+    ports: Ports = NO_PORTS,
 ) -> Plan:
     """The plan for ranks whose hosts are chosen already: rank r on `hosts[r]`."""
     check_schedule(schedule)
     unrouted = tuple(flows_of(fabric, hosts, schedule, seed))
-    paths = policy(routes)(fabric, hosts, unrouted, schedule, seed)
+    paths = policy(routes)(fabric, hosts, [_as_captured(flow, ports) for flow in unrouted], schedule, seed)
     if len(paths) != len(unrouted):
         raise ValueError(f"routing policy {routes} gave {len(paths)} paths for {len(unrouted)} flows")
     flows = tuple(replace(flow, path=tuple(path)) for flow, path in zip(unrouted, paths, strict=True))
@@ -91,15 +98,9 @@ def resolve_placed(  # noqa: PLR0913 - likewise
     )
 
 
-def on_paths(plan: Plan, paths: Mapping[tuple[str, str], Path]) -> Plan:
-    """The plan with the flows from one address to another on the path that `paths` has for these, predicted
-    again; other flows keep theirs.  Raise ValueError for what is no path.
-    """
-    flows = tuple(replace(flow, path=paths.get((flow.src_ip, flow.dst_ip), flow.path)) for flow in plan.flows)
-    for flow in flows:
-        check_path(plan.fabric, plan.placement[flow.src], plan.placement[flow.dst], flow.path)
-    prediction = predict(plan.fabric, plan.placement, flows, plan.schedule, plan.trees)
-    return replace(plan, flows=flows, prediction=prediction)
+def _as_captured(flow: Flow, ports: Ports) -> Flow:
+    sport, dport = ports.get((flow.src, flow.dst), (flow.sport, flow.dport))
+    return replace(flow, sport=sport, dport=dport)
 
 
 def _trees(

@@ -1,6 +1,7 @@
 """Cells as plans: mistakes show before the first is run, and switches add up what they have room for."""
 
 from dataclasses import replace
+from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,14 @@ from emu import plan as plans
 from emu.aggregation.tree import DEFAULT_ELEMENTS
 from emu.fabrics.fabric import Egress
 from emu.fabrics.spec import parse_fabric
+from emu.flowhash import flow_hash, switch_salt
 from emu.plan import Plan
 from emu.plancheck import check
 from emu.refused import Refused
 from emu.result import REFUSED, Row
+from emu.switch.table.match import PROTO_TCP
 from tools.experiment import Cell, Job, cells, plan_of, planned, schedule_of
-from traces.workload import Message, Start, Workload, made_allreduce
+from traces.workload import Connection, Message, Start, Workload, made_allreduce
 
 FAT_TREE = parse_fabric("fat-tree:k=4,levels=2,rate=50M")
 BIGRAPH = parse_fabric("bigraph:n=4,m=2,rate=50M")
@@ -215,3 +218,27 @@ def test_terms_and_losses_that_make_no_sense_are_errors_of_one_line(change: dict
         added_up("star:hosts=8", "ina", replace(JOB, **change))  # type: ignore[arg-type]
     assert not isinstance(error.value, Refused)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("beside", [(), (FOUR,)])
+@pytest.mark.parametrize("seed", [0, 7])
+def test_ecmp_takes_a_flows_path_by_the_ports_of_the_captured_connection(
+    seed: int, beside: tuple[Workload, ...]
+) -> None:
+    """At the worker's switch, of two ways up the one that the hash of the captured 5-tuple names."""
+    fabric = parse_fabric("leaf-spine:leaves=8,spines=2,hosts=1")
+    first = sum(workload.n_ranks for workload in beside)
+    server, worker = (int(IPv4Address(fabric.ip(f"h{rank + first}"))) for rank in (0, 3))
+    leaf = f"leaf{first + 3}"
+    ways_up = sorted(port for port, peer in fabric.neighbours[leaf].items() if peer.startswith("spine"))
+    taken = []
+    for port in range(2000, 2008):
+        seen = PUSHES.model_copy(update={"connections": (Connection(a=0, b=3, port_a=port, port_b=4711),)})
+        workloads = (*beside, seen)
+        job = Job(workloads[0], "test", seed=seed, beside=workloads[1:])
+        plan = plan_of(Cell(fabric, "as-captured", "linear", "ecmp"), job)
+        (flow,) = (flow for flow in plan.flows if (flow.src, flow.dst) == (first + 3, first))
+        number = flow_hash(worker, server, PROTO_TCP, 4711, port, switch_salt(fabric.dpid(leaf), seed))
+        assert flow.path[1] == Egress(leaf, ways_up[number % 2])
+        taken.append(flow.path[1].port)
+    assert set(taken) == set(ways_up)

@@ -178,3 +178,14 @@ def test_the_parameter_servers_shape_is_what_was_run() -> None:
     assert (shape.kind, shape.servers, shape.workers) == ("parameter-server", (0,), (1, 2, 3, 4))
     assert (shape.synchronous, shape.colocated) == (True, False)
     assert "in 3 of 3 rounds the first answer came after the last push" in shape.evidence
+
+
+def test_the_connection_of_two_ranks_is_the_one_with_most_of_their_data() -> None:
+    """Against `tshark -z conv,tcp` of the server's capture; the rendezvous has connections of its own."""
+    found = {(each.a, each.b): (each.port_a, each.port_b) for each in workload("ps_1srv_4wk").connections}
+    assert found == {
+        (0, 1): (34345, 51392),
+        (0, 2): (34345, 33578),
+        (0, 3): (34345, 49596),
+        (0, 4): (34345, 35624),
+    }

@@ -7,8 +7,6 @@ import pytest
 from controller import resolve as resolving
 from controller.aggregation.grants import Terms
 from emu import plan as plans
-from emu.fabrics.fabric import Egress
-from emu.fabrics.paths import access_port, host_port
 from emu.fabrics.spec import parse_fabric
 from emu.network.transport import fabric_transport
 from emu.refused import Refused
@@ -131,40 +129,3 @@ def test_a_schedule_whose_groups_get_no_tree_is_refused() -> None:
 def test_every_policy_serves_a_plan_without_flows(routes: str) -> None:
     plan = schedule_plan("bigraph:n=4,m=2", expand(made_allreduce(8, 4096), "ina"), routes=routes)
     assert (plan.flows, len(plan.trees)) == ((), 1)
-
-
-def test_a_plan_on_given_paths_takes_them_and_is_predicted_again() -> None:
-    """Two pairs of a leaf-spine, links all alike: over one spine the time is twice that over two."""
-    pairs = messages(4, [(0, 2, 1_000_000), (1, 3, 1_000_000)])
-    plan = schedule_plan("leaf-spine:leaves=2,spines=2,hosts=2,rate=50M", pairs)
-    fabric = plan.fabric
-
-    def over(first: str, second: str) -> plans.Plan:
-        spines = {(0, 2): first, (1, 3): second}
-        given = {}
-        for (src, dst), spine in spines.items():
-            hosts = fabric.hosts[src], fabric.hosts[dst]
-            ups = {node: port for port, node in fabric.neighbours["leaf0"].items()}
-            downs = {node: port for port, node in fabric.neighbours[spine].items()}
-            path = (
-                host_port(hosts[0]),
-                Egress("leaf0", ups[spine]),
-                Egress(spine, downs["leaf1"]),
-                access_port(fabric, hosts[1]),
-            )
-            given[fabric.ip(hosts[0]), fabric.ip(hosts[1])] = path
-        made = resolving.on_paths(plan, given)
-        assert {flow.path for flow in made.flows} >= set(given.values())
-        return made
-
-    shared, apart = over("spine0", "spine0"), over("spine0", "spine1")
-    assert shared.prediction.fluid_s == pytest.approx(2 * apart.prediction.fluid_s)
-    back = [flow.path for flow in plan.flows if flow.src > flow.dst]
-    assert [flow.path for flow in shared.flows if flow.src > flow.dst] == back
-
-
-def test_a_path_that_leads_elsewhere_is_refused() -> None:
-    plan = schedule_plan("star:hosts=3", messages(3, [(0, 1, 1000), (0, 2, 1000)]))
-    to_1, to_2 = (flow for flow in plan.flows if flow.src == 0)
-    with pytest.raises(ValueError, match="path"):
-        resolving.on_paths(plan, {(to_1.src_ip, to_1.dst_ip): to_2.path})

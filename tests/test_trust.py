@@ -18,7 +18,6 @@ from emu.capturing.finish import Checked
 from emu.capturing.request import Request
 from emu.capturing.run import INTERRUPTED
 from emu.fabrics.fabric import Fabric
-from emu.fabrics.spec import parse_fabric
 from emu.flowhash import flow_hash, switch_salt
 from emu.options import RunOptions
 from emu.plan import Plan
@@ -32,12 +31,11 @@ from tools.capturing import Captured, Keeping
 from tools.joboptions import LiveJob
 from tools.trust import Trial, carry_out
 from tools.trustpage import page
-from tools.trustreplay import plan_for, routes_taken
 from tools.trustresult import ERROR_BAR, Live, Matrix, Summary, TrustRow, load, save
 from tools.trusttables import notes, sentences
 from traces.iterationtimes import IterationTime
 from traces.opening import open_trace
-from traces.recognition.recognise import Job, find_job, workload_of
+from traces.recognition.recognise import connections
 
 SAMPLE = PROJECT / "traces" / "samples" / "ddp_gloo_8"
 LONGER = PROJECT / "traces" / "samples" / "slow_ddp_8_mlp_leafspine50M"  # 12 iterations, by `capture`
@@ -67,10 +65,14 @@ class FakeLive:
     """Stands for tools.capturing.carry_out: a shipped capture with made-up logs; `fails` is by fabric."""
 
     def __init__(
-        self, fails: dict[str, str] | None = None, sample: Path = SAMPLE, iterations: int = N_ITERATIONS
+        self,
+        fails: dict[str, str] | None = None,
+        sample: Path = SAMPLE,
+        iterations: int = N_ITERATIONS,
+        samples: dict[str, Path] | None = None,
     ) -> None:
         self.fails = fails or {}
-        self.sample, self.iterations = sample, iterations
+        self.sample, self.iterations, self.samples = sample, iterations, samples or {}
         self.trained: list[str] = []
 
     def __call__(
@@ -88,7 +90,7 @@ class FakeLive:
             (work / "out.r3.txt").write_text("its last words")
             return Captured(work, {"cut_short": why}, (), None, UNREAD)
         for number, (_, part) in enumerate(request.parts(work)):
-            shutil.copytree(self.sample, part, dirs_exist_ok=True)
+            shutil.copytree(self.samples.get(fabric.spec, self.sample), part, dirs_exist_ok=True)
             write_logs(part, LIVE_NS * (number + 1), self.iterations)
             (part / "manifest.json").write_text(json.dumps({"check": {"agrees": True}}))
         work.rename(keeping.folder)
@@ -177,35 +179,48 @@ def test_jobs_beside_each_other_are_replayed_together_and_judged_each(tmp_path: 
     assert [line for line in sentences(matrix) if line.startswith("Of jobs beside each other")]
 
 
-def test_a_replay_takes_the_paths_that_the_live_jobs_connections_took() -> None:
-    """By the published hash of the ports in the capture, on a fabric where it has a choice."""
-    fabric = parse_fabric("leaf-spine:leaves=2,spines=4,hosts=4,rate=50M")
-    job = find_job(open_trace([LONGER]))
-    taken = routes_taken(job.trace, fabric)
-    plan = plan_for([workload_of(job)], fabric, "sample", "ecmp", taken)
-    chosen = 0
-    for flow in plan.flows:
-        assert flow.path == taken[flow.src_ip, flow.dst_ip]
-        if len(flow.path) == 4:
-            chosen += 1
-            ports = _largest_connection(job, flow.src_ip, flow.dst_ip)
+def test_the_paths_are_those_of_the_job_that_was_trained_on_the_target(tmp_path: Path) -> None:
+    """Of two captures with ports of their own, each replay takes those of the one from its fabric."""
+    fabrics = (
+        "leaf-spine:leaves=4,spines=4,hosts=2,rate=50M",
+        "leaf-spine:leaves=4,spines=4,hosts=2,rate=40M",
+    )
+    plans: list[Plan] = []
+    made = fake_laboratory(LIVE_NS, [])
+
+    def noting(folder: Path, options: RunOptions, tell: object) -> Any:
+        bench = made(folder, options, tell)
+        row = bench.row
+
+        def noted(plan: Plan) -> Row:
+            plans.append(plan)
+            made: Row = row(plan)
+            return made
+
+        bench.row = noted
+        return bench
+
+    samples = dict(zip(fabrics, (LONGER, LONGER.with_name("slow_ddp_8_mlp_star100M")), strict=True))
+    live = FakeLive(iterations=12, samples=samples)
+    carry_out(Trial(live_job(), fabrics, repeats=1), tmp_path / "m", True, live, noting)
+    assert [plan.fabric.spec for plan in plans] == [*fabrics, *fabrics]
+    for plan in plans:
+        connected = {(each.a, each.b): each for each in connections(open_trace([samples[plan.fabric.spec]]))}
+        n_chosen = 0
+        for flow in plan.flows:
+            if len(flow.path) < 4:
+                continue
+            low, high = sorted((flow.src, flow.dst))
+            each = connected[low, high]
+            ports = {each.a: each.port_a, each.b: each.port_b}
             leaf = flow.path[1]
-            salt = switch_salt(fabric.dpid(leaf.node), 0)
-            ups = sorted(port for port, node in fabric.neighbours[leaf.node].items() if node[0] == "s")
-            wanted = ups[flow_hash(*ports, salt) % 4]
-            assert leaf.port == wanted
-    assert chosen >= 4
-    others = plan_for([workload_of(job)], fabric, "sample", "ecmp", {})
-    assert [flow.path for flow in plan.flows] != [flow.path for flow in others.flows]
-    fixed = plan_for([workload_of(job)], fabric, "sample", "dmodk", taken)
-    assert fixed == plan_for([workload_of(job)], fabric, "sample", "dmodk", {})
-
-
-def _largest_connection(job: Job, src: str, dst: str) -> tuple[int, int, int, int, int]:
-    streams = [stream for choice in job.trace.choices for stream in choice.connection.streams]
-    between = [each for each in streams if (each.direction.src, each.direction.dst) == (src, dst)]
-    found = max(between, key=lambda each: each.nbytes).direction
-    return int(IPv4Address(src)), int(IPv4Address(dst)), 6, found.sport, found.dport
+            ups = sorted(port for port, node in plan.fabric.neighbours[leaf.node].items() if node[0] == "s")
+            ends = int(IPv4Address(flow.src_ip)), int(IPv4Address(flow.dst_ip))
+            salt = switch_salt(plan.fabric.dpid(leaf.node), 0)
+            drawn = flow_hash(*ends, 6, ports[flow.src], ports[flow.dst], salt)
+            assert leaf.port == ups[drawn % 4]
+            n_chosen += 1
+        assert n_chosen >= 8
 
 
 @pytest.mark.usefixtures("_whole_sample")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from traces import workload as workloads
-from traces.workload import BadWorkload, made_allreduce
+from traces.workload import BadWorkload, Message, Start, Workload, made_allreduce
 
 
 def one_message(rest: str) -> str:
@@ -16,6 +16,14 @@ def one_message(rest: str) -> str:
 def test_one_good_message_is_read(tmp_path: Path) -> None:
     (tmp_path / "w.json").write_text(one_message('"dst": 1, "nbytes": 1, "start": {"rank": 0}'))
     assert len(workloads.load(tmp_path / "w.json").items) == 1
+
+
+def test_a_message_may_be_received_after_a_later_one(tmp_path: Path) -> None:
+    one, two = (Message(src=0, dst=1, nbytes=8, start=Start(rank=0)) for _ in range(2))
+    items = (one.model_copy(update={"ready": Start(rank=1, after=(1,), gap_ns=5)}), two)
+    made = Workload(schema="gradwire.workload/1", framing="gloo", n_ranks=2, items=items)
+    workloads.save(made, tmp_path / "w.json")
+    assert workloads.load(tmp_path / "w.json") == made
 
 
 def test_a_workload_comes_back_from_its_file(tmp_path: Path) -> None:
@@ -37,6 +45,9 @@ def test_a_workload_comes_back_from_its_file(tmp_path: Path) -> None:
         one_message('"dst": 1, "nbytes": 1, "start": {"rank": 0, "after": [0]}'),
         one_message('"dst": 1, "nbytes": -1, "start": {"rank": 0}'),
         one_message('"dst": 1, "nbytes": 1, "start": {"rank": 1}'),
+        one_message('"dst": 1, "nbytes": 1, "start": {"rank": 0}, "ready": {"rank": 0}'),
+        one_message('"dst": 1, "nbytes": 1, "start": {"rank": 0}, "ready": {"rank": 1, "after": [0]}'),
+        one_message('"dst": 1, "nbytes": 1, "start": {"rank": 0}, "ready": {"rank": 1, "after": [1]}'),
     ],
 )
 def test_a_file_that_is_no_workload_is_refused_in_one_line(text: str, tmp_path: Path) -> None:

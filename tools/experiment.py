@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from controller.aggregation.grants import Terms
 from controller.aggregation.hostside import leaves_of, served
-from controller.resolve import resolve
+from controller.resolve import Ports, resolve
 from emu.aggregation.tree import DEFAULT_ELEMENTS, SWITCH_SLOTS
 from emu.fabrics.fabric import Fabric
 from emu.failures import check_failures, check_reachable, parse_failures
@@ -92,10 +92,22 @@ def plan_of(cell: Cell, job: Job) -> Plan:
         seed=job.seed,
         transport=fabric_transport(cell.fabric),
         terms=terms,
+        ports=_ports(job),
         source=job.source,
     )
     check_reachable(cell.fabric, made.placement, made.schedule.jobs, failures)
     return replace(made, failures=failures, losses=losses, host_side=host_side, doubts=_doubts(job))
+
+
+def _ports(job: Job) -> Ports:
+    """Of all captured connections, each way."""
+    ports = {}
+    firsts = itertools.accumulate((workload.n_ranks for workload in job.workloads), initial=0)
+    for workload, first in zip(job.workloads, firsts, strict=False):
+        for each in workload.connections:
+            a, b = each.a + first, each.b + first
+            ports[a, b], ports[b, a] = (each.port_a, each.port_b), (each.port_b, each.port_a)
+    return ports
 
 
 def _doubts(job: Job) -> tuple[str, ...]:

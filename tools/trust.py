@@ -23,7 +23,6 @@ from pydantic import TypeAdapter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from controller.routing.shortest import Path as Route
 from emu.capturing.request import Request
 from emu.capturing.run import INTERRUPTED
 from emu.fabrics.fabric import Fabric
@@ -37,7 +36,7 @@ from tools.capturing import Captured, Keeping
 from tools.capturing import carry_out as capture_live
 from tools.joboptions import LiveJob
 from tools.laboratory import Laboratory, file_name
-from tools.trustreplay import Pair, Replayed, compared, plan_for, routes_taken
+from tools.trustreplay import Replayed, compared, plan_for
 from tools.trustresult import Live, Matrix, TrustRow
 from traces.fidelity import captured_messages
 from traces.files import write_whole
@@ -54,7 +53,7 @@ from traces.iterationtimes import (
 from traces.opening import open_trace
 from traces.packets.packets import BadCapture
 from traces.recognition.ranks import BadTrace
-from traces.recognition.recognise import Job, find_job, workload_of
+from traces.recognition.recognise import Job, connections, find_job, workload_of
 
 Tell = Callable[[str], None]
 Capture = Callable[..., Captured]
@@ -263,15 +262,17 @@ class _Cells:
         return made
 
     def _measured(self, source: int, target: int) -> tuple[TrustRow, ...]:
+        """ECMP chooses by the ports that the jobs' connections had when they were trained on `target`: with
+        those of another run other flows meet, which can double a time and says nothing about the replay.
+        """
         lives, there = self._lives[source], self._lives[target]
         jobs = [self._job(live) for live in lives]
+        workloads = [
+            workload_of(job).model_copy(update={"connections": connections(self._job(live).trace)})
+            for job, live in zip(jobs, there, strict=True)
+        ]
         fabric = parse_fabric(self._trial.fabrics[target])
-        taken: dict[Pair, Route] = {}
-        if len(fabric.switches) > 1:
-            for live in there:
-                taken |= routes_taken(self._job(live).trace, fabric)
-        workloads = [workload_of(job) for job in jobs]
-        plan = plan_for(workloads, fabric, lives[0].folder, self._trial.routes, taken)
+        plan = plan_for(workloads, fabric, lives[0].folder, self._trial.routes)
         row = self._bench.row(plan)
         first = itertools.accumulate((each.n_ranks for each in workloads), initial=0)
         judged = [

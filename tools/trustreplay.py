@@ -1,21 +1,12 @@
-"""A capture's replay on a fabric where the job was trained too: what is sent there, and how it compares.
+"""Captures replayed on a fabric where the jobs were trained too: what is sent there, and how it compares."""
 
-Switches spread flows by a hash of their port numbers, and a live job draws its ports at random.  Nobody can
-foresee that draw, and it can double the load of a link.  So a replay that is to be compared with a live
-job takes the paths that this job's connections took; other routes than `ecmp` know no chance and stay.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
-from controller.resolve import on_paths
-from controller.routing.ecmp import ecmp
-from controller.routing.shortest import Path as Route
-from controller.tables.hostrules import SEED
 from emu.fabrics.fabric import Fabric
-from emu.plan import Flow, Plan
+from emu.plan import Plan
 from emu.records import load_repeats
 from emu.replayedmessages import likeness, replayed_messages
 from emu.result import Row
@@ -33,38 +24,10 @@ from traces.iterationtimes import (
     together,
 )
 from traces.schedules.expand import AS_CAPTURED
-from traces.schedules.schedule import Schedule
-from traces.trace import Trace
 from traces.workload import Workload
 
-ECMP = "ecmp"
-Pair = tuple[str, str]  # addresses of source and destination
 
-
-def routes_taken(trace: Trace, fabric: Fabric) -> dict[Pair, Route]:
-    """How the hash of the fabric's switches led what each of the job's hosts sent each other there.
-
-    Of several connections between two hosts that counts which carried the most.
-    """
-    places = {fabric.ip(host): place for place, host in enumerate(fabric.hosts)}
-    largest: dict[Pair, tuple[int, int, int]] = {}
-    for choice in trace.choices:
-        for stream in choice.connection.streams:
-            src, sport, dst, dport = stream.direction[:4]
-            if src in places and dst in places:
-                found = (stream.nbytes, sport, dport)
-                largest[src, dst] = max(largest.get((src, dst), found), found)
-    flows = [
-        Flow(places[src], places[dst], src, dst, sport, dport)
-        for (src, dst), (_, sport, dport) in largest.items()
-    ]
-    nothing = Schedule(0, (), ())
-    return dict(zip(largest, ecmp(fabric, fabric.hosts, flows, nothing, SEED), strict=True))
-
-
-def plan_for(
-    workloads: Sequence[Workload], fabric: Fabric, source: str, policy: str, taken: Mapping[Pair, Route]
-) -> Plan:
+def plan_for(workloads: Sequence[Workload], fabric: Fabric, source: str, policy: str) -> Plan:
     """The jobs side by side without their warm-up, hosts in order.  Raise ValueError, Refused."""
     warm = [[number for number in each.iterations if number >= FIRST_WARM] for each in workloads]
     fewest = min(map(len, warm))
@@ -76,8 +39,7 @@ def plan_for(
         iterations=tuple(sorted({number for numbers in warm for number in numbers})),
         beside=tuple(workloads[1:]),
     )
-    plan = plan_of(Cell(fabric, AS_CAPTURED, "linear", policy), carried)
-    return on_paths(plan, taken) if policy == ECMP else plan
+    return plan_of(Cell(fabric, AS_CAPTURED, "linear", policy), carried)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ MAX_NBYTES = 1 << 40
 Nbytes = Annotated[int, Field(ge=0, le=MAX_NBYTES)]
 Rank = Annotated[int, Field(ge=0, lt=MAX_RANKS)]
 Id = Annotated[int, Field(ge=0)]
+Port = Annotated[int, Field(ge=0, le=65_535)]
 MAX_GAP_NS = 86_400 * 10**9  # a day
 MAX_TAG, MAX_SLOT = (1 << 32) - 1, (1 << 56) - 1  # what gloo's preamble has room for
 
@@ -90,6 +91,15 @@ class Message(_Value):
     ready: Start | None = None
 
 
+class Connection(_Value):
+    """The TCP connection by which ranks `a` and `b` sent each other most, with its port at either."""
+
+    a: Rank
+    b: Rank
+    port_a: Port
+    port_b: Port
+
+
 Item = Annotated[Collective | Message, Field(discriminator="kind")]
 
 
@@ -98,7 +108,8 @@ class Workload(_Value):
 
     `addresses[r]` is where rank r was in the capture (empty for a made-up workload).  An item's `iteration`
     counts from 0; -1 is the job's set-up.  `unread` is the share of the job's bytes in the captures that
-    could not be read as messages.
+    could not be read as messages.  `connections` has one for each pair of ranks that sent; by their ports
+    ECMP chose paths when the job was captured, and does so in a replay.
     """
 
     schema_: Literal["gradwire.workload/1"] = Field(SCHEMA, alias="schema")
@@ -108,10 +119,14 @@ class Workload(_Value):
     source: str = ""
     notes: tuple[str, ...] = ()
     unread: Annotated[float, Field(ge=0, le=1)] = 0.0
+    connections: tuple[Connection, ...] = ()
     items: tuple[Item, ...]
 
     @model_validator(mode="after")
     def _check(self) -> "Workload":
+        for number, connection in enumerate(self.connections):
+            if max(connection.a, connection.b) >= self.n_ranks:
+                raise ValueError(f"connection {number}: rank outside 0..{self.n_ranks - 1}")
         for number, item in enumerate(self.items):
             starts = (item.start,) if isinstance(item, Message) else item.starts
             for start in starts:
@@ -126,11 +141,14 @@ class Workload(_Value):
             if isinstance(item, Message) and item.start.rank != item.src:
                 raise ValueError(f"item {number}: a message starts at its source")
             if isinstance(item, Message) and item.ready:
-                if item.ready.rank != item.dst:
-                    raise ValueError(f"item {number}: a message is received at its destination")
-                if any(other >= len(self.items) or other == number for other in item.ready.after):
-                    raise ValueError(f"item {number} is received after none of these: {item.ready.after}")
+                self._check_ready(number, item.dst, item.ready)
         return self
+
+    def _check_ready(self, number: int, dst: int, ready: Start) -> None:
+        if ready.rank != dst:
+            raise ValueError(f"item {number}: a message is received at its destination")
+        if any(other >= len(self.items) or other == number for other in ready.after):
+            raise ValueError(f"item {number} is received after none of these: {ready.after}")
 
     @property
     def iterations(self) -> tuple[int, ...]:

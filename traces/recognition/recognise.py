@@ -17,7 +17,7 @@ from traces.recognition.shape import JobShape, shape_of
 from traces.recognition.starts import starts
 from traces.recognition.turnaround import turnarounds_ns
 from traces.trace import Trace
-from traces.workload import SCHEMA, Algorithm, Collective, Item, Message, Start, Workload
+from traces.workload import SCHEMA, Algorithm, Collective, Connection, Item, Message, Start, Workload
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,25 @@ def workload_of(job: Job) -> Workload:
         source=job.trace.name,
         notes=job.notes,
         unread=min(1.0, job.trace.losses.unread),
+        connections=connections(job.trace),
         items=tuple(_item(job, number) for number in range(len(job.operations))),
     )
+
+
+def connections(trace: Trace) -> tuple[Connection, ...]:
+    """Of every pair of ranks the connection with the most data; pairs in ascending order."""
+    data = trace.messages.where(trace.messages.is_data)
+    nbytes = np.zeros(len(trace.choices), dtype=np.int64)
+    np.add.at(nbytes, data.connection, data.nbytes)
+    rank_of = {address: rank for rank, address in enumerate(trace.addresses)}
+    most: dict[tuple[int, int], tuple[int, Connection]] = {}
+    for number in np.flatnonzero(nbytes):
+        direction = trace.choices[number].connection.streams[0].direction
+        ends = sorted(((rank_of[direction.src], direction.sport), (rank_of[direction.dst], direction.dport)))
+        (a, port_a), (b, port_b) = ends
+        if nbytes[number] > most.get((a, b), (0,))[0]:
+            most[a, b] = int(nbytes[number]), Connection(a=a, b=b, port_a=port_a, port_b=port_b)
+    return tuple(connection for _, (_, connection) in sorted(most.items()))
 
 
 def _captured(operation: Operation) -> Algorithm | None:
