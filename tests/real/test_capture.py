@@ -1,6 +1,7 @@
 """`gradwire capture` as a person calls it: own programs, built-in jobs, and every way to end early."""
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -119,6 +120,40 @@ def test_a_program_of_ones_own_is_captured_at_every_host(tmp_path: Path) -> None
         assert (folder / f"out.r{host['rank']}.txt").read_text() == f"received {SENT_NBYTES}\n"
     longest = max(int(read_capture(path).captured_nbytes.max()) for path in folder.glob("*.pcap"))
     assert longest == 128
+    assert not processes_about(folder)
+
+
+def test_jobs_beside_each_other_are_captured_each_in_its_own_right(tmp_path: Path) -> None:
+    """Rings of three and of two on five hosts: each capture has its own job alone."""
+    folder = tmp_path / "two"
+    beside = shlex.join(["--ranks", "2", "--", sys.executable, "-c", RING])
+    code, said, complained = captured(
+        folder, "--ranks", "3", "--beside", beside, "--json", "--", sys.executable, "-c", RING
+    )
+    assert code == 0, complained
+    first = json.loads(said)
+    (second,) = first["captures_beside"]
+    assert [host["host"] for host in first["hosts"]] == ["h0", "h1", "h2"]
+    assert [host["host"] for host in second["hosts"]] == ["h3", "h4"]
+    assert second["folder"] == str(folder / "beside-1")
+    assert (first["ranks"], second["ranks"]) == (3, 2)
+    assert len(first["beside"]) == len(second["beside"]) == 1
+    assert second["beside"][0].endswith("3 ranks")
+    for told, place in ((first, folder), (second, folder / "beside-1")):
+        assert json.loads((place / "manifest.json").read_text())["hosts"] == told["hosts"]
+        for host in told["hosts"]:
+            assert payload_nbytes(place / host["file"], host["address"]) == SENT_NBYTES
+            assert (place / f"out.r{host['rank']}.txt").read_text() == f"received {SENT_NBYTES}\n"
+
+
+def test_a_job_beside_that_fails_cuts_all_short_and_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "failing"
+    beside = shlex.join(["--ranks", "2", "--", "sh", "-c", "exit 7"])
+    code, _, complained = captured(folder, "--ranks", "2", "--beside", beside, "--", "sh", "-c", "sleep 1000")
+    assert code == 1
+    assert "beside-1: rank 0's command ended with exit code 7" in complained.splitlines()[-1]
+    work = folder.with_name(folder.name + ".incomplete")
+    assert all((place / "manifest.json").exists() for place in (work, work / "beside-1"))
     assert not processes_about(folder)
 
 
