@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from traces.analysis.bottleneck import Bound, bounds, wire_nbytes
+from traces.analysis.bottleneck import Bound, bounds
 from traces.analysis.bursts import Series, Way, host_series
+from traces.analysis.spacing import wire_nbytes
 from traces.opening import open_captures
 
 SAMPLES = Path(__file__).parents[1] / "traces" / "samples"
