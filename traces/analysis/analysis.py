@@ -5,8 +5,9 @@ from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
+from traces.analysis.acknowledged import acknowledged, of_hosts, own_hosts
 from traces.analysis.aggregations import AggregationJob, aggregations
-from traces.analysis.bottleneck import Bound, JobBound, bounds
+from traces.analysis.bottleneck import Bound, HostBound, JobBound, bounds, host_bounds
 from traces.analysis.bursts import Burstiness, Rates, burstiness, host_series, rates
 from traces.analysis.exposure import Exposure, Span, Straggler, exposure, stragglers
 from traces.analysis.flows import Flow, flows, origin
@@ -55,6 +56,7 @@ class Analysis:
     shape: JobShape | None
     line_rate: LineRate | None
     bounds: tuple[Bound, ...]
+    host_bounds: tuple[HostBound, ...]
     job_bound: JobBound
     files: tuple[CaptureFile, ...]
     matrix_nbytes: tuple[tuple[int, ...], ...]
@@ -106,7 +108,8 @@ def _analysis(
     known_bps = fabric_rates.all_bps if fabric_rates and line_rate_bps is None else ()
     hosts_bps = line_rate_bps or (fabric_rates.hosts_bps if fabric_rates else inf)
     n_hosts = fabric_rates.n_hosts if fabric_rates else 1
-    found, job_bound = bounds(series, known_bps, hosts_bps, n_hosts)
+    own = of_hosts(series, own_hosts(trace))
+    found, job_bound = bounds(own, known_bps, hosts_bps, n_hosts, acknowledged(trace))
     rate = line_rate(line_rate_bps, fabric_rates, found, job_bound)
     origin_ns = origin(trace)
     timed = job if trace.clocks.comparable else None
@@ -125,6 +128,7 @@ def _analysis(
         shape=job.shape if job else None,
         line_rate=rate,
         bounds=found,
+        host_bounds=host_bounds(found),
         job_bound=job_bound,
         files=files,
         clocks=trace.clocks.hosts,

@@ -47,6 +47,7 @@ class Bound:
     part of the bytes spaced so, `held_share` the part of the time in flight (`in_flight_ns`: what is left
     without the host's rests) in which the rate was held.  `utilisation` is the bytes in flight over what
     the rate carries in that time; None unless it is the fastest held there: a link that all bytes crossed.
+    `limit_bps` is the rate of the link that set it, at `limited_at`: for a share the other host's.
     """
 
     host: str
@@ -58,6 +59,24 @@ class Bound:
     held_share: float
     utilisation: float | None
     in_flight_ns: int
+    evidence: str
+    limit_bps: float | None = None
+    limited_at: str | None = None
+
+
+@dataclass(frozen=True)
+class HostBound:
+    """Which link bounded a host: of what it shows, either way, the one held longest.
+
+    `rate_bps` is the rate of a link on its packets' way ("link"), or of a link at another host, `limited_at`,
+    of which this one had a share ("share"); None of "unknown" and "none".
+    """
+
+    host: str
+    bound: What
+    rate_bps: float | None
+    limited_at: str | None
+    held_share: float
     evidence: str
 
 
@@ -89,21 +108,42 @@ def bounds(
     known_bps: Collection[int] = (),
     most_bps: float = inf,
     n_hosts: int = 1,
+    acknowledged: Sequence[Series] = (),
 ) -> tuple[tuple[Bound, ...], JobBound]:
     """For each host and direction the rates that both signs show, the one held longest first, or one Bound
     that says what is missing; and what they say of the job.
 
     `known_bps` are all rates that links of the fabric have, if those are known, and `n_hosts` how many can
     share one; `most_bps` is the rate of the hosts' links: what is seen and cannot be is "unknown".
+    `acknowledged` is what came back of what hosts sent: it adds links that are not next to the host.
     """
     busy: dict[str, list[Ints]] = {}
     for one in series:
         busy.setdefault(one.host, []).append(one.time_ns[one.nbytes >= LARGE_NBYTES])
     moving = {host: np.sort(np.concatenate(times)) for host, times in busy.items()}
     seen = [rest for one in series for rest in _bounds(one, moving[one.host])]
+    for one in acknowledged:
+        if one.host in moving:
+            seen = _with_links(seen, [_far_away(rest) for rest in _bounds(one, moving[one.host])])
     possible = [_possible(rest, known_bps, most_bps) for rest in seen]
     found = [_shared(rest, possible) for rest in possible]
     return tuple(rest.bound for rest in found), _of_job(found, min(known_bps, default=0) / n_hosts)
+
+
+def host_bounds(found: Sequence[Bound]) -> tuple[HostBound, ...]:
+    """What `bounds` come to for each host; a rate held for less than a fifth of its time bounded nothing."""
+    hosts = dict.fromkeys(bound.host for bound in found)
+    return tuple(_of_host(host, [bound for bound in found if bound.host == host]) for host in hosts)
+
+
+def _of_host(host: str, found: Sequence[Bound]) -> HostBound:
+    long = [bound for bound in found if bound.held_share >= LEAST_BOUND]
+    known = [bound for bound in long if bound.limit_bps is not None]
+    best = max(known or long, key=lambda bound: bound.held_share, default=None)
+    if best is None:
+        most = max((bound.held_share for bound in found), default=0.0)
+        return HostBound(host, "none", None, None, most, "no rate that a link would set was held for long")
+    return HostBound(host, best.bound, best.limit_bps, best.limited_at, best.held_share, best.evidence)
 
 
 def _bounds(one: Series, moving_ns: Ints) -> Iterator[_Rest]:
@@ -130,6 +170,36 @@ def _bounds(one: Series, moving_ns: Ints) -> Iterator[_Rest]:
         in_flight_ns = flights[rate.rate_bps]
         utilisation = moved_nbytes[rate.rate_bps] * 8e9 / (rate.rate_bps * in_flight_ns)
         yield _bound(one, rate, in_flight_ns, utilisation if rate.rate_bps == fastest else None)
+
+
+def _far_away(rest: _Rest) -> _Rest:
+    evidence = f"by the acknowledgements, {rest.bound.evidence}"
+    return rest._replace(bound=replace(rest.bound, utilisation=None, evidence=evidence))
+
+
+def _with_links(seen: Sequence[_Rest], others: Sequence[_Rest]) -> list[_Rest]:
+    """`others`' links beside what was `seen` of the host, in place of what that was not sure of."""
+    found = list(seen)
+    for other in others:
+        if other.bound.bound != "link":
+            continue
+        same = [rest for rest in found if _is_same_way(rest, other) and _is_one_rate(rest, other)]
+        if any(rest.bound.bound == "link" for rest in same):
+            continue
+        empty = [rest for rest in found if _is_same_way(rest, other) and rest.bound.bound == "none"]
+        found = [rest for rest in found if not any(rest is one for one in (*same, *empty))]
+        found.append(other)
+    return found
+
+
+def _is_same_way(rest: _Rest, other: _Rest) -> bool:
+    return (rest.bound.host, rest.bound.direction) == (other.bound.host, other.bound.direction)
+
+
+def _is_one_rate(rest: _Rest, other: _Rest) -> bool:
+    if rest.bound.rate_bps is None or other.bound.rate_bps is None:
+        return False
+    return abs(log(rest.bound.rate_bps / other.bound.rate_bps)) <= SAME
 
 
 def _in_flight_ns(time_ns: Ints, rest_ns: int) -> int:
@@ -164,6 +234,8 @@ def _bound(one: Series, found: ShownRate, in_flight_ns: int, utilisation: float 
         utilisation=min(1.0, utilisation) if utilisation is not None and what == "link" else None,
         in_flight_ns=in_flight_ns,
         evidence=evidence,
+        limit_bps=found.rate_bps if what == "link" else None,
+        limited_at=one.host if what == "link" else None,
     )
     return _Rest(bound, found.held)
 
@@ -182,7 +254,13 @@ def _possible(rest: _Rest, known_bps: Collection[int], most_bps: float) -> _Rest
     else:
         return rest
     unsure = replace(
-        bound, bound="unknown", uncertainty=None, utilisation=None, evidence=f"{bound.evidence}; {why}"
+        bound,
+        bound="unknown",
+        uncertainty=None,
+        utilisation=None,
+        evidence=f"{bound.evidence}; {why}",
+        limit_bps=None,
+        limited_at=None,
     )
     return rest._replace(bound=unsure)
 
@@ -212,9 +290,16 @@ def _shared(rest: _Rest, others: Sequence[_Rest]) -> _Rest:
         f"trains of packets held {show_bps(bound.rate_bps)} while the link of about "
         f"{show_bps(where.rate_bps or 0.0)} at {where.host} was full ({where.direction})"
     )
-    return rest._replace(
-        bound=replace(bound, bound="share", uncertainty=None, utilisation=None, evidence=evidence)
+    share = replace(
+        bound,
+        bound="share",
+        uncertainty=None,
+        utilisation=None,
+        evidence=evidence,
+        limit_bps=where.rate_bps,
+        limited_at=where.host,
     )
+    return rest._replace(bound=share)
 
 
 def _common_ns(some: Ints, others: Ints) -> int:
