@@ -168,7 +168,7 @@ def _sizes(analysis: Analysis, warm_up: int) -> set[int]:
 
 
 def _some(sizes: set[int]) -> str:
-    return ", ".join(map(str, sorted(sizes)[:2])) + ("…" if len(sizes) > 2 else "")  # noqa: PLR2004
+    return ", ".join(map(str, sorted(sizes)[:2])) + ("…" if len(sizes) > 2 else "")
 
 
 def _chosen(

@@ -141,7 +141,7 @@ def _analysis(
         spans=spans,
         exposures=exposures,
         shares=shares(exposures, timed.labels.warm_up) if timed else None,
-        shares_refused=refusals(trace, series, spans, exposures) if timed else (),
+        shares_refused=refusals(trace, series, spans, exposures, timed.labels.warm_up) if timed else (),
         stragglers=stragglers(timed) if timed else (),
         flows=flows(trace),
         burstiness=burstiness(series),
