@@ -67,11 +67,11 @@ def _length(analysis: Analysis) -> str:
     said = f"An iteration takes {show_s(found.time_ns / 1e9)}{_spread(found)}"
     if analysis.shares_refused:
         return f"Where the time goes is not said, because {' and '.join(analysis.shares_refused)}. {said}."
-    compute = f"{found.compute:.0%} is compute{_hidden(found)}"
+    compute = f"{found.compute:.0%} is compute{_hidden(found)}{_unseen(analysis)}"
     if analysis.seen_from:
         rest = f"{found.exposed + found.wait:.0%} communication or waiting for other ranks"
         return (
-            f"Seen from {_seen_from(analysis)} only: {said[0].lower()}{said[1:]}, of which {compute} "
+            f"Seen from {_seen_from(analysis)} only: {said[0].lower()}{said[1:]}, of which {compute}, "
             f"and {rest}, which only their captures tell apart."
         )
     return (
@@ -88,6 +88,13 @@ def _hidden(found: Shares) -> str:
     if found.hidden < LEAST_SHARE:
         return ""
     return f" ({found.hidden:.0%} with communication hidden under it)"
+
+
+def _unseen(analysis: Analysis) -> str:
+    """Where no link is what ranks wait for, their processors are; a thread that waits for one sends nothing."""
+    if analysis.job_bound.bound == "link":
+        return ""
+    return " or a busy host's own time, which packets do not tell apart"
 
 
 def _spread(found: Shares) -> str:
