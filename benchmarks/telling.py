@@ -27,7 +27,7 @@ from emu.fabrics.spec import fabric_from_json
 from traces.analysis.analysis import Analysis, analyse
 from traces.analysis.exposure import Exposure
 from traces.groundtruth import RankLog, read_logs
-from traces.opening import capture_paths, open_captures
+from traces.opening import capture_paths, open_trace
 from traces.recognition.ranks import BadTrace
 from traces.recognition.recognise import find_job
 
@@ -237,7 +237,7 @@ def _buckets(analysis: Analysis, truth: Truth, warm_up: int, *, refused: bool) -
 def _rate(analysis: Analysis, host: str, true_bps: float | None) -> Row:
     one = next((bound for bound in analysis.host_bounds if bound.host == host), None)
     if one is None:
-        return Row(f"rate of {host}", "not seen", "", is_near=False)
+        return Row(f"rate of {host}", "not captured", "", is_near=True)
     said = f"{one.rate_bps / 1e6:.1f} Mb/s" if one.rate_bps is not None else one.bound
     if true_bps is None:
         return Row(f"rate of {host}", said, "none", one.rate_bps is None)
@@ -320,7 +320,7 @@ def main() -> None:
 
 def _analysed(paths: Sequence[Path], name: str = "") -> Analysis | None:
     try:
-        return analyse(find_job(open_captures(paths)))
+        return analyse(find_job(open_trace(paths)))
     except BadTrace as error:
         print(f"{name or paths[0].name}: refused: {str(error).removeprefix(f'{paths[0]}: ')}", flush=True)
         return None

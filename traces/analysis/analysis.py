@@ -1,5 +1,7 @@
 """What captures tell of a job and of the network, as values: what `inspect` prints and writes."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from math import inf
 from pathlib import Path
@@ -8,7 +10,7 @@ from typing import Any, Literal
 from traces.analysis.acknowledged import acknowledged, of_hosts, own_hosts
 from traces.analysis.aggregations import AggregationJob, aggregations
 from traces.analysis.bottleneck import Bound, HostBound, JobBound, bounds, host_bounds
-from traces.analysis.bursts import Burstiness, Rates, burstiness, host_series, rates
+from traces.analysis.bursts import Burstiness, Rates, Series, burstiness, host_series, rates
 from traces.analysis.exposure import Exposure, Span, Straggler, exposure, stragglers
 from traces.analysis.flows import Flow, flows, origin
 from traces.analysis.incast import Incast, incasts
@@ -141,7 +143,7 @@ def _analysis(
         spans=spans,
         exposures=exposures,
         shares=shares(exposures, timed.labels.warm_up) if timed else None,
-        shares_refused=refusals(trace, series, spans, exposures, timed.labels.warm_up) if timed else (),
+        shares_refused=_refusals(timed, series, spans, exposures) if timed else (),
         stragglers=stragglers(timed) if timed else (),
         flows=flows(trace),
         burstiness=burstiness(series),
@@ -153,6 +155,18 @@ def _analysis(
         rendezvous_packets=trace.rendezvous_packets,
         notes=job.notes if job else tuple(note for note in trace.notes if not note.endswith(missing)),
     )
+
+
+def _refusals(
+    job: Job, series: Sequence[Series], spans: Sequence[Span], exposures: Sequence[Exposure]
+) -> tuple[str, ...]:
+    iterations_ = [
+        iteration
+        for one, iteration in zip(job.operations, job.labels.iterations, strict=True)
+        if one.kind == "allreduce" and iteration >= job.labels.warm_up
+    ]
+    n_buckets = max(Counter(iterations_).values(), default=1)
+    return refusals(job.trace, series, spans, exposures, job.labels.warm_up, n_buckets)
 
 
 def window_ns(duration_ns: int) -> int:

@@ -118,13 +118,12 @@ def bounds(
     `acknowledged` is what came back of what hosts sent: it adds links that are not next to the host.
     """
     busy: dict[str, list[Ints]] = {}
-    for one in series:
+    for one in (*series, *acknowledged):
         busy.setdefault(one.host, []).append(one.time_ns[one.nbytes >= LARGE_NBYTES])
     moving = {host: np.sort(np.concatenate(times)) for host, times in busy.items()}
     seen = [rest for one in series for rest in _bounds(one, moving[one.host])]
     for one in acknowledged:
-        if one.host in moving:
-            seen = _with_links(seen, [_far_away(rest) for rest in _bounds(one, moving[one.host])])
+        seen = _with_links(seen, [_far_away(rest) for rest in _bounds(one, moving[one.host])])
     possible = [_possible(rest, known_bps, most_bps) for rest in seen]
     found = [_shared(rest, possible) for rest in possible]
     return tuple(rest.bound for rest in found), _of_job(found, min(known_bps, default=0) / n_hosts)

@@ -68,14 +68,28 @@ def refusals(
     spans: Sequence[Span],
     exposures: Sequence[Exposure],
     warm_up: int = 0,
+    n_buckets: int = 1,
 ) -> tuple[str, ...]:
     """Why no shares are said, one sentence each; empty if they can be.  `series` are the trace's packets.
 
     Shares leave the first `warm_up` iterations out, in which set-up is in flight that belongs to none.
+    `n_buckets` is how many collectives an iteration has.
     """
     steady = [one for one in exposures if one.iteration >= warm_up]
     chosen = [one for one in spans if one.iteration >= warm_up]
-    return tuple(filter(None, (_unread(trace.losses), _misread(trace, series, chosen, steady))))
+    why = (_unread(trace.losses), _few(trace, steady, n_buckets), _misread(trace, series, chosen, steady))
+    return tuple(filter(None, why))
+
+
+def _few(trace: Trace, steady: Sequence[Exposure], n_buckets: int) -> str | None:
+    """One rank in one iteration shows which collectives came after one another, not which had to wait."""
+    n_iterations = len({one.iteration for one in steady})
+    if len(trace.seen_from) != 1 or n_iterations != 1 or n_buckets == 1:
+        return None
+    return (
+        f"one iteration of one rank does not show which of its {n_buckets} collectives waited for another: "
+        "capture for longer, or other hosts too"
+    )
 
 
 def _unread(losses: Losses) -> str | None:

@@ -91,7 +91,7 @@ def _hidden(found: Shares) -> str:
 
 
 def _unseen(analysis: Analysis) -> str:
-    """Where no link is what ranks wait for, their processors are; a thread that waits for one sends nothing."""
+    """Where ranks do not wait for a link, threads may wait for a processor, which leaves no packets."""
     if analysis.job_bound.bound == "link":
         return ""
     return " or a busy host's own time, which packets do not tell apart"
