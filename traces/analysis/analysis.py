@@ -34,6 +34,8 @@ from traces.trace import CaptureFile, Losses, Trace
 SCHEMA: Literal["gradwire.inspect/2"] = "gradwire.inspect/2"
 PLOT_WINDOWS_NS = (10**6, 10**7, 10**8, 10**9, 10**10, 10**11)
 MAX_PLOT_WINDOWS = 4000  # as many as a wide screen has columns
+# Of the bytes of some hosts: with 2 % their iterations were found all the same, with 8 and 10 % others were.
+MAX_UNREAD_ALONE = 0.05
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ def _analysis(
         iterations=iterations(timed, moved, exposures) if timed else (),
         spans=spans,
         exposures=exposures,
-        shares=shares(exposures, timed.labels.warm_up) if timed else None,
+        shares=shares(exposures, timed.labels.warm_up) if timed and not _is_part(trace) else None,
         shares_refused=_refusals(timed, series, spans, exposures) if timed else (),
         stragglers=stragglers(timed) if timed else (),
         flows=flows(trace),
@@ -155,6 +157,11 @@ def _analysis(
         rendezvous_packets=trace.rendezvous_packets,
         notes=job.notes if job else tuple(note for note in trace.notes if not note.endswith(missing)),
     )
+
+
+def _is_part(trace: Trace) -> bool:
+    """Some hosts' messages with gaps: what is left of a rank's iterations may be taken for all of them."""
+    return bool(trace.seen_from) and trace.losses.unread > MAX_UNREAD_ALONE
 
 
 def _refusals(

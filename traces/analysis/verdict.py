@@ -62,6 +62,9 @@ def _guess(analysis: Analysis) -> str:
 
 def _length(analysis: Analysis) -> str:
     found = analysis.shares
+    if found is None and analysis.shares_refused:
+        why = " and ".join(analysis.shares_refused)
+        return f"Iterations, and where their time goes, are not said, because {why}."
     if found is None:
         return "No iterations were recognised in what was sent."
     said = f"An iteration takes {show_s(found.time_ns / 1e9)}{_spread(found)}"
