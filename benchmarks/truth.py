@@ -1,6 +1,6 @@
 """What `inspect` says of captures with logs, against what the ranks wrote into their logs by the same clock.
 
-    .venv/bin/python -m benchmarks.telling FOLDER [FOLDER ...] [--together]
+    .venv/bin/python -m benchmarks.truth FOLDER [FOLDER ...] [--together]
 
 For each folder of captures, first all hosts together and then each host alone: the iteration, from the end
 of one to the end of the next, the part of it that is compute, the rate that bounded each host, and the
@@ -141,11 +141,13 @@ def rows(analysis: Analysis, truth: Truth | None, whole: Analysis, rates: dict[s
     """Of a capture, alone or whole; `whole` is what all captures together say."""
     alone = analysis is not whole
     found = analysis.shares
-    if found is None:
-        yield Row("iterations", "none", "", is_near=bool(analysis.missing or analysis.incomparable))
-        return
     refused = bool(analysis.shares_refused)
     seen = analysis.seen_from or tuple(range(len(analysis.addresses)))
+    for host in [analysis.addresses[rank] for rank in seen]:
+        yield _rate(analysis, host, rates.get(host))
+    if found is None:
+        yield Row("iterations", "none", "", is_near=refused or bool(analysis.incomparable))
+        return
     said = _chosen(analysis.exposures, seen, found.n_warm_up)
     if truth is not None:
         logged = {key: one for key, one in said.items() if key in truth.parts}
@@ -161,8 +163,6 @@ def rows(analysis: Analysis, truth: Truth | None, whole: Analysis, rates: dict[s
     elif alone:
         ours, theirs = (_sizes(one, found.n_warm_up) for one in (analysis, whole))
         yield Row("sizes", _some(ours), _some(theirs), bool(ours) and ours <= theirs)
-    for host in [analysis.addresses[rank] for rank in seen]:
-        yield _rate(analysis, host, rates.get(host))
 
 
 def _sizes(analysis: Analysis, warm_up: int) -> set[int]:
