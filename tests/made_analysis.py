@@ -80,6 +80,7 @@ def made_analysis() -> Analysis:
         shape=JobShape("allreduce", None, (), (0, 1), None, 1.0, "all bytes are in allreduces"),
         line_rate=LineRate(1e10, "told"),
         bounds=(),
+        host_bounds=(),
         job_bound=JobBound(
             "none", None, None, None, 0.0, "no link bounded it: no rate that a link would set was held"
         ),

@@ -25,12 +25,17 @@ def test_the_length_and_its_parts_are_those_of_all_iterations_but_the_warm_up(an
         "takes 200 ms",
         "median of 2",
         "100 ms to 300 ms",
-        "50% is compute, 30% communication",
+        "50% is compute or a busy host's own time, which packets do not tell apart, 30% communication",
         "20%",
     ):
         assert words in first
     second = replace(analysis, shares=shares(analysis.exposures, warm_up=1))
     assert "takes 300 ms (without the first, the warm-up)" in sentences(second)[0]
+
+
+def test_a_link_that_bounded_the_job_leaves_no_doubt_about_compute(analysis: Analysis) -> None:
+    bound = replace(analysis, job_bound=replace(analysis.job_bound, bound="link"))
+    assert "50% is compute, 30% communication" in sentences(bound)[0]
 
 
 def test_compute_that_hides_communication_is_named(analysis: Analysis) -> None:

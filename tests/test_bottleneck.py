@@ -1,14 +1,18 @@
 """Which link bounded a job: from made trains of packets whose link's rate is known, and stored captures."""
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from traces.analysis.bottleneck import Bound, bounds, wire_nbytes
-from traces.analysis.bursts import Series, Way, host_series
+from traces.analysis.analysis import Analysis, analyse, analyse_flows
+from traces.analysis.bottleneck import Bound, bounds, host_bounds
+from traces.analysis.bursts import Series, Way
+from traces.analysis.spacing import wire_nbytes
 from traces.opening import open_captures
+from traces.recognition.recognise import find_job
 
 SAMPLES = Path(__file__).parents[1] / "traces" / "samples"
 HOST, PEER = "10.0.0.1", "10.0.0.2"
@@ -165,6 +169,47 @@ def test_half_of_another_hosts_link_is_a_share_of_it() -> None:
     assert job.rate_bps == pytest.approx(20e6, rel=0.02)
 
 
+def test_a_share_of_another_hosts_link_names_that_link() -> None:
+    """As above: the worker is bounded by the server's 20 Mb/s, of which it has half."""
+    into = through_link(20e6, direction="in", host=PEER)
+    worker = Series(HOST, "out", into.time_ns[::2], into.nbytes[::2])
+    of_worker, of_server = host_bounds(bounds([worker, into])[0])
+    assert (of_worker.bound, of_worker.limited_at) == ("share", PEER)
+    assert of_worker.rate_bps == pytest.approx(20e6, rel=0.02)
+    assert (of_server.bound, of_server.limited_at) == ("link", PEER)
+    (alone,) = host_bounds(bounds([worker])[0])  # a link of half the rate would look the same
+    assert alone.rate_bps is None or alone.rate_bps == pytest.approx(10e6, rel=0.02)
+
+
+@pytest.mark.parametrize("rate_bps", [12e6, 25e6, 60e6])
+def test_a_link_that_the_host_cannot_see_shows_in_what_comes_back(rate_bps: float) -> None:
+    """Each burst leaves the host at 100 Mb/s, and is acknowledged as the slower link lets it pass."""
+    back = through_link(rate_bps, seed=4)
+    starts = back.time_ns.reshape(40, 120)[:, :1]
+    random = np.random.default_rng(5)
+    sent = starts + np.cumsum(random.uniform(0.9, 1.1, (40, 120)) * FRAME * 8e9 / 100e6, axis=1)
+    left = Series(HOST, "out", sent.ravel().astype(np.int64), back.nbytes)
+    before, _ = bounds([left])
+    assert all(abs((one.rate_bps or 0) / rate_bps - 1) > 0.1 for one in links(before))
+    found, job = bounds([left], acknowledged=[back])
+    (host,) = host_bounds(found)
+    assert host.rate_bps == pytest.approx(rate_bps, rel=0.02)
+    assert host.evidence.startswith("by the acknowledgements")
+    assert job.rate_bps == pytest.approx(rate_bps, rel=0.02)
+
+
+def test_acknowledgements_add_no_second_link_of_one_rate() -> None:
+    one = through_link(40e6)
+    later = one._replace(time_ns=one.time_ns + 200_000)
+    found, _ = bounds([one], acknowledged=[later])
+    assert [bound.evidence.startswith("by") for bound in links(found)] == [False]
+
+
+def test_acknowledgements_that_a_processor_spaces_show_no_link() -> None:
+    one = made_by_a_processor()
+    assert host_bounds(bounds([one], acknowledged=[one])[0])[0].bound == "none"
+
+
 def test_a_rate_above_the_hosts_links_is_called_an_error() -> None:
     found, job = bounds([through_link(80e6)], known_bps=[50_000_000], most_bps=50e6)
     assert links(found) == []
@@ -197,21 +242,52 @@ def test_times_of_any_kind_are_survived(size: int) -> None:
 UNLIMITED = sorted(p.name for p in SAMPLES.iterdir() if p.is_dir() and not p.name.startswith("slow"))
 
 
+@cache
+def analysis(sample: str, *files: str) -> Analysis:
+    trace = open_captures([SAMPLES / sample / name for name in files] or [SAMPLES / sample])
+    if not len(trace.messages):
+        return analyse_flows(trace, "no messages")
+    return analyse(find_job(trace))
+
+
 @pytest.mark.parametrize("sample", UNLIMITED)
 def test_no_link_bounded_the_samples_of_links_without_a_limit(sample: str) -> None:
-    found, job = bounds(host_series(open_captures([SAMPLES / sample])))
-    assert links(found) == []
-    assert job.bound == "none"
+    found = analysis(sample)
+    assert links(found.bounds) == []
+    assert found.job_bound.bound == "none"
+    assert {one.bound for one in found.host_bounds} == {"none"}
+
+
+# Their README.md says which: on the leaf-spine the uplinks of 25 Mb/s, not the hosts' links of 50.  Every
+# host's ring crosses one, to the next host or from the one before.
+BOUND = [
+    ("slow_ddp_8_mlp_star100M", 100, 8),
+    ("slow_ddp_8_mlp_leafspine50M", 25, 8),
+    ("slow_ps_2srv_4wk_star20M", 20, 6),
+]
+
+
+@pytest.mark.parametrize(("sample", "mbps", "n_hosts"), BOUND)
+def test_the_link_that_bounded_each_host_is_found_without_the_manifest(
+    sample: str, mbps: int, n_hosts: int
+) -> None:
+    found = analysis(sample)
+    assert found.job_bound.bound == "link"
+    assert found.job_bound.rate_bps == pytest.approx(mbps * 1e6, rel=0.05)
+    assert [one.rate_bps for one in found.host_bounds] == pytest.approx([mbps * 1e6] * n_hosts, rel=0.05)
 
 
 @pytest.mark.parametrize(
-    ("sample", "mbps"),
-    [("slow_ddp_8_mlp_star100M", 100), ("slow_ddp_8_mlp_leafspine50M", 25), ("slow_ps_2srv_4wk_star20M", 20)],
+    ("sample", "mbps", "rank"), [(name, mbps, rank) for name, mbps, n in BOUND for rank in range(n)]
 )
-def test_the_link_that_bounded_the_slow_samples_is_found_without_their_manifest(
-    sample: str, mbps: int
-) -> None:
-    """Their README.md says which: on the leaf-spine the uplinks of 25 Mb/s, not the hosts' links of 50."""
-    _, job = bounds(host_series(open_captures([SAMPLES / sample])))
-    assert job.bound == "link"
-    assert job.rate_bps == pytest.approx(mbps * 1e6, rel=0.05)
+def test_one_hosts_capture_shows_the_link_that_bounded_it(sample: str, mbps: int, rank: int) -> None:
+    """But for a worker of parameter servers: that four of them share a server's link is not seen from one."""
+    found = analysis(sample, f"h{rank}.pcap.gz")
+    (mine,) = found.host_bounds
+    assert mine.host == f"10.0.0.{rank + 1}"
+    if sample.startswith("slow_ps") and rank >= 2:
+        assert mine.bound == found.job_bound.bound == "unknown"
+        assert "could not be told" in found.job_bound.evidence
+    else:
+        assert mine.rate_bps == pytest.approx(mbps * 1e6, rel=0.05)
+        assert found.job_bound.host == mine.host

@@ -53,8 +53,8 @@ def test_inspect_prints_one_json_value(gradwire: Gradwire, tmp_path: Path) -> No
     assert len(json.loads(done.stdout)["iterations"]) == 3
     assert {path.name for path in tmp_path.iterdir()} == {
         "transfers.csv", "algorithms.csv", "iterations.csv", "exposures.csv", "spans.csv", "stragglers.csv",
-        "matrix.csv", "messages.csv", "flows.csv", "bounds.csv", "burstiness.csv", "rates.csv", "incasts.csv",
-        "aggregations.csv", "traffic.csv", "files.csv",
+        "matrix.csv", "messages.csv", "flows.csv", "bounds.csv", "host_bounds.csv", "burstiness.csv",
+        "rates.csv", "incasts.csv", "aggregations.csv", "traffic.csv", "files.csv",
     }  # fmt: skip
 
 

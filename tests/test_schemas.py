@@ -30,7 +30,7 @@ from tools.comparison import ComparedCell, MatrixCell, matrix_json
 from tools.trustresult import Live, Matrix, Summary, TrustRow
 from traces.analysis.aggregations import AggregationHost, AggregationJob, AggregationKind
 from traces.analysis.analysis import Analysis
-from traces.analysis.bottleneck import Bound, JobBound
+from traces.analysis.bottleneck import Bound, HostBound, JobBound
 from traces.analysis.bursts import Burstiness, Rates
 from traces.analysis.exposure import Exposure, Span, Straggler
 from traces.analysis.flows import Flow as WireFlow
@@ -78,6 +78,7 @@ ROWS = "replay --json, bench --json, demo --json"
         ("inspect --json: shape", JobShape),
         ("inspect --json: line_rate", LineRate),
         ("inspect --json: bounds", Bound),
+        ("inspect --json: host_bounds", HostBound),
         ("inspect --json: job_bound", JobBound),
         ("inspect --json: files", CaptureFile),
         ("inspect --json: clocks", HostClock),

@@ -14,13 +14,19 @@ from traces.trace import Trace
 MADE = made_analysis()
 
 
-def refused(bulk_at_ms: list[float], unresolved_nbytes: int = 0) -> tuple[str, ...]:
+def refused(
+    bulk_at_ms: list[float],
+    unresolved_nbytes: int = 0,
+    warm_up: int = 0,
+    n_buckets: int = 1,
+    seen_from: tuple[int, ...] = (),
+) -> tuple[str, ...]:
     """Packets of 1,448 bytes that arrive at rank 0; it computes alone from 0 to 50 ms of iteration 0."""
     losses = replace(MADE.losses, unresolved_nbytes=unresolved_nbytes)
-    trace = cast(Trace, SimpleNamespace(addresses=ADDRESSES, losses=losses))
+    trace = cast(Trace, SimpleNamespace(addresses=ADDRESSES, losses=losses, seen_from=seen_from))
     times = np.array([int(ms * MS) for ms in bulk_at_ms], np.int64)
     series = [Series(ADDRESSES[0], "in", times, np.full(len(times), 1448, np.int64))]
-    return refusals(trace, series, MADE.spans, MADE.exposures)
+    return refusals(trace, series, MADE.spans, MADE.exposures, warm_up, n_buckets)
 
 
 def test_bulk_that_arrives_while_the_rank_only_computes_refuses_the_shares() -> None:
@@ -28,6 +34,21 @@ def test_bulk_that_arrives_while_the_rank_only_computes_refuses_the_shares() -> 
     assert refused(flying) == ()
     (why,) = refused([*range(10, 20), *flying])
     assert why == "25.0% of what ranks received came while nothing was known to be in flight"
+
+
+def test_what_a_warm_up_receives_refuses_nothing() -> None:
+    """As the model that is sent to all ranks before they train, inside of no operation of an iteration."""
+    flying = [60 + n / 2 for n in range(30)]
+    assert refused([*range(10, 20), *flying])
+    assert refused([*range(10, 20), *flying], warm_up=1) == ()
+
+
+def test_one_iteration_of_one_rank_is_too_few_to_tell_what_waited_for_what() -> None:
+    (why,) = refused([], warm_up=1, n_buckets=3, seen_from=(0,))
+    assert "which of its 3 collectives waited for another" in why
+    assert refused([], warm_up=1, n_buckets=1, seen_from=(0,)) == ()
+    assert refused([], warm_up=1, n_buckets=3) == ()
+    assert refused([], warm_up=0, n_buckets=3, seen_from=(0,)) == ()
 
 
 def test_more_than_one_per_cent_of_unread_bytes_refuses_the_shares() -> None:

@@ -31,7 +31,7 @@ def print_analysis(analysis: Analysis) -> None:
     found = [_files(analysis)]
     if analysis.addresses:
         found += [_matrix(analysis), _transfers(analysis), _iterations(analysis)]
-    found += [_aggregations(analysis), _flows(analysis), _bursts(analysis)]
+    found += [_host_bounds(analysis), _aggregations(analysis), _flows(analysis), _bursts(analysis)]
     for title, table, left_out in found:
         if not table.row_count:
             continue
@@ -131,6 +131,17 @@ def _iterations(analysis: Analysis) -> Shown:
         nbytes = show_nbytes(one.payload_nbytes)
         table.add_row(str(one.iteration), *times, str(one.transfers), nbytes, show_s(one.gap_ns / 1e9))
     return "Iterations", table, len(analysis.iterations) - MAX_ROWS
+
+
+def _host_bounds(analysis: Analysis) -> Shown:
+    """Nothing where no host shows a rate."""
+    table = _table(("host", "bounded by"), ("of rate", "held"))
+    shown = [one for one in analysis.host_bounds if one.bound != "none"]
+    for one in shown[:MAX_ROWS]:
+        by = {"link": "a link on its way", "share": f"its share of the link at {one.limited_at}"}
+        rate = show_bps(one.rate_bps) if one.rate_bps is not None else ""
+        table.add_row(one.host, by.get(one.bound, "cannot be told"), rate, f"{one.held_share:.0%}")
+    return "What bounded each host", table, len(shown) - MAX_ROWS
 
 
 def _aggregations(analysis: Analysis) -> Shown:

@@ -1,16 +1,8 @@
 """Which link's rate the packets of each host show: from their spacing, and from how long a rate was held.
 
-Two signs that must agree.  *Dispersion*: a link that is the slowest on a packet's way leaves each packet so
-far from the next as it takes to send it, so many pairs of neighbours have one quotient of size over spacing
-(packet pairs: Keshav, "A control-theoretic approach to flow control", 1991; pairs against trains: Dovrolis,
-Ramanathan, Moore, "What do packet dispersion techniques measure?", 2001).  *Plateaus*: trains of packets
-over 2 to 50 ms move at that rate, without a rest in them.  Spacing alone can be made by a processor, or by
-the first packets of a burst that a shaper lets through; a rate alone by a window or by the application.
-
-Rates count frames as a link with an MTU of 1500 bytes carries them, without preamble, checksum and gap
-between frames: with segmentation offload a capture holds up to 64 KB as one packet, which costs its headers
-once for each segment.  A link that counts such a packet's headers once only (a token bucket, by its length)
-reads up to 5 % above its nominal rate.
+A link is shown where `traces.analysis.spacing`'s two signs agree.  What a host sends is seen before it has
+crossed any but the host's own link, so a slower link on its way shows in the acknowledgements that come back:
+these are looked at like packets of as many bytes as they acknowledge.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -19,37 +11,28 @@ from math import exp, inf, log
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from traces.analysis.bursts import Series, Way
+from traces.analysis.spacing import (
+    LARGE_NBYTES,
+    REST,
+    SAME,
+    TOLERANCE,
+    ShownRate,
+    is_near,
+    look,
+    shown_rates,
+    weighted_median,
+)
 from traces.packets.cover import Ints
 from traces.units import show_bps
 
-Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 What = Literal["link", "share", "none", "unknown"]
 
-HEADER_NBYTES = 66  # Ethernet, IPv4, TCP with time stamps
-SEGMENT_NBYTES = 1448  # what a frame of an MTU of 1500 carries beside them
-LARGE_NBYTES = 1000  # smaller packets are counted, but how they are spaced says nothing
-TRAIN_NS = (2_000_000, 10_000_000, 20_000_000, 50_000_000)
-TRAIN_PACKETS = 3  # of the largest size, at least
-TOLERANCE = 0.05  # how far spacing and plateaus of one link may be apart
-SAME = 0.16  # rates nearer than this are one link's: shapers save up what they then send faster
-REST = 3.0  # times of the largest packet: a longer silence ends a train
-LEAST_SPACING_NS = 5_000  # a host's own time per packet: closer packets say nothing of a link
-LEAST_DISPERSED = 0.15  # of the bytes
-LEAST_HELD = 0.1  # of the bytes
-LEAST_CONTRAST = 3.0  # over the usual share of rates up to 40 % away
-LEAST_TRAINS = 5  # that do not overlap
 LEAST_BOUND = 0.2  # of the time in flight: a rate held for less bounded nothing
 MOSTLY = 0.5
 WHILE_FULL = 0.6  # of the time in which a rate was held: then what was full is what set it
-MOST_CANDIDATES = 4  # of each sign
 IN_FLIGHT_NS = 20_000_000  # a host's longer silence is no flight, but a rest
-_BIN = 0.01  # of the logarithm of a rate
-_BAND = round(TOLERANCE / _BIN)
-_FLANK = 34  # bins: 40 %
 
 
 @dataclass(frozen=True)
@@ -64,6 +47,7 @@ class Bound:
     part of the bytes spaced so, `held_share` the part of the time in flight (`in_flight_ns`: what is left
     without the host's rests) in which the rate was held.  `utilisation` is the bytes in flight over what
     the rate carries in that time; None unless it is the fastest held there: a link that all bytes crossed.
+    `limit_bps` is the rate of the link that set it, at `limited_at`: for a share the other host's.
     """
 
     host: str
@@ -75,6 +59,24 @@ class Bound:
     held_share: float
     utilisation: float | None
     in_flight_ns: int
+    evidence: str
+    limit_bps: float | None = None
+    limited_at: str | None = None
+
+
+@dataclass(frozen=True)
+class HostBound:
+    """Which link bounded a host: of what it shows, either way, the one held longest.
+
+    `rate_bps` is the rate of a link on its packets' way ("link"), or of a link at another host, `limited_at`,
+    of which this one had a share ("share"); None of "unknown" and "none".
+    """
+
+    host: str
+    bound: What
+    rate_bps: float | None
+    limited_at: str | None
+    held_share: float
     evidence: str
 
 
@@ -101,99 +103,54 @@ class _Rest(NamedTuple):
     held: Ints  # rows of begin and end
 
 
-class _Histogram(NamedTuple):
-    """Weight by rate, in bins of one percent; `least` is the first bin's number."""
-
-    least: int
-    counts: Floats
-
-
-class _Trains(NamedTuple):
-    """`first`, `last`: positions of large packets; a train holds what is sent from one until the other."""
-
-    first: Ints
-    last: Ints
-    bps: Floats
-    nbytes: Floats  # of its first packet: each byte counts once
-    histogram: _Histogram
-
-
-class _Sight(NamedTuple):
-    """One host and direction: its large packets, and what was sent from each until the next."""
-
-    time_ns: Floats
-    spacing_ns: Floats  # until the next large packet
-    pair_nbytes: Floats
-    far_bps: Floats  # of the pairs that are far enough apart to tell of a link
-    far_nbytes: Floats
-    far_histogram: _Histogram
-    trains: tuple[_Trains, ...]  # for each of TRAIN_NS
-    whole_nbytes: float
-    longest_nbytes: float
-
-
-class _Found(NamedTuple):
-    rate_bps: float
-    uncertainty: float
-    dispersed_share: float
-    dispersed_contrast: float
-    held_share: float
-    held: Ints  # rows of begin and end, ascending
-    held_ns: float
-    held_contrast: float
-    n_trains: float
-
-    @property
-    def is_dispersed(self) -> bool:
-        return self.dispersed_share >= LEAST_DISPERSED and self.dispersed_contrast >= LEAST_CONTRAST
-
-    @property
-    def is_held(self) -> bool:
-        return (
-            self.held_share >= LEAST_HELD
-            and self.held_contrast >= LEAST_CONTRAST
-            and self.n_trains >= LEAST_TRAINS
-        )
-
-
 def bounds(
     series: Sequence[Series],
     known_bps: Collection[int] = (),
     most_bps: float = inf,
     n_hosts: int = 1,
+    acknowledged: Sequence[Series] = (),
 ) -> tuple[tuple[Bound, ...], JobBound]:
     """For each host and direction the rates that both signs show, the one held longest first, or one Bound
     that says what is missing; and what they say of the job.
 
     `known_bps` are all rates that links of the fabric have, if those are known, and `n_hosts` how many can
     share one; `most_bps` is the rate of the hosts' links: what is seen and cannot be is "unknown".
+    `acknowledged` is what came back of what hosts sent: it adds links that are not next to the host.
     """
     busy: dict[str, list[Ints]] = {}
-    for one in series:
+    for one in (*series, *acknowledged):
         busy.setdefault(one.host, []).append(one.time_ns[one.nbytes >= LARGE_NBYTES])
     moving = {host: np.sort(np.concatenate(times)) for host, times in busy.items()}
     seen = [rest for one in series for rest in _bounds(one, moving[one.host])]
+    for one in acknowledged:
+        seen = _with_links(seen, [_far_away(rest) for rest in _bounds(one, moving[one.host])])
     possible = [_possible(rest, known_bps, most_bps) for rest in seen]
     found = [_shared(rest, possible) for rest in possible]
     return tuple(rest.bound for rest in found), _of_job(found, min(known_bps, default=0) / n_hosts)
 
 
-def wire_nbytes(nbytes: Ints) -> Floats:
-    """What the link carries of packets as captured: a header for each segment of a merged one."""
-    segments = np.maximum(1, -((HEADER_NBYTES - nbytes) // SEGMENT_NBYTES))
-    wire: Floats = (nbytes + HEADER_NBYTES * (segments - 1)).astype(np.float64)
-    return wire
+def host_bounds(found: Sequence[Bound]) -> tuple[HostBound, ...]:
+    """What `bounds` come to for each host; a rate held for less than a fifth of its time bounded nothing."""
+    hosts = dict.fromkeys(bound.host for bound in found)
+    return tuple(_of_host(host, [bound for bound in found if bound.host == host]) for host in hosts)
+
+
+def _of_host(host: str, found: Sequence[Bound]) -> HostBound:
+    long = [bound for bound in found if bound.held_share >= LEAST_BOUND]
+    known = [bound for bound in long if bound.limit_bps is not None]
+    best = max(known or long, key=lambda bound: bound.held_share, default=None)
+    if best is None:
+        most = max((bound.held_share for bound in found), default=0.0)
+        return HostBound(host, "none", None, None, most, "no rate that a link would set was held for long")
+    return HostBound(host, best.bound, best.limit_bps, best.limited_at, best.held_share, best.evidence)
 
 
 def _bounds(one: Series, moving_ns: Ints) -> Iterator[_Rest]:
-    sight = _sight(one)
+    sight = look(one)
     if sight is None:
         yield _nothing(one, 0, "too few large packets for a rate")
         return
-    candidates = [*_peaks(sight.far_histogram), *_peaks(sight.trains[1].histogram)]
-    likely = [rate for rate in _distinct(candidates) if _train_contrast(sight, rate) >= LEAST_CONTRAST]
-    seen = _apart([_seen(sight, rate) for rate in likely])
-    held = [rate for rate in seen if rate.is_held]
+    held = shown_rates(sight)
     links = [rate for rate in held if rate.is_dispersed]
     if not held:
         in_flight_ns = _in_flight_ns(moving_ns, IN_FLIGHT_NS)
@@ -214,144 +171,34 @@ def _bounds(one: Series, moving_ns: Ints) -> Iterator[_Rest]:
         yield _bound(one, rate, in_flight_ns, utilisation if rate.rate_bps == fastest else None)
 
 
-def _sight(one: Series) -> _Sight | None:
-    wire = wire_nbytes(one.nbytes)
-    large = np.flatnonzero(one.nbytes >= LARGE_NBYTES)
-    if len(large) <= LEAST_TRAINS * TRAIN_PACKETS:
-        return None
-    before = np.concatenate([[0.0], np.cumsum(wire)])
-    time_ns = one.time_ns[large].astype(np.float64)
-    total = before[large]
-    spacing_ns, pair_nbytes = np.diff(time_ns), np.diff(total)
-    longest_nbytes = float(np.percentile(wire[large], 99.5))
-    is_far = spacing_ns >= LEAST_SPACING_NS
-    far_nbytes = pair_nbytes[is_far]
-    far_bps = far_nbytes * 8e9 / spacing_ns[is_far]
-    full = np.searchsorted(total, total + TRAIN_PACKETS * longest_nbytes - 1)
-    return _Sight(
-        time_ns=time_ns,
-        spacing_ns=spacing_ns,
-        pair_nbytes=pair_nbytes,
-        far_bps=far_bps,
-        far_nbytes=far_nbytes,
-        far_histogram=_histogram(far_bps, far_nbytes),
-        trains=tuple(_trains(time_ns, total, pair_nbytes, full, least_ns) for least_ns in TRAIN_NS),
-        whole_nbytes=float(before[-1]),
-        longest_nbytes=longest_nbytes,
-    )
+def _far_away(rest: _Rest) -> _Rest:
+    evidence = f"by the acknowledgements, {rest.bound.evidence}"
+    return rest._replace(bound=replace(rest.bound, utilisation=None, evidence=evidence))
 
 
-def _trains(time_ns: Floats, total: Floats, pair_nbytes: Floats, full: Ints, least_ns: int) -> _Trains:
-    """From each large packet to the first that is late enough and not before `full`: bytes enough."""
-    last = np.maximum(np.searchsorted(time_ns, time_ns + least_ns), full)
-    first = np.flatnonzero(last < len(time_ns))
-    last = last[first]
-    bps = (total[last] - total[first]) * 8e9 / (time_ns[last] - time_ns[first])
-    nbytes = pair_nbytes[first]
-    return _Trains(first, last, bps, nbytes, _histogram(bps, nbytes))
-
-
-def _histogram(bps: Floats, weights: Floats) -> _Histogram:
-    if not len(bps):
-        return _Histogram(0, np.zeros(1))
-    bins = np.floor(np.log(bps) / _BIN).astype(np.int64)
-    least = int(bins.min())
-    return _Histogram(least, np.bincount(bins - least, weights).astype(np.float64))
-
-
-def _peaks(of: _Histogram) -> list[float]:
-    """The rates near which most of the weight lies, the heaviest first."""
-    near = np.convolve(of.counts, np.ones(2 * (_BAND // 2) + 1), "same")
-    found = []
-    for _ in range(MOST_CANDIDATES):
-        best = int(np.argmax(near))
-        if near[best] <= 0:
-            break
-        found.append(exp((best + of.least + 0.5) * _BIN))
-        near[max(0, best - _BAND) : best + _BAND + 1] = 0
+def _with_links(seen: Sequence[_Rest], others: Sequence[_Rest]) -> list[_Rest]:
+    """`others`' links beside what was `seen` of the host, in place of what that was not sure of."""
+    found = list(seen)
+    for other in others:
+        if other.bound.bound != "link":
+            continue
+        same = [rest for rest in found if _is_same_way(rest, other) and _is_one_rate(rest, other)]
+        if any(rest.bound.bound == "link" for rest in same):
+            continue
+        empty = [rest for rest in found if _is_same_way(rest, other) and rest.bound.bound == "none"]
+        found = [rest for rest in found if not any(rest is one for one in (*same, *empty))]
+        found.append(other)
     return found
 
 
-def _distinct(rates: Sequence[float]) -> list[float]:
-    found: list[float] = []
-    for rate in rates:
-        if all(abs(log(rate / other)) > TOLERANCE / 2 for other in found):
-            found.append(rate)
-    return found
+def _is_same_way(rest: _Rest, other: _Rest) -> bool:
+    return (rest.bound.host, rest.bound.direction) == (other.bound.host, other.bound.direction)
 
 
-def _apart(found: Sequence[_Found]) -> list[_Found]:
-    """The rate held longest of those near each other, where both signs count before one; longest first."""
-    order = sorted(found, key=lambda one: (one.is_dispersed and one.is_held, one.held_ns), reverse=True)
-    kept: list[_Found] = []
-    for one in order:
-        if all(abs(log(one.rate_bps / other.rate_bps)) > SAME for other in kept):
-            kept.append(one)
-    return sorted(kept, key=lambda one: -one.held_ns)
-
-
-def _seen(sight: _Sight, rate_bps: float) -> _Found:
-    """What both signs say of one rate."""
-    near = _near(sight.far_bps, rate_bps)
-    dispersed = float(sight.far_nbytes[near].sum()) / sight.whole_nbytes
-    rests = sight.spacing_ns > REST * sight.longest_nbytes * 8e9 / rate_bps
-    rests_before = np.concatenate([[0], np.cumsum(rests)])
-    covered = np.zeros(len(sight.time_ns), np.int64)
-    found = [_median(sight.far_bps[near], sight.far_nbytes[near])] if near.any() else []
-    for trains in sight.trains:
-        at_rate = np.flatnonzero(_near(trains.bps, rate_bps))
-        first, last = trains.first[at_rate], trains.last[at_rate]
-        steady = rests_before[last] == rests_before[first]
-        first, last, at_rate = first[steady], last[steady], at_rate[steady]
-        covered += np.bincount(first, minlength=len(covered)) - np.bincount(last, minlength=len(covered))
-        if len(at_rate):
-            found.append(_median(trains.bps[at_rate], trains.nbytes[at_rate]))
-    held = np.cumsum(covered)[: len(sight.spacing_ns)] > 0
-    held_ns = float(sight.spacing_ns[held].sum())
-    train_ns = max(TRAIN_NS[0], TRAIN_PACKETS * sight.longest_nbytes * 8e9 / rate_bps)
-    middle = float(np.median(found)) if found else rate_bps
-    spread = max((abs(one / middle - 1) for one in found), default=TOLERANCE)
-    return _Found(
-        rate_bps=middle,
-        uncertainty=max(0.01, spread),
-        dispersed_share=dispersed,
-        dispersed_contrast=_contrast(sight.far_histogram, rate_bps),
-        held_share=float(sight.pair_nbytes[held].sum()) / sight.whole_nbytes,
-        held=_intervals(sight, held),
-        held_ns=held_ns,
-        held_contrast=_train_contrast(sight, rate_bps),
-        n_trains=held_ns / train_ns,
-    )
-
-
-def _near(bps: Floats, rate_bps: float) -> Flags:
-    return (bps >= rate_bps * (1 - TOLERANCE)) & (bps <= rate_bps * (1 + TOLERANCE))
-
-
-def _train_contrast(sight: _Sight, rate_bps: float) -> float:
-    return max(_contrast(trains.histogram, rate_bps) for trains in sight.trains)
-
-
-def _contrast(of: _Histogram, rate_bps: float) -> float:
-    """The weight within 5 % of the rate over that of the median bin from 8 to 40 % away."""
-    at = int(log(rate_bps) / _BIN) - of.least + _FLANK
-    padded = np.concatenate([np.zeros(_FLANK), of.counts, np.zeros(_FLANK + 1)])
-    part = padded[max(0, at - _FLANK) : at + _FLANK + 1]
-    if len(part) != 2 * _FLANK + 1:
-        return 0.0
-    here = float(part[_FLANK - _BAND : _FLANK + _BAND + 1].mean())
-    inner = _FLANK - _BAND - 3
-    flanks = np.concatenate([part[:inner], part[-inner:]])
-    usual = float(np.median(np.convolve(flanks, np.ones(5) / 5, "valid")))
-    if usual <= 0:
-        return inf if here > 0 else 0.0
-    return here / usual
-
-
-def _median(values: Floats, weights: Floats) -> float:
-    order = np.argsort(values)
-    total = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(total, total[-1] / 2)])
+def _is_one_rate(rest: _Rest, other: _Rest) -> bool:
+    if rest.bound.rate_bps is None or other.bound.rate_bps is None:
+        return False
+    return abs(log(rest.bound.rate_bps / other.bound.rate_bps)) <= SAME
 
 
 def _in_flight_ns(time_ns: Ints, rest_ns: int) -> int:
@@ -359,13 +206,7 @@ def _in_flight_ns(time_ns: Ints, rest_ns: int) -> int:
     return int(spacing[spacing <= rest_ns].sum())
 
 
-def _intervals(sight: _Sight, held: Flags) -> Ints:
-    edges = np.diff(np.concatenate([[0], held.astype(np.int8), [0]]))
-    begin, end = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
-    return np.stack([sight.time_ns[begin], sight.time_ns[end]], axis=1).astype(np.int64)
-
-
-def _bound(one: Series, found: _Found, in_flight_ns: int, utilisation: float | None) -> _Rest:
+def _bound(one: Series, found: ShownRate, in_flight_ns: int, utilisation: float | None) -> _Rest:
     """A link, if its rate explains all bytes that crossed it."""
     what: What = "link" if found.is_dispersed else "unknown"
     shown = show_bps(found.rate_bps)
@@ -392,6 +233,8 @@ def _bound(one: Series, found: _Found, in_flight_ns: int, utilisation: float | N
         utilisation=min(1.0, utilisation) if utilisation is not None and what == "link" else None,
         in_flight_ns=in_flight_ns,
         evidence=evidence,
+        limit_bps=found.rate_bps if what == "link" else None,
+        limited_at=one.host if what == "link" else None,
     )
     return _Rest(bound, found.held)
 
@@ -410,7 +253,13 @@ def _possible(rest: _Rest, known_bps: Collection[int], most_bps: float) -> _Rest
     else:
         return rest
     unsure = replace(
-        bound, bound="unknown", uncertainty=None, utilisation=None, evidence=f"{bound.evidence}; {why}"
+        bound,
+        bound="unknown",
+        uncertainty=None,
+        utilisation=None,
+        evidence=f"{bound.evidence}; {why}",
+        limit_bps=None,
+        limited_at=None,
     )
     return rest._replace(bound=unsure)
 
@@ -440,9 +289,16 @@ def _shared(rest: _Rest, others: Sequence[_Rest]) -> _Rest:
         f"trains of packets held {show_bps(bound.rate_bps)} while the link of about "
         f"{show_bps(where.rate_bps or 0.0)} at {where.host} was full ({where.direction})"
     )
-    return rest._replace(
-        bound=replace(bound, bound="share", uncertainty=None, utilisation=None, evidence=evidence)
+    share = replace(
+        bound,
+        bound="share",
+        uncertainty=None,
+        utilisation=None,
+        evidence=evidence,
+        limit_bps=where.rate_bps,
+        limited_at=where.host,
     )
+    return rest._replace(bound=share)
 
 
 def _common_ns(some: Ints, others: Ints) -> int:
@@ -513,7 +369,7 @@ def _usual_bps(rate_bps: float, links: Sequence[Bound]) -> float:
     """Links of one kind read a little differently: the median of those near the rate, by bytes spaced so."""
     near = [one for one in links if abs(log((one.rate_bps or 1.0) / rate_bps)) <= SAME / 2]
     rates = np.array([one.rate_bps for one in near], np.float64)
-    return _median(rates, np.array([one.dispersed_share for one in near], np.float64))
+    return weighted_median(rates, np.array([one.dispersed_share for one in near], np.float64))
 
 
 def _held_share(rest: _Rest, links: Sequence[_Rest]) -> float:
@@ -522,7 +378,7 @@ def _held_share(rest: _Rest, links: Sequence[_Rest]) -> float:
     same = [
         other.held
         for other in links
-        if other.bound.host == rest.bound.host and _near(np.array([other.bound.rate_bps]), rate_bps).all()
+        if other.bound.host == rest.bound.host and is_near(np.array([other.bound.rate_bps]), rate_bps).all()
     ]
     held = np.concatenate(same)
     held = held[np.argsort(held[:, 0])]

@@ -8,7 +8,7 @@ from typing import Any
 
 from traces.analysis.aggregations import AggregationHost
 from traces.analysis.analysis import Analysis
-from traces.analysis.bottleneck import Bound
+from traces.analysis.bottleneck import Bound, HostBound
 from traces.analysis.bursts import Burstiness
 from traces.analysis.exposure import Exposure, Span, Straggler
 from traces.analysis.flows import Flow
@@ -49,6 +49,7 @@ def _tables(analysis: Analysis, messages: Messages) -> dict[str, Table]:
         "messages": (COLUMNS, _message_rows(messages)),
         "flows": _flows(analysis.flows),
         "bounds": _records(Bound, analysis.bounds),
+        "host_bounds": _records(HostBound, analysis.host_bounds),
         "burstiness": _records(Burstiness, analysis.burstiness),
         "rates": (("host", "direction", "window_ns", "start_ns", "bps"), _rate_rows(analysis)),
         "incasts": _records(Incast, analysis.incasts),

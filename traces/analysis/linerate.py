@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from traces.analysis.bottleneck import TOLERANCE, Bound, JobBound
+from traces.analysis.bottleneck import Bound, JobBound
+from traces.analysis.spacing import TOLERANCE
 
 Source = Literal["told", "fabric", "measured"]
 

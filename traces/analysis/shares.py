@@ -63,10 +63,33 @@ def shares(exposures: Sequence[Exposure], warm_up: int) -> Shares | None:
 
 
 def refusals(
-    trace: Trace, series: Sequence[Series], spans: Sequence[Span], exposures: Sequence[Exposure]
+    trace: Trace,
+    series: Sequence[Series],
+    spans: Sequence[Span],
+    exposures: Sequence[Exposure],
+    warm_up: int = 0,
+    n_buckets: int = 1,
 ) -> tuple[str, ...]:
-    """Why no shares are said, one sentence each; empty if they can be.  `series` are the trace's packets."""
-    return tuple(filter(None, (_unread(trace.losses), _misread(trace, series, spans, exposures))))
+    """Why no shares are said, one sentence each; empty if they can be.  `series` are the trace's packets.
+
+    Shares leave the first `warm_up` iterations out, in which set-up is in flight that belongs to none.
+    `n_buckets` is how many collectives an iteration has.
+    """
+    steady = [one for one in exposures if one.iteration >= warm_up]
+    chosen = [one for one in spans if one.iteration >= warm_up]
+    why = (_unread(trace.losses), _few(trace, steady, n_buckets), _misread(trace, series, chosen, steady))
+    return tuple(filter(None, why))
+
+
+def _few(trace: Trace, steady: Sequence[Exposure], n_buckets: int) -> str | None:
+    """One rank in one iteration shows which collectives came after one another, not which had to wait."""
+    n_iterations = len({one.iteration for one in steady})
+    if len(trace.seen_from) != 1 or n_iterations != 1 or n_buckets == 1:
+        return None
+    return (
+        f"one iteration of one rank does not show which of its {n_buckets} collectives waited for another: "
+        "capture for longer, or other hosts too"
+    )
 
 
 def _unread(losses: Losses) -> str | None:
@@ -83,11 +106,15 @@ def _misread(
     ranks = {host: rank for rank, host in enumerate(trace.addresses)}
     seen = {one.rank for one in exposures}
     inside = received = 0
+    since_ns: dict[int, int] = {}
+    for one in spans:  # in order
+        since_ns.setdefault(one.rank, one.start_ns)
     for host, direction, time_ns, nbytes in series:
         if direction == "out" or ranks.get(host) not in seen:
             continue
-        bulk_ns = time_ns[nbytes >= BULK_NBYTES]
-        total = np.concatenate([[0], np.cumsum(nbytes[nbytes >= BULK_NBYTES])])
+        is_bulk = (nbytes >= BULK_NBYTES) & (time_ns >= since_ns.get(ranks[host], 0))
+        bulk_ns = time_ns[is_bulk]
+        total = np.concatenate([[0], np.cumsum(nbytes[is_bulk])])
         alone = np.array(list(_alone(ranks[host], spans)), np.int64).reshape(-1, 2)
         first, last = np.searchsorted(bulk_ns, alone[:, 0], "right"), np.searchsorted(bulk_ns, alone[:, 1])
         inside += int((total[np.maximum(first, last)] - total[first]).sum())

@@ -62,16 +62,19 @@ def _guess(analysis: Analysis) -> str:
 
 def _length(analysis: Analysis) -> str:
     found = analysis.shares
+    if found is None and analysis.shares_refused:
+        why = " and ".join(analysis.shares_refused)
+        return f"Iterations, and where their time goes, are not said, because {why}."
     if found is None:
         return "No iterations were recognised in what was sent."
     said = f"An iteration takes {show_s(found.time_ns / 1e9)}{_spread(found)}"
     if analysis.shares_refused:
         return f"Where the time goes is not said, because {' and '.join(analysis.shares_refused)}. {said}."
-    compute = f"{found.compute:.0%} is compute{_hidden(found)}"
+    compute = f"{found.compute:.0%} is compute{_hidden(found)}{_unseen(analysis)}"
     if analysis.seen_from:
         rest = f"{found.exposed + found.wait:.0%} communication or waiting for other ranks"
         return (
-            f"Seen from {_seen_from(analysis)} only: {said[0].lower()}{said[1:]}, of which {compute} "
+            f"Seen from {_seen_from(analysis)} only: {said[0].lower()}{said[1:]}, of which {compute}, "
             f"and {rest}, which only their captures tell apart."
         )
     return (
@@ -88,6 +91,13 @@ def _hidden(found: Shares) -> str:
     if found.hidden < LEAST_SHARE:
         return ""
     return f" ({found.hidden:.0%} with communication hidden under it)"
+
+
+def _unseen(analysis: Analysis) -> str:
+    """Where ranks do not wait for a link, threads may wait for a processor, which leaves no packets."""
+    if analysis.job_bound.bound == "link":
+        return ""
+    return " or a busy host's own time, which packets do not tell apart"
 
 
 def _spread(found: Shares) -> str:

@@ -28,7 +28,7 @@ MAX_COMPARISONS = 1 << 30
 MAX_QUEUED = (
     0.1  # of the gap that the rest leaves: with less, an operation began because another was complete
 )
-NEAR = 0.01  # of that gap: so much later the other one may seem to be complete
+NEAR = 0.1  # of that gap: so much later the other one may seem to be complete, where preambles are hidden
 _NEVER = -1
 
 Flags = npt.NDArray[np.bool_]

@@ -1,9 +1,9 @@
 """How long a host takes between "data is here" and "the next send leaves", inside collectives.
 
 Between two steps of a collective nothing is computed but a sum: what passes between an arrival at the
-interface and the send that it sets off is the kernel's, the scheduler's and the library's time.  The same
-time is spent once more between the end of one collective and the beginning of the next, where it would pass
-for computing.
+interface and the send that it sets off is the kernel's, the scheduler's and the library's time.  As much is
+spent between the end of one collective and the program, and between the program and the beginning of the
+next, where it would pass for computing.
 """
 
 import numpy as np

@@ -1,0 +1,339 @@
+"""What `inspect` says of captures with logs, against what the ranks wrote into their logs by the same clock.
+
+    .venv/bin/python -m benchmarks.truth FOLDER [FOLDER ...] [--together]
+
+For each folder of captures, first all hosts together and then each host alone: the iteration, from the end
+of one to the end of the next, the part of it that is compute, the rate that bounded each host, and the
+buckets; of a host alone also what all captures together say of it.  A figure that misses its limit is marked
+with `!`, and the last line counts them.  The limits: iteration 2 %, compute 3 points, of a host alone 5 each;
+rates 5 %, buckets exact.  What is refused in words misses nothing.
+
+A rate's truth is the slowest link between the host and those that it exchanges most with, by the capture's
+manifest; without a manifest links had no limit.  Captures without logs are only compared with themselves.
+"""
+
+import argparse
+import json
+import sys
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+from emu.fabrics.fabric import Fabric
+from emu.fabrics.spec import fabric_from_json
+from traces.analysis.analysis import Analysis, analyse
+from traces.analysis.exposure import Exposure
+from traces.groundtruth import RankLog, read_logs
+from traces.opening import capture_paths, open_trace
+from traces.recognition.ranks import BadTrace
+from traces.recognition.recognise import find_job
+
+MOST_ITERATION, MOST_SHARE, MOST_RATE = 0.02, 0.03, 0.05
+MOST_ALONE = 0.05  # of the iteration and of shares, where one host's capture is all there is
+LEAST_FULL = 0.65  # of the time in which a rank communicates by its log: else its link bounded nothing
+FRAMED = 1514 / 1448  # frames with their headers, over what they carry
+LARGE = 0.1  # of what a rank exchanges with its busiest peer: less bounds nothing
+PULLED, PUSHES = 5, 6  # a parameter server's worker numbers its events
+
+
+@dataclass(frozen=True)
+class Part:
+    """One rank's iteration by its log, from the end of the one before: until its last bucket was ready, of
+    that with one in flight, and after it, until the last rank had begun.
+    """
+
+    time_ns: int
+    compute_ns: int
+    hidden_ns: int
+    wait_ns: int
+
+
+@dataclass(frozen=True)
+class Truth:
+    """By rank and iteration; `buckets` are those of each iteration, in the order in which they were ready."""
+
+    parts: dict[tuple[int, int], Part]
+    buckets: dict[int, tuple[int, ...]]
+
+
+def truth_of(logs: Sequence[RankLog]) -> Truth | None:
+    """None where no log tells of buckets, pushes or pulls."""
+    found = _of_workers(logs) if any(log.role for log in logs) else _of_buckets(logs)
+    return found if found.parts else None
+
+
+def _of_buckets(logs: Sequence[RankLog]) -> Truth:
+    ready: defaultdict[tuple[int, int], dict[int, int]] = defaultdict(dict)
+    done: defaultdict[tuple[int, int], dict[int, int]] = defaultdict(dict)
+    buckets: dict[int, tuple[int, ...]] = {}
+    for log in logs:
+        for event in log.events:
+            if event.k == "bucket_ready":
+                ready[log.rank, event.it][event.b] = event.t
+            elif event.k == "bucket_done":
+                done[log.rank, event.it][event.b] = event.t
+        sizes: defaultdict[int, list[int]] = defaultdict(list)
+        for event in log.events:
+            if event.k == "bucket_ready":
+                sizes[event.it].append(event.n)
+        buckets |= {iteration: tuple(some) for iteration, some in sizes.items()}
+    latest = {
+        (iteration, bucket): max(times[bucket] for (_, it), times in ready.items() if it == iteration)
+        for (_, iteration), some in ready.items()
+        for bucket in some
+    }
+    parts = {}
+    for (rank, iteration), begun in ready.items():
+        ends, before = done[rank, iteration], done.get((rank, iteration - 1))
+        if before and ends.keys() == begun.keys():
+            parts[rank, iteration] = _part(max(before.values()), begun, ends, latest, iteration)
+    return Truth(parts, buckets)
+
+
+def _part(
+    since_ns: int,
+    ready: dict[int, int],
+    done: dict[int, int],
+    latest: dict[tuple[int, int], int],
+    iteration: int,
+) -> Part:
+    until_ns, computed_ns = max(done.values()), max(ready.values())
+    cuts = sorted(
+        {since_ns, until_ns, *ready.values(), *done.values()}
+        | {latest[iteration, bucket] for bucket in ready}
+    )
+    hidden = wait = 0
+    for start_ns, end_ns in pairwise(ns for ns in cuts if since_ns <= ns <= until_ns):
+        flying = [bucket for bucket in ready if ready[bucket] <= start_ns and done[bucket] >= end_ns]
+        if flying and end_ns <= computed_ns:
+            hidden += end_ns - start_ns
+        elif flying and all(latest[iteration, bucket] >= end_ns for bucket in flying):
+            wait += end_ns - start_ns
+    return Part(until_ns - since_ns, computed_ns - since_ns, hidden, wait)
+
+
+def _of_workers(logs: Sequence[RankLog]) -> Truth:
+    """From pulled to pulled; a worker computes until it begins to push."""
+    parts = {}
+    for log in logs:
+        at = {(int(event.k), event.it): event.t for event in log.events if isinstance(event.k, int)}
+        for (kind, iteration), time_ns in at.items():
+            before, pushes = at.get((PULLED, iteration - 1)), at.get((PUSHES, iteration))
+            if kind == PULLED and before is not None and pushes is not None:
+                parts[log.rank, iteration] = Part(time_ns - before, pushes - before, 0, 0)
+    return Truth(parts, {})
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure of a capture: what is said beside what is true, and whether that is near enough."""
+
+    what: str
+    said: str
+    true: str
+    is_near: bool
+
+
+def rows(analysis: Analysis, truth: Truth | None, whole: Analysis, rates: dict[str, float]) -> Iterator[Row]:
+    """Of a capture, alone or whole; `whole` is what all captures together say."""
+    alone = analysis is not whole
+    found = analysis.shares
+    refused = bool(analysis.shares_refused)
+    seen = analysis.seen_from or tuple(range(len(analysis.addresses)))
+    for host in [analysis.addresses[rank] for rank in seen]:
+        yield _rate(analysis, host, rates.get(host))
+    if found is None:
+        yield Row("iterations", "none", "", is_near=refused or bool(analysis.incomparable))
+        return
+    said = _chosen(analysis.exposures, seen, found.n_warm_up)
+    if truth is not None:
+        logged = {key: one for key, one in said.items() if key in truth.parts}
+        yield from _against(found.time_ns, logged, truth, refused=refused, alone=alone)
+    if alone and whole.shares is not None:
+        both = _chosen(whole.exposures, seen, whole.shares.n_warm_up)
+        usual_ns = median(e.time_ns for e in both.values()) if both else 0
+        yield _pair("iteration, all say", found.time_ns, usual_ns, MOST_ALONE, refused=refused)
+        busy = _busy(list(said.values())), _busy(list(both.values()))
+        yield _points("busy, all say", *busy, MOST_ALONE, refused=refused)
+    if truth is not None and truth.buckets:
+        yield _buckets(analysis, truth, found.n_warm_up, refused=refused)
+    elif alone:
+        ours, theirs = (_sizes(one, found.n_warm_up) for one in (analysis, whole))
+        yield Row("sizes", _some(ours), _some(theirs), bool(ours) and ours <= theirs)
+
+
+def _sizes(analysis: Analysis, warm_up: int) -> set[int]:
+    """Of single messages and collectives."""
+    return {t.nbytes // t.count for t in analysis.transfers if t.iteration >= warm_up}
+
+
+def _some(sizes: set[int]) -> str:
+    return ", ".join(map(str, sorted(sizes)[:2])) + ("…" if len(sizes) > 2 else "")
+
+
+def _chosen(
+    exposures: Sequence[Exposure], ranks: Sequence[int], warm_up: int
+) -> dict[tuple[int, int], Exposure]:
+    return {(e.rank, e.iteration): e for e in exposures if e.rank in ranks and e.iteration >= warm_up}
+
+
+def _busy(some: Sequence[Exposure]) -> float:
+    return sum(e.exposed_ns + e.wait_ns for e in some) / max(1, sum(e.time_ns for e in some))
+
+
+def _against(
+    time_ns: float,
+    said: dict[tuple[int, int], Exposure],
+    truth: Truth,
+    *,
+    refused: bool,
+    alone: bool,
+) -> Iterator[Row]:
+    """Compute may be said without what was hidden: a bucket that had to queue shows when it was sent, not
+    since when it was ready.
+    """
+    if not said:
+        return
+    true = [truth.parts[key] for key in said]
+    most_time, most = (MOST_ALONE, MOST_ALONE) if alone else (MOST_ITERATION, MOST_SHARE)
+    yield _pair("iteration", time_ns, median(part.time_ns for part in true), most_time, refused=refused)
+    whole, logged = sum(e.time_ns for e in said.values()), sum(part.time_ns for part in true)
+    compute = sum(e.compute_ns for e in said.values()) / whole
+    hidden = sum(e.overlapped_ns for e in said.values()) / whole
+    wait = sum(e.wait_ns for e in said.values()) / whole
+    true_compute = sum(part.compute_ns for part in true) / logged
+    true_hidden = sum(part.hidden_ns for part in true) / logged
+    true_wait = sum(part.wait_ns for part in true) / logged
+    is_near = true_compute - true_hidden - most <= compute <= true_compute + most
+    yield Row("compute", f"{compute:.1%}", f"{true_compute:.1%}", is_near or refused)
+    yield Row("of it hidden", f"{hidden:.1%}", f"{true_hidden:.1%}", is_near=True)
+    yield Row("waiting", f"{wait:.1%}", f"{true_wait:.1%}", is_near=True)
+
+
+def _pair(what: str, said_ns: float, true_ns: float, most: float, *, refused: bool) -> Row:
+    is_near = abs(said_ns - true_ns) <= most * true_ns
+    return Row(what, f"{said_ns / 1e6:.1f} ms", f"{true_ns / 1e6:.1f} ms", is_near or refused)
+
+
+def _points(what: str, said: float, true: float, most: float, *, refused: bool) -> Row:
+    return Row(what, f"{said:.1%}", f"{true:.1%}", abs(said - true) <= most or refused)
+
+
+def _buckets(analysis: Analysis, truth: Truth, warm_up: int, *, refused: bool) -> Row:
+    """The capture's end may cut the last iteration off."""
+    said: defaultdict[int, list[int]] = defaultdict(list)
+    for one in sorted(analysis.transfers, key=lambda t: t.tag):
+        if one.kind == "allreduce" and one.iteration >= warm_up:
+            said[one.iteration].append(one.nbytes)
+    wrong = [n for n, some in said.items() if sorted(some) != sorted(truth.buckets.get(n, ()))]
+    least = sum(n >= warm_up for n in truth.buckets)
+    is_near = not wrong and len(said) >= least - 1
+    return Row("buckets", f"{len(said) - len(wrong)} right", f"{least} iterations", is_near or refused)
+
+
+def _rate(analysis: Analysis, host: str, true_bps: float | None) -> Row:
+    one = next((bound for bound in analysis.host_bounds if bound.host == host), None)
+    if one is None:
+        return Row(f"rate of {host}", "not captured", "", is_near=True)
+    said = f"{one.rate_bps / 1e6:.1f} Mb/s" if one.rate_bps is not None else one.bound
+    if true_bps is None:
+        return Row(f"rate of {host}", said, "none", one.rate_bps is None)
+    is_near = one.rate_bps is not None and abs(one.rate_bps - true_bps) <= MOST_RATE * true_bps
+    if analysis.seen_from and one.bound == "unknown":
+        is_near = True  # a share of a link elsewhere takes that host's capture, and it says so
+    return Row(f"rate of {host}", said, f"{true_bps / 1e6:.1f} Mb/s", is_near)
+
+
+def rates_of(folder: Path, analysis: Analysis, truth: Truth | None) -> dict[str, float]:
+    """The slowest link between each host and those that it exchanges most with; none for a host that could
+    have sent, or received, all of an iteration in less than two thirds of the time that it took.
+    """
+    path = folder / "manifest.json"
+    if not path.is_file() or not analysis.addresses:
+        return {}
+    made = json.loads(path.read_bytes())
+    fabric = fabric_from_json(made["fabric"])
+    places = {host["rank"]: host["host"] for host in made["hosts"]}
+    sent = analysis.matrix_nbytes
+    found = {}
+    for rank, host in enumerate(analysis.addresses):
+        both = {other: sent[rank][other] + sent[other][rank] for other in range(len(sent)) if other != rank}
+        large = [other for other, nbytes in both.items() if nbytes >= LARGE * max(both.values())]
+        rate_bps = min(_slowest(fabric, places[rank], places[other]) for other in large)
+        if _is_full(rank, rate_bps, analysis, truth):
+            found[host] = rate_bps
+    return found
+
+
+def _is_full(rank: int, rate_bps: float, analysis: Analysis, truth: Truth | None) -> bool:
+    """By the buckets of the logs: a ring sends 2(n-1)/n of them from each rank."""
+    n = len(analysis.addresses)
+    parts = {} if truth is None else {it: part for (of, it), part in truth.parts.items() if of == rank}
+    if truth is None or not truth.buckets or not parts:
+        return True
+    nbytes = sum(sum(truth.buckets[iteration]) for iteration in parts) * 2 * (n - 1) / n
+    busy_ns = sum(part.time_ns - part.compute_ns + part.hidden_ns for part in parts.values())
+    return nbytes * FRAMED * 8e9 / rate_bps >= LEAST_FULL * busy_ns
+
+
+def _slowest(fabric: Fabric, src: str, dst: str) -> float:
+    """The slowest link of a shortest path."""
+    cables: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
+    for link in fabric.links:
+        cables[link.a].append((link.b, link.rate_bps))
+        cables[link.b].append((link.a, link.rate_bps))
+    least: dict[str, float] = {src: float("inf")}
+    todo = deque([src])
+    while todo:
+        node = todo.popleft()
+        for other, rate_bps in cables[node]:
+            if other not in least:
+                least[other] = min(least[node], rate_bps)
+                todo.append(other)
+    return least[dst]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--together", action="store_true", help="not each host alone")
+    given = parser.parse_args()
+    missed = 0
+    for folder in given.folders:
+        whole = _analysed([folder])
+        if whole is None:
+            continue
+        truth = truth_of(read_logs(folder))
+        rates = rates_of(folder, whole, truth)
+        missed += _print(f"{folder.name}, all hosts", whole, list(rows(whole, truth, whole, rates)))
+        for path in capture_paths([folder]) if not given.together else ():
+            alone = _analysed([path], name=f"{folder.name}, {path.name} alone")
+            if alone is not None:
+                name = f"{folder.name}, {path.name} alone"
+                missed += _print(name, alone, list(rows(alone, truth, whole, rates)))
+    print(f"{missed} figures missed their limit")
+    sys.exit(missed > 0)
+
+
+def _analysed(paths: Sequence[Path], name: str = "") -> Analysis | None:
+    try:
+        return analyse(find_job(open_trace(paths)))
+    except BadTrace as error:
+        print(f"{name or paths[0].name}: refused: {str(error).removeprefix(f'{paths[0]}: ')}", flush=True)
+        return None
+
+
+def _print(name: str, analysis: Analysis, some: Sequence[Row]) -> int:
+    print(f"{name}; {analysis.job_bound.evidence}")
+    if analysis.shares_refused:
+        print(f"  refused: {'; '.join(analysis.shares_refused)}")
+    for row in some:
+        print(f"  {'' if row.is_near else '!':1} {row.what:22} {row.said:>14} {row.true:>14}", flush=True)
+    return sum(not row.is_near for row in some)
+
+
+if __name__ == "__main__":
+    main()
