@@ -62,23 +62,18 @@ class Expected:
 
 
 def with_model(verdict: Verdict, time_s: float, expected: Expected) -> Verdict:
-    """The model's part: a run is not valid if the machine's own time rules it.
-
-    A time outside the error bar is a warning.  What was measured is then what the model does not explain:
-    it knows no notice that waits behind other data, so it is 17 % short of gloo's ring on an oversubscribed
-    fabric, where the run is within 1 % of live training.
+    """The model's part: a run is not valid if the machine's own time rules it, or if its time is outside the
+    error bar.  Either the machine disturbed it then, or something happened that the model does not explain.
     """
     share = expected.machine_share
     if share is not None and share > MAX_MACHINE_SHARE:
         reason = f"{share:.0%} of its time is the machine's own per step: use larger sizes"
-        return replace(
-            verdict, valid=False, reasons=(*verdict.reasons, reason), model=(*verdict.model, reason)
-        )
-    if expected.holds(time_s):
+    elif not expected.holds(time_s):
+        ratio = time_s / expected.predicted_s
+        reason = f"it took {ratio:.2f} × its predicted time, which is known to ±{expected.error:.0%}"
+    else:
         return verdict
-    ratio = time_s / expected.predicted_s
-    warning = f"it took {ratio:.2f} × its predicted time, which is known to ±{expected.error:.0%}"
-    return replace(verdict, warnings=(*verdict.warnings, warning))
+    return replace(verdict, valid=False, reasons=(*verdict.reasons, reason), model=(*verdict.model, reason))
 
 
 def counted(repeats: Sequence[Repeat]) -> list[Repeat]:

@@ -85,14 +85,14 @@ def test_a_run_without_a_bound_is_judged_without_it() -> None:
     assert judge([GOOD], 1, CALIBRATED, 0.0, MTU).valid
 
 
-def test_a_time_outside_the_models_bar_is_a_warning_and_one_inside_is_none() -> None:
+def test_a_time_outside_the_models_bar_is_not_valid_and_one_inside_is() -> None:
     expected = Expected(1.0, low_s=0.92, high_s=1.1, machine_share=0.05)
     assert (
         with_model(Verdict(True), 1.1, expected) == with_model(Verdict(True), 0.92, expected) == Verdict(True)
     )
     reason = "it took 1.11 × its predicted time, which is known to ±10%"
-    assert with_model(Verdict(True), 1.11, expected) == Verdict(True, warnings=(reason,))
-    assert with_model(Verdict(True), 0.91, expected).warnings
+    assert with_model(Verdict(True), 1.11, expected) == Verdict(False, (reason,), model=(reason,))
+    assert not with_model(Verdict(True), 0.91, expected).valid
 
 
 def test_a_time_that_the_machine_rules_is_not_valid_even_inside_the_bar() -> None:

@@ -9,11 +9,13 @@ the bar never goes: a prediction that is less sure than that is none.
     high = min(fluid(largest) (1 + MODEL_ERROR), predicted (1 + MAX_ERROR))
 """
 
+from dataclasses import replace
+
 from controller.model.fluid import fluid_s
 from controller.model.hosts import HostCosts
 from emu.calibration import Calibration, HostTimes
 from emu.network.transport import longest_round_trip_s
-from emu.plan import ADAPTIVE, Plan
+from emu.plan import ADAPTIVE, Plan, Transport
 from emu.verdict import Expected
 
 MODEL_ERROR = 0.08
@@ -32,12 +34,13 @@ def expected(plan: Plan, calibrated: Calibration) -> Expected:
     times = calibrated.hosts
     if times is None or plan.trees:
         return Expected(seconds(None))
-    predicted_s = seconds(host_costs(times))
+    transport = plan.transport
+    predicted_s = seconds(host_costs(times, transport))
     if not predicted_s or plan.failures or plan.losses or plan.routes == ADAPTIVE:
         return Expected(predicted_s)
-    least = host_costs(times, times.message_s.low, times.start_s.low)
-    largest = host_costs(times, times.message_s.high, times.start_s.high)
-    no_machine = HostCosts(longest_round_trip_s(plan.fabric) / 2, 0.0, 0.0, times.n_cpus)
+    least = host_costs(times, transport, times.message_s.low, times.start_s.low)
+    largest = host_costs(times, transport, times.message_s.high, times.start_s.high)
+    no_machine = replace(host_costs(times, transport, 0.0, 0.0), wire_s=longest_round_trip_s(plan.fabric) / 2)
     return Expected(
         predicted_s,
         low_s=max(min(predicted_s, seconds(least)) * (1 - MODEL_ERROR), predicted_s * (1 - MAX_ERROR)),
@@ -46,11 +49,15 @@ def expected(plan: Plan, calibrated: Calibration) -> Expected:
     )
 
 
-def host_costs(times: HostTimes, message_s: float | None = None, start_s: float | None = None) -> HostCosts:
+def host_costs(
+    times: HostTimes, transport: Transport, message_s: float | None = None, start_s: float | None = None
+) -> HostCosts:
     """As in the middle of the ranges, unless others are given."""
     return HostCosts(
         times.wire_s,
         times.start_s.middle if start_s is None else start_s,
         times.message_s.middle if message_s is None else message_s,
         times.n_cpus,
+        transport.rcvbuf_nbytes,
+        transport.gso_max_nbytes,
     )

@@ -11,8 +11,9 @@ and the one before in its group is; those of a group take their tree one after t
 sends at a member waits for it.
 
 Hosts cost nothing unless their costs are given (controller.model.hosts).  With them that a receiver is ready
-is a message of its own, which its sender has to handle before the data leave; it has next to no bytes, but
-the latency of the path and its place in the queue for a processor.  Data that have come in wait for one as
+is a message of its own, a notice, which its sender has to handle before the data leave; it has next to no
+bytes, but the latency of the path, its place in the queue for a processor, and its place behind the data that
+wait on its path (controller.model.queues).  Data that have come in wait for one as
 well, before what needs them goes on.  So with several sends in flight the costs hide behind one another as
 in the real protocol.
 """
@@ -25,10 +26,11 @@ from controller.model.addedup import tree_links
 from controller.model.fairshare import FairShares
 from controller.model.hosts import HostCosts, Processors, Work
 from controller.model.items import Item, items_of, ordered, waiting_at
+from controller.model.queues import Queues
 from emu.aggregation.tree import Tree
 from emu.fabrics.fabric import Fabric
 from emu.network.transport import payload_efficiency
-from emu.plan import Flow
+from emu.plan import Flow, flow_numbers
 from traces.schedules.schedule import Gate, Schedule
 
 DONE_NBYTES = 1e-3  # what rounding may leave of a send that has ended
@@ -37,7 +39,7 @@ SAME_TIME_S = 1e-12
 # are agreed on, then the first chunk has to be back.  Later chunks follow without a pause.
 ROUNDS = 2
 # What timers are for; the first two are also what they lead to once a rank has handled it.
-ARRIVE, NOTICE, OPEN_GATE, QUEUE_SEND, WORKED, START = range(6)
+ARRIVE, NOTICE, OPEN_GATE, QUEUE_SEND, WORKED, START, NOTICE_LEAVES = range(7)
 
 
 def fluid_s(
@@ -66,6 +68,8 @@ def fluid_s(
     shares = FairShares(paths, [rate_bps * share / 8 for rate_bps in fabric.rates.values()])
     items = items_of(flows, schedule, trees, share)
     progress = _Progress(schedule, items, len(paths), shares, alpha_s, hosts)
+    if hosts is not None and hosts.window_nbytes:
+        progress.let_notices_wait(paths, [rate_bps * share / 8 for rate_bps in fabric.rates.values()], flows)
     while progress.step():
         pass
     stuck = [number for number, end_s in enumerate(progress.ends_s) if end_s < 0]
@@ -111,6 +115,9 @@ class _Progress:
         self._touched: dict[int, None] = {}  # flows that began or ended an item since rates were worked out
         self._finishes: list[tuple[float, int, int]] = []  # (when, flow, its round), of old rounds too
         self._round = [0] * n_flows  # counts how often the end of a flow's item was worked out
+        self._queued: Queues | None = None
+        self._flow_of: dict[tuple[int, int], int] = {}
+        self._hops: dict[int, int] = {}  # notice -> the number of the link on its path that it comes to next
         self._order = ordered(schedule, items, notices=hosts is not None)
         self._waits = list(self._order.waits)  # what each item still waits for
         gates = self._link_gates()
@@ -183,6 +190,8 @@ class _Progress:
             self._open(number)
         elif kind == QUEUE_SEND:
             self._queue(number)
+        elif kind == NOTICE_LEAVES:
+            self._pass_queues(number)
         elif self._hosts and kind == ARRIVE:
             self._work(self._items[number].ranks[1], Work(ARRIVE, number, self._hosts.message_s))
         elif self._hosts and kind == NOTICE:
@@ -254,13 +263,21 @@ class _Progress:
             heappop(self._finishes)
         for flow in done:
             self._touched[flow] = None
-            self._end(self._queues[flow].popleft())
+            number = self._queues[flow].popleft()
+            if self._queued:
+                self._queued.end_send(flow, self._items[number].nbytes)
+            self._end(number)
             self._begin_next(flow)
 
     def _queue(self, number: int) -> None:
         flow = self._items[number].flow
         self._queues[flow].append(number)
-        if len(self._queues[flow]) == 1:
+        is_first = len(self._queues[flow]) == 1
+        if self._queued:
+            if is_first:
+                self._queued.begin(flow, self._now_s)
+            self._queued.hand(flow, self._items[number].nbytes)
+        if is_first:
             self._begin_next(flow)
 
     def _begin_next(self, flow: int) -> None:
@@ -273,6 +290,8 @@ class _Progress:
                 self._touched[flow] = None
                 return
             self._end(queue.popleft())
+        if self._queued:
+            self._queued.pause(flow)
 
     def _end(self, number: int) -> None:
         if self._hosts and number < self._n_sends:
@@ -332,5 +351,35 @@ class _Progress:
             alpha_s = 0.0 if self._hosts else self._alpha_s
             return self._now_s + alpha_s, QUEUE_SEND, number
         if self._hosts and number >= len(self._items):
-            return self._now_s + self._hosts.wire_s, NOTICE, number
+            return self._now_s, NOTICE_LEAVES, number
         return self._now_s + ROUNDS * self._alpha_s, QUEUE_SEND, number
+
+    def let_notices_wait(
+        self, paths: Sequence[Sequence[int]], capacity: Sequence[float], flows: Sequence[Flow]
+    ) -> None:
+        """Let notices wait behind data; `capacity` of links is in bytes of payload per second."""
+        assert self._hosts
+        window_nbytes, segment_nbytes = self._hosts.window_nbytes, self._hosts.segment_nbytes
+        self._queued = Queues(paths, capacity, window_nbytes, segment_nbytes, self._rate, self._through)
+        self._flow_of = flow_numbers(flows)
+
+    def _through(self, flow: int) -> float:
+        """How many bytes of the item under way have left."""
+        if flow not in self._left:
+            return 0.0
+        since_s = self._now_s - self._since_s[flow]
+        return self._items[self._queues[flow][0]].nbytes - self._left[flow] + since_s * self._rate[flow]
+
+    def _pass_queues(self, number: int) -> None:
+        """A notice goes on to the next link where data stand before it, or to its receiver."""
+        assert self._hosts
+        source, destination = self._items[number - len(self._items)].ranks
+        flow = self._flow_of.get((destination, source))
+        wait_s = 0.0
+        if self._queued and flow is not None:
+            hop = self._hops.pop(number, 0)
+            wait_s, self._hops[number] = self._queued.next_wait_s(flow, hop, self._now_s)
+        if wait_s:
+            heappush(self._timers, (self._now_s + wait_s, NOTICE_LEAVES, number))
+        else:
+            heappush(self._timers, (self._now_s + self._hosts.wire_s, NOTICE, number))

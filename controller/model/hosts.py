@@ -16,12 +16,16 @@ class HostCosts:
 
     A rank keeps a processor busy for `start_s` at the start, and for `message_s` with each notice and each
     send that comes in; bytes cost nothing of their own, for they are handled while more of them come in.
+    `window_nbytes` is how much of a connection may be under way, 0 if no notice waits behind data, and
+    `segment_nbytes` what TCP hands on at once.
     """
 
     wire_s: float
     start_s: float
     message_s: float
     n_cpus: int
+    window_nbytes: float = 0.0
+    segment_nbytes: float = 0.0
 
 
 class Work(NamedTuple):
