@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.made_gloo import found_in
 from tests.made_ring import Links, Ring, direction
-from traces.framing import gloo_filling
+from traces.framing import gloo_ways
 from traces.framing.gloo import PREAMBLE_NBYTES, Opcode
 from traces.framing.gloo_ring_counts import ring_lengths
 from traces.packets.capture import read_capture
@@ -33,7 +33,7 @@ MS = 1_000_000
         max_size=3,
     ),
     visible=st.sampled_from([48, 54, 62, 100]),
-    spread_nbytes=st.sampled_from([0, gloo_filling.MAX_SPREAD_NBYTES]),
+    spread_nbytes=st.sampled_from([0, gloo_ways.MAX_SPREAD_NBYTES]),
 )
 def test_no_message_gets_the_name_of_another(  # noqa: PLR0917 - a parameter for each thing that varies
     tmp_path_factory: pytest.TempPathFactory,
@@ -57,7 +57,7 @@ def test_no_message_gets_the_name_of_another(  # noqa: PLR0917 - a parameter for
     ring = Ring(links, begins)
     path = ring.captured(tmp_path_factory.mktemp("ring") / "a.pcap", visible)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gloo_filling, "MAX_SPREAD_NBYTES", spread_nbytes)
+        patch.setattr(gloo_ways, "MAX_SPREAD_NBYTES", spread_nbytes)
         found = found_in(read_capture(path))
     for (src, dst), written in ring.written.items():
         offset = 8 if src > dst else 0

@@ -19,8 +19,9 @@ import numpy.typing as npt
 
 from traces.framing.gloo import PREAMBLE_NBYTES, PREFIXES, Opcode, unpack_slot
 from traces.framing.gloo_decode import Decoded, Frame, Gap, wire_nbytes
-from traces.framing.gloo_filling import FOREVER, Answers, Lane, Queued, fill
+from traces.framing.gloo_filling import fill
 from traces.framing.gloo_ring_counts import Edge, Lengths, ring_lengths
+from traces.framing.gloo_ways import FOREVER, Answers, Lane, Queued
 from traces.packets.directions import Direction
 from traces.packets.streams import Stream
 
