@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 from traces.framing.gloo import Opcode
 from traces.framing.gloo_decode import Frame, Gap, wire_nbytes
-from traces.framing.gloo_ways import Answers, Lane, State, Step, explore, is_overtaken, shared
+from traces.framing.gloo_ways import FOREVER, Answers, Lane, State, Step, explore, is_overtaken, shared
 
 MAX_NODES = 50_000  # states tried in one stream; what is beyond stays unresolved
+NODES_A_MESSAGE = 500  # the same, for each message and gap that can be seen
 MAX_OPEN = 8  # slots in flight at once
+MAX_LIVE = 64  # slots between two gaps that may have messages in one of them
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ def fill(
     frames: Sequence[Frame], gaps: Sequence[Gap], lanes: Sequence[Lane], answers: Sequence[Answers], end: int
 ) -> Filled:
     """`frames`, `gaps` in stream order; the stream ends at `end`."""
-    filler = _Filler(frames, lanes, answers, end)
+    filler = _Filler(frames, lanes, answers, end, len(frames) + len(gaps))
     for gap in gaps:
         filler.add(gap)
     filler.finish()
@@ -46,13 +48,18 @@ class _Filler:
     """Goes through the stream gap by gap with all states that are possible."""
 
     def __init__(
-        self, frames: Sequence[Frame], lanes: Sequence[Lane], answers: Sequence[Answers], end: int
+        self,
+        frames: Sequence[Frame],
+        lanes: Sequence[Lane],
+        answers: Sequence[Answers],
+        end: int,
+        n_seen: int,
     ) -> None:
         self.frames = frames
         self.lanes = sorted(lanes, key=lambda lane: lane.enter)
         self.answers = sorted(answers, key=lambda one: one.enter)
         self.end = end
-        self.nodes_left = MAX_NODES
+        self.nodes_left = min(MAX_NODES, NODES_A_MESSAGE * n_seen) + n_seen
         self.found: list[Frame] = []
         self.unresolved: list[Gap] = []
         self.is_whole = True
@@ -62,6 +69,8 @@ class _Filler:
 
     def _restart(self) -> None:
         self.live: list[Lane] = []
+        self.places: dict[int, int] = {}  # of each slot, where its counts are in a state
+        self._over_at = FOREVER  # where the first of the live slots may be over
         self.asked: list[Answers] = []
         self.states: dict[State, State] = {(): ()}
         self.steps: list[Step] = []
@@ -115,36 +124,62 @@ class _Filler:
 
     def _advance(self, start: int, end: int) -> None:
         """Go through the frames before `start`, with the slots that may have sent anything before `end`."""
-        self._open(end)
-        places = {lane.slot: 2 * i for i, lane in enumerate(self.live)}
-        states = self.states
         n_frames = len(self.frames)
         while self._at_frame < n_frames and (frame := self.frames[self._at_frame]).offset < start:
+            if self._over_at < frame.offset:
+                self._close(frame.offset)
+            self._open(frame.offset + 1)
             self._at_frame += 1
-            place = places.get(frame.slot)
+            place = self.places.get(frame.slot)
             if place is None or frame.opcode in (Opcode.RECV_READY, Opcode.SEND_BUFFER):
                 continue
-            states = _after_frame(states, frame, place, self.live)
-            if not states:
-                self.states = {}
+            self._spend(len(self.states))
+            self.states = _after_frame(self.states, frame, place, self.live)
+            if not self.states:
                 raise _Failed
-        self.states = states
-        self._close(start)
+        if self._over_at <= start:
+            self._close(start)
+        self._open(end)
+        if len(self.states) == 1:
+            self._settle()
+
+    def _spend(self, n_nodes: int) -> None:
+        self.nodes_left -= n_nodes
+        if self.nodes_left <= 0:
+            self.states = {}
+            raise _Failed
 
     def _open(self, end: int) -> None:
-        n_old, n_asked = 2 * len(self.live), len(self.asked)
+        n_lanes, n_asked = len(self.live), len(self.asked)
         while self._at_lane < len(self.lanes) and self.lanes[self._at_lane].enter < end:
             self.live.append(self.lanes[self._at_lane])
             self._at_lane += 1
+            self._check_live()
         while self._at_answers < len(self.answers) and self.answers[self._at_answers].enter < end:
             self.asked.append(self.answers[self._at_answers])
             self._at_answers += 1
-        more, answers = (0,) * (2 * len(self.live) - n_old), (0,) * (len(self.asked) - n_asked)
+            self._check_live()
+        more, answers = (0, 0) * (len(self.live) - n_lanes), (0,) * (len(self.asked) - n_asked)
         if more or answers:
+            self._spend(len(self.states))
+            n_old = 2 * n_lanes
             self.states = {s[:n_old] + more + s[n_old:] + answers: was for s, was in self.states.items()}
+            self._list()
+
+    def _check_live(self) -> None:
+        if len(self.live) + len(self.asked) > MAX_LIVE:
+            self.states = {}
+            raise _Failed
+
+    def _list(self) -> None:
+        """Note where each slot's counts are in a state, and when the first of the slots is over."""
+        self.places = {lane.slot: 2 * i for i, lane in enumerate(self.live)}
+        ends = [*(lane.last for lane in self.live), *(one.last for one in self.asked)]
+        self._over_at = min(ends, default=FOREVER)
 
     def _close(self, start: int) -> None:
         """Forget the slots that are complete in every state, and states that leave something out."""
+        self._spend(len(self.states))
         over = [i for i, one in enumerate(self.asked) if one.last <= start]
         base = 2 * len(self.live)
         if over:
@@ -161,8 +196,6 @@ class _Filler:
             if lane.last < start and all(s[2 * i] == s[2 * i + 1] >= lane.sure for s in self.states)
         ]
         if not over and not done:
-            if len(self.states) == 1:
-                self._settle()
             return
         kept = [p for i in range(len(self.live)) if i not in done for p in (2 * i, 2 * i + 1)]
         kept += [base + i for i in range(len(self.asked)) if i not in over]
@@ -174,6 +207,7 @@ class _Filler:
         self.states = left
         self.live = [lane for i, lane in enumerate(self.live) if i not in done]
         self.asked = [one for i, one in enumerate(self.asked) if i not in over]
+        self._list()
         if len(self.states) == 1:
             self._settle()
             if not self.live and not self.asked:
@@ -183,7 +217,8 @@ class _Filler:
         if len(self.live) > MAX_OPEN or any(lane.is_unclear for lane in self.live):
             raise _Failed
         step = Step(gap, list(self.live), list(self.asked), self.states)
-        self.nodes_left -= explore(step, self.nodes_left)
+        spent = explore(step, self.nodes_left)
+        self.nodes_left -= spent
         if not step.ends or self.nodes_left <= 0:
             raise _Failed
         self.steps.append(step)

@@ -66,10 +66,13 @@ class Queued(NamedTuple):
 
 @dataclass(frozen=True)
 class Answers:
-    """Hidden RECV_READYs of one slot: at least `least` and up to `most`, all in [`enter`, `last`)."""
+    """Hidden RECV_READYs of one slot: at least `least` and up to `most`, all in [`enter`, `last`).
+
+    `length` is what each announces; None where it is not the same for all, so that none of them is named.
+    """
 
     slot: int
-    length: int
+    length: int | None
     least: int
     most: int
     enter: int
@@ -286,5 +289,5 @@ def _laid_out(
     for i, one in enumerate(step.answers):
         for number in range(last[base + i], end[base + i]):
             is_sure = one.least == one.most and low[base + i] <= number < high[base + i]
-            put(Opcode.RECV_READY, one.slot, one.length, is_sure)
+            put(Opcode.RECV_READY, one.slot, one.length or 0, is_sure and one.length is not None)
     return frames, gaps
