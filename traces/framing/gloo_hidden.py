@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from traces.framing.gloo import PREAMBLE_NBYTES, Opcode
 from traces.framing.gloo_decode import Decoded, Frame, Gap, wire_nbytes
 from traces.framing.gloo_filling import fill
-from traces.framing.gloo_ring_counts import Lengths, Rings
+from traces.framing.gloo_ring_counts import Lengths, Rings, is_part
 from traces.framing.gloo_sides import NONE, Gaps, Side, Signs
 from traces.framing.gloo_ways import FOREVER, Answers, Lane, Queued
 from traces.packets.directions import Direction
@@ -24,6 +24,7 @@ from traces.packets.streams import Stream
 MAX_ROUNDS = 3  # of reading one direction with what the other has shown
 MAX_UNSEEN = 3  # transfers of which nothing may be visible, beyond which a slot cannot be counted
 IN_FLIGHT = 2  # transfers of a ring
+NEAR = 2  # gaps before a slot's first sign that may hide messages of it
 EARLY = 2  # slots of one pair of hosts that gloo has in flight at once: one for each of its threads
 
 
@@ -67,10 +68,11 @@ def _filled(decoded: Decoded, back: Side | None, rings: Rings) -> Side:
 @dataclass(frozen=True)
 class _Window:
     """Where messages of a slot may be in one direction: visible in [first, last], hidden in the gaps that
-    touch [enter, leave].
+    touch [near, leave].  Its first ones may even be hidden from `enter` on.
     """
 
     enter: int
+    near: int
     first: int
     last: int
     leave: int
@@ -79,8 +81,8 @@ class _Window:
 def _windows(signs: Mapping[int, Sequence[int]], gaps: Gaps) -> dict[int, _Window]:
     """Of each slot by the offsets of its first and last signs.
 
-    A slot's first messages may be hidden.  It begins after the one before the last one has begun, whose first
-    messages may be hidden as well, in the gap before its first sign.
+    A slot's first messages may be hidden, in the gaps before its first sign.  It begins after the slot before
+    the last one has begun, whose first messages may be hidden as well.
     """
     firsts = {slot: min(offsets) for slot, offsets in signs.items() if offsets}
     order = sorted(firsts, key=firsts.__getitem__)
@@ -88,7 +90,9 @@ def _windows(signs: Mapping[int, Sequence[int]], gaps: Gaps) -> dict[int, _Windo
     for number, slot in enumerate(order):
         first, last = firsts[slot], max(signs[slot])
         since = firsts[order[max(0, number - EARLY)]]
-        found[slot] = _Window(min(gaps.before(since), first), first, last, gaps.after(last))
+        enter = min(gaps.before(since), first)
+        near = max(enter, gaps.before(first, NEAR))
+        found[slot] = _Window(enter, near, first, last, gaps.after(last))
     return found
 
 
@@ -138,16 +142,15 @@ class _Pair:
         own, answers, back = self._own(slot), self._theirs(slot).answers, self.back
         window = self.here[slot]
         is_ring = self.rings.is_ring(slot)
-        lengths: Sequence[int] = _merged(
-            [[f.length for f in some] for some in (answers, own.announced, own.data)]
-        )
+        seen = [[f.length for f in some] for some in (answers, own.announced, own.data)]
+        lengths: Sequence[int] = _merged(seen)
         unseen, sure, is_unclear = len(lengths) - len(answers), len(lengths), back is None
         hidden = wire_nbytes(Opcode.DATA, min(lengths))
         known = self._known(slot) if back and back.left else None
-        if known is not None and len(known) >= len(lengths):
+        if known is not None and all(is_part(some, known) for some in seen):
             lengths, unseen, sure = known, len(known) - len(answers), len(known)
-        elif back and back.left and self.forth.gaps.longest(window.enter, window.leave) >= hidden:
-            more = back.unresolved.n_notices(self.there[slot].enter, self.there[slot].leave)
+        elif back and back.left and self.forth.gaps.longest(window.near, window.leave) >= hidden:
+            more = back.unresolved.n_notices(self.there[slot].near, self.there[slot].leave)
             unseen = max(unseen, more)
             is_unclear = more > 0 and (more > MAX_UNSEEN or len(set(lengths)) > 1)
             if not is_unclear:
@@ -156,6 +159,7 @@ class _Pair:
         return Lane(
             slot=slot,
             lengths=lengths,
+            longest=max(lengths),
             lo=lo,
             hi=hi,
             lag=IN_FLIGHT if is_ring else len(lengths),
@@ -228,13 +232,13 @@ class _Pair:
             lengths = set(Counter(known) - Counter(frame.length for frame in ours))
         elif back.left and (theirs.data or theirs.announced):
             there = self.there[slot]
-            most += back.unresolved.nbytes(there.enter, there.leave) // (PREAMBLE_NBYTES + min(seen))
+            most += back.unresolved.nbytes(there.near, there.leave) // (PREAMBLE_NBYTES + min(seen))
         return Answers(
             slot=slot,
             length=min(lengths) if len(lengths) == 1 else None,
             least=least,
             most=most,
-            enter=window.enter,
+            enter=window.near,
             last=window.last + 1,
         )
 

@@ -149,7 +149,7 @@ def _ways(seen: Sequence[Lengths], nbytes: int) -> Iterator[tuple[Lengths, ...]]
     firsts = every  # who may be the first of the hosts
     for place, some in enumerate(seen):
         if some not in parts:
-            parts[some] = sum(ranks for lengths, ranks in ranks_of.items() if _is_part(some, lengths))
+            parts[some] = sum(ranks for lengths, ranks in ranks_of.items() if is_part(some, lengths))
         ranks = parts[some]
         firsts &= (ranks >> place) | (ranks << n_hosts - place) & every
     for first in range(n_hosts):
@@ -166,7 +166,7 @@ def _sent_by_rank(n_ranks: int, nbytes: int, max_segment_nbytes: int) -> tuple[L
     return tuple(map(tuple, lengths))
 
 
-def _is_part(some: Sequence[int], whole: Sequence[int]) -> bool:
+def is_part(some: Sequence[int], whole: Sequence[int]) -> bool:
     """Whether `some` are left when a few of `whole` are taken away."""
     rest = iter(whole)
     return all(length in rest for length in some)

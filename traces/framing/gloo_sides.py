@@ -31,10 +31,10 @@ class Gaps:
         while len(row := self._longest[-1]) > (step := 1 << len(self._longest) - 1):
             self._longest.append(list(map(max, row, row[step:])))
 
-    def before(self, offset: int) -> int:
-        """Where the last gap starts that starts before `offset`; `offset` if none does."""
+    def before(self, offset: int, count: int = 1) -> int:
+        """Where the last `count` gaps start that start before `offset`; `offset` if none does."""
         place = bisect_left(self._starts, offset)
-        return self._starts[place - 1] if place else offset
+        return self._starts[max(0, place - count)] if place else offset
 
     def after(self, offset: int) -> int:
         """Where the first gap ends that ends after `offset`; `offset` if none does."""

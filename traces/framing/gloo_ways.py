@@ -13,8 +13,9 @@ from traces.framing.gloo import PREAMBLE_NBYTES, Opcode
 from traces.framing.gloo_decode import Frame, Gap, wire_nbytes
 
 MAX_STATES = 2_000  # after one gap
-# Two of gloo's largest segments: a message that is in a gap may begin so far apart.
-MAX_SPREAD_NBYTES = 2 << 20
+# How far apart the places may be at which a message that is in a gap may begin: gloo's ring keeps two
+# segments in flight, so that the order of two slots shows in the notices only every second segment.
+MAX_SPREAD_SEGMENTS = 2
 # At most between a rank's RECV_READY and its send of the same round; 5 to 10 ms were seen.
 POSTED_NS = 20_000_000
 QUEUED_NS = 50_000_000  # at most that a RECV_READY waits in its host's queue before it can be seen
@@ -27,7 +28,8 @@ Node = tuple[State, int]  # within a gap: also the offset that was reached
 
 @dataclass(frozen=True)
 class Lane:
-    """The transfers of one slot, in order: DATA i has `lengths[i]` bytes and lies in [`lo[i]`, `hi[i]`).
+    """The transfers of one slot, in order: DATA i has `lengths[i]` bytes and lies in [`lo[i]`, `hi[i]`); the
+    longest has `longest`.
 
     Up to `lag` SEND_READYs are ahead of their DATA.  The slot's messages come from `enter` on, its last
     visible sign is at `last`; all are offsets in the stream.  Only the first `sure` transfers are known to
@@ -36,6 +38,7 @@ class Lane:
 
     slot: int
     lengths: Sequence[int]
+    longest: int
     lo: Sequence[int]
     hi: Sequence[int]
     lag: int
@@ -232,11 +235,12 @@ def shared(step: Step, after: set[State]) -> tuple[set[State], list[Frame], list
     kinds = range(2 * len(step.lanes) + len(step.answers))
     low = [max(state[k] for state in before) for k in kinds]
     high = [min(state[k] for state in ends) for k in kinds]
+    longest = max((wire_nbytes(Opcode.DATA, lane.longest) for lane in step.lanes), default=0)
     certain = {
         (i, number)
         for (i, number), starts in places.items()
         if low[2 * i + 1] <= number < min(high[2 * i + 1], step.lanes[i].sure)
-        and max(starts) - min(starts) <= MAX_SPREAD_NBYTES
+        and max(starts) - min(starts) <= MAX_SPREAD_SEGMENTS * (longest + PREAMBLE_NBYTES)
     }
     frames, gaps = _laid_out(step, ends[0], way, certain, (low, high))
     return {step.before[state] for state in before}, frames, gaps
