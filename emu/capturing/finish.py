@@ -18,9 +18,10 @@ from emu.capturing.request import MAX_SNAPLEN, WHOLE
 from emu.fabrics.fabric import HOST_PORT, Fabric, interface
 from emu.network.tcpdump_counts import Counts, counts
 from traces.files import write_whole
-from traces.groundtruth import WHATS, BadLog, Check, compare, read_logs, time_errors
+from traces.groundtruth import BadLog, Check, compare, read_logs
 from traces.indexfiles import SUFFIX as INDEX_SUFFIX
 from traces.indexfiles import capture_sha256, index_path, write_index
+from traces.loggedtimes import WHATS, time_errors
 from traces.opening import open_captures, open_recorded, read_captures
 from traces.packets.directions import Direction
 from traces.packets.messageindex import BadIndex
