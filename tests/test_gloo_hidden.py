@@ -1,5 +1,6 @@
 """Hidden preambles: what is recovered must be what was sent."""
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.made_gloo import DOWN, Sent, conversation, found_in
+from tests.made_gloo import DOWN, Sent, conversation, decoded_in, found_in
 from traces.framing import gloo_ways
 from traces.framing.gloo import Opcode, pack_slot
-from traces.framing.gloo_hidden import Recovered
+from traces.framing.gloo_hidden import Recovered, recover
 
 DATA, SEND, RECV = Opcode.DATA, Opcode.SEND_READY, Opcode.RECV_READY
 FIVE, SIX = pack_slot(4, 5), pack_slot(4, 6)
@@ -118,3 +119,36 @@ def test_recovered_data_was_sent_and_nothing_is_made_up(
     true_data = Counter({message: n for message, n in truth.items() if message.opcode is DATA})
     assert data <= true_data
     assert found.unresolved or data == true_data
+
+
+def calls_to_recover(path: Path, n_slots: int) -> int:
+    """How many calls it takes to read as many slots as gaps, each of whose slots spans most of the stream."""
+    slots = [pack_slot(8, number) for number in range(n_slots)]
+    down = [
+        [Sent(SEND, slot, 1000), Sent(DATA, slots[number * 7 % n_slots], 900)]
+        for number, slot in enumerate(slots)
+    ]
+    up = [
+        [Sent(RECV, slot, 1000), Sent(RECV, slots[number * 5 % n_slots], 1000)]
+        for number, slot in enumerate(slots)
+    ]
+    down += [[Sent(SEND, slot, 1000)] for slot in slots]
+    decoded = decoded_in(conversation(path, down, up, visible=48))
+    assert all(len(one.gaps) == n_slots for one in decoded.values())
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        recover(decoded)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_a_crafted_capture_takes_work_in_proportion_to_its_size(tmp_path: Path) -> None:
+    few, many = (calls_to_recover(tmp_path / "a.pcap", n_slots) for n_slots in (100, 800))
+    assert many < 12 * few  # 8 in proportion, 64 if each slot were held against each gap
