@@ -151,4 +151,4 @@ def calls_to_recover(path: Path, n_slots: int) -> int:
 
 def test_a_crafted_capture_takes_work_in_proportion_to_its_size(tmp_path: Path) -> None:
     few, many = (calls_to_recover(tmp_path / "a.pcap", n_slots) for n_slots in (100, 800))
-    assert many < 12 * few  # 8 in proportion, 64 if each slot were held against each gap
+    assert many - few < 700 * 2_000  # 24,000 for each slot more, when each was held against each gap

@@ -140,6 +140,21 @@ def test_a_logged_bucket_without_an_operation_is_a_difference() -> None:
     assert errors.agrees is False
 
 
+@pytest.mark.parametrize(
+    ("ms", "said"),
+    [
+        ([1] * 95 + [49] * 5, []),  # a rank waits for a processor now and then
+        ([1] * 94 + [51] * 6, ["gap: 5 % of 100 are 51 ms off or more, at most 50 ms may be"]),
+        ([1] * 50 + [11] * 50, []),
+        ([1] * 49 + [11] * 51, ["gap: 50 % of 100 are 11 ms off or more, at most 10 ms may be"]),
+    ],
+)
+def test_a_fault_is_what_a_busy_machine_does_not_explain(ms: list[int], said: list[str]) -> None:
+    """Of iterations of 100 ms."""
+    errors = tuple(TimeError("gap", 0, i, 0, each * MS) for i, each in enumerate(ms))
+    assert list(TimeErrors(100 * MS, errors, 0).faults) == said
+
+
 def test_without_times_nothing_is_judged() -> None:
     errors = time_errors(job_of([allreduce(0, 60, 100)], (0,), [Start(rank=0)]), [RankLog(rank=0, events=())])
     assert errors.agrees is None

@@ -29,7 +29,6 @@ from traces.units import show_nbytes, show_s
 
 NOT_AS_LOGGED = 3
 SHOWN_DIFFERENCES = 5
-TIMES_DECIDE = False  # whether times that are not as logged are a fault; until then they are only reported
 PHASES = {
     "network": "building the network",
     "import": "importing PyTorch",
@@ -65,8 +64,7 @@ class Captured:
     @property
     def is_faithful(self) -> bool:
         """Whether nothing is known against it: what decides the exit code."""
-        is_late = TIMES_DECIDE and self.times is not None and self.times.agrees is False
-        return not (_has_failed(self.check) or _has_failed(self.trimmed) or is_late)
+        return not (_has_failed(self.check) or _has_failed(self.trimmed) or _has_faults(self.times))
 
     @property
     def cut_short(self) -> str | None:
@@ -93,7 +91,8 @@ def carry_out(
         finish.cut_payload(work, used, keeping.snaplen)
         progress("index", {})
         trimmed = finish.indexed(whole, work, used)
-    keeps = keeping.keeps_payload or _has_failed(check) or _has_failed(trimmed)  # a fault needs its evidence
+    is_fault = _has_failed(check) or _has_failed(trimmed) or _has_faults(times)
+    keeps = keeping.keeps_payload or is_fault  # a fault needs its evidence
     if not keeps:
         finish.drop_payload(work)
     hosts = finish.host_captures(work, fabric, request.n_ranks)
@@ -198,6 +197,8 @@ def _told_times(times: Times) -> Iterator[str]:
         yield f"times against the logs, 95 % within: {told}; an iteration takes {iteration}"
     for line in times.differences[:SHOWN_DIFFERENCES]:
         yield f"times not as logged: {line}"
+    for line in times.faults[:SHOWN_DIFFERENCES]:
+        yield f"CHECK FAILED: times: {line}"
 
 
 def _told_check(check: Checked) -> Iterator[str]:
@@ -218,6 +219,10 @@ def _told_check(check: Checked) -> Iterator[str]:
 
 def _has_failed(check: Checked | None) -> bool:
     return check is not None and check.agrees is False
+
+
+def _has_faults(times: Times | None) -> bool:
+    return times is not None and bool(times.faults)
 
 
 def _first(check: Checked) -> str:

@@ -38,9 +38,10 @@ class TimeError:
 
 @dataclass(frozen=True)
 class Spread:
-    """Of `n` errors the 95th percentile (the nearest that there was, from above) and the largest."""
+    """Of `n` errors the median, the 95th percentile (the nearest there was, from above), and the largest."""
 
     n: int
+    median_ns: int
     p95_ns: int
     largest: TimeError
 
@@ -67,8 +68,8 @@ class TimeErrors:
         errors = sorted((e for e in self.errors if e.what == what), key=lambda error: error.error_ns)
         if not errors:
             return None
-        nearest = -(-95 * len(errors) // 100) - 1
-        return Spread(len(errors), errors[nearest].error_ns, errors[-1])
+        half, nearest = (-(-percent * len(errors) // 100) - 1 for percent in (50, 95))
+        return Spread(len(errors), errors[half].error_ns, errors[nearest].error_ns, errors[-1])
 
     @property
     def differences(self) -> tuple[str, ...]:
@@ -84,6 +85,30 @@ class TimeErrors:
             if 2 * spread.largest.error_ns >= self.iteration_ns:
                 off, whole = (show_s(ns / 1e9) for ns in (spread.largest.error_ns, self.iteration_ns))
                 found.append(f"{what}: {spread.largest} is {off} off, of an iteration of {whole}")
+        return tuple(found)
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Sentences on what a busy machine does not explain, and a wrong reading of the packets does.
+
+        A rank that waits for a processor is late now and then; a wrong rule is wrong for most operations, and
+        a wrong dependency costs a whole iteration.
+        """
+        found = []
+        whole_ns = max(self.iteration_ns // 2, 2 * MIN_LIMIT_NS)
+        for what in WHATS:
+            spread = self.spread(what)
+            if spread is None:
+                continue
+            for share, error_ns, most_ns in (
+                (50, spread.median_ns, self.limit_ns),
+                (5, spread.p95_ns, whole_ns),
+            ):
+                if error_ns > most_ns:
+                    off, most = (show_s(ns / 1e9) for ns in (error_ns, most_ns))
+                    found.append(
+                        f"{what}: {share} % of {spread.n} are {off} off or more, at most {most} may be"
+                    )
         return tuple(found)
 
     @property
