@@ -12,6 +12,7 @@ from traces.framing.gloo import HELLO_NBYTES, Opcode, pack_slot
 from traces.packets.directions import Direction
 from traces.schedules.collectives import gloo_ring
 
+SEGMENT_NBYTES = 4096  # at most; gloo's own are up to 1 MiB
 Pair = tuple[int, int]
 
 
@@ -41,7 +42,7 @@ class Ring:
         self._arrivals: defaultdict[Pair, deque[tuple[int, Callable[[int], None]]]] = defaultdict(deque)
         self._writes: defaultdict[Pair, deque[tuple[int, Callable[[int], None]]]] = defaultdict(deque)
         for tag, (nbytes, begins) in enumerate(buckets):
-            sends = gloo_ring(links.n_ranks, nbytes, max_segment_nbytes=4096)
+            sends = gloo_ring(links.n_ranks, nbytes, max_segment_nbytes=SEGMENT_NBYTES)
             for rank, ns in enumerate(begins):
                 self._at(ns, _Part(self, tag, rank, [s.nbytes for s in sends if s.src == rank]).go_on)
         while self._events:

@@ -1,5 +1,7 @@
 """Hidden preambles: what is recovered must be what was sent."""
 
+import shutil
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,17 +10,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.made_gloo import DOWN, Sent, conversation, found_in
-from traces.framing import gloo_filling
-from traces.framing.gloo import Opcode, pack_slot
-from traces.framing.gloo_hidden import Recovered
+from tests.made_gloo import DOWN, Sent, conversation, decoded_in, found_in
+from traces.framing import gloo_ways
+from traces.framing.frames import Frame, Kind
+from traces.framing.gloo import PREAMBLE_NBYTES, Opcode, pack_slot
+from traces.framing.gloo_framing import Gloo
+from traces.framing.gloo_hidden import Recovered, recover
+from traces.opening import open_trace
+from traces.packets.directions import Direction
 
+INDEXED = Path(__file__).parent / "captures" / "ddp_4_mlp_star20M_indexed"
+NO_INDEX = shutil.ignore_patterns("*.messages")
 DATA, SEND, RECV = Opcode.DATA, Opcode.SEND_READY, Opcode.RECV_READY
 FIVE, SIX = pack_slot(4, 5), pack_slot(4, 6)
 
 
 def sent(found: Recovered) -> Counter[tuple[Opcode, int, int]]:
     return Counter((f.opcode, f.slot, f.length) for f in found.frames)
+
+
+def frames_of(folder: Path) -> dict[Direction, tuple[Frame, ...]]:
+    """What gloo's framing reads in a folder of captures."""
+    connections = [choice.connection for choice in open_trace([folder]).choices]
+    return {reading.stream.direction: reading.frames for reading in Gloo().read(connections).readings}
 
 
 def transfer(slot: int, length: int) -> tuple[list[Sent], list[Sent]]:
@@ -58,7 +72,7 @@ def test_two_slots_whose_order_nothing_shows_are_named_only_if_their_places_are_
     packets = conversation(tmp_path / "a.pcap", down, [a_ready, b_ready], visible=48, up_first=True)
     named = [f for f in found_in(packets)[DOWN].frames if f.opcode is DATA]
     assert sorted((f.slot, f.length) for f in named) == sorted((t.slot, t.length) for t in (a[-1], b[-1]))
-    monkeypatch.setattr(gloo_filling, "MAX_SPREAD_NBYTES", 699)
+    monkeypatch.setattr(gloo_ways, "MAX_SPREAD_SEGMENTS", 0)
     found = found_in(packets)[DOWN]
     assert not [f for f in found.frames if f.opcode is DATA]
     assert sum(gap.end - gap.start for gap in found.unresolved) >= 1048 + 748
@@ -118,3 +132,53 @@ def test_recovered_data_was_sent_and_nothing_is_made_up(
     true_data = Counter({message: n for message, n in truth.items() if message.opcode is DATA})
     assert data <= true_data
     assert found.unresolved or data == true_data
+
+
+def calls_to_recover(path: Path, n_slots: int) -> int:
+    """How many calls it takes to read as many slots as gaps, each of whose slots spans most of the stream."""
+    slots = [pack_slot(8, number) for number in range(n_slots)]
+    down = [
+        [Sent(SEND, slot, 1000), Sent(DATA, slots[number * 7 % n_slots], 900)]
+        for number, slot in enumerate(slots)
+    ]
+    up = [
+        [Sent(RECV, slot, 1000), Sent(RECV, slots[number * 5 % n_slots], 1000)]
+        for number, slot in enumerate(slots)
+    ]
+    down += [[Sent(SEND, slot, 1000)] for slot in slots]
+    decoded = decoded_in(conversation(path, down, up, visible=48))
+    assert all(len(one.gaps) == n_slots for one in decoded.values())
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        recover(decoded)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_a_crafted_capture_takes_work_in_proportion_to_its_size(tmp_path: Path) -> None:
+    few, many = (calls_to_recover(tmp_path / "a.pcap", n_slots) for n_slots in (100, 800))
+    assert many - few < 700 * 2_000  # 24,000 for each slot more, when each was held against each gap
+
+
+def test_what_is_recovered_of_a_real_job_is_what_its_index_shows(tmp_path: Path) -> None:
+    """Four ranks on links of 20 Mb/s; the index holds every preamble that the 128 bytes of a packet hide."""
+    shown, bare = frames_of(INDEXED), frames_of(shutil.copytree(INDEXED, tmp_path / "bare", ignore=NO_INDEX))
+    assert sum(frame.recovered for frames in bare.values() for frame in frames) > 500
+    assert not any(frame.recovered for frames in shown.values() for frame in frames)
+    for direction, frames in shown.items():
+        named = [(f.kind, f.operation, f.tag, f.payload_nbytes) for f in frames]
+        assert Counter((f.kind, f.operation, f.tag, f.payload_nbytes) for f in bare[direction]) == Counter(
+            named
+        )
+        data = [(f.offset, f.tag) for f in frames if f.kind is Kind.DATA]
+        found = [(f.offset, f.tag) for f in bare[direction] if f.kind is Kind.DATA]
+        for (true, tag), (offset, found_tag) in zip(data, found, strict=True):
+            assert found_tag == tag
+            assert abs(offset - true) <= 16 * PREAMBLE_NBYTES  # notices beside it may be in another order

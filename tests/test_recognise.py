@@ -148,10 +148,12 @@ def test_a_workload_survives_its_file(sample: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sample", [*DDP, "ps_1srv_4wk"])
 def test_what_stays_hidden_in_the_samples_is_worked_out(sample: str) -> None:
-    """Where buckets overlap, the order of two messages may show nowhere: those stay unresolved."""
+    """Where buckets overlap, the order of two messages may show nowhere: those stay unresolved, as do some
+    notices of 48 bytes whose slot or length is not certain.
+    """
     losses = trace(sample).losses
     assert losses.unseen_nbytes == 0
-    most = {"ps_1srv_4wk": 0.0001, "ddp_gloo_8_gpt_tso": 1e-6, "ddp_gloo_4_resnet18_tso": 1e-6}
+    most = {"ps_1srv_4wk": 0.0001, "ddp_gloo_8_gpt_tso": 1e-6, "ddp_gloo_4_resnet18_tso": 2e-6}
     assert losses.unread <= most.get(sample, 0)
     assert not trace(sample).messages.recovered.all()
 

@@ -29,7 +29,6 @@ from traces.units import show_nbytes, show_s
 
 NOT_AS_LOGGED = 3
 SHOWN_DIFFERENCES = 5
-TIMES_DECIDE = False  # whether times that are not as logged are a fault; until then they are only reported
 Progressed = Callable[[str, dict[str, Any]], None]
 PHASES = {
     "network": "building the network",
@@ -67,8 +66,7 @@ class Captured:
     @property
     def is_faithful(self) -> bool:
         """Whether nothing is known against it and those beside it: what decides the exit code."""
-        is_late = TIMES_DECIDE and self.times is not None and self.times.agrees is False
-        failed = _has_failed(self.check) or _has_failed(self.trimmed) or is_late
+        failed = _has_failed(self.check) or _has_failed(self.trimmed) or _has_faults(self.times)
         return not failed and all(one.is_faithful for one in self.beside)
 
     @property
@@ -126,7 +124,7 @@ def _finished(
     finish.cut_payload(work, used, ended.snaplen)
     progress("index", {})
     trimmed = finish.indexed(whole, work, used)
-    keeps = ended.keeps_payload or _has_failed(check) or _has_failed(trimmed)
+    keeps = ended.keeps_payload or _has_failed(check) or _has_failed(trimmed) or _has_faults(times)
     if not keeps:
         finish.drop_payload(work)
     hosts = finish.host_captures(work, fabric, used)
@@ -233,6 +231,8 @@ def _told_times(times: Times) -> Iterator[str]:
         yield f"times against the logs, 95 % within: {told}; an iteration takes {iteration}"
     for line in times.differences[:SHOWN_DIFFERENCES]:
         yield f"times not as logged: {line}"
+    for line in times.faults[:SHOWN_DIFFERENCES]:
+        yield f"CHECK FAILED: times: {line}"
 
 
 def _told_check(check: Checked) -> Iterator[str]:
@@ -253,6 +253,10 @@ def _told_check(check: Checked) -> Iterator[str]:
 
 def _has_failed(check: Checked | None) -> bool:
     return check is not None and check.agrees is False
+
+
+def _has_faults(times: Times | None) -> bool:
+    return times is not None and bool(times.faults)
 
 
 def _first(check: Checked) -> str:

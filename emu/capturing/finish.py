@@ -18,9 +18,10 @@ from emu.capturing.request import MAX_SNAPLEN, WHOLE
 from emu.fabrics.fabric import HOST_PORT, Fabric, interface
 from emu.network.tcpdump_counts import Counts, counts
 from traces.files import write_whole
-from traces.groundtruth import WHATS, BadLog, Check, compare, read_logs, time_errors
+from traces.groundtruth import BadLog, Check, compare, read_logs
 from traces.indexfiles import SUFFIX as INDEX_SUFFIX
 from traces.indexfiles import capture_sha256, index_path, write_index
+from traces.loggedtimes import WHATS, time_errors
 from traces.opening import open_captures, open_recorded, read_captures
 from traces.packets.directions import Direction
 from traces.packets.messageindex import BadIndex
@@ -106,7 +107,8 @@ def checked(whole: Trace | str, folder: Path) -> Checked:
 class Times:
     """How far the decoded times are from the logged ones, in ns; an empty `spreads` has nothing to compare.
 
-    `spreads` are by what was compared: `begun`, `done`, `gap`.
+    `spreads` are by what was compared: `begun`, `done`, `gap`.  `faults` are the differences that a busy
+    machine does not explain.
     """
 
     agrees: bool | None
@@ -114,6 +116,7 @@ class Times:
     limit_ns: int
     spreads: dict[str, dict[str, int]]
     differences: tuple[str, ...]
+    faults: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -133,7 +136,7 @@ def timed(whole: Trace | str, folder: Path) -> Times | None:
         what: {"n": one.n, "p95_ns": one.p95_ns, "largest_ns": one.largest.error_ns}
         for what, one in spreads.items()
     }
-    return Times(errors.agrees, errors.iteration_ns, errors.limit_ns, told, errors.differences)
+    return Times(errors.agrees, errors.iteration_ns, errors.limit_ns, told, errors.differences, errors.faults)
 
 
 def _job(whole: Trace) -> Job:
