@@ -19,7 +19,6 @@ from traces.analysis.analysis import Analysis
 from traces.analysis.bottleneck import SAME
 from traces.analysis.shares import Shares
 from traces.framing.plain import Plain
-from traces.recognition.recognise import Job, workload_of
 from traces.units import show_bps, show_s
 from traces.workload import Workload
 
@@ -111,15 +110,17 @@ class _Late(NamedTuple):
 
 
 def advise(
-    job: Job,
     analysis: Analysis,
+    workload: Callable[[], Workload],
     fabric: "Fabric | None",
     words: Sequence[str],
     step: Step = lambda done, total: None,  # noqa: ARG005
 ) -> Advice | None:
-    """None where no iterations are known; `fabric` is the capture's own, `words` name it in a command.
+    """None where no iterations are known.
 
-    `step` is called with how many changes were tried, of how many, if that takes more than two seconds.
+    `workload` makes what the captures hold, if it is needed.  `fabric` is the one that they were made on, and
+    `words` name them in a command.  `step` is called with how many changes were tried, of how many, if that
+    takes more than two seconds.
     """
     found = analysis.shares
     if found is None or not found.time_ns:
@@ -133,8 +134,7 @@ def advise(
     if late.why_not and (not spec or found.exposed + found.wait < LEAST_SAVED):
         return _nothing(found, why_not)
     iterations = _chosen(analysis)
-    workload = workload_of(job)
-    base = _Base(workload, spec or _star(workload.n_ranks, FASTEST), not spec, iterations, words)
+    base = _Base(workload(), spec or _star(len(analysis.addresses), FASTEST), not spec, iterations, words)
     return _advice(base, analysis, late, whence, why_not, step)
 
 
@@ -179,8 +179,8 @@ def _late(analysis: Analysis) -> _Late:
         if one.iteration >= found.n_warm_up and one.rank not in servers:
             times[one.iteration][one.rank] = one.compute_ns
     if len(times) < LEAST_ITERATIONS:
-        count = "1 iteration is" if found.n_iterations == 1 else f"{found.n_iterations} iterations are"
-        return _Late(why_not=f"{count} too few to say what it costs")
+        few = "1 iteration is" if found.n_iterations == 1 else f"{found.n_iterations} iterations are"
+        return _Late(why_not=f"{few} too few to say what it costs")
     longest = Counter(max(some, key=lambda rank: some[rank]) for some in times.values())
     rank, count = longest.most_common(1)[0]
     own = [some[rank] for some in times.values() if rank in some]

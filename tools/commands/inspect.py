@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -25,7 +26,7 @@ from traces.analysis.perfetto import write_perfetto
 from traces.opening import capture_paths, open_captures
 from traces.packets.verify import verify_files
 from traces.recognition.ranks import BadTrace
-from traces.recognition.recognise import Job, find_job
+from traces.recognition.recognise import Job, find_job, workload_of
 from traces.trace import Trace
 from traces.units import parse_bps
 
@@ -94,7 +95,7 @@ def inspect(
     advice = None
     if isinstance(job, Job):
         with trying(quiet=as_json) as step:
-            advice = advise(job, analysis, fabric, words_of(captures, ranks), step)
+            advice = advise(analysis, partial(workload_of, job), fabric, words_of(captures, ranks), step)
     written: list[Path] = []
     if csv is not None:
         written += write_csv(analysis, trace.messages, csv)
