@@ -26,6 +26,7 @@ from emu.verdict import Verdict
 from tests.documented import SCHEMAS, documented_fields
 from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import made_run
+from tools.advice import Advice, Change
 from tools.comparison import ComparedCell, MatrixCell, matrix_json
 from tools.trustresult import Live, Matrix, Summary, TrustRow
 from traces.analysis.aggregations import AggregationHost, AggregationJob, AggregationKind
@@ -75,6 +76,8 @@ ROWS = "replay --json, bench --json, demo --json"
         ("verdict.json: calibration, ranges", Range),
         ("ports.json", SwitchPorts),
         ("ports.json: ports", Port),
+        ("inspect --json: advice", Advice),
+        ("inspect --json: advice, changes", Change),
         ("inspect --json: shape", JobShape),
         ("inspect --json: line_rate", LineRate),
         ("inspect --json: bounds", Bound),
@@ -133,7 +136,9 @@ def test_the_keys_of_a_fabric_file_are_those_documented(heading: str, model: Any
 
 
 def test_what_inspect_prints_is_as_documented() -> None:
-    assert {"schema", *(field.name for field in fields(Analysis))} == documented_fields("inspect --json")
+    assert {"schema", "advice", *(field.name for field in fields(Analysis))} == documented_fields(
+        "inspect --json"
+    )
     (line,) = [line for line in SCHEMAS.splitlines() if line.startswith("Percentiles are objects")]
     assert all(f"`{field.name}`" in line for field in fields(Percentiles))
 

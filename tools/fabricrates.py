@@ -1,12 +1,16 @@
-"""The links' rates of the fabric that a capture was made on: from the manifest that `capture` leaves in its
+"""The fabric that a capture was made on, and its links' rates: from the manifest that `capture` leaves in its
 folder.  An edge module: it reads files.
 """
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from traces.analysis.linerate import FabricRates
+
+if TYPE_CHECKING:
+    from emu.fabrics.fabric import Fabric
 
 MANIFEST = "manifest.json"
 SCHEMA = "gradwire.capture/1"  # emu.capturing.manifest writes it; importing that costs inspect 0.2 s
@@ -14,6 +18,12 @@ MAX_MANIFEST_NBYTES = 16 << 20
 
 
 def fabric_rates(paths: Sequence[Path]) -> FabricRates | None:
+    """The rates of `capture_fabric`; raise as it does."""
+    fabric = capture_fabric(paths)
+    return None if fabric is None else rates_of(fabric)
+
+
+def capture_fabric(paths: Sequence[Path]) -> "Fabric | None":
     """None unless all captures come from one folder with a manifest of `capture`, or that folder is given.
 
     Raise ValueError if the manifest is one but cannot be read.
@@ -35,9 +45,13 @@ def fabric_rates(paths: Sequence[Path]) -> FabricRates | None:
     if not isinstance(made, dict) or made.get("schema") != SCHEMA:
         return None
     try:
-        fabric = fabric_from_json(made.get("fabric"))
+        return fabric_from_json(made.get("fabric"))
     except ValueError as error:
         raise ValueError(f"{path}: fabric: {error}") from None
+
+
+def rates_of(fabric: "Fabric") -> FabricRates | None:
+    """None for a fabric without hosts."""
     rates = {link.rate_bps for link in fabric.links}
     hosts = [link.rate_bps for link in fabric.host_links]
     return FabricRates(len(fabric.hosts), max(hosts), tuple(sorted(rates))) if hosts else None

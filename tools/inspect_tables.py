@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tools.advice import Advice
 from tools.console import console
 from traces.analysis.aggregations import AggregationJob
 from traces.analysis.analysis import Analysis
@@ -21,13 +23,17 @@ MAX_MATRIX_RANKS = 10
 Shown = tuple[str, Table, int]
 
 
-def print_analysis(analysis: Analysis) -> None:
-    """The verdict first, then what there is: parts of which nothing was found are left out."""
+def print_analysis(analysis: Analysis, advice: Advice | None = None) -> None:
+    """The verdict first, then what to do next, then what there is: parts of which nothing was found are left
+    out.
+    """
     to = console()
     to.print(Text(_title(analysis), style="bold"))
     for sentence in sentences(analysis):
         to.print(Text(sentence))
     to.print()
+    if advice is not None:
+        _print_advice(to, advice)
     found = [_files(analysis)]
     if analysis.addresses:
         found += [_matrix(analysis), _transfers(analysis), _iterations(analysis)]
@@ -43,6 +49,24 @@ def print_analysis(analysis: Analysis) -> None:
     to.print(Text(_losses(analysis)))
     for note in analysis.notes:
         to.print(Text(f"note: {note}", style="dim"))
+
+
+def _print_advice(to: Console, advice: Advice) -> None:
+    """The commands are not broken into lines, so that they can be pasted."""
+    to.print(Text("What to do next", style="bold"))
+    if advice.changes:
+        table = _table(("", "change"), ("iteration takes", "saves", ""))
+        for number, change in enumerate(advice.changes, start=1):
+            times = (show_s(ns / 1e9) for ns in (change.time_ns, change.saved_ns))
+            table.add_row(str(number), change.what, *times, f"{change.saved_share:.0%}")
+        to.print(table)
+        to.print(Text("to try them:", style="dim"))
+        for number, change in enumerate(advice.changes, start=1):
+            to.print(Text(f"{number}  {change.command}"), soft_wrap=True)
+    to.print(Text(advice.summary))
+    for sentence in advice.not_said:
+        to.print(Text(f"Not known: {sentence}.", style="dim"))
+    to.print()
 
 
 def _title(analysis: Analysis) -> str:

@@ -1,17 +1,19 @@
 """`gradwire demo`: the main job, on a shipped capture."""
 
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from emu.fabrics.fabric import Fabric
 from emu.fabrics.spec import parse_fabric
 from emu.options import RunOptions
 from emu.project import PROJECT
+from tools.advice import advise
 from tools.carry import carry_out, check_page, default_folder, show
 from tools.console import console
 from tools.experiment import Cell, Job, planned
+from tools.fabricrates import capture_fabric, rates_of
 from tools.inspect_tables import print_analysis
 from tools.needs import need_root_and_tools
 from tools.options import HtmlOption, JsonOption, OutOption, RepeatOption, ScaleBytesOption, parse_factor
@@ -20,56 +22,69 @@ from traces.opening import open_trace
 from traces.recognition.recognise import find_job, workload_of
 from traces.units import parse_bps, show_bps
 
-SAMPLE = Path("traces/samples/ddp_gloo_8_gpt_tso")
-FABRICS = ("fat-tree:k=4,levels=2", "bigraph:n=4,m=2")
-CHOICES = (  # algorithm, placement, routes
+SAMPLE = Path("traces/samples/slow_ddp_8_mlp_leafspine50M")
+AS_IT_WAS, HALVING, RANDOM, HDRM = (  # algorithm, placement, routes
     ("as-captured", "linear", "ecmp"),
     ("halving-doubling", "linear", "ecmp"),
     ("halving-doubling", "random", "ecmp"),
     ("halving-doubling", "hdrm", "direct"),
 )
+LEAF_SPINE = "leaf-spine:leaves=4,spines=1,hosts=2"  # of the capture, with uplinks of half the hosts' rate
+CELLS = {
+    LEAF_SPINE: (AS_IT_WAS, HALVING),
+    "fat-tree:k=4,levels=2": (AS_IT_WAS, HALVING, RANDOM),
+    "bigraph:n=4,m=2": (AS_IT_WAS, HALVING, HDRM),
+}
+ITERATIONS = 3
 SEED = 1
 
 
 def demo(
-    rate: Annotated[str, typer.Option(metavar="RATE", help="Rate of every link: 50M or 100M.")] = "100M",
-    scale_bytes: ScaleBytesOption = "1/8",
+    rate: Annotated[str, typer.Option(metavar="RATE", help="Rate of the hosts' links: 50M or 100M.")] = "50M",
+    scale_bytes: ScaleBytesOption = "1",
     repeat: RepeatOption = 3,
     out: OutOption = None,
     html: HtmlOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """One iteration of a captured GPT training job, on a fat-tree and on a BiGraph.
+    """Training that its network bounded, on that network, on a fat-tree and on a BiGraph.
 
-    Reads the shipped capture, shows what is in it, replays its allreduces as captured and by
-    halving-doubling with hashed and with congestion-avoiding routes, and writes a report page.
+    Reads the shipped capture, shows what is in it and what would help, replays three iterations as captured
+    and by halving-doubling with hashed and with congestion-avoiding routes, and writes a report page.
     """
     need_root_and_tools("demo")
     check_page(html)
     rate_bps = parse_bps(rate)
-    job = find_job(open_trace([PROJECT / SAMPLE]))
+    path = PROJECT / SAMPLE
+    job = find_job(open_trace([path]))
     workload = workload_of(job)
-    iteration = workload.iterations[-1]
     chosen = Job(
         workload,
         str(SAMPLE),
         seed=SEED,
-        iterations=(iteration,),
+        iterations=workload.iterations[-ITERATIONS:],
         scale=parse_factor(scale_bytes),
-        compute=Fraction(0),
     )
     if not as_json:
+        fabric = capture_fabric([path])
+        analysis = analyse(job, None, rates_of(fabric) if fabric else None)
         console().print(f"The capture, {SAMPLE}:\n")
-        print_analysis(analyse(job))
+        print_analysis(analysis, advise(analysis, lambda: workload, fabric, [str(SAMPLE)]))
     work = [
-        (Cell(parse_fabric(f"{spec},rate={rate_bps}"), *choice), chosen)
-        for spec in FABRICS
-        for choice in CHOICES
+        (Cell(_fabric(spec, rate_bps), *choice), chosen)
+        for spec, choices in CELLS.items()
+        for choice in choices
     ]
     folder = out or default_folder()
     rows = carry_out(planned(work), RunOptions(repeat), folder, quiet=as_json)
+    first, *_, last = workload.iterations[-ITERATIONS:]
     introduction = [
-        f"Replayed: iteration {iteration} of {SAMPLE}, communication only (--compute none),",
-        f"every size × {scale_bytes}, links at {show_bps(rate_bps)}, {repeat} repeats, seed {SEED}.",
+        f"Replayed: iterations {first} to {last} of {SAMPLE}, which was captured on the leaf-spine,",
+        f"hosts' links at {show_bps(rate_bps)}, every size × {scale_bytes}, {repeat} repeats, seed {SEED}.",
     ]
     show(rows, folder, as_json, html or folder / "report.html", "gradwire demo", introduction)
+
+
+def _fabric(spec: str, rate_bps: int) -> Fabric:
+    uplinks = f",uplink_rate={rate_bps // 2}" if spec == LEAF_SPINE else ""
+    return parse_fabric(f"{spec},rate={rate_bps}{uplinks}")

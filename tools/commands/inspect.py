@@ -1,12 +1,20 @@
 """`gradwire inspect`: what a training job did to the network."""
 
 import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from tools.fabricrates import fabric_rates
+from tools.advice import Step, advise
+from tools.console import console
+from tools.fabricrates import capture_fabric, rates_of
 from tools.inspect_tables import print_analysis
 from tools.inspectpage.dygraphs import need_library
 from tools.options import CapturesArgument, JsonOption, RanksFileOption
@@ -18,7 +26,7 @@ from traces.analysis.perfetto import write_perfetto
 from traces.opening import capture_paths, open_captures
 from traces.packets.verify import verify_files
 from traces.recognition.ranks import BadTrace
-from traces.recognition.recognise import find_job
+from traces.recognition.recognise import Job, find_job, workload_of
 from traces.trace import Trace
 from traces.units import parse_bps
 
@@ -81,7 +89,13 @@ def inspect(
     if verified is not None:
         verify_files(capture_paths(captures), verified)
     trace = open_captures(captures, ranks)
-    analysis = _analysed(trace, line_rate_bps, fabric_rates(captures))
+    fabric = capture_fabric(captures)
+    job = _job(trace)
+    analysis = _analysed(trace, job, line_rate_bps, rates_of(fabric) if fabric else None)
+    advice = None
+    if isinstance(job, Job):
+        with trying(quiet=as_json) as step:
+            advice = advise(analysis, partial(workload_of, job), fabric, words_of(captures, ranks), step)
     written: list[Path] = []
     if csv is not None:
         written += write_csv(analysis, trace.messages, csv)
@@ -91,12 +105,12 @@ def inspect(
     if html is not None:
         from tools.inspectpage.page import write_page
 
-        write_page(analysis, html)
+        write_page(analysis, html, advice)
         written.append(html)
     if as_json:
-        print(json.dumps(to_json(analysis)))
+        print(json.dumps({**to_json(analysis), "advice": asdict(advice) if advice else None}))
         return
-    print_analysis(analysis)
+    print_analysis(analysis, advice)
     for path in written:
         print(plain(f"wrote {path}"))
 
@@ -108,12 +122,50 @@ def _positive_bps(text: str) -> int:
     return rate_bps
 
 
-def _analysed(trace: Trace, line_rate_bps: int | None, rates: FabricRates | None) -> Analysis:
-    """All that can be said: of captures without a whole training job, what is on the wire."""
+def _job(trace: Trace) -> Job | str:
+    """The job, or why there is none."""
     if not len(trace.messages):
-        return analyse_flows(trace, trace.notes[0].removeprefix(f"{trace.name}: "), line_rate_bps, rates)
+        return trace.notes[0].removeprefix(f"{trace.name}: ")
     try:
-        job = find_job(trace)
+        return find_job(trace)
     except BadTrace as error:
-        return analyse_flows(trace, str(error).removeprefix(f"{trace.name}: "), line_rate_bps, rates)
+        return str(error).removeprefix(f"{trace.name}: ")
+
+
+def _analysed(trace: Trace, job: Job | str, line_rate_bps: int | None, rates: FabricRates | None) -> Analysis:
+    """All that can be said: of captures without a whole training job, what is on the wire."""
+    if isinstance(job, str):
+        return analyse_flows(trace, job, line_rate_bps, rates)
     return analyse(job, line_rate_bps, rates)
+
+
+def words_of(captures: Sequence[Path], ranks: Path | None) -> list[str]:
+    """What names the same captures in another command."""
+    return [*map(str, captures), *(() if ranks is None else ("--ranks", str(ranks)))]
+
+
+@contextmanager
+def trying(quiet: bool) -> Iterator[Step]:
+    """A bar on a terminal, from the first step on."""
+    progress: Progress | None = None
+
+    def step(done: int, total: int) -> None:
+        nonlocal progress
+        if progress is None:
+            progress = Progress(
+                TextColumn("trying what would help"),
+                BarColumn(bar_width=20),
+                MofNCompleteColumn(),
+                console=console(stderr=True),
+                transient=True,
+                disable=quiet or not sys.stderr.isatty(),
+            )
+            progress.add_task("", total=total)
+            progress.start()
+        progress.update(progress.task_ids[0], completed=done)
+
+    try:
+        yield step
+    finally:
+        if progress is not None:
+            progress.stop()

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from statistics import median
 
+from tools.advice import Advice, Change
 from tools.inspectpage.cells import (
     Cell,
     Table,
@@ -22,6 +23,17 @@ from traces.analysis.transfers import Iteration, Transfer
 from traces.units import show_bps, show_nbytes
 
 NO_JOB = "Nothing to show: no training was recognised in these captures."
+
+
+def advice_table(advice: Advice | None) -> Table:
+    """The commands are cells, as they are to be pasted."""
+
+    def row(one: Change) -> tuple[Cell, ...]:
+        times = (number(ns, time) for ns in (one.time_ns, one.saved_ns))
+        return (Cell(one.what), *times, share_bar(one.saved_share), Cell(one.command))
+
+    columns = ("change", "#iteration takes", "#saves", "#of an iteration", "command")
+    return made_table("advice", "", columns, advice.changes if advice else (), row, "")
 
 
 def iterations_table(analysis: Analysis) -> Table:

@@ -8,6 +8,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from tools.advice import Advice
 from tools.inspectpage import jobtables, wiretables
 from tools.inspectpage.cells import Table
 from tools.inspectpage.charts import as_script, chart_data, chart_notes
@@ -20,6 +21,7 @@ from traces.units import show_bps, show_nbytes, show_s
 TEMPLATES = Path(__file__).parents[1] / "templates"
 MOST_IN_CELLS, MOST_IN_SHADES = 16, 128  # ranks of a traffic matrix with figures, and of one without
 SECTIONS = (
+    ("next", "what to do next"),
     ("time", "timeline"),
     ("collectives", "collectives"),
     ("matrix", "matrix"),
@@ -62,12 +64,12 @@ class Matrix:
     dense: bool = False
 
 
-def write_page(analysis: Analysis, path: Path) -> None:
+def write_page(analysis: Analysis, path: Path, advice: Advice | None = None) -> None:
     """Write the page whole or not at all."""
-    write_whole(path, page(analysis))
+    write_whole(path, page(analysis, advice))
 
 
-def page(analysis: Analysis) -> str:
+def page(analysis: Analysis, advice: Advice | None = None) -> str:
     """The page's text. Raise FileNotFoundError if the charts' library is not installed."""
     library = load_library()
     environment = Environment(
@@ -78,13 +80,16 @@ def page(analysis: Analysis) -> str:
         lstrip_blocks=True,
     )
     data = chart_data(analysis)
-    made = tables(analysis)
+    made = tables(analysis) | {"advice": jobtables.advice_table(advice)}
+    absent = {"next"} if advice is None else set()
+    absent |= set() if analysis.aggregations else {"aggregation"}
     values: dict[str, Any] = {
         "name": title(analysis),
         "what": what(analysis),
         "verdict": sentences(analysis),
         "tiles": list(_tiles(analysis)),
-        "sections": [each for each in SECTIONS if each[0] != "aggregation" or analysis.aggregations],
+        "sections": [each for each in SECTIONS if each[0] not in absent],
+        "advice": advice,
         "data": data,
         "data_json": Markup(as_script(data)),  # no < is left in it
         "chart_notes": chart_notes(analysis),
