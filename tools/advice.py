@@ -16,8 +16,8 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from traces.analysis.analysis import Analysis
-from traces.analysis.bottleneck import SAME
 from traces.analysis.shares import Shares
+from traces.analysis.spacing import SAME
 from traces.framing.plain import Plain
 from traces.units import show_bps, show_s
 from traces.workload import Workload
