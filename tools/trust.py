@@ -254,7 +254,7 @@ def _compared(
     if not all(by_repeat):
         raise ValueError("no rank whose log gives iterations sends anything in the replay")
     replay = IterationTime.of([time_s for times_s in by_repeat for time_s in times_s])
-    iterations = {op.iteration for op in plan.schedule.ops}
+    iterations = {op.iteration for op in plan.schedule.ops if op.kind != "compute"}
     predicted_s = row.predicted_s / len(iterations) if row.predicted_s else None
     same = [message for message in captured if message.iteration in iterations]
     unread = (live.unread,) if live.unread else ()
