@@ -36,7 +36,7 @@ def disturbances(
     if start_skew_s > late_s:
         reasons.append(f"ranks started up to {start_skew_s * 1e3:.0f} ms late")
     if gap_lateness_s > late_s:
-        reasons.append(f"compute gaps ended up to {gap_lateness_s * 1e3:.0f} ms late")
+        reasons.append(f"computing ended up to {gap_lateness_s * 1e3:.0f} ms late")
     if stall_s > late_s:
         reasons.append(f"the machine stood still for {stall_s * 1e3:.0f} ms")
     if softnet_dropped:

@@ -64,11 +64,14 @@ class Prediction:
     """Times in seconds with nominal rate and alpha 0: see `controller.model.predict`.
 
     `bound_s` is the least any fabric with these host links could take; `fluid_s` is the fluid model
-    over the plan's own paths.
+    over the plan's own paths.  `iteration_s` is the median iteration in it from start to start, `exposed_s`
+    what of that no computing hides; None if there is none (traces.schedules.periods).
     """
 
     bound_s: float
     fluid_s: float
+    iteration_s: float | None = None
+    exposed_s: float | None = None
 
 
 @dataclass(frozen=True)

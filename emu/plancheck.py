@@ -61,6 +61,8 @@ def check_schedule(schedule: Schedule) -> None:
     for number, op in enumerate(schedule.ops):
         whole = op.kind != "allreduce" or op.nbytes % ELEMENT_NBYTES == 0
         tags = range((MAX_SLOT if op.kind == "message" else MAX_TAG) + 1)
+        if op.kind == "compute" and op.nbytes:
+            raise ValueError(f"operation {number} is computed; it has no bytes")
         if op.nbytes < 0 or not whole or op.root not in ranks or op.tag not in tags:
             raise ValueError(
                 f"operation {number}: {op.nbytes} bytes, root {op.root}, tag {op.tag}, {op.kind}"
@@ -70,6 +72,8 @@ def check_schedule(schedule: Schedule) -> None:
             raise ValueError(f"send {number} goes from rank {send.src} to {send.dst} of {schedule.n_ranks}")
         if send.op not in range(len(schedule.ops)):
             raise ValueError(f"send {number} is of operation {send.op}, there are {len(schedule.ops)}")
+        if schedule.ops[send.op].kind == "compute":
+            raise ValueError(f"send {number} is of operation {send.op}, which is computed and sends nothing")
         _check_bytes(number, send, schedule.ops[send.op])
         for rank, others in ((send.src, send.needs), (send.dst, send.ready)):
             _check_waits(number, rank, others, schedule.sends)
@@ -101,6 +105,11 @@ def _check_gates(schedule: Schedule) -> None:
             raise ValueError(f"gate {number}: no operation {gate.op} or no rank {gate.rank}")
         if not 0 <= gate.gap_ns <= MAX_GAP_NS or any(not 0 <= other < gate.op for other in gate.after):
             raise ValueError(f"gate {number}: operation {gate.op} after {gate.after}, gap {gate.gap_ns} ns")
+    computing = {number: op.root for number, op in enumerate(schedule.ops) if op.kind == "compute"}
+    gated = sorted((gate.op, gate.rank) for gate in schedule.gates if gate.op in computing)
+    if gated != sorted(computing.items()):
+        odd = min(set(gated) ^ set(computing.items()), default=(0, 0))[0]
+        raise ValueError(f"operation {odd}: it needs one gate, at the rank that computes")
     twice = [key for key, times in Counter((g.op, g.rank) for g in schedule.gates).items() if times > 1]
     if twice:
         raise ValueError(f"operation {twice[0][0]} has two gates at rank {twice[0][1]}")

@@ -22,12 +22,15 @@ from emu.replay.outcome import Outcome
 from emu.runfiles import BadRun, one_run, read_json, read_lines
 from emu.sampler import Samples
 from traces.files import write_whole
+from traces.schedules.periods import periods
+from traces.schedules.schedule import Schedule
 
 MAX_LEFT_OUT = 3  # disturbed repeats of a run that are measured once more
 FAILURES_FILE = "failures.json"  # only of a plan with failures
 CONTROL_FILE = "control.jsonl"
 OF_A_SEND = ("queued", "handed", "arrived")  # events
 OF_AN_AGGREGATION = ("aggregation_begun", "aggregated")
+OF_COMPUTING = ("computing", "computed")
 LINK_COLUMNS = ("repeat", "time_ns", "interface", "tx_bytes", "tx_packets", "tx_dropped")
 
 
@@ -48,8 +51,9 @@ class Repeat:
     """One repeat, summed up.  `time_s` is from the common start to the last rank's end.
 
     `stall_s` is the longest time for which a timer on this machine was late, `disturbed` says why the
-    repeat cannot be believed.  `sent_nbytes` and `retransmits` are TCP's; `aggregated` is what each rank did
-    for sums that switches made, empty if the plan has no trees.
+    repeat cannot be believed.  `iteration_s` and `exposed_s` have an entry for each iteration that lasts from
+    start to start (traces.schedules.periods).  `sent_nbytes` and `retransmits` are TCP's; `aggregated` is
+    what each rank did for sums that switches made, empty if the plan has no trees.
     """
 
     time_s: float
@@ -66,6 +70,8 @@ class Repeat:
     queue_dropped: dict[str, int]
     disturbed: tuple[str, ...] = ()
     aggregated: tuple[RankFigures, ...] = ()
+    iteration_s: tuple[float, ...] = ()
+    exposed_s: tuple[float, ...] = ()
 
     @property
     def dropped(self) -> int:
@@ -102,6 +108,22 @@ def summary(outcomes: list[Outcome], counted: Counted) -> Repeat:
     return replace(made, disturbed=reasons)
 
 
+def begun_and_ended(
+    schedule: Schedule, outcomes: Sequence[Outcome]
+) -> dict[tuple[int, int], tuple[int, int]]:
+    """By operation and rank when the first of its data left, or when it was computed, by the agents."""
+    found: dict[tuple[int, int], tuple[int, int]] = {}
+    for rank, outcome in enumerate(outcomes):
+        times = outcome.times
+        begun = [(schedule.sends[number].op, ns) for number, ns in times.queued_ns.items()]
+        begun += [(schedule.aggregations[number].op, ns) for number, ns in times.begun_ns.items()]
+        for op, ns in begun:
+            found[op, rank] = min(found.get((op, rank), (ns, ns)), (ns, ns))
+        for op, ns in times.computed_ns.items():
+            found[op, rank] = (times.computing_ns[op], ns)
+    return found
+
+
 def load_repeats(folder: Path, plan: Plan | None = None) -> list[Repeat]:
     """At least one, with the ranks of the plan.  Raise BadRun, or OSError."""
     path = folder / "repeats.json"
@@ -111,6 +133,9 @@ def load_repeats(folder: Path, plan: Plan | None = None) -> list[Repeat]:
     for number, repeat in enumerate(repeats):
         if not 0 < repeat.time_s < math.inf:
             raise BadRun(path, f"{number}.time_s is no time")
+        times_s = (*repeat.iteration_s, *repeat.exposed_s)
+        if len(repeat.iteration_s) != len(repeat.exposed_s) or not all(0 <= s < math.inf for s in times_s):
+            raise BadRun(path, f"{number}: iteration_s and exposed_s are no times of the same iterations")
         for name in ("rank_time_s", "sent_nbytes", "retransmits"):
             if plan is not None and len(getattr(repeat, name)) != plan.n_ranks:
                 raise BadRun(path, f"{number}.{name} is not of the plan's {plan.n_ranks} ranks")
@@ -122,7 +147,7 @@ def load_repeats(folder: Path, plan: Plan | None = None) -> list[Repeat]:
 @dataclass(frozen=True, slots=True)
 class Event:
     """A line of a rank's events; `send` is the number of one, of those that are about a send, `op` the
-    operation of those about a send or an aggregation.
+    operation of those about a send, an aggregation or computing.
     """
 
     repeat: int
@@ -139,7 +164,9 @@ def load_events(folder: Path, plan: Plan) -> Iterator[Event]:
         for number, event in read_lines(path, _EVENT):
             if event.event in OF_A_SEND and not 0 <= event.send < len(plan.schedule.sends):
                 raise BadRun(path, f"line {number}: send {event.send} is none of the plan's")
-            if event.event in OF_AN_AGGREGATION and not 0 <= event.op < len(plan.schedule.ops):
+            if event.event in (*OF_AN_AGGREGATION, *OF_COMPUTING) and not 0 <= event.op < len(
+                plan.schedule.ops
+            ):
                 raise BadRun(path, f"line {number}: operation {event.op} is none of the plan's")
             yield event
 
@@ -180,7 +207,13 @@ class Records:
         return sum(not repeat.disturbed for repeat in self._repeats)
 
     def repeat(self, number: int, outcomes: list[Outcome], counted: Counted) -> None:
-        self._repeats.append(summary(outcomes, counted))
+        found = periods(self._plan.schedule, begun_and_ended(self._plan.schedule, outcomes))
+        made = replace(
+            summary(outcomes, counted),
+            iteration_s=tuple(one.time_s for one in found),
+            exposed_s=tuple(one.exposed_s for one in found),
+        )
+        self._repeats.append(made)
         self._links += [(number, *row) for row in counted.samples.rows()]
         self._changes += _changes(self._plan, number, counted.changes)
         for rank, outcome in enumerate(outcomes):
@@ -237,6 +270,8 @@ def _events(plan: Plan, repeat: int, outcome: Outcome) -> list[dict[str, Any]]:
         for number, t_ns in moments.items():
             op = plan.schedule.aggregations[number].op
             events.append({"event": event, "t_ns": t_ns, "op": op, "nbytes": plan.schedule.ops[op].nbytes})
+    for event, moments in zip(OF_COMPUTING, (times.computing_ns, times.computed_ns), strict=True):
+        events += ({"event": event, "t_ns": t_ns, "op": op} for op, t_ns in moments.items())
     events.append({"event": "done", "t_ns": times.done_ns})
     events.sort(key=lambda event: event["t_ns"])
     return [{"repeat": repeat, **event} for event in events]

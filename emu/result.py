@@ -16,6 +16,7 @@ from emu.plan import ADAPTIVE, Plan
 from emu.records import Repeat
 from emu.verdict import Expected, Verdict, counted
 from traces.files import write_whole
+from traces.iterationtimes import IterationTime
 from traces.schedules.collectives import busbw_factor
 from traces.schedules.schedule import Schedule
 
@@ -66,6 +67,9 @@ class Row:
     What switches add up needs less of the hosts' links than 2(p-1)/p of a buffer, so there `bound_s` is what
     their share needs: the buffer once out of each giver and once into each taker, in the tree's frames, and
     what is sent besides.  `busbw_Bps` stays NCCL's, of 2(p-1)/p, and can be more than a link carries.
+    `iteration_s` is an iteration from start to start, over those of all counted repeats, and `exposed_s` what
+    of it no computing hides, the waiting for slower ranks included (traces.schedules.periods); None where no
+    iteration follows another, and none is closed by computing.
     `tier_nbytes` are bytes on the wire in a repeat by tier and direction, `host_side` says why what switches
     were to add up is done by hosts.
     """
@@ -108,6 +112,8 @@ class Row:
     tier_nbytes: Mapping[str, int] = field(default_factory=dict)
     aggregation: AggregationRow | None = None
     host_side: tuple[str, ...] = ()
+    iteration_s: IterationTime | None = None
+    exposed_s: float | None = None
     fidelity: float | None = None
 
     def is_late(self, failure: FailedCable) -> bool:
@@ -200,7 +206,19 @@ def row(
             for failure in plan.failures
         ),
         host_side=plan.host_side,
+        iteration_s=_iteration(good),
+        exposed_s=_exposed_s(good),
     )
+
+
+def _iteration(repeats: Sequence[Repeat]) -> IterationTime | None:
+    times_s = [time_s for repeat in repeats for time_s in repeat.iteration_s]
+    return IterationTime.of(times_s) if times_s else None
+
+
+def _exposed_s(repeats: Sequence[Repeat]) -> float | None:
+    exposed_s = [time_s for repeat in repeats for time_s in repeat.exposed_s]
+    return median(exposed_s) if exposed_s else None
 
 
 def asked_nbytes(schedule: Schedule) -> int:

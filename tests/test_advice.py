@@ -33,7 +33,7 @@ from traces.analysis.transfers import Iteration
 from traces.opening import open_trace
 from traces.recognition.recognise import find_job, workload_of
 from traces.schedules.straggling import straggling
-from traces.workload import Collective, Workload, made_allreduce
+from traces.workload import SCHEMA, Collective, Compute, Item, Start, Workload
 
 SAMPLES = Path(__file__).parents[1] / "traces" / "samples"
 BOUNDED = ("slow_ddp_8_mlp_star100M", "slow_ddp_8_mlp_leafspine50M", "slow_ps_2srv_4wk_star20M")
@@ -51,17 +51,18 @@ def ring_ns(rate_bps: float, n_ranks: int = 8) -> float:
 
 def ring_job(slow: Mapping[int, int] | None = None, gap_ns: int = GAP_NS) -> Workload:
     """Five iterations of one allreduce after a gap, which is so many times longer at the ranks in `slow`."""
-    made = made_allreduce(8, NBYTES, 5)
-    items = tuple(
-        item.model_copy(
-            update={"starts": tuple(start.model_copy(update={"gap_ns": gap_ns}) for start in item.starts)}
+    items: list[Item] = []
+    for iteration in range(5):
+        first = len(items)
+        for rank in range(8):
+            start = Start(rank=rank, after=(first - 1,) if iteration else ())
+            items.append(Compute(start=start, duration_ns=gap_ns, iteration=iteration))
+        starts = tuple(Start(rank=rank, after=(first + rank,)) for rank in range(8))
+        items.append(
+            Collective(kind="allreduce", tag=iteration, nbytes=NBYTES, iteration=iteration, starts=starts)
         )
-        for item in made.items
-        if isinstance(item, Collective)
-    )
-    return straggling(
-        made.model_copy(update={"items": items}), {r: Fraction(f) for r, f in (slow or {}).items()}
-    )
+    made = Workload(schema=SCHEMA, framing="none", n_ranks=8, items=tuple(items))
+    return straggling(made, {r: Fraction(f) for r, f in (slow or {}).items()})
 
 
 def seen(communication_ns: float, slow: Mapping[int, int] | None = None, gap_ns: int = GAP_NS) -> Analysis:

@@ -10,7 +10,7 @@ import typer
 
 from emu.plan import BadPlan
 from tools.exits import guarded, one_line, report
-from traces.workload import BadWorkload, Start
+from traces.workload import BadWorkload, Compute, Start
 
 
 def outcome(error: BaseException) -> int:
@@ -128,6 +128,6 @@ def test_a_reader_that_has_seen_enough_ends_the_command_quietly(words: str) -> N
 
 
 def test_a_value_that_a_capture_made_impossible_is_told_in_one_line_of_plain_words() -> None:
-    with pytest.raises(ValueError, match="gap_ns") as raised:
-        Start(rank=0, gap_ns=4 * 10**18)
-    assert one_line(raised.value) == "what was read from the input cannot be: gap_ns is out of range"
+    with pytest.raises(ValueError, match="duration_ns") as raised:
+        Compute(start=Start(rank=0), duration_ns=4 * 10**18)
+    assert one_line(raised.value) == "what was read from the input cannot be: duration_ns is out of range"

@@ -7,15 +7,22 @@ import pytest
 
 from traces.schedules.expand import expand
 from traces.schedules.schedule import Gate, sent_nbytes
-from traces.workload import Collective, Message, Start, Workload, made_allreduce
+from traces.workload import SCHEMA, Collective, Compute, Item, Message, Start, Workload, made_allreduce
 
 
-def job(*items: Collective | Message, n_ranks: int = 4) -> Workload:
-    return Workload(schema="gradwire.workload/1", framing="gloo", n_ranks=n_ranks, items=items)
+def job(*items: Item, n_ranks: int = 4) -> Workload:
+    return Workload(schema=SCHEMA, framing="gloo", n_ranks=n_ranks, items=items)
 
 
 def allreduce(iteration: int, *starts: Start, nbytes: int = 4000) -> Collective:
     return Collective(kind="allreduce", tag=iteration, nbytes=nbytes, iteration=iteration, starts=starts)
+
+
+def computing(rank: int, iteration: int, *after: int) -> Compute:
+    return Compute(start=Start(rank=rank, after=after), duration_ns=7, iteration=iteration)
+
+
+LATE = job(allreduce(0), computing(2, 1, 0), allreduce(1, Start(rank=2, after=(1,))))
 
 
 @pytest.mark.parametrize("algorithm", ["as-captured", "ring", "halving-doubling"])
@@ -31,15 +38,28 @@ def test_scaling_keeps_the_number_of_gloos_segments() -> None:
 
 
 def test_one_iteration_leaves_out_the_others_and_what_it_waited_for_there() -> None:
-    workload = job(allreduce(0), allreduce(1, Start(rank=2, after=(0,), gap_ns=7)))
-    schedule = expand(workload, iterations=(1,))
-    assert len(schedule.ops) == 1
-    assert schedule.gates == (Gate(0, 2, (), 7),)
+    schedule = expand(LATE, iterations=(1,))
+    assert [op.kind for op in schedule.ops] == ["compute", "allreduce"]
+    assert schedule.gates == (Gate(0, 2, (), 7), Gate(1, 2, (0,)))
 
 
 def test_without_compute_the_order_stays_and_the_gaps_go() -> None:
-    workload = job(allreduce(0), allreduce(1, Start(rank=2, after=(0,), gap_ns=7)))
-    assert expand(workload, compute=Fraction(0)).gates == (Gate(1, 2, (0,), 0),)
+    assert expand(LATE, compute=Fraction(0)).gates == (Gate(1, 2, (0,), 0), Gate(2, 2, (1,)))
+
+
+def test_what_a_rank_computes_is_an_operation_of_its_own_without_a_byte() -> None:
+    op = expand(LATE, scale=Fraction(1, 2)).ops[1]
+    assert (op.kind, op.nbytes, op.root, op.iteration) == ("compute", 0, 2, 1)
+
+
+def test_computing_after_the_last_message_stays() -> None:
+    schedule = expand(job(allreduce(0), computing(3, 0, 0)))
+    assert schedule.gates == (Gate(1, 3, (0,), 7),)
+
+
+def test_computing_alone_is_nothing_to_send() -> None:
+    with pytest.raises(ValueError, match=r"nothing to send in iteration \(1,\)"):
+        expand(job(allreduce(0), computing(3, 1)), iterations=(1,))
 
 
 def test_a_message_stays_one_send_whatever_the_algorithm() -> None:

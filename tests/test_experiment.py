@@ -17,7 +17,7 @@ from emu.refused import Refused
 from emu.result import REFUSED, Row
 from emu.switch.table.match import PROTO_TCP
 from tools.experiment import Cell, Job, cells, plan_of, planned, schedule_of
-from traces.workload import Connection, Message, Start, Workload, made_allreduce
+from traces.workload import SCHEMA, Connection, Message, Start, Workload, made_allreduce
 
 FAT_TREE = parse_fabric("fat-tree:k=4,levels=2,rate=50M")
 BIGRAPH = parse_fabric("bigraph:n=4,m=2,rate=50M")
@@ -26,7 +26,7 @@ NBYTES = 8 * 4200
 JOB = Job(made_allreduce(8, NBYTES), "test")
 FOUR = made_allreduce(4, NBYTES)
 PUSHES = Workload(
-    schema="gradwire.workload/1",
+    schema=SCHEMA,
     framing="made",
     n_ranks=4,
     items=tuple(Message(src=r, dst=0, nbytes=NBYTES, role="push", start=Start(rank=r)) for r in (1, 2, 3)),

@@ -17,7 +17,7 @@ from traces.recognition import operations
 from traces.recognition.iterations import Labels, Role
 from traces.recognition.operation import Operation
 from traces.recognition.recognise import Job, find_job
-from traces.workload import Start
+from traces.recognition.starts import Beginning
 
 SAMPLES = PROJECT / "traces" / "samples"
 MS = 1_000_000
@@ -34,7 +34,7 @@ class Bucket(NamedTuple):
     after: tuple[int, ...] = ()
 
 
-def job_of(operations: Sequence[Operation], iterations: Sequence[int], starts: Sequence[Start]) -> Job:
+def job_of(operations: Sequence[Operation], iterations: Sequence[int], starts: Sequence[Beginning]) -> Job:
     roles: list[Role] = ["other"] * len(operations)
     if operations[0].kind == "message":
         roles = ["push" if one.src == 1 else "pull" for one in operations]
@@ -55,14 +55,14 @@ def made_up(*iterations: tuple[Bucket, ...]) -> TimeErrors:
     """Of one rank."""
     events: list[Event] = []
     operations: list[Operation] = []
-    starts: list[Start] = []
+    starts: list[Beginning] = []
     labels: list[int] = []
     for iteration, buckets in enumerate(iterations):
         for b, bucket in enumerate(buckets):
             events.append(Event(k="bucket_ready", it=iteration, t=bucket.ready * MS, n=40, b=b))
             events.append(Event(k="bucket_done", it=iteration, t=bucket.logged * MS, b=b))
             operations.append(allreduce(len(operations), bucket.begun, bucket.done))
-            starts.append(Start(rank=0, after=bucket.after, gap_ns=bucket.gap * MS))
+            starts.append(Beginning(rank=0, after=bucket.after, gap_ns=bucket.gap * MS))
             labels.append(iteration)
     return time_errors(job_of(operations, labels, starts), [RankLog(rank=0, events=tuple(events))])
 
@@ -124,7 +124,7 @@ def test_buckets_that_are_done_in_another_order_are_told_apart_by_their_index() 
 def test_compute_after_what_no_log_tells_of_is_not_compared() -> None:
     broadcast = Operation("broadcast", "broadcast", 9, 8, 0, 0, {0: 150 * MS}, {0: 155 * MS})
     operations = [allreduce(0, 60, 100), broadcast, allreduce(10, 160, 200)]
-    starts = [Start(rank=0), Start(rank=0), Start(rank=0, after=(1,), gap_ns=5 * MS)]
+    starts = [Beginning(rank=0), Beginning(rank=0), Beginning(rank=0, after=(1,), gap_ns=5 * MS)]
     ready = [Event(k="bucket_ready", it=i, t=t * MS, n=40) for i, t in enumerate((60, 160))]
     done = [Event(k="bucket_done", it=i, t=t * MS) for i, t in enumerate((100, 200))]
     errors = time_errors(job_of(operations, (0, 1, 1), starts), [RankLog(rank=0, events=(*ready, *done))])
@@ -134,7 +134,7 @@ def test_compute_after_what_no_log_tells_of_is_not_compared() -> None:
 
 def test_a_logged_bucket_without_an_operation_is_a_difference() -> None:
     [lonely] = [Event(k="bucket_ready", it=7, t=1, n=40)]
-    job = job_of([allreduce(0, 60, 100)], (0,), [Start(rank=0)])
+    job = job_of([allreduce(0, 60, 100)], (0,), [Beginning(rank=0)])
     errors = time_errors(job, [RankLog(rank=0, events=(lonely,))])
     assert errors.differences == ("1 logged times have no operation",)
     assert errors.agrees is False
@@ -156,7 +156,9 @@ def test_a_fault_is_what_a_busy_machine_does_not_explain(ms: list[int], said: li
 
 
 def test_without_times_nothing_is_judged() -> None:
-    errors = time_errors(job_of([allreduce(0, 60, 100)], (0,), [Start(rank=0)]), [RankLog(rank=0, events=())])
+    errors = time_errors(
+        job_of([allreduce(0, 60, 100)], (0,), [Beginning(rank=0)]), [RankLog(rank=0, events=())]
+    )
     assert errors.agrees is None
 
 
@@ -172,7 +174,7 @@ def test_a_workers_first_push_and_last_pull_are_compared() -> None:
     """Worker 1 of servers 0 and 2: pushes at 60 and 61, pulls that end at 90 and 94."""
     events: list[Event] = []
     operations: list[Operation] = []
-    starts: list[Start] = []
+    starts: list[Beginning] = []
     labels: list[int] = []
     for iteration, t in enumerate((0, 100)):
         for server, begun, done, is_push in (
@@ -185,7 +187,7 @@ def test_a_workers_first_push_and_last_pull_are_compared() -> None:
             times = {src: (begun + t) * MS}, {src: (done + t) * MS, dst: (done + t) * MS}
             operations.append(Operation("message", "send", 0, 8, src, dst, *times))
             gap, after = (70, (2, 3)) if iteration and is_push else (0, ())
-            starts.append(Start(rank=src, after=after, gap_ns=gap * MS))
+            starts.append(Beginning(rank=src, after=after, gap_ns=gap * MS))
             labels.append(iteration)
         events += [
             Event(k=6, it=iteration, t=(58 + t) * MS, n=16),

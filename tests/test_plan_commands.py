@@ -169,8 +169,8 @@ def test_a_plan_says_whether_links_or_gaps_bound_it_and_tells_the_other_figure()
     links = "the least any fabric could take with these host links"
     for gap_ms, told in (
         (0, f"bound +83.6 ms +{links}$"),
-        (40, f"bound +83.6 ms +{links}; compute gaps 40 ms$"),
-        (2000, "bound +2 s +the longest chain of compute gaps; the host links need 83.6 ms$"),
+        (40, f"bound +83.6 ms +{links}; computing 40 ms$"),
+        (2000, "bound +2 s +the longest chain of computing; the host links need 83.6 ms$"),
     ):
         gates = [Gate(1, 0, (0,), gap_ms * 10**6)] if gap_ms else []
         made = schedule_plan(fabric, messages(2, [(0, 1, 500_000), (0, 1, 500_000)], gates))

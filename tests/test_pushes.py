@@ -8,23 +8,23 @@ import pytest
 from traces.schedules.collectives import NotServedError
 from traces.schedules.expand import expand, not_added
 from traces.schedules.schedule import Aggregation, Gate
-from traces.workload import Message, Start, Workload, made_allreduce
+from traces.workload import SCHEMA, Compute, Item, Message, Start, Workload, made_allreduce
 
 SERVER = 0
 
 
 def push(worker: int, *after: int, nbytes: int = 4000, iteration: int = 0, server: int = SERVER) -> Message:
-    start = Start(rank=worker, after=after, gap_ns=worker)
+    start = Start(rank=worker, after=after)
     return Message(src=worker, dst=server, nbytes=nbytes, iteration=iteration, role="push", start=start)
 
 
 def pull(worker: int, *after: int, iteration: int = 0) -> Message:
-    start = Start(rank=SERVER, after=after, gap_ns=7)
+    start = Start(rank=SERVER, after=after)
     return Message(src=SERVER, dst=worker, nbytes=4000, iteration=iteration, role="pull", start=start)
 
 
-def job(items: Iterable[Message], n_ranks: int = 4) -> Workload:
-    return Workload(schema="gradwire.workload/1", framing="gloo", n_ranks=n_ranks, items=tuple(items))
+def job(items: Iterable[Item], n_ranks: int = 4) -> Workload:
+    return Workload(schema=SCHEMA, framing="gloo", n_ranks=n_ranks, items=tuple(items))
 
 
 def rounds(n_rounds: int, workers: tuple[int, ...] = (1, 2, 3)) -> Workload:
@@ -53,10 +53,10 @@ def test_the_pushes_of_a_round_are_one_operation_that_the_server_gets() -> None:
 def test_each_worker_waits_as_before_and_the_server_for_the_sum() -> None:
     gates = expand(rounds(2), "ina").gates
     assert [gate for gate in gates if gate.op == 4] == [
-        Gate(4, rank=worker, after=(worker,), gap_ns=worker) for worker in (1, 2, 3)
+        Gate(4, rank=worker, after=(worker,)) for worker in (1, 2, 3)
     ]
-    assert Gate(1, rank=SERVER, after=(0,), gap_ns=7) in gates
-    assert Gate(5, rank=SERVER, after=(4,), gap_ns=7) in gates
+    assert Gate(1, rank=SERVER, after=(0,)) in gates
+    assert Gate(5, rank=SERVER, after=(4,)) in gates
 
 
 def test_as_captured_and_other_algorithms_leave_pushes_as_they_are() -> None:
@@ -72,7 +72,7 @@ def test_an_answer_of_the_round_before_does_not_wait_for_an_early_push() -> None
     items += [push(1, 2, iteration=1), pull(2, 2, 3), push(2, 4, iteration=1), pull(1, 3, 5, iteration=1)]
     schedule = expand(job(items), "ina")
     assert [op.kind for op in schedule.ops] == ["reduce", "message", "message", "reduce", "message"]
-    assert Gate(2, rank=SERVER, after=(1,), gap_ns=7) in schedule.gates
+    assert Gate(2, rank=SERVER, after=(1,)) in schedule.gates
 
 
 def test_a_server_that_answers_each_push_gets_each_push() -> None:
@@ -155,3 +155,16 @@ def test_an_allreduce_beside_needs_no_pushes() -> None:
     assert [aggregation.op for aggregation in schedule.aggregations] == [0, 1, 2]
     assert len(schedule.groups) == 1
     assert schedule.gates == expand(made_allreduce(4, 4000, count=3), "ring").gates
+
+
+def test_a_server_that_computes_between_sums_and_answers_gets_the_sums() -> None:
+    items: list[Item] = [push(1), push(2), Compute(start=Start(rank=SERVER, after=(0, 1)), duration_ns=7)]
+    items += [pull(1, 2), Compute(start=Start(rank=1, after=(3,)), duration_ns=9), push(1, 4, iteration=1)]
+    schedule = expand(job(items), "ina")
+    assert [op.kind for op in schedule.ops] == ["reduce", "compute", "message", "compute", "message"]
+    assert schedule.gates == (
+        Gate(1, rank=SERVER, after=(0,), gap_ns=7),
+        Gate(2, rank=SERVER, after=(1,)),
+        Gate(3, rank=1, after=(2,), gap_ns=9),
+        Gate(4, rank=1, after=(3,)),
+    )

@@ -1,7 +1,5 @@
 """What a message's destination did before it asked for the data, and schedules in which it does so again."""
 
-from fractions import Fraction
-
 import pytest
 
 from controller.model.fluid import fluid_s
@@ -96,7 +94,7 @@ SERVED = (item(1, 0), item(2, 0, ready=(2,)), item(0, 1, (0,)), item(0, 2, (1,))
 
 
 def workload(items: tuple[Message, ...]) -> Workload:
-    return Workload(schema="gradwire.workload/1", framing="gloo", n_ranks=3, items=items)
+    return Workload(schema="gradwire.workload/2", framing="gloo", n_ranks=3, items=items)
 
 
 def test_a_message_is_sent_after_what_its_destination_does_first() -> None:
@@ -133,4 +131,4 @@ def test_what_would_wait_for_itself_is_sent_all_the_same() -> None:
 def test_nothing_is_prepared_for_what_is_left_out() -> None:
     chosen = {1: SERVED[1], 3: SERVED[3]}
     assert in_order(chosen) == [1, 3]
-    assert list(prepared(chosen, ((1,), (3,)), Fraction(1))) == []
+    assert list(prepared(chosen, ((1,), (3,)))) == []

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from traces.opening import open_trace
 from traces.recognition.recognise import Job, find_job, recognise
 from traces.schedules.collectives import binomial_broadcast, gloo_ring
 from traces.trace import Trace
-from traces.workload import Collective, Message, Workload, load, save
+from traces.workload import Collective, Compute, Item, Message, Workload, load, save
 
 SAMPLES = Path(__file__).parents[1] / "traces" / "samples"
 DDP = ("ddp_gloo_8", "ddp_gloo_8_gpt_tso", "ddp_gloo_4_resnet18_tso")
@@ -70,7 +71,7 @@ def test_the_messages_of_each_collective_are_those_of_gloos_algorithm(sample: st
     n_ranks = trace(sample).n_ranks
     in_part = {operation.tag for operation in find_job(trace(sample)).operations if not operation.is_whole}
     for item in workload(sample).items:
-        if isinstance(item, Message):
+        if not isinstance(item, Collective):
             continue
         if item.kind == "allreduce":
             sends = gloo_ring(n_ranks, item.nbytes, 0, 0, GLOO_SEGMENT_NBYTES)
@@ -126,15 +127,25 @@ def test_a_push_begins_when_its_worker_said_so() -> None:
         assert all(a <= ns < b for ns, (a, b) in zip(begun, said, strict=True))
 
 
+def before_computing(items: Sequence[Item], message: Message) -> tuple[int, ...]:
+    """The operations that its sender had completed before it computed, if it did."""
+    after = message.start.after
+    while len(after) == 1 and isinstance(items[after[0]], Compute):
+        (after,) = (start.after for start in items[after[0]].begins)
+    return after
+
+
 def test_a_server_answers_when_all_pushes_have_come_and_a_worker_computes_on_its_pull() -> None:
     items = workload("ps_1srv_4wk").items
     for k in (0, 1, 2):
         some = [(number, i) for number, i in enumerate(items) if isinstance(i, Message) and i.iteration == k]
         pushes = {number for number, i in some if i.role == "push"}
         first = next(i for _, i in some if i.role == "pull")
-        assert set(first.start.after) >= pushes
+        assert set(before_computing(items, first)) >= pushes
         for _, push in (pair for pair in some if pair[1].role == "push"):
-            (before,) = push.start.after
+            (computing,) = push.start.after
+            assert items[computing].iteration == max(k - 1, 0)  # it closes the iteration before
+            (before,) = before_computing(items, push)
             pull = items[before]
             assert isinstance(pull, Message)
             assert (pull.role, pull.dst, pull.iteration) == ("pull", push.src, k - 1)

@@ -13,7 +13,15 @@ from emu.fabrics.fabric import Egress
 from emu.failures import Change, Failure
 from emu.network.cables import Done
 from emu.plan import Plan
-from emu.records import LINK_COLUMNS, OF_AN_AGGREGATION, Counted, Records, load_events, load_repeats
+from emu.records import (
+    LINK_COLUMNS,
+    OF_AN_AGGREGATION,
+    OF_COMPUTING,
+    Counted,
+    Records,
+    load_events,
+    load_repeats,
+)
 from emu.replay.outcome import Outcome, Times
 from emu.runfiles import BadRun
 from emu.sampler import Samples
@@ -116,7 +124,7 @@ def test_the_events_of_each_rank_are_in_the_order_of_time_and_as_documented(
         kinds |= {event["event"] for event in events}
         names |= {name for event in events for name in event}
     assert names == documented_fields("events/rank-N.jsonl")
-    assert {*kinds, *OF_AN_AGGREGATION} == documented_fields("events/rank-N.jsonl: the events")
+    assert {*kinds, *OF_AN_AGGREGATION, *OF_COMPUTING} == documented_fields("events/rank-N.jsonl: the events")
 
 
 def test_sums_of_switches_are_recorded_by_rank_and_as_events_with_their_operation(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ from traces.packets.clocks import HostClock
 from traces.recognition.shape import JobShape
 from traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send
 from traces.trace import CaptureFile
-from traces.workload import Collective, Message, Start, Workload
+from traces.workload import Collective, Compute, Message, Start, Usual, Workload
 
 ROWS = "replay --json, bench --json, demo --json"
 
@@ -120,6 +120,7 @@ def test_the_fields_of_a_record_are_those_documented(heading: str, record: Any) 
         ("*.workload.json", Workload),
         ("*.workload.json: a collective", Collective),
         ("*.workload.json: a message", Message),
+        ("*.workload.json: what a rank computes", Compute),
         ("*.workload.json: start", Start),
     ],
 )
@@ -166,6 +167,11 @@ def test_the_plan_file_and_the_manifest_are_as_documented(tmp_path: Path) -> Non
     assert set(json.loads((tmp_path / "plan.json").read_text())) == documented_fields("plan.json")
     made = manifest(plan, RunOptions(), tmp_path / "plan.json")
     assert set(made) == documented_fields("manifest.json")
+
+
+def test_what_is_usual_of_computing_is_documented() -> None:
+    (line,) = [line for line in SCHEMAS.splitlines() if line.startswith("| `usual`")]
+    assert all(f"`{name}`" in line for name in Usual.model_fields)
 
 
 def test_the_median_and_its_range_are_documented() -> None:

@@ -1,4 +1,4 @@
-"""Slow ranks and jitter change compute gaps and nothing else."""
+"""Slow ranks and jitter change what is computed, also at the very end, and nothing else."""
 
 from fractions import Fraction
 from statistics import fmean, pstdev
@@ -6,27 +6,31 @@ from statistics import fmean, pstdev
 import pytest
 
 from traces.schedules.straggling import straggling
-from traces.workload import Collective, Message, Start, Workload, made_allreduce
+from traces.workload import SCHEMA, Collective, Compute, Item, Start, Workload
 
 GAP_NS = 1_000_000
 
 
 def job(n_iterations: int = 3) -> Workload:
-    made = made_allreduce(4, 4096, n_iterations)
-    items = [
-        item.model_copy(
-            update={"starts": tuple(s.model_copy(update={"gap_ns": GAP_NS}) for s in item.starts)}
+    """Before each allreduce every rank computes, and rank 2 once more after the last."""
+    items: list[Item] = []
+    for iteration in range(n_iterations):
+        first = len(items)
+        for rank in range(4):
+            start = Start(rank=rank, after=(first - 1,) if iteration else ())
+            items.append(Compute(start=start, duration_ns=GAP_NS, iteration=iteration))
+        starts = tuple(Start(rank=rank, after=(first + rank,)) for rank in range(4))
+        items.append(
+            Collective(kind="allreduce", tag=iteration, nbytes=4096, iteration=iteration, starts=starts)
         )
-        for item in made.items
-        if isinstance(item, Collective)
-    ]
-    last = Message(src=2, dst=0, nbytes=10, start=Start(rank=2, gap_ns=GAP_NS))
-    return made.model_copy(update={"items": (*items, last)})
+    last = Compute(
+        start=Start(rank=2, after=(len(items) - 1,)), duration_ns=GAP_NS, iteration=n_iterations - 1
+    )
+    return Workload(schema=SCHEMA, framing="none", n_ranks=4, items=(*items, last))
 
 
 def gaps_ns(workload: Workload, rank: int) -> list[int]:
-    starts = [s for i in workload.items for s in ((i.start,) if isinstance(i, Message) else i.starts)]
-    return [start.gap_ns for start in starts if start.rank == rank]
+    return [item.duration_ns for item in workload.items if isinstance(item, Compute) and item.rank == rank]
 
 
 def test_a_slow_rank_computes_longer_and_no_other_does() -> None:

@@ -9,7 +9,7 @@ from traces.workload import BadWorkload, Message, Start, Workload, made_allreduc
 
 
 def one_message(rest: str) -> str:
-    head = '{"schema": "gradwire.workload/1", "framing": "gloo", "n_ranks": 2, "items": [{"kind": "message", '
+    head = '{"schema": "gradwire.workload/2", "framing": "gloo", "n_ranks": 2, "items": [{"kind": "message", '
     return f'{head}"src": 0, {rest}}}]}}'
 
 
@@ -20,8 +20,8 @@ def test_one_good_message_is_read(tmp_path: Path) -> None:
 
 def test_a_message_may_be_received_after_a_later_one(tmp_path: Path) -> None:
     one, two = (Message(src=0, dst=1, nbytes=8, start=Start(rank=0)) for _ in range(2))
-    items = (one.model_copy(update={"ready": Start(rank=1, after=(1,), gap_ns=5)}), two)
-    made = Workload(schema="gradwire.workload/1", framing="gloo", n_ranks=2, items=items)
+    items = (one.model_copy(update={"ready": Start(rank=1, after=(1,))}), two)
+    made = Workload(schema="gradwire.workload/2", framing="gloo", n_ranks=2, items=items)
     workloads.save(made, tmp_path / "w.json")
     assert workloads.load(tmp_path / "w.json") == made
 
@@ -39,8 +39,8 @@ def test_a_workload_comes_back_from_its_file(tmp_path: Path) -> None:
         "",
         "[]",
         "{}",
-        '{"schema": "gradwire.workload/2", "framing": "gloo", "n_ranks": 2, "items": []}',
-        '{"schema": "gradwire.workload/1", "framing": "gloo", "n_ranks": 99999, "items": []}',
+        '{"schema": "gradwire.workload/3", "framing": "gloo", "n_ranks": 2, "items": []}',
+        '{"schema": "gradwire.workload/2", "framing": "gloo", "n_ranks": 99999, "items": []}',
         one_message('"dst": 5, "nbytes": 1, "start": {"rank": 0}'),
         one_message('"dst": 1, "nbytes": 1, "start": {"rank": 0, "after": [0]}'),
         one_message('"dst": 1, "nbytes": -1, "start": {"rank": 0}'),
@@ -57,11 +57,37 @@ def test_a_file_that_is_no_workload_is_refused_in_one_line(text: str, tmp_path: 
     assert "\n" not in str(refusal.value)
 
 
-def test_a_file_from_before_algorithms_were_told_is_read(tmp_path: Path) -> None:
-    old = '{"kind": "allreduce", "tag": 1, "nbytes": 400, "root": 0, "iteration": 0, "starts": []}'
+def test_a_file_from_before_computing_was_an_item_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    old = '{"kind": "message", "src": 0, "dst": 1, "nbytes": 1, "start": {"rank": 0, "gap_ns": 7}}'
     path = tmp_path / "old.workload.json"
     path.write_text(
-        '{"schema": "gradwire.workload/1", "framing": "gloo", "n_ranks": 4, "items": [' + old + "]}"
+        '{"schema": "gradwire.workload/1", "framing": "gloo", "n_ranks": 2, "items": [' + old + "]}"
     )
-    (item,) = workloads.load(path).items
-    assert item.algorithm is None  # type: ignore[union-attr]
+    with pytest.raises(BadWorkload, match=r"an older gradwire wrote it.*make it again.*gradwire extract"):
+        workloads.load(path)
+
+
+def computing(*items: str) -> str:
+    head = '{"schema": "gradwire.workload/2", "framing": "gloo", "n_ranks": 2, "items": ['
+    return head + ", ".join(items) + "]}"
+
+
+COMPUTE = '{"kind": "compute", "start": {"rank": 0}, "duration_ns": 5%s}'
+AFTER_IT = '{"kind": "message", "src": %d, "dst": %d, "nbytes": 1, "start": {"rank": %d, "after": [0]}}'
+
+
+def test_a_rank_waits_for_what_it_computes_itself_and_for_nobody_elses(tmp_path: Path) -> None:
+    path = tmp_path / "w.json"
+    path.write_text(computing(COMPUTE % "", AFTER_IT % (0, 1, 0)))
+    assert [item.kind for item in workloads.load(path).items] == ["compute", "message"]
+    path.write_text(computing(COMPUTE % "", AFTER_IT % (1, 0, 1)))
+    with pytest.raises(BadWorkload, match="item 1: rank 1 waits for what rank 0 computes"):
+        workloads.load(path)
+
+
+@pytest.mark.parametrize("limits", [', "least_ns": 7', ', "most_ns": 7', ', "least_ns": 7, "most_ns": 6'])
+def test_half_a_range_is_none(limits: str, tmp_path: Path) -> None:
+    path = tmp_path / "w.json"
+    path.write_text(computing(COMPUTE % limits))
+    with pytest.raises(BadWorkload, match="item 0: least_ns and most_ns are no range"):
+        workloads.load(path)

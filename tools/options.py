@@ -140,7 +140,7 @@ ComputeOption = Annotated[
     typer.Option(
         "--compute",
         metavar="keep|none|FACTOR",
-        help="Compute gaps: as captured, left out, or times a factor.",
+        help="Computing: as captured, left out, or times a factor.",
     ),
 ]
 SlowOption = Annotated[
@@ -157,7 +157,7 @@ JitterOption = Annotated[
     typer.Option(
         "--jitter",
         metavar="PERCENT",
-        help="Vary every compute gap at random (from the seed): the standard deviation, e.g. 10%.",
+        help="Vary how long ranks compute at random (from the seed): the standard deviation, e.g. 10%.",
     ),
 ]
 IterationsOption = Annotated[
@@ -206,7 +206,7 @@ def parse_factor(text: str) -> Fraction:
 
 
 def parse_compute(text: str) -> Fraction:
-    """The factor on compute gaps: `keep` is 1, `none` is 0."""
+    """The factor on computing: `keep` is 1, `none` is 0."""
     words = {"keep": Fraction(1), "none": Fraction(0)}
     return words[text] if text in words else parse_factor(text)
 

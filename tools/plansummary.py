@@ -34,7 +34,7 @@ def summary(plan: Plan) -> dict[str, Any]:
         "ranks": plan.n_ranks,
         "hosts": list(plan.placement),
         "bytes": asked_nbytes(plan.schedule),
-        "operations": len(plan.schedule.ops),
+        "operations": n_operations(plan),
         "sends": len(plan.schedule.sends),
         "payload_nbytes": plan.schedule.payload_nbytes,
         "sums": len(plan.schedule.aggregations),
@@ -42,6 +42,8 @@ def summary(plan: Plan) -> dict[str, Any]:
         "bound_s": least_s,
         "compute_s": compute_s(plan.schedule),
         "fluid_s": fluid_s,
+        "iteration_s": plan.prediction.iteration_s,
+        "exposed_s": plan.prediction.exposed_s,
         "ratio": fluid_s / least_s if least_s else None,
         "busiest_s": found.bounded_s,
         "barrier_s": found.barrier_s,
@@ -56,6 +58,11 @@ def summary(plan: Plan) -> dict[str, Any]:
         "host_side": list(plan.host_side),
         "doubts": list(plan.doubts),
     }
+
+
+def n_operations(plan: Plan) -> int:
+    """How many operations communicate."""
+    return sum(op.kind != "compute" for op in plan.schedule.ops)
 
 
 def added_nbytes(plan: Plan) -> int:
@@ -117,6 +124,7 @@ def _figures(plan: Plan, found: Audit) -> Table:
         *_sums(plan),
         ("bound", show_s(prediction.bound_s), _bounding(plan)),
         ("predicted", show_s(prediction.fluid_s), f"{ratio}, sharing links fairly"),
+        *_iterations(plan),
         (
             "collisions",
             f"{found.n_collisions}",
@@ -128,22 +136,31 @@ def _figures(plan: Plan, found: Audit) -> Table:
     return table
 
 
+def _iterations(plan: Plan) -> Iterator[tuple[str, str, str]]:
+    """How long one is, if there are such."""
+    iteration_s, exposed_s = plan.prediction.iteration_s, plan.prediction.exposed_s
+    if iteration_s is not None and exposed_s is not None:
+        told = f"from start to start; no computing hides {show_s(exposed_s)} of it"
+        yield "iteration", show_s(iteration_s), told
+
+
 def _bounding(plan: Plan) -> str:
-    """What the bound is, host links or compute gaps, and the other figure."""
+    """What the bound is, host links or computing, and the other figure."""
     links_s = bound_s(plan.fabric, plan.placement, plan.schedule, plan.trees)
     gaps_s = compute_s(plan.schedule)
     if gaps_s > links_s:
-        return f"the longest chain of compute gaps; the host links need {show_s(links_s)}"
+        return f"the longest chain of computing; the host links need {show_s(links_s)}"
     least = "the least any fabric could take with these host links"
-    return f"{least}; compute gaps {show_s(gaps_s)}" if gaps_s else least
+    return f"{least}; computing {show_s(gaps_s)}" if gaps_s else least
 
 
 def _sends(plan: Plan) -> Iterator[tuple[str, str, str]]:
     """What hosts send to each other, if they do."""
     schedule = plan.schedule
     if schedule.sends or not plan.trees:
-        operations = "operation" if len(schedule.ops) == 1 else "operations"
-        told = f"in {len(schedule.sends)} sends of {len(schedule.ops)} {operations}"
+        count = n_operations(plan)
+        operations = "operation" if count == 1 else "operations"
+        told = f"in {len(schedule.sends)} sends of {count} {operations}"
         yield "payload", show_nbytes(schedule.payload_nbytes), told
         yield "flows", f"{len(plan.flows)}", f"both directions of {len(plan.flows) // 2} connections"
 

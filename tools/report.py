@@ -17,8 +17,10 @@ from tools.aggregationtables import Grid, aggregation_grids
 from tools.bars import bars_svg
 from tools.draw import fabric_svg
 from tools.findings import findings, name
+from tools.iterationchart import iterations_svg
 from tools.linkrates import told_rates
 from tools.runview import LinkUse, RunView, load_run
+from tools.tables import iteration_words
 from traces.files import write_whole
 from traces.units import show_bps, show_nbytes, show_s
 
@@ -49,6 +51,15 @@ class Cell:
 
     def bounds(self, use: LinkUse) -> bool:
         return self.view is not None and use.egress == self.view.audit.worst.egress
+
+    @property
+    def iterations(self) -> Markup:
+        return Markup(iterations_svg(self.row, self.view.repeat) if self.view else "")
+
+    @property
+    def iteration_words(self) -> str:
+        assert self.row.iteration_s
+        return iteration_words(self.row.iteration_s, self.row.exposed_s or 0.0)
 
     @property
     def folder(self) -> str:

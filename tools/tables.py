@@ -16,6 +16,7 @@ from emu.result import REFUSED, Row
 from tools.aggregationtables import aggregation_grids, rich_table
 from tools.linkrates import told_rates
 from tools.ncclstyle import UNACCOUNTED, nccl_lines
+from traces.iterationtimes import IterationTime
 from traces.schedules.expand import PAIRWISE
 from traces.units import show_nbytes, show_s
 
@@ -46,12 +47,14 @@ def print_rows(to: Console, rows: Sequence[Row]) -> None:
 
 
 def notes(rows: Sequence[Row]) -> list[str]:
-    """Why rows are refused, not valid, doubtful or slow; each reason once."""
+    """Why rows are refused, not valid, doubtful or slow, and how long iterations take; each reason once."""
     lines = []
     for row in rows:
         name = f"{row.fabric.partition(':')[0]}, {row.algorithm}, {row.placement}, {row.routes}"
         lines += [f"{row.verdict}: {name}: {reason}" for reason in row.reasons]
         lines += [f"note: {name}: {warning}" for warning in row.warnings]
+        if row.iteration_s and row.exposed_s is not None:
+            lines.append(f"iteration: {name}: {iteration_words(row.iteration_s, row.exposed_s)}")
         if row.why:
             lines.append(f"why: {name}: {row.why}")
         lines += [f"note: {name}: {failure}" for failure in row.told_failures()]
@@ -61,6 +64,12 @@ def notes(rows: Sequence[Row]) -> list[str]:
         if row.dropped:
             lines.append(f"note: {name}: {row.dropped} packets dropped in the fabric's queues")
     return list(dict.fromkeys(lines))
+
+
+def iteration_words(time: IterationTime, exposed_s: float) -> str:
+    """How long one is, for a person."""
+    spread = f" ({show_s(time.low)} to {show_s(time.high)}, n = {time.n})" if time.n > 1 else ""
+    return f"{show_s(time.median)}{spread} from start to start; no computing hides {show_s(exposed_s)} of it"
 
 
 def as_planned(row: Row) -> str:

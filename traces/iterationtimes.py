@@ -7,8 +7,10 @@ mean a rank that happened to begin early, and late the next time, cancels out.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
+from typing import TYPE_CHECKING
 
-from traces.groundtruth import RankLog
+if TYPE_CHECKING:  # which reads what is recognised, and that works out such times as well
+    from traces.groundtruth import RankLog
 
 BEGINS = frozenset(("iter0", 1))  # the log's events: of ddp and of programs, of a parameter server's worker
 FIRST_WARM = 2  # iterations 0 and 1 hold connection set-up and DDP's rebuild of its buckets
@@ -35,10 +37,10 @@ class IterationTime:
     @classmethod
     def of(cls, times_s: Sequence[float]) -> "IterationTime":
         ordered = sorted(times_s)
-        return cls(median(ordered), _percentile(ordered, 0.1), _percentile(ordered, 0.9), len(ordered))
+        return cls(median(ordered), percentile(ordered, 0.1), percentile(ordered, 0.9), len(ordered))
 
 
-def _percentile(ordered: Sequence[float], share: float) -> float:
+def percentile(ordered: Sequence[float], share: float) -> float:
     """Between the two nearest values, in proportion."""
     place = share * (len(ordered) - 1)
     below = int(place)
@@ -46,7 +48,7 @@ def _percentile(ordered: Sequence[float], share: float) -> float:
     return ordered[below] + (place - below) * (ordered[above] - ordered[below])
 
 
-def logged_starts(logs: Sequence[RankLog]) -> dict[int, dict[int, int]]:
+def logged_starts(logs: Sequence["RankLog"]) -> dict[int, dict[int, int]]:
     """When each rank began each iteration by its own log; ranks whose logs name none are left out."""
     starts: dict[int, dict[int, int]] = {}
     for log in logs:

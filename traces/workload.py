@@ -1,7 +1,7 @@
-"""A workload: what a training job communicated, in which order, with which compute gaps.
+"""A workload: what a training job communicated, in which order, and what its ranks computed between.
 
 It is what `extract` writes and everything else starts from: rank numbers instead of addresses,
-collectives and messages instead of packets.  File form: `*.workload.json`, checked by pydantic.
+collectives, messages and computing instead of packets.  File form: `*.workload.json`, checked by pydantic.
 """
 
 from pathlib import Path
@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from traces.complaints import complaint
 from traces.files import write_whole
 
-SCHEMA: Literal["gradwire.workload/1"] = "gradwire.workload/1"
+SCHEMA: Literal["gradwire.workload/2"] = "gradwire.workload/2"
+OLD_SCHEMAS = ("gradwire.workload/1",)
 MAX_RANKS = 4096
 MAX_NBYTES = 1 << 40
 
@@ -35,11 +36,10 @@ class _Value(BaseModel):
 
 
 class Start(_Value):
-    """`rank` begins `gap_ns` of compute after it has completed all of `after` (ids of items)."""
+    """`rank` begins as soon as it has completed all of `after` (ids of items)."""
 
     rank: Rank
     after: tuple[Id, ...] = ()
-    gap_ns: Ns = 0
 
 
 Algorithm = Literal[
@@ -72,6 +72,10 @@ class Collective(_Value):
     iteration: int = 0
     starts: tuple[Start, ...] = ()
 
+    @property
+    def begins(self) -> tuple[Start, ...]:
+        return self.starts
+
 
 class Message(_Value):
     """One point-to-point message: a push, a pull, or what no collective explains.
@@ -90,6 +94,10 @@ class Message(_Value):
     start: Start
     ready: Start | None = None
 
+    @property
+    def begins(self) -> tuple[Start, ...]:
+        return (self.start,)
+
 
 class Connection(_Value):
     """The TCP connection by which ranks `a` and `b` sent each other most, with its port at either."""
@@ -100,11 +108,48 @@ class Connection(_Value):
     port_b: Port
 
 
-Item = Annotated[Collective | Message, Field(discriminator="kind")]
+class Usual(_Value):
+    """How long a rank computes at the same place of `n` iterations: the median, the 10th and the 90th
+    percentile.
+    """
+
+    median_ns: Ns
+    low_ns: Ns
+    high_ns: Ns
+    n: Annotated[int, Field(ge=1)]
+
+
+class Compute(_Value):
+    """One rank computes for `duration_ns`: before an operation of its own, or to close an iteration.
+
+    `usual` is the same over iterations, if it repeats.  Where a capture cannot show how long it was,
+    `least_ns` and `most_ns` are the range: an operation that had to queue may have been ready long before it
+    began.
+    """
+
+    kind: Literal["compute"] = "compute"
+    start: Start
+    duration_ns: Ns
+    iteration: int = 0
+    usual: Usual | None = None
+    least_ns: Ns | None = None
+    most_ns: Ns | None = None
+
+    @property
+    def begins(self) -> tuple[Start, ...]:
+        return (self.start,)
+
+    @property
+    def rank(self) -> int:
+        return self.start.rank
+
+
+Item = Annotated[Collective | Message | Compute, Field(discriminator="kind")]
 
 
 class Workload(_Value):
-    """`items` are in the order in which they began; an item's id is its position in it.
+    """`items` are in the order in which operations began, each behind what was computed before it; an item's
+    id is its position in it.
 
     `addresses[r]` is where rank r was in the capture (empty for a made-up workload).  An item's `iteration`
     counts from 0; -1 is the job's set-up.  `unread` is the share of the job's bytes in the captures that
@@ -112,7 +157,7 @@ class Workload(_Value):
     ECMP chose paths when the job was captured, and does so in a replay.
     """
 
-    schema_: Literal["gradwire.workload/1"] = Field(SCHEMA, alias="schema")
+    schema_: Literal["gradwire.workload/2"] = Field(SCHEMA, alias="schema")
     framing: str
     n_ranks: Annotated[int, Field(ge=1, le=MAX_RANKS)]
     addresses: tuple[str, ...] = ()
@@ -128,31 +173,53 @@ class Workload(_Value):
             if max(connection.a, connection.b) >= self.n_ranks:
                 raise ValueError(f"connection {number}: rank outside 0..{self.n_ranks - 1}")
         for number, item in enumerate(self.items):
-            starts = (item.start,) if isinstance(item, Message) else item.starts
-            for start in starts:
-                if start.rank >= self.n_ranks:
-                    raise ValueError(f"item {number}: rank {start.rank} of {self.n_ranks}")
-                if any(other >= number for other in start.after):
-                    raise ValueError(f"item {number} comes after a later one: {start.after}")
+            for start in item.begins:
+                self._check_start(number, start)
+            if isinstance(item, Compute) and not _in_range(item):
+                raise ValueError(f"item {number}: least_ns and most_ns are no range")
             if isinstance(item, Collective) and item.root >= self.n_ranks:
                 raise ValueError(f"item {number}: root {item.root} of {self.n_ranks} ranks")
-            if isinstance(item, Message) and max(item.src, item.dst) >= self.n_ranks:
-                raise ValueError(f"item {number}: rank outside 0..{self.n_ranks - 1}")
-            if isinstance(item, Message) and item.start.rank != item.src:
-                raise ValueError(f"item {number}: a message starts at its source")
-            if isinstance(item, Message) and item.ready:
-                self._check_ready(number, item.dst, item.ready)
+            if isinstance(item, Message):
+                self._check_message(number, item)
         return self
 
-    def _check_ready(self, number: int, dst: int, ready: Start) -> None:
-        if ready.rank != dst:
+    def _check_start(self, number: int, start: Start) -> None:
+        if start.rank >= self.n_ranks:
+            raise ValueError(f"item {number}: rank {start.rank} of {self.n_ranks}")
+        if any(other >= number for other in start.after):
+            raise ValueError(f"item {number} comes after a later one: {start.after}")
+        self._check_own_computing(number, start)
+
+    def _check_own_computing(self, number: int, start: Start) -> None:
+        for other in map(self.items.__getitem__, start.after):
+            if isinstance(other, Compute) and other.rank != start.rank:
+                raise ValueError(
+                    f"item {number}: rank {start.rank} waits for what rank {other.rank} computes"
+                )
+
+    def _check_message(self, number: int, item: Message) -> None:
+        if max(item.src, item.dst) >= self.n_ranks:
+            raise ValueError(f"item {number}: rank outside 0..{self.n_ranks - 1}")
+        if item.start.rank != item.src:
+            raise ValueError(f"item {number}: a message starts at its source")
+        if item.ready is None:
+            return
+        if item.ready.rank != item.dst:
             raise ValueError(f"item {number}: a message is received at its destination")
-        if any(other >= len(self.items) or other == number for other in ready.after):
-            raise ValueError(f"item {number} is received after none of these: {ready.after}")
+        if any(other >= len(self.items) or other == number for other in item.ready.after):
+            raise ValueError(f"item {number} is received after none of these: {item.ready.after}")
+        self._check_own_computing(number, item.ready)
 
     @property
     def iterations(self) -> tuple[int, ...]:
         return tuple(sorted({item.iteration for item in self.items}))
+
+
+def _in_range(item: Compute) -> bool:
+    least_ns, most_ns = item.least_ns, item.most_ns
+    if least_ns is None or most_ns is None:
+        return least_ns is most_ns
+    return least_ns <= most_ns
 
 
 def save(workload: Workload, path: Path) -> None:
@@ -161,10 +228,16 @@ def save(workload: Workload, path: Path) -> None:
 
 
 def load(path: Path) -> Workload:
-    """Raise BadWorkload for a file that is none."""
+    """Raise BadWorkload for a file that is none, or of a schema from before computing was an item."""
+    text = path.read_bytes()
     try:
-        return Workload.model_validate_json(path.read_bytes())
+        return Workload.model_validate_json(text)
     except ValidationError as error:
+        if any(f'"{old}"'.encode() in text for old in OLD_SCHEMAS):
+            raise BadWorkload(
+                f"{path}: no {SCHEMA}: an older gradwire wrote it, whose gaps are not items; "
+                "make it again from its captures with `gradwire extract`"
+            ) from error
         raise BadWorkload(f"{path}: no workload: {complaint(error)}") from error
 
 

@@ -20,6 +20,7 @@ in the real protocol.
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from controller.model.addedup import tree_links
@@ -61,6 +62,33 @@ def fluid_s(
     With `hosts` a send ends when its receiver has handled it, and `alpha_s` is only that of aggregations.
     Raise ValueError for a schedule that can never end.
     """
+    carried = carry(fabric, flows, schedule, trees=trees, alpha_s=alpha_s, eta=eta, hosts=hosts)
+    return carried.time_s, carried.ends_s
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A schedule carried out: when all of it was complete, when each item had become ready and ended, and
+    when each gate opened.
+    """
+
+    time_s: float
+    ready_s: tuple[float, ...]
+    ends_s: tuple[float, ...]
+    opened_s: tuple[float, ...]
+
+
+def carry(
+    fabric: Fabric,
+    flows: Sequence[Flow],
+    schedule: Schedule,
+    *,
+    trees: Sequence[Tree] = (),
+    alpha_s: float = 0.0,
+    eta: float | None = None,
+    hosts: HostCosts | None = None,
+) -> Carried:
+    """As `fluid_s`, with all times."""
     share = payload_efficiency(fabric.mtu_nbytes) if eta is None else eta
     number = {egress: i for i, egress in enumerate(fabric.rates)}
     paths = [[number[egress] for egress in flow.path] for flow in flows]
@@ -78,7 +106,14 @@ def fluid_s(
         raise ValueError(
             f"{len(stuck)} sends wait for each other and never begin, among them {what[0]} {what[1]}"
         )
-    return max(progress.ends_s, default=0.0), tuple(progress.ends_s)
+    if never := [number for number, opened_s in enumerate(progress.opened_s) if opened_s < 0]:
+        raise ValueError(f"operation {schedule.gates[never[0]].op} never begins")
+    return Carried(
+        time_s=max((*progress.ends_s, *progress.opened_s), default=0.0),
+        ready_s=tuple(progress.ready_s),
+        ends_s=tuple(progress.ends_s),
+        opened_s=tuple(progress.opened_s),
+    )
 
 
 class _Progress:
@@ -107,6 +142,8 @@ class _Progress:
         self._now_s = 0.0
         self._timers: list[tuple[float, int, int]] = []  # (when, what for, its number)
         self.ends_s = [-1.0] * len(items)
+        self.ready_s = [-1.0] * len(items)
+        self.opened_s = [-1.0] * len(schedule.gates)
         self._queues: defaultdict[int, deque[int]] = defaultdict(deque)  # flow -> items, the first under way
         self._shares = shares
         self._left: dict[int, float] = {}  # flow -> bytes left, at `_since_s`, of the item under way
@@ -314,6 +351,7 @@ class _Progress:
 
     def _open(self, number: int) -> None:
         gate = self._schedule.gates[number]
+        self.opened_s[number] = self._now_s
         for held in self._held_by(gate):
             self._release(held)
         self._finish_one(gate.op, gate.rank)
@@ -347,6 +385,8 @@ class _Progress:
 
     def _leaving(self, number: int) -> tuple[float, int, int]:
         """The timer of what has become ready."""
+        if number < len(self._items):
+            self.ready_s[number] = self._now_s
         if number < self._n_sends:
             alpha_s = 0.0 if self._hosts else self._alpha_s
             return self._now_s + alpha_s, QUEUE_SEND, number

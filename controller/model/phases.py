@@ -143,5 +143,6 @@ def _depths(schedule: Schedule) -> list[int]:
             only_sent = (op.kind == "message" and op.root == gate.rank) or (
                 op.kind == "reduce" and op.root != gate.rank
             )
-            depths[gate.op] = max(depths[gate.op], depths[other] + (not only_sent))
+            is_arrival = not only_sent and op.kind != "compute"
+            depths[gate.op] = max(depths[gate.op], depths[other] + is_arrival)
     return depths

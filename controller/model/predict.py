@@ -5,15 +5,17 @@ two figures can be worked out from the plan alone.
 """
 
 from collections.abc import Sequence
+from statistics import median
 
 from controller.model.addedup import as_tcp_nbytes, trees_of
-from controller.model.fluid import fluid_s
+from controller.model.fluid import Carried, carry
 from emu.aggregation.tree import Tree
 from emu.fabrics.fabric import Fabric
 from emu.fabrics.paths import host_port
 from emu.network.transport import payload_efficiency
 from emu.plan import Flow, Prediction
 from traces.schedules.collectives import busbw_factor
+from traces.schedules.periods import periods
 from traces.schedules.schedule import Schedule
 
 
@@ -24,15 +26,37 @@ def predict(
     schedule: Schedule,
     trees: Sequence[Tree] = (),
 ) -> Prediction:
-    """Both figures; `flows` have their paths, and the bound is `least_s`."""
-    seconds, _ = fluid_s(fabric, flows, schedule, trees=trees)
-    return Prediction(bound_s=least_s(fabric, placement, schedule, trees), fluid_s=seconds)
+    """All figures; `flows` have their paths, and the bound is `least_s`."""
+    carried = carry(fabric, flows, schedule, trees=trees)
+    found = periods(schedule, begun_and_ended(schedule, carried))
+    return Prediction(
+        bound_s=least_s(fabric, placement, schedule, trees),
+        fluid_s=carried.time_s,
+        iteration_s=median(one.time_s for one in found) if found else None,
+        exposed_s=median(one.exposed_s for one in found) if found else None,
+    )
+
+
+def begun_and_ended(schedule: Schedule, carried: Carried) -> dict[tuple[int, int], tuple[int, int]]:
+    """By operation and rank when the first of its data left, or when it was computed, in ns."""
+    found: dict[tuple[int, int], tuple[int, int]] = {}
+    parts = [[(send.op, send.src)] for send in schedule.sends]
+    parts += [[(each.op, rank) for rank in each.members] for each in schedule.aggregations]
+    for some, ready_s in zip(parts, carried.ready_s, strict=True):
+        ns = round(ready_s * 1e9)
+        for part in some:
+            found[part] = min(found.get(part, (ns, ns)), (ns, ns))
+    for gate, opened_s in zip(schedule.gates, carried.opened_s, strict=True):
+        if schedule.ops[gate.op].kind == "compute":
+            ns = round(opened_s * 1e9)
+            found[gate.op, gate.rank] = (ns - gate.gap_ns, ns)
+    return found
 
 
 def least_s(
     fabric: Fabric, placement: Sequence[str], schedule: Schedule, trees: Sequence[Tree] = ()
 ) -> float:
-    """The larger of what the hosts' links need and the longest chain of compute gaps."""
+    """The larger of what the hosts' links need and the longest chain of computing."""
     return max(bound_s(fabric, placement, schedule, trees), compute_s(schedule))
 
 
@@ -46,7 +70,7 @@ def bound_s(
     measured against the same figure.  With that help S is enough, out of a giver and into a taker, in the
     frames of its tree (`trees[i]` is that of the schedule's i-th group; without trees it counts nothing), and
     what such an operation sends besides.  Everything else counts the bytes that the schedule itself
-    sends and receives.  Communication only: compute gaps are not in it (see `compute_s`).
+    sends and receives.  Communication only: computing is not in it (see `compute_s`).
     """
     eta = payload_efficiency(fabric.mtu_nbytes)
     sent, received = [0.0] * schedule.n_ranks, [0.0] * schedule.n_ranks
@@ -77,7 +101,7 @@ def bound_s(
 
 
 def compute_s(schedule: Schedule) -> float:
-    """The longest chain of compute gaps: the time of the schedule if communication took none.
+    """The longest chain of computing, the last included: the time of the schedule if communication took none.
 
     A run cannot take less than the larger of this and `bound_s`; how far they overlap is the job's own.
     """

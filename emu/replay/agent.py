@@ -1,7 +1,8 @@
 """The replay agent: one process per rank, in its host's network namespace.
 
-Closed loop: a send leaves when what it needs has arrived, its compute gap has passed and the receiver has
-said that it is ready.  Nothing is sent at recorded times.  One thread, one epoll; no socket ever blocks.
+Closed loop: a send leaves when what it needs has arrived, its rank has computed what comes before it and the
+receiver has said that it is ready.  Nothing is sent at recorded times.  One thread, one epoll; no socket
+ever blocks.
 """
 
 import heapq
@@ -141,10 +142,15 @@ class Agent:
         while self._gaps and self._gaps[0][0] <= (now_ns := time.monotonic_ns()):
             due_ns, op = heapq.heappop(self._gaps)
             self._times.late_gap_ns = max(self._times.late_gap_ns, now_ns - due_ns)
-            self._do(self._state.opened(op))
+            if op in self._times.computing_ns:
+                self._times.computed_ns[op] = now_ns
+            self._do(self._state.opened(op), due_ns)
 
-    def _do(self, possible: Possible) -> None:
-        """Announce receives, send what may leave."""
+    def _do(self, possible: Possible, since_ns: int | None = None) -> None:
+        """Announce receives, send what may leave, and compute: since `since_ns`, or from now on.
+
+        What is computed right after something else does not begin later because that was noticed late.
+        """
         touched = set()
         for number in possible.receives:
             send = self._sends[number]
@@ -157,7 +163,10 @@ class Agent:
             self._queue_ready((send.dst, self._matching.slots[send.op]))
             touched.add(send.dst)
         for op, gap_ns in possible.gaps:
-            heapq.heappush(self._gaps, (time.monotonic_ns() + gap_ns, op))
+            begin_ns = since_ns or time.monotonic_ns()
+            if self._schedule.ops[op].kind == "compute":
+                self._times.computing_ns[op] = begin_ns
+            heapq.heappush(self._gaps, (begin_ns + gap_ns, op))
         for number in possible.aggregations:
             self._times.begun_ns[number] = time.monotonic_ns()
             self._aggregating.begin(number, self._buffers)

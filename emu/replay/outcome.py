@@ -8,7 +8,8 @@ from emu.aggregation.figures import RankFigures
 @dataclass(slots=True)
 class Times:
     """Monotonic ns of one repeat, filled in as it happens: per send of ours (queued, handed), per receive
-    (arrived), per aggregation of ours by its position (begun, aggregated).
+    (arrived), per aggregation of ours by its position (begun, aggregated), per operation that we compute
+    (computing, computed).
     """
 
     start_ns: int = 0
@@ -17,9 +18,11 @@ class Times:
     queued_ns: dict[int, int] = field(default_factory=dict)
     handed_ns: dict[int, int] = field(default_factory=dict)
     arrived_ns: dict[int, int] = field(default_factory=dict)
-    late_gap_ns: int = 0  # the worst lateness of a compute gap's end
+    late_gap_ns: int = 0  # the worst lateness of computing's end
     begun_ns: dict[int, int] = field(default_factory=dict)
     aggregated_ns: dict[int, int] = field(default_factory=dict)
+    computing_ns: dict[int, int] = field(default_factory=dict)
+    computed_ns: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from traces.schedules.schedule import Group, Schedule
 
 @dataclass
 class Possible:
-    """Sends (ids) whose data may leave, receives (ids) that may be announced, gaps to wait, and aggregations
-    (positions) to begin, in this order.
+    """Sends (ids) whose data may leave, receives (ids) that may be announced, gaps to wait (those of what
+    the rank computes among them), and aggregations (positions) to begin, in this order.
     """
 
     sends: list[int] = field(default_factory=list)
@@ -26,7 +26,8 @@ class RankState:
     """Counts, for every send and receive of `rank`, what it still waits for.
 
     An aggregation in which the rank takes part begins when the gate of its operation is open and all earlier
-    ones of its group have begun here; the operation's sends and receives come after it.
+    ones of its group have begun here; the operation's sends and receives come after it.  What the rank
+    computes is complete when its gate is open.
     """
 
     def __init__(self, schedule: Schedule, rank: int) -> None:
@@ -52,7 +53,13 @@ class RankState:
                 self._aggregation_of[aggregation.op] = number
                 self._next_of[aggregation.givers, aggregation.takers].append(number)
                 self._of_op.setdefault(aggregation.op, [])  # an operation of ours, if without sends
+        self.uncomputed = {
+            op for op, made in enumerate(schedule.ops) if made.kind == "compute" and made.root == rank
+        }
+        for op in self.uncomputed:
+            self._of_op.setdefault(op, [])
         self._op_left = {op: len(self._of_op[op]) + (op in self._aggregation_of) for op in self._of_op}
+        self._op_left |= dict.fromkeys(self.uncomputed, 1)
         self._gates = {gate.op: gate for gate in schedule.gates if gate.rank == rank}
         self._gate_left = dict.fromkeys(self._of_op, 0)
         self._op_waiters: defaultdict[int, list[int]] = defaultdict(list)
@@ -68,7 +75,7 @@ class RankState:
 
     @property
     def is_done(self) -> bool:
-        return not (self.unfinished or self.unaggregated)
+        return not (self.unfinished or self.unaggregated or self.uncomputed)
 
     def begin(self) -> Possible:
         """The common start."""
@@ -79,9 +86,13 @@ class RankState:
         return possible
 
     def opened(self, op: int) -> Possible:
-        """The compute gap before `op` has passed."""
+        """The compute gap before `op` has passed, or the rank has computed it."""
         possible = Possible()
-        self._open(op, possible)
+        if op in self.uncomputed:
+            self.uncomputed.remove(op)
+            self._count_down(op, possible)
+        else:
+            self._open(op, possible)
         return possible
 
     def aggregated(self, number: int) -> Possible:
@@ -112,7 +123,7 @@ class RankState:
 
     def _pass_gate(self, op: int, possible: Possible) -> None:
         gap_ns = self._gates[op].gap_ns if op in self._gates else 0
-        if gap_ns:
+        if gap_ns or op in self.uncomputed:
             possible.gaps.append((op, gap_ns))
         else:
             self._open(op, possible)

@@ -10,7 +10,7 @@ from tools.plaintext import plain
 from traces.opening import open_trace
 from traces.recognition.recognise import recognise
 from traces.units import show_nbytes
-from traces.workload import save
+from traces.workload import Compute, save
 
 
 def extract(
@@ -27,13 +27,14 @@ def extract(
     ],
     ranks: RanksFileOption = None,
 ) -> None:
-    """Write down what a captured job communicated: collectives and messages, in order, with compute gaps."""
+    """Write down what a captured job communicated: collectives and messages, in order, and computing."""
     workload = recognise(open_trace(captures, ranks))
     save(workload, output)
     numbers = [number for number in workload.iterations if number >= 0]
-    nbytes = sum(item.nbytes for item in workload.items)
+    sent = [item for item in workload.items if not isinstance(item, Compute)]
+    nbytes = sum(item.nbytes for item in sent)
     text = (
-        f"{output}: {workload.n_ranks} ranks, {len(workload.items)} collectives and messages "
+        f"{output}: {workload.n_ranks} ranks, {len(sent)} collectives and messages "
         f"({show_nbytes(nbytes)}), {len(numbers)} iterations"
     )
     for line in (text, *(f"note: {note}" for note in workload.notes)):

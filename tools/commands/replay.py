@@ -87,8 +87,8 @@ def replay(  # noqa: PLR0913, PLR0917 - a parameter for each option
     """Send a job's traffic again, as real packets over real TCP, on an emulated fabric.
 
     Every combination of the repeatable options is one row. A send leaves when its data has arrived and
-    its compute gap has passed, not at its recorded time. Each fabric is calibrated first; a row says
-    whether the machine let it be believed. Exit code 3: a row is not valid.
+    its rank has computed for long enough, not at its recorded time. Each fabric is calibrated first; a
+    row says whether the machine let it be believed. Exit code 3: a row is not valid.
     """
     options = RunOptions(repeat, switch, captures, reroute)
     original = None

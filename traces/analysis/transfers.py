@@ -11,8 +11,8 @@ from traces.analysis.exposure import Exposure
 from traces.analysis.linerate import LineRate
 from traces.recognition.operation import Operation
 from traces.recognition.recognise import Job
+from traces.recognition.starts import Beginning
 from traces.schedules.collectives import busbw_factor
-from traces.workload import Start
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def iterations(job: Job, some: Sequence[Transfer], exposures: Sequence[Exposure]
     for one in exposures:
         times[one.iteration].append(one.time_ns)
     payload: defaultdict[int, int] = defaultdict(int)
-    begins: defaultdict[int, dict[int, Start]] = defaultdict(dict)
+    begins: defaultdict[int, dict[int, Beginning]] = defaultdict(dict)
     for operation, iteration, starts in zip(job.operations, job.labels.iterations, job.starts, strict=True):
         payload[iteration] += _payload_nbytes(operation, job.trace.n_ranks)
         for start in starts:

@@ -136,16 +136,26 @@ def _implied(voted: Flags, of: Grid) -> Flags:
 
 
 @dataclass(frozen=True)
+class Readiness:
+    """An operation that had to queue was ready `least_ns` to `most_ns` after all of `after` were complete."""
+
+    after: tuple[int, ...]
+    least_ns: int
+    most_ns: int
+
+
+@dataclass(frozen=True)
 class Wait:
     """Before an operation at a rank: the operations `after` which it computed for `gap_ns`.
 
     `measured` is False where one of them is not in the capture: the gap is then the median of this place and
-    rank.
+    rank.  `readiness` is of one that queued.
     """
 
     after: tuple[int, ...]
     gap_ns: int
     measured: bool
+    readiness: Readiness | None = None
 
 
 def waits(
@@ -189,7 +199,7 @@ def _queued(
     """What a place waits for because a library has so many in flight and no more: gloo has two threads.
 
     Then an operation begins as soon as any other of its iteration is complete, not always the same one.  It
-    may have been ready long before; how long cannot be known.
+    may have been ready long before, though not before those that began before it; how long cannot be known.
     """
     changed: dict[tuple[int, int], Wait] = {}
     before: list[int] = []
@@ -212,7 +222,16 @@ def _queued(
                 gap_ns = max(0, distance_ns - turnarounds_ns.get(rank, 0))
                 if operations[mate].done[rank] > begun_ns:
                     gap_ns = 0
-                changed[number, rank] = Wait(tuple(sorted({*wait.after, mate})), gap_ns, measured=True)
+                after = tuple(sorted({*wait.after, mate}))
+                since_ns = begun_ns - wait.gap_ns
+                begins = [
+                    operations[other].begun[rank]
+                    for other in mates
+                    if 0 <= other < number and rank in operations[other].begun
+                ]
+                least_ns = min(max([0, *(ns - since_ns for ns in begins)]), wait.gap_ns)
+                readiness = Readiness(wait.after, least_ns, wait.gap_ns)
+                changed[number, rank] = Wait(after, gap_ns, measured=True, readiness=readiness)
     if not before or len(changed) < MOST * len(before):
         return {}
     gaps = [wait.gap_ns for wait in changed.values()]

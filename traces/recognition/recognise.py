@@ -1,4 +1,4 @@
-"""From messages to a workload: what the job communicated, in which order, with which compute gaps."""
+"""From messages to a workload: what the job communicated, in which order, and what it computed between."""
 
 from dataclasses import dataclass
 
@@ -7,6 +7,7 @@ import numpy as np
 from traces.framing.frames import UNKNOWN_OPERATION
 from traces.framing.messages import Messages
 from traces.recognition.algorithms import PATTERNS, Recognised
+from traces.recognition.computing import with_computing
 from traces.recognition.iterations import Labels, Role, is_point_to_point, label
 from traces.recognition.operation import Operation
 from traces.recognition.operations import operations
@@ -14,10 +15,10 @@ from traces.recognition.patterns import SURE
 from traces.recognition.ranks import BadTrace
 from traces.recognition.readiness import readiness
 from traces.recognition.shape import JobShape, shape_of
-from traces.recognition.starts import starts
+from traces.recognition.starts import Beginning, starts
 from traces.recognition.turnaround import turnarounds_ns
 from traces.trace import Trace
-from traces.workload import SCHEMA, Algorithm, Collective, Connection, Item, Message, Start, Workload
+from traces.workload import SCHEMA, Algorithm, Collective, Connection, Message, Start, Workload
 
 # To the program and from it.  In six captures with logs both together took 2 to 50 turnarounds: where all
 # processors compute, a thread waits its turn for longer than between two steps, and no packet shows that.
@@ -33,7 +34,7 @@ class Job:
     trace: Trace
     operations: tuple[Operation, ...]
     labels: Labels
-    starts: tuple[tuple[Start, ...], ...]
+    starts: tuple[tuple[Beginning, ...], ...]
     algorithms: tuple[Recognised, ...]
     shape: JobShape
     notes: tuple[str, ...]
@@ -103,7 +104,9 @@ def workload_of(job: Job) -> Workload:
         notes=job.notes,
         unread=min(1.0, job.trace.losses.unread),
         connections=connections(job.trace),
-        items=tuple(_item(job, number) for number in range(len(job.operations))),
+        items=tuple(
+            with_computing([_item(job, number) for number in range(len(job.operations))], job.starts)
+        ),
     )
 
 
@@ -133,8 +136,9 @@ def _captured(operation: Operation) -> Algorithm | None:
     return name
 
 
-def _item(job: Job, number: int) -> Item:
-    operation, begins = job.operations[number], job.starts[number]
+def _item(job: Job, number: int) -> Collective | Message:
+    """Without what it waits for."""
+    operation = job.operations[number]
     iteration = job.labels.iterations[number]
     if operation.kind == "message":
         return Message(
@@ -144,7 +148,7 @@ def _item(job: Job, number: int) -> Item:
             nbytes=operation.nbytes,
             iteration=iteration,
             role=job.labels.roles[number],
-            start=begins[0],
+            start=Start(rank=operation.src),
             ready=job.ready[number],
         )
     up, down = operation.trees or (None, None)
@@ -157,5 +161,4 @@ def _item(job: Job, number: int) -> Item:
         up=up,
         down=down,
         iteration=iteration,
-        starts=begins,
     )

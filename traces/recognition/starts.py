@@ -8,12 +8,13 @@ named that no other implies.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from traces.recognition.dependencies import waits
+from traces.recognition.dependencies import Readiness, waits
 from traces.recognition.operation import Operation
 from traces.recognition.ranks import BadTrace
 from traces.units import show_long
-from traces.workload import MAX_GAP_NS, Start
+from traces.workload import MAX_GAP_NS
 
 MAX_STEPS = 1_000  # of one search back through what came before
 _DONE, _BEGUN = 0, 1  # at the same instant, what is complete comes first
@@ -21,11 +22,24 @@ _DONE, _BEGUN = 0, 1  # at the same instant, what is complete comes first
 After = dict[tuple[int, int], tuple[int, ...]]
 
 
+@dataclass(frozen=True)
+class Beginning:
+    """`rank` begins an operation `gap_ns` of compute after it has completed all of `after` (operations).
+
+    `readiness` says, of one that had to queue, when it may have been ready.
+    """
+
+    rank: int
+    after: tuple[int, ...] = ()
+    gap_ns: int = 0
+    readiness: Readiness | None = None
+
+
 def starts(
     operations: Sequence[Operation],
     iterations: Sequence[int] = (),
     turnarounds_ns: Mapping[int, int] | None = None,
-) -> list[tuple[Start, ...]]:
+) -> list[tuple[Beginning, ...]]:
     """For each operation its starts, one for each rank that sends for it; `operations` in order of
     beginning.
 
@@ -38,17 +52,18 @@ def starts(
         return seen
     voted = waits(operations, iterations, turnarounds_ns or {})
 
-    def start(number: int, one: Start) -> Start:
+    def start(number: int, one: Beginning) -> Beginning:
         wait = voted.get((number, one.rank))
         if wait is None:
             return one
         messages = (n for n in one.after if operations[n].kind == "message" and iterations[n] >= 0)
-        return Start(rank=one.rank, after=tuple(sorted({*wait.after, *messages})), gap_ns=wait.gap_ns)
+        after = tuple(sorted({*wait.after, *messages}))
+        return Beginning(one.rank, after, wait.gap_ns, wait.readiness)
 
     return [tuple(start(number, one) for one in some) for number, some in enumerate(seen)]
 
 
-def _seen(operations: Sequence[Operation]) -> list[tuple[Start, ...]]:
+def _seen(operations: Sequence[Operation]) -> list[tuple[Beginning, ...]]:
     """From the times of each operation alone."""
     events = [
         (time_ns, phase, number, rank)
@@ -60,7 +75,7 @@ def _seen(operations: Sequence[Operation]) -> list[tuple[Start, ...]]:
     after: After = {}
     frontier: defaultdict[int, set[int]] = defaultdict(set)
     first_ns: dict[int, int] = {}
-    found: list[dict[int, Start]] = [{} for _ in operations]
+    found: list[dict[int, Beginning]] = [{} for _ in operations]
     for time_ns, phase, number, rank in sorted(events):
         if phase == _DONE:
             frontier[rank] -= _implied(number, rank, operations, after, frontier[rank])
@@ -75,7 +90,7 @@ def _seen(operations: Sequence[Operation]) -> list[tuple[Start, ...]]:
                 f"rank {rank} does nothing for {show_long(time_ns - since_ns)} between two operations, as "
                 "between two runs: cut the captures there, with editcap -A and -B, and give one part"
             )
-        found[number][rank] = Start(rank=rank, after=before, gap_ns=time_ns - since_ns)
+        found[number][rank] = Beginning(rank, before, time_ns - since_ns)
     return [tuple(by_rank[rank] for rank in sorted(by_rank)) for by_rank in found]
 
 

@@ -22,7 +22,7 @@ from traces.schedules.prepared import in_order, prepared
 from traces.schedules.pushes import Unit, after_of, summed_pushes
 from traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send
 from traces.schedules.trees import broadcast, reduce_broadcast
-from traces.workload import Collective, Item, Message, Workload
+from traces.workload import Collective, Compute, Item, Message, Workload
 
 Allreduce = Callable[[int, int, int, int], list[Send]]
 
@@ -67,7 +67,7 @@ def expand(
     """What each rank sends when allreduces are done by `algorithm`; all else stays as captured.
 
     `iterations` picks items by their iteration (None: all but the set-up).  `scale` multiplies every size
-    (and gloo's segment limit with it, so that the number of segments stays), `compute` every compute gap.
+    (and gloo's segment limit with it, so that the number of segments stays), `compute` what ranks compute.
     `leaves` has the ranks under each first switch, for ina:leaf.  With ina, pushes to a parameter server that
     belong together are added up too (`not_added` tells of the others).
     Raises ValueError for an unknown algorithm or an empty selection, NotServedError for an algorithm that
@@ -128,7 +128,7 @@ def _chosen(workload: Workload, iterations: tuple[int, ...] | None) -> dict[int,
     """The items of these iterations by their id in the workload, in its order."""
     iterations = training_iterations(workload) if iterations is None else iterations
     chosen = {number: item for number, item in enumerate(workload.items) if item.iteration in iterations}
-    if not chosen:
+    if all(isinstance(item, Compute) for item in chosen.values()):
         have = ", ".join(map(str, workload.iterations)) or "none"
         raise ValueError(f"nothing to send in iteration {iterations}; the workload has: {have}")
     return bridged(workload.items, chosen)
@@ -137,6 +137,8 @@ def _chosen(workload: Workload, iterations: tuple[int, ...] | None) -> dict[int,
 def _op(items: Sequence[Item], scale: Fraction) -> Op:
     """An operation of one item, or of several pushes."""
     first = items[0]
+    if isinstance(first, Compute):
+        return Op(kind="compute", nbytes=0, root=first.rank, iteration=first.iteration)
     is_sum = len(items) > 1
     root = first.root if isinstance(first, Collective) else first.dst if is_sum else first.src
     return Op(
@@ -154,12 +156,12 @@ def _gates(chosen: Mapping[int, Item], units: Sequence[Unit], compute: Fraction)
     for op, unit in enumerate(units):
         for number in unit:
             item = chosen[number]
-            for start in (item.start,) if isinstance(item, Message) else item.starts:
+            gap_ns = int(item.duration_ns * compute) if isinstance(item, Compute) else None
+            for start in item.begins:
                 after = waits[number, start.rank]
-                gap_ns = int(start.gap_ns * compute)
-                if after or gap_ns:
-                    yield Gate(op, start.rank, after, gap_ns)
-    yield from prepared(chosen, units, compute)
+                if after or gap_ns is not None:
+                    yield Gate(op, start.rank, after, gap_ns or 0)
+    yield from prepared(chosen, units)
 
 
 def training_iterations(workload: Workload) -> tuple[int, ...]:
@@ -183,6 +185,8 @@ def _carried(
 
 
 def _sends(item: Item, how: _How, nbytes: int, op: int, first: int) -> list[Send]:
+    if isinstance(item, Compute):
+        return []
     if isinstance(item, Message):
         return [Send(op, item.src, item.dst, 0, nbytes, reduce=False)]
     if how.algorithm == PAIRWISE:
@@ -208,7 +212,7 @@ def _as_captured(item: Collective, how: _How, nbytes: int, op: int, first: int) 
     return gloo_ring(how.n_ranks, nbytes, op, first, limit)
 
 
-def _scaled(item: Item, scale: Fraction, *, in_elements: bool) -> int:
+def _scaled(item: Collective | Message, scale: Fraction, *, in_elements: bool) -> int:
     """Scaled bytes; of what is added up, whole float32 elements."""
     if not item.nbytes:
         return 0

@@ -4,58 +4,72 @@ The set-up is left out of a replay unless it is asked for, but it also happens b
 agrees on its buckets anew after the first one.  The second must wait for the first all the same.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from traces.workload import Item, Message, Start
+from traces.workload import Compute, Item, Message, Start
 
-Behind = tuple[frozenset[int], int]
-"""The chosen items that a start comes after, and the compute between in ns."""
-
-_NOTHING: Behind = (frozenset(), 0)
+Ids = frozenset[int]
 
 
 def bridged(items: Sequence[Item], chosen: Mapping[int, Item]) -> dict[int, Item]:
-    """The chosen items, each of whose starts waits for chosen ones only.
+    """The chosen items and the computing between them, none of which waits for what is left out.
 
     An item that is left out stands for what it waited for itself at that rank (a message at its receiver: for
-    what its sender waited for), and its compute gap is added to that of whoever waited for it.  One that
-    leads to no chosen item is not waited for, nor is its gap.
+    what its sender waited for).  But what a rank computed after a chosen item and before another chosen one
+    is kept, though it was for an item that is left out.
     """
-    left_out: dict[int, dict[int, Behind]] = {}  # by item and rank
-    found: dict[int, Item] = {}
+    kept: dict[int, Item] = {}
+    left_out: dict[int, dict[int, Ids]] = {}  # by item and rank: the kept ones that it stands for
+    behind: dict[int, Ids] = {}  # of what is computed: the operations before it, which other ranks know
     for number, item in enumerate(items[: max(chosen, default=-1) + 1]):
-        starts = (item.start,) if isinstance(item, Message) else item.starts
-        behind = [_behind(start, chosen, left_out) for start in starts]
+        after = {start.rank: _behind(start, left_out, behind) for start in item.begins}
+        is_between = isinstance(item, Compute) and bool(after[item.rank])
+        if isinstance(item, Compute):
+            behind[number] = _operations(after[item.rank], behind)
+        if number in chosen or is_between:
+            kept[number] = _moved(item, after)
         if number not in chosen:
-            pairs = zip(starts, behind, strict=True)
-            left_out[number] = {
-                start.rank: (after, gap_ns + start.gap_ns) for start, (after, gap_ns) in pairs
-            }
-            continue
-        moved = [_moved(start, one) for start, one in zip(starts, behind, strict=True)]
-        update = {"start": moved[0]} if isinstance(item, Message) else {"starts": tuple(moved)}
-        found[number] = item.model_copy(update=update)
-    return found
+            left_out[number] = (
+                {item.rank: Ids([number])} if isinstance(item, Compute) and is_between else after
+            )
+    return _wanted(kept, chosen)
 
 
-def _behind(start: Start, chosen: Mapping[int, Item], left_out: Mapping[int, Mapping[int, Behind]]) -> Behind:
-    """Without the start's own gap."""
-    ways: list[Behind] = []
+def _behind(
+    start: Start,
+    left_out: Mapping[int, Mapping[int, Ids]],
+    behind: Mapping[int, Ids],
+) -> Ids:
+    """The kept items that `start` waits for."""
+    found: set[int] = set()
     for other in start.after:
-        if other in chosen:
-            ways.append((frozenset([other]), 0))
+        ranks = left_out.get(other)
+        if ranks is None:
+            found.add(other)
+        elif start.rank in ranks:
+            found |= ranks[start.rank]
         else:
-            ranks = left_out[other]
-            some = [ranks[start.rank]] if start.rank in ranks else list(ranks.values())
-            ways += [way for way in some if way[0]]
-    return _merged(ways)
+            found |= {one for ids in ranks.values() for one in _operations(ids, behind)}
+    return Ids(found)
 
 
-def _moved(start: Start, behind: Behind) -> Start:
-    after, gap_ns = behind
-    return start.model_copy(update={"after": tuple(sorted(after)), "gap_ns": start.gap_ns + gap_ns})
+def _operations(ids: Ids, behind: Mapping[int, Ids]) -> Ids:
+    """Those of them that are operations, and those before what is computed."""
+    return Ids().union(*(behind.get(one, Ids([one])) for one in ids))
 
 
-def _merged(ways: Iterable[Behind]) -> Behind:
-    numbers, gaps = zip(*(tuple(ways) or (_NOTHING,)), strict=True)
-    return frozenset().union(*numbers), max(gaps)
+def _moved(item: Item, after: Mapping[int, Ids]) -> Item:
+    starts = tuple(
+        start.model_copy(update={"after": tuple(sorted(after[start.rank]))}) for start in item.begins
+    )
+    is_one = isinstance(item, Message | Compute)
+    return item.model_copy(update={"start": starts[0]} if is_one else {"starts": starts})
+
+
+def _wanted(kept: Mapping[int, Item], chosen: Mapping[int, Item]) -> dict[int, Item]:
+    """Without the computing that leads to no chosen item."""
+    wanted = set(chosen)
+    for number in sorted(kept, reverse=True):
+        if number in wanted:
+            wanted |= {other for start in kept[number].begins for other in start.after}
+    return {number: item for number, item in kept.items() if number in wanted}

@@ -3,7 +3,6 @@
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
 
 from traces.schedules.pushes import Unit
 from traces.schedules.schedule import Gate
@@ -34,7 +33,7 @@ def in_order(chosen: Mapping[int, Item]) -> list[int]:
     return order + [number for number in chosen if number not in placed]
 
 
-def prepared(chosen: Mapping[int, Item], units: Sequence[Unit], compute: Fraction) -> Iterator[Gate]:
+def prepared(chosen: Mapping[int, Item], units: Sequence[Unit]) -> Iterator[Gate]:
     """The gates of messages at their destinations; of what switches add up there are none."""
     place = {unit[0]: op for op, unit in enumerate(units) if len(unit) == 1}
     if len(place) < len(units):
@@ -44,14 +43,12 @@ def prepared(chosen: Mapping[int, Item], units: Sequence[Unit], compute: Fractio
         if isinstance(item, Message) and item.ready:
             known = (place[other] for other in item.ready.after if other in place)
             after = tuple(sorted(other for other in known if other < op))
-            gap_ns = int(item.ready.gap_ns * compute)
-            if after or gap_ns:
-                yield Gate(op, item.dst, after, gap_ns)
+            if after:
+                yield Gate(op, item.dst, after)
 
 
 def _begin_after(item: Item) -> set[int]:
-    starts = (item.start,) if isinstance(item, Message) else item.starts
-    return {other for start in starts for other in start.after}
+    return {other for start in item.begins for other in start.after}
 
 
 def _ready_after(item: Item) -> tuple[int, ...]:

@@ -56,7 +56,7 @@ def after_of(chosen: Mapping[int, Item], units: Sequence[Unit]) -> dict[tuple[in
     position = {number: place for place, unit in enumerate(units) for number in unit}
     found = {}
     for number, item in chosen.items():
-        for start in (item.start,) if isinstance(item, Message) else item.starts:
+        for start in item.begins:
             named = set(start.after)
             places = dict.fromkeys(position[other] for other in start.after if other in position)
             found[number, start.rank] = tuple(
@@ -102,7 +102,7 @@ def _waited_for(items: Sequence[Item], matched: Iterable[Unit]) -> set[Unit]:
     servers = {unit: item.dst for unit in unit_of.values() if isinstance(item := items[unit[0]], Message)}
     some, whole = set(), set()
     for item in items:
-        for start in (item.start,) if isinstance(item, Message) else item.starts:
+        for start in item.begins:
             named = {unit_of[other] for other in start.after if other in unit_of}
             here = {unit for unit in named if servers[unit] == start.rank}
             some |= here

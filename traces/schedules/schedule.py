@@ -2,8 +2,9 @@
 
 The unit is the *send*, one chunk from one rank to another.  Sends belong to *operations* (a
 collective, or a point-to-point message); an operation has one buffer of `nbytes` on every rank
-that takes part.  What switches add up on the way is no send but an *aggregation*.  A schedule says
-nothing of hosts, links or time: only what must come before what.
+that takes part.  What switches add up on the way is no send but an *aggregation*.  What one rank computes is
+an operation too, without a byte: it takes the time of its only gate.  A schedule says nothing of hosts or
+links: only what must come before what, and how long a rank computes.
 """
 
 from collections import Counter
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
-OpKind = Literal["allreduce", "broadcast", "reduce", "message"]
+OpKind = Literal["allreduce", "broadcast", "reduce", "message", "compute"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +40,12 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """A collective or a message; its id is its position in `Schedule.ops`."""
+    """A collective, a message, or what a rank computes; its id is its position in `Schedule.ops`."""
 
     kind: OpKind
     nbytes: int
     tag: int = 0
-    root: int = 0  # whose data it spreads: a broadcast's root, a message's source; who gets a reduce's sum
+    root: int = 0  # a broadcast's root, a message's source; who gets a reduce's sum; who computes
     iteration: int = 0
 
 
@@ -72,7 +73,10 @@ Group = tuple[tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """`op` may begin at `rank` `gap_ns` after all of `after` (operations) are complete there."""
+    """`op` may begin at `rank` `gap_ns` after all of `after` (operations) are complete there.
+
+    Of what is computed it is the end that comes then.
+    """
 
     op: int
     rank: int
@@ -165,9 +169,13 @@ def together(schedules: Sequence[Schedule]) -> Schedule:
 def longest_quiet_s(schedule: Schedule, rank: int) -> float:
     """How long `rank` may have to wait at most because others compute, one after the other, each once."""
     longest_ns: dict[int, int] = {}
-    for gate in schedule.gates:
+    chained_ns: dict[int, int] = {}  # by what is computed: with what was computed just before
+    for gate in sorted(schedule.gates, key=lambda gate: gate.op):
+        total_ns = gate.gap_ns + max((chained_ns.get(other, 0) for other in gate.after), default=0)
+        if schedule.ops[gate.op].kind == "compute":
+            chained_ns[gate.op] = total_ns
         if gate.rank != rank:
-            longest_ns[gate.rank] = max(gate.gap_ns, longest_ns.get(gate.rank, 0))
+            longest_ns[gate.rank] = max(total_ns, longest_ns.get(gate.rank, 0))
     return sum(longest_ns.values()) / 1e9
 
 

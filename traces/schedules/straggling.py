@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from fractions import Fraction
 from random import Random
 
-from traces.workload import MAX_GAP_NS, Item, Message, Start, Workload
+from traces.workload import MAX_GAP_NS, Compute, Item, Workload
 
 
 def straggling(
     workload: Workload, slow: Mapping[int, Fraction], jitter: Fraction = Fraction(0), seed: int = 0
 ) -> Workload:
-    """`workload` with each rank's compute gaps times its factor in `slow`, and times a random one of mean 1.
+    """`workload` where ranks compute as many times longer as `slow` says, times a random factor of mean 1.
 
     `jitter` is the standard deviation of that factor, which is drawn from a normal distribution, cut off at
     0, for each rank and each time it computes.  Raises ValueError for a rank that the job does not have, a
@@ -25,15 +25,12 @@ def straggling(
         raise ValueError(f"a jitter is from 0 % to 100 %, got {float(jitter):.0%}")
     random = Random(seed)
 
-    def changed(start: Start) -> Start:
-        factor = slow.get(start.rank, Fraction(1))
-        drawn = max(0.0, random.gauss(1, float(jitter))) if jitter else 1.0
-        gap_ns = min(MAX_GAP_NS, round(start.gap_ns * factor * Fraction(drawn)))
-        return start.model_copy(update={"gap_ns": gap_ns})
+    def changed(item: Item) -> Item:
+        if not isinstance(item, Compute):
+            return item
+        factor = slow.get(item.rank, Fraction(1))
+        drawn = Fraction(max(0.0, random.gauss(1, float(jitter))) if jitter else 1.0)
+        duration_ns = min(MAX_GAP_NS, round(item.duration_ns * factor * drawn))
+        return item.model_copy(update={"duration_ns": duration_ns})
 
-    def item(one: Item) -> Item:
-        if isinstance(one, Message):
-            return one.model_copy(update={"start": changed(one.start)})
-        return one.model_copy(update={"starts": tuple(map(changed, one.starts))})
-
-    return workload.model_copy(update={"items": tuple(map(item, workload.items))})
+    return workload.model_copy(update={"items": tuple(map(changed, workload.items))})
