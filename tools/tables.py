@@ -50,7 +50,7 @@ def notes(rows: Sequence[Row]) -> list[str]:
     lines = []
     for row in rows:
         name = f"{row.fabric.partition(':')[0]}, {row.algorithm}, {row.placement}, {row.routes}"
-        lines += [f"{row.verdict}: {name}: {reason}" for reason in row.reasons]
+        lines += [f"{verdict}: {name}: {reason}" for verdict, reason in row.told_reasons()]
         lines += [f"note: {name}: {warning}" for warning in row.warnings]
         if row.why:
             lines.append(f"why: {name}: {row.why}")
