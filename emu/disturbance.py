@@ -6,12 +6,17 @@ again what was not lost.  Such a repeat is measured once more, and counted as le
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from statistics import median
 
 MIN_CPU_IDLE = 0.15  # below this a shaped network lies
 MAX_CPU_STOLEN = 0.05  # at 0.3 a flow alone reached 70% of its link, and ratios were up to 46% too high
 MAX_LATE = 0.02  # of the repeat's own time, or MIN_LATE_S if that is more
 MIN_LATE_S = 0.025
+# Of a processor's time; of quiet repeats it lost up to 2 %, beside bursts of 15 to 20 ms 24 to 38 %.
+MAX_CPU_LOST = 0.03
+MAX_SINGLED_OUT = 0.05  # a rank's wait for a processor beyond that of the others; in quiet repeats up to 3 %
+MIN_LOST_S = 0.001  # an interrupt or two, in a repeat of a few milliseconds
 
 _FIGURE, _HOLE = re.compile(r"\d{1,9}"), "\0"
 
@@ -44,14 +49,53 @@ def disturbances(
     return tuple(reasons)
 
 
+def taken_away(
+    time_s: float, cpu_lost_s: Sequence[float], run_delay_s: Sequence[float], stopped_s: Sequence[float]
+) -> tuple[str, ...]:
+    """Why a repeat cannot be believed from which something else took processors or ranks.
+
+    What is lost is by processor, and empty where it could not be measured; the others are by rank.
+    """
+    stopped = [
+        f"rank {rank} was stopped for about {each_s * 1e3:.0f} ms"
+        for rank, each_s in enumerate(stopped_s)
+        if each_s > 0
+    ]
+    return (*_lost(cpu_lost_s, time_s), *_singled_out(run_delay_s, time_s), *stopped)
+
+
+def _lost(cpu_lost_s: Sequence[float], time_s: float) -> list[str]:
+    """What other programs took of the processors; the worst one is told."""
+    if not cpu_lost_s:
+        return ["real-time priority was refused, so what other programs took of the CPUs is unknown"]
+    worst = max(range(len(cpu_lost_s)), key=cpu_lost_s.__getitem__)
+    if cpu_lost_s[worst] <= max(MIN_LOST_S, MAX_CPU_LOST * time_s):
+        return []
+    share = cpu_lost_s[worst] / time_s
+    return [f"processor {worst} was taken away for {share:.0%} of the time: keep real-time programs off"]
+
+
+def _singled_out(run_delay_s: Sequence[float], time_s: float) -> list[str]:
+    """The rank that waited for a processor longer than the others; what all wait is the run's own load."""
+    if not run_delay_s:
+        return []
+    worst = max(range(len(run_delay_s)), key=run_delay_s.__getitem__)
+    more_s = run_delay_s[worst] - median(run_delay_s)
+    if more_s <= max(MIN_LOST_S, MAX_SINGLED_OUT * time_s):
+        return []
+    return [f"rank {worst} waited {more_s * 1e3:.0f} ms longer for a processor than the others"]
+
+
 def of_each_kind(reasons: Iterable[str]) -> list[str]:
-    """Reasons of several repeats; of those that differ in their one figure alone, one with the span."""
-    kinds: defaultdict[str, list[int]] = defaultdict(list)
+    """Reasons of several repeats; of those that differ in their figures alone, one with the span of each."""
+    kinds: defaultdict[str, list[list[int]]] = defaultdict(list)
     for reason in reasons:
-        kinds[_FIGURE.sub(_HOLE, reason)] += map(int, _FIGURE.findall(reason))
-    return [kind.replace(_HOLE, _span(figures)) for kind, figures in kinds.items()]
+        kinds[_FIGURE.sub(_HOLE, reason)].append([*map(int, _FIGURE.findall(reason))])
+    return [_with_spans(kind, [*zip(*figures, strict=True)]) for kind, figures in kinds.items()]
 
 
-def _span(figures: list[int]) -> str:
-    least, most = min(figures, default=0), max(figures, default=0)
-    return str(most) if least == most else f"{least} to {most}"
+def _with_spans(kind: str, figures: Sequence[Sequence[int]]) -> str:
+    for some in figures:
+        least, most = min(some), max(some)
+        kind = kind.replace(_HOLE, str(most) if least == most else f"{least} to {most}", 1)
+    return kind

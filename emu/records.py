@@ -14,13 +14,14 @@ from typing import Any, Self
 from pydantic import TypeAdapter
 
 from emu.aggregation.figures import RankFigures
-from emu.disturbance import disturbances
+from emu.disturbance import disturbances, taken_away
 from emu.failures import cable_name
 from emu.network.cables import Done
 from emu.plan import Plan
 from emu.replay.outcome import Outcome
 from emu.runfiles import BadRun, one_run, read_json, read_lines
 from emu.sampler import Samples
+from emu.stalls import Stalls
 from traces.files import write_whole
 from traces.schedules.periods import periods
 from traces.schedules.schedule import Schedule
@@ -44,16 +45,19 @@ class Counted:
     queue_dropped: dict[str, int]
     samples: Samples
     changes: tuple[Done, ...] = ()
+    stalls: Stalls | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
     """One repeat, summed up.  `time_s` is from the common start to the last rank's end.
 
-    `stall_s` is the longest time for which a timer on this machine was late, `disturbed` says why the
-    repeat cannot be believed.  `iteration_s` and `exposed_s` have an entry for each iteration that lasts from
-    start to start (traces.schedules.periods).  `sent_nbytes` and `retransmits` are TCP's; `aggregated` is
-    what each rank did for sums that switches made, empty if the plan has no trees.
+    `stall_s` is the longest time for which a timer on this machine was late, `cpu_lost_s` what each processor
+    gave to real-time programs, interrupts and other guests, `run_delay_s` how long each rank was ready to run
+    and did not, `stopped_s` how long it was stopped; `disturbed` says why the repeat cannot be believed.
+    `iteration_s` and `exposed_s` have an entry for each iteration that lasts from start to start
+    (traces.schedules.periods).  `sent_nbytes` and `retransmits` are TCP's; `aggregated` is what each rank did
+    for sums that switches made, empty if the plan has no trees.
     """
 
     time_s: float
@@ -72,6 +76,9 @@ class Repeat:
     aggregated: tuple[RankFigures, ...] = ()
     iteration_s: tuple[float, ...] = ()
     exposed_s: tuple[float, ...] = ()
+    cpu_lost_s: tuple[float, ...] = ()
+    run_delay_s: tuple[float, ...] = ()
+    stopped_s: tuple[float, ...] = ()
 
     @property
     def dropped(self) -> int:
@@ -80,9 +87,9 @@ class Repeat:
 
 def summary(outcomes: list[Outcome], counted: Counted) -> Repeat:
     times = [outcome.times for outcome in outcomes]
-    start_ns = times[0].start_ns
+    start_ns, done_ns = times[0].start_ns, max(t.done_ns for t in times)
     made = Repeat(
-        time_s=(max(t.done_ns for t in times) - start_ns) / 1e9,
+        time_s=(done_ns - start_ns) / 1e9,
         rank_time_s=tuple((t.done_ns - start_ns) / 1e9 for t in times),
         start_skew_s=max(t.began_ns - start_ns for t in times) / 1e9,
         gap_lateness_s=max(t.late_gap_ns for t in times) / 1e9,
@@ -95,6 +102,9 @@ def summary(outcomes: list[Outcome], counted: Counted) -> Repeat:
         softnet_dropped=counted.softnet_dropped,
         queue_dropped=counted.queue_dropped,
         aggregated=tuple(each.aggregated for each in outcomes if each.aggregated is not None),
+        cpu_lost_s=counted.stalls.lost_s(start_ns, done_ns) if counted.stalls is not None else (),
+        run_delay_s=tuple(t.run_delay_ns / 1e9 for t in times),
+        stopped_s=counted.samples.stopped_s(start_ns, done_ns),
     )
     reasons = disturbances(
         time_s=made.time_s,
@@ -105,6 +115,8 @@ def summary(outcomes: list[Outcome], counted: Counted) -> Repeat:
         stall_s=made.stall_s,
         softnet_dropped=made.softnet_dropped,
     )
+    if counted.stalls is not None:
+        reasons += taken_away(made.time_s, made.cpu_lost_s, made.run_delay_s, made.stopped_s)
     return replace(made, disturbed=reasons)
 
 

@@ -59,6 +59,7 @@ class Row:
     `predicted_low_s` to `predicted_high_s` is not accounted for.  `machine_share` of it is the machine's
     own time per step.  These four are None where the model does not know all that happens (see
     controller.model.expected).
+    `machine`, `capture` and `model` are the `reasons` by what they are about, empty in a refused cell.
     `wrong` counts wrong elements over all repeats.  Every other figure is of the `repeats` that the machine
     did not disturb; `left_out` of them it did.  `why` says why the worst link is
     one, if it holds the job up.  `predicted_s`, `worst_link` and `why` are of the paths as planned, and know
@@ -104,6 +105,9 @@ class Row:
     dropped: int | None = None
     cpu_idle: float | None = None
     reasons: tuple[str, ...] = ()
+    machine: tuple[str, ...] = ()
+    capture: tuple[str, ...] = ()
+    model: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     repeats: int = 0
     left_out: int = 0
@@ -124,6 +128,12 @@ class Row:
         """Each of them for a person."""
         late = ", after the run was over"
         return tuple(f"{failure}{late if self.is_late(failure) else ''}" for failure in self.failures)
+
+    def told_reasons(self) -> tuple[tuple[str, str], ...]:
+        """Each of them for a person, after the verdict with the part of it that the reason is about."""
+        parts = (("machine", self.machine), ("capture", self.capture), ("model", self.model))
+        about = {reason: f"{self.verdict} (the {part})" for part, some in parts for reason in some}
+        return tuple((about.get(reason, self.verdict), reason) for reason in self.reasons)
 
     @property
     def valid(self) -> bool:
@@ -193,6 +203,9 @@ def row(
         dropped=sum(repeat.dropped for repeat in good),
         cpu_idle=min(repeat.cpu_idle for repeat in good),
         reasons=verdict.reasons,
+        machine=verdict.machine,
+        capture=verdict.capture,
+        model=verdict.model,
         warnings=verdict.warnings,
         repeats=len(good),
         left_out=len(repeats) - len(good),

@@ -3,10 +3,12 @@
 import itertools
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from emu.watch import has_stood
 
 SAMPLE_S = 0.02
 MAX_SAMPLES = 30_000  # ten minutes
@@ -67,10 +69,14 @@ def parse_net_dev(text: str) -> Iterator[tuple[str, int, int, int]]:
 
 
 class Samples:
-    """Readings of /proc/net/dev, kept as read: parsed when the repeat is over."""
+    """Readings of /proc/net/dev, kept as read: parsed when the repeat is over; and with each, which of some
+    processes were stopped since the one before.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, pids: Sequence[int] = ()) -> None:
+        self._pids = pids
         self._raw: list[tuple[int, bytes]] = []
+        self._stopped: list[tuple[int, list[bool]]] = []
         self._stop = threading.Event()
 
     def _take(self) -> None:
@@ -78,6 +84,7 @@ class Samples:
             while len(self._raw) < MAX_SAMPLES:
                 counters.seek(0)
                 self._raw.append((time.monotonic_ns(), counters.readall()))  # one read gives a page of it
+                self._stopped.append((time.monotonic_ns(), [has_stood(pid) for pid in self._pids]))
                 if self._stop.is_set():
                     return
                 self._stop.wait(SAMPLE_S)
@@ -86,6 +93,15 @@ class Samples:
         """The longest time between two readings beyond the wanted one: how long nobody got a CPU."""
         times = [time_ns for time_ns, _ in self._raw]
         return max([(b - a) / 1e9 - SAMPLE_S for a, b in itertools.pairwise(times)], default=0.0)
+
+    def stopped_s(self, start_ns: int, end_ns: int) -> tuple[float, ...]:
+        """How long each process was stopped between start and end, in whole times between two readings."""
+        stopped_ns = [0] * len(self._pids)
+        for (before_ns, _), (time_ns, seen) in itertools.pairwise(self._stopped):
+            span_ns = max(0, min(time_ns, end_ns) - max(before_ns, start_ns))
+            for number, is_so in enumerate(seen):
+                stopped_ns[number] += span_ns if is_so else 0
+        return tuple(each / 1e9 for each in stopped_ns)
 
     @contextmanager
     def taken(self) -> Iterator[None]:

@@ -25,6 +25,7 @@ from emu.options import RunOptions
 from emu.plan import Plan
 from emu.replay import fleet
 from emu.replay.outcome import Outcome
+from emu.stalls import Stalls, timed
 from emu.watch import RunFailed, Watch
 
 
@@ -46,6 +47,7 @@ def main(folder: Path) -> None:
         controller = stack.enter_context(plane.in_force(watch))
         pids = {host.name: host.pid for host in net.hosts}
         queues = Queues(pids.values())
+        stalls = stack.enter_context(timed())
         _say("agents")
         agents = stack.enter_context(fleet.started(plan, pids, watch))
         cables = stack.enter_context(failing(changes(plan.fabric, plan.failures)))
@@ -57,7 +59,7 @@ def main(folder: Path) -> None:
                 if record.n_undisturbed == options.repeats:
                     break
                 _say("repeat", repeat=record.n_undisturbed)
-                record.repeat(repeat, *_measured(plan, agents, cables, repeat, queues))
+                record.repeat(repeat, *_measured(plan, agents, cables, repeat, queues, stalls))
                 controller.tell("settle")  # back to the plan's own rules, and every port up
                 controller.await_line("settled", CONTROLLER_S, watch)
         controller.tell(f"stats {folder / 'switches.json'}")
@@ -72,7 +74,7 @@ def _told(options: RunOptions, folder: Path) -> list[str]:
 
 
 def _measured(
-    plan: Plan, agents: fleet.Fleet, cables: Cables, repeat: int, queues: Queues
+    plan: Plan, agents: fleet.Fleet, cables: Cables, repeat: int, queues: Queues, stalls: Stalls
 ) -> tuple[list[Outcome], records.Counted]:
     """Of the machine: what it did between the common start and the last rank's end, and nothing else.
 
@@ -82,7 +84,7 @@ def _measured(
     drops = queues.dropped()
     read: list[sampler.Machine] = []
     changed: list[Done] = []
-    samples = sampler.Samples()
+    samples = sampler.Samples(agents.pids)
     with ExitStack() as sampling:
 
         def begin(start_ns: int) -> None:
@@ -107,6 +109,7 @@ def _measured(
         queue_dropped={name: count for name, count in lost.items() if count},
         samples=samples,
         changes=tuple(changed),
+        stalls=stalls,
     )
     return outcomes, counted
 

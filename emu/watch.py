@@ -64,6 +64,16 @@ def is_stopped(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] in "Tt"
 
 
+def has_stood(pid: int) -> bool:
+    """Whether a process is stopped or, if it is a child of ours, was stopped since this was last asked."""
+    if is_stopped(pid):
+        return True
+    try:
+        return os.waitid(os.P_PID, pid, os.WCONTINUED | os.WNOHANG) is not None
+    except ChildProcessError:
+        return False
+
+
 def _obituary(watched: _Watched) -> str:
     said = _last_line(watched.log) if watched.log else ""
     return f"{watched.name} (process {watched.pid}) {_how(watched.pid)}" + (f": {said}" if said else "")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from emu.disturbance import disturbances, of_each_kind
+from emu.disturbance import disturbances, of_each_kind, taken_away
 
 QUIET = {
     "time_s": 1.0,
@@ -48,3 +48,35 @@ def test_of_one_kind_of_reason_one_is_told_with_the_span_of_its_figures() -> Non
         late,
     ]
     assert of_each_kind(["{} in a file, and no figure", "9" * 5000]) != []
+
+
+def test_what_others_took_of_a_processor_counts_beyond_what_quiet_repeats_lose() -> None:
+    assert taken_away(0.4, (0.0, 0.012), (0.02, 0.02), (0.0, 0.0)) == ()
+    (reason,) = taken_away(0.4, (0.0, 0.148), (0.02, 0.02), (0.0, 0.0))
+    assert reason == "processor 1 was taken away for 37% of the time: keep real-time programs off"
+    assert taken_away(0.004, (0.0009,), (), ()) == ()  # an interrupt
+
+
+def test_a_repeat_in_which_nobody_could_watch_the_processors_is_not_believed() -> None:
+    (reason,) = taken_away(1.0, (), (0.0, 0.0), (0.0, 0.0))
+    assert "real-time priority was refused" in reason
+
+
+def test_a_stopped_rank_is_named() -> None:
+    assert taken_away(1.4, (0.0,), (0.0, 0.0, 0.0), (0.0, 0.0, 0.104)) == (
+        "rank 2 was stopped for about 104 ms",
+    )
+
+
+def test_a_rank_that_waits_for_a_processor_counts_only_if_the_others_do_not() -> None:
+    assert taken_away(1.0, (0.0,), (0.28, 0.3, 0.27, 0.31), ()) == ()
+    assert taken_away(1.0, (0.0,), (0.03, 0.1, 0.03, 0.04), ()) == (
+        "rank 1 waited 65 ms longer for a processor than the others",
+    )
+
+
+def test_figures_of_a_reason_are_not_mixed_with_each_other() -> None:
+    stopped = "rank {} was stopped for about {} ms"
+    assert of_each_kind([stopped.format(3, 41), stopped.format(1, 100)]) == [
+        stopped.format("1 to 3", "41 to 100")
+    ]

@@ -58,6 +58,7 @@ EDGES: dict[str, set[str]] = {  # the only modules that touch the world, and how
     "emu/network/offload.py": {"socket"},
     "emu/network/queues.py": {"socket"},
     "emu/sampler.py": {"threading", "time"},
+    "emu/stalls.py": {"multiprocessing", "os", "time"},
     "emu/watch.py": {"os", "select", "signal", "subprocess", "time"},
     "emu/prompt.py": {"mininet", "select"},
     "emu/replay/agent.py": {"select", "time"},

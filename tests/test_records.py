@@ -25,6 +25,7 @@ from emu.records import (
 from emu.replay.outcome import Outcome, Times
 from emu.runfiles import BadRun
 from emu.sampler import Samples
+from emu.stalls import Stalls
 from tests.documented import documented_fields
 from tests.made_plans import messages, schedule_plan
 from tests.made_tree_plans import star_tree, summed, tree_plan
@@ -99,6 +100,27 @@ def test_a_repeat_lasts_from_the_common_start_to_the_last_end(tmp_path: Path, pl
 
 def test_a_repeat_with_packets_lost_in_the_kernel_does_not_count(tmp_path: Path, plan: Plan) -> None:
     assert record(tmp_path / "run", plan, (0, 7, 0)).n_undisturbed == 2
+
+
+class Burst(Stalls):
+    """Something had the second of two processors for 40 ms."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+
+    def lost_s(self, start_ns: int, end_ns: int) -> tuple[float, ...]:
+        assert (start_ns, end_ns) == (START_NS, START_NS + 500_000_000)
+        return 0.0, 0.04
+
+
+def test_what_others_took_from_start_to_end_is_recorded_and_disturbs(tmp_path: Path, plan: Plan) -> None:
+    with Records(tmp_path, plan) as made:
+        ranks = [outcome(0, late_ns=0), outcome(1, late_ns=0)]
+        made.repeat(0, ranks, Counted(0.5, 0.0, 0, {}, Counters(), stalls=Burst()))
+    (repeat,) = load_repeats(tmp_path, plan)
+    assert (repeat.cpu_lost_s, repeat.run_delay_s, made.n_undisturbed) == ((0.0, 0.04), (0.0, 0.0), 0)
+    (reason,) = repeat.disturbed
+    assert "processor 1 was taken away for 8%" in reason
 
 
 def test_pandas_reads_what_each_port_sent_in_a_repeat(tmp_path: Path, plan: Plan) -> None:

@@ -1,9 +1,16 @@
 """What the kernel prints is read as its manuals say; the texts are those of a real machine."""
 
+import os
+import signal
+import subprocess
+import time
+
 import pytest
 
 from emu.sampler import (
+    SAMPLE_S,
     Machine,
+    Samples,
     cpu_idle,
     cpu_stolen,
     long_enough,
@@ -83,3 +90,25 @@ def test_an_interfaces_transmit_columns_are_read_even_where_no_space_follows_its
         ("lo", 240_863_841, 77_591, 0),
         ("edge0-eth3", 9_000_000_000, 10, 12),
     ]
+
+
+@pytest.mark.parametrize("stopped_s", [0.002, 5 * SAMPLE_S])
+def test_a_stopped_child_is_seen_however_short_it_was(stopped_s: float) -> None:
+    with subprocess.Popen(["sleep", "60"]) as stopped, subprocess.Popen(["sleep", "60"]) as left:
+        try:
+            samples = Samples([stopped.pid, left.pid])
+            start_ns = time.monotonic_ns()
+            with samples.taken():
+                time.sleep(2 * SAMPLE_S)
+                os.kill(stopped.pid, signal.SIGSTOP)
+                time.sleep(stopped_s)
+                os.kill(stopped.pid, signal.SIGCONT)
+                time.sleep(2 * SAMPLE_S)
+            seen_s, other_s = samples.stopped_s(start_ns, time.monotonic_ns())
+        finally:
+            stopped.kill()
+            left.kill()
+    assert other_s == 0
+    assert stopped_s - 2 * SAMPLE_S < seen_s
+    assert seen_s > 0
+    assert samples.stopped_s(0, start_ns) == (0, 0)

@@ -127,6 +127,18 @@ def test_a_run_that_is_not_valid_says_why() -> None:
     )
 
 
+def test_each_reason_names_the_part_of_the_verdict_that_it_is_about() -> None:
+    row = replace(
+        measured("ring", verdict="not valid"),
+        reasons=("rank 2 was stopped for about 100 ms", "3 % of the bytes are unread"),
+        machine=("rank 2 was stopped for about 100 ms",),
+        capture=("3 % of the bytes are unread",),
+    )
+    text = " ".join(printed(row).split())
+    assert "not valid (the machine): fat-tree, ring, random, direct: rank 2 was stopped" in text
+    assert "not valid (the capture): fat-tree, ring, random, direct: 3 % of the bytes" in text
+
+
 def test_a_sweep_has_a_table_per_cell_and_a_line_per_size() -> None:
     text = printed(
         *(measured(nbytes=size) for size in (65_536, 131_072)),

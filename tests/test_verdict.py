@@ -128,6 +128,13 @@ def test_repeats_that_differ_more_than_quiet_ones_do_are_not_believed_unless_lin
     assert judge(apart, 3, CALIBRATED, 0.99, MTU, steady=False).valid
     near = [GOOD, replace(GOOD, time_s=GOOD.time_s * 1.05), GOOD]
     assert judge(near, 3, CALIBRATED, 0.99, MTU).valid
+    assert not judge([GOOD, replace(GOOD, time_s=GOOD.time_s * 1.12)], 2, CALIBRATED, 0.99, MTU).valid
+
+
+def test_short_repeats_may_differ_by_more() -> None:
+    short = [replace(GOOD, time_s=time_s) for time_s in (0.1, 0.11, 0.12)]
+    assert judge(short, 3, CALIBRATED, 0.0, MTU).valid
+    assert not judge([*short, replace(GOOD, time_s=0.13)], 4, CALIBRATED, 0.0, MTU).valid
 
 
 def test_what_else_is_known_against_the_machine_comes_first() -> None:

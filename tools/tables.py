@@ -51,7 +51,7 @@ def notes(rows: Sequence[Row]) -> list[str]:
     lines = []
     for row in rows:
         name = f"{row.fabric.partition(':')[0]}, {row.algorithm}, {row.placement}, {row.routes}"
-        lines += [f"{row.verdict}: {name}: {reason}" for reason in row.reasons]
+        lines += [f"{verdict}: {name}: {reason}" for verdict, reason in row.told_reasons()]
         lines += [f"note: {name}: {warning}" for warning in row.warnings]
         if row.iteration_s and row.exposed_s is not None:
             lines.append(f"iteration: {name}: {iteration_words(row.iteration_s, row.exposed_s)}")

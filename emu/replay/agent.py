@@ -9,6 +9,7 @@ import heapq
 import select
 import time
 from collections.abc import Sequence
+from io import FileIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +68,8 @@ class Agent:
         for fd in by_fd:
             poll.register(fd, select.EPOLLIN)
         self._aggregating.register(poll)
-        with poll:
+        with poll, open("/proc/thread-self/schedstat", "rb", buffering=0) as scheduled:
+            waited_ns = _run_delay_ns(scheduled)
             while (left_ns := start_ns - time.monotonic_ns()) > 0:
                 time.sleep(left_ns / 1e9)  # no spinning: the other ranks share these CPUs
             self._times.start_ns = start_ns
@@ -75,6 +77,7 @@ class Agent:
             self._do(self._state.begin())
             self._loop(poll, by_fd)
             self._times.done_ns = time.monotonic_ns()
+            self._times.run_delay_ns = _run_delay_ns(scheduled) - waited_ns
         self._aggregating.end()
         self._drain()
         after = totals(self._connections.values())
@@ -257,3 +260,11 @@ class Agent:
             f"nothing happened for {self._stall_s:.0f} s; waits for send {number} {what}, "
             f"{len(self._state.unfinished)} unfinished{self._by_plan}"
         )
+
+
+def _run_delay_ns(scheduled: FileIO) -> int:
+    """The second figure of /proc/PID/schedstat (Documentation/scheduler/sched-stats.rst): time that a thread
+    was ready to run and did not.
+    """
+    scheduled.seek(0)
+    return int(scheduled.readall().split()[1])
