@@ -18,6 +18,7 @@ from traces.analysis.analysis import analyse, to_json
 from traces.analysis.verdict import sentences
 from traces.opening import open_captures
 from traces.packets.capture import read_capture
+from traces.packets.clockbounds import BEND_NS
 from traces.packets.clocks import Clocks, compare_clocks
 from traces.packets.directions import by_direction
 from traces.packets.packets import Packets
@@ -129,16 +130,16 @@ def test_times_are_right_within_what_is_claimed(ahead_ns: int, ppm: float, recei
     assert not of[HOSTS[1]].corrected
     bad = of[HOSTS[2]]
     error_ns = np.abs(moved[2].time_ns - np.array(times[2])).max()
-    if received:  # by acknowledgements alone, what is claimed has been seen to be too little
-        assert error_ns <= bad.error_ns + 2_000 + MAX_EDGE_NS
+    assert error_ns <= bad.error_ns + STAMP_NS
     if abs(ahead_ns) > 200_000_000:  # more than any round trip here: proven
         assert bad.corrected
-        assert abs(bad.offset_ns - ahead_ns) <= bad.uncertainty_ns + 2_000 + MAX_EDGE_NS
+        assert abs(bad.offset_ns - ahead_ns) <= bad.uncertainty_ns + STAMP_NS + EDGE_NS
     if not bad.corrected:  # as it was read
         assert np.array_equal(moved[2].time_ns, captures[2].time_ns)
 
 
-MAX_EDGE_NS = 500_000  # 500 ppm in the second before the first packet that says something, and after the last
+STAMP_NS = 2_000  # time stamps are of µs
+EDGE_NS = 300_000  # the offset is that of the first exchange that says something, 200 ppm and a second later
 
 
 @settings(max_examples=30, deadline=None)
@@ -164,15 +165,61 @@ def test_a_drift_is_measured(tmp_path: Path) -> None:
     assert bad.drift_ppm == pytest.approx(150, abs=15)
 
 
-def test_a_clock_that_was_set_meanwhile_is_not_compared(tmp_path: Path) -> None:
+@settings(max_examples=20, deadline=None)
+@given(
+    step_ns=st.one_of(st.integers(-YEAR_NS, YEAR_NS), st.integers(-(10**9), 10**9)),
+    ppm=st.floats(-200, 200),
+    received=st.booleans(),
+    seed=st.integers(0, 2**32),
+)
+def test_a_clock_that_was_set_meanwhile_is_right_within_what_is_claimed_or_refused(
+    step_ns: int, ppm: float, received: bool, seed: int
+) -> None:
+    rng = Random(seed)
+    base_ns = {(a, b): 100_000 for a in range(3) for b in range(3) if a != b}
+    clocks = (Clock(), Clock(), Clock(rng.randrange(10**9), ppm * 1e-6, step_ns))
+    with TemporaryDirectory() as folder:
+        captures, times = talk(Path(folder), clocks, rng, base_ns, received=received)
+        moved, found = compared(captures)
+    bad = found.hosts[2]
+    if received and abs(step_ns) > 300_000_000:  # more than any pause between two packets here
+        assert bad.comparable
+        assert bad.corrected
+        assert bad.set_before == sum(time_ns - BEGIN_NS <= DURATION_NS // 2 for time_ns in times[2])
+        assert abs(bad.set_ns - step_ns) <= 2 * bad.uncertainty_ns + STAMP_NS
+    error_ns = np.abs(moved[2].time_ns - np.array(times[2])).max()
+    if bad.set_before is not None:
+        assert error_ns <= bad.error_ns + STAMP_NS
+    elif bad.comparable and received:  # a step below what the bounds leave open is not seen
+        assert error_ns <= bad.error_ns + STAMP_NS + abs(step_ns)
+        assert abs(step_ns) <= 2 * bad.error_ns + BEND_NS
+    elif bad.comparable:  # acknowledgements wait for the next request here, 133 ms and some
+        assert abs(step_ns) <= 200_000_000
+
+
+def test_a_clock_that_was_set_twice_is_not_compared(tmp_path: Path) -> None:
     rng = Random(2)
     base_ns = {(a, b): 100_000 for a in range(3) for b in range(3) if a != b}
-    captures, _ = talk(tmp_path, (Clock(), Clock(), Clock(0, 0.0, 3 * 10**9)), rng, base_ns)
-    found = compared(captures)[1]
+    captures, times = talk(tmp_path, (Clock(), Clock(), Clock()), rng, base_ns)
+    late_ns = np.array(times[2]) - BEGIN_NS
+    twice = captures[2].time_ns + 3 * 10**9 * ((late_ns > 5 * 10**9) & (late_ns < 12 * 10**9))
+    found = compared([*captures[:2], replace(captures[2], time_ns=twice)])[1]
     assert [one.comparable for one in found.hosts] == [True, True, False]
     assert "as if it had been set meanwhile" in found.why_not
     assert not found.between(HOSTS[0], HOSTS[2])
     assert found.between(HOSTS[0], HOSTS[1])
+
+
+@pytest.mark.parametrize("seconds", [7, -7, 86_400, -86_400])
+def test_a_job_whose_clock_was_set_meanwhile_reads_the_same(tmp_path: Path, seconds: int) -> None:
+    source = SAMPLES / "ddp_gloo_8"
+    plain = open_captures([source])
+    folder = shifted(source, tmp_path / "x", "h3", seconds, after=1000)
+    trace = open_captures([folder])
+    assert sentences(analyse(find_job(trace))) == sentences(analyse(find_job(plain)))
+    (note,) = (note for note in trace.notes if "10.77.0.4 was" in note)
+    assert "between packets 1,000 and 1,001 of those that were read" in note
+    assert ("set forward by" if seconds > 0 else "set back by") in note
 
 
 def test_packets_of_one_way_only_prove_nothing(tmp_path: Path) -> None:
@@ -200,15 +247,16 @@ def test_two_hosts_alone_whose_files_do_not_show_whose_they_are(tmp_path: Path, 
     assert np.abs(apart["a"].mean() - apart["b"].mean()) <= bad.uncertainty_ns
 
 
-def shifted(source: Path, folder: Path, host: str, seconds: int) -> Path:
-    """The same captures, one host's times moved."""
+def shifted(source: Path, folder: Path, host: str, seconds: int, after: int = 0) -> Path:
+    """The same captures, one host's times moved; the first `after` of its packets are not."""
     folder.mkdir()
     for path in source.glob("*.pcap"):
         data = bytearray(path.read_bytes())
-        at = 24
+        at, number = 24, 0
         while path.stem == host and at < len(data):
             (then,) = struct.unpack_from("<I", data, at)
-            struct.pack_into("<I", data, at, then + seconds)
+            struct.pack_into("<I", data, at, then + seconds * (number >= after))
+            number += 1
             at += 16 + int.from_bytes(data[at + 8 : at + 12], "little")
         (folder / path.name).write_bytes(data)
     return folder

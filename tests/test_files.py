@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from traces.files import whole_file, write_whole, write_whole_bytes
+from traces.files import appended, whole_file, write_whole, write_whole_bytes
 
 
 def test_a_text_replaces_the_one_before(tmp_path: Path) -> None:
@@ -103,3 +103,63 @@ def test_bytes_replace_the_ones_before_or_leave_them(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file") as caught:
         write_whole_bytes(tmp_path / "absent" / "h0.messages", b"")
     assert caught.value.filename == str(tmp_path / "absent" / "h0.messages")
+
+
+def test_a_folder_that_is_renamed_meanwhile_takes_the_file_along(tmp_path: Path) -> None:
+    """Its owner puts a link to another folder in its place: nothing is written, or left, in that one."""
+    theirs, moved, victim = (tmp_path / name for name in ("theirs", "moved", "victim"))
+    theirs.mkdir()
+    victim.mkdir()
+    (victim / "table.csv").write_text("as it was")
+    with whole_file(theirs / "table.csv") as file:
+        file.write("new")
+        theirs.rename(moved)
+        theirs.symlink_to(victim)
+    assert [(path.name, path.read_text()) for path in victim.iterdir()] == [("table.csv", "as it was")]
+    assert [(path.name, path.read_text()) for path in moved.iterdir()] == [("table.csv", "new")]
+
+
+def test_an_error_after_the_folder_was_renamed_leaves_nothing_in_it(tmp_path: Path) -> None:
+    theirs, moved = tmp_path / "theirs", tmp_path / "moved"
+    theirs.mkdir()
+
+    def half_a_table() -> None:
+        with whole_file(theirs / "table.csv"):
+            theirs.rename(moved)
+            raise ValueError("no such row")
+
+    with pytest.raises(ValueError, match="no such row"):
+        half_a_table()
+    assert not list(moved.iterdir())
+
+
+def test_lines_are_appended_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("one\n")
+    with appended(path) as file:
+        file.write("two ×\n")
+        assert path.read_text() == "one\ntwo ×\n"
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_lines_are_not_appended_through_a_link(tmp_path: Path, there: bool) -> None:
+    victim, link = tmp_path / "victim", tmp_path / "log"
+    if there:
+        victim.write_text("as it was")
+    link.symlink_to(victim)
+    with pytest.raises(OSError, match="symbolic link") as caught:
+        appended(link)
+    assert caught.value.filename == str(link)
+    assert victim.read_text() == "as it was" if there else not victim.exists()
+
+
+def test_lines_are_not_appended_to_what_is_not_a_file_of_its_own(tmp_path: Path) -> None:
+    victim, link, pipe = (tmp_path / name for name in ("victim", "link", "pipe"))
+    victim.write_text("as it was")
+    link.hardlink_to(victim)
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="not a file of its own"):
+        appended(link)
+    with pytest.raises(OSError, match="pipe"):  # nobody reads it: does not wait for one
+        appended(pipe)
+    assert victim.read_text() == "as it was"

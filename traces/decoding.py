@@ -197,8 +197,18 @@ def _corrected(clock: HostClock) -> str:
     drift = f", drift {clock.drift_ppm:+.3g} ppm" if abs(clock.drift_ppm) >= WORTH_PPM else ""
     return (
         f"clocks: that of {clock_name(clock)} was {show_long(abs(clock.offset_ns))} {way} the others' "
-        f"(± {show_s(clock.uncertainty_ns / 1e9)}{drift}), as packets that were seen at both ends show: its "
-        "times were corrected by that"
+        f"(± {show_s(clock.uncertainty_ns / 1e9)}{drift}){_set(clock)}, as packets that were seen at both "
+        "ends show: its times were corrected by that"
+    )
+
+
+def _set(clock: HostClock) -> str:
+    if clock.set_before is None:
+        return ""
+    way = "forward" if clock.set_ns > 0 else "back"
+    return (
+        f", and was set {way} by {show_long(abs(clock.set_ns))} (± {show_s(2 * clock.uncertainty_ns / 1e9)}) "
+        f"between packets {clock.set_before:,} and {clock.set_before + 1:,} of those that were read"
     )
 
 

@@ -1,7 +1,9 @@
 """Results written to files, whole or not at all.  An edge module: it writes files."""
 
+import errno
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import TextIO
 
 # Never a file that is there already, nor what a link points to: root may write into somebody else's folder.
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @contextmanager
@@ -24,18 +27,46 @@ def whole_file(path: Path) -> Iterator[TextIO]:
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[int]:
-    """A descriptor of the new file, to be closed in the block."""
-    partial = path.with_name(f"gradwire-{secrets.token_hex(8)}.partial")
+    """A descriptor of the new file, to be closed in the block.
+
+    The folder is opened once and everything is done in it by its descriptor: whoever renames it meanwhile,
+    and puts a link in its place, moves the result along and leads it nowhere else.
+    """
+    partial = f"gradwire-{secrets.token_hex(8)}.partial"
     try:
-        descriptor = os.open(partial, _NEW, 0o666)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            yield descriptor
-            partial.replace(path)
+            descriptor = os.open(partial, _NEW, 0o666, dir_fd=folder)
+            try:
+                yield descriptor
+                os.replace(partial, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+            finally:
+                with suppress(OSError):
+                    os.unlink(partial, dir_fd=folder)
         finally:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
+            os.close(folder)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def appended(path: Path) -> TextIO:
+    """A text file to add lines to, made if it is not there; each line is in the file at once.
+
+    Root may write into somebody else's folder: a link there is not followed (OSError, ELOOP), what is not a
+    file of its own, such as a FIFO or a second name of another file, is refused (OSError, EPERM).
+    """
+    try:
+        descriptor = os.open(path, _APPEND, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(error.errno, "it is a symbolic link, which is not followed", str(path)) from error
+        raise
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+        os.close(descriptor)
+        raise OSError(errno.EPERM, "it is not a file of its own", str(path))
+    os.set_blocking(descriptor, True)
+    return os.fdopen(descriptor, "a", buffering=1, encoding="utf-8")
 
 
 def write_whole(path: Path, text: str) -> None:

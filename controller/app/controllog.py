@@ -5,14 +5,16 @@ import sys
 import time
 from pathlib import Path
 
+from traces.files import appended
+
 _MOST_NOTES = 100  # lines on stderr about connections that are none of ours
 
 
 class ControlLog:
-    """Appends to a file; without one, only notes are told, on stderr."""
+    """Appends to a file, but not through a link; without one, only notes are told, on stderr."""
 
     def __init__(self, path: Path | None) -> None:
-        self._file = path.open("a", buffering=1) if path else None
+        self._file = appended(path) if path else None
         self._n_notes = 0
 
     def close(self) -> None:

@@ -29,7 +29,8 @@ def controller(
         float | None, typer.Option(metavar="SECONDS", help="Give up if not all switches come; else wait.")
     ] = None,
     log: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Tell there of failures, as JSON Lines.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write failures there, as JSON Lines; a link is not followed."),
     ] = None,
 ) -> None:
     """The controller alone: OpenFlow 1.3 for switches started elsewhere, with Mininet's `mn` for instance.

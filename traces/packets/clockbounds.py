@@ -7,6 +7,8 @@ times"); over time the enclosed band has a slope, the drift (Moon, Skelly and To
 the convex hulls).
 """
 
+from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +33,15 @@ class Bounds:
     x_ns: Ints
     ahead_ns: Ints
     is_upper: npt.NDArray[np.bool_]
+
+    @property
+    def own_ns(self) -> Ints:
+        """When the bounds were met, by the other clock."""
+        times: Ints = self.x_ns + self.ahead_ns
+        return times
+
+    def part(self, first: int, end: int) -> "Bounds":
+        return Bounds(self.x_ns[first:end], self.ahead_ns[first:end], self.is_upper[first:end])
 
     @property
     def is_two_way(self) -> bool:
@@ -76,15 +87,97 @@ def tightest(bounds: Bounds) -> Bounds:
     return Bounds(bounds.x_ns[rows], bounds.ahead_ns[rows], bounds.is_upper[rows])
 
 
-def fit(bounds: Bounds) -> Line | None:
+@dataclass(frozen=True)
+class Step:
+    """The other clock follows `before`, is set once, and follows `after`.
+
+    It was set between `first_ns` and `last_ns` by the reference clock.
+    """
+
+    before: Line
+    after: Line
+    first_ns: int
+    last_ns: int
+
+    @property
+    def set_ns(self) -> int:
+        """By how much it was set forward; below 0: back."""
+        since = self.after.at_ns - self.before.at_ns
+        return self.after.ahead_ns - self.before.ahead_ns - round(since * self.before.drift)
+
+    @property
+    def uncertainty_ns(self) -> int:
+        return max(self.before.uncertainty_ns, self.after.uncertainty_ns)
+
+    def place(self, time_ns: Ints) -> int | None:
+        """The first of the other clock's times, in the order of its packets, that it gave after it was set.
+
+        None if several would do: where all pauses between packets are shorter than what it was set by, or
+        it was set back, one place alone leaves the times in order.
+        """
+        if len(time_ns) < 2:
+            return None
+        before, after = self.before.reference_ns(time_ns[:-1]), self.after.reference_ns(time_ns[1:])
+        room_ns = self.before.uncertainty_ns + self.after.uncertainty_ns + TOLERANCE_NS
+        possible = (before <= self.last_ns + room_ns) & (after >= self.first_ns - room_ns)
+        possible &= after - before >= -room_ns
+        back = np.diff(time_ns) < -TOLERANCE_NS
+        if back.any():
+            possible &= back & (np.count_nonzero(back) == 1)
+        places = np.flatnonzero(possible)
+        return int(places[0]) + 1 if len(places) == 1 else None
+
+
+def fit_step(bounds: Bounds, own_ns: Ints) -> Step | None:
+    """A clock that was set once while it was captured; None if that does not explain the bounds either.
+
+    `own_ns` are all of its times, in the order of its packets.  What fits one line from the beginning ends
+    where the clock had been set at the latest, what fits one to the end begins where it had at the earliest;
+    only what is outside of both is used.
+    """
+    order = np.argsort(bounds.x_ns, kind="stable")
+    some = Bounds(bounds.x_ns[order], bounds.ahead_ns[order], bounds.is_upper[order])
+    n_fitting = _most(len(order), lambda n: _is_steady(some.part(0, n)))
+    begin = len(order) - _most(len(order), lambda n: _is_steady(some.part(len(order) - n, len(order))))
+    if not 0 < begin <= n_fitting < len(order):
+        return None
+    first, last = some.part(0, begin), some.part(n_fitting, len(order))
+    before, after = fit(first, first.own_ns), fit(last, last.own_ns)
+    if before is None or after is None:
+        return None
+    step = Step(before, after, int(some.x_ns[begin - 1]), int(some.x_ns[n_fitting]))
+    place = step.place(own_ns)
+    if place is None:
+        return None
+    # Wherever it sent or received: also between the bounds that are used and the place.
+    wider = fit(first, own_ns[:place]), fit(last, own_ns[place:])
+    if wider[0] is None or wider[1] is None:
+        return None
+    step = Step(wider[0], wider[1], step.first_ns, step.last_ns)
+    proven_ns = step.before.uncertainty_ns + step.after.uncertainty_ns + BEND_NS
+    return step if abs(step.set_ns) > proven_ns and step.place(own_ns) == place else None
+
+
+def _is_steady(bounds: Bounds) -> bool:
+    return not bounds.is_two_way or fit(bounds, bounds.own_ns) is not None
+
+
+def _most(count: int, fits: Callable[[int], bool]) -> int:
+    """The most, up to `count`, that fits, where all that is less fits too."""
+    return bisect_left(range(1, count + 1), 1, key=lambda n: not fits(n))
+
+
+def fit(bounds: Bounds, own_ns: Ints) -> Line | None:
     """The line in the middle of all that the bounds allow; None if they allow none, or are not two-way.
 
-    The uncertainty is half of the widest range of allowed lines at the ends of the time that the bounds
-    cover: a clock that runs evenly is inside it.
+    The uncertainty is half of the widest range of allowed lines at the ends of the time in which the other
+    clock gave `own_ns`, also where that is longer than the bounds': a clock that runs evenly is inside it.
     """
     if not bounds.is_two_way:
         return None
     bounds = tightest(bounds)
+    early = max(0, int(bounds.own_ns.min()) - int(own_ns.min()))
+    late = max(0, int(own_ns.max()) - int(bounds.own_ns.max()))
     at_ns, base_ns = int(bounds.x_ns.min()), int(bounds.ahead_ns[np.argmax(bounds.is_upper)])
     x = (bounds.x_ns - at_ns).astype(np.float64)
     ahead = (bounds.ahead_ns - base_ns).astype(np.float64)
@@ -97,12 +190,12 @@ def fit(bounds: Bounds) -> Line | None:
     slack = max(0.0, missing) / 2  # moved apart by so much, the bounds allow one line
     ahead = np.where(upper, ahead + slack, ahead - slack)
     allowed = _allowed(slopes, room + 2 * slack)
-    end = float(x.max())
-    first, last = (_range(allowed, place, x, ahead, upper) for place in (0.0, end))
+    begin, end = -float(early), float(x.max()) + late
+    first, last = (_range(allowed, place, x, ahead, upper) for place in (begin, end))
     middle = (sum(first) / 2, sum(last) / 2)
-    drift = (middle[1] - middle[0]) / end if end else 0.0
+    drift = (middle[1] - middle[0]) / (end - begin) if end > begin else 0.0
     half = max(first[1] - first[0], last[1] - last[0]) / 2
-    return Line(at_ns, base_ns + round(middle[0]), drift, round(half + 2 * slack))
+    return Line(at_ns, base_ns + round(middle[0] - begin * drift), drift, round(half + 2 * slack))
 
 
 def _corners(upper_x: Floats, upper: Floats, lower_x: Floats, lower: Floats) -> Floats:

@@ -2,8 +2,8 @@
 
 Every packet that is in two hosts' files bounds how far their clocks are apart (clockbounds.py).  Most
 hosts that agree are the reference; a host whose packets prove that its clock differs, since some arrive
-before they were sent, is moved to it.  One that no packets of both ways connect to the others cannot be
-compared.
+before they were sent, is moved to it; one that was set once meanwhile is moved by two lines.  One that no
+packets of both ways connect to the others cannot be compared.
 """
 
 from collections import Counter, defaultdict
@@ -12,14 +12,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from traces.packets.clockbounds import Bounds, Line, fit, joined_bounds, tightest
+from traces.packets.clockbounds import Bounds, Line, Step, fit, fit_step, joined_bounds
 from traces.packets.clocksamples import Exchanged, exchanged
+from traces.packets.cover import Ints
 from traces.packets.directions import Rows, own_address, points
 from traces.packets.packets import Packets
+from traces.packets.timestamps import DISORDER_NS
 
 PLAUSIBLE_NS = 978_307_200 * 10**9  # 2001: before that a host has not set its clock
 _NO_EXCHANGE = "its file and the others' have no packets of both ways in common"
-_UNSTEADY = "no steady clock explains its packets' times, as if it had been set meanwhile"
+_UNSTEADY = (
+    "no steady clock explains its packets' times, as if it had been set meanwhile, more than once or where "
+    "its packets do not show the place"
+)
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,9 @@ class HostClock:
     `offset_ns` is known within ±`uncertainty_ns`, wherever the host sent or received, and grows by
     `drift_ppm` µs each second.  `corrected`: its times were moved by it.  Hosts of different `group`s
     cannot be compared, since no packets connect them; each group has a reference of its own.  `comparable`
-    are those of the group that most hosts of the job are in; `reason` is why another is not.
+    are those of the group that most hosts of the job are in; `reason` is why another is not.  A clock that
+    was set while it was captured was set by `set_ns` (below 0: back; known to twice the uncertainty), between
+    packets `set_before` - 1 and `set_before`, from 0, of its file; the offset is then that before.
     """
 
     host: str | None
@@ -41,6 +48,8 @@ class HostClock:
     group: int
     comparable: bool
     reason: str
+    set_ns: int = 0
+    set_before: int | None = None
 
     @property
     def error_ns(self) -> int:
@@ -124,26 +133,29 @@ def compare_clocks(
         return tuple(captures), ONE_CLOCK
     owner = {point: owners[some[0]] for point, some in files.items()}
     seen = exchanged(captures, rows_of, files, owner)
-    settled, reasons = _settled(sorted(files), seen, _begins(captures, files))
+    own_ns = {point: _times(captures, some) for point, some in files.items()}
+    settled, reasons = _settled(files, seen, own_ns)
     moved = list(captures)
     hosts = []
     spans = []
     for point, some in sorted(files.items(), key=lambda item: item[1]):
-        line, is_moved, group = settled[point]
-        for file in some if is_moved else ():
+        found = settled[point]
+        for file in some if found.is_moved else ():
             packets = captures[file]
-            moved[file] = replace(packets, time_ns=line.reference_ns(packets.time_ns))
+            moved[file] = replace(packets, time_ns=found.reference_ns(packets.time_ns))
         hosts.append(
             HostClock(
                 host=owner[point],
                 files=tuple(captures[file].path.name for file in some),
-                offset_ns=line.ahead_ns,
-                uncertainty_ns=line.uncertainty_ns,
-                drift_ppm=round(line.drift * 1e6, 3),
-                corrected=is_moved,
-                group=group,
+                offset_ns=found.line.ahead_ns,
+                uncertainty_ns=found.uncertainty_ns(own_ns[point]),
+                drift_ppm=round(found.line.drift * 1e6, 3),
+                corrected=found.is_moved,
+                group=found.group,
                 comparable=True,
                 reason=reasons.get(point, _NO_EXCHANGE),
+                set_ns=found.step.set_ns if found.step else 0,
+                set_before=found.set_before,
             )
         )
         times = [moved[file].time_ns for file in some]
@@ -163,40 +175,79 @@ def _compared(hosts: Sequence[HostClock]) -> tuple[HostClock, ...]:
     )
 
 
-def _begins(captures: Sequence[Packets], files: Mapping[int, Sequence[int]]) -> dict[int, int]:
-    return {point: min(int(captures[n].time_ns.min()) for n in some) for point, some in files.items()}
+@dataclass(frozen=True)
+class _Settled:
+    """What is known of a point's clock, and whether its times must be moved by that."""
+
+    line: Line
+    is_moved: bool
+    group: int
+    step: Step | None = None
+    set_before: int | None = None
+
+    def reference_ns(self, time_ns: Ints) -> Ints:
+        if self.step is None:
+            return self.line.reference_ns(time_ns)
+        parts = time_ns[: self.set_before], time_ns[self.set_before :]
+        return np.concatenate(
+            [line.reference_ns(part) for line, part in zip((self.line, self.step.after), parts, strict=True)]
+        )
+
+    def uncertainty_ns(self, own_ns: Ints) -> int:
+        """Of times that are left as they are, the drift is part of what is not known."""
+        if self.step is not None:
+            return self.step.uncertainty_ns
+        left = 0.0 if self.is_moved else abs(self.line.drift) * (int(own_ns.max()) - int(own_ns.min()))
+        return self.line.uncertainty_ns + round(left)
+
+
+def _times(captures: Sequence[Packets], files: Sequence[int]) -> Ints:
+    """Of all packets at a point, a file after the other."""
+    return np.concatenate([captures[file].time_ns for file in files])
+
+
+def _was_set_back(own_ns: Ints) -> bool:
+    return int(np.diff(own_ns).min(initial=0)) < -DISORDER_NS
 
 
 def _settled(
-    nodes: Sequence[int], seen: Exchanged, begins: Mapping[int, int]
-) -> tuple[dict[int, tuple[Line, bool, int]], dict[int, str]]:
-    """For each point its line, whether it must be moved by it, and its group; why it was left alone, if it
-    was not for lack of packets.
-    """
-    found: dict[int, tuple[Line, bool, int]] = {}
+    files: Mapping[int, Sequence[int]], seen: Exchanged, own_ns: Mapping[int, Ints]
+) -> tuple[dict[int, _Settled], dict[int, str]]:
+    """For each point what is known of its clock; why it was left alone, if it was not for lack of packets."""
+    nodes = sorted(files)
+    begins = {node: int(own_ns[node].min()) for node in nodes}
+    # Acknowledgements of data from before that instant are not known again: bounds alone may not show it.
+    set_back = {node for node in nodes if len(files[node]) == 1 and _was_set_back(own_ns[node])}
+    found: dict[int, _Settled] = {}
     reasons: dict[int, str] = {}
     while left := [node for node in nodes if node not in found]:
-        group = len({number for _, _, number in found.values()})
+        group = len({one.group for one in found.values()})
         alone = [node for node in left if node in reasons]
-        agreeing = _agreeing([node for node in left if node not in reasons] or alone[:1], seen, begins)
+        steady = [node for node in left if node not in reasons and node not in set_back]
+        agreeing = _agreeing(steady or alone[:1] or left[:1], seen, begins)
         # The reference is the agreeing hosts' common time: how far one may be from it, the others tell.
         settled = {node: Line(begins[node], 0, 0.0, 0) for node in agreeing}
         for node in agreeing:
             bounds = _bounds(node, seen, {other: line for other, line in settled.items() if other != node})
-            found[node] = (bounds and fit(bounds)) or settled[node], False, group
+            known = (bounds and fit(bounds, own_ns[node])) or settled[node]
+            found[node] = _Settled(known, is_moved=False, group=group)
         while candidates := {
             node: bounds
             for node in left
-            if node not in settled and node not in reasons
+            if node not in found and node not in reasons
             if (bounds := _bounds(node, seen, settled)) is not None and bounds.is_two_way
         }:
             node = max(candidates, key=lambda one: len(candidates[one].x_ns))
-            line = fit(candidates[node])
-            if line is None:
-                reasons[node] = _UNSTEADY
-            else:
+            line = fit(candidates[node], own_ns[node])
+            if line is not None and node not in set_back:
                 settled[node] = line
-                found[node] = line, True, group
+                found[node] = _Settled(line, is_moved=True, group=group)
+            # A clock that was set does not help to compare others: its times are not in order.
+            elif len(files[node]) == 1 and (step := fit_step(candidates[node], own_ns[node])):
+                place = step.place(own_ns[node])
+                found[node] = _Settled(step.before, is_moved=True, group=group, step=step, set_before=place)
+            else:
+                reasons[node] = _UNSTEADY
     return found, reasons
 
 
@@ -240,4 +291,4 @@ def _bounds(node: int, seen: Exchanged, settled: Mapping[int, Line]) -> Bounds |
             x_ns = line.reference_ns(theirs)
             wider = line.uncertainty_ns if is_upper else -line.uncertainty_ns
             parts.append(Bounds(x_ns, own - x_ns + wider, np.full(len(own), is_upper)))
-    return tightest(joined_bounds(parts)) if parts else None
+    return joined_bounds(parts) if parts else None

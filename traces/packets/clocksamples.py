@@ -29,7 +29,8 @@ _MIX = (np.uint32(0x9E3779B1), np.uint32(0x85EBCA6B))  # odd, bits evenly mixed 
 class Exchanged:
     """`times[first, second]`: of packets from one point to another, when each was at either, by its clock.
 
-    Only the fastest of each of _WINDOWS windows of time.  `peers` are a point's that it exchanged any with.
+    Only the fastest of each of _WINDOWS windows of either point's time.  `peers` are a point's that it
+    exchanged any with.
     """
 
     times: Mapping[tuple[int, int], tuple[Ints, Ints]]
@@ -219,8 +220,12 @@ def _keep(
     left, right = (np.concatenate([part[side] for part in parts]) for side in (0, 1))
     if not len(left):
         return
-    first_ns = int(left.min())
-    window = (left - first_ns) // ((int(left.max()) - first_ns) // _WINDOWS + 1)
-    order = np.lexsort((right - left, window))
-    rows = order[np.flatnonzero(np.diff(window[order], prepend=-1))]
+    # By the time of either: a clock that was set meanwhile would put nearly all into one or two windows.
+    kept = [np.zeros(0, np.int64)]
+    for times in (left, right):
+        first_ns = int(times.min())
+        window = (times - first_ns) // ((int(times.max()) - first_ns) // _WINDOWS + 1)
+        order = np.lexsort((right - left, window))
+        kept.append(order[np.flatnonzero(np.diff(window[order], prepend=-1))])
+    rows = np.unique(np.concatenate(kept))
     found[pair] = left[rows], right[rows]
