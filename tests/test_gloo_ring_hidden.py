@@ -122,3 +122,9 @@ def test_one_edge_that_shows_all_its_pieces_is_enough() -> None:
     seen = {edge: [n for n in lengths if n != short] for edge, lengths in whole.items()}
     assert ring_lengths(seen) == {}
     assert ring_lengths({**seen, ("h0", "h3"): whole["h0", "h3"]}) == whole
+
+
+def test_lengths_that_gloo_would_cut_smaller_are_no_rings() -> None:
+    """Of a hostile file: a buffer that explains them would be cut into millions of pieces."""
+    seen = {(f"h{i}", f"h{(i - 1) % 8}"): [1 << 40] * 14 for i in range(8)}
+    assert ring_lengths(seen) == {}

@@ -120,7 +120,7 @@ def test_what_others_took_from_start_to_end_is_recorded_and_disturbs(tmp_path: P
     (repeat,) = load_repeats(tmp_path, plan)
     assert (repeat.cpu_lost_s, repeat.run_delay_s, made.n_undisturbed) == ((0.0, 0.04), (0.0, 0.0), 0)
     (reason,) = repeat.disturbed
-    assert "processor 1 was taken away for 8%" in reason
+    assert "processor 1 lost 8%" in reason
 
 
 def test_pandas_reads_what_each_port_sent_in_a_repeat(tmp_path: Path, plan: Plan) -> None:

@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from traces.framing.gloo import PREFIXES, unpack_slot
 from traces.framing.gloo_sides import Side
 from traces.packets.directions import Direction
-from traces.schedules.collectives import ELEMENT_NBYTES, GLOO_MAX_SEGMENT_NBYTES, gloo_ring
+from traces.schedules.collectives import ELEMENT_NBYTES, GLOO_MAX_SEGMENT_NBYTES, gloo_ring, gloo_ring_sends
 
 MAX_ABSENT = 64  # pieces beyond the buffer's end: there are some where a buffer is tiny
 MAX_RING = 1024  # hosts; a larger ring is not worked out
@@ -130,7 +130,12 @@ def _candidates(seen: Sequence[Lengths]) -> list[int]:
     pieces = n_hosts * per_rank
     long, short = max(lengths), min(lengths)
     sizes = [long * (pieces - 1 - absent) + short for absent in range(min(MAX_ABSENT, pieces))]
-    return [nbytes for nbytes in sizes if _piece_nbytes(nbytes, pieces) == long]
+    return [
+        nbytes
+        for nbytes in sizes
+        if _piece_nbytes(nbytes, pieces) == long
+        and gloo_ring_sends(n_hosts, nbytes, MAX_SEGMENT_NBYTES) <= MAX_PIECES
+    ]
 
 
 def _piece_nbytes(nbytes: int, pieces: int) -> int:
