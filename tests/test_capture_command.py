@@ -10,6 +10,7 @@ import typer
 from emu.capturing.finish import Checked, HostCapture, Times, write_rank_map
 from emu.capturing.manifest import Ended, manifest
 from emu.capturing.request import Request
+from emu.capturing.run import Ran
 from emu.fabrics.spec import parse_fabric
 from emu.network.tcpdump_counts import Counts
 from emu.training.options import TrainingOptions
@@ -95,7 +96,7 @@ def test_the_fields_of_a_captures_files_are_those_documented() -> None:
     host = HostCapture(0, "h0", "10.0.0.1", "h0-eth0", "h0.pcap", 1, "", None)
     checked = Checked(agrees=True)
     times = Times(agrees=True, iteration_ns=1, limit_ns=1, spreads={}, differences=())
-    ended = Ended(0, 1.0, None, 128, False)
+    ended = Ended(0, 1.0, Ran(None, 0.5, 0.01), 128, False)
     made = manifest(request, fabric, [], ended, [host], checked, checked, times)
     assert set(made) == documented_fields("manifest.json of a capture")
     assert set(made["hosts"][0]) == documented_fields("manifest.json of a capture: hosts")
@@ -117,11 +118,24 @@ def captured(
     cut_short: str | None = None,
     trimmed: Checked = ALL_THERE,
     times: Times | None = None,
+    stolen: float = 0.0,
 ) -> Captured:
     counted = None if dropped is None else Counts(10, 10 + dropped, dropped)
     host = HostCapture(0, "h0", "10.0.0.1", "h0-eth0", "h0.pcap", 1000, "", counted)
-    made = {"cut_short": cut_short, "snaplen": 128, "seconds": 1.0, "keeps_payload": False}
+    made = {
+        "cut_short": cut_short,
+        "cpu_stolen": stolen,
+        "snaplen": 128,
+        "seconds": 1.0,
+        "keeps_payload": False,
+    }
     return Captured(Path("folder"), json.loads(json.dumps(made)), (host,), check, trimmed, times)
+
+
+def test_a_machine_that_lost_its_cpus_while_the_job_ran_is_named() -> None:
+    assert not [line for line in told(captured(0, ALL_THERE, stolen=0.05)) if line.startswith("disturbed")]
+    (line,) = (line for line in told(captured(0, ALL_THERE, stolen=0.2)) if line.startswith("disturbed"))
+    assert "20% of the CPUs went to other guests" in line
 
 
 LATE = Times(

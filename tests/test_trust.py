@@ -5,7 +5,7 @@ Live jobs and runs are stood for by what leaves the same files; tests/real/test_
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -70,10 +70,12 @@ class FakeLive:
         sample: Path = SAMPLE,
         iterations: int = N_ITERATIONS,
         samples: dict[str, Path] | None = None,
+        stolen: Sequence[float] = (),
     ) -> None:
         self.fails = fails or {}
         self.sample, self.iterations, self.samples = sample, iterations, samples or {}
         self.trained: list[str] = []
+        self.stolen = iter(stolen)
 
     def __call__(
         self, request: Request, fabric: Fabric, keeping: Keeping, typed: object, quiet: bool
@@ -92,7 +94,8 @@ class FakeLive:
         for number, (_, part) in enumerate(request.parts(work)):
             shutil.copytree(self.samples.get(fabric.spec, self.sample), part, dirs_exist_ok=True)
             write_logs(part, LIVE_NS * (number + 1), self.iterations)
-            (part / "manifest.json").write_text(json.dumps({"check": {"agrees": True}}))
+            manifest = {"check": {"agrees": True}, "cpu_stolen": next(self.stolen, 0.0)}
+            (part / "manifest.json").write_text(json.dumps(manifest))
         work.rename(keeping.folder)
         return Captured(keeping.folder, {"cut_short": None}, (), None, UNREAD)
 
@@ -152,6 +155,18 @@ def test_the_error_is_the_replays_iteration_over_the_live_one(tmp_path: Path) ->
     assert [row.fidelity is None for row in matrix.rows] == [False, True, True, False]
     save(matrix, tmp_path / "m")
     assert load(tmp_path / "m") == matrix
+
+
+@pytest.mark.usefixtures("_whole_sample")
+def test_a_job_is_trained_again_while_other_guests_take_the_cpus_and_not_for_ever(tmp_path: Path) -> None:
+    live = FakeLive(stolen=(0.2, 0.01, 0.3, 0.3, 0.1))
+    matrix = carry_out(TRIAL, tmp_path / "m", True, live, fake_laboratory(LIVE_NS, []))
+    assert live.trained == [FABRICS[0]] * 2 + [FABRICS[1]] * 3
+    reason = "while the job trained live, 10% of the CPUs went to other guests: try later"
+    assert [each.doubts for each in matrix.live] == [(), (reason,)]
+    assert [row.verdict == "valid" for row in matrix.rows] == [True, False, False, False]
+    assert all(reason in row.reasons for row in matrix.rows[1:])
+    assert len(list((tmp_path / "m" / "live").glob("*.disturbed-*"))) == 3
 
 
 def test_jobs_beside_each_other_are_replayed_together_and_judged_each(tmp_path: Path) -> None:

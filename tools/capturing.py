@@ -18,6 +18,7 @@ from emu.capturing.finish import Checked, HostCapture, Times
 from emu.capturing.manifest import Ended, manifest
 from emu.capturing.request import MAX_SNAPLEN, WHOLE, Request
 from emu.capturing.run import INTERRUPTED, capture, working_folder
+from emu.disturbance import MAX_CPU_STOLEN
 from emu.fabrics.fabric import Fabric
 from emu.runfiles import INCOMPLETE
 from tools.console import console
@@ -85,13 +86,13 @@ def carry_out(
         finish.write_rank_map(place, fabric, job.hosts(fabric))
     started_ns, start = time.time_ns(), time.monotonic()
     with _shown(request, quiet) as progress:
-        cut_short = capture(request, work, progress)
-        ended = Ended(started_ns, time.monotonic() - start, cut_short, keeping.snaplen, keeping.keeps_payload)
+        ran = capture(request, work, progress)
+        ended = Ended(started_ns, time.monotonic() - start, ran, keeping.snaplen, keeping.keeps_payload)
         made = [
             _finished(request, number, place, fabric, typed, ended, progress)
             for number, (_, place) in enumerate(request.parts(work))
         ]
-    if cut_short is None:
+    if ran.cut_short is None:
         if keeping.folder.exists():
             keeping.folder.rmdir()
         work.rename(keeping.folder)
@@ -117,7 +118,7 @@ def _finished(
     used = job.hosts(fabric)
     progress("check", {})
     whole = finish.read_whole(work)
-    is_whole = ended.cut_short is None
+    is_whole = ended.ran.cut_short is None
     check = finish.checked(whole, work) if is_whole else None
     times = finish.timed(whole, work) if is_whole else None
     progress("cut", {})
@@ -208,6 +209,11 @@ def told(captured: Captured) -> Iterator[str]:
         yield f"tcpdump did not come to its end on {', '.join(missing)}: these captures lack something"
     if captured.cut_short is not None:
         yield f"cut short: {captured.cut_short}; the folder's name says so"
+    if (stolen := captured.manifest["cpu_stolen"]) > MAX_CPU_STOLEN:
+        yield (
+            f"disturbed: {stolen:.0%} of the CPUs went to other guests of this machine's host while the job "
+            "ran, so its times are too long: capture again"
+        )
     if captured.check:
         yield from _told_check(captured.check)
     if captured.times:

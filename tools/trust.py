@@ -25,6 +25,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from emu.capturing.request import Request
 from emu.capturing.run import INTERRUPTED
+from emu.disturbance import MAX_CPU_STOLEN
 from emu.fabrics.fabric import Fabric
 from emu.fabrics.spec import parse_fabric
 from emu.options import RunOptions
@@ -57,6 +58,7 @@ from traces.recognition.recognise import Job, connections, find_job, workload_of
 
 Tell = Callable[[str], None]
 Capture = Callable[..., Captured]
+LIVE_ATTEMPTS = 3  # where the machine's own host took its CPUs while the job ran
 MAX_ATTEMPTS = 1000
 
 
@@ -162,7 +164,9 @@ def _attempt(folder: Path, name: str) -> Path:
 
 
 def _live(trial: Trial, number: int, spec: str, folder: Path, capture: Capture) -> tuple[Live, ...]:
-    """Train on a fabric unless that has been done; what an earlier failed attempt left is kept."""
+    """Train on a fabric unless that has been done, and again where the machine was disturbed; what earlier
+    attempts left is kept.
+    """
     fabric, request = parse_fabric(spec), trial.job.request(spec)
     place = folder / "live" / f"{number:02d}-{file_name(fabric.spec)}"
 
@@ -172,7 +176,11 @@ def _live(trial: Trial, number: int, spec: str, folder: Path, capture: Capture) 
             for job, (_, part) in enumerate(request.parts(left))
         )
 
-    if not place.exists():
+    for attempt in range(LIVE_ATTEMPTS):
+        if place.exists():
+            if attempt == 0 or not _disturbed(place):
+                break
+            place.rename(_attempt(place.parent, f"{place.name}.disturbed"))
         work = place.with_name(place.name + INCOMPLETE)
         if work.exists():
             work.rename(_attempt(place.parent, f"{place.name}.failed"))
@@ -205,8 +213,8 @@ def _logged(request: Request, place: Path, fabric: Fabric, folder: Path) -> Iter
     for job, (part, of_job, named) in enumerate(zip(parts, times_s, starts, strict=True)):
         name = _below(folder, part)
         if of_job:
-            unread = _unread(part / "manifest.json")
-            yield Live(fabric.spec, name, IterationTime.of(of_job), unread=unread, job=job)
+            doubts = (*_misread(part), *_disturbed(part))
+            yield Live(fabric.spec, name, IterationTime.of(of_job), doubts=doubts, job=job)
             continue
         why = (
             f"fewer than {FIRST_WARM + 2} iterations (events iter0)"
@@ -217,15 +225,27 @@ def _logged(request: Request, place: Path, fabric: Fabric, folder: Path) -> Iter
         yield Live(fabric.spec, name, failure=f"the logs give no iteration time: {why}", job=job)
 
 
-def _unread(path: Path) -> str | None:
+def _misread(place: Path) -> Iterator[str]:
     """Why the capture's own check says that it cannot be relied on."""
-    manifest = read_json(path, TypeAdapter(dict[str, Any]))
+    manifest = _manifest(place)
     for name, which in (("check", "the capture"), ("check_trimmed", "the trimmed capture")):
         check = manifest.get(name)
         if isinstance(check, dict) and check.get("agrees") is False:
             differences = check.get("differences") or [check.get("why")]
-            return f"{which} is not what the job logged: {differences[0]}"
-    return None
+            yield f"{which} is not what the job logged: {differences[0]}"
+            return
+
+
+def _disturbed(place: Path) -> tuple[str, ...]:
+    """Why the job's times are not the fabric's alone."""
+    stolen = _manifest(place).get("cpu_stolen", 0.0)
+    if stolen <= MAX_CPU_STOLEN:
+        return ()
+    return (f"while the job trained live, {stolen:.0%} of the CPUs went to other guests: try later",)
+
+
+def _manifest(place: Path) -> dict[str, Any]:
+    return read_json(place / "manifest.json", TypeAdapter(dict[str, Any]))
 
 
 class _Cells:
@@ -281,7 +301,7 @@ class _Cells:
                 self._folder / other.folder,
                 other.time,
                 captured_messages(job) if source == target else (),
-                live.unread,
+                tuple(dict.fromkeys((*live.doubts, *other.doubts))),
             )
             for first_rank, job, live, other in zip(first, jobs, lives, there, strict=False)
             if other.time

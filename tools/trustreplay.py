@@ -47,15 +47,15 @@ class Replayed:
     """A job of a plan and the live one on the same fabric: its first rank in the plan, where the live job's
     logs are, and its time.
 
-    `captured` are the capture's messages, empty if it is of another fabric; `unread` says why the capture
-    cannot be relied on.
+    `captured` are the capture's messages, empty if it is of another fabric; `doubts` say why the capture or
+    the live job cannot be relied on.
     """
 
     first_rank: int
     logs: Path
     live: IterationTime
     captured: Sequence[SentMessage] = ()
-    unread: str | None = None
+    doubts: tuple[str, ...] = ()
 
 
 def compared(row: Row, plan: Plan, jobs: Sequence[Replayed], captured_on: str) -> list[TrustRow]:
@@ -118,11 +118,10 @@ def _row(
     iterations = {op.iteration for op in plan.schedule.ops}
     alone = len(plan.schedule.jobs) == 1
     predicted_s = row.predicted_s / len(iterations) if row.predicted_s and alone else None
-    unread = (job.unread,) if job.unread else ()
     return TrustRow(
         captured_on=captured_on,
         replayed_on=plan.fabric.spec,
-        verdict="not valid" if unread else row.verdict,
+        verdict="not valid" if job.doubts else row.verdict,
         job=number,
         live=job.live,
         replay=replay,
@@ -133,6 +132,6 @@ def _row(
         error_bar=min(ERROR_BAR, row.prediction_error or ERROR_BAR),
         repeats=row.repeats,
         repeat_s=tuple(median(times_s) for times_s in by_repeat),
-        reasons=(*unread, *row.reasons),
+        reasons=(*job.doubts, *row.reasons),
         warnings=row.warnings,
     )

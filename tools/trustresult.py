@@ -26,14 +26,15 @@ class Live:
 
     `folder`, below the matrix's, has the capture, or what a failed job left.
     `time` is by the ranks' own logs, None if there is none: `failure` says why in one line.
-    `unread` says why the capture cannot be relied on, if the check against the logs found that.
+    `doubts` say why neither the capture nor the time can be relied on: the check against the logs failed, or
+    the machine was disturbed while the job ran.
     """
 
     fabric: str
     folder: str
     time: IterationTime | None = None
     failure: str | None = None
-    unread: str | None = None
+    doubts: tuple[str, ...] = ()
     job: int = 0
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from emu.capturing.finish import Checked, HostCapture, Times
 from emu.capturing.request import Request
+from emu.capturing.run import Ran
 from emu.fabrics.fabric import Fabric
 from emu.fabrics.spec import fabric_to_json
 from emu.network.net import HOST_SYSCTLS
@@ -20,13 +21,11 @@ PACKAGES = ("numpy", "os-ken", "torch")
 
 @dataclass(frozen=True)
 class Ended:
-    """How it went: `started_ns` since 1970; why it was cut short, None if it was not; `beside` names the jobs
-    that ran at the same time.
-    """
+    """How it went: `started_ns` since 1970, and `ran`; `beside` names the jobs that ran at the same time."""
 
     started_ns: int
     seconds: float
-    cut_short: str | None
+    ran: Ran
     snaplen: int
     keeps_payload: bool
     beside: tuple[str, ...] = ()
@@ -57,7 +56,9 @@ def manifest(
         "fabric": fabric_to_json(fabric),
         "started_ns": ended.started_ns,
         "seconds": round(ended.seconds, 3),
-        "cut_short": ended.cut_short,
+        "cut_short": ended.ran.cut_short,
+        "cpu_idle": round(ended.ran.cpu_idle, 3),
+        "cpu_stolen": round(ended.ran.cpu_stolen, 3),
         "snaplen": ended.snaplen,
         "keeps_payload": ended.keeps_payload,
         "check": check.to_json() if check else None,

@@ -10,12 +10,14 @@ import select
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from emu.capturing.request import Request
 from emu.network import isolate
 from emu.runfiles import INCOMPLETE
+from emu.sampler import cpu_idle, cpu_stolen, machine
 from emu.watch import RunFailed
 
 INTERRUPTED = "interrupted"
@@ -25,13 +27,32 @@ _ASKED_TO_END_S = 15.0
 Progress = Callable[[str, dict[str, Any]], None]
 
 
-def capture(request: Request, folder: Path, progress: Progress) -> str | None:
-    """Leave the captures in `folder` + INCOMPLETE; None, or in a line why the job was cut short.
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """Why a job was cut short, None if it was not; while it ran, the shares of the CPUs that were idle and
+    that the machine's own host gave to others, 0 to 1.
+    """
+
+    cut_short: str | None
+    cpu_idle: float
+    cpu_stolen: float
+
+
+def capture(request: Request, folder: Path, progress: Progress) -> Ran:
+    """Leave the captures in `folder` + INCOMPLETE.
 
     A Ctrl-C ends the job, and what it has sent until then is kept; a second one takes everything down at
     once.  Raises RunFailed, KeyboardInterrupt.
     """
     log = folder / "session.log"
+    before = machine()
+
+    def noted(phase: str, more: dict[str, Any]) -> None:
+        nonlocal before
+        if phase == "job":
+            before = machine()
+        progress(phase, more)
+
     try:
         request.save(folder)
         with log.open("w") as stderr:
@@ -43,7 +64,8 @@ def capture(request: Request, folder: Path, progress: Progress) -> str | None:
                 stderr=stderr,
             )
             try:
-                ended = _followed(process, request.limit_s + _AROUND_S, progress)
+                ended = _followed(process, request.limit_s + _AROUND_S, noted)
+                after = machine()
             finally:
                 isolate.stop(process)
                 for pipe in (process.stdin, process.stdout):
@@ -58,8 +80,7 @@ def capture(request: Request, folder: Path, progress: Progress) -> str | None:
     if ended is None:
         said = log.read_text(errors="replace").strip().splitlines()
         raise RunFailed(said[-1] if said else f"the capture's first process died ({process.returncode})")
-    cut_short: str | None = ended["cut_short"]
-    return cut_short
+    return Ran(ended["cut_short"], cpu_idle(before, after), cpu_stolen(before, after))
 
 
 def _followed(process: "subprocess.Popen[str]", limit_s: float, progress: Progress) -> dict[str, Any] | None:
