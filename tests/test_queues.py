@@ -1,10 +1,12 @@
 """What a notice waits behind, against closed forms and against packets sent one by one through two links."""
 
+from dataclasses import replace
+
 import pytest
 
 from controller.model.fluid import fluid_s
 from controller.model.hosts import HostCosts
-from tests.made_plans import PAYLOAD_EFFICIENCY, messages, schedule_plan
+from tests.made_plans import PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
 from traces.schedules.schedule import Gate
 
 SEGMENT, WINDOW = 10_000, 60_000
@@ -77,3 +79,15 @@ def test_before_a_slower_link_a_notice_waits_as_long_as_packets_queue_there(nbyt
 def test_the_window_bounds_what_a_notice_waits_for() -> None:
     waits_s = notice_s(OVERSUBSCRIBED, [(0, 2, LARGE), (3, 1, SMALL)], 1, 0.2)
     assert waits_s == pytest.approx(WINDOW / SLOW)
+
+
+def test_a_notice_is_ahead_of_data_that_its_rank_sends_at_the_same_instant() -> None:
+    """Halving-doubling without any link that two share: a step's partners announce and send at once, so that
+    the whole takes no longer than where no notice waits.
+    """
+    plan = allreduce_plan("bigraph:n=4,m=2,rate=50M", "halving-doubling", "hdrm", "direct", nbytes=340_008)
+    made = (plan.fabric, plan.flows, plan.schedule)
+    costs = HostCosts(20e-6, 1e-3, 90e-6, 2, window_nbytes=131_072, segment_nbytes=12_500)
+    waiting_s, _ = fluid_s(*made, hosts=costs)
+    free_s, _ = fluid_s(*made, hosts=replace(costs, window_nbytes=0))
+    assert waiting_s == pytest.approx(free_s, rel=1e-6)

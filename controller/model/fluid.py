@@ -313,7 +313,7 @@ class _Progress:
         if self._queued:
             if is_first:
                 self._queued.begin(flow, self._now_s)
-            self._queued.hand(flow, self._items[number].nbytes)
+            self._queued.hand(flow, self._items[number].nbytes, self._now_s)
         if is_first:
             self._begin_next(flow)
 

@@ -44,6 +44,7 @@ class Queues:
         self._since_s = [0.0] * n_flows  # since when a connection sends without a pause
         self._handed = [0.0] * n_flows  # bytes that TCP was handed since then
         self._ended = [0.0] * n_flows  # of those the bytes of sends that have ended
+        self._latest = [(-1.0, 0.0)] * n_flows  # when it was last handed bytes, and how many at that instant
         self._users: list[dict[int, None]] = [{} for _ in capacity]  # links -> flows that send
 
     def begin(self, flow: int, now_s: float) -> None:
@@ -53,8 +54,10 @@ class Queues:
         for link in self._paths[flow]:
             self._users[link][flow] = None
 
-    def hand(self, flow: int, nbytes: float) -> None:
+    def hand(self, flow: int, nbytes: float, now_s: float) -> None:
         self._handed[flow] += nbytes
+        last_s, just_now = self._latest[flow]
+        self._latest[flow] = (now_s, nbytes + just_now if last_s == now_s else nbytes)
 
     def end_send(self, flow: int, nbytes: float) -> None:
         self._ended[flow] += nbytes
@@ -67,13 +70,23 @@ class Queues:
     def next_wait_s(self, flow: int, hop: int, now_s: float) -> tuple[float, int]:
         """How long a notice on a connection waits at the first link, from number `hop` of its path on, where
         anything waits, and the number of the link after it.
+
+        A rank writes what it announces before what it sends at the same instant, so on its own connection a
+        notice is ahead of data that was handed over just now.
         """
         path = self._paths[flow]
+        last_s, just_now = self._latest[flow]
+        behind = just_now if last_s == now_s else 0.0
         if hop == 0 and self._rates[flow]:
-            return (self._handed[flow] - self._through(flow)) / self._rates[flow], len(path)
+            ahead = self._handed[flow] - behind - self._through(flow)
+            return max(0.0, ahead) / self._rates[flow], len(path)
         for number in range(hop, len(path)):
             link = path[number]
-            waiting = sum(self._waiting(other, link, now_s) for other in self._users[link])
+            waiting = sum(
+                self._waiting(other, link, now_s)
+                for other in self._users[link]
+                if other != flow or self._since_s[flow] < now_s
+            )
             if waiting > 0:
                 return waiting / self._capacity[link], number + 1
         return 0.0, len(path)
