@@ -1,7 +1,7 @@
 """A plan: all that will happen in a run, decided beforehand and written down.
 
 `controller.resolve` makes one; the network, the controller, the agents and the result only read it.
-File form: `plan.json` (schema `gradwire.plan/1`): the fabric by its spec (one from a file: in full),
+File form: `plan.json` (schema `gradwire.plan/2`): the fabric by its spec (one from a file: in full),
 everything else in full.
 """
 
@@ -23,7 +23,7 @@ from traces.complaints import complaint
 from traces.files import write_whole
 from traces.schedules.schedule import Schedule
 
-SCHEMA = "gradwire.plan/1"
+SCHEMA = "gradwire.plan/2"
 MAX_FILE_NBYTES = 512 << 20
 ADAPTIVE = "adaptive"  # routes on which the controller moves flows during the run
 
@@ -157,7 +157,7 @@ def load(path: Path) -> Plan:
     try:
         value = json.loads(path.read_bytes())
         if not isinstance(value, dict) or value.get("schema") != SCHEMA:
-            raise ValueError(f"its schema is not {SCHEMA}; make one with `gradwire plan`")
+            raise ValueError(f"its schema is not {SCHEMA}; make it again with `gradwire plan -o`")
         del value["schema"]
         value["fabric"] = fabric_from_json(value["fabric"])
         plan = TypeAdapter(Plan).validate_python(value)

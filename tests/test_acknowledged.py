@@ -75,7 +75,11 @@ def sample(name: str) -> Trace:
     return open_trace([SAMPLES / name])
 
 
-@pytest.mark.parametrize("name", ["slow_ddp_8_mlp_leafspine50M", "ddp_gloo_8_gpt_tso", "ps_1srv_4wk"])
+def test_captures_that_lack_the_acknowledgements_have_none() -> None:
+    assert acknowledged(sample("ddp_gloo_8_gpt_tso")) == ()
+
+
+@pytest.mark.parametrize("name", ["slow_ddp_8_mlp_leafspine50M", "ps_1srv_4wk"])
 def test_what_a_job_sent_was_acknowledged(name: str) -> None:
     """Of each host all payload of its connections, but for the little that was under way at the end."""
     trace = sample(name)
@@ -85,7 +89,9 @@ def test_what_a_job_sent_was_acknowledged(name: str) -> None:
             if stream.direction.src in sent:
                 sent[stream.direction.src] += stream.nbytes
     own = own_hosts(trace)
-    for one in acknowledged(trace):
+    found = acknowledged(trace)
+    assert {one.host for one in found} == set(own)
+    for one in found:
         assert one.host in own
         assert np.all(np.diff(one.time_ns) >= 0)
         got = int((one.nbytes - HEADER_NBYTES).sum())

@@ -19,7 +19,7 @@ from emu.fabrics.spec import parse_fabric
 from emu.network.transport import payload_efficiency
 from emu.plan import Plan
 from tests.made_analysis import MS, made_analysis
-from tools.advice import Advice, Change, advise
+from tools.advice import COMPANY, Advice, Change, advise
 from tools.cli import application, main
 from tools.experiment import Job, cells, planned
 from tools.fabricrates import capture_fabric, fabric_rates
@@ -321,3 +321,12 @@ def test_inspect_prints_it_in_every_form(capsys: pytest.CaptureFixture[str], tmp
     assert made.changes[0].what in text
     told = json.loads(inspected("--json"))["advice"]
     assert [one["command"] for one in told["changes"]] == [one.command for one in made.changes]
+
+
+def test_of_a_fabric_that_other_jobs_used_too_nothing_is_said_but_of_a_late_rank() -> None:
+    """Its links may have been bounded by those, and a model of this job alone has none of them."""
+    analysis, workload, fabric = sampled("slow_ddp_8_mlp_leafspine50M")
+    made = advise(analysis, lambda: workload, fabric, ["trace"], had_company=True)
+    assert made is not None
+    assert not made.changes
+    assert COMPANY in made.not_said

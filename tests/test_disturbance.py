@@ -51,7 +51,8 @@ def test_of_one_kind_of_reason_one_is_told_with_the_span_of_its_figures() -> Non
 
 
 def test_what_others_took_of_a_processor_counts_beyond_what_quiet_repeats_lose() -> None:
-    assert taken_away(0.4, (0.0, 0.012), (0.02, 0.02), (0.0, 0.0)) == ()
+    assert taken_away(1.0, (0.0, 0.0599), (0.02, 0.02), (0.0, 0.0)) == ()
+    assert len(taken_away(1.0, (0.0, 0.0601), (0.02, 0.02), (0.0, 0.0))) == 1
     (reason,) = taken_away(0.4, (0.0, 0.148), (0.02, 0.02), (0.0, 0.0))
     assert reason == "processor 1 lost 37% of the time to real-time programs or other guests"
     assert taken_away(0.004, (0.0009,), (), ()) == ()  # an interrupt

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from emu.capturing import manifest
-from tools.fabricrates import SCHEMA, fabric_rates
+from tools.fabricrates import SCHEMA, fabric_rates, had_company
 from traces.analysis.linerate import FabricRates
 
 
@@ -49,3 +49,9 @@ def test_what_is_not_json_is_refused_by_name(tmp_path: Path, text: str) -> None:
     (tmp_path / "manifest.json").write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(ValueError, match=r"manifest\.json: not valid JSON"):
         fabric_rates([tmp_path])
+
+
+def test_jobs_beside_the_captured_one_are_known_from_the_manifest(tmp_path: Path) -> None:
+    assert not had_company([tmp_path])
+    assert not had_company([write(tmp_path, beside=[])])
+    assert had_company([write(tmp_path, beside=["ddp-mlp"])])

@@ -132,3 +132,12 @@ def test_nothing_is_prepared_for_what_is_left_out() -> None:
     chosen = {1: SERVED[1], 3: SERVED[3]}
     assert in_order(chosen) == [1, 3]
     assert list(prepared(chosen, ((1,), (3,)))) == []
+
+
+def test_what_a_destination_waits_for_stays_where_switches_add_up_other_messages() -> None:
+    """A pull that its worker takes after another message, beside pushes that are one operation."""
+    pushes, pull = {0: item(1, 0), 1: item(2, 0)}, {2: item(0, 1)}
+    chosen = {**pushes, **pull, 3: item(0, 2, ready=(0, 1)), 4: item(0, 1, ready=(2,))}
+    gates = list(prepared(chosen, ((0, 1), (2,), (3,), (4,))))
+    assert [(gate.op, gate.rank, gate.after) for gate in gates] == [(2, 2, (0,)), (3, 1, (1,))]
+    assert not list(prepared({0: item(1, 0), 1: item(2, 0), 2: item(1, 0, ready=(0,))}, ((0, 1), (2,))))

@@ -7,7 +7,7 @@ from controller.model.predict import bound_s
 from emu.fabrics.spec import parse_fabric
 from emu.replay import payload
 from traces.schedules.expand import PAIRWISE, expand
-from traces.schedules.schedule import Schedule, together
+from traces.schedules.schedule import Gate, Op, Schedule, longest_quiet_s, together
 from traces.workload import made_allreduce, made_alltoall
 
 
@@ -68,3 +68,15 @@ def test_in_an_alltoall_every_rank_sends_each_other_its_share(p: int) -> None:
 def test_an_allreduce_is_not_done_pairwise() -> None:
     with pytest.raises(ValueError, match="pairwise is how an alltoall is done"):
         expand(made_allreduce(4, 4000), PAIRWISE)
+
+
+def test_a_rank_may_have_to_wait_for_all_that_others_compute_in_two_iterations() -> None:
+    """Rank 0 computes 20 s for each of two workers, in each of three iterations, rank 1 1 s in each."""
+    ops = tuple(
+        Op("compute", 0, root=root, iteration=iteration) for iteration in range(3) for root in (0, 0, 1)
+    )
+    seconds = {0: 20, 1: 1}
+    gates = tuple(Gate(number, op.root, (), seconds[op.root] * 10**9) for number, op in enumerate(ops))
+    schedule = Schedule(3, ops, (), gates)
+    assert [longest_quiet_s(schedule, rank) for rank in range(3)] == [2, 80, 82]
+    assert longest_quiet_s(Schedule(2, (), ()), 0) == 0

@@ -167,6 +167,11 @@ def test_a_job_is_trained_again_while_other_guests_take_the_cpus_and_not_for_eve
     assert [row.verdict == "valid" for row in matrix.rows] == [True, False, False, False]
     assert all(reason in row.reasons for row in matrix.rows[1:])
     assert len(list((tmp_path / "m" / "live").glob("*.disturbed-*"))) == 3
+    done: list[str] = []
+    later = FakeLive(stolen=(0.0,))
+    matrix = carry_out(TRIAL, tmp_path / "m", True, later, fake_laboratory(LIVE_NS, done))
+    assert (later.trained, len(done)) == ([FABRICS[1]], 3)  # the same command later mends what was disturbed
+    assert all(row.verdict == "valid" for row in matrix.rows)
 
 
 def test_jobs_beside_each_other_are_replayed_together_and_judged_each(tmp_path: Path) -> None:

@@ -109,18 +109,23 @@ class _Late(NamedTuple):
     why_not: str = ""
 
 
+COMPANY = "Links, algorithms, fabrics: other jobs used the fabric at the same time, which no model of one has"
+
+
 def advise(
     analysis: Analysis,
     workload: Callable[[], Workload],
     fabric: "Fabric | None",
     words: Sequence[str],
     step: Step = lambda done, total: None,  # noqa: ARG005
+    *,
+    had_company: bool = False,
 ) -> Advice | None:
     """None where no iterations are known.
 
     `workload` makes what the captures hold, if it is needed.  `fabric` is the one that they were made on, and
     `words` name them in a command.  `step` is called with how many changes were tried, of how many, if that
-    takes more than two seconds.
+    takes more than two seconds.  With `had_company` other jobs used the fabric too, which the model lacks.
     """
     found = analysis.shares
     if found is None or not found.time_ns:
@@ -128,7 +133,7 @@ def advise(
     if refused := tuple(_refusals(analysis)):
         return Advice(round(found.time_ns), None, (), "", "What to do next is not said.", (), refused)
     late = _late(analysis)
-    spec, whence, why_not = _where(analysis, fabric)
+    spec, whence, why_not = ("", "", (COMPANY,)) if had_company else _where(analysis, fabric)
     if late.why_not:
         why_not = (f"A late rank: {late.why_not}", *why_not)
     if late.why_not and (not spec or found.exposed + found.wait < LEAST_SAVED):

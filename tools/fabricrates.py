@@ -5,7 +5,7 @@ folder.  An edge module: it reads files.
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from traces.analysis.linerate import FabricRates
 
@@ -23,31 +23,44 @@ def fabric_rates(paths: Sequence[Path]) -> FabricRates | None:
     return None if fabric is None else rates_of(fabric)
 
 
+def had_company(paths: Sequence[Path]) -> bool:
+    """Whether other jobs ran on the fabric at the same time, by the manifest of `capture_fabric`."""
+    found = _manifest(paths)
+    return found is not None and bool(found[1].get("beside"))
+
+
 def capture_fabric(paths: Sequence[Path]) -> "Fabric | None":
     """None unless all captures come from one folder with a manifest of `capture`, or that folder is given.
 
     Raise ValueError if the manifest is one but cannot be read.
     """
+    found = _manifest(paths)
+    if found is None:
+        return None
+    path, made = found
+    from emu.fabrics.spec import fabric_from_json  # only here: most captures have no fabric to read
+
+    try:
+        return fabric_from_json(made.get("fabric"))
+    except ValueError as error:
+        raise ValueError(f"{path}: fabric: {error}") from None
+
+
+def _manifest(paths: Sequence[Path]) -> tuple[Path, dict[str, Any]] | None:
+    """Where it is, and what it says."""
     folders = {path if path.is_dir() else path.parent for path in paths}
     if len(folders) != 1:
         return None
     path = folders.pop() / MANIFEST
     if not path.is_file():
         return None
-    from emu.fabrics.spec import fabric_from_json  # only here: most captures have no fabric to read
-
     if path.stat().st_size > MAX_MANIFEST_NBYTES:
         raise ValueError(f"{path}: too large for a manifest")
     try:
         made = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not valid JSON: {error}") from None
-    if not isinstance(made, dict) or made.get("schema") != SCHEMA:
-        return None
-    try:
-        return fabric_from_json(made.get("fabric"))
-    except ValueError as error:
-        raise ValueError(f"{path}: fabric: {error}") from None
+    return (path, made) if isinstance(made, dict) and made.get("schema") == SCHEMA else None
 
 
 def rates_of(fabric: "Fabric") -> FabricRates | None:

@@ -3,7 +3,8 @@
 The folder keeps everything, so that a matrix that was cut off goes on where it stopped:
 
     request.json         what was asked for; another request in the same folder is refused
-    live/NN-FABRIC       the capture with the ranks' logs; NN-FABRIC.failed-K is what a failed job left;
+    live/NN-FABRIC       the capture with the ranks' logs; NN-FABRIC.failed-K is what a failed job left,
+                         NN-FABRIC.disturbed-K what was trained while other guests took the CPUs;
                          jobs beside the first have folders of their own in it
     runs-K/              the replays' run folders, of the K-th attempt
     rows/NN-MM.json      capture NN on fabric MM, a row for each job, as soon as it is measured
@@ -176,11 +177,12 @@ def _live(trial: Trial, number: int, spec: str, folder: Path, capture: Capture) 
             for job, (_, part) in enumerate(request.parts(left))
         )
 
-    for attempt in range(LIVE_ATTEMPTS):
+    for _ in range(LIVE_ATTEMPTS):
         if place.exists():
-            if attempt == 0 or not _disturbed(place):
+            if not _disturbed(place):
                 break
             place.rename(_attempt(place.parent, f"{place.name}.disturbed"))
+            _forget_rows(folder, number)
         work = place.with_name(place.name + INCOMPLETE)
         if work.exists():
             work.rename(_attempt(place.parent, f"{place.name}.failed"))
@@ -194,6 +196,13 @@ def _live(trial: Trial, number: int, spec: str, folder: Path, capture: Capture) 
         if captured.cut_short is not None:
             return failed(captured.folder, captured.cut_short)
     return tuple(_logged(request, place, fabric, folder))
+
+
+def _forget_rows(folder: Path, number: int) -> None:
+    """Of the live job on this fabric, which is trained again: as a capture, and as what to compare with."""
+    for pattern in (f"{number:02d}-*.json", f"*-{number:02d}.json"):
+        for path in (folder / "rows").glob(pattern):
+            path.unlink()
 
 
 def _below(folder: Path, path: Path) -> str:

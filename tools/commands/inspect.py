@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from tools.advice import Step, advise
 from tools.console import console
-from tools.fabricrates import capture_fabric, rates_of
+from tools.fabricrates import capture_fabric, had_company, rates_of
 from tools.inspect_tables import print_analysis
 from tools.inspectpage.dygraphs import need_library
 from tools.options import CapturesArgument, JsonOption, RanksFileOption
@@ -95,7 +95,14 @@ def inspect(
     advice = None
     if isinstance(job, Job):
         with trying(quiet=as_json) as step:
-            advice = advise(analysis, partial(workload_of, job), fabric, words_of(captures, ranks), step)
+            advice = advise(
+                analysis,
+                partial(workload_of, job),
+                fabric,
+                words_of(captures, ranks),
+                step,
+                had_company=had_company(captures),
+            )
     written: list[Path] = []
     if csv is not None:
         written += write_csv(analysis, trace.messages, csv)

@@ -6,9 +6,11 @@ computes at the very end closes its last one.  Iterations that do not send what 
 it makes its buckets) are left out.
 """
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from statistics import fmean
 
 from traces.iterationtimes import iteration_times_s
@@ -48,7 +50,8 @@ def periods(schedule: Schedule, times: Times) -> tuple[Period, ...]:
             continue
         (time_s,) = iteration_times_s(both, 0)
         hidden_s = fmean(
-            _within_ns(computing.get(rank, ()), each[0], each[1]) / 1e9 for rank, each in both.items()
+            (busy.until_ns(each[1]) - busy.until_ns(each[0])) / 1e9
+            for busy, each in ((computing.get(rank, IDLE), each) for rank, each in both.items())
         )
         found.append(Period(iteration, time_s, max(0.0, time_s - hidden_s)))
     return tuple(found)
@@ -83,13 +86,18 @@ def _usual(schedule: Schedule, ranks: Sequence[int]) -> set[int]:
     return {iteration for iteration, shape in shapes.items() if shape == most[0][0]}
 
 
-def _computing(schedule: Schedule, times: Times) -> dict[int, list[tuple[int, int]]]:
-    """By rank when it computed, disjoint and in order."""
+def _computing(schedule: Schedule, times: Times) -> dict[int, "_Busy"]:
+    """By rank."""
     spans: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     for (op, rank), span in times.items():
         if schedule.ops[op].kind == "compute":
             spans[rank].append(span)
-    return {rank: list(_joined(sorted(some))) for rank, some in spans.items()}
+    return {rank: _busy(list(_joined(sorted(some)))) for rank, some in spans.items()}
+
+
+def _busy(spans: Sequence[tuple[int, int]]) -> "_Busy":
+    lengths = accumulate((end_ns - begin_ns for begin_ns, end_ns in spans), initial=0)
+    return _Busy([begin for begin, _ in spans], [end for _, end in spans], list(lengths))
 
 
 def _joined(spans: Sequence[tuple[int, int]]) -> Iterable[tuple[int, int]]:
@@ -102,5 +110,20 @@ def _joined(spans: Sequence[tuple[int, int]]) -> Iterable[tuple[int, int]]:
     yield begin_ns, end_ns
 
 
-def _within_ns(spans: Iterable[tuple[int, int]], begin_ns: int, end_ns: int) -> int:
-    return sum(max(0, min(end, end_ns) - max(begin, begin_ns)) for begin, end in spans)
+@dataclass(frozen=True, slots=True)
+class _Busy:
+    """When a rank computed, in disjoint spans; `before_ns` is how long before each of them."""
+
+    begins_ns: list[int]
+    ends_ns: list[int]
+    before_ns: list[int]
+
+    def until_ns(self, when_ns: int) -> int:
+        """How long it had computed by then."""
+        number = bisect_right(self.begins_ns, when_ns) - 1
+        if number < 0:
+            return 0
+        return self.before_ns[number] + min(when_ns, self.ends_ns[number]) - self.begins_ns[number]
+
+
+IDLE = _Busy([], [], [])

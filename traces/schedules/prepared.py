@@ -4,7 +4,7 @@ import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from traces.schedules.pushes import Unit
+from traces.schedules.pushes import Unit, waits
 from traces.schedules.schedule import Gate
 from traces.workload import Item, Message
 
@@ -34,17 +34,17 @@ def in_order(chosen: Mapping[int, Item]) -> list[int]:
 
 
 def prepared(chosen: Mapping[int, Item], units: Sequence[Unit]) -> Iterator[Gate]:
-    """The gates of messages at their destinations; of what switches add up there are none."""
-    place = {unit[0]: op for op, unit in enumerate(units) if len(unit) == 1}
-    if len(place) < len(units):
-        return
-    for op, (number,) in enumerate(units):
-        item = chosen[number]
-        if isinstance(item, Message) and item.ready:
-            known = (place[other] for other in item.ready.after if other in place)
-            after = tuple(sorted(other for other in known if other < op))
-            if after:
-                yield Gate(op, item.dst, after)
+    """The gates of messages at their destinations; what switches add up comes when it comes."""
+    place = {number: op for op, unit in enumerate(units) for number in unit}
+    for op, unit in enumerate(units):
+        item = chosen[unit[0]]
+        if len(unit) > 1 or not isinstance(item, Message) or item.ready is None:
+            continue
+        named = set(item.ready.after)
+        before = sorted({place[other] for other in named if place.get(other, op) < op})
+        after = [other for other in before if waits(chosen, item.dst, units[other], named)]
+        if after:
+            yield Gate(op, item.dst, tuple(after))
 
 
 def _begin_after(item: Item) -> set[int]:

@@ -60,12 +60,13 @@ def after_of(chosen: Mapping[int, Item], units: Sequence[Unit]) -> dict[tuple[in
             named = set(start.after)
             places = dict.fromkeys(position[other] for other in start.after if other in position)
             found[number, start.rank] = tuple(
-                place for place in places if _waits(chosen, start.rank, units[place], named)
+                place for place in places if waits(chosen, start.rank, units[place], named)
             )
     return found
 
 
-def _waits(chosen: Mapping[int, Item], rank: int, unit: Unit, named: set[int]) -> bool:
+def waits(chosen: Mapping[int, Item], rank: int, unit: Unit, named: set[int]) -> bool:
+    """Whether what names these items waits for a unit; a server that names some pushes of a sum did not."""
     item = chosen[unit[0]]
     is_server = len(unit) > 1 and isinstance(item, Message) and item.dst == rank
     return not is_server or named.issuperset(unit)

@@ -167,16 +167,15 @@ def together(schedules: Sequence[Schedule]) -> Schedule:
 
 
 def longest_quiet_s(schedule: Schedule, rank: int) -> float:
-    """How long `rank` may have to wait at most because others compute, one after the other, each once."""
-    longest_ns: dict[int, int] = {}
-    chained_ns: dict[int, int] = {}  # by what is computed: with what was computed just before
-    for gate in sorted(schedule.gates, key=lambda gate: gate.op):
-        total_ns = gate.gap_ns + max((chained_ns.get(other, 0) for other in gate.after), default=0)
-        if schedule.ops[gate.op].kind == "compute":
-            chained_ns[gate.op] = total_ns
+    """How long `rank` may have to wait at most because others compute: all that they compute in two
+    iterations, one after the other, for it may wait from the middle of one to the middle of the next.
+    """
+    computed_ns: Counter[int] = Counter()
+    for gate in schedule.gates:
         if gate.rank != rank:
-            longest_ns[gate.rank] = max(total_ns, longest_ns.get(gate.rank, 0))
-    return sum(longest_ns.values()) / 1e9
+            computed_ns[schedule.ops[gate.op].iteration] += gate.gap_ns
+    in_order = [computed_ns[iteration] for iteration in sorted(computed_ns)]
+    return max((sum(in_order[place : place + 2]) for place in range(len(in_order))), default=0) / 1e9
 
 
 def swaps(sends: Sequence[Send]) -> dict[int, int]:
