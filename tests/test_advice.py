@@ -22,7 +22,7 @@ from tests.made_analysis import MS, made_analysis
 from tools.advice import COMPANY, Advice, Change, advise
 from tools.cli import application, main
 from tools.experiment import Job, cells, planned
-from tools.fabricrates import capture_fabric, fabric_rates
+from tools.fabricrates import capture_fabric, rates_of
 from tools.inspectpage.page import page
 from tools.options import parse_iterations, parse_slow
 from traces.analysis.analysis import Analysis, analyse
@@ -99,8 +99,8 @@ def of_kind(made: Advice, kind: str) -> list[Change]:
 @cache
 def sampled(name: str) -> tuple[Analysis, Workload, Fabric | None]:
     folder = SAMPLES / name
-    job = find_job(open_trace([folder]))
-    return analyse(job, None, fabric_rates([folder])), workload_of(job), capture_fabric([folder])
+    job, fabric = find_job(open_trace([folder])), capture_fabric([folder])
+    return analyse(job, None, rates_of(fabric) if fabric else None), workload_of(job), fabric
 
 
 def of_sample(name: str) -> Advice:
@@ -319,8 +319,8 @@ def test_inspect_prints_it_in_every_form(capsys: pytest.CaptureFixture[str], tmp
     text = (tmp_path / "page.html").read_text()
     assert '<section id="next">' in text
     assert made.changes[0].what in text
-    told = json.loads(inspected("--json"))["advice"]
-    assert [one["command"] for one in told["changes"]] == [one.command for one in made.changes]
+    shown = json.loads(inspected("--json"))["advice"]
+    assert [one["command"] for one in shown["changes"]] == [one.command for one in made.changes]
 
 
 def test_of_a_fabric_that_other_jobs_used_too_nothing_is_said_but_of_a_late_rank() -> None:

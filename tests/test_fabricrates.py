@@ -7,12 +7,17 @@ from typing import Any
 import pytest
 
 from emu.capturing import manifest
-from tools.fabricrates import SCHEMA, fabric_rates, had_company
+from tools.fabricrates import SCHEMA, capture_fabric, had_company, rates_of
 from traces.analysis.linerate import FabricRates
 
 
 def test_the_schema_is_the_one_that_capture_writes() -> None:
     assert SCHEMA == manifest.SCHEMA
+
+
+def fabric_rates(paths: list[Path]) -> FabricRates | None:
+    fabric = capture_fabric(paths)
+    return None if fabric is None else rates_of(fabric)
 
 
 def write(folder: Path, **values: Any) -> Path:

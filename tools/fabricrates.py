@@ -17,12 +17,6 @@ SCHEMA = "gradwire.capture/1"  # emu.capturing.manifest writes it; importing tha
 MAX_MANIFEST_NBYTES = 16 << 20
 
 
-def fabric_rates(paths: Sequence[Path]) -> FabricRates | None:
-    """The rates of `capture_fabric`; raise as it does."""
-    fabric = capture_fabric(paths)
-    return None if fabric is None else rates_of(fabric)
-
-
 def had_company(paths: Sequence[Path]) -> bool:
     """Whether other jobs ran on the fabric at the same time, by the manifest of `capture_fabric`."""
     found = _manifest(paths)

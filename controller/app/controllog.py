@@ -11,7 +11,7 @@ _MOST_NOTES = 100  # lines on stderr about connections that are none of ours
 
 
 class ControlLog:
-    """Appends to a file, but not through a link; without one, only notes are told, on stderr."""
+    """Appends to a file, but not through a link; without a file, it only writes notes, on stderr."""
 
     def __init__(self, path: Path | None) -> None:
         self._file = appended(path) if path else None

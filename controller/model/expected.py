@@ -2,8 +2,8 @@
 
 The bar around the predicted time has two parts.  Host times are known as a range, so the fluid model with
 the least and the largest of them gives two times; each is then widened by MODEL_ERROR, which is what the
-fluid model itself leaves out (queues, slow starts, unfair shares).  Beyond MAX_ERROR of the predicted time
-the bar never goes: a prediction that is less sure than that is none.
+fluid model itself leaves out (slow starts, unfair shares, segments stored at each hop).  Beyond MAX_ERROR of
+the predicted time the bar never goes: a prediction that is less sure than that is none.
 
     low = max(fluid(least) (1 - MODEL_ERROR), predicted (1 - MAX_ERROR))
     high = min(fluid(largest) (1 + MODEL_ERROR), predicted (1 + MAX_ERROR))

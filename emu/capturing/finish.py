@@ -132,11 +132,13 @@ def timed(whole: Trace | str, folder: Path) -> Times | None:
     except (BadLog, BadTrace, OSError):
         return None  # `checked` says why
     spreads = {what: spread for what in WHATS if (spread := errors.spread(what)) is not None}
-    told: dict[str, dict[str, int]] = {
+    figures: dict[str, dict[str, int]] = {
         what: {"n": one.n, "p95_ns": one.p95_ns, "largest_ns": one.largest.error_ns}
         for what, one in spreads.items()
     }
-    return Times(errors.agrees, errors.iteration_ns, errors.limit_ns, told, errors.differences, errors.faults)
+    return Times(
+        errors.agrees, errors.iteration_ns, errors.limit_ns, figures, errors.differences, errors.faults
+    )
 
 
 def _job(whole: Trace) -> Job:

@@ -150,8 +150,8 @@ def _told(request: Request, fabric: Fabric, pid_of: Mapping[str, int]) -> str:
     assert request.training
     used = request.hosts(fabric)
     ranks = [{"pid": pid_of[host], "interface": interface(host, HOST_PORT)} for host in used]
-    told = {"ranks": ranks, "address": fabric.ip(used[0]), "options": request.training.to_json()}
-    return json.dumps(told)
+    settings = {"ranks": ranks, "address": fabric.ip(used[0]), "options": request.training.to_json()}
+    return json.dumps(settings)
 
 
 def _end_all(job: Job) -> None:

@@ -104,16 +104,16 @@ def test_a_program_of_ones_own_is_captured_at_every_host(tmp_path: Path) -> None
     folder = tmp_path / "ring"
     code, said, complained = captured(folder, "--ranks", "3", "--json", "--", sys.executable, "-c", RING)
     assert code == 0, complained
-    told = json.loads(said)
-    assert told["cut_short"] is None
-    assert told["check"] == {
+    listed = json.loads(said)
+    assert listed["cut_short"] is None
+    assert listed["check"] == {
         "agrees": None,
         "n_compared": 0,
         "nbytes": 0,
         "differences": [],
         "why": "the job wrote no log.rN.json",
     }
-    for host in told["hosts"]:
+    for host in listed["hosts"]:
         assert host["dropped"] == 0
         assert host["captured"] == host["received"] == len(read_capture(folder / host["file"]))
         assert payload_nbytes(folder / host["file"], host["address"]) == SENT_NBYTES
@@ -139,9 +139,9 @@ def test_jobs_beside_each_other_are_captured_each_in_its_own_right(tmp_path: Pat
     assert (first["ranks"], second["ranks"]) == (3, 2)
     assert len(first["beside"]) == len(second["beside"]) == 1
     assert second["beside"][0].endswith("3 ranks")
-    for told, place in ((first, folder), (second, folder / "beside-1")):
-        assert json.loads((place / "manifest.json").read_text())["hosts"] == told["hosts"]
-        for host in told["hosts"]:
+    for listed, place in ((first, folder), (second, folder / "beside-1")):
+        assert json.loads((place / "manifest.json").read_text())["hosts"] == listed["hosts"]
+        for host in listed["hosts"]:
             assert payload_nbytes(place / host["file"], host["address"]) == SENT_NBYTES
             assert (place / f"out.r{host['rank']}.txt").read_text() == f"received {SENT_NBYTES}\n"
 

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from traces.recognition.operation import Operation
 from traces.workload import Start
 
-LEAST_SENT = 5  # of a send that was waited for, at least one part in so many had left
+# Of a send that was waited for, at least a fifth had left: chosen on two asynchronous captures, not measured.
+LEAST_SENT = 5
 MAX_AFTER = 16  # the latest sends stand for those before them: they are handed over in about their order
 
 

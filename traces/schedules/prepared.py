@@ -1,10 +1,8 @@
 """When destinations are prepared for messages, and the order of items in which none waits for a later one."""
 
-import heapq
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from traces.schedules.pushes import Unit, waits
+from traces.schedules.pushes import Unit, peeled, waits
 from traces.schedules.schedule import Gate
 from traces.workload import Item, Message
 
@@ -13,24 +11,21 @@ def in_order(chosen: Mapping[int, Item]) -> list[int]:
     """The ids, as near their own order as what they wait for allows: at their source, and for messages at
     their destination.  What would wait for itself by the latter is put where the former allows.
     """
-    waits = Counter[int]()
-    released: defaultdict[int, list[int]] = defaultdict(list)
-    for number, item in chosen.items():
-        for other in {*_begin_after(item), *_ready_after(item)} & chosen.keys():
-            waits[number] += 1
-            released[other].append(number)
-    todo = [number for number in chosen if not waits[number]]
-    heapq.heapify(todo)
-    order: list[int] = []
-    while todo:
-        number = heapq.heappop(todo)
-        order.append(number)
-        for other in released[number]:
-            waits[other] -= 1
-            if not waits[other]:
-                heapq.heappush(todo, other)
+    numbers = list(chosen)
+    place_of = {number: place for place, number in enumerate(numbers)}
+    before = [
+        {place_of[other] for other in (*_begin_after(item), *_ready_after(item)) if other in place_of}
+        for item in chosen.values()
+    ]
+    following: list[set[int]] = [set() for _ in numbers]
+    for place, others in enumerate(before):
+        for other in others:
+            following[other].add(place)
+    order = peeled(before, following)
     placed = set(order)
-    return order + [number for number in chosen if number not in placed]
+    return [
+        numbers[place] for place in (*order, *(place for place in place_of.values() if place not in placed))
+    ]
 
 
 def prepared(chosen: Mapping[int, Item], units: Sequence[Unit]) -> Iterator[Gate]:

@@ -130,13 +130,13 @@ def _ordered(
         for place in places:
             before[place_of[number]].add(place)
             behind[place].add(place_of[number])
-    order = _peeled(before, behind)
-    back = set(_peeled(behind, before))
+    order = peeled(before, behind)
+    back = set(peeled(behind, before))
     stuck = set(range(len(units))) - set(order) - back
     return [units[place] for place in order], {units[place] for place in stuck}
 
 
-def _peeled(before: Sequence[set[int]], behind: Sequence[set[int]]) -> list[int]:
+def peeled(before: Sequence[set[int]], behind: Sequence[set[int]]) -> list[int]:
     """Kahn's order, of several that are possible the first place; what waits in a circle is not in it."""
     left = [len(some) for some in before]
     ready = [place for place, count in enumerate(left) if not count]
