@@ -14,12 +14,14 @@ from dataclasses import replace
 from controller.model.fluid import fluid_s
 from controller.model.hosts import HostCosts
 from emu.calibration import Calibration, HostTimes
-from emu.network.transport import longest_round_trip_s
+from emu.network.transport import buffered_nbytes, longest_round_trip_s
 from emu.plan import ADAPTIVE, Plan, Transport
 from emu.verdict import Expected
 
 MODEL_ERROR = 0.08
 MAX_ERROR = 0.10
+# With no latency at all things end and begin at one instant, and rounding decides who waits for whom.
+LEAST_WIRE_S = 1e-6
 
 
 def expected(plan: Plan, calibrated: Calibration) -> Expected:
@@ -40,7 +42,8 @@ def expected(plan: Plan, calibrated: Calibration) -> Expected:
         return Expected(predicted_s)
     least = host_costs(times, transport, times.message_s.low, times.start_s.low)
     largest = host_costs(times, transport, times.message_s.high, times.start_s.high)
-    no_machine = replace(host_costs(times, transport, 0.0, 0.0), wire_s=longest_round_trip_s(plan.fabric) / 2)
+    wire_s = max(LEAST_WIRE_S, longest_round_trip_s(plan.fabric) / 2)
+    no_machine = replace(host_costs(times, transport, 0.0, 0.0), wire_s=wire_s)
     return Expected(
         predicted_s,
         low_s=max(min(predicted_s, seconds(least)) * (1 - MODEL_ERROR), predicted_s * (1 - MAX_ERROR)),
@@ -60,4 +63,5 @@ def host_costs(
         times.n_cpus,
         transport.rcvbuf_nbytes,
         transport.gso_max_nbytes,
+        buffered_nbytes(transport.sndbuf_nbytes),
     )

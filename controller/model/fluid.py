@@ -18,29 +18,28 @@ well, before what needs them goes on.  So with several sends in flight the costs
 in the real protocol.
 """
 
-from collections import Counter, defaultdict, deque
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from math import inf
 
 from controller.model.addedup import tree_links
-from controller.model.fairshare import FairShares
+from controller.model.connections import LEFT, Connections, Event
 from controller.model.hosts import HostCosts, Processors, Work
-from controller.model.items import Item, items_of, ordered, waiting_at
-from controller.model.queues import Queues
+from controller.model.items import NO_FLOW, Item, items_of, ordered, waiting_at
+from controller.model.queues import SAME_TIME_S, Queues
 from emu.aggregation.tree import Tree
 from emu.fabrics.fabric import Fabric
 from emu.network.transport import payload_efficiency
 from emu.plan import Flow, flow_numbers
 from traces.schedules.schedule import Gate, Schedule
 
-DONE_NBYTES = 1e-3  # what rounding may leave of a send that has ended
-SAME_TIME_S = 1e-12
 # An aggregation goes up and down its tree twice before its first elements are added up: the largest exponents
 # are agreed on, then the first chunk has to be back.  Later chunks follow without a pause.
 ROUNDS = 2
 # What timers are for; the first two are also what they lead to once a rank has handled it.
-ARRIVE, NOTICE, OPEN_GATE, QUEUE_SEND, WORKED, START, NOTICE_LEAVES = range(7)
+ARRIVE, NOTICE, OPEN_GATE, QUEUE_SEND, WORKED, START, NOTICE_LEAVES, DATA_LEAVE = range(8)
 
 
 def fluid_s(
@@ -93,11 +92,13 @@ def carry(
     number = {egress: i for i, egress in enumerate(fabric.rates)}
     paths = [[number[egress] for egress in flow.path] for flow in flows]
     paths += [[number[egress] for egress in tree_links(fabric, tree)] for tree in trees]
-    shares = FairShares(paths, [rate_bps * share / 8 for rate_bps in fabric.rates.values()])
+    capacity = [rate_bps * share / 8 for rate_bps in fabric.rates.values()]
+    connections = Connections(paths, capacity, hosts.buffer_nbytes if hosts else 0.0)
+    queues = None
+    if hosts and hosts.window_nbytes:
+        queues = Queues(paths, capacity, hosts.window_nbytes, hosts.segment_nbytes, connections)
     items = items_of(flows, schedule, trees, share)
-    progress = _Progress(schedule, items, len(paths), shares, alpha_s, hosts)
-    if hosts is not None and hosts.window_nbytes:
-        progress.let_notices_wait(paths, [rate_bps * share / 8 for rate_bps in fabric.rates.values()], flows)
+    progress = _Progress(schedule, items, connections, alpha_s, hosts, queues, flow_numbers(flows))
     while progress.step():
         pass
     stuck = [number for number, end_s in enumerate(progress.ends_s) if end_s < 0]
@@ -127,10 +128,11 @@ class _Progress:
         self,
         schedule: Schedule,
         items: Sequence[Item],
-        n_flows: int,
-        shares: FairShares,
+        connections: Connections,
         alpha_s: float,
         hosts: HostCosts | None,
+        queues: Queues | None,
+        flow_of: Mapping[tuple[int, int], int],
     ) -> None:
         self._schedule = schedule
         self._items = items
@@ -144,16 +146,10 @@ class _Progress:
         self.ends_s = [-1.0] * len(items)
         self.ready_s = [-1.0] * len(items)
         self.opened_s = [-1.0] * len(schedule.gates)
-        self._queues: defaultdict[int, deque[int]] = defaultdict(deque)  # flow -> items, the first under way
-        self._shares = shares
-        self._left: dict[int, float] = {}  # flow -> bytes left, at `_since_s`, of the item under way
-        self._since_s: dict[int, float] = {}
-        self._rate = [0.0] * n_flows  # bytes per second
-        self._touched: dict[int, None] = {}  # flows that began or ended an item since rates were worked out
-        self._finishes: list[tuple[float, int, int]] = []  # (when, flow, its round), of old rounds too
-        self._round = [0] * n_flows  # counts how often the end of a flow's item was worked out
-        self._queued: Queues | None = None
-        self._flow_of: dict[tuple[int, int], int] = {}
+        self._connections = connections
+        self._queues = queues
+        self._flow_of = flow_of
+        self._data_hops: dict[int, int] = {}
         self._hops: dict[int, int] = {}  # notice -> the number of the link on its path that it comes to next
         self._order = ordered(schedule, items, notices=hosts is not None)
         self._waits = list(self._order.waits)  # what each item still waits for
@@ -212,14 +208,11 @@ class _Progress:
         while self._timers and self._timers[0][0] <= self._now_s + SAME_TIME_S:
             _, kind, number = heappop(self._timers)
             self._happen(kind, number)
-        self._share()
-        while self._finishes and self._is_old(self._finishes[0]):
-            heappop(self._finishes)
-        if not self._finishes and not self._timers:
+        next_s = min(self._connections.next_s(self._now_s), self._timers[0][0] if self._timers else inf)
+        if next_s == inf:
             return False
-        next_s = [queue[0][0] for queue in (self._finishes, self._timers) if queue]
-        self._now_s = max(self._now_s, min(next_s))
-        self._finish()
+        self._now_s = max(self._now_s, next_s)
+        self._carry_on(self._connections.happened(self._now_s))
         return True
 
     def _happen(self, kind: int, number: int) -> None:
@@ -229,6 +222,8 @@ class _Progress:
             self._queue(number)
         elif kind == NOTICE_LEAVES:
             self._pass_queues(number)
+        elif kind == DATA_LEAVE:
+            self._let_go(number)
         elif self._hosts and kind == ARRIVE:
             self._work(self._items[number].ranks[1], Work(ARRIVE, number, self._hosts.message_s))
         elif self._hosts and kind == NOTICE:
@@ -263,77 +258,46 @@ class _Progress:
         self._processors.end(rank)
         self._begin_work()
 
-    def _share(self) -> None:
-        """Work out the rates anew of all whom those concern that began or ended an item."""
-        touched, self._touched = self._touched, {}
-        if not touched:
-            return
-        began = [flow for flow in touched if flow in self._left and not self._rate[flow]]
-        ended = [flow for flow in touched if flow not in self._left and self._rate[flow]]
-        for flow in ended:
-            self._rate[flow] = 0.0
-        for flow, rate in self._shares.change(began, ended) if began or ended else ():
-            self._left[flow] -= (self._now_s - self._since_s[flow]) * self._rate[flow]
-            self._since_s[flow] = self._now_s
-            self._rate[flow] = rate
-            touched[flow] = None
-        for flow in touched:
-            if flow in self._left:
-                self._round[flow] += 1
-                when_s = self._since_s[flow] + self._left[flow] / self._rate[flow]
-                heappush(self._finishes, (when_s, flow, self._round[flow]))
-
-    def _is_old(self, finish: tuple[float, int, int]) -> bool:
-        _, flow, round_ = finish
-        return flow not in self._left or self._round[flow] != round_
-
-    def _finish(self) -> None:
-        """End the items that end now, or of which rounding leaves next to nothing."""
-        done = []
-        while self._finishes:
-            when_s, flow, _ = self._finishes[0]
-            if not self._is_old(self._finishes[0]):
-                if (when_s - self._now_s) * self._rate[flow] > DONE_NBYTES:
-                    break
-                del self._left[flow]
-                done.append(flow)
-            heappop(self._finishes)
-        for flow in done:
-            self._touched[flow] = None
-            number = self._queues[flow].popleft()
-            if self._queued:
-                self._queued.end_send(flow, self._items[number].nbytes)
-            self._end(number)
-            self._begin_next(flow)
-
     def _queue(self, number: int) -> None:
-        flow = self._items[number].flow
-        self._queues[flow].append(number)
-        is_first = len(self._queues[flow]) == 1
-        if self._queued:
-            if is_first:
-                self._queued.begin(flow, self._now_s)
-            self._queued.hand(flow, self._items[number].nbytes, self._now_s)
-        if is_first:
-            self._begin_next(flow)
+        _, _, nbytes, flow = self._items[number]
+        if flow == NO_FLOW:
+            self._end(number)
+            return
+        begins = not self._connections.is_sending(flow)
+        if self._queues:
+            self._queues.hand(flow, nbytes, self._now_s)
+        self._carry_on(self._connections.add(flow, number, nbytes, self._now_s))
+        if self._queues and begins and nbytes:
+            self._connections.hold(flow)
+            self._let_go(flow)
 
-    def _begin_next(self, flow: int) -> None:
-        queue = self._queues[flow]
-        while queue:
-            nbytes = self._items[queue[0]].nbytes
-            if nbytes:
-                self._left[flow] = nbytes
-                self._since_s[flow] = self._now_s
-                self._touched[flow] = None
-                return
-            self._end(queue.popleft())
-        if self._queued:
-            self._queued.pause(flow)
+    def _let_go(self, flow: int) -> None:
+        """What a connection begins to send goes on to the next link where data of others stand before it, or
+        has its share of all links.
+        """
+        assert self._queues
+        wait_s, self._data_hops[flow] = self._queues.data_wait_s(
+            flow, self._data_hops.pop(flow, 0), self._now_s
+        )
+        if wait_s:
+            heappush(self._timers, (self._now_s + wait_s, DATA_LEAVE, flow))
+        else:
+            del self._data_hops[flow]
+            self._connections.let_go(flow)
+
+    def _carry_on(self, events: Iterable[Event]) -> None:
+        """Let what waits for items that have left, or that TCP has taken, go on."""
+        for kind, number, flow in events:
+            if kind == LEFT:
+                self._end(number)
+                if self._queues and not self._connections.is_sending(flow):
+                    self._queues.pause(flow)
+            elif self._hosts and number < self._n_sends:
+                self._released_at(number, self._items[number].ranks[0])
 
     def _end(self, number: int) -> None:
         if self._hosts and number < self._n_sends:
             heappush(self._timers, (self._now_s + self._hosts.wire_s, ARRIVE, number))
-            self._released_at(number, self._items[number].ranks[0])
             return
         self.ends_s[number] = self._now_s
         for other in self._order.released_by[number]:
@@ -394,31 +358,15 @@ class _Progress:
             return self._now_s, NOTICE_LEAVES, number
         return self._now_s + ROUNDS * self._alpha_s, QUEUE_SEND, number
 
-    def let_notices_wait(
-        self, paths: Sequence[Sequence[int]], capacity: Sequence[float], flows: Sequence[Flow]
-    ) -> None:
-        """Let notices wait behind data; `capacity` of links is in bytes of payload per second."""
-        assert self._hosts
-        window_nbytes, segment_nbytes = self._hosts.window_nbytes, self._hosts.segment_nbytes
-        self._queued = Queues(paths, capacity, window_nbytes, segment_nbytes, self._rate, self._through)
-        self._flow_of = flow_numbers(flows)
-
-    def _through(self, flow: int) -> float:
-        """How many bytes of the item under way have left."""
-        if flow not in self._left:
-            return 0.0
-        since_s = self._now_s - self._since_s[flow]
-        return self._items[self._queues[flow][0]].nbytes - self._left[flow] + since_s * self._rate[flow]
-
     def _pass_queues(self, number: int) -> None:
         """A notice goes on to the next link where data stand before it, or to its receiver."""
         assert self._hosts
         source, destination = self._items[number - len(self._items)].ranks
         flow = self._flow_of.get((destination, source))
         wait_s = 0.0
-        if self._queued and flow is not None:
+        if self._queues and flow is not None:
             hop = self._hops.pop(number, 0)
-            wait_s, self._hops[number] = self._queued.next_wait_s(flow, hop, self._now_s)
+            wait_s, self._hops[number] = self._queues.next_wait_s(flow, hop, self._now_s)
         if wait_s:
             heappush(self._timers, (self._now_s + wait_s, NOTICE_LEAVES, number))
         else:

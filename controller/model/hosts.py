@@ -17,7 +17,8 @@ class HostCosts:
     A rank keeps a processor busy for `start_s` at the start, and for `message_s` with each notice and each
     send that comes in; bytes cost nothing of their own, for they are handled while more of them come in.
     `window_nbytes` is how much of a connection may be under way, 0 if no notice waits behind data, and
-    `segment_nbytes` what TCP hands on at once.
+    `segment_nbytes` what TCP hands on at once.  `buffer_nbytes` is what a sender's socket holds: its send is
+    over for it when TCP has taken the last byte.
     """
 
     wire_s: float
@@ -26,6 +27,7 @@ class HostCosts:
     n_cpus: int
     window_nbytes: float = 0.0
     segment_nbytes: float = 0.0
+    buffer_nbytes: float = 0.0
 
 
 class Work(NamedTuple):
