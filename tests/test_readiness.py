@@ -66,6 +66,21 @@ def test_an_exchange_is_asked_for_together_with_its_own_send() -> None:
     assert after(waited)[1] == (0,)
 
 
+def test_a_notice_that_waited_behind_data_was_written_with_the_first_of_its_kind() -> None:
+    """A server answers two workers, then asks both.  Its notice to the second waits behind 300 ms of data, in
+    which the first one's push comes: the second push does not wait for that.
+    """
+    ms = 1_000_000
+    answers = [message(0, 1, 0, 0, 100 * ms, 150 * ms), message(0, 2, 0, 0, 101 * ms, 400 * ms)]
+    pushes = [
+        message(1, 0, 155 * ms, 150 * ms, 156 * ms, 200 * ms),
+        message(2, 0, 405 * ms, 400 * ms, 406 * ms, 450 * ms),
+    ]
+    assert after([*answers, *pushes])[2:] == [(0,), (0,)]
+    later = [pushes[0], message(2, 0, 405 * ms, 402 * ms, 406 * ms, 450 * ms)]
+    assert after([*answers, *later])[2:] == [(0,), (2,)]  # the interface was free when it was written
+
+
 def test_a_rank_that_only_receives_asks_for_the_next_when_the_last_is_whole() -> None:
     operations = [message(1, 0, 0, 1, 2, 100), message(2, 0, 0, 101, 102, 200)]
     assert after(operations) == [(), (0,)]

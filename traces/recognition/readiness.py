@@ -7,12 +7,16 @@ iteration is made of just that.  gloo and MPI show it, as a notice from the dest
 The times say it, as they do of what a source waited for (traces.recognition.starts): of what the destination
 itself sent since the last that it had received, all had been handed over; or that last was complete.  A send
 that had only just begun was asked for together with the receive, as in an exchange, and not waited for.
+
+A notice that leaves right behind data on its own connection was written some time before, and waited there.
+A server writes its notices to all workers at once: the first that left since that data began dates the rest.
 """
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 
+from traces.recognition.dependencies import TOLERANCE_NS
 from traces.recognition.operation import Operation
 from traces.workload import Start
 
@@ -29,6 +33,7 @@ def readiness(operations: Sequence[Operation]) -> list[Start | None]:
     """
     sent: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     received: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    asked_ns = _asked_ns(operations)
     for number, operation in enumerate(operations):
         if operation.kind == "message" and operation.data_ns is not None:
             sent[operation.src].append((operation.data_ns, number))
@@ -40,9 +45,9 @@ def readiness(operations: Sequence[Operation]) -> list[Start | None]:
         events.sort()
 
     def start(number: int, operation: Operation) -> Start | None:
-        if operation.ready_ns is None:
+        if number not in asked_ns:
             return None
-        rank, now = operation.dst, (operation.ready_ns, len(operations))
+        rank, now = operation.dst, (asked_ns[number], len(operations))
         before = bisect_right(received[rank], now)
         last = received[rank][before - 1 : before]
         first = bisect_left(sent[rank], (last[0][0], 0)) if last else 0
@@ -52,6 +57,32 @@ def readiness(operations: Sequence[Operation]) -> list[Start | None]:
         return Start(rank=rank, after=tuple(sorted(set(after) - {number})))
 
     return [start(number, operation) for number, operation in enumerate(operations)]
+
+
+def _asked_ns(operations: Sequence[Operation]) -> dict[int, int]:
+    """When the destination of each operation wrote its notice, at the latest, if one was seen."""
+    spans: defaultdict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+    notices: defaultdict[int, list[int]] = defaultdict(list)
+    for operation in operations:
+        if operation.data_ns is not None:
+            spans[operation.src, operation.dst].append((operation.data_ns, operation.done[operation.src]))
+        if operation.ready_ns is not None:
+            notices[operation.dst].append(operation.ready_ns)
+    for of_pair in spans.values():
+        of_pair.sort()
+    for of_rank in notices.values():
+        of_rank.sort()
+    found = {}
+    for number, operation in enumerate(operations):
+        if (left_ns := operation.ready_ns) is None:
+            continue
+        ahead = spans[operation.dst, operation.src]
+        before = bisect_right(ahead, (left_ns, left_ns))
+        first_ns, last_ns = ahead[before - 1] if before else (left_ns, 0)
+        is_behind = left_ns <= last_ns + TOLERANCE_NS
+        since = notices[operation.dst]
+        found[number] = since[bisect_left(since, first_ns)] if is_behind else left_ns
+    return found
 
 
 def _may_be_handed_over(operation: Operation, now_ns: int) -> bool:
