@@ -176,6 +176,19 @@ def test_pushes_that_cannot_be_added_up_are_told() -> None:
     assert len(plan.schedule.sends) == 1
 
 
+def test_a_plan_doubts_what_a_server_does_that_answers_who_comes_first() -> None:
+    """With each push answered by itself the order is chance; with all answered together it is not."""
+    answers = tuple(
+        Message(src=0, dst=r, nbytes=NBYTES, role="pull", start=Start(rank=0, after=(r - 1,)))
+        for r in (1, 2, 3)
+    )
+    each = PUSHES.model_copy(update={"items": (*PUSHES.items, *answers), "source": "ps"})
+    cell = Cell(STAR, "as-captured", "linear", "ecmp")
+    (doubt,) = plan_of(cell, Job(each, "test")).doubts
+    assert doubt.startswith("server 0 of ps answers the worker that comes first")
+    assert plan_of(cell, Job(PUSHES, "test")).doubts == ()
+
+
 def test_where_nothing_can_be_added_up_the_cell_is_refused() -> None:
     lone = PUSHES.model_copy(update={"items": PUSHES.items[:1]})
     with pytest.raises(Refused, match="nothing here can be added up in the network"):

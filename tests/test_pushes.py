@@ -7,6 +7,7 @@ import pytest
 
 from traces.schedules.collectives import NotServedError
 from traces.schedules.expand import expand, not_added
+from traces.schedules.pushes import first_come_servers
 from traces.schedules.schedule import Aggregation, Gate
 from traces.workload import SCHEMA, Compute, Item, Message, Start, Workload, made_allreduce
 
@@ -79,6 +80,14 @@ def test_a_server_that_answers_each_push_gets_each_push() -> None:
     items = [push(1), pull(1, 0), push(2), pull(2, 2), push(3), pull(3, 4)]
     with pytest.raises(NotServedError, match=r"3 of 3 pushes to rank 0 stay messages: .* \(asynchronous\)"):
         expand(job(items), "ina")
+
+
+def test_servers_that_answer_who_comes_first_are_named() -> None:
+    each = [push(1), pull(1, 0), push(2), pull(2, 2), push(3), pull(3, 4)]
+    assert first_come_servers(each) == (SERVER,)
+    assert first_come_servers(rounds(3).items) == ()
+    assert first_come_servers([push(1), pull(1, 0)]) == ()  # one worker: nobody else can come first
+    assert first_come_servers(made_allreduce(4, 4000).items) == ()
 
 
 def test_one_round_that_looks_like_a_sum_does_not_make_a_server_wait() -> None:

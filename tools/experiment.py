@@ -20,6 +20,7 @@ from emu.result import REFUSED, Row
 from traces.schedules.aggregating import Leaves
 from traces.schedules.collectives import NotServedError
 from traces.schedules.expand import INA, INA_LEAF, expand, not_added
+from traces.schedules.pushes import first_come_servers
 from traces.schedules.schedule import Schedule, together
 from traces.trace import MAX_UNREAD
 from traces.workload import Workload
@@ -112,11 +113,17 @@ def _ports(job: Job) -> Ports:
 
 def _doubts(job: Job) -> tuple[str, ...]:
     """Why what is sent may not be what the jobs did, one line for each."""
-    return tuple(
-        f"{workload.unread:.1%} of the bytes of {workload.source or 'the workload'} are unread"
-        for workload in job.workloads
-        if workload.unread > MAX_UNREAD
-    )
+    doubts = []
+    for workload in job.workloads:
+        source = workload.source or "the workload"
+        if workload.unread > MAX_UNREAD:
+            doubts.append(f"{workload.unread:.1%} of the bytes of {source} are unread")
+        if servers := first_come_servers(workload.items):
+            doubts.append(
+                f"server {', '.join(map(str, servers))} of {source} answers the worker that comes first: the "
+                "replay keeps the captured order, another network or load would change it"
+            )
+    return tuple(doubts)
 
 
 def schedule_of(job: Job, algorithm: str) -> Schedule:

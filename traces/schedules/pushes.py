@@ -47,6 +47,16 @@ def summed_pushes(items: Sequence[Item], chosen: Mapping[int, Item]) -> Summed:
     return Summed(tuple(order), tuple(_notes(chosen, matched, waited, sums)))
 
 
+def first_come_servers(items: Sequence[Item]) -> tuple[int, ...]:
+    """The servers of several workers that answer each worker's push by itself, in ascending order.
+
+    The order of their answers is that in which pushes happened to come.
+    """
+    matched = _matched(dict(enumerate(items)))
+    alone = set(matched) - _waited_for(items, matched)
+    return tuple(sorted({push.dst for unit in alone if isinstance(push := items[unit[0]], Message)}))
+
+
 def after_of(chosen: Mapping[int, Item], units: Sequence[Unit]) -> dict[tuple[int, int], tuple[int, ...]]:
     """For each item's start, as (item, rank), the positions of the units that it waits for.
 
