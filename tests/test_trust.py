@@ -71,11 +71,12 @@ class FakeLive:
         iterations: int = N_ITERATIONS,
         samples: dict[str, Path] | None = None,
         stolen: Sequence[float] = (),
+        periods_ns: Sequence[int] = (),
     ) -> None:
         self.fails = fails or {}
         self.sample, self.iterations, self.samples = sample, iterations, samples or {}
         self.trained: list[str] = []
-        self.stolen = iter(stolen)
+        self.stolen, self.periods_ns = iter(stolen), iter(periods_ns)
 
     def __call__(
         self, request: Request, fabric: Fabric, keeping: Keeping, typed: object, quiet: bool
@@ -93,7 +94,7 @@ class FakeLive:
             return Captured(work, {"cut_short": why}, (), None, UNREAD)
         for number, (_, part) in enumerate(request.parts(work)):
             shutil.copytree(self.samples.get(fabric.spec, self.sample), part, dirs_exist_ok=True)
-            write_logs(part, LIVE_NS * (number + 1), self.iterations)
+            write_logs(part, next(self.periods_ns, LIVE_NS) * (number + 1), self.iterations)
             manifest = {"check": {"agrees": True}, "cpu_stolen": next(self.stolen, 0.0)}
             (part / "manifest.json").write_text(json.dumps(manifest))
         work.rename(keeping.folder)
@@ -172,6 +173,38 @@ def test_a_job_is_trained_again_while_other_guests_take_the_cpus_and_not_for_eve
     matrix = carry_out(TRIAL, tmp_path / "m", True, later, fake_laboratory(LIVE_NS, done))
     assert (later.trained, len(done)) == ([FABRICS[1]], 3)  # the same command later mends what was disturbed
     assert all(row.verdict == "valid" for row in matrix.rows)
+
+
+@pytest.mark.usefixtures("_whole_sample")
+def test_a_job_trained_again_counts_with_all_its_times_where_there_is_one_path(tmp_path: Path) -> None:
+    """90, 100 and 120 ms an iteration: their median is that of all; with more paths it is trained once."""
+    paths = "leaf-spine:leaves=2,spines=2,hosts=4,rate=50M"
+    trial = replace(TRIAL, fabrics=(FABRICS[0], paths), trainings=3)
+    live, done = FakeLive(periods_ns=(120_000_000, 90_000_000, 100_000_000)), list[str]()
+    folder = tmp_path / "m"
+    matrix = carry_out(trial, folder, True, live, fake_laboratory(LIVE_NS, done))
+    assert live.trained == [FABRICS[0]] * 3 + [paths]
+    assert [each.each_s for each in matrix.live] == [pytest.approx((0.12, 0.09, 0.1)), pytest.approx((0.1,))]
+    assert matrix.rows[0].error == pytest.approx(0, abs=1e-3)
+    assert matrix.rows[0].live is not None
+    assert matrix.rows[0].live.n == 3 * (N_ITERATIONS - 1)
+    assert matrix.live[0].folder == "live/01-star_hosts=8_rate=50M"  # the first is the one replayed
+    assert any("3 trainings: 120 ms, 90 ms, 100 ms" in line for line in notes(matrix))
+    again = FakeLive()
+    assert carry_out(trial, folder, True, again, fake_laboratory(LIVE_NS, done)).live == matrix.live
+    assert not again.trained
+
+
+@pytest.mark.usefixtures("_whole_sample")
+def test_one_of_several_trainings_that_fails_leaves_its_line(tmp_path: Path) -> None:
+    trial = replace(TRIAL, fabrics=FABRICS[:1], trainings=2)
+    folder = tmp_path / "m"
+    carry_out(replace(trial, trainings=2), folder, True, FakeLive(), fake_laboratory(LIVE_NS, []))
+    (again,) = (folder / "live").glob("*.again-1")
+    shutil.rmtree(again)
+    failing = FakeLive({FABRICS[0]: "rank 3 ended with exit code 1"})
+    matrix = carry_out(trial, folder, True, failing, fake_laboratory(LIVE_NS, []))
+    assert "rank 3 ended" in str(matrix.live[0].failure)
 
 
 def test_jobs_beside_each_other_are_replayed_together_and_judged_each(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ The folder keeps everything, so that a matrix that was cut off goes on where it 
 
     request.json         what was asked for; another request in the same folder is refused
     live/NN-FABRIC       the capture with the ranks' logs; NN-FABRIC.failed-K is what a failed job left,
-                         NN-FABRIC.disturbed-K what was trained while other guests took the CPUs;
+                         NN-FABRIC.disturbed-K what was trained while other guests took the CPUs,
+                         NN-FABRIC.again-K the same job trained once more, for its time alone;
                          jobs beside the first have folders of their own in it
     runs-K/              the replays' run folders, of the K-th attempt
     rows/NN-MM.json      capture NN on fabric MM, a row for each job, as soon as it is measured
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -28,6 +30,7 @@ from emu.capturing.request import Request
 from emu.capturing.run import INTERRUPTED
 from emu.disturbance import MAX_CPU_STOLEN
 from emu.fabrics.fabric import Fabric
+from emu.fabrics.figures import shortest_paths
 from emu.fabrics.spec import parse_fabric
 from emu.options import RunOptions
 from emu.refused import Refused
@@ -60,18 +63,24 @@ from traces.recognition.recognise import Job, connections, find_job, workload_of
 Tell = Callable[[str], None]
 Capture = Callable[..., Captured]
 LIVE_ATTEMPTS = 3  # where the machine's own host took its CPUs while the job ran
+MAX_TRAININGS = 99
 MAX_ATTEMPTS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What is asked for.  `fabrics` are specs or files; replays take `routes` and run `repeats` times."""
+    """What is asked for.  `fabrics` are specs or files; replays take `routes` and run `repeats` times.
+
+    A job is trained `trainings` times where hosts have one path to each other.  Elsewhere once: each training
+    opens connections with other ports, by which ECMP chooses paths, and a replay has those of the first.
+    """
 
     job: LiveJob
     fabrics: tuple[str, ...]
     routes: str = "ecmp"
     repeats: int = 3
     snaplen: int = 128
+    trainings: int = 1
 
     def __post_init__(self) -> None:
         if len(set(self.fabrics)) < len(self.fabrics):
@@ -100,8 +109,7 @@ def carry_out(
     with _bar(n_fabrics + n_fabrics**2, quiet) as (tell, advance):
         lives = []
         for number, spec in enumerate(trial.fabrics, start=1):
-            tell(f"training live on {spec}")
-            lives.append(_live(trial, number, spec, folder, capture))
+            lives.append(_live(trial, number, spec, folder, capture, tell))
             advance()
         cells = _Cells(
             trial, folder, lives, laboratory(_attempt(folder, "runs"), RunOptions(trial.repeats), tell)
@@ -164,25 +172,37 @@ def _attempt(folder: Path, name: str) -> Path:
     raise ValueError(f"{folder}: {MAX_ATTEMPTS} attempts are enough; choose another folder")
 
 
-def _live(trial: Trial, number: int, spec: str, folder: Path, capture: Capture) -> tuple[Live, ...]:
-    """Train on a fabric unless that has been done, and again where the machine was disturbed; what earlier
-    attempts left is kept.
-    """
+def _live(
+    trial: Trial, number: int, spec: str, folder: Path, capture: Capture, tell: Tell
+) -> tuple[Live, ...]:
+    """Train on a fabric as often as is asked for."""
     fabric, request = parse_fabric(spec), trial.job.request(spec)
     place = folder / "live" / f"{number:02d}-{file_name(fabric.spec)}"
+    n_trainings = trial.trainings if shortest_paths(fabric)[0] in {(), (1,)} else 1
+    places = [place, *(place.with_name(f"{place.name}.again-{k}") for k in range(1, n_trainings))]
+    for k, each in enumerate(places, start=1):
+        tell(f"training live on {spec}" + (f", {k} of {n_trainings}" if n_trainings > 1 else ""))
+        if failed := _trained(trial, number, fabric, request, each, capture):
+            left, why = failed
+            return tuple(
+                Live(fabric.spec, _below(folder, part), failure=why, job=job)
+                for job, (_, part) in enumerate(request.parts(left))
+            )
+    return tuple(_logged(request, places, fabric, folder))
 
-    def failed(left: Path, why: str) -> tuple[Live, ...]:
-        return tuple(
-            Live(fabric.spec, _below(folder, part), failure=why, job=job)
-            for job, (_, part) in enumerate(request.parts(left))
-        )
 
+def _trained(
+    trial: Trial, number: int, fabric: Fabric, request: Request, place: Path, capture: Capture
+) -> tuple[Path, str] | None:
+    """Train unless that has been done, and again where the machine was disturbed; what earlier attempts left
+    is kept.  If the job failed, what it left and why.
+    """
     for _ in range(LIVE_ATTEMPTS):
         if place.exists():
             if not _disturbed(place):
                 break
             place.rename(_attempt(place.parent, f"{place.name}.disturbed"))
-            _forget_rows(folder, number)
+            _forget_rows(place.parent.parent, number)
         work = place.with_name(place.name + INCOMPLETE)
         if work.exists():
             work.rename(_attempt(place.parent, f"{place.name}.failed"))
@@ -190,12 +210,12 @@ def _live(trial: Trial, number: int, spec: str, folder: Path, capture: Capture) 
             keeping = Keeping(place.absolute(), trial.snaplen, keeps_payload=False)
             captured = capture(request, fabric, keeping, sys.argv[1:], quiet=True)
         except RunFailed as error:
-            return failed(work, str(error))
+            return work, str(error)
         if captured.cut_short == INTERRUPTED:
             raise KeyboardInterrupt
         if captured.cut_short is not None:
-            return failed(captured.folder, captured.cut_short)
-    return tuple(_logged(request, place, fabric, folder))
+            return captured.folder, captured.cut_short
+    return None
 
 
 def _forget_rows(folder: Path, number: int) -> None:
@@ -209,25 +229,37 @@ def _below(folder: Path, path: Path) -> str:
     return str(path.absolute().relative_to(folder.absolute()))
 
 
-def _logged(request: Request, place: Path, fabric: Fabric, folder: Path) -> Iterator[Live]:
-    """What the logs of a finished capture say, of each job while all of them train."""
-    parts = [part for _, part in request.parts(place)]
+def _logged(request: Request, places: Sequence[Path], fabric: Fabric, folder: Path) -> Iterator[Live]:
+    """What the logs of finished trainings say, of each job while all of them train; the first is the capture
+    that is replayed.
+    """
+    trainings = [[part for _, part in request.parts(place)] for place in places]
+    parts = trainings[0]
+    by_training: list[list[tuple[float, ...]]] = []
     try:
-        starts: list[Starts] = [logged_starts(read_logs(part)) for part in parts]
-        times_s = [iteration_times_s(each, FIRST_WARM) for each in together(starts)]
+        for of_jobs in trainings:
+            starts: list[Starts] = [logged_starts(read_logs(part)) for part in of_jobs]
+            by_training.append([iteration_times_s(each, FIRST_WARM) for each in together(starts)])
     except (BadLog, OSError, ValueError) as error:
         for job, part in enumerate(parts):
             yield Live(fabric.spec, _below(folder, part), failure=str(error), job=job)
         return
-    for job, (part, of_job, named) in enumerate(zip(parts, times_s, starts, strict=True)):
-        name = _below(folder, part)
-        if of_job:
-            doubts = (*_misread(part), *_disturbed(part))
-            yield Live(fabric.spec, name, IterationTime.of(of_job), doubts=doubts, job=job)
+    for job, part in enumerate(parts):
+        name, times_s = _below(folder, part), [of_jobs[job] for of_jobs in by_training]
+        if all(times_s):
+            disturbed = (why for of_jobs in trainings for why in _disturbed(of_jobs[job]))
+            yield Live(
+                fabric.spec,
+                name,
+                IterationTime.of(list(itertools.chain(*times_s))),
+                doubts=tuple(dict.fromkeys((*_misread(part), *disturbed))),
+                job=job,
+                each_s=tuple(median(each) for each in times_s),
+            )
             continue
         why = (
             f"fewer than {FIRST_WARM + 2} iterations (events iter0)"
-            if named
+            if starts[job]
             else "no events iter0 in a log.rN.json"
         )
         why += ", or none while the other job trained" if len(parts) > 1 else ""

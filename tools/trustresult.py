@@ -25,7 +25,8 @@ class Live:
     """The job trained on one fabric; `job` is 0, of those trained beside it from 1 on.
 
     `folder`, below the matrix's, has the capture, or what a failed job left.
-    `time` is by the ranks' own logs, None if there is none: `failure` says why in one line.
+    `time` is by the ranks' own logs, of all trainings on this fabric, None if there is none: `failure` says
+    why in one line.  `each_s` has the median iteration of each training, the first being the captured one.
     `doubts` say why neither the capture nor the time can be relied on: the check against the logs failed, or
     the machine was disturbed while the job ran.
     """
@@ -36,6 +37,7 @@ class Live:
     failure: str | None = None
     doubts: tuple[str, ...] = ()
     job: int = 0
+    each_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,10 @@ def notes(matrix: Matrix) -> Iterator[str]:
             yield f"{row.verdict}: {name}: {reason}"
         for warning in row.warnings:
             yield f"note: {name}: {warning}"
+    for live in matrix.live:
+        if len(live.each_s) > 1:
+            times = ", ".join(map(show_s, live.each_s))
+            yield f"note: {live.fabric}: median iterations of {len(live.each_s)} trainings: {times}"
 
 
 def sentences(matrix: Matrix) -> Iterator[str]:

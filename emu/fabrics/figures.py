@@ -43,7 +43,7 @@ class Figures:
 
 
 def figures(fabric: Fabric) -> Figures:
-    n_paths, diameter = _shortest_paths(fabric)
+    n_paths, diameter = shortest_paths(fabric)
     host_rate_bps, uplink_rate_bps = slowest_rates(fabric)
     return Figures(
         n_hosts=len(fabric.hosts),
@@ -79,7 +79,7 @@ def slowest_rates(fabric: Fabric) -> tuple[int, int | None]:
     return min(link.rate_bps for link in fabric.host_links), min(inner, default=None)
 
 
-def _shortest_paths(fabric: Fabric) -> tuple[tuple[int, ...], int]:
+def shortest_paths(fabric: Fabric) -> tuple[tuple[int, ...], int]:
     """The numbers of shortest paths between two hosts, and the most switches on one."""
     n_hosts = Counter(access_switch(fabric, host) for host in fabric.hosts)
     numbers, diameter = set(), 1

@@ -21,7 +21,7 @@ JOB_FABRICS = ("star:hosts=4,rate=5M", "star:hosts=4,rate=10M")
 
 def trusted(folder: Path, fabrics: tuple[str, ...], *arguments: str) -> dict[str, Any]:
     """Its JSON, once what every matrix has is checked."""
-    command = [str(PROJECT / "gradwire"), "trust", "--repeat", "1", "--json"]
+    command = [str(PROJECT / "gradwire"), "trust", "--repeat", "1", "--trainings", "1", "--json"]
     command += ["--out", str(folder / "m"), "--html", str(folder / "page.html")]
     for spec in fabrics:
         command += ["--fabric", spec]

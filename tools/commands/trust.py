@@ -31,7 +31,7 @@ from tools.joboptions import (
     refuse_foreign_options,
 )
 from tools.options import FABRIC_HELP, REPEATABLE, HtmlOption, JsonOption, RepeatOption, RoutesOption
-from tools.trust import Trial, carry_out
+from tools.trust import MAX_TRAININGS, Trial, carry_out
 from tools.trustpage import write_page
 from tools.trustresult import Matrix, save
 from tools.trusttables import print_matrix
@@ -60,6 +60,16 @@ def trust(  # noqa: PLR0913, PLR0917 - a parameter for each option
     limit: LimitOption = 600,
     routes: RoutesOption = "ecmp",
     repeat: RepeatOption = 3,
+    trainings: Annotated[
+        int,
+        typer.Option(
+            "--trainings",
+            min=1,
+            max=MAX_TRAININGS,
+            help="Train so often on each fabric; the median iteration of all counts. Once where hosts "
+            "have several paths: each training's ports choose others.",
+        ),
+    ] = 3,
     snaplen: SnaplenOption = 128,
     out: Annotated[
         Path | None,
@@ -101,7 +111,7 @@ def trust(  # noqa: PLR0913, PLR0917 - a parameter for each option
         limit_s=limit,
         beside=parse_beside(beside),
     )
-    trial = Trial(live, tuple(fabric), routes, repeat, snaplen)
+    trial = Trial(live, tuple(fabric), routes, repeat, snaplen, trainings)
     requests = [live.request(spec) for spec in fabric]
     for request, spec in zip(requests, fabric, strict=True):
         check_fits(request, parse_fabric(spec))
