@@ -324,6 +324,24 @@ def test_a_matrix_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_whole_sample")
+def test_rows_that_the_machine_disturbed_are_measured_again(tmp_path: Path) -> None:
+    trial, done = replace(TRIAL, fabrics=FABRICS[:1]), list[str]()
+    made = fake_laboratory(LIVE_NS, done)
+
+    def disturbed(folder: Path, options: RunOptions, tell: object) -> Any:
+        bench = made(folder, options, tell)
+        row, why = bench.row, ("other guests took the CPUs",)
+        bench.row = lambda plan: replace(row(plan), verdict="not valid", reasons=why, machine=why)
+        return bench
+
+    (row,) = carry_out(trial, tmp_path / "m", True, FakeLive(), disturbed).rows
+    assert (row.is_valid, row.machine) == (False, ("other guests took the CPUs",))
+    for n_done in (2, 2):  # measured once more, and then kept
+        (row,) = carry_out(trial, tmp_path / "m", True, FakeLive(), made).rows
+        assert (row.is_valid, len(done)) == (True, n_done)
+
+
+@pytest.mark.usefixtures("_whole_sample")
 def test_an_interrupted_job_interrupts_the_matrix(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         carry_out(TRIAL, tmp_path / "m", True, FakeLive({FABRICS[0]: INTERRUPTED}), fake_laboratory(1, []))

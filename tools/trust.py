@@ -299,11 +299,12 @@ class _Cells:
         self._read: dict[str, Job] = {}
 
     def rows(self, source: int, target: int) -> tuple[TrustRow, ...]:
-        """The capture from fabric `source` replayed on fabric `target`, unless that has been done."""
+        """The capture from fabric `source` replayed on fabric `target`, unless an undisturbed machine has."""
         lives, there = self._lives[source], self._lives[target]
         path = self._folder / "rows" / f"{source + 1:02d}-{target + 1:02d}.json"
-        if path.exists():
-            return read_json(path, _ROWS)
+        had = read_json(path, _ROWS) if path.exists() else ()
+        if had and not any(row.machine for row in had):
+            return had
 
         def refused(why: str) -> tuple[TrustRow, ...]:
             return tuple(

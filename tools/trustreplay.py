@@ -134,4 +134,5 @@ def _row(
         repeat_s=tuple(median(times_s) for times_s in by_repeat),
         reasons=(*job.doubts, *row.reasons),
         warnings=row.warnings,
+        machine=row.machine,
     )

@@ -48,6 +48,7 @@ class TrustRow:
     `predicted_s` the plan's whole time over its number of iterations.  `error` is the replay's median over
     the live one, less 1; `predicted_error` likewise.  `verdict` is the run's own, or "refused".
     `repeat_s` has each counted repeat's median iteration.  `error_bar` is that of the run's prediction.
+    `machine` are those of the `reasons` for which the machine is to blame: another try may be valid.
     `job` is as in `Live`; where jobs run beside each other no time of one alone is predicted.  `fidelity` is
     the score of traces.fidelity, on the fabric of the capture itself only.
     """
@@ -68,6 +69,7 @@ class TrustRow:
     warnings: tuple[str, ...] = ()
     folder: str | None = None
     job: int = 0
+    machine: tuple[str, ...] = ()
 
     @property
     def is_valid(self) -> bool:
