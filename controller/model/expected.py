@@ -8,9 +8,9 @@ long as it is said to.  Beyond MAX_ERROR of the predicted time these two never g
     low = max(min(faster, predicted - own), predicted - limit)    high = min(max(slower, predicted + own),
                                                                              predicted + limit)
 
-`own` is MODEL_ERROR of the time or of the iteration, and of what is exposed of an iteration TIMER_ERROR of
-the iteration, if that is more than MODEL_ERROR of it: how long ranks compute differs by that.  `limit` is
-MAX_ERROR of the time, or of the iteration.
+`own` is MODEL_ERROR of the predicted time; of what is exposed of an iteration it is TIMER_ERROR of the
+iteration at least, since how long ranks compute differs by about that.  `limit` is MAX_ERROR of the whole
+time, or, for exposed time as well, of the iteration.
 
 The third part is what a capture leaves open: when ranks were ready to send (traces.schedules.latest).  A plan
 says the earliest.  If the model is `shift` away from `predicted` with the latest, the bar goes at least as
@@ -157,6 +157,8 @@ def _with_open(found: Expected, middle: Times, latest: Times) -> Expected:
     words = "the capture does not show when ranks were ready to send"
     times = f"{what} {show_s(early_s)} if as early as can be, as it is here, and {show_s(late_s)} if as late"
     shift_s = abs(late_s - early_s)
+    if shift_s <= LEAST_SHIFT * early_s:
+        times = f"{what} {show_s(early_s)} either way"
     if hypot(MODEL_ERROR * early_s, shift_s) > MAX_ERROR * early_s:
         return replace(
             found, doubt=f"{words}: by the model {times}, which is no prediction to ±{MAX_ERROR:.0%}"
