@@ -105,6 +105,8 @@ def _check_gates(schedule: Schedule) -> None:
             raise ValueError(f"gate {number}: no operation {gate.op} or no rank {gate.rank}")
         if not 0 <= gate.gap_ns <= MAX_GAP_NS or any(not 0 <= other < gate.op for other in gate.after):
             raise ValueError(f"gate {number}: operation {gate.op} after {gate.after}, gap {gate.gap_ns} ns")
+        if gate.most_ns is not None and not gate.gap_ns <= gate.most_ns <= MAX_GAP_NS:
+            raise ValueError(f"gate {number}: a gap of {gate.gap_ns} to {gate.most_ns} ns")
     computing = {number: op.root for number, op in enumerate(schedule.ops) if op.kind == "compute"}
     gated = sorted((gate.op, gate.rank) for gate in schedule.gates if gate.op in computing)
     if gated != sorted(computing.items()):

@@ -14,7 +14,7 @@ from emu.fabrics.fabric import Egress, link_name
 from emu.failures import cable_name, show_outage
 from emu.plan import ADAPTIVE, Plan
 from emu.records import Repeat
-from emu.verdict import Expected, Verdict, counted
+from emu.verdict import Bar, Expected, Verdict, counted
 from traces.files import write_whole
 from traces.iterationtimes import IterationTime
 from traces.schedules.collectives import busbw_factor
@@ -58,7 +58,8 @@ class Row:
     and goodput).  That is known to within `prediction_error`, a share of it: a time outside
     `predicted_low_s` to `predicted_high_s` is not accounted for.  `machine_share` of it is the machine's
     own time per step.  These four are None where the model does not know all that happens (see
-    controller.model.expected).
+    controller.model.expected).  `predicted_iteration` and `predicted_exposed` are the same of `iteration_s`
+    and `exposed_s`.
     `machine`, `capture` and `model` are the `reasons` by what they are about, empty in a refused cell.
     `wrong` counts wrong elements over all repeats.  Every other figure is of the `repeats` that the machine
     did not disturb; `left_out` of them it did.  `why` says why the worst link is
@@ -97,6 +98,8 @@ class Row:
     predicted_low_s: float | None = None
     predicted_high_s: float | None = None
     prediction_error: float | None = None
+    predicted_iteration: Bar | None = None
+    predicted_exposed: Bar | None = None
     machine_share: float | None = None
     worst_link: str | None = None
     worst_link_flows: int | None = None
@@ -146,10 +149,15 @@ class Row:
 
     @property
     def is_unaccounted(self) -> bool:
-        """Whether the median time is outside the error bar of its prediction."""
-        if self.time_s is None or self.predicted_low_s is None or self.predicted_high_s is None:
-            return False
-        return not self.predicted_low_s <= self.time_s.median <= self.predicted_high_s
+        """Whether the median time, iteration or exposed time is outside the error bar of its prediction."""
+        whole = Bar(self.predicted_s or 0.0, self.predicted_low_s, self.predicted_high_s)
+        iteration_s = self.iteration_s.median if self.iteration_s else None
+        pairs = (
+            (self.time_s.median if self.time_s else None, whole),
+            (iteration_s, self.predicted_iteration),
+            (self.exposed_s, self.predicted_exposed),
+        )
+        return any(time_s is not None and bar and not bar.holds(time_s) for time_s, bar in pairs)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -195,6 +203,8 @@ def row(
         predicted_low_s=expected.low_s,
         predicted_high_s=expected.high_s,
         prediction_error=expected.error,
+        predicted_iteration=expected.iteration,
+        predicted_exposed=expected.exposed,
         machine_share=expected.machine_share,
         worst_link=link_name(plan.fabric, worst),
         worst_link_flows=worst_flows,
@@ -219,17 +229,19 @@ def row(
             for failure in plan.failures
         ),
         host_side=plan.host_side,
-        iteration_s=_iteration(good),
-        exposed_s=_exposed_s(good),
+        iteration_s=iteration_of(good),
+        exposed_s=exposed_s_of(good),
     )
 
 
-def _iteration(repeats: Sequence[Repeat]) -> IterationTime | None:
+def iteration_of(repeats: Sequence[Repeat]) -> IterationTime | None:
+    """Of all their iterations; None if they have none."""
     times_s = [time_s for repeat in repeats for time_s in repeat.iteration_s]
     return IterationTime.of(times_s) if times_s else None
 
 
-def _exposed_s(repeats: Sequence[Repeat]) -> float | None:
+def exposed_s_of(repeats: Sequence[Repeat]) -> float | None:
+    """Its median over all their iterations; None if they have none."""
     exposed_s = [time_s for repeat in repeats for time_s in repeat.exposed_s]
     return median(exposed_s) if exposed_s else None
 

@@ -3,7 +3,7 @@
 What the fabric did is the result, and no reason for doubt.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -11,6 +11,7 @@ from emu.calibration import Calibration
 from emu.disturbance import of_each_kind
 from emu.network.transport import payload_efficiency
 from emu.records import Repeat
+from traces.units import show_s
 
 LOW_CPU_IDLE = 0.30
 TOO_FAST = 0.95  # of the bound
@@ -42,20 +43,17 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
-    """The predicted time and its error bar, if it has one; `machine_share` of it is no link's time but that
-    of this machine's processors.
-    """
+class Bar:
+    """A predicted time and its error bar, if it has one."""
 
     predicted_s: float
     low_s: float | None = None
     high_s: float | None = None
-    machine_share: float | None = None
 
     @property
     def error(self) -> float | None:
         """How far the bar goes from the predicted time, as a share of that, on its longer side."""
-        if self.low_s is None or self.high_s is None:
+        if self.low_s is None or self.high_s is None or not self.predicted_s:
             return None
         return max(self.high_s - self.predicted_s, self.predicted_s - self.low_s) / self.predicted_s
 
@@ -64,19 +62,61 @@ class Expected:
         return self.low_s is None or self.high_s is None or self.low_s <= time_s <= self.high_s
 
 
-def with_model(verdict: Verdict, time_s: float, expected: Expected) -> Verdict:
-    """The model's part: a run is not valid if the machine's own time rules it, or if its time is outside the
-    error bar.  Either the machine disturbed it then, or something happened that the model does not explain.
+@dataclass(frozen=True, slots=True)
+class Expected(Bar):
+    """The whole time of a run; `machine_share` of it is no link's time but that of this machine's processors.
+
+    `iteration` and `exposed` are the same of an iteration and of what of it no computing hides, None without
+    iterations.  `note` says what the capture leaves open widens the bar by; `doubt` says so where that is too
+    much for a prediction.
+    """
+
+    machine_share: float | None = None
+    iteration: Bar | None = None
+    exposed: Bar | None = None
+    note: str = ""
+    doubt: str = ""
+
+
+def with_model(
+    verdict: Verdict,
+    time_s: float,
+    expected: Expected,
+    iteration_s: float | None = None,
+    exposed_s: float | None = None,
+) -> Verdict:
+    """The model's part: a run is not valid if the machine's own time rules it, if its capture leaves too much
+    open, or if its time, an iteration or what is exposed of one is outside its error bar.  Either the machine
+    disturbed it then, or something happened that the model does not explain.
     """
     share = expected.machine_share
+    reasons = [expected.doubt] if expected.doubt else []
     if share is not None and share > MAX_MACHINE_SHARE:
-        reason = f"{share:.0%} of its time is the machine's own per step: use larger sizes"
-    elif not expected.holds(time_s):
-        ratio = time_s / expected.predicted_s
-        reason = f"it took {ratio:.2f} × its predicted time, which is known to ±{expected.error:.0%}"
+        reasons.append(f"{share:.0%} of its time is the machine's own per step: use larger sizes")
     else:
+        reasons += _outside(time_s, expected, iteration_s, exposed_s)
+    if expected.note:
+        verdict = replace(verdict, warnings=(*verdict.warnings, expected.note))
+    if not reasons:
         return verdict
-    return replace(verdict, valid=False, reasons=(*verdict.reasons, reason), model=(*verdict.model, reason))
+    return replace(
+        verdict, valid=False, reasons=(*verdict.reasons, *reasons), model=(*verdict.model, *reasons)
+    )
+
+
+def _outside(
+    time_s: float, expected: Expected, iteration_s: float | None, exposed_s: float | None
+) -> Iterator[str]:
+    """Which times are outside their bars."""
+    for what, took_s, bar in (("it", time_s, expected), ("an iteration", iteration_s, expected.iteration)):
+        if took_s is not None and bar is not None and not bar.holds(took_s):
+            ratio = took_s / bar.predicted_s
+            yield f"{what} took {ratio:.2f} × its predicted time, which is known to ±{bar.error:.0%}"
+    bar = expected.exposed
+    if exposed_s is None or bar is None or bar.low_s is None or bar.high_s is None or bar.holds(exposed_s):
+        return
+    predicted = f"{show_s(bar.low_s)} to {show_s(bar.high_s)}"
+    yield f"no computing hides {show_s(exposed_s)} of an iteration, where {predicted} were predicted"
 
 
 def counted(repeats: Sequence[Repeat]) -> list[Repeat]:

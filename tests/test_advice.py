@@ -33,6 +33,7 @@ from traces.analysis.transfers import Iteration
 from traces.opening import open_trace
 from traces.recognition.recognise import find_job, workload_of
 from traces.schedules.straggling import straggling
+from traces.units import show_s
 from traces.workload import SCHEMA, Collective, Compute, Item, Start, Workload
 
 SAMPLES = Path(__file__).parents[1] / "traces" / "samples"
@@ -145,6 +146,53 @@ def test_a_slow_rank_brought_back_saves_its_excess(fabric: Fabric | None, bound:
     assert change.saved_ns == pytest.approx(GAP_NS, rel=0.01)
     assert "rank 2 " in change.what
     assert change.command.endswith("--slow 2=0.5")
+
+
+def test_the_saving_of_faster_links_is_known_to_the_models_error() -> None:
+    made = advice(seen(ring_ns(RATE_BPS)), ring_job())
+    (change,) = of_kind(made, "link")
+    half_ns = ring_ns(RATE_BPS) / 2
+    assert change.saved_low_ns == pytest.approx(0.92 * half_ns, rel=0.01)
+    assert change.saved_high_ns == pytest.approx(1.08 * half_ns, rel=0.01)
+    assert not any("ready to send" in sentence for sentence in made.not_said)
+
+
+def test_a_saving_that_depends_on_when_ranks_were_ready_is_a_range() -> None:
+    """All compute 20 to 30 ms, rank 2 twice as long: 20 to 30 ms are saved, known to 8 %."""
+    open_job = ring_job()
+    items = [
+        item.model_copy(update={"least_ns": GAP_NS, "most_ns": GAP_NS * 3 // 2})
+        if isinstance(item, Compute)
+        else item
+        for item in open_job.items
+    ]
+    workload = straggling(open_job.model_copy(update={"items": tuple(items)}), {2: Fraction(2)})
+    made = advice(seen(ring_ns(RATE_BPS), {2: 2}), workload)
+    (change,) = of_kind(made, "rank")
+    assert change.saved_ns == pytest.approx(GAP_NS, rel=0.01)
+    assert change.saved_low_ns == pytest.approx(0.92 * GAP_NS, rel=0.01)
+    assert change.saved_high_ns == pytest.approx(1.08 * 1.5 * GAP_NS, rel=0.01)
+    early, late = (show_s((gap_ns + ring_ns(RATE_BPS)) / 1e9) for gap_ns in (2 * GAP_NS, 3 * GAP_NS))
+    said = f"by the model an iteration takes {early} if as early as can be and {late} if as late"
+    assert f"When ranks were ready to send: {said}" in made.not_said
+
+
+@pytest.mark.parametrize(("uplink_mbps", "known"), [(47, False), (43, True)])
+def test_a_saving_of_another_fabric_that_is_less_than_its_error_is_not_advised(
+    uplink_mbps: int, known: bool
+) -> None:
+    """A star saves 6 % or 14 % of what the ring takes on the uplinks; its own time is known to 8 %."""
+    spec = f"leaf-spine:leaves=4,spines=1,hosts=2,rate=50M,uplink_rate={uplink_mbps}M"
+    analysis = seen(ring_ns(uplink_mbps * 1e6), gap_ns=0)
+    made = advice(analysis, ring_job(gap_ns=0), parse_fabric(spec))
+    stars = [change for change in of_kind(made, "fabric") if "a star" in change.what]
+    assert len(stars) == known
+    doubted = [line for line in made.not_said if line.startswith("Whether this saves anything: a star")]
+    assert len(doubted) == (not known)
+    if known:
+        saved_ns, error_ns = ring_ns(43e6) - ring_ns(50e6), 0.08 * ring_ns(50e6)
+        assert stars[0].saved_low_ns == pytest.approx(saved_ns - error_ns, rel=0.02)
+        assert stars[0].saved_high_ns == pytest.approx(saved_ns + error_ns, rel=0.02)
 
 
 def test_a_rank_that_is_last_by_chance_is_not_named() -> None:

@@ -20,7 +20,7 @@ from tests.made_runs import made_repeat
 from tools.experiment import Cell, Job, plan_of
 from tools.inputs import Original
 from tools.laboratory import Laboratory
-from traces.workload import made_allreduce
+from traces.workload import SCHEMA, Collective, Start, Workload, made_allreduce
 
 FAT_TREE = parse_fabric("fat-tree:k=4,levels=2,rate=50M")
 BIGRAPH = parse_fabric("bigraph:n=4,m=2,rate=50M")
@@ -43,7 +43,11 @@ class FakeRuns:
         truth: Calibration = TRUE,
         wrong: int = 0,
         announces: bool = False,
+        iteration_s: tuple[float, ...] = (),
+        exposed_s: tuple[float, ...] = (),
     ) -> None:
+        self._iteration_s = iteration_s
+        self._exposed_s = exposed_s
         self._announces = announces
         self.names: list[str] = []
         self._time_s = time_s
@@ -57,7 +61,12 @@ class FakeRuns:
         work = folder.with_name(folder.name + ".incomplete")
         (work / "events").mkdir(parents=True)
         repeats = [
-            replace(made_repeat(plan.n_ranks, self._time_s + i / 1000), wrong=self._wrong)
+            replace(
+                made_repeat(plan.n_ranks, self._time_s + i / 1000),
+                wrong=self._wrong,
+                iteration_s=self._iteration_s,
+                exposed_s=self._exposed_s,
+            )
             for i in range(options.repeats)
         ]
         (work / "manifest.json").write_text(json.dumps({"cpus": HOSTS.n_cpus}))
@@ -122,6 +131,35 @@ def test_a_time_outside_the_error_bar_is_not_valid(tmp_path: Path, factor: float
     assert row.is_unaccounted == unaccounted
     assert row.verdict == ("not valid" if unaccounted else "valid")
     assert any("its predicted time" in reason for reason in row.reasons) == unaccounted
+
+
+@pytest.mark.parametrize(
+    ("iteration", "exposed", "valid"), [(1.0, 1.0, True), (1.2, 1.0, False), (1.0, 1.2, False)]
+)
+def test_an_iteration_outside_its_error_bar_is_not_valid(
+    tmp_path: Path, iteration: float, exposed: float, valid: bool
+) -> None:
+    """Three allreduces one after the other, without computing: all of an iteration is exposed."""
+    items = [
+        Collective(
+            kind="allreduce",
+            tag=number,
+            nbytes=8 * 420_000,
+            iteration=number,
+            starts=tuple(Start(rank=rank, after=(number - 1,) if number else ()) for rank in range(8)),
+        )
+        for number in range(3)
+    ]
+    workload = Workload(schema=SCHEMA, framing="none", n_ranks=8, items=tuple(items))
+    plan = plan_of(Cell(FAT_TREE, "ring", "linear", "ecmp"), Job(workload, "test"))
+    iterations = (iteration * LARGE_S,), (exposed * LARGE_S,)
+    runs = FakeRuns(time_s=3 * LARGE_S, iteration_s=iterations[0], exposed_s=iterations[1])
+    row = laboratory(tmp_path, runs).row(plan)
+    assert row.predicted_iteration is not None and row.predicted_exposed is not None
+    assert row.predicted_iteration.predicted_s == pytest.approx(LARGE_S, rel=0.03)
+    assert row.predicted_exposed.predicted_s == pytest.approx(LARGE_S, rel=0.03)
+    assert row.valid == valid, row.reasons
+    assert bool(row.model) == row.is_unaccounted == (not valid)
 
 
 def test_a_row_is_left_in_its_folder_with_its_verdict(tmp_path: Path) -> None:

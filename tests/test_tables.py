@@ -7,8 +7,10 @@ import pytest
 from rich.console import Console
 
 from emu.result import REFUSED, FailedCable, Row, Spread
+from emu.verdict import Bar
 from tools.console import MAX_COLUMNS
 from tools.tables import print_rows
+from traces.iterationtimes import IterationTime
 
 
 def measured(algorithm: str = "halving-doubling", nbytes: int = 16_777_216, verdict: str = "valid") -> Row:
@@ -179,6 +181,22 @@ def test_a_time_outside_its_predictions_error_bar_is_marked(sizes: tuple[int, ..
     assert "1.028!" not in printed(*rows)
     assert "1.028!" in printed(*(replace(row, predicted_high_s=12.3) for row in rows))
     assert "1.028!" in printed(*(replace(row, predicted_low_s=12.4) for row in rows))
+
+
+def test_an_iteration_outside_its_error_bar_is_marked_and_shown_with_it() -> None:
+    row = replace(
+        measured(),
+        iteration_s=IterationTime(median=2.0, low=1.9, high=2.2, n=8),
+        exposed_s=0.5,
+        predicted_iteration=Bar(2.1, 1.9, 2.3),
+        predicted_exposed=Bar(0.45, 0.4, 0.55),
+    )
+    text = " ".join(printed(row).split())
+    assert "1.028!" not in text
+    assert "; predicted: 2.1 s (1.9 s to 2.3 s) and 450 ms (400 ms to 550 ms)" in text
+    assert "1.028!" in printed(replace(row, predicted_iteration=Bar(2.3, 2.1, 2.5)))
+    assert "1.028!" in printed(replace(row, exposed_s=0.6))
+    assert "1.028!" not in printed(replace(row, predicted_iteration=Bar(9.0), predicted_exposed=Bar(9.0)))
 
 
 def test_fidelity_is_a_column_only_where_a_row_has_one() -> None:

@@ -24,6 +24,7 @@ from emu.plan import Plan
 from emu.project import PROJECT
 from emu.result import REFUSED, Row
 from emu.runfiles import INCOMPLETE, BadRun
+from emu.verdict import Bar
 from emu.watch import RunFailed
 from tests.made_runs import made_run
 from tools import cli, joboptions
@@ -280,13 +281,15 @@ def test_the_paths_are_those_of_the_job_that_was_trained_on_the_target(tmp_path:
 def test_a_row_is_held_to_the_error_bar_of_its_own_prediction(tmp_path: Path) -> None:
     trial = replace(TRIAL, fabrics=FABRICS[:1])
 
-    def barred(error: float | None) -> Callable[[Path, RunOptions, object], Any]:
+    def barred(
+        error: float | None, iteration: Bar | None = None
+    ) -> Callable[[Path, RunOptions, object], Any]:
         made = fake_laboratory(LIVE_NS * 107 // 100, [])
 
         def build(folder: Path, options: RunOptions, tell: object) -> Any:
             bench = made(folder, options, tell)
             row = bench.row
-            bench.row = lambda plan: replace(row(plan), prediction_error=error)
+            bench.row = lambda plan: replace(row(plan), prediction_error=error, predicted_iteration=iteration)
             return bench
 
         return build
@@ -296,6 +299,10 @@ def test_a_row_is_held_to_the_error_bar_of_its_own_prediction(tmp_path: Path) ->
         (row,) = carry_out(trial, tmp_path / str(error), True, FakeLive(), barred(error)).rows
         bars[error] = (row.error_bar, row.is_within)
     assert bars == {0.05: (0.05, False), 0.2: (ERROR_BAR, True), None: (ERROR_BAR, True)}
+    of_iterations = barred(0.05, Bar(1.0, 0.92, 1.09))
+    (row,) = carry_out(trial, tmp_path / "iteration", True, FakeLive(), of_iterations).rows
+    assert row.error_bar == pytest.approx(0.09)
+    assert row.is_within
 
 
 @pytest.mark.usefixtures("_whole_sample")

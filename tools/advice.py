@@ -3,18 +3,24 @@
 Each change is put into the fluid model by itself.  The model gives the time of the same few iterations with
 and without it; the difference is the saving.  What the model leaves out of an iteration (what hosts take for
 each message, queues) is taken to stay as it is, so a saving is never scaled up by it.
+
+A saving has an error bar.  It is as different as the capture leaves it open when ranks were ready to send,
+and further by the model's own error: of the saving, where the same sends cross the same links; of all
+communication that no computing hides after the change, where an algorithm or a fabric takes the place of
+another, for the model may be wrong about the one and right about the other.
 """
 
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import ceil, isqrt
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from tools.trials import AS_CAPTURED, Base, Kind, Modelled, Trial, modelled
 from traces.analysis.analysis import Analysis
 from traces.analysis.shares import Shares
 from traces.analysis.spacing import SAME
@@ -26,6 +32,7 @@ if TYPE_CHECKING:
     from emu.fabrics.fabric import Fabric
 
 LEAST_SAVED = 0.01  # of an iteration
+MODEL_ERROR = 0.08  # as in controller.model.expected, whose import would cost inspect 0.1 s
 LEAST_EXPLAINED, MOST_EXPLAINED = 0.5, 1.15  # of the measured iteration by the model, for it to be believed
 LEAST_ITERATIONS = 3  # for a rank to be late in most of them
 LEAST_FACTOR = Fraction(1, 10)
@@ -34,19 +41,18 @@ MOST_SENDS = 20_000  # of these iterations: the model takes 60 µs for each, and
 QUICK_SENDS = 3_000
 REPLAYED_BPS = 200_000_000  # of the hosts' links: what is faster, a machine of two processors cannot replay
 FASTEST = "100G"  # links whose time is none beside any computing
-AS_CAPTURED = "as-captured"  # as traces.schedules.expand names it; importing that costs inspect 0.1 s
 ALGORITHMS = {
     "ring": "allreduces by a ring",
     "halving-doubling": "allreduces by halving-doubling",
     "ina": "gradients added up by the switches",
 }
-Kind = Literal["rank", "link", "algorithm", "fabric"]
 Step = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class Change:
-    """An iteration would take `time_ns`, which is `saved_ns` less than it took, `saved_share` of it.
+    """An iteration would take `time_ns`, which is `saved_ns` less than it took, `saved_share` of it; with its
+    error bar `saved_low_ns` to `saved_high_ns` less.
 
     `command` is ready for a shell: it replays the change, or plans it where links are too fast to replay.
     """
@@ -56,6 +62,8 @@ class Change:
     time_ns: int
     saved_ns: int
     saved_share: float
+    saved_low_ns: int
+    saved_high_ns: int
     command: str
 
 
@@ -74,31 +82,6 @@ class Advice:
     summary: str
     changes: tuple[Change, ...]
     not_said: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Base:
-    """The job as it was, in the model: `spec` is its fabric, `alone` if computing is all that counts.
-
-    `words` name the captures in a command.
-    """
-
-    workload: Workload
-    spec: str
-    alone: bool
-    iterations: tuple[int, ...]
-    words: Sequence[str]
-
-
-@dataclass(frozen=True)
-class _Trial:
-    """What is changed of the job: the fabric, the algorithm, how long ranks compute."""
-
-    kind: Kind
-    what: str
-    spec: str
-    algorithm: str = AS_CAPTURED
-    slow: Mapping[int, Fraction] = field(default_factory=dict)
 
 
 class _Late(NamedTuple):
@@ -139,7 +122,7 @@ def advise(
     if late.why_not and (not spec or found.exposed + found.wait < LEAST_SAVED):
         return _nothing(found, why_not)
     iterations = _chosen(analysis)
-    base = _Base(workload(), spec or _star(len(analysis.addresses), FASTEST), not spec, iterations, words)
+    base = Base(workload(), spec or _star(len(analysis.addresses), FASTEST), not spec, iterations, words)
     return _advice(base, analysis, late, whence, why_not, step)
 
 
@@ -225,7 +208,7 @@ def _nothing(found: Shares, not_said: tuple[str, ...]) -> Advice:
 
 
 def _advice(
-    base: _Base, analysis: Analysis, late: _Late, whence: str, not_said: tuple[str, ...], step: Step
+    base: Base, analysis: Analysis, late: _Late, whence: str, not_said: tuple[str, ...], step: Step
 ) -> Advice:
     found = analysis.shares
     assert found
@@ -237,7 +220,8 @@ def _advice(
     if n_sends > MOST_SENDS:
         reason = f"{n_sends:,} sends are too many to try changes on while you wait: use gradwire plan"
         return Advice(time_ns, None, base.iterations, "", "What to do next is not said.", (), (reason,))
-    before_s = _iteration_s(base, _Trial("fabric", "", base.spec)) or 0.0
+    before = modelled(base, Trial("fabric", "", base.spec)) or Modelled(0.0, 0.0, 0.0)
+    before_s = before.early_s
     explained = before_s * 1e9 / time_ns
     said, trials = not_said, []
     if not base.alone and not LEAST_EXPLAINED <= explained <= MOST_EXPLAINED:
@@ -247,10 +231,16 @@ def _advice(
         trials += [*_links(base, analysis), *_algorithms(base, analysis), *_fabrics(base)]
     if not late.why_not:
         trials.append(_rank(base, late))
+    if abs(before.late_s - before_s) > LEAST_SAVED * before_s:
+        times = f"{show_s(before_s)} if as early as can be and {show_s(before.late_s)} if as late"
+        said += (f"When ranks were ready to send: by the model an iteration takes {times}",)
     changes: list[Change] = []
     for number, trial in enumerate(trials, start=1):
-        if (one := _change(base, trial, before_s, time_ns)) is not None:
+        if (one := _change(base, trial, before, time_ns)) is not None and one.saved_low_ns > 0:
             changes.append(one)
+        elif one is not None:
+            low, high = show_s(one.saved_low_ns / 1e9), show_s(one.saved_high_ns / 1e9)
+            said += (f"Whether this saves anything: {one.what}; by the model {low} to {high} an iteration",)
         if n_sends > QUICK_SENDS:
             step(number, len(trials))
     changes.sort(key=lambda one: -one.saved_ns)
@@ -269,7 +259,7 @@ def _advice(
     )
 
 
-def _summary(base: _Base, found: Shares, before_s: float, whence: str, changes: Sequence[Change]) -> str:
+def _summary(base: Base, found: Shares, before_s: float, whence: str, changes: Sequence[Change]) -> str:
     measured = show_s(found.time_ns / 1e9)
     some = (
         f"iterations {base.iterations[0]} to {base.iterations[-1]}"
@@ -291,7 +281,7 @@ def _summary(base: _Base, found: Shares, before_s: float, whence: str, changes: 
     )
 
 
-def _links(base: _Base, analysis: Analysis) -> Iterator[_Trial]:
+def _links(base: Base, analysis: Analysis) -> Iterator[Trial]:
     """Those that bounded the job twice as fast."""
     from emu.fabrics.spec import parse_fabric
 
@@ -314,7 +304,7 @@ def _links(base: _Base, analysis: Analysis) -> Iterator[_Trial]:
         keys = {"rate": 2 * host_bps} | ({"uplink_rate": inner_bps} if inner_bps else {})
     bounding_bps = min(between or at_hosts)
     what = f"{which} twice as fast: {show_bps(2 * bounding_bps)}"
-    yield _Trial("link", what, parse_fabric(_with_keys(base.spec, keys)).spec)
+    yield Trial("link", what, parse_fabric(_with_keys(base.spec, keys)).spec)
 
 
 def _with_keys(spec: str, keys: Mapping[str, int]) -> str:
@@ -324,14 +314,14 @@ def _with_keys(spec: str, keys: Mapping[str, int]) -> str:
     return f"{family}:{','.join([*kept, *(f'{key}={value}' for key, value in keys.items())])}"
 
 
-def _algorithms(base: _Base, analysis: Analysis) -> Iterator[_Trial]:
+def _algorithms(base: Base, analysis: Analysis) -> Iterator[Trial]:
     reduces = analysis.shape is not None and analysis.shape.kind == "allreduce"
     for name, what in ALGORITHMS.items():
         if reduces or name == "ina":
-            yield _Trial("algorithm", what, base.spec, name)
+            yield Trial("algorithm", what, base.spec, name)
 
 
-def _fabrics(base: _Base) -> Iterator[_Trial]:
+def _fabrics(base: Base) -> Iterator[Trial]:
     """Other families for as many ranks, their hosts' links like those of the capture's fabric."""
     from emu.fabrics.fabric import DEFAULT_MTU_NBYTES
     from emu.fabrics.spec import parse_fabric
@@ -350,57 +340,39 @@ def _fabrics(base: _Base) -> Iterator[_Trial]:
     ):
         spec = parse_fabric(f"{sizes},rate={rates[0]}{mtu}").spec
         if spec.partition(":")[0] != fabric.family:
-            yield _Trial("fabric", f"{what} of links of {show_bps(rates[0])}", spec)
+            yield Trial("fabric", f"{what} of links of {show_bps(rates[0])}", spec)
 
 
-def _rank(base: _Base, late: _Late) -> _Trial:
+def _rank(base: Base, late: _Late) -> Trial:
     what = f"rank {late.rank} computes like the others (×{float(late.factor):.3g})"
-    return _Trial("rank", what, base.spec, slow={late.rank: late.factor})
+    return Trial("rank", what, base.spec, slow={late.rank: late.factor})
 
 
-def _change(base: _Base, trial: _Trial, before_s: float, time_ns: int) -> Change | None:
+def _change(base: Base, trial: Trial, before: Modelled, time_ns: int) -> Change | None:
     """None for one that saves next to nothing, or makes no sense on this fabric."""
-    after_s = _iteration_s(base, trial)
-    least = min(1.0, time_ns / 1e9 / before_s)  # of a model that takes longer than the iteration did
-    saved_ns = 0 if after_s is None else round((before_s - after_s) * 1e9 * least)
-    if saved_ns < LEAST_SAVED * time_ns:
+    after = modelled(base, trial)
+    # In ns, of a model that takes longer than the iteration did.
+    least = 1e9 * min(1.0, time_ns / 1e9 / before.early_s)
+    saved_s = 0.0 if after is None else before.early_s - after.early_s
+    saved_ns = round(saved_s * least)
+    if after is None or saved_ns < LEAST_SAVED * time_ns:
         return None
+    both_s = sorted((saved_s, before.late_s - after.late_s))
+    is_another = trial.kind in {"algorithm", "fabric"}
+    errors_s = [MODEL_ERROR * (after.exposed_s if is_another else abs(each_s)) for each_s in both_s]
     return Change(
         kind=trial.kind,
         what=trial.what,
         time_ns=time_ns - saved_ns,
         saved_ns=saved_ns,
         saved_share=saved_ns / time_ns,
+        saved_low_ns=round((both_s[0] - errors_s[0]) * least),
+        saved_high_ns=min(time_ns, round((both_s[1] + errors_s[1]) * least)),
         command=_command(base, trial),
     )
 
 
-def _iteration_s(base: _Base, trial: _Trial) -> float | None:
-    """By the model: what each iteration after the first adds.  None if the trial makes no sense."""
-    from emu.fabrics.spec import parse_fabric
-    from emu.refused import Refused
-    from tools.experiment import Cell, plan_of
-    from tools.experiment import Job as Work
-    from traces.schedules.straggling import straggling
-
-    workload = straggling(base.workload, trial.slow) if trial.slow else base.workload
-    cell = Cell(parse_fabric(trial.spec), trial.algorithm, "linear", "ecmp")
-
-    def seconds(iterations: tuple[int, ...]) -> float:
-        plan = plan_of(cell, Work(workload, "", iterations=iterations))
-        if plan.host_side and not plan.trees:
-            raise Refused(plan.host_side[0])
-        return plan.prediction.fluid_s
-
-    first, *others = base.iterations
-    try:
-        whole_s = seconds(base.iterations)
-        return (whole_s - seconds((first,))) / len(others) if others else whole_s
-    except Refused:
-        return None
-
-
-def _command(base: _Base, trial: _Trial) -> str:
+def _command(base: Base, trial: Trial) -> str:
     """Replay shows the change beside what there was, where there is an option to do so."""
     from emu.fabrics.spec import parse_fabric
 

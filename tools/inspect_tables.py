@@ -57,7 +57,8 @@ def _print_advice(to: Console, advice: Advice) -> None:
     if advice.changes:
         table = _table(("", "change"), ("iteration takes", "saves", ""))
         for number, change in enumerate(advice.changes, start=1):
-            times = (show_s(ns / 1e9) for ns in (change.time_ns, change.saved_ns))
+            low, high = (show_s(ns / 1e9) for ns in (change.saved_low_ns, change.saved_high_ns))
+            times = show_s(change.time_ns / 1e9), f"{low} to {high}"
             table.add_row(str(number), change.what, *times, f"{change.saved_share:.0%}")
         to.print(table)
         to.print(Text("to try them:", style="dim"))

@@ -121,7 +121,15 @@ def _judged(
         capture=plan.doubts,
     )
     foreseen = expected(plan, calibrated)
-    judged = verdict.with_model(judged, median(each.time_s for each in verdict.counted(repeats)), foreseen)
+    good = verdict.counted(repeats)
+    iteration = result.iteration_of(good)
+    judged = verdict.with_model(
+        judged,
+        median(each.time_s for each in good),
+        foreseen,
+        iteration.median if iteration else None,
+        result.exposed_s_of(good),
+    )
     if held is not None and not held.agrees:
         judged = replace(judged, warnings=(*judged.warnings, held.sentence))
     if warning := guarded_rules(plan).guard.warning:

@@ -1,12 +1,14 @@
 """A plan in figures: what it sends, over which links, how long that must take."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from controller.model.addedup import tree_links
+from controller.model.expected import ASSUMED, MOST_ASSUMED_SENDS, foreseen
 from controller.model.loads import Audit, LinkLoad, audit, by_severity
 from controller.model.predict import bound_s, compute_s
 from controller.tables.rules import guarded_rules
@@ -15,6 +17,7 @@ from emu.plan import Plan
 from emu.result import asked_nbytes
 from tools.linkrates import told_rates
 from tools.linkusers import flow_json, print_users, tree_json
+from tools.tables import NOTHING, show_range
 from traces.units import show_bps, show_nbytes, show_s
 
 LINKS_SHOWN = 5
@@ -44,6 +47,8 @@ def summary(plan: Plan) -> dict[str, Any]:
         "fluid_s": fluid_s,
         "iteration_s": plan.prediction.iteration_s,
         "exposed_s": plan.prediction.exposed_s,
+        "foreseen": asdict(known) if (known := foreseen(plan)) is not None else None,
+        "assumed_hosts": asdict(ASSUMED),
         "ratio": fluid_s / least_s if least_s else None,
         "busiest_s": found.bounded_s,
         "barrier_s": found.barrier_s,
@@ -93,6 +98,7 @@ def print_summary(console: Console, plan: Plan) -> None:
     console.print(_figures(plan, found))
     if warning := guarded_rules(plan).guard.warning:
         console.print(warning, style="yellow")
+    console.print(_assumed(), style="dim")
     console.print("every phase and every link of a plan file: gradwire audit PLAN", style="dim")
     console.print()
     console.print(_worst_links(plan, found))
@@ -125,6 +131,7 @@ def _figures(plan: Plan, found: Audit) -> Table:
         ("bound", show_s(prediction.bound_s), _bounding(plan)),
         ("predicted", show_s(prediction.fluid_s), f"{ratio}, sharing links fairly"),
         *_iterations(plan),
+        *_foreseen(plan),
         (
             "collisions",
             f"{found.n_collisions}",
@@ -142,6 +149,33 @@ def _iterations(plan: Plan) -> Iterator[tuple[str, str, str]]:
     if iteration_s is not None and exposed_s is not None:
         told = f"from start to start; no computing hides {show_s(exposed_s)} of it"
         yield "iteration", show_s(iteration_s), told
+
+
+def _foreseen(plan: Plan) -> Iterator[tuple[str, str, str]]:
+    """With what hosts cost, and how far off that may be."""
+    known = foreseen(plan)
+    if known is None:
+        told = f"no error bar: more than {MOST_ASSUMED_SENDS:,} sends; a replay has one"
+        yield "with hosts", NOTHING, told
+        return
+    if known.low_s is None:
+        told = "no error bar: switches add up, cables fail or routes adapt"
+        yield "with hosts", show_s(known.predicted_s), told
+    else:
+        yield "with hosts", show_s(known.predicted_s), f"{show_range(known)}, hosts as assumed"
+    for name, bar in (("iteration", known.iteration), ("exposed of it", known.exposed)):
+        if bar is not None:
+            yield name, show_s(bar.predicted_s), show_range(bar)
+    if known.note or known.doubt:
+        yield "not known", "", known.note or known.doubt
+
+
+def _assumed() -> str:
+    message_s, start_s = ASSUMED.message_s, ASSUMED.start_s
+    return (
+        f"hosts as assumed: 0 to {show_s(message_s.high)} a message, 0 to {show_s(start_s.high)} to start; "
+        "a replay measures its machine"
+    )
 
 
 def _bounding(plan: Plan) -> str:

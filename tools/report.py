@@ -58,8 +58,7 @@ class Cell:
 
     @property
     def iteration_words(self) -> str:
-        assert self.row.iteration_s
-        return iteration_words(self.row.iteration_s, self.row.exposed_s or 0.0)
+        return iteration_words(self.row)
 
     @property
     def folder(self) -> str:

@@ -13,10 +13,10 @@ from rich.text import Text
 
 from emu.plan import ADAPTIVE
 from emu.result import REFUSED, Row
+from emu.verdict import Bar
 from tools.aggregationtables import aggregation_grids, rich_table
 from tools.linkrates import told_rates
 from tools.ncclstyle import UNACCOUNTED, nccl_lines
-from traces.iterationtimes import IterationTime
 from traces.schedules.expand import PAIRWISE
 from traces.units import show_nbytes, show_s
 
@@ -54,7 +54,7 @@ def notes(rows: Sequence[Row]) -> list[str]:
         lines += [f"{verdict}: {name}: {reason}" for verdict, reason in row.told_reasons()]
         lines += [f"note: {name}: {warning}" for warning in row.warnings]
         if row.iteration_s and row.exposed_s is not None:
-            lines.append(f"iteration: {name}: {iteration_words(row.iteration_s, row.exposed_s)}")
+            lines.append(f"iteration: {name}: {iteration_words(row)}")
         if row.why:
             lines.append(f"why: {name}: {row.why}")
         lines += [f"note: {name}: {failure}" for failure in row.told_failures()]
@@ -66,10 +66,27 @@ def notes(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def iteration_words(time: IterationTime, exposed_s: float) -> str:
-    """How long one is, for a person."""
+def iteration_words(row: Row) -> str:
+    """How long one is, and should be, for a person."""
+    time, exposed_s = row.iteration_s, row.exposed_s or 0.0
+    assert time
     spread = f" ({show_s(time.low)} to {show_s(time.high)}, n = {time.n})" if time.n > 1 else ""
-    return f"{show_s(time.median)}{spread} from start to start; no computing hides {show_s(exposed_s)} of it"
+    words = f"{show_s(time.median)}{spread} from start to start; no computing hides {show_s(exposed_s)} of it"
+    if row.predicted_iteration is None or row.predicted_exposed is None or row.flows_may_move:
+        return words
+    return f"{words}; predicted: {show_bar(row.predicted_iteration)} and {show_bar(row.predicted_exposed)}"
+
+
+def show_bar(bar: Bar) -> str:
+    spread = f" ({show_range(bar)})" if bar.low_s is not None else ""
+    return f"{show_s(bar.predicted_s)}{spread}"
+
+
+def show_range(bar: Bar) -> str:
+    """From where to where it goes; empty without a bar."""
+    if bar.low_s is None or bar.high_s is None:
+        return ""
+    return f"{show_s(bar.low_s)} to {show_s(bar.high_s)}"
 
 
 def as_planned(row: Row) -> str:

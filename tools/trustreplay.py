@@ -118,6 +118,8 @@ def _row(
     iterations = {op.iteration for op in plan.schedule.ops}
     alone = len(plan.schedule.jobs) == 1
     predicted_s = row.predicted_s / len(iterations) if row.predicted_s and alone else None
+    bar = row.predicted_iteration if alone else None
+    error_bar = bar.error if bar is not None and bar.error is not None else row.prediction_error
     return TrustRow(
         captured_on=captured_on,
         replayed_on=plan.fabric.spec,
@@ -129,7 +131,7 @@ def _row(
         error=replay.median / job.live.median - 1,
         predicted_error=predicted_s / job.live.median - 1 if predicted_s else None,
         fidelity=likeness(plan, job.captured, replayed),
-        error_bar=min(ERROR_BAR, row.prediction_error or ERROR_BAR),
+        error_bar=min(ERROR_BAR, error_bar or ERROR_BAR),
         repeats=row.repeats,
         repeat_s=tuple(median(times_s) for times_s in by_repeat),
         reasons=(*job.doubts, *row.reasons),

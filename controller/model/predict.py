@@ -6,6 +6,7 @@ two figures can be worked out from the plan alone.
 
 from collections.abc import Sequence
 from statistics import median
+from typing import NamedTuple
 
 from controller.model.addedup import as_tcp_nbytes, trees_of
 from controller.model.fluid import Carried, carry
@@ -27,14 +28,24 @@ def predict(
     trees: Sequence[Tree] = (),
 ) -> Prediction:
     """All figures; `flows` have their paths, and the bound is `least_s`."""
-    carried = carry(fabric, flows, schedule, trees=trees)
+    times = times_of(schedule, carry(fabric, flows, schedule, trees=trees))
+    bound_s = least_s(fabric, placement, schedule, trees)
+    return Prediction(bound_s, times.time_s, times.iteration_s, times.exposed_s)
+
+
+class Times(NamedTuple):
+    """The whole time of a schedule in the model, and its iterations' as in `Prediction`."""
+
+    time_s: float
+    iteration_s: float | None
+    exposed_s: float | None
+
+
+def times_of(schedule: Schedule, carried: Carried) -> Times:
     found = periods(schedule, begun_and_ended(schedule, carried))
-    return Prediction(
-        bound_s=least_s(fabric, placement, schedule, trees),
-        fluid_s=carried.time_s,
-        iteration_s=median(one.time_s for one in found) if found else None,
-        exposed_s=median(one.exposed_s for one in found) if found else None,
-    )
+    if not found:
+        return Times(carried.time_s, None, None)
+    return Times(carried.time_s, median(one.time_s for one in found), median(one.exposed_s for one in found))
 
 
 def begun_and_ended(schedule: Schedule, carried: Carried) -> dict[tuple[int, int], tuple[int, int]]:

@@ -29,10 +29,10 @@ def advice_table(advice: Advice | None) -> Table:
     """The commands are cells, as they are to be pasted."""
 
     def row(one: Change) -> tuple[Cell, ...]:
-        times = (number(ns, time) for ns in (one.time_ns, one.saved_ns))
+        times = (number(ns, time) for ns in (one.time_ns, one.saved_ns, one.saved_low_ns, one.saved_high_ns))
         return (Cell(one.what), *times, share_bar(one.saved_share), Cell(one.command))
 
-    columns = ("change", "#iteration takes", "#saves", "#of an iteration", "command")
+    columns = ("change", "#iteration takes", "#saves", "#from", "#to", "#of an iteration", "command")
     return made_table("advice", "", columns, advice.changes if advice else (), row, "")
 
 

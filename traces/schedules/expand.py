@@ -156,12 +156,20 @@ def _gates(chosen: Mapping[int, Item], units: Sequence[Unit], compute: Fraction)
     for op, unit in enumerate(units):
         for number in unit:
             item = chosen[number]
-            gap_ns = int(item.duration_ns * compute) if isinstance(item, Compute) else None
+            if isinstance(item, Compute):
+                yield _computing(op, item, waits[number, item.rank], compute)
+                continue
             for start in item.begins:
                 after = waits[number, start.rank]
-                if after or gap_ns is not None:
-                    yield Gate(op, start.rank, after, gap_ns or 0)
+                if after:
+                    yield Gate(op, start.rank, after)
     yield from prepared(chosen, units)
+
+
+def _computing(op: int, item: Compute, after: tuple[int, ...], compute: Fraction) -> Gate:
+    gap_ns = int(item.duration_ns * compute)
+    most_ns = gap_ns if item.most_ns is None else int(item.most_ns * compute)
+    return Gate(op, item.rank, after, gap_ns, most_ns if most_ns > gap_ns else None)
 
 
 def training_iterations(workload: Workload) -> tuple[int, ...]:

@@ -75,13 +75,15 @@ Group = tuple[tuple[int, ...], tuple[int, ...]]
 class Gate:
     """`op` may begin at `rank` `gap_ns` after all of `after` (operations) are complete there.
 
-    Of what is computed it is the end that comes then.
+    Of what is computed it is the end that comes then.  Where a capture cannot show when that was, it may have
+    been up to `most_ns` after (traces.schedules.latest); None where `gap_ns` is all there is to know.
     """
 
     op: int
     rank: int
     after: tuple[int, ...] = ()
     gap_ns: int = 0
+    most_ns: int | None = None
 
 
 @dataclass(frozen=True)
@@ -151,8 +153,13 @@ def together(schedules: Sequence[Schedule]) -> Schedule:
             for send in schedule.sends
         )
         gates += (
-            Gate(g.op + n_ops, g.rank + n_ranks, tuple(other + n_ops for other in g.after), g.gap_ns)
-            for g in schedule.gates
+            replace(
+                gate,
+                op=gate.op + n_ops,
+                rank=gate.rank + n_ranks,
+                after=tuple(other + n_ops for other in gate.after),
+            )
+            for gate in schedule.gates
         )
         aggregations += (
             Aggregation(

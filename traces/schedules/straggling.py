@@ -30,7 +30,13 @@ def straggling(
             return item
         factor = slow.get(item.rank, Fraction(1))
         drawn = Fraction(max(0.0, random.gauss(1, float(jitter))) if jitter else 1.0)
-        duration_ns = min(MAX_GAP_NS, round(item.duration_ns * factor * drawn))
-        return item.model_copy(update={"duration_ns": duration_ns})
+        times_ns = {name: getattr(item, name) for name in ("duration_ns", "least_ns", "most_ns")}
+        return item.model_copy(
+            update={
+                name: min(MAX_GAP_NS, round(ns * factor * drawn))
+                for name, ns in times_ns.items()
+                if ns is not None
+            }
+        )
 
     return workload.model_copy(update={"items": tuple(map(changed, workload.items))})

@@ -1,0 +1,85 @@
+"""Changes to a captured job, put into the fluid model one at a time, for `tools.advice`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Literal, NamedTuple
+
+from traces.workload import Workload
+
+AS_CAPTURED = "as-captured"  # as traces.schedules.expand names it; importing that costs inspect 0.1 s
+Kind = Literal["rank", "link", "algorithm", "fabric"]
+
+
+@dataclass(frozen=True)
+class Base:
+    """The job as it was, in the model: `spec` is its fabric, `alone` if computing is all that counts.
+
+    `words` name the captures in a command.
+    """
+
+    workload: Workload
+    spec: str
+    alone: bool
+    iterations: tuple[int, ...]
+    words: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What is changed of the job: the fabric, the algorithm, how long ranks compute."""
+
+    kind: Kind
+    what: str
+    spec: str
+    algorithm: str = AS_CAPTURED
+    slow: Mapping[int, Fraction] = field(default_factory=dict)
+
+
+class Modelled(NamedTuple):
+    """An iteration by the model, with ranks ready to send as early as the capture allows, and as late; and
+    what no computing hides of the early one.
+    """
+
+    early_s: float
+    late_s: float
+    exposed_s: float
+
+
+def modelled(base: Base, trial: Trial) -> Modelled | None:
+    """What each iteration after the first adds.  None if the trial makes no sense."""
+    from controller.model.fluid import fluid_s
+    from controller.model.predict import compute_s
+    from emu.fabrics.spec import parse_fabric
+    from emu.refused import Refused
+    from tools.experiment import Cell, plan_of
+    from tools.experiment import Job as Work
+    from traces.schedules.latest import at_the_latest
+    from traces.schedules.straggling import straggling
+
+    workload = straggling(base.workload, trial.slow) if trial.slow else base.workload
+    cell = Cell(parse_fabric(trial.spec), trial.algorithm, "linear", "ecmp")
+
+    def of(iterations: tuple[int, ...]) -> Modelled:
+        plan = plan_of(cell, Work(workload, "", iterations=iterations))
+        if plan.host_side and not plan.trees:
+            raise Refused(plan.host_side[0])
+        early_s = late_s = plan.prediction.fluid_s
+        if (latest := at_the_latest(plan.schedule)) is not None:
+            late_s, _ = fluid_s(plan.fabric, plan.flows, latest, trees=plan.trees)
+        exposed_s = plan.prediction.exposed_s
+        if exposed_s is None:
+            exposed_s = max(0.0, early_s - compute_s(plan.schedule))
+        return Modelled(early_s, late_s, exposed_s)
+
+    first, *others = base.iterations
+    try:
+        whole = of(base.iterations)
+        if not others:
+            return whole
+        alone = of((first,))
+    except Refused:
+        return None
+    count = len(others)
+    early_s, late_s = (whole.early_s - alone.early_s) / count, (whole.late_s - alone.late_s) / count
+    return Modelled(early_s, late_s, whole.exposed_s)
