@@ -19,12 +19,14 @@ from emu.refused import Refused
 from emu.result import REFUSED, Row
 from traces.schedules.aggregating import Leaves
 from traces.schedules.collectives import NotServedError
-from traces.schedules.expand import INA, INA_LEAF, expand, not_added
+from traces.schedules.expand import AS_CAPTURED, INA, INA_LEAF, expand, not_added
 from traces.schedules.pushes import first_come_servers
 from traces.schedules.schedule import Schedule, together
 from traces.trace import MAX_UNREAD
-from traces.workload import Workload
+from traces.workload import Collective, Workload
 
+MPI = "mpi"  # the framing of traces.framing.mpi_framing
+MPI_EAGER_NBYTES = 1 << 16  # btl_tcp_eager_limit: larger messages ask for permission first
 HOST_SIDE = "ring"  # of a job that switches cannot add up; a parameter server's goes as captured
 
 
@@ -97,7 +99,9 @@ def plan_of(cell: Cell, job: Job) -> Plan:
         source=job.source,
     )
     check_reachable(cell.fabric, made.placement, made.schedule.jobs, failures)
-    return replace(made, failures=failures, losses=losses, host_side=host_side, doubts=_doubts(job))
+    return replace(
+        made, failures=failures, losses=losses, host_side=host_side, doubts=_doubts(job, cell.algorithm)
+    )
 
 
 def _ports(job: Job) -> Ports:
@@ -111,7 +115,7 @@ def _ports(job: Job) -> Ports:
     return ports
 
 
-def _doubts(job: Job) -> tuple[str, ...]:
+def _doubts(job: Job, algorithm: str) -> tuple[str, ...]:
     """Why what is sent may not be what the jobs did, one line for each."""
     doubts = []
     for workload in job.workloads:
@@ -123,7 +127,24 @@ def _doubts(job: Job) -> tuple[str, ...]:
                 f"server {', '.join(map(str, servers))} of {source} answers the worker that comes first: the "
                 "replay keeps the captured order, another network or load would change it"
             )
+        if algorithm == AS_CAPTURED and _exchanges_one_way(workload):
+            doubts.append(
+                f"Open MPI exchanges large messages one way after the other ({source}), the replay "
+                "sends both ways at once and takes less time"
+            )
     return tuple(doubts)
+
+
+def _exchanges_one_way(workload: Workload) -> bool:
+    """Whether two ranks send each other messages that Open MPI asks permission for: the permission for the
+    second waits behind the first one's data on their connection.
+    """
+    parts = {"recursive-doubling": 1, "halving-doubling": 2, "all-pairs": workload.n_ranks}
+    return workload.framing == MPI and any(
+        item.nbytes > parts[item.algorithm] * MPI_EAGER_NBYTES
+        for item in workload.items
+        if isinstance(item, Collective) and item.algorithm in parts
+    )
 
 
 def schedule_of(job: Job, algorithm: str) -> Schedule:
