@@ -230,10 +230,11 @@ def _below(folder: Path, path: Path) -> str:
 
 
 def _logged(request: Request, places: Sequence[Path], fabric: Fabric, folder: Path) -> Iterator[Live]:
-    """What the logs of finished trainings say, of each job while all of them train; the first is the capture
-    that is replayed.
+    """What the logs of finished trainings say, of each job while all of them train.  The first is the capture
+    that is replayed; of the others those count that nothing disturbed.
     """
-    trainings = [[part for _, part in request.parts(place)] for place in places]
+    counted = [place for place in places if place == places[0] or not _disturbed(place)]
+    trainings = [[part for _, part in request.parts(place)] for place in counted]
     parts = trainings[0]
     by_training: list[list[tuple[float, ...]]] = []
     try:
@@ -247,12 +248,11 @@ def _logged(request: Request, places: Sequence[Path], fabric: Fabric, folder: Pa
     for job, part in enumerate(parts):
         name, times_s = _below(folder, part), [of_jobs[job] for of_jobs in by_training]
         if all(times_s):
-            disturbed = (why for of_jobs in trainings for why in _disturbed(of_jobs[job]))
             yield Live(
                 fabric.spec,
                 name,
                 IterationTime.of(list(itertools.chain(*times_s))),
-                doubts=tuple(dict.fromkeys((*_misread(part), *disturbed))),
+                doubts=(*_misread(part), *_disturbed(part)),
                 job=job,
                 each_s=tuple(median(each) for each in times_s),
             )
