@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from emu.network.net import HOST_SYSCTLS
+from emu.network.net import host_sysctls
 from emu.options import RunOptions
 from emu.plan import Plan
 
@@ -32,7 +32,7 @@ def manifest(plan: Plan, options: RunOptions, plan_file: Path) -> dict[str, Any]
         "repeats": options.repeats,
         "transport": asdict(plan.transport),
         "checksum_and_segmentation_offload": options.switch != "ovs",
-        "host_sysctls": HOST_SYSCTLS,
+        "host_sysctls": host_sysctls(plan.transport),
     }
 
 

@@ -7,7 +7,6 @@ the prompt, else somebody types them.
 import json
 import select
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -85,7 +84,7 @@ def main(options: dict[str, Any]) -> None:
     offload = options["switch"] != "ovs"
     with (
         control_plane(fabric, options["switch"], PRIVATE) as plane,
-        emulated(fabric, fabric_transport(fabric), Counter(), offload) as net,
+        emulated(fabric, fabric_transport(fabric), None, offload) as net,
         plane.in_force(Watch()),
     ):
         print(f"{fabric.spec} is up: {len(fabric.hosts)} hosts, {len(fabric.switches)} switches", flush=True)

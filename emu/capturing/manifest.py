@@ -13,7 +13,8 @@ from emu.capturing.request import Request
 from emu.capturing.run import Ran
 from emu.fabrics.fabric import Fabric
 from emu.fabrics.spec import fabric_to_json
-from emu.network.net import HOST_SYSCTLS
+from emu.network.net import host_sysctls
+from emu.network.transport import fabric_transport
 
 SCHEMA = "gradwire.capture/1"
 PACKAGES = ("numpy", "os-ken", "torch")
@@ -70,7 +71,7 @@ def manifest(
         "packages": {name: _version(name) for name in PACKAGES},
         "tcpdump": _tcpdump_version(),
         "cpus": os.cpu_count(),
-        "host_sysctls": HOST_SYSCTLS,
+        "host_sysctls": host_sysctls(fabric_transport(fabric)),
     }
 
 

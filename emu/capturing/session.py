@@ -8,7 +8,6 @@ captured.
 
 import json
 import sys
-from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -34,7 +33,7 @@ def main(folder: Path) -> None:
         parts = request.parts(folder)
         launchers = [stack.enter_context(job.launcher(one, place)) for one, place in parts]
         plane = stack.enter_context(control_plane(fabric, "gradwire", PRIVATE))
-        net = stack.enter_context(emulated(fabric, fabric_transport(fabric), Counter()))
+        net = stack.enter_context(emulated(fabric, fabric_transport(fabric), None))
         pid_of = {host.name: host.pid for host in net.hosts}
         hosts.lay_out(fabric, pid_of)
         stack.enter_context(plane.in_force(watch))

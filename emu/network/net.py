@@ -26,9 +26,10 @@ from emu.plan import Transport
 HOST_SYSCTLS = {
     "net/ipv4/tcp_slow_start_after_idle": "0",
     "net/ipv4/tcp_no_metrics_save": "1",
-    "net/ipv4/tcp_congestion_control": "reno",  # of all but the agents, whose sockets choose their own
+    "net/ipv4/tcp_congestion_control": "reno",  # on loopback; to other hosts by their routes
     "net/ipv6/conf/all/disable_ipv6": "1",
 }
+_LEAST_BUFFER_NBYTES = 4096  # of a socket when memory is short, as Linux has it
 _LOOPBACK = 1  # its index in every network namespace
 _PREFIX_LENGTH = 16
 _COMMAND_S = 60
@@ -39,6 +40,17 @@ PortLines = Callable[[Egress], Iterable[str]]
 
 class NetworkFailed(OSError):
     """A command that builds the network was refused; the text is its first line of complaint."""
+
+
+def host_sysctls(transport: Transport) -> dict[str, str]:
+    """Set in every host: TCP has there by itself the buffers that a replay's agents ask for, so that a job
+    that is trained live has the same windows.  Linux doubles what is asked for (socket(7)).
+    """
+    rmem, wmem = 2 * transport.rcvbuf_nbytes, 2 * transport.sndbuf_nbytes
+    return HOST_SYSCTLS | {
+        "net/ipv4/tcp_rmem": f"{_LEAST_BUFFER_NBYTES} {rmem} {rmem}",
+        "net/ipv4/tcp_wmem": f"{_LEAST_BUFFER_NBYTES} {wmem} {wmem}",
+    }
 
 
 def prepare_namespace() -> None:
@@ -57,14 +69,14 @@ def prepare_namespace() -> None:
 def emulated(
     fabric: Fabric,
     transport: Transport,
-    flows_at: Counter[str],
+    flows_at: Counter[str] | None,
     checksum_offload: bool = True,
     windows_at: Counter[str] | None = None,
 ) -> Iterator[Mininet]:
     """A Mininet with all links shaped and up, and no forwarding yet; gone again, whatever happens inside.
 
-    For `queue=auto`: `flows_at` counts the flows that can meet at each interface, `windows_at` the bytes that
-    can wait there of what switches add up.
+    For `queue=auto`: `flows_at` counts the flows that can meet at each interface, None where any host may
+    send to any; `windows_at` the bytes that can wait there of what switches add up.
     `checksum_offload=False` is for switches that are handed packets in user space.
     """
     need_netem(fabric)
@@ -72,7 +84,8 @@ def emulated(
 
     def port_lines(end: Egress) -> Iterator[str]:
         name = interface(end.node, end.port)
-        return shaping.port_batch(fabric, transport, end, flows_at[name], windows_at[name])
+        flows = shaping.most_flows(fabric, end) if flows_at is None else flows_at[name]
+        return shaping.port_batch(fabric, transport, end, flows, windows_at[name])
 
     with ExitStack() as stack:
         try:
@@ -81,7 +94,7 @@ def emulated(
             raise NetworkFailed(str(error)) from error
         stack.enter_context(_links(fabric, transport, pid_of))
         _shape(fabric, port_lines, checksum_offload)
-        _configure_hosts(fabric, port_lines, pid_of, checksum_offload, windows_at)
+        _configure_hosts(fabric, transport, port_lines, pid_of, checksum_offload, windows_at)
         net = _told(fabric, pid_of)
         try:
             yield net
@@ -146,6 +159,7 @@ def _offloads_off(name: str) -> None:
 
 def _configure_hosts(
     fabric: Fabric,
+    transport: Transport,
     port_lines: PortLines,
     pid_of: Mapping[str, int],
     checksum_offload: bool,
@@ -157,11 +171,12 @@ def _configure_hosts(
     up would find one header for all of them.
     """
     shaping_of: dict[str, subprocess.Popen[str]] = {}
+    sysctls, controls = host_sysctls(transport), transport.congestion_control
     for host, pid in pid_of.items():
         name = interface(host, HOST_PORT)
         with inside(pid):
-            _write_sysctls(HOST_SYSCTLS)
-            rtnetlink.carry_out(_addresses(fabric, host, socket.if_nametoindex(name)))
+            _write_sysctls(sysctls)
+            rtnetlink.carry_out(_addresses(fabric, host, socket.if_nametoindex(name), controls))
             shaping_of[host] = _started_tc(port_lines(Egress(host, HOST_PORT)))
             if name in sums_at:
                 offload.switch_off(name, offload.UDP_SEGMENTATION)
@@ -173,11 +188,14 @@ def _configure_hosts(
             raise NetworkFailed(f"host {host}: tc: {_first_line(complaint)}")
 
 
-def _addresses(fabric: Fabric, host: str, ifindex: int) -> Iterator[rtnetlink.Request]:
+def _addresses(
+    fabric: Fabric, host: str, ifindex: int, congestion_control: str
+) -> Iterator[rtnetlink.Request]:
     """A host's address, and everybody else's in its neighbour table (no ARP), that of who adds up as well."""
     yield rtnetlink.link_up(_LOOPBACK)
     yield rtnetlink.link_up(ifindex)
     yield rtnetlink.address(ifindex, fabric.ip(host), _PREFIX_LENGTH)
+    yield rtnetlink.congestion_control(ifindex, fabric.ip(host), _PREFIX_LENGTH, congestion_control)
     for other in fabric.hosts:
         if other != host:
             yield rtnetlink.neighbour(ifindex, fabric.ip(other), fabric.mac(other))

@@ -10,17 +10,26 @@ import struct
 import sys
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv4Network
 
 _NLMSG_ERROR = 2
-RTM_NEWLINK, _RTM_GETLINK, _RTM_NEWADDR, _RTM_NEWNEIGH = 16, 18, 20, 28
-NLM_F_REQUEST, NLM_F_ACK, NLM_F_ECHO, _NLM_F_EXCL, _NLM_F_CREATE = 1, 4, 8, 0x200, 0x400
+RTM_NEWLINK, _RTM_GETLINK, _RTM_NEWADDR, _RTM_NEWROUTE, _RTM_NEWNEIGH = 16, 18, 20, 24, 28
+NLM_F_REQUEST, NLM_F_ACK, NLM_F_ECHO, _NLM_F_REPLACE, _NLM_F_EXCL, _NLM_F_CREATE = (
+    1,
+    4,
+    8,
+    0x100,
+    0x200,
+    0x400,
+)
 _CREATE = NLM_F_REQUEST | _NLM_F_CREATE | _NLM_F_EXCL
 IFF_UP, IFF_RUNNING = 0x1, 0x40
 _IFLA_LINK, _IFLA_LINK_NETNSID = 5, 37
 _NUD_PERMANENT = 0x80
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 _NDA_DST, _NDA_LLADDR = 1, 2
+_RTA_DST, _RTA_OIF, _RTA_PREFSRC, _RTA_METRICS, _RTAX_CC_ALGO = 1, 4, 7, 8, 16
+_RT_TABLE_MAIN, _RTPROT_KERNEL, _RT_SCOPE_LINK, _RTN_UNICAST = 254, 2, 253, 1
 _TYPE_MASK = 0x3FFF
 _ANSWER_NBYTES = 65536
 
@@ -28,6 +37,7 @@ _HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
 _ATTRIBUTE = struct.Struct("=HH")  # length, type
 IFINFOMSG = struct.Struct("=BxHiII")  # family, type, index, flags, which of them change
 _IFADDRMSG = struct.Struct("=BBBBI")  # family, prefix length, flags, scope, index
+_RTMSG = struct.Struct("=BBBBBBBBI")  # family, both lengths, TOS, table, protocol, scope, type, flags
 _NDMSG = struct.Struct("=BxxxiHBB")  # family, index, state, flags, type
 _ERROR = struct.Struct("=i")
 
@@ -51,6 +61,20 @@ def address(ifindex: int, ip: str, prefix_length: int) -> Request:
     packed = IPv4Address(ip).packed
     body = _IFADDRMSG.pack(socket.AF_INET, prefix_length, 0, 0, ifindex)
     return _RTM_NEWADDR, _CREATE, body + _attribute(_IFA_LOCAL, packed) + _attribute(_IFA_ADDRESS, packed)
+
+
+def congestion_control(ifindex: int, ip: str, prefix_length: int, name: str) -> Request:
+    """What TCP uses towards all who share the prefix of `address`, unless a socket chooses for itself.
+
+    In a namespace that is not the machine's first, the sysctl takes only what the machine allows all users.
+    """
+    network = IPv4Network((ip, prefix_length), strict=False).network_address.packed
+    types = (_RT_TABLE_MAIN, _RTPROT_KERNEL, _RT_SCOPE_LINK, _RTN_UNICAST, 0)
+    body = _RTMSG.pack(socket.AF_INET, prefix_length, 0, 0, *types)
+    body += _attribute(_RTA_DST, network) + _attribute(_RTA_OIF, ifindex.to_bytes(4, sys.byteorder))
+    body += _attribute(_RTA_PREFSRC, IPv4Address(ip).packed)
+    body += _attribute(_RTA_METRICS, _attribute(_RTAX_CC_ALGO, name.encode() + b"\0"))
+    return _RTM_NEWROUTE, NLM_F_REQUEST | _NLM_F_REPLACE, body
 
 
 @lru_cache(maxsize=4096)  # hosts tell much the same of each other, and have the same index

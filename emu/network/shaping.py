@@ -72,6 +72,14 @@ def port_batch(
         )
 
 
+def most_flows(fabric: Fabric, end: Egress) -> int:
+    """One from each host to each: at a host's cable those of all others, at another those of one half of the
+    hosts to the other half.
+    """
+    n_hosts, at_host = len(fabric.hosts), {end.node, fabric.peers[end].node} & fabric.host_set
+    return n_hosts - 1 if at_host else (n_hosts // 2) * (n_hosts - n_hosts // 2)
+
+
 def egress_delay_ns(fabric: Fabric, end: Egress) -> int:
     """What the port `end` delays.
 

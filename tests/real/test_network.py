@@ -17,7 +17,7 @@ from emu.fabrics.spec import parse_fabric
 from emu.network import offload
 from emu.network.namespaces import enter
 from emu.network.namespaces import inside as inside_namespace
-from emu.network.net import HOST_SYSCTLS, NetworkFailed, emulated
+from emu.network.net import NetworkFailed, emulated, host_sysctls
 from emu.network.queues import Queues
 from emu.network.rtnetlink import address, carry_out, link_up
 from emu.network.transport import fabric_transport
@@ -52,15 +52,20 @@ def host_h2() -> dict[str, Any]:
     fabric, made = network()
     with made as net:
         pid = net.get("h2").pid
-        in_there = [*enter(pid), "cat", *(f"/proc/sys/{key}" for key in HOST_SYSCTLS)]
+        in_there = [
+            *enter(pid),
+            "cat",
+            *(f"/proc/sys/{key}" for key in host_sysctls(fabric_transport(fabric))),
+        ]
         return {
             "addresses": asked("ip", "-j", "addr", pid=pid),
+            "routes": asked("ip", "-j", "-d", "route", pid=pid),
             "neighbours": asked("ip", "-j", "neigh", pid=pid),
             "macs": {
                 **{fabric.ip(host): fabric.mac(host) for host in fabric.hosts if host != "h2"},
                 "10.0.255.254": "02:00:0a:00:ff:fe",  # who adds up; nobody has that address
             },
-            "sysctls": subprocess.check_output(in_there, text=True).split(),
+            "sysctls": subprocess.check_output(in_there, text=True).splitlines(),
             "kinds": sorted(row["kind"] for row in asked("tc", "-j", "qdisc", pid=pid)),
         }
 
@@ -74,7 +79,12 @@ def test_a_host_has_its_address_everybodys_mac_its_settings_and_a_shaped_port() 
     assert {"UP", "LOWER_UP"} <= set(port["flags"])
     assert {row["dst"]: row["lladdr"] for row in seen["neighbours"]} == seen["macs"]
     assert all(row["state"] == ["PERMANENT"] for row in seen["neighbours"])
-    assert seen["sysctls"] == list(HOST_SYSCTLS.values())
+    assert [(row["dst"], row["metrics"]) for row in seen["routes"]] == [
+        ("10.0.0.0/16", [{"congestion": "cubic"}])
+    ]
+    wanted = host_sysctls(fabric_transport(parse_fabric(SPEC)))
+    assert [line.split() for line in seen["sysctls"]] == [value.split() for value in wanted.values()]
+    assert "4096 262144 262144" in wanted.values()  # twice the 128 KiB of a replay at 50 Mb/s
     assert seen["kinds"] == ["bfifo", "bfifo", "htb", "noqueue"]
 
 
