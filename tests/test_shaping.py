@@ -93,3 +93,11 @@ def test_a_delay_stands_before_the_queue_of_data_and_before_that_of_acknowledgem
     held = [int(limit) for limit in re.findall(r"netem delay \d+ns limit (\d+)", "\n".join(lines))]
     least_frames_on_the_way = 2 * 0.001 * 100e6 / 8 / 60
     assert min(held) > least_frames_on_the_way
+
+
+def test_where_any_host_may_send_to_any_a_queue_has_room_for_a_window_of_each_pair() -> None:
+    """Of 3 hosts at either leaf, 5 send to the sixth, and 3 through an uplink to each of 3."""
+    fabric = parse_fabric("leaf-spine:leaves=2,spines=1,hosts=3")
+    at_hosts = {shaping.most_flows(fabric, Egress(host, 0)) for host in fabric.hosts}
+    inner = {shaping.most_flows(fabric, Egress(link.a, link.a_port)) for link in fabric.inner_links}
+    assert (at_hosts, inner) == ({5}, {9})
