@@ -25,7 +25,8 @@ from pathlib import Path
 from statistics import median
 
 from emu.fabrics.fabric import Fabric
-from emu.fabrics.spec import fabric_from_json
+from tools import fabricrates
+from tools.fabricrates import capture_fabric
 from traces.analysis.analysis import Analysis, analyse
 from traces.analysis.exposure import Exposure
 from traces.groundtruth import RankLog, read_logs
@@ -277,7 +278,9 @@ def rates_of(folder: Path, analysis: Analysis, truth: Truth | None) -> dict[str,
     if not path.is_file() or not analysis.addresses:
         return {}
     made = json.loads(path.read_bytes())
-    fabric = fabric_from_json(made["fabric"])
+    fabric = capture_fabric([folder])
+    if fabric is None:
+        return {}
     places = {host["rank"]: host["host"] for host in made["hosts"]}
     sent = analysis.matrix_nbytes
     found = {}
@@ -346,8 +349,12 @@ def main() -> None:
 
 
 def _analysed(paths: Sequence[Path], name: str = "") -> Analysis | None:
+    """As `inspect` does, which knows the fabric of a capture with a manifest."""
+    fabric = capture_fabric(paths)
     try:
-        return analyse(find_job(open_trace(paths)))
+        return analyse(
+            find_job(open_trace(paths)), fabric_rates=fabricrates.rates_of(fabric) if fabric else None
+        )
     except BadTrace as error:
         print(f"{name or paths[0].name}: refused: {str(error).removeprefix(f'{paths[0]}: ')}", flush=True)
         return None
