@@ -6,10 +6,12 @@ For each folder of captures, first all hosts together and then each host alone: 
 of one to the end of the next, the part of it that is compute, the rate that bounded each host, and the
 buckets; of a host alone also what all captures together say of it.  A figure that misses its limit is marked
 with `!`, and the last line counts them.  The limits: iteration 2 %, compute 3 points, of a host alone 5 each;
-rates 5 %, buckets exact.  What is refused in words misses nothing.
+rates 5 %, buckets exact; all bytes read as messages where each capture has a message index, else 99 %.
+What is refused in words misses nothing.
 
 A rate's truth is the slowest link between the host and those that it exchanges most with, by the capture's
-manifest; without a manifest links had no limit.  Captures without logs are only compared with themselves.
+manifest; without a manifest links had no limit, and the job's verdict must be that none bounded it.
+Captures without logs are only compared with themselves.
 """
 
 import argparse
@@ -23,13 +25,16 @@ from pathlib import Path
 from statistics import median
 
 from emu.fabrics.fabric import Fabric
-from emu.fabrics.spec import fabric_from_json
+from tools import fabricrates
+from tools.fabricrates import capture_fabric
 from traces.analysis.analysis import Analysis, analyse
 from traces.analysis.exposure import Exposure
 from traces.groundtruth import RankLog, read_logs
+from traces.indexfiles import MANIFEST, index_path
 from traces.opening import capture_paths, open_trace
 from traces.recognition.ranks import BadTrace
 from traces.recognition.recognise import find_job
+from traces.trace import MAX_UNREAD
 
 MOST_ITERATION, MOST_SHARE, MOST_RATE = 0.02, 0.03, 0.05
 MOST_ALONE = 0.05  # of the iteration and of shares, where one host's capture is all there is
@@ -137,7 +142,15 @@ class Row:
     is_near: bool
 
 
-def rows(analysis: Analysis, truth: Truth | None, whole: Analysis, rates: dict[str, float]) -> Iterator[Row]:
+def rows(
+    analysis: Analysis,
+    truth: Truth | None,
+    whole: Analysis,
+    rates: dict[str, float],
+    *,
+    is_limited: bool,
+    is_indexed: bool,
+) -> Iterator[Row]:
     """Of a capture, alone or whole; `whole` is what all captures together say."""
     alone = analysis is not whole
     found = analysis.shares
@@ -145,6 +158,9 @@ def rows(analysis: Analysis, truth: Truth | None, whole: Analysis, rates: dict[s
     seen = analysis.seen_from or tuple(range(len(analysis.addresses)))
     for host in [analysis.addresses[rank] for rank in seen]:
         yield _rate(analysis, host, rates.get(host))
+    if not is_limited and not alone:
+        yield Row("link of the job", analysis.job_bound.bound, "none", analysis.job_bound.bound == "none")
+    yield _unread(analysis, is_indexed=is_indexed)
     if found is None:
         yield Row("iterations", "none", "", is_near=refused or bool(analysis.incomparable))
         return
@@ -163,6 +179,13 @@ def rows(analysis: Analysis, truth: Truth | None, whole: Analysis, rates: dict[s
     elif alone:
         ours, theirs = (_sizes(one, found.n_warm_up) for one in (analysis, whole))
         yield Row("sizes", _some(ours), _some(theirs), bool(ours) and ours <= theirs)
+
+
+def _unread(analysis: Analysis, *, is_indexed: bool) -> Row:
+    """Of the bytes that ranks sent each other; more than the limit is right only where shares are refused."""
+    unread, most = analysis.losses.unread, 0.0 if is_indexed else MAX_UNREAD
+    is_near = unread <= most or (not is_indexed and bool(analysis.shares_refused))
+    return Row("bytes unread", f"{unread:.4%}", f"at most {most:.0%}", is_near)
 
 
 def _sizes(analysis: Analysis, warm_up: int) -> set[int]:
@@ -251,11 +274,13 @@ def rates_of(folder: Path, analysis: Analysis, truth: Truth | None) -> dict[str,
     """The slowest link between each host and those that it exchanges most with; none for a host that could
     have sent, or received, all of an iteration in less than two thirds of the time that it took.
     """
-    path = folder / "manifest.json"
+    path = folder / MANIFEST
     if not path.is_file() or not analysis.addresses:
         return {}
     made = json.loads(path.read_bytes())
-    fabric = fabric_from_json(made["fabric"])
+    fabric = capture_fabric([folder])
+    if fabric is None:
+        return {}
     places = {host["rank"]: host["host"] for host in made["hosts"]}
     sent = analysis.matrix_nbytes
     found = {}
@@ -308,19 +333,28 @@ def main() -> None:
             continue
         truth = truth_of(read_logs(folder))
         rates = rates_of(folder, whole, truth)
-        missed += _print(f"{folder.name}, all hosts", whole, list(rows(whole, truth, whole, rates)))
-        for path in capture_paths([folder]) if not given.together else ():
+        paths = capture_paths([folder])
+        is_limited = (folder / MANIFEST).is_file()
+        is_indexed = all((index := index_path(path)) is not None and index.is_file() for path in paths)
+        said = rows(whole, truth, whole, rates, is_limited=is_limited, is_indexed=is_indexed)
+        missed += _print(f"{folder.name}, all hosts", whole, list(said))
+        for path in paths if not given.together else ():
             alone = _analysed([path], name=f"{folder.name}, {path.name} alone")
             if alone is not None:
                 name = f"{folder.name}, {path.name} alone"
-                missed += _print(name, alone, list(rows(alone, truth, whole, rates)))
+                said = rows(alone, truth, whole, rates, is_limited=is_limited, is_indexed=is_indexed)
+                missed += _print(name, alone, list(said))
     print(f"{missed} figures missed their limit")
     sys.exit(missed > 0)
 
 
 def _analysed(paths: Sequence[Path], name: str = "") -> Analysis | None:
+    """As `inspect` does, which knows the fabric of a capture with a manifest."""
+    fabric = capture_fabric(paths)
     try:
-        return analyse(find_job(open_trace(paths)))
+        return analyse(
+            find_job(open_trace(paths)), fabric_rates=fabricrates.rates_of(fabric) if fabric else None
+        )
     except BadTrace as error:
         print(f"{name or paths[0].name}: refused: {str(error).removeprefix(f'{paths[0]}: ')}", flush=True)
         return None

@@ -16,8 +16,8 @@ from traces.workload import Shape
 
 BY_GAPS = 0.8
 CLEAR_GAPS = 1.5  # between instances at least so much longer than within
-MAX_ROOTS_TRIED = 64
-MAX_SEGMENTS = 1 << 16
+MAX_ROOTS_TRIED = 64  # bounds the work on a capture of many ranks: each root is a tree to follow
+MAX_SEGMENTS = 1 << 16  # the same, for each tree
 
 
 def broadcasts(ahead: Ahead) -> Iterator[Match]:
