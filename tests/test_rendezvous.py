@@ -6,8 +6,6 @@ behind that: 2 n / C.  A rank that computes meanwhile announces before it reads,
 """
 
 from dataclasses import replace
-from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
@@ -15,14 +13,8 @@ from controller.model.fluid import fluid_s
 from controller.model.hosts import HostCosts
 from emu.plancheck import check_schedule
 from emu.replay.slots import Matching
-from tests.made_mpi import ALLREDUCE, Part, fin, match, put, put_request, rndv, talk
 from tests.made_plans import PAYLOAD_EFFICIENCY, schedule_plan
-from traces.opening import open_captures
-from traces.packets.packets import Packets
-from traces.recognition.recognise import recognise
-from traces.schedules.expand import expand
 from traces.schedules.schedule import Gate, Op, Schedule, Send
-from traces.workload import Collective
 
 NBYTES = 2_000_000
 CAPACITY = 100e6 * PAYLOAD_EFFICIENCY / 8
@@ -95,46 +87,3 @@ def test_a_plan_with_a_rendezvous_that_makes_no_sense_is_refused() -> None:
     for schedule in (swap(-1), message):
         with pytest.raises(ValueError, match="rendezvous"):
             check_schedule(schedule)
-
-
-def exchange(path: Path, answers: bool, nbytes: int = 800) -> Packets:
-    """Two allreduces of two processes by recursive doubling; in each the second way waits for the first."""
-    forth: list[Part] = []
-    back: list[Part] = []
-    for number in range(2):
-        at, request = 1000 * number, 2 * number
-        if not answers:
-            forth.append((at + 10, match(ALLREDUCE, b"1" * nbytes, seq=number)))
-            back.append((at + 20, match(ALLREDUCE, b"1" * nbytes, seq=number, src=1)))
-            continue
-        forth += [
-            (at + 10, rndv(ALLREDUCE, nbytes, request, number)),
-            (
-                at + 30,
-                put(request, nbytes) + put_request(request + 1, 9, request + 1, nbytes) + fin(8, nbytes),
-            ),
-        ]
-        back += [
-            (at + 20, put_request(request, 8, request, nbytes)),
-            (at + 21, rndv(ALLREDUCE, nbytes, request + 1, number, 1)),
-            (at + 40, put(request + 1, nbytes) + fin(9, nbytes)),
-        ]
-    return talk(path, forth, back)
-
-
-@pytest.mark.parametrize(("answers", "wanted"), [(True, 800), (False, None)])
-def test_a_capture_shows_which_messages_waited_for_an_answer(
-    tmp_path: Path, answers: bool, wanted: int | None
-) -> None:
-    path = tmp_path / "a.pcap"
-    exchange(path, answers)
-    workload = recognise(open_captures([path]))
-    found = [item for item in workload.items if isinstance(item, Collective)]
-    assert [(one.algorithm, one.nbytes, one.rendezvous_nbytes) for one in found] == [
-        ("recursive-doubling", 800, wanted)
-    ] * 2
-    ops = [op for op in expand(workload).ops if op.kind == "allreduce"]
-    assert [op.rendezvous_nbytes for op in ops] == [wanted] * 2
-    halved = [op for op in expand(workload, scale=Fraction(1, 2)).ops if op.kind == "allreduce"]
-    assert [op.meets(400) for op in halved] == [answers] * 2
-    assert not any(op.meets(396) for op in halved)
