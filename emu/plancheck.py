@@ -63,12 +63,6 @@ def check_schedule(schedule: Schedule) -> None:
         tags = range((MAX_SLOT if op.kind == "message" else MAX_TAG) + 1)
         if op.kind == "compute" and op.nbytes:
             raise ValueError(f"operation {number} is computed; it has no bytes")
-        if op.rendezvous_nbytes is not None and (
-            op.rendezvous_nbytes < 0 or op.kind in ("message", "compute")
-        ):
-            raise ValueError(
-                f"operation {number}: a rendezvous from {op.rendezvous_nbytes} bytes on, {op.kind}"
-            )
         if op.nbytes < 0 or not whole or op.root not in ranks or op.tag not in tags:
             raise ValueError(
                 f"operation {number}: {op.nbytes} bytes, root {op.root}, tag {op.tag}, {op.kind}"

@@ -59,9 +59,7 @@ class Collective(_Value):
     """One collective of all ranks, e.g. the allreduce of one DDP bucket.
 
     `algorithm` is how it was done when it was captured (None: gloo's own, or not known).  `up` and `down` are
-    the trees by which data went to the root and from it, if it went by trees.  Messages of
-    `rendezvous_nbytes` or more waited for their receiver's answer to their announcement, as MPI's do (None:
-    for what the receiver announced by itself, or for nothing).
+    the trees by which data went to the root and from it, if it went by trees.
     """
 
     kind: Literal["allreduce", "broadcast"]
@@ -71,7 +69,6 @@ class Collective(_Value):
     algorithm: Algorithm | None = None
     up: Shape | None = None
     down: Shape | None = None
-    rendezvous_nbytes: Nbytes | None = None
     iteration: int = 0
     starts: tuple[Start, ...] = ()
 

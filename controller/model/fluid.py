@@ -14,8 +14,8 @@ Hosts cost nothing unless their costs are given (controller.model.hosts).  With 
 is a message of its own, a notice, which its sender has to handle before the data leave; it has next to no
 bytes, but the latency of the path, its place in the queue for a processor, and its place behind the data that
 wait on its path (controller.model.queues).  Data that have come in wait for one as
-well, before what needs them goes on.  The notice of a rendezvous answers one of its sender's, which goes the
-other way.  So with several sends in flight the costs hide behind one another as in the real protocol.
+well, before what needs them goes on.  So with several sends in flight the costs hide behind one another as
+in the real protocol.
 """
 
 from collections import Counter, defaultdict
@@ -27,7 +27,7 @@ from math import inf
 from controller.model.addedup import tree_links
 from controller.model.connections import LEFT, Connections, Event
 from controller.model.hosts import HostCosts, Processors, Work
-from controller.model.items import NO_FLOW, Item, asks_of, items_of, ordered, waiting_at
+from controller.model.items import NO_FLOW, Item, items_of, ordered, waiting_at
 from controller.model.queues import SAME_TIME_S, Queues
 from emu.aggregation.tree import Tree
 from emu.fabrics.fabric import Fabric
@@ -150,10 +150,6 @@ class _Progress:
         self._queues = queues
         self._flow_of = flow_of
         self._data_hops: dict[int, int] = {}
-        self._asks = asks_of(schedule) if hosts else []
-        self._first_ask = len(items) + len(self._asks)
-        self._computing = [0] * schedule.n_ranks
-        self._unread: defaultdict[int, list[int]] = defaultdict(list)  # by rank: announced while it computes
         self._hops: dict[int, int] = {}  # notice -> the number of the link on its path that it comes to next
         self._order = ordered(schedule, items, notices=hosts is not None)
         self._waits = list(self._order.waits)  # what each item still waits for
@@ -183,13 +179,7 @@ class _Progress:
         """Where it is decided that it may leave; of a notice that is the receiver of its send."""
         if number < len(self._items):
             return self._items[number].ranks[0]
-        send, is_ask = self._noticed(number)
-        return self._items[send].ranks[0 if is_ask else 1]
-
-    def _noticed(self, number: int) -> tuple[int, bool]:
-        """The send that a notice is about, and whether it is its source that announces it."""
-        is_ask = number >= self._first_ask
-        return number - (self._first_ask if is_ask else len(self._items)), is_ask
+        return self._items[number - len(self._items)].ranks[1]
 
     def _link_gates(self) -> list[int]:
         """Returns the gates that wait for nothing but their gap."""
@@ -208,17 +198,10 @@ class _Progress:
         return [number for number, waits in enumerate(self._gate_waits) if not waits]
 
     def _held_by(self, gate: Gate) -> list[int]:
-        numbers = self._order.parts.get((gate.op, gate.rank), ())
-        held = [
+        return [
             waiting_at(number, gate.rank, self._items, self._n_sends, self._hosts is not None)
-            for number in numbers
+            for number in self._order.parts.get((gate.op, gate.rank), ())
         ]
-        held += (
-            self._first_ask + number
-            for number in numbers
-            if number < len(self._asks) and self._asks[number] and self._items[number].ranks[0] == gate.rank
-        )
-        return held
 
     def step(self) -> bool:
         """Go on to the next thing that happens; False when nothing will."""
@@ -244,9 +227,8 @@ class _Progress:
         elif self._hosts and kind == ARRIVE:
             self._work(self._items[number].ranks[1], Work(ARRIVE, number, self._hosts.message_s))
         elif self._hosts and kind == NOTICE:
-            send, is_ask = self._noticed(number)
-            work = Work(NOTICE, number if is_ask else send, self._hosts.message_s)
-            self._work(self._items[send].ranks[is_ask], work)
+            send = number - len(self._items)
+            self._work(self._items[send].ranks[0], Work(NOTICE, send, self._hosts.message_s))
         else:
             self._worked(number)
 
@@ -269,11 +251,6 @@ class _Progress:
         if kind == ARRIVE:
             self.ends_s[number] = self._now_s
             self._released_at(number, rank)
-        elif kind == NOTICE and number >= self._first_ask:
-            if self._computing[rank]:
-                self._unread[rank].append(number)
-            else:
-                self._release(number - len(self._asks))
         elif kind == NOTICE:
             self._release(number)
         else:
@@ -341,11 +318,7 @@ class _Progress:
         self.opened_s[number] = self._now_s
         for held in self._held_by(gate):
             self._release(held)
-        self._computing[gate.rank] -= gate.gap_ns > 0
         self._finish_one(gate.op, gate.rank)
-        if self._hosts and not self._computing[gate.rank]:
-            for ask in self._unread.pop(gate.rank, ()):
-                self._work(gate.rank, Work(NOTICE, ask, self._hosts.message_s))
 
     def _finish_one(self, op: int, rank: int) -> None:
         self._part_left[op, rank] -= 1
@@ -356,9 +329,7 @@ class _Progress:
                     self._set_gate_timer(gate)
 
     def _set_gate_timer(self, number: int) -> None:
-        gate = self._schedule.gates[number]
-        self._computing[gate.rank] += gate.gap_ns > 0
-        when_s = self._now_s + gate.gap_ns / 1e9
+        when_s = self._now_s + self._schedule.gates[number].gap_ns / 1e9
         heappush(self._timers, (when_s, OPEN_GATE, number))
 
     def _release(self, number: int) -> None:
@@ -390,9 +361,8 @@ class _Progress:
     def _pass_queues(self, number: int) -> None:
         """A notice goes on to the next link where data stand before it, or to its receiver."""
         assert self._hosts
-        send, is_ask = self._noticed(number)
-        source, destination = self._items[send].ranks
-        flow = self._flow_of.get((source, destination) if is_ask else (destination, source))
+        source, destination = self._items[number - len(self._items)].ranks
+        flow = self._flow_of.get((destination, source))
         wait_s = 0.0
         if self._queues and flow is not None:
             hop = self._hops.pop(number, 0)

@@ -28,9 +28,7 @@ class Order:
     has become ready.  `parts` are the items of an operation at a rank.
 
     With notices, that the receiver of send i is ready is number `len(items) + i`: it waits for what the
-    receiver waits for, and the send, besides what its source waits for, for the notice.  The notice of a
-    rendezvous waits for its source's too, number `len(items) + n_sends + i`; others have none, it is never
-    ready.
+    receiver waits for, and the send, besides what its source waits for, for the notice.
     """
 
     waits: list[int]
@@ -64,19 +62,13 @@ def waiting_at(number: int, rank: int, items: Sequence[Item], n_sends: int, noti
     return len(items) + number if notices and number < n_sends and items[number].ranks[1] == rank else number
 
 
-def asks_of(schedule: Schedule) -> list[bool]:
-    """Which sends are rendezvous."""
-    return [schedule.ops[send.op].meets(send.nbytes) for send in schedule.sends]
-
-
 def ordered(schedule: Schedule, items: Sequence[Item], notices: bool = False) -> Order:
     """Sends wait for what they need, and for the aggregation of their operation at either of their ranks;
     an aggregation follows the one before in its group.
     """
     n_sends = len(schedule.sends)
     first_notice = len(items) if notices else 0
-    asks = asks_of(schedule) if notices else []
-    n_numbers = len(items) + 2 * len(asks)
+    n_numbers = len(items) + (n_sends if notices else 0)
     parts: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for number, item in enumerate(items):
         for rank in item.ranks:
@@ -91,7 +83,6 @@ def ordered(schedule: Schedule, items: Sequence[Item], notices: bool = False) ->
             released_by[other].append(first_notice + number)
         waits[number] += len(send.needs)
         waits[first_notice + number] += len(send.ready)
-    _order_asks(schedule, asks, len(items), waits, released_by)
     last: dict[Group, int] = {}
     for number, each in enumerate(schedule.aggregations, start=n_sends):
         for rank in each.members:
@@ -106,15 +97,3 @@ def ordered(schedule: Schedule, items: Sequence[Item], notices: bool = False) ->
             waits[number] += 1
         last[group] = number
     return Order(waits, released_by, follows, dict(parts))
-
-
-def _order_asks(
-    schedule: Schedule, asks: Sequence[bool], n_items: int, waits: list[int], released_by: list[list[int]]
-) -> None:
-    """Let what the sources of rendezvous announce wait for what they need, and the answers for it."""
-    for number, is_rendezvous in enumerate(asks):
-        ask, needs = n_items + len(asks) + number, schedule.sends[number].needs
-        waits[ask] = len(needs) if is_rendezvous else 1
-        waits[n_items + number] += is_rendezvous
-        for other in needs if is_rendezvous else ():
-            released_by[other].append(ask)

@@ -8,7 +8,6 @@ ever blocks.
 import heapq
 import select
 import time
-from collections import deque
 from collections.abc import Sequence
 from io import FileIO
 
@@ -57,7 +56,6 @@ class Agent:
         self._held: dict[int, NDArray[np.uint8]] = {}  # by our half of a swap: what the other half brought
         self._flushed: set[Connection] = set()  # since the last poll: what they wait for may have changed
         self._gaps: list[tuple[int, int]] = []  # heap of (due_ns, op)
-        self._unread: deque[Key] = deque()  # rendezvous announced while we compute
         self._times = Times()
         self._sent_nbytes = self._retransmits = 0
         self._heard_ns = 0  # when anything last happened of which silence would be a fault
@@ -150,8 +148,6 @@ class Agent:
             if op in self._times.computing_ns:
                 self._times.computed_ns[op] = now_ns
             self._do(self._state.opened(op), due_ns)
-        while self._unread and not self._gaps:
-            self._answer(self._unread.popleft())
 
     def _do(self, possible: Possible, since_ns: int | None = None) -> None:
         """Announce receives, send what may leave, and compute: since `since_ns`, or from now on.
@@ -161,9 +157,8 @@ class Agent:
         touched = set()
         for number in possible.receives:
             send = self._sends[number]
-            if self._matching.post((send.src, self._matching.slots[send.op]), number):
-                self._notify(send.src, Opcode.RECV_READY, send)
-                touched.add(send.src)
+            self._notify(send.src, Opcode.RECV_READY, send)
+            touched.add(send.src)
         for number in possible.sends:
             send = self._sends[number]
             self._matching.has_data(number)
@@ -228,17 +223,6 @@ class Agent:
                 self._flush(connection)
             elif header.opcode == Opcode.DATA:
                 self._begin_body(connection, key, header.length)
-            elif header.opcode == Opcode.SEND_READY and self._matching.is_rendezvous(key, header.length):
-                self._unread.append(key)
-                while self._unread and not self._gaps:
-                    self._answer(self._unread.popleft())
-
-    def _answer(self, key: Key) -> None:
-        """A sender has announced a rendezvous: so do we, behind all that goes to it now."""
-        number = self._matching.ask(key)
-        if number is not None:
-            self._notify(key[0], Opcode.RECV_READY, self._sends[number])
-            self._flush(self._connections[key[0]])
 
     def _begin_body(self, connection: Connection, key: Key, length: int) -> None:
         number = self._matching.arriving(key, length)

@@ -4,7 +4,7 @@ gloo matches a receive to a send by slot and order on a connection; so do we, so
 like a capture of gloo.
 """
 
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Iterator
 
 from traces.framing.gloo import PREFIXES, pack_slot
@@ -56,36 +56,6 @@ class Matching:
         self._to_receive = {key: deque(numbers) for key, numbers in receives.items()}
         self._sendable: set[int] = set()
         self._credit: defaultdict[Key, int] = defaultdict(int)
-        self._meets = [schedule.ops[send.op].meets(send.nbytes) for send in schedule.sends]
-        self._ops = {
-            self.slots[number]: op
-            for number, op in enumerate(schedule.ops)
-            if op.rendezvous_nbytes is not None
-        }
-        self._asked: Counter[Key] = Counter()  # rendezvous that their senders have announced, and we have not
-        self._posted: defaultdict[Key, deque[int]] = defaultdict(deque)  # the other way round
-
-    def post(self, key: Key, number: int) -> bool:
-        """Ready to receive a send; whether that may be announced at once."""
-        if not self._meets[number]:
-            return True
-        if self._asked[key]:
-            self._asked[key] -= 1
-            return True
-        self._posted[key].append(number)
-        return False
-
-    def is_rendezvous(self, key: Key, nbytes: int) -> bool:
-        """Whether what a sender announces is one."""
-        op = self._ops.get(key[1])
-        return op is not None and op.meets(nbytes)
-
-    def ask(self, key: Key) -> int | None:
-        """The sender of a rendezvous has announced it; the send to announce in answer, if we are ready."""
-        if self._posted[key]:
-            return self._posted[key].popleft()
-        self._asked[key] += 1
-        return None
 
     def has_data(self, number: int) -> None:
         """What this send waited for is there."""

@@ -27,7 +27,6 @@ class Operation:
     which data went up to the root and down from it, as far as it went by trees.
     Of a message `data_ns` is when its first byte of data left, `ready_ns` when its destination said that it
     could come, if that was seen.
-    The messages of a collective of `rendezvous_nbytes` or more waited for their receiver's answer.
     """
 
     kind: Kind
@@ -44,7 +43,6 @@ class Operation:
     is_whole: bool = True
     data_ns: int | None = None
     ready_ns: int | None = None
-    rendezvous_nbytes: int | None = None
 
     @property
     def begin_ns(self) -> int:

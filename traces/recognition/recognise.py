@@ -160,6 +160,5 @@ def _item(job: Job, number: int) -> Collective | Message:
         algorithm=_captured(operation),
         up=up,
         down=down,
-        rendezvous_nbytes=operation.rendezvous_nbytes,
         iteration=iteration,
     )

@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 
 from traces.framing.frames import ALLREDUCE, BARRIER, BROADCAST, UNKNOWN_OPERATION, UNKNOWN_TAG
-from traces.framing.frames import Kind as Sort
 from traces.framing.messages import Messages
 from traces.recognition.algorithms import REDUCE, Recognised, recognised
 from traces.recognition.instances import Cut, Instance, cut, in_order
@@ -58,20 +57,7 @@ def _operation(instance: Instance, messages: Messages) -> Operation:
         is_usual=False,
         recognised=recognised(match),
         trees=trees,
-        rendezvous_nbytes=_rendezvous_nbytes(instance, messages),
     )
-
-
-def _rendezvous_nbytes(instance: Instance, messages: Messages) -> int | None:
-    """The smallest message of a collective for which receivers answered announcements, by its size.
-
-    Whether a library waits for an answer depends on the size alone: below a limit data follow at once.
-    """
-    answers = messages.of(instance.operation) & (messages.kind == Sort.RECV_READY)
-    asked = messages.nbytes[answers & (messages.nbytes > 0)]
-    sizes = messages.nbytes[instance.rows]
-    answered = sizes[np.isin(sizes, asked)]
-    return int(answered.min()) if answered.size else None
 
 
 def _is_its_broadcast(reduction: Instance, other: Instance, messages: Messages) -> bool:

@@ -147,15 +147,7 @@ def _op(items: Sequence[Item], scale: Fraction) -> Op:
         tag=first.tag,
         root=root,
         iteration=first.iteration,
-        rendezvous_nbytes=_rendezvous_nbytes(first, scale),
     )
-
-
-def _rendezvous_nbytes(item: Item, scale: Fraction) -> int | None:
-    """Scaled as sizes are, so that the same messages stay above it."""
-    if not isinstance(item, Collective) or item.rendezvous_nbytes is None:
-        return None
-    return int(item.rendezvous_nbytes * scale) // ELEMENT_NBYTES * ELEMENT_NBYTES
 
 
 def _gates(chosen: Mapping[int, Item], units: Sequence[Unit], compute: Fraction) -> Iterator[Gate]:

@@ -40,22 +40,13 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """A collective, a message, or what a rank computes; its id is its position in `Schedule.ops`.
-
-    A send of a collective of `rendezvous_nbytes` or more is a rendezvous, as in MPI: its receiver announces
-    it in answer to its sender's announcement, which a rank does not read while it computes.
-    """
+    """A collective, a message, or what a rank computes; its id is its position in `Schedule.ops`."""
 
     kind: OpKind
     nbytes: int
     tag: int = 0
     root: int = 0  # a broadcast's root, a message's source; who gets a reduce's sum; who computes
     iteration: int = 0
-    rendezvous_nbytes: int | None = None
-
-    def meets(self, nbytes: int) -> bool:
-        """Whether a send of so many bytes is a rendezvous."""
-        return self.rendezvous_nbytes is not None and nbytes >= self.rendezvous_nbytes
 
 
 @dataclass(frozen=True, slots=True)
