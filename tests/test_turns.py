@@ -10,9 +10,12 @@ from pydantic import ValidationError
 
 from controller.model.fluid import fluid_s
 from controller.model.hosts import HostCosts
+from emu.fabrics.fabric import Fabric
+from emu.fabrics.spec import parse_fabric
 from emu.plancheck import check_schedule
 from tests.made_mpi import ALLREDUCE, Part, fin, put, put_request, rndv, talk
 from tests.made_plans import PAYLOAD_EFFICIENCY, schedule_plan
+from tools.experiment import Cell, Job, plan_of
 from traces.opening import open_captures
 from traces.recognition.recognise import recognise
 from traces.schedules.doubling import rabenseifner, recursive_doubling
@@ -117,3 +120,16 @@ def test_a_capture_shows_who_answered_behind_its_own_data(tmp_path: Path, late: 
     found = [item for item in recognise(open_captures([path])).items if isinstance(item, Collective)]
     assert [(one.algorithm, one.nbytes) for one in found] == [("recursive-doubling", 800)] * 2
     assert [one.turns for one in found] == [(Turn(src=1, dst=0, number=0),) if late else ()] * 2
+
+
+def test_turns_are_known_of_the_job_as_it_was_captured_only() -> None:
+    turned, plain = workload(Turn(src=0, dst=1, number=0)), workload()
+    here, there = (parse_fabric(f"star:hosts=2,rate={rate}M") for rate in (100, 20))
+
+    def doubts(job: Workload, spec: Fabric, algorithm: str = "as-captured") -> tuple[str, ...]:
+        return plan_of(Cell(spec, algorithm, "linear", "ecmp"), Job(job, "made", captured_on=here)).doubts
+
+    assert doubts(turned, here) == doubts(plain, there) == ()
+    for told in (doubts(turned, there), doubts(turned, here, "ring")):
+        assert len(told) == 1
+        assert told[0].startswith("in 1 exchanges of the workload one way waited for the other")

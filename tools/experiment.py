@@ -1,7 +1,7 @@
 """A matrix of runs: fabric × algorithm × placement × routes, each a plan before the first is carried out."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -19,10 +19,10 @@ from emu.refused import Refused
 from emu.result import REFUSED, Row
 from traces.schedules.aggregating import Leaves
 from traces.schedules.collectives import NotServedError
-from traces.schedules.expand import INA, INA_LEAF, expand, not_added
+from traces.schedules.expand import AS_CAPTURED, INA, INA_LEAF, expand, not_added
 from traces.schedules.schedule import Schedule, together
 from traces.trace import MAX_UNREAD
-from traces.workload import Workload
+from traces.workload import Collective, Workload
 
 HOST_SIDE = "ring"  # of a job that switches cannot add up; a parameter server's goes as captured
 
@@ -41,7 +41,8 @@ class Job:
 
     `beside` are other jobs on other hosts at the same time; `fail` are cables that fail, as
     `emu.failures.parse_failures` reads them, `loss` those that lose packets, as `emu.losses.parse_loss` does.
-    For `switch_slots`, `slots` and `elements` see `controller.aggregation.grants.Terms`.
+    For `switch_slots`, `slots` and `elements` see `controller.aggregation.grants.Terms`.  `captured_on` is
+    the fabric on which the unchanged job was captured, if that is known.
     """
 
     workload: Workload
@@ -56,6 +57,7 @@ class Job:
     switch_slots: int = SWITCH_SLOTS
     slots: int | None = None
     elements: int = DEFAULT_ELEMENTS
+    captured_on: Fabric | None = None
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
@@ -96,7 +98,7 @@ def plan_of(cell: Cell, job: Job) -> Plan:
         source=job.source,
     )
     check_reachable(cell.fabric, made.placement, made.schedule.jobs, failures)
-    return replace(made, failures=failures, losses=losses, host_side=host_side, doubts=_doubts(job))
+    return replace(made, failures=failures, losses=losses, host_side=host_side, doubts=_doubts(cell, job))
 
 
 def _ports(job: Job) -> Ports:
@@ -110,13 +112,26 @@ def _ports(job: Job) -> Ports:
     return ports
 
 
-def _doubts(job: Job) -> tuple[str, ...]:
+def _doubts(cell: Cell, job: Job) -> tuple[str, ...]:
     """Why what is sent may not be what the jobs did, one line for each."""
-    return tuple(
+    unread = (
         f"{workload.unread:.1%} of the bytes of {workload.source or 'the workload'} are unread"
         for workload in job.workloads
         if workload.unread > MAX_UNREAD
     )
+    return (*unread, *_turned(cell, job))
+
+
+def _turned(cell: Cell, job: Job) -> Iterator[str]:
+    """Who came first to an exchange is chance: it is known only of the job as it was captured."""
+    known = (cell.fabric, cell.placement, cell.algorithm) == (job.captured_on, "linear", AS_CAPTURED)
+    for workload in job.workloads:
+        turns = sum(len(item.turns) for item in workload.items if isinstance(item, Collective))
+        if turns and not known:
+            yield (
+                f"in {turns:,} exchanges of {workload.source or 'the workload'} one way waited for the "
+                "other; which do so on another fabric, on other hosts or by another algorithm cannot be known"
+            )
 
 
 def schedule_of(job: Job, algorithm: str) -> Schedule:
