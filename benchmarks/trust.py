@@ -58,8 +58,8 @@ CASES = {
     "ps-async": Case(
         ("ps", "--servers", "2", "--workers", "4", "--async", "--iterations", "25"), 6, "20M", "100M"
     ),
-    # Halving and doubling, Open MPI's own choice: its exchanges go one way after the other, a replay's both
-    # ways at once, so these rows are 26 to 46 % short.
+    # Halving and doubling, Open MPI's own choice: many exchanges go one way after the other, a replay's as in
+    # the capture; on another fabric than that such a row is not valid.
     "mpi": Case(("--ranks", "4", "--once"), 4, "20M", "50M", ("mpirun", "-np", "4")),
     "mpi-ring": Case(("--ranks", "4", "--once"), 4, "20M", "50M", ("mpirun", "-np", "4", *RING)),
     "beside": Case(

@@ -17,7 +17,7 @@ from emu.refused import Refused
 from emu.result import REFUSED, Row
 from emu.switch.table.match import PROTO_TCP
 from tools.experiment import Cell, Job, cells, plan_of, planned, schedule_of
-from traces.workload import SCHEMA, Algorithm, Connection, Message, Start, Workload, made_allreduce
+from traces.workload import SCHEMA, Connection, Message, Start, Workload, made_allreduce
 
 FAT_TREE = parse_fabric("fat-tree:k=4,levels=2,rate=50M")
 BIGRAPH = parse_fabric("bigraph:n=4,m=2,rate=50M")
@@ -186,24 +186,9 @@ def test_a_plan_doubts_what_a_server_does_that_answers_who_comes_first() -> None
     cell = Cell(STAR, "as-captured", "linear", "ecmp")
     (doubt,) = plan_of(cell, Job(each, "test")).doubts
     assert doubt.startswith("server 0 of ps answers the worker that comes first")
+    assert plan_of(cell, Job(each, "test", captured_on=STAR)).doubts == ()
+    assert len(plan_of(cell, Job(each, "test", captured_on=BIGRAPH)).doubts) == 1
     assert plan_of(cell, Job(PUSHES, "test")).doubts == ()
-
-
-def test_a_plan_doubts_exchanges_that_open_mpi_does_one_way_after_the_other() -> None:
-    """Of 256 KiB the first step of halving and doubling has 128 KiB, of 128 KiB it has 64: sent unasked."""
-    cell = Cell(STAR, "as-captured", "linear", "ecmp")
-
-    def doubts(nbytes: int, algorithm: Algorithm, framing: str = "mpi", cell: Cell = cell) -> tuple[str, ...]:
-        made = made_allreduce(8, nbytes)
-        items = tuple(item.model_copy(update={"algorithm": algorithm}) for item in made.items)
-        workload = made.model_copy(update={"items": items, "framing": framing})
-        return plan_of(cell, Job(workload, "test")).doubts
-
-    assert len(doubts(1 << 18, "halving-doubling")) == 1
-    assert doubts(1 << 17, "halving-doubling") == ()
-    assert doubts(1 << 18, "ring") == ()
-    assert doubts(1 << 18, "halving-doubling", "gloo") == ()
-    assert doubts(1 << 18, "halving-doubling", cell=replace(cell, algorithm="ring")) == ()
 
 
 def test_where_nothing_can_be_added_up_the_cell_is_refused() -> None:

@@ -46,7 +46,7 @@ from traces.packets.clocks import HostClock
 from traces.recognition.shape import JobShape
 from traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send
 from traces.trace import CaptureFile
-from traces.workload import Collective, Compute, Message, Start, Usual, Workload
+from traces.workload import Collective, Compute, Message, Start, Turn, Usual, Workload
 
 ROWS = "replay --json, bench --json, demo --json"
 
@@ -119,6 +119,7 @@ def test_the_fields_of_a_record_are_those_documented(heading: str, record: Any) 
     [
         ("*.workload.json", Workload),
         ("*.workload.json: a collective", Collective),
+        ("*.workload.json: a turn", Turn),
         ("*.workload.json: a message", Message),
         ("*.workload.json: what a rank computes", Compute),
         ("*.workload.json: start", Start),

@@ -1,7 +1,7 @@
 """A matrix of runs: fabric × algorithm × placement × routes, each a plan before the first is carried out."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -25,8 +25,6 @@ from traces.schedules.schedule import Schedule, together
 from traces.trace import MAX_UNREAD
 from traces.workload import Collective, Workload
 
-MPI = "mpi"  # the framing of traces.framing.mpi_framing
-MPI_EAGER_NBYTES = 1 << 16  # btl_tcp_eager_limit: larger messages ask for permission first
 HOST_SIDE = "ring"  # of a job that switches cannot add up; a parameter server's goes as captured
 
 
@@ -44,7 +42,8 @@ class Job:
 
     `beside` are other jobs on other hosts at the same time; `fail` are cables that fail, as
     `emu.failures.parse_failures` reads them, `loss` those that lose packets, as `emu.losses.parse_loss` does.
-    For `switch_slots`, `slots` and `elements` see `controller.aggregation.grants.Terms`.
+    For `switch_slots`, `slots` and `elements` see `controller.aggregation.grants.Terms`.  `captured_on` is
+    the fabric on which the unchanged job was captured, if that is known.
     """
 
     workload: Workload
@@ -59,6 +58,7 @@ class Job:
     switch_slots: int = SWITCH_SLOTS
     slots: int | None = None
     elements: int = DEFAULT_ELEMENTS
+    captured_on: Fabric | None = None
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
@@ -99,9 +99,7 @@ def plan_of(cell: Cell, job: Job) -> Plan:
         source=job.source,
     )
     check_reachable(cell.fabric, made.placement, made.schedule.jobs, failures)
-    return replace(
-        made, failures=failures, losses=losses, host_side=host_side, doubts=_doubts(job, cell.algorithm)
-    )
+    return replace(made, failures=failures, losses=losses, host_side=host_side, doubts=_doubts(cell, job))
 
 
 def _ports(job: Job) -> Ports:
@@ -115,36 +113,29 @@ def _ports(job: Job) -> Ports:
     return ports
 
 
-def _doubts(job: Job, algorithm: str) -> tuple[str, ...]:
+def _doubts(cell: Cell, job: Job) -> tuple[str, ...]:
     """Why what is sent may not be what the jobs did, one line for each."""
-    doubts = []
-    for workload in job.workloads:
-        source = workload.source or "the workload"
-        if workload.unread > MAX_UNREAD:
-            doubts.append(f"{workload.unread:.1%} of the bytes of {source} are unread")
-        if servers := first_come_servers(workload.items):
-            doubts.append(
-                f"server {', '.join(map(str, servers))} of {source} answers the worker that comes first: the "
-                "replay keeps the captured order, another network or load would change it"
-            )
-        if algorithm == AS_CAPTURED and _exchanges_one_way(workload):
-            doubts.append(
-                f"Open MPI exchanges large messages one way after the other ({source}), the replay "
-                "sends both ways at once and takes less time"
-            )
-    return tuple(doubts)
+    return tuple(line for workload in job.workloads for line in _doubts_of(workload, cell, job.captured_on))
 
 
-def _exchanges_one_way(workload: Workload) -> bool:
-    """Whether two ranks send each other messages that Open MPI asks permission for: the permission for the
-    second waits behind the first one's data on their connection.
-    """
-    parts = {"recursive-doubling": 1, "halving-doubling": 2, "all-pairs": workload.n_ranks}
-    return workload.framing == MPI and any(
-        item.nbytes > parts[item.algorithm] * MPI_EAGER_NBYTES
-        for item in workload.items
-        if isinstance(item, Collective) and item.algorithm in parts
-    )
+def _doubts_of(workload: Workload, cell: Cell, captured_on: Fabric | None) -> Iterator[str]:
+    """Who came first, to a server or to an exchange, is chance: it is known only of the job as captured."""
+    source = workload.source or "the workload"
+    if workload.unread > MAX_UNREAD:
+        yield f"{workload.unread:.1%} of the bytes of {source} are unread"
+    if (cell.fabric, cell.placement) == (captured_on, "linear"):
+        return
+    if servers := first_come_servers(workload.items):
+        yield (
+            f"server {', '.join(map(str, servers))} of {source} answers the worker that comes first: the "
+            "replay keeps the captured order, which another fabric or other hosts would change"
+        )
+    turns = sum(len(item.turns) for item in workload.items if isinstance(item, Collective))
+    if turns and cell.algorithm == AS_CAPTURED:
+        yield (
+            f"in {turns:,} exchanges of {source} one way waited for the other; which do so on another fabric "
+            "or on other hosts cannot be known"
+        )
 
 
 def schedule_of(job: Job, algorithm: str) -> Schedule:

@@ -334,7 +334,8 @@ class _Cells:
             for job, live in zip(jobs, there, strict=True)
         ]
         fabric = parse_fabric(self._trial.fabrics[target])
-        plan = plan_for(workloads, fabric, lives[0].folder, self._trial.routes)
+        captured_on = parse_fabric(self._trial.fabrics[source])
+        plan = plan_for(workloads, fabric, lives[0].folder, self._trial.routes, captured_on)
         row = self._bench.row(plan)
         first = itertools.accumulate((each.n_ranks for each in workloads), initial=0)
         judged = [

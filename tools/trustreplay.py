@@ -27,7 +27,9 @@ from traces.schedules.expand import AS_CAPTURED
 from traces.workload import Workload
 
 
-def plan_for(workloads: Sequence[Workload], fabric: Fabric, source: str, policy: str) -> Plan:
+def plan_for(
+    workloads: Sequence[Workload], fabric: Fabric, source: str, policy: str, captured_on: Fabric
+) -> Plan:
     """The jobs side by side without their warm-up, hosts in order.  Raise ValueError, Refused."""
     warm = [[number for number in each.iterations if number >= FIRST_WARM] for each in workloads]
     fewest = min(map(len, warm))
@@ -37,6 +39,7 @@ def plan_for(workloads: Sequence[Workload], fabric: Fabric, source: str, policy:
         workloads[0],
         source,
         iterations=tuple(sorted({number for numbers in warm for number in numbers})),
+        captured_on=captured_on,
         beside=tuple(workloads[1:]),
     )
     return plan_of(Cell(fabric, AS_CAPTURED, "linear", policy), carried)

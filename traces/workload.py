@@ -52,14 +52,29 @@ Algorithm = Literal[
     "reduce-broadcast",
     "tree",
 ]
+EXCHANGES = ("recursive-doubling", "halving-doubling")  # ranks send each other something in each step
 Shape = Literal["flat", "binomial", "in-order-binomial", "chain", "chains", "binary"]
+
+
+class Turn(_Value):
+    """Of an exchange in a collective the way that came second: message `number` (from 0) from rank `src` to
+    rank `dst`, which could leave only when `dst` had handed over its own of that number to `src`.
+    """
+
+    src: Rank
+    dst: Rank
+    number: Id
+
+
+MAX_TURNS = 1 << 16
 
 
 class Collective(_Value):
     """One collective of all ranks, e.g. the allreduce of one DDP bucket.
 
     `algorithm` is how it was done when it was captured (None: gloo's own, or not known).  `up` and `down` are
-    the trees by which data went to the root and from it, if it went by trees.
+    the trees by which data went to the root and from it, if it went by trees.  `turns` are the exchanges that
+    did not go both ways at once.
     """
 
     kind: Literal["allreduce", "broadcast"]
@@ -69,6 +84,7 @@ class Collective(_Value):
     algorithm: Algorithm | None = None
     up: Shape | None = None
     down: Shape | None = None
+    turns: Annotated[tuple[Turn, ...], Field(max_length=MAX_TURNS)] = ()
     iteration: int = 0
     starts: tuple[Start, ...] = ()
 
@@ -177,8 +193,8 @@ class Workload(_Value):
                 self._check_start(number, start)
             if isinstance(item, Compute) and not _in_range(item):
                 raise ValueError(f"item {number}: least_ns and most_ns are no range")
-            if isinstance(item, Collective) and item.root >= self.n_ranks:
-                raise ValueError(f"item {number}: root {item.root} of {self.n_ranks} ranks")
+            if isinstance(item, Collective):
+                self._check_collective(number, item)
             if isinstance(item, Message):
                 self._check_message(number, item)
         return self
@@ -196,6 +212,18 @@ class Workload(_Value):
                 raise ValueError(
                     f"item {number}: rank {start.rank} waits for what rank {other.rank} computes"
                 )
+
+    def _check_collective(self, number: int, item: Collective) -> None:
+        if item.root >= self.n_ranks:
+            raise ValueError(f"item {number}: root {item.root} of {self.n_ranks} ranks")
+        if item.turns and item.algorithm not in EXCHANGES:
+            raise ValueError(f"item {number}: turns of {item.algorithm}, which has no exchanges")
+        second = {(turn.src, turn.dst, turn.number) for turn in item.turns}
+        for turn in item.turns:
+            if turn.src == turn.dst or max(turn.src, turn.dst) >= self.n_ranks:
+                raise ValueError(f"item {number}: a turn between ranks {turn.src} and {turn.dst}")
+            if (turn.dst, turn.src, turn.number) in second:
+                raise ValueError(f"item {number}: ranks {turn.src} and {turn.dst} would wait for each other")
 
     def _check_message(self, number: int, item: Message) -> None:
         if max(item.src, item.dst) >= self.n_ranks:

@@ -1,5 +1,6 @@
 """`gradwire replay`: a job's traffic, sent again as real packets."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import typer
@@ -118,6 +119,7 @@ def replay(  # noqa: PLR0913, PLR0917 - a parameter for each option
         )
         if late or varied or chosen.beside or (chosen.scale, chosen.compute) != (Fraction(1), Fraction(1)):
             original = None  # it is another job
+        chosen = replace(chosen, captured_on=original.fabric if original else None)
         fabrics = [parse_fabric(text) for text in fabric]
         matrix = cells(fabrics, with_ina(algorithm, ina), placement, routes)
         todo = planned([(cell, chosen) for cell in matrix])

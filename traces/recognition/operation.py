@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from traces.framing.messages import Messages
 from traces.recognition.algorithms import UNKNOWN, Recognised
-from traces.workload import Shape
+from traces.workload import Shape, Turn
 
 Kind = Literal["allreduce", "broadcast", "message"]
 # The largest segment of gloo's ring.  Linux lets a socket buffer grow up to 4 MiB (tcp_wmem).
@@ -26,7 +26,7 @@ class Operation:
     algorithm for it; else it is replayed by the one that is `recognised`.  `trees` are the shapes of those by
     which data went up to the root and down from it, as far as it went by trees.
     Of a message `data_ns` is when its first byte of data left, `ready_ns` when its destination said that it
-    could come, if that was seen.
+    could come, if that was seen.  `turns` are the exchanges of a collective whose two ways took turns.
     """
 
     kind: Kind
@@ -43,6 +43,7 @@ class Operation:
     is_whole: bool = True
     data_ns: int | None = None
     ready_ns: int | None = None
+    turns: tuple[Turn, ...] = ()
 
     @property
     def begin_ns(self) -> int:

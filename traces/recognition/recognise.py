@@ -1,5 +1,6 @@
 """From messages to a workload: what the job communicated, in which order, and what it computed between."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,7 +62,7 @@ def find_job(trace: Trace) -> Job:
         trace=trace,
         operations=tuple(found),
         labels=labels,
-        starts=tuple(starts(found, labels.iterations, _turnarounds_ns(trace.messages))),
+        starts=tuple(starts(found, labels.iterations, _turnarounds_ns(trace.messages, found))),
         algorithms=tuple(map(_algorithm, found, labels.roles)),
         shape=shape_of(found, labels, trace.n_ranks),
         notes=tuple(notes),
@@ -69,10 +70,14 @@ def find_job(trace: Trace) -> Job:
     )
 
 
-def _turnarounds_ns(messages: Messages) -> dict[int, int]:
+def _turnarounds_ns(messages: Messages, some: Sequence[Operation]) -> dict[int, int]:
     """What each rank's host takes from the last arrival of a collective until the program has it, and from
     there until the first packet of the next one leaves: as long as from an arrival to a send, twice.
+
+    Where exchanges take turns, what lies between an arrival and the next send is a rank's own sending.
     """
+    if any(operation.turns for operation in some):
+        return {}
     found = turnarounds_ns(messages, np.logical_or.reduce([messages.of(name) for name in PATTERNS]))
     return {rank: HANDOVERS * ns for rank, ns in found.items()}
 
@@ -160,5 +165,6 @@ def _item(job: Job, number: int) -> Collective | Message:
         algorithm=_captured(operation),
         up=up,
         down=down,
+        turns=operation.turns,
         iteration=iteration,
     )

@@ -12,6 +12,8 @@ from traces.recognition.algorithms import REDUCE, Recognised, recognised
 from traces.recognition.instances import Cut, Instance, cut, in_order
 from traces.recognition.operation import Kind, Operation, Trees, earliest, handed_over_ns, latest
 from traces.recognition.patterns import AMBIGUOUS
+from traces.recognition.turns import Rows, answers_of, turns_of
+from traces.workload import EXCHANGES, Turn
 
 KINDS: dict[str, Kind] = {ALLREDUCE: "allreduce", BROADCAST: "broadcast"}
 
@@ -27,6 +29,7 @@ def untagged(messages: Messages) -> tuple[list[Operation], npt.NDArray[np.int64]
     rest = [found.rest]
     counts: Counter[str] = Counter()
     place = 0
+    answers = {name: answers_of(messages, name) for name in {one.operation for one in instances}}
     while place < len(instances):
         one, following = instances[place], instances[place + 1 : place + 2]
         place += 1
@@ -36,15 +39,20 @@ def untagged(messages: Messages) -> tuple[list[Operation], npt.NDArray[np.int64]
             counts[BROADCAST] += 1
             place += 1
         elif one.operation in KINDS:
-            made.append(_operation(one, messages))
+            made.append(_operation(one, messages, answers[one.operation]))
         elif one.operation == REDUCE:
             rest.append(one.rows)
     return made, np.sort(np.concatenate(rest)), _notes(messages, counts, found, made)
 
 
-def _operation(instance: Instance, messages: Messages) -> Operation:
+def _operation(instance: Instance, messages: Messages, answers: Rows | None = None) -> Operation:
     match, some = instance.match, messages.where(instance.rows)
     trees: Trees | None = (None, match.shape) if match.shape else None
+    turns: tuple[Turn, ...] = ()
+    if answers is not None and match.name in EXCHANGES:
+        turns = turns_of(messages, instance.rows, answers)
+    # The first byte of such a message is its announcement; the data follow when their turn comes.
+    handed_ns = some.last_ns if turns else handed_over_ns(some)
     return Operation(
         kind=KINDS[instance.operation],
         what=instance.operation,
@@ -53,10 +61,11 @@ def _operation(instance: Instance, messages: Messages) -> Operation:
         src=match.root,
         dst=0,
         begun=earliest(some.src, some.first_ns),
-        done=latest(np.append(some.src, some.dst), np.append(handed_over_ns(some), some.received_ns)),
+        done=latest(np.append(some.src, some.dst), np.append(handed_ns, some.received_ns)),
         is_usual=False,
         recognised=recognised(match),
         trees=trees,
+        turns=turns,
     )
 
 

@@ -16,6 +16,7 @@ from traces.schedules.collectives import (
     ring,
 )
 from traces.schedules.doubling import rabenseifner, recursive_doubling
+from traces.schedules.inturn import in_turn
 from traces.schedules.leftout import bridged
 from traces.schedules.pairs import all_pairs
 from traces.schedules.prepared import in_order, prepared
@@ -213,7 +214,7 @@ def _as_captured(item: Collective, how: _How, nbytes: int, op: int, first: int) 
         trees = {"up": item.up or "binomial", "down": item.down or "binomial"}
         return reduce_broadcast(how.n_ranks, nbytes, op, first, root=item.root, **trees)
     if item.algorithm in CAPTURED:
-        return CAPTURED[item.algorithm](how.n_ranks, nbytes, op, first)
+        return in_turn(CAPTURED[item.algorithm](how.n_ranks, nbytes, op, first), item.turns, first)
     limit = max(ELEMENT_NBYTES, int(GLOO_MAX_SEGMENT_NBYTES * how.scale))
     if first + gloo_ring_sends(how.n_ranks, nbytes, limit) > MAX_SENDS:  # before they are made
         raise ValueError(TOO_MANY_SENDS)

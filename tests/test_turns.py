@@ -1,0 +1,135 @@
+"""Exchanges that take turns: as captures show them, as schedules say it, and how long they then take.
+
+Two ranks swap n bytes over one link of capacity C: n / C both at once, 2 n / C in turn.
+"""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from controller.model.fluid import fluid_s
+from controller.model.hosts import HostCosts
+from emu.fabrics.fabric import Fabric
+from emu.fabrics.spec import parse_fabric
+from emu.plancheck import check_schedule
+from tests.made_mpi import ALLREDUCE, Part, fin, put, put_request, rndv, talk
+from tests.made_plans import PAYLOAD_EFFICIENCY, schedule_plan
+from tools.experiment import Cell, Job, plan_of
+from traces.opening import open_captures
+from traces.recognition.recognise import recognise
+from traces.schedules.doubling import rabenseifner, recursive_doubling
+from traces.schedules.expand import expand
+from traces.schedules.inturn import in_turn
+from traces.schedules.schedule import contributions
+from traces.workload import SCHEMA, Collective, Turn, Workload
+
+NBYTES = 2_000_000
+ONE_WAY_S = NBYTES / (100e6 * PAYLOAD_EFFICIENCY / 8)
+COSTS = HostCosts(0.0001, 0.0, 0.00001, 64, window_nbytes=60_000, segment_nbytes=10_000)
+FEW_MESSAGES_S = 10 * (COSTS.wire_s + COSTS.message_s)
+
+
+def workload(*turns: Turn, n_ranks: int = 2, algorithm: str = "recursive-doubling") -> Workload:
+    one = {"kind": "allreduce", "tag": 1, "nbytes": NBYTES, "algorithm": algorithm, "turns": turns}
+    return Workload(schema=SCHEMA, framing="mpi", n_ranks=n_ranks, items=(Collective.model_validate(one),))
+
+
+def time_s(job: Workload) -> float:
+    schedule = expand(job)
+    check_schedule(schedule)
+    plan = schedule_plan(f"star:hosts={job.n_ranks},rate=100M", schedule)
+    return fluid_s(plan.fabric, plan.flows, schedule, hosts=COSTS)[0]
+
+
+def test_in_turn_an_exchange_takes_twice_as_long() -> None:
+    assert time_s(workload()) == pytest.approx(ONE_WAY_S, abs=FEW_MESSAGES_S)
+    for src in (0, 1):
+        turn = Turn(src=src, dst=1 - src, number=0)
+        assert time_s(workload(turn)) == pytest.approx(2 * ONE_WAY_S, abs=FEW_MESSAGES_S)
+
+
+def test_of_halving_doubling_each_exchange_has_its_own_turn() -> None:
+    """Four ranks: 1/2, 1/4, 1/4 and 1/2 of the buffer; the first in turn at both pairs: 1/2 more."""
+    turns = (Turn(src=0, dst=1, number=0), Turn(src=3, dst=2, number=0))
+    in_all = 1.5 * ONE_WAY_S
+    plain, turned = (time_s(workload(*some, n_ranks=4, algorithm="halving-doubling")) for some in ((), turns))
+    assert plain == pytest.approx(in_all, abs=4 * FEW_MESSAGES_S)
+    assert turned == pytest.approx(in_all + 0.5 * ONE_WAY_S, abs=4 * FEW_MESSAGES_S)
+
+
+@pytest.mark.parametrize("make", [rabenseifner, recursive_doubling])
+def test_in_turn_all_is_added_up_all_the_same(make: type) -> None:
+    plain = make(4, 4096)
+    turns = [Turn(src=max(s.src, s.dst), dst=min(s.src, s.dst), number=n) for n, s in ((0, plain[0]),)]
+    sends = in_turn(plain, turns)
+    assert {(s.src, s.dst, s.step, s.offset) for s in sends} == {
+        (s.src, s.dst, s.step, s.offset) for s in plain
+    }
+    cuts = [
+        0,
+        *(s.offset for s in sends),
+        *(s.offset + s.nbytes for s in sends if s.offset + s.nbytes < 4096),
+    ]
+    have = contributions(sends, 4, cuts)
+    assert all(set(piece.values()) == {1} and len(piece) == 4 for rank in have for piece in rank.values())
+
+
+@pytest.mark.parametrize(
+    ("turns", "algorithm", "why"),
+    [
+        ((Turn(src=0, dst=1, number=0), Turn(src=1, dst=0, number=0)), "recursive-doubling", "each other"),
+        ((Turn(src=0, dst=2, number=0),), "recursive-doubling", "between ranks"),
+        ((Turn(src=1, dst=1, number=0),), "recursive-doubling", "between ranks"),
+        ((Turn(src=0, dst=1, number=0),), "ring", "no exchanges"),
+    ],
+)
+def test_turns_that_make_no_sense_are_refused(turns: tuple[Turn, ...], algorithm: str, why: str) -> None:
+    with pytest.raises(ValidationError, match=why):
+        workload(*turns, algorithm=algorithm)
+
+
+def test_a_turn_of_an_exchange_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ValueError, match="no exchange number 1"):
+        expand(workload(Turn(src=0, dst=1, number=1)))
+
+
+def swaps(late: bool, nbytes: int = 800) -> tuple[list[Part], list[Part]]:
+    """Two allreduces of two processes; with `late` the first answers only behind its own data."""
+    forth: list[Part] = []
+    back: list[Part] = []
+    for number in range(2):
+        at, mine = 1000 * number, 2 * number
+        other = mine + 1
+        answer, data = put_request(other, 9, other, nbytes), put(mine, nbytes) + fin(8, nbytes)
+        forth += [
+            (at + 10, rndv(ALLREDUCE, nbytes, mine, number)),
+            (at + 30, data + answer if late else answer + data),
+        ]
+        back += [
+            (at + 20, put_request(mine, 8, mine, nbytes) + rndv(ALLREDUCE, nbytes, other, number, 1)),
+            (at + 40, put(other, nbytes) + fin(9, nbytes)),
+        ]
+    return forth, back
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_a_capture_shows_who_answered_behind_its_own_data(tmp_path: Path, late: bool) -> None:
+    path = tmp_path / "a.pcap"
+    talk(path, *swaps(late))
+    found = [item for item in recognise(open_captures([path])).items if isinstance(item, Collective)]
+    assert [(one.algorithm, one.nbytes) for one in found] == [("recursive-doubling", 800)] * 2
+    assert [one.turns for one in found] == [(Turn(src=1, dst=0, number=0),) if late else ()] * 2
+
+
+def test_turns_are_known_of_the_job_as_it_was_captured_only() -> None:
+    turned, plain = workload(Turn(src=0, dst=1, number=0)), workload()
+    here, there = (parse_fabric(f"star:hosts=2,rate={rate}M") for rate in (100, 20))
+
+    def doubts(job: Workload, spec: Fabric, algorithm: str = "as-captured") -> tuple[str, ...]:
+        return plan_of(Cell(spec, algorithm, "linear", "ecmp"), Job(job, "made", captured_on=here)).doubts
+
+    assert doubts(turned, here) == doubts(plain, there) == ()
+    for told in (doubts(turned, there), doubts(turned, here, "ring")):
+        assert len(told) == 1
+        assert told[0].startswith("in 1 exchanges of the workload one way waited for the other")
