@@ -91,3 +91,18 @@ def test_a_long_chain_of_what_is_left_out_is_followed_to_its_end() -> None:
 def test_nothing_changes_where_nothing_is_left_out() -> None:
     items = [allreduce(0, ()), compute(0, 5, 0), allreduce(0, (1,), (0,)), allreduce(1, (0, 2))]
     assert bridged(items, chosen(items, 0, 1, 2, 3)) == chosen(items, 0, 1, 2, 3)
+
+
+def test_computing_of_an_iteration_that_is_left_out_is_left_out_with_it() -> None:
+    """Of three iterations of 100 ns each, the first and the last are computed: not the one between."""
+    items = [
+        compute(0, 100),
+        allreduce(0, (0,), (0,)),
+        compute(1, 100, 1),
+        allreduce(1, (2,), (0,)),
+        compute(2, 100, 3),
+        allreduce(2, (4,), (0,)),
+    ]
+    kept = bridged(items, chosen(items, 0, 1, 4, 5))
+    assert [*kept] == [0, 1, 4, 5]
+    assert after(kept[4]) == {(0, (1,))}

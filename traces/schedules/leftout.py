@@ -12,18 +12,18 @@ Ids = frozenset[int]
 
 
 def bridged(items: Sequence[Item], chosen: Mapping[int, Item]) -> dict[int, Item]:
-    """The chosen items and the computing between them, none of which waits for what is left out.
+    """The chosen items and the computing of the set-up between them; none waits for what is left out.
 
     An item that is left out stands for what it waited for itself at that rank (a message at its receiver: for
-    what its sender waited for).  But what a rank computed after a chosen item and before another chosen one
-    is kept, though it was for an item that is left out.
+    what its sender waited for).  But what a rank computed for the set-up, after a chosen item and before
+    another chosen one, is kept.  What it computed for an iteration that is left out goes with that iteration.
     """
     kept: dict[int, Item] = {}
     left_out: dict[int, dict[int, Ids]] = {}  # by item and rank: the kept ones that it stands for
     behind: dict[int, Ids] = {}  # of what is computed: the operations before it, which other ranks know
     for number, item in enumerate(items[: max(chosen, default=-1) + 1]):
         after = {start.rank: _behind(start, left_out, behind) for start in item.begins}
-        is_between = isinstance(item, Compute) and bool(after[item.rank])
+        is_between = isinstance(item, Compute) and item.iteration < 0 and bool(after[item.rank])
         if isinstance(item, Compute):
             behind[number] = _operations(after[item.rank], behind)
         if number in chosen or is_between:
