@@ -97,7 +97,7 @@ def trained(job: LiveJob, spec: str, place: Path) -> Measured:
 def replayed(job: Job, slow: Sequence[str] | None, spec: str, bench: Laboratory, out: Path) -> Measured:
     fabric = parse_fabric(spec)
     workload = straggling(workload_of(job), parse_slow(slow))
-    plan = plan_for([workload], fabric, str(out / "live"), "ecmp")
+    plan = plan_for([workload], fabric, str(out / "live"), "ecmp", captured_on=fabric)
     row = bench.row(plan)
     assert row.folder
     repeats = load_repeats(Path(row.folder), plan)
