@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from traces.schedules.expand import expand
 from traces.schedules.leftout import bridged
 from traces.schedules.schedule import Gate
@@ -24,6 +26,18 @@ def chosen(items: Sequence[Item], *numbers: int) -> dict[int, Item]:
 
 def after(item: Item) -> set[tuple[int, tuple[int, ...]]]:
     return {(start.rank, start.after) for start in item.begins}
+
+
+def test_a_file_in_which_what_is_left_out_waits_for_ever_more_is_refused() -> None:
+    """Each item that is left out waits for one more of n kept ones than the one before, at both ranks: n² ids in all."""
+    n = 1600
+    kept = [allreduce(0, ()) for _ in range(n)]
+    left = [allreduce(1, (number, n + number - 1) if number else (0,)) for number in range(n)]
+    last = allreduce(2, (2 * n - 1,))
+    items = [*kept, *left, last]
+    with pytest.raises(ValueError, match=r"waits for more than 1,048,576 others"):
+        bridged(items, chosen(items, *range(n), 2 * n))
+    assert len(bridged(items, chosen(items, *range(2 * n)))) == 2 * n  # nothing is left out
 
 
 def test_an_iteration_waits_for_the_one_before_the_set_up_between_them() -> None:

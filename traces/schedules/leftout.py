@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from traces.workload import Compute, Item, Message, Start
 
 Ids = frozenset[int]
+MAX_HELD = 1 << 20  # ids, some 60 bytes each; jobs hold a few for each item, a hostile file their square
 
 
 def bridged(items: Sequence[Item], chosen: Mapping[int, Item]) -> dict[int, Item]:
@@ -17,7 +18,9 @@ def bridged(items: Sequence[Item], chosen: Mapping[int, Item]) -> dict[int, Item
     An item that is left out stands for what it waited for itself at that rank (a message at its receiver: for
     what its sender waited for).  But what a rank computed for the set-up, after a chosen item and before
     another chosen one, is kept.  What it computed for an iteration that is left out goes with that iteration.
+    Raise ValueError if what is left out stands for more than MAX_HELD in all.
     """
+    n_held = 0
     kept: dict[int, Item] = {}
     left_out: dict[int, dict[int, Ids]] = {}  # by item and rank: the kept ones that it stands for
     behind: dict[int, Ids] = {}  # of what is computed: the operations before it, which other ranks know
@@ -31,6 +34,13 @@ def bridged(items: Sequence[Item], chosen: Mapping[int, Item]) -> dict[int, Item
         if number not in chosen:
             left_out[number] = (
                 {item.rank: Ids([number])} if isinstance(item, Compute) and is_between else after
+            )
+        held = (*left_out.get(number, {}).values(), behind.get(number, Ids()))
+        n_held += sum(map(len, held))
+        if n_held > MAX_HELD:
+            raise ValueError(
+                f"what is left out up to item {number} waits for more than {MAX_HELD:,} others; "
+                "choose more iterations"
             )
     return _wanted(kept, chosen)
 
