@@ -29,7 +29,7 @@ def after(item: Item) -> set[tuple[int, tuple[int, ...]]]:
 
 
 def test_a_file_in_which_what_is_left_out_waits_for_ever_more_is_refused() -> None:
-    """Each item that is left out waits for one more kept one than the item before, at both ranks: n² in all."""
+    """Each item left out waits for one more kept one than the item before, at both ranks: n² in all."""
     n = 1600
     kept = [allreduce(0, ()) for _ in range(n)]
     left = [allreduce(1, (number, n + number - 1) if number else (0,)) for number in range(n)]
