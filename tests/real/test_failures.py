@@ -57,7 +57,7 @@ def test_a_cable_that_fails_and_comes_back_costs_no_element(tmp_path: Path) -> N
         for one in (down, up):
             assert one.heard_s is not None
             assert one.rerouted_s is not None
-            assert one.heard_s < one.rerouted_s < 1
+            assert one.heard_s <= one.rerouted_s < 1  # both 0 where the cable was noted down late
             assert one.n_flows
 
 
