@@ -59,7 +59,7 @@ CASES = {
         ("ps", "--servers", "2", "--workers", "4", "--async", "--iterations", "25"), 6, "20M", "100M"
     ),
     # Halving and doubling, Open MPI's own choice: many exchanges go one way after the other, a replay's as in
-    # the capture; on another fabric than that such a row is not valid.
+    # the capture; on another fabric such a row is not valid.
     "mpi": Case(("--ranks", "4", "--once"), 4, "20M", "50M", ("mpirun", "-np", "4")),
     "mpi-ring": Case(("--ranks", "4", "--once"), 4, "20M", "50M", ("mpirun", "-np", "4", *RING)),
     "beside": Case(

@@ -135,8 +135,9 @@ def write_events(folder: Path, plan: Plan, repeat: int, period_ns: int) -> None:
 @pytest.fixture
 def _whole_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     """The shipped capture has three iterations: none of them counts as warm-up here."""
-    for module in ("tools.trust", "tools.trustreplay"):
+    for module in ("tools.trust", "tools.trustlive", "tools.trustreplay"):
         monkeypatch.setattr(f"{module}.FIRST_WARM", 0)
+    for module in ("tools.trust", "tools.trustreplay"):
         monkeypatch.setattr(f"{module}.MIN_ITERATIONS", 3)
 
 
@@ -199,6 +200,10 @@ def test_a_job_trained_again_counts_with_all_its_times_where_there_is_one_path(t
     matrix = carry_out(trial, folder, True, busy, fake_laboratory(LIVE_NS, done))
     assert matrix.live[0].each_s == pytest.approx((0.12, 0.1))  # not what was disturbed however often
     assert matrix.live[0].doubts == ()
+    (folder / "live" / "01-star_hosts=8_rate=50M" / "manifest.json").write_text('{"cpu_stolen": 0.2}')
+    busy = FakeLive(stolen=(0.2,) * 6)
+    (first, _) = carry_out(trial, folder, True, busy, fake_laboratory(LIVE_NS, done)).live
+    assert (first.folder, first.doubts) == ("live/01-star_hosts=8_rate=50M.again-2", ())
 
 
 @pytest.mark.usefixtures("_whole_sample")

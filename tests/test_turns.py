@@ -131,5 +131,5 @@ def test_turns_are_known_of_the_job_as_it_was_captured_only() -> None:
 
     assert doubts(turned, here) == doubts(plain, there) == ()
     assert doubts(turned, there, "ring") == ()  # which has no exchanges
-    (told,) = doubts(turned, there)
-    assert told.startswith("in 1 exchanges of the workload one way waited for the other")
+    (doubt,) = doubts(turned, there)
+    assert doubt.startswith("ranks of the workload took turns in 1 of their exchanges")

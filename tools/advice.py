@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from emu.fabrics.fabric import Fabric
 
 LEAST_SAVED = 0.01  # of an iteration
-MODEL_ERROR = 0.08  # as in controller.model.expected, whose import would cost inspect 0.1 s
 LEAST_EXPLAINED, MOST_EXPLAINED = 0.5, 1.15  # of the measured iteration by the model, for it to be believed
 LEAST_ITERATIONS = 3  # for a rank to be late in most of them
 LEAST_FACTOR = Fraction(1, 10)
@@ -350,6 +349,8 @@ def _rank(base: Base, late: _Late) -> Trial:
 
 def _change(base: Base, trial: Trial, before: Modelled, time_ns: int) -> Change | None:
     """None for one that saves next to nothing, or makes no sense on this fabric."""
+    from controller.model.expected import MODEL_ERROR
+
     after = modelled(base, trial)
     # In ns, of a model that takes longer than the iteration did.
     least = 1e9 * min(1.0, time_ns / 1e9 / before.early_s)

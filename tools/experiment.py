@@ -133,8 +133,8 @@ def _doubts_of(workload: Workload, cell: Cell, captured_on: Fabric | None) -> It
     turns = sum(len(item.turns) for item in workload.items if isinstance(item, Collective))
     if turns and cell.algorithm == AS_CAPTURED:
         yield (
-            f"in {turns:,} exchanges of {source} one way waited for the other; which do so on another fabric "
-            "or on other hosts cannot be known"
+            f"ranks of {source} took turns in {turns:,} of their exchanges; whether they do on another "
+            "fabric or on other hosts cannot be known"
         )
 
 

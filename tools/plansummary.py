@@ -155,12 +155,12 @@ def _foreseen(plan: Plan) -> Iterator[tuple[str, str, str]]:
     """With what hosts cost, and how far off that may be."""
     known = foreseen(plan)
     if known is None:
-        told = f"no error bar: more than {MOST_ASSUMED_SENDS:,} sends; a replay has one"
-        yield "with hosts", NOTHING, told
+        reason = f"no error bar: more than {MOST_ASSUMED_SENDS:,} sends; a replay has one"
+        yield "with hosts", NOTHING, reason
         return
     if known.low_s is None:
-        told = "no error bar: switches add up, cables fail or routes adapt"
-        yield "with hosts", show_s(known.predicted_s), told
+        reason = "no error bar: switches add up, cables fail or routes adapt"
+        yield "with hosts", show_s(known.predicted_s), reason
     else:
         yield "with hosts", show_s(known.predicted_s), f"{show_range(known)}, hosts as assumed"
     for name, bar in (("iteration", known.iteration), ("exposed of it", known.exposed)):

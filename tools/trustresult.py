@@ -26,7 +26,8 @@ class Live:
 
     `folder`, below the matrix's, has the capture, or what a failed job left.
     `time` is by the ranks' own logs, of all trainings on this fabric, None if there is none: `failure` says
-    why in one line.  `each_s` has the median iteration of each training, the first being the captured one.
+    why in one line.  `each_s` has the median iteration of each training, of those that
+    nothing disturbed; the first is the one whose capture is replayed.
     `doubts` say why neither the capture nor the time can be relied on: the check against the logs failed, or
     the machine was disturbed while the job ran.
     """

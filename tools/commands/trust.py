@@ -31,7 +31,8 @@ from tools.joboptions import (
     refuse_foreign_options,
 )
 from tools.options import FABRIC_HELP, REPEATABLE, HtmlOption, JsonOption, RepeatOption, RoutesOption
-from tools.trust import MAX_TRAININGS, Trial, carry_out
+from tools.trust import Trial, carry_out
+from tools.trustlive import MAX_TRAININGS
 from tools.trustpage import write_page
 from tools.trustresult import Matrix, save
 from tools.trusttables import print_matrix

@@ -11,8 +11,8 @@ from traces.workload import Turn
 def in_turn(sends: Sequence[Send], turns: Sequence[Turn], first: int = 0) -> list[Send]:
     """The sends of one operation, the first of which has the id `first`, in the order of their steps.
 
-    Each that is named by a turn is announced by its receiver when that has handed over its own of the same
-    number, so that the announcement stands behind it in their connection; and it comes later in its step.
+    The receiver of a send that a turn names announces it after handing its own send of that number to TCP.
+    So the announcement waits behind that data on their connection.  In its step the named send comes last.
     Raise ValueError for a turn that the operation has no exchange for.
     """
     if not turns:
