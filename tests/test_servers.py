@@ -15,8 +15,12 @@ def message(src: int, dst: int, begin_ns: int, tag: int = 0, nbytes: int = 1000)
     return Operation("message", "send", tag, nbytes, src, dst, {src: begin_ns}, done)
 
 
-def training(servers: range, workers: range, rounds: int, *, synchronous: bool) -> list[Operation]:
-    """Each worker computes (the later ones longer), pushes to all servers and waits for their answers."""
+def training(
+    servers: range, workers: range, rounds: int, *, synchronous: bool, apart_ns: int = 0
+) -> list[Operation]:
+    """Each worker computes (the later ones longer), pushes to all servers and waits for their answers, which
+    a server begins `apart_ns` after one another, as on a link that holds it up.
+    """
     ready = dict.fromkeys(workers, 0)
     sends = [message(s, w, 0) for s in servers for w in workers]
     for _ in range(rounds):
@@ -26,6 +30,7 @@ def training(servers: range, workers: range, rounds: int, *, synchronous: bool) 
             for server in servers:
                 sends.append(message(worker, server, begin[worker]))
                 come = (last if synchronous else begin[worker]) + WIRE_NS + UPDATE_NS
+                come += apart_ns * (worker - workers[0])
                 sends.append(message(server, worker, come))
                 ready[worker] = come
     return sorted(sends, key=lambda send: send.begin_ns)
@@ -46,6 +51,13 @@ def test_a_server_is_told_by_the_others_waiting_for_it() -> None:
                 tuple(workers),
             )
             assert (found.synchronous, found.colocated) == (synchronous, False)
+
+
+def test_answers_that_wait_for_a_link_do_not_make_a_server_look_like_one_who_computes() -> None:
+    for n_servers, n_workers in ((2, 4), (3, 4)):
+        servers, workers = range(n_servers), range(n_servers, n_servers + n_workers)
+        sends = training(servers, workers, 5, synchronous=True, apart_ns=6 * COMPUTE_NS)
+        assert servers_of(sends) == (set(servers), set(workers))
 
 
 def test_a_coordinator_that_talks_a_little_to_all_changes_nothing() -> None:

@@ -63,7 +63,8 @@ def _sides(sends: Sequence[Operation]) -> list[set[int]] | None:
 
 
 def _waiting(sends: Sequence[Operation], side: set[int], others: set[int]) -> tuple[float, float]:
-    """The share of this side's sends that come after news from all others, and the median ns from the last.
+    """The share of this side's sends that come after news from all others, and the median ns from the last
+    news to the first send after it; later ones waited for that one to leave.
 
     News is what has arrived since the last send to the same rank.
     """
@@ -73,6 +74,7 @@ def _waiting(sends: Sequence[Operation], side: set[int], others: set[int]) -> tu
     for times in arrivals.values():
         times.sort()
     before: dict[tuple[int, int], int] = {}
+    last_begin_ns: dict[int, int] = {}
     counts: Counter[bool] = Counter()
     gaps: list[int] = []
     for send in sends:
@@ -80,11 +82,13 @@ def _waiting(sends: Sequence[Operation], side: set[int], others: set[int]) -> tu
             continue
         since = before.get((send.src, send.dst))
         before[send.src, send.dst] = send.begin_ns
+        last_ns, last_begin_ns[send.src] = last_begin_ns.get(send.src, -1), send.begin_ns
         if since is None:
             continue
         news = [arrivals[other, send.src] for other in others if (other, send.src) in arrivals]
         seen = [bisect_right(times, send.begin_ns) for times in news]
         counts[all(n > bisect_right(times, since) for n, times in zip(seen, news, strict=True))] += 1
         latest = [times[n - 1] for n, times in zip(seen, news, strict=True) if n]
-        gaps += [send.begin_ns - max(latest)] if latest else []
+        if latest and max(latest) > last_ns:
+            gaps.append(send.begin_ns - max(latest))
     return counts[True] / (counts.total() or 1), median(gaps) if gaps else 0.0
