@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import typer
 
+from controller.model.expected import MODEL_ERROR
 from emu.fabrics.fabric import Fabric
 from emu.fabrics.fabricdocument import fabric_of
 from emu.fabrics.fabricwriter import document_of
@@ -152,13 +153,13 @@ def test_the_saving_of_faster_links_is_known_to_the_models_error() -> None:
     made = advice(seen(ring_ns(RATE_BPS)), ring_job())
     (change,) = of_kind(made, "link")
     half_ns = ring_ns(RATE_BPS) / 2
-    assert change.saved_low_ns == pytest.approx(0.92 * half_ns, rel=0.01)
-    assert change.saved_high_ns == pytest.approx(1.08 * half_ns, rel=0.01)
+    assert change.saved_low_ns == pytest.approx((1 - MODEL_ERROR) * half_ns, rel=0.01)
+    assert change.saved_high_ns == pytest.approx((1 + MODEL_ERROR) * half_ns, rel=0.01)
     assert not any("ready to send" in sentence for sentence in made.not_said)
 
 
 def test_a_saving_that_depends_on_when_ranks_were_ready_is_a_range() -> None:
-    """All compute 20 to 30 ms, rank 2 twice as long: 20 to 30 ms are saved, known to 8 %."""
+    """All compute 20 to 30 ms, rank 2 twice as long: 20 to 30 ms are saved, known to 9 %."""
     open_job = ring_job()
     items = [
         item.model_copy(update={"least_ns": GAP_NS, "most_ns": GAP_NS * 3 // 2})
@@ -170,8 +171,8 @@ def test_a_saving_that_depends_on_when_ranks_were_ready_is_a_range() -> None:
     made = advice(seen(ring_ns(RATE_BPS), {2: 2}), workload)
     (change,) = of_kind(made, "rank")
     assert change.saved_ns == pytest.approx(GAP_NS, rel=0.01)
-    assert change.saved_low_ns == pytest.approx(0.92 * GAP_NS, rel=0.01)
-    assert change.saved_high_ns == pytest.approx(1.08 * 1.5 * GAP_NS, rel=0.01)
+    assert change.saved_low_ns == pytest.approx((1 - MODEL_ERROR) * GAP_NS, rel=0.01)
+    assert change.saved_high_ns == pytest.approx((1 + MODEL_ERROR) * 1.5 * GAP_NS, rel=0.01)
     early, late = (show_s((gap_ns + ring_ns(RATE_BPS)) / 1e9) for gap_ns in (2 * GAP_NS, 3 * GAP_NS))
     said = f"by the model an iteration takes {early} if as early as can be and {late} if as late"
     assert f"When ranks were ready to send: {said}" in made.not_said
@@ -181,7 +182,7 @@ def test_a_saving_that_depends_on_when_ranks_were_ready_is_a_range() -> None:
 def test_a_saving_of_another_fabric_that_is_less_than_its_error_is_not_advised(
     uplink_mbps: int, known: bool
 ) -> None:
-    """A star saves 6 % or 14 % of what the ring takes on the uplinks; its own time is known to 8 %."""
+    """A star saves 6 % or 14 % of what the ring takes on the uplinks; its own time is known to 9 %."""
     spec = f"leaf-spine:leaves=4,spines=1,hosts=2,rate=50M,uplink_rate={uplink_mbps}M"
     analysis = seen(ring_ns(uplink_mbps * 1e6), gap_ns=0)
     made = advice(analysis, ring_job(gap_ns=0), parse_fabric(spec))
@@ -190,7 +191,7 @@ def test_a_saving_of_another_fabric_that_is_less_than_its_error_is_not_advised(
     doubted = [line for line in made.not_said if line.startswith("Whether this saves anything: a star")]
     assert len(doubted) == (not known)
     if known:
-        saved_ns, error_ns = ring_ns(43e6) - ring_ns(50e6), 0.08 * ring_ns(50e6)
+        saved_ns, error_ns = ring_ns(43e6) - ring_ns(50e6), MODEL_ERROR * ring_ns(50e6)
         assert stars[0].saved_low_ns == pytest.approx(saved_ns - error_ns, rel=0.02)
         assert stars[0].saved_high_ns == pytest.approx(saved_ns + error_ns, rel=0.02)
 

@@ -1,7 +1,10 @@
 """Error bars are those of closed forms: one allreduce on a star, ready at a known time or in a known range.
 
-A ring of p ranks takes 2(p-1)/p of its bytes over the payload's rate.  Hosts cost nothing here.
+A ring of p ranks takes 2(p-1)/p of its bytes over the payload's rate.  Hosts cost nothing here, and the last
+segment, and a burst that each port saves, take no time: NEAR of the time of a ring.
 """
+
+import re
 
 import pytest
 
@@ -18,6 +21,7 @@ MS = 1_000_000
 N_RANKS = 4
 NOTHING = Range(0.0, 0.0, 0.0)
 FREE_HOSTS = Calibration(0.0, 0.0, PAYLOAD_EFFICIENCY, HostTimes(NOTHING, NOTHING, wire_s=1e-6, n_cpus=2))
+NEAR = 0.02
 RING_S = 2 * (N_RANKS - 1) / N_RANKS * MIB * 8 / (100e6 * PAYLOAD_EFFICIENCY)
 
 
@@ -50,7 +54,7 @@ def test_without_a_range_the_bar_is_the_models_own() -> None:
     found = expected(plan(100), FREE_HOSTS)
     whole_s = 0.100 + RING_S
     wanted = whole_s, (1 - MODEL_ERROR) * whole_s, (1 + MODEL_ERROR) * whole_s
-    assert bar(found) == pytest.approx(wanted, rel=2e-3)
+    assert bar(found) == pytest.approx(wanted, abs=NEAR * RING_S)
     assert (found.note, found.doubt, found.iteration, found.exposed) == ("", "", None, None)
 
 
@@ -60,17 +64,17 @@ def test_a_range_of_readiness_widens_the_bar_to_its_side_only() -> None:
     whole_s = 0.100 + RING_S
     own_s = MODEL_ERROR * whole_s
     wanted = whole_s, whole_s - own_s, whole_s + (own_s**2 + 0.008**2) ** 0.5
-    assert bar(found) == pytest.approx(wanted, rel=2e-3)
+    assert bar(found) == pytest.approx(wanted, abs=NEAR * RING_S)
     assert found.error is not None and MODEL_ERROR < found.error <= MAX_ERROR
     assert found.doubt == ""
     assert "when ranks were ready" in found.note
     assert "the error bar holds both" in found.note
 
 
-@pytest.mark.parametrize(("later_ms", "refused"), [(0, False), (13, False), (15, True), (100, True)])
+@pytest.mark.parametrize(("later_ms", "refused"), [(0, False), (9, False), (11, True), (100, True)])
 def test_a_range_that_makes_the_bar_wider_than_a_tenth_is_refused(later_ms: int, refused: bool) -> None:
-    """Beside the model's 8 % a tenth is reached at 6 %, for 0.06² + 0.08² = 0.1²; here 13.9 ms."""
-    assert 0.013 < 0.06 * (0.100 + RING_S) < 0.015
+    """Beside the model's 9 % a tenth is reached at 4.36 %, for 0.0436² + 0.09² = 0.1²; here 10.1 ms."""
+    assert 0.0095 < (0.1**2 - MODEL_ERROR**2) ** 0.5 * (0.100 + RING_S) < 0.0105
     found = expected(plan(100, later_ms), FREE_HOSTS)
     assert bool(found.doubt) == refused
     verdict = with_model(Verdict(True), found.predicted_s, found)
@@ -86,19 +90,19 @@ def test_an_iteration_has_a_bar_and_so_has_what_is_exposed_of_it() -> None:
     found = expected(plan(100, n_iterations=3), FREE_HOSTS)
     assert found.iteration is not None and found.exposed is not None
     whole_s = 0.100 + RING_S
-    assert found.iteration.predicted_s == pytest.approx(whole_s, rel=2e-3)
-    assert found.iteration.high_s == pytest.approx((1 + MODEL_ERROR) * whole_s, rel=2e-3)
-    assert found.exposed.predicted_s == pytest.approx(RING_S, rel=2e-3)
-    assert found.exposed.low_s == pytest.approx((1 - MODEL_ERROR) * RING_S, rel=2e-3)
-    assert found.exposed.high_s == pytest.approx((1 + MODEL_ERROR) * RING_S, rel=2e-3)
+    assert found.iteration.predicted_s == pytest.approx(whole_s, abs=NEAR * RING_S)
+    assert found.iteration.high_s == pytest.approx((1 + MODEL_ERROR) * whole_s, abs=NEAR * RING_S)
+    assert found.exposed.predicted_s == pytest.approx(RING_S, abs=NEAR * RING_S)
+    assert found.exposed.low_s == pytest.approx((1 - MODEL_ERROR) * RING_S, abs=NEAR * RING_S)
+    assert found.exposed.high_s == pytest.approx((1 + MODEL_ERROR) * RING_S, abs=NEAR * RING_S)
 
 
 def test_where_computing_is_nearly_all_the_exposed_bar_is_what_timers_leave() -> None:
     found = expected(plan(10_000, n_iterations=3), FREE_HOSTS)
     assert found.exposed is not None
     side_s = TIMER_ERROR * (10 + RING_S)
-    assert found.exposed.low_s == pytest.approx(max(0.0, RING_S - side_s), abs=2e-3 * side_s)
-    assert found.exposed.high_s == pytest.approx(RING_S + side_s, rel=2e-3)
+    assert found.exposed.low_s == pytest.approx(max(0.0, RING_S - side_s), abs=NEAR * RING_S)
+    assert found.exposed.high_s == pytest.approx(RING_S + side_s, abs=NEAR * RING_S)
 
 
 def test_communication_that_is_far_off_is_seen_beside_much_computing() -> None:
@@ -111,14 +115,15 @@ def test_communication_that_is_far_off_is_seen_beside_much_computing() -> None:
     assert reason.startswith(f"no computing hides {show_s(2 * RING_S)} of an iteration, where ")
     assert with_model(Verdict(True), time_s, found, iteration_s, RING_S).valid
     (reason,) = with_model(Verdict(True), time_s, found, 1.2 * iteration_s, RING_S).model
-    assert "an iteration took 1." in reason and "±8%" in reason
+    assert "an iteration took 1." in reason and f"±{MODEL_ERROR:.0%}" in reason
 
 
 def test_iterations_are_what_a_range_is_judged_by() -> None:
     found = expected(plan(100, 50, n_iterations=3), FREE_HOSTS)
-    early, late = show_s(0.100 + RING_S), show_s(0.150 + RING_S)
-    assert f"an iteration takes {early} if as early as can be" in found.doubt
-    assert f"{late} if as late" in found.doubt
+    words = re.search(r"an iteration takes (\d+) ms if as early as can be.* (\d+) ms if as late", found.doubt)
+    assert words
+    assert int(words[1]) / 1e3 == pytest.approx(0.100 + RING_S, abs=NEAR * RING_S)
+    assert int(words[2]) / 1e3 == pytest.approx(0.150 + RING_S, abs=NEAR * RING_S)
 
 
 def test_a_plan_without_a_machine_has_a_bar_from_hosts_that_cost_nothing_to_the_largest() -> None:

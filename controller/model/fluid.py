@@ -1,21 +1,21 @@
-"""The fluid model: how long a schedule takes when links are shared fairly and nothing else costs time.
+"""How long a schedule takes: the fluid model, where links are shared fairly and nothing else costs time, and,
+with what hosts cost, a model of the segments that they send.
 
 A send becomes ready when what it waits for has ended (see traces.schedules.schedule: `needs` and gates at its
 source, `ready` and gates at its destination).  The sends of one connection and direction then leave
 one after the other, as bytes of one TCP stream do; the connections that are sending share every link
-max-min fairly.  No packets, no queues, no acknowledgements: what a run measures above this is the
-price of real TCP.
+max-min fairly.  No packets, no queues, no acknowledgements: what a run measures above the fluid model is
+the price of real TCP.
 
 An aggregation is one flow on all links of its tree at once.  It is ready when all its members' gates are open
 and the one before in its group is; those of a group take their tree one after the other.  What its operation
 sends at a member waits for it.
 
 Hosts cost nothing unless their costs are given (controller.model.hosts).  With them that a receiver is ready
-is a message of its own, a notice, which its sender has to handle before the data leave; it has next to no
-bytes, but the latency of the path, its place in the queue for a processor, and its place behind the data that
-wait on its path (controller.model.queues).  Data that have come in wait for one as
-well, before what needs them goes on.  So with several sends in flight the costs hide behind one another as
-in the real protocol.
+is a message of its own, a notice, which its sender has to handle before the data leave.  Data that have come
+in wait for a processor as well, before what needs them goes on.  So with several sends in flight the costs
+hide behind one another as in the real protocol.  If the costs name a segment, links are not shared as fluids
+are: connections send segments, and notices keep their place among them (controller.model.segments).
 """
 
 from collections import Counter, defaultdict
@@ -25,13 +25,14 @@ from heapq import heappop, heappush
 from math import inf
 
 from controller.model.addedup import tree_links
-from controller.model.connections import LEFT, Connections, Event
+from controller.model.connections import Connections, Event, What
 from controller.model.hosts import HostCosts, Processors, Work
 from controller.model.items import NO_FLOW, Item, items_of, ordered, waiting_at
-from controller.model.queues import SAME_TIME_S, Queues
+from controller.model.segments import SAME_TIME_S, Segments, coarser
 from emu.aggregation.tree import Tree
 from emu.fabrics.fabric import Fabric
-from emu.network.transport import payload_efficiency
+from emu.network.shaping import BURST_FRAMES
+from emu.network.transport import payload_efficiency, tcp_payload_nbytes
 from emu.plan import Flow, flow_numbers
 from traces.schedules.schedule import Gate, Schedule
 
@@ -39,7 +40,7 @@ from traces.schedules.schedule import Gate, Schedule
 # are agreed on, then the first chunk has to be back.  Later chunks follow without a pause.
 ROUNDS = 2
 # What timers are for; the first two are also what they lead to once a rank has handled it.
-ARRIVE, NOTICE, OPEN_GATE, QUEUE_SEND, WORKED, START, NOTICE_LEAVES, DATA_LEAVE = range(8)
+ARRIVE, NOTICE, OPEN_GATE, QUEUE_SEND, WORKED, START, NOTICE_LEAVES = range(7)
 
 
 def fluid_s(
@@ -93,12 +94,21 @@ def carry(
     paths = [[number[egress] for egress in flow.path] for flow in flows]
     paths += [[number[egress] for egress in tree_links(fabric, tree)] for tree in trees]
     capacity = [rate_bps * share / 8 for rate_bps in fabric.rates.values()]
-    connections = Connections(paths, capacity, hosts.buffer_nbytes if hosts else 0.0)
-    queues = None
-    if hosts and hosts.window_nbytes:
-        queues = Queues(paths, capacity, hosts.window_nbytes, hosts.segment_nbytes, connections)
     items = items_of(flows, schedule, trees, share)
-    progress = _Progress(schedule, items, connections, alpha_s, hosts, queues, flow_numbers(flows))
+    network: Connections | Segments = Connections(paths, capacity)
+    if hosts and hosts.segment_nbytes:
+        sizes = [(item.nbytes, len(paths[item.flow])) for item in items[: len(schedule.sends)]]
+        times = coarser(hosts.segment_nbytes, sizes)
+        network = Segments(
+            paths,
+            capacity,
+            segment_nbytes=times * hosts.segment_nbytes,
+            packet_nbytes=times * tcp_payload_nbytes(fabric.mtu_nbytes),
+            burst_nbytes=BURST_FRAMES * fabric.frame_nbytes * share,
+            window_nbytes=hosts.window_nbytes,
+            buffer_nbytes=hosts.buffer_nbytes,
+        )
+    progress = _Progress(schedule, items, network, alpha_s, hosts, flow_numbers(flows))
     while progress.step():
         pass
     stuck = [number for number, end_s in enumerate(progress.ends_s) if end_s < 0]
@@ -128,10 +138,9 @@ class _Progress:
         self,
         schedule: Schedule,
         items: Sequence[Item],
-        connections: Connections,
+        network: Connections | Segments,
         alpha_s: float,
         hosts: HostCosts | None,
-        queues: Queues | None,
         flow_of: Mapping[tuple[int, int], int],
     ) -> None:
         self._schedule = schedule
@@ -146,11 +155,8 @@ class _Progress:
         self.ends_s = [-1.0] * len(items)
         self.ready_s = [-1.0] * len(items)
         self.opened_s = [-1.0] * len(schedule.gates)
-        self._connections = connections
-        self._queues = queues
+        self._network = network
         self._flow_of = flow_of
-        self._data_hops: dict[int, int] = {}
-        self._hops: dict[int, int] = {}  # notice -> the number of the link on its path that it comes to next
         self._order = ordered(schedule, items, notices=hosts is not None)
         self._waits = list(self._order.waits)  # what each item still waits for
         gates = self._link_gates()
@@ -208,11 +214,11 @@ class _Progress:
         while self._timers and self._timers[0][0] <= self._now_s + SAME_TIME_S:
             _, kind, number = heappop(self._timers)
             self._happen(kind, number)
-        next_s = min(self._connections.next_s(self._now_s), self._timers[0][0] if self._timers else inf)
+        next_s = min(self._network.next_s(self._now_s), self._timers[0][0] if self._timers else inf)
         if next_s == inf:
             return False
         self._now_s = max(self._now_s, next_s)
-        self._carry_on(self._connections.happened(self._now_s))
+        self._carry_on(self._network.happened(self._now_s))
         return True
 
     def _happen(self, kind: int, number: int) -> None:
@@ -221,9 +227,7 @@ class _Progress:
         elif kind == QUEUE_SEND:
             self._queue(number)
         elif kind == NOTICE_LEAVES:
-            self._pass_queues(number)
-        elif kind == DATA_LEAVE:
-            self._let_go(number)
+            self._announce(number)
         elif self._hosts and kind == ARRIVE:
             self._work(self._items[number].ranks[1], Work(ARRIVE, number, self._hosts.message_s))
         elif self._hosts and kind == NOTICE:
@@ -263,35 +267,15 @@ class _Progress:
         if flow == NO_FLOW:
             self._end(number)
             return
-        begins = not self._connections.is_sending(flow)
-        if self._queues:
-            self._queues.hand(flow, nbytes, self._now_s)
-        self._carry_on(self._connections.add(flow, number, nbytes, self._now_s))
-        if self._queues and begins and nbytes:
-            self._connections.hold(flow)
-            self._let_go(flow)
-
-    def _let_go(self, flow: int) -> None:
-        """What a connection begins to send goes on to the next link where data of others stand before it, or
-        has its share of all links.
-        """
-        assert self._queues
-        wait_s, self._data_hops[flow] = self._queues.data_wait_s(
-            flow, self._data_hops.pop(flow, 0), self._now_s
-        )
-        if wait_s:
-            heappush(self._timers, (self._now_s + wait_s, DATA_LEAVE, flow))
-        else:
-            del self._data_hops[flow]
-            self._connections.let_go(flow)
+        self._carry_on(self._network.add(flow, number, nbytes, self._now_s))
 
     def _carry_on(self, events: Iterable[Event]) -> None:
-        """Let what waits for items that have left, or that TCP has taken, go on."""
-        for kind, number, flow in events:
-            if kind == LEFT:
+        """Let what waits for items that have arrived, or that TCP has taken, go on."""
+        for what, number in events:
+            if what is What.ARRIVED:
                 self._end(number)
-                if self._queues and not self._connections.is_sending(flow):
-                    self._queues.pause(flow)
+            elif what is What.NOTICE:
+                self._announced(number)
             elif self._hosts and number < self._n_sends:
                 self._released_at(number, self._items[number].ranks[0])
 
@@ -358,16 +342,16 @@ class _Progress:
             return self._now_s, NOTICE_LEAVES, number
         return self._now_s + ROUNDS * self._alpha_s, QUEUE_SEND, number
 
-    def _pass_queues(self, number: int) -> None:
-        """A notice goes on to the next link where data stand before it, or to its receiver."""
-        assert self._hosts
-        source, destination = self._items[number - len(self._items)].ranks
+    def _announce(self, number: int) -> None:
+        """The receiver of a send says that it is ready."""
+        item = number - len(self._items)
+        source, destination = self._items[item].ranks
         flow = self._flow_of.get((destination, source))
-        wait_s = 0.0
-        if self._queues and flow is not None:
-            hop = self._hops.pop(number, 0)
-            wait_s, self._hops[number] = self._queues.next_wait_s(flow, hop, self._now_s)
-        if wait_s:
-            heappush(self._timers, (self._now_s + wait_s, NOTICE_LEAVES, number))
+        if flow is not None and isinstance(self._network, Segments):
+            self._carry_on(self._network.announce(flow, item, self._now_s))
         else:
-            heappush(self._timers, (self._now_s + self._hosts.wire_s, NOTICE, number))
+            self._announced(item)
+
+    def _announced(self, item: int) -> None:
+        assert self._hosts
+        heappush(self._timers, (self._now_s + self._hosts.wire_s, NOTICE, item + len(self._items)))

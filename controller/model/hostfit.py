@@ -37,7 +37,13 @@ def fit_hosts(
     )
 
     def costs(message_s: float, start_s: float) -> HostCosts:
-        return HostCosts(max(0.0, latency_s - message_s), start_s, message_s, n_cpus)
+        return HostCosts(
+            max(0.0, latency_s - message_s),
+            start_s,
+            message_s,
+            n_cpus,
+            segment_nbytes=plan.transport.gso_max_nbytes,
+        )
 
     solved: list[tuple[float, float, float]] = []
     for made, samples in zip(crowd_kinds(n_ranks), times_s, strict=True):

@@ -16,9 +16,10 @@ class HostCosts:
 
     A rank keeps a processor busy for `start_s` at the start, and for `message_s` with each notice and each
     send that comes in; bytes cost nothing of their own, for they are handled while more of them come in.
-    `window_nbytes` is how much of a connection may be under way, 0 if no notice waits behind data, and
-    `segment_nbytes` what TCP hands on at once.  `buffer_nbytes` is what a sender's socket holds: its send is
-    over for it when TCP has taken the last byte.
+    `segment_nbytes` is what TCP hands on at once, 0 if links are shared as fluids are and notices wait behind
+    nothing; the rest only matters with segments.  `window_nbytes` is how much of a connection may be under
+    way.  `buffer_nbytes` is what a sender's socket holds: its send is over for it when TCP has taken the last
+    byte.
     """
 
     wire_s: float

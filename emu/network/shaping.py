@@ -13,7 +13,7 @@ from emu.plan import Transport
 
 LINK_GROUP = 71  # `ip link delete group 71` would remove every link of ours
 AUTO_QUEUE_MIN_NBYTES = 256 * 1024
-_BURST_FRAMES = 2
+BURST_FRAMES = 2
 _LEAST_FRAME_NBYTES = 60
 _NETEM_PACKETS = 10_000  # room in netem beside what a delay holds: it is the queue behind it that may drop
 _ACK_SHARE = 10  # the ACK class is guaranteed a tenth and may borrow the rest
@@ -50,7 +50,7 @@ def port_batch(
     """
     name, link = interface(end.node, end.port), fabric.cables[end]
     rate_bps, ack_bps = link.rate_bps, link.rate_bps // _ACK_SHARE
-    burst_nbytes = _BURST_FRAMES * fabric.frame_nbytes
+    burst_nbytes = BURST_FRAMES * fabric.frame_nbytes
     tail = f"ceil {rate_bps}bit burst {burst_nbytes} cburst {burst_nbytes} quantum {burst_nbytes}"
     yield f"qdisc add dev {name} root handle 1: htb default 2"
     yield f"class add dev {name} parent 1: classid 1:10 htb rate {rate_bps}bit {tail}"

@@ -1,0 +1,218 @@
+"""Segments through queues: closed forms of token buckets, and packets through two links one by one."""
+
+from heapq import heappop, heappush
+from math import inf
+
+import pytest
+
+from controller.model.connections import Event, What
+from controller.model.fluid import carry
+from controller.model.hosts import HostCosts
+from controller.model.segments import MOST_STEPS, WINDOW_PACKETS, Segments, coarser
+from emu.network.shaping import BURST_FRAMES
+from tests.made_plans import PAYLOAD_EFFICIENCY, messages, schedule_plan
+from traces.schedules.schedule import Gate, Schedule
+
+S = 1_000  # bytes of a segment
+FAST, SLOW = 100_000.0, 25_000.0  # bytes per second
+NEVER_CUT = 1e9
+
+
+def network(
+    paths: list[list[int]],
+    capacity: list[float],
+    *,
+    burst: float = 0.0,
+    window: float = inf,
+    buffer: float = 0.0,
+    packet: float = NEVER_CUT,
+) -> Segments:
+    return Segments(
+        paths,
+        capacity,
+        segment_nbytes=S,
+        packet_nbytes=packet,
+        burst_nbytes=burst,
+        window_nbytes=window,
+        buffer_nbytes=buffer,
+    )
+
+
+def times_s(made: Segments, handed: list[tuple[float, int, int, int]]) -> dict[Event, float]:
+    """When everything happens; (when, flow, item, bytes) is handed over, of a notice 0 bytes."""
+    found: dict[Event, float] = {}
+    todo = sorted(handed)
+    now_s = 0.0
+    while todo or made.next_s(now_s) < inf:
+        now_s = min(made.next_s(now_s), todo[0][0] if todo else inf)
+        events = made.happened(now_s)
+        while todo and todo[0][0] <= now_s:
+            _, flow, item, nbytes = todo.pop(0)
+            add = made.add(flow, item, nbytes, now_s) if nbytes else made.announce(flow, item, now_s)
+            events += add
+        found.update((event, now_s) for event in events)
+    return found
+
+
+def arrived(item: int) -> Event:
+    return Event(What.ARRIVED, item)
+
+
+def test_a_lone_segment_crosses_idle_links_at_once_and_the_next_waits_for_the_slowest() -> None:
+    made = network([[0, 1, 2]], [FAST, SLOW, FAST])
+    found = times_s(made, [(0.0, 0, 0, S), (0.0, 0, 1, S), (0.0, 0, 2, S)])
+    assert [found[arrived(item)] for item in range(3)] == pytest.approx([0.0, S / SLOW, 2 * S / SLOW])
+
+
+def test_an_item_has_arrived_with_its_last_segment() -> None:
+    found = times_s(network([[0]], [FAST]), [(0.0, 0, 0, 10 * S), (0.0, 0, 1, 10 * S + 1)])
+    assert found[arrived(0)] == pytest.approx(9 * S / FAST)
+    assert found[arrived(1)] == pytest.approx(20 * S / FAST)
+
+
+def test_a_port_that_was_idle_has_saved_a_burst() -> None:
+    """After a segment it owes what the burst did not pay; what it saves again is a burst at most."""
+    made = network([[0]], [FAST], burst=400)
+    found = times_s(made, [(1.0, 0, 0, S), (1.0, 0, 1, S), (1.0 + 2 * S / FAST, 0, 2, S), (2.0, 0, 3, S)])
+    assert found[arrived(0)] == pytest.approx(1.0)
+    assert found[arrived(1)] == pytest.approx(1.0 + (S - 400) / FAST)
+    assert found[arrived(2)] == pytest.approx(1.0 + 2 * S / FAST)  # nothing is owed any more
+    assert found[arrived(3)] == pytest.approx(2.0)
+
+
+def test_over_long_a_port_keeps_its_rate_but_for_one_burst() -> None:
+    found = times_s(network([[0]], [FAST], burst=400), [(1.0, 0, 0, 1000 * S)])
+    assert found[arrived(0)] == pytest.approx(1.0 + (999 * S - 400) / FAST)
+
+
+def test_a_notice_waits_at_each_port_for_what_that_owes() -> None:
+    """Flow 0's segment keeps port 1, flow 1's port 2; the notice of flow 2 comes by both at 1 ms."""
+    made = network([[0, 1], [3, 2], [4, 1, 2]], [FAST] * 5)
+    found = times_s(made, [(0.0, 0, 0, S), (0.004, 1, 1, S), (0.001, 2, 7, 0)])
+    assert found[Event(What.NOTICE, 7)] == pytest.approx(0.014)
+
+
+def test_what_waited_at_one_port_does_not_wait_for_the_same_segment_at_the_next() -> None:
+    made = network([[0, 1, 2], [3, 1, 2]], [FAST] * 4)
+    found = times_s(made, [(0.0, 0, 0, S), (0.001, 1, 7, 0)])
+    assert found[Event(What.NOTICE, 7)] == pytest.approx(S / FAST)
+
+
+def test_a_notice_is_behind_all_data_of_its_own_connection() -> None:
+    found = times_s(network([[0, 1]], [FAST, FAST]), [(0.0, 0, 0, 20 * S), (0.001, 0, 7, 0)])
+    assert found[Event(What.NOTICE, 7)] == pytest.approx(20 * S / FAST)
+
+
+def test_at_its_own_hosts_port_a_notice_is_behind_two_segments_of_another_connection() -> None:
+    """The port owes half a segment at that moment, and two wait."""
+    made = network([[0, 1], [0, 2]], [FAST] * 3)
+    found = times_s(made, [(0.0, 0, 0, 20 * S), (0.5 * S / FAST, 1, 7, 0)])
+    assert found[Event(What.NOTICE, 7)] == pytest.approx(3 * S / FAST)
+
+
+def test_the_window_bounds_what_waits_before_a_slow_link() -> None:
+    """The notice of another host comes when 10 segments are under way, of which the link owes a part."""
+    made = network([[0, 1], [2, 1]], [FAST, SLOW, FAST], window=10 * S)
+    at_s = 100.5 * S / SLOW
+    found = times_s(made, [(0.0, 0, 0, 1000 * S), (at_s, 1, 7, 0)])
+    assert found[Event(What.NOTICE, 7)] - at_s == pytest.approx(10.5 * S / SLOW)
+
+
+def test_tcp_has_taken_an_item_when_all_but_a_buffer_of_it_has_arrived() -> None:
+    found = times_s(network([[0]], [FAST], buffer=4 * S), [(0.0, 0, 0, 3 * S), (0.0, 0, 1, 7 * S)])
+    assert found[Event(What.TAKEN, 0)] == 0.0
+    assert found[Event(What.TAKEN, 1)] == pytest.approx(5 * S / FAST)  # with the sixth segment
+
+
+def test_a_segment_is_half_a_window_at_most() -> None:
+    """Items of one segment arrive at once, or with their second: when half of the least window has gone."""
+    packet = S / 15.0
+    n_items = 400
+    handed = [(float(item), 0, item, S) for item in range(n_items)]
+    found = times_s(network([[0]], [FAST], packet=packet), handed)
+    late_s = [found[arrived(item)] - item for item in range(n_items)]
+    low, high = (count / 2 for count in WINDOW_PACKETS)
+    cut = [late for late in late_s if late > 1e-9]
+    assert len(cut) / n_items == pytest.approx((15 - low) / (high - low), abs=0.1)
+    assert low * packet / FAST <= min(cut) and max(cut) <= S / FAST
+
+
+def test_many_bytes_are_cut_more_coarsely() -> None:
+    assert coarser(S, [(10.0 * S, 4)]) == 1.0
+    many = [(1000.0 * S, 4)] * MOST_STEPS
+    assert coarser(S, many) == 1024.0  # one segment each: fewer there can't be
+    assert coarser(S, [(1.0 * S * MOST_STEPS, 2)]) == 2.0
+
+
+BUFFER, WINDOW, SEGMENT = 100_000, 60_000, 1_000
+COSTS = HostCosts(0.0, 0.0, 0.0, 64, WINDOW, SEGMENT, BUFFER)
+QUICK, BUSY = (rate_bps * PAYLOAD_EFFICIENCY / 8 for rate_bps in (100e6, 25e6))
+STAR = "star:hosts=4"
+OVERSUBSCRIBED = "leaf-spine:leaves=2,spines=1,hosts=3,rate=100M,uplink_rate=25M"
+AHEAD = SEGMENT + BURST_FRAMES * 1538  # bytes by which a port may be ahead of its rate
+
+
+def carried(spec: str, schedule: Schedule) -> tuple[tuple[float, ...], ...]:
+    """(when each send had ended, when each gate opened)"""
+    plan = schedule_plan(spec, schedule)
+    made = carry(plan.fabric, plan.flows, plan.schedule, hosts=COSTS)
+    return made.ends_s, made.opened_s
+
+
+@pytest.mark.parametrize("nbytes", [40_000, BUFFER, 150_000, 1_000_000])
+def test_a_source_goes_on_when_tcp_has_taken_its_send(nbytes: int) -> None:
+    """Rank 0's second operation waits for its first: until all but a buffer of it has left."""
+    made = messages(4, [(0, 1, nbytes), (2, 0, 100)], [Gate(1, 0, (0,))])
+    _, (opened_s,) = carried(STAR, made)
+    assert opened_s == pytest.approx(max(0, nbytes - BUFFER) / QUICK, abs=AHEAD / QUICK)
+
+
+def test_sends_of_one_connection_share_its_buffer() -> None:
+    """Three of 60 KB at once: TCP takes the first, 20 KB later the second, then another 60 KB the third."""
+    sizes = [(0, 1, 60_000)] * 3
+    gates = [Gate(number, 0, (number - 3,)) for number in (3, 4, 5)]
+    made = messages(4, [*sizes, *[(2, 0, 100)] * 3], gates)
+    _, opened_s = carried(STAR, made)
+    assert opened_s == pytest.approx((0.0, 20_000 / QUICK, 80_000 / QUICK), abs=AHEAD / QUICK)
+
+
+def fifo_s(sends: list[tuple[float, int]], packet: int = 250) -> list[float]:
+    """When sends that begin at given times, from ports of QUICK of their own, have left a FIFO link of BUSY.
+
+    Packet by packet.  A sender has at most WINDOW bytes under way, and hears at once what the link has sent.
+    """
+    left = [nbytes // packet for _, nbytes in sends]
+    under_way, port_s, ends_s = [0] * len(sends), [begin_s for begin_s, _ in sends], [0.0] * len(sends)
+    link_s = 0.0
+    events: list[tuple[float, int, int]] = []  # (when, 0: has left the link, 1: reaches it, sender)
+
+    def send(number: int, now_s: float) -> None:
+        while left[number] and (under_way[number] + 1) * packet <= WINDOW:
+            left[number] -= 1
+            under_way[number] += 1
+            port_s[number] = max(port_s[number], now_s) + packet / QUICK
+            heappush(events, (port_s[number], 1, number))
+
+    for number, (begin_s, _) in enumerate(sends):
+        send(number, begin_s)
+    while events:
+        now_s, reaches, number = heappop(events)
+        if reaches:
+            link_s = max(link_s, now_s) + packet / BUSY
+            heappush(events, (link_s, 0, number))
+        else:
+            under_way[number] -= 1
+            ends_s[number] = now_s
+            send(number, now_s)
+    return ends_s
+
+
+@pytest.mark.parametrize("nbytes", [30_000, 60_000, 120_000])
+@pytest.mark.parametrize("at_s", [0.01, 0.02, 0.05])
+def test_who_comes_later_waits_behind_what_stands_in_the_fifo(nbytes: int, at_s: float) -> None:
+    """Two hosts behind one uplink: 500 KB from the start on, and less that begins later."""
+    made = messages(6, [(0, 3, 500_000), (1, 4, nbytes)], [Gate(1, 1, (), round(at_s * 1e9))])
+    ends_s, _ = carried(OVERSUBSCRIBED, made)
+    expected = fifo_s([(0.0, 500_000), (at_s, nbytes)])
+    assert ends_s[1] - at_s == pytest.approx(expected[1] - at_s, rel=0.12)
+    assert ends_s[0] == pytest.approx(expected[0], rel=0.02)
