@@ -6,11 +6,11 @@ from math import inf
 import pytest
 
 from controller.model.connections import Event, What
-from controller.model.fluid import carry
+from controller.model.fluid import carry, fluid_s
 from controller.model.hosts import HostCosts
 from controller.model.segments import MOST_STEPS, WINDOW_PACKETS, Segments, coarser
 from emu.network.shaping import BURST_FRAMES
-from tests.made_plans import PAYLOAD_EFFICIENCY, messages, schedule_plan
+from tests.made_plans import PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
 from traces.schedules.schedule import Gate, Schedule
 
 S = 1_000  # bytes of a segment
@@ -48,8 +48,10 @@ def times_s(made: Segments, handed: list[tuple[float, int, int, int]]) -> dict[E
         events = made.happened(now_s)
         while todo and todo[0][0] <= now_s:
             _, flow, item, nbytes = todo.pop(0)
-            add = made.add(flow, item, nbytes, now_s) if nbytes else made.announce(flow, item, now_s)
-            events += add
+            if nbytes:
+                events += made.add(flow, item, nbytes, now_s)
+            else:
+                made.announce(flow, item)
         found.update((event, now_s) for event in events)
     return found
 
@@ -101,6 +103,22 @@ def test_what_waited_at_one_port_does_not_wait_for_the_same_segment_at_the_next(
 def test_a_notice_is_behind_all_data_of_its_own_connection() -> None:
     found = times_s(network([[0, 1]], [FAST, FAST]), [(0.0, 0, 0, 20 * S), (0.001, 0, 7, 0)])
     assert found[Event(What.NOTICE, 7)] == pytest.approx(20 * S / FAST)
+
+
+def test_a_notice_is_ahead_of_data_that_its_rank_sends_at_the_same_instant() -> None:
+    handed = [(0.0, 0, 0, 5 * S), (0.01, 0, 1, 20 * S), (0.01, 0, 7, 0)]
+    found = times_s(network([[0, 1]], [FAST, FAST]), handed)
+    assert found[Event(What.NOTICE, 7)] == pytest.approx(5 * S / FAST)
+    assert found[arrived(1)] == pytest.approx(24 * S / FAST, rel=0.01)
+
+
+def test_halving_doubling_that_shares_no_link_takes_its_bound() -> None:
+    """A step's partners announce and send at once: 2 (p-1)/p of the bytes at the hosts' rate."""
+    nbytes = 8 << 20
+    plan = allreduce_plan("bigraph:n=4,m=2,rate=50M", "halving-doubling", "hdrm", "direct", nbytes=nbytes)
+    costs = HostCosts(20e-6, 1e-3, 90e-6, 2, 131_072, 12_500, 109_000)
+    time_s, _ = fluid_s(plan.fabric, plan.flows, plan.schedule, hosts=costs)
+    assert time_s == pytest.approx(2 * 7 / 8 * nbytes * 8 / (50e6 * PAYLOAD_EFFICIENCY), rel=0.02)
 
 
 def test_at_its_own_hosts_port_a_notice_is_behind_two_segments_of_another_connection() -> None:

@@ -76,9 +76,9 @@ def show_long(time_ns: int) -> str:
 
 
 def show_s(seconds: float) -> str:
-    """Seconds for a person, three digits: `1.23 s`, `84.1 ms`."""
-    if seconds >= 1:
-        return f"{seconds:.3g} s" if seconds < 100 else f"{seconds:.0f} s"
-    if seconds >= 1e-3:
+    """Seconds for a person, three digits: `1.23 s`, `-84.1 ms`."""
+    if abs(seconds) >= 1:
+        return f"{seconds:.3g} s" if abs(seconds) < 100 else f"{seconds:.0f} s"
+    if abs(seconds) >= 1e-3:
         return f"{seconds * 1e3:.3g} ms"
     return f"{seconds * 1e6:.3g} µs"

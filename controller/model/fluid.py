@@ -348,7 +348,7 @@ class _Progress:
         source, destination = self._items[item].ranks
         flow = self._flow_of.get((destination, source))
         if flow is not None and isinstance(self._network, Segments):
-            self._carry_on(self._network.announce(flow, item, self._now_s))
+            self._network.announce(flow, item)
         else:
             self._announced(item)
 

@@ -16,7 +16,8 @@ has a window of its own within WINDOW_PACKETS, drawn by chance, always the same 
 step as none do, and an allreduce of such messages is 10 % faster or slower than measured.
 
 A notice, by which a receiver says that it is ready, has next to no bytes but keeps its place: behind the data
-of its own connection and of all others in the queues that it comes to.
+of its own connection and of all others in the queues that it comes to.  A rank writes what it announces
+before what it sends at the same instant.
 
 Acknowledgements take no time: ports send them ahead of data (emu.network.shaping).  Slow start and losses
 are left out.
@@ -82,9 +83,10 @@ class Segments:
         self._arrived = [0.0] * len(paths)
         self._handed = [0.0] * len(paths)
         self._buffered: list[deque[tuple[float, int]]] = [deque() for _ in paths]  # (bytes, item) to be TAKEN
+        self._handed_now: dict[int, int] = {}  # segments of data that connections were handed at this instant
         self._events: list[Event] = []
 
-    def add(self, flow: int, item: int, nbytes: float, now_s: float) -> list[Event]:
+    def add(self, flow: int, item: int, nbytes: float, _now_s: float) -> list[Event]:
         """A connection is handed an item; returns what happens at once."""
         self._handed[flow] += nbytes
         self._buffered[flow].append((self._handed[flow] - self._buffer, item))
@@ -92,22 +94,26 @@ class Segments:
         n_parts = max(1, ceil(nbytes / most)) - 1
         self._to_send[flow] += [_Segment(flow, most, _PART)] * n_parts
         self._to_send[flow].append(_Segment(flow, nbytes - n_parts * most, Event(What.ARRIVED, item)))
+        self._handed_now[flow] = self._handed_now.get(flow, 0) + n_parts + 1
         self._take(flow)
-        self._send(flow, now_s)
         return self._happened()
 
-    def announce(self, flow: int, item: int, now_s: float) -> list[Event]:
+    def announce(self, flow: int, item: int) -> None:
         """A connection is handed the notice about an item."""
-        self._to_send[flow].append(_Segment(flow, NOTICE_NBYTES, Event(What.NOTICE, item)))
-        self._send(flow, now_s)
-        return self._happened()
+        to_send, n_now = self._to_send[flow], self._handed_now.setdefault(flow, 0)
+        to_send.insert(len(to_send) - n_now, _Segment(flow, NOTICE_NBYTES, Event(What.NOTICE, item)))
 
-    def next_s(self, _now_s: float) -> float:
-        """When a port goes on next; infinity if none has anything to send."""
+    def next_s(self, now_s: float) -> float:
+        """When a port goes on next: now, if anything was handed over; infinity if there is nothing to send."""
+        if self._handed_now:
+            return now_s
         return self._due[0][0] if self._due else inf
 
     def happened(self, now_s: float) -> list[Event]:
         """Let all ports go on that may by now."""
+        handed, self._handed_now = self._handed_now, {}
+        for flow in handed:
+            self._send(flow, now_s)
         while self._due and self._due[0][0] <= now_s + SAME_TIME_S:
             self._serve(heappop(self._due)[1], now_s)
         return self._happened()
