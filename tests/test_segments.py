@@ -8,7 +8,7 @@ import pytest
 from controller.model.connections import Event, What
 from controller.model.fluid import carry, fluid_s
 from controller.model.hosts import HostCosts
-from controller.model.segments import MOST_STEPS, WINDOW_PACKETS, Segments, coarser
+from controller.model.segments import IDLE_S, MOST_STEPS, WINDOW_PACKETS, Segments, coarser
 from emu.network.shaping import BURST_FRAMES
 from tests.made_plans import PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
 from traces.schedules.schedule import Gate, Schedule
@@ -144,15 +144,23 @@ def test_tcp_has_taken_an_item_when_all_but_a_buffer_of_it_has_arrived() -> None
 
 def test_a_segment_is_half_a_window_at_most() -> None:
     """Items of one segment arrive at once, or with their second: when half of the least window has gone."""
-    packet = S / 15.0
+    packet, apart_s = S / 15.0, 0.1
     n_items = 400
-    handed = [(float(item), 0, item, S) for item in range(n_items)]
+    handed = [(apart_s * item, 0, item, S) for item in range(n_items)]
     found = times_s(network([[0]], [FAST], packet=packet), handed)
-    late_s = [found[arrived(item)] - item for item in range(n_items)]
+    late_s = [found[arrived(item)] - apart_s * item for item in range(10, n_items)]  # after slow start
     low, high = (count / 2 for count in WINDOW_PACKETS)
     cut = [late for late in late_s if late > 1e-9]
-    assert len(cut) / n_items == pytest.approx((15 - low) / (high - low), abs=0.1)
+    assert len(cut) / len(late_s) == pytest.approx((15 - low) / (high - low), abs=0.1)
     assert low * packet / FAST <= min(cut) and max(cut) <= S / FAST
+
+
+def test_a_connection_begins_with_ten_packets_and_so_it_does_after_a_pause() -> None:
+    """Half of ten packets, half of fifteen, of which five are left: all of it after 7.5 packets' time."""
+    packet = S / 15.0
+    found = times_s(network([[0]], [FAST], packet=packet), [(0.0, 0, 0, S), (IDLE_S + 0.1, 0, 1, S)])
+    assert found[arrived(0)] == pytest.approx((5 + 7.5) * packet / FAST)
+    assert found[arrived(1)] - IDLE_S - 0.1 == pytest.approx((5 + 7.5) * packet / FAST)
 
 
 def test_many_bytes_are_cut_more_coarsely() -> None:
@@ -197,15 +205,17 @@ def test_sends_of_one_connection_share_its_buffer() -> None:
 def fifo_s(sends: list[tuple[float, int]], packet: int = 250) -> list[float]:
     """When sends that begin at given times, from ports of QUICK of their own, have left a FIFO link of BUSY.
 
-    Packet by packet.  A sender has at most WINDOW bytes under way, and hears at once what the link has sent.
+    Packet by packet.  A sender has at most WINDOW bytes under way, 10 packets of 1,448 bytes at first and as
+    much more as has arrived, and hears at once what the link has sent.
     """
+    congestion = [14_480] * len(sends)
     left = [nbytes // packet for _, nbytes in sends]
     under_way, port_s, ends_s = [0] * len(sends), [begin_s for begin_s, _ in sends], [0.0] * len(sends)
     link_s = 0.0
     events: list[tuple[float, int, int]] = []  # (when, 0: has left the link, 1: reaches it, sender)
 
     def send(number: int, now_s: float) -> None:
-        while left[number] and (under_way[number] + 1) * packet <= WINDOW:
+        while left[number] and (under_way[number] + 1) * packet <= min(WINDOW, congestion[number]):
             left[number] -= 1
             under_way[number] += 1
             port_s[number] = max(port_s[number], now_s) + packet / QUICK
@@ -220,6 +230,7 @@ def fifo_s(sends: list[tuple[float, int]], packet: int = 250) -> list[float]:
             heappush(events, (link_s, 0, number))
         else:
             under_way[number] -= 1
+            congestion[number] += packet
             ends_s[number] = now_s
             send(number, now_s)
     return ends_s

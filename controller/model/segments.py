@@ -8,19 +8,20 @@ happen to an item, bytes that a rank sends without a break: its segments enter t
 than PORT_SEGMENTS of a connection at a time and no more than a window under way; TCP has *taken* it, so that
 its sender goes on, when all but a buffer of it has arrived; it has *arrived* when its last segment has.
 
-TCP gives a segment half of its congestion window at most (`tcp_cwnd_test` in net/ipv4/tcp_output.c).  On
-links where a window's worth is always under way that matters little, but a message of a few packets is then
-two segments, the second of which is late.  Windows of 23 to 33 packets were seen in replays, and 14 to 28 %
-of the messages of 15 packets cut in live trainings on a star and a BiGraph at 100 Mb/s.  So here each item
-has a window of its own within WINDOW_PACKETS, drawn by chance, always the same chance.  Without it ranks keep
-step as none do, and an allreduce of such messages is 10 % faster or slower than measured.
+A connection begins with FIRST_WINDOW_PACKETS (RFC 6928), also after IDLE_S without anything under way, and
+has one packet more for each that arrives (slow start, RFC 5681).  TCP gives a segment half of the congestion
+window at most (`tcp_cwnd_test` in net/ipv4/tcp_output.c).  Where a window's worth is always under way that
+matters little, but a message of a few packets is then two segments, the second of which is late.  Windows of
+23 to 33 packets were seen in replays, and 14 to 28 % of the messages of 15 packets cut in live trainings on a
+star and a BiGraph at 100 Mb/s.  So here the segments of each item are cut by a window within WINDOW_PACKETS
+drawn by chance, always the same chance.  Without it ranks keep step as none do, and an allreduce of such
+messages is 10 % faster or slower than measured.
 
 A notice, by which a receiver says that it is ready, has next to no bytes but keeps its place: behind the data
 of its own connection and of all others in the queues that it comes to.  A rank writes what it announces
 before what it sends at the same instant.
 
-Acknowledgements take no time: ports send them ahead of data (emu.network.shaping).  Slow start and losses
-are left out.
+Acknowledgements take no time: ports send them ahead of data (emu.network.shaping).  Losses are left out.
 """
 
 from collections import deque
@@ -35,6 +36,8 @@ from controller.model.connections import Event, What
 SAME_TIME_S = 1e-12  # times that differ by less are the same, but for rounding
 # Linux lets a socket have two segments and a millisecond's worth wait below TCP (tcp_small_queue_check).
 PORT_SEGMENTS = 2
+FIRST_WINDOW_PACKETS = 10
+IDLE_S = 0.2  # the least retransmission timeout of Linux, after which the first window holds again
 WINDOW_PACKETS = (23, 40)
 NOTICE_NBYTES = 66  # headers and nothing else, of the same order as gloo's 48 bytes and its headers
 # Segment by link.  Beyond it segments are larger: each of all takes 3 µs to follow.
@@ -44,6 +47,14 @@ MOST_STEPS = 200_000
 class _Segment(NamedTuple):
     flow: int
     nbytes: float
+    event: Event
+
+
+class _Part(NamedTuple):
+    """What of an item is left to send, in segments of `most` bytes; the last leads to the event."""
+
+    nbytes: float
+    most: float
     event: Event
 
 
@@ -70,6 +81,7 @@ class Segments:
         self._capacity = capacity
         self._segment = segment_nbytes
         self._half_windows = [packet_nbytes * count / 2 for count in WINDOW_PACKETS]
+        self._first_window = packet_nbytes * FIRST_WINDOW_PACKETS
         self._random = Random(0)
         self._burst = burst_nbytes
         self._window = max(window_nbytes, PORT_SEGMENTS * segment_nbytes)
@@ -77,13 +89,15 @@ class Segments:
         self._free_s = [0.0] * len(capacity)  # from when on each port may send
         self._queues: list[deque[tuple[_Segment, int]]] = [deque() for _ in capacity]  # and hop of its path
         self._due: list[tuple[float, int]] = []  # (when, port): it has something to send and may
-        self._to_send: list[deque[_Segment]] = [deque() for _ in paths]
+        self._to_send: list[deque[_Part]] = [deque() for _ in paths]
+        self._congestion = [self._first_window] * len(paths)  # congestion windows in bytes
+        self._busy_s = [0.0] * len(paths)  # until when a connection had something under way
         self._at_port = [0] * len(paths)  # segments of each connection in its own host's port
         self._under_way = [0.0] * len(paths)  # bytes
         self._arrived = [0.0] * len(paths)
         self._handed = [0.0] * len(paths)
         self._buffered: list[deque[tuple[float, int]]] = [deque() for _ in paths]  # (bytes, item) to be TAKEN
-        self._handed_now: dict[int, int] = {}  # segments of data that connections were handed at this instant
+        self._handed_now: dict[int, int] = {}  # how many items connections were handed at this instant
         self._events: list[Event] = []
 
     def add(self, flow: int, item: int, nbytes: float, _now_s: float) -> list[Event]:
@@ -91,20 +105,19 @@ class Segments:
         self._handed[flow] += nbytes
         self._buffered[flow].append((self._handed[flow] - self._buffer, item))
         most = min(self._segment, self._random.uniform(*self._half_windows))
-        n_parts = max(1, ceil(nbytes / most)) - 1
-        self._to_send[flow] += [_Segment(flow, most, _PART)] * n_parts
-        self._to_send[flow].append(_Segment(flow, nbytes - n_parts * most, Event(What.ARRIVED, item)))
-        self._handed_now[flow] = self._handed_now.get(flow, 0) + n_parts + 1
+        self._to_send[flow].append(_Part(nbytes, most, Event(What.ARRIVED, item)))
+        self._handed_now[flow] = self._handed_now.get(flow, 0) + 1
         self._take(flow)
         return self._happened()
 
     def announce(self, flow: int, item: int) -> None:
         """A connection is handed the notice about an item."""
         to_send, n_now = self._to_send[flow], self._handed_now.setdefault(flow, 0)
-        to_send.insert(len(to_send) - n_now, _Segment(flow, NOTICE_NBYTES, Event(What.NOTICE, item)))
+        notice = _Part(NOTICE_NBYTES, NOTICE_NBYTES, Event(What.NOTICE, item))
+        to_send.insert(len(to_send) - n_now, notice)
 
     def next_s(self, now_s: float) -> float:
-        """When a port goes on next: now, if anything was handed over; infinity if there is nothing to send."""
+        """When a port goes on next: now, if anything was handed over; infinity if nothing is to be sent."""
         if self._handed_now:
             return now_s
         return self._due[0][0] if self._due else inf
@@ -125,14 +138,22 @@ class Segments:
     def _send(self, flow: int, now_s: float) -> None:
         """Let a connection hand its own port what it may."""
         to_send = self._to_send[flow]
+        if to_send and not self._under_way[flow] and now_s > self._busy_s[flow] + IDLE_S:
+            self._congestion[flow] = self._first_window
         while to_send and self._at_port[flow] < PORT_SEGMENTS:
+            left, most, event = to_send[0]
+            nbytes = min(left, most, self._congestion[flow] / 2)
             under_way = self._under_way[flow]
-            if under_way and under_way + to_send[0].nbytes > self._window:
+            if under_way and under_way + nbytes > min(self._window, self._congestion[flow]):
                 break
-            segment = to_send.popleft()
+            if nbytes < left:
+                to_send[0] = _Part(left - nbytes, most, event)
+                event = _PART
+            else:
+                to_send.popleft()
             self._at_port[flow] += 1
-            self._under_way[flow] += segment.nbytes
-            self._enter(segment, 0, now_s)
+            self._under_way[flow] += nbytes
+            self._enter(_Segment(flow, nbytes, event), 0, now_s)
 
     def _enter(self, segment: _Segment, hop: int, now_s: float) -> None:
         link = self._paths[segment.flow][hop]
@@ -155,14 +176,16 @@ class Segments:
         if hop + 1 < len(self._paths[segment.flow]):
             self._enter(segment, hop + 1, now_s)
         else:
-            self._arrive(segment)
+            self._arrive(segment, now_s)
         if hop == 0:
             self._at_port[segment.flow] -= 1
         self._send(segment.flow, now_s)
 
-    def _arrive(self, segment: _Segment) -> None:
+    def _arrive(self, segment: _Segment, now_s: float) -> None:
         flow, nbytes, event = segment
         self._under_way[flow] -= nbytes
+        self._busy_s[flow] = now_s
+        self._congestion[flow] += nbytes
         if event.what is not What.NOTICE:
             self._arrived[flow] += nbytes
             self._take(flow)
