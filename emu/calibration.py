@@ -35,7 +35,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class HostTimes:
-    """What hosts cost, for the fluid model (controller.model.hosts.HostCosts): how long a processor of the
+    """What hosts cost, for the model (controller.model.hosts.HostCosts): how long a processor of the
     machine is busy with each message, and with a rank's start.  `n_cpus` processors shared the work.
     """
 
@@ -59,7 +59,7 @@ class Calibration:
 
     @property
     def per_send_s(self) -> float:
-        """What the fluid model adds to each send: no message is faster than a tiny one."""
+        """What is added to each send where no host times are known: no message is faster than a tiny one."""
         return max(self.alpha_s, self.latency_s)
 
 

@@ -54,7 +54,7 @@ class Row:
     of those between switches, ascending) are the fabric's.
 
     `ratio` is the median time over `bound_s` (alpha 0, nominal rate times payload efficiency),
-    `ratio_predicted` that over `predicted_s` (fluid model over the plan's own paths, calibrated host times
+    `ratio_predicted` that over `predicted_s` (the model of the plan's own paths, calibrated host times
     and goodput).  That is known to within `prediction_error`, a share of it: a time outside
     `predicted_low_s` to `predicted_high_s` is not accounted for.  `machine_share` of it is the machine's
     own time per step.  These four are None where the model does not know all that happens (see

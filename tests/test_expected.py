@@ -5,6 +5,7 @@ segment, and a burst that each port saves, take no time: NEAR of the time of a r
 """
 
 import re
+from math import hypot
 
 import pytest
 
@@ -62,9 +63,11 @@ def test_a_range_of_readiness_widens_the_bar_to_its_side_only() -> None:
     """Ready after 100 to 108 ms: that and the model's own error have nothing to do with each other."""
     found = expected(plan(100, 8), FREE_HOSTS)
     whole_s = 0.100 + RING_S
-    own_s = MODEL_ERROR * whole_s
-    wanted = whole_s, whole_s - own_s, whole_s + (own_s**2 + 0.008**2) ** 0.5
-    assert bar(found) == pytest.approx(wanted, abs=NEAR * RING_S)
+    predicted_s, low_s, high_s = bar(found)
+    assert predicted_s == pytest.approx(whole_s, abs=NEAR * RING_S)
+    own_s = MODEL_ERROR * predicted_s
+    assert predicted_s - low_s == pytest.approx(own_s, rel=0.01)
+    assert high_s - predicted_s == pytest.approx(hypot(own_s, 0.008), rel=0.01)
     assert found.error is not None and MODEL_ERROR < found.error <= MAX_ERROR
     assert found.doubt == ""
     assert "when ranks were ready" in found.note

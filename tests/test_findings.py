@@ -45,7 +45,7 @@ def test_the_fastest_the_slowest_and_its_bounding_link_are_named() -> None:
         "Slowest: slow, linear, ecmp on star:hosts=8: 3 s, 2.00 × the fastest and 3.00 × its bound; its worst"
         " link, leaf0→spine1, carried up to 3 flows at once and was busy 50% of the time."
     )
-    assert predicted == "Measured times are 0.75 to 1.50 × what the fluid model predicts for the same paths."
+    assert predicted == "Measured times are 0.75 to 1.50 × what the model predicts for the same paths."
 
 
 def test_the_slowest_cells_reason_follows_it() -> None:
@@ -94,17 +94,17 @@ def test_a_matrix_with_nothing_but_refusals_has_one_sentence() -> None:
 def test_cables_that_failed_are_told_and_their_cells_not_compared_with_the_prediction() -> None:
     failed = (FailedCable("leaf0-spine1", 0.5, 1.5),)
     text = findings([row("one", 2.0), row("other", 6.0, failures=failed)], {})
-    assert text[-2] == "Measured times are 1.00 × what the fluid model predicts for the same paths."
+    assert text[-2] == "Measured times are 1.00 × what the model predicts for the same paths."
     assert text[-1].startswith("In 1 cell by plan: leaf0-spine1 down from 0.5 s to 1.5 s;")
-    assert not any("fluid" in one for one in findings([row("other", 6.0, failures=failed)], {}))
+    assert not any("model predicts" in one for one in findings([row("other", 6.0, failures=failed)], {}))
 
 
 def test_of_adaptive_routes_the_worst_link_is_told_as_planned_and_no_prediction_is() -> None:
     moving = replace(row("other", 6.0), routes="adaptive")
     text = findings([row("one", 2.0), moving], {})
     assert sum("as planned, its worst link" in one for one in text) == 1
-    assert "Measured times are 1.00 × what the fluid model predicts for the same paths." in text
-    assert not any("fluid" in one for one in findings([moving], {}))
+    assert "Measured times are 1.00 × what the model predicts for the same paths." in text
+    assert not any("model predicts" in one for one in findings([moving], {}))
 
 
 def test_a_cable_that_would_have_failed_after_the_end_is_not_told_as_if_it_had() -> None:

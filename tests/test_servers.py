@@ -10,8 +10,10 @@ from traces.recognition.shape import JobShape, shape_of
 COMPUTE_NS, UPDATE_NS, WIRE_NS = 10_000, 100, 50
 
 
-def message(src: int, dst: int, begin_ns: int, tag: int = 0, nbytes: int = 1000) -> Operation:
-    done = {src: begin_ns + WIRE_NS, dst: begin_ns + WIRE_NS}
+def message(
+    src: int, dst: int, begin_ns: int, tag: int = 0, nbytes: int = 1000, wire_ns: int = WIRE_NS
+) -> Operation:
+    done = {src: begin_ns + wire_ns, dst: begin_ns + wire_ns}
     return Operation("message", "send", tag, nbytes, src, dst, {src: begin_ns}, done)
 
 
@@ -19,7 +21,7 @@ def training(
     servers: range, workers: range, rounds: int, *, synchronous: bool, apart_ns: int = 0
 ) -> list[Operation]:
     """Each worker computes (the later ones longer), pushes to all servers and waits for their answers, which
-    a server begins `apart_ns` after one another, as on a link that holds it up.
+    a server's link holds up: each takes `apart_ns`, and the next begins then.
     """
     ready = dict.fromkeys(workers, 0)
     sends = [message(s, w, 0) for s in servers for w in workers]
@@ -31,8 +33,8 @@ def training(
                 sends.append(message(worker, server, begin[worker]))
                 come = (last if synchronous else begin[worker]) + WIRE_NS + UPDATE_NS
                 come += apart_ns * (worker - workers[0])
-                sends.append(message(server, worker, come))
-                ready[worker] = come
+                sends.append(message(server, worker, come, wire_ns=apart_ns or WIRE_NS))
+                ready[worker] = come + apart_ns
     return sorted(sends, key=lambda send: send.begin_ns)
 
 
@@ -58,6 +60,13 @@ def test_answers_that_wait_for_a_link_do_not_make_a_server_look_like_one_who_com
         servers, workers = range(n_servers), range(n_servers, n_servers + n_workers)
         sends = training(servers, workers, 5, synchronous=True, apart_ns=6 * COMPUTE_NS)
         assert servers_of(sends) == (set(servers), set(workers))
+
+
+def test_where_no_rank_sends_twice_to_another_the_smaller_side_serves() -> None:
+    sends = [message(s, w, 0) for s in (0, 1) for w in range(2, 5)]
+    sends += [message(w, s, COMPUTE_NS) for s in (0, 1) for w in range(2, 5)]
+    sends += [message(s, w, 2 * COMPUTE_NS) for s in (0, 1) for w in range(2, 5)]
+    assert servers_of(sends) == ({0, 1}, {2, 3, 4})
 
 
 def test_a_coordinator_that_talks_a_little_to_all_changes_nothing() -> None:

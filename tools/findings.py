@@ -116,7 +116,7 @@ def _predicted(valid: Sequence[_Measured]) -> list[str]:
     ratios = [made.ratio_predicted for made in valid]
     low, high = f"{min(ratios):.2f}", f"{max(ratios):.2f}"
     band = low if low == high else f"{low} to {high}"
-    return [f"Measured times are {band} × what the fluid model predicts for the same paths."]
+    return [f"Measured times are {band} × what the model predicts for the same paths."]
 
 
 def _failed(rows: Sequence[Row]) -> list[str]:

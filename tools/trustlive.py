@@ -122,16 +122,17 @@ def _logged(request: Request, places: Sequence[Path], fabric: Fabric, folder: Pa
     trainings = [[part for _, part in request.parts(place)] for place in counted]
     parts = trainings[0]
     by_training: list[list[tuple[float, ...]]] = []
+    by_starts: list[list[Starts]] = []
     try:
-        for of_jobs in trainings:
-            starts: list[Starts] = [logged_starts(read_logs(part)) for part in of_jobs]
-            by_training.append([iteration_times_s(each, FIRST_WARM) for each in together(starts)])
+        for folders in trainings:
+            by_starts.append([logged_starts(read_logs(part)) for part in folders])
+            by_training.append([iteration_times_s(each, FIRST_WARM) for each in together(by_starts[-1])])
     except (BadLog, OSError, ValueError) as error:
         for job, part in enumerate(parts):
             yield Live(fabric.spec, below(folder, part), failure=str(error), job=job)
         return
     for job, part in enumerate(parts):
-        name, times_s = below(folder, part), [of_jobs[job] for of_jobs in by_training]
+        name, times_s = below(folder, part), [times[job] for times in by_training]
         if all(times_s):
             yield Live(
                 fabric.spec,
@@ -144,7 +145,7 @@ def _logged(request: Request, places: Sequence[Path], fabric: Fabric, folder: Pa
             continue
         why = (
             f"fewer than {FIRST_WARM + 2} iterations (events iter0)"
-            if starts[job]
+            if all(starts[job] for starts in by_starts)
             else "no events iter0 in a log.rN.json"
         )
         why += ", or none while the other job trained" if len(parts) > 1 else ""

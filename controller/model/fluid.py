@@ -28,7 +28,7 @@ from controller.model.addedup import tree_links
 from controller.model.connections import Connections, Event, What
 from controller.model.hosts import HostCosts, Processors, Work
 from controller.model.items import NO_FLOW, Item, items_of, ordered, waiting_at
-from controller.model.segments import SAME_TIME_S, Segments, coarser
+from controller.model.segments import MOST_STEPS, SAME_TIME_S, Segments, n_steps
 from emu.aggregation.tree import Tree
 from emu.fabrics.fabric import Fabric
 from emu.network.shaping import BURST_FRAMES
@@ -59,7 +59,8 @@ def fluid_s(
     add up takes no time, which is enough to compare routes.  Each send waits `alpha_s` after it became ready,
     an aggregation ROUNDS times that, which is latency: it does not occupy the connection.  `eta` is TCP's
     payload's share of the link rate, that in full frames unless given; that of aggregations is their trees'.
-    With `hosts` a send ends when its receiver has handled it, and `alpha_s` is only that of aggregations.
+    With `hosts` a send ends when its receiver has handled it, and `alpha_s` is only that of aggregations;
+    links are still shared as fluids are with trees, or if segments would take more than MOST_STEPS.
     Raise ValueError for a schedule that can never end.
     """
     carried = carry(fabric, flows, schedule, trees=trees, alpha_s=alpha_s, eta=eta, hosts=hosts)
@@ -96,14 +97,13 @@ def carry(
     capacity = [rate_bps * share / 8 for rate_bps in fabric.rates.values()]
     items = items_of(flows, schedule, trees, share)
     network: Connections | Segments = Connections(paths, capacity)
-    if hosts and hosts.segment_nbytes:
-        sizes = [(item.nbytes, len(paths[item.flow])) for item in items[: len(schedule.sends)]]
-        times = coarser(hosts.segment_nbytes, sizes)
+    sizes = [(item.nbytes, len(paths[item.flow])) for item in items[: len(schedule.sends)]]
+    if hosts and hosts.segment_nbytes and not trees and n_steps(hosts.segment_nbytes, sizes) <= MOST_STEPS:
         network = Segments(
             paths,
             capacity,
-            segment_nbytes=times * hosts.segment_nbytes,
-            packet_nbytes=times * tcp_payload_nbytes(fabric.mtu_nbytes),
+            segment_nbytes=hosts.segment_nbytes,
+            packet_nbytes=tcp_payload_nbytes(fabric.mtu_nbytes),
             burst_nbytes=BURST_FRAMES * fabric.frame_nbytes * share,
             window_nbytes=hosts.window_nbytes,
             buffer_nbytes=hosts.buffer_nbytes,

@@ -1,10 +1,10 @@
-"""What hosts must cost so that the fluid model takes as long as a crowd of ranks was measured to take."""
+"""What hosts must cost so that the model takes as long as a crowd of ranks was measured to take."""
 
 from collections.abc import Callable, Sequence
 from statistics import median, quantiles
 
 from controller.model.fluid import fluid_s
-from controller.model.hosts import HostCosts
+from controller.model.hosts import HostCosts, costs_with
 from emu.calibration import HostTimes, Range, after_first_step_s, crowd_kinds, first_step
 from emu.plan import Plan
 from traces.schedules.schedule import Op, Schedule, Send
@@ -37,13 +37,8 @@ def fit_hosts(
     )
 
     def costs(message_s: float, start_s: float) -> HostCosts:
-        return HostCosts(
-            max(0.0, latency_s - message_s),
-            start_s,
-            message_s,
-            n_cpus,
-            segment_nbytes=plan.transport.gso_max_nbytes,
-        )
+        wire_s = max(0.0, latency_s - message_s)
+        return costs_with(plan.transport, wire_s=wire_s, start_s=start_s, message_s=message_s, n_cpus=n_cpus)
 
     solved: list[tuple[float, float, float]] = []
     for made, samples in zip(crowd_kinds(n_ranks), times_s, strict=True):
@@ -72,8 +67,8 @@ def _arrivals(plan: Plan, sends: Sequence[Send], eta: float) -> _Arrivals:
     """When the sends of one allreduce of the crowd arrive, each with its step, if hosts cost so much."""
     nbytes = max(send.offset + send.nbytes for send in sends)
     schedule = Schedule(plan.n_ranks, (Op("allreduce", nbytes),), tuple(sends))
-    pairs = {(send.src, send.dst) for send in sends}
-    flows = [flow for flow in plan.flows if (flow.src, flow.dst) in pairs]
+    pairs = {frozenset((send.src, send.dst)) for send in sends}  # notices go the other way
+    flows = [flow for flow in plan.flows if frozenset((flow.src, flow.dst)) in pairs]
 
     def arrivals(hosts: HostCosts) -> list[tuple[int, float]]:
         _, ends_s = fluid_s(plan.fabric, flows, schedule, eta=eta, hosts=hosts)

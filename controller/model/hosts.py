@@ -1,4 +1,4 @@
-"""What hosts cost in the fluid model: latency of a message, and processors that handle one after the other.
+"""What hosts cost in the model: latency of a message, and processors that handle one after the other.
 
 All emulated hosts share the processors of one machine, so what a message costs depends on how many other
 ranks have something to do at that moment.  Here that is a queue: a rank that has messages to handle waits for
@@ -9,6 +9,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from emu.network.transport import buffered_nbytes
+from emu.plan import Transport
+
 
 @dataclass(frozen=True, slots=True)
 class HostCosts:
@@ -17,9 +20,9 @@ class HostCosts:
     A rank keeps a processor busy for `start_s` at the start, and for `message_s` with each notice and each
     send that comes in; bytes cost nothing of their own, for they are handled while more of them come in.
     `segment_nbytes` is what TCP hands on at once, 0 if links are shared as fluids are and notices wait behind
-    nothing; the rest only matters with segments.  `window_nbytes` is how much of a connection may be under
-    way.  `buffer_nbytes` is what a sender's socket holds: its send is over for it when TCP has taken the last
-    byte.
+    nothing.  The other two matter only with segments: `window_nbytes` is how much of a connection may be
+    under way, `buffer_nbytes` what a sender's socket holds: its send is over for it when TCP has taken the
+    last byte.
     """
 
     wire_s: float
@@ -29,6 +32,21 @@ class HostCosts:
     window_nbytes: float = 0.0
     segment_nbytes: float = 0.0
     buffer_nbytes: float = 0.0
+
+
+def costs_with(
+    transport: Transport, *, wire_s: float, start_s: float, message_s: float, n_cpus: int
+) -> HostCosts:
+    """The costs of hosts whose connections are set up as `transport` says."""
+    return HostCosts(
+        wire_s,
+        start_s,
+        message_s,
+        n_cpus,
+        window_nbytes=transport.rcvbuf_nbytes,
+        segment_nbytes=transport.gso_max_nbytes,
+        buffer_nbytes=buffered_nbytes(transport.sndbuf_nbytes),
+    )
 
 
 class Work(NamedTuple):

@@ -2,46 +2,47 @@
 
 A port shapes by a token bucket (HTB): it lets a segment go at once when it may send at all, and then nothing
 more until the time that the segment takes on its link is over.  So a lone segment crosses any number of
-idle links in no time, and what comes behind it waits, at each of them, for what it owes.  A port that
-was idle has saved up to a burst.  Three things
-happen to an item, bytes that a rank sends without a break: its segments enter the host's own port, no more
-than PORT_SEGMENTS of a connection at a time and no more than a window under way; TCP has *taken* it, so that
-its sender goes on, when all but a buffer of it has arrived; it has *arrived* when its last segment has.
+idle links in no time, and what comes next waits, at each of them, for what it owes.  A port that was idle has
+saved up to a burst.
 
-A connection begins with FIRST_WINDOW_PACKETS (RFC 6928), also after IDLE_S without anything under way, and
-has one packet more for each that arrives (slow start, RFC 5681).  TCP gives a segment half of the congestion
-window at most (`tcp_cwnd_test` in net/ipv4/tcp_output.c).  Where a window's worth is always under way that
-matters little, but a message of a few packets is then two segments, the second of which is late.  Windows of
-23 to 33 packets were seen in replays, and 14 to 28 % of the messages of 15 packets cut in live trainings on a
-star and a BiGraph at 100 Mb/s.  So here the segments of each item are cut by a window within WINDOW_PACKETS
-drawn by chance, always the same chance.  Without it ranks keep step as none do, and an allreduce of such
-messages is 10 % faster or slower than measured.
+An item is what a rank sends without a break.  Its segments enter the host's own port, no more than
+PORT_SEGMENTS of a connection at a time and no more than a window under way.  TCP has *taken* it, so that its
+sender goes on, when all but a buffer of it has arrived; it has *arrived* when its last segment has.
+
+TCP gives a segment half of the congestion window at most (`tcp_cwnd_test` in net/ipv4/tcp_output.c).  Where a
+window's worth is always under way that matters little, and the window grows; but a message of a few packets
+is then two segments, the second of which is late.  So the segments of such an item are cut by a window
+within WINDOW_PACKETS that goes by the item's number.  Without it ranks keep step as none do, and an allreduce
+of such messages is 10 % faster or slower than measured.
 
 A notice, by which a receiver says that it is ready, has next to no bytes but keeps its place: behind the data
-of its own connection and of all others in the queues that it comes to.  A rank writes what it announces
-before what it sends at the same instant.
+of its own connection and of all others in the queues that it comes to.  On one connection a rank writes what
+it announces before what it sends at the same instant.  (If it wrote all notices before all data, rings would
+be 15 % faster than was measured.)
 
-Acknowledgements take no time: ports send them ahead of data (emu.network.shaping).  Losses are left out.
+Acknowledgements take no time: ports send them ahead of data (emu.network.shaping).  Losses are left out, and
+slow start, for a connection begins with ten packets once in a run (emu.network.net).
 """
 
 from collections import deque
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from math import ceil, inf
-from random import Random
 from typing import NamedTuple
 
 from controller.model.connections import Event, What
 
 SAME_TIME_S = 1e-12  # times that differ by less are the same, but for rounding
+ROUNDING_NBYTES = 1.0  # what rounding may leave of bytes that have arrived
+GOLDEN = 0.6180339887498949  # the fractions of its multiples lie as evenly as can be (Weyl)
 # Linux lets a socket have two segments and a millisecond's worth wait below TCP (tcp_small_queue_check).
 PORT_SEGMENTS = 2
-FIRST_WINDOW_PACKETS = 10
-IDLE_S = 0.2  # the least retransmission timeout of Linux, after which the first window holds again
+# Windows of 23 to 33 packets were seen in replays, and in live trainings at 100 Mb/s 14 % (star) and 28 %
+# (BiGraph) of the messages of 15 packets were cut.  Up to 40 packets cut 41 % of them, up to 48 packets 28 %:
+# with 40 the rows of trust and bench are nearest to the model, bench of 256 KiB 0.99 to 1.07 and not 0.86.
 WINDOW_PACKETS = (23, 40)
 NOTICE_NBYTES = 66  # headers and nothing else, of the same order as gloo's 48 bytes and its headers
-# Segment by link.  Beyond it segments are larger: each of all takes 3 µs to follow.
-MOST_STEPS = 200_000
+MOST_STEPS = 600_000  # segments times links, each of which takes 3 µs
 
 
 class _Segment(NamedTuple):
@@ -50,20 +51,12 @@ class _Segment(NamedTuple):
     event: Event
 
 
-class _Part(NamedTuple):
-    """What of an item is left to send, in segments of `most` bytes; the last leads to the event."""
-
-    nbytes: float
-    most: float
-    event: Event
-
-
 _PART = Event(What.PART, -1)
 
 
 class Segments:
-    """All connections by the number of their flow; links by theirs, with `capacity` in bytes of payload per
-    second.
+    """`paths` are those of all connections, by the number of their flow (trees of sums have none); `capacity`
+    is that of each link in bytes of payload per second.
     """
 
     def __init__(
@@ -81,40 +74,40 @@ class Segments:
         self._capacity = capacity
         self._segment = segment_nbytes
         self._half_windows = [packet_nbytes * count / 2 for count in WINDOW_PACKETS]
-        self._first_window = packet_nbytes * FIRST_WINDOW_PACKETS
-        self._random = Random(0)
         self._burst = burst_nbytes
         self._window = max(window_nbytes, PORT_SEGMENTS * segment_nbytes)
         self._buffer = buffer_nbytes
         self._free_s = [0.0] * len(capacity)  # from when on each port may send
         self._queues: list[deque[tuple[_Segment, int]]] = [deque() for _ in capacity]  # and hop of its path
         self._due: list[tuple[float, int]] = []  # (when, port): it has something to send and may
-        self._to_send: list[deque[_Part]] = [deque() for _ in paths]
-        self._congestion = [self._first_window] * len(paths)  # congestion windows in bytes
-        self._busy_s = [0.0] * len(paths)  # until when a connection had something under way
+        self._to_send: list[deque[_Segment]] = [deque() for _ in paths]
         self._at_port = [0] * len(paths)  # segments of each connection in its own host's port
         self._under_way = [0.0] * len(paths)  # bytes
         self._arrived = [0.0] * len(paths)
         self._handed = [0.0] * len(paths)
         self._buffered: list[deque[tuple[float, int]]] = [deque() for _ in paths]  # (bytes, item) to be TAKEN
-        self._handed_now: dict[int, int] = {}  # how many items connections were handed at this instant
+        self._handed_now: dict[int, int] = {}  # segments of data that connections were handed at this instant
         self._events: list[Event] = []
 
     def add(self, flow: int, item: int, nbytes: float, _now_s: float) -> list[Event]:
         """A connection is handed an item; returns what happens at once."""
         self._handed[flow] += nbytes
         self._buffered[flow].append((self._handed[flow] - self._buffer, item))
-        most = min(self._segment, self._random.uniform(*self._half_windows))
-        self._to_send[flow].append(_Part(nbytes, most, Event(What.ARRIVED, item)))
-        self._handed_now[flow] = self._handed_now.get(flow, 0) + 1
+        low, high = self._half_windows
+        most = self._segment
+        if nbytes <= 2 * high:
+            most = min(most, low + (high - low) * (item * GOLDEN % 1))
+        n_parts = max(1, ceil(nbytes / most)) - 1
+        self._to_send[flow] += [_Segment(flow, most, _PART)] * n_parts
+        self._to_send[flow].append(_Segment(flow, nbytes - n_parts * most, Event(What.ARRIVED, item)))
+        self._handed_now[flow] = self._handed_now.get(flow, 0) + n_parts + 1
         self._take(flow)
         return self._happened()
 
     def announce(self, flow: int, item: int) -> None:
         """A connection is handed the notice about an item."""
         to_send, n_now = self._to_send[flow], self._handed_now.setdefault(flow, 0)
-        notice = _Part(NOTICE_NBYTES, NOTICE_NBYTES, Event(What.NOTICE, item))
-        to_send.insert(len(to_send) - n_now, notice)
+        to_send.insert(len(to_send) - n_now, _Segment(flow, NOTICE_NBYTES, Event(What.NOTICE, item)))
 
     def next_s(self, now_s: float) -> float:
         """When a port goes on next: now, if anything was handed over; infinity if nothing is to be sent."""
@@ -138,32 +131,24 @@ class Segments:
     def _send(self, flow: int, now_s: float) -> None:
         """Let a connection hand its own port what it may."""
         to_send = self._to_send[flow]
-        if to_send and not self._under_way[flow] and now_s > self._busy_s[flow] + IDLE_S:
-            self._congestion[flow] = self._first_window
         while to_send and self._at_port[flow] < PORT_SEGMENTS:
-            left, most, event = to_send[0]
-            nbytes = min(left, most, self._congestion[flow] / 2)
             under_way = self._under_way[flow]
-            if under_way and under_way + nbytes > min(self._window, self._congestion[flow]):
+            if under_way > ROUNDING_NBYTES and under_way + to_send[0].nbytes > self._window:
                 break
-            if nbytes < left:
-                to_send[0] = _Part(left - nbytes, most, event)
-                event = _PART
-            else:
-                to_send.popleft()
+            segment = to_send.popleft()
             self._at_port[flow] += 1
-            self._under_way[flow] += nbytes
-            self._enter(_Segment(flow, nbytes, event), 0, now_s)
+            self._under_way[flow] += segment.nbytes
+            self._enter(segment, 0, now_s)
 
     def _enter(self, segment: _Segment, hop: int, now_s: float) -> None:
         link = self._paths[segment.flow][hop]
         queue = self._queues[link]
         queue.append((segment, hop))
         if len(queue) == 1:
-            if self._free_s[link] <= now_s + SAME_TIME_S:
+            if hop and self._free_s[link] <= now_s + SAME_TIME_S:
                 self._serve(link, now_s)
-            else:
-                heappush(self._due, (self._free_s[link], link))
+            else:  # at its own host's port too: one that may send lets many small ones go
+                heappush(self._due, (max(now_s, self._free_s[link]), link))
 
     def _serve(self, link: int, now_s: float) -> None:
         """A port that may send lets the first segment go, and has to wait before the next."""
@@ -176,16 +161,14 @@ class Segments:
         if hop + 1 < len(self._paths[segment.flow]):
             self._enter(segment, hop + 1, now_s)
         else:
-            self._arrive(segment, now_s)
+            self._arrive(segment)
         if hop == 0:
             self._at_port[segment.flow] -= 1
         self._send(segment.flow, now_s)
 
-    def _arrive(self, segment: _Segment, now_s: float) -> None:
+    def _arrive(self, segment: _Segment) -> None:
         flow, nbytes, event = segment
         self._under_way[flow] -= nbytes
-        self._busy_s[flow] = now_s
-        self._congestion[flow] += nbytes
         if event.what is not What.NOTICE:
             self._arrived[flow] += nbytes
             self._take(flow)
@@ -194,19 +177,10 @@ class Segments:
 
     def _take(self, flow: int) -> None:
         buffered = self._buffered[flow]
-        while buffered and buffered[0][0] <= self._arrived[flow] * (1 + SAME_TIME_S):
+        while buffered and buffered[0][0] <= self._arrived[flow] + ROUNDING_NBYTES:
             self._events.append(Event(What.TAKEN, buffered.popleft()[1]))
 
 
-def coarser(segment_nbytes: float, sends: Sequence[tuple[float, int]]) -> float:
-    """How many times larger segments must be for `sends`, each (bytes, links of its path), to take no more
-    than MOST_STEPS.
-    """
-    largest = max((nbytes for nbytes, _ in sends), default=0.0)
-    times = 1.0
-    while (
-        sum(ceil(nbytes / (times * segment_nbytes)) * n_links for nbytes, n_links in sends) > MOST_STEPS
-        and times * segment_nbytes < largest
-    ):
-        times *= 2
-    return times
+def n_steps(segment_nbytes: float, sends: Sequence[tuple[float, int]]) -> int:
+    """Segments times links of `sends`, each (bytes, links of its path), without what windows cut."""
+    return sum(ceil(nbytes / segment_nbytes) * n_links for nbytes, n_links in sends)

@@ -64,10 +64,13 @@ def captured(folder: Path, *arguments: str) -> tuple[int, str, str]:
 
 
 def payload_nbytes(path: Path, address: str) -> int:
-    """What the host at `address` sent by TCP, as its own capture has it."""
+    """What the host at `address` sent by TCP, as its own capture has it; what TCP sent twice counts once."""
     packets = read_capture(path)
     mine = (packets.src == packets.addresses.index(address)) & (packets.protocol == TCP)
-    return int(packets.payload_nbytes[mine].sum())
+    columns = packets.dst, packets.sport, packets.dport, packets.seq, packets.payload_nbytes
+    return sum(
+        int(nbytes) for *_, nbytes in set(zip(*(column[mine].tolist() for column in columns), strict=True))
+    )
 
 
 def processes_about(folder: Path) -> list[int]:

@@ -27,8 +27,10 @@ def servers_of(sends: Sequence[Operation]) -> tuple[set[int], set[int]] | None:
     one, other = sorted(sides, key=lambda half: (len(half), sends[0].src not in half))
     if len(one) == 1:
         return one, other
-    waits_one, gap_one = _waiting(sends, one, other)
-    waits_other, gap_other = _waiting(sends, other, one)
+    waits_one, gap_one, n_one = _waiting(sends, one, other)
+    waits_other, gap_other, n_other = _waiting(sends, other, one)
+    if not n_one or not n_other:
+        return one, other
     if waits_other < CLEARLY_LESS * waits_one:
         return other, one
     if waits_one >= CLEARLY_LESS * waits_other and gap_one > CLEARLY_LONGER * gap_other:
@@ -62,11 +64,12 @@ def _sides(sends: Sequence[Operation]) -> list[set[int]] | None:
     return [{rank for rank, first in is_first.items() if first is wanted} for wanted in (True, False)]
 
 
-def _waiting(sends: Sequence[Operation], side: set[int], others: set[int]) -> tuple[float, float]:
+def _waiting(sends: Sequence[Operation], side: set[int], others: set[int]) -> tuple[float, float, int]:
     """The share of this side's sends that come after news from all others, and the median ns from the last
-    news to the first send after it; later ones waited for that one to leave.
+    news to the first send after it, less the time in which an earlier send of the rank was still leaving.
 
-    News is what has arrived since the last send to the same rank.
+    News is what has arrived since the last send to the same rank.  Third is the number of sends that say so:
+    none where a rank sends to each other one only once.  `sends` are in the order of their begins.
     """
     arrivals: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for send in sends:
@@ -74,7 +77,8 @@ def _waiting(sends: Sequence[Operation], side: set[int], others: set[int]) -> tu
     for times in arrivals.values():
         times.sort()
     before: dict[tuple[int, int], int] = {}
-    last_begin_ns: dict[int, int] = {}
+    last: dict[int, Operation] = {}  # by its source
+    left_ns: defaultdict[int, int] = defaultdict(int)  # when all that a rank has sent had left
     counts: Counter[bool] = Counter()
     gaps: list[int] = []
     for send in sends:
@@ -82,13 +86,14 @@ def _waiting(sends: Sequence[Operation], side: set[int], others: set[int]) -> tu
             continue
         since = before.get((send.src, send.dst))
         before[send.src, send.dst] = send.begin_ns
-        last_ns, last_begin_ns[send.src] = last_begin_ns.get(send.src, -1), send.begin_ns
+        previous, free_ns = last.get(send.src), left_ns[send.src]
+        last[send.src], left_ns[send.src] = send, max(free_ns, send.done[send.src])
         if since is None:
             continue
         news = [arrivals[other, send.src] for other in others if (other, send.src) in arrivals]
         seen = [bisect_right(times, send.begin_ns) for times in news]
         counts[all(n > bisect_right(times, since) for n, times in zip(seen, news, strict=True))] += 1
         latest = [times[n - 1] for n, times in zip(seen, news, strict=True) if n]
-        if latest and max(latest) > last_ns:
-            gaps.append(send.begin_ns - max(latest))
-    return counts[True] / (counts.total() or 1), median(gaps) if gaps else 0.0
+        if latest and (previous is None or max(latest) > previous.begin_ns):
+            gaps.append(max(0, send.begin_ns - max(*latest, free_ns)))
+    return counts[True] / (counts.total() or 1), median(gaps) if gaps else 0.0, counts.total()
