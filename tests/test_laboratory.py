@@ -24,8 +24,9 @@ from traces.workload import SCHEMA, Collective, Start, Workload, made_allreduce
 
 FAT_TREE = parse_fabric("fat-tree:k=4,levels=2,rate=50M")
 BIGRAPH = parse_fabric("bigraph:n=4,m=2,rate=50M")
-SEGMENTS = {"segment_nbytes": 12_500.0, "window_nbytes": 131_072.0, "buffer_nbytes": 109_000.0}
-HOSTS = HostCosts(0.0018, 0.0, 0.0002, 64, **SEGMENTS)  # nobody waits for a processor
+HOSTS = HostCosts(
+    0.0018, 0.0, 0.0002, 64, segment_nbytes=12_500, buffer_nbytes=109_000
+)  # nobody waits for a processor
 JOB = Job(made_allreduce(8, 8 * 4200), "test")
 TRUE = Calibration(alpha_s=0.002, latency_s=0.002, eta=0.95)
 RING_S = 0.002 + 14 * 0.002

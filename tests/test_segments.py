@@ -23,7 +23,6 @@ def network(
     capacity: list[float],
     *,
     burst: float = 0.0,
-    window: float = inf,
     buffer: float = 0.0,
     packet: float = NEVER_CUT,
 ) -> Segments:
@@ -33,7 +32,6 @@ def network(
         segment_nbytes=S,
         packet_nbytes=packet,
         burst_nbytes=burst,
-        window_nbytes=window,
         buffer_nbytes=buffer,
     )
 
@@ -116,7 +114,7 @@ def test_halving_doubling_that_shares_no_link_takes_its_bound() -> None:
     """A step's partners announce and send at once: 2 (p-1)/p of the bytes at the hosts' rate."""
     nbytes = 8 << 20
     plan = allreduce_plan("bigraph:n=4,m=2,rate=50M", "halving-doubling", "hdrm", "direct", nbytes=nbytes)
-    costs = HostCosts(20e-6, 1e-3, 90e-6, 2, 131_072, 12_500, 109_000)
+    costs = HostCosts(20e-6, 1e-3, 90e-6, 2, 12_500, 109_000)
     time_s, _ = fluid_s(plan.fabric, plan.flows, plan.schedule, hosts=costs)
     assert time_s == pytest.approx(2 * 7 / 8 * nbytes * 8 / (50e6 * PAYLOAD_EFFICIENCY), rel=0.02)
 
@@ -128,12 +126,12 @@ def test_at_its_own_hosts_port_a_notice_is_behind_two_segments_of_another_connec
     assert found[Event(What.NOTICE, 7)] == pytest.approx(3 * S / FAST)
 
 
-def test_the_window_bounds_what_waits_before_a_slow_link() -> None:
-    """The notice of another host comes when 10 segments are under way, of which the link owes a part."""
-    made = network([[0, 1], [2, 1]], [FAST, SLOW, FAST], window=10 * S)
+def test_two_segments_of_a_connection_wait_before_a_slow_link() -> None:
+    """The link owes half a segment when the notice of another host comes."""
+    made = network([[0, 1], [2, 1]], [FAST, SLOW, FAST])
     at_s = 100.5 * S / SLOW
     found = times_s(made, [(0.0, 0, 0, 1000 * S), (at_s, 1, 7, 0)])
-    assert found[Event(What.NOTICE, 7)] - at_s == pytest.approx(10.5 * S / SLOW)
+    assert found[Event(What.NOTICE, 7)] - at_s == pytest.approx(2.5 * S / SLOW)
 
 
 def test_tcp_has_taken_an_item_when_all_but_a_buffer_of_it_has_arrived() -> None:
@@ -165,8 +163,9 @@ def test_a_thousand_small_sends_at_one_instant_arrive() -> None:
     assert found[arrived(999)] == pytest.approx(1.0 + (999 * 4 - 3000) / FAST)
 
 
-BUFFER, WINDOW, SEGMENT = 100_000, 60_000, 1_000
-COSTS = HostCosts(0.0, 0.0, 0.0, 64, WINDOW, SEGMENT, BUFFER)
+BUFFER, SEGMENT = 100_000, 10_000
+COSTS = HostCosts(0.0, 0.0, 0.0, 64, SEGMENT, BUFFER)
+WINDOW = 3 * SEGMENT  # two wait, one is on its way out
 QUICK, BUSY = (rate_bps * PAYLOAD_EFFICIENCY / 8 for rate_bps in (100e6, 25e6))
 STAR = "star:hosts=4"
 OVERSUBSCRIBED = "leaf-spine:leaves=2,spines=1,hosts=3,rate=100M,uplink_rate=25M"

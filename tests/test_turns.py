@@ -26,7 +26,7 @@ from traces.workload import SCHEMA, Collective, Turn, Workload
 
 NBYTES = 2_000_000
 ONE_WAY_S = NBYTES / (100e6 * PAYLOAD_EFFICIENCY / 8)
-COSTS = HostCosts(0.0001, 0.0, 0.00001, 64, window_nbytes=60_000, segment_nbytes=10_000)
+COSTS = HostCosts(0.0001, 0.0, 0.00001, 64, segment_nbytes=10_000)
 FEW_MESSAGES_S = 10 * (COSTS.wire_s + COSTS.message_s)
 
 

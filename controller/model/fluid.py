@@ -105,7 +105,6 @@ def carry(
             segment_nbytes=hosts.segment_nbytes,
             packet_nbytes=tcp_payload_nbytes(fabric.mtu_nbytes),
             burst_nbytes=BURST_FRAMES * fabric.frame_nbytes * share,
-            window_nbytes=hosts.window_nbytes,
             buffer_nbytes=hosts.buffer_nbytes,
         )
     progress = _Progress(schedule, items, network, alpha_s, hosts, flow_numbers(flows))

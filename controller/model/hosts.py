@@ -20,16 +20,14 @@ class HostCosts:
     A rank keeps a processor busy for `start_s` at the start, and for `message_s` with each notice and each
     send that comes in; bytes cost nothing of their own, for they are handled while more of them come in.
     `segment_nbytes` is what TCP hands on at once, 0 if links are shared as fluids are and notices wait behind
-    nothing.  The other two matter only with segments: `window_nbytes` is how much of a connection may be
-    under way, `buffer_nbytes` what a sender's socket holds: its send is over for it when TCP has taken the
-    last byte.
+    nothing.  `buffer_nbytes` matters only with segments: it is what a sender's socket holds, whose send is
+    over for it when TCP has taken the last byte.
     """
 
     wire_s: float
     start_s: float
     message_s: float
     n_cpus: int
-    window_nbytes: float = 0.0
     segment_nbytes: float = 0.0
     buffer_nbytes: float = 0.0
 
@@ -43,7 +41,6 @@ def costs_with(
         start_s,
         message_s,
         n_cpus,
-        window_nbytes=transport.rcvbuf_nbytes,
         segment_nbytes=transport.gso_max_nbytes,
         buffer_nbytes=buffered_nbytes(transport.sndbuf_nbytes),
     )
