@@ -97,13 +97,14 @@ def carry(
     capacity = [rate_bps * share / 8 for rate_bps in fabric.rates.values()]
     items = items_of(flows, schedule, trees, share)
     network: Connections | Segments = Connections(paths, capacity)
+    packet_nbytes = tcp_payload_nbytes(fabric.mtu_nbytes)
     sizes = [(item.nbytes, len(paths[item.flow])) for item in items[: len(schedule.sends)]]
     if hosts and hosts.segment_nbytes and not trees and n_steps(hosts.segment_nbytes, sizes) <= MOST_STEPS:
         network = Segments(
             paths,
             capacity,
-            segment_nbytes=hosts.segment_nbytes,
-            packet_nbytes=tcp_payload_nbytes(fabric.mtu_nbytes),
+            segment_nbytes=max(1, hosts.segment_nbytes // packet_nbytes) * packet_nbytes,
+            packet_nbytes=packet_nbytes,
             burst_nbytes=BURST_FRAMES * fabric.frame_nbytes * share,
             buffer_nbytes=hosts.buffer_nbytes,
         )
