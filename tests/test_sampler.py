@@ -18,6 +18,7 @@ from emu.sampler import (
     parse_machine,
     parse_net_dev,
 )
+from emu.watch import is_stopped
 
 # user nice system idle iowait irq softirq steal guest guest_nice
 STAT = """\
@@ -101,6 +102,8 @@ def test_a_stopped_child_is_seen_however_short_it_was(stopped_s: float) -> None:
             with samples.taken():
                 time.sleep(2 * SAMPLE_S)
                 os.kill(stopped.pid, signal.SIGSTOP)
+                while not is_stopped(stopped.pid):  # to go on takes back a stop that has not come yet
+                    time.sleep(0.001)
                 time.sleep(stopped_s)
                 os.kill(stopped.pid, signal.SIGCONT)
                 time.sleep(2 * SAMPLE_S)

@@ -129,4 +129,6 @@ def test_a_row_is_inside_the_error_bar_of_its_prediction_or_not_valid(tmp_path: 
     inside = low_s <= large["time_s"]["median"] <= high_s
     assert any("its predicted time" in reason for reason in large["reasons"]) is not inside
     measured = json.loads((Path(large["folder"]) / "verdict.json").read_text())["calibration"]["hosts"]
-    assert 0 < measured["message_s"]["middle"] < 0.005
+    message_s = measured["message_s"]  # nothing where a crowd answers as fast as a pair that has to wake up
+    assert 0 <= message_s["low"] <= message_s["middle"] <= message_s["high"] < 0.02
+    assert message_s["middle"] + measured["wire_s"] > 0 and 0 < measured["start_s"]["middle"] < 0.02
