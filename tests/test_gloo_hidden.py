@@ -49,6 +49,14 @@ def test_data_that_was_announced_is_found_in_the_gap(tmp_path: Path) -> None:
     assert sum(f.recovered for f in found.frames) == 2
 
 
+def test_a_slot_of_which_nothing_is_sent_or_asked_for_hides_nothing(tmp_path: Path) -> None:
+    """Damaged bytes read as a preamble of another kind: no capture of gloo's collectives has one."""
+    first, ready = transfer(FIVE, 1000)
+    down = [[Sent(Opcode.SEND_BUFFER, 0, 0), *first], [Sent(SEND, FIVE, 1000), Sent(DATA, FIVE, 1000)]]
+    packets = conversation(tmp_path / "a.pcap", down, [ready, ready], visible=48, up_first=True)
+    assert (Opcode.SEND_BUFFER, 0, 0) in sent(found_in(packets)[DOWN])
+
+
 def test_two_payloads_in_one_gap_are_told_apart_by_their_sizes(tmp_path: Path) -> None:
     a, a_ready = transfer(FIVE, 1000)
     b, b_ready = transfer(FIVE, 700)

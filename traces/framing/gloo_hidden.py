@@ -102,8 +102,10 @@ class _Pair:
     def __init__(self, forth: Side, back: Side | None, rings: Rings) -> None:
         self.forth, self.back, self.rings = forth, back, rings
         theirs = back.by_slot if back else {}
-        self.slots = list({**forth.by_slot, **theirs})
-        self.here = _windows({slot: list(self._signs_here(slot)) for slot in self.slots}, forth.gaps)
+        slots = list({**forth.by_slot, **theirs})
+        self.here = _windows({slot: list(self._signs_here(slot)) for slot in slots}, forth.gaps)
+        # damaged bytes may look like a slot of which nothing is sent or asked for
+        self.slots = [slot for slot in slots if slot in self.here]
         self.there = (
             _windows({slot: list(self._signs_there(slot, back)) for slot in self.slots}, back.unresolved)
             if back
