@@ -31,6 +31,7 @@ from tools import cli, joboptions
 from tools.capturing import Captured, Keeping
 from tools.joboptions import LiveJob
 from tools.trust import Trial, carry_out
+from tools.trustlive import middle_training
 from tools.trustpage import page
 from tools.trustresult import ERROR_BAR, Live, Matrix, Summary, TrustRow, load, save
 from tools.trusttables import notes, sentences
@@ -190,7 +191,7 @@ def test_a_job_trained_again_counts_with_all_its_times_where_there_is_one_path(t
     assert matrix.rows[0].error == pytest.approx(0, abs=1e-3)
     assert matrix.rows[0].live is not None
     assert matrix.rows[0].live.n == 3 * (N_ITERATIONS - 1)
-    assert matrix.live[0].folder == "live/01-star_hosts=8_rate=50M"  # the first is the one replayed
+    assert matrix.live[0].folder == "live/01-star_hosts=8_rate=50M.again-2"  # the middle one is replayed
     assert any("3 trainings: 120 ms, 90 ms, 100 ms" in line for line in notes(matrix))
     again = FakeLive()
     assert carry_out(trial, folder, True, again, fake_laboratory(LIVE_NS, done)).live == matrix.live
@@ -204,6 +205,16 @@ def test_a_job_trained_again_counts_with_all_its_times_where_there_is_one_path(t
     busy = FakeLive(stolen=(0.2,) * 6)
     (first, _) = carry_out(trial, folder, True, busy, fake_laboratory(LIVE_NS, done)).live
     assert (first.folder, first.doubts) == ("live/01-star_hosts=8_rate=50M.again-2", ())
+
+
+def test_the_middle_training_is_the_one_whose_worst_job_is_nearest() -> None:
+    """Of one job, however long each training was; of two jobs; of two trainings, as near, the first."""
+    assert middle_training([[(70.0,) * 30], [(66.0,) * 5], [(67.0,) * 5]]) == 2
+    first, second, third = [(10.0,), (13.0,)], [(11.0,), (10.0,)], [(11.5,), (12.0,)]
+    assert middle_training([first, second, third]) == 2  # 9 % and 8 % off; 0 and 17 %; 5 and 0 %
+    assert middle_training([[(70.0,)], [(66.0,)]]) == middle_training([[(66.0,)], [(70.0,)]]) == 0
+    assert middle_training([[()], [(1.0,)]]) == 0
+    assert middle_training([[(0.0,)], [(1.0,)]]) == 0
 
 
 @pytest.mark.usefixtures("_whole_sample")

@@ -116,11 +116,10 @@ def below(folder: Path, path: Path) -> str:
 
 def _logged(request: Request, places: Sequence[Path], fabric: Fabric, folder: Path) -> Iterator[Live]:
     """What the logs of finished trainings say, of each job while all of them train.  Those count that
-    nothing disturbed, and of these the first is the capture that is replayed.
+    nothing disturbed, and of these the middle one's capture is replayed.
     """
     counted = [place for place in places if not _disturbed(place)] or list(places[:1])
     trainings = [[part for _, part in request.parts(place)] for place in counted]
-    parts = trainings[0]
     by_training: list[list[tuple[float, ...]]] = []
     by_starts: list[list[Starts]] = []
     try:
@@ -128,9 +127,10 @@ def _logged(request: Request, places: Sequence[Path], fabric: Fabric, folder: Pa
             by_starts.append([logged_starts(read_logs(part)) for part in folders])
             by_training.append([iteration_times_s(each, FIRST_WARM) for each in together(by_starts[-1])])
     except (BadLog, OSError, ValueError) as error:
-        for job, part in enumerate(parts):
+        for job, part in enumerate(trainings[0]):
             yield Live(fabric.spec, below(folder, part), failure=str(error), job=job)
         return
+    parts = trainings[middle_training(by_training)]
     for job, part in enumerate(parts):
         name, times_s = below(folder, part), [times[job] for times in by_training]
         if all(times_s):
@@ -150,6 +150,22 @@ def _logged(request: Request, places: Sequence[Path], fabric: Fabric, folder: Pa
         )
         why += ", or none while the other job trained" if len(parts) > 1 else ""
         yield Live(fabric.spec, name, failure=f"the logs give no iteration time: {why}", job=job)
+
+
+def middle_training(by_training: Sequence[Sequence[tuple[float, ...]]]) -> int:
+    """The training whose median iteration is nearest to the middle one, by its job that is furthest off; the
+    first of those that are as near.
+    """
+    if any(min(times_s, default=0.0) <= 0 for times in by_training for times_s in times):
+        return 0
+    each_s = [[median(times_s) for times_s in times] for times in by_training]
+    middle_s = [median(of_job) for of_job in zip(*each_s, strict=True)]
+
+    def off(number: int) -> float:
+        pairs = zip(each_s[number], middle_s, strict=True)
+        return float(max(abs(one_s - of_all_s) / of_all_s for one_s, of_all_s in pairs))
+
+    return min(range(len(by_training)), key=lambda number: round(off(number), 6))
 
 
 def _misread(place: Path) -> Iterator[str]:
