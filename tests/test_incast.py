@@ -18,7 +18,7 @@ def trace_with(*sends: tuple[int, int, int, float, float]) -> Trace:
     columns: dict[str, Any] = {
         name: np.zeros(len(sends), column.dtype)
         for name, column in vars(collect([], ADDRESSES)).items()
-        if name not in ("addresses", "operations")
+        if isinstance(column, np.ndarray)
     }
     src, dst, nbytes, first, received = zip(*sends, strict=True)
     columns |= {"src": np.array(src), "dst": np.array(dst), "nbytes": np.array(nbytes)}

@@ -146,3 +146,24 @@ def test_training_in_another_framing_is_not_left_out_in_silence() -> None:
     (left,) = {"mpi", "grpc"} - {trace.framing}
     assert any(f"in the framing {left}" in note for note in trace.notes)
     assert not any("also seen" in note for note in open_trace([SAMPLES / "mpi_4_tso"]).notes)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "socket_nbytes"),
+    [
+        ('{"host_sysctls": {"net/ipv4/tcp_wmem": "4096 131072 262144"}}', 262_144),
+        ('{"host_sysctls": {"net/ipv4/tcp_wmem": "4096 131072 99999999999999999999"}}', None),
+        ('{"host_sysctls": {"net/ipv4/tcp_wmem": "much"}}', None),
+        ('{"host_sysctls": ["net/ipv4/tcp_wmem"]}', None),
+        ("{}", None),
+        ("", None),
+    ],
+)
+def test_a_manifest_says_how_large_sockets_were(
+    tmp_path: Path, manifest: str, socket_nbytes: int | None
+) -> None:
+    for path in EIGHT.glob("*.pcap"):
+        shutil.copy(path, tmp_path)
+    assert open_trace([tmp_path]).messages.socket_nbytes is None
+    (tmp_path / "manifest.json").write_text(manifest)
+    assert open_trace([tmp_path]).messages.socket_nbytes == socket_nbytes

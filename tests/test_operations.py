@@ -6,9 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.made_messages import table
 from traces.framing.frames import Kind
 from traces.framing.messages import Messages
 from traces.opening import open_trace
+from traces.recognition.operation import handed_over_ns
 from traces.recognition.operations import operations
 
 SAMPLE = Path(__file__).parents[1] / "traces" / "samples" / "ddp_gloo_8"
@@ -39,6 +41,16 @@ def test_announced_data_that_never_came_makes_a_collective_a_part(messages: Mess
     found, notes = operations(cut, all_visible=True)
     assert 7 not in {o.tag for o in found if o.kind == "allreduce"}
     assert notes == ["left out, cut by the capture's ends: allreduce tag 7"]
+
+
+def test_a_broadcast_of_which_only_what_came_in_is_seen_is_a_part(messages: Messages) -> None:
+    """Damaged captures of one host had nothing else of it, not even that the host was ready."""
+    data = messages.of("broadcast") & messages.is_data
+    rank, tag = int(messages.dst[data][0]), int(messages.tag[data][0])
+    came_in = data & (messages.dst == rank) & (messages.tag == tag)
+    found, notes = operations(messages.where(came_in), all_visible=True, seen_from=(rank,))
+    assert not found
+    assert any(f"broadcast tag {tag}" in note for note in notes)
 
 
 def test_a_rank_is_done_when_its_last_data_has_arrived_and_its_last_send_has_begun(
@@ -99,3 +111,22 @@ def test_an_allreduce_in_which_ranks_take_unequal_parts_is_not_whole(messages: M
         rows |= set(np.flatnonzero(gone & (messages.kind == kind) & (ends == 2))[:14].tolist())
     found = sizes(messages.where(np.array([i for i in range(len(messages)) if i not in rows])))
     assert 7 not in found
+
+
+@pytest.mark.parametrize(
+    ("socket_nbytes", "taken_ns"),
+    [
+        (None, [1000, 1000, 1000 + 9000]),  # what a MiB holds at once, of the rest the end
+        (120_000, [1000, 1000 + 8000, 1000 + 9000]),  # 100,000 are held: at 80 and 95 % of 10 us
+        (12_000_000, [1000, 1000, 1000]),
+    ],
+)
+def test_a_send_is_over_when_all_but_what_the_socket_holds_has_arrived(
+    socket_nbytes: int | None, taken_ns: list[int]
+) -> None:
+    """Its last byte leaves at 9 us: later than that the kernel cannot have taken it."""
+    rows = [
+        (0, 1, nbytes, 1000, 1000 + 9000, 1000 + 10_000, "allreduce")
+        for nbytes in (50_000, 500_000, 2_000_000)
+    ]
+    assert handed_over_ns(replace(table(2, rows), socket_nbytes=socket_nbytes)).tolist() == taken_ns

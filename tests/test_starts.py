@@ -1,6 +1,15 @@
 """What an operation waited for, in little worlds of two or three ranks."""
 
+from collections import deque
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from traces.recognition.operation import Operation
+from traces.recognition.ports import Port, port_of
 from traces.recognition.starts import starts
 
 
@@ -65,3 +74,198 @@ def test_sends_that_overlap_at_their_source_wait_for_the_same() -> None:
     world = [send(1, 0, 0, 5, 9), send(0, 1, 20, 40, 45), send(0, 2, 21, 41, 46)]
     assert afters(world)[2] == {0: (0,)}
     assert gaps(world)[2] == {0: 12}
+
+
+MS = 1_000_000
+PULL_NBYTES = 170_004
+SEGMENT_NBYTES, SEGMENT_MS = 25_000, 2  # at 100 Mb/s
+
+
+def message(src: int, dst: int, nbytes: int, begun_ms: float, data_ms: float, sent_ms: float) -> Operation:
+    begun_ns, data_ns, sent_ns = (round(ms * MS) for ms in (begun_ms, data_ms, sent_ms))
+    begun, done = {src: begun_ns}, {src: sent_ns, dst: sent_ns}
+    return Operation("message", "send", 1, nbytes, src, dst, begun, done, data_ns=data_ns)
+
+
+def port(*left_ms: float) -> Port:
+    """One out of which a full segment left at each of these times."""
+    left_ns = np.array([round(ms * MS) for ms in left_ms], np.int64)
+    made = port_of(left_ns, np.full(len(left_ns), SEGMENT_NBYTES, np.int64))
+    assert made is not None
+    return made
+
+
+def busy(begin_ms: float, end_ms: float) -> Port:
+    return port(*np.arange(begin_ms, end_ms, SEGMENT_MS))
+
+
+def ready_ms(operations: list[Operation], of: Port) -> list[tuple[float, float] | None]:
+    """The range of each operation's only rank, since all that it waited for was complete; rank 0 has `of`."""
+    (found,) = zip(*starts(operations, ports={0: of}), strict=True)
+    return [
+        None if one.readiness is None else (one.readiness.least_ns / MS, one.readiness.most_ns / MS)
+        for one in found
+    ]
+
+
+def test_pulls_written_at_once_leave_one_behind_the_other() -> None:
+    """A server on a 100 Mb/s link: each connection may queue two segments before the next one's turn."""
+    push = message(1, 0, PULL_NBYTES, 0, 0, 50)
+    begun_ms = [50.5 + 2 * SEGMENT_MS * k for k in range(4)]
+    pulls = [message(0, k + 1, PULL_NBYTES, at, at, 104 + k) for k, at in enumerate(begun_ms)]
+    world, of = [push, *pulls], busy(50.5, 110)
+    assert ready_ms(world, of) == [None, None, (0.5, 4.5), (0.5, 8.5), (0.5, 12.5)]
+    found = [one for (one,) in starts(world, ports={0: of})]
+    assert [one.gap_ns for one in found] == [0, MS // 2, 0, 0, 0]
+    assert [one.computed_ns for one in found] == [0, *[MS // 2] * 4]
+    assert [one.waited_ns for one in found] == [0, 0, 4 * MS, 8 * MS, 12 * MS]
+
+
+def test_answers_of_one_packet_queue_too() -> None:
+    """Each is handed over as it leaves, so the next waits for it, and for nothing else at the earliest."""
+    world = [message(0, k + 1, 24_616, 2 * k, 2 * k, 2 * k) for k in range(4)]
+    assert ready_ms(world, busy(0, 8)) == [None, (0, 2), (0, 2), (0, 2)]
+
+
+def test_a_message_was_not_written_before_what_its_source_waited_for() -> None:
+    world = [
+        message(0, 1, PULL_NBYTES, 0, 0, 50),
+        message(2, 0, 10, 1, 1, 3),
+        message(0, 2, PULL_NBYTES, 6, 6, 56),
+    ]
+    assert ready_ms(world, busy(0, 60)) == [None, None, (0, 3)]
+
+
+def test_nor_longer_ago_than_a_hosts_queue_lasts() -> None:
+    """A layer's gradients are ready while those of the one before still leave: 128 KiB take 10.5 ms."""
+    world = [message(0, 1, 100_000_000, 0, 0, 8000), message(0, 2, PULL_NBYTES, 4000, 4000, 8010)]
+    (_, found) = ready_ms(world, busy(0, 8010))
+    assert found is not None
+    assert found == pytest.approx((4000 - 2 * 64 * 1024 / 12_500, 4000))
+
+
+def test_behind_a_message_on_the_same_connection_it_may_have_waited_since_that_was_written() -> None:
+    world = [message(0, 1, 100_000_000, 0, 0, 8000), message(0, 1, PULL_NBYTES, 4000, 4000, 8010)]
+    assert ready_ms(world, busy(0, 8010)) == [None, (0, 4000)]
+
+
+def test_layers_that_wait_for_their_receivers_links_were_computed_one_by_one() -> None:
+    """Three are under way at a third of the port's rate: what leaves it is idle before did not queue."""
+    layers = [message(0, k + 1, 125_000, 30 * k, 30 * k, 30 * k + 100) for k in range(4)]
+    left_ms = sorted(30.0 * k + 20 * n for k in range(4) for n in range(5))
+    of = port(*left_ms, 300, 302, 304, 306, 308)  # and once it was seen at its rate
+    assert ready_ms(layers, of) == [None] * 4
+    assert [one.gap_ns for (one,) in starts(layers, ports={0: of})] == [0, 30 * MS, 60 * MS, 90 * MS]
+
+
+def test_what_is_announced_and_not_sent_yet_holds_nothing_up() -> None:
+    world = [message(0, 1, PULL_NBYTES, 0, 200, 210), message(0, 2, PULL_NBYTES, 100, 100, 114)]
+    assert ready_ms(world, busy(0, 300)) == [None, None]
+
+
+def test_what_leaves_after_all_before_has_left_was_computed() -> None:
+    world = [message(0, 1, PULL_NBYTES, 0, 0, 14), message(0, 2, PULL_NBYTES, 18, 18, 32)]
+    of = port(*range(0, 15, 2), *range(18, 33, 2))
+    assert ready_ms(world, of) == [None, None]
+    assert gaps(world) == [{0: 0}, {0: 4 * MS}]
+
+
+def test_without_the_hosts_own_capture_nothing_is_said_of_its_queue() -> None:
+    world = [message(0, 1, PULL_NBYTES, 0, 0, 50), message(0, 2, PULL_NBYTES, 4, 4, 54)]
+    assert [one.readiness for (one,) in starts(world)] == [None, None]
+
+
+def left_by_tcp(written_ms: list[float], n_segments: list[int]) -> list[tuple[float, int]]:
+    """When each segment leaves a port and for which rank, message k being for rank k + 1.
+
+    Linux: of each connection two segments are in the port, and the next one comes when one leaves
+    (`tcp_small_queue_check`, net/ipv4/tcp_output.c); the port sends what came first.
+    """
+    todo = dict(enumerate(n_segments, 1))
+    writes = sorted((at, k) for k, at in enumerate(written_ms, 1))
+    queue: deque[int] = deque()
+    left: list[tuple[float, int]] = []
+    now_ms = 0.0
+
+    def push(k: int, n: int) -> None:
+        for _ in range(min(n, todo[k])):
+            queue.append(k)
+            todo[k] -= 1
+
+    while writes or queue:
+        while writes and (not queue or writes[0][0] <= now_ms):
+            at, k = writes.pop(0)
+            now_ms = max(now_ms, at)
+            push(k, 2)
+        k = queue.popleft()
+        left.append((now_ms, k))
+        now_ms += SEGMENT_MS
+        while writes and writes[0][0] <= now_ms:  # before the connection hears that its segment has left
+            push(writes.pop(0)[1], 2)
+        push(k, 1)
+    return left
+
+
+def answers(written_ms: list[float], n_segments: list[int]) -> tuple[list[Operation], Port]:
+    """Messages of rank 0 written at such times, each to another rank, and the port that they left by."""
+    left = left_by_tcp(written_ms, n_segments)
+    of = [[at for at, peer in left if peer == k] for k in range(1, len(n_segments) + 1)]
+    world = [
+        message(0, k, len(times) * SEGMENT_NBYTES, times[0], times[0], times[-1])
+        for k, times in enumerate(of, 1)
+    ]
+    made = port(*(at for at, _ in left), 1000, 1002, 1004, 1006, 1008)  # and once it was seen at its rate
+    data_ns = {k: np.array([round(at * MS) for at in times], np.int64) for k, times in enumerate(of, 1)}
+    return world, replace(made, data_ns=data_ns)
+
+
+@given(st.lists(st.integers(0, 40), min_size=2, max_size=6, unique=True), st.data())
+def test_when_it_was_written_is_in_the_range(written: list[int], data: st.DataObject) -> None:
+    """Or before something else of its source had left, which it seems to have waited for."""
+    written_ms = [0.3 * at for at in sorted(written)]
+    sizes = data.draw(st.lists(st.integers(1, 12), min_size=len(written), max_size=len(written)))
+    world, of = answers(written_ms, sizes)
+    for at_ms, (one,) in zip(written_ms, starts(world, ports={0: of}), strict=True):
+        since_ns = max((world[other].done[0] for other in one.after), default=world[0].begun[0])
+        if one.readiness is not None:
+            ready_ns = max(round(at_ms * MS) - since_ns, 0)
+            assert one.readiness.least_ns <= ready_ns <= one.readiness.most_ns
+
+
+def test_an_answer_was_written_before_the_next_segment_of_another_came_to_the_port() -> None:
+    """The third segment of the first would have come there at 2 ms, when its second left; that of the second
+    at 6 ms, which decides for the third: the first might wait for something else.
+    """
+    world, of = answers([0, 0.5, 0.6], [6, 6, 6])
+    assert [one.begun[0] / MS for one in world] == [0, 4, 8]
+    assert ready_ms(world, of) == [None, (0, 2), (0, 6)]
+    assert [one.waited_ns / MS for (one,) in starts(world, ports={0: of})] == [0, 4, 8]
+
+
+def test_one_that_has_left_does_not_tell_when_the_next_came() -> None:
+    world, of = answers([0, 2.9], [2, 6])
+    assert ready_ms(world, of)[1] == (0, 2)  # since 2 ms, when the first had left
+
+
+def test_a_connection_whose_next_segment_follows_a_pause_of_the_port_tells_nothing() -> None:
+    """Its receiver may have held it up."""
+    world = [message(0, 1, PULL_NBYTES, 0, 0, 40), message(0, 2, 2 * SEGMENT_NBYTES, 4, 4, 6)]
+    of = port(0, 2, 4, 6, 20, 22, 24, 26)
+    of = replace(of, data_ns={1: np.array([0, 2, 20, 22, 24, 26], np.int64) * MS})
+    assert ready_ms(world, of) == [None, (0, 4)]
+
+
+def test_nor_does_one_to_the_same_destination() -> None:
+    """What waited in its socket is no sign of when the next message came there."""
+    world = [message(0, 1, 4 * SEGMENT_NBYTES, 0, 0, 8), message(0, 1, 2 * SEGMENT_NBYTES, 4, 4, 10)]
+    of = replace(busy(0, 12), data_ns={1: np.arange(0, 12, 2, dtype=np.int64) * MS})
+    assert ready_ms(world, of) == [None, (0, 4)]
+
+
+def test_bounds_that_contradict_each_other_are_none() -> None:
+    """A segment of the first left 20 ms before; what the queue holds takes 10.5 ms."""
+    world = [message(0, 1, PULL_NBYTES, 0, 0, 60), message(0, 2, PULL_NBYTES, 20, 20, 70)]
+    of = replace(busy(0, 80), data_ns={1: np.array([0, 22], np.int64) * MS})
+    least_ms = 20 - 2 * 64 * 1024 / 12_500
+    (_, found) = ready_ms(world, of)
+    assert found == pytest.approx((least_ms, 20))

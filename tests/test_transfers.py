@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from traces.analysis.analysis import analyse
+from traces.analysis.transfers import iterations
 from traces.opening import open_trace
 from traces.recognition.recognise import Job, find_job
 
@@ -37,3 +38,13 @@ def test_algorithms_are_those_of_the_operations(job: Job) -> None:
     assert uses["allreduce", "ring"] == 3
     assert sum(uses.values()) == len(job.operations)
     assert all(use.evidence for use in analysis.algorithms)
+
+
+def test_an_iteration_of_which_no_rank_shows_its_length_is_left_out(job: Job) -> None:
+    """Mutated captures of a parameter server had one: nobody's exposure was of it."""
+    analysis = analyse(job)
+    some, exposures = analysis.transfers, analysis.exposures
+    lost = exposures[0].iteration
+    left = iterations(job, some, [one for one in exposures if one.iteration != lost])
+    whole = iterations(job, some, exposures)
+    assert [one.iteration for one in left] == [one.iteration for one in whole if one.iteration != lost]

@@ -3,21 +3,26 @@
 Two ranks swap n bytes over one link of capacity C: n / C both at once, 2 n / C in turn.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from controller.model.fluid import fluid_s
 from controller.model.hosts import HostCosts
+from controller.model.simulation import simulate
 from emu.fabrics.fabric import Fabric
 from emu.fabrics.spec import parse_fabric
 from emu.plancheck import check_schedule
+from tests.made_messages import table
 from tests.made_mpi import ALLREDUCE, Part, fin, put, put_request, rndv, talk
 from tests.made_plans import PAYLOAD_EFFICIENCY, schedule_plan
 from tools.experiment import Cell, Job, plan_of
+from traces.framing.frames import Kind
 from traces.opening import open_captures
-from traces.recognition.recognise import recognise
+from traces.recognition.recognise import find_job, recognise
+from traces.recognition.turns import turns_of
 from traces.schedules.doubling import rabenseifner, recursive_doubling
 from traces.schedules.expand import expand
 from traces.schedules.inturn import in_turn
@@ -39,7 +44,7 @@ def time_s(job: Workload) -> float:
     schedule = expand(job)
     check_schedule(schedule)
     plan = schedule_plan(f"star:hosts={job.n_ranks},rate=100M", schedule)
-    return fluid_s(plan.fabric, plan.flows, schedule, hosts=COSTS)[0]
+    return simulate(plan.fabric, plan.flows, schedule, hosts=COSTS).time_s
 
 
 def test_in_turn_an_exchange_takes_twice_as_long() -> None:
@@ -94,11 +99,11 @@ def test_a_turn_of_an_exchange_that_there_is_not_is_refused() -> None:
         expand(workload(Turn(src=0, dst=1, number=1)))
 
 
-def swaps(late: bool, nbytes: int = 800) -> tuple[list[Part], list[Part]]:
-    """Two allreduces of two processes; with `late` the first answers only behind its own data."""
+def swaps(late: bool, nbytes: int = 800, count: int = 2) -> tuple[list[Part], list[Part]]:
+    """Allreduces of two processes; with `late` the first answers only behind its own data."""
     forth: list[Part] = []
     back: list[Part] = []
-    for number in range(2):
+    for number in range(count):
         at, mine = 1000 * number, 2 * number
         other = mine + 1
         answer, data = put_request(other, 9, other, nbytes), put(mine, nbytes) + fin(8, nbytes)
@@ -120,6 +125,34 @@ def test_a_capture_shows_who_answered_behind_its_own_data(tmp_path: Path, late: 
     found = [item for item in recognise(open_captures([path])).items if isinstance(item, Collective)]
     assert [(one.algorithm, one.nbytes) for one in found] == [("recursive-doubling", 800)] * 2
     assert [one.turns for one in found] == [(Turn(src=1, dst=0, number=0),) if late else ()] * 2
+
+
+def test_damaged_bytes_that_say_both_ways_were_second_say_nothing() -> None:
+    """Two ranks' messages on one connection, each answered behind the data of the other."""
+    row = (0, 1, 800, 10, 20, 30, "allreduce"), (1, 0, 800, 10, 20, 30, "allreduce")
+    data = table(2, [*row, *row])
+    messages = replace(
+        data,
+        src=np.array([0, 1, 1, 0], np.int32),
+        dst=np.array([1, 0, 0, 1], np.int32),
+        connection=np.array([0, 1, 1, 0], np.int32),
+        offset=np.array([0, 0, 5000, 5000], np.int64),
+        kind=np.array([Kind.DATA, Kind.DATA, Kind.RECV_READY, Kind.RECV_READY], np.uint8),
+    )
+    rows, answers = np.array([0, 1], np.int64), np.array([2, 3, -1, -1], np.int64)
+    assert turns_of(messages, rows[:1], answers) == ()
+    assert turns_of(messages, rows, answers) == ()
+    one_way = np.array([2, -1, -1, -1], np.int64)
+    assert turns_of(messages, rows, one_way) == (Turn(src=0, dst=1, number=0),)
+
+
+def test_what_is_computed_between_collectives_without_tags_is_no_turnaround(tmp_path: Path) -> None:
+    """One begins each millisecond, and each is over within 50 us."""
+    path = tmp_path / "a.pcap"
+    talk(path, *swaps(False, count=30))
+    gaps_ns = [one.gap_ns for some in find_job(open_captures([path])).starts[1:] for one in some]
+    assert len(gaps_ns) == 58
+    assert min(gaps_ns) > 900_000
 
 
 def test_turns_are_known_of_the_job_as_it_was_captured_only() -> None:

@@ -214,7 +214,7 @@ def _places(job: Job) -> tuple[_ByPlace, set[int]]:
         for start in job.starts[number]:
             if start.rank in operation.begun and start.rank in operation.done:
                 found[start.rank, iteration, n_before[iteration]] = _Seen(
-                    operation.begun[start.rank], operation.done[start.rank], start.gap_ns, start.after
+                    operation.begun[start.rank], operation.done[start.rank], start.computed_ns, start.after
                 )
         n_before[iteration] += 1
     return found, set(numbers)
@@ -243,7 +243,7 @@ def _pushed(job: Job) -> tuple[_ByPlace, set[int]]:
         if (worker, iteration) in pulled_ns:
             begun_ns = job.operations[number].begun[worker]
             done_ns = pulled_ns[worker, iteration]
-            found[worker, iteration, 0] = _Seen(begun_ns, done_ns, start.gap_ns, start.after)
+            found[worker, iteration, 0] = _Seen(begun_ns, done_ns, start.computed_ns, start.after)
     return found, set(numbers)
 
 

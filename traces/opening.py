@@ -1,12 +1,15 @@
 """Captures of one job, opened as a trace.  An edge module: it looks into folders."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from pydantic import BaseModel, ValidationError
+
 from traces.decoding import decoded
 from traces.framing.framings import choose
-from traces.indexfiles import read_indexes
+from traces.indexfiles import MANIFEST, MAX_MANIFEST_NBYTES, read_indexes
 from traces.packets.capture import SUFFIXES, read_capture
 from traces.packets.clocks import Clocks, compare_clocks
 from traces.packets.copies import without_copies
@@ -18,6 +21,8 @@ from traces.packets.timestamps import with_plausible_times
 from traces.rankmap import SETTINGS, read_settings
 from traces.recognition.ranks import BadTrace
 from traces.trace import Trace
+
+WMEM = re.compile(r"\d{1,12} \d{1,12} (\d{1,12})")  # least, at first, most (tcp(7), tcp_wmem)
 
 
 def open_trace(paths: Sequence[Path], ranks: Path | None = None) -> Trace:
@@ -77,7 +82,27 @@ def _decoded(
     told = read_settings(settings_path) if settings_path else {}
     name = paths[0].name or str(paths[0])
     choices = tuple(map(choose, connections(streams)))
-    return decoded(name, captures, choices, told, clocks)
+    trace = decoded(name, captures, choices, told, clocks)
+    return replace(trace, messages=replace(trace.messages, socket_nbytes=_socket_nbytes(captures)))
+
+
+class _Manifest(BaseModel):
+    """As much of a capture's manifest as tells of sockets."""
+
+    host_sysctls: Mapping[str, str] = {}
+
+
+def _socket_nbytes(captures: Sequence[Packets]) -> int | None:
+    """How large sockets' send buffers were by the manifest beside the captures; None without one."""
+    beside = captures[0].path.with_name(MANIFEST)
+    if not beside.is_file() or beside.stat().st_size > MAX_MANIFEST_NBYTES:
+        return None
+    try:
+        manifest = _Manifest.model_validate_json(beside.read_bytes())
+    except ValidationError:
+        return None  # of something else than a capture
+    sizes = WMEM.fullmatch(manifest.host_sysctls.get("net/ipv4/tcp_wmem", ""))
+    return int(sizes[1]) if sizes else None
 
 
 def capture_paths(paths: Sequence[Path]) -> tuple[Path, ...]:

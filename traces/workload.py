@@ -74,7 +74,8 @@ class Collective(_Value):
 
     `algorithm` is how it was done when it was captured (None: gloo's own, or not known).  `up` and `down` are
     the trees by which data went to the root and from it, if it went by trees.  `turns` are the exchanges that
-    did not go both ways at once.
+    did not go both ways at once.  With `rendezvous` each message was announced first, and its receiver
+    answered that; of exchanges `turns` say it.
     """
 
     kind: Literal["allreduce", "broadcast"]
@@ -85,6 +86,7 @@ class Collective(_Value):
     up: Shape | None = None
     down: Shape | None = None
     turns: Annotated[tuple[Turn, ...], Field(max_length=MAX_TURNS)] = ()
+    rendezvous: bool = False
     iteration: int = 0
     starts: tuple[Start, ...] = ()
 
@@ -218,6 +220,8 @@ class Workload(_Value):
             raise ValueError(f"item {number}: root {item.root} of {self.n_ranks} ranks")
         if item.turns and item.algorithm not in EXCHANGES:
             raise ValueError(f"item {number}: turns of {item.algorithm}, which has no exchanges")
+        if item.rendezvous and item.algorithm in EXCHANGES:
+            raise ValueError(f"item {number}: rendezvous of {item.algorithm}, which has exchanges")
         second = {(turn.src, turn.dst, turn.number) for turn in item.turns}
         for turn in item.turns:
             if turn.src == turn.dst or max(turn.src, turn.dst) >= self.n_ranks:

@@ -178,9 +178,9 @@ def _computes(job: Job) -> dict[int, list[_Compute]]:
         for start in starts if iteration >= 0 else ():
             if start.rank not in operation.begun:
                 continue
-            end_ns = operation.begun[start.rank] - first_ns
-            if start.gap_ns:
-                found[start.rank].append(_Compute(end_ns - start.gap_ns, end_ns, iteration))
+            if start.computed_ns:
+                end_ns = operation.begun[start.rank] - first_ns - start.waited_ns
+                found[start.rank].append(_Compute(end_ns - start.computed_ns, end_ns, iteration))
     for computes in found.values():
         computes.sort()
     return dict(found)

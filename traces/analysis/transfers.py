@@ -144,7 +144,9 @@ def algorithm_uses(job: Job) -> tuple[AlgorithmUse, ...]:
 
 
 def iterations(job: Job, some: Sequence[Transfer], exposures: Sequence[Exposure]) -> tuple[Iteration, ...]:
-    """The iterations that `some`, all transfers of the job, belong to; set-up is none."""
+    """The iterations that `some`, all transfers of the job, belong to; set-up is none, nor is one of which no
+    rank shows how long it lasted, as where a capture begins or breaks off within it.
+    """
     times: defaultdict[int, list[int]] = defaultdict(list)
     for one in exposures:
         times[one.iteration].append(one.time_ns)
@@ -158,7 +160,7 @@ def iterations(job: Job, some: Sequence[Transfer], exposures: Sequence[Exposure]
     for transfer in some:
         of[transfer.iteration].append(transfer)
     found = []
-    for iteration in sorted(number for number in payload if number >= 0):
+    for iteration in sorted(number for number in payload if number >= 0 and times[number] and begins[number]):
         start_ns = min(transfer.start_ns for transfer in of[iteration])
         found.append(
             Iteration(
@@ -167,7 +169,7 @@ def iterations(job: Job, some: Sequence[Transfer], exposures: Sequence[Exposure]
                 time_ns=median_low(times[iteration]),
                 transfers=len(of[iteration]),
                 payload_nbytes=payload[iteration],
-                gap_ns=median_low(start.gap_ns for start in begins[iteration].values()),
+                gap_ns=median_low(start.computed_ns for start in begins[iteration].values()),
                 warm_up=iteration < job.labels.warm_up,
             )
         )

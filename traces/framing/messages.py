@@ -22,7 +22,7 @@ class Messages:
     seen near the destination.  `kind` is a `Kind`, `operation` a position in `operations`, the names that the
     framing gave.  `tag` numbers the instance of an operation (UNKNOWN_TAG: not told).  `whole`: the last byte
     was seen.  `recovered`: its header was not captured.  `retransmitted` counts packets that repeated its
-    bytes.
+    bytes.  `socket_nbytes` is what a sender's socket could hold, None where nobody says.
     """
 
     addresses: tuple[str, ...]
@@ -41,6 +41,7 @@ class Messages:
     whole: npt.NDArray[np.bool_]
     recovered: npt.NDArray[np.bool_]
     retransmitted: npt.NDArray[np.int32]
+    socket_nbytes: int | None = None
 
     def __len__(self) -> int:
         return len(self.src)

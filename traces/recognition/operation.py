@@ -11,8 +11,11 @@ from traces.recognition.algorithms import UNKNOWN, Recognised
 from traces.workload import Shape, Turn
 
 Kind = Literal["allreduce", "broadcast", "message"]
-# The largest segment of gloo's ring.  Linux lets a socket buffer grow up to 4 MiB (tcp_wmem).
+# Where nobody says: the largest segment of gloo's ring.  Linux lets a buffer grow up to 4 MiB (tcp_wmem).
 SOCKET_BUFFER_NBYTES = 1 << 20
+# Of its buffer what a socket holds when it takes more: who found it full goes on when a third is free
+# (`sk_stream_is_writeable` in include/net/sock.h), so between two thirds and all.
+HELD = 5 / 6
 Trees = tuple[Shape | None, Shape | None]  # up, down
 
 
@@ -27,6 +30,7 @@ class Operation:
     which data went up to the root and down from it, as far as it went by trees.
     Of a message `data_ns` is when its first byte of data left, `ready_ns` when its destination said that it
     could come, if that was seen.  `turns` are the exchanges of a collective whose two ways took turns.
+    With `rendezvous` its messages waited for answers to their announcements.
     """
 
     kind: Kind
@@ -44,6 +48,7 @@ class Operation:
     data_ns: int | None = None
     ready_ns: int | None = None
     turns: tuple[Turn, ...] = ()
+    rendezvous: bool = False
 
     @property
     def begin_ns(self) -> int:
@@ -58,10 +63,17 @@ def handed_over_ns(messages: Messages) -> npt.NDArray[np.int64]:
     """When the source had given each message to its kernel, as near as packets show it.
 
     A send is complete when the socket has taken the bytes, not when the last of them leaves a slow interface.
-    What the socket buffer can take is taken as soon as the message begins to be sent; of a larger message the
-    captures show only the end.
+    What the socket buffer can take is taken as soon as the message begins to be sent.  Of a larger message
+    the rest is taken as it arrives, at an even pace: the last when all but what the buffer holds has arrived.
+    Where nobody says how large buffers were the captures show only the end of those.
     """
-    return np.where(messages.nbytes <= SOCKET_BUFFER_NBYTES, messages.first_ns, messages.last_ns)
+    if messages.socket_nbytes is None:
+        return np.where(messages.nbytes <= SOCKET_BUFFER_NBYTES, messages.first_ns, messages.last_ns)
+    held = HELD * messages.socket_nbytes
+    arrived = np.maximum(0.0, 1 - held / np.maximum(1, messages.nbytes))
+    took_ns = np.maximum(0, messages.received_ns - messages.first_ns) * arrived
+    taken_ns: npt.NDArray[np.int64] = messages.first_ns + took_ns.astype(np.int64)
+    return np.minimum(messages.last_ns, taken_ns)
 
 
 def earliest(ranks: npt.NDArray[np.int32], times: npt.NDArray[np.int64]) -> dict[int, int]:

@@ -175,7 +175,8 @@ def _part(messages: Messages, seen_from: Collection[int]) -> Operation | str:
     if name == "allreduce":
         nbytes = _reduced_nbytes(announced, n_ranks, seen_from)
         is_usual = announced == _sends_at(seen_from, _usual(name, n_ranks, nbytes, 0))
-    if not nbytes or not len(data) or not data.whole.all():
+    begun = {rank: ns for rank, ns in _begun(messages).items() if rank in seen_from}
+    if not nbytes or not len(data) or not data.whole.all() or not begun:
         return f"{name} tag {tag}"
     times = latest(np.append(data.src, data.dst), np.append(handed_over_ns(data), data.received_ns))
     return Operation(
@@ -185,7 +186,7 @@ def _part(messages: Messages, seen_from: Collection[int]) -> Operation | str:
         nbytes=nbytes,
         src=int(data.src[0]) if name == "broadcast" else 0,
         dst=0,
-        begun={rank: ns for rank, ns in _begun(messages).items() if rank in seen_from},
+        begun=begun,
         done={rank: ns for rank, ns in times.items() if rank in seen_from},
         is_usual=is_usual,
         recognised=_as_usual(name, n_ranks, announced) if is_usual else UNKNOWN,

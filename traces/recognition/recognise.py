@@ -1,5 +1,6 @@
 """From messages to a workload: what the job communicated, in which order, and what it computed between."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from traces.recognition.iterations import Labels, Role, is_point_to_point, label
 from traces.recognition.operation import Operation
 from traces.recognition.operations import operations
 from traces.recognition.patterns import SURE
+from traces.recognition.ports import Port, ports
 from traces.recognition.ranks import BadTrace
 from traces.recognition.readiness import readiness
 from traces.recognition.shape import JobShape, shape_of
@@ -62,12 +64,19 @@ def find_job(trace: Trace) -> Job:
         trace=trace,
         operations=tuple(found),
         labels=labels,
-        starts=tuple(starts(found, labels.iterations, _turnarounds_ns(trace.messages, found))),
+        starts=tuple(
+            starts(found, labels.iterations, _turnarounds_ns(trace.messages, found), _ports(trace, found))
+        ),
         algorithms=tuple(map(_algorithm, found, labels.roles)),
         shape=shape_of(found, labels, trace.n_ranks),
         notes=tuple(notes),
         ready=tuple(readiness(found)),
     )
+
+
+def _ports(trace: Trace, some: Sequence[Operation]) -> dict[int, Port]:
+    """Where messages may have queued behind each other."""
+    return ports(trace) if any(operation.kind == "message" for operation in some) else {}
 
 
 def _turnarounds_ns(messages: Messages, some: Sequence[Operation]) -> dict[int, int]:
@@ -78,7 +87,12 @@ def _turnarounds_ns(messages: Messages, some: Sequence[Operation]) -> dict[int, 
     """
     if any(operation.turns for operation in some):
         return {}
-    found = turnarounds_ns(messages, np.logical_or.reduce([messages.of(name) for name in PATTERNS]))
+    which = np.logical_or.reduce([messages.of(name) for name in PATTERNS])
+    begun_ns: defaultdict[int, set[int]] = defaultdict(set)
+    for operation in some:
+        for rank, time_ns in operation.begun.items():
+            begun_ns[rank].add(time_ns)
+    found = turnarounds_ns(messages, which, begun_ns)
     return {rank: HANDOVERS * ns for rank, ns in found.items()}
 
 
@@ -166,5 +180,6 @@ def _item(job: Job, number: int) -> Collective | Message:
         up=up,
         down=down,
         turns=operation.turns,
+        rendezvous=operation.rendezvous,
         iteration=iteration,
     )

@@ -4,19 +4,27 @@ Collectives that repeat say it by vote (`traces.recognition.dependencies`).  For
 one by one: seen from outside, an operation that was complete at a rank when that rank began another may
 have been waited for, and one that was not complete cannot have been.  Of the complete ones only those are
 named that no other implies.
+
+A message that leaves a busy port behind others of its source had to queue in its host, so it was written
+some time before: not before the one ahead of it, nor before the port became busy, and not longer ago than the
+host's queue lasts (traces.recognition.ports).  Behind one to the same destination it may also have waited in
+its socket.  It was written before others' data that leave behind it came to the port.
 """
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from traces.recognition.dependencies import Readiness, waits
+from traces.recognition.dependencies import TOLERANCE_NS, Readiness, waits
 from traces.recognition.operation import Operation
+from traces.recognition.ports import Port
 from traces.recognition.ranks import BadTrace
 from traces.units import show_long
 from traces.workload import MAX_GAP_NS
 
 MAX_STEPS = 1_000  # of one search back through what came before
+MAX_AHEAD = 16  # the latest messages stand for those before them
 _DONE, _BEGUN = 0, 1  # at the same instant, what is complete comes first
 
 After = dict[tuple[int, int], tuple[int, ...]]
@@ -26,28 +34,46 @@ After = dict[tuple[int, int], tuple[int, ...]]
 class Beginning:
     """`rank` begins an operation `gap_ns` of compute after it has completed all of `after` (operations).
 
-    `readiness` says, of one that had to queue, when it may have been ready.
+    `readiness` says, of one that had to queue, when it may have been ready; `least_wait_ns` how long it then
+    had to queue at least.
     """
 
     rank: int
     after: tuple[int, ...] = ()
     gap_ns: int = 0
     readiness: Readiness | None = None
+    least_wait_ns: int = 0
+
+    @property
+    def computed_ns(self) -> int:
+        """How long it computed at least since all of `after` were complete."""
+        if self.readiness is None or self.readiness.after != self.after:
+            return self.gap_ns
+        return max(self.gap_ns, self.readiness.least_ns)
+
+    @property
+    def waited_ns(self) -> int:
+        """How long what it began then waited in its host, at most, until it left."""
+        if self.readiness is None or self.readiness.after != self.after:
+            return 0
+        return self.readiness.most_ns - self.computed_ns + self.least_wait_ns
 
 
 def starts(
     operations: Sequence[Operation],
     iterations: Sequence[int] = (),
     turnarounds_ns: Mapping[int, int] | None = None,
+    ports: Mapping[int, Port] | None = None,
 ) -> list[tuple[Beginning, ...]]:
     """For each operation its starts, one for each rank that sends for it; `operations` in order of
     beginning.
 
     `iterations` has the iteration of each operation, < 0 for none; without any nothing repeats.
-    `turnarounds_ns` has what a rank's host takes from an arrival to a send, which is no computing.
+    `turnarounds_ns` has what a rank's host takes from an arrival to a send, which is no computing, `ports`
+    the hosts' ports as far as captures show them.
     Raises BadTrace for a pause that no computing takes.
     """
-    seen = _seen(operations)
+    seen = _seen(operations, ports or {})
     if not iterations:
         return seen
     voted = waits(operations, iterations, turnarounds_ns or {})
@@ -63,7 +89,7 @@ def starts(
     return [tuple(start(number, one) for one in some) for number, some in enumerate(seen)]
 
 
-def _seen(operations: Sequence[Operation]) -> list[tuple[Beginning, ...]]:
+def _seen(operations: Sequence[Operation], ports: Mapping[int, Port]) -> list[tuple[Beginning, ...]]:
     """From the times of each operation alone."""
     events = [
         (time_ns, phase, number, rank)
@@ -75,6 +101,7 @@ def _seen(operations: Sequence[Operation]) -> list[tuple[Beginning, ...]]:
     after: After = {}
     frontier: defaultdict[int, set[int]] = defaultdict(set)
     first_ns: dict[int, int] = {}
+    ahead: defaultdict[int, deque[_Outgoing]] = defaultdict(lambda: deque(maxlen=MAX_AHEAD))
     found: list[dict[int, Beginning]] = [{} for _ in operations]
     for time_ns, phase, number, rank in sorted(events):
         if phase == _DONE:
@@ -90,8 +117,51 @@ def _seen(operations: Sequence[Operation]) -> list[tuple[Beginning, ...]]:
                 f"rank {rank} does nothing for {show_long(time_ns - since_ns)} between two operations, as "
                 "between two runs: cut the captures there, with editcap -A and -B, and give one part"
             )
-        found[number][rank] = Beginning(rank, before, time_ns - since_ns)
+        is_message = operations[number].kind == "message"
+        port = ports.get(rank)
+        earliest_ns = latest_ns = time_ns
+        if is_message:
+            earliest_ns, latest_ns = _written_ns(operations[number], ahead[rank], since_ns, port)
+        if time_ns - earliest_ns > TOLERANCE_NS:
+            readiness = Readiness(before, earliest_ns - since_ns, latest_ns - since_ns)
+            found[number][rank] = Beginning(rank, before, 0, readiness, time_ns - latest_ns)
+        else:
+            found[number][rank] = Beginning(rank, before, time_ns - since_ns)
     return [tuple(by_rank[rank] for rank in sorted(by_rank)) for by_rank in found]
+
+
+class _Outgoing(NamedTuple):
+    """A message on its way out of its host: since when at the earliest, and when its data left."""
+
+    dst: int
+    written_ns: int
+    data_ns: int
+    last_ns: int
+
+
+def _written_ns(
+    operation: Operation, ahead: deque[_Outgoing], since_ns: int, port: Port | None
+) -> tuple[int, int]:
+    """When its source handed over a message, at the earliest and at the latest; `ahead` has what that sent
+    before.
+    """
+    begun_ns, last_ns = operation.begun[operation.src], operation.done[operation.src]
+    earliest_ns = latest_ns = begun_ns
+    if port is not None and ahead:
+        busy_ns = port.busy_since_ns(begun_ns)
+        leaving = [each for each in ahead if each.data_ns <= begun_ns and each.last_ns >= busy_ns]
+        if leaving:
+            earliest_ns = max(since_ns, ahead[-1].written_ns, busy_ns)
+            if all(each.dst != operation.dst for each in leaving):
+                earliest_ns = max(earliest_ns, begun_ns - len(leaving) * port.queue_ns)
+            earliest_ns = min(earliest_ns, begun_ns)
+        others = {each.dst for each in leaving if each.last_ns > begun_ns} - {operation.dst}
+        latest_ns = port.came_ns(begun_ns, others)
+        if latest_ns < earliest_ns:  # one of the two rules does not hold here
+            latest_ns = begun_ns
+    data_ns = begun_ns if operation.data_ns is None else operation.data_ns
+    ahead.append(_Outgoing(operation.dst, earliest_ns, data_ns, last_ns))
+    return earliest_ns, latest_ns
 
 
 def _implied(

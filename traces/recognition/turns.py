@@ -15,7 +15,7 @@ from traces.framing.messages import Messages
 from traces.workload import Turn
 
 Rows = npt.NDArray[np.int64]
-_NONE = -1
+NOT_ANSWERED = -1
 
 
 def answers_of(messages: Messages, operation: str) -> Rows:
@@ -24,7 +24,7 @@ def answers_of(messages: Messages, operation: str) -> Rows:
     Whether a message waits for an answer depends on its size alone, and answers keep the order of the
     messages of a pair of ranks.  Of a pair with more of either, some are hidden, and none is matched.
     """
-    found = np.full(len(messages), _NONE, np.int64)
+    found = np.full(len(messages), NOT_ANSWERED, np.int64)
     of = messages.of(operation)
     answers = of & (messages.kind == Kind.RECV_READY) & (messages.nbytes > 0)
     asked = of & messages.is_data & np.isin(messages.nbytes, messages.nbytes[answers])
@@ -47,14 +47,18 @@ def _by_pair(
 
 
 def turns_of(messages: Messages, rows: Rows, answers: Rows) -> tuple[Turn, ...]:
-    """Which data `rows` of one collective were answered behind the data of the same number the other way."""
+    """Which data `rows` of one collective were answered behind the data of the same number the other way.
+
+    Neither of an exchange both of whose ways are said to be: damaged bytes can say so.
+    """
     pairs = _by_pair(messages.src, messages.dst, messages, rows)
     found = []
     for (src, dst), theirs in sorted(pairs.items()):
         for number, (row, back) in enumerate(zip(theirs, pairs.get((dst, src), ()), strict=False)):
             answer = answers[row]
-            if answer == _NONE or messages.connection[answer] != messages.connection[back]:
+            if answer == NOT_ANSWERED or messages.connection[answer] != messages.connection[back]:
                 continue
             if messages.offset[answer] >= messages.offset[back] + messages.nbytes[back]:
                 found.append(Turn(src=src, dst=dst, number=number))
-    return tuple(found)
+    ways = {(turn.src, turn.dst, turn.number) for turn in found}
+    return tuple(turn for turn in found if (turn.dst, turn.src, turn.number) not in ways)

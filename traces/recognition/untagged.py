@@ -12,7 +12,7 @@ from traces.recognition.algorithms import REDUCE, Recognised, recognised
 from traces.recognition.instances import Cut, Instance, cut, in_order
 from traces.recognition.operation import Kind, Operation, Trees, earliest, handed_over_ns, latest
 from traces.recognition.patterns import AMBIGUOUS
-from traces.recognition.turns import Rows, answers_of, turns_of
+from traces.recognition.turns import NOT_ANSWERED, Rows, answers_of, turns_of
 from traces.workload import EXCHANGES, Turn
 
 KINDS: dict[str, Kind] = {ALLREDUCE: "allreduce", BROADCAST: "broadcast"}
@@ -49,8 +49,11 @@ def _operation(instance: Instance, messages: Messages, answers: Rows | None = No
     match, some = instance.match, messages.where(instance.rows)
     trees: Trees | None = (None, match.shape) if match.shape else None
     turns: tuple[Turn, ...] = ()
+    rendezvous = False
     if answers is not None and match.name in EXCHANGES:
         turns = turns_of(messages, instance.rows, answers)
+    elif answers is not None:
+        rendezvous = bool((answers[instance.rows] != NOT_ANSWERED).all())
     # The first byte of such a message is its announcement; the data follow when their turn comes.
     handed_ns = some.last_ns if turns else handed_over_ns(some)
     return Operation(
@@ -66,6 +69,7 @@ def _operation(instance: Instance, messages: Messages, answers: Rows | None = No
         recognised=recognised(match),
         trees=trees,
         turns=turns,
+        rendezvous=rendezvous,
     )
 
 

@@ -77,8 +77,8 @@ def expand(
     _check(workload, algorithm, scale, compute)
     chosen = _chosen(workload, iterations)
     units = _units(workload, chosen, algorithm)
-    ops = tuple(_op([chosen[number] for number in unit], scale) for unit in units)
     how = _How(workload.n_ranks, algorithm, scale, leaves)
+    ops = tuple(_op([chosen[number] for number in unit], how) for unit in units)
     sends: list[Send] = []
     aggregations: list[Aggregation] = []
     for number, unit in enumerate(units):
@@ -135,7 +135,7 @@ def _chosen(workload: Workload, iterations: tuple[int, ...] | None) -> dict[int,
     return bridged(workload.items, chosen)
 
 
-def _op(items: Sequence[Item], scale: Fraction) -> Op:
+def _op(items: Sequence[Item], how: _How) -> Op:
     """An operation of one item, or of several pushes."""
     first = items[0]
     if isinstance(first, Compute):
@@ -144,11 +144,16 @@ def _op(items: Sequence[Item], scale: Fraction) -> Op:
     root = first.root if isinstance(first, Collective) else first.dst if is_sum else first.src
     return Op(
         kind="reduce" if is_sum else first.kind,
-        nbytes=_scaled(first, scale, in_elements=is_sum or first.kind == "allreduce"),
+        nbytes=_scaled(first, how.scale, in_elements=is_sum or first.kind == "allreduce"),
         tag=first.tag,
         root=root,
         iteration=first.iteration,
+        rendezvous=isinstance(first, Collective) and first.rendezvous and _is_as_captured(first, how),
     )
+
+
+def _is_as_captured(item: Collective, how: _How) -> bool:
+    return item.kind == "broadcast" or how.algorithm in (AS_CAPTURED, item.algorithm)
 
 
 def _gates(chosen: Mapping[int, Item], units: Sequence[Unit], compute: Fraction) -> Iterator[Gate]:

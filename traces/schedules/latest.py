@@ -1,7 +1,8 @@
 """A schedule whose ranks were ready to send as late as its capture allows.
 
-Where an operation had to queue in its library, a capture shows only that its rank was ready at some time
-between two instants (`Gate.gap_ns` to `Gate.most_ns`).  Schedules say the earliest, which replays carry out.
+Where an operation had to queue, in its library or in its host's port, a capture shows only that its rank was
+ready at some time between two instants (`Gate.gap_ns` to `Gate.most_ns`).  Schedules say the earliest, which
+replays carry out.
 """
 
 from dataclasses import replace

@@ -40,13 +40,17 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """A collective, a message, or what a rank computes; its id is its position in `Schedule.ops`."""
+    """A collective, a message, or what a rank computes; its id is its position in `Schedule.ops`.
+
+    With `rendezvous` receivers announce that they are ready only when the source has said that it is.
+    """
 
     kind: OpKind
     nbytes: int
     tag: int = 0
     root: int = 0  # a broadcast's root, a message's source; who gets a reduce's sum; who computes
     iteration: int = 0
+    rendezvous: bool = False
 
 
 @dataclass(frozen=True, slots=True)
