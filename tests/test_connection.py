@@ -49,8 +49,7 @@ def received(end: Connection, other: Connection, nbytes: int) -> bytes:
 def test_a_payload_of_any_size_comes_through_and_is_reported_as_handed_once(pair: Pair, nbytes: int) -> None:
     a, b = pair
     data = os.urandom(nbytes)
-    a.queue_framing(encode_preamble(Opcode.DATA, 7, nbytes))
-    a.queue_payload(memoryview(data), 42)
+    a.queue_data(encode_preamble(Opcode.DATA, 7, nbytes), memoryview(data), 42)
     handed = a.flush()
     into = bytearray(nbytes)
     while (header := b.read_header()) is None:
@@ -66,14 +65,40 @@ def test_a_payload_of_any_size_comes_through_and_is_reported_as_handed_once(pair
 
 def test_notices_and_payloads_keep_their_order(pair: Pair) -> None:
     a, b = pair
-    a.queue_framing(encode_preamble(Opcode.SEND_READY, 1, 3))
-    a.queue_framing(encode_preamble(Opcode.DATA, 1, 3))
-    a.queue_payload(memoryview(b"abc"), 0)
+    a.queue_notice(encode_preamble(Opcode.SEND_READY, 1, 3))
+    a.queue_data(encode_preamble(Opcode.DATA, 1, 3), memoryview(b"abc"), 0)
     a.flush()
     notice = b.read_header()
     assert notice is not None
     assert (notice.opcode, notice.length) == (Opcode.SEND_READY, 3)
     assert received(b, a, 3) == b"abc"
+
+
+class Writes:
+    """A socket that takes so many bytes a call, and remembers what it was handed."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.handed: list[bytes] = []
+
+    def sendmsg(self, parts: list[memoryview]) -> int:
+        data = b"".join(parts)[: self.most]
+        self.handed.append(data)
+        return len(data)
+
+
+def test_each_message_is_a_write_of_its_own_as_gloos_are() -> None:
+    writes = Writes(most=100)
+    end = Connection(writes, 1)  # type: ignore[arg-type]
+    notice, head = encode_preamble(Opcode.SEND_READY, 1, 200), encode_preamble(Opcode.DATA, 1, 200)
+    data = bytes(range(200))
+    end.queue_notice(notice)
+    end.queue_notice(notice)
+    end.queue_data(head, memoryview(data), 5)
+    assert end.flush() == [5]
+    whole = head + data
+    assert writes.handed == [notice, notice, whole[:100], whole[100:200], whole[200:]]
+    assert not end.wants_to_send
 
 
 def test_a_peer_that_closes_is_named(pair: Pair) -> None:

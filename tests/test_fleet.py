@@ -120,6 +120,13 @@ def test_a_compute_gap_delays_what_follows_it() -> None:
     assert second.times.queued_ns[1] - second.times.arrived_ns[0] >= gap_ns
 
 
+def test_with_rendezvous_all_is_answered_and_sent_in_every_repeat() -> None:
+    ring = expand(made_allreduce(4, 40_000), "ring")
+    asked = replace(ring, ops=tuple(replace(op, rendezvous=True) for op in ring.ops))
+    for outcomes in run(asked, repeats=2):
+        assert [outcome.wrong for outcome in outcomes] == [0] * 4
+
+
 def test_the_death_of_an_agent_is_named() -> None:
     plan = on_loopback(expand(made_allreduce(4, 4 << 20), "ring"))
     with started_here(plan) as agents:

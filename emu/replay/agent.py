@@ -157,7 +157,9 @@ class Agent:
         touched = set()
         for number in possible.receives:
             send = self._sends[number]
-            self._notify(send.src, Opcode.RECV_READY, send)
+            key = send.src, self._matching.slots[send.op]
+            self._matching.posted(key, number)
+            self._answer(key)
             touched.add(send.src)
         for number in possible.sends:
             send = self._sends[number]
@@ -186,7 +188,12 @@ class Agent:
 
     def _notify(self, peer: int, opcode: int, send: Send) -> None:
         preamble = encode_preamble(opcode, self._matching.slots[send.op], send.nbytes)
-        self._connections[peer].queue_framing(preamble)
+        self._connections[peer].queue_notice(preamble)
+
+    def _answer(self, key: Key) -> None:
+        """Announce the receives of a slot that may be announced."""
+        for number in self._matching.answering(key):
+            self._notify(key[0], Opcode.RECV_READY, self._sends[number])
 
     def _queue_ready(self, key: Key) -> None:
         """Queue the sends of a slot that may leave."""
@@ -195,8 +202,8 @@ class Agent:
             connection = self._connections[send.dst]
             data = self._buffers[send.op][send.offset : send.offset + send.nbytes]
             self._times.queued_ns[number] = time.monotonic_ns()
-            connection.queue_framing(encode_preamble(Opcode.DATA, key[1], send.nbytes))
-            connection.queue_payload(memoryview(data), number)  # type: ignore[arg-type]
+            preamble = encode_preamble(Opcode.DATA, key[1], send.nbytes)
+            connection.queue_data(preamble, memoryview(data), number)  # type: ignore[arg-type]
 
     def _flush(self, connection: Connection) -> None:
         self._flushed.add(connection)
@@ -220,6 +227,10 @@ class Agent:
             if header.opcode == Opcode.RECV_READY:
                 self._matching.announced(key)
                 self._queue_ready(key)
+                self._flush(connection)
+            elif header.opcode == Opcode.SEND_READY:
+                self._matching.asked(key)
+                self._answer(key)
                 self._flush(connection)
             elif header.opcode == Opcode.DATA:
                 self._begin_body(connection, key, header.length)

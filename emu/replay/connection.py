@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from traces.framing.gloo import PREAMBLE_NBYTES, Preamble, decode_preamble
 
-_SENDMSG_MOST = 8
 TCP_INFO_NBYTES = 256
 
 
@@ -19,7 +18,11 @@ class PeerLost(Exception):
 
 
 class Connection:
-    """Bytes in, headers and payloads out; a queue of bytes the other way.
+    """Bytes in, headers and payloads out; a queue of messages the other way.
+
+    Each message is handed to TCP by a call of its own, as gloo does (`Pair::write` in gloo/transport/tcp):
+    then a notice is a segment of its own unless TCP still holds what came before it, and TCP counts it and
+    queues it as it did in the captured job.
 
     `framing_nbytes` counts what was queued beside payload, so that TCP's own count of bytes can be compared
     with the plan's.
@@ -29,7 +32,7 @@ class Connection:
         self.sock = sock
         self.peer = peer
         self.framing_nbytes = 0
-        self._out: deque[tuple[memoryview, int | None]] = deque()
+        self._out: deque[tuple[list[memoryview], int | None]] = deque()  # messages, what is left of each
         self._head = bytearray(PREAMBLE_NBYTES)
         self._head_got = 0
         self._body: memoryview | None = None
@@ -39,37 +42,34 @@ class Connection:
     def wants_to_send(self) -> bool:
         return bool(self._out)
 
-    def queue_framing(self, data: bytes) -> None:
-        self.framing_nbytes += len(data)
-        self._out.append((memoryview(data), None))
+    def queue_notice(self, preamble: bytes) -> None:
+        self.framing_nbytes += len(preamble)
+        self._out.append(([memoryview(preamble)], None))
 
-    def queue_payload(self, data: memoryview, send: int) -> None:
+    def queue_data(self, preamble: bytes, payload: memoryview, send: int) -> None:
         """`flush` reports `send` when the last byte has been handed to the kernel."""
-        self._out.append((data, send))
+        self.framing_nbytes += len(preamble)
+        self._out.append(([memoryview(preamble), payload], send))
 
     def flush(self) -> list[int]:
         """Hand the kernel what it takes now; returns the sends that are wholly handed over."""
         handed: list[int] = []
         while self._out:
-            some = (
-                [view for view, _ in list(self._out)[:_SENDMSG_MOST]]
-                if len(self._out) > 1
-                else [self._out[0][0]]
-            )
+            left, send = self._out[0]
             try:
-                taken = self.sock.sendmsg(some)
+                taken = self.sock.sendmsg(left)
             except BlockingIOError:
                 break
             except OSError as error:
                 raise PeerLost(f"rank {self.peer}: {error.strerror}") from error
-            while self._out and taken >= len(self._out[0][0]):
-                view, send = self._out.popleft()
-                taken -= len(view)
-                if send is not None:
-                    handed.append(send)
-            if taken:
-                view, send = self._out[0]
-                self._out[0] = (view[taken:], send)
+            while left and taken >= len(left[0]):
+                taken -= len(left.pop(0))
+            if left:
+                left[0] = left[0][taken:]
+                continue
+            self._out.popleft()
+            if send is not None:
+                handed.append(send)
         return handed
 
     def read_header(self) -> Preamble | None:

@@ -45,7 +45,8 @@ class Matching:
     """One rank's sends and receives of a repeat: which may leave, and which one comes in.
 
     In each slot a send leaves after those before it, when its data are there and the receiver has announced
-    one receive more than has been sent.
+    one receive more than has been sent.  The receives of a slot with rendezvous are announced one for each
+    send that the source has announced.
     """
 
     def __init__(self, schedule: Schedule, rank: int, repeat: int) -> None:
@@ -56,10 +57,30 @@ class Matching:
         self._to_receive = {key: deque(numbers) for key, numbers in receives.items()}
         self._sendable: set[int] = set()
         self._credit: defaultdict[Key, int] = defaultdict(int)
+        self._rendezvous = {slot for slot, op in zip(self.slots, schedule.ops, strict=True) if op.rendezvous}
+        self._posted: defaultdict[Key, deque[int]] = defaultdict(deque)
+        self._asked: defaultdict[Key, int] = defaultdict(int)
 
     def has_data(self, number: int) -> None:
         """What this send waited for is there."""
         self._sendable.add(number)
+
+    def asked(self, key: Key) -> None:
+        """The peer has one more send ready."""
+        self._asked[key] += 1
+
+    def posted(self, key: Key, number: int) -> None:
+        """A receive waits for nothing more on its own side."""
+        self._posted[key].append(number)
+
+    def answering(self, key: Key) -> Iterator[int]:
+        """Take the receives that may be announced, in their order."""
+        waiting = self._posted[key]
+        if key[1] not in self._rendezvous:
+            self._asked[key] = len(waiting)
+        while waiting and self._asked[key]:
+            self._asked[key] -= 1
+            yield waiting.popleft()
 
     def announced(self, key: Key) -> None:
         """The peer is ready for one more send."""
