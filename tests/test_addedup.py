@@ -11,10 +11,10 @@ import pytest
 
 from controller.audit.phaseaudit import phase_audits
 from controller.audit.why import why
-from controller.model.fluid import fluid_s
 from controller.model.loads import audit
 from controller.model.phases import ADDED_UP
 from controller.model.predict import bound_s, predict
+from controller.model.simulation import simulate
 from emu.aggregation.tree import Child, Node, Tree
 from emu.fabrics.fabric import Egress, link_name
 from emu.fabrics.spec import parse_fabric
@@ -45,7 +45,7 @@ def sums(n_ranks: int, *nbytes: int, gates: tuple[Gate, ...] = ()) -> Schedule:
 
 
 def ends_s(plan: Plan, alpha_s: float = 0.0) -> tuple[float, ...]:
-    return fluid_s(plan.fabric, plan.flows, plan.schedule, trees=plan.trees, alpha_s=alpha_s)[1]
+    return simulate(plan.fabric, plan.flows, plan.schedule, trees=plan.trees, alpha_s=alpha_s).ends_s
 
 
 @pytest.mark.parametrize("p", [2, 3, 8, 16])
@@ -96,7 +96,7 @@ def test_sums_in_another_order_than_their_groups_never_begin() -> None:
     schedule = sums(2, MB, MB, gates=(Gate(0, 1, after=(1,)),))
     plan = schedule_plan("star:hosts=2", sums(2, MB, MB))
     with pytest.raises(ValueError, match="wait for each other and never begin, among them operation 0"):
-        fluid_s(plan.fabric, plan.flows, schedule, trees=plan.trees)
+        simulate(plan.fabric, plan.flows, schedule, trees=plan.trees)
 
 
 def test_many_sums_that_are_ready_at_once_need_no_deep_stack() -> None:
@@ -151,14 +151,15 @@ def test_a_rank_passes_on_only_the_whole_sum_and_another_does_not_wait() -> None
 
 def test_without_trees_sums_take_no_time() -> None:
     plan = schedule_plan("star:hosts=2", sums(2, MB))
-    assert fluid_s(plan.fabric, plan.flows, plan.schedule) == (0.0, (0.0,))
+    made = simulate(plan.fabric, plan.flows, plan.schedule)
+    assert (made.time_s, made.ends_s) == (0.0, (0.0,))
     assert bound_s(plan.fabric, plan.placement, plan.schedule) == 0
 
 
 def test_a_tree_too_many_is_an_error() -> None:
     plan = schedule_plan("star:hosts=2", sums(2, MB))
     with pytest.raises(ValueError, match="2 trees for 1 groups"):
-        fluid_s(plan.fabric, plan.flows, plan.schedule, trees=plan.trees * 2)
+        simulate(plan.fabric, plan.flows, plan.schedule, trees=plan.trees * 2)
 
 
 def pushes(n_workers: int, nbytes: int) -> Schedule:

@@ -4,8 +4,8 @@ from math import log2
 
 import pytest
 
-from controller.model.fluid import fluid_s
 from controller.model.hosts import HostCosts, Processors, Work
+from controller.model.simulation import simulate
 from emu.plan import Plan
 from tests.made_plans import PAYLOAD_EFFICIENCY, all_to_all, allreduce_plan, messages, schedule_plan
 from traces.schedules.schedule import Gate
@@ -19,7 +19,7 @@ MB_S = 1e6 * 8 / (100e6 * PAYLOAD_EFFICIENCY)
 
 
 def seconds(plan: Plan, hosts: HostCosts | None) -> float:
-    return fluid_s(plan.fabric, plan.flows, plan.schedule, hosts=hosts)[0]
+    return simulate(plan.fabric, plan.flows, plan.schedule, hosts=hosts).time_s
 
 
 def test_a_send_waits_for_the_notice_and_ends_when_it_is_handled() -> None:

@@ -5,8 +5,8 @@ from statistics import mean
 
 import pytest
 
-from controller.model.fluid import fluid_s
 from controller.model.predict import bound_s, compute_s
+from controller.model.simulation import simulate
 from emu.plan import Plan
 from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
 from traces.schedules.schedule import Gate, Schedule
@@ -22,7 +22,7 @@ def ratio(plan: Plan) -> float:
 
 def seconds(spec: str, schedule: Schedule, alpha_s: float = 0.0) -> float:
     plan = schedule_plan(spec, schedule)
-    return fluid_s(plan.fabric, plan.flows, schedule, alpha_s=alpha_s)[0]
+    return simulate(plan.fabric, plan.flows, schedule, alpha_s=alpha_s).time_s
 
 
 @pytest.mark.parametrize("p", [2, 3, 8, 16])
@@ -67,7 +67,7 @@ def test_what_the_papers_call_contention_free_takes_its_bound(
 def without_readiness(plan: Plan) -> float:
     """The ratio when receivers never make senders wait, as in the papers' model."""
     schedule = replace(plan.schedule, sends=tuple(replace(send, ready=()) for send in plan.schedule.sends))
-    return fluid_s(plan.fabric, plan.flows, schedule)[0] / plan.prediction.bound_s
+    return simulate(plan.fabric, plan.flows, schedule).time_s / plan.prediction.bound_s
 
 
 N_DRAWS = 16
@@ -135,7 +135,8 @@ def test_a_flow_speeds_up_when_the_one_it_shared_with_ends() -> None:
     # 1 MB and 3 MB into one host: half rate until 2 MB have passed, then 2 MB alone.
     schedule = messages(3, [(1, 0, 10**6), (2, 0, 3 * 10**6)])
     plan = schedule_plan("star:hosts=3", schedule)
-    total_s, ends_s = fluid_s(plan.fabric, plan.flows, schedule)
+    made = simulate(plan.fabric, plan.flows, schedule)
+    total_s, ends_s = made.time_s, made.ends_s
     assert ends_s == pytest.approx((2 * MB_S, 4 * MB_S))
     assert total_s == pytest.approx(4 * MB_S)
 
@@ -144,26 +145,26 @@ def test_a_flow_slows_down_when_another_begins_on_its_way() -> None:
     # Alone for the time of 1 MB, then both have 1 MB left for a link of which each gets half.
     schedule = messages(3, [(0, 2, 2 * 10**6), (1, 2, 10**6)], [Gate(1, 1, gap_ns=round(MB_S * 1e9))])
     plan = schedule_plan("star:hosts=3", schedule)
-    _, ends_s = fluid_s(plan.fabric, plan.flows, schedule)
+    ends_s = simulate(plan.fabric, plan.flows, schedule).ends_s
     assert ends_s == pytest.approx((3 * MB_S, 3 * MB_S))
 
 
 def test_sends_of_one_connection_leave_one_after_the_other() -> None:
     schedule = messages(2, [(0, 1, 10**6), (0, 1, 3 * 10**6), (1, 0, 10**6)])
     plan = schedule_plan("star:hosts=2", schedule)
-    _, ends_s = fluid_s(plan.fabric, plan.flows, schedule)
+    ends_s = simulate(plan.fabric, plan.flows, schedule).ends_s
     assert ends_s == pytest.approx((MB_S, 4 * MB_S, MB_S))
 
 
 def test_alpha_is_paid_once_for_every_send_that_waits_for_another() -> None:
     plan = allreduce_plan("star:hosts=8", "halving-doubling", nbytes=8 * MIB)
-    total_s, _ = fluid_s(plan.fabric, plan.flows, plan.schedule, alpha_s=0.01)
+    total_s = simulate(plan.fabric, plan.flows, plan.schedule, alpha_s=0.01).time_s
     assert total_s == pytest.approx(plan.prediction.bound_s + 2 * 3 * 0.01)
 
 
 def test_eta_is_the_payloads_share_of_the_link() -> None:
     plan = allreduce_plan("star:hosts=8")
-    total_s, _ = fluid_s(plan.fabric, plan.flows, plan.schedule, eta=PAYLOAD_EFFICIENCY / 2)
+    total_s = simulate(plan.fabric, plan.flows, plan.schedule, eta=PAYLOAD_EFFICIENCY / 2).time_s
     assert total_s == pytest.approx(2 * plan.prediction.bound_s)
 
 
@@ -183,7 +184,7 @@ def test_an_operation_is_complete_at_a_rank_without_sends_when_its_gap_has_passe
 def test_a_collective_waits_for_the_gap_of_its_slowest_rank() -> None:
     plan = allreduce_plan("star:hosts=4", nbytes=4 * MIB)
     late = replace(plan.schedule, gates=(Gate(0, 2, gap_ns=10**9),))
-    total_s, _ = fluid_s(plan.fabric, plan.flows, late)
+    total_s = simulate(plan.fabric, plan.flows, late).time_s
     assert 1 + 5 / 6 * plan.prediction.bound_s < total_s <= 1 + plan.prediction.bound_s + 1e-9
 
 
@@ -191,7 +192,7 @@ def test_a_receiver_that_is_not_ready_holds_its_sender_back() -> None:
     plan = schedule_plan("star:hosts=3", messages(3, [(0, 1, 2 * 10**6), (2, 1, 10**6)]))
     first, second = plan.schedule.sends
     schedule = replace(plan.schedule, sends=(first, replace(second, ready=(0,))))
-    _, ends_s = fluid_s(plan.fabric, plan.flows, schedule)
+    ends_s = simulate(plan.fabric, plan.flows, schedule).ends_s
     assert ends_s == pytest.approx((2 * MB_S, 3 * MB_S))
 
 
@@ -206,7 +207,7 @@ def test_a_circle_of_waits_is_an_error_not_an_endless_run() -> None:
     plan = schedule_plan("star:hosts=2", messages(2, [(0, 1, 10), (1, 0, 10)], []))
     circle = replace(plan.schedule, gates=(Gate(0, 0, after=(1,)), Gate(1, 1, after=(0,))))
     with pytest.raises(ValueError, match="2 sends wait for each other"):
-        fluid_s(plan.fabric, plan.flows, circle)
+        simulate(plan.fabric, plan.flows, circle)
 
 
 def test_compute_adds_up_along_the_longest_chain_only() -> None:

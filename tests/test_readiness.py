@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.model.fluid import fluid_s
+from controller.model.simulation import simulate
 from emu.plancheck import check_schedule
 from tests.made_plans import schedule_plan
 from traces.recognition.operation import Operation
@@ -126,7 +126,7 @@ def test_a_server_that_serves_one_after_the_other_ends_the_first_one_first() -> 
 
     def first_answer_s(items: tuple[Message, ...]) -> float:
         plan = schedule_plan("star:hosts=3,rate=50M", expand(workload(items)))
-        _, ends_s = fluid_s(plan.fabric, plan.flows, plan.schedule)
+        ends_s = simulate(plan.fabric, plan.flows, plan.schedule).ends_s
         (number,) = (n for n, send in enumerate(plan.schedule.sends) if (send.src, send.dst) == (0, 1))
         return ends_s[number]
 

@@ -5,17 +5,19 @@ from math import inf
 
 import pytest
 
-from controller.model.connections import Event, What
-from controller.model.fluid import carry, fluid_s
 from controller.model.hosts import HostCosts
-from controller.model.segments import WINDOW_PACKETS, Segments, n_steps
+from controller.model.network import Event, EventKind
+from controller.model.segments import WINDOW_PACKETS, SegmentNetwork, n_steps
+from controller.model.simulation import simulate
 from emu.network.shaping import BURST_FRAMES
 from tests.made_plans import PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
+from traces.framing.gloo import PREAMBLE_NBYTES
 from traces.schedules.schedule import Gate, Schedule
 
 S = 1_000  # bytes of a segment
 FAST, SLOW = 100_000.0, 25_000.0  # bytes per second
 NEVER_CUT = 1e9
+LONE_NBYTES = 120  # what a packet of little takes
 
 
 def network(
@@ -25,19 +27,23 @@ def network(
     burst: float = 0.0,
     buffer: float = 0.0,
     packet: float = NEVER_CUT,
-) -> Segments:
-    return Segments(
+) -> SegmentNetwork:
+    return SegmentNetwork(
         paths,
         capacity,
         segment_nbytes=S,
         packet_nbytes=packet,
         burst_nbytes=burst,
         buffer_nbytes=buffer,
+        lone_nbytes=LONE_NBYTES,
     )
 
 
-def times_s(made: Segments, handed: list[tuple[float, int, int, int]]) -> dict[Event, float]:
-    """When everything happens; (when, flow, item, bytes) is handed over, of a notice 0 bytes."""
+def times_s(made: SegmentNetwork, handed: list[tuple[float, int, int, int]]) -> dict[Event, float]:
+    """When everything happens; (when, flow, item, bytes) is handed over, of a notice 0 bytes.
+
+    The bytes of an item are with what gloo writes ahead of it.
+    """
     found: dict[Event, float] = {}
     todo = sorted(handed)
     now_s = 0.0
@@ -47,15 +53,15 @@ def times_s(made: Segments, handed: list[tuple[float, int, int, int]]) -> dict[E
         while todo and todo[0][0] <= now_s:
             _, flow, item, nbytes = todo.pop(0)
             if nbytes:
-                events += made.add(flow, item, nbytes, now_s)
+                events += made.add(flow, item, nbytes - PREAMBLE_NBYTES, now_s)
             else:
-                made.announce(flow, item)
+                made.receiver_ready(flow, item)
         found.update((event, now_s) for event in events)
     return found
 
 
 def arrived(item: int) -> Event:
-    return Event(What.ARRIVED, item)
+    return Event(EventKind.ARRIVED, item)
 
 
 def test_a_lone_segment_crosses_idle_links_at_once_and_the_next_waits_for_the_slowest() -> None:
@@ -89,24 +95,24 @@ def test_a_notice_waits_at_each_port_for_what_that_owes() -> None:
     """Flow 0's segment keeps port 1, flow 1's port 2; the notice of flow 2 comes by both at 1 ms."""
     made = network([[0, 1], [3, 2], [4, 1, 2]], [FAST] * 5)
     found = times_s(made, [(0.0, 0, 0, S), (0.004, 1, 1, S), (0.001, 2, 7, 0)])
-    assert found[Event(What.NOTICE, 7)] == pytest.approx(0.014)
+    assert found[Event(EventKind.NOTICE, 7)] == pytest.approx(0.014)
 
 
 def test_what_waited_at_one_port_does_not_wait_for_the_same_segment_at_the_next() -> None:
     made = network([[0, 1, 2], [3, 1, 2]], [FAST] * 4)
     found = times_s(made, [(0.0, 0, 0, S), (0.001, 1, 7, 0)])
-    assert found[Event(What.NOTICE, 7)] == pytest.approx(S / FAST)
+    assert found[Event(EventKind.NOTICE, 7)] == pytest.approx(S / FAST)
 
 
 def test_a_notice_is_behind_all_data_of_its_own_connection() -> None:
     found = times_s(network([[0, 1]], [FAST, FAST]), [(0.0, 0, 0, 20 * S), (0.001, 0, 7, 0)])
-    assert found[Event(What.NOTICE, 7)] == pytest.approx(20 * S / FAST)
+    assert found[Event(EventKind.NOTICE, 7)] == pytest.approx(20 * S / FAST)
 
 
 def test_a_notice_is_ahead_of_data_that_its_rank_sends_at_the_same_instant() -> None:
-    handed = [(0.0, 0, 0, 5 * S), (0.01, 0, 1, 20 * S), (0.01, 0, 7, 0)]
+    handed = [(0.0, 0, 0, 5 * S), (0.01, 0, 1, 20 * S - PREAMBLE_NBYTES), (0.01, 0, 7, 0)]
     found = times_s(network([[0, 1]], [FAST, FAST]), handed)
-    assert found[Event(What.NOTICE, 7)] == pytest.approx(5 * S / FAST)
+    assert found[Event(EventKind.NOTICE, 7)] == pytest.approx(5 * S / FAST)
     assert found[arrived(1)] == pytest.approx(24 * S / FAST, rel=0.01)
 
 
@@ -115,7 +121,7 @@ def test_halving_doubling_that_shares_no_link_takes_its_bound() -> None:
     nbytes = 8 << 20
     plan = allreduce_plan("bigraph:n=4,m=2,rate=50M", "halving-doubling", "hdrm", "direct", nbytes=nbytes)
     costs = HostCosts(20e-6, 1e-3, 90e-6, 2, 12_500, 109_000)
-    time_s, _ = fluid_s(plan.fabric, plan.flows, plan.schedule, hosts=costs)
+    time_s = simulate(plan.fabric, plan.flows, plan.schedule, hosts=costs).time_s
     assert time_s == pytest.approx(2 * 7 / 8 * nbytes * 8 / (50e6 * PAYLOAD_EFFICIENCY), rel=0.02)
 
 
@@ -123,7 +129,7 @@ def test_at_its_own_hosts_port_a_notice_is_behind_two_segments_of_another_connec
     """The port owes half a segment at that moment, and two wait."""
     made = network([[0, 1], [0, 2]], [FAST] * 3)
     found = times_s(made, [(0.0, 0, 0, 20 * S), (0.5 * S / FAST, 1, 7, 0)])
-    assert found[Event(What.NOTICE, 7)] == pytest.approx(3 * S / FAST)
+    assert found[Event(EventKind.NOTICE, 7)] == pytest.approx(3 * S / FAST)
 
 
 def test_two_segments_of_a_connection_wait_before_a_slow_link() -> None:
@@ -131,13 +137,13 @@ def test_two_segments_of_a_connection_wait_before_a_slow_link() -> None:
     made = network([[0, 1], [2, 1]], [FAST, SLOW, FAST])
     at_s = 100.5 * S / SLOW
     found = times_s(made, [(0.0, 0, 0, 1000 * S), (at_s, 1, 7, 0)])
-    assert found[Event(What.NOTICE, 7)] - at_s == pytest.approx(2.5 * S / SLOW)
+    assert found[Event(EventKind.NOTICE, 7)] - at_s == pytest.approx(2.5 * S / SLOW)
 
 
 def test_tcp_has_taken_an_item_when_all_but_a_buffer_of_it_has_arrived() -> None:
     found = times_s(network([[0]], [FAST], buffer=4 * S), [(0.0, 0, 0, 3 * S), (0.0, 0, 1, 7 * S)])
-    assert found[Event(What.TAKEN, 0)] == 0.0
-    assert found[Event(What.TAKEN, 1)] == pytest.approx(5 * S / FAST)  # with the sixth segment
+    assert found[Event(EventKind.TAKEN, 0)] == 0.0
+    assert found[Event(EventKind.TAKEN, 1)] == pytest.approx(5 * S / FAST)  # with the sixth segment
 
 
 def test_a_segment_is_half_a_window_at_most() -> None:
@@ -154,13 +160,75 @@ def test_a_segment_is_half_a_window_at_most() -> None:
 
 
 def test_steps_are_segments_times_links() -> None:
-    assert n_steps(S, [(10.0 * S, 4), (1.0, 2), (0.0, 3)]) == 10 * 4 + 2
+    """With two notices for each send."""
+    assert n_steps(S, [(10.0 * S, 4), (1.0, 2), (0.0, 3)]) == 12 * 4 + 3 * 2 + 2 * 3
 
 
 def test_a_thousand_small_sends_at_one_instant_arrive() -> None:
-    handed = [(1.0, 0, item, 4) for item in range(1000)]
+    """Those that the burst pays for go alone, and the others join in segments."""
+    handed = [(1.0, 0, item, 52) for item in range(1000)]
     found = times_s(network([[0, 1]], [FAST, FAST], burst=3000), handed)
-    assert found[arrived(999)] == pytest.approx(1.0 + (999 * 4 - 3000) / FAST)
+    assert found[arrived(0)] == 1.0
+    n_alone = 3000 // LONE_NBYTES
+    more = n_alone * (LONE_NBYTES - 52)
+    assert found[arrived(999)] == pytest.approx(1.0 + (1000 * 52 + more - 3000) / FAST, abs=S / FAST)
+
+
+def test_notices_written_behind_one_that_waits_arrive_together_right_after_it() -> None:
+    """Port 1 owes a segment at first: the second and third notice wait for the first, and arrive together."""
+    made = network([[0, 1], [2, 1]], [FAST] * 3)
+    found = times_s(made, [(0.0, 0, 0, S), (0.001, 1, 7, 0), (0.002, 1, 8, 0), (0.003, 1, 9, 0)])
+    late_s = [found[Event(EventKind.NOTICE, item)] - S / FAST for item in (7, 8, 9)]
+    assert late_s == pytest.approx([0.0, LONE_NBYTES / FAST, LONE_NBYTES / FAST])
+
+
+def test_a_full_segment_does_not_wait_for_a_notice_under_way() -> None:
+    made = network([[0, 1], [2, 1]], [FAST] * 3)
+    found = times_s(made, [(0.0, 0, 0, S), (0.001, 1, 7, 0), (0.002, 1, 1, S)])
+    assert found[arrived(1)] == pytest.approx((S + LONE_NBYTES) / FAST)
+
+
+def test_a_notice_waits_until_what_is_heavier_has_arrived() -> None:
+    """Flow 2's segment comes to port 1 after the notice was written, and goes ahead of it."""
+    made = network([[0, 1], [2, 1], [3, 1]], [FAST] * 4)
+    found = times_s(made, [(0.0, 0, 0, S), (0.001, 1, 1, S), (0.002, 1, 7, 0), (0.005, 2, 2, S)])
+    assert (found[arrived(1)], found[arrived(2)]) == pytest.approx((S / FAST, 2 * S / FAST))
+    assert found[Event(EventKind.NOTICE, 7)] == pytest.approx(3 * S / FAST)
+
+
+def test_a_path_may_be_longer_than_pythons_stack_is_deep() -> None:
+    n_links = 5_000
+    made = network([list(range(n_links))], [FAST] * n_links)
+    found = times_s(made, [(0.0, 0, 0, S), (0.0, 0, 1, S)])
+    assert found[arrived(1)] == pytest.approx(S / FAST)
+
+
+def test_what_is_offered_first_keeps_its_place() -> None:
+    made = network([[0, 1]], [FAST, FAST])
+    made.sender_ready(0, 3)
+    assert made.happened(0.0) == [Event(EventKind.ASKED, 3)]
+    made.add(0, 3, S - PREAMBLE_NBYTES, 0.0)
+    assert made.happened(0.0) == []
+    assert made.next_s(0.0) == pytest.approx(LONE_NBYTES / FAST)
+    assert made.happened(LONE_NBYTES / FAST) == [Event(EventKind.TAKEN, 3), arrived(3)]
+
+
+def test_what_is_written_while_a_notice_is_under_way_leaves_once_it_is_heavier() -> None:
+    """The third notice makes two that wait: together they weigh more than the one in the fabric."""
+    made = network([[0, 1], [2, 1]], [FAST] * 3)
+    found = times_s(
+        made, [(0.0, 0, 0, S), (0.001, 1, 7, 0), (0.002, 1, 8, 0), (0.003, 1, 9, 0), (0.004, 0, 1, S)]
+    )
+    assert found[Event(EventKind.NOTICE, 9)] < found[arrived(1)]
+    made = network([[0, 1], [2, 1]], [FAST] * 3)
+    found = times_s(made, [(0.0, 0, 0, S), (0.001, 1, 7, 0), (0.002, 1, 8, 0), (0.004, 0, 1, S)])
+    assert found[Event(EventKind.NOTICE, 8)] > found[arrived(1)]
+
+
+def test_what_is_longer_than_a_segment_does_not_wait() -> None:
+    made = network([[0, 1]], [FAST, SLOW])
+    found = times_s(made, [(0.0, 0, 0, S), (0.001, 0, 1, S), (0.002, 0, 2, 2 * S)])
+    assert [found[arrived(item)] for item in range(3)] == pytest.approx([0.0, S / SLOW, 3 * S / SLOW])
 
 
 BUFFER, SEGMENT = 100_000, 10_000
@@ -175,7 +243,7 @@ AHEAD = SEGMENT + BURST_FRAMES * 1538  # bytes by which a port may be ahead of i
 def carried(spec: str, schedule: Schedule) -> tuple[tuple[float, ...], ...]:
     """(when each send had ended, when each gate opened)"""
     plan = schedule_plan(spec, schedule)
-    made = carry(plan.fabric, plan.flows, plan.schedule, hosts=COSTS)
+    made = simulate(plan.fabric, plan.flows, plan.schedule, hosts=COSTS)
     return made.ends_s, made.opened_s
 
 
@@ -236,3 +304,24 @@ def test_who_comes_later_waits_for_what_is_queued(nbytes: int, at_s: float) -> N
     expected = fifo_s([(0.0, 500_000), (at_s, nbytes)])
     assert ends_s[1] - at_s == pytest.approx(expected[1] - at_s, rel=0.12)
     assert ends_s[0] == pytest.approx(expected[0], rel=0.02)
+
+
+def test_a_notice_goes_the_other_way_and_waits_behind_what_its_own_rank_sends() -> None:
+    """Rank 0 sends 1 MB, and is ready for rank 1's message after 5 ms."""
+    made = messages(4, [(0, 1, 1_000_000), (1, 0, 100)], [Gate(1, 0, (), 5_000_000)])
+    ends_s, _ = carried(STAR, made)
+    assert ends_s[1] - 0.005 > SEGMENT / QUICK
+
+
+def test_notices_of_senders_are_bytes_of_their_connections() -> None:
+    """1000 sends at one instant: gloo writes 48 bytes before each, and 48 more to say that it is ready."""
+    ends_s, _ = carried(STAR, messages(4, [(0, 1, 52)] * 1000))
+    assert max(ends_s) == pytest.approx(1000 * (52 + 2 * PREAMBLE_NBYTES) / QUICK, rel=0.1)
+
+
+def test_too_many_segments_are_shared_as_fluids_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lone segment crosses idle links at once; a fluid takes its time."""
+    made = messages(4, [(0, 1, SEGMENT // 2)])
+    assert carried(STAR, made)[0][0] < 0.1 * SEGMENT / QUICK
+    monkeypatch.setattr("controller.model.simulation.MOST_STEPS", 0)
+    assert carried(STAR, made)[0][0] == pytest.approx(SEGMENT // 2 / QUICK)

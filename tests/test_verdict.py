@@ -102,7 +102,8 @@ def test_a_time_that_the_machine_rules_is_not_valid_even_inside_the_bar() -> Non
     assert with_model(before, 1.0, expected) == Verdict(
         False, ("1 wrong elements", reason), ("CPU idle 20%",), model=(reason,)
     )
-    assert with_model(Verdict(True), 1.0, replace(expected, machine_share=0.2)).valid
+    assert with_model(Verdict(True), 1.0, replace(expected, machine_share=0.1)).valid
+    assert not with_model(Verdict(True), 1.0, replace(expected, machine_share=0.11)).valid
 
 
 def test_without_a_bar_the_model_judges_nothing() -> None:

@@ -48,8 +48,8 @@ class Modelled(NamedTuple):
 
 def modelled(base: Base, trial: Trial) -> Modelled | None:
     """What each iteration after the first adds.  None if the trial makes no sense."""
-    from controller.model.fluid import fluid_s
     from controller.model.predict import compute_s
+    from controller.model.simulation import simulate
     from emu.fabrics.spec import parse_fabric
     from emu.refused import Refused
     from tools.experiment import Cell, plan_of
@@ -66,7 +66,7 @@ def modelled(base: Base, trial: Trial) -> Modelled | None:
             raise Refused(plan.host_side[0])
         early_s = late_s = plan.prediction.fluid_s
         if (latest := at_the_latest(plan.schedule)) is not None:
-            late_s, _ = fluid_s(plan.fabric, plan.flows, latest, trees=plan.trees)
+            late_s = simulate(plan.fabric, plan.flows, latest, trees=plan.trees).time_s
         exposed_s = plan.prediction.exposed_s
         if exposed_s is None:
             exposed_s = max(0.0, early_s - compute_s(plan.schedule))

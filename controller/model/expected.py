@@ -26,9 +26,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import hypot, inf
 
-from controller.model.fluid import carry
 from controller.model.hosts import HostCosts, costs_with
 from controller.model.predict import Times, times_of
+from controller.model.simulation import simulate
 from emu.calibration import Calibration, HostTimes, Range
 from emu.network.transport import longest_round_trip_s, payload_efficiency
 from emu.plan import ADAPTIVE, Plan, Transport
@@ -37,7 +37,7 @@ from traces.schedules.latest import at_the_latest
 from traces.schedules.schedule import Schedule
 from traces.units import show_s
 
-# 100 rows of `trust` (docs/design.md, 9) took 0.95 to 1.07 times the model's time.
+# 50 rows of `trust` took 0.96 to 1.06 times the model's time, 48 of `bench` 0.97 to 1.07 (docs/design.md, 9).
 MODEL_ERROR = 0.08
 MAX_ERROR = 0.10
 TIMER_ERROR = 0.01
@@ -58,7 +58,7 @@ def expected(plan: Plan, calibrated: Calibration, *, limited: bool = True) -> Ex
     costs = host_costs(times, plan.transport) if times is not None else None
 
     def model(hosts: HostCosts | None, schedule: Schedule = plan.schedule, slower: float = 1.0) -> Times:
-        carried = carry(
+        simulated = simulate(
             plan.fabric,
             plan.flows,
             schedule,
@@ -67,7 +67,7 @@ def expected(plan: Plan, calibrated: Calibration, *, limited: bool = True) -> Ex
             eta=calibrated.eta / slower,
             hosts=hosts and _slower(hosts, slower),
         )
-        return times_of(schedule, carried)
+        return times_of(schedule, simulated)
 
     middle = model(costs)
     open_until = at_the_latest(plan.schedule)

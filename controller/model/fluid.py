@@ -1,357 +1,108 @@
-"""How long a schedule takes: the fluid model, where links are shared fairly and nothing else costs time, and,
-with what hosts cost, a model of the segments that they send.
+"""Connections that share links: the bytes of each go in order, as in TCP, at its fair share of the links.
 
-A send becomes ready when what it waits for has ended (see traces.schedules.schedule: `needs` and gates at its
-source, `ready` and gates at its destination).  The sends of one connection and direction then leave
-one after the other, as bytes of one TCP stream do; the connections that are sending share every link
-max-min fairly.  No packets, no queues, no acknowledgements: what a run measures above the fluid model is
-the price of real TCP.
-
-An aggregation is one flow on all links of its tree at once.  It is ready when all its members' gates are open
-and the one before in its group is; those of a group take their tree one after the other.  What its operation
-sends at a member waits for it.
-
-Hosts cost nothing unless their costs are given (controller.model.hosts).  With them that a receiver is ready
-is a message of its own, a notice, which its sender has to handle before the data leave.  Data that have come
-in wait for a processor as well, before what needs them goes on.  So with several sends in flight the costs
-hide behind one another as in the real protocol.  If the costs name a segment, links are not shared as fluids
-are: connections send segments, and notices keep their place among them (controller.model.segments).
+No packets and no queues.  An item, bytes that are sent without a break, has arrived when its last byte has
+left; notices take no time.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from math import inf
 
-from controller.model.addedup import tree_links
-from controller.model.connections import Connections, Event, What
-from controller.model.hosts import HostCosts, Processors, Work
-from controller.model.items import NO_FLOW, Item, items_of, ordered, waiting_at
-from controller.model.segments import MOST_STEPS, SAME_TIME_S, Segments, n_steps
-from emu.aggregation.tree import Tree
-from emu.fabrics.fabric import Fabric
-from emu.network.shaping import BURST_FRAMES
-from emu.network.transport import payload_efficiency, tcp_payload_nbytes
-from emu.plan import Flow, flow_numbers
-from traces.schedules.schedule import Gate, Schedule
+from controller.model.fairshare import FairShares
+from controller.model.network import Event, EventKind
 
-# An aggregation goes up and down its tree twice before its first elements are added up: the largest exponents
-# are agreed on, then the first chunk has to be back.  Later chunks follow without a pause.
-ROUNDS = 2
-# What timers are for; the first two are also what they lead to once a rank has handled it.
-ARRIVE, NOTICE, OPEN_GATE, QUEUE_SEND, WORKED, START, NOTICE_LEAVES = range(7)
+ROUNDING_NBYTES = 1e-3  # what rounding may leave of bytes that have left
 
 
-def fluid_s(
-    fabric: Fabric,
-    flows: Sequence[Flow],
-    schedule: Schedule,
-    *,
-    trees: Sequence[Tree] = (),
-    alpha_s: float = 0.0,
-    eta: float | None = None,
-    hosts: HostCosts | None = None,
-) -> tuple[float, tuple[float, ...]]:
-    """The time of the whole schedule in seconds, and when each send ends, then each aggregation.
+class FluidNetwork:
+    """All connections, and trees of aggregations, by the number of their flow.
 
-    `flows` have their paths, `trees[i]` is that of the schedule's i-th group; without trees what switches
-    add up takes no time, which is enough to compare routes.  Each send waits `alpha_s` after it became ready,
-    an aggregation ROUNDS times that, which is latency: it does not occupy the connection.  `eta` is TCP's
-    payload's share of the link rate, that in full frames unless given; that of aggregations is their trees'.
-    With `hosts` a send ends when its receiver has handled it, and `alpha_s` is only that of aggregations;
-    links are still shared as fluids are with trees, or if segments would take more than MOST_STEPS.
-    Raise ValueError for a schedule that can never end.
-    """
-    carried = carry(fabric, flows, schedule, trees=trees, alpha_s=alpha_s, eta=eta, hosts=hosts)
-    return carried.time_s, carried.ends_s
-
-
-@dataclass(frozen=True)
-class Carried:
-    """A schedule carried out: when all of it was complete, when each item had become ready and ended, and
-    when each gate opened.
+    Bytes are counted since a connection last had nothing to send; rates are payload in bytes per second.
     """
 
-    time_s: float
-    ready_s: tuple[float, ...]
-    ends_s: tuple[float, ...]
-    opened_s: tuple[float, ...]
+    def __init__(self, paths: Sequence[Sequence[int]], capacity: Sequence[float]) -> None:
+        n_flows = len(paths)
+        self._shares = FairShares(paths, capacity)
+        self._rates = [0.0] * n_flows
+        self._queued = [0.0] * n_flows  # bytes of all items since it had nothing to send
+        self._passed = [0.0] * n_flows  # bytes that had left at `_since_s`
+        self._since_s = [0.0] * n_flows
+        self._ends: list[deque[tuple[float, int]]] = [deque() for _ in paths]  # (bytes with it, item)
+        self._touched: dict[int, None] = {}  # flows whose next end or rate may have changed
+        self._due: list[tuple[float, int, int]] = []  # (when, flow, its round), of old rounds too
+        self._round = [0] * n_flows  # counts how often a flow's next end was worked out
 
-
-def carry(
-    fabric: Fabric,
-    flows: Sequence[Flow],
-    schedule: Schedule,
-    *,
-    trees: Sequence[Tree] = (),
-    alpha_s: float = 0.0,
-    eta: float | None = None,
-    hosts: HostCosts | None = None,
-) -> Carried:
-    """As `fluid_s`, with all times."""
-    share = payload_efficiency(fabric.mtu_nbytes) if eta is None else eta
-    number = {egress: i for i, egress in enumerate(fabric.rates)}
-    paths = [[number[egress] for egress in flow.path] for flow in flows]
-    paths += [[number[egress] for egress in tree_links(fabric, tree)] for tree in trees]
-    capacity = [rate_bps * share / 8 for rate_bps in fabric.rates.values()]
-    items = items_of(flows, schedule, trees, share)
-    network: Connections | Segments = Connections(paths, capacity)
-    packet_nbytes = tcp_payload_nbytes(fabric.mtu_nbytes)
-    sizes = [(item.nbytes, len(paths[item.flow])) for item in items[: len(schedule.sends)]]
-    if hosts and hosts.segment_nbytes and not trees and n_steps(hosts.segment_nbytes, sizes) <= MOST_STEPS:
-        network = Segments(
-            paths,
-            capacity,
-            segment_nbytes=max(1, hosts.segment_nbytes // packet_nbytes) * packet_nbytes,
-            packet_nbytes=packet_nbytes,
-            burst_nbytes=BURST_FRAMES * fabric.frame_nbytes * share,
-            buffer_nbytes=hosts.buffer_nbytes,
-        )
-    progress = _Progress(schedule, items, network, alpha_s, hosts, flow_numbers(flows))
-    while progress.step():
-        pass
-    stuck = [number for number, end_s in enumerate(progress.ends_s) if end_s < 0]
-    if stuck:
-        what = ("send", stuck[0]) if stuck[0] < len(schedule.sends) else ("operation", items[stuck[0]].op)
-        raise ValueError(
-            f"{len(stuck)} sends wait for each other and never begin, among them {what[0]} {what[1]}"
-        )
-    if never := [number for number, opened_s in enumerate(progress.opened_s) if opened_s < 0]:
-        raise ValueError(f"operation {schedule.gates[never[0]].op} never begins")
-    return Carried(
-        time_s=max((*progress.ends_s, *progress.opened_s), default=0.0),
-        ready_s=tuple(progress.ready_s),
-        ends_s=tuple(progress.ends_s),
-        opened_s=tuple(progress.opened_s),
-    )
-
-
-class _Progress:
-    """A schedule under way: what has ended, what is being sent, what waits for what.
-
-    A *part* is one operation at one rank; it is complete when all its sends and its aggregation there have
-    ended and all its gates are open.  Sends and aggregations are both `items`, numbered as these are.
-    """
-
-    def __init__(
-        self,
-        schedule: Schedule,
-        items: Sequence[Item],
-        network: Connections | Segments,
-        alpha_s: float,
-        hosts: HostCosts | None,
-        flow_of: Mapping[tuple[int, int], int],
-    ) -> None:
-        self._schedule = schedule
-        self._items = items
-        self._alpha_s = alpha_s
-        self._n_sends = len(schedule.sends)
-        self._hosts = hosts
-        self._processors = Processors(hosts.n_cpus) if hosts else None
-        self._working: dict[int, Work] = {}  # by rank
-        self._now_s = 0.0
-        self._timers: list[tuple[float, int, int]] = []  # (when, what for, its number)
-        self.ends_s = [-1.0] * len(items)
-        self.ready_s = [-1.0] * len(items)
-        self.opened_s = [-1.0] * len(schedule.gates)
-        self._network = network
-        self._flow_of = flow_of
-        self._order = ordered(schedule, items, notices=hosts is not None)
-        self._waits = list(self._order.waits)  # what each item still waits for
-        gates = self._link_gates()
-        ready = [number for number, waits in enumerate(self._waits) if not waits]
-        self._at_start = (ready, gates)
-        if hosts is None:
-            self._start()
+    def add(self, flow: int, item: int, nbytes: float, now_s: float) -> list[Event]:
+        """An item becomes ready to be sent; returns what happens at once."""
+        if self._ends[flow]:
+            self._pass(flow, now_s)
         else:
-            self._start_ranks(hosts)
+            self._since_s[flow] = now_s
+            self._passed[flow] = self._queued[flow] = 0.0
+        self._queued[flow] += nbytes
+        self._ends[flow].append((self._queued[flow], item))
+        return self._left(flow)
 
-    def _start(self, rank: int | None = None) -> None:
-        """What waits for nothing becomes possible, everywhere or at one rank."""
-        ready, gates = self._at_start
-        for number in ready:
-            if rank is None or self._rank_of(number) == rank:
-                self._make_ready(number)
-        for number in gates:
-            if rank is None or self._schedule.gates[number].rank == rank:
-                self._set_gate_timer(number)
+    def receiver_ready(self, _flow: int, item: int) -> list[Event]:
+        return [Event(EventKind.NOTICE, item)]
 
-    def _start_ranks(self, hosts: HostCosts) -> None:
-        for rank in range(self._schedule.n_ranks):
-            self._work(rank, Work(START, rank, hosts.start_s))
+    def sender_ready(self, _flow: int, item: int) -> list[Event]:
+        return [Event(EventKind.ASKED, item)]
 
-    def _rank_of(self, number: int) -> int:
-        """Where it is decided that it may leave; of a notice that is the receiver of its send."""
-        if number < len(self._items):
-            return self._items[number].ranks[0]
-        return self._items[number - len(self._items)].ranks[1]
+    def next_s(self, now_s: float) -> float:
+        """When the next item leaves; infinity if none will."""
+        self._share(now_s)
+        while self._due and self._is_old(self._due[0]):
+            heappop(self._due)
+        return self._due[0][0] if self._due else inf
 
-    def _link_gates(self) -> list[int]:
-        """Returns the gates that wait for nothing but their gap."""
-        gates = self._schedule.gates
-        self._part_left = Counter({part: len(items) for part, items in self._order.parts.items()})
-        self._part_left.update((gate.op, gate.rank) for gate in gates)
-        self._opened_by: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
-        self._gate_waits = [0] * len(gates)
-        for number, gate in enumerate(gates):
-            for other in gate.after:
-                if self._part_left[other, gate.rank]:
-                    self._opened_by[other, gate.rank].append(number)
-                    self._gate_waits[number] += 1
-            for held in self._held_by(gate):
-                self._waits[held] += 1
-        return [number for number, waits in enumerate(self._gate_waits) if not waits]
+    def happened(self, now_s: float) -> list[Event]:
+        """What happens now, or is away from it by no more than rounding."""
+        events = []
+        while self._due:
+            when_s, flow, _ = self._due[0]
+            if not self._is_old(self._due[0]):
+                if (when_s - now_s) * self._rates[flow] > ROUNDING_NBYTES:
+                    break
+                self._pass(flow, now_s)
+                self._passed[flow] = max(self._passed[flow], self._ends[flow][0][0])
+                self._round[flow] += 1
+                events += self._left(flow)
+            heappop(self._due)
+        return events
 
-    def _held_by(self, gate: Gate) -> list[int]:
-        return [
-            waiting_at(number, gate.rank, self._items, self._n_sends, self._hosts is not None)
-            for number in self._order.parts.get((gate.op, gate.rank), ())
-        ]
+    def _left(self, flow: int) -> list[Event]:
+        self._touched[flow] = None
+        ends, events = self._ends[flow], []
+        while ends and ends[0][0] <= self._passed[flow] + ROUNDING_NBYTES:
+            item = ends.popleft()[1]
+            events += [Event(EventKind.TAKEN, item), Event(EventKind.ARRIVED, item)]
+        return events
 
-    def step(self) -> bool:
-        """Go on to the next thing that happens; False when nothing will."""
-        while self._timers and self._timers[0][0] <= self._now_s + SAME_TIME_S:
-            _, kind, number = heappop(self._timers)
-            self._happen(kind, number)
-        next_s = min(self._network.next_s(self._now_s), self._timers[0][0] if self._timers else inf)
-        if next_s == inf:
-            return False
-        self._now_s = max(self._now_s, next_s)
-        self._carry_on(self._network.happened(self._now_s))
-        return True
+    def _pass(self, flow: int, now_s: float) -> None:
+        passed = self._passed[flow] + (now_s - self._since_s[flow]) * self._rates[flow]
+        self._passed[flow] = min(self._queued[flow], passed)
+        self._since_s[flow] = now_s
 
-    def _happen(self, kind: int, number: int) -> None:
-        if kind == OPEN_GATE:
-            self._open(number)
-        elif kind == QUEUE_SEND:
-            self._queue(number)
-        elif kind == NOTICE_LEAVES:
-            self._announce(number)
-        elif self._hosts and kind == ARRIVE:
-            self._work(self._items[number].ranks[1], Work(ARRIVE, number, self._hosts.message_s))
-        elif self._hosts and kind == NOTICE:
-            send = number - len(self._items)
-            self._work(self._items[send].ranks[0], Work(NOTICE, send, self._hosts.message_s))
-        else:
-            self._worked(number)
+    def _is_old(self, due: tuple[float, int, int]) -> bool:
+        return self._round[due[1]] != due[2]
 
-    def _work(self, rank: int, work: Work) -> None:
-        """Let a rank handle something as soon as it has a processor."""
-        assert self._processors
-        self._processors.add(rank, work)
-        self._begin_work()
-
-    def _begin_work(self) -> None:
-        assert self._processors
-        for rank, work in self._processors.begun():
-            self._working[rank] = work
-            heappush(self._timers, (self._now_s + work.work_s, WORKED, rank))
-
-    def _worked(self, rank: int) -> None:
-        """A rank has handled something: what follows of it is possible, and the next has its turn."""
-        assert self._processors
-        kind, number, _ = self._working.pop(rank)
-        if kind == ARRIVE:
-            self.ends_s[number] = self._now_s
-            self._released_at(number, rank)
-        elif kind == NOTICE:
-            self._release(number)
-        else:
-            self._start(rank)
-        self._processors.end(rank)
-        self._begin_work()
-
-    def _queue(self, number: int) -> None:
-        _, _, nbytes, flow = self._items[number]
-        if flow == NO_FLOW:
-            self._end(number)
+    def _share(self, now_s: float) -> None:
+        """Work out the rates again of all whom those concern that began to send or have sent all."""
+        touched, self._touched = self._touched, {}
+        if not touched:
             return
-        self._carry_on(self._network.add(flow, number, nbytes, self._now_s))
-
-    def _carry_on(self, events: Iterable[Event]) -> None:
-        """Let what waits for items that have arrived, or that TCP has taken, go on."""
-        for what, number in events:
-            if what is What.ARRIVED:
-                self._end(number)
-            elif what is What.NOTICE:
-                self._announced(number)
-            elif self._hosts and number < self._n_sends:
-                self._released_at(number, self._items[number].ranks[0])
-
-    def _end(self, number: int) -> None:
-        if self._hosts and number < self._n_sends:
-            heappush(self._timers, (self._now_s + self._hosts.wire_s, ARRIVE, number))
-            return
-        self.ends_s[number] = self._now_s
-        for other in self._order.released_by[number]:
-            self._release(other)
-        op, ranks, _, _ = self._items[number]
-        for rank in ranks:
-            self._finish_one(op, rank)
-
-    def _released_at(self, number: int, rank: int) -> None:
-        """An item has ended at one of its ranks."""
-        for other in self._order.released_by[number]:
-            if self._rank_of(other) == rank:
-                self._release(other)
-        self._finish_one(self._items[number].op, rank)
-
-    def _open(self, number: int) -> None:
-        gate = self._schedule.gates[number]
-        self.opened_s[number] = self._now_s
-        for held in self._held_by(gate):
-            self._release(held)
-        self._finish_one(gate.op, gate.rank)
-
-    def _finish_one(self, op: int, rank: int) -> None:
-        self._part_left[op, rank] -= 1
-        if not self._part_left[op, rank]:
-            for gate in self._opened_by[op, rank]:
-                self._gate_waits[gate] -= 1
-                if not self._gate_waits[gate]:
-                    self._set_gate_timer(gate)
-
-    def _set_gate_timer(self, number: int) -> None:
-        when_s = self._now_s + self._schedule.gates[number].gap_ns / 1e9
-        heappush(self._timers, (when_s, OPEN_GATE, number))
-
-    def _release(self, number: int) -> None:
-        self._waits[number] -= 1
-        if not self._waits[number]:
-            self._make_ready(number)
-
-    def _make_ready(self, number: int) -> None:
-        ready = [number]
-        while ready:
-            number = ready.pop()
-            heappush(self._timers, self._leaving(number))
-            for following in self._order.follows[number]:
-                self._waits[following] -= 1
-                if not self._waits[following]:
-                    ready.append(following)
-
-    def _leaving(self, number: int) -> tuple[float, int, int]:
-        """The timer of what has become ready."""
-        if number < len(self._items):
-            self.ready_s[number] = self._now_s
-        if number < self._n_sends:
-            alpha_s = 0.0 if self._hosts else self._alpha_s
-            return self._now_s + alpha_s, QUEUE_SEND, number
-        if self._hosts and number >= len(self._items):
-            return self._now_s, NOTICE_LEAVES, number
-        return self._now_s + ROUNDS * self._alpha_s, QUEUE_SEND, number
-
-    def _announce(self, number: int) -> None:
-        """The receiver of a send says that it is ready."""
-        item = number - len(self._items)
-        source, destination = self._items[item].ranks
-        flow = self._flow_of.get((destination, source))
-        if flow is not None and isinstance(self._network, Segments):
-            self._network.announce(flow, item)
-        else:
-            self._announced(item)
-
-    def _announced(self, item: int) -> None:
-        assert self._hosts
-        heappush(self._timers, (self._now_s + self._hosts.wire_s, NOTICE, item + len(self._items)))
+        began = [flow for flow in touched if self._ends[flow] and not self._rates[flow]]
+        ended = [flow for flow in touched if self._rates[flow] and not self._ends[flow]]
+        for flow in ended:
+            self._rates[flow] = 0.0
+        for flow, rate in self._shares.change(began, ended) if began or ended else ():
+            self._pass(flow, now_s)
+            self._rates[flow] = rate
+            touched[flow] = None
+        for flow in touched:
+            self._round[flow] += 1
+            if self._ends[flow]:
+                left = self._ends[flow][0][0] - self._passed[flow]
+                heappush(self._due, (self._since_s[flow] + left / self._rates[flow], flow, self._round[flow]))

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from statistics import median, quantiles
 
-from controller.model.fluid import fluid_s
 from controller.model.hosts import HostCosts, costs_with
+from controller.model.simulation import simulate
 from emu.calibration import HostTimes, Range, after_first_step_s, crowd_kinds, first_step
 from emu.plan import Plan
 from traces.schedules.schedule import Op, Schedule, Send
@@ -71,7 +71,7 @@ def _arrivals(plan: Plan, sends: Sequence[Send], eta: float) -> _Arrivals:
     flows = [flow for flow in plan.flows if frozenset((flow.src, flow.dst)) in pairs]
 
     def arrivals(hosts: HostCosts) -> list[tuple[int, float]]:
-        _, ends_s = fluid_s(plan.fabric, flows, schedule, eta=eta, hosts=hosts)
+        ends_s = simulate(plan.fabric, flows, schedule, eta=eta, hosts=hosts).ends_s
         return [(send.step, end_s) for send, end_s in zip(sends, ends_s, strict=True)]
 
     return arrivals

@@ -28,7 +28,8 @@ class Order:
     has become ready.  `parts` are the items of an operation at a rank.
 
     With notices, that the receiver of send i is ready is number `len(items) + i`: it waits for what the
-    receiver waits for, and the send, besides what its source waits for, for the notice.
+    receiver waits for, and the send, besides what its source waits for, for the notice.  With rendezvous the
+    notice waits for the source's as well.
     """
 
     waits: list[int]
@@ -82,7 +83,7 @@ def ordered(schedule: Schedule, items: Sequence[Item], notices: bool = False) ->
         for other in send.ready:
             released_by[other].append(first_notice + number)
         waits[number] += len(send.needs)
-        waits[first_notice + number] += len(send.ready)
+        waits[first_notice + number] += len(send.ready) + int(notices and schedule.ops[send.op].rendezvous)
     last: dict[Group, int] = {}
     for number, each in enumerate(schedule.aggregations, start=n_sends):
         for rank in each.members:

@@ -9,7 +9,7 @@ from statistics import median
 from typing import NamedTuple
 
 from controller.model.addedup import as_tcp_nbytes, trees_of
-from controller.model.fluid import Carried, carry
+from controller.model.simulation import Simulated, simulate
 from emu.aggregation.tree import Tree
 from emu.fabrics.fabric import Fabric
 from emu.fabrics.paths import host_port
@@ -28,7 +28,7 @@ def predict(
     trees: Sequence[Tree] = (),
 ) -> Prediction:
     """All figures; `flows` have their paths, and the bound is `least_s`."""
-    times = times_of(schedule, carry(fabric, flows, schedule, trees=trees))
+    times = times_of(schedule, simulate(fabric, flows, schedule, trees=trees))
     bound_s = least_s(fabric, placement, schedule, trees)
     return Prediction(bound_s, times.time_s, times.iteration_s, times.exposed_s)
 
@@ -41,23 +41,25 @@ class Times(NamedTuple):
     exposed_s: float | None
 
 
-def times_of(schedule: Schedule, carried: Carried) -> Times:
-    found = periods(schedule, begun_and_ended(schedule, carried))
+def times_of(schedule: Schedule, simulated: Simulated) -> Times:
+    found = periods(schedule, begun_and_ended(schedule, simulated))
     if not found:
-        return Times(carried.time_s, None, None)
-    return Times(carried.time_s, median(one.time_s for one in found), median(one.exposed_s for one in found))
+        return Times(simulated.time_s, None, None)
+    return Times(
+        simulated.time_s, median(one.time_s for one in found), median(one.exposed_s for one in found)
+    )
 
 
-def begun_and_ended(schedule: Schedule, carried: Carried) -> dict[tuple[int, int], tuple[int, int]]:
+def begun_and_ended(schedule: Schedule, simulated: Simulated) -> dict[tuple[int, int], tuple[int, int]]:
     """By operation and rank when the first of its data left, or when it was computed, in ns."""
     found: dict[tuple[int, int], tuple[int, int]] = {}
     parts = [[(send.op, send.src)] for send in schedule.sends]
     parts += [[(each.op, rank) for rank in each.members] for each in schedule.aggregations]
-    for some, ready_s in zip(parts, carried.ready_s, strict=True):
+    for some, ready_s in zip(parts, simulated.ready_s, strict=True):
         ns = round(ready_s * 1e9)
         for part in some:
             found[part] = min(found.get(part, (ns, ns)), (ns, ns))
-    for gate, opened_s in zip(schedule.gates, carried.opened_s, strict=True):
+    for gate, opened_s in zip(schedule.gates, simulated.opened_s, strict=True):
         if schedule.ops[gate.op].kind == "compute":
             ns = round(opened_s * 1e9)
             found[gate.op, gate.rank] = (ns - gate.gap_ns, ns)

@@ -16,8 +16,8 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 
-from controller.model.fluid import fluid_s
 from controller.model.predict import least_s
+from controller.model.simulation import simulate
 from controller.routing.balance import Balance
 from controller.routing.coloured import put_by_colours
 from controller.routing.demand import Demand, demands
@@ -77,7 +77,7 @@ def _fastest(
 
 def _fluid_s(fabric: Fabric, flows: Sequence[Flow], schedule: Schedule, paths: Sequence[Path]) -> float:
     routed = [replace(flow, path=path) for flow, path in zip(flows, paths, strict=True)]
-    return fluid_s(fabric, routed, schedule)[0]
+    return simulate(fabric, routed, schedule).time_s
 
 
 def _barrier_s(links: Links, asked: Sequence[Demand], paths: Sequence[Path]) -> float:

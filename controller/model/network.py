@@ -1,0 +1,42 @@
+"""What carries items between ranks, whichever model it is: what it is asked, and what it tells."""
+
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+
+class EventKind(Enum):
+    TAKEN = "taken"
+    ARRIVED = "arrived"
+    NOTICE = "notice"
+    ASKED = "asked"
+
+
+class Event(NamedTuple):
+    """TCP has TAKEN an item, so that its sender goes on; it has ARRIVED.  Or a notice about it has: its
+    receiver's NOTICE that it may come, or its sender's that it is ready to leave (ASKED).
+    """
+
+    what: EventKind
+    item: int
+
+
+class Network(Protocol):
+    """Connections by the number of their flow, trees of aggregations among them.
+
+    What is asked at an instant happens at that instant or later: `next_s` says when to ask what `happened`.
+    """
+
+    def add(self, flow: int, item: int, nbytes: float, now_s: float) -> list[Event]:
+        """A connection is handed an item; returns what happens at once."""
+
+    def receiver_ready(self, flow: int, item: int) -> list[Event]:
+        """A connection is handed the notice that who sends on it is ready to receive an item; likewise."""
+
+    def sender_ready(self, flow: int, item: int) -> list[Event]:
+        """A connection is handed the notice that who sends on it is ready to send an item; likewise."""
+
+    def next_s(self, now_s: float) -> float:
+        """When something happens next; infinity if nothing will."""
+
+    def happened(self, now_s: float) -> list[Event]:
+        """What happens now."""
