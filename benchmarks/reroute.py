@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from emu.garbage import spare_what_is_there
+
 from controller.app import openflow
 from controller.app.aim import Aim, plan_aim
 from controller.app.controllog import ControlLog
@@ -23,7 +25,6 @@ from controller.reroute import rerouted
 from controller.resolve import resolve
 from emu.fabrics.fabric import Link
 from emu.fabrics.spec import parse_fabric
-from emu.garbage import spare_what_is_there
 from emu.network.transport import fabric_transport
 from emu.plan import Plan
 from traces.schedules.expand import expand

@@ -10,11 +10,12 @@ from typing import Any
 
 from emu.aggregation.figures import AggregationRow
 from emu.calibration import Calibration
+from emu.errorbar import Bar, Expected
 from emu.fabrics.fabric import Egress, link_name
 from emu.failures import cable_name, show_outage
 from emu.plan import ADAPTIVE, Plan
 from emu.records import Repeat
-from emu.verdict import Bar, Expected, Verdict, counted
+from emu.verdict import Verdict, counted
 from traces.files import write_whole
 from traces.iterationtimes import IterationTime
 from traces.schedules.collectives import busbw_factor

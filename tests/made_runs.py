@@ -12,11 +12,12 @@ from controller.model.loads import audit
 from emu import plan as plans
 from emu import result
 from emu.calibration import Calibration
+from emu.errorbar import Expected
 from emu.fabrics.fabric import Egress, interface
 from emu.plan import Plan
 from emu.records import LINK_COLUMNS, Repeat
 from emu.result import Row
-from emu.verdict import Expected, Verdict
+from emu.verdict import Verdict
 
 CALIBRATED = Calibration(alpha_s=0.0005, latency_s=0.0001, eta=0.95)
 VALID = Verdict(valid=True)

@@ -22,9 +22,10 @@ from emu.plan import Plan
 from tests.made_analysis import MS, made_analysis
 from tools.advice import COMPANY, Advice, Change, advise
 from tools.cli import application, main
-from tools.experiment import Job, cells, planned
+from tools.experiment import Job, cells
 from tools.fabricrates import capture_fabric, rates_of
 from tools.inspectpage.page import page
+from tools.laboratory import planned
 from tools.options import parse_iterations, parse_slow
 from traces.analysis.analysis import Analysis, analyse
 from traces.analysis.bottleneck import JobBound

@@ -16,7 +16,8 @@ from emu.plancheck import check
 from emu.refused import Refused
 from emu.result import REFUSED, Row
 from emu.switch.table.match import PROTO_TCP
-from tools.experiment import Cell, Job, cells, plan_of, planned, schedule_of
+from tools.experiment import Cell, Job, cells, plan_of, schedule_of
+from tools.laboratory import planned
 from traces.workload import SCHEMA, Connection, Message, Start, Workload, made_allreduce
 
 FAT_TREE = parse_fabric("fat-tree:k=4,levels=2,rate=50M")

@@ -13,7 +13,8 @@ from emu.losses import parse_loss
 from emu.plan import BadPlan, Prediction
 from emu.project import PROJECT
 from tests.made_plans import allreduce_plan
-from tools.inputs import MANIFEST, Original, read_captured, read_job, read_workload_only, source_of
+from tools.experiment import Original
+from tools.inputs import MANIFEST, read_captured, read_job, read_workload_only, source_of
 from traces import workload as workloads
 from traces.workload import BadWorkload, made_allreduce
 

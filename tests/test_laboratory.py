@@ -17,8 +17,7 @@ from emu.plan import Plan
 from emu.replayedmessages import replayed_messages
 from tests.made_plans import PAYLOAD_EFFICIENCY
 from tests.made_runs import made_repeat
-from tools.experiment import Cell, Job, plan_of
-from tools.inputs import Original
+from tools.experiment import Cell, Job, Original, plan_of
 from tools.laboratory import Laboratory
 from traces.workload import SCHEMA, Collective, Start, Workload, made_allreduce
 

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from emu.errorbar import Expected
 from emu.fabrics.spec import parse_fabric
 from emu.plan import Plan
 from emu.result import FailedCable, Row, asked_nbytes, busy_nbytes, row
-from emu.verdict import Expected, Verdict
+from emu.verdict import Verdict
 from tests.made_plans import messages
 from tests.made_runs import made_repeat, made_run
 from tests.test_addedup import pushes

@@ -17,6 +17,7 @@ from markupsafe import escape
 from emu.capturing.finish import Checked
 from emu.capturing.request import Request
 from emu.capturing.run import INTERRUPTED
+from emu.errorbar import Bar
 from emu.fabrics.fabric import Fabric
 from emu.flowhash import flow_hash, switch_salt
 from emu.options import RunOptions
@@ -24,7 +25,6 @@ from emu.plan import Plan
 from emu.project import PROJECT
 from emu.result import REFUSED, Row
 from emu.runfiles import INCOMPLETE, BadRun
-from emu.verdict import Bar
 from emu.watch import RunFailed
 from tests.made_runs import made_run
 from tools import cli, joboptions

@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from emu.calibration import Calibration
+from emu.errorbar import Expected
 from emu.records import Repeat
-from emu.verdict import Expected, Verdict, counted, judge, with_model
+from emu.verdict import Verdict, counted, judge, with_model
 from tests.made_plans import PAYLOAD_EFFICIENCY
 
 GOOD = Repeat(

@@ -17,7 +17,7 @@ from emu.result import REFUSED, Row
 from emu.run import check_served
 from tools.comparison import save_matrix
 from tools.console import console
-from tools.inputs import Original
+from tools.experiment import Original
 from tools.laboratory import Laboratory
 from tools.plaintext import plain
 from tools.report import write_report

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from controller.aggregation.grants import Terms
 from controller.aggregation.hostside import leaves_of, served
@@ -16,7 +17,6 @@ from emu.network.transport import fabric_transport
 from emu.placement import place
 from emu.plan import Plan
 from emu.refused import Refused
-from emu.result import REFUSED, Row
 from traces.schedules.aggregating import Leaves
 from traces.schedules.collectives import NotServedError
 from traces.schedules.expand import AS_CAPTURED, INA, INA_LEAF, expand, not_added
@@ -24,6 +24,9 @@ from traces.schedules.pushes import first_come_servers
 from traces.schedules.schedule import Schedule, together
 from traces.trace import MAX_UNREAD
 from traces.workload import Collective, Workload
+
+if TYPE_CHECKING:
+    from traces.fidelity import SentMessage  # the reader of captures takes a while to import
 
 HOST_SIDE = "ring"  # of a job that switches cannot add up; a parameter server's goes as captured
 
@@ -67,6 +70,20 @@ class Job:
     @property
     def n_ranks(self) -> int:
         return sum(workload.n_ranks for workload in self.workloads)
+
+
+@dataclass(frozen=True)
+class Original:
+    """The job as it was captured: on which fabric, on which hosts by rank, and its messages."""
+
+    fabric: Fabric
+    hosts: tuple[str, ...]
+    messages: "tuple[SentMessage, ...]"
+
+    def is_of(self, plan: Plan) -> bool:
+        """Whether the plan sends the same there."""
+        same_place = (plan.fabric, plan.placement) == (self.fabric, self.hosts)
+        return same_place and plan.algorithm == AS_CAPTURED and not (plan.failures or plan.losses)
 
 
 def cells(
@@ -188,36 +205,3 @@ def _expanded(job: Job, workload: Workload, algorithm: str, leaves: Leaves = ())
         )
     except NotServedError as error:
         raise Refused(str(error)) from error
-
-
-def planned(work: Sequence[tuple[Cell, Job]]) -> list[Plan | Row]:
-    """The plan of each cell, or its row where it makes no sense: all mistakes show before anything is run.
-
-    Raise Refused when the only cell makes no sense.
-    """
-    made: list[Plan | Row] = []
-    for cell, job in work:
-        try:
-            made.append(plan_of(cell, job))
-        except Refused as error:
-            if len(work) == 1:
-                raise
-            made.append(refused(cell, job, str(error)))
-    return made
-
-
-def refused(cell: Cell, job: Job, reason: str) -> Row:
-    return Row(
-        fabric=cell.fabric.spec,
-        algorithm=cell.algorithm,
-        placement=cell.placement,
-        routes=cell.routes,
-        ranks=job.n_ranks,
-        bytes=0,
-        verdict=REFUSED,
-        seed=job.seed,
-        hosts=len(cell.fabric.hosts),
-        host_rates_bps=cell.fabric.host_rates_bps,
-        inner_rates_bps=cell.fabric.inner_rates_bps,
-        reasons=(reason,),
-    )

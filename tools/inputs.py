@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
@@ -14,29 +14,12 @@ from emu.fabrics.fabric import Fabric
 from emu.fabrics.spec import fabric_from_json
 from emu.plan import Plan
 from emu.runfiles import read_json
+from tools.experiment import Original
 from traces import workload as workloads
-from traces.schedules.expand import AS_CAPTURED
 from traces.workload import Workload
-
-if TYPE_CHECKING:
-    from traces.fidelity import SentMessage  # the reader of captures takes a while to import
 
 HEAD_NBYTES = 4096
 MANIFEST, MAX_MANIFEST_NBYTES = "manifest.json", 1 << 24
-
-
-@dataclass(frozen=True)
-class Original:
-    """The job as it was captured: on which fabric, on which hosts by rank, and its messages."""
-
-    fabric: Fabric
-    hosts: tuple[str, ...]
-    messages: "tuple[SentMessage, ...]"
-
-    def is_of(self, plan: Plan) -> bool:
-        """Whether the plan sends the same there."""
-        same_place = (plan.fabric, plan.placement) == (self.fabric, self.hosts)
-        return same_place and plan.algorithm == AS_CAPTURED and not (plan.failures or plan.losses)
 
 
 class _Host(BaseModel):

@@ -21,9 +21,10 @@ from emu.fabrics.spec import with_automatic_queue
 from emu.network.transport import fabric_transport
 from emu.options import RunOptions
 from emu.plan import Plan
-from emu.result import Row
+from emu.refused import Refused
+from emu.result import REFUSED, Row
 from tools.calibrating import calibration_plan, fitted
-from tools.inputs import Original
+from tools.experiment import Cell, Job, Original, plan_of
 from tools.runaudit import audit_run, middle
 
 Tell = Callable[[str], None]
@@ -43,6 +44,39 @@ class Run(Protocol):
         finish: Callable[[Path], Result],
         /,
     ) -> Result: ...
+
+
+def planned(work: Sequence[tuple[Cell, Job]]) -> list[Plan | Row]:
+    """The plan of each cell, or its row where it makes no sense: all mistakes show before anything is run.
+
+    Raise Refused when the only cell makes no sense.
+    """
+    made: list[Plan | Row] = []
+    for cell, job in work:
+        try:
+            made.append(plan_of(cell, job))
+        except Refused as error:
+            if len(work) == 1:
+                raise
+            made.append(_refused(cell, job, str(error)))
+    return made
+
+
+def _refused(cell: Cell, job: Job, reason: str) -> Row:
+    return Row(
+        fabric=cell.fabric.spec,
+        algorithm=cell.algorithm,
+        placement=cell.placement,
+        routes=cell.routes,
+        ranks=job.n_ranks,
+        bytes=0,
+        verdict=REFUSED,
+        seed=job.seed,
+        hosts=len(cell.fabric.hosts),
+        host_rates_bps=cell.fabric.host_rates_bps,
+        inner_rates_bps=cell.fabric.inner_rates_bps,
+        reasons=(reason,),
+    )
 
 
 class Laboratory:

@@ -1,5 +1,6 @@
 """The library's server with our app in it, from the side of the thread that prints, waits and ends."""
 
+import gc
 import json
 import logging
 import socket
@@ -10,8 +11,8 @@ from controller.app.app import GROUP, FabricController
 from controller.app.connection import Complaints
 from controller.app.ryu_api import OFP_HANDLER, AppManager, cfg, hub
 from emu.fabrics.fabric import Fabric
-from emu.garbage import spare_what_is_there
 
+_COLLECT_AFTER = 50_000  # new objects after which Python looks for unreachable ones
 _POLL_S = 0.005
 _STATISTICS_S = 20.0
 _SETTLE_S = 20.0
@@ -40,7 +41,8 @@ class Controller:
         manager.load_apps([OFP_HANDLER])
         self._app = manager.instantiate(FabricController)
         manager.instantiate_apps()  # starts ours too: started twice, two threads would take its events
-        spare_what_is_there()  # to look for garbage among 100,000 rules would delay an answer by 0.3 s
+        gc.freeze()  # to look for garbage among 100,000 rules would delay an answer by 0.3 s
+        gc.set_threshold(_COLLECT_AFTER)
 
     @property
     def fabric(self) -> Fabric:

@@ -30,9 +30,9 @@ from controller.model.hosts import HostCosts, costs_with
 from controller.model.predict import Times, times_of
 from controller.model.simulation import simulate
 from emu.calibration import Calibration, HostTimes, Range
+from emu.errorbar import Bar, Expected
 from emu.network.transport import longest_round_trip_s, payload_efficiency
 from emu.plan import ADAPTIVE, Plan, Transport
-from emu.verdict import Bar, Expected
 from traces.schedules.latest import at_the_latest
 from traces.schedules.schedule import Schedule
 from traces.units import show_s

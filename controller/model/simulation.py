@@ -32,8 +32,7 @@ from controller.model.network import Event, EventKind, Network
 from controller.model.segments import MOST_STEPS, SAME_TIME_S, SegmentNetwork, n_steps
 from emu.aggregation.tree import Tree
 from emu.fabrics.fabric import ETHERNET_NBYTES, Fabric
-from emu.network.shaping import BURST_FRAMES
-from emu.network.transport import TCP_HEADERS_NBYTES, payload_efficiency, tcp_payload_nbytes
+from emu.network.transport import BURST_FRAMES, TCP_HEADERS_NBYTES, payload_efficiency, tcp_payload_nbytes
 from emu.plan import Flow, flow_numbers
 from traces.framing.gloo import PREAMBLE_NBYTES
 from traces.schedules.schedule import Gate, Schedule

@@ -9,11 +9,11 @@ stream and would overtake their own data.
 from collections.abc import Iterator, Mapping
 
 from emu.fabrics.fabric import Egress, Fabric, Link, interface
+from emu.network.transport import BURST_FRAMES
 from emu.plan import Transport
 
 LINK_GROUP = 71  # `ip link delete group 71` would remove every link of ours
 AUTO_QUEUE_MIN_NBYTES = 256 * 1024
-BURST_FRAMES = 2
 _LEAST_FRAME_NBYTES = 60
 _NETEM_PACKETS = 10_000  # room in netem beside what a delay holds: it is the queue behind it that may drop
 _ACK_SHARE = 10  # the ACK class is guaranteed a tenth and may borrow the rest

@@ -11,6 +11,7 @@ from emu.plan import Transport
 TCP_HEADERS_NBYTES = 20 + 20 + 12  # IPv4, TCP and its timestamp option (RFC 7323, appendix A)
 
 CONGESTION_CONTROL = "cubic"
+BURST_FRAMES = 2  # that a port may send at once
 SEGMENT_S = 0.002  # a store-and-forward hop costs one segment; below 1 ms the CPU becomes the bottleneck
 MAX_SEGMENTS_PER_S = 8000  # of all hosts together: what two cores carry with a sixth of their time to spare
 # Five hops hold one each; ACKs come back ahead of data.  Where Linux sizes sockets, 64 to 190 KB are under

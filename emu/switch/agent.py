@@ -7,16 +7,17 @@ it again.
 """
 
 import argparse
+import gc
 import signal
 import sys
 from importlib import import_module
 from pathlib import Path
 
 from emu.aggregation.tree import MAX_SWITCH_SLOTS, SWITCH_SLOTS
-from emu.garbage import spare_what_is_there
 from emu.switch import ports
 from emu.switch.plane.dataplane import attached
 
+COLLECT_AFTER = 50_000  # new objects after which Python looks for unreachable ones
 PATIENCE_S = 10.0  # how long a switch may be without a controller
 DEFAULT_CONTROLLER = ("127.0.0.1", 6653)
 # It takes 0.2 s to import, os-ken with it; that passes when the ports are attached already.
@@ -84,7 +85,8 @@ def main() -> int:
             controllers = arguments.controller or [DEFAULT_CONTROLLER]
             serving = import_module(_SERVING)
             agent = serving.Agent(switches, plane, controllers, arguments.patience, arguments.slots)
-            spare_what_is_there()  # a fifth of the time that a rule takes
+            gc.freeze()  # to walk all tables for garbage would take a fifth of the time that a rule takes
+            gc.set_threshold(COLLECT_AFTER)
             agent.run()
     except (OSError, ValueError) as error:
         print(f"switch agent: {error}", file=sys.stderr)

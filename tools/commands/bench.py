@@ -15,7 +15,8 @@ from tools.carry import (
     default_folder,
     show,
 )
-from tools.experiment import Job, cells, planned
+from tools.experiment import Job, cells
+from tools.laboratory import planned
 from tools.needs import need_root_and_tools
 from tools.options import (
     BenchAlgorithmsOption,

@@ -12,9 +12,10 @@ from emu.project import PROJECT
 from tools.advice import advise
 from tools.carry import carry_out, check_page, default_folder, show
 from tools.console import console
-from tools.experiment import Cell, Job, planned
+from tools.experiment import Cell, Job
 from tools.fabricrates import capture_fabric, rates_of
 from tools.inspect_tables import print_analysis
+from tools.laboratory import planned
 from tools.needs import need_root_and_tools
 from tools.options import HtmlOption, JsonOption, OutOption, RepeatOption, ScaleBytesOption, parse_factor
 from traces.analysis.analysis import analyse

@@ -17,8 +17,9 @@ from tools.carry import (
     default_folder,
     show,
 )
-from tools.experiment import Job, cells, planned
+from tools.experiment import Job, cells
 from tools.inputs import is_captures, read_beside, read_captured, read_job, source_of
+from tools.laboratory import planned
 from tools.needs import need_root_and_tools
 from tools.options import (
     AlgorithmsOption,
