@@ -23,12 +23,12 @@ from pathlib import Path
 
 import numpy as np
 
-from emu.fabrics.fabric import AGGREGATOR_IP
 from emu.network.isolate import isolated, stop
 from emu.project import PROJECT
 from emu.switch.plane.bpf import BpfObject, ProgramRun
 from emu.switch.plane.pools import LARGE, SMALL, Pools
-from emu.switch.table.entries import Aggregate
+from planning.fabrics.fabric import AGGREGATOR_IP
+from planning.openflow.entries import Aggregate
 from traces.framing.aggregation import FIRST_PORT, Header, Kind, encode
 
 Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]

@@ -10,11 +10,11 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from emu.fabrics.spec import parse_fabric
 from emu.options import RunOptions
-from emu.result import Row
-from tools.experiment import Cell, Job, plan_of
-from tools.laboratory import Laboratory
+from planning.experiment import Cell, Job, plan_of
+from planning.fabrics.spec import parse_fabric
+from results.laboratory import Laboratory
+from results.row import Row
 from traces.schedules.expand import PAIRWISE
 from traces.units import parse_bps, parse_nbytes
 from traces.workload import made_alltoall

@@ -26,8 +26,6 @@ import numpy as np
 import numpy.typing as npt
 
 from emu.controlplane import control_plane
-from emu.fabrics.fabric import HOST_PORT, interface
-from emu.fabrics.spec import parse_fabric
 from emu.inject.figures import drift_ppm
 from emu.inject.frames import VNET_NBYTES, Frames
 from emu.inject.options import InjectOptions
@@ -42,6 +40,8 @@ from emu.network.net import emulated, prepare_namespace
 from emu.network.tcpdump import BY_BLOCK, captures, dropped
 from emu.project import PROJECT
 from emu.watch import Watch, running
+from planning.fabrics.fabric import HOST_PORT, interface
+from planning.fabrics.spec import parse_fabric
 from traces.opening import capture_paths
 from traces.packets.capture import read_capture
 

@@ -20,19 +20,19 @@ from fractions import Fraction
 from pathlib import Path
 
 from emu.controlplane import control_plane
-from emu.fabrics.fabric import interface
-from emu.fabrics.spec import parse_fabric
 from emu.interpreter import python
 from emu.network.isolate import isolated, stop
 from emu.network.namespaces import enter
 from emu.network.net import emulated, prepare_namespace
-from emu.network.transport import fabric_transport
 from emu.options import RunOptions
 from emu.project import PROJECT
 from emu.watch import Watch
-from tools.experiment import Cell, Job, plan_of
+from planning.experiment import Cell, Job, plan_of
+from planning.fabrics.fabric import interface
+from planning.fabrics.spec import parse_fabric
+from planning.transport import fabric_transport
+from results.laboratory import Laboratory
 from tools.inputs import read_workload_only
-from tools.laboratory import Laboratory
 from traces.framing.wellknown import STORE_PORT
 from traces.schedules.expand import training_iterations
 from traces.workload import Collective, Workload

@@ -22,20 +22,20 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from benchmarks.stock import program, start_ovs, stock_mininet
-from controller.resolve import resolve
-from controller.routing.dmodk import dmodk
-from emu import plan as plans
 from emu import sampler
 from emu.controlplane import control_plane
-from emu.fabrics.fabric import interface
-from emu.fabrics.spec import parse_fabric
 from emu.network.isolate import isolated, stop
 from emu.network.namespaces import enter
 from emu.network.net import emulated, prepare_namespace
 from emu.network.queues import Queues
-from emu.network.transport import fabric_transport, payload_efficiency
-from emu.plan import Plan
 from emu.watch import Watch
+from planning import plan as plans
+from planning.fabrics.fabric import interface
+from planning.fabrics.spec import parse_fabric
+from planning.plan import Plan
+from planning.resolve import resolve
+from planning.routing.dmodk import dmodk
+from planning.transport import fabric_transport, payload_efficiency
 from traces.schedules.schedule import Op, Schedule, Send
 from traces.units import parse_bps, show_bps
 

@@ -9,16 +9,16 @@ import argparse
 from collections.abc import Sequence
 from time import perf_counter
 
-from controller.model.loads import audit
-from controller.policies import policy
-from controller.reroute import without
-from controller.resolve import flows_of, resolve
-from controller.routing.planned import reassigned
-from emu.fabrics.fabric import Fabric
-from emu.fabrics.spec import parse_fabric
-from emu.network.transport import fabric_transport
-from emu.placement import place
-from emu.plan import Plan
+from planning.fabrics.fabric import Fabric
+from planning.fabrics.spec import parse_fabric
+from planning.model.loads import audit
+from planning.placement import place
+from planning.plan import Plan
+from planning.resolve import flows_of, resolve
+from planning.routing.planned import reassigned
+from planning.routing.policies import policy
+from planning.routing.reroute import without
+from planning.transport import fabric_transport
 from traces.schedules.expand import PAIRWISE, expand
 from traces.schedules.schedule import Schedule
 from traces.workload import made_allreduce, made_alltoall

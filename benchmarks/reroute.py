@@ -14,19 +14,19 @@ from typing import Any
 
 from emu.garbage import spare_what_is_there
 
-from controller.app import openflow
-from controller.app.aim import Aim, plan_aim
-from controller.app.controllog import ControlLog
-from controller.app.ryu_api import ofp, parser
-from controller.app.steering import Steering
-from controller.app.switch import Switch
-from controller.model.loads import audit
-from controller.reroute import rerouted
-from controller.resolve import resolve
-from emu.fabrics.fabric import Link
-from emu.fabrics.spec import parse_fabric
-from emu.network.transport import fabric_transport
-from emu.plan import Plan
+from controller import openflow
+from controller.aim import Aim, plan_aim
+from controller.controllog import ControlLog
+from controller.ryu_api import ofp, parser
+from controller.steering import Steering
+from controller.switch import Switch
+from planning.fabrics.fabric import Link
+from planning.fabrics.spec import parse_fabric
+from planning.model.loads import audit
+from planning.plan import Plan
+from planning.resolve import resolve
+from planning.routing.reroute import rerouted
+from planning.transport import fabric_transport
 from traces.schedules.expand import expand
 from traces.schedules.schedule import Op, Schedule, Send
 from traces.workload import made_allreduce

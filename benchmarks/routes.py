@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from emu.fabrics.spec import parse_fabric
 from emu.options import RunOptions
-from emu.result import Row
-from tools.experiment import Cell, Job, plan_of
-from tools.laboratory import Laboratory
+from planning.experiment import Cell, Job, plan_of
+from planning.fabrics.spec import parse_fabric
+from results.laboratory import Laboratory
+from results.row import Row
 from traces.units import parse_bps, parse_nbytes
 from traces.workload import made_allreduce
 

@@ -32,16 +32,16 @@ from pathlib import Path
 from os_ken.ofproto import ofproto_v1_3 as ofp
 
 from benchmarks.updown import halving_doubling
-from controller.resolve import resolve
-from controller.tables.rules import plan_rules
-from emu.fabrics.fabric import Fabric, interface
-from emu.fabrics.spec import parse_fabric
 from emu.interpreter import python
-from emu.network.transport import fabric_transport
-from emu.plan import Plan, save
 from emu.project import PROJECT, SWITCH_OBJECT
 from emu.switch.ovs import running_ovs
 from emu.switch.running import PIN, ports_file
+from planning.fabrics.fabric import Fabric, interface
+from planning.fabrics.spec import parse_fabric
+from planning.openflow.rules import plan_rules
+from planning.plan import Plan, save
+from planning.resolve import resolve
+from planning.transport import fabric_transport
 from traces.schedules.schedule import Op, Schedule, Send
 
 OPENFLOW_PORT = 6653

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from emu.fabrics.spec import parse_fabric
 from emu.options import RunOptions
 from emu.records import load_repeats
-from emu.replayedmessages import replayed_messages
+from planning.fabrics.spec import parse_fabric
+from results.laboratory import Laboratory
+from results.replayedmessages import replayed_messages
 from tools.capturing import Keeping, carry_out
 from tools.joboptions import LiveJob, need_for_live
-from tools.laboratory import Laboratory
 from tools.options import parse_slow
 from tools.trustreplay import plan_for
 from traces.fidelity import message_starts

@@ -24,7 +24,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-from emu.fabrics.fabric import Fabric
+from planning.fabrics.fabric import Fabric
 from tools import fabricrates
 from tools.fabricrates import capture_fabric
 from traces.analysis.analysis import Analysis, analyse

@@ -22,17 +22,17 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.stock import start_ovs, stock_mininet
-from controller.resolve import resolve
-from controller.tables.rules import plan_rules
-from emu import plan as plans
 from emu.controlplane import control_plane
-from emu.fabrics.fabric import interface
-from emu.fabrics.spec import parse_fabric
 from emu.network.isolate import isolated, stop
 from emu.network.net import emulated, prepare_namespace
-from emu.network.transport import fabric_transport
-from emu.plan import Plan
 from emu.watch import Watch
+from planning import plan as plans
+from planning.fabrics.fabric import interface
+from planning.fabrics.spec import parse_fabric
+from planning.openflow.rules import plan_rules
+from planning.plan import Plan
+from planning.resolve import resolve
+from planning.transport import fabric_transport
 from traces.schedules.expand import expand
 from traces.workload import made_allreduce
 

@@ -25,16 +25,16 @@ from typing import Any
 
 import numpy as np
 
-from emu.aggregation.tree import DEFAULT_ELEMENTS, Child, Node, Tree
 from emu.aggregation.worker import SEGMENTS, Worker
-from emu.fabrics.fabric import HOST_PORT, Egress, interface
-from emu.fabrics.spec import parse_fabric
 from emu.interpreter import python
 from emu.network.isolate import isolated, stop
 from emu.network.namespaces import enter
 from emu.network.net import emulated, prepare_namespace
-from emu.network.transport import fabric_transport
 from emu.replay.wiring import tree_socket
+from planning.fabrics.fabric import HOST_PORT, Egress, interface
+from planning.fabrics.spec import parse_fabric
+from planning.transport import fabric_transport
+from planning.trees.tree import DEFAULT_ELEMENTS, Child, Node, Tree
 from traces.framing.aggregation import FIRST_PORT
 
 SLOTS = 128  # what a tree gets at 100 Mb/s

@@ -15,9 +15,9 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
-from controller.app.server import Controller, ControllerFailed
-from emu.plan import BadPlan
-from emu.refused import Refused
+from controller.server import Controller, ControllerFailed
+from planning.plan import BadPlan
+from planning.refused import Refused
 from traces.files import write_whole
 
 LISTEN = "127.0.0.1"

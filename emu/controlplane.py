@@ -10,13 +10,13 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from emu.fabrics.fabric import Fabric
-from emu.fabrics.spec import fabric_to_json
 from emu.interpreter import python
 from emu.limits import CONTROLLER_S
-from emu.plan import Plan
 from emu.switch.running import attached, open_vswitch, waiting_agent
 from emu.watch import Child, Watch, running
+from planning.fabrics.fabric import Fabric
+from planning.fabrics.spec import fabric_to_json
+from planning.plan import Plan
 
 _SEEDS = 1 << 32  # of losses
 OPENFLOW_PORT = 6653  # of the run's own loopback

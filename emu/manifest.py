@@ -11,7 +11,7 @@ from typing import Any
 
 from emu.network.net import host_sysctls
 from emu.options import RunOptions
-from emu.plan import Plan
+from planning.plan import Plan
 
 PACKAGES = ("mininet", "os-ken", "numpy", "scapy")
 

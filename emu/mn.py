@@ -19,8 +19,8 @@ _PROJECT = str(Path((lambda: None).__code__.co_filename).resolve().parents[1])
 if _PROJECT not in sys.path:
     sys.path.append(_PROJECT)
 
-from emu.fabrics.spec import parse_fabric  # noqa: E402 - see above
 from emu.switch.node import GradwireSwitch  # noqa: E402
+from planning.fabrics.spec import parse_fabric  # noqa: E402 - see above
 
 
 class FabricTopo(Topo):  # type: ignore[misc]

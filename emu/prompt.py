@@ -15,12 +15,12 @@ from mininet.log import error, output, setLogLevel
 from mininet.util import quietRun
 
 from emu.controlplane import control_plane
-from emu.fabrics.spec import parse_fabric
 from emu.network.isolate import PRIVATE
 from emu.network.net import NetworkFailed, emulated, prepare_namespace
 from emu.network.nodes import LOOK_MS, ShellEnded
-from emu.network.transport import fabric_transport
 from emu.watch import RunFailed, Watch
+from planning.fabrics.spec import parse_fabric
+from planning.transport import fabric_transport
 
 
 class Prompt(CLI):  # type: ignore[misc]

@@ -15,13 +15,13 @@ from pydantic import TypeAdapter
 
 from emu.aggregation.figures import RankFigures
 from emu.disturbance import disturbances, taken_away
-from emu.failures import cable_name
 from emu.network.cables import Done
-from emu.plan import Plan
 from emu.replay.outcome import Outcome
-from emu.runfiles import BadRun, one_run, read_json, read_lines
 from emu.sampler import Samples
 from emu.stalls import Stalls
+from planning.failures import cable_name
+from planning.plan import Plan
+from planning.runfiles import BadRun, one_run, read_json, read_lines
 from traces.files import write_whole
 from traces.schedules.periods import periods
 from traces.schedules.schedule import Schedule

@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from emu import limits
-from emu import plan as plans
 from emu.manifest import manifest
 from emu.network import isolate
 from emu.options import RunOptions
-from emu.plan import Plan
-from emu.refused import Refused
-from emu.runfiles import INCOMPLETE
 from emu.watch import RunFailed
+from planning import plan as plans
+from planning.plan import Plan
+from planning.refused import Refused
+from planning.runfiles import INCOMPLETE
 from traces.files import write_whole
 from traces.units import show_nbytes
 

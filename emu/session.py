@@ -11,22 +11,22 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from emu import limits, records, sampler
-from emu import plan as plans
 from emu.aggregation.portwindows import windows_at
 from emu.controlplane import control_plane
-from emu.fabrics.fabric import interface
-from emu.failures import changes
 from emu.limits import CONTROLLER_S
 from emu.network.cables import Cables, Done, failing
 from emu.network.net import NetworkFailed, emulated, prepare_namespace
 from emu.network.queues import Queues
 from emu.network.tcpdump import captures
 from emu.options import RunOptions
-from emu.plan import Plan
 from emu.replay import fleet
 from emu.replay.outcome import Outcome
 from emu.stalls import Stalls, timed
 from emu.watch import RunFailed, Watch
+from planning import plan as plans
+from planning.fabrics.fabric import interface
+from planning.failures import changes
+from planning.plan import Plan
 
 
 def main(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Agents with workers, as real processes, whose switches are the model (emu.aggregation.pool) in a thread."""
+"""Agents with workers as real processes; a thread with the model of a switch serves them."""
 
 import os
 import select
@@ -11,17 +11,17 @@ from dataclasses import replace
 
 import pytest
 
-from emu.aggregation.pool import Pool, Sent
-from emu.aggregation.tree import Node, Tree, aggregate
-from emu.aggregation.treecheck import ranks_below
 from emu.aggregation.worker import Worker
-from emu.fabrics.fabric import Egress
-from emu.plan import Plan
-from emu.plancheck import check
 from emu.replay import fleet
 from emu.replay.aggregating import Seat
-from emu.switch.table.entries import FROM_PARENT
 from emu.watch import Watch
+from planning.fabrics.fabric import Egress
+from planning.openflow.entries import FROM_PARENT
+from planning.openflow.pool import Pool, Sent
+from planning.plan import Plan
+from planning.plancheck import check
+from planning.trees.tree import Node, Tree, aggregate
+from planning.trees.treecheck import ranks_below
 from traces.framing.aggregation import HEADER_NBYTES, Header, decode, encode
 
 RTT_NS = 5_000_000

@@ -2,7 +2,7 @@
 
 import networkx as nx
 
-from emu.fabrics.fabric import Fabric
+from planning.fabrics.fabric import Fabric
 
 
 def graph(fabric: Fabric) -> "nx.Graph[str]":

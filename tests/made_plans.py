@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from itertools import permutations
 
-from controller.resolve import resolve
-from emu.fabrics.spec import parse_fabric
-from emu.network.transport import fabric_transport
-from emu.plan import Plan
+from planning.fabrics.spec import parse_fabric
+from planning.plan import Plan
+from planning.resolve import resolve
+from planning.transport import fabric_transport
 from traces.schedules.expand import expand
 from traces.schedules.schedule import Gate, Op, Schedule, Send
 from traces.workload import made_allreduce

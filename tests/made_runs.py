@@ -8,16 +8,16 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from controller.model.loads import audit
-from emu import plan as plans
-from emu import result
-from emu.calibration import Calibration
-from emu.errorbar import Expected
-from emu.fabrics.fabric import Egress, interface
-from emu.plan import Plan
 from emu.records import LINK_COLUMNS, Repeat
-from emu.result import Row
-from emu.verdict import Verdict
+from planning import plan as plans
+from planning.fabrics.fabric import Egress, interface
+from planning.model.calibration import Calibration
+from planning.model.errorbar import Expected
+from planning.model.loads import audit
+from planning.plan import Plan
+from results import row as result
+from results.row import Row
+from results.verdict import Verdict
 
 CALIBRATED = Calibration(alpha_s=0.0005, latency_s=0.0001, eta=0.95)
 VALID = Verdict(valid=True)

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 
-from controller.aggregation.shape import Load, tree_nodes
-from emu.aggregation.tree import Node
-from emu.fabrics.fabric import Fabric
+from planning.fabrics.fabric import Fabric
+from planning.trees.shape import Load, tree_nodes
+from planning.trees.tree import Node
 
 NBYTES = 1 << 20
 

@@ -5,11 +5,11 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from emu.aggregation.pool import EVENTS, Pool, Sent
-from emu.aggregation.tree import Node, Tree, aggregate
-from emu.fabrics.fabric import Egress
-from emu.plan import Plan
-from emu.switch.table.entries import FROM_PARENT
+from planning.fabrics.fabric import Egress
+from planning.openflow.entries import FROM_PARENT
+from planning.openflow.pool import EVENTS, Pool, Sent
+from planning.plan import Plan
+from planning.trees.tree import Node, Tree, aggregate
 from traces.framing.aggregation import Header, Kind
 
 HEADERS = 14 + 20 + 8 + 24

@@ -1,6 +1,6 @@
 """Switches of ours in memory, as the controller's `Switch` and `Steering` see them: no sockets, no threads.
 
-Who uses them lets the library make `controller.app.readback.FlowStats`.
+Who uses them lets the library make `controller.readback.FlowStats`.
 """
 
 from collections.abc import Iterable
@@ -9,16 +9,16 @@ from typing import Any
 
 from os_ken.ofproto.ofproto_protocol import ProtocolDesc
 
-from controller.app.readback import group_keys, installed
-from controller.app.ryu_api import ofp, parser
-from controller.app.switch import Switch
-from controller.tables.rules import Rule
-from emu.fabrics.fabric import Fabric, interface
+from controller.readback import group_keys, installed
+from controller.ryu_api import ofp, parser
+from controller.switch import Switch
 from emu.switch.plane.counters import Link, Transmitted
 from emu.switch.ports import Port, SwitchPorts
 from emu.switch.server.session import Session
-from emu.switch.table.numbers import Numbers
 from emu.switch.table.table import FlowTable
+from planning.fabrics.fabric import Fabric, interface
+from planning.openflow.numbers import Numbers
+from planning.openflow.rules import Rule
 from tests.openflow_talk import HELLO, FakeInstruments, read
 
 

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from controller.resolve import resolve
-from emu.aggregation.tree import Child, Node, Tree
-from emu.fabrics.spec import parse_fabric
-from emu.losses import parse_loss
-from emu.network.transport import fabric_transport
-from emu.plan import Flow, Plan, Prediction
+from planning.fabrics.spec import parse_fabric
+from planning.losses import parse_loss
+from planning.plan import Flow, Plan, Prediction
+from planning.resolve import resolve
+from planning.transport import fabric_transport
+from planning.trees.tree import Child, Node, Tree
 from traces.framing.aggregation import FIRST_PORT
 from traces.schedules.schedule import Aggregation, Gate, Op, Schedule
 

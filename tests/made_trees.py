@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from controller.aggregation.grants import Terms, granted
-from emu.aggregation.tree import Tree
-from emu.fabrics.fabric import Egress, Fabric, Link
-from emu.plan import Plan
+from planning.fabrics.fabric import Egress, Fabric, Link
+from planning.plan import Plan
+from planning.trees.grants import Terms, granted
+from planning.trees.tree import Tree
 from tests.made_plans import allreduce_plan
 from traces.schedules.schedule import Aggregation
 

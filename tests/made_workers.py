@@ -1,4 +1,4 @@
-"""Switches made of the model (emu.aggregation.pool) between workers: cables that lose, double and reorder."""
+"""Switches made of the model (planning.openflow.pool) between workers; cables lose, double and reorder."""
 
 import heapq
 import socket
@@ -12,12 +12,12 @@ from typing import Self
 
 import numpy as np
 
-from emu.aggregation.pool import Pool, Sent
 from emu.aggregation.quantise import Floats, Ints, agreed, block_exponents, bounds, to_floats, to_ints
-from emu.aggregation.tree import Child, Node, Tree, aggregate
 from emu.aggregation.worker import Worker
-from emu.fabrics.fabric import Egress
-from emu.switch.table.entries import FROM_PARENT
+from planning.fabrics.fabric import Egress
+from planning.openflow.entries import FROM_PARENT
+from planning.openflow.pool import Pool, Sent
+from planning.trees.tree import Child, Node, Tree, aggregate
 from traces.framing.aggregation import HEADER_NBYTES, decode, encode
 
 DELAY_NS = 50_000  # of a cable

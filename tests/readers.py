@@ -2,9 +2,9 @@
 
 import pytest
 
-from controller.app.experimenter import use_whole_parts
-from controller.app.readback import FlowStats
-from controller.app.ryu_api import parser
+from controller.experimenter import use_whole_parts
+from controller.readback import FlowStats
+from controller.ryu_api import parser
 
 
 def read_statistics_as_the_app(monkeypatch: pytest.MonkeyPatch) -> None:

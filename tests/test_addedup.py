@@ -9,18 +9,18 @@ from dataclasses import replace
 
 import pytest
 
-from controller.audit.phaseaudit import phase_audits
-from controller.audit.why import why
-from controller.model.loads import audit
-from controller.model.phases import ADDED_UP
-from controller.model.predict import bound_s, predict
-from controller.model.simulation import simulate
-from emu.aggregation.tree import Child, Node, Tree
-from emu.fabrics.fabric import Egress, link_name
-from emu.fabrics.spec import parse_fabric
-from emu.plan import Plan
+from planning.experiment import Cell, Job, plan_of
+from planning.fabrics.fabric import Egress, link_name
+from planning.fabrics.spec import parse_fabric
+from planning.model.loads import audit
+from planning.model.phaseaudit import phase_audits
+from planning.model.phases import ADDED_UP
+from planning.model.predict import bound_s, predict
+from planning.model.simulation import simulate
+from planning.model.why import why
+from planning.plan import Plan
+from planning.trees.tree import Child, Node, Tree
 from tests.made_plans import MIB, allreduce_plan, messages, schedule_plan
-from tools.experiment import Cell, Job, plan_of
 from traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send
 from traces.workload import made_allreduce
 

@@ -12,20 +12,20 @@ from typing import Any
 import pytest
 import typer
 
-from controller.model.expected import MODEL_ERROR
-from emu.fabrics.fabric import Fabric
-from emu.fabrics.fabricdocument import fabric_of
-from emu.fabrics.fabricwriter import document_of
-from emu.fabrics.spec import parse_fabric
-from emu.network.transport import payload_efficiency
-from emu.plan import Plan
+from planning.experiment import Job, cells
+from planning.fabrics.fabric import Fabric
+from planning.fabrics.fabricdocument import fabric_of
+from planning.fabrics.fabricwriter import document_of
+from planning.fabrics.spec import parse_fabric
+from planning.model.expected import MODEL_ERROR
+from planning.plan import Plan
+from planning.transport import payload_efficiency
+from results.laboratory import planned
 from tests.made_analysis import MS, made_analysis
 from tools.advice import COMPANY, Advice, Change, advise
 from tools.cli import application, main
-from tools.experiment import Job, cells
 from tools.fabricrates import capture_fabric, rates_of
 from tools.inspectpage.page import page
-from tools.laboratory import planned
 from tools.options import parse_iterations, parse_slow
 from traces.analysis.analysis import Analysis, analyse
 from traces.analysis.bottleneck import JobBound

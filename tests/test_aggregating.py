@@ -9,12 +9,12 @@ from random import Random
 
 import pytest
 
-from emu.aggregation.pool import Pool
-from emu.aggregation.tree import Node
-from emu.plan import Plan
 from emu.replay import agent, aggregating
 from emu.replay.outcome import Outcome
 from emu.watch import RunFailed
+from planning.openflow.pool import Pool
+from planning.plan import Plan
+from planning.trees.tree import Node
 from tests.made_aggregating import Drop, nothing_lost, running
 from tests.made_tree_plans import TWO_LEVELS, star_tree, summed, tree_plan, two_level_tree
 from traces.framing.aggregation import Header, Kind

@@ -2,12 +2,12 @@
 
 import pytest
 
-from controller.app.aim import fabric_aim, moves, plan_aim, rebalanced_aim, rerouted_aim
-from controller.tables.hostrules import host_rules
-from controller.tables.rules import GUARDS
-from emu.fabrics.fabric import Egress, Fabric, Link
-from emu.fabrics.spec import parse_fabric
-from emu.refused import Refused
+from controller.aim import fabric_aim, moves, plan_aim, rebalanced_aim, rerouted_aim
+from planning.fabrics.fabric import Egress, Fabric, Link
+from planning.fabrics.spec import parse_fabric
+from planning.openflow.hostrules import host_rules
+from planning.openflow.rules import GUARDS
+from planning.refused import Refused
 from tests.made_plans import MIB, allreduce_plan
 
 SPEC = "leaf-spine:leaves=2,spines=2,hosts=2"

@@ -5,10 +5,10 @@ from dataclasses import replace
 import networkx as nx
 import pytest
 
-from controller.routing.alternatives import Alternatives
-from emu.fabrics.fabric import Fabric
-from emu.fabrics.spec import parse_fabric
-from emu.plancheck import check_path
+from planning.fabrics.fabric import Fabric
+from planning.fabrics.spec import parse_fabric
+from planning.plancheck import check_path
+from planning.routing.alternatives import Alternatives
 
 
 def graph_of(fabric: Fabric) -> "nx.Graph[str]":

@@ -7,9 +7,9 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 from scapy.contrib import openflow3 as of3
 
 from emu.switch.plane.counters import Link
-from emu.switch.table.entries import Actions, Entry, Gone, PacketIn, Why
-from emu.switch.table.match import Match
 from emu.switch.wire import announce, encode
+from planning.openflow.entries import Actions, Entry, Gone, PacketIn, Why
+from planning.openflow.match import Match
 from tests.openflow_talk import read
 
 FRAME = bytes(range(100))

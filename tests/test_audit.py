@@ -6,13 +6,13 @@ from itertools import permutations
 
 import pytest
 
-from controller.audit.phaseaudit import PhaseAudit, phase_audits, slowest, table_sizes, worst_shares
-from controller.model.loads import audit
-from controller.tables.rules import plan_rules
-from emu.fabrics.fabric import Egress
-from emu.fabrics.paths import access_switch
-from emu.flowhash import flow_hash, switch_salt
-from emu.plan import Plan
+from planning.fabrics.fabric import Egress
+from planning.fabrics.paths import access_switch
+from planning.flowhash import flow_hash, switch_salt
+from planning.model.loads import audit
+from planning.model.phaseaudit import PhaseAudit, phase_audits, slowest, table_sizes, worst_shares
+from planning.openflow.rules import plan_rules
+from planning.plan import Plan
 from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
 
 

@@ -7,13 +7,13 @@ from random import Random
 import networkx as nx
 import pytest
 
-from controller.reroute import rerouted
-from controller.tables import rules as rule_module
-from controller.tables.backups import Backups
-from controller.tables.rules import FLOW_PRIORITY, GUARDS, Rule, Rules, guarded_rules, plan_rules
-from emu.fabrics.fabric import Egress, Fabric, Link
-from emu.plan import Plan
-from emu.switch.table.match import Match
+from planning.fabrics.fabric import Egress, Fabric, Link
+from planning.openflow import rules as rule_module
+from planning.openflow.backups import Backups
+from planning.openflow.match import Match
+from planning.openflow.rules import FLOW_PRIORITY, GUARDS, Rule, Rules, guarded_rules, plan_rules
+from planning.plan import Plan
+from planning.routing.reroute import rerouted
 from tests.made_plans import allreduce_plan
 from tests.test_controller_rules import best
 

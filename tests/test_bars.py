@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from emu.result import FailedCable, Row, Spread
+from results.row import FailedCable, Row, Spread
 from tools.bars import SLACK, axis_s, bars_svg, ticks_s
 
 ROW = Row(

@@ -6,13 +6,13 @@ from random import Random
 
 import pytest
 
-from controller.policies import policy
-from emu.fabrics.bigraph import BiGraph, bigraph_of
-from emu.fabrics.fabric import Egress, Fabric, Link
-from emu.fabrics.spec import parse_fabric
-from emu.placement import place
-from emu.plan import Flow
-from emu.refused import Refused
+from planning.fabrics.bigraph import BiGraph, bigraph_of
+from planning.fabrics.fabric import Egress, Fabric, Link
+from planning.fabrics.spec import parse_fabric
+from planning.placement import place
+from planning.plan import Flow
+from planning.refused import Refused
+from planning.routing.policies import policy
 from traces.schedules.schedule import Schedule
 
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emu.fabrics import bisection
-from emu.fabrics.bisection import full_bps, worst_even_cut
-from emu.fabrics.fabric import Fabric, Wire, cable
-from emu.fabrics.spec import parse_fabric
+from planning.fabrics import bisection
+from planning.fabrics.bisection import full_bps, worst_even_cut
+from planning.fabrics.fabric import Fabric, Wire, cable
+from planning.fabrics.spec import parse_fabric
 
 M = 10**6
 SPECS = [

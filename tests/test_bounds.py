@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.bounds import Cuts, least_s, phase_bound_s
-from controller.model.loads import audit
-from controller.model.phases import Pair
-from emu.fabrics.spec import parse_fabric
+from planning.fabrics.spec import parse_fabric
+from planning.model.bounds import Cuts, least_s, phase_bound_s
+from planning.model.loads import audit
+from planning.model.phases import Pair
 from tests.made_plans import PAYLOAD_EFFICIENCY, all_to_all, messages, schedule_plan
 
 RATE_BPS = 100_000_000

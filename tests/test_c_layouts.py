@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from emu.aggregation import library
-from emu.aggregation.pool import EVENTS
 from emu.aggregation.quantise import SUM_BITS
-from emu.aggregation.tree import MAX_CHILDREN
 from emu.switch import ports
 from emu.switch.plane import maps, pools
-from emu.switch.table import entries
-from emu.switch.table.match import Form
+from planning.openflow import entries
+from planning.openflow.match import Form
+from planning.openflow.pool import EVENTS
+from planning.trees.tree import MAX_CHILDREN
 from traces.framing import aggregation
 
 ROOT = Path(__file__).parents[1]

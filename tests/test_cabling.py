@@ -1,9 +1,9 @@
-"""Ports are numbered as documented; the refusals are tested through `emu.fabrics.fabricfile`."""
+"""Ports are numbered as documented; the refusals are tested through `planning.fabrics.fabricfile`."""
 
 import pytest
 
-from emu.fabrics.cabling import BadCabling, Cable, cabled, check_nodes
-from emu.fabrics.fabric import Wire
+from planning.fabrics.cabling import BadCabling, Cable, cabled, check_nodes
+from planning.fabrics.fabric import Wire
 
 WIRE = Wire(10**8)
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from controller.resolve import resolve
-from emu import calibration
-from emu.fabrics.fabricfile import fabric_of_yaml
-from emu.fabrics.spec import parse_fabric
-from emu.network.transport import fabric_transport
-from emu.plan import Plan
+from planning.fabrics.fabricfile import fabric_of_yaml
+from planning.fabrics.spec import parse_fabric
+from planning.model import calibration
+from planning.plan import Plan
+from planning.resolve import resolve
+from planning.transport import fabric_transport
+from results.calibrating import calibration_plan
 from tests.made_plans import PAYLOAD_EFFICIENCY
-from tools.calibrating import calibration_plan
 
 RATE_BPS = 50_000_000
 

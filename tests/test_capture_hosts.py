@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from emu.capturing import hosts
-from emu.fabrics.spec import parse_fabric
+from planning.fabrics.spec import parse_fabric
 
 FABRIC = parse_fabric("star:hosts=3,rate=10G")
 FOLDER = Path("/captures/one")

@@ -8,8 +8,8 @@ import pytest
 
 from emu.capturing.job import Job
 from emu.capturing.request import MAX_RANKS, Request, check_fits
-from emu.fabrics.spec import parse_fabric
 from emu.training.options import TrainingOptions
+from planning.fabrics.spec import parse_fabric
 from tools.joboptions import parse_beside
 
 FABRIC = parse_fabric("star:hosts=9")

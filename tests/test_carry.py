@@ -7,12 +7,12 @@ import pytest
 import typer
 
 from emu.options import RunOptions
-from emu.plan import Plan
-from emu.refused import Refused
-from emu.result import REFUSED, Row, Spread
+from planning.plan import Plan
+from planning.refused import Refused
+from results.laboratory import Laboratory
+from results.row import REFUSED, Row, Spread
 from tests.made_tree_plans import star_tree, summed, tree_plan
 from tools.carry import NOT_VALID, carry_out, check_page, default_folder, show
-from tools.laboratory import Laboratory
 
 ROW = Row(
     fabric="star:hosts=2",

@@ -6,11 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emu.runfiles import BadRun
-from tests.made_plans import MIB, allreduce_plan
-from tests.made_runs import made_run
-from tools import cli
-from tools.comparison import (
+from planning.runfiles import BadRun
+from results.comparison import (
     MIN_REPEATS,
     RESULT,
     MatrixCell,
@@ -19,6 +16,9 @@ from tools.comparison import (
     load_cells,
     save_matrix,
 )
+from tests.made_plans import MIB, allreduce_plan
+from tests.made_runs import made_run
+from tools import cli
 
 STEADY = (1.00, 1.01, 0.99, 1.00, 1.02)
 

@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 from os_ken.ofproto.ofproto_protocol import ProtocolDesc
 
-from controller.app import openflow
-from controller.app.openflow import changes, table
-from controller.app.readback import FlowStats, UnknownRule, complaint, group_keys, installed
-from controller.app.ryu_api import ofp, parser
-from controller.audit.counters import counters_json
-from controller.tables.rules import Rule, destination_rules, plan_rules
-from emu.fabrics.spec import parse_fabric
+from controller import openflow
+from controller.counters import counters_json
+from controller.openflow import changes, table
+from controller.readback import FlowStats, UnknownRule, complaint, group_keys, installed
+from controller.ryu_api import ofp, parser
 from emu.switch.ports import Port, SwitchPorts
 from emu.switch.server.session import Session
-from emu.switch.table.entries import Event
-from emu.switch.table.match import Match
-from emu.switch.table.numbers import Numbers
 from emu.switch.table.operations import Operation, RemoveGroup, RemoveRule, SetGroup, SetRule
 from emu.switch.table.table import FlowTable
+from planning.fabrics.spec import parse_fabric
+from planning.openflow.entries import Event
+from planning.openflow.match import Match
+from planning.openflow.numbers import Numbers
+from planning.openflow.rules import Rule, destination_rules, plan_rules
 from tests.made_plans import allreduce_plan
 from tests.openflow_talk import HELLO, FakeInstruments, Talk, read
 

@@ -7,10 +7,10 @@ from itertools import permutations
 import networkx as nx
 import pytest
 
-from controller.tables.rules import Rule, Rules, destination_rules, plan_rules
-from emu.fabrics.fabric import Egress, Fabric
-from emu.fabrics.spec import parse_fabric
-from emu.switch.table.match import Match
+from planning.fabrics.fabric import Egress, Fabric
+from planning.fabrics.spec import parse_fabric
+from planning.openflow.match import Match
+from planning.openflow.rules import Rule, Rules, destination_rules, plan_rules
 from tests.made_graphs import graph
 from tests.made_plans import allreduce_plan
 

@@ -16,7 +16,7 @@ from tests.test_controller_process import SPEC, Controller, connect, running, sw
 # `python -m controller` with a shorter patience, and room for fewer strangers.
 PATIENCE_S, MOST = 1, 10  # room for all switches of SPEC at once, and some more
 IMPATIENT = """
-from controller.app import connection
+from controller import connection
 connection.INTRODUCTION_S, connection.MAX_STRANGERS = {patience_s}, {most}
 connection.controller_module.CONF.set_override("socket_timeout", 1)  # how often it looks
 from controller import __main__

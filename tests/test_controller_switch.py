@@ -2,12 +2,12 @@
 
 import pytest
 
-from controller.app import openflow
-from controller.app.readback import FlowStats
-from controller.app.ryu_api import ofp, parser
-from controller.app.switch import Switch
-from controller.tables.rules import Rule
-from emu.switch.table.match import Match
+from controller import openflow
+from controller.readback import FlowStats
+from controller.ryu_api import ofp, parser
+from controller.switch import Switch
+from planning.openflow.match import Match
+from planning.openflow.rules import Rule
 from tests.made_switches import Line, Machine, never
 
 A = Rule(1, Match(0x800, None, 10), (1, 2))

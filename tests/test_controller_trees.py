@@ -5,22 +5,22 @@ from dataclasses import replace
 
 import pytest
 
-from controller.app import openflow
-from controller.app.experimenter import (
+from controller import openflow
+from controller.experimenter import (
     ExperimenterPart,
     action,
     aggregate_of,
     counts_request,
     job_counts,
 )
-from controller.app.openflow import changes, table
-from controller.app.readback import complaint
-from controller.app.ryu_api import ofp, parser
-from controller.tables.rules import AGGREGATE_PRIORITY, Rule, plan_rules
-from emu.switch.table.entries import Aggregate
-from emu.switch.table.match import Match
+from controller.openflow import changes, table
+from controller.readback import complaint
+from controller.ryu_api import ofp, parser
 from emu.switch.wire import decode
-from emu.switch.wire.aggregation import JOB_COUNTS
+from planning.openflow.aggregation import JOB_COUNTS
+from planning.openflow.entries import Aggregate
+from planning.openflow.match import Match
+from planning.openflow.rules import AGGREGATE_PRIORITY, Rule, plan_rules
 from tests.made_switches import Line, Machine
 from tests.made_trees import planted_plan
 from tests.readers import read_statistics_as_the_app

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from controller.audit.counters import Count, counters_json, load_counters
-from emu.aggregation.pool import EVENTS
-from emu.fabrics.fabric import Egress
-from emu.switch.wire.aggregation import JobCounts
+from controller.counters import Count, counters_json, load_counters
+from planning.fabrics.fabric import Egress
+from planning.openflow.aggregation import JobCounts
+from planning.openflow.pool import EVENTS
 from tests.made_counters import switches_json
 from tests.made_plans import messages, schedule_plan
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from emu.plan import Plan
 from emu.project import PROJECT
-from emu.result import Row
+from planning.plan import Plan
+from results.row import Row
 from tools.cli import main
 from tools.commands import demo
 from tools.fabricrates import capture_fabric

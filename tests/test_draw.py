@@ -8,8 +8,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from emu.fabrics.fabric import Egress, Fabric, Wire, cable
-from emu.fabrics.spec import parse_fabric
+from planning.fabrics.fabric import Egress, Fabric, Wire, cable
+from planning.fabrics.spec import parse_fabric
 from tools.draw import fabric_svg
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -8,7 +8,7 @@ import sys
 import pytest
 import typer
 
-from emu.plan import BadPlan
+from planning.plan import BadPlan
 from tools.exits import guarded, one_line, report
 from traces.workload import BadWorkload, Compute, Start
 

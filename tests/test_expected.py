@@ -9,11 +9,11 @@ from math import hypot
 
 import pytest
 
-from controller.model.expected import ASSUMED, MAX_ERROR, MODEL_ERROR, TIMER_ERROR, expected, foreseen
-from emu.calibration import Calibration, HostTimes, Range
-from emu.errorbar import Expected
-from emu.plan import Plan
-from emu.verdict import Verdict, with_model
+from planning.model.calibration import Calibration, HostTimes, Range
+from planning.model.errorbar import Expected
+from planning.model.expected import ASSUMED, MAX_ERROR, MODEL_ERROR, TIMER_ERROR, expected, foreseen
+from planning.plan import Plan
+from results.verdict import Verdict, with_model
 from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, schedule_plan
 from traces.schedules.expand import expand
 from traces.units import show_s

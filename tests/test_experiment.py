@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from emu import plan as plans
-from emu.aggregation.tree import DEFAULT_ELEMENTS
-from emu.fabrics.fabric import Egress
-from emu.fabrics.spec import parse_fabric
-from emu.flowhash import flow_hash, switch_salt
-from emu.plan import Plan
-from emu.plancheck import check
-from emu.refused import Refused
-from emu.result import REFUSED, Row
-from emu.switch.table.match import PROTO_TCP
-from tools.experiment import Cell, Job, cells, plan_of, schedule_of
-from tools.laboratory import planned
+from planning import plan as plans
+from planning.experiment import Cell, Job, cells, plan_of, schedule_of
+from planning.fabrics.fabric import Egress
+from planning.fabrics.spec import parse_fabric
+from planning.flowhash import flow_hash, switch_salt
+from planning.openflow.match import PROTO_TCP
+from planning.plan import Plan
+from planning.plancheck import check
+from planning.refused import Refused
+from planning.trees.tree import DEFAULT_ELEMENTS
+from results.laboratory import planned
+from results.row import REFUSED, Row
 from traces.workload import SCHEMA, Connection, Message, Start, Workload, made_allreduce
 
 FAT_TREE = parse_fabric("fat-tree:k=4,levels=2,rate=50M")

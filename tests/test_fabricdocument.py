@@ -1,4 +1,4 @@
-"""A document is checked whatever it came from; its words are tested through `emu.fabrics.fabricfile`."""
+"""A document is checked whatever it came from; its words are tested through `planning.fabrics.fabricfile`."""
 
 import json
 
@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from emu.fabrics.cabling import BadCabling
-from emu.fabrics.fabricdocument import fabric_of
+from planning.fabrics.cabling import BadCabling
+from planning.fabrics.fabricdocument import fabric_of
 
 LEAVES = (
     st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.sampled_from(["h0..3", "s0", "1M"])

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emu.fabrics.fabric import Fabric, Link, Wire
-from emu.fabrics.fabricdocument import fabric_of
-from emu.fabrics.fabricfile import fabric_of_yaml
-from emu.fabrics.fabricwriter import document_of, yaml_of
-from emu.fabrics.spec import fabric_from_json, fabric_to_json, parse_fabric
+from planning.fabrics.fabric import Fabric, Link, Wire
+from planning.fabrics.fabricdocument import fabric_of
+from planning.fabrics.fabricfile import fabric_of_yaml
+from planning.fabrics.fabricwriter import document_of, yaml_of
+from planning.fabrics.spec import fabric_from_json, fabric_to_json, parse_fabric
 
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 SPECS = [

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from emu.fabrics.fabric import Egress, Fabric, Link
-from emu.fabrics.spec import parse_fabric
-from emu.failures import (
+from planning.fabrics.fabric import Egress, Fabric, Link
+from planning.fabrics.spec import parse_fabric
+from planning.failures import (
     Failure,
     cable_name,
     changes,
@@ -18,7 +18,7 @@ from emu.failures import (
     switch_port,
     told,
 )
-from emu.plancheck import check
+from planning.plancheck import check
 from tests.made_plans import allreduce_plan
 
 JOB = ((0, 1),)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from emu.fabrics.figures import figures, oversubscription
-from emu.fabrics.spec import parse_fabric
+from planning.fabrics.figures import figures, oversubscription
+from planning.fabrics.spec import parse_fabric
 
 POD = Path(__file__).parents[1] / "docs" / "examples" / "pod.yaml"
 

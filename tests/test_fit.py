@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from controller.app.ryu_api import ofp
 from controller.fit import Fit, misfit
-from emu.fabrics.fabric import Fabric, interface
-from emu.fabrics.spec import FAMILIES, parse_fabric
+from controller.ryu_api import ofp
+from planning.fabrics.fabric import Fabric, interface
+from planning.fabrics.spec import FAMILIES, parse_fabric
 
 BIGRAPH = "bigraph:n=8,m=2"  # four switches of a side: a cable to each of them, and two hosts
 LEAF_SPINE = "leaf-spine:leaves=4,spines=2,hosts=2"

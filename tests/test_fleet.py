@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
-from controller.resolve import resolve
 from emu.aggregation.worker import WorkerFailed
-from emu.fabrics.spec import parse_fabric
-from emu.failures import Failure
-from emu.network.transport import fabric_transport
-from emu.plan import Plan
 from emu.replay import agent, fleet
 from emu.replay.outcome import Complaint, Outcome
 from emu.watch import RunFailed, Watch
+from planning.fabrics.spec import parse_fabric
+from planning.failures import Failure
+from planning.plan import Plan
+from planning.resolve import resolve
+from planning.transport import fabric_transport
 from traces.schedules.expand import ALLREDUCE, AS_CAPTURED, expand
 from traces.schedules.schedule import Gate, Op, Schedule, Send, sent_nbytes
 from traces.workload import made_allreduce

@@ -4,13 +4,13 @@ from math import log2
 
 import pytest
 
-from controller.model.hostfit import fit_hosts
-from emu.calibration import CROWD_CHUNKS, HostTimes, crowd_times_s
-from emu.fabrics.spec import parse_fabric
-from emu.network.transport import fabric_transport
-from emu.plan import Plan
+from planning.fabrics.spec import parse_fabric
+from planning.model.calibration import CROWD_CHUNKS, HostTimes, crowd_times_s
+from planning.model.hostfit import fit_hosts
+from planning.plan import Plan
+from planning.transport import fabric_transport
+from results.calibrating import calibration_plan
 from tests.made_plans import PAYLOAD_EFFICIENCY
-from tools.calibrating import calibration_plan
 
 P = 16
 RATE_BPS = 10e9  # links that take next to no time

@@ -15,7 +15,7 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from emu.switch.table.operations import RemoveGroup, SetGroup
-from emu.switch.wire.aggregation import COUNTS_TYPE, EXPERIMENTER
+from planning.openflow.aggregation import COUNTS_TYPE, EXPERIMENTER
 from tests.made_rules import DATAPATH, additions, deletions, encoded, group_changes, modifications, serialized
 from tests.openflow_talk import HELLO, Talk
 from tests.test_controller_process import SPEC, Controller, connect, running, switches

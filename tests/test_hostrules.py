@@ -5,13 +5,13 @@ from itertools import permutations
 
 import pytest
 
-from controller.tables.hostrules import host_rules
-from controller.tables.rules import Rules, destination_rules
-from emu.fabrics.fabric import Egress, Fabric, Link
-from emu.fabrics.paths import access_switch
-from emu.fabrics.spec import parse_fabric
-from emu.refused import Refused
-from emu.switch.table.match import Match
+from planning.fabrics.fabric import Egress, Fabric, Link
+from planning.fabrics.paths import access_switch
+from planning.fabrics.spec import parse_fabric
+from planning.openflow.hostrules import host_rules
+from planning.openflow.match import Match
+from planning.openflow.rules import Rules, destination_rules
+from planning.refused import Refused
 from tests.test_controller_rules import best, walks
 
 BIGRAPH = "bigraph:n=8,m=2"

@@ -4,9 +4,9 @@ from math import log2
 
 import pytest
 
-from controller.model.hosts import HostCosts, Processors, Work
-from controller.model.simulation import simulate
-from emu.plan import Plan
+from planning.model.hosts import HostCosts, Processors, Work
+from planning.model.simulation import simulate
+from planning.plan import Plan
 from tests.made_plans import PAYLOAD_EFFICIENCY, all_to_all, allreduce_plan, messages, schedule_plan
 from traces.schedules.schedule import Gate
 

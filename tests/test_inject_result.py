@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emu.fabrics.spec import parse_fabric
 from emu.inject.carry import check_queues
 from emu.inject.counted import Counted
 from emu.inject.figures import NEVER, Percentiles, Times
@@ -18,6 +17,7 @@ from emu.inject.prepare import Prepared, prepare
 from emu.inject.result import Injection, judge, result
 from emu.inject.times import Told, read_times
 from emu.inject.timetable import TOPSPEED, Pace
+from planning.fabrics.spec import parse_fabric
 from tests.made_captures import Record, pcap, tcp
 
 A, B = ("10.77.0.1", 4000), ("10.77.0.2", 5000)

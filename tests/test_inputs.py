@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from emu import plan as plans
-from emu.fabrics.spec import parse_fabric
-from emu.losses import parse_loss
-from emu.plan import BadPlan, Prediction
 from emu.project import PROJECT
+from planning import plan as plans
+from planning.experiment import Original
+from planning.fabrics.spec import parse_fabric
+from planning.losses import parse_loss
+from planning.plan import BadPlan, Prediction
 from tests.made_plans import allreduce_plan
-from tools.experiment import Original
 from tools.inputs import MANIFEST, read_captured, read_job, read_workload_only, source_of
 from traces import workload as workloads
 from traces.workload import BadWorkload, made_allreduce

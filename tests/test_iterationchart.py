@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from emu.result import Row
+from results.row import Row
 from tests.made_runs import made_repeat
 from tools.iterationchart import ABOVE, HEIGHT, iterations_svg
 from traces.iterationtimes import IterationTime

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from controller.model.hosts import HostCosts
-from controller.model.simulation import simulate
-from emu.calibration import Calibration
-from emu.fabrics.spec import parse_fabric
 from emu.options import RunOptions
-from emu.plan import Plan
-from emu.replayedmessages import replayed_messages
+from planning.experiment import Cell, Job, Original, plan_of
+from planning.fabrics.spec import parse_fabric
+from planning.model.calibration import Calibration
+from planning.model.hosts import HostCosts
+from planning.model.simulation import simulate
+from planning.plan import Plan
+from results.laboratory import Laboratory
+from results.replayedmessages import replayed_messages
 from tests.made_plans import PAYLOAD_EFFICIENCY
 from tests.made_runs import made_repeat
-from tools.experiment import Cell, Job, Original, plan_of
-from tools.laboratory import Laboratory
 from traces.workload import SCHEMA, Collective, Start, Workload, made_allreduce
 
 FAT_TREE = parse_fabric("fat-tree:k=4,levels=2,rate=50M")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from emu import plan as plans
-from emu.plan import BadPlan
+from planning import plan as plans
+from planning.plan import BadPlan
 from tests.made_plans import schedule_plan
 from traces.schedules.expand import expand
 from traces.schedules.latest import at_the_latest

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from emu import limits
-from emu.fabrics.fabric import Egress
-from emu.failures import Failure
-from emu.losses import parse_loss
 from emu.options import RunOptions
-from emu.plan import Prediction
+from planning.fabrics.fabric import Egress
+from planning.failures import Failure
+from planning.losses import parse_loss
+from planning.plan import Prediction
 from tests.made_plans import allreduce_plan
 
 PLAN = allreduce_plan("star:hosts=2")

@@ -2,11 +2,11 @@
 
 import pytest
 
-from controller.model.loads import audit
-from controller.resolve import resolve_placed
-from emu.fabrics.fabric import Egress, link_name
-from emu.fabrics.spec import parse_fabric
-from emu.network.transport import fabric_transport
+from planning.fabrics.fabric import Egress, link_name
+from planning.fabrics.spec import parse_fabric
+from planning.model.loads import audit
+from planning.resolve import resolve_placed
+from planning.transport import fabric_transport
 from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
 from traces.schedules.expand import expand
 from traces.schedules.schedule import Gate, together

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from emu import plan as plans
 from emu.manifest import PACKAGES, manifest
 from emu.options import RunOptions
+from planning import plan as plans
 from tests.made_plans import allreduce_plan
 
 PLAN = allreduce_plan("star:hosts=2,rate=10M", seed=7, nbytes=4000)

@@ -3,8 +3,8 @@
 import pytest
 
 from emu.aggregation.missing import complaint, missing, path, ranks_of
-from emu.aggregation.tree import Child, Node, Tree
-from emu.fabrics.fabric import Egress
+from planning.fabrics.fabric import Egress
+from planning.trees.tree import Child, Node, Tree
 
 # core0 has one child, agg0; that has edge0 (ranks 0, 3) and edge1 (ranks 1, 2).
 CHAIN = Tree(

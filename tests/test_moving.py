@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.aggregation.grants import DEFAULT_TERMS, Terms
-from controller.aggregation.ground import ground_of
-from controller.aggregation.moving import lacks_room, moved
-from controller.aggregation.shape import NoTree, Parted
-from controller.reroute import without
-from controller.resolve import resolve
-from emu.aggregation.tree import Tree
-from emu.aggregation.treecheck import check_trees
-from emu.fabrics.fabric import Egress, Fabric, Link
-from emu.fabrics.spec import parse_fabric
-from emu.network.transport import fabric_transport
-from emu.plan import Plan
+from planning.fabrics.fabric import Egress, Fabric, Link
+from planning.fabrics.spec import parse_fabric
+from planning.plan import Plan
+from planning.resolve import resolve
+from planning.routing.reroute import without
+from planning.transport import fabric_transport
+from planning.trees.grants import DEFAULT_TERMS, Terms
+from planning.trees.ground import ground_of
+from planning.trees.moving import lacks_room, moved
+from planning.trees.shape import NoTree, Parted
+from planning.trees.tree import Tree
+from planning.trees.treecheck import check_trees
 from traces.schedules.expand import expand
 from traces.schedules.schedule import together
 from traces.workload import made_allreduce

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from emu.result import REFUSED, Row, Spread
+from results.row import REFUSED, Row, Spread
 from tests.test_tables import measured, printed
 from tools.console import MAX_COLUMNS
 from tools.ncclstyle import nccl_lines

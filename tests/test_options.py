@@ -5,9 +5,9 @@ from fractions import Fraction
 
 import pytest
 
-from controller.policies import policy_names
-from emu.fabrics.spec import FAMILIES, parse_fabric
-from emu.placement import PLACEMENTS
+from planning.fabrics.spec import FAMILIES, parse_fabric
+from planning.placement import PLACEMENTS
+from planning.routing.policies import policy_names
 from tools import options
 from tools.options import (
     parse_compute,

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from controller.model.phases import (
+from planning.model.phases import (
     ADDED_UP,
     PhaseKey,
     by_job,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from emu import plan as plans
-from emu.fabrics.spec import parse_fabric
+from planning import plan as plans
+from planning.fabrics.spec import parse_fabric
 from tests.documented import documented_fields
 from tests.made_plans import MIB, messages, schedule_plan
 from tools import cli

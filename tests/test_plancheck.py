@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from controller.resolve import resolve
-from emu import plan as plans
-from emu.fabrics.spec import parse_fabric
-from emu.network.transport import fabric_transport
-from emu.plan import BadPlan, Plan
+from planning import plan as plans
+from planning.fabrics.spec import parse_fabric
+from planning.plan import BadPlan, Plan
+from planning.resolve import resolve
+from planning.transport import fabric_transport
 from tests.made_tree_plans import TWO_LEVELS, star_tree, summed, tree_plan, two_level_tree
 from traces.schedules.expand import expand
 from traces.workload import made_allreduce

@@ -10,20 +10,20 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from controller.model.loads import audit
-from controller.model.phases import nbytes_by_phase
-from controller.policies import policy
-from controller.resolve import flows_of, resolve_placed
-from controller.routing.alternatives import Alternatives
-from controller.routing.balance import Balance
-from controller.routing.planned import reassigned
-from controller.routing.shortest import Path
-from emu.fabrics.fabric import Egress, Fabric
-from emu.fabrics.spec import parse_fabric
-from emu.network.transport import fabric_transport
-from emu.plan import Plan
-from emu.plancheck import check_path
-from emu.seeded import draw
+from planning.fabrics.fabric import Egress, Fabric
+from planning.fabrics.spec import parse_fabric
+from planning.model.loads import audit
+from planning.model.phases import nbytes_by_phase
+from planning.plan import Plan
+from planning.plancheck import check_path
+from planning.resolve import flows_of, resolve_placed
+from planning.routing.alternatives import Alternatives
+from planning.routing.balance import Balance
+from planning.routing.planned import reassigned
+from planning.routing.policies import policy
+from planning.routing.shortest import Path
+from planning.seeded import draw
+from planning.transport import fabric_transport
 from tests.made_plans import MIB, all_to_all, allreduce_plan, messages, schedule_plan
 from traces.schedules.collectives import halving_doubling, ring
 from traces.schedules.expand import expand
@@ -194,7 +194,7 @@ def test_no_other_policy_is_faster_for_one_to_three_jobs(
 @pytest.mark.parametrize("most_sends", [0, 10**6])
 def test_both_comparisons_find_what_is_faster(most_sends: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the fluid model, and by the sum of the phases where there are too many sends for it."""
-    monkeypatch.setattr("controller.routing.planned.MOST_SENDS", most_sends)
+    monkeypatch.setattr("planning.routing.planned.MOST_SENDS", most_sends)
     test_when_another_policy_is_better_its_paths_are_taken(monkeypatch)
 
 
@@ -204,9 +204,9 @@ def test_when_another_policy_is_better_its_paths_are_taken(monkeypatch: pytest.M
         for flow in balance.sends:
             balance.put(flow, balance.links.ways(flow)[0])
 
-    monkeypatch.setattr("controller.routing.planned.put_by_colours", all_on_the_first_way)
-    monkeypatch.setattr("controller.routing.planned.improve", lambda balance: None)
-    monkeypatch.setattr("controller.routing.planned.shake", lambda balance, random: None)
+    monkeypatch.setattr("planning.routing.planned.put_by_colours", all_on_the_first_way)
+    monkeypatch.setattr("planning.routing.planned.improve", lambda balance: None)
+    monkeypatch.setattr("planning.routing.planned.shake", lambda balance, random: None)
     shift = permuted([(a + 5) % 16 for a in range(16)])  # D-mod-k's own pattern: no two flows meet
     assert most_together(parse_fabric("fat-tree:k=4"), shift) == 1
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from controller import policies
-from controller.policies import BUILT_IN, policy_names
-from emu.plancheck import check_path
+from planning.plancheck import check_path
+from planning.routing import policies
+from planning.routing.policies import BUILT_IN, policy_names
 from tests.made_plans import allreduce_plan
 
 PAGE = (Path(__file__).parents[1] / "docs" / "policies.md").read_text()

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from emu.aggregation.portwindows import windows_at
-from emu.aggregation.tree import Tree
-from emu.fabrics.spec import parse_fabric
+from planning.fabrics.spec import parse_fabric
+from planning.trees.tree import Tree
 from tests.made_tree_plans import TWO_LEVELS, star_tree, two_level_tree
 
 FRAME = 14 + 20 + 8 + 24 + 4 * 64  # Ethernet, IPv4, UDP, our header, elements

@@ -5,9 +5,9 @@ from statistics import mean
 
 import pytest
 
-from controller.model.predict import bound_s, compute_s
-from controller.model.simulation import simulate
-from emu.plan import Plan
+from planning.model.predict import bound_s, compute_s
+from planning.model.simulation import simulate
+from planning.plan import Plan
 from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
 from traces.schedules.schedule import Gate, Schedule
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from controller.app.rates import Rates
-from controller.app.readback import FlowStats
-from controller.app.ryu_api import ofp, parser
-from emu.fabrics.fabric import Egress
-from emu.plan import Flow, Plan
+from controller.rates import Rates
+from controller.readback import FlowStats
+from controller.ryu_api import ofp, parser
+from planning.fabrics.fabric import Egress
+from planning.plan import Flow, Plan
 from tests.made_plans import allreduce_plan
 
 NS = 10**9

@@ -2,8 +2,8 @@
 
 import pytest
 
-from controller.model.simulation import simulate
-from emu.plancheck import check_schedule
+from planning.model.simulation import simulate
+from planning.plancheck import check_schedule
 from tests.made_plans import schedule_plan
 from traces.recognition.operation import Operation
 from traces.recognition.readiness import MAX_AFTER, readiness

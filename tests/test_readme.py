@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.policies import BUILT_IN
-from emu.fabrics.spec import FAMILIES, parse_fabric
-from emu.placement import PLACEMENTS
+from planning.fabrics.spec import FAMILIES, parse_fabric
+from planning.placement import PLACEMENTS
+from planning.routing.policies import BUILT_IN
 from tools import cli
 from traces.schedules.expand import ALGORITHMS
 

@@ -9,10 +9,7 @@ import pandas as pd
 import pytest
 
 from emu.aggregation.figures import RankFigures, SumError
-from emu.fabrics.fabric import Egress
-from emu.failures import Change, Failure
 from emu.network.cables import Done
-from emu.plan import Plan
 from emu.records import (
     LINK_COLUMNS,
     OF_AN_AGGREGATION,
@@ -23,9 +20,12 @@ from emu.records import (
     load_repeats,
 )
 from emu.replay.outcome import Outcome, Times
-from emu.runfiles import BadRun
 from emu.sampler import Samples
 from emu.stalls import Stalls
+from planning.fabrics.fabric import Egress
+from planning.failures import Change, Failure
+from planning.plan import Plan
+from planning.runfiles import BadRun
 from tests.documented import documented_fields
 from tests.made_plans import messages, schedule_plan
 from tests.made_tree_plans import star_tree, summed, tree_plan

@@ -5,15 +5,15 @@ from random import Random
 
 import pytest
 
-from controller.resolve import flows_of
-from controller.routing.balance import Balance
-from controller.routing.coloured import put_by_colours
-from controller.routing.demand import demands
-from controller.routing.links import Links
-from controller.routing.relief import improve
-from emu.fabrics.fabric import Fabric
-from emu.fabrics.spec import parse_fabric
-from emu.seeded import draw
+from planning.fabrics.fabric import Fabric
+from planning.fabrics.spec import parse_fabric
+from planning.resolve import flows_of
+from planning.routing.balance import Balance
+from planning.routing.coloured import put_by_colours
+from planning.routing.demand import demands
+from planning.routing.links import Links
+from planning.routing.relief import improve
+from planning.seeded import draw
 from tests.made_plans import PAYLOAD_EFFICIENCY, messages
 from traces.schedules.schedule import Schedule
 
@@ -81,7 +81,7 @@ def test_pushing_flows_aside_reaches_what_moving_one_at_a_time_does_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def solved(deepest: int) -> int:
-        monkeypatch.setattr("controller.routing.relief.DEEPEST", deepest)
+        monkeypatch.setattr("planning.routing.relief.DEEPEST", deepest)
         balances = [permutation(seed) for seed in range(20)]
         for balance in balances:
             improve(balance)

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from controller.model.hosts import HostCosts
-from controller.model.simulation import simulate
-from emu.plan import Plan
 from emu.replay.slots import Matching
+from planning.model.hosts import HostCosts
+from planning.model.simulation import simulate
+from planning.plan import Plan
 from tests.made_messages import played
 from tests.made_plans import PAYLOAD_EFFICIENCY, schedule_plan
 from traces.framing.frames import Kind

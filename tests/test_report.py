@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from emu import records
-from emu.fabrics.fabric import Egress
-from emu.failures import parse_failures
-from emu.plan import BadPlan
-from emu.result import REFUSED, Row
-from emu.verdict import Verdict
+from planning.fabrics.fabric import Egress
+from planning.failures import parse_failures
+from planning.plan import BadPlan
+from results.row import REFUSED, Row
+from results.verdict import Verdict
 from tests.made_counters import switches_json, write_counters
 from tests.made_plans import MIB, allreduce_plan, messages, schedule_plan
 from tests.made_runs import made_run, sample_ports

@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.loads import audit
-from controller.reroute import rerouted
-from emu.fabrics.fabric import Egress, Link
-from emu.plan import Plan
-from emu.plancheck import check_path
+from planning.fabrics.fabric import Egress, Link
+from planning.model.loads import audit
+from planning.plan import Plan
+from planning.plancheck import check_path
+from planning.routing.reroute import rerouted
 from tests.made_plans import MIB, allreduce_plan, messages, schedule_plan
 
 SPECS = ("fat-tree:k=4", "fat-tree:k=4,levels=2", "bigraph:n=4,m=2", "leaf-spine:leaves=3,spines=2,hosts=2")

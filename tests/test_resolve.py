@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from controller import resolve as resolving
-from controller.aggregation.grants import Terms
-from emu import plan as plans
-from emu.fabrics.spec import parse_fabric
-from emu.network.transport import fabric_transport
-from emu.refused import Refused
+from planning import plan as plans
+from planning import resolve as resolving
+from planning.fabrics.spec import parse_fabric
+from planning.refused import Refused
+from planning.transport import fabric_transport
+from planning.trees.grants import Terms
 from tests.made_plans import allreduce_plan, messages, schedule_plan
 from traces.framing.wellknown import STORE_PORT
 from traces.schedules.expand import expand

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from emu.errorbar import Expected
-from emu.fabrics.spec import parse_fabric
-from emu.plan import Plan
-from emu.result import FailedCable, Row, asked_nbytes, busy_nbytes, row
-from emu.verdict import Verdict
+from planning.experiment import Cell, Job, plan_of, schedule_of
+from planning.fabrics.spec import parse_fabric
+from planning.model.errorbar import Expected
+from planning.plan import Plan
+from results.row import FailedCable, Row, asked_nbytes, busy_nbytes, row
+from results.verdict import Verdict
 from tests.made_plans import messages
 from tests.made_runs import made_repeat, made_run
 from tests.test_addedup import pushes
-from tools.experiment import Cell, Job, plan_of, schedule_of
 from traces.schedules.expand import PAIRWISE, expand
 from traces.workload import made_allreduce, made_alltoall
 

@@ -6,7 +6,7 @@ import pytest
 from os_ken.ofproto import ofproto_v1_3 as ofp
 
 from emu.switch.server.roles import EVENTS, Roles
-from emu.switch.wire.openflow13 import ProtocolError
+from planning.openflow.openflow13 import ProtocolError
 
 NOCHANGE, EQUAL, MASTER, SLAVE = range(4)
 PACKET_IN, PORT_STATUS, FLOW_REMOVED = EVENTS

@@ -9,17 +9,17 @@ from itertools import permutations
 import networkx as nx
 import pytest
 
-from controller import policies
-from controller.policies import policy, policy_names
-from controller.resolve import flows_of
-from controller.routing.dmodk import dmodk
-from controller.routing.shortest import Path, next_ports
-from emu.fabrics.fabric import Egress, Fabric
-from emu.fabrics.spec import parse_fabric
-from emu.flowhash import flow_hash, switch_salt
-from emu.plan import Flow
-from emu.plancheck import check_path
-from emu.refused import Refused
+from planning.fabrics.fabric import Egress, Fabric
+from planning.fabrics.spec import parse_fabric
+from planning.flowhash import flow_hash, switch_salt
+from planning.plan import Flow
+from planning.plancheck import check_path
+from planning.refused import Refused
+from planning.resolve import flows_of
+from planning.routing import policies
+from planning.routing.dmodk import dmodk
+from planning.routing.policies import policy, policy_names
+from planning.routing.shortest import Path, next_ports
 from tests.made_graphs import graph
 from tests.made_plans import allreduce_plan, messages
 

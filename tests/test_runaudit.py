@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from emu.aggregation.figures import RankFigures
-from emu.fabrics.fabric import Egress
-from emu.failures import parse_failures
-from emu.plan import Plan
 from emu.records import load_repeats
+from planning.fabrics.fabric import Egress
+from planning.failures import parse_failures
+from planning.plan import Plan
+from results.audit.runaudit import RunAudit, audit_run, middle
 from tests.made_counters import switches_json, write_counters
 from tests.made_plans import allreduce_plan
 from tests.made_runs import made_repeat, made_run, sample_ports
 from tests.made_sums import sums_json
-from tools.runaudit import RunAudit, audit_run, middle
 
 SEGMENT_NBYTES = 1448
 PLAN = allreduce_plan("fat-tree:k=4,levels=2", "halving-doubling")

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from controller.model.loads import audit
-from emu import plan as plans
-from emu.fabrics.fabric import Egress
-from emu.failures import Failure
-from emu.plan import BadPlan, Plan
-from emu.runfiles import BadRun
+from planning import plan as plans
+from planning.fabrics.fabric import Egress
+from planning.failures import Failure
+from planning.model.loads import audit
+from planning.plan import BadPlan, Plan
+from planning.runfiles import BadRun
+from results.runview import load_run
 from tests.made_counters import switches_json, write_counters
 from tests.made_plans import allreduce_plan
 from tests.made_runs import made_run, sample_ports
 from tools import cli
 from tools.commands.audit import _audited
-from tools.runview import load_run
 
 PLAN = allreduce_plan("leaf-spine:leaves=2,spines=2,hosts=1")
 FAILING = replace(PLAN, failures=(Failure(Egress("leaf0", 2), 10**8, None),))

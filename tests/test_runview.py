@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from emu.fabrics.fabric import Egress
-from emu.plan import BadPlan
-from emu.runfiles import BadRun
+from planning.fabrics.fabric import Egress
+from planning.plan import BadPlan
+from planning.runfiles import BadRun
+from results.runview import RunView, load_run
 from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, allreduce_plan
 from tests.made_runs import CALIBRATED, made_run, sample_ports
-from tools.runview import RunView, load_run
 
 STAR = "star:hosts=2,rate=100M"
 TO_H0 = Egress("switch0", 1)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from controller.model.predict import bound_s
-from emu.fabrics.spec import parse_fabric
 from emu.replay import payload
+from planning.fabrics.spec import parse_fabric
+from planning.model.predict import bound_s
 from traces.schedules.expand import PAIRWISE, expand
 from traces.schedules.schedule import Gate, Op, Schedule, longest_quiet_s, together
 from traces.workload import made_allreduce, made_alltoall

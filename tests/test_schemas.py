@@ -7,27 +7,27 @@ from typing import Any
 
 import pytest
 
-from emu import plan as plans
 from emu.aggregation.figures import AggregationRow, RankFigures, SumError
-from emu.aggregation.tree import Node, Tree
-from emu.calibration import Calibration, HostTimes, Range
-from emu.fabrics.fabricdocument import FabricDocument, LinksLine
-from emu.fabrics.spec import FAMILIES
 from emu.inject import result as inject_result
 from emu.inject.result import Injection
-from emu.losses import Loss
 from emu.manifest import manifest
 from emu.options import RunOptions
-from emu.plan import Flow, Prediction, Transport
 from emu.records import LINK_COLUMNS, Repeat
-from emu.result import Row, Spread
 from emu.switch.ports import Port, SwitchPorts
-from emu.verdict import Verdict
+from planning import plan as plans
+from planning.fabrics.fabricdocument import FabricDocument, LinksLine
+from planning.fabrics.spec import FAMILIES
+from planning.losses import Loss
+from planning.model.calibration import Calibration, HostTimes, Range
+from planning.plan import Flow, Prediction, Transport
+from planning.trees.tree import Node, Tree
+from results.comparison import ComparedCell, MatrixCell, matrix_json
+from results.row import Row, Spread
+from results.verdict import Verdict
 from tests.documented import SCHEMAS, documented_fields
 from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import made_run
 from tools.advice import Advice, Change
-from tools.comparison import ComparedCell, MatrixCell, matrix_json
 from tools.trustresult import Live, Matrix, Summary, TrustRow
 from traces.analysis.aggregations import AggregationHost, AggregationJob, AggregationKind
 from traces.analysis.analysis import Analysis

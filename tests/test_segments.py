@@ -5,11 +5,11 @@ from math import inf
 
 import pytest
 
-from controller.model.hosts import HostCosts
-from controller.model.network import Event, EventKind
-from controller.model.segments import WINDOW_PACKETS, SegmentNetwork, n_steps
-from controller.model.simulation import simulate
 from emu.network.shaping import BURST_FRAMES
+from planning.model.hosts import HostCosts
+from planning.model.network import Event, EventKind
+from planning.model.segments import WINDOW_PACKETS, SegmentNetwork, n_steps
+from planning.model.simulation import simulate
 from tests.made_plans import PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
 from traces.framing.gloo import PREAMBLE_NBYTES
 from traces.schedules.schedule import Gate, Schedule
@@ -323,5 +323,5 @@ def test_too_many_segments_are_shared_as_fluids_are(monkeypatch: pytest.MonkeyPa
     """A lone segment crosses idle links at once; a fluid takes its time."""
     made = messages(4, [(0, 1, SEGMENT // 2)])
     assert carried(STAR, made)[0][0] < 0.1 * SEGMENT / QUICK
-    monkeypatch.setattr("controller.model.simulation.MOST_STEPS", 0)
+    monkeypatch.setattr("planning.model.simulation.MOST_STEPS", 0)
     assert carried(STAR, made)[0][0] == pytest.approx(SEGMENT // 2 / QUICK)

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.aggregation.shape import Load, NoTree, tree_nodes
-from controller.reroute import without
-from emu.aggregation.tree import Child, Node, Tree
-from emu.aggregation.treecheck import check_trees
-from emu.fabrics.fabric import Fabric, Wire, cable
-from emu.fabrics.paths import access_switch
-from emu.fabrics.spec import parse_fabric
-from emu.placement import place
+from planning.fabrics.fabric import Fabric, Wire, cable
+from planning.fabrics.paths import access_switch
+from planning.fabrics.spec import parse_fabric
+from planning.placement import place
+from planning.routing.reroute import without
+from planning.trees.shape import Load, NoTree, tree_nodes
+from planning.trees.tree import Child, Node, Tree
+from planning.trees.treecheck import check_trees
 from tests.made_shapes import NBYTES, nodes_for
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from controller.aggregation.shape import Load, tree_nodes
-from emu.aggregation.tree import Node
-from emu.fabrics.fabric import Egress
-from emu.fabrics.spec import parse_fabric
-from emu.placement import place
+from planning.fabrics.fabric import Egress
+from planning.fabrics.spec import parse_fabric
+from planning.placement import place
+from planning.trees.shape import Load, tree_nodes
+from planning.trees.tree import Node
 from tests.made_shapes import NBYTES, nodes_for
 
 

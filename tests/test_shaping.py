@@ -4,10 +4,10 @@ import re
 from collections import Counter
 from dataclasses import replace
 
-from emu.fabrics.fabric import Egress, interface
-from emu.fabrics.spec import parse_fabric
 from emu.network import shaping
-from emu.network.transport import fabric_transport
+from planning.fabrics.fabric import Egress, interface
+from planning.fabrics.spec import parse_fabric
+from planning.transport import fabric_transport
 
 FABRIC = parse_fabric("fat-tree:k=4,rate=50M,uplink_rate=20M")
 TRANSPORT = fabric_transport(FABRIC)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from emu.fabrics.fabric import Egress, Fabric, interface
-from emu.fabrics.spec import parse_fabric, with_automatic_queue
+from planning.fabrics.fabric import Egress, Fabric, interface
+from planning.fabrics.spec import parse_fabric, with_automatic_queue
 
 SPECS = [
     "fat-tree:k=2",

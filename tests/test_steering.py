@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from controller.app.aim import Aim, fabric_aim, plan_aim
-from controller.app.controllog import ControlLog
-from controller.app.openflow import table
-from controller.app.readback import FlowStats
-from controller.app.ryu_api import ofp, parser
-from controller.app.steering import Steering
-from controller.app.switch import Switch
-from controller.tables.rules import plan_rules
-from emu.fabrics.fabric import Egress, Fabric, interface
+from controller.aim import Aim, fabric_aim, plan_aim
+from controller.controllog import ControlLog
+from controller.openflow import table
+from controller.readback import FlowStats
+from controller.ryu_api import ofp, parser
+from controller.steering import Steering
+from controller.switch import Switch
+from planning.fabrics.fabric import Egress, Fabric, interface
+from planning.openflow.rules import plan_rules
 from tests.made_plans import MIB, allreduce_plan, messages, schedule_plan
 from tests.made_switches import Line, machines, never
 

@@ -12,9 +12,9 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 from scapy.contrib import openflow3 as of3
 
 from emu.switch.server.connection import Connection
-from emu.switch.table.entries import Actions, Entry, Event, FlowGone, Gone, PacketIn, Why
-from emu.switch.table.match import Match
 from emu.switch.table.operations import Operation, SetRule
+from planning.openflow.entries import Actions, Entry, Event, FlowGone, Gone, PacketIn, Why
+from planning.openflow.match import Match
 from tests.openflow_talk import HELLO, Talk, dst, flow_mod, to_port
 
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE

@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emu.switch.table.entries import (
+from emu.switch.table.operations import (
+    ClearCounters,
+    ClearGroupCounters,
+    Operation,
+    RemoveGroup,
+    RemoveRule,
+    SetGroup,
+    SetRule,
+)
+from emu.switch.table.table import FlowTable, Selection
+from planning.openflow.entries import (
     WRITE_ACTIONS,
     Actions,
     Entry,
@@ -19,18 +29,8 @@ from emu.switch.table.entries import (
     ToGroup,
     slots,
 )
-from emu.switch.table.match import Form, Match, form
-from emu.switch.table.numbers import Numbers, TableFullError
-from emu.switch.table.operations import (
-    ClearCounters,
-    ClearGroupCounters,
-    Operation,
-    RemoveGroup,
-    RemoveRule,
-    SetGroup,
-    SetRule,
-)
-from emu.switch.table.table import FlowTable, Selection
+from planning.openflow.match import Form, Match, form
+from planning.openflow.numbers import Numbers, TableFullError
 
 ANY = Match()
 DST = Match(eth_type=0x800, ipv4_dst=2)

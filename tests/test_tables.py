@@ -6,8 +6,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from emu.errorbar import Bar
-from emu.result import REFUSED, FailedCable, Row, Spread
+from planning.model.errorbar import Bar
+from results.row import REFUSED, FailedCable, Row, Spread
 from tools.console import MAX_COLUMNS
 from tools.tables import print_rows
 from traces.iterationtimes import IterationTime

@@ -2,9 +2,9 @@
 
 import pytest
 
-from emu.fabrics.spec import parse_fabric
 from emu.network.shaping import links_batch
-from emu.network.transport import (
+from planning.fabrics.spec import parse_fabric
+from planning.transport import (
     MAX_GSO_NBYTES,
     MIN_RCVBUF_NBYTES,
     fabric_transport,

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.aggregation.grants import Terms
-from controller.app.aim import home_aim, plan_aim, rerouted_aim, tree_moves
-from controller.app.trees import led_around, led_back
-from controller.tables.rules import plan_rules
-from emu.aggregation.tree import Tree
-from emu.fabrics.fabric import Link
-from emu.plan import Plan
+from controller.aim import home_aim, plan_aim, rerouted_aim, tree_moves
+from controller.trees import led_around, led_back
+from planning.fabrics.fabric import Link
+from planning.openflow.rules import plan_rules
+from planning.plan import Plan
+from planning.trees.grants import Terms
+from planning.trees.tree import Tree
 from tests.made_trees import inner_cables, planted_plan
 
 SPEC = "leaf-spine:leaves=2,spines=2,hosts=2"

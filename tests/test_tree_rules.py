@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from controller.tables.aggregation import sums
-from controller.tables.rules import AGGREGATE_PRIORITY, has_room, plan_rules
-from emu.fabrics.fabric import Egress
-from emu.fabrics.paths import access_port
-from emu.plan import Plan
-from emu.switch.table.entries import FROM_PARENT, MAX_ENTRIES
-from emu.switch.table.match import Form, form
+from planning.fabrics.fabric import Egress
+from planning.fabrics.paths import access_port
+from planning.openflow.entries import FROM_PARENT, MAX_ENTRIES
+from planning.openflow.match import Form, form
+from planning.openflow.rules import AGGREGATE_PRIORITY, has_room, plan_rules
+from planning.openflow.treerules import sums
+from planning.plan import Plan
 from tests.made_plans import allreduce_plan
 from tests.made_trees import planted_plan
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from controller.app.aim import plan_aim
-from controller.app.statistics import Statistics
-from emu.aggregation.pool import EVENTS
-from emu.fabrics.fabric import Egress, Link
-from emu.plan import Plan, save
+from controller.aim import plan_aim
+from controller.statistics import Statistics
+from planning.fabrics.fabric import Egress, Link
+from planning.openflow.pool import EVENTS
+from planning.plan import Plan, save
 from tests.made_trees import inner_cables, planted_plan
 from tests.readers import read_statistics_as_the_app
 from tests.test_controller_process import running, switches

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from controller.audit.agreement import Agreement, agreement
-from controller.audit.counters import Count, load_counters
-from controller.audit.treecounts import Again, due, due_packets
-from emu.fabrics.fabric import link_name
-from emu.failures import parse_failures
-from emu.losses import parse_loss
-from emu.plan import Plan
+from controller.counters import Count, load_counters
+from planning.fabrics.fabric import link_name
+from planning.failures import parse_failures
+from planning.losses import parse_loss
+from planning.plan import Plan
+from results.audit.agreement import Agreement, agreement
+from results.audit.treecounts import Again, due, due_packets
 from tests.made_counters import write_counters
 from tests.made_plans import allreduce_plan, schedule_plan
 from tests.made_sums import Sending, sums_json

@@ -17,15 +17,15 @@ from markupsafe import escape
 from emu.capturing.finish import Checked
 from emu.capturing.request import Request
 from emu.capturing.run import INTERRUPTED
-from emu.errorbar import Bar
-from emu.fabrics.fabric import Fabric
-from emu.flowhash import flow_hash, switch_salt
 from emu.options import RunOptions
-from emu.plan import Plan
 from emu.project import PROJECT
-from emu.result import REFUSED, Row
-from emu.runfiles import INCOMPLETE, BadRun
 from emu.watch import RunFailed
+from planning.fabrics.fabric import Fabric
+from planning.flowhash import flow_hash, switch_salt
+from planning.model.errorbar import Bar
+from planning.plan import Plan
+from planning.runfiles import INCOMPLETE, BadRun
+from results.row import REFUSED, Row
 from tests.made_runs import made_run
 from tools import cli, joboptions
 from tools.capturing import Captured, Keeping

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from controller.model.hosts import HostCosts
-from controller.model.simulation import simulate
-from emu.fabrics.fabric import Fabric
-from emu.fabrics.spec import parse_fabric
-from emu.plancheck import check_schedule
+from planning.experiment import Cell, Job, plan_of
+from planning.fabrics.fabric import Fabric
+from planning.fabrics.spec import parse_fabric
+from planning.model.hosts import HostCosts
+from planning.model.simulation import simulate
+from planning.plancheck import check_schedule
 from tests.made_messages import table
 from tests.made_mpi import ALLREDUCE, Part, fin, put, put_request, rndv, talk
 from tests.made_plans import PAYLOAD_EFFICIENCY, schedule_plan
-from tools.experiment import Cell, Job, plan_of
 from traces.framing.frames import Kind
 from traces.opening import open_captures
 from traces.recognition.recognise import find_job, recognise

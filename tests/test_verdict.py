@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from emu.calibration import Calibration
-from emu.errorbar import Expected
 from emu.records import Repeat
-from emu.verdict import Verdict, counted, judge, with_model
+from planning.model.calibration import Calibration
+from planning.model.errorbar import Expected
+from results.verdict import Verdict, counted, judge, with_model
 from tests.made_plans import PAYLOAD_EFFICIENCY
 
 GOOD = Repeat(

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from controller.audit.phaseaudit import phase_audits
-from controller.audit.why import transit_flows, why
-from controller.model.loads import audit
-from emu.plan import Plan
+from planning.model.loads import audit
+from planning.model.phaseaudit import phase_audits
+from planning.model.why import transit_flows, why
+from planning.plan import Plan
 from tests.made_plans import allreduce_plan, messages, schedule_plan
 from traces.schedules.expand import expand
 from traces.schedules.schedule import Aggregation, Op, Schedule, Send, together

@@ -2,11 +2,11 @@
 
 import pytest
 
-from controller.audit.treecounts import TreeLoad
-from controller.audit.windows import Moments, Readings, Window, windows
-from controller.model.phases import ADDED_UP
-from emu.fabrics.fabric import Egress
-from emu.plan import Plan
+from planning.fabrics.fabric import Egress
+from planning.model.phases import ADDED_UP
+from planning.plan import Plan
+from results.audit.treecounts import TreeLoad
+from results.audit.windows import Moments, Readings, Window, windows
 from tests.made_plans import allreduce_plan, messages, schedule_plan
 from traces.schedules.schedule import Gate
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from emu.aggregation.library import library
-from emu.aggregation.tree import Tree
 from emu.aggregation.worker import Worker, WorkerFailed
+from planning.trees.tree import Tree
 from tests.made_workers import DELAY_NS, Lab, begin, check, numbers, star, two_levels
 
 SECOND_NS = 10**9

@@ -2,7 +2,7 @@
 
 import pytest
 
-from emu.aggregation.tree import Tree
+from planning.trees.tree import Tree
 from tests.made_workers import DELAY_NS, Lab, begin, check, numbers, star, two_levels
 from traces.framing.aggregation import Kind, decode
 

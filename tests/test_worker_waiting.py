@@ -12,9 +12,9 @@ from contextlib import ExitStack, closing, contextmanager
 import numpy as np
 import pytest
 
-from emu.aggregation.pool import Pool
-from emu.aggregation.tree import aggregate
 from emu.aggregation.worker import Worker, WorkerFailed
+from planning.openflow.pool import Pool
+from planning.trees.tree import aggregate
 from tests.made_workers import ranks_behind, star
 from traces.framing.aggregation import HEADER_NBYTES, decode, encode
 

@@ -29,7 +29,7 @@ from traces.units import show_bps, show_s
 from traces.workload import Workload
 
 if TYPE_CHECKING:
-    from emu.fabrics.fabric import Fabric
+    from planning.fabrics.fabric import Fabric
 
 LEAST_SAVED = 0.01  # of an iteration
 LEAST_EXPLAINED, MOST_EXPLAINED = 0.5, 1.15  # of the measured iteration by the model, for it to be believed
@@ -211,8 +211,8 @@ def _advice(
 ) -> Advice:
     found = analysis.shares
     assert found
-    from tools.experiment import Job as Work
-    from tools.experiment import schedule_of
+    from planning.experiment import Job as Work
+    from planning.experiment import schedule_of
 
     time_ns = round(found.time_ns)
     n_sends = len(schedule_of(Work(base.workload, "", iterations=base.iterations), AS_CAPTURED).sends)
@@ -282,7 +282,7 @@ def _summary(base: Base, found: Shares, before_s: float, whence: str, changes: S
 
 def _links(base: Base, analysis: Analysis) -> Iterator[Trial]:
     """Those that bounded the job twice as fast."""
-    from emu.fabrics.spec import parse_fabric
+    from planning.fabrics.spec import parse_fabric
 
     rate_bps = analysis.job_bound.rate_bps
     if analysis.job_bound.bound != "link" or rate_bps is None:
@@ -322,8 +322,8 @@ def _algorithms(base: Base, analysis: Analysis) -> Iterator[Trial]:
 
 def _fabrics(base: Base) -> Iterator[Trial]:
     """Other families for as many ranks, their hosts' links like those of the capture's fabric."""
-    from emu.fabrics.fabric import DEFAULT_MTU_NBYTES
-    from emu.fabrics.spec import parse_fabric
+    from planning.fabrics.fabric import DEFAULT_MTU_NBYTES
+    from planning.fabrics.spec import parse_fabric
 
     fabric = parse_fabric(base.spec)
     n_ranks, rates = base.workload.n_ranks, fabric.host_rates_bps
@@ -349,7 +349,7 @@ def _rank(base: Base, late: _Late) -> Trial:
 
 def _change(base: Base, trial: Trial, before: Modelled, time_ns: int) -> Change | None:
     """None for one that saves next to nothing, or makes no sense on this fabric."""
-    from controller.model.expected import MODEL_ERROR
+    from planning.model.expected import MODEL_ERROR
 
     after = modelled(base, trial)
     # In ns, of a model that takes longer than the iteration did.
@@ -375,7 +375,7 @@ def _change(base: Base, trial: Trial, before: Modelled, time_ns: int) -> Change 
 
 def _command(base: Base, trial: Trial) -> str:
     """Replay shows the change beside what there was, where there is an option to do so."""
-    from emu.fabrics.spec import parse_fabric
+    from planning.fabrics.spec import parse_fabric
 
     replays = max(parse_fabric(trial.spec).host_rates_bps) <= REPLAYED_BPS
     words = [*(("sudo",) if replays else ()), "./gradwire", "replay" if replays else "plan", *base.words]

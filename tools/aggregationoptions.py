@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from emu.aggregation.tree import ELEMENTS, LEAST_SLOTS, MAX_SWITCH_SLOTS, mtu_needed
+from planning.trees.tree import ELEMENTS, LEAST_SLOTS, MAX_SWITCH_SLOTS, mtu_needed
 from tools.options import either
 from traces.schedules.expand import INA, INA_LEAF
 

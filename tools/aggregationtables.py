@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rich.table import Table
 
 from emu.aggregation.figures import AggregationRow
-from emu.result import Row
+from results.row import Row
 from traces.units import show_nbytes, show_s
 
 NOTHING = "–"

@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 from typing import Any
 
-from controller.audit.agreement import FlowCount, LinkCount
-from controller.audit.counters import Count
-from controller.audit.phaseaudit import Carried, PhaseAudit, TableSize, slowest
-from controller.audit.treecounts import SumCount
-from controller.audit.why import why_phase
-from controller.audit.windows import Window
-from controller.model.loads import is_host_link
-from controller.model.phases import ADDED_UP, PhaseKey
-from controller.tables.rules import Guard
-from emu.fabrics.fabric import link_name
-from emu.plan import Plan
+from controller.counters import Count
+from planning.fabrics.fabric import link_name
+from planning.model.loads import is_host_link
+from planning.model.phaseaudit import Carried, PhaseAudit, TableSize, slowest
+from planning.model.phases import ADDED_UP, PhaseKey
+from planning.model.why import why_phase
+from planning.openflow.rules import Guard
+from planning.plan import Plan
+from results.audit.agreement import FlowCount, LinkCount
+from results.audit.runaudit import RunAudit
+from results.audit.treecounts import SumCount
+from results.audit.windows import Window
 from tools.linkusers import flow_json, tree_json
-from tools.runaudit import RunAudit
 
 
 def audit_json(

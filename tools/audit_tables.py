@@ -6,14 +6,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from controller.audit.agreement import LinkCount, strayed
-from controller.audit.phaseaudit import PhaseAudit, TableSize, slowest
-from controller.audit.why import why_phase
-from emu.fabrics.fabric import link_name
-from emu.plan import Plan
+from planning.fabrics.fabric import link_name
+from planning.model.phaseaudit import PhaseAudit, TableSize, slowest
+from planning.model.why import why_phase
+from planning.plan import Plan
+from results.audit.agreement import LinkCount, strayed
+from results.audit.runaudit import RunAudit
 from tools.audit_json import phase_name
 from tools.linkusers import print_users
-from tools.runaudit import RunAudit
 from traces.units import show_bps, show_nbytes, show_s
 
 PHASES_SHOWN = 12

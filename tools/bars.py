@@ -8,7 +8,7 @@ line at each instant at which a cable failed before the end, with a band for as 
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from emu.result import FailedCable, Row
+from results.row import FailedCable, Row
 from traces.units import show_s
 
 SLACK = 1.04  # the axis is so much longer than the longest time

@@ -19,8 +19,8 @@ from emu.capturing.manifest import Ended, manifest
 from emu.capturing.request import MAX_SNAPLEN, WHOLE, Request
 from emu.capturing.run import INTERRUPTED, capture, working_folder
 from emu.disturbance import MAX_CPU_STOLEN
-from emu.fabrics.fabric import Fabric
-from emu.runfiles import INCOMPLETE
+from planning.fabrics.fabric import Fabric
+from planning.runfiles import INCOMPLETE
 from tools.console import console
 from tools.exits import FAULT
 from tools.exits import INTERRUPTED as INTERRUPTED_CODE

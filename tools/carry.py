@@ -12,13 +12,13 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from emu.options import RunOptions
-from emu.plan import Plan
-from emu.result import REFUSED, Row
 from emu.run import check_served
-from tools.comparison import save_matrix
+from planning.experiment import Original
+from planning.plan import Plan
+from results.comparison import save_matrix
+from results.laboratory import Laboratory
+from results.row import REFUSED, Row
 from tools.console import console
-from tools.experiment import Original
-from tools.laboratory import Laboratory
 from tools.plaintext import plain
 from tools.report import write_report
 from tools.tables import print_rows

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from emu.network.transport import CONGESTION_CONTROL
 from emu.project import PROJECT, SWITCH_OBJECT
+from planning.transport import CONGESTION_CONTROL
 from tools import machine
 from traces.units import show_nbytes
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from html import escape
 from math import hypot
 
-from emu.fabrics.fabric import Egress, Fabric, Link, link_name
+from planning.fabrics.fabric import Egress, Fabric, Link, link_name
 from tools.drawlayout import (
     LETTER,
     MARGIN,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from traces.analysis.linerate import FabricRates
 
 if TYPE_CHECKING:
-    from emu.fabrics.fabric import Fabric
+    from planning.fabrics.fabric import Fabric
 
 MANIFEST = "manifest.json"
 SCHEMA = "gradwire.capture/1"  # emu.capturing.manifest writes it; importing that costs inspect 0.2 s
@@ -32,7 +32,7 @@ def capture_fabric(paths: Sequence[Path]) -> "Fabric | None":
     if found is None:
         return None
     path, made = found
-    from emu.fabrics.spec import fabric_from_json  # only here: most captures have no fabric to read
+    from planning.fabrics.spec import fabric_from_json  # only here: most captures have no fabric to read
 
     try:
         return fabric_from_json(made.get("fabric"))

@@ -8,13 +8,13 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
-from controller.model.predict import predict
-from emu import plan as plans
-from emu.fabrics.fabric import Fabric
-from emu.fabrics.spec import fabric_from_json
-from emu.plan import Plan
-from emu.runfiles import read_json
-from tools.experiment import Original
+from planning import plan as plans
+from planning.experiment import Original
+from planning.fabrics.fabric import Fabric
+from planning.fabrics.spec import fabric_from_json
+from planning.model.predict import predict
+from planning.plan import Plan
+from planning.runfiles import read_json
 from traces import workload as workloads
 from traces.workload import Workload
 

@@ -7,7 +7,7 @@ median (a line) and the 10th to the 90th percentile (a band) of all repeats that
 from collections.abc import Iterator
 
 from emu.records import Repeat
-from emu.result import Row
+from results.row import Row
 from tools.bars import percent
 from traces.units import show_s
 

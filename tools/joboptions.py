@@ -12,8 +12,8 @@ import typer
 from typer.exceptions import TyperException
 
 from emu.capturing.request import MAX_LIMIT_S, MAX_SNAPLEN, MIN_SNAPLEN, Request
-from emu.fabrics.fabricfile import is_file
 from emu.training.options import MODELS, TrainingOptions
+from planning.fabrics.fabricfile import is_file
 from tools.needs import need_root_and_tools
 from tools.options import parse_slow
 

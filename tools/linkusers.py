@@ -5,9 +5,9 @@ from typing import Any
 
 from rich.console import Console
 
-from emu.aggregation.tree import Tree
-from emu.fabrics.fabric import Egress, link_name
-from emu.plan import Flow, Plan
+from planning.fabrics.fabric import Egress, link_name
+from planning.plan import Flow, Plan
+from planning.trees.tree import Tree
 
 SHOWN = 8
 

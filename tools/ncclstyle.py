@@ -9,7 +9,7 @@ characters, not seven.
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-from emu.result import Row
+from results.row import Row
 from traces.schedules.collectives import ELEMENT_NBYTES
 
 UNACCOUNTED = "!"  # after a time over its prediction that is outside the prediction's error bar

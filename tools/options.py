@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from controller.policies import policy_names
-from emu.fabrics.spec import FAMILIES
 from emu.options import SWITCHES
-from emu.placement import PLACEMENTS
+from planning.fabrics.spec import FAMILIES
+from planning.placement import PLACEMENTS
+from planning.routing.policies import policy_names
 from traces.schedules.expand import ALGORITHMS, PAIRWISE
 
 MAX_ITERATIONS = 100_000

@@ -7,14 +7,14 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from controller.model.addedup import tree_links
-from controller.model.expected import ASSUMED, MOST_ASSUMED_SENDS, foreseen
-from controller.model.loads import Audit, LinkLoad, audit, by_severity
-from controller.model.predict import bound_s, compute_s
-from controller.tables.rules import guarded_rules
-from emu.fabrics.fabric import link_name
-from emu.plan import Plan
-from emu.result import asked_nbytes
+from planning.fabrics.fabric import link_name
+from planning.model.addedup import tree_links
+from planning.model.expected import ASSUMED, MOST_ASSUMED_SENDS, foreseen
+from planning.model.loads import Audit, LinkLoad, audit, by_severity
+from planning.model.predict import bound_s, compute_s
+from planning.openflow.rules import guarded_rules
+from planning.plan import Plan
+from results.row import asked_nbytes
 from tools.linkrates import told_rates
 from tools.linkusers import flow_json, print_users, tree_json
 from tools.tables import NOTHING, show_range

@@ -8,18 +8,19 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from emu import disturbance, records, verdict
-from emu.calibration import Calibration
-from emu.fabrics.fabric import link_name
-from emu.network.transport import payload_efficiency
-from emu.result import Row
+from emu import disturbance, records
+from planning.fabrics.fabric import link_name
+from planning.model.calibration import Calibration
+from planning.transport import payload_efficiency
+from results import verdict
+from results.findings import findings, name
+from results.row import Row
+from results.runview import LinkUse, RunView, load_run
 from tools.aggregationtables import Grid, aggregation_grids
 from tools.bars import bars_svg
 from tools.draw import fabric_svg
-from tools.findings import findings, name
 from tools.iterationchart import iterations_svg
 from tools.linkrates import told_rates
-from tools.runview import LinkUse, RunView, load_run
 from tools.tables import iteration_words
 from traces.files import write_whole
 from traces.units import show_bps, show_nbytes, show_s

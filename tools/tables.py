@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from emu.errorbar import Bar
-from emu.plan import ADAPTIVE
-from emu.result import REFUSED, Row
+from planning.model.errorbar import Bar
+from planning.plan import ADAPTIVE
+from results.row import REFUSED, Row
 from tools.aggregationtables import aggregation_grids, rich_table
 from tools.linkrates import told_rates
 from tools.ncclstyle import UNACCOUNTED, nccl_lines

@@ -48,12 +48,12 @@ class Modelled(NamedTuple):
 
 def modelled(base: Base, trial: Trial) -> Modelled | None:
     """What each iteration after the first adds.  None if the trial makes no sense."""
-    from controller.model.predict import compute_s
-    from controller.model.simulation import simulate
-    from emu.fabrics.spec import parse_fabric
-    from emu.refused import Refused
-    from tools.experiment import Cell, plan_of
-    from tools.experiment import Job as Work
+    from planning.experiment import Cell, plan_of
+    from planning.experiment import Job as Work
+    from planning.fabrics.spec import parse_fabric
+    from planning.model.predict import compute_s
+    from planning.model.simulation import simulate
+    from planning.refused import Refused
     from traces.schedules.latest import at_the_latest
     from traces.schedules.straggling import straggling
 

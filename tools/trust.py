@@ -23,15 +23,15 @@ from pydantic import TypeAdapter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from emu.fabrics.spec import parse_fabric
 from emu.options import RunOptions
-from emu.refused import Refused
-from emu.result import REFUSED
-from emu.runfiles import read_json
 from emu.watch import RunFailed
+from planning.fabrics.spec import parse_fabric
+from planning.refused import Refused
+from planning.runfiles import read_json
+from results.laboratory import Laboratory
+from results.row import REFUSED
 from tools.capturing import carry_out as capture_live
 from tools.joboptions import LiveJob
-from tools.laboratory import Laboratory
 from tools.trustlive import Capture, Trainer, attempt, below
 from tools.trustreplay import Replayed, compared, plan_for
 from tools.trustresult import Live, Matrix, TrustRow

@@ -18,14 +18,14 @@ from pydantic import TypeAdapter
 from emu.capturing.request import Request
 from emu.capturing.run import INTERRUPTED
 from emu.disturbance import MAX_CPU_STOLEN
-from emu.fabrics.fabric import Fabric
-from emu.fabrics.figures import shortest_paths
-from emu.fabrics.spec import parse_fabric
-from emu.runfiles import INCOMPLETE, read_json
 from emu.watch import RunFailed
+from planning.fabrics.fabric import Fabric
+from planning.fabrics.figures import shortest_paths
+from planning.fabrics.spec import parse_fabric
+from planning.runfiles import INCOMPLETE, read_json
+from results.laboratory import file_name
 from tools.capturing import Captured, Keeping
 from tools.joboptions import LiveJob
-from tools.laboratory import file_name
 from tools.trustresult import Live
 from traces.groundtruth import BadLog, read_logs
 from traces.iterationtimes import (

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
-from emu.fabrics.fabric import Fabric
-from emu.plan import Plan
 from emu.records import load_repeats
-from emu.replayedmessages import likeness, replayed_messages
-from emu.result import Row
-from tools.experiment import Cell, plan_of
-from tools.experiment import Job as Carried
+from planning.experiment import Cell, plan_of
+from planning.experiment import Job as Carried
+from planning.fabrics.fabric import Fabric
+from planning.plan import Plan
+from results.replayedmessages import likeness, replayed_messages
+from results.row import Row
 from tools.trustresult import ERROR_BAR, TrustRow
 from traces.fidelity import SentMessage, message_starts
 from traces.groundtruth import read_logs

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from emu.result import REFUSED
-from emu.runfiles import read_json
+from planning.runfiles import read_json
+from results.row import REFUSED
 from traces.files import write_whole
 from traces.iterationtimes import IterationTime
 
@@ -146,7 +146,7 @@ class Matrix:
         return f"beside-{job}: {self.jobs[job]}" if job else self.jobs[0]
 
     def to_json(self) -> dict[str, Any]:
-        """With `cells`, which tools.comparison reads."""
+        """With `cells`, which results.comparison reads."""
         value = asdict(self)
         cells = [
             {

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from emu.result import REFUSED
+from results.row import REFUSED
 from tools.trustresult import Matrix, Summary, TrustRow
 from traces.iterationtimes import FIRST_WARM, IterationTime
 from traces.units import show_s

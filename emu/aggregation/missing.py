@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from emu.aggregation.tree import Node, Tree
-from emu.fabrics.fabric import Egress
+from planning.fabrics.fabric import Egress
+from planning.trees.tree import Node, Tree
 
 RanksBehind = Mapping[Egress, tuple[int, ...]]
 """The ranks that contribute through each (switch, port) of a tree's children."""

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from emu.aggregation.tree import Tree, child_ports
-from emu.fabrics.fabric import Egress, Fabric, interface
+from planning.fabrics.fabric import Egress, Fabric, interface
+from planning.trees.tree import Tree, child_ports
 
 _TIMES = 2  # each chunk of a window, and once more what was sent again because it waited
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from emu.aggregation.library import NEVER, Counts, Failure, Told, library
 from emu.aggregation.missing import RanksBehind, complaint, missing, ranks_of
-from emu.aggregation.tree import Tree
+from planning.trees.tree import Tree
 from traces.framing.aggregation import ELEMENT_NBYTES, HEADER_NBYTES
 
 Floats = NDArray[np.float32]

@@ -8,10 +8,10 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from emu.fabrics.fabric import HOST_PORT, Fabric, interface
 from emu.network.isolate import PRIVATE
 from emu.network.namespaces import enter
 from emu.network.net import NetworkFailed
+from planning.fabrics.fabric import HOST_PORT, Fabric, interface
 from traces.framing.wellknown import STORE_PORT
 
 RSH = PRIVATE / "rsh"

@@ -13,9 +13,9 @@ from typing import IO, Any
 
 from emu.capturing import hosts
 from emu.capturing.request import BESIDE, Request
-from emu.fabrics.fabric import HOST_PORT, Fabric, interface
 from emu.interpreter import python
 from emu.watch import Child, Watch, running
+from planning.fabrics.fabric import HOST_PORT, Fabric, interface
 
 IMPORT_S = 180.0
 _GRACE_S = 5.0  # between a rank's failure, or being asked to end, and being made to

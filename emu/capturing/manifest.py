@@ -11,10 +11,10 @@ from typing import Any
 from emu.capturing.finish import Checked, HostCapture, Times
 from emu.capturing.request import Request
 from emu.capturing.run import Ran
-from emu.fabrics.fabric import Fabric
-from emu.fabrics.spec import fabric_to_json
 from emu.network.net import host_sysctls
-from emu.network.transport import fabric_transport
+from planning.fabrics.fabric import Fabric
+from planning.fabrics.spec import fabric_to_json
+from planning.transport import fabric_transport
 
 SCHEMA = "gradwire.capture/1"
 PACKAGES = ("numpy", "os-ken", "torch")

@@ -16,9 +16,9 @@ from typing import Any
 
 from emu.capturing.request import Request
 from emu.network import isolate
-from emu.runfiles import INCOMPLETE
 from emu.sampler import cpu_idle, cpu_stolen, machine
 from emu.watch import RunFailed
+from planning.runfiles import INCOMPLETE
 
 INTERRUPTED = "interrupted"
 _AROUND_S = 300.0  # what building the network, importing PyTorch and ending may take beside the job

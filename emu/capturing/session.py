@@ -15,12 +15,12 @@ from emu.capturing import hosts, job
 from emu.capturing.request import MAX_SNAPLEN, WHOLE, Request
 from emu.capturing.ring import free_nbytes, ring_kib
 from emu.controlplane import control_plane
-from emu.fabrics.spec import parse_fabric
 from emu.network.isolate import PRIVATE
 from emu.network.net import NetworkFailed, emulated, prepare_namespace
 from emu.network.tcpdump import Listening, captures
-from emu.network.transport import fabric_transport
 from emu.watch import RunFailed, Watch
+from planning.fabrics.spec import parse_fabric
+from planning.transport import fabric_transport
 
 
 def main(folder: Path) -> None:

@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, ip_address
 import numpy as np
 import numpy.typing as npt
 
-from emu.fabrics.fabric import AGGREGATOR_IP, BROADCAST_IP
+from planning.fabrics.fabric import AGGREGATOR_IP, BROADCAST_IP
 from traces.framing.aggregation import FIRST_PORT
 from traces.packets.directions import own_address
 from traces.packets.packets import TCP, UDP, Packets

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from emu import limits
-from emu.fabrics.spec import fabric_to_json
 from emu.inject.counted import Counted
 from emu.inject.options import InjectOptions
 from emu.inject.prepare import Prepared
 from emu.inject.result import Injection, result
 from emu.inject.times import read_times
 from emu.run import Progress, in_namespaces, whole_folder
+from planning.fabrics.spec import fabric_to_json
 from traces.files import write_whole
 
 _REST_S = 180.0  # beyond the sending itself: start-up has a limit of its own

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from emu.fabrics.fabric import ETHERNET_NBYTES
 from emu.inject.checksums import complement, folded, pseudo_header_sums, word_sums
 from emu.inject.pieces import Pieces
 from emu.inject.timetable import Ints
+from planning.fabrics.fabric import ETHERNET_NBYTES
 from traces.packets.packets import TCP, Packets
 
 Octets = npt.NDArray[np.uint8]

@@ -6,9 +6,9 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
-from emu.fabrics.fabric import ETHERNET_NBYTES
 from emu.inject.candidates import Chosen
 from emu.inject.timetable import Ints, steady
+from planning.fabrics.fabric import ETHERNET_NBYTES
 from traces.packets.packets import FIN, PSH, TCP, Packets
 
 MAX_IP_NBYTES = 65_535

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
 
-from emu.fabrics.fabric import Fabric
-from emu.fabrics.spec import parse_fabric
 from emu.inject.candidates import Candidates, Chosen, candidates, choose, hosts_of
 from emu.inject.frames import Frames, rewritten
 from emu.inject.mapping import LEFT_OUT, mapped
 from emu.inject.options import MAX_PACKETS, InjectOptions
 from emu.inject.pieces import Pieces, cut, pieces
 from emu.inject.timetable import Ints, check_duration, deadlines, period_ns
+from planning.fabrics.fabric import Fabric
+from planning.fabrics.spec import parse_fabric
 from traces.packets.capture import read_capture
 from traces.packets.copies import without_copies
 from traces.packets.packets import Packets

@@ -17,8 +17,6 @@ from pathlib import Path
 
 from emu import sampler
 from emu.controlplane import control_plane
-from emu.fabrics.fabric import HOST_PORT, Fabric, interface
-from emu.fabrics.spec import fabric_from_json
 from emu.inject.counted import Counted
 from emu.inject.sender import own_processor
 from emu.interpreter import python
@@ -26,9 +24,11 @@ from emu.network.namespaces import inside
 from emu.network.net import NetworkFailed, emulated, prepare_namespace
 from emu.network.queues import Queues
 from emu.network.tcpdump import BY_BLOCK, captures, dropped
-from emu.network.transport import fabric_transport, longest_round_trip_s
-from emu.plan import Transport
 from emu.watch import RunFailed, Watch, running
+from planning.fabrics.fabric import HOST_PORT, Fabric, interface
+from planning.fabrics.spec import fabric_from_json
+from planning.plan import Transport
+from planning.transport import fabric_transport, longest_round_trip_s
 from traces.files import write_whole
 
 MAX_SEGMENT_NBYTES = 1 << 16

@@ -8,9 +8,9 @@ stream and would overtake their own data.
 
 from collections.abc import Iterator, Mapping
 
-from emu.fabrics.fabric import Egress, Fabric, Link, interface
-from emu.network.transport import BURST_FRAMES
-from emu.plan import Transport
+from planning.fabrics.fabric import Egress, Fabric, Link, interface
+from planning.plan import Transport
+from planning.transport import BURST_FRAMES
 
 LINK_GROUP = 71  # `ip link delete group 71` would remove every link of ours
 AUTO_QUEUE_MIN_NBYTES = 256 * 1024

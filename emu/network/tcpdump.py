@@ -12,10 +12,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from emu.fabrics.fabric import HOST_PORT, interface
 from emu.network.namespaces import enter
 from emu.network.tcpdump_counts import Counts, answers, counts
 from emu.watch import Child, RunFailed, running
+from planning.fabrics.fabric import HOST_PORT, interface
 
 _START_S = 10.0
 _REST_S = 0.3  # what is under way when the last program ends: its connections' last packets

@@ -14,14 +14,14 @@ from io import FileIO
 import numpy as np
 from numpy.typing import NDArray
 
-from emu.failures import outage_s, told
-from emu.plan import Plan
 from emu.replay import payload
 from emu.replay.aggregating import Aggregating, Seat
 from emu.replay.connection import Connection, PeerLost, totals
 from emu.replay.outcome import Outcome, Times
 from emu.replay.slots import Key, Matching
 from emu.replay.state import Possible, RankState
+from planning.failures import outage_s, told
+from planning.plan import Plan
 from traces.framing.gloo import Opcode, encode_preamble
 from traces.schedules.schedule import Send, longest_quiet_s, swaps
 

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emu.aggregation.figures import RankFigures, SumError
-from emu.aggregation.tree import Tree, child_ports
-from emu.aggregation.treecheck import ranks_below
 from emu.aggregation.worker import PATIENCE_NS, SEGMENTS, Worker
-from emu.failures import outage_s
-from emu.network.transport import longest_round_trip_s
-from emu.plan import Plan
 from emu.replay import payload, sums
 from emu.replay.wiring import tree_socket
+from planning.failures import outage_s
+from planning.plan import Plan
+from planning.transport import longest_round_trip_s
+from planning.trees.tree import Tree, child_ports
+from planning.trees.treecheck import ranks_below
 
 
 @dataclass(frozen=True, slots=True)

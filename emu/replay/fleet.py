@@ -13,13 +13,13 @@ from typing import Any
 
 from emu.aggregation.worker import WorkerFailed
 from emu.network.namespaces import join
-from emu.plan import Plan
 from emu.replay.agent import Agent, Stalled
 from emu.replay.aggregating import serve, take_seats
 from emu.replay.connection import PeerLost
 from emu.replay.outcome import Complaint, Outcome
 from emu.replay.wiring import connect, listen
 from emu.watch import RunFailed, Watch, is_stopped
+from planning.plan import Plan
 
 _END_S = 2.0
 _BLAME_S = 0.5  # when an agent dies or stops, the others complain; time for that death to show, and for all

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from emu.aggregation.figures import SumError
 from emu.aggregation.quantise import block_exponents, bounds
-from emu.aggregation.tree import Tree
+from planning.trees.tree import Tree
 from traces.schedules.schedule import Aggregation
 
 _PERIOD = 9973  # prime: the numbers of a block come back at another place of it

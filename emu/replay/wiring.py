@@ -3,10 +3,10 @@
 import socket
 from collections.abc import Iterable
 
-from emu.aggregation.tree import Tree
-from emu.fabrics.fabric import AGGREGATOR_IP, BROADCAST_IP
-from emu.plan import Flow, Plan
 from emu.replay.connection import Connection, PeerLost
+from planning.fabrics.fabric import AGGREGATOR_IP, BROADCAST_IP
+from planning.plan import Flow, Plan
+from planning.trees.tree import Tree
 from traces.framing.gloo import HELLO_NBYTES
 
 CONNECT_S = 20.0

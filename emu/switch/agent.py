@@ -13,9 +13,9 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from emu.aggregation.tree import MAX_SWITCH_SLOTS, SWITCH_SLOTS
 from emu.switch import ports
 from emu.switch.plane.dataplane import attached
+from planning.trees.tree import MAX_SWITCH_SLOTS, SWITCH_SLOTS
 
 COLLECT_AFTER = 50_000  # new objects after which Python looks for unreachable ones
 PATIENCE_S = 10.0  # how long a switch may be without a controller

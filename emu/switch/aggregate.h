@@ -1,4 +1,4 @@
-/* The action that adds up what a job's children send: emu/aggregation/pool.py is what it must do.
+/* The action that adds up what a job's children send: planning/openflow/pool.py is what it must do.
  *
  * Whose packet it is says the rule that it met (its argument: pool and child), what to do with it says the
  * pool, which user space wrote; of the packet itself nothing is an index before it has been checked.  A

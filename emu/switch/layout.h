@@ -87,7 +87,7 @@ struct group {
 	struct bucket buckets[MAX_BUCKETS];
 };
 
-struct five_tuple { /* in network order, and in the order that emu/flowhash.py hashes it */
+struct five_tuple { /* in network order, and in the order that planning/flowhash.py hashes it */
 	__be32 src;
 	__be32 dst;
 	__u8 proto;

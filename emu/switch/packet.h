@@ -92,7 +92,7 @@ static __always_inline struct packet parse(struct __sk_buff *skb)
 	return packet;
 }
 
-/* FNV-1a over the 13 bytes, then MurmurHash3's finaliser: emu/flowhash.py has the reasons. */
+/* FNV-1a over the 13 bytes, then MurmurHash3's finaliser: planning/flowhash.py has the reasons. */
 static __always_inline __u32 flow_hash(const struct five_tuple *tuple, __u32 seed)
 {
 	const __u8 *octets = (const void *)tuple;

@@ -15,7 +15,7 @@
 #define MAX_SMALL_SLOTS 131072
 #define MAX_LARGE_SLOTS 32768
 
-/* emu/aggregation/pool.py says what these count. */
+/* planning/openflow/pool.py says what these count. */
 enum event {
 	CONTRIBUTIONS,
 	ADDED,

@@ -5,15 +5,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
-from emu.aggregation.tree import SWITCH_SLOTS
-from emu.fabrics.fabric import Egress, Fabric, interface
 from emu.interpreter import python
 from emu.limits import CONTROLLER_S
-from emu.losses import Loss, at_switches
 from emu.network.isolate import PRIVATE
 from emu.project import SWITCH_OBJECT
 from emu.switch import ovs
 from emu.watch import Child, Watch, running
+from planning.fabrics.fabric import Egress, Fabric, interface
+from planning.losses import Loss, at_switches
+from planning.trees.tree import SWITCH_SLOTS
 
 PIN = "/sys/fs/bpf/gradwire_switch"
 _START_S = 60.0

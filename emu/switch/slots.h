@@ -1,4 +1,4 @@
-/* What a packet does to its slot, under the slot's lock: emu/aggregation/pool.py is what it must do. */
+/* What a packet does to its slot, under the slot's lock: planning/openflow/pool.py is what it must do. */
 #ifndef GRADWIRE_SLOTS_H
 #define GRADWIRE_SLOTS_H
 

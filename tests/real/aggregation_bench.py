@@ -13,12 +13,12 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
-from emu.aggregation.pool import Sent
 from emu.switch.plane.bpf import BpfObject
 from emu.switch.plane.maps import PROGRAM, Maps, PortState
-from emu.switch.table.entries import FROM_PARENT, Aggregate
-from emu.switch.table.match import Match
 from emu.switch.table.operations import RemovePool, RemoveRule, SetPool, SetRule
+from planning.openflow.entries import FROM_PARENT, Aggregate
+from planning.openflow.match import Match
+from planning.openflow.pool import Sent
 from traces.framing.aggregation import FIRST_PORT, Header, Kind, encode
 
 STOLEN, SHOT = 4, 2  # TC_ACT_...

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from emu.aggregation.pool import LEAST, MOST, Pool
-from emu.switch.table.entries import FROM_PARENT, Aggregate
+from planning.openflow.entries import FROM_PARENT, Aggregate
+from planning.openflow.pool import LEAST, MOST, Pool
 from tests.real.aggregation_bench import contribution
 from traces.framing.aggregation import Header, Kind
 

@@ -12,9 +12,9 @@ from typing import Self
 from scapy.utils import checksum
 
 from emu.aggregation.quantise import Floats
-from emu.aggregation.tree import Child, Node, Tree
-from emu.fabrics.fabric import AGGREGATOR_IP, AGGREGATOR_MAC, BROADCAST_IP, Egress, interface
-from emu.plan import Plan
+from planning.fabrics.fabric import AGGREGATOR_IP, AGGREGATOR_MAC, BROADCAST_IP, Egress, interface
+from planning.plan import Plan
+from planning.trees.tree import Child, Node, Tree
 from tests.made_tree_plans import summed, tree_plan
 from tests.made_workers import numbers
 from tests.real.members import ALL_PROTOCOLS, Members, raw

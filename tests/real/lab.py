@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from emu.fabrics.fabric import Egress, Fabric, interface
 from emu.interpreter import python
 from emu.project import SWITCH_OBJECT
 from emu.switch.running import ports_file
+from planning.fabrics.fabric import Egress, Fabric, interface
 
 OPENFLOW_PORT = 6653
 

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import numpy as np
 
-from emu import plan as plans
 from emu.aggregation.quantise import Floats
-from emu.aggregation.treecheck import ranks_below
 from emu.aggregation.worker import Worker, WorkerFailed
-from emu.fabrics.fabric import AGGREGATOR_IP, AGGREGATOR_MAC, interface
 from emu.interpreter import python
-from emu.plan import Plan
 from emu.replay.aggregating import round_trip_ns
 from emu.replay.wiring import tree_socket
 from emu.switch.running import PIN, ports_file
+from planning import plan as plans
+from planning.fabrics.fabric import AGGREGATOR_IP, AGGREGATOR_MAC, interface
+from planning.plan import Plan
+from planning.trees.treecheck import ranks_below
 from tests.made_workers import check
 from tests.real import lab
 from tests.real.test_switch import scratch

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from emu.fabrics.fabric import interface
-from emu.fabrics.spec import parse_fabric
 from emu.switch.running import ports_file
+from planning.fabrics.fabric import interface
+from planning.fabrics.spec import parse_fabric
 from tests.openflow_talk import dst, flow_mod, to_port
 from tests.real import lab
 from tests.real.inside import inside

@@ -9,12 +9,12 @@ import pytest
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
-from emu.aggregation.pool import Event
-from emu.fabrics.spec import parse_fabric
-from emu.losses import Loss
 from emu.switch.running import ports_file
-from emu.switch.table.entries import Aggregate
-from emu.switch.wire.aggregation import COUNTS_TYPE, EXPERIMENTER, action, read_job_counts
+from planning.fabrics.spec import parse_fabric
+from planning.losses import Loss
+from planning.openflow.aggregation import COUNTS_TYPE, EXPERIMENTER, action, read_job_counts
+from planning.openflow.entries import Aggregate
+from planning.openflow.pool import Event
 from tests.made_rules import DATAPATH, serialized
 from tests.real import lab
 from tests.real.inside import inside

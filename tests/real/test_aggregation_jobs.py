@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from controller.audit.counters import load_counters
-from controller.audit.runfigures import aggregation_row
+from controller.counters import load_counters
 from emu import run
-from emu.fabrics.fabric import HOST_PORT, Egress
-from emu.fabrics.spec import parse_fabric
-from emu.failures import Failure
 from emu.options import RunOptions
-from emu.plan import Plan, load
 from emu.records import Repeat, load_repeats
+from planning.experiment import Cell, Job, plan_of
+from planning.fabrics.fabric import HOST_PORT, Egress
+from planning.fabrics.spec import parse_fabric
+from planning.failures import Failure
+from planning.plan import Plan, load
+from results.audit.runaudit import audit_run, middle
+from results.audit.runfigures import aggregation_row
 from tests.real.test_commands import PS, gradwire, rows
-from tools.experiment import Cell, Job, plan_of
-from tools.runaudit import audit_run, middle
 from traces.workload import made_allreduce
 
 pytestmark = pytest.mark.real

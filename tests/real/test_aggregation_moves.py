@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from emu.aggregation.tree import Tree
-from emu.fabrics.fabric import Egress
-from emu.fabrics.spec import parse_fabric
-from emu.failures import Failure, parse_failures
-from emu.plan import Plan, load
 from emu.records import load_repeats
 from emu.watch import RunFailed
+from planning import experiment
+from planning.fabrics.fabric import Egress
+from planning.fabrics.spec import parse_fabric
+from planning.failures import Failure, parse_failures
+from planning.plan import Plan, load
+from planning.trees.tree import Tree
 from tests.real.test_commands import CARRIED_OUT, gradwire
 from tests.real.test_run import carried_out, plan_of
-from tools import experiment
 from traces.workload import made_allreduce
 
 pytestmark = pytest.mark.real

@@ -1,4 +1,4 @@
-"""The switch's aggregation in the kernel, packet by packet, against the model (emu/aggregation/pool.py)."""
+"""The switch's aggregation in the kernel, packet by packet, against the model (planning/openflow/pool.py)."""
 
 import os
 from collections import Counter
@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from emu.aggregation.pool import EVENTS, LEAST, MOST, Event, Pool
 from emu.project import SWITCH_OBJECT
 from emu.switch.plane.bpf import BpfObject
-from emu.switch.table.entries import FROM_PARENT, Aggregate
-from emu.switch.table.match import Match
 from emu.switch.table.operations import SetRule
+from planning.openflow.entries import FROM_PARENT, Aggregate
+from planning.openflow.match import Match
+from planning.openflow.pool import EVENTS, LEAST, MOST, Event, Pool
 from tests.real.aggregation_bench import SHOT, STOLEN, Bench, contribution, frame_of, host_frame
 from tests.real.drawn_contributions import EPOCH, JOB, PARENT_PORT, RULES, STEPS, Step, packet
 from tests.real.inside import inside

@@ -10,8 +10,8 @@ import pytest
 
 from emu import records, run
 from emu.options import RunOptions
-from emu.plan import Plan
-from emu.refused import Refused
+from planning.plan import Plan
+from planning.refused import Refused
 from tests.made_tree_plans import TWO_LEVELS, star_tree, summed, tree_plan, two_level_tree
 from traces.schedules.expand import expand
 from traces.schedules.schedule import together

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from controller.model.loads import audit
-from emu.fabrics.fabric import Egress
-from emu.failures import Failure
-from emu.plan import Plan
 from emu.records import load_repeats
+from planning.fabrics.fabric import Egress
+from planning.failures import Failure
+from planning.model.loads import audit
+from planning.plan import Plan
+from results.outages import outages
 from tests.real.test_run import carried_out, plan_of
-from tools.outages import outages
 
 pytestmark = pytest.mark.real
 

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from emu import run
-from emu.fabrics.spec import parse_fabric
 from emu.options import RunOptions
-from emu.plan import Plan
 from emu.records import Repeat, load_repeats
-from tools.experiment import Cell, Job, plan_of
-from tools.runaudit import audit_run, middle
+from planning.experiment import Cell, Job, plan_of
+from planning.fabrics.spec import parse_fabric
+from planning.plan import Plan
+from results.audit.runaudit import audit_run, middle
 from traces.workload import made_allreduce
 
 pytestmark = pytest.mark.real

@@ -12,16 +12,16 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
-from emu.fabrics.fabric import Fabric, interface
-from emu.fabrics.spec import parse_fabric
 from emu.network import offload
 from emu.network.namespaces import enter
 from emu.network.namespaces import inside as inside_namespace
 from emu.network.net import NetworkFailed, emulated, host_sysctls
 from emu.network.queues import Queues
 from emu.network.rtnetlink import address, carry_out, link_up
-from emu.network.transport import fabric_transport
 from emu.replay.wiring import tree_socket
+from planning.fabrics.fabric import Fabric, interface
+from planning.fabrics.spec import parse_fabric
+from planning.transport import fabric_transport
 from tests.made_tree_plans import star_tree
 from tests.real.inside import inside
 from traces.framing.aggregation import FIRST_PORT

@@ -10,17 +10,17 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from controller.model.loads import audit
-from controller.resolve import resolve
-from emu import plan as plans
 from emu import records, run
-from emu.fabrics.fabric import interface
-from emu.fabrics.paths import access_switch
-from emu.fabrics.spec import parse_fabric
-from emu.network.transport import fabric_transport
 from emu.options import RunOptions
-from emu.plan import Plan
 from emu.project import PROJECT
+from planning import plan as plans
+from planning.fabrics.fabric import interface
+from planning.fabrics.paths import access_switch
+from planning.fabrics.spec import parse_fabric
+from planning.model.loads import audit
+from planning.plan import Plan
+from planning.resolve import resolve
+from planning.transport import fabric_transport
 from traces.opening import open_trace
 from traces.schedules.expand import expand
 from traces.workload import made_allreduce

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 from scapy.contrib import openflow3 as of3
 
-from emu.fabrics.fabric import Fabric, interface
-from emu.fabrics.spec import parse_fabric
 from emu.interpreter import python
-from emu.plan import Flow, Plan, save
 from emu.switch.ovs import running_ovs
+from planning.fabrics.fabric import Fabric, interface
+from planning.fabrics.spec import parse_fabric
+from planning.plan import Flow, Plan, save
 from tests.made_plans import messages, schedule_plan
 from tests.openflow_talk import dst, flow_mod, to_port
 from tests.real import lab

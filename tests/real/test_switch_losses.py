@@ -7,9 +7,9 @@ import pytest
 from emu.project import SWITCH_OBJECT
 from emu.switch.plane.bpf import BpfObject
 from emu.switch.plane.maps import PortState
-from emu.switch.table.entries import Aggregate, Output
-from emu.switch.table.match import Match
 from emu.switch.table.operations import SetRule
+from planning.openflow.entries import Aggregate, Output
+from planning.openflow.match import Match
 from tests.real.aggregation_bench import SHOT, STOLEN, Bench, contribution, host_frame
 from tests.real.inside import inside
 from traces.framing.aggregation import Header, Kind

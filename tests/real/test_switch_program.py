@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from emu.flowhash import flow_hash, switch_salt
 from emu.project import SWITCH_OBJECT
 from emu.switch.plane.bpf import BpfObject
 from emu.switch.plane.maps import Maps, PortState
-from emu.switch.table.entries import Group, GroupBucket, GroupKind, Output, ToGroup
-from emu.switch.table.match import Match
 from emu.switch.table.operations import Operation, RemoveRule, SetGroup, SetRule
+from planning.flowhash import flow_hash, switch_salt
+from planning.openflow.entries import Group, GroupBucket, GroupKind, Output, ToGroup
+from planning.openflow.match import Match
 from tests.real.bpf_test_run import REDIRECT, SHOT, Packet, run_program
 from tests.real.inside import inside
 
@@ -47,7 +47,7 @@ def rule(match: Match, priority: int, port: int, flow: int = 0) -> SetRule:
 
 
 def wrong_slots() -> list[Any]:
-    """Packets whose group slot is not what emu.flowhash says.  Only the predicted slot lets pass."""
+    """Packets whose group slot is not what planning.flowhash says.  Only the predicted slot lets pass."""
     random, wrong = Random(1), []
     with BpfObject(SWITCH_OBJECT) as loaded:
         switch = Switch(loaded, SetRule(Match(), 0, (ToGroup(5),), 0))

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from emu.fabrics.spec import parse_fabric
 from emu.network.namespaces import inside
 from emu.network.net import emulated
 from emu.network.tcpdump import BY_BLOCK, captures, dropped
-from emu.network.transport import fabric_transport
+from planning.fabrics.spec import parse_fabric
+from planning.transport import fabric_transport
 from tests.real import inside as isolated
 from traces.packets.capture import read_capture
 from traces.packets.packets import UDP

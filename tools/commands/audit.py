@@ -9,7 +9,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from controller.audit.phaseaudit import (
+from emu.records import load_repeats
+from planning import plan as plans
+from planning.fabrics.fabric import Egress, link_name
+from planning.model.loads import audit as audited
+from planning.model.phaseaudit import (
     PhaseAudit,
     TableSize,
     phase_audits,
@@ -17,20 +21,16 @@ from controller.audit.phaseaudit import (
     table_sizes,
     worst_shares,
 )
-from controller.model.loads import audit as audited
-from controller.tables.rules import Guard, guarded_rules
-from emu import plan as plans
-from emu.fabrics.fabric import Egress, link_name
-from emu.plan import Plan
-from emu.records import load_repeats
-from emu.runfiles import INCOMPLETE, check_finished, one_run
+from planning.openflow.rules import Guard, guarded_rules
+from planning.plan import Plan
+from planning.runfiles import INCOMPLETE, check_finished, one_run
+from results.audit.runaudit import RunAudit, audit_run, middle
 from tools.audit_json import audit_json, phase_name
 from tools.audit_tables import print_phases, print_run, print_tables
 from tools.console import console
 from tools.draw import fabric_svg
 from tools.options import JsonOption
 from tools.plansummary import print_heading
-from tools.runaudit import RunAudit, audit_run, middle
 from traces.files import write_whole
 
 DISAGREES = 3

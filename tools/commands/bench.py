@@ -5,9 +5,11 @@ from typing import Annotated
 
 import typer
 
-from emu.aggregation.tree import DEFAULT_ELEMENTS, SWITCH_SLOTS
-from emu.fabrics.spec import parse_fabric
 from emu.options import RunOptions
+from planning.experiment import Job, cells
+from planning.fabrics.spec import parse_fabric
+from planning.trees.tree import DEFAULT_ELEMENTS, SWITCH_SLOTS
+from results.laboratory import planned
 from tools.aggregationoptions import ElementsOption, InaOption, SlotsOption, SwitchSlotsOption, with_ina
 from tools.carry import (
     carry_out,
@@ -15,8 +17,6 @@ from tools.carry import (
     default_folder,
     show,
 )
-from tools.experiment import Job, cells
-from tools.laboratory import planned
 from tools.needs import need_root_and_tools
 from tools.options import (
     BenchAlgorithmsOption,

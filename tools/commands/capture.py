@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from emu.capturing.request import check_fits
-from emu.fabrics.spec import parse_fabric
+from planning.fabrics.spec import parse_fabric
 from tools.capturing import Keeping, carry_out, default_folder, show
 from tools.joboptions import (
     AsyncOption,

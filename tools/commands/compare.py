@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from tools.comparison import (
+from results.comparison import (
     COMPARISON_SCHEMA,
     CONFIDENCE,
     MIN_REPEATS,

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from emu.fabrics.spec import parse_fabric
 from emu.interpreter import python
+from planning.fabrics.spec import parse_fabric
 
 FOR_EVER_S = "inf"
 OPEN_TO_OTHERS = (

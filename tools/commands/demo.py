@@ -5,17 +5,17 @@ from typing import Annotated
 
 import typer
 
-from emu.fabrics.fabric import Fabric
-from emu.fabrics.spec import parse_fabric
 from emu.options import RunOptions
 from emu.project import PROJECT
+from planning.experiment import Cell, Job
+from planning.fabrics.fabric import Fabric
+from planning.fabrics.spec import parse_fabric
+from results.laboratory import planned
 from tools.advice import advise
 from tools.carry import carry_out, check_page, default_folder, show
 from tools.console import console
-from tools.experiment import Cell, Job
 from tools.fabricrates import capture_fabric, rates_of
 from tools.inspect_tables import print_analysis
-from tools.laboratory import planned
 from tools.needs import need_root_and_tools
 from tools.options import HtmlOption, JsonOption, OutOption, RepeatOption, ScaleBytesOption, parse_factor
 from traces.analysis.analysis import analyse

@@ -9,12 +9,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from emu.fabrics.fabric import DEFAULT_MTU_NBYTES, Fabric, Link
-from emu.fabrics.fabricwriter import yaml_of
-from emu.fabrics.figures import Figures, figures
-from emu.fabrics.nodenames import ranges
-from emu.fabrics.paths import access_switch
-from emu.fabrics.spec import parse_fabric
+from planning.fabrics.fabric import DEFAULT_MTU_NBYTES, Fabric, Link
+from planning.fabrics.fabricwriter import yaml_of
+from planning.fabrics.figures import Figures, figures
+from planning.fabrics.nodenames import ranges
+from planning.fabrics.paths import access_switch
+from planning.fabrics.spec import parse_fabric
 from tools.console import console
 from tools.draw import fabric_svg
 from tools.options import FABRIC_HELP, JsonOption

@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from controller.policies import policy_names
-from emu.fabrics.spec import parse_fabric
 from emu.inject.carry import inject as carried_out
 from emu.inject.mapping import parse_map
 from emu.inject.options import InjectOptions
 from emu.inject.prepare import STAR_RATE, prepare
 from emu.inject.timetable import PPS, RATE, RECORDED, TOPSPEED, Pace
+from planning.fabrics.spec import parse_fabric
+from planning.routing.policies import policy_names
 from tools.carry import NOT_VALID, default_folder
 from tools.console import console
 from tools.inject_tables import following, print_injection

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from emu import plan as plans
-from emu.aggregation.tree import DEFAULT_ELEMENTS, SWITCH_SLOTS
-from emu.fabrics.spec import parse_fabric
-from emu.plan import Plan
+from planning import plan as plans
+from planning.experiment import Cell, Job, plan_of
+from planning.fabrics.spec import parse_fabric
+from planning.plan import Plan
+from planning.trees.tree import DEFAULT_ELEMENTS, SWITCH_SLOTS
 from tools.aggregationoptions import ElementsOption, SlotsOption, SwitchSlotsOption
 from tools.console import console
-from tools.experiment import Cell, Job, plan_of
 from tools.inputs import read_beside, read_job, source_of
 from tools.options import (
     AlgorithmOption,

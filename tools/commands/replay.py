@@ -5,11 +5,13 @@ from fractions import Fraction
 
 import typer
 
-from emu.aggregation.tree import DEFAULT_ELEMENTS, SWITCH_SLOTS
-from emu.fabrics.spec import parse_fabric
 from emu.options import RunOptions
-from emu.plan import Plan
-from emu.result import Row
+from planning.experiment import Job, cells
+from planning.fabrics.spec import parse_fabric
+from planning.plan import Plan
+from planning.trees.tree import DEFAULT_ELEMENTS, SWITCH_SLOTS
+from results.laboratory import planned
+from results.row import Row
 from tools.aggregationoptions import ElementsOption, InaOption, SlotsOption, SwitchSlotsOption, with_ina
 from tools.carry import (
     carry_out,
@@ -17,9 +19,7 @@ from tools.carry import (
     default_folder,
     show,
 )
-from tools.experiment import Job, cells
 from tools.inputs import is_captures, read_beside, read_captured, read_job, source_of
-from tools.laboratory import planned
 from tools.needs import need_root_and_tools
 from tools.options import (
     AlgorithmsOption,

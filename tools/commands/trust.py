@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from emu.capturing.request import check_fits
-from emu.fabrics.spec import parse_fabric
+from planning.fabrics.spec import parse_fabric
 from tools.carry import check_page, default_folder
 from tools.console import console
 from tools.joboptions import (

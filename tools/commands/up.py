@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from emu.fabrics.fabricfile import is_file
-from emu.fabrics.spec import parse_fabric
 from emu.network.isolate import isolated, stop
 from emu.options import SWITCHES
+from planning.fabrics.fabricfile import is_file
+from planning.fabrics.spec import parse_fabric
 from tools.needs import need_root_and_tools
 from tools.options import SwitchOption
 from traces.units import show_nbytes

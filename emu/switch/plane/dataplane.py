@@ -11,8 +11,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from emu.aggregation.pool import Event
-from emu.flowhash import switch_salt
 from emu.network.rtnetlink import carry_out, link_down, link_up, netlink_socket
 from emu.switch.plane.bpf import BpfError, BpfObject
 from emu.switch.plane.counters import Link, Received, Transmitted
@@ -22,8 +20,10 @@ from emu.switch.plane.packets import packet_in
 from emu.switch.plane.qdisc import transmitted
 from emu.switch.plane.sending import Sender
 from emu.switch.ports import Port, SwitchPorts
-from emu.switch.table.entries import PacketIn, PortChanged
 from emu.switch.table.operations import EnablePort, Operation, SendPacket
+from planning.flowhash import switch_salt
+from planning.openflow.entries import PacketIn, PortChanged
+from planning.openflow.pool import Event
 
 _TC_S = 30
 _MAX_U32 = 2**32 - 1

@@ -8,13 +8,10 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from emu.aggregation.pool import Event
 from emu.switch.plane.bpf import BpfObject, Map
 from emu.switch.plane.counters import Received
 from emu.switch.plane.pools import Pools
 from emu.switch.ports import MAX_PORTS, MAX_SWITCH_PORTS, MAX_SWITCHES
-from emu.switch.table.entries import MAX_BUCKETS, MAX_FLOWS, MAX_GROUPS, Action, Aggregate, Output, ToGroup
-from emu.switch.table.match import Form, Match, form
 from emu.switch.table.operations import (
     ClearCounters,
     ClearGroupCounters,
@@ -26,6 +23,9 @@ from emu.switch.table.operations import (
     SetPool,
     SetRule,
 )
+from planning.openflow.entries import MAX_BUCKETS, MAX_FLOWS, MAX_GROUPS, Action, Aggregate, Output, ToGroup
+from planning.openflow.match import Form, Match, form
+from planning.openflow.pool import Event
 
 PROGRAM = "gradwire_switch"
 PACKET_OUT_PROGRAM = "gradwire_packet_out"

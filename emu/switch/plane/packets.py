@@ -3,7 +3,7 @@
 import struct
 
 from emu.switch.plane.checksum import completed
-from emu.switch.table.entries import PacketIn, Why
+from planning.openflow.entries import PacketIn, Why
 
 _PACKET_IN = struct.Struct("=IIQIIH2sI")  # struct packet_in of layout.h
 _NO_VLAN = bytes(2)

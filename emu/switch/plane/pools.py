@@ -6,10 +6,10 @@ The structs here are those of pools.h.  A pool costs what it is granted: its slo
 import struct
 from collections.abc import Mapping
 
-from emu.aggregation.pool import EVENTS, Event
-from emu.aggregation.tree import ELEMENTS, MAX_CHILDREN
 from emu.switch.plane.bpf import BpfObject, grace_period
-from emu.switch.table.entries import MAX_POOLS, SMALL_ELEMENTS, Aggregate
+from planning.openflow.entries import MAX_POOLS, SMALL_ELEMENTS, Aggregate
+from planning.openflow.pool import EVENTS, Event
+from planning.trees.tree import ELEMENTS, MAX_CHILDREN
 
 SMALL, LARGE = SMALL_ELEMENTS, max(ELEMENTS)  # elements that a slot has room for
 

@@ -10,8 +10,8 @@ from contextlib import suppress
 
 from emu.switch.plane.bpf import BpfError, BpfObject
 from emu.switch.plane.maps import PACKET_OUT_PROGRAM
-from emu.switch.table.entries import Output, Reserved, ToGroup
 from emu.switch.table.operations import SendPacket
+from planning.openflow.entries import Output, Reserved, ToGroup
 
 _NO_INTERFACE = 1  # the loopback, which is never a port
 # A port's queue is what shall be full first, not the socket, which all ports share.

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 from emu.switch.plane.counters import Instruments
 from emu.switch.ports import SwitchPorts
 from emu.switch.server.roles import Roles
-from emu.switch.table.entries import Event, FlowGone, PacketIn, PortChanged
 from emu.switch.table.operations import Operation
 from emu.switch.table.table import FlowTable
 from emu.switch.wire import announce, encode, orders, statistics
 from emu.switch.wire.changes import change_flows, change_groups
-from emu.switch.wire.openflow13 import ProtocolError, bad_length, ofp
+from planning.openflow.entries import Event, FlowGone, PacketIn, PortChanged
+from planning.openflow.openflow13 import ProtocolError, bad_length, ofp
 
 _HEADER = struct.Struct(ofp.OFP_HEADER_PACK_STR)
 _CONFIG = struct.Struct(ofp.OFP_SWITCH_CONFIG_PACK_STR)

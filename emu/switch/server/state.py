@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from emu.switch.ports import SwitchPorts
 from emu.switch.server.connection import Address, Connection
 from emu.switch.server.roles import Roles
-from emu.switch.table.entries import FlowGone
 from emu.switch.table.operations import Operation
 from emu.switch.table.table import FlowTable
 from emu.switch.table.timeouts import Timeouts
+from planning.openflow.entries import FlowGone
 
 
 class Switch:

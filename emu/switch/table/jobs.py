@@ -6,8 +6,8 @@ A job has its slots as long as any entry of the table adds up for it, in force o
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from emu.aggregation.tree import SWITCH_SLOTS
-from emu.switch.table.entries import (
+from emu.switch.table.operations import RemovePool, SetPool
+from planning.openflow.entries import (
     MAX_LARGE_SLOTS,
     MAX_POOLS,
     MAX_SMALL_SLOTS,
@@ -15,8 +15,8 @@ from emu.switch.table.entries import (
     Actions,
     Aggregate,
 )
-from emu.switch.table.numbers import Numbers, TableFullError
-from emu.switch.table.operations import RemovePool, SetPool
+from planning.openflow.numbers import Numbers, TableFullError
+from planning.trees.tree import SWITCH_SLOTS
 
 
 @dataclass

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from emu.switch.table.entries import Action, Aggregate, Forward, Group
-from emu.switch.table.match import Match
+from planning.openflow.entries import Action, Aggregate, Forward, Group
+from planning.openflow.match import Match
 
 
 class SetRule(NamedTuple):

@@ -8,7 +8,17 @@ in the shadow of the one that is in the data plane, and come back when that is d
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from emu.switch.table.entries import (
+from emu.switch.table.jobs import Jobs, SharedSlots, aggregate_of
+from emu.switch.table.operations import (
+    ClearCounters,
+    ClearGroupCounters,
+    Operation,
+    RemoveGroup,
+    RemoveRule,
+    SetGroup,
+    SetRule,
+)
+from planning.openflow.entries import (
     MAX_ENTRIES,
     Actions,
     Entry,
@@ -20,18 +30,8 @@ from emu.switch.table.entries import (
     ToGroup,
     slots,
 )
-from emu.switch.table.jobs import Jobs, SharedSlots, aggregate_of
-from emu.switch.table.match import Match
-from emu.switch.table.numbers import Numbers, TableFullError
-from emu.switch.table.operations import (
-    ClearCounters,
-    ClearGroupCounters,
-    Operation,
-    RemoveGroup,
-    RemoveRule,
-    SetGroup,
-    SetRule,
-)
+from planning.openflow.match import Match
+from planning.openflow.numbers import Numbers, TableFullError
 
 SEND_FLOW_REMOVED = 1  # OFPFF_SEND_FLOW_REM
 _EVERYTHING = Match()

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
-from emu.switch.table.entries import Entry, Gone
 from emu.switch.table.table import FlowTable
+from planning.openflow.entries import Entry, Gone
 
 SECOND_NS = 10**9
 

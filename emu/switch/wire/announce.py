@@ -2,10 +2,10 @@
 
 import struct
 
-from emu.switch.table.entries import Entry, Gone, PacketIn
-from emu.switch.table.match import Match
 from emu.switch.wire import encode
-from emu.switch.wire.openflow13 import ofp
+from planning.openflow.entries import Entry, Gone, PacketIn
+from planning.openflow.match import Match
+from planning.openflow.openflow13 import ofp
 
 _XID = 0  # no request is answered
 _PACKET_IN_PAD = bytes(2)

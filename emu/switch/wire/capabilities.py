@@ -2,9 +2,9 @@
 
 import struct
 
-from emu.switch.table.entries import GroupKind
-from emu.switch.wire.openflow13 import ofp
 from emu.switch.wire.oxm import FIELDS
+from planning.openflow.entries import GroupKind
+from planning.openflow.openflow13 import ofp
 
 _INSTRUCTIONS = (ofp.OFPIT_WRITE_ACTIONS, ofp.OFPIT_APPLY_ACTIONS)
 _ACTIONS = (ofp.OFPAT_OUTPUT, ofp.OFPAT_GROUP)

@@ -2,7 +2,10 @@
 
 from collections.abc import Collection, Iterable, Iterator
 
-from emu.switch.table.entries import (
+from emu.switch.table.operations import Operation
+from emu.switch.table.table import FlowTable
+from emu.switch.wire import decode, requests
+from planning.openflow.entries import (
     FROM_PARENT,
     MAX_BUCKETS,
     Aggregate,
@@ -14,12 +17,9 @@ from emu.switch.table.entries import (
     Output,
     Reserved,
 )
-from emu.switch.table.match import ETH_TYPE_IPV4, Form, Match, form
-from emu.switch.table.numbers import TableFullError
-from emu.switch.table.operations import Operation
-from emu.switch.table.table import FlowTable
-from emu.switch.wire import decode, requests
-from emu.switch.wire.openflow13 import ProtocolError, ofp
+from planning.openflow.match import ETH_TYPE_IPV4, Form, Match, form
+from planning.openflow.numbers import TableFullError
+from planning.openflow.openflow13 import ProtocolError, ofp
 
 _DELETES = (ofp.OFPFC_DELETE, ofp.OFPFC_DELETE_STRICT)
 _FLAGS = (

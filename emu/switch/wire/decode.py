@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from emu.switch.table.entries import MAX_BUCKETS, Action, Actions, Aggregate, Output, ToGroup
-from emu.switch.table.match import Match
 from emu.switch.table.table import Selection
-from emu.switch.wire import aggregation, oxm
-from emu.switch.wire.openflow13 import ProtocolError, bad_length, ofp
+from emu.switch.wire import oxm
+from planning.openflow import aggregation
+from planning.openflow.entries import MAX_BUCKETS, Action, Actions, Aggregate, Output, ToGroup
+from planning.openflow.match import Match
+from planning.openflow.openflow13 import ProtocolError, bad_length, ofp
 
 _FLOW_MOD = struct.Struct(ofp.OFP_FLOW_MOD_PACK_STR0)
 _FLOW_STATS_REQUEST = struct.Struct(ofp.OFP_FLOW_STATS_REQUEST_0_PACK_STR)

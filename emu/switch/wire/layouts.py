@@ -10,8 +10,8 @@ import struct
 from operator import itemgetter
 from typing import NamedTuple
 
-from emu.switch.table.match import ETH_TYPE_IPV4, PROTO_TCP, PROTO_UDP, Form, Match, form
-from emu.switch.wire.openflow13 import ofp
+from planning.openflow.match import ETH_TYPE_IPV4, PROTO_TCP, PROTO_UDP, Form, Match, form
+from planning.openflow.openflow13 import ofp
 
 _TYPE_LENGTH = struct.Struct("!HH")
 _OXM = struct.Struct("!HBB")

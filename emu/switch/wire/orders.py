@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 
 from emu.switch.plane.counters import Instruments
 from emu.switch.ports import Port
-from emu.switch.table.entries import NO_COOKIE, Output, PacketIn, Reserved, Why
 from emu.switch.table.operations import EnablePort, SendPacket
 from emu.switch.table.table import FlowTable
 from emu.switch.wire import requests
 from emu.switch.wire.changes import check_actions
-from emu.switch.wire.openflow13 import ProtocolError, bad_length, ofp
+from planning.openflow.entries import NO_COOKIE, Output, PacketIn, Reserved, Why
+from planning.openflow.openflow13 import ProtocolError, bad_length, ofp
 
 _TABLE_MOD = struct.Struct(ofp.OFP_TABLE_MOD_PACK_STR)
 _NOWHERE = (ofp.OFPP_CONTROLLER, ofp.OFPP_ANY)  # in_port of a packet that came in through no port

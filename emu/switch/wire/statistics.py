@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from emu.switch.plane.counters import Instruments
 from emu.switch.ports import Port, SwitchPorts
-from emu.switch.table.entries import MAX_GROUPS, Entry, ToGroup
 from emu.switch.table.table import FlowTable, Selection
-from emu.switch.wire import aggregation, capabilities, decode, encode
-from emu.switch.wire.openflow13 import ProtocolError, bad_length, ofp
+from emu.switch.wire import capabilities, decode, encode
+from planning.openflow import aggregation
+from planning.openflow.entries import MAX_GROUPS, Entry, ToGroup
+from planning.openflow.openflow13 import ProtocolError, bad_length, ofp
 
 _PORT_REQUEST = struct.Struct(ofp.OFP_PORT_STATS_REQUEST_PACK_STR)
 _PORT_STATS = struct.Struct(ofp.OFP_PORT_STATS_PACK_STR)

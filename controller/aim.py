@@ -1,0 +1,118 @@
+"""What the switches should have at a moment: routes and rules, with some cables down.  Pure."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from controller.trees import Trees, led_around, led_back
+from planning.fabrics.fabric import Egress, Fabric, Link
+from planning.openflow.hostrules import host_rules
+from planning.openflow.rules import Guarded, Rules, guarded_rules
+from planning.plan import ADAPTIVE, Plan
+from planning.routing.adapt import rebalanced
+from planning.routing.reroute import rerouted
+from planning.trees.tree import Tree
+
+
+@dataclass(frozen=True)
+class Aim:
+    """`plan` has the paths in force; without one, `routes` lead from every host to every other.
+
+    `says` is one line about what the rules can and cannot do.  `guarded` is how `plan` is carried out.
+    The plan's trees are those in force, too, and without nodes where none is left.
+    """
+
+    fabric: Fabric
+    routes: str
+    rules: Rules
+    says: str
+    guarded: Guarded | None = None
+
+    @property
+    def plan(self) -> Plan | None:
+        return self.guarded.plan if self.guarded else None
+
+    @property
+    def has_trees(self) -> bool:
+        return self.plan is not None and bool(self.plan.trees)
+
+    @property
+    def is_adaptive(self) -> bool:
+        return self.plan is not None and self.routes == ADAPTIVE
+
+
+def plan_aim(plan: Plan, down: Collection[Link] = (), before: Guarded | None = None) -> Aim:
+    """What is good in `before` stays, see `guarded_rules`."""
+    made = guarded_rules(plan, down, before)
+    return Aim(plan.fabric, plan.routes, made.rules, made.guard.says, made)
+
+
+def fabric_aim(fabric: Fabric, routes: str, down: Collection[Link] = ()) -> Aim:
+    """Raise Refused where the policy makes no sense, ValueError if there is none of that name."""
+    return Aim(fabric, routes, host_rules(fabric, routes, down), f"routes {routes} between all hosts")
+
+
+def rerouted_aim(first: Aim, now: Aim, down: Collection[Link]) -> Aim:
+    """What follows on `now` when these cables are down; without any, the `first` again but for its trees."""
+    if first.plan is None or now.plan is None:
+        return fabric_aim(first.fabric, first.routes, down) if down else first
+    trees = led_around(first.plan, now.plan.trees, down)
+    if not down:
+        return _with_trees(first, trees)
+    moved_by_load = now.plan if first.is_adaptive else first.plan
+    return plan_aim(replace(rerouted(moved_by_load, down), trees=trees), down, first.guarded)
+
+
+def home_aim(first: Aim, now: Aim) -> Aim:
+    """What follows on `now` when all is well again: `first`, whose trees have larger epochs if they moved."""
+    if first.plan is None or now.plan is None:
+        return first
+    return _with_trees(first, led_back(first.plan, now.plan.trees))
+
+
+def _with_trees(aim: Aim, trees: Trees) -> Aim:
+    assert aim.plan is not None
+    return aim if trees == aim.plan.trees else plan_aim(replace(aim.plan, trees=trees), (), aim.guarded)
+
+
+def rebalanced_aim(
+    now: Aim, rate_bps: Mapping[int, float], link_bps: Mapping[Egress, float], down: Collection[Link]
+) -> Aim:
+    """`now` with large flows spread as `planning.routing.adapt` says; itself if all is well."""
+    if now.plan is None:
+        return now
+    plan = rebalanced(now.plan, rate_bps, link_bps, down)
+    return now if plan is now.plan else plan_aim(plan, down, now.guarded)
+
+
+def moves(before: Aim, after: Aim) -> list[dict[str, object]]:
+    """The flows that take another path, as the control log tells of them."""
+    if before.plan is None or after.plan is None or before.plan is after.plan:
+        return []
+    return [
+        {
+            "src": old.src,
+            "dst": old.dst,
+            "from": [end.node for end in old.path[1:]],
+            "to": [end.node for end in new.path[1:]],
+        }
+        for old, new in zip(before.plan.flows, after.plan.flows, strict=True)
+        if old.path != new.path
+    ]
+
+
+def tree_moves(before: Aim, after: Aim) -> list[dict[str, object]]:
+    """The trees that other switches make, by their roots, as the control log tells of them.
+
+    None in place of a root: there was no tree, or no cables are left for one.
+    """
+    if before.plan is None or after.plan is None:
+        return []
+    return [
+        {"job": new.job, "epoch": new.epoch, "from": _root(old), "to": _root(new)}
+        for old, new in zip(before.plan.trees, after.plan.trees, strict=True)
+        if old.epoch != new.epoch
+    ]
+
+
+def _root(tree: Tree) -> str | None:
+    return tree.nodes[0].switch if tree.nodes else None

@@ -1,0 +1,79 @@
+"""Our own OpenFlow messages (docs/openflow-aggregation.md), as the library spells and reads them."""
+
+import struct
+from collections.abc import Iterable
+from typing import Any
+
+from controller.ryu_api import ofp, parser
+from planning.openflow import aggregation
+from planning.openflow.aggregation import COUNTS_TYPE, EXPERIMENTER, ActionError, JobCounts, read_job_counts
+from planning.openflow.entries import Aggregate
+
+_ACTION_HEAD = struct.Struct(ofp.OFP_ACTION_EXPERIMENTER_HEADER_PACK_STR)
+_PART_HEAD = struct.Struct(ofp.OFP_EXPERIMENTER_MULTIPART_HEADER_PACK_STR)
+
+
+class ExperimenterPart:
+    """The body of one message of an experimenter's multipart reply.
+
+    The library's own takes every 16 bytes of it for another part.
+    """
+
+    def __init__(self, octets: bytes) -> None:
+        """Raise struct.error if it is too short to say whose it is."""
+        self.experimenter, self.exp_type = _PART_HEAD.unpack_from(octets)
+        self.data = octets[_PART_HEAD.size :]
+        self.length = len(octets)
+
+    @classmethod
+    def parser(cls, buffer: bytes, offset: int) -> "ExperimenterPart":
+        return cls(bytes(buffer[offset:]))
+
+
+def use_whole_parts() -> None:
+    """Let the library make one `ExperimenterPart` of each message, in a list as of other replies."""
+    parser.OFPExperimenterStatsReply.cls_stats_body_cls = ExperimenterPart
+    parser.OFPExperimenterStatsReply.cls_body_single_struct = False
+
+
+def action(rule: Aggregate) -> Any:
+    return parser.OFPActionExperimenterUnknown(EXPERIMENTER, aggregation.action(rule)[_ACTION_HEAD.size :])
+
+
+def aggregate_of(given: Any) -> Aggregate | None:
+    """What an action of a rule adds up; None if it is another action."""
+    if not isinstance(given, parser.OFPActionExperimenterUnknown):
+        return None
+    head = _ACTION_HEAD.pack(given.type, _ACTION_HEAD.size + len(given.data), given.experimenter)
+    try:
+        return aggregation.read_action(head + bytes(given.data))
+    except ActionError:
+        return None
+
+
+def counts_request(datapath: Any) -> Any:
+    """Asks a switch what its jobs have counted."""
+    return parser.OFPExperimenterStatsRequest(datapath, 0, EXPERIMENTER, COUNTS_TYPE, b"")
+
+
+def job_counts(switch: str, parts: Iterable[ExperimenterPart]) -> list[JobCounts]:
+    """What the switch has answered to that.  Raise ValueError for what is no such answer."""
+    found: list[JobCounts] = []
+    for part in parts:
+        if (part.experimenter, part.exp_type) != (EXPERIMENTER, COUNTS_TYPE):
+            raise ValueError(f"{switch}: asked for its jobs' counters, it told something else")
+        try:
+            found += read_job_counts(part.data)
+        except ValueError as error:
+            raise ValueError(f"{switch}: {error}") from error
+    return found
+
+
+def summed(counted: Iterable[JobCounts]) -> list[JobCounts]:
+    """One for each job: what it has counted in all its epochs, otherwise as in the last one."""
+    of_job: dict[int, JobCounts] = {}
+    for new in sorted(counted, key=lambda each: each.epoch):
+        old = of_job.get(new.job)
+        before = old.counts if old else {}
+        of_job[new.job] = new._replace(counts={e: n + before.get(e, 0) for e, n in new.counts.items()})
+    return list(of_job.values())

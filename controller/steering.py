@@ -1,0 +1,206 @@
+"""Which rules are in force, and when others must be: cables fail, return, and adaptive routes move flows."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Any
+
+from controller import openflow
+from controller.aim import Aim, home_aim, moves, rebalanced_aim, rerouted_aim, tree_moves
+from controller.controllog import ControlLog, now_ns
+from controller.experimenter import counts_request, job_counts
+from controller.rates import Rates
+from controller.ryu_api import ofp, parser
+from controller.switch import Switch
+from planning.fabrics.fabric import Egress, Link, link_name
+from planning.openflow.aggregation import JobCounts
+from planning.openflow.rules import Rule, Rules
+
+# Open vSwitch may answer from what it knew before its kernel told it of a change; it has read all that by the
+# next question (its main loop serves controllers first, then reads rtnetlink).
+_LOOKS = 2
+
+
+class Steering:
+    """Leads the switches from `aim` to `aim`.  Its caller lets one thread in at a time."""
+
+    def __init__(self, aim: Aim, switches: Mapping[str, Switch], log: ControlLog, reroutes: bool) -> None:
+        """Without `reroutes`, failures are only logged.
+
+        `past` is, by switch, what trees had counted when they were taken away.
+        """
+        self.aim = self._first = aim
+        self._fabric = aim.fabric
+        self._switches = switches
+        self._log = log
+        self._reroutes = reroutes
+        self._down_ends: set[Egress] = set()
+        self._down: frozenset[Link] = frozenset()  # as `aim` knows it
+        self._since_ns = 0  # the first change of `_down_ends` that it does not know
+        self._n_changing = 0  # changes whose barriers are not all answered
+        self._rates: Rates | None = None
+        self.past: defaultdict[str, list[JobCounts]] = defaultdict(list)
+        self._looks_left = 0  # until it is known how all ports are
+        self._looking: set[str] = set()  # the switches that have not answered the last one
+
+    def unready(self) -> list[str]:
+        """The switches that have not, or not for certain, their rules."""
+        return [name for name, switch in self._switches.items() if not switch.is_ready]
+
+    def settle(self) -> None:
+        """From now on `is_settled` counts only what the switches say of their ports when they are asked anew.
+
+        A PORT_STATUS of a cable that failed a moment ago may be on its way, and the switch itself may not
+        have heard of it from its kernel.
+        """
+        self._looks_left, self._looking = _LOOKS, set()
+
+    def is_settled(self) -> bool:
+        """True once all cables are up and all switches have the first rules again; leads there."""
+        self.react()
+        if self.unready():
+            self.settle()  # who comes again is asked again
+            return False
+        if self._looking or self._looks_left:
+            if not self._looking:
+                self._look_again()
+            return False
+        if self._down_ends or self._n_changing:
+            return False
+        self._rates = None
+        self._first = home_aim(self._first, self.aim)
+        if self.aim is self._first:
+            self._log.write("settled")
+            return True
+        self._change(self._first, "rerouted", now_ns(), down=[])
+        return False
+
+    def _look_again(self) -> None:
+        """Ask every switch how its ports are."""
+        self._looks_left -= 1
+        self._looking = looking = set(self._switches)
+
+        def take(switch: Switch, ports: list[Any]) -> None:
+            for port in ports:
+                self.look_at(switch, port)
+            looking.discard(switch.name)
+
+        for switch in self._switches.values():
+            switch.ask(parser.OFPPortDescStatsRequest(switch.datapath), partial(take, switch))
+
+    def look_at(self, switch: Switch, port: Any, is_gone: bool = False) -> None:
+        """Is this port of the fabric up or down, and was it so before?"""
+        end = Egress(switch.name, port.port_no)
+        if end not in self._fabric.peers:
+            return  # Open vSwitch has a port of its own besides
+        is_down = is_gone or bool(port.state & ofp.OFPPS_LINK_DOWN or port.config & ofp.OFPPC_PORT_DOWN)
+        if is_down == (end in self._down_ends):
+            return
+        self._since_ns = self._since_ns or now_ns()
+        self._down_ends ^= {end}
+        self._log.write("port_down" if is_down else "port_up", switch=switch.name, port=end.port)
+
+    def react(self) -> None:
+        """Lead all flows around the cables that are down by now."""
+        since_ns, self._since_ns = self._since_ns, 0
+        down = frozenset(self._fabric.cables[each] for each in self._down_ends)
+        if down == self._down or not self._reroutes:
+            return
+        self._down = down
+        aim = rerouted_aim(self._first, self.aim, down)
+        self._change(aim, "rerouted", since_ns, down=self._names(down))
+
+    def _names(self, down: frozenset[Link]) -> list[str]:
+        return sorted(link_name(self._fabric, Egress(link.a, link.a_port)) for link in down)
+
+    def _change(self, aim: Aim, event: str, since_ns: int, **values: object) -> None:
+        """Tell every switch what is new, and the log once all have done it.
+
+        A tree that moves is gone from every switch before it comes to any: then its slots are free again, and
+        nobody adds to half a tree.  All else need not wait for that.
+        """
+        moved, trees = moves(self.aim, aim), tree_moves(self.aim, aim)
+        self.aim = aim
+
+        def done(n_rules: int) -> None:
+            self._n_changing -= 1
+            seconds = (now_ns() - since_ns) / 1e9
+            self._log.write(event, flows=len(moved), rules=n_rules, seconds=seconds, **values)
+            for tree in trees:
+                self._log.write("tree_moved" if tree["to"] else "tree_lost", **tree, **values)
+
+        def is_cleared(n_before: int) -> None:
+            if self.aim is aim:
+                self._tell(aim.rules, lambda n_rules: done(n_before + n_rules))
+            else:  # what came between tells them
+                done(n_before)
+
+        self._n_changing += 1
+        if self._rates:
+            self._rates.forget_links()
+        self._keep_counts({tree["job"] for tree in trees})
+        self._tell(self._without_new_trees(aim), is_cleared if aim.has_trees else done)
+
+    def _keep_counts(self, jobs: Collection[object]) -> None:
+        """Ask for what these jobs have counted; switches obey in order, so before their rules can go."""
+
+        def take(name: str, parts: list[Any]) -> None:
+            self.past[name] += [counts for counts in job_counts(name, parts) if counts.job in jobs]
+
+        for name, switch in self._switches.items() if jobs else ():
+            there = {rule.aggregate.job for rule in switch.table.rules if rule.aggregate}
+            if switch.datapath and not there.isdisjoint(jobs):
+                switch.ask(counts_request(switch.datapath), partial(take, name))
+
+    def _without_new_trees(self, aim: Aim) -> Rules:
+        """The aim's rules, those left out that add up and are not at their switches yet."""
+        if not aim.has_trees:
+            return aim.rules
+        return {name: _without(own, self._switches[name].table.rules) for name, own in aim.rules.items()}
+
+    def _tell(self, rules: Rules, done: Callable[[int], None]) -> None:
+        """Tell every switch what is new in `rules`; `done` is called with their number once all have them."""
+        n_waiting, n_rules = 1, 0  # one of them until all are told
+
+        def one_is_done() -> None:
+            nonlocal n_waiting
+            n_waiting -= 1
+            if not n_waiting:
+                done(n_rules)
+
+        for name, switch in self._switches.items():
+            if switch.table.rules is not rules[name]:  # to look for what differs takes its time
+                n_waiting += 1
+                n_rules += switch.update(openflow.table(rules[name], switch.table), one_is_done)
+        one_is_done()
+
+    def ask_rates(self) -> None:
+        if self.unready() or self._n_changing or self.aim.plan is None:
+            return
+        rates = self._rates = self._rates or Rates(self.aim.plan)
+        since_ns = now_ns()
+        flows: dict[str, list[Any]] = {}
+        ports: dict[str, list[Any]] = {}
+
+        def take(answers: dict[str, list[Any]], name: str, told: list[Any]) -> None:
+            answers[name] = told
+            all_told = len(flows) == len(rates.switches) and len(ports) == len(self._switches)
+            if all_told and self._rates is rates and not self._n_changing:
+                self._rebalance(rates.taken(flows), rates.links_taken(ports), since_ns)
+
+        for name, switch in self._switches.items():
+            if name in rates.switches:
+                switch.ask(parser.OFPFlowStatsRequest(switch.datapath), partial(take, flows, name))
+            request = parser.OFPPortStatsRequest(switch.datapath, 0, ofp.OFPP_ANY)
+            switch.ask(request, partial(take, ports, name))
+
+    def _rebalance(self, rate_bps: dict[int, float], link_bps: dict[Egress, float], since_ns: int) -> None:
+        aim = rebalanced_aim(self.aim, rate_bps, link_bps, self._down)
+        if aim is not self.aim:
+            self._change(aim, "rebalanced", since_ns, moves=moves(self.aim, aim))
+
+
+def _without(wanted: tuple[Rule, ...], there: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    """`wanted` less the rules that add up and are not there; itself if there are none of these."""
+    new = {rule for rule in wanted if rule.aggregate}.difference(rule for rule in there if rule.aggregate)
+    return tuple(rule for rule in wanted if not rule.aggregate or rule not in new) if new else wanted

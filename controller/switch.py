@@ -1,0 +1,110 @@
+"""One switch as the controller knows it: its connection, what it was told, what it was asked."""
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from controller import openflow
+from controller.openflow import Table
+from controller.readback import complaint
+from controller.ryu_api import ofp, parser
+
+Take = Callable[[list[Any]], None]
+"""What to do with the whole body of an answer."""
+
+
+class Switch:
+    """`refuse` is called with what is wrong, in one line.
+
+    `is_ready`: it was seen to have the rules of `table`, or those that it has been told since.
+    """
+
+    def __init__(self, name: str, refuse: Callable[[str], None]) -> None:
+        self.name = name
+        self.datapath: Any = None
+        self.is_ready = False
+        self.table = Table()
+        self._refuse = refuse
+        self._was_ready = False
+        self._barriers: deque[Callable[[], None]] = (
+            deque()
+        )  # what to do when each is answered, or never will be
+        self._questions: dict[int, tuple[Take, list[Any]]] = {}
+
+    def come(self, datapath: Any, table: Table) -> None:
+        """A new connection.  A switch that had its rules before is told them only if it has lost some."""
+        self.datapath = datapath
+        self.table = table
+        if self._was_ready:
+            self._check(openflow.program(datapath, table), renews=True)
+        else:
+            self._program()
+
+    def go(self) -> None:
+        """The connection has ended."""
+        self.datapath = None
+        self.is_ready = False
+        self._questions.clear()
+        while self._barriers:
+            self._barriers.popleft()()
+
+    def update(self, table: Table, done: Callable[[], None]) -> int:
+        """Tell it what is new in `table`; the number of rules that differ.
+
+        `done` is called once it is carried out, or at once if there is nothing to do.  A switch that is
+        away gets it when it comes again.
+        """
+        old, self.table = self.table, table
+        differing = openflow.changes(old, table)
+        octets = openflow.update(self.datapath, old, table, differing) if self.datapath else b""
+        if octets:
+            self.datapath.send(octets)
+            self._barriers.append(done)
+        else:
+            done()
+        return sum(map(len, differing))
+
+    def ask(self, request: Any, take: Take) -> None:
+        """Send a multipart request; its datapath must be there."""
+        self._questions[self.datapath.set_xid(request)] = take, []
+        self.datapath.send_msg(request)
+
+    def answer(self, message: Any) -> None:
+        """A part of an answer; unasked ones are passed over."""
+        if message.xid not in self._questions:
+            return
+        take, parts = self._questions[message.xid]
+        parts += message.body
+        if not message.flags & ofp.OFPMPF_REPLY_MORE:
+            del self._questions[message.xid]
+            take(parts)
+
+    def reach_barrier(self) -> None:
+        """All that was sent before the oldest barrier is carried out or refused."""
+        if self._barriers:
+            self._barriers.popleft()()
+
+    def _program(self) -> None:
+        sent = openflow.program(self.datapath, self.table)
+        self.datapath.send(sent)
+        self._barriers.append(lambda: self._check(sent))
+
+    def _check(self, sent: bytes, renews: bool = False) -> None:
+        """Ask what is there, and compare it with what it has been told up to now."""
+        if self.datapath is None:
+            return
+        groups: list[Any] = []
+        compare = partial(self._compare, sent, self.table, groups, renews)
+        self.ask(parser.OFPGroupDescStatsRequest(self.datapath), groups.extend)
+        self.ask(parser.OFPFlowStatsRequest(self.datapath), compare)
+
+    def _compare(self, sent: bytes, told: Table, groups: list[Any], renews: bool, flows: list[Any]) -> None:
+        """Groups are asked for before flows, and answered in order."""
+        wrong = complaint(sent, told, flows, groups)
+        if wrong is None:
+            self.is_ready = self._was_ready = True
+        elif renews:
+            self._program()
+        else:
+            self._refuse(f"{self.name}: {wrong}")

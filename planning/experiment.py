@@ -1,0 +1,208 @@
+"""A matrix of runs: fabric × algorithm × placement × routes, each a plan before the first is carried out."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from planning.fabrics.fabric import Fabric
+from planning.failures import check_failures, check_reachable, parse_failures
+from planning.losses import check_losses, parse_loss
+from planning.placement import place
+from planning.plan import Plan
+from planning.refused import Refused
+from planning.resolve import Ports, resolve
+from planning.transport import fabric_transport
+from planning.trees.grants import Terms
+from planning.trees.hostside import leaves_of, served
+from planning.trees.tree import DEFAULT_ELEMENTS, SWITCH_SLOTS
+from traces.schedules.aggregating import Leaves
+from traces.schedules.collectives import NotServedError
+from traces.schedules.expand import AS_CAPTURED, INA, INA_LEAF, expand, not_added
+from traces.schedules.pushes import first_come_servers
+from traces.schedules.schedule import Schedule, together
+from traces.trace import MAX_UNREAD
+from traces.workload import Collective, Workload
+
+if TYPE_CHECKING:
+    from traces.fidelity import SentMessage  # the reader of captures takes a while to import
+
+HOST_SIDE = "ring"  # of a job that switches cannot add up; a parameter server's goes as captured
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    fabric: Fabric
+    algorithm: str
+    placement: str
+    routes: str
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What every cell carries; see `traces.schedules.expand.expand` for `iterations`, `scale` and `compute`.
+
+    `beside` are other jobs on other hosts at the same time; `fail` are cables that fail, as
+    `planning.failures.parse_failures` reads them, `loss` those that lose packets, as
+    `planning.losses.parse_loss` does.
+    For `switch_slots`, `slots` and `elements` see `planning.trees.grants.Terms`.  `captured_on` is
+    the fabric on which the unchanged job was captured, if that is known.
+    """
+
+    workload: Workload
+    source: str
+    seed: int = 0
+    iterations: tuple[int, ...] | None = None
+    scale: Fraction = Fraction(1)
+    compute: Fraction = Fraction(1)
+    beside: tuple[Workload, ...] = ()
+    fail: tuple[str, ...] = ()
+    loss: tuple[str, ...] = ()
+    switch_slots: int = SWITCH_SLOTS
+    slots: int | None = None
+    elements: int = DEFAULT_ELEMENTS
+    captured_on: Fabric | None = None
+
+    @property
+    def workloads(self) -> tuple[Workload, ...]:
+        return (self.workload, *self.beside)
+
+    @property
+    def n_ranks(self) -> int:
+        return sum(workload.n_ranks for workload in self.workloads)
+
+
+@dataclass(frozen=True)
+class Original:
+    """The job as it was captured: on which fabric, on which hosts by rank, and its messages."""
+
+    fabric: Fabric
+    hosts: tuple[str, ...]
+    messages: "tuple[SentMessage, ...]"
+
+    def is_of(self, plan: Plan) -> bool:
+        """Whether the plan sends the same there."""
+        same_place = (plan.fabric, plan.placement) == (self.fabric, self.hosts)
+        return same_place and plan.algorithm == AS_CAPTURED and not (plan.failures or plan.losses)
+
+
+def cells(
+    fabrics: Sequence[Fabric], algorithms: Sequence[str], placements: Sequence[str], routes: Sequence[str]
+) -> list[Cell]:
+    for a, b in itertools.combinations(fabrics, 2):
+        if a.spec == b.spec and a != b:
+            raise ValueError(f"two different fabrics are named {a.spec}: give them a `name:` each")
+    return [Cell(*choice) for choice in itertools.product(fabrics, algorithms, placements, routes)]
+
+
+def plan_of(cell: Cell, job: Job) -> Plan:
+    """Raise Refused for a cell that makes no sense, ValueError for what is wrong in any cell."""
+    failures = tuple(failure for text in job.fail for failure in parse_failures(text, cell.fabric))
+    check_failures(cell.fabric, failures)
+    losses = tuple(loss for text in job.loss for loss in parse_loss(text, cell.fabric))
+    check_losses(cell.fabric, losses)
+    terms = Terms(job.switch_slots, job.slots, job.elements, failures)
+    schedule, host_side = _schedule_and_host_side(cell, job, terms)
+    made = resolve(
+        cell.fabric,
+        schedule,
+        algorithm=cell.algorithm,
+        placement=cell.placement,
+        routes=cell.routes,
+        seed=job.seed,
+        transport=fabric_transport(cell.fabric),
+        terms=terms,
+        ports=_ports(job),
+        source=job.source,
+    )
+    check_reachable(cell.fabric, made.placement, made.schedule.jobs, failures)
+    return replace(made, failures=failures, losses=losses, host_side=host_side, doubts=_doubts(cell, job))
+
+
+def _ports(job: Job) -> Ports:
+    """Of all captured connections, each way."""
+    ports = {}
+    firsts = itertools.accumulate((workload.n_ranks for workload in job.workloads), initial=0)
+    for workload, first in zip(job.workloads, firsts, strict=False):
+        for each in workload.connections:
+            a, b = each.a + first, each.b + first
+            ports[a, b], ports[b, a] = (each.port_a, each.port_b), (each.port_b, each.port_a)
+    return ports
+
+
+def _doubts(cell: Cell, job: Job) -> tuple[str, ...]:
+    """Why what is sent may not be what the jobs did, one line for each."""
+    return tuple(line for workload in job.workloads for line in _doubts_of(workload, cell, job.captured_on))
+
+
+def _doubts_of(workload: Workload, cell: Cell, captured_on: Fabric | None) -> Iterator[str]:
+    """Who came first, to a server or to an exchange, is chance: it is known only of the job as captured."""
+    source = workload.source or "the workload"
+    if workload.unread > MAX_UNREAD:
+        yield f"{workload.unread:.1%} of the bytes of {source} are unread"
+    if (cell.fabric, cell.placement) == (captured_on, "linear"):
+        return
+    if servers := first_come_servers(workload.items):
+        yield (
+            f"server {', '.join(map(str, servers))} of {source} answers the worker that comes first: the "
+            "replay keeps the captured order, which another fabric or other hosts would change"
+        )
+    turns = sum(len(item.turns) for item in workload.items if isinstance(item, Collective))
+    if turns and cell.algorithm == AS_CAPTURED:
+        yield (
+            f"ranks of {source} took turns in {turns:,} of their exchanges; whether they do on another "
+            "fabric or on other hosts cannot be known"
+        )
+
+
+def schedule_of(job: Job, algorithm: str) -> Schedule:
+    """All that the job and those beside it send, whatever the fabric.  Raise as `plan_of` does."""
+    return together([_expanded(job, workload, algorithm) for workload in job.workloads])
+
+
+def _schedule_and_host_side(cell: Cell, job: Job, terms: Terms) -> tuple[Schedule, tuple[str, ...]]:
+    """The schedule, and what of it was to be added up by switches and is not, as `Plan.host_side` says it."""
+    if cell.algorithm not in (INA, INA_LEAF):
+        return schedule_of(job, cell.algorithm), ()
+    hosts = place(cell.placement, cell.fabric, job.n_ranks, job.seed)
+    firsts = itertools.accumulate((workload.n_ranks for workload in job.workloads), initial=0)
+    placed = [
+        (workload, leaves_of(cell.fabric, hosts[first : first + workload.n_ranks]))
+        for workload, first in zip(job.workloads, firsts, strict=False)
+    ]
+    schedule, reasons = served(
+        cell.fabric,
+        hosts,
+        [_expanded(job, workload, cell.algorithm, leaves) for workload, leaves in placed],
+        lambda number: _expanded(job, job.workloads[number], HOST_SIDE),
+        terms,
+        job.seed,
+    )
+    told = [
+        f"job {number + 1} of {len(placed)}: {line}"
+        for number, workload in enumerate(job.workloads)
+        for line in _not_added(job, workload, cell.algorithm, reasons.get(number))
+    ]
+    return schedule, tuple(told)
+
+
+def _not_added(job: Job, workload: Workload, algorithm: str, reason: str | None) -> tuple[str, ...]:
+    """Why hosts do all of a workload, if there is a reason, or some of it."""
+    if reason is not None:
+        return (reason,)
+    return not_added(workload, iterations=job.iterations) if algorithm == INA else ()
+
+
+def _expanded(job: Job, workload: Workload, algorithm: str, leaves: Leaves = ()) -> Schedule:
+    try:
+        return expand(
+            workload,
+            algorithm,
+            iterations=job.iterations,
+            scale=job.scale,
+            compute=job.compute,
+            leaves=leaves,
+        )
+    except NotServedError as error:
+        raise Refused(str(error)) from error

@@ -1,0 +1,134 @@
+"""What the fabric families have in common: their keys, their limits and the canonical spec."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from planning.fabrics.fabric import (
+    DEFAULT_MTU_NBYTES,
+    ETHERNET_NBYTES,
+    MAX_HOSTS,
+    MAX_RATE_BPS,
+    Fabric,
+    Wire,
+    cable,
+)
+from traces.units import show_ns
+
+DEFAULT_RATE_BPS = 100_000_000
+MAX_CABLES = 20_000  # so no interface name grows past the 15 characters that Linux allows
+MIN_RATE_BPS = 1_000_000  # below, the shaper's burst and one segment weigh more than what is measured
+MAX_QUEUE_NBYTES = 1 << 30
+MTUS = range(1500, 9000 + 1)  # Ethernet's own, and jumbo frames' as training networks have them
+MAX_DELAY_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSpec:
+    """The rates, queues and delays of a fabric's cables, and its MTU.
+
+    `uplink_rate_bps` is that of the cables between switches (None: like the hosts'), `queue_nbytes` and
+    `delay_ns` are those of every cable, `mtu_nbytes` that of the whole fabric.
+    """
+
+    rate_bps: int = DEFAULT_RATE_BPS
+    uplink_rate_bps: int | None = None
+    queue_nbytes: int | None = None
+    delay_ns: int = 0
+    mtu_nbytes: int = DEFAULT_MTU_NBYTES
+
+    @property
+    def at_hosts(self) -> Wire:
+        return Wire(self.rate_bps, self.queue_nbytes, self.delay_ns)
+
+    @property
+    def between_switches(self) -> Wire:
+        rate_bps = self.rate_bps if self.uplink_rate_bps is None else self.uplink_rate_bps
+        return Wire(rate_bps, self.queue_nbytes, self.delay_ns)
+
+
+DEFAULT_LINKS = LinkSpec()
+
+
+def check_mtu(mtu_nbytes: int) -> None:
+    """Raise ValueError for one that a fabric cannot have."""
+    if mtu_nbytes not in MTUS:
+        raise ValueError(f"an MTU is {MTUS[0]} to {MTUS[-1]} bytes, got {mtu_nbytes}")
+
+
+def check_wire(wire: Wire, mtu_nbytes: int) -> None:
+    """Raise ValueError for a cable that cannot be emulated."""
+    if not 0 < wire.rate_bps <= MAX_RATE_BPS:
+        raise ValueError(f"a link needs a rate above 0 and up to 100G, got {wire.rate_bps} bit/s")
+    if wire.rate_bps < MIN_RATE_BPS:
+        raise ValueError(f"a link's rate is 1M at least, got {wire.rate_bps} bit/s")
+    queue, frame_nbytes = wire.queue_nbytes, ETHERNET_NBYTES + mtu_nbytes
+    if queue is not None and not frame_nbytes <= queue <= MAX_QUEUE_NBYTES:
+        raise ValueError(
+            f"a queue needs room for a frame of {frame_nbytes} bytes"
+            f" and at most {MAX_QUEUE_NBYTES}, got {queue}"
+        )
+    if not 0 <= wire.delay_ns <= MAX_DELAY_NS:
+        raise ValueError(f"a link delays by {show_ns(MAX_DELAY_NS)} at most, got {show_ns(wire.delay_ns)}")
+
+
+def check_size(n_hosts: int, n_cables: int) -> None:
+    """Refuse what is too large before anything of it is built."""
+    if n_hosts > MAX_HOSTS:
+        raise ValueError(f"{n_hosts} hosts; gradwire builds at most {MAX_HOSTS}")
+    if n_cables > MAX_CABLES:
+        raise ValueError(f"{n_cables} cables; gradwire builds at most {MAX_CABLES}")
+
+
+def build(
+    family: str,
+    shape: Mapping[str, int],
+    switches: Sequence[str],
+    access: Sequence[str],
+    between: Sequence[tuple[str, str]],
+    links: LinkSpec,
+) -> Fabric:
+    """A fabric whose host i hangs off switch `access[i]`, and whose switches are cabled as `between`.
+
+    Hosts are cabled first, so every switch has its hosts on its first ports.
+    """
+    hosts = [f"h{i}" for i in range(len(access))]
+    check_mtu(links.mtu_nbytes)
+    check_wire(links.at_hosts, links.mtu_nbytes)
+    check_wire(links.between_switches, links.mtu_nbytes)
+    cables = [(host, switch, links.at_hosts) for host, switch in zip(hosts, access, strict=True)]
+    cables += [(a, b, links.between_switches) for a, b in between]
+    return Fabric(
+        spec=_spec(family, shape, links),
+        family=family,
+        shape=dict(shape),
+        hosts=tuple(hosts),
+        switches=tuple(switches),
+        links=cable(set(hosts), cables),
+        mtu_nbytes=links.mtu_nbytes,
+    )
+
+
+def _spec(family: str, shape: Mapping[str, int], links: LinkSpec) -> str:
+    """The shortest text that gives this fabric again: what is at its default is left out."""
+    keys = [
+        f"{key}={value}" for key, value in shape.items() if (family, key, value) != ("fat-tree", "levels", 3)
+    ]
+    if links.rate_bps != DEFAULT_RATE_BPS:
+        keys.append(f"rate={exact(links.rate_bps)}")
+    if links.uplink_rate_bps not in (None, links.rate_bps):
+        keys.append(f"uplink_rate={exact(links.uplink_rate_bps or 0)}")
+    if links.queue_nbytes is not None:
+        keys.append(f"queue={exact(links.queue_nbytes)}B")
+    if links.delay_ns:
+        keys.append(f"delay={show_ns(links.delay_ns)}")
+    if links.mtu_nbytes != DEFAULT_MTU_NBYTES:
+        keys.append(f"mtu={links.mtu_nbytes}")
+    return f"{family}:{','.join(keys)}"
+
+
+def exact(number: int) -> str:
+    """`50M`, `2500k`, `1514`: the largest unit that divides it."""
+    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if number and number % size == 0:
+            return f"{number // size}{unit}"
+    return str(number)

@@ -1,0 +1,93 @@
+"""What can be said of a fabric from its cabling alone: bisection, oversubscription, paths."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from planning.fabrics.bisection import Cut, full_bps, worst_even_cut
+from planning.fabrics.fabric import Fabric
+from planning.fabrics.paths import access_switch, distances, path_counts
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Figures of one fabric.
+
+    `bisection`: the least capacity, one way, between two halves of the hosts; `full_bps` is what half of
+    the hosts could send.  `oversubscription`: host-side over uplink capacity of the worst switch with hosts;
+    1.0 is full (and what a fabric without links between switches has).  `host_rate_bps` and
+    `uplink_rate_bps` are those of the slowest cable to a host and between switches, None without any.
+    `n_paths`: the numbers of equally short paths between two hosts that occur.  `diameter`: the most
+    switches on a shortest path.  `n_ports`: switch ports in use.
+    """
+
+    n_hosts: int
+    n_switches: int
+    n_ports: int
+    n_cables: int
+    host_rate_bps: int
+    uplink_rate_bps: int | None
+    bisection: Cut
+    full_bps: int
+    oversubscription: float
+    n_paths: tuple[int, ...]
+    diameter: int
+
+    @property
+    def n_inner_cables(self) -> int:
+        return self.n_cables - self.n_hosts
+
+    @property
+    def worst_ratio(self) -> float:
+        """How many times what its worst even cut carries half of the hosts could send: N of N:1."""
+        return self.full_bps / self.bisection.bps
+
+
+def figures(fabric: Fabric) -> Figures:
+    n_paths, diameter = shortest_paths(fabric)
+    host_rate_bps, uplink_rate_bps = slowest_rates(fabric)
+    return Figures(
+        n_hosts=len(fabric.hosts),
+        n_switches=len(fabric.switches),
+        n_ports=sum(len(fabric.ports[switch]) for switch in fabric.switches),
+        n_cables=len(fabric.links),
+        host_rate_bps=host_rate_bps,
+        uplink_rate_bps=uplink_rate_bps,
+        bisection=worst_even_cut(fabric),
+        full_bps=full_bps(fabric),
+        oversubscription=oversubscription(fabric),
+        n_paths=n_paths,
+        diameter=diameter,
+    )
+
+
+def oversubscription(fabric: Fabric) -> float:
+    down: dict[str, int] = dict.fromkeys(fabric.switches, 0)
+    up: dict[str, int] = dict.fromkeys(fabric.switches, 0)
+    hosts = set(fabric.hosts)
+    for end, peer in fabric.peers.items():
+        if end.node not in hosts:
+            side = down if peer.node in hosts else up
+            side[end.node] += fabric.rates[end]
+    return max(
+        (down[switch] / up[switch] for switch in fabric.switches if up[switch] and down[switch]), default=1.0
+    )
+
+
+def slowest_rates(fabric: Fabric) -> tuple[int, int | None]:
+    """The lowest rates of the hosts' cables and of those between switches, None if there are none."""
+    inner = [link.rate_bps for link in fabric.inner_links]
+    return min(link.rate_bps for link in fabric.host_links), min(inner, default=None)
+
+
+def shortest_paths(fabric: Fabric) -> tuple[tuple[int, ...], int]:
+    """The numbers of shortest paths between two hosts, and the most switches on one."""
+    n_hosts = Counter(access_switch(fabric, host) for host in fabric.hosts)
+    numbers, diameter = set(), 1
+    for start in n_hosts:
+        far = distances(fabric, start)
+        counts = path_counts(fabric, far)
+        for switch in n_hosts:
+            if switch != start or n_hosts[start] > 1:
+                numbers.add(counts[switch])
+                diameter = max(diameter, far[switch] + 1)
+    return tuple(sorted(numbers)), diameter

@@ -1,0 +1,48 @@
+"""Walks along a fabric's cables: how far its switches are apart, and over how many shortest paths."""
+
+from collections.abc import Mapping
+
+from planning.fabrics.fabric import HOST_PORT, Egress, Fabric
+
+
+def host_port(host: str) -> Egress:
+    """The port that `host` sends from: it has one."""
+    return Egress(host, HOST_PORT)
+
+
+def access_port(fabric: Fabric, host: str) -> Egress:
+    """The switch's port that sends to `host`."""
+    return fabric.peers[host_port(host)]
+
+
+def access_switch(fabric: Fabric, host: str) -> str:
+    """The switch that `host` is cabled to."""
+    return access_port(fabric, host).node
+
+
+def distances(fabric: Fabric, switch: str) -> dict[str, int]:
+    """Cables between each switch and `switch`, nearest first; switches not connected to it are absent.
+
+    No path leads through a host.
+    """
+    inner = set(fabric.switches)
+    found = {switch: 0}
+    ring = [switch]
+    while ring:
+        further = []
+        for node in ring:
+            for peer in fabric.neighbours[node].values():
+                if peer in inner and peer not in found:
+                    found[peer] = found[node] + 1
+                    further.append(peer)
+        ring = further
+    return found
+
+
+def path_counts(fabric: Fabric, far: Mapping[str, int]) -> dict[str, int]:
+    """The number of shortest paths to each switch from the one whose `distances` are `far`."""
+    counts: dict[str, int] = {}
+    for switch, distance in far.items():  # those nearer come first
+        nearer = [peer for peer in fabric.neighbours[switch].values() if far.get(peer) == distance - 1]
+        counts[switch] = sum(counts[peer] for peer in nearer) if distance else 1
+    return counts

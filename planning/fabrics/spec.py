@@ -1,0 +1,138 @@
+"""Fabrics by name: `fat-tree:k=4`, `bigraph:n=8,m=2,rate=50M`, `star:hosts=8`, or `lab.yaml`."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from planning.fabrics.bigraph import bigraph
+from planning.fabrics.fabric import DEFAULT_MTU_NBYTES, Fabric
+from planning.fabrics.fabricdocument import FAMILY, fabric_of
+from planning.fabrics.fabricfile import is_file, read_fabric
+from planning.fabrics.fabricwriter import document_of
+from planning.fabrics.family import DEFAULT_RATE_BPS, LinkSpec
+from planning.fabrics.fattree import fat_tree
+from planning.fabrics.leafspine import leaf_spine
+from planning.fabrics.star import star
+from traces.units import parse_bps, parse_nbytes, parse_ns
+
+MAX_SPEC_LENGTH = 200
+_LINK_KEYS = ("rate", "uplink_rate", "queue", "delay", "mtu")
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """`sizes` are the whole numbers it takes, by key, and their defaults (None: must be given)."""
+
+    build: Callable[[Mapping[str, int], LinkSpec], Fabric]
+    sizes: Mapping[str, int | None]
+    example: str
+
+
+FAMILIES = {
+    "bigraph": _Family(
+        lambda size, links: bigraph(size["n"], size["m"], links), {"n": None, "m": None}, "bigraph:n=8,m=2"
+    ),
+    "fat-tree": _Family(
+        lambda size, links: fat_tree(size["k"], size["levels"], links),
+        {"k": None, "levels": 3},
+        "fat-tree:k=4",
+    ),
+    "leaf-spine": _Family(
+        lambda size, links: leaf_spine(size["leaves"], size["spines"], size["hosts"], links),
+        {"leaves": None, "spines": None, "hosts": None},
+        "leaf-spine:leaves=4,spines=2,hosts=2",
+    ),
+    "star": _Family(lambda size, links: star(size["hosts"], links), {"hosts": None}, "star:hosts=8"),
+}
+
+
+def parse_fabric(text: str) -> Fabric:
+    """The fabric that a spec names, or that a YAML file describes (`planning.fabrics.fabricdocument`).
+
+    Of a spec, `parse_fabric(fabric.spec) == fabric`.  Keys that every family takes: `rate=100M` (of the
+    hosts' links), `uplink_rate=` (between switches; like `rate` unless given), `queue=auto` or a size,
+    `delay=0` or a time, `mtu=1500` or more.  Raise ValueError for anything else, OSError for a file that
+    cannot be read.
+    """
+    shown = text if len(text) <= MAX_SPEC_LENGTH else text[:40] + "…"
+    try:
+        return read_fabric(Path(text)) if is_file(text) else _parsed(text)
+    except ValueError as error:
+        raise ValueError(f"fabric {shown!r}: {error}") from error
+
+
+def fabric_to_json(fabric: Fabric) -> str | dict[str, Any]:
+    """The spec that rebuilds it, or of a fabric from a file the whole document."""
+    return document_of(fabric) if fabric.family == FAMILY else fabric.spec
+
+
+def fabric_from_json(value: object) -> Fabric:
+    """The inverse of `fabric_to_json`.  Raise ValueError (pydantic's ValidationError is one)."""
+    if isinstance(value, dict):
+        return fabric_of(value, name=FAMILY)
+    text = str(value)
+    if is_file(text):
+        raise ValueError(f"fabric {text[:MAX_SPEC_LENGTH]!r} is a file; its contents must be there instead")
+    return parse_fabric(text)
+
+
+def with_automatic_queue(fabric: Fabric) -> Fabric:
+    """The same cables with queues that drop nothing."""
+    if fabric.family == FAMILY:
+        return replace(fabric, links=tuple(replace(link, queue_nbytes=None) for link in fabric.links))
+    family, _, rest = fabric.spec.partition(":")
+    return parse_fabric(
+        f"{family}:{','.join(part for part in rest.split(',') if not part.startswith('queue='))}"
+    )
+
+
+def _parsed(text: str) -> Fabric:
+    if len(text) > MAX_SPEC_LENGTH:
+        raise ValueError(f"a spec has at most {MAX_SPEC_LENGTH} characters, this one {len(text)}")
+    name, _, rest = text.partition(":")
+    family = FAMILIES.get(name)
+    if family is None:
+        raise ValueError(f"no family {name!r}; there are {', '.join(FAMILIES)}")
+    values = _keys(rest)
+    for key in values:
+        if key not in family.sizes and key not in _LINK_KEYS:
+            known = ", ".join((*family.sizes, *_LINK_KEYS))
+            raise ValueError(f"{name} takes no {key!r}; it takes {known}")
+    sizes = {}
+    for key, default in family.sizes.items():
+        if key not in values and default is None:
+            raise ValueError(f"{name} needs {key}=, as in {family.example}")
+        sizes[key] = _whole(key, values[key]) if key in values else int(default or 0)
+    if name == "star" and "uplink_rate" in values:
+        raise ValueError("a star has no links between switches; uplink_rate means nothing")
+    return family.build(sizes, _link_spec(values))
+
+
+def _keys(text: str) -> dict[str, str]:
+    values: dict[str, str] = {}
+    for part in text.split(",") if text else ():
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not key or not value:
+            raise ValueError(f"{part!r} is not key=value")
+        if key in values:
+            raise ValueError(f"{key} is given twice")
+        values[key] = value
+    return values
+
+
+def _whole(key: str, value: str) -> int:
+    if not value.isascii() or not value.isdigit() or len(value) > 9:
+        raise ValueError(f"{key} is a whole number, got {value!r}")
+    return int(value)
+
+
+def _link_spec(values: Mapping[str, str]) -> LinkSpec:
+    queue = values.get("queue", "auto")
+    return LinkSpec(
+        rate_bps=parse_bps(values["rate"]) if "rate" in values else DEFAULT_RATE_BPS,
+        uplink_rate_bps=parse_bps(values["uplink_rate"]) if "uplink_rate" in values else None,
+        queue_nbytes=None if queue == "auto" else parse_nbytes(queue),
+        delay_ns=parse_ns(values.get("delay", "0")),
+        mtu_nbytes=_whole("mtu", values["mtu"]) if "mtu" in values else DEFAULT_MTU_NBYTES,
+    )

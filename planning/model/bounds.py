@@ -1,0 +1,210 @@
+"""What no routing can beat: the least time that a phase takes on a fabric, whatever paths its flows take.
+
+Flows are not split: each takes one path.  Every bound is one of a cut: a set of links of which each flow
+must take so and so many, and the time in which those links can carry the flows that must.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from planning.fabrics.fabric import Egress, Fabric
+from planning.fabrics.paths import access_switch, distances, host_port
+from planning.model.phases import Pair
+from planning.transport import payload_efficiency
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """The cuts of a fabric that are looked at.
+
+    *Host links*, each alone.  *Regions*: every switch with hosts, and every group of them that is
+    closer together than to the rest with the switches that are nearer to it (the pods of a fat-tree);
+    a flow that leaves one takes one of its links outward.  *Sides*: where every cable joins a switch
+    of one side to one of the other, as in a BiGraph, a flow crosses each way as often as its shortest path
+    does, so that traffic within one side counts on both ways.
+    """
+
+    fabric: Fabric
+
+    @cached_property
+    def far(self) -> dict[str, dict[str, int]]:
+        """Cables between each switch with hosts and every other switch."""
+        access = dict.fromkeys(self.access.values())
+        return {switch: distances(self.fabric, switch) for switch in access}
+
+    @cached_property
+    def access(self) -> dict[str, str]:
+        """The switch of each host that has a cable."""
+        return {
+            host: access_switch(self.fabric, host) for host in self.fabric.hosts if host in self.fabric.ports
+        }
+
+    @cached_property
+    def inner(self) -> dict[Egress, str]:
+        """The links between switches, and the switch that each leads to."""
+        switches = set(self.fabric.switches)
+        return {
+            egress: peer.node
+            for egress, peer in self.fabric.peers.items()
+            if egress.node in switches and peer.node in switches
+        }
+
+    @cached_property
+    def regions(self) -> tuple[frozenset[str], ...]:
+        found = dict.fromkeys(frozenset([switch]) for switch in self.far)
+        for distance in sorted(
+            {near for far in self.far.values() for s, near in far.items() if s in self.far}
+        ):
+            groups = _groups(self.far, distance)
+            if len(groups) > 1:
+                found |= dict.fromkeys(_region(self.far, group) for group in groups)
+        return tuple(found)
+
+    @cached_property
+    def side(self) -> dict[str, int] | None:
+        """0 or 1 for each switch; None unless every cable joins different sides."""
+        start = next(iter(self.far))
+        side = {switch: distance % 2 for switch, distance in self.far[start].items()}
+        whole = len(side) == len(self.fabric.switches)
+        return side if whole and all(side[e.node] != side[to] for e, to in self.inner.items()) else None
+
+    @cached_property
+    def rates_out(self) -> tuple[Sequence[int], ...]:
+        """The rates of the links that leave each region."""
+        return tuple(self._rates(region) for region in self.regions)
+
+    @cached_property
+    def rates_across(self) -> tuple[Sequence[int], Sequence[int]]:
+        """The rates of the links from side 0 to side 1, and back; without sides those of all, twice."""
+        if self.side is None:
+            every = [self.fabric.rates[egress] for egress in self.inner]
+            return every, every
+        zero = {switch for switch, side in self.side.items() if side == 0}
+        return self._rates(zero), self._rates(set(self.fabric.switches) - zero)
+
+    @cached_property
+    def regions_with(self) -> dict[str, tuple[int, ...]]:
+        """The numbers of the regions that hold each switch with hosts."""
+        return {
+            switch: tuple(number for number, region in enumerate(self.regions) if switch in region)
+            for switch in self.far
+        }
+
+    def _rates(self, region: Iterable[str]) -> list[int]:
+        inside = set(region)
+        return [
+            self.fabric.rates[egress]
+            for egress, to in self.inner.items()
+            if egress.node in inside and to not in inside
+        ]
+
+
+def phase_bound_s(cuts: Cuts, placement: Sequence[str], nbytes: Mapping[Pair, int]) -> float:
+    """The least time, in seconds, in which the phase's pairs of ranks can send their bytes.
+
+    `placement[r]` is the host of rank r.  Payload at the efficiency of TCP in full frames.  Pairs that no
+    cables join, as after failures, do not count.
+    """
+    mtu_nbytes, loads = cuts.fabric.mtu_nbytes, _loads(cuts, placement, nbytes)
+    return max((least_s(sizes, rates, mtu_nbytes) for sizes, rates in loads), default=0.0)
+
+
+def least_s(nbytes: Sequence[int], rates_bps: Sequence[int], mtu_nbytes: int) -> float:
+    """The least time in which links of these rates carry flows of these sizes, none of them split.
+
+    Their sum over the sum of the rates; and the j largest flows need j places: if the j-th place of
+    links that take flows of one size comes free after t_j, they take at least as long as j flows of the
+    j-th size.  For n equal flows on u equal links that is ceil(n / u).
+    """
+    if not nbytes:
+        return 0.0
+    if not rates_bps:
+        raise ValueError("a flow has to leave a switch that no cable leaves")
+    largest_first = np.sort(np.asarray(nbytes, dtype=float))[::-1]
+    whole = float(largest_first.sum()) / sum(rates_bps)
+    longest = float((largest_first * _places(len(nbytes), rates_bps)).max())
+    return max(whole, longest) * 8 / payload_efficiency(mtu_nbytes)
+
+
+def _places(n: int, rates_bps: Sequence[int]) -> npt.NDArray[np.float64]:
+    """When the first n flows of size 1 are through at the earliest, one after the other on each link."""
+    times = []
+    for rate_bps in set(rates_bps):
+        n_links = rates_bps.count(rate_bps)
+        times.append(np.repeat(np.arange(1, -(-n // n_links) + 1) / rate_bps, n_links))
+    return np.sort(np.concatenate(times))[:n]
+
+
+def _loads(
+    cuts: Cuts, placement: Sequence[str], nbytes: Mapping[Pair, int]
+) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
+    """(sizes of the flows that must cross a cut, rates of its links)."""
+    fabric = cuts.fabric
+    sent, received = [0] * len(placement), [0] * len(placement)
+    leaving: defaultdict[int, list[int]] = defaultdict(list)
+    entering: defaultdict[int, list[int]] = defaultdict(list)
+    across: tuple[list[int], list[int]] = ([], [])
+    for (src, dst), size in nbytes.items():
+        a, b = cuts.access.get(placement[src]), cuts.access.get(placement[dst])
+        if a is None or b is None or b not in cuts.far[a]:
+            continue
+        sent[src] += size
+        received[dst] += size
+        for number in cuts.regions_with[a]:
+            if b not in cuts.regions[number]:
+                leaving[number].append(size)
+        for number in cuts.regions_with[b]:
+            if a not in cuts.regions[number]:
+                entering[number].append(size)
+        for sizes, times in zip(across, _crossings(cuts, a, b), strict=True):
+            sizes.extend([size] * times)
+    for rank, host in enumerate(placement):
+        if sent[rank] or received[rank]:
+            yield [max(sent[rank], received[rank])], [fabric.rates[host_port(host)]]
+    for flows in (leaving, entering):  # cables are as fast one way as the other
+        for number, sizes in flows.items():
+            yield sizes, cuts.rates_out[number]
+    yield from zip(across, cuts.rates_across, strict=True)
+
+
+def _crossings(cuts: Cuts, a: str, b: str) -> tuple[int, int]:
+    """How often a flow from switch a to b takes a link of the one way, and of the other, at least."""
+    distance = cuts.far[a][b]
+    if cuts.side is None:
+        return distance, 0
+    more, fewer = -(-distance // 2), distance // 2
+    return (more, fewer) if cuts.side[a] == 0 else (fewer, more)
+
+
+def _groups(far: Mapping[str, Mapping[str, int]], distance: int) -> list[set[str]]:
+    """The switches with hosts, those together that steps of at most `distance` cables lead to."""
+    left = dict.fromkeys(far)
+    groups = []
+    while left:
+        group = set()
+        todo = [next(iter(left))]
+        while todo:
+            switch = todo.pop()
+            if switch in left:
+                del left[switch]
+                group.add(switch)
+                todo += [other for other in left if far[switch].get(other, distance + 1) <= distance]
+        groups.append(group)
+    return groups
+
+
+def _region(far: Mapping[str, Mapping[str, int]], group: set[str]) -> frozenset[str]:
+    """The group, and the switches that are nearer to it than to any other switch with hosts."""
+    unreachable = len(far) + max(max(near.values()) for near in far.values())
+    region = set(group)
+    for switch in {switch for member in group for switch in far[member]} - set(far):
+        mine = min(far[member].get(switch, unreachable) for member in group)
+        others = min((near.get(switch, unreachable) for s, near in far.items() if s not in group))
+        if mine < others:
+            region.add(switch)
+    return frozenset(region)

@@ -1,0 +1,202 @@
+"""What a run of a plan should take on a calibrated fabric, how far off that may be, and the machine's part.
+
+The bar around a predicted time has three parts.  Host times are known as a range, so the model is asked with
+the least and the largest of them, and with all communication MODEL_ERROR faster and slower, which is what the
+model itself leaves out (losses, windows that depend on what happened before, processors that wake late).
+Computing takes as long as it is said to.  Beyond MAX_ERROR of the predicted time these two never go.
+
+    low = max(min(faster, predicted - own), predicted - limit)    high = min(max(slower, predicted + own),
+                                                                             predicted + limit)
+
+`own` is MODEL_ERROR of the predicted time; of what is exposed of an iteration it is TIMER_ERROR of the
+iteration at least, since how long ranks compute differs by about that.  `limit` is MAX_ERROR of the whole
+time, or, for exposed time as well, of the iteration.
+
+The third part is what a capture leaves open: when ranks were ready to send (traces.schedules.latest).  A plan
+says the earliest.  If the model is `shift` away from `predicted` with the latest, the bar goes at least as
+far to that side as the two errors together, which have nothing to do with each other:
+
+    hypot(own, shift)
+
+Where that is more than `limit`, it is no prediction: `Expected.doubt` says so, and the bar is shown as wide.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from math import hypot, inf
+
+from planning.model.calibration import Calibration, HostTimes, Range
+from planning.model.errorbar import Bar, Expected
+from planning.model.hosts import HostCosts, costs_with
+from planning.model.predict import Times, times_of
+from planning.model.simulation import simulate
+from planning.plan import ADAPTIVE, Plan, Transport
+from planning.transport import longest_round_trip_s, payload_efficiency
+from traces.schedules.latest import at_the_latest
+from traces.schedules.schedule import Schedule
+from traces.units import show_s
+
+# 50 rows of `trust` took 0.96 to 1.06 times the model's time, 48 of `bench` 0.97 to 1.07 (docs/design.md, 9).
+MODEL_ERROR = 0.08
+MAX_ERROR = 0.10
+TIMER_ERROR = 0.01
+MOST_ROUND_TRIP_S = 0.002  # about a segment's time (planning.transport.SEGMENT_S)
+LEAST_SHIFT = 0.01  # of the predicted time: what is less needs no words
+# With no latency at all things end and begin at one instant, and rounding decides who waits for whom.
+LEAST_WIRE_S = 1e-6
+# The medians of 143 calibrations of several fabrics on two processors; at the least, hosts that cost nothing.
+ASSUMED = HostTimes(Range(0.0, 0.1e-3, 0.15e-3), Range(0.0, 1.0e-3, 1.2e-3), wire_s=0.03e-3, n_cpus=2)
+MOST_ASSUMED_SENDS = 20_000  # the model takes 60 µs for each, and is asked up to five times
+
+
+def expected(plan: Plan, calibrated: Calibration, *, limited: bool = True) -> Expected:
+    """The bar is left out where the model does not know all that happens (`_knows_all`), and for what
+    switches add up, whose hosts work otherwise.  Without `limited` host times may widen it beyond MAX_ERROR.
+    """
+    times = calibrated.hosts if not plan.trees else None
+    costs = host_costs(times, plan.transport) if times is not None else None
+
+    def model(hosts: HostCosts | None, schedule: Schedule = plan.schedule, slower: float = 1.0) -> Times:
+        simulated = simulate(
+            plan.fabric,
+            plan.flows,
+            schedule,
+            trees=plan.trees,
+            alpha_s=calibrated.per_send_s,
+            eta=calibrated.eta / slower,
+            hosts=hosts and _slower(hosts, slower),
+        )
+        return times_of(schedule, simulated)
+
+    middle = model(costs)
+    open_until = at_the_latest(plan.schedule)
+    latest = model(costs, open_until) if open_until else middle
+    if times is None or not middle.time_s or not _knows_all(plan):
+        return _with_open(_bars(middle), middle, latest)
+    least = host_costs(times, plan.transport, times.message_s.low, times.start_s.low)
+    largest = host_costs(times, plan.transport, times.message_s.high, times.start_s.high)
+    wire_s = max(LEAST_WIRE_S, longest_round_trip_s(plan.fabric) / 2)
+    no_machine = replace(host_costs(times, plan.transport, 0.0, 0.0), wire_s=wire_s)
+    found = _bars(
+        middle,
+        model(least, slower=1 - MODEL_ERROR),
+        model(largest, slower=1 + MODEL_ERROR),
+        latest,
+        MAX_ERROR if limited else inf,
+    )
+    share = max(0.0, 1 - model(no_machine).time_s / middle.time_s)
+    return _with_open(replace(found, machine_share=share), middle, latest)
+
+
+def foreseen(plan: Plan) -> Expected | None:
+    """As `expected`, of a plan that no machine is known for: with host times that are ASSUMED and frames that
+    fill their links.  None for one of more than MOST_ASSUMED_SENDS, which would take too long.
+    """
+    if len(plan.schedule.sends) > MOST_ASSUMED_SENDS:
+        return None
+    wire_s = max(ASSUMED.wire_s, longest_round_trip_s(plan.fabric) / 2)
+    times = replace(ASSUMED, wire_s=wire_s)
+    assumed = Calibration(0.0, 0.0, payload_efficiency(plan.fabric.mtu_nbytes), times)
+    return expected(plan, assumed, limited=False)
+
+
+def _knows_all(plan: Plan) -> bool:
+    """Whether the model knows what happens: no failures, losses and adaptive routes, no cable whose delay
+    makes slow start matter, and no queue that what is under way may overflow.
+    """
+    if plan.failures or plan.losses or plan.routes == ADAPTIVE:
+        return False
+    if longest_round_trip_s(plan.fabric) > MOST_ROUND_TRIP_S:
+        return False
+    n_flows = Counter(egress for flow in plan.flows for egress in flow.path)
+    queues = {egress: plan.fabric.cables[egress].queue_nbytes for egress in n_flows}
+    windows = {egress: n_flows[egress] * plan.transport.rcvbuf_nbytes for egress in n_flows}
+    return all(queue is None or queue >= windows[egress] for egress, queue in queues.items())
+
+
+def _slower(hosts: HostCosts, slower: float) -> HostCosts:
+    times_s = hosts.wire_s * slower, hosts.start_s * slower, hosts.message_s * slower
+    return replace(hosts, wire_s=times_s[0], start_s=times_s[1], message_s=times_s[2])
+
+
+def _bars(
+    middle: Times,
+    faster: Times | None = None,
+    slower: Times | None = None,
+    latest: Times | None = None,
+    limit: float = MAX_ERROR,
+) -> Expected:
+    """The bars of all three times; none without `faster`, `slower` and `latest`."""
+
+    def bar(which: int) -> Bar | None:
+        predicted_s = middle[which]
+        if predicted_s is None:
+            return None
+        others_s = [each[which] for each in (faster, slower, latest) if each is not None]
+        known_s = [other_s for other_s in others_s if other_s is not None]
+        if len(known_s) < 3:
+            return Bar(predicted_s)
+        return _bar(predicted_s, known_s, _own_s(middle, which), limit * _whole_s(middle, which))
+
+    time = bar(0)
+    assert time
+    return Expected(time.predicted_s, time.low_s, time.high_s, iteration=bar(1), exposed=bar(2))
+
+
+def _whole_s(times: Times, which: int) -> float:
+    """What an error is a share of: exposed time is part of an iteration."""
+    return times.time_s if which == 0 else times.iteration_s or 0.0
+
+
+def _own_s(times: Times, which: int) -> float:
+    own_s = MODEL_ERROR * (times[which] or 0.0)
+    return max(own_s, TIMER_ERROR * (times.iteration_s or 0.0)) if which == 2 else own_s
+
+
+def _bar(predicted_s: float, others_s: Sequence[float], own_s: float, limit_s: float) -> Bar:
+    faster_s, slower_s, latest_s = others_s
+    low_side_s = min(max(predicted_s - faster_s, own_s), limit_s)
+    high_side_s = min(max(slower_s - predicted_s, own_s), limit_s)
+    shift_s = latest_s - predicted_s
+    if shift_s > 0:
+        high_side_s = max(high_side_s, hypot(own_s, shift_s))
+    elif shift_s < 0:
+        low_side_s = max(low_side_s, hypot(own_s, shift_s))
+    return Bar(predicted_s, max(0.0, predicted_s - low_side_s), predicted_s + high_side_s)
+
+
+def _with_open(found: Expected, middle: Times, latest: Times) -> Expected:
+    """With words about when ranks were ready, where that matters: of iterations, or of the whole."""
+    which = 0 if middle.iteration_s is None or latest.iteration_s is None else 1
+    early_s, late_s = middle[which] or 0.0, latest[which] or 0.0
+    what = "an iteration takes" if which else "the run takes"
+    words = "the capture does not show when ranks were ready to send"
+    times = f"{what} {show_s(early_s)} if as early as can be, as it is here, and {show_s(late_s)} if as late"
+    shift_s = abs(late_s - early_s)
+    if shift_s <= LEAST_SHIFT * early_s:
+        times = f"{what} {show_s(early_s)} either way"
+    if hypot(MODEL_ERROR * early_s, shift_s) > MAX_ERROR * early_s:
+        return replace(
+            found, doubt=f"{words}: by the model {times}, which is no prediction to ±{MAX_ERROR:.0%}"
+        )
+    exposed_s = (middle.exposed_s or 0.0), (latest.exposed_s or 0.0)
+    if which and abs(exposed_s[1] - exposed_s[0]) > LEAST_SHIFT * early_s:
+        shown = f"no computing hides {show_s(exposed_s[0])} of it or {show_s(exposed_s[1])}"
+        return replace(found, note=f"{words}: by the model {times}; {shown}; the error bars hold both")
+    if shift_s > LEAST_SHIFT * early_s:
+        return replace(found, note=f"{words}: by the model {times}; the error bar holds both")
+    return found
+
+
+def host_costs(
+    times: HostTimes, transport: Transport, message_s: float | None = None, start_s: float | None = None
+) -> HostCosts:
+    """As in the middle of the ranges, unless others are given."""
+    return costs_with(
+        transport,
+        wire_s=times.wire_s,
+        start_s=times.start_s.middle if start_s is None else start_s,
+        message_s=times.message_s.middle if message_s is None else message_s,
+        n_cpus=times.n_cpus,
+    )

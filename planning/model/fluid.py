@@ -1,0 +1,108 @@
+"""Connections that share links: the bytes of each go in order, as in TCP, at its fair share of the links.
+
+No packets and no queues.  An item, bytes that are sent without a break, has arrived when its last byte has
+left; notices take no time.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from math import inf
+
+from planning.model.fairshare import FairShares
+from planning.model.network import Event, EventKind
+
+ROUNDING_NBYTES = 1e-3  # what rounding may leave of bytes that have left
+
+
+class FluidNetwork:
+    """All connections, and trees of aggregations, by the number of their flow.
+
+    Bytes are counted since a connection last had nothing to send; rates are payload in bytes per second.
+    """
+
+    def __init__(self, paths: Sequence[Sequence[int]], capacity: Sequence[float]) -> None:
+        n_flows = len(paths)
+        self._shares = FairShares(paths, capacity)
+        self._rates = [0.0] * n_flows
+        self._queued = [0.0] * n_flows  # bytes of all items since it had nothing to send
+        self._passed = [0.0] * n_flows  # bytes that had left at `_since_s`
+        self._since_s = [0.0] * n_flows
+        self._ends: list[deque[tuple[float, int]]] = [deque() for _ in paths]  # (bytes with it, item)
+        self._touched: dict[int, None] = {}  # flows whose next end or rate may have changed
+        self._due: list[tuple[float, int, int]] = []  # (when, flow, its round), of old rounds too
+        self._round = [0] * n_flows  # counts how often a flow's next end was worked out
+
+    def add(self, flow: int, item: int, nbytes: float, now_s: float) -> list[Event]:
+        """An item becomes ready to be sent; returns what happens at once."""
+        if self._ends[flow]:
+            self._pass(flow, now_s)
+        else:
+            self._since_s[flow] = now_s
+            self._passed[flow] = self._queued[flow] = 0.0
+        self._queued[flow] += nbytes
+        self._ends[flow].append((self._queued[flow], item))
+        return self._left(flow)
+
+    def receiver_ready(self, _flow: int, item: int) -> list[Event]:
+        return [Event(EventKind.NOTICE, item)]
+
+    def sender_ready(self, _flow: int, item: int) -> list[Event]:
+        return [Event(EventKind.ASKED, item)]
+
+    def next_s(self, now_s: float) -> float:
+        """When the next item leaves; infinity if none will."""
+        self._share(now_s)
+        while self._due and self._is_old(self._due[0]):
+            heappop(self._due)
+        return self._due[0][0] if self._due else inf
+
+    def happened(self, now_s: float) -> list[Event]:
+        """What happens now, or is away from it by no more than rounding."""
+        events = []
+        while self._due:
+            when_s, flow, _ = self._due[0]
+            if not self._is_old(self._due[0]):
+                if (when_s - now_s) * self._rates[flow] > ROUNDING_NBYTES:
+                    break
+                self._pass(flow, now_s)
+                self._passed[flow] = max(self._passed[flow], self._ends[flow][0][0])
+                self._round[flow] += 1
+                events += self._left(flow)
+            heappop(self._due)
+        return events
+
+    def _left(self, flow: int) -> list[Event]:
+        self._touched[flow] = None
+        ends, events = self._ends[flow], []
+        while ends and ends[0][0] <= self._passed[flow] + ROUNDING_NBYTES:
+            item = ends.popleft()[1]
+            events += [Event(EventKind.TAKEN, item), Event(EventKind.ARRIVED, item)]
+        return events
+
+    def _pass(self, flow: int, now_s: float) -> None:
+        passed = self._passed[flow] + (now_s - self._since_s[flow]) * self._rates[flow]
+        self._passed[flow] = min(self._queued[flow], passed)
+        self._since_s[flow] = now_s
+
+    def _is_old(self, due: tuple[float, int, int]) -> bool:
+        return self._round[due[1]] != due[2]
+
+    def _share(self, now_s: float) -> None:
+        """Work out the rates again of all whom those concern that began to send or have sent all."""
+        touched, self._touched = self._touched, {}
+        if not touched:
+            return
+        began = [flow for flow in touched if self._ends[flow] and not self._rates[flow]]
+        ended = [flow for flow in touched if self._rates[flow] and not self._ends[flow]]
+        for flow in ended:
+            self._rates[flow] = 0.0
+        for flow, rate in self._shares.change(began, ended) if began or ended else ():
+            self._pass(flow, now_s)
+            self._rates[flow] = rate
+            touched[flow] = None
+        for flow in touched:
+            self._round[flow] += 1
+            if self._ends[flow]:
+                left = self._ends[flow][0][0] - self._passed[flow]
+                heappush(self._due, (self._since_s[flow] + left / self._rates[flow], flow, self._round[flow]))

@@ -1,0 +1,87 @@
+"""What hosts cost in the model: latency of a message, and processors that handle one after the other.
+
+All emulated hosts share the processors of one machine, so what a message costs depends on how many other
+ranks have something to do at that moment.  Here that is a queue: a rank that has messages to handle waits for
+a free processor, handles one, and goes to the end of the queue if it has more.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from planning.plan import Transport
+from planning.transport import buffered_nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class HostCosts:
+    """`wire_s` is the latency of a message of a few bytes from a rank to its peer, without what either does.
+
+    A rank keeps a processor busy for `start_s` at the start, and for `message_s` with each notice and each
+    send that comes in; bytes cost nothing of their own, for they are handled while more of them come in.
+    `segment_nbytes` is what TCP hands on at once, 0 if links are shared as fluids are and notices wait behind
+    nothing.  `buffer_nbytes` matters only with segments: it is what a sender's socket holds, whose send is
+    over for it when TCP has taken the last byte.
+    """
+
+    wire_s: float
+    start_s: float
+    message_s: float
+    n_cpus: int
+    segment_nbytes: float = 0.0
+    buffer_nbytes: float = 0.0
+
+
+def costs_with(
+    transport: Transport, *, wire_s: float, start_s: float, message_s: float, n_cpus: int
+) -> HostCosts:
+    """The costs of hosts whose connections are set up as `transport` says."""
+    return HostCosts(
+        wire_s,
+        start_s,
+        message_s,
+        n_cpus,
+        segment_nbytes=transport.gso_max_nbytes,
+        buffer_nbytes=buffered_nbytes(transport.sndbuf_nbytes),
+    )
+
+
+class Work(NamedTuple):
+    """Something for a rank to do: what it leads to is `number`'s, of this `kind`."""
+
+    kind: int
+    number: int
+    work_s: float
+
+
+class Processors:
+    """`n_cpus` processors; each rank has one thread.  Ranks that have work take turns, first come first."""
+
+    def __init__(self, n_cpus: int) -> None:
+        self._n_free = n_cpus
+        self._todo: dict[int, deque[Work]] = {}
+        self._turns: deque[int] = deque()  # ranks that have work and are not at it
+        self._busy: set[int] = set()
+
+    def add(self, rank: int, work: Work) -> None:
+        todo = self._todo.setdefault(rank, deque())
+        if not todo and rank not in self._busy:
+            self._turns.append(rank)
+        todo.append(work)
+
+    def begun(self) -> list[tuple[int, Work]]:
+        """The ranks that begin now, and what each does."""
+        begun = []
+        while self._n_free and self._turns:
+            rank = self._turns.popleft()
+            self._n_free -= 1
+            self._busy.add(rank)
+            begun.append((rank, self._todo[rank].popleft()))
+        return begun
+
+    def end(self, rank: int) -> None:
+        """The rank is done with what it began."""
+        self._n_free += 1
+        self._busy.remove(rank)
+        if self._todo[rank]:
+            self._turns.append(rank)

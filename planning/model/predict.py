@@ -1,0 +1,125 @@
+"""How long a schedule must take at least, and how long it would take on a plan's own paths.
+
+Rates are nominal, alpha is 0 and the payload's share of a link is that of TCP in full frames, so the
+two figures can be worked out from the plan alone.
+"""
+
+from collections.abc import Sequence
+from statistics import median
+from typing import NamedTuple
+
+from planning.fabrics.fabric import Fabric
+from planning.fabrics.paths import host_port
+from planning.model.addedup import as_tcp_nbytes, trees_of
+from planning.model.simulation import Simulated, simulate
+from planning.plan import Flow, Prediction
+from planning.transport import payload_efficiency
+from planning.trees.tree import Tree
+from traces.schedules.collectives import busbw_factor
+from traces.schedules.periods import periods
+from traces.schedules.schedule import Schedule
+
+
+def predict(
+    fabric: Fabric,
+    placement: Sequence[str],
+    flows: Sequence[Flow],
+    schedule: Schedule,
+    trees: Sequence[Tree] = (),
+) -> Prediction:
+    """All figures; `flows` have their paths, and the bound is `least_s`."""
+    times = times_of(schedule, simulate(fabric, flows, schedule, trees=trees))
+    bound_s = least_s(fabric, placement, schedule, trees)
+    return Prediction(bound_s, times.time_s, times.iteration_s, times.exposed_s)
+
+
+class Times(NamedTuple):
+    """The whole time of a schedule in the model, and its iterations' as in `Prediction`."""
+
+    time_s: float
+    iteration_s: float | None
+    exposed_s: float | None
+
+
+def times_of(schedule: Schedule, simulated: Simulated) -> Times:
+    found = periods(schedule, begun_and_ended(schedule, simulated))
+    if not found:
+        return Times(simulated.time_s, None, None)
+    return Times(
+        simulated.time_s, median(one.time_s for one in found), median(one.exposed_s for one in found)
+    )
+
+
+def begun_and_ended(schedule: Schedule, simulated: Simulated) -> dict[tuple[int, int], tuple[int, int]]:
+    """By operation and rank when the first of its data left, or when it was computed, in ns."""
+    found: dict[tuple[int, int], tuple[int, int]] = {}
+    parts = [[(send.op, send.src)] for send in schedule.sends]
+    parts += [[(each.op, rank) for rank in each.members] for each in schedule.aggregations]
+    for some, ready_s in zip(parts, simulated.ready_s, strict=True):
+        ns = round(ready_s * 1e9)
+        for part in some:
+            found[part] = min(found.get(part, (ns, ns)), (ns, ns))
+    for gate, opened_s in zip(schedule.gates, simulated.opened_s, strict=True):
+        if schedule.ops[gate.op].kind == "compute":
+            ns = round(opened_s * 1e9)
+            found[gate.op, gate.rank] = (ns - gate.gap_ns, ns)
+    return found
+
+
+def least_s(
+    fabric: Fabric, placement: Sequence[str], schedule: Schedule, trees: Sequence[Tree] = ()
+) -> float:
+    """The larger of what the hosts' links need and the longest chain of computing."""
+    return max(bound_s(fabric, placement, schedule, trees), compute_s(schedule))
+
+
+def bound_s(
+    fabric: Fabric, placement: Sequence[str], schedule: Schedule, trees: Sequence[Tree] = ()
+) -> float:
+    """The least time in which hosts with these links could communicate, however good the fabric.
+
+    An allreduce of S bytes on p ranks counts 2(p-1)/p S in and out of every host, the least that any
+    algorithm without help of the switches can do (Patarasuk, Yuan, JPDC 2009), so every algorithm is
+    measured against the same figure.  With that help S is enough, out of a giver and into a taker, in the
+    frames of its tree (`trees[i]` is that of the schedule's i-th group; without trees it counts nothing), and
+    what such an operation sends besides.  Everything else counts the bytes that the schedule itself
+    sends and receives.  Communication only: computing is not in it (see `compute_s`).
+    """
+    eta = payload_efficiency(fabric.mtu_nbytes)
+    sent, received = [0.0] * schedule.n_ranks, [0.0] * schedule.n_ranks
+    aggregated = {each.op for each in schedule.aggregations}
+    reduced = {
+        op for op, made in enumerate(schedule.ops) if made.kind == "allreduce" and op not in aggregated
+    }
+    for op in reduced:
+        members = schedule.members[op]
+        for rank in members:
+            nbytes = busbw_factor("allreduce", len(members)) * schedule.ops[op].nbytes
+            sent[rank] += nbytes
+            received[rank] += nbytes
+    for send in schedule.sends:
+        if send.op not in reduced:
+            sent[send.src] += send.nbytes
+            received[send.dst] += send.nbytes
+    for each, (_, tree) in zip(schedule.aggregations, trees_of(schedule, trees), strict=bool(trees)):
+        nbytes = as_tcp_nbytes(schedule.ops[each.op].nbytes, tree, eta)
+        for rank in each.givers:
+            sent[rank] += nbytes
+        for rank in each.takers:
+            received[rank] += nbytes
+    return max(
+        max(sent[rank], received[rank]) * 8 / (fabric.rates[host_port(host)] * eta)
+        for rank, host in enumerate(placement)
+    )
+
+
+def compute_s(schedule: Schedule) -> float:
+    """The longest chain of computing, the last included: the time of the schedule if communication took none.
+
+    A run cannot take less than the larger of this and `bound_s`; how far they overlap is the job's own.
+    """
+    begins: dict[tuple[int, int], float] = {}
+    for gate in sorted(schedule.gates, key=lambda gate: gate.op):
+        ready_ns = max((begins.get((op, gate.rank), 0.0) for op in gate.after), default=0.0)
+        begins[gate.op, gate.rank] = max(begins.get((gate.op, gate.rank), 0.0), ready_ns + gate.gap_ns)
+    return max(begins.values(), default=0.0) / 1e9

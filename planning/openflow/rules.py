@@ -1,0 +1,214 @@
+"""What the switches are told, as values: a plan's flows and a fabric's destinations as rules.
+
+`controller.openflow` spells them as messages, `controller.readback` reads them back as the
+same values.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from typing import Literal
+
+from planning.fabrics.fabric import Fabric, Link
+from planning.fabrics.paths import access_port, distances
+from planning.openflow.backups import Backups, Protection
+from planning.openflow.entries import MAX_ENTRIES, MAX_FLOWS, MAX_GROUPS, Aggregate
+from planning.openflow.match import ETH_TYPE_IPV4, PROTO_TCP, Match
+from planning.openflow.treerules import sums
+from planning.plan import Flow, Plan
+from planning.routing.reroute import without
+from planning.routing.shortest import NextPorts, next_ports
+
+AGGREGATE_PRIORITY = 400
+FLOW_PRIORITY = 300
+DESTINATION_PRIORITY = 100
+
+Choice = Literal["spread", "failover"]
+GroupKey = tuple[Choice, tuple[int, ...]]
+"""What a group does: `Rule.choice` and `Rule.ports`.  Rules of one switch that choose alike share it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Packets that match leave by one of `ports`.
+
+    If there are several, the switch chooses by its hash (`spread`), or takes the first that is up
+    (`failover`).  With `aggregate` they are added up instead, and there are no ports.
+    """
+
+    priority: int
+    match: Match
+    ports: tuple[int, ...]
+    choice: Choice = "spread"
+    aggregate: Aggregate | None = None
+
+
+Rules = dict[str, tuple[Rule, ...]]  # by switch; every switch of the fabric is there
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """How well a plan's flows are guarded against failing cables (`planning.openflow.backups`).
+
+    A backup is one of the first `n_choices` that are equally good: each choice is a group in the switch.
+    """
+
+    says: str
+    n_choices: int
+    has_detours: bool
+
+    @property
+    def warning(self) -> str | None:
+        """What is missing, if not every cable that could have a backup has one."""
+        return None if self is GUARDS[0] else self.says
+
+
+GUARDS = (
+    Guard(
+        "every cable between switches has a backup, where there is another way", n_choices=4, has_detours=True
+    ),
+    Guard(
+        "backups are not spread: that would need more groups than the switches hold",
+        n_choices=1,
+        has_detours=True,
+    ),
+    Guard(
+        "no backups on the way down: detours would need more rules than the switches hold",
+        n_choices=1,
+        has_detours=False,
+    ),
+    Guard("no backups: they would need more groups than the switches hold", n_choices=0, has_detours=False),
+)
+
+
+FlowRules = tuple[tuple[str, Rule], ...]
+"""The rules of one flow, each with its switch: those of its path, then those of its detours."""
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """All rules of a plan while the cables in `down` are no way; `by_flow` in the order of its flows."""
+
+    plan: Plan
+    down: frozenset[Link]
+    guard: Guard
+    by_flow: tuple[FlowRules, ...]
+    rules: Rules
+
+
+def plan_rules(plan: Plan) -> Rules:
+    """The rules of `guarded_rules`."""
+    return guarded_rules(plan).rules
+
+
+def guarded_rules(plan: Plan, down: Collection[Link] = (), before: Guarded | None = None) -> Guarded:
+    """One rule for each flow at each switch on its path, and the destinations' rules beneath them.
+
+    The latter carry what is no flow of the plan, a ping for instance, between the plan's hosts.  With
+    them come the best backups that the switches have room for.  Cables in `down` are no way for either.
+    Trees' rules are those of `plan.trees` as they are.
+
+    With `before`, rules of the same flows on other paths or with other cables down, a flow keeps what
+    serves it still, and no flow is guarded better than then: an answer to a failure must come soon.
+    """
+    fabric = without(plan.fabric, down) if down else plan.fabric
+    beneath = {switch: list(own) for switch, own in destination_rules(fabric, plan.placement).items()}
+    for each in sums(plan.trees):
+        beneath[each.switch].append(Rule(AGGREGATE_PRIORITY, each.match, (), aggregate=each.aggregate))
+    for guard in GUARDS[GUARDS.index(before.guard) if before else 0 :]:
+        kept = _kept(plan, fabric, before) if before and guard is before.guard else {}
+        backups = Backups(fabric, guard.has_detours)
+        by_flow = tuple(
+            kept.get(number) or _flow_rules(flow, fabric, backups, guard.n_choices)
+            for number, flow in enumerate(plan.flows)
+        )
+        rules = {switch: list(own) for switch, own in beneath.items()}
+        for own in by_flow:
+            for switch, rule in own:
+                rules[switch].append(rule)
+        if has_room(rules):
+            break
+    whole = {switch: tuple(own) for switch, own in rules.items()}
+    return Guarded(plan, frozenset(down), guard, by_flow, whole)
+
+
+def _kept(plan: Plan, fabric: Fabric, before: Guarded) -> dict[int, FlowRules]:
+    """The rules, by flow, that serve as well in what is left of the fabric.
+
+    Those of a flow that has the same path, whose ports are all there, and whose destination is as far
+    from every switch as it was: then backups are loop-free alternates as they were.
+    """
+    old = without(plan.fabric, before.down) if before.down else plan.fabric
+    is_same = {
+        target: distances(old, target) == distances(fabric, target)
+        for target in {flow.path[-1].node for flow in plan.flows}
+    }
+    lost: defaultdict[str, set[int]] = defaultdict(set)  # ports, by switch
+    for end in old.peers.keys() - fabric.peers.keys():
+        lost[end.node].add(end.port)
+    return {
+        number: own
+        for number, (flow, was, own) in enumerate(
+            zip(plan.flows, before.plan.flows, before.by_flow, strict=True)
+        )
+        if is_same[flow.path[-1].node]
+        and flow.path == was.path
+        and not any(switch in lost and not lost[switch].isdisjoint(rule.ports) for switch, rule in own)
+    }
+
+
+def groups_of(rules: Iterable[Rule]) -> set[GroupKey]:
+    """The groups that these rules of one switch need."""
+    return {(rule.choice, rule.ports) for rule in rules if len(rule.ports) > 1}
+
+
+def has_room(rules: Mapping[str, Sequence[Rule]]) -> bool:
+    """True if our switches hold so many rules and groups."""
+    n_groups = sum(len(groups_of(own)) for own in rules.values())
+    n_rules = [len(own) for own in rules.values()]
+    return n_groups <= MAX_GROUPS and sum(n_rules) <= MAX_FLOWS and max(n_rules) <= MAX_ENTRIES
+
+
+def _flow_rules(flow: Flow, fabric: Fabric, backups: Backups, n_choices: int) -> FlowRules:
+    """A path with a cable that is down has no backups: it leads nowhere."""
+    is_whole = n_choices and all(end in fabric.peers for end in flow.path)
+    protection = backups.along(flow.path) if is_whole else Protection()
+    return tuple(_protected(flow, protection, n_choices))
+
+
+def _protected(flow: Flow, protection: Protection, n_choices: int) -> Iterator[tuple[str, Rule]]:
+    match = Match(
+        eth_type=ETH_TYPE_IPV4,
+        ip_proto=PROTO_TCP,
+        ipv4_src=int(IPv4Address(flow.src_ip)),
+        ipv4_dst=int(IPv4Address(flow.dst_ip)),
+        sport=flow.sport,
+        dport=flow.dport,
+    )
+    draw = flow.sport + flow.dport  # numbers that the plan has drawn
+    backups = iter(protection.backups)
+    for end in flow.path[1:]:  # the first is the host's own port
+        if choices := next(backups, ())[:n_choices]:
+            ports = (end.port, choices[draw % len(choices)])
+            yield end.node, Rule(FLOW_PRIORITY, match, ports, "failover")
+        else:
+            yield end.node, Rule(FLOW_PRIORITY, match, (end.port,))
+    for end in protection.detours:
+        yield end.node, Rule(FLOW_PRIORITY, match, (end.port,))
+
+
+def destination_rules(fabric: Fabric, hosts: Iterable[str] | None = None) -> Rules:
+    """At every switch and for every one of `hosts` (default: all), the ports on shortest paths to it."""
+    rules: dict[str, list[Rule]] = {switch: [] for switch in fabric.switches}
+    towards: dict[str, NextPorts] = {}
+    for host in fabric.hosts if hosts is None else dict.fromkeys(hosts):
+        match = Match(eth_type=ETH_TYPE_IPV4, ipv4_dst=int(IPv4Address(fabric.ip(host))))
+        if host not in fabric.ports:  # its cable is down
+            continue
+        last = access_port(fabric, host)
+        if last.node not in towards:
+            towards[last.node] = next_ports(fabric, last.node)
+        for switch, ports in {**towards[last.node], last.node: (last.port,)}.items():
+            rules[switch].append(Rule(DESTINATION_PRIORITY, match, ports))
+    return {switch: tuple(own) for switch, own in rules.items()}

@@ -1,0 +1,66 @@
+"""Which host each rank runs on."""
+
+from collections.abc import Callable
+
+from planning.fabrics.bigraph import bigraph_of, kind_of
+from planning.fabrics.fabric import Fabric
+from planning.refused import Refused
+from planning.seeded import draw
+
+
+def place(name: str, fabric: Fabric, n_ranks: int, seed: int) -> tuple[str, ...]:
+    """The host of every rank.
+
+    Raise ValueError for a placement that does not exist, Refused for one that makes no sense here.
+    """
+    if name not in PLACEMENTS:
+        raise ValueError(f"no placement {name!r}; there are {', '.join(PLACEMENTS)}")
+    if n_ranks > len(fabric.hosts):
+        raise Refused(f"{n_ranks} ranks need as many hosts, {fabric.spec} has {len(fabric.hosts)}")
+    return PLACEMENTS[name](fabric, n_ranks, seed)
+
+
+def linear(fabric: Fabric, n_ranks: int, seed: int) -> tuple[str, ...]:
+    """Rank r on host r."""
+    del seed
+    return fabric.hosts[:n_ranks]
+
+
+def shuffled(fabric: Fabric, n_ranks: int, seed: int) -> tuple[str, ...]:
+    """Ranks on hosts drawn without order, as a scheduler that does not know the fabric leaves them."""
+    return tuple(sorted(fabric.hosts, key=lambda host: draw(seed, "place", host))[:n_ranks])
+
+
+def hdrm(fabric: Fabric, n_ranks: int, seed: int) -> tuple[str, ...]:
+    """EFLOPS' rank map, with which every exchange of halving-doubling has a link of its own.
+
+    Partners differ in one bit of their ranks, so in the parity of the bits that are set, and parity
+    chooses the side; hence partners have exactly one shortest path.  Closed form of the map in the
+    MultiTree authors' simulator (Huang et al., ISCA 2021), for n and m powers of two.
+    """
+    del seed
+    cabled = bigraph_of(fabric)
+    if cabled is None:
+        raise Refused(f"placement hdrm is a map of a BiGraph, not of a {kind_of(fabric)}")
+    n, m = len(fabric.switches), cabled.n_slots
+    if n & (n - 1) or m & (m - 1):
+        raise Refused(f"placement hdrm needs n and m to be powers of two, got n={n}, m={m}")
+    if n_ranks != n * m:
+        raise Refused(f"placement hdrm needs a rank on each of the {n * m} hosts, got {n_ranks} ranks")
+    hosts = [host for switch in (*cabled.upper, *cabled.lower) for host in cabled.hosts_at[switch]]
+    return tuple(hosts[_hdrm_host(rank, n, m)] for rank in range(n_ranks))
+
+
+def _hdrm_host(rank: int, n: int, m: int) -> int:
+    slot, q = divmod(rank, n)
+    index = q // 2
+    on_lower_side = rank.bit_count() % 2
+    switch = n // 2 + index if on_lower_side else (index + slot) % (n // 2)
+    return switch * m + slot
+
+
+PLACEMENTS: dict[str, Callable[[Fabric, int, int], tuple[str, ...]]] = {
+    "linear": linear,
+    "random": shuffled,
+    "hdrm": hdrm,
+}

@@ -1,0 +1,171 @@
+"""A plan: all that will happen in a run, decided beforehand and written down.
+
+`planning.resolve` makes one; the network, the controller, the agents and the result only read it.
+File form: `plan.json` (schema `gradwire.plan/2`): the fabric by its spec (one from a file: in full),
+everything else in full.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from planning.fabrics.fabric import Egress, Fabric
+from planning.fabrics.spec import fabric_from_json, fabric_to_json
+from planning.failures import Failure
+from planning.losses import Loss
+from planning.plancheck import check
+from planning.trees.tree import SWITCH_SLOTS, Tree
+from traces.complaints import complaint
+from traces.files import write_whole
+from traces.schedules.schedule import Schedule
+
+SCHEMA = "gradwire.plan/2"
+MAX_FILE_NBYTES = 512 << 20
+ADAPTIVE = "adaptive"  # routes on which the controller moves flows during the run
+
+
+class BadPlan(Exception):
+    """A plan file that cannot be used; the text says where and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """One direction of one TCP connection between two ranks.
+
+    `path` are the ports it leaves through, the source host's own first; the last is the switch port
+    at the destination.  The rank with the higher number opens the connection (as gloo does).
+    """
+
+    src: int
+    dst: int
+    src_ip: str
+    dst_ip: str
+    sport: int
+    dport: int
+    path: tuple[Egress, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """How the hosts' TCP and the ports are set; scaled with the link rate (`planning.transport`)."""
+
+    congestion_control: str
+    rcvbuf_nbytes: int
+    sndbuf_nbytes: int
+    gso_max_nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Times in seconds with nominal rate and alpha 0: see `planning.model.predict`.
+
+    `bound_s` is the least any fabric with these host links could take; `fluid_s` is the fluid model
+    over the plan's own paths.  `iteration_s` is the median iteration in it from start to start, `exposed_s`
+    what of that no computing hides; None if there is none (traces.schedules.periods).
+    """
+
+    bound_s: float
+    fluid_s: float
+    iteration_s: float | None = None
+    exposed_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`placement[r]` is the host of rank r.  `flows` hold both directions of every connection.
+
+    `failures` are the cables that fail in every repeat, `losses` those that lose packets.  `trees[i]` is that
+    of the schedule's i-th group (`Schedule.groups`); each switch grants `switch_slots` to all its trees.
+    `host_side` says, for each job that was to be aggregated and is not, why its hosts do it.
+    `doubts` say why the workload may not be what the job did: a run of it is not valid.
+    """
+
+    fabric: Fabric
+    algorithm: str
+    placement_name: str
+    placement: tuple[str, ...]
+    routes: str
+    seed: int
+    schedule: Schedule
+    flows: tuple[Flow, ...]
+    transport: Transport
+    prediction: Prediction
+    source: str = ""
+    failures: tuple[Failure, ...] = ()
+    trees: tuple[Tree, ...] = ()
+    switch_slots: int = SWITCH_SLOTS
+    host_side: tuple[str, ...] = ()
+    losses: tuple[Loss, ...] = ()
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def n_ranks(self) -> int:
+        return self.schedule.n_ranks
+
+    @property
+    def flows_may_move(self) -> bool:
+        """Whether flows can leave their paths: then what is computed from these holds only as planned."""
+        return bool(self.failures) or self.routes == ADAPTIVE
+
+
+def flow_numbers(flows: Iterable[Flow]) -> dict[tuple[int, int], int]:
+    """The position of the flow of each pair of ranks (source, destination)."""
+    return {(flow.src, flow.dst): number for number, flow in enumerate(flows)}
+
+
+def to_json(plan: Plan) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "fabric": fabric_to_json(plan.fabric),
+        **{
+            name: getattr(plan, name)
+            for name in (
+                "algorithm",
+                "placement_name",
+                "placement",
+                "routes",
+                "seed",
+                "source",
+                "switch_slots",
+                "host_side",
+                "doubts",
+            )
+        },
+        "transport": asdict(plan.transport),
+        "prediction": asdict(plan.prediction),
+        "schedule": asdict(plan.schedule),
+        "flows": [asdict(flow) for flow in plan.flows],
+        "failures": [asdict(failure) for failure in plan.failures],
+        "trees": [asdict(tree) for tree in plan.trees],
+        "losses": [asdict(loss) for loss in plan.losses],
+    }
+
+
+def save(plan: Plan, path: Path) -> None:
+    """Write it whole or not at all."""
+    write_whole(path, json.dumps(to_json(plan)) + "\n")
+
+
+def load(path: Path) -> Plan:
+    """Raise BadPlan for a file that is none, or whose plan cannot be carried out."""
+    if path.stat().st_size > MAX_FILE_NBYTES:
+        raise BadPlan(f"{path}: no plan: it is larger than {MAX_FILE_NBYTES >> 20} MiB")
+    try:
+        value = json.loads(path.read_bytes())
+        if not isinstance(value, dict) or value.get("schema") != SCHEMA:
+            raise ValueError(f"its schema is not {SCHEMA}; make it again with `gradwire plan -o`")
+        del value["schema"]
+        value["fabric"] = fabric_from_json(value["fabric"])
+        plan = TypeAdapter(Plan).validate_python(value)
+        check(plan)
+    except ValidationError as error:
+        raise BadPlan(f"{path}: no plan: {complaint(error)}") from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise BadPlan(f"{path}: no plan: it is no whole JSON") from error
+    except (ValueError, KeyError, RecursionError) as error:
+        raise BadPlan(f"{path}: no plan: {str(error).splitlines()[0]}") from error
+    return plan

@@ -1,0 +1,223 @@
+"""A plan is checked before anything is built from it: it may come from a file that somebody wrote by hand.
+
+After this the run trusts it: every number is in range, every path follows cables, and no send waits for a
+later one.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from planning.fabrics.fabric import Egress, Fabric
+from planning.failures import check_failures, check_reachable
+from planning.losses import check_losses
+from planning.trees.treecheck import check_trees
+from traces.schedules.collectives import ELEMENT_NBYTES
+from traces.schedules.schedule import Aggregation, Group, Op, Schedule, Send
+from traces.workload import MAX_GAP_NS, MAX_SLOT, MAX_TAG
+
+if TYPE_CHECKING:  # planning.plan checks what it reads
+    from planning.plan import Plan, Transport
+
+MAX_HELD_NBYTES = 8 << 30  # every rank holds the buffer of every operation that it takes part in
+MAX_FLUID_S = 86_400.0
+_PORTS = range(1, 65_536)
+_BUFFERS = range(4096, (64 << 20) + 1)
+_MAX_SEGMENT_NBYTES = 64 << 10
+_NAME_LETTERS = 15  # of a congestion control (TCP_CA_NAME_MAX)
+
+
+def check(plan: "Plan") -> None:
+    """Raise ValueError with what is wrong and where."""
+    n_ranks = plan.schedule.n_ranks
+    if n_ranks != len(plan.placement) or len(set(plan.placement)) != n_ranks:
+        raise ValueError(
+            f"placement: {n_ranks} ranks need as many different hosts, got {len(plan.placement)}"
+        )
+    unknown = set(plan.placement) - set(plan.fabric.hosts)
+    if unknown:
+        raise ValueError(f"placement: {min(unknown)!r} is no host of {plan.fabric.spec}")
+    if not plan.schedule.sends and not plan.schedule.aggregations:
+        raise ValueError("it sends nothing")
+    check_schedule(plan.schedule)
+    _check_flows(plan)
+    check_trees(plan.fabric, plan.placement, plan.schedule.groups, plan.trees, plan.switch_slots)
+    _check_transport(plan.fabric, plan.transport)
+    check_losses(plan.fabric, plan.losses)
+    check_failures(plan.fabric, plan.failures)
+    check_reachable(plan.fabric, plan.placement, plan.schedule.jobs, plan.failures)
+    if not (0 <= plan.prediction.bound_s <= MAX_FLUID_S and 0 <= plan.prediction.fluid_s <= MAX_FLUID_S):
+        raise ValueError(f"it would take {plan.prediction.fluid_s:.0f} s; the most is {MAX_FLUID_S:.0f} s")
+
+
+def check_schedule(schedule: Schedule) -> None:
+    """Raise ValueError for what is out of range, and for what waits for a later one.
+
+    Sends come after sends that they name, gates after operations, and aggregations of a group in the order of
+    their operations.  With aggregations no send waits for one of a later operation either: so each operation
+    ends when those before it have, and nothing waits in a circle.
+    """
+    ranks = range(schedule.n_ranks)
+    for number, op in enumerate(schedule.ops):
+        whole = op.kind != "allreduce" or op.nbytes % ELEMENT_NBYTES == 0
+        tags = range((MAX_SLOT if op.kind == "message" else MAX_TAG) + 1)
+        if op.kind == "compute" and op.nbytes:
+            raise ValueError(f"operation {number} is computed; it has no bytes")
+        if op.nbytes < 0 or not whole or op.root not in ranks or op.tag not in tags:
+            raise ValueError(
+                f"operation {number}: {op.nbytes} bytes, root {op.root}, tag {op.tag}, {op.kind}"
+            )
+    for number, send in enumerate(schedule.sends):
+        if send.src not in ranks or send.dst not in ranks or send.src == send.dst:
+            raise ValueError(f"send {number} goes from rank {send.src} to {send.dst} of {schedule.n_ranks}")
+        if send.op not in range(len(schedule.ops)):
+            raise ValueError(f"send {number} is of operation {send.op}, there are {len(schedule.ops)}")
+        if schedule.ops[send.op].kind == "compute":
+            raise ValueError(f"send {number} is of operation {send.op}, which is computed and sends nothing")
+        _check_bytes(number, send, schedule.ops[send.op])
+        for rank, others in ((send.src, send.needs), (send.dst, send.ready)):
+            _check_waits(number, rank, others, schedule.sends)
+    _check_gates(schedule)
+    if schedule.aggregations:
+        _check_aggregations(schedule)
+    _check_memory(schedule)
+
+
+def _check_bytes(number: int, send: Send, op: Op) -> None:
+    if min(send.offset, send.nbytes) < 0 or send.offset + send.nbytes > op.nbytes:
+        raise ValueError(f"send {number}: bytes {send.offset} + {send.nbytes} of {op.nbytes}")
+    aligned = send.offset % ELEMENT_NBYTES == send.nbytes % ELEMENT_NBYTES == 0
+    if send.reduce and not (op.kind == "allreduce" and aligned):
+        raise ValueError(f"send {number}: adds what are no whole float32 elements of an allreduce")
+
+
+def _check_waits(number: int, rank: int, others: Sequence[int], sends: Sequence[Send]) -> None:
+    for other in others:
+        if not 0 <= other < number:
+            raise ValueError(f"send {number} waits for send {other}, which is not before it")
+        if rank not in (sends[other].src, sends[other].dst):
+            raise ValueError(f"send {number} waits for send {other}, of which rank {rank} knows nothing")
+
+
+def _check_gates(schedule: Schedule) -> None:
+    for number, gate in enumerate(schedule.gates):
+        if gate.rank not in range(schedule.n_ranks) or gate.op not in range(len(schedule.ops)):
+            raise ValueError(f"gate {number}: no operation {gate.op} or no rank {gate.rank}")
+        if not 0 <= gate.gap_ns <= MAX_GAP_NS or any(not 0 <= other < gate.op for other in gate.after):
+            raise ValueError(f"gate {number}: operation {gate.op} after {gate.after}, gap {gate.gap_ns} ns")
+        if gate.most_ns is not None and not gate.gap_ns <= gate.most_ns <= MAX_GAP_NS:
+            raise ValueError(f"gate {number}: a gap of {gate.gap_ns} to {gate.most_ns} ns")
+    computing = {number: op.root for number, op in enumerate(schedule.ops) if op.kind == "compute"}
+    gated = sorted((gate.op, gate.rank) for gate in schedule.gates if gate.op in computing)
+    if gated != sorted(computing.items()):
+        odd = min(set(gated) ^ set(computing.items()), default=(0, 0))[0]
+        raise ValueError(f"operation {odd}: it needs one gate, at the rank that computes")
+    twice = [key for key, times in Counter((g.op, g.rank) for g in schedule.gates).items() if times > 1]
+    if twice:
+        raise ValueError(f"operation {twice[0][0]} has two gates at rank {twice[0][1]}")
+
+
+def _check_aggregations(schedule: Schedule) -> None:
+    last_op: dict[Group, int] = {}
+    parts = Counter[tuple[int, int]]()
+    for number, aggregation in enumerate(schedule.aggregations):
+        op = aggregation.op
+        if op not in range(len(schedule.ops)):
+            raise ValueError(f"aggregation {number} is of operation {op}, there are {len(schedule.ops)}")
+        _check_ranks(number, aggregation, schedule)
+        group = aggregation.givers, aggregation.takers
+        if last_op.get(group, -1) >= op:
+            raise ValueError(f"aggregation {number}: operation {op} comes after one of a later operation")
+        last_op[group] = op
+        parts.update((op, rank) for rank in aggregation.members)
+    twice = [part for part, times in parts.items() if times > 1]
+    if twice:
+        raise ValueError(f"operation {twice[0][0]}: rank {twice[0][1]} is in two of its aggregations")
+    for number, send in enumerate(schedule.sends):
+        if any(schedule.sends[other].op > send.op for other in (*send.needs, *send.ready)):
+            raise ValueError(f"send {number} of operation {send.op} waits for one of a later operation")
+        if schedule.ops[send.op].kind == "reduce":
+            raise ValueError(f"send {number}: operation {send.op} is a reduce, which only switches do")
+    sent = {send.op for send in schedule.sends}
+    for op, times in Counter(each.op for each in schedule.aggregations).items():
+        if times > 1 and op not in sent:
+            raise ValueError(f"operation {op}: nothing joins the sums of its {times} aggregations")
+
+
+def _check_ranks(number: int, aggregation: Aggregation, schedule: Schedule) -> None:
+    """Those of an allreduce all give and take; a reduce's sum is its root's alone."""
+    op = schedule.ops[aggregation.op]
+    givers, takers = aggregation.givers, aggregation.takers
+    for ranks in (givers, takers):
+        if (
+            not ranks
+            or list(ranks) != sorted(set(ranks))
+            or not 0 <= ranks[0] <= ranks[-1] < schedule.n_ranks
+        ):
+            raise ValueError(f"aggregation {number}: its givers and takers are ranks, ascending")
+    due = {"allreduce": givers, "reduce": (op.root,)}.get(op.kind)
+    if takers != due or len(aggregation.members) < 2:
+        raise ValueError(
+            f"aggregation {number}: givers {givers}, takers {takers} make no {op.kind} of switches"
+        )
+    if op.nbytes % ELEMENT_NBYTES:
+        raise ValueError(f"aggregation {number}: {op.nbytes} bytes are no whole float32 elements")
+
+
+def _check_memory(schedule: Schedule) -> None:
+    """Who takes an aggregation's sum holds what it gave beside it."""
+    parts = {(send.op, rank) for send in schedule.sends for rank in (send.src, send.dst)}
+    parts |= {(each.op, rank) for each in schedule.aggregations for rank in each.members}
+    held = sum(schedule.ops[op].nbytes for op, _ in parts)
+    held += sum(schedule.ops[each.op].nbytes * len(each.takers) for each in schedule.aggregations)
+    if held > MAX_HELD_NBYTES:
+        raise ValueError(
+            f"the ranks would hold {held / 2**30:.1f} GiB, the most is {MAX_HELD_NBYTES >> 30} GiB: "
+            "choose fewer iterations or scale the sizes down"
+        )
+
+
+def _check_flows(plan: "Plan") -> None:
+    address = [plan.fabric.ip(host) for host in plan.placement]
+    pairs = Counter((flow.src, flow.dst) for flow in plan.flows)
+    for (src, dst), times in pairs.items():
+        known = src in range(len(address)) and dst in range(len(address))
+        if not known or times > 1 or not pairs[dst, src]:
+            raise ValueError(f"flows: rank {src} to {dst}: one flow in each direction, between ranks, is due")
+    missing = {(send.src, send.dst) for send in plan.schedule.sends} - set(pairs)
+    if missing:
+        raise ValueError("flows: rank {} sends to {} without a flow".format(*min(missing)))
+    back = {(flow.src, flow.dst): flow for flow in plan.flows}
+    for flow in plan.flows:
+        where = f"flow from rank {flow.src} to {flow.dst}"
+        if (flow.src_ip, flow.dst_ip) != (address[flow.src], address[flow.dst]):
+            raise ValueError(f"{where}: its addresses are not those of the hosts of its ranks")
+        other = back[flow.dst, flow.src]
+        if flow.sport not in _PORTS or (other.sport, other.dport) != (flow.dport, flow.sport):
+            raise ValueError(f"{where}: its ports are not the reverse of those of the other direction")
+        check_path(plan.fabric, plan.placement[flow.src], plan.placement[flow.dst], flow.path)
+    ends = Counter((f.src_ip, f.sport, f.dst_ip, f.dport) for f in plan.flows)
+    if max(ends.values(), default=1) > 1:
+        raise ValueError("flows: two of them have the same addresses and ports")
+
+
+def check_path(fabric: Fabric, source: str, destination: str, path: Sequence[Egress]) -> None:
+    """Raise ValueError unless `path` follows cables from one host to the other, without a loop."""
+    here = source
+    for hop, egress in enumerate(path):
+        if egress not in fabric.peers or egress.node != here:
+            raise ValueError(f"path {source} to {destination}: hop {hop} leaves {egress.node}, not {here}")
+        here = fabric.peers[egress].node
+    if here != destination or len({egress.node for egress in path}) != len(path):
+        raise ValueError(f"path {source} to {destination} ends at {here} after {len(path)} hops")
+
+
+def _check_transport(fabric: Fabric, transport: "Transport") -> None:
+    name = transport.congestion_control
+    if not name.isascii() or not name.replace("_", "").isalnum() or len(name) > _NAME_LETTERS:
+        raise ValueError(f"transport: {name!r} is no name of a congestion control")
+    if transport.rcvbuf_nbytes not in _BUFFERS or transport.sndbuf_nbytes not in _BUFFERS:
+        raise ValueError(f"transport: socket buffers of {_BUFFERS[0]} to {_BUFFERS[-1]} bytes are allowed")
+    if not fabric.mtu_nbytes <= transport.gso_max_nbytes <= _MAX_SEGMENT_NBYTES:
+        allowed = f"{fabric.mtu_nbytes} to {_MAX_SEGMENT_NBYTES}"
+        raise ValueError(f"transport: segments of {allowed} bytes are allowed")

@@ -1,0 +1,60 @@
+"""Routing policies by name: the built-in ones, and those that installed packages offer.
+
+A package adds one with an entry point in the group `gradwire.routing`; it cannot replace a built-in.
+"""
+
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from typing import Protocol
+
+from planning.fabrics.fabric import Fabric
+from planning.plan import ADAPTIVE, Flow
+from planning.routing.direct import direct
+from planning.routing.dmodk import dmodk
+from planning.routing.ecmp import ecmp
+from planning.routing.planned import planned
+from planning.routing.shortest import Path
+from traces.schedules.schedule import Schedule
+
+GROUP = "gradwire.routing"
+
+
+class Policy(Protocol):
+    """The path of every flow, in the order of `flows`; pure, so the seed is all it may draw from.
+
+    `placement[r]` is the host of rank r.  Raise `planning.refused.Refused` where the policy makes no sense.
+    """
+
+    def __call__(
+        self,
+        fabric: Fabric,
+        placement: Sequence[str],
+        flows: Sequence[Flow],
+        schedule: Schedule,
+        seed: int,
+        /,
+    ) -> Sequence[Path]: ...
+
+
+BUILT_IN: dict[str, Policy] = {
+    "ecmp": ecmp,
+    "dmodk": dmodk,
+    "direct": direct,
+    "planned": planned,
+    ADAPTIVE: ecmp,  # to begin with
+}
+
+
+def policy_names() -> tuple[str, ...]:
+    offered = {entry.name for entry in entry_points(group=GROUP)}
+    return (*BUILT_IN, *sorted(offered - set(BUILT_IN)))
+
+
+def policy(name: str) -> Policy:
+    """Raise ValueError for a name that nobody offers."""
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    for entry in entry_points(group=GROUP, name=name):
+        loaded: Policy = entry.load()
+        return loaded
+    raise ValueError(f"no routing policy {name!r}; there are {', '.join(policy_names())}")

@@ -1,0 +1,57 @@
+"""Trees around cables that are down: those that use one of them get other switches, the rest stay."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from planning.fabrics.fabric import Egress, Fabric, Link
+from planning.routing.reroute import without
+from planning.trees.ground import Ground
+from planning.trees.room import Request, Room, empty_room, nodes_with_room
+from planning.trees.shape import NoTree, Parted
+from planning.trees.tree import Tree, rebuilt
+
+
+def moved(ground: Ground, trees: Sequence[Tree], down: Collection[Link]) -> tuple[Tree | NoTree, ...]:
+    """What becomes of these trees when these cables are down.
+
+    A tree that takes none of them and finds its slots stays, the same object.  Another gets new nodes and the
+    next epoch, and keeps its slots; NoTree says why none is left for it.  For a host's cable no tree makes
+    up: who has lost his is waited for, as far as that goes.
+    """
+    fabric = ground.fabric
+    inner = frozenset(down).intersection(fabric.inner_links)
+    elements = max((tree.elements for tree in trees), default=0)
+    room = empty_room(fabric, ground.switch_slots, elements)
+    made: dict[int, Tree | NoTree] = {}
+    for number, tree in enumerate(trees):
+        if inner.isdisjoint(cables(fabric, tree)) and room.most_slots(tree.nodes) >= tree.slots:
+            room.take(fabric, tree, ground.nbytes[tree.givers, tree.takers])
+            made[number] = tree
+    left = without(fabric, inner) if len(made) < len(trees) else fabric
+    for number, tree in enumerate(trees):
+        if number not in made:
+            made[number] = _moved(ground, left, tree, room)
+    return tuple(made[number] for number in range(len(trees)))
+
+
+def lacks_room(made: Tree | NoTree) -> bool:
+    """Whether a tree is missing although cables join its hosts, so that these could do without it."""
+    return isinstance(made, NoTree) and not isinstance(made, Parted)
+
+
+def cables(fabric: Fabric, tree: Tree) -> Iterator[Link]:
+    """The cables between switches that the tree uses."""
+    for node in tree.nodes:
+        if node.parent_port is not None:
+            yield fabric.cables[Egress(node.switch, node.parent_port)]
+
+
+def _moved(ground: Ground, left: Fabric, tree: Tree, room: Room) -> Tree | NoTree:
+    givers, takers = (tuple(ground.placement[rank] for rank in ranks) for ranks in (tree.givers, tree.takers))
+    nbytes = ground.nbytes[tree.givers, tree.takers]
+    try:
+        nodes = nodes_with_room(left, Request(givers, takers, nbytes, tree.slots), room, ground.seed)
+    except NoTree as error:
+        return error
+    made = rebuilt(tree, nodes)
+    room.take(left, made, nbytes)
+    return made

@@ -1,0 +1,98 @@
+"""A plan's trees against what the switches counted: every child's packets at every switch, and every sum."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from controller.counters import Counters
+from planning.fabrics.fabric import Egress
+from planning.openflow.pool import Event
+from planning.plan import Plan
+from planning.trees.tree import Node
+from results.audit.findings import Finding, Kind, off
+from results.audit.treecounts import Again, Joints, SumCount, TreeLoad, due
+from traces.framing.aggregation import ELEMENT_NBYTES
+
+REFUSED: tuple[Event, ...] = ("malformed", "early", "other_epoch")
+
+
+@dataclass(frozen=True)
+class TreeAgreement:
+    """`loads` leaves out links that no tree uses."""
+
+    sums: tuple[SumCount, ...] = ()
+    loads: dict[Egress, TreeLoad] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+
+
+def tree_agreement(plan: Plan, counters: Counters, again: Again, repeats: int) -> TreeAgreement:
+    """Hold the trees against the counters of so many repeats.
+
+    With failures trees may have moved: then nothing is held, and `again` alone says what hosts' links carry.
+    """
+    sums: list[SumCount] = []
+    findings: list[Finding] = []
+    loads: defaultdict[Egress, TreeLoad] = defaultdict(TreeLoad)
+    for group, tree in enumerate(plan.trees):
+        joints = Joints(plan, counters, again, group, due(plan, group, repeats))
+        for node in tree.nodes:
+            if not plan.failures:
+                sums += joints.sums(node)
+                findings += _pool_findings(node, joints)
+            for egress, load in joints.loads(node):
+                loads[egress] += load
+    for one in sums:
+        findings += _sum_findings(plan, one)
+    return TreeAgreement(tuple(sums), dict(loads), (*findings, *_strays(plan, counters)))
+
+
+def _sum_findings(plan: Plan, one: SumCount) -> Iterator[Finding]:
+    tree, peer = plan.trees[one.group], plan.fabric.peers[one.egress]
+    where = f"sums of job {tree.job} from {one.egress.node} at {peer.node}"
+    if one.counted is None:
+        yield Finding("not counted", where, "the switch has no rule for them")
+        return
+    more = one.counted.packets - one.expected.packets
+    if more < 0:
+        yield Finding("less", where, f"{-more} packets of {one.expected.packets} were not counted there")
+    elif more > one.again:
+        told = f"{more} packets more than the {one.expected.packets} expected; {one.again} were sent again"
+        yield Finding("more", where, told)
+    else:
+        spare = more * tree.elements * ELEMENT_NBYTES
+        expected = one.expected.stream_nbytes
+        yield from off(where, one.counted.stream_nbytes - expected, expected, spare if expected else 0)
+
+
+def _pool_findings(node: Node, joints: Joints) -> Iterator[Finding]:
+    """Each child's chunk was added once, nothing else was, and every sum fitted."""
+    tree, pool = joints.tree, joints.pool(node.switch)
+    where = f"sums of job {tree.job} at {node.switch}"
+    if pool is None:
+        yield Finding("not counted", where, "the switch has not told what it added")
+        return
+    counts = pool.counts
+    wanted = len(node.children) * joints.due.packets
+    if counts["added"] != wanted or counts["completed"] != joints.due.packets:
+        what = f"{counts['added']} contributions were added and {counts['completed']} sums completed"
+        kind: Kind = "less" if counts["added"] < wanted else "more"
+        yield Finding(kind, where, f"{what}, not {wanted} and {joints.due.packets}")
+    asks = any(joints.is_host(node, child.port) for child in node.children)
+    for event in REFUSED:
+        if counts[event] and not (asks and event == "other_epoch"):
+            yield Finding("more", where, f"{counts[event]} packets were refused: {event.replace('_', ' ')}")
+    rest = counts["contributions"] - counts["added"] - sum(counts[event] for event in REFUSED)
+    if not counts["duplicates"] <= rest <= counts["duplicates"] + counts["stale"]:
+        what = f"of {counts['contributions']} contributions {rest} were neither added nor refused, but"
+        yield Finding("ends differ", where, f"{what} {counts['duplicates']} are said to have come twice")
+    if counts["saturated"]:
+        yield Finding("saturated", where, f"{counts['saturated']} sums did not fit an int32")
+
+
+def _strays(plan: Plan, counters: Counters) -> Iterator[Finding]:
+    """Rules of trees that the plan has not; one that has moved keeps its UDP port."""
+    planned = {tree.udp_port for tree in plan.trees}
+    for (port, udp_port), count in counters.sums.items():
+        if count.packets and udp_port not in planned:
+            what = f"{count.packets} packets to UDP port {udp_port}, which is no tree's of the plan"
+            yield Finding("no flow's", port.node, what)

@@ -1,0 +1,92 @@
+"""The run that measures a fabric before others are judged by it: what is sent, and what follows from it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter
+
+from emu import records
+from planning.fabrics.fabric import Fabric
+from planning.fabrics.paths import access_switch, distances
+from planning.model import calibration
+from planning.model.calibration import MAX_CROWD, Calibration
+from planning.model.hostfit import fit_hosts
+from planning.model.predict import predict
+from planning.plan import Plan, Transport
+from planning.resolve import resolve_placed
+from planning.runfiles import read_json
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    cpus: Annotated[int, Field(ge=1, le=4096)]
+
+
+_MACHINE = TypeAdapter(_Machine)
+
+
+def fitted(plan: Plan, work: Path) -> Calibration:
+    """Latency and goodput are the best of the undisturbed repeats: what disturbs one flow alone can only slow
+    it.  What hosts cost is fitted to all of these repeats, for its spread counts.
+    """
+    repeats = records.load_repeats(work, plan)
+    arrivals = records.load_arrivals(work, plan, len(repeats))
+    good = [each for each, repeat in zip(arrivals, repeats, strict=True) if not repeat.disturbed] or arrivals
+    best = max((calibration.fit(plan, *each) for each in good), key=lambda fit: fit.eta)
+    samples = [calibration.crowd_times_s(plan, arrived_ns) for arrived_ns, _ in good]
+    times_s = [[time_s for each in samples for time_s in each[kind]] for kind in range(len(samples[0]))]
+    starts_s = [_started_s(plan, *each) for each in good]
+    hosts = fit_hosts(plan, times_s, starts_s, best.latency_s, best.eta, _n_cpus(work))
+    return replace(best, hosts=hosts)
+
+
+def _n_cpus(work: Path) -> int:
+    """The processors of the machine that carried the run out."""
+    return read_json(work / "manifest.json", _MACHINE).cpus
+
+
+def _started_s(plan: Plan, arrived_ns: Sequence[int], start_ns: int) -> float:
+    """From the common start until each rank of the crowd has the first send in."""
+    sends = zip(plan.schedule.sends, arrived_ns, strict=True)
+    return (calibration.first_step([(send.step, at) for send, at in sends if send.op == 0]) - start_ns) / 1e9
+
+
+def calibration_plan(fabric: Fabric, transport: Transport) -> Plan:
+    """A crowd spread over the hosts, and two ranks as far from each other as the fabric allows.
+
+    These send to and fro over the same cables: each direction on a path of its own would be two goodputs
+    where cables differ.
+    """
+    away = distances(fabric, access_switch(fabric, fabric.hosts[0]))
+    far = max(fabric.hosts[1:], key=lambda host: away[access_switch(fabric, host)])
+    n_crowd = min(MAX_CROWD, len(fabric.hosts))
+    hosts = [fabric.hosts[i * len(fabric.hosts) // n_crowd] for i in range(n_crowd)]
+    if far not in hosts:
+        hosts.append(far)
+    rank = hosts.index(far)
+
+    def sized(rate_bps: int) -> Plan:
+        return resolve_placed(
+            fabric,
+            tuple(hosts),
+            calibration.schedule(rate_bps, transport.gso_max_nbytes, rank, n_crowd),
+            algorithm="calibration",
+            placement="farthest",
+            routes="ecmp",
+            seed=0,
+            transport=transport,
+        )
+
+    def there_of(plan: Plan) -> int:
+        return next(i for i, flow in enumerate(plan.flows) if (flow.src, flow.dst) == (0, rank))
+
+    plan = sized(min(fabric.rates.values()))  # ports and paths do not depend on the sizes
+    there = plan.flows[there_of(plan)]
+    plan = sized(min(fabric.rates[end] for end in there.path))
+    path = tuple(fabric.peers[end] for end in reversed(there.path))
+    flows = tuple(
+        replace(flow, path=path) if (flow.src, flow.dst) == (rank, 0) else flow for flow in plan.flows
+    )
+    return replace(plan, flows=flows, prediction=predict(fabric, plan.placement, flows, plan.schedule))

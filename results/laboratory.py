@@ -1,0 +1,218 @@
+"""Plans carried out one after the other, each fabric calibrated at its first use and each run judged."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any, Protocol, TypeVar
+
+from controller.counters import load_counters
+from emu import records
+from emu import run as runs
+from emu.options import RunOptions
+from planning.experiment import Cell, Job, Original, plan_of
+from planning.fabrics.fabric import Fabric
+from planning.fabrics.spec import with_automatic_queue
+from planning.model.calibration import Calibration
+from planning.model.expected import expected
+from planning.model.loads import audit
+from planning.model.phaseaudit import phase_audits
+from planning.model.why import why
+from planning.openflow.rules import guarded_rules
+from planning.plan import Plan
+from planning.refused import Refused
+from planning.transport import fabric_transport
+from results import row as result
+from results import verdict
+from results.audit.runaudit import audit_run, middle
+from results.audit.runfigures import aggregation_row, tier_nbytes
+from results.calibrating import calibration_plan, fitted
+from results.row import REFUSED, Row
+
+Tell = Callable[[str], None]
+CALIBRATION_REPEATS = 3
+Result = TypeVar("Result")
+
+
+class Run(Protocol):
+    """`emu.run.run`, or what stands for it in a test."""
+
+    def __call__(
+        self,
+        plan: Plan,
+        folder: Path,
+        options: RunOptions,
+        progress: runs.Progress,
+        finish: Callable[[Path], Result],
+        /,
+    ) -> Result: ...
+
+
+def planned(work: Sequence[tuple[Cell, Job]]) -> list[Plan | Row]:
+    """The plan of each cell, or its row where it makes no sense: all mistakes show before anything is run.
+
+    Raise Refused when the only cell makes no sense.
+    """
+    made: list[Plan | Row] = []
+    for cell, job in work:
+        try:
+            made.append(plan_of(cell, job))
+        except Refused as error:
+            if len(work) == 1:
+                raise
+            made.append(_refused(cell, job, str(error)))
+    return made
+
+
+def _refused(cell: Cell, job: Job, reason: str) -> Row:
+    return Row(
+        fabric=cell.fabric.spec,
+        algorithm=cell.algorithm,
+        placement=cell.placement,
+        routes=cell.routes,
+        ranks=job.n_ranks,
+        bytes=0,
+        verdict=REFUSED,
+        seed=job.seed,
+        hosts=len(cell.fabric.hosts),
+        host_rates_bps=cell.fabric.host_rates_bps,
+        inner_rates_bps=cell.fabric.inner_rates_bps,
+        reasons=(reason,),
+    )
+
+
+class Laboratory:
+    """Carries plans out, one after the other; calibrates each fabric once."""
+
+    def __init__(
+        self,
+        folder: Path,
+        options: RunOptions,
+        tell: Tell,
+        run: Run = runs.run,
+        original: Original | None = None,
+    ) -> None:
+        self._folder = folder
+        self._options = options
+        self._tell = tell
+        self._run = run
+        self._original = original
+        self._calibrations: dict[Fabric, Calibration] = {}
+        self._number = 0
+
+    def row(self, plan: Plan) -> Row:
+        """Run it, and say what that means."""
+        name = f"{plan.fabric.spec} {plan.algorithm} {plan.placement_name} {plan.routes}"
+        calibrated = self.calibration(plan.fabric)
+        self._number += 1
+        folder = self._folder / f"{self._number:02d}-{file_name(name)}"
+
+        def finish(work: Path) -> Row:
+            return _judged(plan, work, folder, self._options.repeats, calibrated, self._original)
+
+        return self._run(plan, folder, self._options, self._progress(name, self._options), finish)
+
+    def calibration(self, fabric: Fabric) -> Calibration:
+        """Measured at its first use, on the same cables with queues that drop nothing."""
+        if fabric not in self._calibrations:
+            plan = calibration_plan(with_automatic_queue(fabric), fabric_transport(fabric))
+            options = RunOptions(CALIBRATION_REPEATS, self._options.switch)
+            self._calibrations[fabric] = self._run(
+                plan,
+                self._folder / f"calibration-{file_name(fabric.spec)}",
+                options,
+                self._progress(f"{fabric.spec} calibration", options),
+                lambda work: fitted(plan, work),
+            )
+        return self._calibrations[fabric]
+
+    def _progress(self, name: str, options: RunOptions) -> runs.Progress:
+        def progress(phase: str, more: dict[str, Any]) -> None:
+            where = f" {more['repeat'] + 1}/{options.repeats}" if "repeat" in more else ""
+            self._tell(f"{name}: {phase}{where}")
+
+        return progress
+
+
+def _judged(
+    plan: Plan,
+    work: Path,
+    folder: Path,
+    wanted: int,
+    calibrated: Calibration,
+    original: Original | None,
+) -> Row:
+    """The row of a run whose files are in `work` and will be in `folder`; leaves result and verdict there."""
+    repeats = records.load_repeats(work, plan)
+    bound_s, mtu_nbytes = plan.prediction.bound_s, plan.fabric.mtu_nbytes
+    held = audit_run(work, plan, repeats, middle(repeats))
+    judged = verdict.judge(
+        repeats,
+        wanted,
+        calibrated,
+        bound_s,
+        mtu_nbytes,
+        steady=not (plan.failures or plan.losses),
+        machine=held.foreign if held is not None else (),
+        capture=plan.doubts,
+    )
+    foreseen = expected(plan, calibrated)
+    good = verdict.counted(repeats)
+    iteration = result.iteration_of(good)
+    judged = verdict.with_model(
+        judged,
+        median(each.time_s for each in good),
+        foreseen,
+        iteration.median if iteration else None,
+        result.exposed_s_of(good),
+    )
+    if held is not None and not held.agrees:
+        judged = replace(judged, warnings=(*judged.warnings, held.sentence))
+    if warning := guarded_rules(plan).guard.warning:
+        judged = replace(judged, warnings=(*judged.warnings, warning))
+    audited = audit(plan)
+    reason = why(plan, phase_audits(plan, audited))
+    made = result.row(
+        plan,
+        repeats,
+        judged,
+        expected=foreseen,
+        worst=audited.worst.egress,
+        worst_flows=audited.worst.together,
+        folder=folder,
+        why=f"as planned: {reason}" if reason and plan.flows_may_move else reason or None,
+    )
+    made = replace(
+        _with_counters(made, plan, repeats, work), fidelity=_fidelity(plan, repeats, work, original)
+    )
+    result.save(work, made, judged, calibrated)
+    return made
+
+
+def _fidelity(
+    plan: Plan, repeats: Sequence[records.Repeat], work: Path, original: Original | None
+) -> float | None:
+    """Of the repeats that count; None for a run that is not as the job was captured."""
+    if original is None or not original.is_of(plan):
+        return None
+    from results.replayedmessages import likeness, replayed_messages  # takes a while to import
+
+    messages = replayed_messages(work, plan, len(repeats))
+    used = [made for made, repeat in zip(messages, repeats, strict=True) if not repeat.disturbed]
+    return likeness(plan, original.messages, used or messages)
+
+
+def _with_counters(row: Row, plan: Plan, repeats: Sequence[records.Repeat], work: Path) -> Row:
+    """With what only the switches' counters tell."""
+    path = work / "switches.json"
+    counters = load_counters(path) if path.exists() else None
+    return replace(
+        row,
+        tier_nbytes=tier_nbytes(plan.fabric, counters, len(repeats)) if counters else {},
+        aggregation=aggregation_row(plan, repeats, counters),
+    )
+
+
+def file_name(text: str) -> str:
+    """`text` with nothing in it that a path might not hold."""
+    return "".join(letter if letter.isalnum() or letter in "-=." else "_" for letter in text)

@@ -1,0 +1,31 @@
+"""`links.parquet` of a run's folder, read back; apart from `runfiles`, as pyarrow takes a while to import."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from planning.runfiles import BadRun
+
+
+def read_table(path: Path, columns: Sequence[str], repeat: int) -> pa.Table:
+    """These columns of `links.parquet`, of one repeat.  Raise BadRun, or OSError."""
+    if not path.stat().st_size:
+        raise BadRun(path, "it is empty")
+    try:
+        schema = pq.read_schema(path)
+        for name in ("repeat", *columns):
+            if name not in schema.names:
+                raise BadRun(path, f"it has no column {name}")
+            kind = schema.field(name).type
+            if not (pa.types.is_string(kind) if name == "interface" else pa.types.is_integer(kind)):
+                raise BadRun(path, f"its column {name} is of {kind}")
+        table = pq.read_table(path, columns=list(columns), filters=pc.field("repeat") == repeat)
+    except (pa.ArrowException, OSError) as error:
+        raise BadRun(path, "it is no whole Parquet file") from error
+    for name in columns:
+        if table[name].null_count:
+            raise BadRun(path, f"its column {name} has gaps")
+    return table

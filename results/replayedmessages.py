@@ -1,0 +1,49 @@
+"""The messages of a replay, from the events that its agents left, and how like a capture's they are."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+from emu.records import load_events
+from planning.plan import Plan
+from planning.runfiles import BadRun, one_run
+from traces.fidelity import SentMessage, fidelity
+
+
+def replayed_messages(folder: Path, plan: Plan, repeats: int) -> list[tuple[SentMessage, ...]]:
+    """Of each repeat the sends that arrived, from being handed to TCP to the last byte's arrival.
+
+    Raise BadRun, or OSError.
+    """
+    queued: list[dict[int, int]] = [{} for _ in range(repeats)]
+    arrived: list[dict[int, int]] = [{} for _ in range(repeats)]
+    with one_run(folder):
+        for event in load_events(folder, plan):
+            if event.event not in ("queued", "arrived"):
+                continue
+            if not 0 <= event.repeat < repeats:
+                raise BadRun(folder / "events", f"repeat {event.repeat} of {repeats}")
+            moments = queued if event.event == "queued" else arrived
+            moments[event.repeat][event.send] = event.t_ns
+    made = []
+    for begins, ends in zip(queued, arrived, strict=True):
+        both = [number for number in begins if number in ends]
+        made.append(tuple(_message(plan, number, begins[number], ends[number]) for number in both))
+    return made
+
+
+def likeness(
+    plan: Plan, captured: Sequence[SentMessage], replayed: Sequence[Sequence[SentMessage]]
+) -> float | None:
+    """The median fidelity of the repeats, over the plan's iterations; None if the capture shows nothing of
+    them.
+    """
+    iterations = {op.iteration for op in plan.schedule.ops}
+    same = [message for message in captured if message.iteration in iterations]
+    return median(fidelity(same, each).score for each in replayed) if same else None
+
+
+def _message(plan: Plan, number: int, start_ns: int, end_ns: int) -> SentMessage:
+    send = plan.schedule.sends[number]
+    iteration = plan.schedule.ops[send.op].iteration
+    return SentMessage(iteration, send.src, send.dst, send.nbytes, start_ns, end_ns)

@@ -1,0 +1,179 @@
+"""What a run's folder says of its links: bytes, flows, and the share of the time that each was busy.
+
+Counters come first, the plan's own figures stand in where nothing was counted.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import TypeAdapter
+
+from controller import counters as switches
+from emu.records import Repeat, load_repeats
+from planning import plan as plans
+from planning.fabrics.fabric import Egress, interface, link_name
+from planning.model.calibration import Calibration
+from planning.model.loads import Audit, LinkLoad, audit
+from planning.model.wire import wire_nbytes
+from planning.plan import Plan
+from planning.plancheck import check_path
+from planning.runfiles import check_finished, one_run, read_json
+from planning.transport import payload_efficiency
+from results.audit.runaudit import RunAudit, audit_run, middle
+from results.linktable import read_table
+from results.outages import Outage, outages
+
+Origin = Literal["port", "switch", "plan"]
+"""`port`: the sending port's counter over one repeat; `switch`: the OpenFlow counter of the switch that
+received, mean of all repeats; `plan`: what the plan puts there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    nbytes: float
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class LinkUse:
+    """One direction of a cable in one repeat.  `nbytes` are whole frames, retransmissions included.
+
+    `n_flows` use it in all, up to `together` of them at once, by the plan: acknowledgements are no flow.
+    `worst_share` is `LinkLoad.worst_share`: 2.0 if in some phase it needs twice the busiest host link's time.
+    `busy` is the time that its bytes need at its rate, as a share of the repeat's, so at most 1.
+    """
+
+    egress: Egress
+    name: str
+    rate_bps: int
+    nbytes: float
+    n_flows: int
+    together: int
+    worst_share: float
+    busy: float
+    origin: Origin
+
+
+@dataclass(frozen=True)
+class RunView:
+    """One run; `repeat` is the one with the middle time, and `links` are of it, the busiest first.
+
+    `counted` holds the switches' counters against the plan, if there are any.
+    """
+
+    plan: Plan
+    audit: Audit
+    repeat_number: int
+    repeat: Repeat
+    links: tuple[LinkUse, ...]
+    calibration: Calibration | None
+    manifest: Mapping[str, Any]
+    counted: RunAudit | None = None
+    outages: tuple[Outage, ...] = ()
+
+
+def load_run(folder: Path) -> RunView:
+    """Only the plan and the repeats are needed.
+
+    Raise OSError, ValueError or BadPlan, with the path, for what is no whole run.
+    """
+    check_finished(folder)
+    plan = plans.load(folder / "plan.json")
+    with one_run(folder):
+        for flow in plan.flows:
+            check_path(plan.fabric, plan.placement[flow.src], plan.placement[flow.dst], flow.path)
+        repeats = load_repeats(folder, plan)
+        number = middle(repeats)
+        audited = audit(plan)
+        counts = _counts(folder, plan, number, len(repeats))
+        return RunView(
+            plan=plan,
+            audit=audited,
+            repeat_number=number,
+            repeat=repeats[number],
+            links=link_uses(plan, audited.loads, repeats[number].time_s, counts),
+            calibration=_optional(folder / "verdict.json", _JUDGED, _Judged()).calibration,
+            manifest=_optional(folder / "manifest.json", _MANIFEST, {}),
+            counted=audit_run(folder, plan, repeats, number),
+            outages=outages(folder, plan.fabric, number),
+        )
+
+
+def link_uses(
+    plan: Plan, loads: Mapping[Egress, LinkLoad], time_s: float, counts: Mapping[Egress, Count]
+) -> tuple[LinkUse, ...]:
+    """The use of every link that carried anything in `time_s`, the busiest first."""
+    uses, eta = [], payload_efficiency(plan.fabric.mtu_nbytes)
+    for egress, rate_bps in plan.fabric.rates.items():
+        load = loads.get(egress)
+        count = counts.get(egress) or Count(load.as_tcp_nbytes / eta if load else 0, "plan")
+        if count.nbytes > 0:
+            uses.append(
+                LinkUse(
+                    egress=egress,
+                    name=link_name(plan.fabric, egress),
+                    rate_bps=rate_bps,
+                    nbytes=count.nbytes,
+                    n_flows=load.n_flows if load else 0,
+                    together=load.together if load else 0,
+                    worst_share=load.worst_share if load else 0.0,
+                    busy=min(1.0, count.nbytes * 8 / rate_bps / time_s),
+                    origin=count.origin,
+                )
+            )
+    return tuple(sorted(uses, key=lambda use: (-use.busy, -use.together)))
+
+
+def _counts(folder: Path, plan: Plan, repeat: int, n_repeats: int) -> dict[Egress, Count]:
+    """What was counted on each link.  Hosts have no sampled port: their switch counts what they send."""
+    by_interface = _sampled(folder / "links.parquet", repeat, plan.fabric.mtu_nbytes)
+    received = _received(folder / "switches.json")  # over the whole run
+    counts = {}
+    for egress, peer in plan.fabric.peers.items():
+        if (nbytes := by_interface.get(interface(egress.node, egress.port))) is not None:
+            counts[egress] = Count(nbytes, "port")
+        elif (total := received.get(peer)) is not None:
+            counts[egress] = Count(total.nbytes / n_repeats, "switch")
+    return counts
+
+
+def _sampled(path: Path, repeat: int, mtu_nbytes: int) -> dict[str, int]:
+    """Wire bytes that each port sent in one repeat; empty without the file."""
+    if not path.exists():
+        return {}
+    columns = ["interface", "tx_bytes", "tx_packets"]
+    table = read_table(path, columns, repeat)
+    spans = table.group_by("interface").aggregate(
+        [(name, edge) for name in columns[1:] for edge in ("min", "max")]
+    )
+    return {
+        row["interface"]: wire_nbytes(
+            row["tx_bytes_max"] - row["tx_bytes_min"],
+            row["tx_packets_max"] - row["tx_packets_min"],
+            mtu_nbytes,
+        )
+        for row in spans.to_pylist()
+    }
+
+
+def _received(path: Path) -> Mapping[Egress, switches.Count]:
+    """What came in at each switch port that is counted."""
+    return switches.load_counters(path).received if path.exists() else {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """Of verdict.json, what is read again."""
+
+    calibration: Calibration | None = None
+
+
+_JUDGED = TypeAdapter(_Judged)
+_MANIFEST: TypeAdapter[Mapping[str, Any]] = TypeAdapter(Mapping[str, Any])
+Value = TypeVar("Value")
+
+
+def _optional(path: Path, kind: TypeAdapter[Value], nothing: Value) -> Value:
+    return read_json(path, kind) if path.exists() else nothing
