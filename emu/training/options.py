@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-MODELS = {  # and their parameters; tests/test_models.py counts them
+MODELS = {  # and their parameters; tests/emu/test_models.py counts them
     "mlp": 85_002,
     "resnet18": 11_181_642,
     "gpt": 13_842_432,

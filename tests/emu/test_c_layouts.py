@@ -1,0 +1,87 @@
+"""What C's headers and Python both have is the same: C's compiler is asked, with nothing loaded."""
+
+import ctypes
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from emu.aggregation import library
+from emu.aggregation.quantise import SUM_BITS
+from emu.switch import ports
+from emu.switch.plane import maps, pools
+from planning.openflow import entries
+from planning.openflow.match import Form
+from planning.openflow.pool import EVENTS
+from planning.trees.tree import MAX_CHILDREN
+from traces.framing import aggregation
+
+ROOT = Path(__file__).parents[2]
+KINDS = {kind.name: kind.value for kind in aggregation.Kind}
+SWITCH = {
+    "MAX_SWITCHES": ports.MAX_SWITCHES,
+    "MAX_PORTS": ports.MAX_PORTS,
+    "MAX_SWITCH_PORTS": ports.MAX_SWITCH_PORTS,
+    "MAX_FLOWS": entries.MAX_FLOWS,
+    "MAX_GROUPS": entries.MAX_GROUPS,
+    "MAX_BUCKETS": entries.MAX_BUCKETS,
+    "sizeof(struct port)": maps._PORT.size,
+    "sizeof(struct rule)": maps._RULE.size,
+    **{form.name: form.value for form in Form},
+}
+AGGREGATION = {
+    "MAX_POOLS": entries.MAX_POOLS,
+    "MAX_SMALL_SLOTS": entries.MAX_SMALL_SLOTS,
+    "MAX_LARGE_SLOTS": entries.MAX_LARGE_SLOTS,
+    "MAX_SMALL": pools.SMALL,
+    "MAX_LARGE": pools.LARGE,
+    "MAX_CHILDREN": MAX_CHILDREN,
+    "FROM_PARENT": entries.FROM_PARENT,
+    "MESSAGE_VERSION": aggregation.VERSION,
+    "NO_PEAK": aggregation.NO_PEAK,
+    "sizeof(struct message)": aggregation.HEADER_NBYTES,
+    "sizeof(struct pool)": pools._POOL.size,
+    "sizeof(struct small_slots)": len(pools._EMPTY[pools.SMALL]),
+    "sizeof(struct large_slots)": len(pools._EMPTY[pools.LARGE]),
+    **KINDS,
+    **{event.upper(): number for number, event in enumerate(EVENTS)},
+    "N_EVENTS": len(EVENTS),
+}
+TOLD = [name for name, *_ in library.Told._fields_]
+WORKER = {
+    "VERSION": aggregation.VERSION,
+    "NO_PEAK": aggregation.NO_PEAK,
+    "SUM_BITS": SUM_BITS,
+    "sizeof(struct header)": aggregation.HEADER_NBYTES,
+    **KINDS,
+    **{failure.name: failure.value for failure in library.Failure},
+    "sizeof(struct told)": ctypes.sizeof(library.Told),
+    **{f"offsetof(struct told, {name})": getattr(library.Told, name).offset for name in TOLD},
+}
+
+
+def compiled(headers: tuple[str, ...], same: dict[str, int], *flags: str) -> str:
+    """What the compiler has to say about C and Python having the same numbers."""
+    lines = ["#include <stddef.h>", *(f'#include "{ROOT / header}"' for header in headers)]
+    lines += [f'_Static_assert({name} == {value}, "");' for name, value in same.items()]
+    machine = subprocess.run(["uname", "-m"], capture_output=True, text=True, check=True).stdout.strip()
+    command = ["clang", "-fsyntax-only", f"-I/usr/include/{machine}-linux-gnu", *flags, "-x", "c", "-"]
+    return subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, check=False).stderr
+
+
+@pytest.mark.parametrize(
+    ("headers", "same", "flags"),
+    [
+        (("emu/switch/layout.h",), SWITCH, ("-target", "bpf")),
+        (("emu/switch/work.h",), AGGREGATION, ("-target", "bpf")),
+        (("emu/aggregation/numbers.h", "emu/aggregation/worker.h"), WORKER, ()),
+    ],
+)
+def test_c_and_python_have_the_same_numbers_in_the_same_places(
+    headers: tuple[str, ...], same: dict[str, int], flags: tuple[str, ...]
+) -> None:
+    assert compiled(headers, same, *flags) == ""
+
+
+def test_a_number_that_differs_is_told() -> None:
+    assert "MAX_POOLS == 4095" in compiled(("emu/switch/pools.h",), {"MAX_POOLS": 4095}, "-target", "bpf")

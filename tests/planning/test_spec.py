@@ -1,0 +1,198 @@
+"""A spec names exactly one fabric, and the fabric names its spec."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from planning.fabrics.fabric import Egress, Fabric, interface
+from planning.fabrics.spec import parse_fabric, with_automatic_queue
+
+SPECS = [
+    "fat-tree:k=2",
+    "fat-tree:k=4",
+    "fat-tree:k=8",
+    "fat-tree:k=4,levels=2",
+    "fat-tree:k=6,levels=2,rate=50M",
+    "bigraph:n=2,m=1",
+    "bigraph:n=4,m=2",
+    "bigraph:n=8,m=2,rate=1G,queue=100kB",
+    "bigraph:n=6,m=5,uplink_rate=2500k",
+    "leaf-spine:leaves=4,spines=2,hosts=2",
+    "leaf-spine:leaves=3,spines=1,hosts=7,rate=12345678,uplink_rate=40M",
+    "star:hosts=8",
+    "star:hosts=1000,queue=1514B",
+    "star:hosts=8,delay=10us",
+    "fat-tree:k=4,uplink_rate=40M,delay=1500ns",
+    "fat-tree:k=4,levels=2,mtu=9000",
+    "bigraph:n=4,m=2,rate=50M,queue=9014B,delay=10us,mtu=9000",
+    "leaf-spine:leaves=2,spines=2,hosts=2,mtu=1501",
+    "star:hosts=8,mtu=4200",
+]
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_a_fabric_carries_the_spec_that_rebuilds_it(spec: str) -> None:
+    fabric = parse_fabric(spec)
+    assert parse_fabric(fabric.spec) == fabric
+    assert fabric.spec == spec  # these are written in canonical form
+
+
+@pytest.mark.parametrize(
+    ("loose", "canonical"),
+    [
+        ("fat-tree:levels=3,k=4,rate=100M", "fat-tree:k=4"),
+        ("bigraph:m=2,n=4,uplink_rate=100Mbit/s,queue=auto,delay=0", "bigraph:n=4,m=2"),
+        ("star:hosts=8,rate=0.5G,queue=0.1MB", "star:hosts=8,rate=500M,queue=100kB"),
+        ("star:hosts=8,delay=0.01ms", "star:hosts=8,delay=10us"),
+        ("star:hosts=8,delay=0ms", "star:hosts=8"),
+        ("star:mtu=1500,hosts=8", "star:hosts=8"),
+        ("star:mtu=09000,hosts=8,delay=10us", "star:hosts=8,delay=10us,mtu=9000"),
+        ("fat-tree: k = 4 , levels = 2", "fat-tree:k=4,levels=2"),
+    ],
+)
+def test_the_same_fabric_has_one_canonical_spec(loose: str, canonical: str) -> None:
+    assert parse_fabric(loose).spec == canonical
+    assert parse_fabric(loose) == parse_fabric(canonical)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_every_switch_has_its_hosts_on_its_first_ports_in_slot_order(spec: str) -> None:
+    fabric = parse_fabric(spec)
+    hosts = set(fabric.hosts)
+    for switch in fabric.switches:
+        peers = [fabric.peers[Egress(switch, port)].node for port in fabric.ports[switch]]
+        assert fabric.ports[switch] == tuple(range(1, len(peers) + 1))
+        mine = [peer for peer in peers if peer in hosts]
+        assert peers[: len(mine)] == mine
+        assert mine == sorted(mine, key=fabric.hosts.index)
+        uplinks = peers[len(mine) :]
+        assert uplinks == sorted(uplinks, key=lambda peer: (_tier(peer), fabric.switches.index(peer)))
+
+
+def _tier(switch: str) -> int:
+    """An aggregation switch has its edges first, then its cores; others have one kind of peer."""
+    return 1 if switch.startswith("core") else 0
+
+
+@pytest.mark.parametrize("k", [2, 4, 6, 8])
+def test_a_fat_tree_has_the_numbers_of_al_fares(k: int) -> None:
+    fabric = parse_fabric(f"fat-tree:k={k}")
+    kinds = Counter(switch.rstrip("0123456789") for switch in fabric.switches)
+    assert len(fabric.hosts) == k**3 // 4
+    assert kinds == {"edge": k * k // 2, "agg": k * k // 2, "core": k * k // 4}
+    assert {len(fabric.ports[switch]) for switch in fabric.switches} == {k}
+
+
+def test_core_c_reaches_aggregation_switch_c_div_half_k_of_every_pod() -> None:
+    fabric = parse_fabric("fat-tree:k=6")
+    for core in (switch for switch in fabric.switches if switch.startswith("core")):
+        aggs = [int(fabric.peers[Egress(core, p)].node.removeprefix("agg")) for p in fabric.ports[core]]
+        assert aggs == [3 * pod + int(core.removeprefix("core")) // 3 for pod in range(6)]
+
+
+def test_a_two_level_fat_tree_of_k_4_is_the_papers_leaf_spine_2_4_2() -> None:
+    tree, clos = parse_fabric("fat-tree:k=4,levels=2"), parse_fabric("leaf-spine:leaves=4,spines=2,hosts=2")
+    assert (tree.hosts, tree.switches, tree.links) == (clos.hosts, clos.switches, clos.links)
+    assert tree.switches == ("leaf0", "leaf1", "leaf2", "leaf3", "spine0", "spine1")
+
+
+def test_a_bigraphs_port_m_plus_1_plus_j_leads_to_switch_j_of_the_other_side() -> None:
+    fabric = parse_fabric("bigraph:n=6,m=2")
+    for side, other in (("upper", "lower"), ("lower", "upper")):
+        for i in range(3):
+            peers = [fabric.peers[Egress(f"{side}{i}", 3 + j)] for j in range(3)]
+            assert peers == [Egress(f"{other}{j}", 3 + i) for j in range(3)]
+
+
+def test_an_automatic_queue_replaces_a_size_and_nothing_else() -> None:
+    spec = "fat-tree:k=4,uplink_rate=40M,queue=20kB,delay=10us,mtu=9000"
+    assert with_automatic_queue(parse_fabric(spec)) == parse_fabric(spec.replace("queue=20kB,", ""))
+    pod = parse_fabric(str(Path(__file__).parents[2] / "docs" / "examples" / "pod.yaml"))
+    assert {link.queue_nbytes for link in pod.links} == {None, 500_000}
+    assert {link.queue_nbytes for link in with_automatic_queue(pod).links} == {None}
+
+
+@pytest.mark.parametrize("sizes", ["fat-tree:k=4", "bigraph:n=4,m=2", "star:hosts=4"])
+def test_fabrics_that_differ_in_their_mtu_are_two_fabrics(sizes: str) -> None:
+    plain, jumbo = parse_fabric(sizes), parse_fabric(f"{sizes},mtu=9000")
+    assert (plain.mtu_nbytes, jumbo.mtu_nbytes) == (1500, 9000)
+    assert plain.links == jumbo.links
+    assert plain != jumbo
+
+
+def test_hosts_and_uplinks_have_their_own_rates() -> None:
+    fabric = parse_fabric("fat-tree:k=4,rate=100M,uplink_rate=40M")
+    rates = {(link.a[0] == "h", link.rate_bps) for link in fabric.links}
+    assert rates == {(True, 100_000_000), (False, 40_000_000)}
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ("", "no family ''; there are bigraph, fat-tree, leaf-spine, star"),
+        ("fat-tre:k=4", "no family 'fat-tre'; there are bigraph, fat-tree, leaf-spine, star"),
+        ("fat-tree", "fat-tree needs k=, as in fat-tree:k=4"),
+        ("fat-tree:k=5", "even k of at least 2, got 5"),
+        ("fat-tree:k=0", "even k of at least 2, got 0"),
+        ("fat-tree:k=-4", "k is a whole number, got '-4'"),
+        ("fat-tree:k=4.0", "k is a whole number, got '4.0'"),
+        ("fat-tree:k=٤", "k is a whole number"),
+        ("fat-tree:k=4,levels=4", "levels=2 or levels=3, got 4"),
+        ("fat-tree:k=4,pods=2", "fat-tree takes no 'pods'; it takes k, levels, rate"),
+        ("fat-tree:k=4,k=6", "k is given twice"),
+        ("fat-tree:k=4,", "'' is not key=value"),
+        ("fat-tree:k=", "'k=' is not key=value"),
+        ("fat-tree:k=4,rate=0", "rate above 0"),
+        ("fat-tree:k=4,uplink_rate=0", "rate above 0"),
+        ("fat-tree:k=4,rate=200G", "up to 100G"),
+        ("fat-tree:k=4,rate=fast", "'fast' is no rate"),
+        ("fat-tree:k=999999998", "gradwire builds at most 1024"),
+        ("bigraph:n=4", "bigraph needs m="),
+        ("bigraph:n=3,m=2", "even n of at least 2 switches, got 3"),
+        ("bigraph:n=4,m=0", "at least m=1 host"),
+        ("bigraph:n=1024,m=1", "cables; gradwire builds at most"),
+        ("leaf-spine:leaves=1,spines=2,hosts=2", "at least 2 leaves"),
+        ("leaf-spine:leaves=900000,spines=900000,hosts=1", "gradwire builds at most"),
+        ("star:hosts=1", "at least 2 hosts, got 1"),
+        ("star:hosts=1025", "at most 1024"),
+        ("star:hosts=4,uplink_rate=1G", "no links between switches"),
+        ("star:hosts=4,queue=0", "room for a frame of 1514 bytes"),
+        ("star:hosts=4,mtu=9000,queue=9013B", "room for a frame of 9014 bytes"),
+        ("star:hosts=4,mtu=1499", "an MTU is 1500 to 9000 bytes, got 1499"),
+        ("star:hosts=4,mtu=9001,queue=2kB", "an MTU is 1500 to 9000 bytes, got 9001"),
+        ("star:hosts=4,mtu=9k", "mtu is a whole number, got '9k'"),
+        ("star:hosts=4,delay=1", "'1' is no time: write it like 10us or 1ms"),
+        ("star:hosts=4,delay=1.5s", "a link delays by 1s at most, got 1500ms"),
+        ("star:hosts=" + "9" * 1000, "at most 200 characters"),
+    ],
+)
+def test_a_wrong_spec_is_refused_with_its_reason_in_one_line(spec: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(reason)) as caught:
+        parse_fabric(spec)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 250
+
+
+def test_names_addresses_and_dpids_are_unique() -> None:
+    fabric: Fabric = parse_fabric("fat-tree:k=16")
+    assert len({fabric.ip(host) for host in fabric.hosts}) == 1024
+    assert len({fabric.mac(host) for host in fabric.hosts}) == 1024
+    assert sorted(fabric.dpid(switch) for switch in fabric.switches) == list(range(1, 321))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "star:hosts=1024",
+        "fat-tree:k=16",
+        "bigraph:n=274,m=1",
+        "bigraph:n=2,m=512",
+        "leaf-spine:leaves=2,spines=9488,hosts=512",
+        "leaf-spine:leaves=1024,spines=18,hosts=1",
+    ],
+)
+def test_the_largest_fabrics_have_interface_names_that_linux_allows(spec: str) -> None:
+    fabric = parse_fabric(spec)
+    assert max(len(interface(end.node, end.port)) for end in fabric.peers) <= 15

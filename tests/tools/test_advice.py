@@ -1,0 +1,382 @@
+"""Savings are those of closed forms; what cannot be known is refused; the commands are ones that exist."""
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from planning.experiment import Job, cells
+from planning.fabrics.fabric import Fabric
+from planning.fabrics.fabricdocument import fabric_of
+from planning.fabrics.fabricwriter import document_of
+from planning.fabrics.spec import parse_fabric
+from planning.model.expected import MODEL_ERROR
+from planning.plan import Plan
+from planning.transport import payload_efficiency
+from results.laboratory import planned
+from tests.made_analysis import MS, made_analysis
+from tools.advice import COMPANY, Advice, Change, advise
+from tools.cli import application, main
+from tools.fabricrates import capture_fabric, rates_of
+from tools.inspectpage.page import page
+from tools.options import parse_iterations, parse_slow
+from traces.analysis.analysis import Analysis, analyse
+from traces.analysis.bottleneck import JobBound
+from traces.analysis.exposure import Exposure
+from traces.analysis.shares import shares
+from traces.analysis.transfers import Iteration
+from traces.opening import open_trace
+from traces.recognition.recognise import find_job, workload_of
+from traces.schedules.straggling import straggling
+from traces.units import show_s
+from traces.workload import SCHEMA, Collective, Compute, Item, Start, Workload
+
+SAMPLES = Path(__file__).parents[2] / "traces" / "samples"
+BOUNDED = ("slow_ddp_8_mlp_star100M", "slow_ddp_8_mlp_leafspine50M", "slow_ps_2srv_4wk_star20M")
+RATE_BPS = 50_000_000
+NBYTES = 4 << 20
+GAP_NS = 20 * MS
+STAR = parse_fabric("star:hosts=8,rate=50M")
+NOTHING = "no link bounded it: no rate that a link would set was held"
+
+
+def ring_ns(rate_bps: float, n_ranks: int = 8) -> float:
+    """An allreduce of NBYTES by a ring, alone on links of this rate: 2(p-1)/p S over the payload's rate."""
+    return 2 * (n_ranks - 1) / n_ranks * NBYTES * 8e9 / (rate_bps * payload_efficiency(1500))
+
+
+def ring_job(slow: Mapping[int, int] | None = None, gap_ns: int = GAP_NS) -> Workload:
+    """Five iterations of one allreduce after a gap, which is so many times longer at the ranks in `slow`."""
+    items: list[Item] = []
+    for iteration in range(5):
+        first = len(items)
+        for rank in range(8):
+            start = Start(rank=rank, after=(first - 1,) if iteration else ())
+            items.append(Compute(start=start, duration_ns=gap_ns, iteration=iteration))
+        starts = tuple(Start(rank=rank, after=(first + rank,)) for rank in range(8))
+        items.append(
+            Collective(kind="allreduce", tag=iteration, nbytes=NBYTES, iteration=iteration, starts=starts)
+        )
+    made = Workload(schema=SCHEMA, framing="none", n_ranks=8, items=tuple(items))
+    return straggling(made, {r: Fraction(f) for r, f in (slow or {}).items()})
+
+
+def seen(communication_ns: float, slow: Mapping[int, int] | None = None, gap_ns: int = GAP_NS) -> Analysis:
+    """What `inspect` finds of that job where an allreduce takes so long."""
+    longest_ns = gap_ns * max((slow or {0: 1}).values())
+    time_ns = round(longest_ns + communication_ns)
+    exposures = []
+    for iteration in range(5):
+        for rank in range(8):
+            compute_ns = gap_ns * (slow or {}).get(rank, 1)
+            exposed_ns = round(communication_ns)
+            wait_ns = time_ns - compute_ns - exposed_ns
+            exposures.append(Exposure(iteration, rank, time_ns, compute_ns, exposed_ns, 0, wait_ns, None))
+    return replace(
+        made_analysis(),
+        addresses=tuple(f"10.0.0.{rank + 1}" for rank in range(8)),
+        exposures=tuple(exposures),
+        iterations=tuple(Iteration(n, n * time_ns, time_ns, 1, 1, gap_ns, warm_up=False) for n in range(5)),
+        shares=shares(exposures, 0),
+        job_bound=JobBound("link", RATE_BPS * 1.003, 0.01, "10.0.0.1", 0.9, "a link bounded it"),
+    )
+
+
+def advice(analysis: Analysis, workload: Workload, fabric: Fabric | None = STAR) -> Advice:
+    made = advise(analysis, lambda: workload, fabric, ["trace"])
+    assert made is not None
+    return made
+
+
+def of_kind(made: Advice, kind: str) -> list[Change]:
+    return [change for change in made.changes if change.kind == kind]
+
+
+@cache
+def sampled(name: str) -> tuple[Analysis, Workload, Fabric | None]:
+    folder = SAMPLES / name
+    job, fabric = find_job(open_trace([folder])), capture_fabric([folder])
+    return analyse(job, None, rates_of(fabric) if fabric else None), workload_of(job), fabric
+
+
+def of_sample(name: str) -> Advice:
+    analysis, workload, fabric = sampled(name)
+    made = advise(analysis, lambda: workload, fabric, [str(SAMPLES / name)])
+    assert made is not None
+    return made
+
+
+@pytest.mark.parametrize("fabric", [STAR, None])
+def test_links_twice_as_fast_save_half_of_the_communication(fabric: Fabric | None) -> None:
+    made = advice(seen(ring_ns(RATE_BPS)), ring_job(), fabric)
+    (change,) = of_kind(made, "link")
+    assert change.saved_ns == pytest.approx(ring_ns(RATE_BPS) / 2, rel=0.01)
+    assert change.time_ns == pytest.approx(GAP_NS + ring_ns(2 * RATE_BPS), rel=0.01)
+    assert change.saved_share == pytest.approx(change.saved_ns / made.time_ns)
+    assert ("assumed" in made.summary) == (fabric is None)
+
+
+def test_what_the_model_leaves_out_of_an_iteration_stays() -> None:
+    """Hosts took 60 ms an iteration besides what bytes take on the links."""
+    extra_ns = 60 * MS
+    made = advice(seen(ring_ns(RATE_BPS) + extra_ns), ring_job())
+    (change,) = of_kind(made, "link")
+    assert change.time_ns == pytest.approx(GAP_NS + extra_ns + ring_ns(2 * RATE_BPS), rel=0.01)
+
+
+def test_of_a_model_that_takes_too_long_savings_are_scaled_down() -> None:
+    made = advice(seen(0.9 * ring_ns(RATE_BPS), gap_ns=0), ring_job(gap_ns=0))
+    (change,) = of_kind(made, "link")
+    assert change.saved_share == pytest.approx(0.5, rel=0.01)
+
+
+@pytest.mark.parametrize("fabric", [STAR, None])
+@pytest.mark.parametrize("bound", ["link", "none"])
+def test_a_slow_rank_brought_back_saves_its_excess(fabric: Fabric | None, bound: Any) -> None:
+    slow = {2: 2}
+    analysis = seen(ring_ns(RATE_BPS), slow)
+    analysis = replace(analysis, job_bound=replace(analysis.job_bound, bound=bound, evidence=NOTHING))
+    made = advice(analysis, ring_job(slow), fabric)
+    (change,) = of_kind(made, "rank")
+    assert change.saved_ns == pytest.approx(GAP_NS, rel=0.01)
+    assert "rank 2 " in change.what
+    assert change.command.endswith("--slow 2=0.5")
+
+
+def test_the_saving_of_faster_links_is_known_to_the_models_error() -> None:
+    made = advice(seen(ring_ns(RATE_BPS)), ring_job())
+    (change,) = of_kind(made, "link")
+    half_ns = ring_ns(RATE_BPS) / 2
+    assert change.saved_low_ns == pytest.approx((1 - MODEL_ERROR) * half_ns, rel=0.01)
+    assert change.saved_high_ns == pytest.approx((1 + MODEL_ERROR) * half_ns, rel=0.01)
+    assert not any("ready to send" in sentence for sentence in made.not_said)
+
+
+def test_a_saving_that_depends_on_when_ranks_were_ready_is_a_range() -> None:
+    """All compute 20 to 30 ms, rank 2 twice as long: 20 to 30 ms are saved, known to 8 %."""
+    open_job = ring_job()
+    items = [
+        item.model_copy(update={"least_ns": GAP_NS, "most_ns": GAP_NS * 3 // 2})
+        if isinstance(item, Compute)
+        else item
+        for item in open_job.items
+    ]
+    workload = straggling(open_job.model_copy(update={"items": tuple(items)}), {2: Fraction(2)})
+    made = advice(seen(ring_ns(RATE_BPS), {2: 2}), workload)
+    (change,) = of_kind(made, "rank")
+    assert change.saved_ns == pytest.approx(GAP_NS, rel=0.01)
+    assert change.saved_low_ns == pytest.approx((1 - MODEL_ERROR) * GAP_NS, rel=0.01)
+    assert change.saved_high_ns == pytest.approx((1 + MODEL_ERROR) * 1.5 * GAP_NS, rel=0.01)
+    early, late = (show_s((gap_ns + ring_ns(RATE_BPS)) / 1e9) for gap_ns in (2 * GAP_NS, 3 * GAP_NS))
+    said = f"by the model an iteration takes {early} if as early as can be and {late} if as late"
+    assert f"When ranks were ready to send: {said}" in made.not_said
+
+
+@pytest.mark.parametrize(("uplink_mbps", "known"), [(47, False), (43, True)])
+def test_a_saving_of_another_fabric_that_is_less_than_its_error_is_not_advised(
+    uplink_mbps: int, known: bool
+) -> None:
+    """A star saves 6 % or 14 % of what the ring takes on the uplinks; its own time is known to 8 %."""
+    spec = f"leaf-spine:leaves=4,spines=1,hosts=2,rate=50M,uplink_rate={uplink_mbps}M"
+    analysis = seen(ring_ns(uplink_mbps * 1e6), gap_ns=0)
+    made = advice(analysis, ring_job(gap_ns=0), parse_fabric(spec))
+    stars = [change for change in of_kind(made, "fabric") if "a star" in change.what]
+    assert len(stars) == known
+    doubted = [line for line in made.not_said if line.startswith("Whether this saves anything: a star")]
+    assert len(doubted) == (not known)
+    if known:
+        saved_ns, error_ns = ring_ns(43e6) - ring_ns(50e6), MODEL_ERROR * ring_ns(50e6)
+        assert stars[0].saved_low_ns == pytest.approx(saved_ns - error_ns, rel=0.02)
+        assert stars[0].saved_high_ns == pytest.approx(saved_ns + error_ns, rel=0.02)
+
+
+def test_a_rank_that_is_last_by_chance_is_not_named() -> None:
+    """Another one computes longest in each iteration."""
+    analysis = seen(ring_ns(RATE_BPS))
+    exposures = tuple(
+        replace(one, compute_ns=one.compute_ns + 10 * MS * (one.rank == one.iteration))
+        for one in analysis.exposures
+    )
+    made = advice(replace(analysis, exposures=exposures), ring_job())
+    assert not of_kind(made, "rank")
+    assert "A late rank: no rank computes longest in most iterations" in made.not_said
+
+
+def test_switches_that_add_up_save_what_was_measured_of_them() -> None:
+    """0.58 to 0.60 of a ring's time with 8 ranks (docs/benchmarks.md)."""
+    made = advice(seen(ring_ns(RATE_BPS), gap_ns=0), ring_job(gap_ns=0))
+    (change,) = of_kind(made, "algorithm")
+    assert 0.56 <= 1 - change.saved_share <= 0.60
+
+
+def test_uplinks_that_are_shared_by_two_rings_steps_are_what_is_doubled() -> None:
+    """Every step of a ring crosses an uplink of half the rate: twice as fast, or a star, saves half."""
+    fabric = parse_fabric("leaf-spine:leaves=4,spines=1,hosts=2,rate=50M,uplink_rate=25M")
+    analysis = seen(ring_ns(RATE_BPS / 2), gap_ns=0)
+    bound = JobBound("link", 25.1e6, 0.01, "10.0.0.1", 0.9, "a link bounded it")
+    made = advice(replace(analysis, job_bound=bound), ring_job(gap_ns=0), fabric)
+    (link,) = of_kind(made, "link")
+    assert link.what == "the links between switches twice as fast: 50 Mb/s"
+    assert link.saved_share == pytest.approx(0.5, rel=0.02)
+    stars = [change for change in of_kind(made, "fabric") if "a star" in change.what]
+    assert [change.saved_share for change in stars] == pytest.approx([0.5], rel=0.02)
+    assert [one.saved_ns for one in made.changes] == sorted((c.saved_ns for c in made.changes), reverse=True)
+
+
+def test_where_ranks_only_compute_nothing_would_help() -> None:
+    analysis = seen(GAP_NS / 1000)
+    made = advise(analysis, lambda: pytest.fail("no model is needed"), STAR, ["trace"])
+    assert made is not None
+    assert made.changes == ()
+    assert made.not_said == ()
+    assert made.summary == "Nothing on the network would help: 100% of the ranks' time is compute."
+
+
+def test_what_saves_little_is_left_out() -> None:
+    made = advice(seen(GAP_NS * 0.015), ring_job())  # by the model it would be 37 times as long
+    assert made.changes == ()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"seen_from": (0,)}, "the captures of all hosts"),
+        ({"shares_refused": ("2.6% of the job's bytes could not be read",)}, "2.6% of the job's bytes"),
+        ({"framing": "plain"}, "guessed from bursts"),
+    ],
+)
+def test_captures_that_cannot_be_trusted_give_no_advice(changed: dict[str, Any], said: str) -> None:
+    analysis = replace(seen(ring_ns(RATE_BPS)), **changed)
+    made = advise(analysis, lambda: pytest.fail("no model of this can be trusted"), STAR, ["trace"])
+    assert made is not None
+    assert (made.changes, made.model_ns) == ((), None)
+    assert said in " ".join(made.not_said)
+
+
+def test_without_iterations_there_is_nothing_to_advise() -> None:
+    assert advise(replace(made_analysis(), shares=None), ring_job, STAR, ["trace"]) is None
+
+
+@pytest.mark.parametrize("bound", ["none", "unknown"])
+def test_without_a_fabric_or_a_bounding_link_only_a_late_rank_is_looked_for(bound: Any) -> None:
+    analysis = replace(seen(ring_ns(RATE_BPS)), job_bound=JobBound(bound, None, None, None, 0.0, NOTHING))
+    made = advice(analysis, ring_job(), None)
+    assert made.changes == ()
+    assert f"Links, algorithms, fabrics: the capture does not name its fabric, and {NOTHING}" in made.not_said
+
+
+def test_links_that_bounded_nothing_are_not_made_faster() -> None:
+    analysis = replace(seen(ring_ns(RATE_BPS)), job_bound=JobBound("none", None, None, None, 0.0, NOTHING))
+    made = advice(analysis, ring_job())
+    assert not of_kind(made, "link")
+    assert f"Faster links: {NOTHING}" in made.not_said
+
+
+def test_a_fabric_from_a_file_is_not_changed() -> None:
+    fabric = fabric_of(document_of(STAR), name="file")
+    assert fabric.family == "file"
+    made = advice(seen(ring_ns(RATE_BPS)), ring_job(), fabric)
+    assert made.changes == ()
+    assert "from a file" in " ".join(made.not_said)
+
+
+@pytest.mark.parametrize("factor", [0.3, 4.0])
+def test_a_model_far_from_what_was_measured_is_not_trusted(factor: float) -> None:
+    made = advice(seen(ring_ns(RATE_BPS) * factor, gap_ns=0), ring_job(gap_ns=0))
+    assert made.changes == ()
+    assert "its savings could not be trusted" in " ".join(made.not_said)
+
+
+def test_of_few_iterations_no_late_rank_is_named() -> None:
+    slow = {2: 2}
+    analysis = seen(ring_ns(RATE_BPS), slow)
+    few = tuple(one for one in analysis.exposures if one.iteration < 2)
+    analysis = replace(analysis, exposures=few, iterations=analysis.iterations[:2], shares=shares(few, 0))
+    made = advice(analysis, ring_job(slow))
+    assert not of_kind(made, "rank")
+    assert "A late rank: 2 iterations are too few to say what it costs" in made.not_said
+
+
+def parsed(command: str) -> tuple[str, dict[str, Any]]:
+    """The command's name and its options, as its own parser reads them."""
+    words = shlex.split(command)
+    words = words[1:] if words[0] == "sudo" else words
+    assert words[0] == "./gradwire"
+    group = typer.main.get_command(application(words[1]))
+    context = group.commands[words[1]].make_context(words[1], words[2:])  # type: ignore[attr-defined]
+    return words[1], context.params
+
+
+def as_list(value: Any) -> Sequence[str]:
+    return [value] if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize("sample", BOUNDED)
+def test_the_commands_of_a_bounded_job_are_ones_that_can_be_planned(sample: str) -> None:
+    made = of_sample(sample)
+    _, workload, _ = sampled(sample)
+    assert made.changes
+    for change in made.changes:
+        name, options = parsed(change.command)
+        assert name == "replay"
+        assert options["job"] == [SAMPLES / sample]
+        fabrics = [parse_fabric(spec) for spec in as_list(options["fabric"])]
+        matrix = cells(fabrics, options["algorithm"], options["placement"], options["routes"])
+        slowed = straggling(workload, parse_slow(options["slow"]))
+        job = Job(slowed, "", iterations=parse_iterations(options["iteration"]))
+        first, *_, last = planned([(cell, job) for cell in matrix])
+        assert isinstance(first, Plan)
+        assert isinstance(last, Plan)
+        assert last.prediction.fluid_s < first.prediction.fluid_s
+
+
+def test_fast_links_are_planned_and_hostile_names_stay_words(tmp_path: Path) -> None:
+    slow = {2: 2}
+    analysis = replace(
+        seen(ring_ns(RATE_BPS), slow), job_bound=JobBound("none", None, None, None, 0.0, NOTHING)
+    )
+    name = "a b; $(reboot) <script>alert('x')</script>"
+    made = advise(analysis, lambda: ring_job(slow), None, [name, "--ranks", "r 1.yaml"])
+    assert made is not None
+    (change,) = made.changes
+    command, options = parsed(change.command)
+    assert command == "plan"
+    assert options["job"] == [Path(name)]
+    assert options["ranks"] == Path("r 1.yaml")
+    assert parse_slow(options["slow"]) == {2: 0.5}
+    assert "<script>alert" not in page(analysis, made)
+
+
+def test_inspect_prints_it_in_every_form(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def inspected(*options: str) -> str:
+        with pytest.raises(SystemExit) as left:
+            main(["inspect", str(SAMPLES / BOUNDED[1]), *options])
+        assert left.value.code == 0
+        return capsys.readouterr().out
+
+    lines = inspected("--html", str(tmp_path / "page.html")).splitlines()
+    made = of_sample(BOUNDED[1])
+    for change in made.changes:
+        assert any(line.endswith(change.command) for line in lines)  # whole, to be pasted
+    assert lines.index("What to do next") < lines.index("Captures")
+    text = (tmp_path / "page.html").read_text()
+    assert '<section id="next">' in text
+    assert made.changes[0].what in text
+    shown = json.loads(inspected("--json"))["advice"]
+    assert [one["command"] for one in shown["changes"]] == [one.command for one in made.changes]
+
+
+def test_of_a_fabric_that_other_jobs_used_too_nothing_is_said_but_of_a_late_rank() -> None:
+    """Its links may have been bounded by those, and a model of this job alone has none of them."""
+    analysis, workload, fabric = sampled("slow_ddp_8_mlp_leafspine50M")
+    made = advise(analysis, lambda: workload, fabric, ["trace"], had_company=True)
+    assert made is not None
+    assert not made.changes
+    assert COMPANY in made.not_said

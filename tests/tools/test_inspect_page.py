@@ -1,0 +1,214 @@
+"""The page holds the figures, needs nothing from outside, lets nothing hostile through, and stays small."""
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from markupsafe import escape
+
+from tests.made_analysis import made_analysis, made_flow
+from tools.cli import main
+from tools.exits import FAULT
+from tools.inspectpage import dygraphs
+from tools.inspectpage.cells import MAX_ROWS
+from tools.inspectpage.charts import as_script, chart_data
+from tools.inspectpage.dygraphs import load_library
+from tools.inspectpage.page import heat_map, page, write_page
+from traces.analysis.analysis import Analysis, analyse, analyse_flows
+from traces.analysis.exposure import Span
+from traces.opening import open_trace
+from traces.recognition.recognise import find_job
+
+SAMPLES = Path(__file__).parents[2] / "traces" / "samples"
+HOSTILE = "<script>alert('x')</script>"
+VOID = {"meta", "input", "br"}
+
+
+class Parsed(HTMLParser):
+    """Elements and text; an end tag that closes another element than the last open one is an error."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.data = ""
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "script":
+            if self.elements[-1][1].get("id") == "data":
+                self.data += data
+        elif not self.open or self.open[-1] != "style":
+            self.text += data
+
+
+@pytest.fixture(scope="module")
+def resnet() -> Analysis:
+    return analyse(find_job(open_trace([SAMPLES / "ddp_gloo_4_resnet18_tso"])))
+
+
+def test_the_page_says_what_the_job_did(resnet: Analysis) -> None:
+    text = Parsed(page(resnet)).text
+    events = json.loads((SAMPLES / "ddp_gloo_4_resnet18_tso" / "log.r0.json").read_text())["events"]
+    buckets = [event["n"] for event in events if event["k"] == "bucket_ready"]
+    assert set(buckets) == {44_726_568, 9_461_800, 26_494_976, 8_769_792}
+    for shown in ("44.7 MB", "9.46 MB", "26.5 MB", "8.77 MB"):
+        assert shown in text
+    assert "4 ranks, gloo, allreduce" in text
+    for heading in (
+        "What each rank did",
+        "Collectives",
+        "Who sent how much",
+        "Flows",
+        "How bursty",
+        "How sure",
+    ):
+        assert heading in text
+
+
+def test_the_timeline_ends_an_allreduce_when_the_ranks_log_says(resnet: Analysis) -> None:
+    log = json.loads((SAMPLES / "ddp_gloo_4_resnet18_tso" / "log.r0.json").read_text())["events"]
+    done_ns = next(e["t"] for e in log if e["k"] == "bucket_done" and e["it"] == 0)
+    (_, start_us, time_us, _, _) = next(
+        one for one in chart_data(resnet)["moved"] if one[4].startswith("allreduce 44.7 MB")
+    )
+    assert resnet.origin_ns / 1e3 + start_us + time_us == pytest.approx(done_ns / 1e3, abs=30_000)
+
+
+def test_spans_of_a_rank_neither_overlap_nor_leave_the_plot(resnet: Analysis) -> None:
+    data = chart_data(resnet)
+    spans = data["spans"]
+    for rank in range(4):
+        some = [i for i, r in enumerate(spans["rank"]) if r == rank]
+        assert some
+        for one, following in pairwise(some):
+            assert spans["start"][one] + spans["time"][one] <= spans["start"][following] + 1e-3
+        assert data["begin"] <= spans["start"][some[0]]
+        assert spans["start"][some[-1]] + spans["time"][some[-1]] <= data["end"]
+
+
+def test_nothing_is_fetched_from_anywhere(resnet: Analysis) -> None:
+    text = page(resnet)
+    parsed = Parsed(text)
+    assert not {"link", "img", "iframe", "object", "embed"} & {tag for tag, _ in parsed.elements}
+    for _, attributes in parsed.elements:
+        assert not {"src", "srcset", "action"} & set(attributes)
+        assert (attributes.get("href") or "#").startswith("#")
+        assert not any(name.startswith("on") for name in attributes)
+    assert "url(" not in text
+    assert "@import" not in text
+    policy = next(a["content"] for _, a in parsed.elements if "http-equiv" in a)
+    assert policy == "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+    library = load_library()
+    # The library could fetch a CSV file by its address; the policy above forbids that, and we give it none.
+    ours = text.replace(library.script, "").replace(str(escape(library.licence)), "")
+    assert len(ours) < len(text) - len(library.script) - len(library.licence)
+    assert re.search(r"\b(fetch|XMLHttpRequest|WebSocket|importScripts|sendBeacon)\b", ours) is None
+    assert "://" not in ours
+    assert "sourceMappingURL" not in text
+
+
+def test_the_librarys_licence_is_in_every_page_to_be_read() -> None:
+    text = Parsed(page(made_analysis())).text
+    assert Path("/usr/share/doc/libjs-dygraphs/copyright").read_text(encoding="utf-8").strip() in text
+    assert "Permission is hereby granted, free of charge, to any person" in text
+
+
+def test_a_missing_library_is_named_before_a_capture_is_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(dygraphs, "SCRIPT", tmp_path / "dygraph.min.js")
+    with pytest.raises(SystemExit) as left:
+        main(["inspect", str(tmp_path / "no-such.pcap"), "--html", str(tmp_path / "page.html")])
+    assert left.value.code == FAULT
+    assert capsys.readouterr().err == (
+        f"gradwire: {tmp_path}/dygraph.min.js is not there: the page's charts need the Debian package "
+        "libjs-dygraphs: run sudo ./gradwire setup\n"
+    )
+
+
+def test_text_from_captures_stays_text(tmp_path: Path) -> None:
+    made = made_analysis()
+    hostile = replace(
+        made,
+        name=HOSTILE,
+        addresses=(HOSTILE, HOSTILE + "2"),
+        notes=(f"{HOSTILE}: {HOSTILE}",),
+        files=(replace(made.files[0], path=Path(HOSTILE), host=HOSTILE),),
+        traffic=(replace(made.traffic[0], framing=HOSTILE, evidence=HOSTILE),),
+        transfers=tuple(replace(one, kind=HOSTILE, algorithm=HOSTILE) for one in made.transfers),
+        rates=tuple(replace(one, host=HOSTILE) for one in made.rates),
+        flows=(made_flow(framing=HOSTILE, src=HOSTILE),),
+    )
+    write_page(hostile, tmp_path / "page.html")
+    parsed = Parsed((tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert sum(tag == "script" for tag, _ in parsed.elements) == 3
+    assert parsed.text.count(HOSTILE) > 8
+    assert HOSTILE in json.loads(parsed.data)["ranks"][0]
+    assert "<" not in as_script({"a": "</script><!--"})
+
+
+def test_a_table_is_sorted_by_numbers_where_it_shows_units(resnet: Analysis) -> None:
+    text = page(resnet)
+    table = text[text.index('id="table-transfers"') :]
+    table = table[: table.index("</table>")]
+    assert '<td class="n" data-k="44726568" title="44,726,568 bytes">44.7 MB</td>' in table
+    assert table.count("<button") == 12
+
+
+def test_a_section_without_data_says_why() -> None:
+    trace = open_trace([SAMPLES / "ps_1srv_4wk"])
+    made = analyse_flows(trace, "no gloo traffic in 5 packets")
+    text = Parsed(page(made)).text
+    assert "No training was recognised: no gloo traffic in 5 packets." in text
+    assert "No timeline of ranks: no gloo traffic in 5 packets." in text
+    assert "Nothing to show: no training was recognised" in text
+    assert "10.77.0.1:" in text  # the flows are there
+
+
+def test_many_flows_and_spans_leave_the_page_below_ten_megabytes() -> None:
+    made = made_analysis()
+    large = replace(
+        made,
+        flows=tuple(made_flow(n) for n in range(65_000)),
+        spans=tuple(Span(n % 2, n // 1000, "compute", n * 1000, n * 1000 + 900) for n in range(200_000)),
+        transfers=made.transfers[:1] * 100_000,
+        incasts=made.incasts * 100_000,
+        rates=tuple(
+            replace(made.rates[0], host=f"10.1.{n // 250}.{n % 250}", bps=(123_456_789.0,) * 4000)
+            for n in range(100)
+        ),
+    )
+    text = page(large)
+    assert len(text.encode()) < 10_000_000
+    for told in (
+        f"{65_000 - MAX_ROWS:,} more are in the files that",
+        "The first 60,000 of 200,000 spans are drawn",
+        "hosts that moved most are drawn of 100",
+    ):
+        assert told in text
+    assert text.count("<tr>") < 6 * MAX_ROWS
+
+
+def test_a_matrix_is_drawn_in_shades_of_its_largest_pair() -> None:
+    drawn = heat_map(made_analysis())
+    assert [[cell.shade for cell in row] for row in drawn.rows] == [[0, 1.0], [0.5, 0]]
+    assert drawn.unit == "MB"
+    assert drawn.rows[0][1].hint == "rank 0 to rank 1: 2,000,000 bytes"
+    many = replace(made_analysis(), matrix_nbytes=((1,) * 200,) * 200)
+    assert heat_map(many).rows == ()

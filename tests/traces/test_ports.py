@@ -1,0 +1,72 @@
+"""When a host's port was busy, from packets that a token bucket spaces and from a sample with logs."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from traces.opening import open_trace
+from traces.recognition.ports import port_of, ports
+from traces.recognition.recognise import find_job
+
+SAMPLES = Path(__file__).parents[2] / "traces" / "samples"
+PUSHES = 6  # the event of a worker's log
+RATE = 12.5e6 / 1e9  # bytes per ns
+
+
+def test_a_port_is_busy_from_its_first_packet_on_until_the_last_ones_time_is_over() -> None:
+    """Five packets of 2 ms, the second early by a burst; then a pause; then one more."""
+    left_ns = np.array([0, 1_800_000, 4_000_000, 6_000_000, 8_000_000, 20_000_000], np.int64)
+    port = port_of(left_ns, np.full(6, 25_000, np.int64))
+    assert port is not None
+    assert port.rate == pytest.approx(RATE, rel=0.05)
+    assert [port.busy_since_ns(at) for at in (0, 8_000_000, 9_000_000)] == [0, 0, 0]
+    assert port.busy_since_ns(19_000_000) == 19_000_000
+    assert port.busy_since_ns(20_000_000) == 20_000_000
+    assert port.busy_since_ns(-1) == -1
+
+
+def test_small_packets_alone_show_no_rate() -> None:
+    assert port_of(np.arange(10, dtype=np.int64), np.full(10, 66, np.int64)) is None
+
+
+def test_packets_that_are_years_apart_do_not_overflow() -> None:
+    left_ns = np.arange(5, dtype=np.int64) * 10**18
+    port = port_of(left_ns, np.array([1_000, 1_000, 1_000, 1_000, 65_535], np.int64))
+    assert port is not None
+    assert port.busy_since_ns(10**18) == 10**18
+    assert (port.free_ns >= port.left_ns).all()
+
+
+def test_the_rate_is_that_of_the_hosts_link() -> None:
+    """A sample of parameter servers on links of 20 Mb/s, whose bursts are half a segment."""
+    found = ports(open_trace([SAMPLES / "slow_ps_2srv_4wk_star20M"]))
+    assert sorted(found) == list(range(6))
+    assert [8e9 * port.rate for port in found.values()] == [pytest.approx(20e6, rel=0.15)] * 6
+
+
+def test_of_a_sample_most_ranges_are_bounded_and_hold_what_the_workers_logged() -> None:
+    """Each worker pushes to two servers at once, when its gradients are ready by its log."""
+    folder = SAMPLES / "slow_ps_2srv_4wk_star20M"
+    job = find_job(open_trace([folder]))
+    bounded, inside = [], []
+    for operation, starts in zip(job.operations, job.starts, strict=True):
+        for one in starts:
+            if one.readiness is None or one.rank != operation.src:
+                continue
+            bounded.append(one.least_wait_ns > 0)
+            if one.rank >= 2:  # a worker
+                since_ns = max(job.operations[other].done[one.rank] for other in one.after)
+                ready_ns = max(ns for ns in pushed_ns(folder, one.rank) if ns <= operation.begun[one.rank])
+                most_ns = since_ns + one.readiness.most_ns
+                inside.append(since_ns + one.readiness.least_ns - 1_000_000 < ready_ns < most_ns)
+    assert len(bounded) > 100
+    assert sum(bounded) > 0.8 * len(bounded)
+    assert len(inside) > 40
+    assert sum(inside) > 0.95 * len(inside)
+
+
+def pushed_ns(folder: Path, rank: int) -> list[int]:
+    events = json.loads((folder / f"log.r{rank}.json").read_text())["events"]
+    return [event["t"] for event in events if event["k"] == PUSHES]

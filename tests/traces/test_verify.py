@@ -1,0 +1,77 @@
+"""The comparison with pyshark finds what is made wrong, and nothing else."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.made_captures import Record, ethernet, ipv4, pcap, tcp, udp
+from tests.traces.test_decode import NETWORKS, on
+from traces.packets import verify as verifying
+from traces.packets.capture import read_capture
+from traces.packets.packets import BadCapture, Packets
+from traces.packets.verify import verify, verify_files
+
+pytestmark = pytest.mark.skipif(not shutil.which("tshark"), reason="tshark is not installed")
+SAMPLE = Path(__file__).parents[2] / "traces" / "samples" / "ps_1srv_4wk" / "h0.pcap"
+A, B = ("10.0.0.1", 4000), ("10.0.0.2", 5000)
+
+
+def made(tmp_path: Path) -> Packets:
+    frames = [tcp(A, B, 5, b"abc"), udp(B, A, b"hello"), ethernet(ipv4(A[0], B[0], 1, b"ping" * 5))]
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap([Record(i, frame) for i, frame in enumerate(frames)]))
+    return read_capture(path)
+
+
+def test_a_sample_is_what_pyshark_reads() -> None:
+    verify_files([SAMPLE], 100)
+
+
+@pytest.mark.parametrize("snaplen", [65535, 48])
+def test_every_kind_of_packet_is_what_pyshark_reads(tmp_path: Path, snaplen: int) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap([Record(i, on(1, network)) for i, network in enumerate(NETWORKS)], snaplen=snaplen))
+    assert verify(path, read_capture(path), 100) == []
+
+
+WRONG_BY_ONE = {
+    "seq": "packet 1: seq is 6, tshark says 5",
+    "sport": "packet 1: source is ('10.0.0.1', 4001), tshark says ('10.0.0.1', 4000)",
+    "payload_nbytes": "packet 1: payload bytes is 4, tshark says 3",
+    "time_ns": "packet 1: time is 1E-9, tshark says 0E-9",
+    "flags": "packet 1: flags is 17, tshark says 16",
+}
+
+
+def test_every_wrong_column_is_told_by_packet_and_field_and_nothing_else(tmp_path: Path) -> None:
+    packets = made(tmp_path)
+    wrong = {column: getattr(packets, column).copy() for column in WRONG_BY_ONE}
+    for values in wrong.values():
+        values[0] += 1
+    told = verify(packets.path, replace(packets, **wrong), 2)
+    assert sorted(told) == sorted(WRONG_BY_ONE.values())
+
+
+def test_a_packet_that_one_of_the_two_does_not_know_is_told(tmp_path: Path) -> None:
+    packets = made(tmp_path)
+    wrong = packets.protocol.copy()
+    wrong[1] = 0
+    assert any(
+        "protocol is None, tshark says udp" in line
+        for line in verify(packets.path, replace(packets, protocol=wrong), 9)
+    )
+
+
+def test_a_file_of_another_length_is_told(tmp_path: Path) -> None:
+    packets = made(tmp_path)
+    packets.path.write_bytes(packets.path.read_bytes()[: 24 + 16 + len(tcp(A, B, 5, b"abc"))])
+    assert verify(packets.path, packets, 9) == ["tshark reads 1 packets, gradwire 3"]
+
+
+def test_the_first_difference_ends_the_command_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verifying, "verify", lambda *_: ["packet 1: seq is 6, tshark says 5", "two", "three"])
+    with pytest.raises(BadCapture, match="tshark says 5; 2 more differences") as caught:
+        verify_files([SAMPLE], 3)
+    assert "\n" not in str(caught.value)
