@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from planning.plan import Plan
-from traces.schedules.collectives import halving_doubling, ring
+from traces.schedules.collectives import ring
+from traces.schedules.doubling import halving_doubling
 from traces.schedules.schedule import Gate, Op, Schedule, Send
 
 SMALL_NBYTES = 64

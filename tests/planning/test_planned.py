@@ -25,7 +25,8 @@ from planning.routing.shortest import Path
 from planning.seeded import draw
 from planning.transport import fabric_transport
 from tests.made_plans import MIB, all_to_all, allreduce_plan, messages, schedule_plan
-from traces.schedules.collectives import halving_doubling, ring
+from traces.schedules.collectives import ring
+from traces.schedules.doubling import halving_doubling
 from traces.schedules.expand import expand
 from traces.schedules.schedule import Op, Schedule, together
 from traces.workload import made_allreduce, made_alltoall

@@ -6,15 +6,15 @@ from collections.abc import Callable
 import pytest
 
 from traces.schedules.collectives import (
-    binomial_broadcast,
     busbw_factor,
     gloo_ring,
     gloo_ring_sends,
-    halving_doubling,
     piece_starts,
     ring,
 )
+from traces.schedules.doubling import halving_doubling
 from traces.schedules.schedule import Schedule, Send, contributions, sent_nbytes
+from traces.schedules.trees import broadcast
 
 Allreduce = Callable[[int, int], list[Send]]
 POWERS = [(halving_doubling, n) for n in (2, 4, 8, 16)]
@@ -86,7 +86,7 @@ def test_halving_doubling_begins_with_the_neighbour_and_half_the_vector() -> Non
 @pytest.mark.parametrize("n_ranks", [2, 3, 5, 8])
 @pytest.mark.parametrize("root", [0, 1])
 def test_a_broadcast_brings_the_roots_data_to_everybody(n_ranks: int, root: int) -> None:
-    sends = binomial_broadcast(n_ranks, 100, root)
+    sends = broadcast(n_ranks, 100, root)
     assert len(sends) == n_ranks - 1
     for rank in have_at_end(sends, n_ranks, 100):
         assert rank[0] == Counter([root])
@@ -96,11 +96,6 @@ def test_a_broadcast_brings_the_roots_data_to_everybody(n_ranks: int, root: int)
 def test_one_rank_is_refused(algorithm: Allreduce) -> None:
     with pytest.raises(ValueError, match="at least 2 ranks"):
         algorithm(1, 1000)
-
-
-def test_halving_doubling_refuses_what_is_no_power_of_two() -> None:
-    with pytest.raises(ValueError, match="power of two ranks, got 6"):
-        halving_doubling(6, 6000)
 
 
 def test_half_an_element_is_refused() -> None:

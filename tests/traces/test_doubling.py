@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traces.schedules.collectives import NotServedError, halving_doubling, piece_starts, ring
-from traces.schedules.doubling import Fold, rabenseifner, recursive_doubling
-from traces.schedules.schedule import Send, contributions, swaps
+from traces.schedules.collectives import NotServedError, piece_starts, ring
+from traces.schedules.doubling import Fold, halving_doubling, recursive_doubling
+from traces.schedules.schedule import contributions, swaps
 
-BOTH = (recursive_doubling, rabenseifner)
+BOTH = (recursive_doubling, halving_doubling)
 
 
 @pytest.mark.parametrize("algorithm", BOTH)
@@ -46,16 +46,18 @@ def test_folded_ranks_give_and_get_the_whole_once(n_ranks: int) -> None:
 
 
 @pytest.mark.parametrize("n_ranks", [4, 8, 16])
-def test_rabenseifner_of_a_power_of_two_sends_what_halving_doubling_sends(n_ranks: int) -> None:
-    def amounts(sends: list[Send]) -> Counter[tuple[int, int, int]]:
-        return Counter((send.src, send.dst, send.nbytes) for send in sends)
-
+def test_of_a_power_of_two_a_step_over_distance_d_carries_the_vector_over_2d(n_ranks: int) -> None:
+    """Vector halving with distance doubling, then its mirror (Rabenseifner 2004)."""
     nbytes = 4 * 16 * 100
-    assert amounts(rabenseifner(n_ranks, nbytes)) == amounts(halving_doubling(n_ranks, nbytes))
+    near_first = [1 << j for j in range(n_ranks.bit_length() - 1)]
+    for step, distance in enumerate(near_first + near_first[::-1]):
+        sends = [send for send in halving_doubling(n_ranks, nbytes) if send.step == step]
+        assert {(send.src, send.dst) for send in sends} == {(r, r ^ distance) for r in range(n_ranks)}
+        assert {send.nbytes for send in sends} == {nbytes // (2 * distance)}
 
 
 def test_folded_halving_doubling_has_two_floor_lg_n_plus_three_steps() -> None:
-    steps = {send.step for send in rabenseifner(6, 4096)}
+    steps = {send.step for send in halving_doubling(6, 4096)}
     assert len(steps) == 2 * 2 + 3  # halves in, their sum back, 2 lg 4 exchanges, the whole out
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.made_messages import Call, played
 from traces.recognition.operations import operations
-from traces.schedules.collectives import halving_doubling, ring
-from traces.schedules.doubling import rabenseifner, recursive_doubling
+from traces.schedules.collectives import ring
+from traces.schedules.doubling import halving_doubling, recursive_doubling
 from traces.schedules.pairs import all_pairs
 from traces.schedules.schedule import Send
 from traces.schedules.trees import SHAPES, broadcast, parents, reduce_broadcast
@@ -44,7 +44,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     "ring": ring,
     "segmented-ring": segmented_ring,
     "recursive-doubling": recursive_doubling,
-    "halving-doubling": rabenseifner,
+    "halving-doubling": halving_doubling,
     "all-pairs": all_pairs,
 }
 SIZES = (4096, 65_536, 65_536, 1_000_004, 120_000, 120_000, 120_000, 240_000, 480_000, 8192)

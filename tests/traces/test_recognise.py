@@ -11,7 +11,8 @@ import pytest
 
 from traces.opening import open_trace
 from traces.recognition.recognise import Job, find_job, recognise
-from traces.schedules.collectives import binomial_broadcast, gloo_ring
+from traces.schedules.collectives import gloo_ring
+from traces.schedules.trees import broadcast
 from traces.trace import Trace
 from traces.workload import Collective, Compute, Item, Message, Workload, load, save
 
@@ -76,7 +77,7 @@ def test_the_messages_of_each_collective_are_those_of_gloos_algorithm(sample: st
         if item.kind == "allreduce":
             sends = gloo_ring(n_ranks, item.nbytes, 0, 0, GLOO_SEGMENT_NBYTES)
         else:
-            sends = binomial_broadcast(n_ranks, item.nbytes, item.root, 0, 0)
+            sends = broadcast(n_ranks, item.nbytes, item.root)
         rows = (data.tag == item.tag) & data.of(item.kind)
         columns = (data.src[rows], data.dst[rows], data.nbytes[rows])
         seen = Counter(zip(*(column.tolist() for column in columns), strict=True))

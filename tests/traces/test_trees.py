@@ -4,10 +4,11 @@ from collections import Counter
 
 import pytest
 
-from traces.schedules.collectives import binomial_broadcast
+from planning.model.phases import phase_keys
 from traces.schedules.pairs import all_pairs
-from traces.schedules.schedule import Op, Schedule, contributions, sent_nbytes, together
+from traces.schedules.schedule import Op, OpKind, Schedule, Send, contributions, sent_nbytes, together
 from traces.schedules.trees import SHAPES, broadcast, parents, reduce_broadcast
+from traces.workload import Shape
 
 
 @pytest.mark.parametrize(
@@ -38,9 +39,51 @@ def test_an_allreduce_by_trees_gives_everybody_everything_once(up: str, down: st
             assert all(have[0] == everybody for have in contributions(sends, n_ranks, [0]))
 
 
-def test_the_binomial_broadcast_is_gloos() -> None:
-    ours = Counter((s.src, s.dst) for s in broadcast(7, 100, 2, "binomial"))
-    assert ours == Counter((s.src, s.dst) for s in binomial_broadcast(7, 100, 2))
+@pytest.mark.parametrize("n_ranks", range(2, 18))
+@pytest.mark.parametrize("root", [0, 1])
+def test_the_binomial_broadcast_is_gloos(n_ranks: int, root: int) -> None:
+    """gloo/broadcast.cc: in step i each rank below 2^i, from the root, sends to the one 2^i above it."""
+    sends = {
+        (s.step, (s.src - root) % n_ranks, (s.dst - root) % n_ranks) for s in broadcast(n_ranks, 8, root)
+    }
+    gloos = {(i, low, low + (1 << i)) for i in range(5) for low in range(1 << i) if low + (1 << i) < n_ranks}
+    assert sends == gloos
+
+
+@pytest.mark.parametrize(
+    ("shape", "n_phases"),
+    [("flat", 7), ("binomial", 3), ("chain", 7), ("binary", 4), ("chains", 5)],
+)
+def test_the_phases_of_a_tree_are_the_steps_of_ranks_that_send_one_at_a_time(
+    shape: Shape, n_phases: int
+) -> None:
+    """Of 8 ranks: flat n-1, binomial lg n, a chain n-1; of a binary tree the last leaf's is two for each
+    second child on its way and one for each first; of chains one a chain and then their length.
+    """
+    sends = broadcast(8, 100, 0, shape)
+    assert phases_of("broadcast", sends) == n_phases
+    assert phases_of("allreduce", reduce_broadcast(8, 100, up=shape, down=shape)) == 2 * n_phases
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_in_a_step_no_rank_sends_or_takes_twice(shape: Shape) -> None:
+    for n_ranks in range(2, 18):
+        sends = reduce_broadcast(n_ranks, 8, up=shape, down=shape)
+        for ends in ([(s.step, s.src) for s in sends], [(s.step, s.dst) for s in sends]):
+            assert max(Counter(ends).values()) == 1
+        assert all(sends[other].step < send.step for send in sends for other in send.needs)
+
+
+def test_the_binomial_reduction_is_the_broadcast_backwards() -> None:
+    """Also with its ranks in order: lg n steps of n/2, n/4, ... sends."""
+    for shape in ("binomial", "in-order-binomial"):
+        steps = Counter(s.step for s in reduce_broadcast(16, 8, up=shape) if s.reduce)  # type: ignore[arg-type]
+        assert steps == {0: 8, 1: 4, 2: 2, 3: 1}
+
+
+def phases_of(kind: OpKind, sends: list[Send]) -> int:
+    schedule = Schedule(8, (Op(kind, 100),), tuple(sends))
+    return len(set(phase_keys(schedule)))
 
 
 @pytest.mark.parametrize("n_ranks", range(2, 10))

@@ -23,7 +23,7 @@ from traces.framing.frames import Kind
 from traces.opening import open_captures
 from traces.recognition.recognise import find_job, recognise
 from traces.recognition.turns import turns_of
-from traces.schedules.doubling import rabenseifner, recursive_doubling
+from traces.schedules.doubling import halving_doubling, recursive_doubling
 from traces.schedules.expand import expand
 from traces.schedules.inturn import in_turn
 from traces.schedules.schedule import contributions
@@ -63,7 +63,7 @@ def test_of_halving_doubling_each_exchange_has_its_own_turn() -> None:
     assert turned == pytest.approx(in_all + 0.5 * ONE_WAY_S, abs=4 * FEW_MESSAGES_S)
 
 
-@pytest.mark.parametrize("make", [rabenseifner, recursive_doubling])
+@pytest.mark.parametrize("make", [halving_doubling, recursive_doubling])
 def test_in_turn_all_is_added_up_all_the_same(make: type) -> None:
     plain = make(4, 4096)
     turns = [Turn(src=max(s.src, s.dst), dst=min(s.src, s.dst), number=n) for n, s in ((0, plain[0]),)]

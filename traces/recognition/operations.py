@@ -20,7 +20,8 @@ from traces.recognition.operation import Operation, earliest, handed_over_ns, la
 from traces.recognition.patterns import SURE
 from traces.recognition.ranks import joined
 from traces.recognition.untagged import untagged
-from traces.schedules.collectives import ELEMENT_NBYTES, binomial_broadcast, gloo_ring
+from traces.schedules.collectives import ELEMENT_NBYTES, gloo_ring
+from traces.schedules.trees import broadcast
 from traces.units import show_nbytes
 
 MOST_NAMED = 5
@@ -292,7 +293,7 @@ def _by_pattern(name: str, data: Messages) -> Recognised:
 def _usual(name: str, n_ranks: int, nbytes: int, root: int) -> Sends:
     """Sends by source, destination and length, as gloo itself makes them."""
     if name == "broadcast":
-        sends = binomial_broadcast(n_ranks, nbytes, root)
+        sends = broadcast(n_ranks, nbytes, root)
     else:
         sends = gloo_ring(n_ranks, nbytes) if nbytes % ELEMENT_NBYTES == 0 else []
     return Counter((send.src, send.dst, send.nbytes) for send in sends)

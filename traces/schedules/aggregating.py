@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from traces.schedules.collectives import NotServedError, chunk_starts, ring
+from traces.schedules.collectives import check_ranks, chunk_starts, ring
 from traces.schedules.schedule import Aggregation, Send
 
 Leaves = Sequence[Sequence[int]]
@@ -12,8 +12,7 @@ Leaves = Sequence[Sequence[int]]
 
 def ina(n_ranks: int, op: int = 0) -> Aggregation:
     """All ranks give and take: each host sends S and receives S, and so does each link of the tree."""
-    if n_ranks < 2:
-        raise NotServedError(f"switches add up the data of at least 2 ranks, got {n_ranks}")
+    check_ranks("adding up in switches", n_ranks)
     ranks = tuple(range(n_ranks))
     return Aggregation(op, givers=ranks, takers=ranks)
 
@@ -35,8 +34,7 @@ def ina_leaf(
     `ina`, and S each way.  Raises NotServedError for fewer than 2 ranks, ValueError if the leaves do not
     have each rank once.
     """
-    if n_ranks < 2:
-        raise NotServedError(f"switches add up the data of at least 2 ranks, got {n_ranks}")
+    check_ranks("adding up in switches", n_ranks)
     some = [tuple(leaf) for leaf in leaves if leaf]
     if sorted(rank for leaf in some for rank in leaf) != list(range(n_ranks)):
         raise ValueError(

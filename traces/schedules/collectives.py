@@ -36,7 +36,7 @@ def ring(n_ranks: int, nbytes: int, op: int = 0, first: int = 0) -> list[Send]:
     of chunk r+1, which is just what the same rule sends next, so the second half needs no formula of
     its own.  Receivers have two buffers: they are ready for a step when the one before the last is in.
     """
-    _check_ranks("a ring", n_ranks)
+    check_ranks("a ring", n_ranks)
     cuts = chunk_starts(nbytes, n_ranks)
 
     def number(step: int, src: int) -> int:
@@ -59,58 +59,6 @@ def ring(n_ranks: int, nbytes: int, op: int = 0, first: int = 0) -> list[Send]:
     ]
 
 
-def halving_doubling(n_ranks: int, nbytes: int, op: int = 0, first: int = 0) -> list[Send]:
-    """Vector halving with distance doubling (near first), then its mirror: 2 lg n steps.
-
-    Rabenseifner's allreduce in the order that EFLOPS and gloo use: the first exchange is with the
-    neighbour and carries half the vector.  A rank is ready for a step when it has done the one before;
-    without that a fast pair's next step competes with the steps others are still in.
-    """
-    _check_ranks("halving-doubling", n_ranks)
-    if n_ranks & (n_ranks - 1):
-        raise NotServedError(f"halving-doubling needs a power of two ranks, got {n_ranks}")
-    cuts = chunk_starts(nbytes, n_ranks)
-    lg = n_ranks.bit_length() - 1
-    distances = [1 << j for j in range(lg)]
-    exchanges = [(d, True) for d in distances] + [(d, False) for d in reversed(distances)]
-
-    def number(step: int, rank: int) -> int:
-        return first + step * n_ranks + rank
-
-    sends = []
-    for step, (distance, reduce) in enumerate(exchanges):
-        for src in range(n_ranks):
-            dst = src ^ distance
-            owner = dst if reduce else src  # whose share of the vector travels
-            low, high = _halving_range(owner, distance, n_ranks)
-            before = exchanges[step - 1][0] if step else 0
-            sends.append(
-                Send(
-                    op=op,
-                    src=src,
-                    dst=dst,
-                    offset=cuts[low],
-                    nbytes=cuts[high] - cuts[low],
-                    reduce=reduce,
-                    needs=(number(step - 1, src ^ before), number(step - 1, src)) if step else (),
-                    ready=(number(step - 1, dst ^ before), number(step - 1, dst)) if step else (),
-                    step=step,
-                )
-            )
-    return sends
-
-
-def _halving_range(rank: int, distance: int, n_ranks: int) -> tuple[int, int]:
-    """The pieces (of n_ranks equal ones) that `rank` owns after the exchange over `distance`."""
-    low, high = 0, n_ranks
-    bit = 1
-    while bit <= distance:
-        middle = (low + high) // 2
-        low, high = (middle, high) if rank & bit else (low, middle)
-        bit <<= 1
-    return low, high
-
-
 def gloo_ring(
     n_ranks: int,
     nbytes: int,
@@ -124,7 +72,7 @@ def gloo_ring(
     short, or absent.  Rank r sends to r-1.  Segment i leaves when segment i-2 has been sent and
     received; the all-gather begins when the rank's reduce-scatter is complete.
     """
-    _check_ranks("gloo's ring", n_ranks)
+    check_ranks("gloo's ring", n_ranks)
     cut = _gloo_cut(n_ranks, nbytes, max_segment_nbytes)
     ids: dict[tuple[int, int], int] = {}  # (round over both halves, source) -> id
     sends: list[Send] = []
@@ -203,22 +151,6 @@ def _gloo_done(
     return tuple(ids[key] for key in keys if key in ids)
 
 
-def binomial_broadcast(n_ranks: int, nbytes: int, root: int = 0, op: int = 0, first: int = 0) -> list[Send]:
-    """gloo's broadcast (gloo/broadcast.cc): in step i, ranks below 2^i (from the root) each send one."""
-    _check_ranks("a broadcast", n_ranks)
-    sends: list[Send] = []
-    arrived: dict[int, int] = {}
-    for step in range((n_ranks - 1).bit_length()):
-        for low in range(1 << step):
-            high = low + (1 << step)
-            if high < n_ranks:
-                needs = (arrived[low],) if low else ()
-                arrived[high] = first + len(sends)
-                src, dst = (low + root) % n_ranks, (high + root) % n_ranks
-                sends.append(Send(op, src, dst, 0, nbytes, reduce=False, needs=needs, step=step))
-    return sends
-
-
 def piece_starts(sends: list[Send]) -> Iterator[int]:
     """The starts of the pieces of the buffer that no send divides (for `contributions`)."""
     for send in sends:
@@ -240,6 +172,7 @@ def _round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
 
 
-def _check_ranks(what: str, n_ranks: int) -> None:
+def check_ranks(what: str, n_ranks: int) -> None:
+    """Raise NotServedError for a rank that is alone; `what` names the algorithm."""
     if n_ranks < 2:
         raise NotServedError(f"{what} needs at least 2 ranks, got {n_ranks}")

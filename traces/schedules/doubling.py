@@ -7,7 +7,7 @@ that 2^q exchange.
 
 from dataclasses import dataclass, field
 
-from traces.schedules.collectives import ELEMENT_NBYTES, NotServedError
+from traces.schedules.collectives import ELEMENT_NBYTES, check_ranks
 from traces.schedules.schedule import Send
 
 
@@ -73,10 +73,13 @@ def recursive_doubling(n_ranks: int, nbytes: int, op: int = 0, first: int = 0) -
     return sends.made
 
 
-def rabenseifner(n_ranks: int, nbytes: int, op: int = 0, first: int = 0) -> list[Send]:
-    """Halves of what is left, near first, then the same back: 2 lg n steps, 2(n-1)/n S bytes each rank.
+def halving_doubling(n_ranks: int, nbytes: int, op: int = 0, first: int = 0) -> list[Send]:
+    """Rabenseifner's allreduce: halves of what is left, near first, then the same back, as EFLOPS, gloo and
+    Open MPI do it.  2 lg n steps, 2(n-1)/n S bytes each rank.
 
-    Folded pairs first exchange halves, the odd rank gives back its sum, and gets the whole at the end.
+    A rank is ready for a step when it has done the one before: without that a fast pair's next step would
+    compete with the steps that others are still in.  Folded pairs first exchange halves, the odd rank gives
+    back its sum, and gets the whole at the end.
     """
     _check("halving-doubling", n_ranks, nbytes)
     fold, sends = Fold(n_ranks, keeps_odd=False), _Sends(op, first)
@@ -110,7 +113,6 @@ def _half(nbytes: int) -> int:
 
 
 def _check(what: str, n_ranks: int, nbytes: int) -> None:
-    if n_ranks < 2:
-        raise NotServedError(f"{what} needs at least 2 ranks, got {n_ranks}")
+    check_ranks(what, n_ranks)
     if nbytes % ELEMENT_NBYTES:
         raise ValueError(f"an allreduce adds {ELEMENT_NBYTES}-byte elements; got {nbytes} bytes")

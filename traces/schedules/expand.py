@@ -9,13 +9,11 @@ from traces.schedules.collectives import (
     ELEMENT_NBYTES,
     GLOO_MAX_SEGMENT_NBYTES,
     NotServedError,
-    binomial_broadcast,
     gloo_ring,
     gloo_ring_sends,
-    halving_doubling,
     ring,
 )
-from traces.schedules.doubling import rabenseifner, recursive_doubling
+from traces.schedules.doubling import halving_doubling, recursive_doubling
 from traces.schedules.inturn import in_turn
 from traces.schedules.leftout import bridged
 from traces.schedules.pairs import all_pairs
@@ -37,7 +35,7 @@ CAPTURED: dict[str, Allreduce] = {
     "ring": ring,
     "segmented-ring": ring,
     "recursive-doubling": recursive_doubling,
-    "halving-doubling": rabenseifner,
+    "halving-doubling": halving_doubling,
     "all-pairs": all_pairs,
 }
 PAIRWISE = "pairwise"  # of an alltoall: every rank's chunks to all others, all posted at once
@@ -206,9 +204,7 @@ def _sends(item: Item, how: _How, nbytes: int, op: int, first: int) -> list[Send
     if how.algorithm == PAIRWISE:
         raise NotServedError(f"pairwise is how an alltoall is done, not {item.kind}")
     if item.kind == "broadcast":
-        if item.down:
-            return broadcast(how.n_ranks, nbytes, item.root, item.down, op, first)
-        return binomial_broadcast(how.n_ranks, nbytes, item.root, op, first)
+        return broadcast(how.n_ranks, nbytes, item.root, item.down or "binomial", op, first)
     if how.algorithm == AS_CAPTURED:
         return _as_captured(item, how, nbytes, op, first)
     return ALLREDUCE[how.algorithm](how.n_ranks, nbytes, op, first)

@@ -1,6 +1,6 @@
 """An allreduce in which all talk to all: chunks to those that add them up, then the sums to everybody."""
 
-from traces.schedules.collectives import NotServedError, chunk_starts
+from traces.schedules.collectives import check_ranks, chunk_starts
 from traces.schedules.schedule import Send
 
 
@@ -9,8 +9,7 @@ def all_pairs(n_ranks: int, nbytes: int, op: int = 0, first: int = 0) -> list[Se
 
     Rank r adds up chunk r.  Its closed form is 2 alpha + 2(n-1)/n S beta.
     """
-    if n_ranks < 2:
-        raise NotServedError(f"all-pairs needs at least 2 ranks, got {n_ranks}")
+    check_ranks("all-pairs", n_ranks)
     cut = chunk_starts(nbytes, n_ranks)
     pairs = [(src, (src + shift) % n_ranks) for shift in range(1, n_ranks) for src in range(n_ranks)]
     number = {pair: first + place for place, pair in enumerate(pairs)}

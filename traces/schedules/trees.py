@@ -4,9 +4,11 @@ Shapes as in ompi/mca/coll/base/coll_base_topo.c (Open MPI 4.1) and gloo/broadca
 from the root, which is number 0.
 """
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from traces.schedules.collectives import check_ranks
 from traces.schedules.schedule import Send
 from traces.workload import Shape
 
@@ -63,13 +65,21 @@ def parents(shape: Shape, n_ranks: int, root: int = 0) -> dict[int, int]:
 def broadcast(
     n_ranks: int, nbytes: int, root: int = 0, shape: Shape = "binomial", op: int = 0, first: int = 0
 ) -> list[Send]:
-    """From the root to all others, each from its parent; whole, in one send an edge."""
+    """From the root to all others, each from its parent; whole, in one send an edge.
+
+    In a step a rank sends to one child, from the step after it got the data itself: along a binomial tree,
+    which is gloo's broadcast (gloo/broadcast.cc), ceil(lg n) steps of 1, 2, 4, ... sends.
+    """
+    check_ranks("a tree", n_ranks)
     sends: list[Send] = []
     arrived: dict[int, int] = {}
+    next_step = {root: 0}
     for child, parent in parents(shape, n_ranks, root).items():
         arrived[child] = first + len(sends)
         needs = (arrived[parent],) if parent != root else ()
-        sends.append(Send(op, parent, child, 0, nbytes, reduce=False, needs=needs, step=len(sends)))
+        step = next_step[parent]
+        next_step[parent] = next_step[child] = step + 1
+        sends.append(Send(op, parent, child, 0, nbytes, reduce=False, needs=needs, step=step))
     return sends
 
 
@@ -87,17 +97,38 @@ def reduce_broadcast(
 
     Open MPI's `allreduce_intra_nonoverlapping` and `..._basic_linear` (coll_base_allreduce.c).
     """
+    check_ranks("a tree", n_ranks)
     sends: list[Send] = []
     into: dict[int, tuple[int, ...]] = {}
-    for child, parent in reversed(parents(up, n_ranks, root).items()):
+    above = parents(up, n_ranks, root)
+    steps = _reducing_steps(above)
+    for child, parent in reversed(above.items()):
         number = first + len(sends)
-        sends.append(
-            Send(op, child, parent, 0, nbytes, reduce=True, needs=into.get(child, ()), step=len(sends))
-        )
+        needs = into.get(child, ())
+        sends.append(Send(op, child, parent, 0, nbytes, reduce=True, needs=needs, step=steps[child]))
         into[parent] = (*into.get(parent, ()), number)
+    first_down = max(steps.values()) + 1
     for send in broadcast(n_ranks, nbytes, root, down, op, first + len(sends)):
         needs = send.needs or into[root]
         # A rank that gives its sum away may take the result only afterwards.
         ready = tuple(first + i for i, s in enumerate(sends) if s.reduce and s.src == send.dst)
-        sends.append(replace(send, needs=needs, ready=ready, step=len(sends)))
+        sends.append(replace(send, needs=needs, ready=ready, step=first_down + send.step))
     return sends
+
+
+def _reducing_steps(above: Mapping[int, int]) -> dict[int, int]:
+    """The step in which each child sends to its parent, which takes from one child in a step, those first
+    that have their own sum first.
+    """
+    children: defaultdict[int, list[int]] = defaultdict(list)
+    for child, parent in above.items():
+        children[parent].append(child)
+    steps: dict[int, int] = {}
+    complete = dict.fromkeys(above, 0)
+    for parent in [*reversed(above), *set(above.values()) - set(above)]:  # children before their parents
+        step = 0
+        for child in sorted(children[parent], key=complete.__getitem__):
+            steps[child] = max(step, complete[child])
+            step = steps[child] + 1
+        complete[parent] = step
+    return steps
