@@ -7,12 +7,11 @@ The switches are connections that take what they are sent and do nothing with it
 """
 
 import argparse
+import gc
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-
-from emu.garbage import spare_what_is_there
 
 from controller import openflow
 from controller.aim import Aim, plan_aim
@@ -131,7 +130,7 @@ def main() -> None:
             transport=fabric_transport(fabric),
         )
         aim = plan_aim(plan)
-        spare_what_is_there()  # as the controller does
+        gc.freeze()  # as the controller does
         for link in failing(plan):
             one = measured(aim, plan, link)
             print(

@@ -17,7 +17,7 @@ import typer
 
 from tools.plaintext import plain
 
-OUR_PACKAGES = frozenset({"traces", "emu", "controller", "tools"})
+OUR_PACKAGES = frozenset({"traces", "planning", "emu", "controller", "results", "tools"})
 
 FAULT = 1  # the input or the machine
 INTERRUPTED = 130

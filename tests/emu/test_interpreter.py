@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 ONLY = "emu/interpreter.py"
 SHIPPED = [
     path.relative_to(ROOT).as_posix()
-    for package in ("traces", "emu", "controller", "tools", "benchmarks")
+    for package in ("traces", "planning", "emu", "controller", "results", "tools", "benchmarks")
     for path in sorted((ROOT / package).rglob("*.py"))
 ]
 TESTS = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "tests").rglob("*.py"))]

@@ -5,11 +5,11 @@ from math import inf
 
 import pytest
 
-from emu.network.shaping import BURST_FRAMES
 from planning.model.hosts import HostCosts
 from planning.model.network import Event, EventKind
 from planning.model.segments import WINDOW_PACKETS, SegmentNetwork, n_steps
 from planning.model.simulation import simulate
+from planning.transport import BURST_FRAMES
 from tests.made_plans import PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
 from traces.framing.gloo import PREAMBLE_NBYTES
 from traces.schedules.schedule import Gate, Schedule
