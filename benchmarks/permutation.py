@@ -34,7 +34,7 @@ from planning.fabrics.fabric import interface
 from planning.fabrics.spec import parse_fabric
 from planning.plan import Plan
 from planning.resolve import resolve
-from planning.routing.dmodk import dmodk
+from planning.routing.oblivious import dmodk
 from planning.transport import fabric_transport, payload_efficiency
 from traces.schedules.schedule import Op, Schedule, Send
 from traces.units import parse_bps, show_bps

@@ -10,10 +10,8 @@ from planning.fabrics.fabric import DEFAULT_MTU_NBYTES, Fabric
 from planning.fabrics.fabricdocument import FAMILY, fabric_of
 from planning.fabrics.fabricfile import is_file, read_fabric
 from planning.fabrics.fabricwriter import document_of
+from planning.fabrics.families import fat_tree, leaf_spine, star
 from planning.fabrics.family import DEFAULT_RATE_BPS, LinkSpec
-from planning.fabrics.fattree import fat_tree
-from planning.fabrics.leafspine import leaf_spine
-from planning.fabrics.star import star
 from traces.units import parse_bps, parse_nbytes, parse_ns
 
 MAX_SPEC_LENGTH = 200

@@ -24,10 +24,8 @@ from planning.refused import Refused
 from planning.routing.balance import Balance
 from planning.routing.coloured import put_by_colours
 from planning.routing.demand import Demand, demands
-from planning.routing.direct import direct
-from planning.routing.dmodk import dmodk
-from planning.routing.ecmp import ecmp
 from planning.routing.links import Links
+from planning.routing.oblivious import direct, dmodk, ecmp
 from planning.routing.relief import SLACK, improve, shake
 from planning.routing.shortest import Path
 from planning.seeded import draw

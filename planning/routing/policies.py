@@ -9,9 +9,7 @@ from typing import Protocol
 
 from planning.fabrics.fabric import Fabric
 from planning.plan import ADAPTIVE, Flow
-from planning.routing.direct import direct
-from planning.routing.dmodk import dmodk
-from planning.routing.ecmp import ecmp
+from planning.routing.oblivious import direct, dmodk, ecmp
 from planning.routing.planned import planned
 from planning.routing.shortest import Path
 from traces.schedules.schedule import Schedule

@@ -17,7 +17,7 @@ from planning.plancheck import check_path
 from planning.refused import Refused
 from planning.resolve import flows_of
 from planning.routing import policies
-from planning.routing.dmodk import dmodk
+from planning.routing.oblivious import dmodk
 from planning.routing.policies import policy, policy_names
 from planning.routing.shortest import Path, next_ports
 from tests.made_graphs import graph
