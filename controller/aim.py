@@ -1,16 +1,25 @@
-"""What the switches should have at a moment: routes and rules, with some cables down.  Pure."""
+"""What the switches should have at a moment, with some cables down: routes, rules and aggregation trees.
 
-from collections.abc import Collection, Mapping
+A tree that has moved has a larger epoch, for ever: the workers of a run outlive its repeats, and follow only
+to larger ones.  A tree for which there is no way left stays here without nodes, so that its epoch is not
+forgotten.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from controller.trees import Trees, led_around, led_back
 from planning.fabrics.fabric import Egress, Fabric, Link
 from planning.openflow.hostrules import host_rules
 from planning.openflow.rules import Guarded, Rules, guarded_rules
 from planning.plan import ADAPTIVE, Plan
 from planning.routing.adapt import rebalanced
 from planning.routing.reroute import rerouted
-from planning.trees.tree import Tree
+from planning.trees.moving import lacks_room, moved
+from planning.trees.room import ground_of
+from planning.trees.shape import NoTree
+from planning.trees.tree import Node, Tree, rebuilt
+
+Trees = tuple[Tree, ...]
 
 
 @dataclass(frozen=True)
@@ -116,3 +125,32 @@ def tree_moves(before: Aim, after: Aim) -> list[dict[str, object]]:
 
 def _root(tree: Tree) -> str | None:
     return tree.nodes[0].switch if tree.nodes else None
+
+
+def led_around(first: Plan, now: Sequence[Tree], down: Collection[Link]) -> Trees:
+    """The trees that follow on `now` when these cables are down.
+
+    One that is whole stays, though it be on another way than in the plan: to go back would interrupt a sum.
+    One that a cable in `down` is part of, and one without nodes, gets new ones if there is a way.  Where that
+    leaves no room for some tree, all go where they would be had these cables failed at once, if that leaves
+    fewer without: there is room for all of a plan's trees then, if these are failures of the plan
+    (`planning.trees.grants`).
+    """
+    ground = ground_of(first)
+    pairs = zip(first.trees, now, strict=True)
+    found = moved(ground, [tree if tree.nodes else rebuilt(tree, home.nodes) for home, tree in pairs], down)
+    if any(map(lacks_room, found)):
+        found = min(found, moved(ground, first.trees, down), key=lambda made: sum(map(lacks_room, made)))
+    return tuple(
+        _on(tree, () if isinstance(made, NoTree) else made.nodes)
+        for tree, made in zip(now, found, strict=True)
+    )
+
+
+def led_back(first: Plan, now: Sequence[Tree]) -> Trees:
+    """The trees that follow on `now` when all is as in the plan."""
+    return tuple(_on(tree, home.nodes) for home, tree in zip(first.trees, now, strict=True))
+
+
+def _on(tree: Tree, nodes: tuple[Node, ...]) -> Tree:
+    return tree if tree.nodes == nodes else rebuilt(tree, nodes)

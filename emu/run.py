@@ -2,22 +2,29 @@
 
 The folder is called NAME.incomplete until everything is in it, so an interrupted run is never taken for a
 whole one.
+
+`manifest.json` says what the run was made with: enough to make it again, or to see why it cannot be.
 """
 
 import errno
+import hashlib
 import json
+import os
+import platform
 import select
 import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
 from emu import limits
-from emu.manifest import manifest
 from emu.network import isolate
+from emu.network.net import host_sysctls
 from emu.options import RunOptions
 from emu.watch import RunFailed
 from planning import plan as plans
@@ -30,6 +37,7 @@ from traces.units import show_nbytes
 Progress = Callable[[str, dict[str, Any]], None]
 Result = TypeVar("Result")
 LEAST_FREE_NBYTES = 1 << 20
+PACKAGES = ("mininet", "os-ken", "numpy", "scapy")
 
 
 def run(
@@ -133,3 +141,28 @@ def _follow(process: "subprocess.Popen[str]", limit_s: float, progress: Progress
             return
         said = json.loads(line)
         progress(said.pop("phase"), said)
+
+
+def manifest(plan: Plan, options: RunOptions, plan_file: Path) -> dict[str, Any]:
+    """Kernel, versions, machine, seed, hashes, switch and TCP settings."""
+    return {
+        "schema": "gradwire.manifest/1",
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in PACKAGES},
+        "iproute2": _first_line(["tc", "-V"]),
+        "cpus": os.cpu_count(),
+        "source": plan.source,
+        "seed": plan.seed,
+        "plan_sha256": hashlib.sha256(plan_file.read_bytes()).hexdigest(),
+        "switch": options.switch,
+        "repeats": options.repeats,
+        "transport": asdict(plan.transport),
+        "checksum_and_segmentation_offload": options.switch != "ovs",
+        "host_sysctls": host_sysctls(plan.transport),
+    }
+
+
+def _first_line(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    return (done.stdout or done.stderr).strip().split("\n", 1)[0]

@@ -11,12 +11,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from emu import limits, records, sampler
-from emu.aggregation.portwindows import windows_at
 from emu.controlplane import control_plane
 from emu.limits import CONTROLLER_S
 from emu.network.cables import Cables, Done, failing
 from emu.network.net import NetworkFailed, emulated, prepare_namespace
 from emu.network.queues import Queues
+from emu.network.shaping import windows_at
 from emu.network.tcpdump import captures
 from emu.options import RunOptions
 from emu.replay import fleet

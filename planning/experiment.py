@@ -1,12 +1,16 @@
-"""A matrix of runs: fabric × algorithm × placement × routes, each a plan before the first is carried out."""
+"""What a user chooses, made into plans: fabric × algorithm × placement × routes.
+
+Jobs that switches cannot add up, for lack of room or of a tree, are done by their hosts.
+"""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from planning.fabrics.fabric import Fabric
+from planning.fabrics.paths import access_switch
 from planning.failures import check_failures, check_reachable, parse_failures
 from planning.losses import check_losses, parse_loss
 from planning.placement import place
@@ -14,8 +18,7 @@ from planning.plan import Plan
 from planning.refused import Refused
 from planning.resolve import Ports, resolve
 from planning.transport import fabric_transport
-from planning.trees.grants import Terms
-from planning.trees.hostside import leaves_of, served
+from planning.trees.grants import Terms, granted
 from planning.trees.tree import DEFAULT_ELEMENTS, SWITCH_SLOTS
 from traces.schedules.aggregating import Leaves
 from traces.schedules.collectives import NotServedError
@@ -206,3 +209,38 @@ def _expanded(job: Job, workload: Workload, algorithm: str, leaves: Leaves = ())
         )
     except NotServedError as error:
         raise Refused(str(error)) from error
+
+
+def served(
+    fabric: Fabric,
+    placement: Sequence[str],
+    schedules: Sequence[Schedule],
+    host_side: Callable[[int], Schedule],
+    terms: Terms,
+    seed: int,
+) -> tuple[Schedule, dict[int, str]]:
+    """Workloads side by side, and which of them are done by their hosts, and why.
+
+    A workload of which any job gets no tree is replaced: the i-th by `host_side(i)`, which asks for none.
+    """
+    chosen = list(schedules)
+    workload_of = [number for number, each in enumerate(chosen) for _ in range(each.n_ranks)]
+    reasons: dict[int, str] = {}
+    while True:
+        whole = together(chosen)
+        refused = granted(fabric, placement, whole, terms, seed).refused
+        if not refused:
+            return whole, reasons
+        for job, reason in refused.items():
+            number = workload_of[job[0]]
+            if number not in reasons:
+                reasons[number] = reason
+                chosen[number] = host_side(number)
+
+
+def leaves_of(fabric: Fabric, hosts: Sequence[str]) -> tuple[tuple[int, ...], ...]:
+    """The ranks under each first switch, rank r on `hosts[r]`, in the order of their first ranks."""
+    leaves: dict[str, list[int]] = {}
+    for rank, host in enumerate(hosts):
+        leaves.setdefault(access_switch(fabric, host), []).append(rank)
+    return tuple(map(tuple, leaves.values()))

@@ -15,9 +15,9 @@ from controller.switch import Switch
 from emu.switch.plane.counters import Link, Transmitted
 from emu.switch.ports import Port, SwitchPorts
 from emu.switch.server.session import Session
+from emu.switch.table.numbers import Numbers
 from emu.switch.table.table import FlowTable
 from planning.fabrics.fabric import Fabric, interface
-from planning.openflow.numbers import Numbers
 from planning.openflow.rules import Rule
 from tests.openflow_talk import HELLO, FakeInstruments, read
 

@@ -12,8 +12,8 @@ from typing import Self
 
 import numpy as np
 
-from emu.aggregation.quantise import Floats, Ints, agreed, block_exponents, bounds, to_floats, to_ints
 from emu.aggregation.worker import Worker
+from emu.replay.sums import Floats, Ints, agreed, block_exponents, bounds, to_floats, to_ints
 from planning.fabrics.fabric import Egress
 from planning.openflow.entries import FROM_PARENT
 from planning.openflow.pool import Pool, Sent

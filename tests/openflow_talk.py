@@ -13,11 +13,11 @@ from scapy.contrib import openflow3 as of3
 from emu.switch.plane.counters import Link, Received, Transmitted
 from emu.switch.ports import Port, SwitchPorts
 from emu.switch.server.session import Session
+from emu.switch.table.numbers import Numbers
 from emu.switch.table.operations import Operation
 from emu.switch.table.table import FlowTable
 from planning.openflow import pool as pools
 from planning.openflow.entries import Event
-from planning.openflow.numbers import Numbers
 
 SWITCH = SwitchPorts(
     "leaf0", 0x1122334455667788, tuple(Port(n, f"leaf0-eth{n}", 100_000_000) for n in (1, 2, 3))

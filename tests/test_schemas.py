@@ -10,9 +10,9 @@ import pytest
 from emu.aggregation.figures import AggregationRow, RankFigures, SumError
 from emu.inject import result as inject_result
 from emu.inject.result import Injection
-from emu.manifest import manifest
 from emu.options import RunOptions
 from emu.records import LINK_COLUMNS, Repeat
+from emu.run import manifest
 from emu.switch.ports import Port, SwitchPorts
 from planning import plan as plans
 from planning.fabrics.fabricdocument import FabricDocument, LinksLine

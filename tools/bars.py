@@ -1,13 +1,18 @@
-"""Times of cells as a bar chart: one SVG, in percent of its width, so that it fits any screen unscaled.
+"""Charts of runs: the times of cells as bars, and the iterations of a run.  SVG in percent of its width, so
+that it fits any screen unscaled.
 
-A bar is the median time: up to its bound in one colour, what is above it in another.  Over it lie the bound
-(a dashed line), the least and the largest time (a whisker), the predicted time (a triangle below) and a
+A cell's bar is the median time: up to its bound in one colour, what is above it in another.  Over it lie the
+bound (a dashed line), the least and the largest time (a whisker), the predicted time (a triangle below) and a
 line at each instant at which a cable failed before the end, with a band for as long as it was down.
+
+An iteration's bar has below what no computing hid, and computing above.  Over the bars lie the median (a
+line) and the 10th to the 90th percentile (a band) of all repeats that count.
 """
 
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from emu.records import Repeat
 from results.row import FailedCable, Row
 from traces.units import show_s
 
@@ -18,6 +23,10 @@ ROW_HEIGHT = 46
 AXIS_HEIGHT = 24
 BAR_TOP, BAR_HEIGHT = 20, 14  # within a row, below its label
 OVERHANG = 4  # of the bound's line over the bar
+HEIGHT = 96
+MOST_BARS = 400  # more are not told apart
+ABOVE = 1.15  # the axis is so much longer than the longest iteration
+FILLED = 0.7  # of a bar's place
 
 
 def bars_svg(numbered: Sequence[tuple[int, Row]]) -> str:
@@ -132,3 +141,37 @@ def _told(row: Row) -> str:
 def _predicted_s(row: Row) -> float | None:
     """None for flows that may have left the paths that it is of."""
     return None if row.flows_may_move else row.predicted_s
+
+
+def iterations_svg(row: Row, repeat: Repeat) -> str:
+    """Empty if no iteration has a time."""
+    pairs = list(zip(repeat.iteration_s, repeat.exposed_s, strict=True))[:MOST_BARS]
+    if not pairs or row.iteration_s is None:
+        return ""
+    usual = row.iteration_s
+    full_s = ABOVE * max(usual.high, *(time_s for time_s, _ in pairs), 1e-9)
+    parts = [f'<rect class="spread" x="0" width="100%" {_from_to(usual.low, usual.high, full_s)}/>']
+    parts += _bars(pairs, full_s)
+    y = _y(usual.median, full_s)
+    parts.append(f'<line class="bound" x1="0" x2="100%" y1="{y}" y2="{y}"/>')
+    label = f"Time of each iteration, median {show_s(usual.median)}"
+    head = f'<svg class="bars iterations" role="img" aria-label="{label}" width="100%" height="{HEIGHT}">'
+    return "\n".join([head, *parts, "</svg>"])
+
+
+def _bars(pairs: list[tuple[float, float]], full_s: float) -> Iterator[str]:
+    for number, (time_s, exposed_s) in enumerate(pairs):
+        x, width = percent(number, len(pairs)), percent(FILLED, len(pairs))
+        place = f'x="{x}" width="{width}"'
+        told = f"iteration {number + 1}: {show_s(time_s)}, {show_s(exposed_s)} that no computing hides"
+        yield f'<g class="bar"><title>{told}</title>'
+        yield f'<rect class="over" {place} {_from_to(0, exposed_s, full_s)}/>'
+        yield f'<rect class="ideal" {place} {_from_to(exposed_s, time_s, full_s)}/></g>'
+
+
+def _y(seconds: float, full_s: float) -> str:
+    return f"{HEIGHT * (1 - seconds / full_s):.2f}"
+
+
+def _from_to(low_s: float, high_s: float, full_s: float) -> str:
+    return f'y="{_y(high_s, full_s)}" height="{HEIGHT * max(0.0, high_s - low_s) / full_s:.2f}"'

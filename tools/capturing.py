@@ -21,10 +21,9 @@ from emu.capturing.run import INTERRUPTED, capture, working_folder
 from emu.disturbance import MAX_CPU_STOLEN
 from planning.fabrics.fabric import Fabric
 from planning.runfiles import INCOMPLETE
-from tools.console import console
+from tools.console import console, plain
 from tools.exits import FAULT
 from tools.exits import INTERRUPTED as INTERRUPTED_CODE
-from tools.plaintext import plain
 from traces.files import write_whole
 from traces.units import show_nbytes, show_s
 

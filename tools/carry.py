@@ -18,8 +18,7 @@ from planning.plan import Plan
 from results.comparison import save_matrix
 from results.laboratory import Laboratory
 from results.row import REFUSED, Row
-from tools.console import console
-from tools.plaintext import plain
+from tools.console import console, plain
 from tools.report import write_report
 from tools.tables import print_rows
 

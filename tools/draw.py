@@ -16,12 +16,12 @@ from tools.drawlayout import (
     LETTER,
     MARGIN,
     MAX_SWITCH_WIDTH,
+    STYLE,
     SWITCH_HEIGHT,
     Layout,
     Spot,
     layout,
 )
-from tools.drawstyle import STYLE
 from traces.units import show_bps
 
 DENSE_CABLES = 100  # more are drawn with thin lines, so that the loaded ones show

@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, cast
 
 import typer
 
-from tools.plaintext import plain
+from tools.console import plain
 
 OUR_PACKAGES = frozenset({"traces", "planning", "emu", "controller", "results", "tools"})
 

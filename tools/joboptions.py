@@ -14,7 +14,7 @@ from typer.exceptions import TyperException
 from emu.capturing.request import MAX_LIMIT_S, MAX_SNAPLEN, MIN_SNAPLEN, Request
 from emu.training.options import MODELS, TrainingOptions
 from planning.fabrics.fabricfile import is_file
-from tools.needs import need_root_and_tools
+from tools.machine import need_root_and_tools
 from tools.options import parse_slow
 
 DDP, PS, PROGRAM = "ddp", "ps", "a program"

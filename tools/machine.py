@@ -1,4 +1,4 @@
-"""What the machine is and can do, found out by asking it and by trying."""
+"""What the machine is and can do, found by asking it and by trying, and what a command cannot do without."""
 
 import ctypes
 import os
@@ -15,6 +15,8 @@ PROBE = PROJECT / "tools" / "probe.sh"
 LOCK = PROJECT / "requirements.lock"
 NAMESPACES = ("--net", "--mount", "--pid", "--ipc", "--fork", "--kill-child")
 TIMEOUT_S = 20.0
+OVS_TOOLS = ("ethtool", "ovs-vswitchd")
+RUN_TOOLS = ("mnexec", "ip", "tc", "unshare", "setpriv", "nsenter")
 
 
 def is_root() -> bool:
@@ -118,3 +120,18 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         timeout=TIMEOUT_S,
         env=os.environ | {"PATH": path, "LC_ALL": "C.UTF-8"},
     )
+
+
+def need_root_and_tools(command: str, switch: str = "gradwire", captures: bool = False) -> None:
+    """Raise PermissionError or FileNotFoundError with what to do about it."""
+    if not is_root():
+        raise PermissionError(
+            f"{command} makes network namespaces and needs root: sudo ./gradwire {command} …"
+        )
+    tools = RUN_TOOLS + (OVS_TOOLS if switch == "ovs" else ()) + (("tcpdump",) if captures else ())
+    for tool in tools:
+        if shutil.which(tool) is None:
+            raise FileNotFoundError(f"{tool} is not installed: run sudo ./gradwire setup")
+    for compiled in () if switch == "ovs" else (SWITCH_OBJECT, WORKER_LIBRARY):
+        if not compiled.exists():
+            raise FileNotFoundError(f"{compiled} is not compiled: run sudo ./gradwire setup")

@@ -17,9 +17,8 @@ from results.findings import findings, name
 from results.row import Row
 from results.runview import LinkUse, RunView, load_run
 from tools.aggregationtables import Grid, aggregation_grids
-from tools.bars import bars_svg
+from tools.bars import bars_svg, iterations_svg
 from tools.draw import fabric_svg
-from tools.iterationchart import iterations_svg
 from tools.linkrates import told_rates
 from tools.tables import iteration_words
 from traces.files import write_whole

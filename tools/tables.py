@@ -1,11 +1,15 @@
 """Result rows as tables of at most 100 columns: one per fabric, or one per cell of a sweep of sizes.
 
-A sweep is told as nccl-tests does (tools.ncclstyle).
+A sweep is printed as nccl-tests does it, with our own figures in further columns.  The first nine columns and
+the footer are those of the out-of-place half of NVIDIA/nccl-tests (src/common.cu, src/util.cu); nothing is
+reduced in place here.  Emulated links are a thousand times slower than those that it is made for: GB/s have
+four digits after the point where it has two, and times have nine characters, not seven.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
+from statistics import fmean
 
 from rich.console import Console
 from rich.table import Table
@@ -16,7 +20,7 @@ from planning.plan import ADAPTIVE
 from results.row import REFUSED, Row
 from tools.aggregationtables import aggregation_grids, rich_table
 from tools.linkrates import told_rates
-from tools.ncclstyle import UNACCOUNTED, nccl_lines
+from traces.schedules.collectives import ELEMENT_NBYTES
 from traces.schedules.expand import PAIRWISE
 from traces.units import show_nbytes, show_s
 
@@ -24,6 +28,13 @@ NOTHING = "–"
 UNBOUNDED = 10_000  # columns
 _STYLE = {"valid": "green", "not valid": "bold red", REFUSED: "dim"}
 _FIGURES = ("busbw\nMB/s", "bound", "ratio", "pred.")
+UNACCOUNTED = "!"  # after a time over its prediction that is outside the prediction's error bar
+_NO_ROOT = -1
+_HEAD = (
+    "#                                                out-of-place",
+    "#     size      count  type redop root      time   algbw   busbw #wrong  ratio  pred. verdict",
+    "#      (B) (elements)                       (us)  (GB/s)  (GB/s)",
+)
 
 
 def print_rows(to: Console, rows: Sequence[Row]) -> None:
@@ -172,3 +183,43 @@ def _megabytes(nbytes_per_s: float | None) -> str:
 
 def _or_nothing(value: float | None, show: Callable[[float], str]) -> str:
     return NOTHING if value is None else show(value)
+
+
+def nccl_lines(rows: Sequence[Row], reduces: bool) -> Iterator[str]:
+    """The lines of one configuration's sizes, in their order, 100 columns at most.
+
+    `reduces`: the collective adds up.  A size without a time is a comment with its verdict.
+    """
+    yield from _HEAD
+    for row in rows:
+        yield _line(row, reduces)
+    done = [row for row in rows if row.time_s]
+    wrong = sum(row.wrong or 0 for row in done)
+    yield f"# Out of bounds values : {wrong} {'FAILED' if wrong else 'OK'}"
+    if done:
+        links = dict.fromkeys(f"{row.worst_link} ×{row.worst_link_flows}" for row in done if row.worst_link)
+        yield f"# Worst link           : {', '.join(links)}"
+        yield f"# Avg bus bandwidth    : {fmean((row.busbw_Bps or 0.0) / 1e9 for row in done):.6g}"
+
+
+def _line(row: Row, reduces: bool) -> str:
+    if row.time_s is None:
+        return f"# {row.verdict}"
+    what = f"{row.bytes:10d} {row.bytes // ELEMENT_NBYTES:10d} {'float':>5} {'sum' if reduces else 'none':>5}"
+    time = _fitted(row.time_s.median * 1e6, 9)
+    algbw, busbw = (_or_not_known(each, 1e-9) for each in (row.algbw_Bps, row.busbw_Bps))
+    ratio = f"{row.ratio:6.3f}" if row.ratio else f"{'N/A':>6}"
+    predicted = row.ratio_predicted if not row.flows_may_move else None
+    pred = f"{predicted:6.3f}" if predicted else f"{'N/A':>6}"
+    mark = UNACCOUNTED if row.is_unaccounted else " "
+    return f"{what} {_NO_ROOT:4d} {time} {algbw} {busbw} {row.wrong:6d} {ratio} {pred}{mark}{row.verdict}"
+
+
+def _or_not_known(value: float | None, factor: float) -> str:
+    return f"{'N/A':>7}" if value is None else f"{value * factor:7.4f}"
+
+
+def _fitted(value: float, width: int) -> str:
+    """With two digits after the point, or as many as there is room for (nccl-tests: getFloatStr)."""
+    n_digits = len(str(int(value)))
+    return f"{value:{width}.{max(0, min(2, width - n_digits - 1))}f}"

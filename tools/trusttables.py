@@ -1,13 +1,19 @@
-"""A matrix of `trust` as a table of at most 100 columns, and the lines below it."""
+"""A matrix of `trust`: a table of at most 100 columns, the lines below it, and a page that needs nothing
+else.
+"""
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from results.row import REFUSED
+from tools.report import environment
 from tools.trustresult import Matrix, Summary, TrustRow
+from traces.files import write_whole
 from traces.iterationtimes import FIRST_WARM, IterationTime
 from traces.units import show_s
 
@@ -108,3 +114,27 @@ def _counts(summary: Summary) -> str:
     if summary.excused:
         line += f"; not counted: {summary.excused} refused where the live job itself is unsteady"
     return line
+
+
+def write_page(path: Path, matrix: Matrix) -> None:
+    """Write it whole or not at all.  Raise OSError."""
+    write_whole(path, page(matrix))
+
+
+def page(matrix: Matrix) -> str:
+    made = environment()
+    made.filters |= {"share": show_share, "spread": show_spread, "row_name": row_name}
+    return made.get_template("trust.html").render(
+        title=f"{' beside '.join(matrix.jobs)}: live and replayed",
+        matrix=matrix,
+        grids=[_grid(matrix, job) for job in range(len(matrix.jobs))],
+        sentences=list(sentences(matrix)),
+    )
+
+
+def _grid(matrix: Matrix, job: int) -> dict[str, Any]:
+    """A job's table: its live times, and its rows by the fabric that they were captured on."""
+    live = [each for each in matrix.live if each.job == job]
+    rows = [row for row in matrix.rows if row.job == job]
+    cells = [rows[first : first + len(live)] for first in range(0, len(rows), len(live))]
+    return {"name": matrix.jobs[job], "live": live, "rows": cells}

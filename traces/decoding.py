@@ -10,7 +10,7 @@ from traces.framing.framings import Choice, framings
 from traces.framing.gloo_framing import Gloo
 from traces.framing.messages import Messages, collect, no_messages, reranked
 from traces.framing.plain import Plain
-from traces.framing.store import Store
+from traces.framing.setups import Store
 from traces.packets.clocks import ONE_CLOCK, Clocks, HostClock
 from traces.packets.clocks import name as clock_name
 from traces.packets.directions import own_address

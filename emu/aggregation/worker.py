@@ -5,13 +5,14 @@ Who has the socket's events and the time calls `step`; who has nothing else to d
 
 import os
 import socket
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from emu.aggregation.library import NEVER, Counts, Failure, Told, library
-from emu.aggregation.missing import RanksBehind, complaint, missing, ranks_of
-from planning.trees.tree import Tree
+from planning.fabrics.fabric import Egress
+from planning.trees.tree import Node, Tree
 from traces.framing.aggregation import ELEMENT_NBYTES, HEADER_NBYTES
 
 Floats = NDArray[np.float32]
@@ -19,6 +20,7 @@ Floats = NDArray[np.float32]
 SEGMENTS = 32  # packets that may go to the kernel as one
 PATIENCE_NS = 3_500_000_000  # whoever waits for a rank that died is told of it within 5 s
 _MAX_DATAGRAM_NBYTES = 65_507
+RanksBehind = Mapping[Egress, tuple[int, ...]]
 
 
 class WorkerFailed(Exception):
@@ -151,7 +153,7 @@ class Worker:
         return Counts(**{name: getattr(self._told, name) for name in Counts.__dataclass_fields__})
 
     def scales(self, position: int) -> NDArray[np.int32]:
-        """The exponent of each block of a finished sum (emu.aggregation.quantise), NO_PEAK for zeros."""
+        """The exponent of each block of a finished sum (emu.replay.sums), NO_PEAK for zeros."""
         return self._held[position][2]
 
     def forget(self) -> None:
@@ -209,3 +211,48 @@ class Worker:
     @property
     def _waited(self) -> str:
         return f"for {self._patience_ns / 1e9:g} s"
+
+
+"""The ranks that contribute through each (switch, port) of a tree's children."""
+
+
+def missing(
+    tree: Tree, behind: RanksBehind, rank: int, levels: int, seen: int
+) -> tuple[tuple[int, ...], ...]:
+    """The ranks behind each of the children that are not in `seen`, ascending.
+
+    The bitmap is of the switch `levels` above the one at which `rank`'s host is.  Empty if there is no such
+    switch in the tree.
+    """
+    above = path(tree, behind, rank)
+    if levels >= len(above):
+        return ()
+    node = above[levels]
+    absent = [child for index, child in enumerate(node.children) if not seen >> index & 1]
+    return tuple(behind[Egress(node.switch, child.port)] for child in absent)
+
+
+def ranks_of(absent: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+    """All ranks behind what `missing` has found, ascending."""
+    return tuple(sorted(rank for behind_one in absent for rank in behind_one))
+
+
+def complaint(absent: tuple[tuple[int, ...], ...]) -> str:
+    """What `missing` has found, in words.
+
+    A child that is a switch may have the contributions of all its ranks but one.
+    """
+    if not absent:
+        return "a switch says that nothing is missing"
+    ranks = ranks_of(absent)
+    some = "some of " if any(len(behind_one) > 1 for behind_one in absent) else ""
+    return f"nothing comes from {some}rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
+
+
+def path(tree: Tree, behind: RanksBehind, rank: int) -> tuple[Node, ...]:
+    """The switches that the rank's contributions go through, the root last."""
+    return tuple(
+        node
+        for node in reversed(tree.nodes)  # each stands after its parent
+        if any(rank in behind[Egress(node.switch, child.port)] for child in node.children)
+    )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from emu.capturing.request import MAX_SNAPLEN, WHOLE
-from emu.network.tcpdump_counts import Counts, counts
+from emu.network.tcpdump import Counts, counts
 from planning.fabrics.fabric import HOST_PORT, Fabric, interface
 from traces.files import write_whole
 from traces.groundtruth import BadLog, Check, compare, read_logs

@@ -7,13 +7,13 @@ captured.
 """
 
 import json
+import re
 import sys
 from contextlib import ExitStack
 from pathlib import Path
 
 from emu.capturing import hosts, job
 from emu.capturing.request import MAX_SNAPLEN, WHOLE, Request
-from emu.capturing.ring import free_nbytes, ring_kib
 from emu.controlplane import control_plane
 from emu.network.isolate import PRIVATE
 from emu.network.net import NetworkFailed, emulated, prepare_namespace
@@ -21,6 +21,9 @@ from emu.network.tcpdump import Listening, captures
 from emu.watch import RunFailed, Watch
 from planning.fabrics.spec import parse_fabric
 from planning.transport import fabric_transport
+
+RINGS_SHARE = 8  # of the free memory, all rings together take one part in so many
+MAX_RING_KIB, MIN_RING_KIB = 256 * 1024, 8 * 1024  # the most: two seconds of 1 Gb/s
 
 
 def main(folder: Path) -> None:
@@ -77,3 +80,14 @@ if __name__ == "__main__":
     except (RunFailed, NetworkFailed, OSError) as error:
         print(error, file=sys.stderr)
         sys.exit(1)
+
+
+def ring_kib(n_hosts: int, free_nbytes: int) -> int:
+    """Each host's ring: an equal share of what memory allows."""
+    return max(MIN_RING_KIB, min(MAX_RING_KIB, free_nbytes // RINGS_SHARE // n_hosts // 1024))
+
+
+def free_nbytes(meminfo: str) -> int:
+    """The memory that is available, from /proc/meminfo's text."""
+    (kib,) = re.findall(r"^MemAvailable:\s+(\d+) kB$", meminfo, re.MULTILINE)
+    return int(kib) * 1024

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from emu.inject.checksums import complement, folded, pseudo_header_sums, word_sums
 from emu.inject.pieces import Pieces
 from emu.inject.timetable import Ints
 from planning.fabrics.fabric import ETHERNET_NBYTES
@@ -153,3 +152,31 @@ def _put16(out: Octets, at: Ints, value: npt.ArrayLike) -> None:
 def _put16_native(out: Octets, at: Ints, value: npt.ArrayLike) -> None:
     octets = np.asarray(value).astype(np.uint16).view(np.uint8).reshape(-1, 2)
     out[at[:, None] + np.arange(2)] = octets
+
+
+def folded(sums: Ints) -> Ints:
+    """Sums of 16-bit words, with the carries added in until none is left."""
+    for _ in range(3):  # 48 bits need no more
+        sums = (sums & 0xFFFF) + (sums >> 16)
+    return sums
+
+
+def complement(sums: Ints) -> Ints:
+    """The checksum of what has these sums."""
+    return folded(sums) ^ 0xFFFF
+
+
+def word_sums(octets: npt.NDArray[np.uint8], cuts: Ints) -> Ints:
+    """The sum of the big-endian 16-bit words from each of `cuts` to the next; the last has to the end.
+
+    `cuts` ascend and are even, as is the number of octets.
+    """
+    words = octets.view(">u2")
+    sums: Ints = np.add.reduceat(words, cuts // 2, dtype=np.int64)
+    return sums
+
+
+def pseudo_header_sums(src: Ints, dst: Ints, protocol: Ints, nbytes: Ints) -> Ints:
+    """Of TCP's and UDP's pseudo headers (RFC 9293, 3.1); `nbytes` is the length of the segment."""
+    sums: Ints = (src >> 16) + (src & 0xFFFF) + (dst >> 16) + (dst & 0xFFFF) + protocol + nbytes
+    return sums

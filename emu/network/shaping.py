@@ -6,17 +6,20 @@ length, and congestion control takes the delay for a sign).  Only ACKs: other sm
 stream and would overtake their own data.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from planning.fabrics.fabric import Egress, Fabric, Link, interface
 from planning.plan import Transport
 from planning.transport import BURST_FRAMES
+from planning.trees.tree import Tree, child_ports
 
 LINK_GROUP = 71  # `ip link delete group 71` would remove every link of ours
 AUTO_QUEUE_MIN_NBYTES = 256 * 1024
 _LEAST_FRAME_NBYTES = 60
 _NETEM_PACKETS = 10_000  # room in netem beside what a delay holds: it is the queue behind it that may drop
 _ACK_SHARE = 10  # the ACK class is guaranteed a tenth and may borrow the rest
+_TIMES = 2  # each chunk of a window, and once more what was sent again because it waited
 
 
 def links_batch(fabric: Fabric, transport: Transport, pid_of: Mapping[str, int]) -> Iterator[str]:
@@ -100,3 +103,19 @@ def queue_nbytes(link: Link, transport: Transport, flows_at_port: int, windows_n
     if link.queue_nbytes is not None:
         return link.queue_nbytes
     return max(AUTO_QUEUE_MIN_NBYTES, 2 * transport.rcvbuf_nbytes * max(1, flows_at_port) + windows_nbytes)
+
+
+def windows_at(fabric: Fabric, trees: Sequence[Tree], may_move: bool) -> Counter[str]:
+    """Bytes of frames by interface, hosts' own among them.
+
+    If trees `may_move` during a run, each of them can come to any cable between switches.
+    """
+    found: Counter[str] = Counter()
+    for tree in trees:
+        ports = set(child_ports(tree))
+        if may_move:
+            ports |= {Egress(link.a, link.a_port) for link in fabric.inner_links}
+        ends = ports | {fabric.peers[port] for port in ports}
+        for end in ends:
+            found[interface(*end)] += _TIMES * tree.slots * tree.frame_nbytes
+    return found

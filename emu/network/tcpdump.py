@@ -5,6 +5,7 @@ a block is handed over when it is full, or after a second.  So it is asked what 
 when all that is in the file.
 """
 
+import re
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from emu.network.namespaces import enter
-from emu.network.tcpdump_counts import Counts, answers, counts
 from emu.watch import Child, RunFailed, running
 from planning.fabrics.fabric import HOST_PORT, interface
 
@@ -23,6 +23,32 @@ _WRITE_S = 60.0  # the largest ring, 256 MiB, on a disk that is slow
 _ANSWER_S = 2.0
 _TICK_S = 0.02
 _ASK_EVERY_S = 0.1
+_AT_END = re.compile(
+    r"^(\d{1,18}) packets? (captured|received by filter|dropped by kernel|dropped by interface)$",
+    re.MULTILINE,
+)
+_MEANWHILE = re.compile(
+    r"^tcpdump: (\d{1,18}) packets? captured, (\d{1,18}) packets? received by filter, "
+    r"(\d{1,18}) packets? dropped by kernel",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """tcpdump's own figures of one host, in packets.
+
+    On Linux the kernel counts a packet as received also if it then drops it (packet(7), PACKET_STATISTICS).
+    """
+
+    captured: int
+    received: int
+    dropped: int
+
+    @property
+    def lost(self) -> int:
+        """What is not in the file: dropped, or still in the kernel's ring when tcpdump was ended."""
+        return max(self.dropped, self.received - self.captured)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +140,17 @@ def _check_runs(child: Child) -> None:
 
 def _log(folder: Path, host: str) -> Path:
     return folder / f"{host}.log"
+
+
+def counts(said: str) -> Counts | None:
+    """From what tcpdump wrote at its end; None if it came to none."""
+    found = {what: int(number) for number, what in _AT_END.findall(said)}
+    if not {"captured", "received by filter", "dropped by kernel"} <= set(found):
+        return None
+    dropped = found["dropped by kernel"] + found.get("dropped by interface", 0)
+    return Counts(found["captured"], found["received by filter"], dropped)
+
+
+def answers(said: str) -> list[Counts]:
+    """What it answered to each SIGUSR1 so far."""
+    return [Counts(*map(int, figures)) for figures in _MEANWHILE.findall(said)]

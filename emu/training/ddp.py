@@ -7,10 +7,9 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from emu.training.eventlog import EventLog
 from emu.training.models import batch, build, loss
 from emu.training.options import TrainingOptions
-from emu.training.slowness import Slowness
+from emu.training.rank import EventLog, Slowness
 from traces.groundtruth import BUCKET_READY
 
 LEARNING_RATE = 0.05

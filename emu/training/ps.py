@@ -13,10 +13,9 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from emu.training.eventlog import EventLog
 from emu.training.models import batch, build, loss
 from emu.training.options import TrainingOptions
-from emu.training.slowness import Slowness
+from emu.training.rank import EventLog, Slowness
 from traces.groundtruth import PULL_DONE, PUSH_BEGINS
 
 LEARNING_RATE = 0.05

@@ -1,11 +1,11 @@
-"""The families of fabrics that are built from a few sizes: star, leaf-spine, fat-tree; BiGraph has its own module."""
+"""Families of fabrics built from a few sizes: star, leaf-spine, fat-tree.  BiGraph has its own module."""
 
 from planning.fabrics.fabric import Fabric
 from planning.fabrics.family import DEFAULT_LINKS, LinkSpec, build, check_size
 
 
 def star(n_hosts: int, links: LinkSpec = DEFAULT_LINKS) -> Fabric:
-    """All hosts on one switch, which has no inner link to be short of: `switch0` with host i on port i + 1."""
+    """All hosts on one switch, so no inner link can be short: `switch0` with host i on port i + 1."""
     if n_hosts < 2:
         raise ValueError(f"a star needs at least 2 hosts, got {n_hosts}")
     check_size(n_hosts, n_hosts)
@@ -36,8 +36,8 @@ def fat_tree(k: int, levels: int = 3, links: LinkSpec = DEFAULT_LINKS) -> Fabric
     """A fat-tree of k-port switches in three levels (k^3/4 hosts) or in two (k^2/2 hosts).
 
     k pods of k/2 edge and k/2 aggregation switches, and (k/2)^2 cores; core c is cabled to the aggregation
-    switch c div k/2 of every pod (Al-Fares, Loukissas, Vahdat, SIGCOMM 2008).  With two levels, k leaves under
-    k/2 spines.  Raise ValueError unless k is even and there are two or three levels.
+    switch c div k/2 of every pod (Al-Fares, Loukissas, Vahdat, SIGCOMM 2008).  With two levels, k leaves
+    under k/2 spines.  Raise ValueError unless k is even and there are two or three levels.
     """
     if k < 2 or k % 2:
         raise ValueError(f"a fat-tree needs an even k of at least 2, got {k}")

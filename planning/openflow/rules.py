@@ -8,17 +8,17 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from planning.fabrics.fabric import Fabric, Link
 from planning.fabrics.paths import access_port, distances
 from planning.openflow.backups import Backups, Protection
 from planning.openflow.entries import MAX_ENTRIES, MAX_FLOWS, MAX_GROUPS, Aggregate
-from planning.openflow.match import ETH_TYPE_IPV4, PROTO_TCP, Match
-from planning.openflow.treerules import sums
+from planning.openflow.match import ETH_TYPE_IPV4, PROTO_TCP, PROTO_UDP, Match
 from planning.plan import Flow, Plan
 from planning.routing.reroute import without
 from planning.routing.shortest import NextPorts, next_ports
+from planning.trees.tree import Tree, aggregate
 
 AGGREGATE_PRIORITY = 400
 FLOW_PRIORITY = 300
@@ -26,6 +26,8 @@ DESTINATION_PRIORITY = 100
 
 Choice = Literal["spread", "failover"]
 GroupKey = tuple[Choice, tuple[int, ...]]
+
+
 """What a group does: `Rule.choice` and `Rule.ports`.  Rules of one switch that choose alike share it."""
 
 
@@ -212,3 +214,25 @@ def destination_rules(fabric: Fabric, hosts: Iterable[str] | None = None) -> Rul
         for switch, ports in {**towards[last.node], last.node: (last.port,)}.items():
             rules[switch].append(Rule(DESTINATION_PRIORITY, match, ports))
     return {switch: tuple(own) for switch, own in rules.items()}
+
+
+class Sum(NamedTuple):
+    """One flow entry of a tree."""
+
+    switch: str
+    match: Match
+    aggregate: Aggregate
+
+
+def sums(trees: Iterable[Tree]) -> Iterator[Sum]:
+    """One entry for each child of each node, and one for what its parent sends down."""
+    for tree in trees:
+        for node in tree.nodes:
+            for index, child in enumerate(node.children):
+                yield Sum(node.switch, _match(child.port, tree), aggregate(tree, node, index))
+            if node.parent_port is not None:
+                yield Sum(node.switch, _match(node.parent_port, tree), aggregate(tree, node))
+
+
+def _match(in_port: int, tree: Tree) -> Match:
+    return Match(eth_type=ETH_TYPE_IPV4, ip_proto=PROTO_UDP, dport=tree.udp_port, in_port=in_port)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from planning.fabrics.fabric import Egress, Link
 from planning.model.fairshare import max_min_rates
 from planning.plan import Plan
-from planning.routing.alternatives import Alternatives
+from planning.routing.links import Alternatives
 from planning.routing.reroute import without
 from planning.routing.shortest import Path
 

@@ -16,8 +16,8 @@ from traces.schedules.schedule import Schedule
 def ecmp(
     fabric: Fabric, placement: Sequence[str], flows: Sequence[Flow], schedule: Schedule, seed: int
 ) -> list[Path]:
-    """Every switch spreads flows over its equally short ports by a hash of their 5-tuple: port `hash mod n`, as
-    a select group with n buckets of one weight does.
+    """Every switch spreads flows over its equally short ports by a hash of their 5-tuple: port `hash mod n`,
+    as a select group with n buckets of one weight does.
 
     The baseline of every Ethernet fabric.  The hash is published (`planning.flowhash`) and each switch has a
     salt of its own, so the paths are known beforehand and any kind of switch can take them.
@@ -36,8 +36,8 @@ def ecmp(
 def dmodk(
     fabric: Fabric, placement: Sequence[str], flows: Sequence[Flow], schedule: Schedule, seed: int
 ) -> list[Path]:
-    """The destination's number chooses the way up: at the l-th choice among k ports, port (destination div the
-    earlier k's) mod k.  All traffic to a host comes down one tree.
+    """The destination's number chooses the way up: at the l-th choice among k ports, port (destination div
+    the earlier k's) mod k.  All traffic to a host comes down one tree.
 
     On a fat-tree with ranks in host order, the exchanges of the usual collectives then never share a link
     (Zahavi, Fat-tree routing and node ordering providing contention free traffic for MPI global collectives,

@@ -21,9 +21,8 @@ from planning.model.predict import least_s
 from planning.model.simulation import simulate
 from planning.plan import Flow
 from planning.refused import Refused
-from planning.routing.balance import Balance
-from planning.routing.coloured import put_by_colours
-from planning.routing.demand import Demand, demands
+from planning.routing.balance import Balance, Demand, demands
+from planning.routing.clos import put_by_colours
 from planning.routing.links import Links
 from planning.routing.oblivious import direct, dmodk, ecmp
 from planning.routing.relief import SLACK, improve, shake

@@ -8,19 +8,24 @@ TCP's buffers do (`planning.transport`): the default of 128 at 100 Mb/s.
 Where a plan has failures, a tree must find its slots elsewhere when a cable of it is down.  If more jobs can
 have trees with fewer slots for all, they get fewer.  A job whose tree has no place at some time even so gets
 none.  Trees are not led past cables because these will fail: what happens then is what such a run is for.
+
+Trees that failures in the plan would leave without a place are found before anything runs.  What the
+controller does about a failure depends on what it did before, and on which of two failures it hears of
+first.  But where a tree finds no room it tries once more as if all cables that are down had failed at once
+(`controller.aim`), and that depends on nothing else: so it is enough to look at that, for each set of
+cables that are down together.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
-from planning.fabrics.fabric import Fabric
-from planning.failures import Failure
+from planning.fabrics.fabric import Egress, Fabric, Link
+from planning.failures import Failure, cable_name, outages
 from planning.transport import longest_round_trip_s
-from planning.trees.foreseen import Stage, first_lost, stages
-from planning.trees.ground import Ground, group_nbytes
-from planning.trees.room import Request, Room, empty_room, nodes_with_room
+from planning.trees.moving import cables, lacks_room, moved
+from planning.trees.room import Ground, Request, Room, empty_room, group_nbytes, nodes_with_room
 from planning.trees.shape import NoTree
 from planning.trees.tree import (
     DEFAULT_ELEMENTS,
@@ -40,6 +45,16 @@ MOST_WANTED = SWITCH_SLOTS // 4  # so that at least four trees have what they wa
 LAST_PORT = 65_535
 
 _Job = tuple[int, ...]
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """From `due_ns` on the cables at these ports are down, and no others."""
+
+    due_ns: int
+    ports: tuple[Egress, ...]
+    down: frozenset[Link]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,3 +192,32 @@ def _check_terms(fabric: Fabric, terms: Terms) -> None:
         raise ValueError(f"a tree has {LEAST_SLOTS} to {MAX_SWITCH_SLOTS:,} slots, got {terms.slots}")
     if not 0 <= terms.switch_slots <= MAX_SWITCH_SLOTS:
         raise ValueError(f"a switch has 0 to {MAX_SWITCH_SLOTS:,} slots, got {terms.switch_slots}")
+
+
+def stages(fabric: Fabric, failures: Sequence[Failure]) -> Iterator[Stage]:
+    """Each set of cables that are down together, once; those of hosts are left out."""
+    inner = frozenset(fabric.inner_links)
+    seen: set[Collection[Link]] = {frozenset()}
+    for due_ns, failed in outages(fabric, failures):
+        ports = tuple(port for port in failed if fabric.cables[port] in inner)
+        down = frozenset(fabric.cables[port] for port in ports)
+        if down not in seen:
+            seen.add(down)
+            yield Stage(due_ns, ports, down)
+
+
+def first_lost(ground: Ground, trees: Sequence[Tree], failing: Sequence[Stage]) -> tuple[Tree, str] | None:
+    """The first tree for which there is no room at some stage although cables join its hosts, and why."""
+    used = {cable for tree in trees for cable in cables(ground.fabric, tree)}
+    for stage in failing:
+        if not used.isdisjoint(stage.down):
+            for tree, made in zip(trees, moved(ground, trees, stage.down), strict=True):
+                if lacks_room(made):
+                    return tree, f"{_told(ground.fabric, stage)} {made}"
+    return None
+
+
+def _told(fabric: Fabric, stage: Stage) -> str:
+    names = [cable_name(fabric, port) for port in stage.ports]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"at {stage.due_ns / 1e9:g} s, with {', '.join(names[:_SHOWN])}{more} down,"

@@ -1,13 +1,18 @@
-"""What switches have left for trees: slots, and cables that are not busy yet."""
+"""What trees stand on, a fabric with ranks on it, and what its switches have left: slots, and cables that
+are idle.
+"""
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from planning.fabrics.fabric import Fabric
 from planning.openflow.entries import MAX_LARGE_SLOTS, MAX_POOLS, MAX_SMALL_SLOTS, SMALL_ELEMENTS
+from planning.plan import Plan
 from planning.routing.reroute import without
 from planning.trees.shape import Load, NoTree, tree_nodes
 from planning.trees.tree import Node, Tree
+from traces.schedules.schedule import Group, Schedule
 
 
 @dataclass
@@ -86,3 +91,26 @@ def _past(fabric: Fabric, full: Collection[str], request: Request, room: Room, s
         if not shut:
             raise
     return tree_nodes(fabric, *asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Rank r is on `placement[r]`; `nbytes` are those of all sums of a group, `switch_slots` a switch's."""
+
+    fabric: Fabric
+    placement: Sequence[str]
+    nbytes: Mapping[Group, int]
+    switch_slots: int
+    seed: int
+
+
+def ground_of(plan: Plan) -> Ground:
+    return Ground(plan.fabric, plan.placement, group_nbytes(plan.schedule), plan.switch_slots, plan.seed)
+
+
+def group_nbytes(schedule: Schedule) -> Counter[Group]:
+    """The bytes of all sums of each group."""
+    nbytes: Counter[Group] = Counter()
+    for each in schedule.aggregations:
+        nbytes[each.givers, each.takers] += schedule.ops[each.op].nbytes
+    return nbytes

@@ -14,12 +14,12 @@ from controller.readback import FlowStats, UnknownRule, complaint, group_keys, i
 from controller.ryu_api import ofp, parser
 from emu.switch.ports import Port, SwitchPorts
 from emu.switch.server.session import Session
+from emu.switch.table.numbers import Numbers
 from emu.switch.table.operations import Operation, RemoveGroup, RemoveRule, SetGroup, SetRule
 from emu.switch.table.table import FlowTable
 from planning.fabrics.spec import parse_fabric
 from planning.openflow.entries import Event
 from planning.openflow.match import Match
-from planning.openflow.numbers import Numbers
 from planning.openflow.rules import Rule, destination_rules, plan_rules
 from tests.made_plans import allreduce_plan
 from tests.openflow_talk import HELLO, FakeInstruments, Talk, read

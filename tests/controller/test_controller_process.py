@@ -20,11 +20,11 @@ from emu.interpreter import python
 from emu.switch.plane.counters import Link
 from emu.switch.ports import Port, SwitchPorts
 from emu.switch.server.session import Session
+from emu.switch.table.numbers import Numbers
 from emu.switch.table.table import FlowTable
 from emu.switch.wire.encode import hello
 from planning.fabrics.fabric import Fabric, interface
 from planning.fabrics.spec import parse_fabric
-from planning.openflow.numbers import Numbers
 from planning.plan import save
 from tests.made_plans import allreduce_plan
 from tests.openflow_talk import FakeInstruments

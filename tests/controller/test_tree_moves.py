@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.aim import home_aim, plan_aim, rerouted_aim, tree_moves
-from controller.trees import led_around, led_back
+from controller.aim import home_aim, led_around, led_back, plan_aim, rerouted_aim, tree_moves
 from planning.fabrics.fabric import Link
 from planning.openflow.rules import plan_rules
 from planning.plan import Plan

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from emu.aggregation import library
-from emu.aggregation.quantise import SUM_BITS
+from emu.replay.sums import SUM_BITS
 from emu.switch import ports
 from emu.switch.plane import maps, pools
 from planning.openflow import entries

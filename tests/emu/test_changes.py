@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from os_ken.ofproto import ofproto_v1_3 as ofp
 
+from emu.switch.table.numbers import Numbers
 from emu.switch.table.operations import RemoveGroup, RemoveRule, SetGroup, SetRule
 from emu.switch.table.table import FlowTable
 from emu.switch.wire.changes import change_flows, change_groups
 from planning.openflow.entries import FlowGone, Gone
-from planning.openflow.numbers import Numbers
 from planning.openflow.openflow13 import ProtocolError
 from tests.made_rules import (
     Action,

@@ -11,11 +11,10 @@ import pytest
 from emu.inject.carry import check_queues
 from emu.inject.counted import Counted
 from emu.inject.figures import NEVER, Percentiles, Times
-from emu.inject.matching import Fields, keys
 from emu.inject.options import InjectOptions
 from emu.inject.prepare import Prepared, prepare
 from emu.inject.result import Injection, judge, result
-from emu.inject.times import Told, read_times
+from emu.inject.times import Fields, Told, keys, read_times
 from emu.inject.timetable import TOPSPEED, Pace
 from planning.fabrics.spec import parse_fabric
 from tests.made_captures import Record, pcap, tcp

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emu.switch.table.jobs import Jobs, SharedSlots
+from emu.switch.table.numbers import Numbers, TableFullError
 from emu.switch.table.operations import Operation, RemovePool, RemoveRule, SetPool, SetRule
 from emu.switch.table.table import FlowTable, Selection
 from planning.openflow.entries import Actions, Aggregate, Entry, FlowGone, Gone, Output, ToGroup
 from planning.openflow.match import Match
-from planning.openflow.numbers import Numbers, TableFullError
 
 N_POOLS, SWITCH_SLOTS, SMALL, LARGE = 3, 10, 12, 7
 MATCHES = tuple(

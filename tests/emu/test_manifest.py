@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from emu.manifest import PACKAGES, manifest
 from emu.options import RunOptions
+from emu.run import PACKAGES, manifest
 from planning import plan as plans
 from tests.made_plans import allreduce_plan
 

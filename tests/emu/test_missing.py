@@ -2,7 +2,7 @@
 
 import pytest
 
-from emu.aggregation.missing import complaint, missing, path, ranks_of
+from emu.aggregation.worker import complaint, missing, path, ranks_of
 from planning.fabrics.fabric import Egress
 from planning.trees.tree import Child, Node, Tree
 

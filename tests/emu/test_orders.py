@@ -8,11 +8,11 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from emu.switch.plane.counters import Link
+from emu.switch.table.numbers import Numbers
 from emu.switch.table.operations import EnablePort, SendPacket
 from emu.switch.table.table import FlowTable
-from emu.switch.wire import orders
+from emu.switch.wire import changes as orders
 from planning.openflow.entries import NO_COOKIE, Group, GroupBucket, GroupKind, Output, PacketIn, ToGroup, Why
-from planning.openflow.numbers import Numbers
 from planning.openflow.openflow13 import ProtocolError
 from tests.made_rules import DATAPATH, serialized
 from tests.openflow_talk import SWITCH, FakeInstruments

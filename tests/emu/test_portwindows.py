@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from emu.aggregation.portwindows import windows_at
+from emu.network.shaping import windows_at
 from planning.fabrics.spec import parse_fabric
 from planning.trees.tree import Tree
 from tests.made_tree_plans import TWO_LEVELS, star_tree, two_level_tree

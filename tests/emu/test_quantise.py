@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emu.aggregation.quantise import (
+from emu.replay.sums import (
     Floats,
     agreed,
     block_exponents,

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from emu.switch.table.numbers import Numbers, TableFullError
 from emu.switch.table.operations import (
     ClearCounters,
     ClearGroupCounters,
@@ -30,7 +31,6 @@ from planning.openflow.entries import (
     slots,
 )
 from planning.openflow.match import Form, Match, form
-from planning.openflow.numbers import Numbers, TableFullError
 
 ANY = Match()
 DST = Match(eth_type=0x800, ipv4_dst=2)

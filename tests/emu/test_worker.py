@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from emu.aggregation.quantise import agreed, block_exponents
+from emu.replay.sums import agreed, block_exponents
 from tests.made_workers import DELAY_NS, Lab, begin, check, numbers, star, two_levels
 from traces.framing.aggregation import NO_PEAK, decode
 

@@ -8,7 +8,7 @@ import pytest
 from planning.fabrics.fabric import Fabric
 from planning.fabrics.spec import parse_fabric
 from planning.plancheck import check_path
-from planning.routing.alternatives import Alternatives
+from planning.routing.links import Alternatives
 
 
 def graph_of(fabric: Fabric) -> "nx.Graph[str]":

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.trees import led_around
+from controller.aim import led_around
 from planning.fabrics.fabric import Egress, Fabric, Link
 from planning.fabrics.spec import parse_fabric
 from planning.failures import Failure, parse_failures
-from planning.trees.foreseen import stages
-from planning.trees.grants import Grants, Terms, granted
+from planning.trees.grants import Grants, Terms, granted, stages
 from planning.trees.tree import LEAST_SLOTS, Tree
 from tests.made_plans import allreduce_plan
 from traces.schedules.schedule import Aggregation, Op, Schedule, together

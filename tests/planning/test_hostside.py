@@ -1,8 +1,8 @@
 """Workloads that get no trees are done by their hosts, the others as if they were alone."""
 
+from planning.experiment import leaves_of, served
 from planning.fabrics.spec import parse_fabric
 from planning.trees.grants import Terms
-from planning.trees.hostside import leaves_of, served
 from traces.schedules.expand import expand
 from traces.schedules.schedule import Schedule, together
 from traces.workload import made_allreduce

@@ -17,8 +17,8 @@ from planning.model.phases import nbytes_by_phase
 from planning.plan import Plan
 from planning.plancheck import check_path
 from planning.resolve import flows_of, resolve_placed
-from planning.routing.alternatives import Alternatives
 from planning.routing.balance import Balance
+from planning.routing.links import Alternatives
 from planning.routing.planned import reassigned
 from planning.routing.policies import policy
 from planning.routing.shortest import Path

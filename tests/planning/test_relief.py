@@ -8,9 +8,8 @@ import pytest
 from planning.fabrics.fabric import Fabric
 from planning.fabrics.spec import parse_fabric
 from planning.resolve import flows_of
-from planning.routing.balance import Balance
-from planning.routing.coloured import put_by_colours
-from planning.routing.demand import demands
+from planning.routing.balance import Balance, demands
+from planning.routing.clos import put_by_colours
 from planning.routing.links import Links
 from planning.routing.relief import improve
 from planning.seeded import draw

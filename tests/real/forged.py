@@ -11,7 +11,7 @@ from typing import Self
 
 from scapy.utils import checksum
 
-from emu.aggregation.quantise import Floats
+from emu.replay.sums import Floats
 from planning.fabrics.fabric import AGGREGATOR_IP, AGGREGATOR_MAC, BROADCAST_IP, Egress, interface
 from planning.plan import Plan
 from planning.trees.tree import Child, Node, Tree

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from emu.aggregation.quantise import Floats
 from emu.aggregation.worker import Worker, WorkerFailed
 from emu.interpreter import python
 from emu.replay.aggregating import round_trip_ns
+from emu.replay.sums import Floats
 from emu.replay.wiring import tree_socket
 from emu.switch.running import PIN, ports_file
 from planning import plan as plans

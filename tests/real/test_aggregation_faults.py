@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emu.aggregation.quantise import Floats
 from emu.interpreter import python
 from emu.project import PROJECT
+from emu.replay.sums import Floats
 from tests.real.forged import BIG, ELEMENTS, SLOTS, N, data, header, two_level_plan
 from tests.real.inside import inside
 from tests.real.members import summing

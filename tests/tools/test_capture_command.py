@@ -11,7 +11,7 @@ from emu.capturing.finish import Checked, HostCapture, Times, write_rank_map
 from emu.capturing.manifest import Ended, manifest
 from emu.capturing.request import Request
 from emu.capturing.run import Ran
-from emu.network.tcpdump_counts import Counts
+from emu.network.tcpdump import Counts
 from emu.training.options import TrainingOptions
 from planning.fabrics.spec import parse_fabric
 from tests.documented import documented_fields

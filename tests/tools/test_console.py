@@ -6,9 +6,8 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
-from tools.console import MAX_COLUMNS, console
+from tools.console import MAX_COLUMNS, console, plain
 from tools.exits import report
-from tools.plaintext import plain
 
 
 def width(monkeypatch: pytest.MonkeyPatch, columns: int, terminal: bool) -> int:

@@ -13,10 +13,9 @@ from markupsafe import escape
 from tests.made_analysis import made_analysis, made_flow
 from tools.cli import main
 from tools.exits import FAULT
-from tools.inspectpage import dygraphs
+from tools.inspectpage import charts as dygraphs
 from tools.inspectpage.cells import MAX_ROWS
-from tools.inspectpage.charts import as_script, chart_data
-from tools.inspectpage.dygraphs import load_library
+from tools.inspectpage.charts import as_script, chart_data, load_library
 from tools.inspectpage.page import heat_map, page, write_page
 from traces.analysis.analysis import Analysis, analyse, analyse_flows
 from traces.analysis.exposure import Span

@@ -7,7 +7,7 @@ import pytest
 
 from results.row import Row
 from tests.made_runs import made_repeat
-from tools.iterationchart import ABOVE, HEIGHT, iterations_svg
+from tools.bars import ABOVE, HEIGHT, iterations_svg
 from traces.iterationtimes import IterationTime
 
 ROW = Row("star:hosts=2", "ring", "linear", "ecmp", ranks=2, bytes=1, verdict="valid")

@@ -7,7 +7,7 @@ import pytest
 from results.row import REFUSED, Row, Spread
 from tests.tools.test_tables import measured, printed
 from tools.console import MAX_COLUMNS
-from tools.ncclstyle import nccl_lines
+from tools.tables import nccl_lines
 
 COLUMNS = ["size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong"]  # of nccl-tests
 

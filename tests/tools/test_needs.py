@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tools import needs
-from tools.needs import RUN_TOOLS, need_root_and_tools
+from tools import machine as needs
+from tools.machine import RUN_TOOLS, need_root_and_tools
 
 COMPILED = ("SWITCH_OBJECT", "WORKER_LIBRARY")
 

@@ -32,9 +32,8 @@ from tools.capturing import Captured, Keeping
 from tools.joboptions import LiveJob
 from tools.trust import Trial, carry_out
 from tools.trustlive import middle_training
-from tools.trustpage import page
 from tools.trustresult import ERROR_BAR, Live, Matrix, Summary, TrustRow, load, save
-from tools.trusttables import notes, sentences
+from tools.trusttables import notes, page, sentences
 from traces.iterationtimes import IterationTime
 from traces.opening import open_trace
 from traces.recognition.recognise import connections

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from tests.made_messages import Call, played
 from traces.recognition.operations import operations
-from traces.schedules.collectives import ring
+from traces.schedules.collectives import all_pairs, ring
 from traces.schedules.doubling import halving_doubling, recursive_doubling
-from traces.schedules.pairs import all_pairs
 from traces.schedules.schedule import Send
 from traces.schedules.trees import SHAPES, broadcast, parents, reduce_broadcast
 from traces.workload import Shape

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.made_captures import ACK, SYN, pcap, stream
-from traces.framing.mpi_oob import VISIBLE_NBYTES, MpiControl, is_greeting
+from traces.framing.setups import VISIBLE_NBYTES, MpiControl, is_greeting
 from traces.packets.capture import read_capture
 from traces.packets.streams import assemble, connections
 

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from planning.model.phases import phase_keys
-from traces.schedules.pairs import all_pairs
+from traces.schedules.collectives import all_pairs
 from traces.schedules.schedule import Op, OpKind, Schedule, Send, contributions, sent_nbytes, together
 from traces.schedules.trees import SHAPES, broadcast, parents, reduce_broadcast
 from traces.workload import Shape

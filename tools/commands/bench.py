@@ -17,7 +17,7 @@ from tools.carry import (
     default_folder,
     show,
 )
-from tools.needs import need_root_and_tools
+from tools.machine import need_root_and_tools
 from tools.options import (
     BenchAlgorithmsOption,
     CapturesOption,

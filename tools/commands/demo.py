@@ -16,7 +16,7 @@ from tools.carry import carry_out, check_page, default_folder, show
 from tools.console import console
 from tools.fabricrates import capture_fabric, rates_of
 from tools.inspect_tables import print_analysis
-from tools.needs import need_root_and_tools
+from tools.machine import need_root_and_tools
 from tools.options import HtmlOption, JsonOption, OutOption, RepeatOption, ScaleBytesOption, parse_factor
 from traces.analysis.analysis import analyse
 from traces.opening import open_trace

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from tools.console import plain
 from tools.options import CapturesArgument, RanksFileOption
-from tools.plaintext import plain
 from traces.opening import open_trace
 from traces.recognition.recognise import recognise
 from traces.units import show_nbytes

@@ -19,7 +19,7 @@ from tools.carry import NOT_VALID, default_folder
 from tools.console import console
 from tools.inject_tables import following, print_injection
 from tools.inputs import source_of
-from tools.needs import need_root_and_tools
+from tools.machine import need_root_and_tools
 from tools.options import (
     FABRIC_HELP,
     CapturesArgument,

@@ -13,12 +13,11 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from tools.advice import Step, advise
-from tools.console import console
+from tools.console import console, plain
 from tools.fabricrates import capture_fabric, had_company, rates_of
 from tools.inspect_tables import print_analysis
-from tools.inspectpage.dygraphs import need_library
+from tools.inspectpage.charts import need_library
 from tools.options import CapturesArgument, JsonOption, RanksFileOption
-from tools.plaintext import plain
 from traces.analysis.analysis import Analysis, analyse, analyse_flows, to_json
 from traces.analysis.csv_files import write_csv
 from traces.analysis.linerate import FabricRates

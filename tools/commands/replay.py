@@ -20,7 +20,7 @@ from tools.carry import (
     show,
 )
 from tools.inputs import is_captures, read_beside, read_captured, read_job, source_of
-from tools.needs import need_root_and_tools
+from tools.machine import need_root_and_tools
 from tools.options import (
     AlgorithmsOption,
     BesideOption,

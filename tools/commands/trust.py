@@ -33,9 +33,8 @@ from tools.joboptions import (
 from tools.options import FABRIC_HELP, REPEATABLE, HtmlOption, JsonOption, RepeatOption, RoutesOption
 from tools.trust import Trial, carry_out
 from tools.trustlive import MAX_TRAININGS
-from tools.trustpage import write_page
 from tools.trustresult import Matrix, save
-from tools.trusttables import print_matrix
+from tools.trusttables import print_matrix, write_page
 
 NOT_TRUSTED = 3
 

@@ -13,7 +13,7 @@ from emu.network.isolate import isolated, stop
 from emu.options import SWITCHES
 from planning.fabrics.fabricfile import is_file
 from planning.fabrics.spec import parse_fabric
-from tools.needs import need_root_and_tools
+from tools.machine import need_root_and_tools
 from tools.options import SwitchOption
 from traces.units import show_nbytes
 

@@ -1,9 +1,14 @@
-"""What the charts of the analysis page draw, as one JSON value; bounded, whatever was captured."""
+"""What the charts of the analysis page draw, as one JSON value, bounded whatever was captured; and the
+library that draws them: dygraphs, as Debian's package libjs-dygraphs installs it.
+"""
 
 import heapq
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from traces.analysis.analysis import Analysis
@@ -16,6 +21,11 @@ MAX_SPANS = 60_000
 MAX_MOVED = 3_000
 MAX_POINTS = 240_000  # of all rates together
 MAX_LANES = 4  # of collectives that overlap
+SCRIPT = Path("/usr/share/javascript/dygraphs/dygraph.min.js")
+STYLE = Path("/usr/share/javascript/dygraphs/dygraph.min.css")
+LICENCE = Path("/usr/share/doc/libjs-dygraphs/copyright")
+# Where a browser's developer tools would look for the library's source: beside the page it is not.
+SOURCE_MAP = re.compile(r"^(//|/\*)# sourceMappingURL=.*\n?", re.MULTILINE)
 
 
 def chart_data(analysis: Analysis) -> dict[str, Any]:
@@ -160,3 +170,29 @@ def _on(rates: Rates | None, begin_ns: int, count: int) -> Sequence[float | None
     before = (rates.start_ns - begin_ns) // rates.window_ns
     after = count - before - len(rates.bps)
     return [0] * before + [round(bps / 1e6, 2) if bps else 0 for bps in rates.bps] + [0] * after
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """What a page must carry: the code, and the notice that its licence (MIT) wants in every copy."""
+
+    script: str
+    style: str
+    licence: str
+
+
+def need_library() -> None:
+    """Raise FileNotFoundError with what to do about it."""
+    for path in (SCRIPT, STYLE, LICENCE):
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"{path} is not there: the page's charts need the Debian package libjs-dygraphs: "
+                "run sudo ./gradwire setup"
+            )
+
+
+def load_library() -> Library:
+    """Raise FileNotFoundError if it is not installed."""
+    need_library()
+    script, style, licence = (path.read_text(encoding="utf-8") for path in (SCRIPT, STYLE, LICENCE))
+    return Library(SOURCE_MAP.sub("", script), SOURCE_MAP.sub("", style), licence)

@@ -11,8 +11,7 @@ from markupsafe import Markup
 from tools.advice import Advice
 from tools.inspectpage import jobtables, wiretables
 from tools.inspectpage.cells import Table
-from tools.inspectpage.charts import as_script, chart_data, chart_notes
-from tools.inspectpage.dygraphs import load_library
+from tools.inspectpage.charts import as_script, chart_data, chart_notes, load_library
 from traces.analysis.analysis import Analysis
 from traces.analysis.verdict import sentences
 from traces.files import write_whole

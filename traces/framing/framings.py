@@ -12,9 +12,8 @@ from traces.framing.frames import Fit, Framing
 from traces.framing.gloo_framing import Gloo
 from traces.framing.grpc_framing import Grpc
 from traces.framing.mpi_framing import Mpi
-from traces.framing.mpi_oob import MpiControl
 from traces.framing.plain import Plain
-from traces.framing.store import Store
+from traces.framing.setups import MpiControl, Store
 from traces.packets.streams import Connection
 
 GROUP = "gradwire.framing"

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from traces.packets.columns import ROW_NBYTES, Column, Records, joined_records
-from traces.packets.memory import free_nbytes
-from traces.packets.opened import Opened
+from traces.packets.opened import Opened, free_nbytes
 from traces.packets.packets import BadCapture, Packets
 from traces.packets.pcap import FILE_HEADER_NBYTES
 from traces.packets.reading import Reading

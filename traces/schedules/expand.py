@@ -9,15 +9,14 @@ from traces.schedules.collectives import (
     ELEMENT_NBYTES,
     GLOO_MAX_SEGMENT_NBYTES,
     NotServedError,
+    all_pairs,
     gloo_ring,
     gloo_ring_sends,
     ring,
 )
 from traces.schedules.doubling import halving_doubling, recursive_doubling
 from traces.schedules.inturn import in_turn
-from traces.schedules.leftout import bridged
-from traces.schedules.pairs import all_pairs
-from traces.schedules.prepared import in_order, prepared
+from traces.schedules.leftout import bridged, in_order, prepared
 from traces.schedules.pushes import Unit, after_of, summed_pushes
 from traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send
 from traces.schedules.trees import broadcast, reduce_broadcast

@@ -16,9 +16,8 @@ from emu.switch.plane.bpf import BpfError, BpfObject
 from emu.switch.plane.counters import Link, Received, Transmitted
 from emu.switch.plane.links import GONE, LinkWatch
 from emu.switch.plane.maps import PROGRAM, Maps, PortState
-from emu.switch.plane.packets import packet_in
+from emu.switch.plane.packets import Sender, packet_in
 from emu.switch.plane.qdisc import transmitted
-from emu.switch.plane.sending import Sender
 from emu.switch.ports import Port, SwitchPorts
 from emu.switch.table.operations import EnablePort, Operation, SendPacket
 from planning.flowhash import switch_salt

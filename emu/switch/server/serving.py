@@ -14,9 +14,9 @@ from emu.switch.server.connection import Address, Connection
 from emu.switch.server.session import Session
 from emu.switch.server.state import Switch
 from emu.switch.table.jobs import Jobs, SharedSlots
+from emu.switch.table.numbers import Numbers
 from emu.switch.table.table import FlowTable
 from planning.openflow.entries import MAX_FLOWS, MAX_GROUPS, Event, FlowGone
-from planning.openflow.numbers import Numbers
 from planning.trees.tree import SWITCH_SLOTS
 
 _URGENT_S = 10.0  # so long one tries often to reach the only controller

@@ -12,7 +12,8 @@ from emu.switch.ports import SwitchPorts
 from emu.switch.server.roles import Roles
 from emu.switch.table.operations import Operation
 from emu.switch.table.table import FlowTable
-from emu.switch.wire import announce, encode, orders, statistics
+from emu.switch.wire import announce, encode, statistics
+from emu.switch.wire import changes as orders
 from emu.switch.wire.changes import change_flows, change_groups
 from planning.openflow.entries import Event, FlowGone, PacketIn, PortChanged
 from planning.openflow.openflow13 import ProtocolError, bad_length, ofp

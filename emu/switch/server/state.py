@@ -7,8 +7,9 @@ from emu.switch.server.connection import Address, Connection
 from emu.switch.server.roles import Roles
 from emu.switch.table.operations import Operation
 from emu.switch.table.table import FlowTable
-from emu.switch.table.timeouts import Timeouts
-from planning.openflow.entries import FlowGone
+from planning.openflow.entries import Entry, FlowGone, Gone
+
+SECOND_NS = 10**9
 
 
 class Switch:
@@ -29,3 +30,31 @@ class Switch:
         """Take out the flow entries whose time is over."""
         for entry, reason in list(self._timeouts.expired(self.table, packets_of, now_ns)):
             yield from self.table.remove([entry], reason)
+
+
+class Timeouts:
+    """Watches the entries of a table that have a timeout: `expired` is to be asked several times a second."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, tuple[Entry, int, int]] = {}  # by flow: entry, packets, when they last changed
+
+    def expired(
+        self, table: FlowTable, packets_of: Callable[[int], int], now_ns: int
+    ) -> Iterator[tuple[Entry, Gone]]:
+        """The entries whose time is over; the caller takes them out of the table."""
+        seen: dict[int, tuple[Entry, int, int]] = {}
+        for flow, entry in list(table.mortals.items()):
+            packets = packets_of(flow)
+            before = self._seen.get(flow)
+            is_same = before is not None and before[0].since_ns == entry.since_ns
+            if before is None or not is_same:
+                used_ns = entry.since_ns if packets == 0 else now_ns
+            else:
+                used_ns = before[2] if before[1] == packets else now_ns
+            if entry.hard_s and now_ns - entry.since_ns >= entry.hard_s * SECOND_NS:
+                yield entry, Gone.HARD
+            elif entry.idle_s and now_ns - used_ns >= entry.idle_s * SECOND_NS:
+                yield entry, Gone.IDLE
+            else:
+                seen[flow] = entry, packets, used_ns
+        self._seen = seen

@@ -6,6 +6,7 @@ A job has its slots as long as any entry of the table adds up for it, in force o
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from emu.switch.table.numbers import Numbers, TableFullError
 from emu.switch.table.operations import RemovePool, SetPool
 from planning.openflow.entries import (
     MAX_LARGE_SLOTS,
@@ -15,7 +16,6 @@ from planning.openflow.entries import (
     Actions,
     Aggregate,
 )
-from planning.openflow.numbers import Numbers, TableFullError
 from planning.trees.tree import SWITCH_SLOTS
 
 

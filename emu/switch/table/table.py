@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from emu.switch.table.jobs import Jobs, SharedSlots, aggregate_of
+from emu.switch.table.numbers import Numbers, TableFullError
 from emu.switch.table.operations import (
     ClearCounters,
     ClearGroupCounters,
@@ -31,7 +32,6 @@ from planning.openflow.entries import (
     slots,
 )
 from planning.openflow.match import Match
-from planning.openflow.numbers import Numbers, TableFullError
 
 SEND_FLOW_REMOVED = 1  # OFPFF_SEND_FLOW_REM
 _EVERYTHING = Match()

@@ -1,13 +1,20 @@
-"""FLOW_MOD and GROUP_MOD: checked against what the switch can do, then turned into operations."""
+"""What controllers order, checked against what the switch can do and turned into operations: FLOW_MOD,
+GROUP_MOD, PACKET_OUT, PORT_MOD and TABLE_MOD.
+"""
 
-from collections.abc import Collection, Iterable, Iterator
+import struct
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from emu.switch.table.operations import Operation
+from emu.switch.plane.counters import Instruments
+from emu.switch.ports import Port
+from emu.switch.table.numbers import TableFullError
+from emu.switch.table.operations import EnablePort, Operation, SendPacket
 from emu.switch.table.table import FlowTable
 from emu.switch.wire import decode, requests
 from planning.openflow.entries import (
     FROM_PARENT,
     MAX_BUCKETS,
+    NO_COOKIE,
     Aggregate,
     Entry,
     FlowGone,
@@ -15,11 +22,12 @@ from planning.openflow.entries import (
     GroupBucket,
     GroupKind,
     Output,
+    PacketIn,
     Reserved,
+    Why,
 )
 from planning.openflow.match import ETH_TYPE_IPV4, Form, Match, form
-from planning.openflow.numbers import TableFullError
-from planning.openflow.openflow13 import ProtocolError, ofp
+from planning.openflow.openflow13 import ProtocolError, bad_length, ofp
 
 _DELETES = (ofp.OFPFC_DELETE, ofp.OFPFC_DELETE_STRICT)
 _FLAGS = (
@@ -30,6 +38,8 @@ _FLAGS = (
     | ofp.OFPFF_NO_BYT_COUNTS
 )
 _PLACES = (Reserved.IN_PORT, Reserved.FLOOD, Reserved.ALL, Reserved.CONTROLLER)
+_TABLE_MOD = struct.Struct(ofp.OFP_TABLE_MOD_PACK_STR)
+_NOWHERE = (ofp.OFPP_CONTROLLER, ofp.OFPP_ANY)  # in_port of a packet that came in through no port
 
 
 def change_flows(
@@ -171,3 +181,47 @@ def _flow_error(code: int) -> ProtocolError:
 
 def _group_error(code: int) -> ProtocolError:
     return ProtocolError(ofp.OFPET_GROUP_MOD_FAILED, code)
+
+
+def send_packet(table: FlowTable, ports: Mapping[int, Port], body: bytes) -> Iterator[SendPacket | PacketIn]:
+    """PACKET_OUT: its actions in order, each on the frame as it came.  Raise ProtocolError."""
+    asked = requests.packet_out(body)
+    if asked.in_port not in ports and asked.in_port not in _NOWHERE:
+        raise ProtocolError(ofp.OFPET_BAD_REQUEST, ofp.OFPBRC_BAD_PORT)
+    check_actions(asked.actions, table, ports, tuple(Reserved))
+    for action in asked.actions:
+        if isinstance(action, Output) and action.port == Reserved.CONTROLLER:
+            yield PacketIn(asked.in_port, Why.ACTION, NO_COOKIE, len(asked.frame), asked.frame)
+        else:
+            yield SendPacket(asked.in_port, action, asked.frame)
+
+
+def change_port(ports: Mapping[int, Port], instruments: Instruments, body: bytes) -> EnablePort:
+    """PORT_MOD: only up and down.  Raise ProtocolError."""
+    asked = requests.port_mod(body)
+    port = ports.get(asked.port)
+    if port is None:
+        raise _port_error(ofp.OFPPMFC_BAD_PORT)
+    link = instruments.link(port.interface)
+    if asked.mac != link.mac:
+        raise _port_error(ofp.OFPPMFC_BAD_HW_ADDR)
+    if asked.mask & ~ofp.OFPPC_PORT_DOWN:
+        raise _port_error(ofp.OFPPMFC_BAD_CONFIG)
+    if asked.advertise:
+        raise _port_error(ofp.OFPPMFC_BAD_ADVERTISE)
+    return EnablePort(asked.port, not asked.config & ofp.OFPPC_PORT_DOWN if asked.mask else link.is_enabled)
+
+
+def check_table_mod(body: bytes) -> None:
+    """There is one table, and nothing about it to be configured.  Raise ProtocolError."""
+    if len(body) != _TABLE_MOD.size:
+        raise bad_length()
+    table, config = _TABLE_MOD.unpack(body)
+    if table not in (0, ofp.OFPTT_ALL):
+        raise ProtocolError(ofp.OFPET_TABLE_MOD_FAILED, ofp.OFPTMFC_BAD_TABLE)
+    if config:
+        raise ProtocolError(ofp.OFPET_TABLE_MOD_FAILED, ofp.OFPTMFC_BAD_CONFIG)
+
+
+def _port_error(code: int) -> ProtocolError:
+    return ProtocolError(ofp.OFPET_PORT_MOD_FAILED, code)

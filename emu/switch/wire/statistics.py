@@ -1,4 +1,4 @@
-"""Multipart requests: what the switch says of its flows, ports, groups and itself."""
+"""Multipart requests: what the switch says of its flows, ports, groups, and of what it can do."""
 
 import struct
 from collections import Counter
@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from emu.switch.plane.counters import Instruments
 from emu.switch.ports import Port, SwitchPorts
 from emu.switch.table.table import FlowTable, Selection
-from emu.switch.wire import capabilities, decode, encode
+from emu.switch.wire import decode, encode
+from emu.switch.wire.oxm import FIELDS
 from planning.openflow import aggregation
-from planning.openflow.entries import MAX_GROUPS, Entry, ToGroup
+from planning.openflow.entries import MAX_GROUPS, Entry, GroupKind, ToGroup
 from planning.openflow.openflow13 import ProtocolError, bad_length, ofp
 
 _PORT_REQUEST = struct.Struct(ofp.OFP_PORT_STATS_REQUEST_PACK_STR)
@@ -25,6 +26,11 @@ _WITHOUT_BODY = (
 )
 _OF_PORTS = (ofp.OFPMP_PORT_STATS, ofp.OFPMP_PORT_DESC)
 _OF_GROUPS = (ofp.OFPMP_GROUP, ofp.OFPMP_GROUP_DESC, ofp.OFPMP_GROUP_FEATURES)
+_INSTRUCTIONS = (ofp.OFPIT_WRITE_ACTIONS, ofp.OFPIT_APPLY_ACTIONS)
+_ACTIONS = (ofp.OFPAT_OUTPUT, ofp.OFPAT_GROUP)
+_IDS = struct.Struct("!HH")  # an instruction or an action without its arguments
+_OXM_ID = struct.Struct("!HBB")
+_NAME_NBYTES = 32
 
 
 def parts(
@@ -57,7 +63,7 @@ def parts(
         case ofp.OFPMP_TABLE_FEATURES:
             if body:  # a controller that would change them
                 raise ProtocolError(ofp.OFPET_TABLE_FEATURES_FAILED, ofp.OFPTFFC_EPERM)
-            yield capabilities.table_features(table.max_entries)
+            yield table_features(table.max_entries)
         case ofp.OFPMP_EXPERIMENTER:
             _check_experimenter(body)
             yield from _job_counts(table, instruments)
@@ -107,7 +113,7 @@ def _group_parts(kind: int, body: bytes, table: FlowTable, instruments: Instrume
     if kind == ofp.OFPMP_GROUP:
         yield from _group_stats(body, table, instruments)
     elif kind == ofp.OFPMP_GROUP_FEATURES:
-        yield capabilities.group_features(MAX_GROUPS)
+        yield group_features(MAX_GROUPS)
     else:  # a list: the groups may change before the last part is asked for
         yield from [encode.group_description(n, table.groups[n]) for n in sorted(table.groups)]
 
@@ -168,3 +174,41 @@ def _port_stats(port: Port, instruments: Instruments, start_ns: int) -> bytes:
         seconds,
         nanoseconds,
     )
+
+
+def table_features(max_entries: int) -> bytes:
+    """The one table; a match has one of the sets of these fields that `match.Form` names."""
+    fields = b"".join(
+        _OXM_ID.pack(ofp.OFPXMC_OPENFLOW_BASIC, field << 1, width) for field, width in FIELDS.items()
+    )
+    instructions = b"".join(_IDS.pack(kind, _IDS.size) for kind in _INSTRUCTIONS)
+    actions = b"".join(_IDS.pack(kind, _IDS.size) for kind in _ACTIONS)
+    properties = b"".join(
+        _property(kind, value)
+        for kind, value in (
+            (ofp.OFPTFPT_INSTRUCTIONS, instructions),
+            (ofp.OFPTFPT_NEXT_TABLES, b""),
+            (ofp.OFPTFPT_WRITE_ACTIONS, actions),
+            (ofp.OFPTFPT_APPLY_ACTIONS, actions),
+            (ofp.OFPTFPT_MATCH, fields),
+            (ofp.OFPTFPT_WILDCARDS, fields),
+            (ofp.OFPTFPT_WRITE_SETFIELD, b""),
+            (ofp.OFPTFPT_APPLY_SETFIELD, b""),
+        )
+    )
+    length = ofp.OFP_TABLE_FEATURES_SIZE + len(properties)
+    name = b"flows".ljust(_NAME_NBYTES, b"\0")
+    return struct.pack(ofp.OFP_TABLE_FEATURES_PACK_STR, length, 0, name, 0, 0, 0, max_entries) + properties
+
+
+def group_features(max_groups: int) -> bytes:
+    """The groups of all switches have their room together, so each says the whole."""
+    types = sum(1 << kind for kind in GroupKind)
+    outputs = 1 << ofp.OFPAT_OUTPUT
+    can = ofp.OFPGFC_SELECT_WEIGHT
+    return struct.pack(ofp.OFP_GROUP_FEATURES_PACK_STR, types, can, *[max_groups] * 4, *[outputs] * 4)
+
+
+def _property(kind: int, value: bytes) -> bytes:
+    length = _IDS.size + len(value)
+    return _IDS.pack(kind, length) + value + bytes(-length % 8)

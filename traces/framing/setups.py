@@ -1,13 +1,16 @@
-"""Open MPI's control connections, from its daemons (orted) to mpirun: told apart from the training.
+"""Connections that set a job up, recognised so that nobody takes them for training.
 
-Source: `mca_oob_tcp_hdr_t` in orte/mca/oob/tcp/oob_tcp_hdr.h of open-mpi/ompi v4.1.4.  Each side begins with
-a header of 64 bytes that says who it is and whom it wants, two processes of one launch; nothing more is read.
+PyTorch's TCPStore, where the processes of a job meet: its port, and the side that listens there, are all that
+a capture is asked.  Open MPI's control connections, from its daemons (orted) to mpirun: each side begins with
+a header of 64 bytes that says who it is and whom it wants, two processes of one launch; nothing more is read
+(`mca_oob_tcp_hdr_t` in orte/mca/oob/tcp/oob_tcp_hdr.h of open-mpi/ompi v4.1.4).
 """
 
 import struct
 from collections.abc import Sequence
 
 from traces.framing.frames import Fit, Found
+from traces.framing.wellknown import STORE_PORT
 from traces.packets.streams import Connection
 
 _HEADER = struct.Struct("!IIIIIIIB")  # origin's job and number, target's, tag, sequence, size, type
@@ -15,6 +18,21 @@ _IDENT = 1
 MAX_IDENT_NBYTES = 1 << 10  # a flag, a version and a security token
 _ROUTED_NBYTES = 32
 VISIBLE_NBYTES = _HEADER.size + _ROUTED_NBYTES  # padded to 64
+
+
+class Store:
+    """Connections to the port of torch.distributed's rendezvous."""
+
+    name = "torch-store"
+    is_training = False
+
+    def fit(self, connection: Connection) -> Fit | None:
+        if connection.listener_port != STORE_PORT:
+            return None
+        return Fit(0.9, f"port {STORE_PORT}, where torch.distributed's processes meet")
+
+    def read(self, connections: Sequence[Connection]) -> Found:  # noqa: ARG002
+        return Found(())
 
 
 class MpiControl:
