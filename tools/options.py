@@ -1,7 +1,7 @@
 """Options that several commands share, and what their texts mean."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +12,7 @@ from emu.options import SWITCHES
 from planning.fabrics.spec import FAMILIES
 from planning.placement import PLACEMENTS
 from planning.routing.policies import policy_names
-from traces.schedules.expand import ALGORITHMS, PAIRWISE
+from traces.schedules.expand import ALGORITHMS
 
 MAX_ITERATIONS = 100_000
 
@@ -59,76 +59,13 @@ JobArgument = Annotated[
         show_default=False,
     ),
 ]
-FabricOption = Annotated[str, typer.Option("--fabric", metavar="SPEC", help=f"{FABRIC_HELP}.")]
-FabricsOption = Annotated[
-    list[str], typer.Option("--fabric", metavar="SPEC", help=f"{FABRIC_HELP}. {REPEATABLE}")
-]
-AlgorithmOption = Annotated[str, typer.Option("--algorithm", metavar="NAME", help=f"{ALGORITHM_HELP}.")]
-AlgorithmsOption = Annotated[
-    list[str], typer.Option("--algorithm", metavar="NAME", help=f"{ALGORITHM_HELP}. {REPEATABLE}")
-]
-BenchAlgorithmsOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--algorithm",
-        metavar="NAME",
-        help=f"{ALGORITHM_HELP}; ring unless given. An alltoall is always {PAIRWISE}. {REPEATABLE}",
-        show_default=False,
-    ),
-]
-PlacementOption = Annotated[str, typer.Option("--placement", metavar="NAME", help=f"{PLACEMENT_HELP}.")]
-PlacementsOption = Annotated[
-    list[str], typer.Option("--placement", metavar="NAME", help=f"{PLACEMENT_HELP}. {REPEATABLE}")
-]
 RoutesOption = Annotated[str, typer.Option("--routes", metavar="NAME", help=f"{ROUTES_HELP}.")]
-RoutesListOption = Annotated[
-    list[str], typer.Option("--routes", metavar="NAME", help=f"{ROUTES_HELP}. {REPEATABLE}")
-]
-SeedOption = Annotated[
-    int,
-    typer.Option("--seed", min=0, help="Of random placement, port numbers and hashes: same seed, same plan."),
-]
 RanksFileOption = Annotated[
     Path | None,
     typer.Option(
         "--ranks",
         metavar="FILE",
         help="YAML that says who is which rank, if the captures do not tell: `ranks: {10.0.0.1: 0, ...}`.",
-        show_default=False,
-    ),
-]
-BesideOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--beside",
-        metavar="TRACE|WORKLOAD",
-        help="Another job at the same time, on other hosts. Repeatable.",
-        show_default=False,
-    ),
-]
-FailOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--fail",
-        metavar="WHAT@TIME[,TIME]",
-        help="A cable goes down, and up again, so many seconds after the start: leaf0-spine1@0.5,1.5; or a "
-        "switch with all its cables: spine1@0.5,1.5. Repeatable.",
-        show_default=False,
-    ),
-]
-RerouteOption = Annotated[
-    bool,
-    typer.Option(
-        "--reroute/--no-reroute",
-        help="When a cable fails, plan its flows' paths again, or leave them to the switches' failover.",
-    ),
-]
-LossOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--loss",
-        metavar="P[@WHERE]",
-        help="Lose packets on cables, each way, by a seeded draw: 1%, 1%@hosts, 1%@leaf0-h1. Repeatable.",
         show_default=False,
     ),
 ]
@@ -141,32 +78,6 @@ ComputeOption = Annotated[
         "--compute",
         metavar="keep|none|FACTOR",
         help="Computing: as captured, left out, or times a factor.",
-    ),
-]
-SlowOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--slow",
-        metavar="RANK=×FACTOR",
-        help="A rank that computes so much longer, e.g. 3=×2. Repeatable.",
-        show_default=False,
-    ),
-]
-JitterOption = Annotated[
-    str,
-    typer.Option(
-        "--jitter",
-        metavar="PERCENT",
-        help="Vary how long ranks compute at random (from the seed): the standard deviation, e.g. 10%.",
-    ),
-]
-IterationsOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--iteration",
-        metavar="N|A..B",
-        help="Only these iterations (-1: the set-up). Repeatable; all but the set-up unless given.",
-        show_default=False,
     ),
 ]
 RepeatOption = Annotated[
@@ -230,13 +141,6 @@ def parse_percent(text: str) -> Fraction:
     return Fraction(match[1]) / (100 if match[2] else 1)
 
 
-def straggler_words(slow: Mapping[int, Fraction], jitter: Fraction) -> str:
-    """What was changed of the job, to stand behind the name of its source; empty if nothing."""
-    words = [f"rank {rank} ×{float(factor):g}" for rank, factor in sorted(slow.items())]
-    words += [f"jitter {float(jitter):.3g}"] if jitter else []
-    return f" ({', '.join(words)})" if words else ""
-
-
 def parse_iterations(texts: Sequence[str] | None) -> tuple[int, ...] | None:
     """The iterations that `3` or `2..5` name; None for all."""
     if not texts:
@@ -251,34 +155,3 @@ def parse_iterations(texts: Sequence[str] | None) -> tuple[int, ...] | None:
             raise ValueError(f"{text!r} names no iterations: write the lower number first")
         chosen.update(range(first, last + 1))
     return tuple(sorted(chosen))
-
-
-PLANNED = (
-    "ina",
-    "switch_slots",
-    "slots",
-    "elements",
-    "loss",
-    "beside",
-    "fail",
-    "fabric",
-    "algorithm",
-    "placement",
-    "routes",
-    "seed",
-    "iteration",
-    "scale_bytes",
-    "compute",
-    "slow",
-    "jitter",
-)
-
-
-def refuse_planned_options(context: typer.Context, plan: Path) -> None:
-    """Raise ValueError for an option that a plan file has decided already."""
-    for name in PLANNED:
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            raise ValueError(
-                f"--{name.replace('_', '-')} is fixed in {plan}; leave it out, or make another plan"
-            )

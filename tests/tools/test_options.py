@@ -15,9 +15,9 @@ from tools.options import (
     parse_iterations,
     parse_percent,
     parse_slow,
-    straggler_words,
 )
 from traces.schedules.expand import ALGORITHMS
+from traces.schedules.straggling import straggler_words
 
 
 @pytest.mark.parametrize(

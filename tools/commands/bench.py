@@ -5,35 +5,11 @@ from typing import Annotated
 
 import typer
 
-from emu.options import RunOptions
-from planning.experiment import Job, cells
-from planning.fabrics.spec import parse_fabric
-from planning.trees.tree import DEFAULT_ELEMENTS, SWITCH_SLOTS
+from planning.experiment import Job
 from results.laboratory import planned
-from tools.aggregationoptions import ElementsOption, InaOption, SlotsOption, SwitchSlotsOption, with_ina
-from tools.carry import (
-    carry_out,
-    check_page,
-    default_folder,
-    show,
-)
+from tools.carry import carry_out, check_page, default_folder, show
+from tools.choices import MatrixChoices, NetworkChoices, RunChoices, takes_choices
 from tools.machine import need_root_and_tools
-from tools.options import (
-    BenchAlgorithmsOption,
-    CapturesOption,
-    FabricsOption,
-    FailOption,
-    HtmlOption,
-    JsonOption,
-    LossOption,
-    OutOption,
-    PlacementsOption,
-    RepeatOption,
-    RerouteOption,
-    RoutesListOption,
-    SeedOption,
-    SwitchOption,
-)
 from traces.schedules.expand import PAIRWISE
 from traces.units import parse_nbytes
 from traces.workload import made_allreduce, made_alltoall
@@ -44,6 +20,7 @@ DEFAULT_ALGORITHM = {ALLREDUCE: "ring", ALLTOALL: PAIRWISE}
 MAX_NBYTES = 1 << 32
 
 
+@takes_choices
 def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
     collective: Annotated[str, typer.Argument(help=f"{', '.join(COLLECTIVES)}.")],
     begin: Annotated[
@@ -57,61 +34,35 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
         int | None, typer.Option(min=2, help="Number of ranks of a job. Default: all hosts.")
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="So many equal jobs at once, each on its own hosts.")] = 1,
-    fabric: FabricsOption = ["fat-tree:k=4,levels=2"],  # noqa: B006 - Typer only reads it
-    algorithm: BenchAlgorithmsOption = None,
-    ina: InaOption = "off",
-    placement: PlacementsOption = ["linear"],  # noqa: B006
-    routes: RoutesListOption = ["ecmp"],  # noqa: B006
-    repeat: RepeatOption = 5,
-    seed: SeedOption = 0,
-    fail: FailOption = None,
-    loss: LossOption = None,
-    reroute: RerouteOption = True,
-    switch_slots: SwitchSlotsOption = SWITCH_SLOTS,
-    slots: SlotsOption = None,
-    elements: ElementsOption = DEFAULT_ELEMENTS,
-    switch: SwitchOption = "gradwire",
-    captures: CapturesOption = False,
-    out: OutOption = None,
-    html: HtmlOption = None,
-    as_json: JsonOption = False,
+    matrix: MatrixChoices = MatrixChoices(fabric=["fat-tree:k=4,levels=2"], algorithm=[]),  # noqa: B008
+    network: NetworkChoices = NetworkChoices(),  # noqa: B008
+    run: RunChoices = RunChoices(repeat=5),  # noqa: B008
 ) -> None:
     """A collective over a range of sizes, as nccl-tests does, on emulated fabrics.
 
     `ratio` is the time over the least any fabric with these host links could take, without latency.
-    Sizes: 64K is 64,000 bytes, 64KiB is 65,536.
+    Sizes: 64K is 64,000 bytes, 64KiB is 65,536. Unless --algorithm says otherwise an allreduce is done
+    as a ring; an alltoall is always pairwise.
     """
     if collective not in COLLECTIVES:
         raise ValueError(f"no collective {collective!r}; there is {', '.join(COLLECTIVES)}")
-    algorithms = with_ina(algorithm or [DEFAULT_ALGORITHM[collective]], ina)
-    if collective == ALLTOALL and algorithms != [PAIRWISE]:
+    if not matrix.algorithm:
+        matrix = replace(matrix, algorithm=[DEFAULT_ALGORITHM[collective]])
+    if collective == ALLTOALL and matrix.algorithms() != [PAIRWISE]:
         raise ValueError(f"an alltoall is done {PAIRWISE}; leave --algorithm and --ina out")
-    fabrics = [parse_fabric(text) for text in fabric]
     counts = sizes(parse_nbytes(begin), parse_nbytes(end or begin), factor)
-
-    def job(n_ranks: int, nbytes: int) -> Job:
-        return replace(
-            job_of(collective, n_ranks, nbytes, jobs),
-            seed=seed,
-            fail=tuple(fail or ()),
-            loss=tuple(loss or ()),
-            switch_slots=switch_slots,
-            slots=slots,
-            elements=elements,
-        )
-
     todo = planned(
         [
-            (cell, job(ranks or len(cell.fabric.hosts) // jobs, nbytes))
-            for cell in cells(fabrics, algorithms, placement, routes)
+            (cell, network.on(job_of(collective, ranks or len(cell.fabric.hosts) // jobs, nbytes, jobs)))
+            for cell in matrix.cells()
             for nbytes in counts
         ]
     )
-    need_root_and_tools("bench", switch, captures)
-    check_page(html)
-    folder = out or default_folder()
-    rows = carry_out(todo, RunOptions(repeat, switch, captures, reroute), folder, quiet=as_json)
-    show(rows, folder, as_json, html, f"{collective}, {begin} to {end or begin}")
+    need_root_and_tools("bench", run.switch, run.captures)
+    check_page(run.html)
+    folder = run.out or default_folder()
+    rows = carry_out(todo, run.options, folder, quiet=run.as_json)
+    show(rows, folder, run.as_json, run.html, f"{collective}, {begin} to {end or begin}")
 
 
 def job_of(collective: str, n_ranks: int, nbytes: int, n_jobs: int) -> Job:

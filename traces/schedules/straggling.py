@@ -40,3 +40,10 @@ def straggling(
         )
 
     return workload.model_copy(update={"items": tuple(map(changed, workload.items))})
+
+
+def straggler_words(slow: Mapping[int, Fraction], jitter: Fraction) -> str:
+    """What was changed of the job, for the name of its source; empty if nothing was."""
+    words = [f"rank {rank} ×{float(factor):g}" for rank, factor in sorted(slow.items())]
+    words += [f"jitter {float(jitter):.3g}"] if jitter else []
+    return f" ({', '.join(words)})" if words else ""

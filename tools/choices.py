@@ -1,0 +1,294 @@
+"""What plan, replay and bench let a user choose: each field of these classes is an option.
+
+A command takes the classes as parameters, and `takes_choices` makes options of their fields.  So a new option
+is one field here: its name, type, help and default.  Where it makes a difference to the plan it belongs to
+one of the first three classes, and is refused beside a plan file, which has decided it (`refuse_planned`).
+"""
+
+import copy
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
+
+import typer
+
+from emu.options import RunOptions
+from planning.experiment import Cell, Job, cells
+from planning.fabrics.spec import parse_fabric
+from planning.trees.tree import (
+    DEFAULT_ELEMENTS,
+    ELEMENTS,
+    LEAST_SLOTS,
+    MAX_SWITCH_SLOTS,
+    SWITCH_SLOTS,
+    mtu_needed,
+)
+from tools.inputs import read_beside, source_of
+from tools.options import (
+    ALGORITHM_HELP,
+    FABRIC_HELP,
+    PLACEMENT_HELP,
+    ROUTES_HELP,
+    CapturesOption,
+    ComputeOption,
+    HtmlOption,
+    JsonOption,
+    OutOption,
+    RanksFileOption,
+    RepeatOption,
+    ScaleBytesOption,
+    SwitchOption,
+    either,
+    parse_compute,
+    parse_factor,
+    parse_iterations,
+    parse_percent,
+    parse_slow,
+)
+from traces.schedules.expand import AS_CAPTURED, INA, INA_LEAF
+from traces.schedules.straggling import straggler_words, straggling
+from traces.workload import Workload
+
+MAX_WINDOW = 8192  # of one tree: what no queue has room for would only be sent again and again
+_INA: dict[str, tuple[str, ...]] = {"off": (), "on": (INA,), "leaf": (INA_LEAF,)}
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixChoices:
+    """Every combination of these is a cell."""
+
+    fabric: Annotated[list[str], typer.Option(metavar="SPEC", help=f"{FABRIC_HELP}.")] = field(
+        default_factory=lambda: ["fat-tree:k=4"]
+    )
+    algorithm: Annotated[list[str], typer.Option(metavar="NAME", help=f"{ALGORITHM_HELP}.")] = field(
+        default_factory=lambda: [AS_CAPTURED]
+    )
+    ina: Annotated[
+        str,
+        typer.Option(
+            metavar="off|on|leaf[,…]",
+            help="In-network aggregation: as --algorithm says, or added up by the switches (the algorithm "
+            "ina), or by the first switch only (ina:leaf). off,on compares both.",
+        ),
+    ] = "off"
+    placement: Annotated[list[str], typer.Option(metavar="NAME", help=f"{PLACEMENT_HELP}.")] = field(
+        default_factory=lambda: ["linear"]
+    )
+    routes: Annotated[list[str], typer.Option(metavar="NAME", help=f"{ROUTES_HELP}.")] = field(
+        default_factory=lambda: ["ecmp"]
+    )
+
+    def algorithms(self) -> list[str]:
+        """The algorithms that `ina` leaves (off) and adds (on, leaf)."""
+        chosen: list[str] = []
+        for word in self.ina.split(","):
+            if word.strip() not in _INA:
+                raise ValueError(
+                    f"--ina {self.ina}: {word!r} is none of off, on and leaf; off,on compares two"
+                )
+            chosen += _INA[word.strip()] or self.algorithm
+        return list(dict.fromkeys(chosen))
+
+    def cells(self) -> list[Cell]:
+        return cells(
+            [parse_fabric(text) for text in self.fabric], self.algorithms(), self.placement, self.routes
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkChoices:
+    """What happens on the network whatever the job; a job has fields of the same names."""
+
+    seed: Annotated[
+        int, typer.Option(min=0, help="Of random placement, port numbers and hashes: same seed, same plan.")
+    ] = 0
+    fail: Annotated[
+        list[str],
+        typer.Option(
+            metavar="WHAT@TIME[,TIME]",
+            help="A cable goes down, and up again, so many seconds after the start: leaf0-spine1@0.5,1.5; "
+            "or a switch with all its cables: spine1@0.5,1.5.",
+        ),
+    ] = field(default_factory=list)
+    loss: Annotated[
+        list[str],
+        typer.Option(
+            metavar="P[@WHERE]",
+            help="Lose packets on cables, each way, by a seeded draw: 1%, 1%@hosts, 1%@leaf0-h1.",
+        ),
+    ] = field(default_factory=list)
+    switch_slots: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=MAX_SWITCH_SLOTS,
+            help="Aggregation slots of each switch, for all jobs; a job that gets none is done by its hosts.",
+        ),
+    ] = SWITCH_SLOTS
+    slots: Annotated[
+        int | None,
+        typer.Option(
+            min=LEAST_SLOTS,
+            max=MAX_WINDOW,
+            help="Aggregation slots that a job's tree asks for: its window. Default: by the link rate.",
+            show_default=False,
+        ),
+    ] = None
+    elements: Annotated[
+        int,
+        typer.Option(
+            help=f"Numbers in an aggregation packet: {either([*map(str, ELEMENTS)])}, which needs a fabric "
+            f"with mtu={mtu_needed(ELEMENTS[-1])} at least."
+        ),
+    ] = DEFAULT_ELEMENTS
+
+    def on(self, job: Job) -> Job:
+        """`job` with these choices."""
+        chosen = {each.name: getattr(self, each.name) for each in fields(self)}
+        lists = {name: tuple(value) for name, value in chosen.items() if isinstance(value, list)}
+        return replace(job, **chosen | lists)
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficChoices:
+    """Which part of a captured job is sent, and how it is changed."""
+
+    iteration: Annotated[
+        list[str],
+        typer.Option(
+            metavar="N|A..B", help="Only these iterations (-1: the set-up); all but the set-up unless given."
+        ),
+    ] = field(default_factory=list)
+    scale_bytes: ScaleBytesOption = "1"
+    compute: ComputeOption = "keep"
+    slow: Annotated[
+        list[str],
+        typer.Option(metavar="RANK=×FACTOR", help="A rank that computes so much longer, e.g. 3=×2."),
+    ] = field(default_factory=list)
+    jitter: Annotated[
+        str,
+        typer.Option(
+            metavar="PERCENT",
+            help="Vary how long ranks compute at random (from the seed): the standard deviation, e.g. 10%.",
+        ),
+    ] = "0"
+    beside: Annotated[
+        list[Path],
+        typer.Option(metavar="TRACE|WORKLOAD", help="Another job at the same time, on other hosts."),
+    ] = field(default_factory=list)
+    ranks: RanksFileOption = None
+
+    def job(self, given: Workload, paths: Sequence[Path], network: NetworkChoices) -> Job:
+        """The job of `given`, which was read from `paths`.  Raise ValueError for what no option may say."""
+        late, varied = parse_slow(self.slow), parse_percent(self.jitter)
+        chosen = Job(
+            workload=straggling(given, late, varied, network.seed),
+            source=source_of(paths) + straggler_words(late, varied),
+            iterations=parse_iterations(self.iteration),
+            scale=parse_factor(self.scale_bytes),
+            compute=parse_compute(self.compute),
+            beside=read_beside(self.beside),
+        )
+        return network.on(chosen)
+
+    @property
+    def changes_job(self) -> bool:
+        """Whether what is sent is another job than the captured one, be it some iterations of it."""
+        factors = (parse_factor(self.scale_bytes), parse_compute(self.compute))
+        return bool(self.slow or self.beside or parse_percent(self.jitter)) or factors != (
+            Fraction(1),
+            Fraction(1),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RunChoices:
+    """How a plan is carried out, and what is made of its results."""
+
+    repeat: RepeatOption = 3
+    reroute: Annotated[
+        bool,
+        typer.Option(
+            "--reroute/--no-reroute",
+            help="When a cable fails, plan its flows' paths again, or leave them to the switches' failover.",
+        ),
+    ] = True
+    switch: SwitchOption = "gradwire"
+    captures: CapturesOption = False
+    out: OutOption = None
+    html: HtmlOption = None
+    as_json: JsonOption = False
+
+    @property
+    def options(self) -> RunOptions:
+        return RunOptions(self.repeat, self.switch, self.captures, self.reroute)
+
+
+def takes_choices(command: Callable[..., None], *, once: bool = False) -> Callable[..., None]:
+    """`command` as Typer reads it: each parameter that is a class of choices gives way to the class's fields.
+
+    Their defaults are those of the parameter's own default.  With `once` what is a list in MatrixChoices is
+    given once, not repeatedly.
+    """
+    own = inspect.signature(command)
+    parameters: list[inspect.Parameter] = []
+    classes: dict[str, Any] = {}
+    single: set[str] = set()
+    for name, parameter in own.parameters.items():
+        if not is_dataclass(parameter.annotation):
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        classes[name] = parameter.annotation
+        for each in fields(parameter.annotation):
+            annotation, default = each.type, getattr(parameter.default, each.name)
+            if isinstance(default, list):
+                is_single = once and parameter.annotation is MatrixChoices
+                annotation = _annotation_of_list(each.type, default, is_single)
+                if is_single:
+                    single.add(each.name)
+                    (default,) = default
+            parameters.append(
+                inspect.Parameter(
+                    each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+                )
+            )
+
+    @functools.wraps(command)
+    def call(**given: Any) -> None:
+        for name in single:
+            given[name] = [given[name]]
+        for name, made in classes.items():
+            given[name] = made(**{each.name: given.pop(each.name) for each in fields(made)})
+        command(**given)
+
+    call.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {each.name: each.annotation for each in parameters}
+    return call
+
+
+def _annotation_of_list(annotation: Any, default: list[Any], is_single: bool) -> Any:
+    """With the words that it may be repeated, or as an option that is given once."""
+    assert get_origin(annotation) is Annotated
+    kind, option = get_args(annotation)
+    option = copy.copy(option)
+    if not default:
+        option.show_default = False
+    if is_single:
+        return Annotated[get_args(kind)[0], option]
+    option.help += " Repeatable."
+    return Annotated[kind, option]
+
+
+def refuse_planned(context: typer.Context, plan: Path) -> None:
+    """Raise ValueError for an option that a plan file has decided already."""
+    for choices in (MatrixChoices, NetworkChoices, TrafficChoices):
+        for each in fields(choices):
+            source = context.get_parameter_source(each.name)
+            if source is not None and source.name == "COMMANDLINE":
+                raise ValueError(
+                    f"--{each.name.replace('_', '-')} is fixed in {plan}; leave it out, or make another plan"
+                )
