@@ -4,9 +4,10 @@ A machine that is itself virtual stands still now and then, for a tenth of a sec
 again what was not lost.  Such a repeat is measured once more, and counted as left out.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
 from statistics import median
 
 MIN_CPU_IDLE = 0.15  # below this a shaped network lies
@@ -18,8 +19,18 @@ MIN_LATE_S = 0.025
 MAX_CPU_LOST = 0.06
 MAX_SINGLED_OUT = 0.05  # a rank's wait for a processor beyond that of the others; in quiet repeats up to 3 %
 MIN_LOST_S = 0.001  # an interrupt or two, in a repeat of a few milliseconds
+HOLE = "{}"
 
-_FIGURE, _HOLE = re.compile(r"\d{1,9}"), "\0"
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a repeat cannot be believed: words, with HOLE for each figure."""
+
+    words: str
+    figures: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return _filled(self.words, self.figures)
 
 
 def disturbances(
@@ -31,52 +42,53 @@ def disturbances(
     gap_lateness_s: float,
     stall_s: float,
     softnet_dropped: int,
-) -> tuple[str, ...]:
+) -> tuple[Reason, ...]:
     """Why a repeat cannot be believed; empty for one that can."""
     late_s = max(MIN_LATE_S, MAX_LATE * time_s)
     reasons = []
     if cpu_idle < MIN_CPU_IDLE:
-        reasons.append(f"CPU idle only {cpu_idle:.0%}: use a lower rate or fewer hosts")
+        reasons.append(Reason("CPU idle only {}%: use a lower rate or fewer hosts", (_percent(cpu_idle),)))
     if cpu_stolen > MAX_CPU_STOLEN:
-        reasons.append(f"{cpu_stolen:.0%} of the CPUs went to other guests of this machine's host: try later")
+        went = "{}% of the CPUs went to other guests of this machine's host: try later"
+        reasons.append(Reason(went, (_percent(cpu_stolen),)))
     if start_skew_s > late_s:
-        reasons.append(f"ranks started up to {start_skew_s * 1e3:.0f} ms late")
+        reasons.append(Reason("ranks started up to {} ms late", (_ms(start_skew_s),)))
     if gap_lateness_s > late_s:
-        reasons.append(f"computing ended up to {gap_lateness_s * 1e3:.0f} ms late")
+        reasons.append(Reason("computing ended up to {} ms late", (_ms(gap_lateness_s),)))
     if stall_s > late_s:
-        reasons.append(f"the machine stood still for {stall_s * 1e3:.0f} ms")
+        reasons.append(Reason("the machine stood still for {} ms", (_ms(stall_s),)))
     if softnet_dropped:
-        reasons.append(f"{softnet_dropped} packets lost in the kernel's receive queues")
+        reasons.append(Reason("{} packets lost in the kernel's receive queues", (softnet_dropped,)))
     return tuple(reasons)
 
 
 def taken_away(
     time_s: float, cpu_lost_s: Sequence[float], run_delay_s: Sequence[float], stopped_s: Sequence[float]
-) -> tuple[str, ...]:
+) -> tuple[Reason, ...]:
     """Why a repeat cannot be believed from which something else took processors or ranks.
 
     What is lost is by processor, and empty where it could not be measured; the others are by rank.
     """
     stopped = [
-        f"rank {rank} was stopped for about {each_s * 1e3:.0f} ms"
+        Reason("rank {} was stopped for about {} ms", (rank, _ms(each_s)))
         for rank, each_s in enumerate(stopped_s)
         if each_s > 0
     ]
     return (*_lost(cpu_lost_s, time_s), *_singled_out(run_delay_s, time_s), *stopped)
 
 
-def _lost(cpu_lost_s: Sequence[float], time_s: float) -> list[str]:
+def _lost(cpu_lost_s: Sequence[float], time_s: float) -> list[Reason]:
     """What real-time programs and other guests took of the processors; of the worst one."""
     if not cpu_lost_s:
-        return ["real-time priority was refused, so what other programs took of the CPUs is unknown"]
+        return [Reason("real-time priority was refused, so what other programs took of the CPUs is unknown")]
     worst = max(range(len(cpu_lost_s)), key=cpu_lost_s.__getitem__)
     if cpu_lost_s[worst] <= max(MIN_LOST_S, MAX_CPU_LOST * time_s):
         return []
-    share = cpu_lost_s[worst] / time_s
-    return [f"processor {worst} lost {share:.0%} of the time to real-time programs or other guests"]
+    lost = "processor {} lost {}% of the time to real-time programs or other guests"
+    return [Reason(lost, (worst, _percent(cpu_lost_s[worst] / time_s)))]
 
 
-def _singled_out(run_delay_s: Sequence[float], time_s: float) -> list[str]:
+def _singled_out(run_delay_s: Sequence[float], time_s: float) -> list[Reason]:
     """The rank that waited for a processor longer than the others; what all wait is the run's own load."""
     if not run_delay_s:
         return []
@@ -84,19 +96,32 @@ def _singled_out(run_delay_s: Sequence[float], time_s: float) -> list[str]:
     more_s = run_delay_s[worst] - median(run_delay_s)
     if more_s <= max(MIN_LOST_S, MAX_SINGLED_OUT * time_s):
         return []
-    return [f"rank {worst} waited {more_s * 1e3:.0f} ms longer for a processor than the others"]
+    return [Reason("rank {} waited {} ms longer for a processor than the others", (worst, _ms(more_s)))]
 
 
-def of_each_kind(reasons: Iterable[str]) -> list[str]:
+def of_each_kind(reasons: Iterable[Reason]) -> list[str]:
     """Reasons of several repeats; of those that differ in their figures alone, one with the span of each."""
-    kinds: defaultdict[str, list[list[int]]] = defaultdict(list)
+    kinds: defaultdict[str, list[tuple[int, ...]]] = defaultdict(list)
     for reason in reasons:
-        kinds[_FIGURE.sub(_HOLE, reason)].append([*map(int, _FIGURE.findall(reason))])
-    return [_with_spans(kind, [*zip(*figures, strict=True)]) for kind, figures in kinds.items()]
+        kinds[reason.words].append(reason.figures)
+    return [_filled(words, map(_span, zip(*figures, strict=False))) for words, figures in kinds.items()]
 
 
-def _with_spans(kind: str, figures: Sequence[Sequence[int]]) -> str:
-    for some in figures:
-        least, most = min(some), max(some)
-        kind = kind.replace(_HOLE, str(most) if least == most else f"{least} to {most}", 1)
-    return kind
+def _filled(words: str, figures: Iterable[object]) -> str:
+    """Words of a file are nothing to format with: `{:999999999}` would take the memory."""
+    return "".join(
+        f"{part}{figure}" for part, figure in zip_longest(words.split(HOLE), figures, fillvalue="")
+    )
+
+
+def _span(figures: Sequence[int]) -> str:
+    least, most = min(figures), max(figures)
+    return str(most) if least == most else f"{least} to {most}"
+
+
+def _percent(share: float) -> int:
+    return round(share * 100)
+
+
+def _ms(time_s: float) -> int:
+    return round(time_s * 1e3)

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import TypeAdapter
+from pydantic import BeforeValidator, TypeAdapter
 
 from emu.aggregation.figures import RankFigures
-from emu.disturbance import disturbances, taken_away
+from emu.disturbance import HOLE, Reason, disturbances, taken_away
 from emu.network.cables import Done
 from emu.replay.outcome import Outcome
 from emu.sampler import Samples
@@ -48,6 +48,11 @@ class Counted:
     stalls: Stalls | None = None
 
 
+def _reason(value: object) -> object:
+    """Files from before 0.1.0 have whole sentences."""
+    return Reason(value.replace(HOLE, "")) if isinstance(value, str) else value
+
+
 @dataclass(frozen=True, slots=True)
 class Repeat:
     """One repeat, summed up.  `time_s` is from the common start to the last rank's end.
@@ -72,7 +77,7 @@ class Repeat:
     stall_s: float
     softnet_dropped: int
     queue_dropped: dict[str, int]
-    disturbed: tuple[str, ...] = ()
+    disturbed: tuple[Annotated[Reason, BeforeValidator(_reason)], ...] = ()
     aggregated: tuple[RankFigures, ...] = ()
     iteration_s: tuple[float, ...] = ()
     exposed_s: tuple[float, ...] = ()

@@ -32,8 +32,8 @@ def decoded(
     ranks: Mapping[str, int],
     clocks: Clocks = ONE_CLOCK,
 ) -> Trace:
-    """The messages of the framing that the training is in; where there is none, a trace without messages,
-    whose first note says so.
+    """The messages of the framing that the training is in; where there is none, a trace without messages
+    that says why.
 
     `ranks` by address are what somebody told.  Raises BadTrace.
     """
@@ -78,6 +78,7 @@ def decoded(
         losses=losses(found.readings),
         seen_from=tuple(order.index(address) for address in own),
         clocks=clocks,
+        partly=partly,
         notes=(
             *([partly] if partly else []),
             note,
@@ -116,8 +117,8 @@ def _without_training(
         messages=no_messages(),
         losses=losses([Reading(stream, ()) for choice in choices for stream in choice.connection.streams]),
         clocks=clocks,
+        no_training=why or _no_training(captures, choices),
         notes=(
-            why or _no_training(name, captures, choices),
             *map(_corrected, (one for one in clocks.hosts if one.corrected)),
             *_file_notes(captures, (), vantages),
         ),
@@ -161,9 +162,9 @@ def _store_address(choices: Sequence[Choice]) -> str | None:
     return listeners.pop() if len(listeners) == 1 else None
 
 
-def _no_training(name: str, captures: Sequence[Packets], choices: Sequence[Choice]) -> str:
+def _no_training(captures: Sequence[Packets], choices: Sequence[Choice]) -> str:
     n_packets = sum(len(packets) for packets in captures)
-    text = f"{name}: no training in {n_packets} packets"
+    text = f"no training in {n_packets} packets"
     streams = [stream for choice in choices for stream in choice.connection.streams]
     if streams:
         largest = max(streams, key=lambda stream: stream.nbytes)

@@ -19,7 +19,7 @@ from traces.packets.reads import recorded, supplemented
 from traces.packets.streams import Stream, assemble, connections
 from traces.packets.timestamps import with_plausible_times
 from traces.rankmap import SETTINGS, read_settings
-from traces.recognition.ranks import BadTrace
+from traces.recognition.ranks import BadTrace, NoTraining
 from traces.trace import Trace
 
 WMEM = re.compile(r"\d{1,12} \d{1,12} (\d{1,12})")  # least, at first, most (tcp(7), tcp_wmem)
@@ -33,14 +33,12 @@ def open_trace(paths: Sequence[Path], ranks: Path | None = None) -> Trace:
     """
     trace = open_captures(paths, ranks)
     if not len(trace.messages):
-        raise BadTrace(trace.notes[0])
+        raise NoTraining(trace.name, trace.no_training)
     return trace
 
 
 def open_captures(paths: Sequence[Path], ranks: Path | None = None) -> Trace:
-    """Like `open_trace`, but captures without training are a trace without messages, whose first note says
-    so.
-    """
+    """Like `open_trace`, but captures without training are a trace without messages that says why."""
     captures, rows_of, clocks = _by_one_clock(read_captures(paths))
     indexes, notes = read_indexes(captures)
     streams = assemble(captures, rows_of)

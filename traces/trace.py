@@ -67,6 +67,7 @@ class Trace:
     `choices` are all connections with payload, each with what it was taken for; a message's `connection` is a
     position in it.  `seen_from` are the ranks whose own captures are there, where what others sent each other
     is in none; empty if all of the job was seen.
+    `partly` says which hosts' part that is, and why; `no_training` why there are no messages.
     `clocks` are those of the job's hosts; the times of all else are corrected by them.
     """
 
@@ -80,6 +81,8 @@ class Trace:
     notes: tuple[str, ...]
     seen_from: tuple[int, ...] = ()
     clocks: Clocks = ONE_CLOCK
+    partly: str = ""
+    no_training: str = ""
 
     @property
     def addresses(self) -> tuple[str, ...]:

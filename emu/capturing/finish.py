@@ -29,7 +29,7 @@ from traces.packets.packets import BadCapture
 from traces.packets.reads import index_of
 from traces.packets.streams import Stream, assemble
 from traces.rankmap import SETTINGS
-from traces.recognition.ranks import BadTrace
+from traces.recognition.ranks import BadTrace, NoTraining
 from traces.recognition.recognise import Job, find_job, workload_of
 from traces.sameness import differences
 from traces.trace import Trace
@@ -142,9 +142,9 @@ def timed(whole: Trace | str, folder: Path) -> Times | None:
 
 
 def _job(whole: Trace) -> Job:
-    """Raises BadTrace if it holds no training."""
+    """Raises NoTraining if it holds no training."""
     if not len(whole.messages):
-        raise BadTrace(whole.notes[0])
+        raise NoTraining(whole.name, whole.no_training)
     return find_job(whole)
 
 

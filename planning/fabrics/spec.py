@@ -55,7 +55,10 @@ def parse_fabric(text: str) -> Fabric:
     """
     shown = text if len(text) <= MAX_SPEC_LENGTH else text[:40] + "…"
     try:
-        return read_fabric(Path(text)) if is_file(text) else _parsed(text)
+        if is_file(text):
+            return read_fabric(Path(text))
+        family, sizes, links = _values(text)
+        return family.build(sizes, links)
     except ValueError as error:
         raise ValueError(f"fabric {shown!r}: {error}") from error
 
@@ -79,13 +82,11 @@ def with_automatic_queue(fabric: Fabric) -> Fabric:
     """The same cables with queues that drop nothing."""
     if fabric.family == FAMILY:
         return replace(fabric, links=tuple(replace(link, queue_nbytes=None) for link in fabric.links))
-    family, _, rest = fabric.spec.partition(":")
-    return parse_fabric(
-        f"{family}:{','.join(part for part in rest.split(',') if not part.startswith('queue='))}"
-    )
+    family, sizes, links = _values(fabric.spec)
+    return family.build(sizes, replace(links, queue_nbytes=None))
 
 
-def _parsed(text: str) -> Fabric:
+def _values(text: str) -> tuple[_Family, dict[str, int], LinkSpec]:
     if len(text) > MAX_SPEC_LENGTH:
         raise ValueError(f"a spec has at most {MAX_SPEC_LENGTH} characters, this one {len(text)}")
     name, _, rest = text.partition(":")
@@ -104,7 +105,7 @@ def _parsed(text: str) -> Fabric:
         sizes[key] = _whole(key, values[key]) if key in values else int(default or 0)
     if name == "star" and "uplink_rate" in values:
         raise ValueError("a star has no links between switches; uplink_rate means nothing")
-    return family.build(sizes, _link_spec(values))
+    return family, sizes, _link_spec(values)
 
 
 def _keys(text: str) -> dict[str, str]:

@@ -120,7 +120,14 @@ def test_what_others_took_from_start_to_end_is_recorded_and_disturbs(tmp_path: P
     (repeat,) = load_repeats(tmp_path, plan)
     assert (repeat.cpu_lost_s, repeat.run_delay_s, made.n_undisturbed) == ((0.0, 0.04), (0.0, 0.0), 0)
     (reason,) = repeat.disturbed
-    assert "processor 1 lost 8%" in reason
+    assert "processor 1 lost 8%" in str(reason)
+
+
+def test_reasons_of_older_files_are_sentences(tmp_path: Path, plan: Plan) -> None:
+    record(tmp_path / "run", plan)
+    path = tmp_path / "run" / "repeats.json"
+    path.write_text(json.dumps([json.loads(path.read_text())[0] | {"disturbed": ["it {} stood"]}]))
+    assert [str(reason) for reason in load_repeats(tmp_path / "run")[0].disturbed] == ["it  stood"]
 
 
 def test_pandas_reads_what_each_port_sent_in_a_repeat(tmp_path: Path, plan: Plan) -> None:

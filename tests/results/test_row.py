@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from emu.disturbance import Reason
 from planning.experiment import Cell, Job, plan_of, schedule_of
 from planning.fabrics.spec import parse_fabric
 from planning.model.errorbar import Expected
@@ -30,7 +31,7 @@ def row_of(*times_s: float, disturbed: float | None = None) -> Row:
     made = plan()
     repeats = [made_repeat(P, time_s) for time_s in times_s]
     if disturbed is not None:
-        repeats.append(replace(made_repeat(P, disturbed), disturbed=("stalled",)))
+        repeats.append(replace(made_repeat(P, disturbed), disturbed=(Reason("stalled"),)))
     worst = made.flows[0].path[0]
     return row(
         made,

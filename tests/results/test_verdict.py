@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from emu.disturbance import Reason
 from emu.records import Repeat
 from planning.model.calibration import Calibration
 from planning.model.errorbar import Expected
@@ -26,7 +27,7 @@ MTU = 1500
 CALIBRATED = Calibration(alpha_s=0.004, latency_s=0.001, eta=PAYLOAD_EFFICIENCY)
 
 
-STALLED = replace(GOOD, time_s=1.9, disturbed=("the machine stood still for 149 ms",))
+STALLED = replace(GOOD, time_s=1.9, disturbed=(Reason("the machine stood still for {} ms", (149,)),))
 
 
 def test_a_quiet_run_is_valid_without_warnings() -> None:

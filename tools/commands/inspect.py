@@ -24,7 +24,7 @@ from traces.analysis.linerate import FabricRates
 from traces.analysis.perfetto import write_perfetto
 from traces.opening import capture_paths, open_captures
 from traces.packets.verify import verify_files
-from traces.recognition.ranks import BadTrace
+from traces.recognition.ranks import BadTrace, NoTraining
 from traces.recognition.recognise import Job, find_job, workload_of
 from traces.trace import Trace
 from traces.units import parse_bps
@@ -131,11 +131,13 @@ def _positive_bps(text: str) -> int:
 def _job(trace: Trace) -> Job | str:
     """The job, or why there is none."""
     if not len(trace.messages):
-        return trace.notes[0].removeprefix(f"{trace.name}: ")
+        return trace.no_training
     try:
         return find_job(trace)
+    except NoTraining as error:
+        return error.why
     except BadTrace as error:
-        return str(error).removeprefix(f"{trace.name}: ")
+        return str(error)
 
 
 def _analysed(trace: Trace, job: Job | str, line_rate_bps: int | None, rates: FabricRates | None) -> Analysis:

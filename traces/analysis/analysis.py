@@ -155,7 +155,7 @@ def _analysis(
         traffic=traffic(trace),
         losses=trace.losses,
         rendezvous_packets=trace.rendezvous_packets,
-        notes=job.notes if job else tuple(note for note in trace.notes if not note.endswith(missing)),
+        notes=job.notes if job else trace.notes,
     )
 
 

@@ -16,6 +16,14 @@ class BadTrace(Exception):
     """Captures that hold no whole training job; the text says what is missing and what to do."""
 
 
+class NoTraining(BadTrace):
+    """`why` no training was found in the captures that are called `name`."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"{name}: {why}")
+        self.why = why
+
+
 def by_number(addresses: set[str]) -> tuple[str, ...]:
     """IPv4 before IPv6."""
     return tuple(sorted(addresses, key=lambda text: (ip_address(text).version, int(ip_address(text)))))

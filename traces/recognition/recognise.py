@@ -15,7 +15,7 @@ from traces.recognition.operation import Operation
 from traces.recognition.operations import operations
 from traces.recognition.patterns import SURE
 from traces.recognition.ports import Port, ports
-from traces.recognition.ranks import BadTrace
+from traces.recognition.ranks import BadTrace, NoTraining
 from traces.recognition.readiness import readiness
 from traces.recognition.shape import JobShape, shape_of
 from traces.recognition.starts import Beginning, starts
@@ -50,13 +50,13 @@ def recognise(trace: Trace) -> Workload:
 
 
 def find_job(trace: Trace) -> Job:
-    """Raise BadTrace if no operation is in the trace as a whole."""
+    """Raise NoTraining if no operation is in the trace as a whole."""
     all_visible = not (trace.losses.unresolved or trace.losses.unseen_nbytes)
     found, notes = operations(trace.messages, all_visible=all_visible, seen_from=trace.seen_from)
     if not found:
         found_out = "".join(f" ({note})" for note in notes)
-        raise BadTrace(
-            f"{trace.name}: no collective and no message is in it as a whole{found_out}: capture for longer"
+        raise NoTraining(
+            trace.name, f"no collective and no message is in it as a whole{found_out}: capture for longer"
         )
     labels = label(found)
     notes = [*trace.notes, *labels.notes, *notes]
@@ -113,7 +113,7 @@ def _algorithm(operation: Operation, role: Role) -> Recognised:
 def workload_of(job: Job) -> Workload:
     """Raise BadTrace for a job of which the captures show some hosts' part only."""
     if job.trace.seen_from:
-        raise BadTrace(f"{job.trace.name}: {job.notes[0]}; a workload is what all ranks did")
+        raise BadTrace(f"{job.trace.name}: {job.trace.partly}; a workload is what all ranks did")
     return Workload(
         schema=SCHEMA,
         framing=job.trace.framing,
