@@ -29,7 +29,7 @@ from emu.controlplane import control_plane
 from emu.inject.figures import drift_ppm
 from emu.inject.frames import VNET_NBYTES, Frames
 from emu.inject.options import InjectOptions
-from emu.inject.prepare import Prepared, prepare
+from emu.inject.preparation import Prepared, prepare
 from emu.inject.sender import own_processor
 from emu.inject.session import silence, transport
 from emu.inject.timetable import PPS, RECORDED, TOPSPEED, Pace, deadlines
@@ -42,8 +42,8 @@ from emu.project import PROJECT
 from emu.watch import Watch, running
 from planning.fabrics.fabric import HOST_PORT, interface
 from planning.fabrics.spec import parse_fabric
-from traces.opening import capture_paths
 from traces.packets.capture import read_capture
+from traces.reader import capture_paths
 
 Ints = npt.NDArray[np.int64]
 

@@ -18,9 +18,9 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from emu.interpreter import python
-from traces.opening import capture_paths
 from traces.packets.capture import read_capture
 from traces.packets.packets import TCP, Packets
+from traces.reader import capture_paths
 
 SAMPLE = Path(__file__).parents[1] / "traces" / "samples" / "ddp_gloo_8_gpt_tso"
 PIECE_NBYTES = 1448

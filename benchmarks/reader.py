@@ -21,9 +21,9 @@ from time import perf_counter
 import pyarrow as pa
 
 from emu.interpreter import python
-from traces.opening import capture_paths, open_trace
 from traces.packets.capture import packet_blocks, read_capture
 from traces.packets.pcap import FILE_HEADER_NBYTES
+from traces.reader import capture_paths, open_trace
 from traces.recognition.recognise import recognise
 
 SAMPLE = Path(__file__).parents[1] / "traces" / "samples" / "ddp_gloo_8" / "h0.pcap"

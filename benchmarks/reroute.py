@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from controller import openflow
-from controller.aim import Aim, plan_aim
 from controller.controllog import ControlLog
+from controller.intent import Intent, plan_intent
 from controller.ryu_api import ofp, parser
 from controller.steering import Steering
 from controller.switch import Switch
@@ -83,25 +83,25 @@ def failing(plan: Plan) -> list[Link]:
     return [link for tier, link in tiers.items() if "h" not in tier]
 
 
-def measured(aim: Aim, plan: Plan, link: Link) -> Answer:
+def measured(intent: Intent, plan: Plan, link: Link) -> Answer:
     paths_s = all_s = float("inf")
     for _ in range(TRIES):
         start_s = time.perf_counter()
         made = rerouted(plan, frozenset({link}))
         paths_s = min(paths_s, time.perf_counter() - start_s)
-        seconds, n_rules = _answered(aim, link)
+        seconds, n_rules = _answered(intent, link)
         all_s = min(all_s, seconds)
     moved = sum(old.path != new.path for old, new in zip(plan.flows, made.flows, strict=True))
     return Answer(moved, n_rules, paths_s, all_s, audit(made).barrier_s / audit(plan).barrier_s)
 
 
-def _answered(aim: Aim, link: Link) -> tuple[float, int]:
+def _answered(intent: Intent, link: Link) -> tuple[float, int]:
     """Seconds, and the FLOW_MODs that were sent."""
-    switches = {name: Switch(name, print) for name in aim.fabric.switches}
+    switches = {name: Switch(name, print) for name in intent.fabric.switches}
     sinks = {name: Sink() for name in switches}
     for name, switch in switches.items():
-        switch.come(sinks[name], openflow.table(aim.rules[name]))
-    steering = Steering(aim, switches, ControlLog(None), reroutes=True)
+        switch.come(sinks[name], openflow.table(intent.rules[name]))
+    steering = Steering(intent, switches, ControlLog(None), reroutes=True)
     n_before = sum(sink.n_rules for sink in sinks.values())
     down = parser.OFPPort(link.a_port, "", b"", 0, ofp.OFPPS_LINK_DOWN, 0, 0, 0, 0, 0, 0)
     start_s = time.perf_counter()
@@ -129,10 +129,10 @@ def main() -> None:
             seed=0,
             transport=fabric_transport(fabric),
         )
-        aim = plan_aim(plan)
+        intent = plan_intent(plan)
         gc.freeze()  # as the controller does
         for link in failing(plan):
-            one = measured(aim, plan, link)
+            one = measured(intent, plan, link)
             print(
                 f"{name:18}{f'{link.a}-{link.b}':13}{len(plan.flows):7}{one.moved:7}{one.rules:7}"
                 f"{one.paths_s:7.3f} s{one.all_s:7.3f} s{one.longer - 1:8.1%}",

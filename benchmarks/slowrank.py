@@ -27,7 +27,7 @@ from tools.trustreplay import plan_for
 from traces.fidelity import message_starts
 from traces.groundtruth import read_logs
 from traces.iterationtimes import FIRST_WARM, IterationTime, iteration_times_s, logged_starts
-from traces.opening import open_trace
+from traces.reader import open_trace
 from traces.recognition.recognise import Job, find_job, workload_of
 from traces.schedules.straggling import straggling
 from traces.units import show_s

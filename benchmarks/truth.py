@@ -31,7 +31,7 @@ from traces.analysis.analysis import Analysis, analyse
 from traces.analysis.exposure import Exposure
 from traces.groundtruth import RankLog, read_logs
 from traces.indexfiles import MANIFEST, index_path
-from traces.opening import capture_paths, open_trace
+from traces.reader import capture_paths, open_trace
 from traces.recognition.ranks import BadTrace
 from traces.recognition.recognise import find_job
 from traces.trace import MAX_UNREAD

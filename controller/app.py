@@ -15,11 +15,10 @@ from threading import RLock
 from typing import Any
 
 from controller import openflow
-from controller.aim import Aim, fabric_aim, plan_aim
 from controller.connection import use_connections
 from controller.controllog import ControlLog
 from controller.experimenter import use_whole_parts
-from controller.fit import Fit
+from controller.intent import Intent, fabric_intent, plan_intent
 from controller.readback import use_quick_flow_stats
 from controller.ryu_api import (
     CONFIG_DISPATCHER,
@@ -36,6 +35,7 @@ from controller.ryu_api import (
 from controller.statistics import Statistics
 from controller.steering import Steering
 from controller.switch import Switch
+from controller.topologycheck import Fit
 from planning import plan as plans
 from planning.fabrics.spec import parse_fabric
 
@@ -95,17 +95,17 @@ class FabricController(App):
         options = cfg.CONF[GROUP]
         self.lock = RLock()
         self.refusals: list[str] = []
-        aim = _configured(options)
-        self.fabric = aim.fabric
+        intent = _configured(options)
+        self.fabric = intent.fabric
         self.switches = {name: Switch(name, self.refusals.append) for name in self.fabric.switches}
         self._log = ControlLog(Path(options.log) if options.log else None)
-        self._log.write("rules", text=aim.says, rules=sum(map(len, aim.rules.values())))
+        self._log.write("rules", text=intent.says, rules=sum(map(len, intent.rules.values())))
         self._fit = Fit(self.fabric, self._log.note if options.waits else self.refusals.append)
-        self.steering = Steering(aim, self.switches, self._log, options.reroute)
+        self.steering = Steering(intent, self.switches, self._log, options.reroute)
         self.statistics = Statistics(self.fabric, self.switches, self.steering.past)
 
     def start(self) -> Any:
-        if self.steering.aim.is_adaptive:
+        if self.steering.intent.is_adaptive:
             self.threads.append(hub.spawn(self._poll))
         return super().start()
 
@@ -143,7 +143,7 @@ class FabricController(App):
         elif self._fit.admits(switch.name, datapath.ports):  # else it is here, but gets no rules
             self._log.write("switch_came", switch=switch.name)
             before = switch.table
-            switch.come(datapath, openflow.table(self.steering.aim.rules[switch.name], before))
+            switch.come(datapath, openflow.table(self.steering.intent.rules[switch.name], before))
             for port in datapath.ports.values():
                 self.steering.look_at(switch, port)
 
@@ -229,9 +229,9 @@ class FabricController(App):
                 return
 
 
-def _configured(options: Any) -> Aim:
+def _configured(options: Any) -> Intent:
     if options.plan:
-        return plan_aim(plans.load(Path(options.plan)))
+        return plan_intent(plans.load(Path(options.plan)))
     if options.fabric:
-        return fabric_aim(parse_fabric(options.fabric), options.routes)
+        return fabric_intent(parse_fabric(options.fabric), options.routes)
     raise ValueError(f"nothing to do: set plan or fabric in the configuration, group {GROUP}")

@@ -52,7 +52,7 @@ class Controller:
     @property
     def says(self) -> str:
         """One line about the rules."""
-        says: str = self._app.steering.aim.says
+        says: str = self._app.steering.intent.says
         return says
 
     def unready(self) -> list[str]:

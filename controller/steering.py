@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any
 
 from controller import openflow
-from controller.aim import Aim, home_aim, moves, rebalanced_aim, rerouted_aim, tree_moves
 from controller.controllog import ControlLog, now_ns
 from controller.experimenter import counts_request, job_counts
+from controller.intent import Intent, home_intent, moves, rebalanced_intent, rerouted_intent, tree_moves
 from controller.rates import Rates
 from controller.ryu_api import ofp, parser
 from controller.switch import Switch
@@ -22,20 +22,22 @@ _LOOKS = 2
 
 
 class Steering:
-    """Leads the switches from `aim` to `aim`.  Its caller lets one thread in at a time."""
+    """Leads the switches from `intent` to `intent`.  Its caller lets one thread in at a time."""
 
-    def __init__(self, aim: Aim, switches: Mapping[str, Switch], log: ControlLog, reroutes: bool) -> None:
+    def __init__(
+        self, intent: Intent, switches: Mapping[str, Switch], log: ControlLog, reroutes: bool
+    ) -> None:
         """Without `reroutes`, failures are only logged.
 
         `past` is, by switch, what trees had counted when they were taken away.
         """
-        self.aim = self._first = aim
-        self._fabric = aim.fabric
+        self.intent = self._first = intent
+        self._fabric = intent.fabric
         self._switches = switches
         self._log = log
         self._reroutes = reroutes
         self._down_ends: set[Egress] = set()
-        self._down: frozenset[Link] = frozenset()  # as `aim` knows it
+        self._down: frozenset[Link] = frozenset()  # as `intent` knows it
         self._since_ns = 0  # the first change of `_down_ends` that it does not know
         self._n_changing = 0  # changes whose barriers are not all answered
         self._rates: Rates | None = None
@@ -68,8 +70,8 @@ class Steering:
         if self._down_ends or self._n_changing:
             return False
         self._rates = None
-        self._first = home_aim(self._first, self.aim)
-        if self.aim is self._first:
+        self._first = home_intent(self._first, self.intent)
+        if self.intent is self._first:
             self._log.write("settled")
             return True
         self._change(self._first, "rerouted", now_ns(), down=[])
@@ -107,20 +109,20 @@ class Steering:
         if down == self._down or not self._reroutes:
             return
         self._down = down
-        aim = rerouted_aim(self._first, self.aim, down)
-        self._change(aim, "rerouted", since_ns, down=self._names(down))
+        intent = rerouted_intent(self._first, self.intent, down)
+        self._change(intent, "rerouted", since_ns, down=self._names(down))
 
     def _names(self, down: frozenset[Link]) -> list[str]:
         return sorted(link_name(self._fabric, Egress(link.a, link.a_port)) for link in down)
 
-    def _change(self, aim: Aim, event: str, since_ns: int, **values: object) -> None:
+    def _change(self, intent: Intent, event: str, since_ns: int, **values: object) -> None:
         """Tell every switch what is new, and the log once all have done it.
 
         A tree that moves is gone from every switch before it comes to any: then its slots are free again, and
         nobody adds to half a tree.  All else need not wait for that.
         """
-        moved, trees = moves(self.aim, aim), tree_moves(self.aim, aim)
-        self.aim = aim
+        moved, trees = moves(self.intent, intent), tree_moves(self.intent, intent)
+        self.intent = intent
 
         def done(n_rules: int) -> None:
             self._n_changing -= 1
@@ -130,8 +132,8 @@ class Steering:
                 self._log.write("tree_moved" if tree["to"] else "tree_lost", **tree, **values)
 
         def is_cleared(n_before: int) -> None:
-            if self.aim is aim:
-                self._tell(aim.rules, lambda n_rules: done(n_before + n_rules))
+            if self.intent is intent:
+                self._tell(intent.rules, lambda n_rules: done(n_before + n_rules))
             else:  # what came between tells them
                 done(n_before)
 
@@ -139,7 +141,7 @@ class Steering:
         if self._rates:
             self._rates.forget_links()
         self._keep_counts({tree["job"] for tree in trees})
-        self._tell(self._without_new_trees(aim), is_cleared if aim.has_trees else done)
+        self._tell(self._without_new_trees(intent), is_cleared if intent.has_trees else done)
 
     def _keep_counts(self, jobs: Collection[object]) -> None:
         """Ask for what these jobs have counted; switches obey in order, so before their rules can go."""
@@ -152,11 +154,11 @@ class Steering:
             if switch.datapath and not there.isdisjoint(jobs):
                 switch.ask(counts_request(switch.datapath), partial(take, name))
 
-    def _without_new_trees(self, aim: Aim) -> Rules:
-        """The aim's rules, those left out that add up and are not at their switches yet."""
-        if not aim.has_trees:
-            return aim.rules
-        return {name: _without(own, self._switches[name].table.rules) for name, own in aim.rules.items()}
+    def _without_new_trees(self, intent: Intent) -> Rules:
+        """The intent's rules, those left out that add up and are not at their switches yet."""
+        if not intent.has_trees:
+            return intent.rules
+        return {name: _without(own, self._switches[name].table.rules) for name, own in intent.rules.items()}
 
     def _tell(self, rules: Rules, done: Callable[[int], None]) -> None:
         """Tell every switch what is new in `rules`; `done` is called with their number once all have them."""
@@ -175,9 +177,9 @@ class Steering:
         one_is_done()
 
     def ask_rates(self) -> None:
-        if self.unready() or self._n_changing or self.aim.plan is None:
+        if self.unready() or self._n_changing or self.intent.plan is None:
             return
-        rates = self._rates = self._rates or Rates(self.aim.plan)
+        rates = self._rates = self._rates or Rates(self.intent.plan)
         since_ns = now_ns()
         flows: dict[str, list[Any]] = {}
         ports: dict[str, list[Any]] = {}
@@ -195,9 +197,9 @@ class Steering:
             switch.ask(request, partial(take, ports, name))
 
     def _rebalance(self, rate_bps: dict[int, float], link_bps: dict[Egress, float], since_ns: int) -> None:
-        aim = rebalanced_aim(self.aim, rate_bps, link_bps, self._down)
-        if aim is not self.aim:
-            self._change(aim, "rebalanced", since_ns, moves=moves(self.aim, aim))
+        intent = rebalanced_intent(self.intent, rate_bps, link_bps, self._down)
+        if intent is not self.intent:
+            self._change(intent, "rebalanced", since_ns, moves=moves(self.intent, intent))
 
 
 def _without(wanted: tuple[Rule, ...], there: tuple[Rule, ...]) -> tuple[Rule, ...]:

@@ -15,9 +15,9 @@ from planning.fabrics.fabric import Fabric
 from planning.fabrics.spec import with_automatic_queue
 from planning.model.calibration import Calibration
 from planning.model.expected import expected
+from planning.model.explanation import why
 from planning.model.loads import audit
 from planning.model.phaseaudit import phase_audits
-from planning.model.why import why
 from planning.openflow.rules import guarded_rules
 from planning.plan import Plan
 from planning.refused import Refused

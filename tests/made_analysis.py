@@ -12,10 +12,10 @@ from traces.analysis.bursts import Burstiness, Rates
 from traces.analysis.exposure import Exposure, Span, SpanKind, Straggler
 from traces.analysis.flows import Flow
 from traces.analysis.incast import Incast
-from traces.analysis.kept import Traffic
 from traces.analysis.linerate import LineRate
 from traces.analysis.percentiles import Percentiles
 from traces.analysis.shares import shares
+from traces.analysis.traffic import Traffic
 from traces.analysis.transfers import AlgorithmUse, Iteration, Transfer
 from traces.framing.messages import Messages
 from traces.recognition.shape import JobShape

@@ -72,8 +72,8 @@ DOORS: dict[str, set[str]] = {
     "traces/files.py": {"fdopen", "open", "os", "unlink"},
     "traces/groundtruth.py": {"glob", "read_bytes"},
     "traces/indexfiles.py": {"read_bytes"},
-    "traces/opening.py": {"iterdir", "read_bytes"},
-    "traces/packets/opened.py": {"memmap", "open", "read_text"},
+    "traces/reader.py": {"iterdir", "read_bytes"},
+    "traces/packets/openfile.py": {"memmap", "open", "read_text"},
     "traces/rankmap.py": {"read_bytes"},
     "traces/workload.py": {"read_bytes"},
     "planning/fabrics/fabricfile.py": {"read_bytes"},
@@ -155,7 +155,7 @@ def test_a_door_is_listed_only_with_what_it_uses(module: str) -> None:
         ("planning/resolve.py", "import shutil", "shutil"),
         ("planning/resolve.py", "def f(path):\n    return open(path)", "open"),
         ("results/row.py", "def f(path):\n    return path.read_text()", "read_text"),
-        ("traces/opening.py", "def f(path):\n    path.write_bytes(b'')", "write_bytes"),
+        ("traces/reader.py", "def f(path):\n    path.write_bytes(b'')", "write_bytes"),
     ],
 )
 def test_a_breach_is_noticed(module: str, line: str, reason: str) -> None:

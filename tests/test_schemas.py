@@ -36,10 +36,10 @@ from traces.analysis.bursts import Burstiness, Rates
 from traces.analysis.exposure import Exposure, Span, Straggler
 from traces.analysis.flows import Flow as WireFlow
 from traces.analysis.incast import Incast
-from traces.analysis.kept import Traffic
 from traces.analysis.linerate import LineRate
 from traces.analysis.percentiles import Percentiles
 from traces.analysis.shares import Shares
+from traces.analysis.traffic import Traffic
 from traces.analysis.transfers import AlgorithmUse, Iteration, Transfer
 from traces.iterationtimes import IterationTime
 from traces.packets.clocks import HostClock

@@ -5,10 +5,10 @@ from typing import Any
 
 from controller.counters import Count
 from planning.fabrics.fabric import link_name
+from planning.model.explanation import why_phase
 from planning.model.loads import is_host_link
 from planning.model.phaseaudit import Carried, PhaseAudit, TableSize, slowest
 from planning.model.phases import ADDED_UP, PhaseKey
-from planning.model.why import why_phase
 from planning.openflow.rules import Guard
 from planning.plan import Plan
 from results.audit.agreement import FlowCount, LinkCount

@@ -55,7 +55,7 @@ def read_captured(paths: Sequence[Path], ranks: Path | None = None) -> tuple[Wor
     Raise BadCapture, BadTrace, OSError.
     """
     from traces.fidelity import captured_messages  # the reader of captures takes a while to import
-    from traces.opening import open_trace
+    from traces.reader import open_trace
     from traces.recognition.recognise import find_job, workload_of
 
     found = find_job(open_trace(paths, ranks))

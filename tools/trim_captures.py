@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
-from traces.opening import capture_paths, open_trace
 from traces.packets.capture import read_capture
 from traces.packets.directions import own_address
 from traces.packets.packets import SYN, TCP, Packets
 from traces.packets.pcap import FILE_HEADER_NBYTES, RECORD_HEADER_NBYTES
+from traces.reader import capture_paths, open_trace
 from traces.recognition.recognise import find_job
 
 Key = tuple[str, int, str, int]  # source and its port, destination and its port

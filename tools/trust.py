@@ -39,8 +39,8 @@ from traces.fidelity import captured_messages
 from traces.files import write_whole
 from traces.groundtruth import BadLog
 from traces.iterationtimes import FIRST_WARM, MIN_ITERATIONS
-from traces.opening import open_trace
 from traces.packets.packets import BadCapture
+from traces.reader import open_trace
 from traces.recognition.ranks import BadTrace
 from traces.recognition.recognise import Job, connections, find_job, workload_of
 

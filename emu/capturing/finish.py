@@ -22,13 +22,13 @@ from traces.groundtruth import BadLog, Check, compare, read_logs
 from traces.indexfiles import SUFFIX as INDEX_SUFFIX
 from traces.indexfiles import capture_sha256, index_path, write_index
 from traces.loggedtimes import WHATS, time_errors
-from traces.opening import open_captures, open_recorded, read_captures
 from traces.packets.directions import Direction
 from traces.packets.messageindex import BadIndex
 from traces.packets.packets import BadCapture
 from traces.packets.reads import index_of
 from traces.packets.streams import Stream, assemble
 from traces.rankmap import SETTINGS
+from traces.reader import open_captures, open_recorded, read_captures
 from traces.recognition.ranks import BadTrace, NoTraining
 from traces.recognition.recognise import Job, find_job, workload_of
 from traces.sameness import differences

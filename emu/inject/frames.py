@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from emu.inject.pieces import Pieces
+from emu.inject.packetlist import Pieces
 from emu.inject.timetable import Ints
 from planning.fabrics.fabric import ETHERNET_NBYTES
 from traces.packets.packets import TCP, Packets

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from emu.inject.counted import Counted
+from emu.inject.counts import Counted
 from emu.inject.figures import (
     LATENESS_EDGES_S,
     NEVER,
@@ -19,7 +19,7 @@ from emu.inject.figures import (
     percentiles,
 )
 from emu.inject.options import InjectOptions
-from emu.inject.prepare import Prepared
+from emu.inject.preparation import Prepared
 from emu.inject.times import Told
 from emu.inject.timetable import PPS, RATE, RECORDED, TOPSPEED, Ints, Pace
 from traces.units import show_bps

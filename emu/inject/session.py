@@ -17,7 +17,7 @@ from pathlib import Path
 
 from emu import sampler
 from emu.controlplane import control_plane
-from emu.inject.counted import Counted
+from emu.inject.counts import Counted
 from emu.inject.sender import own_processor
 from emu.interpreter import python
 from emu.network.namespaces import inside

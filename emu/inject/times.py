@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from emu.inject.figures import NEVER, Times
-from emu.inject.prepare import Prepared
+from emu.inject.preparation import Prepared
 from emu.inject.timetable import Ints
 from traces.packets.capture import read_capture
 from traces.packets.packets import TCP, Packets

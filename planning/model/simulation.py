@@ -26,9 +26,9 @@ from math import inf
 
 from planning.fabrics.fabric import ETHERNET_NBYTES, Fabric
 from planning.model.addedup import tree_links
+from planning.model.dag import NO_FLOW, Item, items_of, ordered, waiting_at
 from planning.model.fluid import FluidNetwork
 from planning.model.hosts import HostCosts, Processors, Work
-from planning.model.items import NO_FLOW, Item, items_of, ordered, waiting_at
 from planning.model.network import Event, EventKind, Network
 from planning.model.segments import MOST_STEPS, SAME_TIME_S, SegmentNetwork, n_steps
 from planning.plan import Flow, flow_numbers

@@ -12,7 +12,7 @@ none.  Trees are not led past cables because these will fail: what happens then 
 Trees that failures in the plan would leave without a place are found before anything runs.  What the
 controller does about a failure depends on what it did before, and on which of two failures it hears of
 first.  But where a tree finds no room it tries once more as if all cables that are down had failed at once
-(`controller.aim`), and that depends on nothing else: so it is enough to look at that, for each set of
+(`controller.intent`), and that depends on nothing else: so it is enough to look at that, for each set of
 cables that are down together.
 """
 
@@ -24,8 +24,8 @@ from math import ceil
 from planning.fabrics.fabric import Egress, Fabric, Link
 from planning.failures import Failure, cable_name, outages
 from planning.transport import longest_round_trip_s
-from planning.trees.moving import cables, lacks_room, moved
-from planning.trees.room import Ground, Request, Room, empty_room, group_nbytes, nodes_with_room
+from planning.trees.capacity import Ground, Request, Room, empty_room, group_nbytes, nodes_with_room
+from planning.trees.relocation import cables, lacks_room, moved
 from planning.trees.shape import NoTree
 from planning.trees.tree import (
     DEFAULT_ELEMENTS,

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from controller.aim import Aim, fabric_aim, plan_aim
 from controller.controllog import ControlLog
+from controller.intent import Intent, fabric_intent, plan_intent
 from controller.openflow import table
 from controller.readback import FlowStats
 from controller.ryu_api import ofp, parser
@@ -37,21 +37,21 @@ class Kept(ControlLog):
 
 
 class World:
-    """A fabric whose switches have the aim's rules."""
+    """A fabric whose switches have the intent's rules."""
 
-    def __init__(self, aim: Aim, reroutes: bool = True) -> None:
-        self.fabric: Fabric = aim.fabric
+    def __init__(self, intent: Intent, reroutes: bool = True) -> None:
+        self.fabric: Fabric = intent.fabric
         self.machines = machines(self.fabric)
         self.switches = {name: Switch(name, never) for name in self.machines}
         self._log = Kept()
-        self.steering = Steering(aim, self.switches, self._log, reroutes)
+        self.steering = Steering(intent, self.switches, self._log, reroutes)
         for name in self.switches:
             self.connect(name)
         self.deliver()
 
     def connect(self, name: str) -> None:
         switch = self.switches[name]
-        switch.come(Line(self.machines[name]), table(self.steering.aim.rules[name], switch.table))
+        switch.come(Line(self.machines[name]), table(self.steering.intent.rules[name], switch.table))
 
     def deliver(self) -> None:
         """What one switch says may have the others told something."""
@@ -79,7 +79,7 @@ class World:
         return {name: set(map(repr, machine.rules)) for name, machine in self.machines.items()}
 
     def wanted(self) -> dict[str, set[str]]:
-        return {name: set(map(repr, own)) for name, own in self.steering.aim.rules.items()}
+        return {name: set(map(repr, own)) for name, own in self.steering.intent.rules.items()}
 
 
 def uplink(fabric: Fabric) -> Egress:
@@ -90,17 +90,17 @@ def uplink(fabric: Fabric) -> Egress:
 @pytest.fixture(params=["plan", "fabric"])
 def world(request: pytest.FixtureRequest) -> World:
     plan = allreduce_plan(SPEC, "ring", "linear", "ecmp")
-    aim = plan_aim(plan) if request.param == "plan" else fabric_aim(plan.fabric, "ecmp")
-    return World(aim)
+    intent = plan_intent(plan) if request.param == "plan" else fabric_intent(plan.fabric, "ecmp")
+    return World(intent)
 
 
 def test_a_failed_cable_is_led_around_once_and_no_rule_uses_it(world: World) -> None:
     end = uplink(world.fabric)
-    first = world.steering.aim
+    first = world.steering.intent
     world.turn(end, is_down=True)
     world.deliver()
     assert world.carry_out() == world.wanted()
-    assert world.steering.aim is not first
+    assert world.steering.intent is not first
     for each in (end, world.fabric.peers[end]):
         assert all(each.port not in rule.ports for rule in world.machines[each.node].rules)
     assert [(event["switch"], event["port"]) for event in world.events("port_down")] == [
@@ -120,17 +120,17 @@ def test_it_is_told_as_done_only_when_every_barrier_is_reached(world: World) -> 
 
 
 def test_a_cable_that_comes_back_brings_the_first_rules_back(world: World) -> None:
-    first, before = world.steering.aim, world.carry_out()
+    first, before = world.steering.intent, world.carry_out()
     for is_down in (True, False):
         world.turn(uplink(world.fabric), is_down)
         world.deliver()
-    assert world.steering.aim is first
+    assert world.steering.intent is first
     assert world.carry_out() == before
     assert [event["down"] for event in world.events("rerouted")] == [["leaf0→spine1"], []]
 
 
 def test_without_reroutes_a_failure_is_told_and_nothing_sent() -> None:
-    world = World(plan_aim(allreduce_plan(SPEC)), reroutes=False)
+    world = World(plan_intent(allreduce_plan(SPEC)), reroutes=False)
     n_sent = {name: len(switch.datapath.sent) for name, switch in world.switches.items()}
     world.turn(uplink(world.fabric), is_down=True)
     assert n_sent == {name: len(switch.datapath.sent) for name, switch in world.switches.items()}
@@ -192,7 +192,7 @@ def test_a_switch_that_is_away_keeps_it_from_being_settled_and_is_asked_when_it_
 def with_elephants() -> World:
     """Every host sends as fast as its link is, in a plan whose hash puts several on one uplink (seed 3)."""
     plan = allreduce_plan("fat-tree:k=4", "halving-doubling", "random", "adaptive", seed=3, nbytes=MIB)
-    world = World(plan_aim(plan))
+    world = World(plan_intent(plan))
     for machine in world.machines.values():
         machine.instruments.rate_bps = 60_000_000
     return world
@@ -207,12 +207,12 @@ def ask_rates(world: World, now_s: int) -> None:
 
 def test_elephants_on_one_uplink_are_parted_and_the_switches_know() -> None:
     world = with_elephants()
-    plan = world.steering.aim.plan
+    plan = world.steering.intent.plan
     ask_rates(world, 10)
     assert not world.events("rebalanced")  # one reading is no rate
     ask_rates(world, 11)
     (told,) = world.events("rebalanced")
-    after = world.steering.aim.plan
+    after = world.steering.intent.plan
     assert plan is not None
     assert after is not None
     moved = [(a, b) for a, b in zip(plan.flows, after.flows, strict=True) if a.path != b.path]
@@ -223,13 +223,13 @@ def test_elephants_on_one_uplink_are_parted_and_the_switches_know() -> None:
 
 def test_settling_takes_moved_elephants_back_and_forgets_their_rates() -> None:
     world = with_elephants()
-    first = world.steering.aim
+    first = world.steering.intent
     ask_rates(world, 10)
     ask_rates(world, 11)
-    assert world.steering.aim is not first
+    assert world.steering.intent is not first
     world.steering.settle()
     assert settled(world)
-    assert world.steering.aim is first
+    assert world.steering.intent is first
     assert world.carry_out() == world.wanted()
     ask_rates(world, 12)
     assert len(world.events("rebalanced")) == 1  # the first reading again
@@ -259,7 +259,7 @@ def test_no_elephant_goes_where_ports_count_traffic_that_no_flow_explains(is_ful
         else flow
         for flow in plan.flows
     )
-    world = World(plan_aim(replace(plan, flows=flows, routes="adaptive")))
+    world = World(plan_intent(replace(plan, flows=flows, routes="adaptive")))
     for machine in world.machines.values():
         machine.instruments.rate_bps = 50_000_000
     for machine in world.machines.values():
@@ -270,7 +270,7 @@ def test_no_elephant_goes_where_ports_count_traffic_that_no_flow_explains(is_ful
         }
     ask_rates(world, 10)
     ask_rates(world, 11)
-    after = world.steering.aim.plan
+    after = world.steering.intent.plan
     assert after is not None
     forward = [b.path == a.path for a, b in zip(flows, after.flows, strict=True) if a.path[1].node == "leaf0"]
     assert sorted(forward) == ([True, True] if is_full else [False, True])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.aim import home_aim, led_around, led_back, plan_aim, rerouted_aim, tree_moves
+from controller.intent import home_intent, led_around, led_back, plan_intent, rerouted_intent, tree_moves
 from planning.fabrics.fabric import Link
 from planning.openflow.rules import plan_rules
 from planning.plan import Plan
@@ -123,17 +123,17 @@ def test_whatever_fails_and_returns_an_epoch_is_never_that_of_two_trees(
 
 
 def test_the_aim_around_a_failure_has_the_rules_of_its_flows_and_of_its_trees(plan: Plan) -> None:
-    first = plan_aim(plan)
+    first = plan_intent(plan)
     (cable, *_) = inner_cables(plan.fabric, plan.trees[0])
-    now = rerouted_aim(first, first, [cable])
+    now = rerouted_intent(first, first, [cable])
     assert now.plan is not None
     assert now.plan.trees == led_around(plan, plan.trees, [cable])
     (move,) = tree_moves(first, now)
     assert move == {
         "job": 1, "epoch": 1, "from": roots(plan.trees)[0], "to": roots(now.plan.trees)[0],
     }  # fmt: skip
-    flowing = plan_aim(replace(plan, trees=()))
-    bare = rerouted_aim(flowing, flowing, [cable])
+    flowing = plan_intent(replace(plan, trees=()))
+    bare = rerouted_intent(flowing, flowing, [cable])
     for switch, own in now.rules.items():
         assert [rule for rule in own if not rule.aggregate] == list(bare.rules[switch])
 
@@ -141,24 +141,24 @@ def test_the_aim_around_a_failure_has_the_rules_of_its_flows_and_of_its_trees(pl
 def test_a_cable_that_returns_brings_flows_back_at_once_and_the_tree_when_all_is_at_rest(
     plan: Plan,
 ) -> None:
-    first = plan_aim(plan)
+    first = plan_intent(plan)
     (cable, *_) = inner_cables(plan.fabric, plan.trees[0])
-    away = rerouted_aim(first, first, [cable])
-    back = rerouted_aim(first, away, [])
+    away = rerouted_intent(first, first, [cable])
+    back = rerouted_intent(first, away, [])
     assert back.plan is not None
     assert away.plan is not None
     assert back.plan.flows == plan.flows
     assert back.plan.trees == away.plan.trees
-    home = home_aim(first, back)
+    home = home_intent(first, back)
     assert home.plan is not None
     assert home.plan == replace(plan, trees=(replace(plan.trees[0], epoch=2),))
     assert home.rules == plan_rules(home.plan)
-    assert home_aim(home, home) is home
-    assert home_aim(first, first) is first
+    assert home_intent(home, home) is home
+    assert home_intent(first, first) is first
 
 
 def test_without_trees_nothing_of_them_moves() -> None:
-    first = plan_aim(replace(planted_plan(SPEC), trees=()))
+    first = plan_intent(replace(planted_plan(SPEC), trees=()))
     assert not first.has_trees
-    assert home_aim(first, first) is first
+    assert home_intent(first, first) is first
     assert tree_moves(first, first) == []

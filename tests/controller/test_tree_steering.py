@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.aim import plan_aim
+from controller.intent import plan_intent
 from controller.statistics import Statistics
 from planning.fabrics.fabric import Egress, Link
 from planning.openflow.pool import EVENTS
@@ -25,12 +25,12 @@ def our_readers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def planted(plan: Plan | None = None, reroutes: bool = True) -> World:
-    return World(plan_aim(plan or planted_plan(SPEC)), reroutes)
+    return World(plan_intent(plan or planted_plan(SPEC)), reroutes)
 
 
 def trees_of(world: World) -> tuple[Any, ...]:
-    assert world.steering.aim.plan is not None
-    return world.steering.aim.plan.trees
+    assert world.steering.intent.plan is not None
+    return world.steering.intent.plan.trees
 
 
 def first_cable(world: World) -> Link:
@@ -91,7 +91,7 @@ def test_flows_need_not_wait_until_trees_are_gone() -> None:
         if switch is not slow:
             switch.datapath.deliver(switch)
     plain = {name: {repr(r) for r in m.rules if not r.aggregate} for name, m in world.machines.items()}
-    for name, own in world.steering.aim.rules.items():
+    for name, own in world.steering.intent.rules.items():
         if name != "spine0":
             assert plain[name] == {repr(rule) for rule in own if not rule.aggregate}
     world.deliver()

@@ -19,9 +19,9 @@ from traces.framing.gloo import Opcode
 from traces.framing.http2 import PREFACE
 from traces.framing.messages import COLUMNS
 from traces.indexfiles import index_path
-from traces.opening import open_captures
 from traces.packets.reads import Recorded
 from traces.rankmap import SETTINGS
+from traces.reader import open_captures
 from traces.trace import Trace
 
 Job = Callable[[Path, int], object]  # writes a capture, so many bytes of each packet's payload in it

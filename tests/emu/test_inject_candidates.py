@@ -10,7 +10,7 @@ import pytest
 
 from emu.inject.candidates import AGGREGATION, FRAGMENT, IPV6, MULTICAST, OTHER, TO_ITSELF, UNMAPPED
 from emu.inject.options import MAX_PACKETS, InjectOptions
-from emu.inject.prepare import NothingToSend, Prepared, prepare
+from emu.inject.preparation import NothingToSend, Prepared, prepare
 from tests.made_captures import ACK, SYN, Record, ethernet, ipv4, pcap, tcp, udp
 from traces.framing.aggregation import FIRST_PORT
 from traces.packets.packets import BadCapture

@@ -13,7 +13,7 @@ from scapy.utils import RawPcapReader
 
 from emu.inject.frames import VNET_NBYTES, Frames, spans
 from emu.inject.options import InjectOptions
-from emu.inject.prepare import Prepared, prepare
+from emu.inject.preparation import Prepared, prepare
 from planning.fabrics.spec import parse_fabric
 from tests.made_captures import Record, ethernet, ipv4, pcap, tcp, udp
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emu.inject.carry import check_queues
-from emu.inject.counted import Counted
+from emu.inject.counts import Counted
 from emu.inject.figures import NEVER, Percentiles, Times
+from emu.inject.injection import check_queues
 from emu.inject.options import InjectOptions
-from emu.inject.prepare import Prepared, prepare
+from emu.inject.preparation import Prepared, prepare
 from emu.inject.result import Injection, judge, result
 from emu.inject.times import Fields, Told, keys, read_times
 from emu.inject.timetable import TOPSPEED, Pace

@@ -12,12 +12,12 @@ import pytest
 from planning.experiment import Cell, Job, plan_of
 from planning.fabrics.fabric import Egress, link_name
 from planning.fabrics.spec import parse_fabric
+from planning.model.explanation import why
 from planning.model.loads import audit
 from planning.model.phaseaudit import phase_audits
 from planning.model.phases import ADDED_UP
 from planning.model.predict import bound_s, predict
 from planning.model.simulation import simulate
-from planning.model.why import why
 from planning.plan import Plan
 from planning.trees.tree import Child, Node, Tree
 from tests.made_plans import MIB, allreduce_plan, messages, schedule_plan

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.aim import led_around
+from controller.intent import led_around
 from planning.fabrics.fabric import Egress, Fabric, Link
 from planning.fabrics.spec import parse_fabric
 from planning.failures import Failure, parse_failures

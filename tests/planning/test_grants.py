@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from planning.fabrics.fabric import Fabric
 from planning.fabrics.spec import parse_fabric
 from planning.placement import place
+from planning.trees.capacity import Request, empty_room, nodes_with_room
 from planning.trees.grants import Grants, Terms, granted, slots_for
-from planning.trees.room import Request, empty_room, nodes_with_room
 from planning.trees.shape import NoTree
 from planning.trees.tree import LEAST_SLOTS, Tree
 from planning.trees.treecheck import check_trees
@@ -166,11 +166,11 @@ def test_what_all_switches_have_together_is_not_exceeded() -> None:
 def test_trees_take_from_what_all_switches_have_together(monkeypatch: pytest.MonkeyPatch) -> None:
     fabric = parse_fabric("leaf-spine:leaves=4,spines=2,hosts=1")
     schedule = together([sums(2, (0, 1))] * 2)
-    monkeypatch.setattr("planning.trees.room.MAX_SMALL_SLOTS", 100)
+    monkeypatch.setattr("planning.trees.capacity.MAX_SMALL_SLOTS", 100)
     grants = grants_for(fabric, schedule, Terms())
     assert slots_of(grants) == [33, None]
     assert "together have 1 slots in 4,093 pools left" in grants.refused[2, 3]
-    monkeypatch.setattr("planning.trees.room.MAX_POOLS", 5)
+    monkeypatch.setattr("planning.trees.capacity.MAX_POOLS", 5)
     assert "in 2 pools left" in grants_for(fabric, schedule, Terms(slots=8)).refused[2, 3]
 
 

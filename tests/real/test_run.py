@@ -21,7 +21,7 @@ from planning.model.loads import audit
 from planning.plan import Plan
 from planning.resolve import resolve
 from planning.transport import fabric_transport
-from traces.opening import open_trace
+from traces.reader import open_trace
 from traces.schedules.expand import expand
 from traces.workload import made_allreduce
 

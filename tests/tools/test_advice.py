@@ -32,7 +32,7 @@ from traces.analysis.bottleneck import JobBound
 from traces.analysis.exposure import Exposure
 from traces.analysis.shares import shares
 from traces.analysis.transfers import Iteration
-from traces.opening import open_trace
+from traces.reader import open_trace
 from traces.recognition.recognise import find_job, workload_of
 from traces.schedules.straggling import straggling
 from traces.units import show_s

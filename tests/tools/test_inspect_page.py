@@ -19,7 +19,7 @@ from tools.inspectpage.charts import as_script, chart_data, load_library
 from tools.inspectpage.page import heat_map, page, write_page
 from traces.analysis.analysis import Analysis, analyse, analyse_flows
 from traces.analysis.exposure import Span
-from traces.opening import open_trace
+from traces.reader import open_trace
 from traces.recognition.recognise import find_job
 
 SAMPLES = Path(__file__).parents[2] / "traces" / "samples"

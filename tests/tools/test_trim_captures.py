@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.made_captures import split_pcap
 from tools.trim_captures import trim_captures
-from traces.opening import open_trace
+from traces.reader import open_trace
 from traces.recognition.recognise import recognise
 from traces.workload import Compute
 

@@ -35,7 +35,7 @@ from tools.trustlive import middle_training
 from tools.trustresult import ERROR_BAR, Live, Matrix, Summary, TrustRow, load, save
 from tools.trusttables import notes, page, sentences
 from traces.iterationtimes import IterationTime
-from traces.opening import open_trace
+from traces.reader import open_trace
 from traces.recognition.recognise import connections
 
 SAMPLE = PROJECT / "traces" / "samples" / "ddp_gloo_8"

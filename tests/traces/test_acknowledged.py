@@ -13,7 +13,7 @@ from tests.traces.test_flows import trace_of
 from traces.analysis.acknowledged import acknowledged, own_hosts
 from traces.analysis.spacing import HEADER_NBYTES
 from traces.framing.messages import collect
-from traces.opening import open_trace
+from traces.reader import open_trace
 from traces.trace import Trace
 
 A, B = ("10.0.0.1", 4000), ("10.0.0.2", 5000)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from traces.analysis.analysis import Analysis, analyse, to_json
-from traces.opening import open_trace
+from traces.reader import open_trace
 from traces.recognition.recognise import find_job
 
 SAMPLES = Path(__file__).parents[2] / "traces" / "samples"

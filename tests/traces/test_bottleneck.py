@@ -11,7 +11,7 @@ from traces.analysis.analysis import Analysis, analyse, analyse_flows
 from traces.analysis.bottleneck import Bound, bounds, host_bounds
 from traces.analysis.bursts import Series, Way
 from traces.analysis.spacing import wire_nbytes
-from traces.opening import open_captures
+from traces.reader import open_captures
 from traces.recognition.recognise import find_job
 
 SAMPLES = Path(__file__).parents[2] / "traces" / "samples"

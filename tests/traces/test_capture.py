@@ -18,7 +18,8 @@ from tests import made_pcapng as ng
 from tests.documented import documented_fields
 from tests.made_captures import Record, pcap, tcp
 from tests.tshark import ours, tshark_says
-from traces.packets import capture, reading
+from traces.packets import capture
+from traces.packets import capturefile as reading
 from traces.packets.addresses import Addresses
 from traces.packets.capture import packet_blocks, read_capture
 from traces.packets.columns import ROW_NBYTES, Headers, Records

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from tests.made_captures import Record, pcap, tcp
 from traces.analysis.analysis import analyse, to_json
 from traces.analysis.verdict import sentences
-from traces.opening import open_captures
 from traces.packets.capture import read_capture
 from traces.packets.clockbounds import BEND_NS
 from traces.packets.clocks import Clocks, compare_clocks
 from traces.packets.directions import by_direction
 from traces.packets.packets import Packets
+from traces.reader import open_captures
 from traces.recognition.recognise import find_job
 
 SAMPLES = Path(__file__).parents[2] / "traces" / "samples"

@@ -8,7 +8,7 @@ import pytest
 
 from traces.analysis.analysis import analyse
 from traces.analysis.csv_files import write_csv
-from traces.opening import open_trace
+from traces.reader import open_trace
 from traces.recognition.recognise import find_job
 
 SAMPLE = Path(__file__).parents[2] / "traces" / "samples" / "ps_1srv_4wk"

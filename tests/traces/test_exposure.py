@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from traces.analysis.exposure import Exposure, Span, exposure, stragglers
-from traces.opening import open_trace
+from traces.reader import open_trace
 from traces.recognition.algorithms import Recognised
 from traces.recognition.iterations import label
 from traces.recognition.operation import Operation

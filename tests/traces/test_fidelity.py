@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from emu.project import PROJECT
 from traces.fidelity import SentMessage, captured_messages, fidelity, message_starts
-from traces.opening import open_trace
+from traces.reader import open_trace
 from traces.recognition.recognise import find_job
 
 MS = 1_000_000

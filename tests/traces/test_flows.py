@@ -13,9 +13,9 @@ from traces.analysis.flows import Flow, flows
 from traces.analysis.percentiles import Percentiles, percentiles
 from traces.framing.framings import choose
 from traces.framing.messages import collect
-from traces.opening import open_trace
 from traces.packets.capture import read_capture
 from traces.packets.streams import assemble, connections
+from traces.reader import open_trace
 from traces.trace import CaptureFile, Losses, Trace
 
 SAMPLES = Path(__file__).parents[2] / "traces" / "samples"

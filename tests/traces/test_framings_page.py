@@ -12,7 +12,7 @@ import pytest
 from tests.made_captures import ACK, SYN, pcap, stream
 from traces.framing import framings
 from traces.framing.framings import BUILT_IN
-from traces.opening import open_trace
+from traces.reader import open_trace
 from traces.recognition.recognise import recognise
 from traces.workload import Message
 

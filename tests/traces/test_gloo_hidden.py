@@ -16,8 +16,8 @@ from traces.framing.frames import Frame, Kind
 from traces.framing.gloo import PREAMBLE_NBYTES, Opcode, pack_slot
 from traces.framing.gloo_framing import Gloo
 from traces.framing.gloo_hidden import Recovered, recover
-from traces.opening import open_trace
 from traces.packets.directions import Direction
+from traces.reader import open_trace
 
 INDEXED = Path(__file__).parents[1] / "captures" / "ddp_4_mlp_star20M_indexed"
 NO_INDEX = shutil.ignore_patterns("*.messages")

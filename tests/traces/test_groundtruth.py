@@ -15,7 +15,7 @@ from traces.groundtruth import (
     read_logs,
     shares,
 )
-from traces.opening import open_trace
+from traces.reader import open_trace
 from traces.recognition.recognise import recognise
 from traces.workload import SCHEMA, Collective, Item, Message, Start, Workload
 

@@ -12,7 +12,7 @@ import pytest
 from emu.project import PROJECT
 from traces.groundtruth import Event, RankLog, read_logs
 from traces.loggedtimes import TimeError, TimeErrors, What, time_errors
-from traces.opening import open_trace
+from traces.reader import open_trace
 from traces.recognition import operations
 from traces.recognition.iterations import Labels, Role
 from traces.recognition.operation import Operation

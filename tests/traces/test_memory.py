@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from traces.packets.opened import free_nbytes, group_free_nbytes, limited_nbytes
+from traces.packets.openfile import free_nbytes, group_free_nbytes, limited_nbytes
 
 GIB = 1 << 30
 

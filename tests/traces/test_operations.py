@@ -9,7 +9,7 @@ import pytest
 from tests.made_messages import table
 from traces.framing.frames import Kind
 from traces.framing.messages import Messages
-from traces.opening import open_trace
+from traces.reader import open_trace
 from traces.recognition.operation import handed_over_ns
 from traces.recognition.operations import operations
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from traces.opening import open_trace
+from traces.reader import open_trace
 from traces.recognition.ports import port_of, ports
 from traces.recognition.recognise import find_job
 

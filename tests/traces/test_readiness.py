@@ -8,7 +8,7 @@ from tests.made_plans import schedule_plan
 from traces.recognition.operation import Operation
 from traces.recognition.readiness import MAX_AFTER, readiness
 from traces.schedules.expand import expand
-from traces.schedules.leftout import in_order, prepared
+from traces.schedules.selection import in_order, prepared
 from traces.workload import Message, Start, Workload
 
 S = 1_000_000_000

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from traces.opening import open_trace
+from traces.reader import open_trace
 from traces.recognition.recognise import Job, find_job, recognise
 from traces.schedules.collectives import gloo_ring
 from traces.schedules.trees import broadcast

@@ -19,7 +19,7 @@ from tests.made_messages import played
 from tests.made_plans import PAYLOAD_EFFICIENCY, schedule_plan
 from traces.framing.frames import Kind
 from traces.framing.messages import COLUMNS, Messages
-from traces.opening import open_trace
+from traces.reader import open_trace
 from traces.recognition.operations import operations
 from traces.recognition.recognise import recognise
 from traces.schedules.collectives import ring

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from traces.framing.messages import COLUMNS
-from traces.opening import open_trace
+from traces.reader import open_trace
 from traces.sameness import differences
 from traces.trace import Trace
 

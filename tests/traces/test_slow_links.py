@@ -12,7 +12,7 @@ import pytest
 
 from traces.analysis.analysis import Analysis, analyse
 from traces.analysis.verdict import sentences
-from traces.opening import open_trace
+from traces.reader import open_trace
 from traces.recognition.ranks import BadTrace
 from traces.recognition.recognise import Job, find_job
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.made_captures import split_pcap
-from traces.opening import open_trace
 from traces.packets.timestamps import implausible
+from traces.reader import open_trace
 from traces.recognition.recognise import recognise
 
 SAMPLE = Path(__file__).parents[2] / "traces" / "samples" / "ddp_gloo_8"

@@ -6,7 +6,7 @@ import pytest
 
 from traces.analysis.analysis import analyse
 from traces.analysis.transfers import iterations
-from traces.opening import open_trace
+from traces.reader import open_trace
 from traces.recognition.recognise import Job, find_job
 
 SAMPLES = Path(__file__).parents[2] / "traces" / "samples"

@@ -20,7 +20,7 @@ from tests.made_messages import table
 from tests.made_mpi import ALLREDUCE, Part, fin, put, put_request, rndv, talk
 from tests.made_plans import PAYLOAD_EFFICIENCY, schedule_plan
 from traces.framing.frames import Kind
-from traces.opening import open_captures
+from traces.reader import open_captures
 from traces.recognition.recognise import find_job, recognise
 from traces.recognition.turns import turns_of
 from traces.schedules.doubling import halving_doubling, recursive_doubling

@@ -7,9 +7,9 @@ import typer
 
 from planning.experiment import Job
 from results.laboratory import planned
-from tools.carry import carry_out, check_page, default_folder, show
 from tools.choices import MatrixChoices, NetworkChoices, RunChoices, takes_choices
 from tools.machine import need_root_and_tools
+from tools.matrixrun import carry_out, check_page, default_folder, show
 from traces.schedules.expand import PAIRWISE
 from traces.units import parse_nbytes
 from traces.workload import made_allreduce, made_alltoall

@@ -12,14 +12,14 @@ from planning.fabrics.fabric import Fabric
 from planning.fabrics.spec import parse_fabric
 from results.laboratory import planned
 from tools.advice import advise
-from tools.carry import carry_out, check_page, default_folder, show
 from tools.console import console
 from tools.fabricrates import capture_fabric, rates_of
 from tools.inspect_tables import print_analysis
 from tools.machine import need_root_and_tools
+from tools.matrixrun import carry_out, check_page, default_folder, show
 from tools.options import HtmlOption, JsonOption, OutOption, RepeatOption, ScaleBytesOption, parse_factor
 from traces.analysis.analysis import analyse
-from traces.opening import open_trace
+from traces.reader import open_trace
 from traces.recognition.recognise import find_job, workload_of
 from traces.units import parse_bps, show_bps
 

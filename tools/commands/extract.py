@@ -7,7 +7,7 @@ import typer
 
 from tools.console import plain
 from tools.options import CapturesArgument, RanksFileOption
-from traces.opening import open_trace
+from traces.reader import open_trace
 from traces.recognition.recognise import recognise
 from traces.units import show_nbytes
 from traces.workload import Compute, save

@@ -8,18 +8,18 @@ from typing import Annotated
 
 import typer
 
-from emu.inject.carry import inject as carried_out
+from emu.inject.injection import inject as carried_out
 from emu.inject.mapping import parse_map
 from emu.inject.options import InjectOptions
-from emu.inject.prepare import STAR_RATE, prepare
+from emu.inject.preparation import STAR_RATE, prepare
 from emu.inject.timetable import PPS, RATE, RECORDED, TOPSPEED, Pace
 from planning.fabrics.spec import parse_fabric
 from planning.routing.policies import policy_names
-from tools.carry import NOT_VALID, default_folder
 from tools.console import console
 from tools.inject_tables import following, print_injection
 from tools.inputs import source_of
 from tools.machine import need_root_and_tools
+from tools.matrixrun import NOT_VALID, default_folder
 from tools.options import (
     FABRIC_HELP,
     CapturesArgument,
@@ -30,8 +30,8 @@ from tools.options import (
     SwitchOption,
     parse_factor,
 )
-from traces.opening import capture_paths
 from traces.rankmap import SETTINGS, read_settings
+from traces.reader import capture_paths
 from traces.units import parse_bps
 
 MAX_PPS = 10_000_000

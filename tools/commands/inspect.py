@@ -22,8 +22,8 @@ from traces.analysis.analysis import Analysis, analyse, analyse_flows, to_json
 from traces.analysis.csv_files import write_csv
 from traces.analysis.linerate import FabricRates
 from traces.analysis.perfetto import write_perfetto
-from traces.opening import capture_paths, open_captures
 from traces.packets.verify import verify_files
+from traces.reader import capture_paths, open_captures
 from traces.recognition.ranks import BadTrace, NoTraining
 from traces.recognition.recognise import Job, find_job, workload_of
 from traces.trace import Trace

@@ -7,7 +7,6 @@ import typer
 from planning.plan import Plan
 from results.laboratory import planned
 from results.row import Row
-from tools.carry import carry_out, check_page, default_folder, show
 from tools.choices import (
     MatrixChoices,
     NetworkChoices,
@@ -18,6 +17,7 @@ from tools.choices import (
 )
 from tools.inputs import is_captures, read_captured, read_job, source_of
 from tools.machine import need_root_and_tools
+from tools.matrixrun import carry_out, check_page, default_folder, show
 from tools.options import JobArgument
 from traces.workload import Workload
 

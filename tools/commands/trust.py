@@ -8,7 +8,6 @@ import typer
 
 from emu.capturing.request import check_fits
 from planning.fabrics.spec import parse_fabric
-from tools.carry import check_page, default_folder
 from tools.console import console
 from tools.joboptions import (
     AsyncOption,
@@ -30,6 +29,7 @@ from tools.joboptions import (
     parse_beside,
     refuse_foreign_options,
 )
+from tools.matrixrun import check_page, default_folder
 from tools.options import FABRIC_HELP, REPEATABLE, HtmlOption, JsonOption, RepeatOption, RoutesOption
 from tools.trust import Trial, carry_out
 from tools.trustlive import MAX_TRAININGS

@@ -17,8 +17,8 @@ from traces.analysis.analysis import Analysis
 from traces.analysis.bursts import Burstiness
 from traces.analysis.certainty import Statement, statements
 from traces.analysis.flows import Flow
-from traces.analysis.kept import Traffic
 from traces.analysis.percentiles import Percentiles
+from traces.analysis.traffic import Traffic
 from traces.trace import CaptureFile
 from traces.units import show_bps, show_nbytes
 

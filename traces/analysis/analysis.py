@@ -14,9 +14,9 @@ from traces.analysis.bursts import Burstiness, Rates, Series, burstiness, host_s
 from traces.analysis.exposure import Exposure, Span, Straggler, exposure, stragglers
 from traces.analysis.flows import Flow, flows, origin
 from traces.analysis.incast import Incast, incasts
-from traces.analysis.kept import Traffic, traffic
 from traces.analysis.linerate import FabricRates, LineRate, line_rate
 from traces.analysis.shares import Shares, refusals, shares
+from traces.analysis.traffic import Traffic, traffic
 from traces.analysis.transfers import (
     AlgorithmUse,
     Iteration,

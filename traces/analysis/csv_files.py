@@ -13,8 +13,8 @@ from traces.analysis.bursts import Burstiness
 from traces.analysis.exposure import Exposure, Span, Straggler
 from traces.analysis.flows import Flow
 from traces.analysis.incast import Incast
-from traces.analysis.kept import Traffic
 from traces.analysis.percentiles import Percentiles
+from traces.analysis.traffic import Traffic
 from traces.analysis.transfers import AlgorithmUse, Iteration, Transfer
 from traces.files import whole_file
 from traces.framing.frames import Kind

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
+from traces.packets.capturefile import Reading
 from traces.packets.columns import ROW_NBYTES, Column, Records, joined_records
-from traces.packets.opened import Opened, free_nbytes
+from traces.packets.openfile import Opened, free_nbytes
 from traces.packets.packets import BadCapture, Packets
 from traces.packets.pcap import FILE_HEADER_NBYTES
-from traces.packets.reading import Reading
-from traces.packets.walking import ROWS_PER_WALK
+from traces.packets.walkers import ROWS_PER_WALK
 from traces.units import show_nbytes
 
 SUFFIXES = tuple(f".{kind}{packed}" for packed in ("", ".gz", ".zst") for kind in ("pcap", "pcapng", "cap"))

@@ -10,7 +10,7 @@ import numpy as np
 from traces.packets.columns import Column, Records, empty_records, first_records
 from traces.packets.jit import compiled
 from traces.packets.packets import Interface
-from traces.packets.walking import MAX_RECORD_NBYTES, ROWS_PER_WALK, Walked
+from traces.packets.walkers import MAX_RECORD_NBYTES, ROWS_PER_WALK, Walked
 
 FILE_HEADER_NBYTES = 24
 RECORD_HEADER_NBYTES = 16

@@ -30,7 +30,7 @@ from traces.packets.pcapng_loop import (
     new_state,
     walk_blocks,
 )
-from traces.packets.walking import ROWS_PER_WALK, Walked
+from traces.packets.walkers import ROWS_PER_WALK, Walked
 
 MAX_READ_BLOCKS = 1 << 18  # each of them costs some 40 µs
 _FAULTS = {

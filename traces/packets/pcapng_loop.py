@@ -6,7 +6,7 @@ import numpy as np
 
 from traces.packets.columns import Column, Records
 from traces.packets.jit import compiled
-from traces.packets.walking import MAX_RECORD_NBYTES
+from traces.packets.walkers import MAX_RECORD_NBYTES
 
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, PACKET = 0x0A0D0D0A, 1, 2, 3, 5, 6
 EPB_DROPCOUNT = 4

@@ -16,9 +16,9 @@ from traces.schedules.collectives import (
 )
 from traces.schedules.doubling import halving_doubling, recursive_doubling
 from traces.schedules.inturn import in_turn
-from traces.schedules.leftout import bridged, in_order, prepared
 from traces.schedules.pushes import Unit, after_of, summed_pushes
 from traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send
+from traces.schedules.selection import bridged, in_order, prepared
 from traces.schedules.trees import broadcast, reduce_broadcast
 from traces.workload import Collective, Compute, Item, Message, Workload
 
@@ -154,7 +154,7 @@ def _is_as_captured(item: Collective, how: _How) -> bool:
 
 
 def _gates(chosen: Mapping[int, Item], units: Sequence[Unit], compute: Fraction) -> Iterator[Gate]:
-    """What items wait for (through what was not chosen: traces.schedules.leftout)."""
+    """What items wait for (through what was not chosen: traces.schedules.selection)."""
     waits = after_of(chosen, units)
     for op, unit in enumerate(units):
         for number in unit:

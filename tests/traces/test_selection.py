@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from traces.schedules.expand import expand
-from traces.schedules.leftout import bridged
 from traces.schedules.schedule import Gate
+from traces.schedules.selection import bridged
 from traces.workload import SCHEMA, Collective, Compute, Item, Message, Start, Workload
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from planning.fabrics.fabric import Egress, Fabric, Link
 from planning.routing.reroute import without
-from planning.trees.room import Ground, Request, Room, empty_room, nodes_with_room
+from planning.trees.capacity import Ground, Request, Room, empty_room, nodes_with_room
 from planning.trees.shape import NoTree, Parted
 from planning.trees.tree import Tree, rebuilt
 

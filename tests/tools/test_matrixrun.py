@@ -12,7 +12,7 @@ from planning.refused import Refused
 from results.laboratory import Laboratory
 from results.row import REFUSED, Row, Spread
 from tests.made_tree_plans import star_tree, summed, tree_plan
-from tools.carry import NOT_VALID, carry_out, check_page, default_folder, show
+from tools.matrixrun import NOT_VALID, carry_out, check_page, default_folder, show
 
 ROW = Row(
     fabric="star:hosts=2",

@@ -9,8 +9,8 @@ import pytest
 from tests.made_captures import Record, pcap, split_pcap, tcp, udp
 from tests.made_gloo import conversation
 from traces.framing.gloo import Opcode
-from traces.opening import capture_paths, open_trace
 from traces.packets.packets import BadCapture
+from traces.reader import capture_paths, open_trace
 from traces.recognition.ranks import BadTrace
 from traces.recognition.recognise import recognise
 from traces.workload import Message

@@ -14,8 +14,8 @@ from planning.openflow.rules import Guarded, Rules, guarded_rules
 from planning.plan import ADAPTIVE, Plan
 from planning.routing.adapt import rebalanced
 from planning.routing.reroute import rerouted
-from planning.trees.moving import lacks_room, moved
-from planning.trees.room import ground_of
+from planning.trees.capacity import ground_of
+from planning.trees.relocation import lacks_room, moved
 from planning.trees.shape import NoTree
 from planning.trees.tree import Node, Tree, rebuilt
 
@@ -23,7 +23,7 @@ Trees = tuple[Tree, ...]
 
 
 @dataclass(frozen=True)
-class Aim:
+class Intent:
     """`plan` has the paths in force; without one, `routes` lead from every host to every other.
 
     `says` is one line about what the rules can and cannot do.  `guarded` is how `plan` is carried out.
@@ -49,51 +49,55 @@ class Aim:
         return self.plan is not None and self.routes == ADAPTIVE
 
 
-def plan_aim(plan: Plan, down: Collection[Link] = (), before: Guarded | None = None) -> Aim:
+def plan_intent(plan: Plan, down: Collection[Link] = (), before: Guarded | None = None) -> Intent:
     """What is good in `before` stays, see `guarded_rules`."""
     made = guarded_rules(plan, down, before)
-    return Aim(plan.fabric, plan.routes, made.rules, made.guard.says, made)
+    return Intent(plan.fabric, plan.routes, made.rules, made.guard.says, made)
 
 
-def fabric_aim(fabric: Fabric, routes: str, down: Collection[Link] = ()) -> Aim:
+def fabric_intent(fabric: Fabric, routes: str, down: Collection[Link] = ()) -> Intent:
     """Raise Refused where the policy makes no sense, ValueError if there is none of that name."""
-    return Aim(fabric, routes, host_rules(fabric, routes, down), f"routes {routes} between all hosts")
+    return Intent(fabric, routes, host_rules(fabric, routes, down), f"routes {routes} between all hosts")
 
 
-def rerouted_aim(first: Aim, now: Aim, down: Collection[Link]) -> Aim:
+def rerouted_intent(first: Intent, now: Intent, down: Collection[Link]) -> Intent:
     """What follows on `now` when these cables are down; without any, the `first` again but for its trees."""
     if first.plan is None or now.plan is None:
-        return fabric_aim(first.fabric, first.routes, down) if down else first
+        return fabric_intent(first.fabric, first.routes, down) if down else first
     trees = led_around(first.plan, now.plan.trees, down)
     if not down:
         return _with_trees(first, trees)
     moved_by_load = now.plan if first.is_adaptive else first.plan
-    return plan_aim(replace(rerouted(moved_by_load, down), trees=trees), down, first.guarded)
+    return plan_intent(replace(rerouted(moved_by_load, down), trees=trees), down, first.guarded)
 
 
-def home_aim(first: Aim, now: Aim) -> Aim:
+def home_intent(first: Intent, now: Intent) -> Intent:
     """What follows on `now` when all is well again: `first`, whose trees have larger epochs if they moved."""
     if first.plan is None or now.plan is None:
         return first
     return _with_trees(first, led_back(first.plan, now.plan.trees))
 
 
-def _with_trees(aim: Aim, trees: Trees) -> Aim:
-    assert aim.plan is not None
-    return aim if trees == aim.plan.trees else plan_aim(replace(aim.plan, trees=trees), (), aim.guarded)
+def _with_trees(intent: Intent, trees: Trees) -> Intent:
+    assert intent.plan is not None
+    return (
+        intent
+        if trees == intent.plan.trees
+        else plan_intent(replace(intent.plan, trees=trees), (), intent.guarded)
+    )
 
 
-def rebalanced_aim(
-    now: Aim, rate_bps: Mapping[int, float], link_bps: Mapping[Egress, float], down: Collection[Link]
-) -> Aim:
+def rebalanced_intent(
+    now: Intent, rate_bps: Mapping[int, float], link_bps: Mapping[Egress, float], down: Collection[Link]
+) -> Intent:
     """`now` with large flows spread as `planning.routing.adapt` says; itself if all is well."""
     if now.plan is None:
         return now
     plan = rebalanced(now.plan, rate_bps, link_bps, down)
-    return now if plan is now.plan else plan_aim(plan, down, now.guarded)
+    return now if plan is now.plan else plan_intent(plan, down, now.guarded)
 
 
-def moves(before: Aim, after: Aim) -> list[dict[str, object]]:
+def moves(before: Intent, after: Intent) -> list[dict[str, object]]:
     """The flows that take another path, as the control log tells of them."""
     if before.plan is None or after.plan is None or before.plan is after.plan:
         return []
@@ -109,7 +113,7 @@ def moves(before: Aim, after: Aim) -> list[dict[str, object]]:
     ]
 
 
-def tree_moves(before: Aim, after: Aim) -> list[dict[str, object]]:
+def tree_moves(before: Intent, after: Intent) -> list[dict[str, object]]:
     """The trees that other switches make, by their roots, as the control log tells of them.
 
     None in place of a root: there was no tree, or no cables are left for one.

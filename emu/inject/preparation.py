@@ -13,7 +13,7 @@ from emu.inject.candidates import Candidates, Chosen, candidates, choose, hosts_
 from emu.inject.frames import Frames, rewritten
 from emu.inject.mapping import LEFT_OUT, mapped
 from emu.inject.options import MAX_PACKETS, InjectOptions
-from emu.inject.pieces import Pieces, cut, pieces
+from emu.inject.packetlist import Pieces, cut, pieces
 from emu.inject.timetable import Ints, check_duration, deadlines, period_ns
 from planning.fabrics.fabric import Fabric
 from planning.fabrics.spec import parse_fabric

@@ -11,7 +11,7 @@ from traces.packets.packets import BadCapture, Packets
 from traces.packets.pcap import FILE_HEADER_NBYTES, PcapWalker, byte_order
 from traces.packets.pcapng import PcapngWalker
 from traces.packets.pcapng_blocks import MAGIC
-from traces.packets.walking import Walker
+from traces.packets.walkers import Walker
 
 
 class Reading:

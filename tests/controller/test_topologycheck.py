@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from controller.fit import Fit, misfit
 from controller.ryu_api import ofp
+from controller.topologycheck import Fit, misfit
 from planning.fabrics.fabric import Fabric, interface
 from planning.fabrics.spec import FAMILIES, parse_fabric
 

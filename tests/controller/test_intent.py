@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.aim import fabric_aim, moves, plan_aim, rebalanced_aim, rerouted_aim
+from controller.intent import fabric_intent, moves, plan_intent, rebalanced_intent, rerouted_intent
 from planning.fabrics.fabric import Egress, Fabric, Link
 from planning.fabrics.spec import parse_fabric
 from planning.openflow.hostrules import host_rules
@@ -18,24 +18,24 @@ def uplinks(fabric: Fabric) -> list[Link]:
 
 
 def test_without_failures_the_first_aim_is_what_follows() -> None:
-    first = plan_aim(allreduce_plan(SPEC))
-    now = rerouted_aim(first, first, uplinks(first.fabric)[:1])
+    first = plan_intent(allreduce_plan(SPEC))
+    now = rerouted_intent(first, first, uplinks(first.fabric)[:1])
     assert now is not first
-    assert rerouted_aim(first, now, []) is first
+    assert rerouted_intent(first, now, []) is first
 
 
 def test_what_follows_on_a_failure_does_not_depend_on_what_failed_before() -> None:
-    first = plan_aim(allreduce_plan("fat-tree:k=4", placement="random"))
+    first = plan_intent(allreduce_plan("fat-tree:k=4", placement="random"))
     one, two = uplinks(first.fabric)[0], uplinks(first.fabric)[-1]
-    detour = rerouted_aim(first, rerouted_aim(first, first, [one]), [two])
-    assert detour.rules == rerouted_aim(first, first, [two]).rules
+    detour = rerouted_intent(first, rerouted_intent(first, first, [one]), [two])
+    assert detour.rules == rerouted_intent(first, first, [two]).rules
     assert moves(first, detour)
 
 
 def test_no_path_leads_over_a_cable_that_is_down() -> None:
-    first = plan_aim(allreduce_plan(SPEC))
+    first = plan_intent(allreduce_plan(SPEC))
     (down, *_) = uplinks(first.fabric)
-    now = rerouted_aim(first, first, [down])
+    now = rerouted_intent(first, first, [down])
     assert now.plan is not None
     ends = {Egress(down.a, down.a_port), Egress(down.b, down.b_port)}
     assert all(ends.isdisjoint(flow.path) for flow in now.plan.flows)
@@ -43,40 +43,40 @@ def test_no_path_leads_over_a_cable_that_is_down() -> None:
 
 def test_routes_between_all_hosts_are_made_anew_without_the_cable() -> None:
     fabric = parse_fabric(SPEC)
-    first = fabric_aim(fabric, "ecmp")
+    first = fabric_intent(fabric, "ecmp")
     (down, *_) = uplinks(fabric)
-    assert rerouted_aim(first, first, [down]).rules == host_rules(fabric, "ecmp", [down])
+    assert rerouted_intent(first, first, [down]).rules == host_rules(fabric, "ecmp", [down])
     assert first.plan is None
     assert not first.is_adaptive
-    assert rebalanced_aim(first, {}, {}, []) is first
-    assert moves(first, rerouted_aim(first, first, [down])) == []
+    assert rebalanced_intent(first, {}, {}, []) is first
+    assert moves(first, rerouted_intent(first, first, [down])) == []
 
 
 def test_a_policy_that_serves_no_such_fabric_is_refused_and_an_unknown_one_is_an_error() -> None:
     with pytest.raises(Refused):
-        fabric_aim(parse_fabric(SPEC), "direct")
+        fabric_intent(parse_fabric(SPEC), "direct")
     with pytest.raises(ValueError, match="no routing policy"):
-        fabric_aim(parse_fabric(SPEC), "nonsense")
+        fabric_intent(parse_fabric(SPEC), "nonsense")
 
 
 def test_only_plans_with_adaptive_routes_are_adaptive() -> None:
-    assert plan_aim(allreduce_plan(SPEC, routes="adaptive")).is_adaptive
-    assert not plan_aim(allreduce_plan(SPEC, routes="ecmp")).is_adaptive
+    assert plan_intent(allreduce_plan(SPEC, routes="adaptive")).is_adaptive
+    assert not plan_intent(allreduce_plan(SPEC, routes="ecmp")).is_adaptive
 
 
 def test_mice_leave_the_aim_as_it_is_and_elephants_that_meet_do_not() -> None:
     plan = allreduce_plan("fat-tree:k=4", "halving-doubling", "random", "adaptive", seed=3, nbytes=MIB)
-    now = plan_aim(plan)
-    assert rebalanced_aim(now, dict.fromkeys(range(len(plan.flows)), 1.0), {}, []) is now
-    after = rebalanced_aim(now, dict.fromkeys(range(len(plan.flows)), 1e8), {}, [])
+    now = plan_intent(plan)
+    assert rebalanced_intent(now, dict.fromkeys(range(len(plan.flows)), 1.0), {}, []) is now
+    after = rebalanced_intent(now, dict.fromkeys(range(len(plan.flows)), 1e8), {}, [])
     assert after is not now
     told = moves(now, after)
     assert told
     for move in told:
         paths = [
             [end.node for end in flow.path[1:]]
-            for aim in (now, after)
-            for flow in (aim.plan.flows if aim.plan else ())
+            for intent in (now, after)
+            for flow in (intent.plan.flows if intent.plan else ())
             if (flow.src, flow.dst) == (move["src"], move["dst"])
         ]
         assert paths == [move["from"], move["to"]]
@@ -85,12 +85,12 @@ def test_mice_leave_the_aim_as_it_is_and_elephants_that_meet_do_not() -> None:
 
 def test_moved_elephants_stay_where_they_are_when_a_cable_elsewhere_fails() -> None:
     plan = allreduce_plan("fat-tree:k=4", "halving-doubling", "random", "adaptive", seed=3, nbytes=MIB)
-    first = plan_aim(plan)
-    moved = rebalanced_aim(first, dict.fromkeys(range(len(plan.flows)), 1e8), {}, [])
+    first = plan_intent(plan)
+    moved = rebalanced_intent(first, dict.fromkeys(range(len(plan.flows)), 1e8), {}, [])
     assert moved.plan is not None
     (down, *_) = uplinks(plan.fabric)
     ends = {Egress(down.a, down.a_port), Egress(down.b, down.b_port)}
-    around = rerouted_aim(first, moved, [down])
+    around = rerouted_intent(first, moved, [down])
     assert around.plan is not None
     for was, is_now in zip(moved.plan.flows, around.plan.flows, strict=True):
         assert ends.isdisjoint(is_now.path)
@@ -99,6 +99,6 @@ def test_moved_elephants_stay_where_they_are_when_a_cable_elsewhere_fails() -> N
 
 
 def test_an_aim_says_how_its_flows_are_guarded() -> None:
-    assert plan_aim(allreduce_plan(SPEC)).says == GUARDS[0].says
+    assert plan_intent(allreduce_plan(SPEC)).says == GUARDS[0].says
     assert GUARDS[0].warning is None
     assert all(guard.warning == guard.says for guard in GUARDS[1:])

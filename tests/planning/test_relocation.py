@@ -13,9 +13,9 @@ from planning.plan import Plan
 from planning.resolve import resolve
 from planning.routing.reroute import without
 from planning.transport import fabric_transport
+from planning.trees.capacity import ground_of
 from planning.trees.grants import DEFAULT_TERMS, Terms
-from planning.trees.moving import lacks_room, moved
-from planning.trees.room import ground_of
+from planning.trees.relocation import lacks_room, moved
 from planning.trees.shape import NoTree, Parted
 from planning.trees.tree import Tree
 from planning.trees.treecheck import check_trees

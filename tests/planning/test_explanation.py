@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from planning.model.explanation import transit_flows, why
 from planning.model.loads import audit
 from planning.model.phaseaudit import phase_audits
-from planning.model.why import transit_flows, why
 from planning.plan import Plan
 from tests.made_plans import allreduce_plan, messages, schedule_plan
 from traces.schedules.expand import expand

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from tests.made_captures import SYN, Record, ethernet, pcap, stream, udp
-from traces.analysis.kept import traffic
-from traces.opening import open_captures
+from traces.analysis.traffic import traffic
+from traces.reader import open_captures
 
 A, B = ("10.0.0.1", 40000), ("10.0.0.2", 29500)
 

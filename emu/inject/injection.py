@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from emu import limits
-from emu.inject.counted import Counted
+from emu.inject.counts import Counted
 from emu.inject.options import InjectOptions
-from emu.inject.prepare import Prepared
+from emu.inject.preparation import Prepared
 from emu.inject.result import Injection, result
 from emu.inject.times import read_times
 from emu.run import Progress, in_namespaces, whole_folder
