@@ -11,6 +11,7 @@ from functools import partial
 from itertools import groupby
 
 from planning.fabrics.fabric import Egress, Fabric
+from traces.components import components
 
 MAX_FAILURES = 1000
 MAX_TIME_S = 86_400
@@ -91,7 +92,7 @@ def check_reachable(
     """
     lasting = [failure for failure in failures if failure.up_ns is None]
     cut = {end for failure in lasting for end in (failure.port, fabric.peers[failure.port])}
-    islands = list(_islands(fabric, cut)) if cut else []
+    islands = _islands(fabric, cut) if cut else []
     for ranks in jobs:
         parted = [
             (len(there), len(island), there[0], island)
@@ -108,19 +109,10 @@ def check_reachable(
             )
 
 
-def _islands(fabric: Fabric, cut: Collection[Egress]) -> Iterator[frozenset[str]]:
-    """The nodes, those together that are joined by cables of which no end is in `cut`."""
-    left = set(fabric.ports)
-    while left:
-        island: set[str] = set()
-        todo = [left.pop()]
-        while todo:
-            node = todo.pop()
-            island.add(node)
-            near = {peer for port, peer in fabric.neighbours[node].items() if Egress(node, port) not in cut}
-            todo += near & left
-            left -= near
-        yield frozenset(island)
+def _islands(fabric: Fabric, cut: Collection[Egress]) -> list[frozenset[str]]:
+    """The nodes that cables join of which no end is in `cut`."""
+    cables = ((end.node, peer.node) for end, peer in fabric.peers.items() if end not in cut)
+    return [*map(frozenset, components(fabric.ports, cables))]
 
 
 def _is_shore(fabric: Fabric, island: Collection[str], port: Egress) -> bool:

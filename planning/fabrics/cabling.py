@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from planning.fabrics.fabric import MAX_INTERFACE_NAME, Link, Wire, interface
+from traces.components import components
 
 
 class BadCabling(ValueError):
@@ -105,19 +106,11 @@ def _checked_ends(
 
 
 def _check_connected(hosts: Collection[str], switches: Collection[str], links: Sequence[Link]) -> None:
-    peers: defaultdict[str, list[str]] = defaultdict(list)
-    for link in links:
-        peers[link.a].append(link.b)
-        peers[link.b].append(link.a)
+    cabled = {node for link in links for node in (link.a, link.b)}
     first = next(iter(hosts))
-    reached, waiting = {first}, [first]
-    while waiting:
-        for peer in peers[waiting.pop()]:
-            if peer not in reached:
-                reached.add(peer)
-                waiting.append(peer)
+    reached = set(components([*hosts, *switches], ((link.a, link.b) for link in links))[0])
     for key, nodes in (("hosts", hosts), ("switches", switches)):
         for node in nodes:
             if node not in reached:
-                why = f"cannot be reached from {first}" if peers[node] else "has no cable"
+                why = f"cannot be reached from {first}" if node in cabled else "has no cable"
                 raise BadCabling(f"{key.removesuffix('s').removesuffix('e')} {node} {why}", key)

@@ -5,7 +5,7 @@ must take so and so many, and the time in which those links can carry the flows 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +16,7 @@ from planning.fabrics.fabric import Egress, Fabric
 from planning.fabrics.paths import access_switch, distances, host_port
 from planning.model.phases import Pair
 from planning.transport import payload_efficiency
+from traces.components import components
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,8 @@ class Cuts:
         for distance in sorted(
             {near for far in self.far.values() for s, near in far.items() if s in self.far}
         ):
-            groups = _groups(self.far, distance)
+            near = ((a, b) for a, far in self.far.items() for b, d in far.items() if d <= distance)
+            groups = components(self.far, near)
             if len(groups) > 1:
                 found |= dict.fromkeys(_region(self.far, group) for group in groups)
         return tuple(found)
@@ -181,24 +183,7 @@ def _crossings(cuts: Cuts, a: str, b: str) -> tuple[int, int]:
     return (more, fewer) if cuts.side[a] == 0 else (fewer, more)
 
 
-def _groups(far: Mapping[str, Mapping[str, int]], distance: int) -> list[set[str]]:
-    """The switches with hosts, those together that steps of at most `distance` cables lead to."""
-    left = dict.fromkeys(far)
-    groups = []
-    while left:
-        group = set()
-        todo = [next(iter(left))]
-        while todo:
-            switch = todo.pop()
-            if switch in left:
-                del left[switch]
-                group.add(switch)
-                todo += [other for other in left if far[switch].get(other, distance + 1) <= distance]
-        groups.append(group)
-    return groups
-
-
-def _region(far: Mapping[str, Mapping[str, int]], group: set[str]) -> frozenset[str]:
+def _region(far: Mapping[str, Mapping[str, int]], group: Collection[str]) -> frozenset[str]:
     """The group, and the switches that are nearer to it than to any other switch with hosts."""
     unreachable = len(far) + max(max(near.values()) for near in far.values())
     region = set(group)

@@ -64,7 +64,7 @@ def phase_keys(schedule: Schedule) -> list[PhaseKey]:
         for send in schedule.sends
     ]
     own += [(each.op, ADDED_UP) for each in schedule.aggregations]
-    job_of = job_of_rank(schedule)
+    job_of = schedule.job_of
     jobs = [job_of[send.src] for send in schedule.sends]
     jobs += [job_of[each.members[0]] for each in schedule.aggregations]
     shared = _shared_keys(zip(jobs, own, strict=True))
@@ -92,41 +92,14 @@ def same_phases(sizes: Mapping[PhaseKey, Sizes]) -> list[tuple[PhaseKey, ...]]:
     return [tuple(keys) for keys in same.values()]
 
 
-def job_of_rank(schedule: Schedule) -> list[int]:
-    """The number of the job of each rank, by its first rank: 0, 1, 2, ... among those that send or receive.
-
-    A rank that does neither has a number of its own after them.
-    """
-    leader = list(range(schedule.n_ranks))
-
-    def find(rank: int) -> int:
-        while leader[rank] != rank:
-            leader[rank] = leader[leader[rank]]
-            rank = leader[rank]
-        return rank
-
-    pairs = {(send.src, send.dst) for send in schedule.sends}
-    pairs |= {(each.members[0], rank) for each in schedule.aggregations for rank in each.members}
-    busy = {rank for pair in pairs for rank in pair}
-    for src, dst in pairs:
-        one, other = find(src), find(dst)
-        if one != other:
-            leader[max(one, other)] = min(one, other)
-    order = sorted(
-        {find(rank) for rank in range(schedule.n_ranks)}, key=lambda rank: (rank not in busy, rank)
-    )
-    number = {rank: job for job, rank in enumerate(order)}
-    return [number[find(rank)] for rank in range(schedule.n_ranks)]
-
-
 def by_job(
-    phases: Mapping[PhaseKey, Mapping[Pair, int]], jobs: list[int]
+    phases: Mapping[PhaseKey, Mapping[Pair, int]], job_of: Mapping[int, int]
 ) -> dict[tuple[int, PhaseKey], dict[Pair, int]]:
     """The same phases, those that several jobs have part in cut in one for each job."""
     parts: defaultdict[tuple[int, PhaseKey], dict[Pair, int]] = defaultdict(dict)
     for key, nbytes in phases.items():
         for pair, number in nbytes.items():
-            parts[jobs[pair[0]], key][pair] = number
+            parts[job_of[pair[0]], key][pair] = number
     return dict(parts)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from planning.fabrics.fabric import Fabric
 from planning.model.bounds import Cuts, phase_bound_s
-from planning.model.phases import Pair, by_job, job_of_rank, nbytes_by_phase
+from planning.model.phases import Pair, by_job, nbytes_by_phase
 from planning.plan import Flow, flow_numbers
 from planning.routing.links import Links, Way
 from traces.schedules.schedule import Schedule
@@ -147,7 +147,7 @@ def demands(
 def _totals(schedule: Schedule) -> dict[tuple[int, frozenset[Pair]], Counter[Pair]]:
     """(job, pairs that send in the same phases) -> the bytes of each pair in all of these."""
     totals: defaultdict[tuple[int, frozenset[Pair]], Counter[Pair]] = defaultdict(Counter)
-    for (job, _), sizes in by_job(nbytes_by_phase(schedule), job_of_rank(schedule)).items():
+    for (job, _), sizes in by_job(nbytes_by_phase(schedule), schedule.job_of).items():
         totals[job, frozenset(sizes)].update(sizes)
     n_phases = Counter(job for job, _ in totals)
     alone = {job for job, count in n_phases.items() if count == 1}

@@ -19,6 +19,7 @@ from planning.fabrics.fabric import Egress, Fabric
 from planning.fabrics.paths import access_switch
 from planning.routing.balance import Balance
 from planning.routing.colouring import balanced_colours
+from traces.components import components
 
 Ends = tuple[str, str]
 """The switches between which a flow needs a path."""
@@ -104,24 +105,13 @@ def _within(network: Clos, ends: Sequence[Ends], first: int) -> list[Way] | None
     return [next(rest) if a != b else () for a, b in ends]
 
 
-def _pieces(fabric: Fabric, switches: Collection[str]) -> list[set[str]]:
-    """The switches that hang together without all others."""
-    left = dict.fromkeys(switch for switch in fabric.switches if switch in switches)
-    pieces = []
-    while left:
-        piece: set[str] = set()
-        todo = [next(iter(left))]
-        while todo:
-            switch = todo.pop()
-            if switch in left:
-                del left[switch]
-                piece.add(switch)
-                todo += fabric.neighbours[switch].values()
-        pieces.append(piece)
-    return pieces
+def _pieces(fabric: Fabric, switches: Collection[str]) -> list[list[str]]:
+    """The switches that are connected without all others."""
+    inside = [switch for switch in fabric.switches if switch in switches]
+    return components(inside, ((one, peer) for one in inside for peer in fabric.neighbours[one].values()))
 
 
-def _planes(fabric: Fabric, members: Iterable[str], pieces: Sequence[set[str]]) -> Planes | None:
+def _planes(fabric: Fabric, members: Iterable[str], pieces: Sequence[Collection[str]]) -> Planes | None:
     """The ports into each piece that a member reaches; None unless all reach the same, by one cable each
     and all of a switch's at one rate.
     """
@@ -174,30 +164,10 @@ def _networks(fabric: Fabric, choosing: Mapping[int, Ends]) -> Iterator[tuple[Cl
     if whole:
         yield whole, choosing.keys()
         return
-    for members in _joined(choosing):
+    for switches in components((switch for ends in choosing.values() for switch in ends), choosing.values()):
+        among = frozenset(switches)
+        members = [flow for flow, (start, _) in choosing.items() if start in among]
         yield clos(fabric, [choosing[flow] for flow in members]), members
-
-
-def _joined(choosing: Mapping[int, Ends]) -> list[set[int]]:
-    """The flows, those together whose switches hang together by flows."""
-    at: defaultdict[str, list[int]] = defaultdict(list)
-    for flow, ends in choosing.items():
-        for switch in ends:
-            at[switch].append(flow)
-    groups: list[set[int]] = []
-    seen: set[str] = set()
-    for start in at:
-        group: set[int] = set()
-        todo = [start]
-        while todo:
-            switch = todo.pop()
-            if switch not in seen:
-                seen.add(switch)
-                group.update(at[switch])
-                todo += [end for flow in at[switch] for end in choosing[flow]]
-        if group:
-            groups.append(group)
-    return groups
 
 
 def _rounds(

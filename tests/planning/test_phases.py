@@ -6,7 +6,6 @@ from planning.model.phases import (
     ADDED_UP,
     PhaseKey,
     by_job,
-    job_of_rank,
     nbytes_by_phase,
     same_phases,
     sizes_by_phase,
@@ -38,14 +37,15 @@ def test_phases_with_the_same_bytes_are_the_same() -> None:
     }
 
 
-def test_ranks_that_hang_together_by_sends_are_one_job_and_idle_ones_come_last() -> None:
+def test_ranks_that_sends_join_are_one_job_and_idle_ones_are_in_none() -> None:
     schedule = messages(7, [(5, 1, 1), (2, 6, 1), (1, 3, 1)])
-    assert job_of_rank(schedule) == [2, 0, 1, 0, 3, 0, 1]
+    assert schedule.jobs == ((1, 3, 5), (2, 6))
+    assert schedule.job_of == {1: 0, 3: 0, 5: 0, 2: 1, 6: 1}
 
 
 def test_a_phase_of_two_jobs_is_cut_in_two() -> None:
     schedule = messages(4, [(0, 1, 7), (2, 3, 9)])
-    parts = by_job(nbytes_by_phase(schedule), job_of_rank(schedule))
+    parts = by_job(nbytes_by_phase(schedule), schedule.job_of)
     assert parts == {(0, (-1, 0)): {(0, 1): 7}, (1, (-1, 0)): {(2, 3): 9}}
 
 
@@ -78,7 +78,7 @@ def test_ranks_that_are_added_up_together_are_one_job() -> None:
         (),
         aggregations=(Aggregation(0, (0, 3), (0, 3)), Aggregation(1, (1, 4), (1,))),
     )
-    assert job_of_rank(schedule) == [0, 1, 2, 0, 1]
+    assert schedule.jobs == ((0, 3), (1, 4))
 
 
 def test_sums_of_two_jobs_are_one_phase_and_equal_ones_the_same() -> None:

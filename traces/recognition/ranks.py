@@ -6,6 +6,7 @@ from ipaddress import ip_address
 import numpy as np
 import numpy.typing as npt
 
+from traces.components import components
 from traces.framing.frames import SEND, UNKNOWN_TAG
 from traces.framing.messages import Messages
 
@@ -95,7 +96,7 @@ def check_all_seen(messages: Messages, vantages: Sequence[str | None]) -> None:
     tagged = data.where(data.of("allreduce") & (data.tag != UNKNOWN_TAG))
     parts = joined(tagged.src, tagged.dst)
     if len(parts) > 1 and not absent:
-        groups = " and ".join(", ".join(messages.addresses[i] for i in sorted(part)) for part in parts)
+        groups = " and ".join(", ".join(messages.addresses[i] for i in part) for part in parts)
         raise BadTrace(
             f"groups of ranks that reduce among themselves only, {groups}: give the captures of one group"
         )
@@ -104,13 +105,10 @@ def check_all_seen(messages: Messages, vantages: Sequence[str | None]) -> None:
         raise BadTrace(f"in these files no {name} shows data {does} {hosts}: {advice}")
 
 
-def joined(src: npt.NDArray[np.int32], dst: npt.NDArray[np.int32]) -> list[set[int]]:
-    """The sets of ranks that are connected by messages from `src` to `dst`."""
-    parts: list[set[int]] = []
-    for pair in {frozenset(pair) for pair in zip(src.tolist(), dst.tolist(), strict=True)}:
-        touched = [part for part in parts if part & pair]
-        parts = [part for part in parts if not part & pair] + [set(pair).union(*touched)]
-    return parts
+def joined(src: npt.NDArray[np.int32], dst: npt.NDArray[np.int32]) -> list[list[int]]:
+    """The ranks that are connected by messages from `src` to `dst`."""
+    pairs = set(zip(src.tolist(), dst.tolist(), strict=True))
+    return components(sorted({rank for pair in pairs for rank in pair}), pairs)
 
 
 def _lacking(data: Messages, absent: Sequence[str]) -> Iterator[tuple[str, str, list[int]]]:

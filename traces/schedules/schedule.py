@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
+from traces.components import components
+
 OpKind = Literal["allreduce", "broadcast", "reduce", "message", "compute"]
 
 
@@ -125,11 +127,14 @@ class Schedule:
 
         A rank that sends and receives nothing is in none.
         """
-        job_of: dict[int, set[int]] = {}
-        for members in self.members:
-            joined = set(members).union(*(job_of.get(rank, ()) for rank in members))
-            job_of |= dict.fromkeys(joined, joined)
-        return tuple(sorted({tuple(sorted(ranks)) for ranks in job_of.values()}))
+        ranks = sorted({rank for members in self.members for rank in members})
+        edges = {(members[0], rank) for members in self.members for rank in members[1:]}
+        return tuple(map(tuple, components(ranks, edges)))
+
+    @cached_property
+    def job_of(self) -> dict[int, int]:
+        """The position in `jobs` of each rank that is in one."""
+        return {rank: number for number, ranks in enumerate(self.jobs) for rank in ranks}
 
 
 def together(schedules: Sequence[Schedule]) -> Schedule:
