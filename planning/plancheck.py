@@ -59,8 +59,8 @@ def check_schedule(schedule: Schedule) -> None:
     """
     ranks = range(schedule.n_ranks)
     for number, op in enumerate(schedule.ops):
-        whole = op.kind != "allreduce" or op.nbytes % ELEMENT_NBYTES == 0
-        tags = range((MAX_SLOT if op.kind == "message" else MAX_TAG) + 1)
+        whole = not op.contract.adds or op.nbytes % ELEMENT_NBYTES == 0
+        tags = range((MAX_TAG if op.contract.is_collective else MAX_SLOT) + 1)
         if op.kind == "compute" and op.nbytes:
             raise ValueError(f"operation {number} is computed; it has no bytes")
         if op.nbytes < 0 or not whole or op.root not in ranks or op.tag not in tags:
@@ -87,7 +87,7 @@ def _check_bytes(number: int, send: Send, op: Op) -> None:
     if min(send.offset, send.nbytes) < 0 or send.offset + send.nbytes > op.nbytes:
         raise ValueError(f"send {number}: bytes {send.offset} + {send.nbytes} of {op.nbytes}")
     aligned = send.offset % ELEMENT_NBYTES == send.nbytes % ELEMENT_NBYTES == 0
-    if send.reduce and not (op.kind == "allreduce" and aligned):
+    if send.reduce and not (op.contract.adds and aligned):
         raise ValueError(f"send {number}: adds what are no whole float32 elements of an allreduce")
 
 
@@ -155,8 +155,8 @@ def _check_ranks(number: int, aggregation: Aggregation, schedule: Schedule) -> N
             or not 0 <= ranks[0] <= ranks[-1] < schedule.n_ranks
         ):
             raise ValueError(f"aggregation {number}: its givers and takers are ranks, ascending")
-    due = {"allreduce": givers, "reduce": (op.root,)}.get(op.kind)
-    if takers != due or len(aggregation.members) < 2:
+    due = op.contract.takers(givers, op.root)
+    if not op.contract.adds or takers != due or len(aggregation.members) < 2:
         raise ValueError(
             f"aggregation {number}: givers {givers}, takers {takers} make no {op.kind} of switches"
         )

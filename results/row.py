@@ -18,11 +18,10 @@ from planning.plan import ADAPTIVE, Plan
 from results.verdict import Verdict, counted
 from traces.files import write_whole
 from traces.iterationtimes import IterationTime
-from traces.schedules.collectives import busbw_factor
 from traces.schedules.schedule import Schedule
 
-REFUSED = "refused"
 POINT_TO_POINT = ("message", "reduce")  # kinds of operations; a reduce is messages to one server
+REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,13 +259,13 @@ def asked_nbytes(schedule: Schedule) -> int:
 def busy_nbytes(schedule: Schedule, ranks: Sequence[int]) -> float:
     """The bytes of NCCL's busbw: what the host links of a job's ranks must carry, whatever the algorithm.
 
-    A collective counts its size times `busbw_factor`; messages count those of the rank that sends or
+    A collective counts its size times `Contract.busbw_factor`; messages count those of the rank that sends or
     receives the most, which for an alltoall of S bytes is (p-1)/p S, NCCL's figure for it.  Pushes to a
     parameter server count as the messages that they are, whoever adds them up.
     """
     sent, received = Counter[int](), Counter[int]()
     for send in schedule.sends:
-        if schedule.ops[send.op].kind == "message":
+        if not schedule.ops[send.op].contract.is_collective:
             sent[send.src] += send.nbytes
             received[send.dst] += send.nbytes
     for each in schedule.aggregations:
@@ -275,7 +274,7 @@ def busy_nbytes(schedule: Schedule, ranks: Sequence[int]) -> float:
             sent.update(dict.fromkeys(each.givers, op.nbytes))
             received[op.root] += op.nbytes * len(each.givers)
     collectives = sum(
-        op.nbytes * busbw_factor(op.kind, len(members))
+        op.nbytes * op.contract.busbw_factor(len(members))
         for op, members in zip(schedule.ops, schedule.members, strict=True)
         if op.kind not in POINT_TO_POINT and members and members[0] in ranks
     )

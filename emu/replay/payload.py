@@ -58,7 +58,7 @@ def count_wrong(schedule: Schedule, held: dict[int, NDArray[np.uint8]]) -> int:
     wrong = 0
     for number in held.keys() - summed_by_switches(schedule).keys():
         op, buffer = schedule.ops[number], held[number]
-        if op.kind == "allreduce":
+        if op.contract.adds:
             total = _sum(op, number, schedule.members[number])
             wrong += int(np.count_nonzero(buffer.view(np.float32) != total))
         else:
@@ -67,7 +67,7 @@ def count_wrong(schedule: Schedule, held: dict[int, NDArray[np.uint8]]) -> int:
 
 
 def _initial(op: Op, number: int, rank: int) -> NDArray[np.uint8]:
-    if op.kind == "allreduce":
+    if op.contract.adds:
         return (_ramp(op, number) + np.float32(rank)).view(np.uint8)
     if rank == op.root:
         return _pattern(op.nbytes, number, rank)

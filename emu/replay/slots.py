@@ -19,12 +19,12 @@ def slots_of(schedule: Schedule, repeat: int) -> list[int]:
     """The slot of each operation in the given repeat; a collective's tag is never used twice, and what is
     computed needs none.
     """
-    tags = [op.tag for op in schedule.ops if op.kind != "message"]
+    tags = [op.tag for op in schedule.ops if op.contract.is_collective]
     period = max(tags, default=0) + 1
     return [
-        op.tag
-        if op.kind in ("message", "compute")
-        else pack_slot(PREFIXES[op.kind], (op.tag + repeat * period) % TAG_LIMIT)
+        pack_slot(PREFIXES[op.kind], (op.tag + repeat * period) % TAG_LIMIT)
+        if op.contract.is_collective
+        else op.tag
         for op in schedule.ops
     ]
 

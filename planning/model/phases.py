@@ -60,7 +60,7 @@ def phase_keys(schedule: Schedule) -> list[PhaseKey]:
     depths = _depths(schedule)
     ops = schedule.ops
     own = [
-        (-1, depths[send.op]) if ops[send.op].kind == "message" else (send.op, send.step)
+        (send.op, send.step) if ops[send.op].contract.is_collective else (-1, depths[send.op])
         for send in schedule.sends
     ]
     own += [(each.op, ADDED_UP) for each in schedule.aggregations]

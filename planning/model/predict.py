@@ -15,7 +15,6 @@ from planning.model.simulation import Simulated, simulate
 from planning.plan import Flow, Prediction
 from planning.transport import payload_efficiency
 from planning.trees.tree import Tree
-from traces.schedules.collectives import busbw_factor
 from traces.schedules.periods import periods
 from traces.schedules.schedule import Schedule
 
@@ -79,7 +78,7 @@ def bound_s(
     """The least time in which hosts with these links could communicate, however good the fabric.
 
     An allreduce of S bytes on p ranks counts 2(p-1)/p S in and out of every host, the least that any
-    algorithm without help of the switches can do (Patarasuk, Yuan, JPDC 2009), so every algorithm is
+    algorithm without help of the switches can do (`Contract.each_nbytes`), so every algorithm is
     measured against the same figure.  With that help S is enough, out of a giver and into a taker, in the
     frames of its tree (`trees[i]` is that of the schedule's i-th group; without trees it counts nothing), and
     what such an operation sends besides.  Everything else counts the bytes that the schedule itself
@@ -88,17 +87,17 @@ def bound_s(
     eta = payload_efficiency(fabric.mtu_nbytes)
     sent, received = [0.0] * schedule.n_ranks, [0.0] * schedule.n_ranks
     aggregated = {each.op for each in schedule.aggregations}
-    reduced = {
-        op for op, made in enumerate(schedule.ops) if made.kind == "allreduce" and op not in aggregated
-    }
-    for op in reduced:
-        members = schedule.members[op]
-        for rank in members:
-            nbytes = busbw_factor("allreduce", len(members)) * schedule.ops[op].nbytes
-            sent[rank] += nbytes
-            received[rank] += nbytes
+    equal: set[int] = set()
+    for op, (made, members) in enumerate(zip(schedule.ops, schedule.members, strict=True)):
+        each_nbytes = made.contract.each_nbytes
+        if each_nbytes is not None and op not in aggregated:
+            equal.add(op)
+            for rank in members:
+                nbytes = each_nbytes(len(members), made.nbytes)
+                sent[rank] += nbytes
+                received[rank] += nbytes
     for send in schedule.sends:
-        if send.op not in reduced:
+        if send.op not in equal:
             sent[send.src] += send.nbytes
             received[send.dst] += send.nbytes
     for each, (_, tree) in zip(schedule.aggregations, trees_of(schedule, trees), strict=bool(trees)):

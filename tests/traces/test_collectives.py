@@ -6,13 +6,13 @@ from collections.abc import Callable
 import pytest
 
 from traces.schedules.collectives import (
-    busbw_factor,
     gloo_ring,
     gloo_ring_sends,
     piece_starts,
     ring,
 )
 from traces.schedules.doubling import halving_doubling
+from traces.schedules.kinds import CONTRACTS
 from traces.schedules.schedule import Schedule, Send, contributions, sent_nbytes
 from traces.schedules.trees import broadcast
 
@@ -104,9 +104,8 @@ def test_half_an_element_is_refused() -> None:
 
 
 def test_busbw_factors_are_nccls() -> None:
-    assert busbw_factor("allreduce", 8) == 1.75
-    assert busbw_factor("allgather", 8) == 0.875
-    assert busbw_factor("broadcast", 8) == 1.0
+    assert CONTRACTS["allreduce"].busbw_factor(8) == 1.75
+    assert CONTRACTS["broadcast"].busbw_factor(8) == 1.0
 
 
 def test_sends_that_come_before_what_they_need_are_refused() -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from planning.model.phases import phase_keys
 from traces.schedules.collectives import all_pairs
-from traces.schedules.schedule import Op, OpKind, Schedule, Send, contributions, sent_nbytes, together
+from traces.schedules.kinds import OpKind
+from traces.schedules.schedule import Op, Schedule, Send, contributions, sent_nbytes, together
 from traces.schedules.trees import SHAPES, broadcast, parents, reduce_broadcast
 from traces.workload import Shape
 

@@ -9,10 +9,9 @@ import numpy as np
 
 from traces.analysis.exposure import Exposure
 from traces.analysis.linerate import LineRate
-from traces.recognition.operation import Operation
 from traces.recognition.recognise import Job
 from traces.recognition.starts import Beginning
-from traces.schedules.collectives import busbw_factor
+from traces.schedules.kinds import CONTRACTS
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ def _transfer(
     time_ns = max(operation.end_ns for operation in some) - start_ns
     nbytes = sum(operation.nbytes for operation in some)
     algbw = nbytes / time_ns * 1e9 if some[0].kind != "message" and time_ns > 0 else None
-    busbw = algbw and algbw * busbw_factor(kind, job.trace.n_ranks)
+    busbw = algbw and algbw * CONTRACTS[some[0].kind].busbw_factor(job.trace.n_ranks)
     if line_rate and busbw and busbw * 8 > line_rate.most_bps:
         algbw = busbw = None
     return Transfer(
@@ -153,7 +152,7 @@ def iterations(job: Job, some: Sequence[Transfer], exposures: Sequence[Exposure]
     payload: defaultdict[int, int] = defaultdict(int)
     begins: defaultdict[int, dict[int, Beginning]] = defaultdict(dict)
     for operation, iteration, starts in zip(job.operations, job.labels.iterations, job.starts, strict=True):
-        payload[iteration] += _payload_nbytes(operation, job.trace.n_ranks)
+        payload[iteration] += CONTRACTS[operation.kind].payload_nbytes(job.trace.n_ranks, operation.nbytes)
         for start in starts:
             begins[iteration].setdefault(start.rank, start)
     of: defaultdict[int, list[Transfer]] = defaultdict(list)
@@ -174,16 +173,6 @@ def iterations(job: Job, some: Sequence[Transfer], exposures: Sequence[Exposure]
             )
         )
     return tuple(found)
-
-
-def _payload_nbytes(operation: Operation, n_ranks: int) -> int:
-    match operation.kind:
-        case "allreduce":
-            return operation.nbytes * 2 * (n_ranks - 1)
-        case "broadcast":
-            return operation.nbytes * (n_ranks - 1)
-        case "message":
-            return operation.nbytes
 
 
 def matrix(job: Job) -> tuple[tuple[int, ...], ...]:

@@ -18,17 +18,6 @@ class NotServedError(ValueError):
     """An algorithm that cannot serve this number of ranks; the text says why."""
 
 
-def busbw_factor(kind: str, n_ranks: int) -> float:
-    """busbw / algbw, by NCCL's definition (nccl-tests, doc/PERFORMANCE.md)."""
-    match kind:
-        case "allreduce":
-            return 2 * (n_ranks - 1) / n_ranks
-        case "reducescatter" | "allgather" | "alltoall":
-            return (n_ranks - 1) / n_ranks
-        case _:
-            return 1.0
-
-
 def ring(n_ranks: int, nbytes: int, op: int = 0, first: int = 0) -> list[Send]:
     """Reduce-scatter round the ring, then all-gather: 2(n-1) steps.
 

@@ -16,6 +16,7 @@ from traces.schedules.collectives import (
 )
 from traces.schedules.doubling import halving_doubling, recursive_doubling
 from traces.schedules.inturn import in_turn
+from traces.schedules.kinds import CONTRACTS
 from traces.schedules.pushes import Unit, after_of, summed_pushes
 from traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send
 from traces.schedules.selection import bridged, in_order, prepared
@@ -98,7 +99,7 @@ def _units(workload: Workload, chosen: Mapping[int, Item], algorithm: str) -> tu
     if algorithm not in (INA, INA_LEAF):
         return tuple((number,) for number in in_order(chosen))
     alone = tuple((number,) for number in chosen)
-    reduces = any(item.kind == "allreduce" for item in chosen.values())
+    reduces = any(CONTRACTS[item.kind].adds for item in chosen.values())
     if algorithm == INA_LEAF:
         if not reduces:
             raise NotServedError(
@@ -141,7 +142,7 @@ def _op(items: Sequence[Item], how: _How) -> Op:
     root = first.root if isinstance(first, Collective) else first.dst if is_sum else first.src
     return Op(
         kind="reduce" if is_sum else first.kind,
-        nbytes=_scaled(first, how.scale, in_elements=is_sum or first.kind == "allreduce"),
+        nbytes=_scaled(first, how.scale, in_elements=is_sum or CONTRACTS[first.kind].adds),
         tag=first.tag,
         root=root,
         iteration=first.iteration,

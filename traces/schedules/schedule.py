@@ -11,11 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
 
 from traces.components import components
-
-OpKind = Literal["allreduce", "broadcast", "reduce", "message", "compute"]
+from traces.schedules.kinds import CONTRACTS, Contract, OpKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +51,10 @@ class Op:
     root: int = 0  # a broadcast's root, a message's source; who gets a reduce's sum; who computes
     iteration: int = 0
     rendezvous: bool = False
+
+    @property
+    def contract(self) -> Contract:
+        return CONTRACTS[self.kind]
 
 
 @dataclass(frozen=True, slots=True)
