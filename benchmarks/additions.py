@@ -29,7 +29,7 @@ from emu.switch.plane.bpf import BpfObject, ProgramRun
 from emu.switch.plane.pools import LARGE, SMALL, Pools
 from planning.fabrics.fabric import AGGREGATOR_IP
 from planning.openflow.entries import Aggregate
-from traces.framing.aggregation import FIRST_PORT, Header, Kind, encode
+from traces.framing.aggregation import FIRST_PORT, Header, PacketKind, encode
 
 Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
 
@@ -141,7 +141,7 @@ def _rate(path: Path, elements: int, ifindex: dict[int, int]) -> Rate:
 
 
 def _frame(numbers: Numbers) -> bytes:
-    header = Header(Kind.CONTRIBUTION, JOB, EPOCH, len(numbers), 0)
+    header = Header(PacketKind.CONTRIBUTION, JOB, EPOCH, len(numbers), 0)
     payload = encode(header) + numbers.astype(">i4").tobytes()
     udp = struct.pack("!HHHH", FIRST_PORT, FIRST_PORT, 8 + len(payload), 0)
     ip = struct.pack("!BBHHHBBH4x", 0x45, 0, 28 + len(payload), 0, 0, 64, 17, 0)

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from emu.options import RunOptions
-from planning.experiment import Cell, Job, plan_of
+from planning.experiment import Cell, Experiment, plan_of
 from planning.fabrics.spec import parse_fabric
 from results.laboratory import Laboratory
 from results.row import Row
@@ -53,7 +53,7 @@ def _measured(
     """The row, and the fluid model's time with nominal rates and alpha 0."""
     fabric = parse_fabric(f"{spec},rate={parse_bps(arguments.rate)}")
     workload = made_alltoall(len(fabric.hosts), parse_nbytes(arguments.size))
-    plan = plan_of(Cell(fabric, PAIRWISE, "linear", routes), Job(workload, "benchmark"))
+    plan = plan_of(Cell(fabric, PAIRWISE, "linear", routes), Experiment(workload, "benchmark"))
     row = laboratory.row(plan)
     model = plan.prediction.fluid_s / plan.prediction.bound_s
     print(

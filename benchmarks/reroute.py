@@ -18,7 +18,7 @@ from controller.controllog import ControlLog
 from controller.intent import Intent, plan_intent
 from controller.ryu_api import ofp, parser
 from controller.steering import Steering
-from controller.switch import Switch
+from controller.switch import KnownSwitch
 from planning.fabrics.fabric import Link
 from planning.fabrics.spec import parse_fabric
 from planning.model.loads import audit
@@ -34,7 +34,7 @@ TRIES = 3
 
 
 class Sink:
-    """What of os-ken's datapath a `Switch` needs to be told things; counts the FLOW_MODs."""
+    """What of os-ken's datapath a `KnownSwitch` needs to be told things; counts the FLOW_MODs."""
 
     ofproto, ofproto_parser = ofp, parser
 
@@ -97,7 +97,7 @@ def measured(intent: Intent, plan: Plan, link: Link) -> Answer:
 
 def _answered(intent: Intent, link: Link) -> tuple[float, int]:
     """Seconds, and the FLOW_MODs that were sent."""
-    switches = {name: Switch(name, print) for name in intent.fabric.switches}
+    switches = {name: KnownSwitch(name, print) for name in intent.fabric.switches}
     sinks = {name: Sink() for name in switches}
     for name, switch in switches.items():
         switch.come(sinks[name], openflow.table(intent.rules[name]))

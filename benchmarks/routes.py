@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from emu.options import RunOptions
-from planning.experiment import Cell, Job, plan_of
+from planning.experiment import Cell, Experiment, plan_of
 from planning.fabrics.spec import parse_fabric
 from results.laboratory import Laboratory
 from results.row import Row
@@ -109,7 +109,7 @@ def _carry_out(study: Study, folder: Path, arguments: argparse.Namespace) -> Non
     laboratory = Laboratory(folder, RunOptions(repeats), lambda _: None)
     rows = []
     for seed in range(arguments.seeds if study.is_drawn else 1):
-        rows.append(row := laboratory.row(plan_of(cell, Job(workload, "benchmark", seed))))
+        rows.append(row := laboratory.row(plan_of(cell, Experiment(workload, "benchmark", seed))))
         ratio, predicted = row.ratio or 0.0, row.ratio_predicted or 0.0
         print(
             f"{study.name:12}  {seed:4}  {ratio:5.3f}  {ratio / predicted:5.3f}  {predicted:14.3f}  "

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from emu.project import PROJECT
-from tools.trustresult import Matrix, Summary, TrustRow, load
+from tools.trustresult import Summary, TrustMatrix, TrustRow, load
 
 MOST_MEAN, MOST_WORST, LEAST_VALID = 0.03, 0.06, 0.90
 PROGRAM = PROJECT / "benchmarks" / "trust_mpi.c"
@@ -100,7 +100,7 @@ def command_of(case: Case, folder: Path, repeats: int) -> list[str]:
     return [str(PROJECT / "gradwire"), "trust", *case.options, *fabrics, *where, *program]
 
 
-def matrix_of(case: Case, command: Sequence[str], folder: Path) -> Matrix:
+def matrix_of(case: Case, command: Sequence[str], folder: Path) -> TrustMatrix:
     if case.program:
         compile_program(folder.with_name("trust_mpi"))
     code = subprocess.run(command, check=False).returncode

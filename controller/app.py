@@ -34,8 +34,8 @@ from controller.ryu_api import (
 )
 from controller.statistics import Statistics
 from controller.steering import Steering
-from controller.switch import Switch
-from controller.topologycheck import Fit
+from controller.switch import KnownSwitch
+from controller.topologycheck import TopologyCheck
 from planning import plan as plans
 from planning.fabrics.spec import parse_fabric
 
@@ -97,10 +97,10 @@ class FabricController(App):
         self.refusals: list[str] = []
         intent = _configured(options)
         self.fabric = intent.fabric
-        self.switches = {name: Switch(name, self.refusals.append) for name in self.fabric.switches}
+        self.switches = {name: KnownSwitch(name, self.refusals.append) for name in self.fabric.switches}
         self._log = ControlLog(Path(options.log) if options.log else None)
         self._log.write("rules", text=intent.says, rules=sum(map(len, intent.rules.values())))
-        self._fit = Fit(self.fabric, self._log.note if options.waits else self.refusals.append)
+        self._fit = TopologyCheck(self.fabric, self._log.note if options.waits else self.refusals.append)
         self.steering = Steering(intent, self.switches, self._log, options.reroute)
         self.statistics = Statistics(self.fabric, self.switches, self.steering.past)
 
@@ -191,13 +191,13 @@ class FabricController(App):
         else:
             self._drop(event.msg.datapath, f"it {refused}")
 
-    def _switch(self, datapath: Any) -> Switch | None:
+    def _switch(self, datapath: Any) -> KnownSwitch | None:
         """The switch of the fabric that it says it is."""
         number = datapath.id
         known = number is not None and 1 <= number <= len(self.fabric.switches)
         return self.switches[self.fabric.switch_at(number)] if known else None
 
-    def _ours(self, message: Any) -> Switch | None:
+    def _ours(self, message: Any) -> KnownSwitch | None:
         """The switch that a message came from, if its connection is the one that counts."""
         switch = self._switch(message.datapath)
         return switch if switch is not None and switch.datapath is message.datapath else None
@@ -206,7 +206,7 @@ class FabricController(App):
         self._log.note(f"dropped a connection from {datapath.address[0]}: {reason}")
         datapath.close()
 
-    def _gone(self, datapath: Any, switch: Switch | None) -> None:
+    def _gone(self, datapath: Any, switch: KnownSwitch | None) -> None:
         trouble = getattr(datapath, "trouble", None)
         if switch is None or switch.datapath is not datapath:
             if trouble:

@@ -37,7 +37,7 @@ class Malformed(Exception):
     """What came is no OpenFlow 1.3."""
 
 
-class Connection(Datapath):  # type: ignore[misc]
+class SwitchConnection(Datapath):  # type: ignore[misc]
     """os-ken's datapath; `trouble` says why we ended it, None if the other end did."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -150,13 +150,13 @@ class Complaints(logging.Handler):
 
 
 def use_connections() -> None:
-    """Let the library's server make `Connection`s from now on."""
+    """Let the library's server make `SwitchConnection`s from now on."""
     controller_module.datapath_connection_factory = _serve
-    # What it logs about a message that it cannot read, `Connection` says in a line.
+    # What it logs about a message that it cannot read, `SwitchConnection` says in a line.
     logging.getLogger(f"{LIBRARY}.ofproto.ofproto_parser").disabled = True
 
 
 def _serve(accepted: socket.socket, address: object) -> None:
     """The whole life of a connection."""
-    with closing(Connection(accepted, address)) as connection:
+    with closing(SwitchConnection(accepted, address)) as connection:
         connection.serve()

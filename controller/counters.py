@@ -28,7 +28,7 @@ Joint = tuple[Egress, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class WireCount:
     """Packets and bytes of the wire, with Ethernet header and without FCS."""
 
     packets: int
@@ -41,8 +41,8 @@ class Count:
         """
         return self.nbytes - HEADERS_NBYTES * self.packets
 
-    def __add__(self, other: "Count") -> "Count":
-        return Count(self.packets + other.packets, self.nbytes + other.nbytes)
+    def __add__(self, other: "WireCount") -> "WireCount":
+        return WireCount(self.packets + other.packets, self.nbytes + other.nbytes)
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class Counters:
     count is left out.
     """
 
-    flows: Mapping[FiveTuple, Mapping[str, Count]]
-    others: Mapping[str, Count]
-    received: Mapping[Egress, Count]
-    sent: Mapping[Egress, Count]
-    sums: Mapping[Joint, Count] = field(default_factory=dict)
+    flows: Mapping[FiveTuple, Mapping[str, WireCount]]
+    others: Mapping[str, WireCount]
+    received: Mapping[Egress, WireCount]
+    sent: Mapping[Egress, WireCount]
+    sums: Mapping[Joint, WireCount] = field(default_factory=dict)
     pools: Mapping[tuple[str, int], JobCounts] = field(default_factory=dict)
 
 
@@ -161,20 +161,20 @@ def load_counters(path: Path) -> Counters:
         raise BadRun(path, f"no counters: {complaint(error)}") from error
     if file.schema != SCHEMA:
         raise BadRun(path, f"no counters: its schema is not {SCHEMA}")
-    flows: dict[FiveTuple, dict[str, Count]] = {}
-    sums: dict[Joint, Count] = {}
-    others: dict[str, Count] = {}
+    flows: dict[FiveTuple, dict[str, WireCount]] = {}
+    sums: dict[Joint, WireCount] = {}
+    others: dict[str, WireCount] = {}
     for row in file.flows:
-        count = Count(row.packets, row.bytes)
+        count = WireCount(row.packets, row.bytes)
         match = row.match
         if (five_tuple := match.five_tuple) is not None:
             at = flows.setdefault(five_tuple, {})
-            at[row.switch] = at.get(row.switch, Count(0, 0)) + count
+            at[row.switch] = at.get(row.switch, WireCount(0, 0)) + count
         elif match.in_port is not None and match.udp_dst is not None:
             joint = (Egress(row.switch, match.in_port), match.udp_dst)
-            sums[joint] = sums.get(joint, Count(0, 0)) + count
+            sums[joint] = sums.get(joint, WireCount(0, 0)) + count
         else:
-            others[row.switch] = others.get(row.switch, Count(0, 0)) + count
+            others[row.switch] = others.get(row.switch, WireCount(0, 0)) + count
     sent, received = (_by_port(file.ports, way) for way in ("tx", "rx"))
     return Counters(flows, others, received, sent, sums, _by_job(file.pools))
 
@@ -188,12 +188,12 @@ def _by_job(rows: Iterable[_Pool]) -> dict[tuple[str, int], JobCounts]:
     }
 
 
-def _by_port(rows: list[_Port], way: str) -> dict[Egress, Count]:
+def _by_port(rows: list[_Port], way: str) -> dict[Egress, WireCount]:
     counts = {}
     for row in rows:
         packets, nbytes = getattr(row, f"{way}_packets"), getattr(row, f"{way}_bytes")
         if packets is not None and nbytes is not None:
-            counts[Egress(row.switch, row.port)] = Count(packets, nbytes)
+            counts[Egress(row.switch, row.port)] = WireCount(packets, nbytes)
     return counts
 
 

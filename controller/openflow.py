@@ -11,7 +11,7 @@ from planning.openflow.rules import GroupKey, Rule, groups_of
 
 
 @dataclass(frozen=True)
-class Table:
+class SwitchTable:
     """What one switch has: its rules, and the numbers of the groups that they use."""
 
     rules: tuple[Rule, ...] = ()
@@ -22,7 +22,7 @@ class Table:
         return self.groups[rule.choice, rule.ports] if len(rule.ports) > 1 else None
 
 
-def table(rules: Iterable[Rule], before: Table | None = None) -> Table:
+def table(rules: Iterable[Rule], before: SwitchTable | None = None) -> SwitchTable:
     """A table of these rules.  Equal groups are one; those of `before` keep their numbers."""
     rules = tuple(rules)
     wanted = groups_of(rules)
@@ -31,10 +31,10 @@ def table(rules: Iterable[Rule], before: Table | None = None) -> Table:
     free = (number for number in count(1) if number not in taken)
     for key in sorted(wanted - groups.keys()):
         groups[key] = next(free)
-    return Table(rules, groups)
+    return SwitchTable(rules, groups)
 
 
-def program(datapath: Any, new: Table) -> bytes:
+def program(datapath: Any, new: SwitchTable) -> bytes:
     """All messages that a switch needs, ready to send: first forget, then groups, rules, a barrier.
 
     In one piece, because os-ken's queue and thread per message take as long as building them.
@@ -48,7 +48,7 @@ def program(datapath: Any, new: Table) -> bytes:
     return b"".join(encoded)
 
 
-def update(datapath: Any, old: Table, new: Table, differing: "Changes") -> bytes:
+def update(datapath: Any, old: SwitchTable, new: SwitchTable, differing: "Changes") -> bytes:
     """What leads from `old` to `new`, whose `changes` are known; `b""` if there is nothing to do.
 
     Make before break: new groups, new and changed rules, then what is no longer wanted, and the barrier.
@@ -86,7 +86,7 @@ class Changes(NamedTuple):
     removed: list[Rule]
 
 
-def changes(old: Table, new: Table) -> Changes:
+def changes(old: SwitchTable, new: SwitchTable) -> Changes:
     """From one table to the next."""
     # Most rules are the very objects that they were, and telling that takes a twentieth of comparing them.
     gone = {id(rule): rule for rule in old.rules}

@@ -12,7 +12,7 @@ from planning.plan import Plan
 _FIELDS = ("ipv4_src", "ipv4_dst", "tcp_src", "tcp_dst")
 
 
-class Rates:
+class FlowRates:
     """Readings of counters, and what has changed between the last two."""
 
     def __init__(self, plan: Plan) -> None:

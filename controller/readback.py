@@ -13,7 +13,7 @@ from ipaddress import IPv4Address
 from typing import Any
 
 from controller.experimenter import aggregate_of
-from controller.openflow import Table
+from controller.openflow import SwitchTable
 from controller.ryu_api import ofp, parser
 from planning.openflow.match import PROTO_TCP, Match
 from planning.openflow.rules import Choice, GroupKey, Rule
@@ -76,7 +76,9 @@ def use_quick_flow_stats() -> None:
     parser.OFPFlowStatsReply.cls_stats_body_cls = FlowStats
 
 
-def complaint(sent: bytes, wanted: Table, flows: Iterable[FlowStats], groups: Iterable[Any]) -> str | None:
+def complaint(
+    sent: bytes, wanted: SwitchTable, flows: Iterable[FlowStats], groups: Iterable[Any]
+) -> str | None:
     """What is wrong with the rules and groups of a switch that was sent `sent`; None if nothing is."""
     flows = tuple(flows)
     try:

@@ -7,7 +7,7 @@ from typing import Any
 from controller.counters import counters_json
 from controller.experimenter import counts_request, job_counts, summed
 from controller.ryu_api import ofp, parser
-from controller.switch import Switch
+from controller.switch import KnownSwitch
 from planning.fabrics.fabric import Fabric
 from planning.openflow.aggregation import JobCounts
 
@@ -16,7 +16,7 @@ class Statistics:
     """Its caller lets one thread in at a time."""
 
     def __init__(
-        self, fabric: Fabric, switches: Mapping[str, Switch], past: Mapping[str, Iterable[JobCounts]]
+        self, fabric: Fabric, switches: Mapping[str, KnownSwitch], past: Mapping[str, Iterable[JobCounts]]
     ) -> None:
         """`past` are, by switch, the counters that trees left behind when they moved."""
         self._fabric = fabric

@@ -9,9 +9,9 @@ from controller import openflow
 from controller.controllog import ControlLog, now_ns
 from controller.experimenter import counts_request, job_counts
 from controller.intent import Intent, home_intent, moves, rebalanced_intent, rerouted_intent, tree_moves
-from controller.rates import Rates
+from controller.rates import FlowRates
 from controller.ryu_api import ofp, parser
-from controller.switch import Switch
+from controller.switch import KnownSwitch
 from planning.fabrics.fabric import Egress, Link, link_name
 from planning.openflow.aggregation import JobCounts
 from planning.openflow.rules import Rule, Rules
@@ -25,7 +25,7 @@ class Steering:
     """Leads the switches from `intent` to `intent`.  Its caller lets one thread in at a time."""
 
     def __init__(
-        self, intent: Intent, switches: Mapping[str, Switch], log: ControlLog, reroutes: bool
+        self, intent: Intent, switches: Mapping[str, KnownSwitch], log: ControlLog, reroutes: bool
     ) -> None:
         """Without `reroutes`, failures are only logged.
 
@@ -40,7 +40,7 @@ class Steering:
         self._down: frozenset[Link] = frozenset()  # as `intent` knows it
         self._since_ns = 0  # the first change of `_down_ends` that it does not know
         self._n_changing = 0  # changes whose barriers are not all answered
-        self._rates: Rates | None = None
+        self._rates: FlowRates | None = None
         self.past: defaultdict[str, list[JobCounts]] = defaultdict(list)
         self._looks_left = 0  # until it is known how all ports are
         self._looking: set[str] = set()  # the switches that have not answered the last one
@@ -82,7 +82,7 @@ class Steering:
         self._looks_left -= 1
         self._looking = looking = set(self._switches)
 
-        def take(switch: Switch, ports: list[Any]) -> None:
+        def take(switch: KnownSwitch, ports: list[Any]) -> None:
             for port in ports:
                 self.look_at(switch, port)
             looking.discard(switch.name)
@@ -90,7 +90,7 @@ class Steering:
         for switch in self._switches.values():
             switch.ask(parser.OFPPortDescStatsRequest(switch.datapath), partial(take, switch))
 
-    def look_at(self, switch: Switch, port: Any, is_gone: bool = False) -> None:
+    def look_at(self, switch: KnownSwitch, port: Any, is_gone: bool = False) -> None:
         """Is this port of the fabric up or down, and was it so before?"""
         end = Egress(switch.name, port.port_no)
         if end not in self._fabric.peers:
@@ -179,7 +179,7 @@ class Steering:
     def ask_rates(self) -> None:
         if self.unready() or self._n_changing or self.intent.plan is None:
             return
-        rates = self._rates = self._rates or Rates(self.intent.plan)
+        rates = self._rates = self._rates or FlowRates(self.intent.plan)
         since_ns = now_ns()
         flows: dict[str, list[Any]] = {}
         ports: dict[str, list[Any]] = {}

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from controller import openflow
-from controller.openflow import Table
+from controller.openflow import SwitchTable
 from controller.readback import complaint
 from controller.ryu_api import ofp, parser
 
@@ -14,7 +14,7 @@ Take = Callable[[list[Any]], None]
 """What to do with the whole body of an answer."""
 
 
-class Switch:
+class KnownSwitch:
     """`refuse` is called with what is wrong, in one line.
 
     `is_ready`: it was seen to have the rules of `table`, or those that it has been told since.
@@ -24,7 +24,7 @@ class Switch:
         self.name = name
         self.datapath: Any = None
         self.is_ready = False
-        self.table = Table()
+        self.table = SwitchTable()
         self._refuse = refuse
         self._was_ready = False
         self._barriers: deque[Callable[[], None]] = (
@@ -32,7 +32,7 @@ class Switch:
         )  # what to do when each is answered, or never will be
         self._questions: dict[int, tuple[Take, list[Any]]] = {}
 
-    def come(self, datapath: Any, table: Table) -> None:
+    def come(self, datapath: Any, table: SwitchTable) -> None:
         """A new connection.  A switch that had its rules before is told them only if it has lost some."""
         self.datapath = datapath
         self.table = table
@@ -49,7 +49,7 @@ class Switch:
         while self._barriers:
             self._barriers.popleft()()
 
-    def update(self, table: Table, done: Callable[[], None]) -> int:
+    def update(self, table: SwitchTable, done: Callable[[], None]) -> int:
         """Tell it what is new in `table`; the number of rules that differ.
 
         `done` is called once it is carried out, or at once if there is nothing to do.  A switch that is
@@ -99,7 +99,9 @@ class Switch:
         self.ask(parser.OFPGroupDescStatsRequest(self.datapath), groups.extend)
         self.ask(parser.OFPFlowStatsRequest(self.datapath), compare)
 
-    def _compare(self, sent: bytes, told: Table, groups: list[Any], renews: bool, flows: list[Any]) -> None:
+    def _compare(
+        self, sent: bytes, told: SwitchTable, groups: list[Any], renews: bool, flows: list[Any]
+    ) -> None:
         """Groups are asked for before flows, and answered in order."""
         wrong = complaint(sent, told, flows, groups)
         if wrong is None:

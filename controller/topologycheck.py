@@ -14,7 +14,7 @@ _OURS = re.compile(r"(?:agg|core|edge|leaf|lower|spine|upper)\d+-eth\d+", re.ASC
 _ELSE = "another topology was started"
 
 
-class Fit:
+class TopologyCheck:
     """Calls `tell` with what does not fit, once for each switch until it changes."""
 
     def __init__(self, fabric: Fabric, tell: Callable[[str], None]) -> None:

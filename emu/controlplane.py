@@ -13,7 +13,7 @@ from pathlib import Path
 from emu.interpreter import python
 from emu.limits import CONTROLLER_S
 from emu.switch.running import attached, open_vswitch, waiting_agent
-from emu.watch import Child, Watch, running
+from emu.watch import ChildProcess, Watch, running
 from planning.fabrics.fabric import Fabric
 from planning.fabrics.spec import fabric_to_json
 from planning.plan import Plan
@@ -28,11 +28,11 @@ class ControlPlane:
 
     fabric: Fabric
     folder: Path
-    controller: Child
-    agent: Child | None
+    controller: ChildProcess
+    agent: ChildProcess | None
 
     @contextmanager
-    def in_force(self, watch: Watch) -> Iterator[Child]:
+    def in_force(self, watch: Watch) -> Iterator[ChildProcess]:
         """The controller, every switch having its rules; both end with this, before the network can go.
 
         To be entered when the network is there.  Raise RunFailed.
@@ -73,7 +73,7 @@ def control_plane(
         yield ControlPlane(fabric, folder, controller, agent)
 
 
-def _our_switches(fabric: Fabric, folder: Path, plan: Plan | None) -> AbstractContextManager[Child]:
+def _our_switches(fabric: Fabric, folder: Path, plan: Plan | None) -> AbstractContextManager[ChildProcess]:
     if plan is None:
         return waiting_agent(fabric, folder, OPENFLOW_PORT)
     slots, losses = plan.switch_slots, plan.losses

@@ -36,7 +36,7 @@ LINK_COLUMNS = ("repeat", "time_ns", "interface", "tx_bytes", "tx_packets", "tx_
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class RepeatCounts:
     """What was counted around one repeat."""
 
     cpu_idle: float
@@ -90,7 +90,7 @@ class Repeat:
         return sum(self.queue_dropped.values())
 
 
-def summary(outcomes: list[Outcome], counted: Counted) -> Repeat:
+def summary(outcomes: list[Outcome], counted: RepeatCounts) -> Repeat:
     times = [outcome.times for outcome in outcomes]
     start_ns, done_ns = times[0].start_ns, max(t.done_ns for t in times)
     made = Repeat(
@@ -162,7 +162,7 @@ def load_repeats(folder: Path, plan: Plan | None = None) -> list[Repeat]:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class RankEvent:
     """A line of a rank's events; `send` is the number of one, of those that are about a send, `op` the
     operation of those about a send, an aggregation or computing.
     """
@@ -175,7 +175,7 @@ class Event:
     due_ns: int = 0
 
 
-def load_events(folder: Path, plan: Plan) -> Iterator[Event]:
+def load_events(folder: Path, plan: Plan) -> Iterator[RankEvent]:
     """Those of all ranks, each rank's in the order of time.  Raise BadRun, or OSError."""
     for path in sorted((folder / "events").glob("rank-*.jsonl")):
         for number, event in read_lines(path, _EVENT):
@@ -189,7 +189,7 @@ def load_events(folder: Path, plan: Plan) -> Iterator[Event]:
 
 
 _REPEATS = TypeAdapter(list[Repeat])
-_EVENT = TypeAdapter(Event)
+_EVENT = TypeAdapter(RankEvent)
 
 
 def load_arrivals(folder: Path, plan: Plan, repeats: int) -> list[tuple[list[int], int]]:
@@ -205,7 +205,7 @@ def load_arrivals(folder: Path, plan: Plan, repeats: int) -> list[tuple[list[int
     return list(zip(arrived, start_ns, strict=True))
 
 
-class Records:
+class RunRecords:
     """Writes into a run's folder; leaving it without an error completes the files."""
 
     def __init__(self, folder: Path, plan: Plan) -> None:
@@ -223,7 +223,7 @@ class Records:
     def n_undisturbed(self) -> int:
         return sum(not repeat.disturbed for repeat in self._repeats)
 
-    def repeat(self, number: int, outcomes: list[Outcome], counted: Counted) -> None:
+    def repeat(self, number: int, outcomes: list[Outcome], counted: RepeatCounts) -> None:
         found = periods(self._plan.schedule, begun_and_ended(self._plan.schedule, outcomes))
         made = replace(
             summary(outcomes, counted),

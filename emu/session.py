@@ -54,7 +54,7 @@ def main(folder: Path) -> None:
         agents.connect()
         if options.captures:
             stack.enter_context(captures(plan.placement, pids, folder / "captures"))
-        with records.Records(folder, plan) as record:
+        with records.RunRecords(folder, plan) as record:
             for repeat in range(options.repeats + records.MAX_LEFT_OUT):
                 if record.n_undisturbed == options.repeats:
                     break
@@ -75,7 +75,7 @@ def _told(options: RunOptions, folder: Path) -> list[str]:
 
 def _measured(
     plan: Plan, agents: fleet.Fleet, cables: Cables, repeat: int, queues: Queues, stalls: Stalls
-) -> tuple[list[Outcome], records.Counted]:
+) -> tuple[list[Outcome], records.RepeatCounts]:
     """Of the machine: what it did between the common start and the last rank's end, and nothing else.
 
     Of a repeat that is too short for that the tenth of a second before it counts, too.
@@ -102,7 +102,7 @@ def _measured(
     announced, started, after = read
     before = sampler.long_enough(announced, started, after)
     lost = {name: count - drops.get(name, 0) for name, count in queues.dropped().items()}
-    counted = records.Counted(
+    counted = records.RepeatCounts(
         cpu_idle=sampler.cpu_idle(before, after),
         cpu_stolen=sampler.cpu_stolen(before, after),
         softnet_dropped=after.softnet_dropped - before.softnet_dropped,

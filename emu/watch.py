@@ -95,7 +95,7 @@ def _how(pid: int) -> str:
 
 
 @contextmanager
-def running(name: str, command: list[str], log: Path, **popen: Any) -> Iterator["Child"]:
+def running(name: str, command: list[str], log: Path, **popen: Any) -> Iterator["ChildProcess"]:
     """A child process with a text stdin and stdout, its stderr in `log`; ended by its own handle.
 
     In a session of its own: it does not hear a terminal's Ctrl-C.
@@ -105,7 +105,7 @@ def running(name: str, command: list[str], log: Path, **popen: Any) -> Iterator[
         process = subprocess.Popen(
             command, stdin=stdin, stdout=stdout, stderr=stderr, text=True, start_new_session=True, **popen
         )
-    child = Child(name, process, log)
+    child = ChildProcess(name, process, log)
     try:
         yield child
     finally:
@@ -117,7 +117,7 @@ def running(name: str, command: list[str], log: Path, **popen: Any) -> Iterator[
 
 
 @dataclass(frozen=True)
-class Child:
+class ChildProcess:
     """A process that was started and talks in single lines."""
 
     name: str

@@ -43,7 +43,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class Experiment:
     """What every cell carries; see `traces.schedules.expand.expand` for `iterations`, `scale` and `compute`.
 
     `beside` are other jobs on other hosts at the same time; `fail` are cables that fail, as
@@ -99,7 +99,7 @@ def cells(
     return [Cell(*choice) for choice in itertools.product(fabrics, algorithms, placements, routes)]
 
 
-def plan_of(cell: Cell, job: Job) -> Plan:
+def plan_of(cell: Cell, job: Experiment) -> Plan:
     """Raise Refused for a cell that makes no sense, ValueError for what is wrong in any cell."""
     failures = tuple(failure for text in job.fail for failure in parse_failures(text, cell.fabric))
     check_failures(cell.fabric, failures)
@@ -123,7 +123,7 @@ def plan_of(cell: Cell, job: Job) -> Plan:
     return replace(made, failures=failures, losses=losses, host_side=host_side, doubts=_doubts(cell, job))
 
 
-def _ports(job: Job) -> Ports:
+def _ports(job: Experiment) -> Ports:
     """Of all captured connections, each way."""
     ports = {}
     firsts = itertools.accumulate((workload.n_ranks for workload in job.workloads), initial=0)
@@ -134,7 +134,7 @@ def _ports(job: Job) -> Ports:
     return ports
 
 
-def _doubts(cell: Cell, job: Job) -> tuple[str, ...]:
+def _doubts(cell: Cell, job: Experiment) -> tuple[str, ...]:
     """Why what is sent may not be what the jobs did, one line for each."""
     return tuple(line for workload in job.workloads for line in _doubts_of(workload, cell, job.captured_on))
 
@@ -159,12 +159,12 @@ def _doubts_of(workload: Workload, cell: Cell, captured_on: Fabric | None) -> It
         )
 
 
-def schedule_of(job: Job, algorithm: str) -> Schedule:
+def schedule_of(job: Experiment, algorithm: str) -> Schedule:
     """All that the job and those beside it send, whatever the fabric.  Raise as `plan_of` does."""
     return together([_expanded(job, workload, algorithm) for workload in job.workloads])
 
 
-def _schedule_and_host_side(cell: Cell, job: Job, terms: Terms) -> tuple[Schedule, tuple[str, ...]]:
+def _schedule_and_host_side(cell: Cell, job: Experiment, terms: Terms) -> tuple[Schedule, tuple[str, ...]]:
     """The schedule, and what of it was to be added up by switches and is not, as `Plan.host_side` says it."""
     if cell.algorithm not in (INA, INA_LEAF):
         return schedule_of(job, cell.algorithm), ()
@@ -190,14 +190,14 @@ def _schedule_and_host_side(cell: Cell, job: Job, terms: Terms) -> tuple[Schedul
     return schedule, tuple(told)
 
 
-def _not_added(job: Job, workload: Workload, algorithm: str, reason: str | None) -> tuple[str, ...]:
+def _not_added(job: Experiment, workload: Workload, algorithm: str, reason: str | None) -> tuple[str, ...]:
     """Why hosts do all of a workload, if there is a reason, or some of it."""
     if reason is not None:
         return (reason,)
     return not_added(workload, iterations=job.iterations) if algorithm == INA else ()
 
 
-def _expanded(job: Job, workload: Workload, algorithm: str, leaves: Leaves = ()) -> Schedule:
+def _expanded(job: Experiment, workload: Workload, algorithm: str, leaves: Leaves = ()) -> Schedule:
     try:
         return expand(
             workload,

@@ -36,7 +36,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class CableChange:
     """A switch's port that goes down or up `due_ns` after the common start."""
 
     due_ns: int
@@ -120,7 +120,7 @@ def _is_shore(fabric: Fabric, island: Collection[str], port: Egress) -> bool:
     return (port.node in island) != (fabric.peers[port].node in island)
 
 
-def changes(fabric: Fabric, failures: Sequence[Failure]) -> tuple[Change, ...]:
+def changes(fabric: Fabric, failures: Sequence[Failure]) -> tuple[CableChange, ...]:
     """All of them in the order of time; a cable is up again when the last of its failures is over."""
     steps: list[tuple[int, int, Egress]] = []
     for failure in failures:
@@ -129,11 +129,11 @@ def changes(fabric: Fabric, failures: Sequence[Failure]) -> tuple[Change, ...]:
         if failure.up_ns is not None:
             steps.append((failure.up_ns, -1, port))
     failed: Counter[Egress] = Counter()
-    made: list[Change] = []
+    made: list[CableChange] = []
     for due_ns, step, port in sorted(steps, key=lambda step: (step[0], -step[1])):
         failed[port] += step
         if failed[port] == (1 if step == 1 else 0):
-            made.append(Change(due_ns, port, is_up=step == -1))
+            made.append(CableChange(due_ns, port, is_up=step == -1))
     return tuple(made)
 
 

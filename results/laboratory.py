@@ -10,7 +10,7 @@ from controller.counters import load_counters
 from emu import records
 from emu import run as runs
 from emu.options import RunOptions
-from planning.experiment import Cell, Job, Original, plan_of
+from planning.experiment import Cell, Experiment, Original, plan_of
 from planning.fabrics.fabric import Fabric
 from planning.fabrics.spec import with_automatic_queue
 from planning.model.calibration import Calibration
@@ -48,7 +48,7 @@ class Run(Protocol):
     ) -> Result: ...
 
 
-def planned(work: Sequence[tuple[Cell, Job]]) -> list[Plan | Row]:
+def planned(work: Sequence[tuple[Cell, Experiment]]) -> list[Plan | Row]:
     """The plan of each cell, or its row where it makes no sense: all mistakes show before anything is run.
 
     Raise Refused when the only cell makes no sense.
@@ -64,7 +64,7 @@ def planned(work: Sequence[tuple[Cell, Job]]) -> list[Plan | Row]:
     return made
 
 
-def _refused(cell: Cell, job: Job, reason: str) -> Row:
+def _refused(cell: Cell, job: Experiment, reason: str) -> Row:
     return Row(
         fabric=cell.fabric.spec,
         algorithm=cell.algorithm,

@@ -31,7 +31,7 @@ received, mean of all repeats; `plan`: what the plan puts there."""
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class LinkCount:
     nbytes: float
     origin: Origin
 
@@ -102,13 +102,13 @@ def load_run(folder: Path) -> RunView:
 
 
 def link_uses(
-    plan: Plan, loads: Mapping[Egress, LinkLoad], time_s: float, counts: Mapping[Egress, Count]
+    plan: Plan, loads: Mapping[Egress, LinkLoad], time_s: float, counts: Mapping[Egress, LinkCount]
 ) -> tuple[LinkUse, ...]:
     """The use of every link that carried anything in `time_s`, the busiest first."""
     uses, eta = [], payload_efficiency(plan.fabric.mtu_nbytes)
     for egress, rate_bps in plan.fabric.rates.items():
         load = loads.get(egress)
-        count = counts.get(egress) or Count(load.as_tcp_nbytes / eta if load else 0, "plan")
+        count = counts.get(egress) or LinkCount(load.as_tcp_nbytes / eta if load else 0, "plan")
         if count.nbytes > 0:
             uses.append(
                 LinkUse(
@@ -126,16 +126,16 @@ def link_uses(
     return tuple(sorted(uses, key=lambda use: (-use.busy, -use.together)))
 
 
-def _counts(folder: Path, plan: Plan, repeat: int, n_repeats: int) -> dict[Egress, Count]:
+def _counts(folder: Path, plan: Plan, repeat: int, n_repeats: int) -> dict[Egress, LinkCount]:
     """What was counted on each link.  Hosts have no sampled port: their switch counts what they send."""
     by_interface = _sampled(folder / "links.parquet", repeat, plan.fabric.mtu_nbytes)
     received = _received(folder / "switches.json")  # over the whole run
     counts = {}
     for egress, peer in plan.fabric.peers.items():
         if (nbytes := by_interface.get(interface(egress.node, egress.port))) is not None:
-            counts[egress] = Count(nbytes, "port")
+            counts[egress] = LinkCount(nbytes, "port")
         elif (total := received.get(peer)) is not None:
-            counts[egress] = Count(total.nbytes / n_repeats, "switch")
+            counts[egress] = LinkCount(total.nbytes / n_repeats, "switch")
     return counts
 
 
@@ -158,7 +158,7 @@ def _sampled(path: Path, repeat: int, mtu_nbytes: int) -> dict[str, int]:
     }
 
 
-def _received(path: Path) -> Mapping[Egress, switches.Count]:
+def _received(path: Path) -> Mapping[Egress, switches.WireCount]:
     """What came in at each switch port that is counted."""
     return switches.load_counters(path).received if path.exists() else {}
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from traces.analysis.analysis import Analysis
 from traces.analysis.bottleneck import JobBound
-from traces.analysis.bursts import Burstiness, Rates
+from traces.analysis.bursts import Burstiness, WindowRates
 from traces.analysis.exposure import Exposure, Span, SpanKind, Straggler
-from traces.analysis.flows import Flow
+from traces.analysis.flows import FlowFigures
 from traces.analysis.incast import Incast
 from traces.analysis.linerate import LineRate
 from traces.analysis.percentiles import Percentiles
@@ -25,9 +25,9 @@ MS = 1_000_000
 ADDRESSES = ("10.0.0.1", "10.0.0.2")
 
 
-def made_flow(number: int = 0, **values: Any) -> Flow:
+def made_flow(number: int = 0, **values: Any) -> FlowFigures:
     """A flow of 10 MB in 100 ms: 800 Mb/s, RTT 1 ms, window 1 MB."""
-    flow = Flow(
+    flow = FlowFigures(
         src=ADDRESSES[0],
         sport=1024 + number % 60_000,
         dst=ADDRESSES[1],
@@ -108,7 +108,7 @@ def made_analysis() -> Analysis:
         stragglers=(Straggler(1, 2, 20 * MS),),
         flows=(made_flow(),),
         burstiness=(Burstiness(ADDRESSES[0], "out", MS, 1e8, 2e9, 20.0, 50 * MS),),
-        rates=(Rates(ADDRESSES[0], "out", 10 * MS, 0, (0.0, 5e8, 5e8, 0.0)),),
+        rates=(WindowRates(ADDRESSES[0], "out", 10 * MS, 0, (0.0, 5e8, 5e8, 0.0)),),
         incasts=(Incast(ADDRESSES[1], 1, 0, MS, (0,), 1000, 8e6),),
         aggregations=(),
         traffic=(Traffic("gloo", True, 1, 7000, 10_000_000, 1.0, "3 preambles"),),

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tests.made_captures import ACK, HEADERS_NBYTES, SYN, Record, pcap, stream, tcp
 from traces.framing.gloo import HELLO_NBYTES, Opcode, encode_preamble
-from traces.framing.gloo_decode import Decoded, decode
+from traces.framing.gloo_decode import GlooDecoded, decode
 from traces.framing.gloo_hidden import Recovered, recover
 from traces.packets.capture import read_capture
 from traces.packets.directions import Direction
@@ -60,7 +60,7 @@ def found_in(packets: Packets) -> dict[Direction, Recovered]:
     return dict(zip(decoded, recover(decoded), strict=True))
 
 
-def decoded_in(packets: Packets) -> dict[Direction, Decoded]:
+def decoded_in(packets: Packets) -> dict[Direction, GlooDecoded]:
     tried = {direction: decode(one) for direction, one in assemble([packets]).items()}
     return {direction: one for direction, one in tried.items() if one is not None}
 

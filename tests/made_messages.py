@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from traces.framing.frames import UNKNOWN_TAG, Kind
+from traces.framing.frames import UNKNOWN_TAG, MessageKind
 from traces.framing.messages import Messages
 from traces.schedules.schedule import Send
 
@@ -56,7 +56,7 @@ def table(n_ranks: int, rows: Sequence[tuple[int, int, int, int, int, int, str]]
         src=np.array(src, np.int32),
         dst=np.array(dst, np.int32),
         connection=np.array([s * n_ranks + d for s, d in zip(src, dst, strict=True)], np.int32),
-        kind=np.full(count, Kind.DATA, np.uint8),
+        kind=np.full(count, MessageKind.DATA, np.uint8),
         operation=np.array([operations.index(row[6]) for row in rows], np.int32),
         tag=np.full(count, UNKNOWN_TAG, np.int64),
         offset=np.array(offsets, np.int64),

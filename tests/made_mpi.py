@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.made_captures import ACK, HEADERS_NBYTES, SYN, Record, pcap, stream, tcp
 from traces.framing.frames import Found, Frame
-from traces.framing.mpi_decode import Decoded, decode
+from traces.framing.mpi_decode import MpiDecoded, decode
 from traces.framing.mpi_framing import Mpi
 from traces.packets.capture import read_capture
 from traces.packets.directions import Direction
@@ -100,7 +100,7 @@ def talk(
     return captured(path, conversation(forth, back, visible=visible, hello=hello))
 
 
-def decoded_in(packets: Packets) -> dict[Direction, Decoded]:
+def decoded_in(packets: Packets) -> dict[Direction, MpiDecoded]:
     tried = {direction: decode(one) for direction, one in assemble([packets]).items()}
     return {direction: one for direction, one in tried.items() if one is not None}
 

@@ -10,7 +10,7 @@ from planning.openflow.entries import FROM_PARENT
 from planning.openflow.pool import EVENTS, Pool, Sent
 from planning.plan import Plan
 from planning.trees.tree import Node, Tree, aggregate
-from traces.framing.aggregation import Header, Kind
+from traces.framing.aggregation import Header, PacketKind
 
 HEADERS = 14 + 20 + 8 + 24
 Sending = tuple[int, int]
@@ -90,7 +90,7 @@ class _Summing:
     def send(self, rank: int, chunk: int, count: int, *, arrives: bool) -> None:
         gives = rank in self.tree.givers
         elements = (1,) * count if gives else ()
-        header = Header(Kind.CONTRIBUTION, self.tree.job, self.tree.epoch, len(elements), chunk)
+        header = Header(PacketKind.CONTRIBUTION, self.tree.job, self.tree.epoch, len(elements), chunk)
         egress = Egress(self.plan.placement[rank], 0)
         self._pass(egress, len(elements))
         if arrives:

@@ -1,4 +1,4 @@
-"""Switches of ours in memory, as the controller's `Switch` and `Steering` see them: no sockets, no threads.
+"""Switches of ours in memory, as `KnownSwitch` and `Steering` of the controller see them: without sockets.
 
 Who uses them lets the library make `controller.readback.FlowStats`.
 """
@@ -11,9 +11,9 @@ from os_ken.ofproto.ofproto_protocol import ProtocolDesc
 
 from controller.readback import group_keys, installed
 from controller.ryu_api import ofp, parser
-from controller.switch import Switch
-from emu.switch.plane.counters import Link, Transmitted
-from emu.switch.ports import Port, SwitchPorts
+from controller.switch import KnownSwitch
+from emu.switch.plane.counters import InterfaceState, Transmitted
+from emu.switch.ports import SwitchPort, SwitchPorts
 from emu.switch.server.session import Session
 from emu.switch.table.numbers import Numbers
 from emu.switch.table.table import FlowTable
@@ -32,8 +32,8 @@ class Cabled(FakeInstruments):
         self.down: set[str] = set()
         self.sent_bps: dict[str, int] = {}
 
-    def link(self, interface: str) -> Link:
-        return Link(bytes(6), is_up=interface not in self.down, is_enabled=True)
+    def link(self, interface: str) -> InterfaceState:
+        return InterfaceState(bytes(6), is_up=interface not in self.down, is_enabled=True)
 
     def transmitted(self, interface: str) -> Transmitted:
         return Transmitted(1, self.sent_bps.get(interface, 0) * self.now // (8 * 10**9), 0)
@@ -49,7 +49,7 @@ class Machine:
         self.name = name
         self.instruments = Cabled()
         self.table = FlowTable(Numbers(10_000), Numbers(1000))
-        self._ports = SwitchPorts(name, dpid, tuple(Port(n, interface(name, n), 10**8) for n in ports))
+        self._ports = SwitchPorts(name, dpid, tuple(SwitchPort(n, interface(name, n), 10**8) for n in ports))
 
     def session(self) -> Session:
         session = Session(self._ports, self.table, self.instruments)
@@ -103,12 +103,12 @@ class Line(ProtocolDesc):  # type: ignore[misc]
         octets, self._waiting = self._waiting, b""
         return [read(reply) for reply in self._session.receive(octets) if isinstance(reply, bytes)]
 
-    def deliver(self, switch: Switch) -> None:
+    def deliver(self, switch: KnownSwitch) -> None:
         """Until neither side has anything to say."""
         while self._waiting:
             self.deliver_once(switch)
 
-    def deliver_once(self, switch: Switch) -> None:
+    def deliver_once(self, switch: KnownSwitch) -> None:
         """What waits now, and the answers to it."""
         for message in self.answers():
             if isinstance(message, parser.OFPBarrierReply):

@@ -10,8 +10,8 @@ from os_ken.ofproto.ofproto_protocol import ProtocolDesc
 from scapy.config import conf
 from scapy.contrib import openflow3 as of3
 
-from emu.switch.plane.counters import Link, Received, Transmitted
-from emu.switch.ports import Port, SwitchPorts
+from emu.switch.plane.counters import InterfaceState, Received, Transmitted
+from emu.switch.ports import SwitchPort, SwitchPorts
 from emu.switch.server.session import Session
 from emu.switch.table.numbers import Numbers
 from emu.switch.table.operations import Operation
@@ -20,7 +20,7 @@ from planning.openflow import pool as pools
 from planning.openflow.entries import Event
 
 SWITCH = SwitchPorts(
-    "leaf0", 0x1122334455667788, tuple(Port(n, f"leaf0-eth{n}", 100_000_000) for n in (1, 2, 3))
+    "leaf0", 0x1122334455667788, tuple(SwitchPort(n, f"leaf0-eth{n}", 100_000_000) for n in (1, 2, 3))
 )
 HELLO = bytes(of3.OFPTHello())
 conf.contribs["OPENFLOW"]["prereq_autocomplete"] = False  # it adds fields once and forgets them once
@@ -45,9 +45,9 @@ class FakeInstruments:
     def transmitted(self, interface: str) -> Transmitted | None:
         return None if interface.endswith("3") else Transmitted(11, 12, 13)
 
-    def link(self, interface: str) -> Link:
+    def link(self, interface: str) -> InterfaceState:
         mac = bytes([2, 0, 0, 0, 0, int(interface[-1])])
-        return Link(mac, is_up=not interface.endswith("3"), is_enabled=not interface.endswith("3"))
+        return InterfaceState(mac, is_up=not interface.endswith("3"), is_enabled=not interface.endswith("3"))
 
     def group_counts(self, counter: int, n_buckets: int) -> list[tuple[int, int]]:
         return [(n, 100 * n) for n in range(1 + n_buckets)]

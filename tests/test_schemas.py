@@ -13,7 +13,7 @@ from emu.inject.result import Injection
 from emu.options import RunOptions
 from emu.records import LINK_COLUMNS, Repeat
 from emu.run import manifest
-from emu.switch.ports import Port, SwitchPorts
+from emu.switch.ports import SwitchPort, SwitchPorts
 from planning import plan as plans
 from planning.fabrics.fabricdocument import FabricDocument, LinksLine
 from planning.fabrics.spec import FAMILIES
@@ -27,14 +27,14 @@ from results.verdict import Verdict
 from tests.documented import SCHEMAS, documented_fields
 from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import made_run
-from tools.advice import Advice, Change
-from tools.trustresult import Live, Matrix, Summary, TrustRow
+from tools.advice import Advice, Proposal
+from tools.trustresult import Live, Summary, TrustMatrix, TrustRow
 from traces.analysis.aggregations import AggregationHost, AggregationJob, AggregationKind
 from traces.analysis.analysis import Analysis
 from traces.analysis.bottleneck import Bound, HostBound, JobBound
-from traces.analysis.bursts import Burstiness, Rates
+from traces.analysis.bursts import Burstiness, WindowRates
 from traces.analysis.exposure import Exposure, Span, Straggler
-from traces.analysis.flows import Flow as WireFlow
+from traces.analysis.flows import FlowFigures
 from traces.analysis.incast import Incast
 from traces.analysis.linerate import LineRate
 from traces.analysis.percentiles import Percentiles
@@ -75,9 +75,9 @@ ROWS = "replay --json, bench --json, demo --json"
         ("verdict.json: calibration, hosts", HostTimes),
         ("verdict.json: calibration, ranges", Range),
         ("ports.json", SwitchPorts),
-        ("ports.json: ports", Port),
+        ("ports.json: ports", SwitchPort),
         ("inspect --json: advice", Advice),
-        ("inspect --json: advice, changes", Change),
+        ("inspect --json: advice, changes", Proposal),
         ("inspect --json: shape", JobShape),
         ("inspect --json: line_rate", LineRate),
         ("inspect --json: bounds", Bound),
@@ -92,9 +92,9 @@ ROWS = "replay --json, bench --json, demo --json"
         ("inspect --json: spans", Span),
         ("inspect --json: exposures", Exposure),
         ("inspect --json: stragglers", Straggler),
-        ("inspect --json: flows", WireFlow),
+        ("inspect --json: flows", FlowFigures),
         ("inspect --json: burstiness", Burstiness),
-        ("inspect --json: rates", Rates),
+        ("inspect --json: rates", WindowRates),
         ("inspect --json: incasts", Incast),
         ("inspect --json: aggregations", AggregationJob),
         ("inspect --json: aggregations, kinds", AggregationKind),
@@ -107,7 +107,7 @@ ROWS = "replay --json, bench --json, demo --json"
         ("trust --json: iteration times", IterationTime),
         ("result.json of a matrix: cells", MatrixCell),
         ("compare --json: cells", ComparedCell),
-        ("inject --json: flows", inject_result.Flow),
+        ("inject --json: flows", inject_result.InjectedFlow),
     ],
 )
 def test_the_fields_of_a_record_are_those_documented(heading: str, record: Any) -> None:
@@ -147,7 +147,7 @@ def test_what_inspect_prints_is_as_documented() -> None:
 
 def test_whole_matrices_are_as_documented() -> None:
     assert set(matrix_json([])) == documented_fields("result.json of a matrix")
-    made = Matrix("ddp-mlp", 4, "ecmp", 128, (), ())
+    made = TrustMatrix("ddp-mlp", 4, "ecmp", 128, (), ())
     assert set(made.to_json()) == documented_fields("trust --json")
 
 

@@ -49,7 +49,7 @@ Step = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Change:
+class Proposal:
     """An iteration would take `time_ns`, which is `saved_ns` less than it took, `saved_share` of it; with its
     error bar `saved_low_ns` to `saved_high_ns` less.
 
@@ -79,7 +79,7 @@ class Advice:
     iterations: tuple[int, ...]
     fabric: str
     summary: str
-    changes: tuple[Change, ...]
+    changes: tuple[Proposal, ...]
     not_said: tuple[str, ...]
 
 
@@ -211,11 +211,10 @@ def _advice(
 ) -> Advice:
     found = analysis.shares
     assert found
-    from planning.experiment import Job as Work
-    from planning.experiment import schedule_of
+    from planning.experiment import Experiment, schedule_of
 
     time_ns = round(found.time_ns)
-    n_sends = len(schedule_of(Work(base.workload, "", iterations=base.iterations), AS_CAPTURED).sends)
+    n_sends = len(schedule_of(Experiment(base.workload, "", iterations=base.iterations), AS_CAPTURED).sends)
     if n_sends > MOST_SENDS:
         reason = f"{n_sends:,} sends are too many to try changes on while you wait: use gradwire plan"
         return Advice(time_ns, None, base.iterations, "", "What to do next is not said.", (), (reason,))
@@ -233,7 +232,7 @@ def _advice(
     if abs(before.late_s - before_s) > LEAST_SAVED * before_s:
         times = f"{show_s(before_s)} if as early as can be and {show_s(before.late_s)} if as late"
         said += (f"When ranks were ready to send: by the model an iteration takes {times}",)
-    changes: list[Change] = []
+    changes: list[Proposal] = []
     for number, trial in enumerate(trials, start=1):
         if (one := _change(base, trial, before, time_ns)) is not None and one.saved_low_ns > 0:
             changes.append(one)
@@ -258,7 +257,7 @@ def _advice(
     )
 
 
-def _summary(base: Base, found: Shares, before_s: float, whence: str, changes: Sequence[Change]) -> str:
+def _summary(base: Base, found: Shares, before_s: float, whence: str, changes: Sequence[Proposal]) -> str:
     measured = show_s(found.time_ns / 1e9)
     some = (
         f"iterations {base.iterations[0]} to {base.iterations[-1]}"
@@ -347,7 +346,7 @@ def _rank(base: Base, late: _Late) -> Trial:
     return Trial("rank", what, base.spec, slow={late.rank: late.factor})
 
 
-def _change(base: Base, trial: Trial, before: Modelled, time_ns: int) -> Change | None:
+def _change(base: Base, trial: Trial, before: Modelled, time_ns: int) -> Proposal | None:
     """None for one that saves next to nothing, or makes no sense on this fabric."""
     from planning.model.expected import MODEL_ERROR
 
@@ -361,7 +360,7 @@ def _change(base: Base, trial: Trial, before: Modelled, time_ns: int) -> Change 
     both_s = sorted((saved_s, before.late_s - after.late_s))
     is_another = trial.kind in {"algorithm", "fabric"}
     errors_s = [MODEL_ERROR * (after.exposed_s if is_another else abs(each_s)) for each_s in both_s]
-    return Change(
+    return Proposal(
         kind=trial.kind,
         what=trial.what,
         time_ns=time_ns - saved_ns,

@@ -18,7 +18,7 @@ _ERRORS = ("largest error", "RMS error", "error bound")
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class TextTable:
     """Cells as text; the first column names the row."""
 
     title: str
@@ -26,7 +26,7 @@ class Grid:
     rows: tuple[tuple[str, ...], ...]
 
 
-def aggregation_grids(rows: Sequence[Row]) -> Iterator[Grid]:
+def aggregation_grids(rows: Sequence[Row]) -> Iterator[TextTable]:
     """Of the rows of one fabric; none where switches added nothing up and were not asked to."""
     measured = [row for row in rows if row.time_s]
     if not any(row.aggregation or row.host_side for row in measured):
@@ -35,14 +35,14 @@ def aggregation_grids(rows: Sequence[Row]) -> Iterator[Grid]:
     names = [(row.algorithm, show_nbytes(row.bytes)) if has_sizes else (row.algorithm,) for row in measured]
     first = ("algorithm", "size") if has_sizes else ("algorithm",)
     figures = [_figures(row) for row in measured]
-    yield Grid("In-network aggregation", (*first, *_FIGURES, *_ERRORS), _joined(names, figures))
+    yield TextTable("In-network aggregation", (*first, *_FIGURES, *_ERRORS), _joined(names, figures))
     tiers = tuple(dict.fromkeys(tier for row in measured for tier in row.tier_nbytes))
     if tiers:
         sums = [_sums(row, tiers) for row in measured]
-        yield Grid("Bytes on the wire by tier, of all its links", (*first, *tiers), _joined(names, sums))
+        yield TextTable("Bytes on the wire by tier, of all its links", (*first, *tiers), _joined(names, sums))
 
 
-def rich_table(grid: Grid) -> Table:
+def rich_table(grid: TextTable) -> Table:
     """Heads break at every space, and before an arrow."""
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
     for number, head in enumerate(grid.head):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from controller.counters import Count
+from controller.counters import WireCount
 from planning.fabrics.fabric import link_name
 from planning.model.explanation import why_phase
 from planning.model.loads import is_host_link
@@ -142,7 +142,7 @@ def _sum(plan: Plan, one: SumCount) -> dict[str, Any]:
     }
 
 
-def _count(count: Count | None) -> dict[str, int] | None:
+def _count(count: WireCount | None) -> dict[str, int] | None:
     return None if count is None else {"packets": count.packets, "bytes": count.nbytes}
 
 

@@ -14,9 +14,9 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from emu.capturing import finish
-from emu.capturing.finish import Checked, HostCapture, Times
+from emu.capturing.finish import Checked, HostCapture, TimesCheck
 from emu.capturing.manifest import Ended, manifest
-from emu.capturing.request import MAX_SNAPLEN, WHOLE, Request
+from emu.capturing.request import MAX_SNAPLEN, WHOLE, CaptureRequest
 from emu.capturing.run import INTERRUPTED, capture, working_folder
 from emu.disturbance import MAX_CPU_STOLEN
 from planning.fabrics.fabric import Fabric
@@ -60,7 +60,7 @@ class Captured:
     hosts: tuple[HostCapture, ...]
     check: Checked | None
     trimmed: Checked
-    times: Times | None = None
+    times: TimesCheck | None = None
     beside: tuple["Captured", ...] = ()
 
     @property
@@ -76,7 +76,7 @@ class Captured:
 
 
 def carry_out(
-    request: Request, fabric: Fabric, keeping: Keeping, typed: Sequence[str], quiet: bool
+    request: CaptureRequest, fabric: Fabric, keeping: Keeping, typed: Sequence[str], quiet: bool
 ) -> Captured:
     """Capture, check, cut, write down.  What was cut short stays in a folder that says so in its name."""
     work = working_folder(keeping.folder)
@@ -104,7 +104,7 @@ def carry_out(
 
 
 def _finished(
-    request: Request,
+    request: CaptureRequest,
     number: int,
     work: Path,
     fabric: Fabric,
@@ -136,7 +136,7 @@ def _finished(
 
 
 @contextmanager
-def _shown(request: Request, quiet: bool) -> Iterator[Progressed]:
+def _shown(request: CaptureRequest, quiet: bool) -> Iterator[Progressed]:
     """A bar for people; it moves with a built-in job's iterations."""
     progress = Progress(
         TextColumn("{task.description}"),
@@ -161,7 +161,7 @@ def _shown(request: Request, quiet: bool) -> Iterator[Progressed]:
         yield show
 
 
-def default_folder(request: Request) -> Path:
+def default_folder(request: CaptureRequest) -> Path:
     """`captures/DATE-TIME-JOB` below the current folder, which nothing has yet."""
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{request.job}-{request.n_ranks}"
     for number in itertools.count(1):
@@ -226,7 +226,7 @@ def told(captured: Captured) -> Iterator[str]:
     yield f"next: ./gradwire inspect {captured.folder}"
 
 
-def _told_times(times: Times) -> Iterator[str]:
+def _told_times(times: TimesCheck) -> Iterator[str]:
     told = ", ".join(
         f"{what} {show_s(one['p95_ns'] / 1e9)} (largest {show_s(one['largest_ns'] / 1e9)})"
         for what, one in times.spreads.items()
@@ -260,7 +260,7 @@ def _has_failed(check: Checked | None) -> bool:
     return check is not None and check.agrees is False
 
 
-def _has_faults(times: Times | None) -> bool:
+def _has_faults(times: TimesCheck | None) -> bool:
     return times is not None and bool(times.faults)
 
 

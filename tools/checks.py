@@ -45,7 +45,7 @@ PROBES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class MachineCheck:
     """`needed`: the demo cannot run without it.  `mend` is empty where there is nothing to mend."""
 
     name: str
@@ -55,82 +55,84 @@ class Check:
     needed: bool = True
 
 
-def can_run_demo(checks: tuple[Check, ...]) -> bool:
+def can_run_demo(checks: tuple[MachineCheck, ...]) -> bool:
     """Whether nothing that the demo needs is known to be missing; root is for sudo to give."""
     return not any(check.needed and check.state == "missing" for check in checks)
 
 
-def all_checks() -> tuple[Check, ...]:
+def all_checks() -> tuple[MachineCheck, ...]:
     return (*_resources(), *_kernel(), *_installed(), _worker(), _open_vswitch())
 
 
-def _resources() -> Iterator[Check]:
+def _resources() -> Iterator[MachineCheck]:
     n_cpus = machine.n_cpus()
     few = "" if n_cpus >= FEW_CPUS else "expect low rates: switches and ranks share one processor"
-    yield Check("processors", "weak" if few else "ok", str(n_cpus), few, needed=False)
+    yield MachineCheck("processors", "weak" if few else "ok", str(n_cpus), few, needed=False)
     for name, free, least in (
         ("free memory", machine.free_memory_nbytes(), LITTLE_MEMORY_NBYTES),
         ("free disk here", machine.free_disk_nbytes(Path.cwd()), LITTLE_DISK_NBYTES),
     ):
         little = "" if free >= least else f"free some: {show_nbytes(least)} are enough for the demo"
-        yield Check(name, "weak" if little else "ok", show_nbytes(free), little, needed=False)
+        yield MachineCheck(name, "weak" if little else "ok", show_nbytes(free), little, needed=False)
 
 
-def _kernel() -> Iterator[Check]:
-    yield Check("kernel", "ok", machine.kernel())
+def _kernel() -> Iterator[MachineCheck]:
+    yield MachineCheck("kernel", "ok", machine.kernel())
     root = machine.is_root()
-    yield Check("root", "ok" if root else "unknown", "yes" if root else "no: runs need sudo", needed=False)
+    yield MachineCheck(
+        "root", "ok" if root else "unknown", "yes" if root else "no: runs need sudo", needed=False
+    )
     found = machine.probed()
     for name, purpose in PROBES.items():
         yield _probe(name, purpose, found.get(name, "not tried: no namespaces"), root)
     controls = machine.congestion_controls()
     missing = "" if {"reno", CONGESTION_CONTROL} <= set(controls) else KERNEL_MEND
-    yield Check("TCP congestion control", "missing" if missing else "ok", " ".join(controls), missing)
+    yield MachineCheck("TCP congestion control", "missing" if missing else "ok", " ".join(controls), missing)
 
 
-def _probe(name: str, purpose: str, found: str, root: bool) -> Check:
+def _probe(name: str, purpose: str, found: str, root: bool) -> MachineCheck:
     if found == "ok":
-        return Check(name, "ok", purpose)
+        return MachineCheck(name, "ok", purpose)
     if not root:
         mend = "sudo ./gradwire doctor"
-        return Check(name, "unknown", "could not be tried without root", mend)
+        return MachineCheck(name, "unknown", "could not be tried without root", mend)
     if name == "switch program" and not SWITCH_OBJECT.exists():
-        return Check(name, "missing", "not compiled", SETUP)
-    return Check(name, "missing", found, SETUP if "not found" in found else KERNEL_MEND)
+        return MachineCheck(name, "missing", "not compiled", SETUP)
+    return MachineCheck(name, "missing", found, SETUP if "not found" in found else KERNEL_MEND)
 
 
-def _installed() -> Iterator[Check]:
+def _installed() -> Iterator[MachineCheck]:
     for name, (command, needed) in TOOLS.items():
         found = machine.tool_version(command)
         if found is None:
-            yield Check(name, "missing", "not installed", SETUP, needed)
+            yield MachineCheck(name, "missing", "not installed", SETUP, needed)
         else:
-            yield Check(name, "ok", found, needed=needed)
+            yield MachineCheck(name, "ok", found, needed=needed)
     wrong = tuple(machine.packages_unlike_the_lock())
     text = "; ".join(wrong[:3]) + (" …" if len(wrong) > 3 else "")
     if wrong:
-        yield Check("Python packages", "missing", text, f"rm -r .venv && {SETUP}")
+        yield MachineCheck("Python packages", "missing", text, f"rm -r .venv && {SETUP}")
     else:
-        yield Check("Python packages", "ok", "as pinned")
+        yield MachineCheck("Python packages", "ok", "as pinned")
     if SAMPLE.is_dir():
-        yield Check("sample capture", "ok", SAMPLE.name)
+        yield MachineCheck("sample capture", "ok", SAMPLE.name)
     else:
-        yield Check("sample capture", "missing", f"no {SAMPLE}", "check the repository out whole")
+        yield MachineCheck("sample capture", "missing", f"no {SAMPLE}", "check the repository out whole")
 
 
-def _worker() -> Check:
+def _worker() -> MachineCheck:
     fault = machine.worker_fault()
     if fault:
-        return Check("aggregation worker", "missing", fault, SETUP)
-    return Check("aggregation worker", "ok", "compiled")
+        return MachineCheck("aggregation worker", "missing", fault, SETUP)
+    return MachineCheck("aggregation worker", "ok", "compiled")
 
 
-def _open_vswitch() -> Check:
+def _open_vswitch() -> MachineCheck:
     name = "Open vSwitch"
     found = machine.tool_version(("ovs-vswitchd", "--version"))
     if found is None:
-        return Check(name, "missing", "not installed", SETUP, needed=False)
+        return MachineCheck(name, "missing", "not installed", SETUP, needed=False)
     if machine.kernel_has_openvswitch():
-        return Check(name, "ok", f"{found}, kernel datapath", needed=False)
+        return MachineCheck(name, "ok", f"{found}, kernel datapath", needed=False)
     slow = "--switch ovs will be slow: this kernel has no openvswitch module"
-    return Check(name, "weak", f"{found}, user space", slow, needed=False)
+    return MachineCheck(name, "weak", f"{found}, user space", slow, needed=False)

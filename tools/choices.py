@@ -17,7 +17,7 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 
 from emu.options import RunOptions
-from planning.experiment import Cell, Job, cells
+from planning.experiment import Cell, Experiment, cells
 from planning.fabrics.spec import parse_fabric
 from planning.trees.tree import (
     DEFAULT_ELEMENTS,
@@ -146,7 +146,7 @@ class NetworkChoices:
         ),
     ] = DEFAULT_ELEMENTS
 
-    def on(self, job: Job) -> Job:
+    def on(self, job: Experiment) -> Experiment:
         """`job` with these choices."""
         chosen = {each.name: getattr(self, each.name) for each in fields(self)}
         lists = {name: tuple(value) for name, value in chosen.items() if isinstance(value, list)}
@@ -182,10 +182,10 @@ class TrafficChoices:
     ] = field(default_factory=list)
     ranks: RanksFileOption = None
 
-    def job(self, given: Workload, paths: Sequence[Path], network: NetworkChoices) -> Job:
+    def job(self, given: Workload, paths: Sequence[Path], network: NetworkChoices) -> Experiment:
         """The job of `given`, which was read from `paths`.  Raise ValueError for what no option may say."""
         late, varied = parse_slow(self.slow), parse_percent(self.jitter)
-        chosen = Job(
+        chosen = Experiment(
             workload=straggling(given, late, varied, network.seed),
             source=source_of(paths) + straggler_words(late, varied),
             iterations=parse_iterations(self.iteration),

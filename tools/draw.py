@@ -18,7 +18,7 @@ from tools.drawlayout import (
     MAX_SWITCH_WIDTH,
     STYLE,
     SWITCH_HEIGHT,
-    Layout,
+    DrawingLayout,
     Spot,
     layout,
 )
@@ -44,7 +44,7 @@ class _Drawing:
     """What is drawn.  `loads` None: without loads."""
 
     fabric: Fabric
-    layout: Layout
+    layout: DrawingLayout
     loads: Mapping[Egress, float] | None
     labels: Mapping[str, str]
     load_means: str

@@ -73,7 +73,7 @@ class Spot:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class HostBlock:
     """The hosts of one switch, `columns` beside each other; `away` is 1 below the switch, -1 above it."""
 
     switch: str
@@ -83,12 +83,12 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Layout:
+class DrawingLayout:
     """`host_gap` is between neighbouring hosts, `rows` are of switches, from the top."""
 
     spots: Mapping[str, Spot]
     rows: tuple[tuple[str, ...], ...]
-    blocks: tuple[Block, ...]
+    blocks: tuple[HostBlock, ...]
     host_gap: float
     width: float
     height: float
@@ -103,7 +103,7 @@ class Layout:
         return min(steps, default=self.width - 2 * MARGIN)
 
 
-def layout(fabric: Fabric, least_width: float) -> Layout:
+def layout(fabric: Fabric, least_width: float) -> DrawingLayout:
     """Raise ValueError for a switch that no cable joins to a host."""
     hosts_of: dict[str, list[str]] = {}
     for host in fabric.hosts:
@@ -117,7 +117,7 @@ def layout(fabric: Fabric, least_width: float) -> Layout:
     host_gap = min(MAX_HOST_GAP, WIDEST / units)
     width = max(least_width, host_gap * units + 2 * MARGIN)
     spots: dict[str, Spot] = {}
-    blocks: list[Block] = []
+    blocks: list[HostBlock] = []
     y = float(MARGIN)
     for number, row in enumerate(rows):
         above = number == 0 and len(rows) > 1 and bool(with_hosts[0])
@@ -126,13 +126,13 @@ def layout(fabric: Fabric, least_width: float) -> Layout:
         xs = _row_xs(row, columns, width)
         spots |= {switch: Spot(x, y) for switch, x in xs.items()}
         for switch in with_hosts[number]:
-            block = Block(switch, tuple(hosts_of[switch]), columns[switch], -1 if above else 1)
+            block = HostBlock(switch, tuple(hosts_of[switch]), columns[switch], -1 if above else 1)
             blocks.append(block)
             spots |= _host_spots(block, spots[switch], host_gap)
         y += 0.0 if above else block_height
         if number < len(rows) - 1:
             y += _row_gap(fabric, row, rows[number + 1])
-    return Layout(spots, tuple(rows), tuple(blocks), host_gap, width, y + MARGIN)
+    return DrawingLayout(spots, tuple(rows), tuple(blocks), host_gap, width, y + MARGIN)
 
 
 def _row_xs(row: Sequence[str], columns: Mapping[str, int], width: float) -> dict[str, float]:
@@ -145,7 +145,7 @@ def _row_xs(row: Sequence[str], columns: Mapping[str, int], width: float) -> dic
     return xs
 
 
-def _host_spots(block: Block, at: Spot, gap: float) -> dict[str, Spot]:
+def _host_spots(block: HostBlock, at: Spot, gap: float) -> dict[str, Spot]:
     spots = {}
     for i, host in enumerate(block.hosts):
         line, column = divmod(i, block.columns)

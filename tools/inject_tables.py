@@ -10,8 +10,8 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from emu.inject.figures import Percentiles
-from emu.inject.result import VALID, Flow, Injection
+from emu.inject.figures import TimePercentiles
+from emu.inject.result import VALID, InjectedFlow, Injection
 from emu.run import Progress as Told
 from tools.console import console
 from traces.units import show_bps, show_nbytes, show_s
@@ -91,7 +91,7 @@ def _summary(found: Injection) -> Table:
     return table
 
 
-def _percentiles(value: Percentiles | None) -> str:
+def _percentiles(value: TimePercentiles | None) -> str:
     if value is None:
         return NOTHING
     named = (("median", value.p50), ("90 %", value.p90), ("99 %", value.p99), ("most", value.max))
@@ -130,5 +130,5 @@ def _flows(found: Injection) -> Table:
     return table
 
 
-def _name(flow: Flow) -> str:
+def _name(flow: InjectedFlow) -> str:
     return f"{flow.protocol} {flow.src}:{flow.sport} → {flow.dst}:{flow.dport}"

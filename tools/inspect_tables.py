@@ -12,7 +12,7 @@ from tools.advice import Advice
 from tools.console import console
 from traces.analysis.aggregations import AggregationJob
 from traces.analysis.analysis import Analysis
-from traces.analysis.flows import Flow
+from traces.analysis.flows import FlowFigures
 from traces.analysis.transfers import Transfer
 from traces.analysis.verdict import sentences
 from traces.units import show_bps, show_nbytes, show_s
@@ -198,7 +198,7 @@ def _flows(analysis: Analysis) -> Shown:
     return "Flows, the largest", table, len(flows) - MAX_FLOWS
 
 
-def _flow(flow: Flow) -> Sequence[str]:
+def _flow(flow: FlowFigures) -> Sequence[str]:
     rtt = [] if flow.rtt_ns is None else [show_s(ns / 1e9) for ns in (flow.rtt_ns.p50, flow.rtt_ns.p99)]
     return (
         f"{flow.src}:{flow.sport}",

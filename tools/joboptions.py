@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
-from emu.capturing.request import MAX_LIMIT_S, MAX_SNAPLEN, MIN_SNAPLEN, Request
+from emu.capturing.request import MAX_LIMIT_S, MAX_SNAPLEN, MIN_SNAPLEN, CaptureRequest
 from emu.training.options import MODELS, TrainingOptions
 from planning.fabrics.fabricfile import is_file
 from tools.machine import need_root_and_tools
@@ -160,7 +160,7 @@ class LiveJob:
     def n_ranks(self) -> int:
         return self.servers + self.workers if self.kind == PS else self.ranks
 
-    def request(self, spec: str) -> Request:
+    def request(self, spec: str) -> CaptureRequest:
         """The job on the fabric `spec`.  Raise ValueError for an option out of its range."""
         training = None
         if self.is_built_in:
@@ -176,7 +176,7 @@ class LiveJob:
             )
         where = str(Path(spec).resolve()) if is_file(spec) else spec
         command = () if training else self.words
-        made = Request(self.n_ranks, where, training, command, self.once, self.limit_s)
+        made = CaptureRequest(self.n_ranks, where, training, command, self.once, self.limit_s)
         return made.with_beside([job.request(spec) for job in self.beside])
 
 
@@ -242,7 +242,7 @@ def refuse_foreign_options(context: typer.Context, job: Sequence[str]) -> None:
             raise ValueError(f"--{option} means nothing for {kind}; it is for {' and '.join(sorted(kinds))}")
 
 
-def need_for_live(command: str, request: Request) -> None:
+def need_for_live(command: str, request: CaptureRequest) -> None:
     """Raise OSError with what to do, before anything is begun."""
     need_root_and_tools(command, captures=True)
     if which("editcap") is None:

@@ -16,7 +16,7 @@ from results import verdict
 from results.findings import findings, name
 from results.row import Row
 from results.runview import LinkUse, RunView, load_run
-from tools.aggregationtables import Grid, aggregation_grids
+from tools.aggregationtables import TextTable, aggregation_grids
 from tools.bars import bars_svg, iterations_svg
 from tools.draw import fabric_svg
 from tools.linkrates import told_rates
@@ -31,7 +31,7 @@ OF_ONE_CELL = ("plan_sha256", "schema")  # of the manifest: of no use side by si
 
 
 @dataclass(frozen=True)
-class Cell:
+class ReportCell:
     """A row of the report with what its run left; a refused one has no `view`."""
 
     number: int
@@ -66,14 +66,14 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class FabricGroup:
     """The cells of one fabric, in the table."""
 
     fabric: str
-    cells: tuple[Cell, ...]
+    cells: tuple[ReportCell, ...]
 
     @property
-    def grids(self) -> list[Grid]:
+    def grids(self) -> list[TextTable]:
         return list(aggregation_grids([cell.row for cell in self.cells]))
 
     @property
@@ -95,7 +95,7 @@ def page(
     title: str, introduction: Sequence[str], rows: Sequence[Row], views: Sequence[RunView | None]
 ) -> str:
     """The page's text; `views` has one for each row."""
-    cells = [Cell(i, row, view) for i, (row, view) in enumerate(zip(rows, views, strict=True), start=1)]
+    cells = [ReportCell(i, row, view) for i, (row, view) in enumerate(zip(rows, views, strict=True), start=1)]
     busy = {
         (position, use.name): use.busy
         for position, view in enumerate(views)
@@ -141,7 +141,7 @@ def environment() -> Environment:
     return environment
 
 
-def _panels(cells: Sequence[Cell]) -> Iterator[tuple[str, Markup]]:
+def _panels(cells: Sequence[ReportCell]) -> Iterator[tuple[str, Markup]]:
     """A chart for each size: times of different sizes share no axis."""
     measured = [cell for cell in cells if cell.row.time_s]
     for nbytes in dict.fromkeys(cell.row.bytes for cell in measured):
@@ -149,13 +149,13 @@ def _panels(cells: Sequence[Cell]) -> Iterator[tuple[str, Markup]]:
         yield show_nbytes(nbytes), Markup(bars_svg(some))
 
 
-def _groups(cells: Sequence[Cell]) -> Iterator[Group]:
+def _groups(cells: Sequence[ReportCell]) -> Iterator[FabricGroup]:
     """Fabrics in the order in which they first come."""
     for spec in dict.fromkeys(cell.row.fabric for cell in cells):
-        yield Group(spec, tuple(cell for cell in cells if cell.row.fabric == spec))
+        yield FabricGroup(spec, tuple(cell for cell in cells if cell.row.fabric == spec))
 
 
-def _shown(cells: Sequence[Cell]) -> set[int]:
+def _shown(cells: Sequence[ReportCell]) -> set[int]:
     """The cells whose details are open at first: the fastest and the slowest."""
     valid = [cell for cell in cells if cell.row.valid and cell.row.ratio]
     by_ratio = sorted(valid, key=lambda cell: cell.row.ratio or 0.0)
@@ -187,13 +187,13 @@ def link_title(use: LinkUse) -> str:
     )
 
 
-def efficiencies(cells: Sequence[Cell]) -> dict[int, float]:
+def efficiencies(cells: Sequence[ReportCell]) -> dict[int, float]:
     """The payload's share of full frames, by the MTUs of the fabrics that were measured."""
     mtus = {cell.view.plan.fabric.mtu_nbytes for cell in cells if cell.view}
     return {mtu_nbytes: payload_efficiency(mtu_nbytes) for mtu_nbytes in sorted(mtus)}
 
 
-def calibrations(cells: Sequence[Cell]) -> dict[str, tuple[Calibration, float]]:
+def calibrations(cells: Sequence[ReportCell]) -> dict[str, tuple[Calibration, float]]:
     """Those that were made, by fabric, and the payload's share of full frames there."""
     return {
         cell.row.fabric: (cell.view.calibration, payload_efficiency(cell.view.plan.fabric.mtu_nbytes))

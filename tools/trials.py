@@ -48,8 +48,7 @@ class Modelled(NamedTuple):
 
 def modelled(base: Base, trial: Trial) -> Modelled | None:
     """What each iteration after the first adds.  None if the trial makes no sense."""
-    from planning.experiment import Cell, plan_of
-    from planning.experiment import Job as Work
+    from planning.experiment import Cell, Experiment, plan_of
     from planning.fabrics.spec import parse_fabric
     from planning.model.predict import compute_s
     from planning.model.simulation import simulate
@@ -61,7 +60,7 @@ def modelled(base: Base, trial: Trial) -> Modelled | None:
     cell = Cell(parse_fabric(trial.spec), trial.algorithm, "linear", "ecmp")
 
     def of(iterations: tuple[int, ...]) -> Modelled:
-        plan = plan_of(cell, Work(workload, "", iterations=iterations))
+        plan = plan_of(cell, Experiment(workload, "", iterations=iterations))
         if plan.host_side and not plan.trees:
             raise Refused(plan.host_side[0])
         early_s = late_s = plan.prediction.fluid_s

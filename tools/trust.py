@@ -34,7 +34,7 @@ from tools.capturing import carry_out as capture_live
 from tools.joboptions import LiveJob
 from tools.trustlive import Capture, Trainer, attempt, below
 from tools.trustreplay import Replayed, compared, plan_for
-from tools.trustresult import Live, Matrix, TrustRow
+from tools.trustresult import Live, TrustMatrix, TrustRow
 from traces.fidelity import captured_messages
 from traces.files import write_whole
 from traces.groundtruth import BadLog
@@ -48,7 +48,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class TrustTrial:
     """What is asked for.  `fabrics` are specs or files; replays take `routes` and run `repeats` times.
 
     For `trainings` see tools.trustlive.
@@ -76,8 +76,12 @@ class Trial:
 
 
 def carry_out(
-    trial: Trial, folder: Path, quiet: bool, capture: Capture = capture_live, laboratory: Any = Laboratory
-) -> Matrix:
+    trial: TrustTrial,
+    folder: Path,
+    quiet: bool,
+    capture: Capture = capture_live,
+    laboratory: Any = Laboratory,
+) -> TrustMatrix:
     """Train, capture, replay; a job or a replay that fails becomes a row, and the others go on.
 
     Raise ValueError for a folder that holds another matrix, KeyboardInterrupt after an interrupted job.
@@ -100,7 +104,7 @@ def carry_out(
             made.append(cells.rows(source, target))
             advance()
     numbers = range(len(request.jobs))
-    return Matrix(
+    return TrustMatrix(
         request.job,
         request.n_ranks,
         trial.routes,
@@ -111,7 +115,7 @@ def carry_out(
     )
 
 
-def _claim(folder: Path, trial: Trial) -> None:
+def _claim(folder: Path, trial: TrustTrial) -> None:
     """The folder is this matrix's from now on, or has been before."""
     path = folder / "request.json"
     wanted = trial.to_json()
@@ -155,7 +159,7 @@ class _Cells:
     """Each capture on each fabric; captures that were read stay, as each is needed several times."""
 
     def __init__(
-        self, trial: Trial, folder: Path, lives: Sequence[tuple[Live, ...]], bench: Laboratory
+        self, trial: TrustTrial, folder: Path, lives: Sequence[tuple[Live, ...]], bench: Laboratory
     ) -> None:
         self._trial, self._folder, self._lives, self._bench = trial, folder, lives, bench
         self._read: dict[str, Job] = {}

@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from emu.capturing.request import Request
+from emu.capturing.request import CaptureRequest
 from emu.capturing.run import INTERRUPTED
 from emu.disturbance import MAX_CPU_STOLEN
 from emu.watch import RunFailed
@@ -76,7 +76,9 @@ class Trainer:
                 )
         return tuple(_logged(request, places, fabric, self.folder))
 
-    def _trained(self, number: int, fabric: Fabric, request: Request, place: Path) -> tuple[Path, str] | None:
+    def _trained(
+        self, number: int, fabric: Fabric, request: CaptureRequest, place: Path
+    ) -> tuple[Path, str] | None:
         """Train unless that has been done, and again where the machine was disturbed; what earlier attempts
         left is kept.  If the job failed, what it left and why.
         """
@@ -114,7 +116,7 @@ def below(folder: Path, path: Path) -> str:
     return str(path.absolute().relative_to(folder.absolute()))
 
 
-def _logged(request: Request, places: Sequence[Path], fabric: Fabric, folder: Path) -> Iterator[Live]:
+def _logged(request: CaptureRequest, places: Sequence[Path], fabric: Fabric, folder: Path) -> Iterator[Live]:
     """What the logs of finished trainings say, of each job while all of them train.  Those count that
     nothing disturbed, and of these the middle one's capture is replayed.
     """

@@ -6,8 +6,7 @@ from pathlib import Path
 from statistics import median
 
 from emu.records import load_repeats
-from planning.experiment import Cell, plan_of
-from planning.experiment import Job as Carried
+from planning.experiment import Cell, Experiment, plan_of
 from planning.fabrics.fabric import Fabric
 from planning.plan import Plan
 from results.replayedmessages import likeness, replayed_messages
@@ -35,7 +34,7 @@ def plan_for(
     fewest = min(map(len, warm))
     if fewest < MIN_ITERATIONS - FIRST_WARM:
         raise ValueError(f"{fewest} iterations besides the warm-up were read in the capture, too few")
-    carried = Carried(
+    carried = Experiment(
         workloads[0],
         source,
         iterations=tuple(sorted({number for numbers in warm for number in numbers})),

@@ -120,7 +120,7 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Matrix:
+class TrustMatrix:
     """Everything that one `trust` found; `beside` names the jobs that were trained and replayed beside it."""
 
     job: str
@@ -159,13 +159,13 @@ class Matrix:
         return {"schema": value.pop("schema"), **value, "summary": asdict(self.summary), "cells": cells}
 
 
-_MATRIX = TypeAdapter(Matrix)
+_MATRIX = TypeAdapter(TrustMatrix)
 
 
-def save(matrix: Matrix, folder: Path) -> None:
+def save(matrix: TrustMatrix, folder: Path) -> None:
     write_whole(folder / RESULT, json.dumps(matrix.to_json(), indent=1) + "\n")
 
 
-def load(folder: Path) -> Matrix:
+def load(folder: Path) -> TrustMatrix:
     """Raise BadRun, or OSError."""
     return read_json(folder / RESULT, _MATRIX)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from results.row import REFUSED
 from tools.report import environment
-from tools.trustresult import Matrix, Summary, TrustRow
+from tools.trustresult import Summary, TrustMatrix, TrustRow
 from traces.files import write_whole
 from traces.iterationtimes import FIRST_WARM, IterationTime
 from traces.units import show_s
@@ -21,7 +21,7 @@ NOTHING = "–"
 _STYLE = {"valid": "green", "not valid": "bold red", REFUSED: "dim"}
 
 
-def print_matrix(to: Console, matrix: Matrix) -> None:
+def print_matrix(to: Console, matrix: TrustMatrix) -> None:
     to.print(Text(f"{' beside '.join(matrix.jobs)}: an iteration live and replayed", style="bold"))
     fabrics = dict.fromkeys(live.fabric for live in matrix.live)
     numbers = {fabric: number for number, fabric in enumerate(fabrics, start=1)}
@@ -68,7 +68,7 @@ def show_spread(time: IterationTime | None) -> str:
     return NOTHING if time is None else f"{show_s(time.median)} ±{time.spread:.0%}"
 
 
-def notes(matrix: Matrix) -> Iterator[str]:
+def notes(matrix: TrustMatrix) -> Iterator[str]:
     for row in matrix.rows:
         name = row_name(row)
         for reason in row.reasons:
@@ -81,7 +81,7 @@ def notes(matrix: Matrix) -> Iterator[str]:
             yield f"note: {live.fabric}: median iterations of {len(live.each_s)} trainings: {times}"
 
 
-def sentences(matrix: Matrix) -> Iterator[str]:
+def sentences(matrix: TrustMatrix) -> Iterator[str]:
     """The summary in lines."""
     summary = matrix.summary
     if summary.mean_error is None or summary.worst_error is None:
@@ -116,12 +116,12 @@ def _counts(summary: Summary) -> str:
     return line
 
 
-def write_page(path: Path, matrix: Matrix) -> None:
+def write_page(path: Path, matrix: TrustMatrix) -> None:
     """Write it whole or not at all.  Raise OSError."""
     write_whole(path, page(matrix))
 
 
-def page(matrix: Matrix) -> str:
+def page(matrix: TrustMatrix) -> str:
     made = environment()
     made.filters |= {"share": show_share, "spread": show_spread, "row_name": row_name}
     return made.get_template("trust.html").render(
@@ -132,7 +132,7 @@ def page(matrix: Matrix) -> str:
     )
 
 
-def _grid(matrix: Matrix, job: int) -> dict[str, Any]:
+def _grid(matrix: TrustMatrix, job: int) -> dict[str, Any]:
     """A job's table: its live times, and its rows by the fabric that they were captured on."""
     live = [each for each in matrix.live if each.job == job]
     rows = [row for row in matrix.rows if row.job == job]

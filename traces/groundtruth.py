@@ -30,7 +30,7 @@ class BadLog(Exception):
     """Ground truth that cannot be used; the text says which file and why."""
 
 
-class Event(BaseModel):
+class LoggedEvent(BaseModel):
     """`k` is what happened, in iteration `it` (-1: set-up), at `t` ns since 1970; `n` is its bytes, `b` the
     bucket's index.
     """
@@ -50,11 +50,11 @@ class RankLog(BaseModel):
     rank: Annotated[int, Field(ge=0, lt=MAX_RANKS)]
     role: Literal["server", "worker"] | None = None
     servers: Annotated[int, Field(ge=1, lt=MAX_RANKS)] = 1
-    events: tuple[Event, ...]
+    events: tuple[LoggedEvent, ...]
 
 
 @dataclass(frozen=True)
-class Check:
+class TruthCheck:
     """`n_compared` lines of ground truth, of them `differences` do not agree with the workload."""
 
     n_compared: int
@@ -84,7 +84,7 @@ def _read_log(path: Path) -> RankLog:
         raise BadLog(f"{path}: no rank's log: {complaint(error)}") from error
 
 
-def compare(workload: Workload, logs: Sequence[RankLog]) -> Check:
+def compare(workload: Workload, logs: Sequence[RankLog]) -> TruthCheck:
     """Every iteration's buckets, or every worker's pushes and pulls, by their sizes and in their order.
 
     Raises BadLog when the logs say nothing that could be compared, or contradict each other.
@@ -99,7 +99,7 @@ def compare(workload: Workload, logs: Sequence[RankLog]) -> Check:
     differences = [_difference(name, told.get(name), found.get(name)) for name in names]
     if logs[-1].rank >= workload.n_ranks:
         differences.insert(0, f"ranks: logs up to rank {logs[-1].rank}, captures of {workload.n_ranks} ranks")
-    return Check(
+    return TruthCheck(
         n_compared=len(told),
         nbytes=sum(map(sum, told.values())),
         differences=tuple(filter(None, differences)),

@@ -37,7 +37,7 @@ class TimeError:
 
 
 @dataclass(frozen=True)
-class Spread:
+class ErrorSpread:
     """Of `n` errors the median, the 95th percentile (the nearest there was, from above), and the largest."""
 
     n: int
@@ -63,13 +63,13 @@ class TimeErrors:
     def limit_ns(self) -> int:
         return max(MIN_LIMIT_NS, self.iteration_ns // LIMIT_OF_ITERATION)
 
-    def spread(self, what: What) -> Spread | None:
+    def spread(self, what: What) -> ErrorSpread | None:
         """None if nothing of the kind could be compared."""
         errors = sorted((e for e in self.errors if e.what == what), key=lambda error: error.error_ns)
         if not errors:
             return None
         half, nearest = (-(-percent * len(errors) // 100) - 1 for percent in (50, 95))
-        return Spread(len(errors), errors[half].error_ns, errors[nearest].error_ns, errors[-1])
+        return ErrorSpread(len(errors), errors[half].error_ns, errors[nearest].error_ns, errors[-1])
 
     @property
     def differences(self) -> tuple[str, ...]:

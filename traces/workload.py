@@ -117,7 +117,7 @@ class Message(_Value):
         return (self.start,)
 
 
-class Connection(_Value):
+class CapturedConnection(_Value):
     """The TCP connection by which ranks `a` and `b` sent each other most, with its port at either."""
 
     a: Rank
@@ -182,7 +182,7 @@ class Workload(_Value):
     source: str = ""
     notes: tuple[str, ...] = ()
     unread: Annotated[float, Field(ge=0, le=1)] = 0.0
-    connections: tuple[Connection, ...] = ()
+    connections: tuple[CapturedConnection, ...] = ()
     items: tuple[Item, ...]
 
     @model_validator(mode="after")

@@ -14,7 +14,7 @@ _FINISHED = 96
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class WorkerCounts:
     """As `emu.aggregation.figures.RankFigures` has them; `probes` ask whether the tree was built anew."""
 
     sent: int
@@ -26,19 +26,19 @@ class Counts:
     probes: int
 
 
-class Failure(IntEnum):
+class WorkerFailure(IntEnum):
     """`enum failure`."""
 
     NONE, NO_ANSWER, INCOMPLETE, NOT_FINITE, NO_CHUNKS, FORGOTTEN, BROKEN = range(7)
 
 
-class Told(ctypes.Structure):
+class WorkerReport(ctypes.Structure):
     """`struct told`."""
 
     _fields_ = (
         ("due_ns", c_int64),
         ("rest_ns", c_int64),
-        *((name, c_uint64) for name in Counts.__dataclass_fields__),
+        *((name, c_uint64) for name in WorkerCounts.__dataclass_fields__),
         ("seen", c_uint64),
         ("position", c_int64),
         ("element", c_uint64),
@@ -64,7 +64,7 @@ def library() -> ctypes.CDLL:
         "step": (c_int, (pointer, c_int64)),
         "run": (c_int, (pointer, c_int, c_int64)),
         "forget": (c_int64, (pointer,)),
-        "told": (POINTER(Told), (pointer,)),
+        "told": (POINTER(WorkerReport), (pointer,)),
         "free": (None, (pointer,)),
     }
     for name, (result, arguments) in signatures.items():

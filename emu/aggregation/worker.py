@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from emu.aggregation.library import NEVER, Counts, Failure, Told, library
+from emu.aggregation.library import NEVER, WorkerCounts, WorkerFailure, WorkerReport, library
 from planning.fabrics.fabric import Egress
 from planning.trees.tree import Node, Tree
 from traces.framing.aggregation import ELEMENT_NBYTES, HEADER_NBYTES
@@ -76,7 +76,7 @@ class Worker:
         )
         if self._worker is None:
             raise MemoryError
-        self._told: Told = self._c.worker_told(self._worker).contents
+        self._told: WorkerReport = self._c.worker_told(self._worker).contents
         self._held: dict[int, tuple[Floats | None, Floats | None, NDArray[np.int32]]] = {}
 
     def begin(self, data: Floats | None, into: Floats | None, n_elements: int) -> int:
@@ -131,7 +131,7 @@ class Worker:
 
     def _finished(self, failure: int) -> list[int]:
         if failure:
-            raise self._failed(Failure(failure))
+            raise self._failed(WorkerFailure(failure))
         return self._told.finished[: self._told.n_finished]  # type: ignore[no-any-return]
 
     @property
@@ -149,8 +149,8 @@ class Worker:
         """The socket was full: step when it can be written."""
         return bool(self._told.wants_to_send)
 
-    def counts(self) -> Counts:
-        return Counts(**{name: getattr(self._told, name) for name in Counts.__dataclass_fields__})
+    def counts(self) -> WorkerCounts:
+        return WorkerCounts(**{name: getattr(self._told, name) for name in WorkerCounts.__dataclass_fields__})
 
     def scales(self, position: int) -> NDArray[np.int32]:
         """The exponent of each block of a finished sum (emu.replay.sums), NO_PEAK for zeros."""
@@ -164,29 +164,29 @@ class Worker:
     def close(self) -> None:
         """Let go of all arrays.  The socket is its owner's to close."""
         if self._worker is not None:
-            self._told = Told.from_buffer_copy(self._told)
+            self._told = WorkerReport.from_buffer_copy(self._told)
             self._c.worker_free(self._worker)
             self._worker = None
         self._held.clear()
 
-    def _failed(self, failure: Failure) -> WorkerFailed:
-        if failure == Failure.INCOMPLETE:
+    def _failed(self, failure: WorkerFailure) -> WorkerFailed:
+        if failure == WorkerFailure.INCOMPLETE:
             return self._incomplete()
         return WorkerFailed(self._reason(failure))
 
-    def _reason(self, failure: Failure) -> str:
+    def _reason(self, failure: WorkerFailure) -> str:
         told, job = self._told, self._tree.job
         match failure:
-            case Failure.NO_ANSWER:
+            case WorkerFailure.NO_ANSWER:
                 return (
                     f"no switch answers to aggregation job {job} {self._waited}: "
                     "are its rules there, its links up?"
                 )
-            case Failure.NOT_FINITE:
+            case WorkerFailure.NOT_FINITE:
                 return f"element {told.element} of sum {told.position} of aggregation job {job} is not finite"
-            case Failure.NO_CHUNKS:
+            case WorkerFailure.NO_CHUNKS:
                 return f"aggregation job {job} has sent all the chunks that it can number; begin it anew"
-            case Failure.FORGOTTEN:
+            case WorkerFailure.FORGOTTEN:
                 return (
                     f"a rank of aggregation job {job} asks for sums of an earlier repeat: was it restarted?"
                 )

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from emu.capturing.request import MAX_SNAPLEN, WHOLE
-from emu.network.tcpdump import Counts, counts
+from emu.network.tcpdump import TcpdumpCounts, counts
 from planning.fabrics.fabric import HOST_PORT, Fabric, interface
 from traces.files import write_whole
-from traces.groundtruth import BadLog, Check, compare, read_logs
+from traces.groundtruth import BadLog, TruthCheck, compare, read_logs
 from traces.indexfiles import SUFFIX as INDEX_SUFFIX
 from traces.indexfiles import capture_sha256, index_path, write_index
 from traces.loggedtimes import WHATS, time_errors
@@ -65,7 +65,7 @@ class HostCapture:
     file: str
     nbytes: int
     sha256: str
-    counts: Counts | None
+    counts: TcpdumpCounts | None
     index: str | None = None
     index_nbytes: int = 0
     index_sha256: str = ""
@@ -104,7 +104,7 @@ def checked(whole: Trace | str, folder: Path) -> Checked:
 
 
 @dataclass(frozen=True)
-class Times:
+class TimesCheck:
     """How far the decoded times are from the logged ones, in ns; an empty `spreads` has nothing to compare.
 
     `spreads` are by what was compared: `begun`, `done`, `gap`.  `faults` are the differences that a busy
@@ -122,7 +122,7 @@ class Times:
         return asdict(self)
 
 
-def timed(whole: Trace | str, folder: Path) -> Times | None:
+def timed(whole: Trace | str, folder: Path) -> TimesCheck | None:
     """The times of what was read against those in the logs of the folder; None if either is lacking."""
     try:
         logs = read_logs(folder)
@@ -136,7 +136,7 @@ def timed(whole: Trace | str, folder: Path) -> Times | None:
         what: {"n": one.n, "p95_ns": one.p95_ns, "largest_ns": one.largest.error_ns}
         for what, one in spreads.items()
     }
-    return Times(
+    return TimesCheck(
         errors.agrees, errors.iteration_ns, errors.limit_ns, figures, errors.differences, errors.faults
     )
 
@@ -148,7 +148,7 @@ def _job(whole: Trace) -> Job:
     return find_job(whole)
 
 
-def _told(check: Check) -> Checked:
+def _told(check: TruthCheck) -> Checked:
     return Checked(check.agrees, check.n_compared, check.nbytes, check.differences)
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from emu.capturing import hosts
-from emu.capturing.request import BESIDE, Request
+from emu.capturing.request import BESIDE, CaptureRequest
 from emu.interpreter import python
-from emu.watch import Child, Watch, running
+from emu.watch import ChildProcess, Watch, running
 from planning.fabrics.fabric import HOST_PORT, Fabric, interface
 
 IMPORT_S = 180.0
@@ -25,7 +25,7 @@ Heard = Callable[[str], None]
 
 
 @dataclass
-class Job:
+class RankProcesses:
     """`processes` by name, with where each writes; `lines` is what tells of progress, if anything does.
     `others` are lines that are read and not heard, of jobs beside it.
     """
@@ -35,9 +35,9 @@ class Job:
     lines: IO[str] | None = None
     others: tuple[IO[str], ...] = ()
 
-    def with_beside(self, jobs: Sequence["Job"]) -> "Job":
+    def with_beside(self, jobs: Sequence["RankProcesses"]) -> "RankProcesses":
         """All of them as one, which ends with the last and is cut short with any."""
-        made = Job(dict(self.processes), dict(self.outputs), self.lines)
+        made = RankProcesses(dict(self.processes), dict(self.outputs), self.lines)
         for number, job in enumerate(jobs, start=1):
             made.processes |= {f"{BESIDE}-{number}: {name}": each for name, each in job.processes.items()}
             made.outputs |= {f"{BESIDE}-{number}: {name}": path for name, path in job.outputs.items()}
@@ -93,7 +93,7 @@ def _signal(process: "subprocess.Popen[Any]", number: signal.Signals) -> None:
 
 
 @contextmanager
-def launcher(request: Request, folder: Path) -> Iterator[Child | None]:
+def launcher(request: CaptureRequest, folder: Path) -> Iterator[ChildProcess | None]:
     """The process of a built-in job, which imports PyTorch while the network is built; else None."""
     if request.training is None:
         yield None
@@ -105,14 +105,18 @@ def launcher(request: Request, folder: Path) -> Iterator[Child | None]:
 
 @contextmanager
 def begun(
-    request: Request, fabric: Fabric, pid_of: Mapping[str, int], folder: Path, child: Child | None
-) -> Iterator[Job]:
+    request: CaptureRequest,
+    fabric: Fabric,
+    pid_of: Mapping[str, int],
+    folder: Path,
+    child: ChildProcess | None,
+) -> Iterator[RankProcesses]:
     """The job, begun on its hosts of the fabric; what is left of it ends with this."""
     used = request.hosts(fabric)
     with ExitStack() as stack:
         if child:
             child.tell(_told(request, fabric, pid_of))
-            yield Job({child.name: child.process}, {child.name: child.log}, child.process.stdout)
+            yield RankProcesses({child.name: child.process}, {child.name: child.log}, child.process.stdout)
             return
         if request.once:
             starts = {
@@ -129,7 +133,7 @@ def begun(
                 )
                 for rank in range(request.n_ranks)
             }
-        job = Job({}, {})
+        job = RankProcesses({}, {})
         stack.callback(_end_all, job)
         for number, (name, (host, environment)) in enumerate(starts.items()):
             output = folder / ("out.txt" if request.once else f"out.r{number}.txt")
@@ -146,7 +150,7 @@ def begun(
         yield job
 
 
-def _told(request: Request, fabric: Fabric, pid_of: Mapping[str, int]) -> str:
+def _told(request: CaptureRequest, fabric: Fabric, pid_of: Mapping[str, int]) -> str:
     assert request.training
     used = request.hosts(fabric)
     ranks = [{"pid": pid_of[host], "interface": interface(host, HOST_PORT)} for host in used]
@@ -154,7 +158,7 @@ def _told(request: Request, fabric: Fabric, pid_of: Mapping[str, int]) -> str:
     return json.dumps(settings)
 
 
-def _end_all(job: Job) -> None:
+def _end_all(job: RankProcesses) -> None:
     for process in job.processes.values():
         _signal(process, signal.SIGKILL)
         process.wait()

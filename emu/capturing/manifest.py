@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from emu.capturing.finish import Checked, HostCapture, Times
-from emu.capturing.request import Request
+from emu.capturing.finish import Checked, HostCapture, TimesCheck
+from emu.capturing.request import CaptureRequest
 from emu.capturing.run import Ran
 from emu.network.net import host_sysctls
 from planning.fabrics.fabric import Fabric
@@ -33,14 +33,14 @@ class Ended:
 
 
 def manifest(
-    request: Request,
+    request: CaptureRequest,
     fabric: Fabric,
     typed: Sequence[str],
     ended: Ended,
     hosts: Sequence[HostCapture],
     check: Checked | None,
     trimmed: Checked,
-    times: Times | None,
+    times: TimesCheck | None,
 ) -> dict[str, Any]:
     """`check` is of the whole payload against the logs, None if it was not made; `trimmed` says whether what
     is left of it, with the message indexes, is read the same; `times` compares with the logs' times.

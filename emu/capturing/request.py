@@ -19,7 +19,7 @@ WHOLE = "whole"  # the folder of captures with all their payload
 
 
 @dataclass(frozen=True)
-class Request:
+class CaptureRequest:
     """`training` is a built-in job; without it `command` is run, on every host or, with `once`, on the first.
 
     `fabric` is a spec or an absolute path; rank r lives on its host number `first_host` + r.  After `limit_s`
@@ -33,7 +33,7 @@ class Request:
     once: bool = False
     limit_s: float = 600.0
     first_host: int = 0
-    beside: tuple["Request", ...] = ()
+    beside: tuple["CaptureRequest", ...] = ()
 
     def __post_init__(self) -> None:
         if not 2 <= self.n_ranks <= MAX_RANKS:
@@ -66,10 +66,10 @@ class Request:
         return self.n_ranks + sum(one.n_ranks for one in self.beside)
 
     @property
-    def jobs(self) -> tuple["Request", ...]:
+    def jobs(self) -> tuple["CaptureRequest", ...]:
         return (self, *self.beside)
 
-    def with_beside(self, others: Sequence["Request"]) -> "Request":
+    def with_beside(self, others: Sequence["CaptureRequest"]) -> "CaptureRequest":
         """With other jobs on the hosts that follow, in their order."""
         first = itertools.accumulate((one.n_ranks for one in others), initial=self.n_ranks)
         placed = (replace(one, first_host=host) for one, host in zip(others, first, strict=False))
@@ -79,7 +79,7 @@ class Request:
         """Those of its ranks, in their order."""
         return fabric.hosts[self.first_host : self.first_host + self.n_ranks]
 
-    def parts(self, folder: Path) -> tuple[tuple["Request", Path], ...]:
+    def parts(self, folder: Path) -> tuple[tuple["CaptureRequest", Path], ...]:
         """Each job, and the folder of what is its own: of the first `folder` itself."""
         beside = ((one, folder / f"{BESIDE}-{number}") for number, one in enumerate(self.beside, start=1))
         return ((self, folder), *beside)
@@ -88,18 +88,18 @@ class Request:
         (folder / FILE).write_text(json.dumps(asdict(self)) + "\n")
 
     @classmethod
-    def load(cls, folder: Path) -> "Request":
+    def load(cls, folder: Path) -> "CaptureRequest":
         return cls._from_json(json.loads((folder / FILE).read_text()))
 
     @classmethod
-    def _from_json(cls, value: dict[str, Any]) -> "Request":
+    def _from_json(cls, value: dict[str, Any]) -> "CaptureRequest":
         training = value.pop("training")
         value["command"] = tuple(value["command"])
         value["beside"] = tuple(map(cls._from_json, value["beside"]))
         return cls(**value, training=TrainingOptions.from_json(training) if training else None)
 
 
-def check_fits(request: Request, fabric: Fabric) -> None:
+def check_fits(request: CaptureRequest, fabric: Fabric) -> None:
     """Raise ValueError if there are not enough hosts."""
     if request.total_ranks > len(fabric.hosts):
         raise ValueError(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from emu.capturing.request import Request
+from emu.capturing.request import CaptureRequest
 from emu.network import isolate
 from emu.sampler import cpu_idle, cpu_stolen, machine
 from emu.watch import RunFailed
@@ -38,7 +38,7 @@ class Ran:
     cpu_stolen: float
 
 
-def capture(request: Request, folder: Path, progress: Progress) -> Ran:
+def capture(request: CaptureRequest, folder: Path, progress: Progress) -> Ran:
     """Leave the captures in `folder` + INCOMPLETE.
 
     A Ctrl-C ends the job, and what it has sent until then is kept; a second one takes everything down at

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from emu.capturing import hosts, job
-from emu.capturing.request import MAX_SNAPLEN, WHOLE, Request
+from emu.capturing.request import MAX_SNAPLEN, WHOLE, CaptureRequest
 from emu.controlplane import control_plane
 from emu.network.isolate import PRIVATE
 from emu.network.net import NetworkFailed, emulated, prepare_namespace
@@ -27,7 +27,7 @@ MAX_RING_KIB, MIN_RING_KIB = 256 * 1024, 8 * 1024  # the most: two seconds of 1 
 
 
 def main(folder: Path) -> None:
-    request = Request.load(folder)
+    request = CaptureRequest.load(folder)
     fabric = parse_fabric(request.fabric)
     watch = Watch()
     with ExitStack() as stack:

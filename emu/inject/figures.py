@@ -15,7 +15,7 @@ _SHARE = 10  # drift is between the first tenth and the last one
 
 
 @dataclass(frozen=True, slots=True)
-class Percentiles:
+class TimePercentiles:
     """Of times, in seconds."""
 
     min: float
@@ -36,7 +36,7 @@ class Reordering:
 
 
 @dataclass(frozen=True)
-class Times:
+class PacketTimes:
     """Every packet sent, in the order of its deadline; ns since 1970, NEVER where there is none.
 
     `due` is its deadline, `handed` when it was given to the host's port, `left` when it left there, `arrived`
@@ -56,11 +56,13 @@ class Times:
         return delay
 
 
-def percentiles(values_ns: Ints) -> Percentiles | None:
+def percentiles(values_ns: Ints) -> TimePercentiles | None:
     """None of nothing."""
     if not len(values_ns):
         return None
-    return Percentiles(*(float(value) / 1e9 for value in np.quantile(values_ns, QUANTILES, method="nearest")))
+    return TimePercentiles(
+        *(float(value) / 1e9 for value in np.quantile(values_ns, QUANTILES, method="nearest"))
+    )
 
 
 def reordering(sequence: Ints) -> Reordering:
@@ -100,11 +102,11 @@ class FlowFigures:
     sent: int
     nbytes: int
     lost: int
-    delay: Percentiles | None
+    delay: TimePercentiles | None
     reordering: Reordering
 
 
-def flow_figures(flow: Ints, nbytes: Ints, times: Times) -> list[FlowFigures]:
+def flow_figures(flow: Ints, nbytes: Ints, times: PacketTimes) -> list[FlowFigures]:
     """By flow number; packets are in the order of sending."""
     order = np.argsort(flow, kind="stable")
     firsts = np.flatnonzero(np.diff(flow[order], prepend=NEVER))
@@ -115,7 +117,7 @@ def flow_figures(flow: Ints, nbytes: Ints, times: Times) -> list[FlowFigures]:
     ]
 
 
-def _one_flow(number: int, rows: Ints, nbytes: Ints, times: Times) -> FlowFigures:
+def _one_flow(number: int, rows: Ints, nbytes: Ints, times: PacketTimes) -> FlowFigures:
     arrived = times.arrived_ns[rows]
     there = rows[arrived != NEVER]
     delay = times.arrived_ns[there] - times.left_ns[there]

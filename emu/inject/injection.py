@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from emu import limits
-from emu.inject.counts import Counted
+from emu.inject.counts import InjectionCounts
 from emu.inject.options import InjectOptions
 from emu.inject.preparation import Prepared
 from emu.inject.result import Injection, result
@@ -29,7 +29,7 @@ def inject(
         _write_inputs(prepared, options, duration_s, work)
         in_namespaces("emu.inject.session", work, limits.SETUP_S + duration_s + _REST_S, progress)
         progress("matching", {})
-        counted = Counted(**json.loads((work / "counted.json").read_text()))
+        counted = InjectionCounts(**json.loads((work / "counted.json").read_text()))
         found = result(source, options, prepared, read_times(work, prepared, options.loops), counted)
         write_whole(work / "result.json", json.dumps(found.to_json(), indent=1) + "\n")
         for name in _ON_THE_WAY:

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from emu.inject.counts import Counted
+from emu.inject.counts import InjectionCounts
 from emu.inject.figures import (
     LATENESS_EDGES_S,
     NEVER,
     FlowFigures,
-    Percentiles,
+    TimePercentiles,
     drift_ppm,
     flow_figures,
     flow_numbers,
@@ -20,7 +20,7 @@ from emu.inject.figures import (
 )
 from emu.inject.options import InjectOptions
 from emu.inject.preparation import Prepared
-from emu.inject.times import Told
+from emu.inject.times import ReadTimes
 from emu.inject.timetable import PPS, RATE, RECORDED, TOPSPEED, Ints, Pace
 from traces.units import show_bps
 
@@ -33,7 +33,7 @@ _CLOCK_SET_NS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class InjectedFlow:
     """One direction of a connection, as mapped; `reordered` and `max_extent` as in RFC 4737."""
 
     protocol: str
@@ -44,7 +44,7 @@ class Flow:
     sent: int
     nbytes: int
     lost: int
-    delay_s: Percentiles | None
+    delay_s: TimePercentiles | None
     reordered: int
     max_extent: int
 
@@ -71,12 +71,12 @@ class Injection:
     refused: int
     arrived: int
     stray: int
-    delay_s: Percentiles | None
+    delay_s: TimePercentiles | None
     reordered: int
     max_extent: int
-    lateness_s: Percentiles | None
+    lateness_s: TimePercentiles | None
     lateness_histogram: Mapping[str, int]
-    handed_lateness_s: Percentiles | None
+    handed_lateness_s: TimePercentiles | None
     drift_ppm: float | None
     queue_dropped: Mapping[str, int]
     cpu_idle: float
@@ -85,14 +85,14 @@ class Injection:
     verdict: str
     reasons: tuple[str, ...]
     warnings: tuple[str, ...]
-    flows: tuple[Flow, ...]
+    flows: tuple[InjectedFlow, ...]
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def result(
-    source: str, options: InjectOptions, prepared: Prepared, told: Told, counted: Counted
+    source: str, options: InjectOptions, prepared: Prepared, told: ReadTimes, counted: InjectionCounts
 ) -> Injection:
     """The packets of all loops together."""
     times, parts = told.times, prepared.pieces
@@ -145,7 +145,7 @@ def result(
 
 
 def judge(
-    handed: Percentiles | None, drift: float | None, told: Told, counted: Counted
+    handed: TimePercentiles | None, drift: float | None, told: ReadTimes, counted: InjectionCounts
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Why the machine decided and not the fabric, and what does not take validity away.
 
@@ -192,7 +192,7 @@ def _histogram(late_ns: Ints) -> dict[str, int]:
     return dict(zip(names, lateness_histogram(late_ns), strict=True))
 
 
-def _flows(prepared: Prepared, loops: int, nbytes: Ints, told: Told) -> tuple[Flow, ...]:
+def _flows(prepared: Prepared, loops: int, nbytes: Ints, told: ReadTimes) -> tuple[InjectedFlow, ...]:
     """In the order of their first packets."""
     parts = prepared.pieces
     number, first = flow_numbers([parts.protocol, parts.src, parts.sport, parts.dst, parts.dport])
@@ -200,9 +200,9 @@ def _flows(prepared: Prepared, loops: int, nbytes: Ints, told: Told) -> tuple[Fl
     return tuple(_flow(prepared, int(first[figure.flow]), figure) for figure in figures)
 
 
-def _flow(prepared: Prepared, row: int, figure: FlowFigures) -> Flow:
+def _flow(prepared: Prepared, row: int, figure: FlowFigures) -> InjectedFlow:
     parts, hosts = prepared.pieces, prepared.hosts
-    return Flow(
+    return InjectedFlow(
         protocol={6: "tcp", 17: "udp"}[int(parts.protocol[row])],
         src=hosts[parts.src[row]],
         sport=int(parts.sport[row]),

@@ -67,7 +67,7 @@ def opened(interfaces: Sequence[tuple[int, str]]) -> list[socket.socket]:
     return sockets
 
 
-class Messages:
+class MessageVector:
     """An array of `struct mmsghdr`, one for each frame: two pieces, the head and zeros."""
 
     def __init__(self, frames: Frames) -> None:
@@ -88,7 +88,7 @@ class Messages:
 
 def send(
     sockets: Sequence[socket.socket],
-    messages: Messages,
+    messages: MessageVector,
     host: npt.NDArray[np.uint16],
     due_ns: Ints,
     start_ns: int,
@@ -168,7 +168,7 @@ def main(folder: Path) -> None:
         frames = Frames(*(stored[name] for name in ("heads", "head_at", "head_nbytes", "zeros_nbytes")))
         host, due_ns = stored["src"], stored["due_ns"]
     sockets = opened(told["interfaces"])
-    messages = Messages(frames)
+    messages = MessageVector(frames)
     loops, period_ns = told["loops"], told["period_ns"]
     handed_ns = np.full(loops * len(host), -1, np.int64)
     os.sched_setaffinity(0, told["processors"])

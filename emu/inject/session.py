@@ -17,7 +17,7 @@ from pathlib import Path
 
 from emu import sampler
 from emu.controlplane import control_plane
-from emu.inject.counts import Counted
+from emu.inject.counts import InjectionCounts
 from emu.inject.sender import own_processor
 from emu.interpreter import python
 from emu.network.namespaces import inside
@@ -87,7 +87,7 @@ def silence(host: str, pid: int) -> None:
         raise RunFailed(f"host {host}: {' '.join(command)}: {done.stderr.strip()}")
 
 
-def _sent(folder: Path, queues: Queues, duration_s: float, quiet_s: float, watch: Watch) -> Counted:
+def _sent(folder: Path, queues: Queues, duration_s: float, quiet_s: float, watch: Watch) -> InjectionCounts:
     """Have the sender send, wait until nothing is under way, and tell what was counted meanwhile."""
     command = python("emu.inject.sender", str(folder))
     with running("the sender", command, folder / "sender.log") as sender:
@@ -100,7 +100,7 @@ def _sent(folder: Path, queues: Queues, duration_s: float, quiet_s: float, watch
     _await_quiet(quiet_s)
     last = sampler.machine()
     lost = {name: count - drops.get(name, 0) for name, count in queues.dropped().items()}
-    return Counted(
+    return InjectionCounts(
         cpu_idle=sampler.cpu_idle(before, after),
         softnet_dropped=last.softnet_dropped - before.softnet_dropped,
         queue_dropped={name: count for name, count in lost.items() if count},

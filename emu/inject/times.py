@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from emu.inject.figures import NEVER, Times
+from emu.inject.figures import NEVER, PacketTimes
 from emu.inject.preparation import Prepared
 from emu.inject.timetable import Ints
 from traces.packets.capture import read_capture
@@ -29,19 +29,19 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Told:
+class ReadTimes:
     """The times of all packets, in the order of sending.
 
     `stray` packets came to a host twice, or were not sent to it; `clock_set_ns` is by how much
     somebody set the clock meanwhile.
     """
 
-    times: Times
+    times: PacketTimes
     stray: int
     clock_set_ns: int
 
 
-def read_times(folder: Path, prepared: Prepared, loops: int) -> Told:
+def read_times(folder: Path, prepared: Prepared, loops: int) -> ReadTimes:
     """Raise BadCapture, OSError."""
     with np.load(folder / "sent.npz") as stored:
         handed = stored["handed_ns"]
@@ -65,7 +65,7 @@ def read_times(folder: Path, prepared: Prepared, loops: int) -> Told:
         place = arrivals(Seen(key[rows], left[rows]), into)
         arrived[rows[place >= 0]] = into.time_ns[place[place >= 0]]
         stray += len(into.key) - int(np.count_nonzero(place >= 0))
-    return Told(Times(due, handed, left, arrived), stray, clock_set)
+    return ReadTimes(PacketTimes(due, handed, left, arrived), stray, clock_set)
 
 
 def _seen(folder: Path, prepared: Prepared, number: int) -> tuple[Seen, Seen]:

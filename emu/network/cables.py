@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from emu.network.rtnetlink import IFF_RUNNING, carry_out, link_down, link_flags, link_up
 from planning.fabrics.fabric import interface
-from planning.failures import Change
+from planning.failures import CableChange
 
 _CARRIER_S = 5.0
 _LOOK_S = 0.001
@@ -23,7 +23,7 @@ _LOOK_S = 0.001
 class Done:
     """A change that took place; times are CLOCK_MONOTONIC, `done_ns` when the kernel had carried it out."""
 
-    change: Change
+    change: CableChange
     due_ns: int
     done_ns: int
 
@@ -31,7 +31,7 @@ class Done:
 class Cables:
     """Changes ports of this namespace in a thread of its own, from `begin` to `end`, repeat by repeat."""
 
-    def __init__(self, changes: Sequence[Change]) -> None:
+    def __init__(self, changes: Sequence[CableChange]) -> None:
         self._changes = changes
         self._index = {
             change.port: socket.if_nametoindex(interface(change.port.node, change.port.port))
@@ -92,7 +92,7 @@ def _is_running(ifindex: int) -> bool:
 
 
 @contextmanager
-def failing(changes: Sequence[Change]) -> Iterator[Cables]:
+def failing(changes: Sequence[CableChange]) -> Iterator[Cables]:
     """The ports must exist; they are up when this ends.  Raise OSError."""
     cables = Cables(changes)
     try:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from emu.network.namespaces import enter
-from emu.watch import Child, RunFailed, running
+from emu.watch import ChildProcess, RunFailed, running
 from planning.fabrics.fabric import HOST_PORT, interface
 
 _START_S = 10.0
@@ -35,7 +35,7 @@ _MEANWHILE = re.compile(
 
 
 @dataclass(frozen=True)
-class Counts:
+class TcpdumpCounts:
     """tcpdump's own figures of one host, in packets.
 
     On Linux the kernel counts a packet as received also if it then drops it (packet(7), PACKET_STATISTICS).
@@ -98,7 +98,7 @@ def dropped(hosts: Sequence[str], folder: Path) -> dict[str, int]:
     return {host: figures.lost for host, figures in told.items() if figures and figures.lost}
 
 
-def _await_start(children: Sequence[Child]) -> None:
+def _await_start(children: Sequence[ChildProcess]) -> None:
     deadline = time.monotonic() + _START_S
     for child in children:
         while "listening on" not in child.log.read_text():
@@ -108,7 +108,7 @@ def _await_start(children: Sequence[Child]) -> None:
             time.sleep(_TICK_S)
 
 
-def _await_written(children: Sequence[Child]) -> None:
+def _await_written(children: Sequence[ChildProcess]) -> None:
     """Until all that each had received when it was first asked is written."""
     asked = [(child, _ask(child)) for child in children]
     deadline = time.monotonic() + _WRITE_S
@@ -119,7 +119,7 @@ def _await_written(children: Sequence[Child]) -> None:
             now = _ask(child)
 
 
-def _ask(child: Child) -> Counts | None:
+def _ask(child: ChildProcess) -> TcpdumpCounts | None:
     """None if there is no answer in time: then its last words tell what it lacks."""
     _check_runs(child)
     before = len(answers(child.log.read_text()))
@@ -133,7 +133,7 @@ def _ask(child: Child) -> Counts | None:
     return None
 
 
-def _check_runs(child: Child) -> None:
+def _check_runs(child: ChildProcess) -> None:
     if child.process.poll() is not None:
         raise RunFailed(child.complaint())
 
@@ -142,15 +142,15 @@ def _log(folder: Path, host: str) -> Path:
     return folder / f"{host}.log"
 
 
-def counts(said: str) -> Counts | None:
+def counts(said: str) -> TcpdumpCounts | None:
     """From what tcpdump wrote at its end; None if it came to none."""
     found = {what: int(number) for number, what in _AT_END.findall(said)}
     if not {"captured", "received by filter", "dropped by kernel"} <= set(found):
         return None
     dropped = found["dropped by kernel"] + found.get("dropped by interface", 0)
-    return Counts(found["captured"], found["received by filter"], dropped)
+    return TcpdumpCounts(found["captured"], found["received by filter"], dropped)
 
 
-def answers(said: str) -> list[Counts]:
+def answers(said: str) -> list[TcpdumpCounts]:
     """What it answered to each SIGUSR1 so far."""
-    return [Counts(*map(int, figures)) for figures in _MEANWHILE.findall(said)]
+    return [TcpdumpCounts(*map(int, figures)) for figures in _MEANWHILE.findall(said)]

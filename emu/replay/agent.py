@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from emu.replay import payload
 from emu.replay.aggregating import Aggregating, Seat
-from emu.replay.connection import Connection, PeerLost, totals
-from emu.replay.outcome import Outcome, Times
+from emu.replay.connection import PeerLost, RankConnection, totals
+from emu.replay.outcome import Outcome, RankTimes
 from emu.replay.slots import Key, Matching
 from emu.replay.state import Possible, RankState
 from planning.failures import outage_s, told
@@ -33,11 +33,11 @@ class Stalled(Exception):
     """Nothing happened for longer than the plan explains; the text says what was waited for."""
 
 
-class Agent:
+class RankAgent:
     """One rank's side of one repeat of the schedule."""
 
     def __init__(
-        self, plan: Plan, rank: int, connections: list[Connection], seats: Sequence[Seat], repeat: int
+        self, plan: Plan, rank: int, connections: list[RankConnection], seats: Sequence[Seat], repeat: int
     ) -> None:
         self._schedule = plan.schedule
         self._stall_s = STALL_S + outage_s(plan.failures) + longest_quiet_s(plan.schedule, rank)
@@ -54,9 +54,9 @@ class Agent:
         self._scratch = {peer: np.full(largest, 0, np.uint8) for peer in self._connections}  # pages made now
         self._swapped = swaps(plan.schedule.sends)
         self._held: dict[int, NDArray[np.uint8]] = {}  # by our half of a swap: what the other half brought
-        self._flushed: set[Connection] = set()  # since the last poll: what they wait for may have changed
+        self._flushed: set[RankConnection] = set()  # since the last poll: what they wait for may have changed
         self._gaps: list[tuple[int, int]] = []  # heap of (due_ns, op)
-        self._times = Times()
+        self._times = RankTimes()
         self._sent_nbytes = self._retransmits = 0
         self._heard_ns = 0  # when anything last happened of which silence would be a fault
 
@@ -103,8 +103,8 @@ class Agent:
                 raise Stalled(f"sent data was not acknowledged for {self._stall_s:.0f} s{self._by_plan}")
             time.sleep(_DRAIN_S)
 
-    def _loop(self, poll: select.epoll, by_fd: dict[int, Connection]) -> None:
-        writing: set[Connection] = set()
+    def _loop(self, poll: select.epoll, by_fd: dict[int, RankConnection]) -> None:
+        writing: set[RankConnection] = set()
         while not self._state.is_done:
             for connection in self._flushed:
                 if connection.wants_to_send != (connection in writing):
@@ -205,7 +205,7 @@ class Agent:
             preamble = encode_preamble(Opcode.DATA, key[1], send.nbytes)
             connection.queue_data(preamble, memoryview(data), number)  # type: ignore[arg-type]
 
-    def _flush(self, connection: Connection) -> None:
+    def _flush(self, connection: RankConnection) -> None:
         self._flushed.add(connection)
         for number in connection.flush():
             self._times.handed_ns[number] = time.monotonic_ns()
@@ -213,7 +213,7 @@ class Agent:
             if number in self._held:
                 self._added(self._swapped[number], self._held.pop(number))
 
-    def _receive(self, connection: Connection) -> None:
+    def _receive(self, connection: RankConnection) -> None:
         while True:
             if connection.in_body:
                 if not connection.read_body():
@@ -235,7 +235,7 @@ class Agent:
             elif header.opcode == Opcode.DATA:
                 self._begin_body(connection, key, header.length)
 
-    def _begin_body(self, connection: Connection, key: Key, length: int) -> None:
+    def _begin_body(self, connection: RankConnection, key: Key, length: int) -> None:
         number = self._matching.arriving(key, length)
         if number is None:
             raise PeerLost(f"rank {connection.peer} sent {length} bytes in slot {key[1]:#x}, not in the plan")

@@ -17,7 +17,7 @@ class PeerLost(Exception):
     """The other rank closed the connection, or spoke something else than gloo."""
 
 
-class Connection:
+class RankConnection:
     """Bytes in, headers and payloads out; a queue of messages the other way.
 
     Each message is handed to TCP by a call of its own, as gloo does (`Pair::write` in gloo/transport/tcp):
@@ -142,7 +142,7 @@ class Totals(NamedTuple):
     retransmits: int
 
 
-def totals(connections: Iterable[Connection]) -> Totals:
+def totals(connections: Iterable[RankConnection]) -> Totals:
     payload_nbytes = retransmits = 0
     for connection in connections:
         info = connection.tcp_info()

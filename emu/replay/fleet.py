@@ -13,7 +13,7 @@ from typing import Any
 
 from emu.aggregation.worker import WorkerFailed
 from emu.network.namespaces import join
-from emu.replay.agent import Agent, Stalled
+from emu.replay.agent import RankAgent, Stalled
 from emu.replay.aggregating import serve, take_seats
 from emu.replay.connection import PeerLost
 from emu.replay.outcome import Complaint, Outcome
@@ -194,7 +194,7 @@ def _agent_main(
         seats = take_seats(plan, rank)
         pipe.send(("connected", None))
         while (message := pipe.recv()) != "end":
-            agent = Agent(plan, rank, connections, seats, repeat=message[1])
+            agent = RankAgent(plan, rank, connections, seats, repeat=message[1])
             pipe.send(("prepared", None))
             _, start_ns = pipe.recv()
             agent.run(start_ns)

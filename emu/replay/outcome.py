@@ -6,7 +6,7 @@ from emu.aggregation.figures import RankFigures
 
 
 @dataclass(slots=True)
-class Times:
+class RankTimes:
     """Monotonic ns of one repeat, filled in as it happens: per send of ours (queued, handed), per receive
     (arrived), per aggregation of ours by its position (begun, aggregated), per operation that we compute
     (computing, computed).
@@ -30,7 +30,7 @@ class Times:
 class Outcome:
     """`aggregated` is None if the plan has no trees."""
 
-    times: Times
+    times: RankTimes
     wrong: int
     sent_nbytes: int  # by TCP_INFO: what was acknowledged, framing taken off
     retransmits: int

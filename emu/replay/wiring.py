@@ -3,7 +3,7 @@
 import socket
 from collections.abc import Iterable
 
-from emu.replay.connection import Connection, PeerLost
+from emu.replay.connection import PeerLost, RankConnection
 from planning.fabrics.fabric import AGGREGATOR_IP, BROADCAST_IP
 from planning.plan import Flow, Plan
 from planning.trees.tree import Tree
@@ -26,9 +26,9 @@ def listen(plan: Plan, rank: int) -> list[socket.socket]:
     return sockets
 
 
-def connect(plan: Plan, rank: int, listening: Iterable[socket.socket]) -> list[Connection]:
+def connect(plan: Plan, rank: int, listening: Iterable[socket.socket]) -> list[RankConnection]:
     """All connections of `rank`, opened from the plan's own ports."""
-    made: list[Connection] = []
+    made: list[RankConnection] = []
     for flow in _calls(plan):
         if flow.src == rank:
             sock = _socket(plan)
@@ -38,7 +38,7 @@ def connect(plan: Plan, rank: int, listening: Iterable[socket.socket]) -> list[C
             sock.sendall(
                 rank.to_bytes(HELLO_NBYTES, "little")
             )  # gloo's initiator speaks first, its acceptor not
-            made.append(Connection(sock, flow.dst))
+            made.append(RankConnection(sock, flow.dst))
     callers = {(flow.src_ip, flow.sport): flow.src for flow in _calls(plan) if flow.dst == rank}
     for server in listening:
         server.settimeout(CONNECT_S)
@@ -69,14 +69,14 @@ def tree_socket(tree: Tree) -> socket.socket:
     return sock
 
 
-def _accept(server: socket.socket, callers: dict[tuple[str, int], int], rank: int) -> Connection:
+def _accept(server: socket.socket, callers: dict[tuple[str, int], int], rank: int) -> RankConnection:
     sock, address = server.accept()
     peer = callers.get(address)
     sock.settimeout(CONNECT_S)
     said = sock.recv(HELLO_NBYTES, socket.MSG_WAITALL)
     if peer is None or said != peer.to_bytes(HELLO_NBYTES, "little"):
         raise PeerLost(f"{address[0]}:{address[1]} is no peer of rank {rank}")
-    return Connection(sock, peer)
+    return RankConnection(sock, peer)
 
 
 def _calls(plan: Plan) -> list[Flow]:

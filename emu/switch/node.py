@@ -15,7 +15,7 @@ from mininet.node import Switch
 
 from emu.interpreter import python
 from emu.project import SWITCH_OBJECT
-from emu.watch import Child, RunFailed, Watch, running
+from emu.watch import ChildProcess, RunFailed, Watch, running
 
 _ATTACH_S = 60.0
 _RULES_S = 0.5  # in which a controller that has all switches tells them their rules
@@ -90,7 +90,7 @@ class StockAgent:
     def __init__(self, listed: Sequence[dict[str, object]], controllers: Sequence[str]) -> None:
         """Returns when the ports forward; a controller is HOST:PORT.  Raise RunFailed."""
         self._stack = ExitStack()
-        self._child: Child | None = None
+        self._child: ChildProcess | None = None
         self._connected_s: float | None = None
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gradwire-")))

@@ -22,7 +22,7 @@ Ratio = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
+class SwitchPort:
     """`rx_loss` of the packets that come in here, `tx_loss` of those that go out are lost on the way."""
 
     port: Annotated[int, Field(ge=1, le=MAX_PORT_NUMBER)]
@@ -38,7 +38,7 @@ class SwitchPorts:
 
     name: str
     dpid: Annotated[int, Field(ge=1, lt=2**64)]
-    ports: Annotated[tuple[Port, ...], Field(max_length=MAX_SWITCH_PORTS)]
+    ports: Annotated[tuple[SwitchPort, ...], Field(max_length=MAX_SWITCH_PORTS)]
     loss_seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
 
 

@@ -10,7 +10,7 @@ from emu.limits import CONTROLLER_S
 from emu.network.isolate import PRIVATE
 from emu.project import SWITCH_OBJECT
 from emu.switch import ovs
-from emu.watch import Child, Watch, running
+from emu.watch import ChildProcess, Watch, running
 from planning.fabrics.fabric import Egress, Fabric, interface
 from planning.losses import Loss, at_switches
 from planning.trees.tree import SWITCH_SLOTS
@@ -54,7 +54,7 @@ def waiting_agent(
     slots: int = SWITCH_SLOTS,
     losses: Iterable[Loss] = (),
     loss_seed: int = 0,
-) -> AbstractContextManager[Child]:
+) -> AbstractContextManager[ChildProcess]:
     """The agent of our switches, started but idle: the ports need not be there before `attach`.
 
     Each switch has `slots` for the jobs that it adds up.
@@ -68,7 +68,7 @@ def waiting_agent(
 
 
 @contextmanager
-def attached(agent: Child, watch: Watch) -> Iterator[None]:
+def attached(agent: ChildProcess, watch: Watch) -> Iterator[None]:
     """Our switches forward by the controller's rules; `watch` hears when the agent dies."""
     agent.tell("attach")
     agent.await_line("attached", _START_S, watch)

@@ -29,7 +29,7 @@ from math import hypot, inf
 from planning.model.calibration import Calibration, HostTimes, Range
 from planning.model.errorbar import Bar, Expected
 from planning.model.hosts import HostCosts, costs_with
-from planning.model.predict import Times, times_of
+from planning.model.predict import PredictedTimes, times_of
 from planning.model.simulation import simulate
 from planning.plan import ADAPTIVE, Plan, Transport
 from planning.transport import longest_round_trip_s, payload_efficiency
@@ -57,7 +57,9 @@ def expected(plan: Plan, calibrated: Calibration, *, limited: bool = True) -> Ex
     times = calibrated.hosts if not plan.trees else None
     costs = host_costs(times, plan.transport) if times is not None else None
 
-    def model(hosts: HostCosts | None, schedule: Schedule = plan.schedule, slower: float = 1.0) -> Times:
+    def model(
+        hosts: HostCosts | None, schedule: Schedule = plan.schedule, slower: float = 1.0
+    ) -> PredictedTimes:
         simulated = simulate(
             plan.fabric,
             plan.flows,
@@ -121,10 +123,10 @@ def _slower(hosts: HostCosts, slower: float) -> HostCosts:
 
 
 def _bars(
-    middle: Times,
-    faster: Times | None = None,
-    slower: Times | None = None,
-    latest: Times | None = None,
+    middle: PredictedTimes,
+    faster: PredictedTimes | None = None,
+    slower: PredictedTimes | None = None,
+    latest: PredictedTimes | None = None,
     limit: float = MAX_ERROR,
 ) -> Expected:
     """The bars of all three times; none without `faster`, `slower` and `latest`."""
@@ -144,12 +146,12 @@ def _bars(
     return Expected(time.predicted_s, time.low_s, time.high_s, iteration=bar(1), exposed=bar(2))
 
 
-def _whole_s(times: Times, which: int) -> float:
+def _whole_s(times: PredictedTimes, which: int) -> float:
     """What an error is a share of: exposed time is part of an iteration."""
     return times.time_s if which == 0 else times.iteration_s or 0.0
 
 
-def _own_s(times: Times, which: int) -> float:
+def _own_s(times: PredictedTimes, which: int) -> float:
     own_s = MODEL_ERROR * (times[which] or 0.0)
     return max(own_s, TIMER_ERROR * (times.iteration_s or 0.0)) if which == 2 else own_s
 
@@ -166,7 +168,7 @@ def _bar(predicted_s: float, others_s: Sequence[float], own_s: float, limit_s: f
     return Bar(predicted_s, max(0.0, predicted_s - low_side_s), predicted_s + high_side_s)
 
 
-def _with_open(found: Expected, middle: Times, latest: Times) -> Expected:
+def _with_open(found: Expected, middle: PredictedTimes, latest: PredictedTimes) -> Expected:
     """With words about when ranks were ready, where that matters: of iterations, or of the whole."""
     which = 0 if middle.iteration_s is None or latest.iteration_s is None else 1
     early_s, late_s = middle[which] or 0.0, latest[which] or 0.0

@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from math import inf
 
 from planning.model.fairshare import FairShares
-from planning.model.network import Event, EventKind
+from planning.model.network import EventKind, NetworkEvent
 
 ROUNDING_NBYTES = 1e-3  # what rounding may leave of bytes that have left
 
@@ -33,7 +33,7 @@ class FluidNetwork:
         self._due: list[tuple[float, int, int]] = []  # (when, flow, its round), of old rounds too
         self._round = [0] * n_flows  # counts how often a flow's next end was worked out
 
-    def add(self, flow: int, item: int, nbytes: float, now_s: float) -> list[Event]:
+    def add(self, flow: int, item: int, nbytes: float, now_s: float) -> list[NetworkEvent]:
         """An item becomes ready to be sent; returns what happens at once."""
         if self._ends[flow]:
             self._pass(flow, now_s)
@@ -44,11 +44,11 @@ class FluidNetwork:
         self._ends[flow].append((self._queued[flow], item))
         return self._left(flow)
 
-    def receiver_ready(self, _flow: int, item: int) -> list[Event]:
-        return [Event(EventKind.NOTICE, item)]
+    def receiver_ready(self, _flow: int, item: int) -> list[NetworkEvent]:
+        return [NetworkEvent(EventKind.NOTICE, item)]
 
-    def sender_ready(self, _flow: int, item: int) -> list[Event]:
-        return [Event(EventKind.ASKED, item)]
+    def sender_ready(self, _flow: int, item: int) -> list[NetworkEvent]:
+        return [NetworkEvent(EventKind.ASKED, item)]
 
     def next_s(self, now_s: float) -> float:
         """When the next item leaves; infinity if none will."""
@@ -57,7 +57,7 @@ class FluidNetwork:
             heappop(self._due)
         return self._due[0][0] if self._due else inf
 
-    def happened(self, now_s: float) -> list[Event]:
+    def happened(self, now_s: float) -> list[NetworkEvent]:
         """What happens now, or is away from it by no more than rounding."""
         events = []
         while self._due:
@@ -72,12 +72,12 @@ class FluidNetwork:
             heappop(self._due)
         return events
 
-    def _left(self, flow: int) -> list[Event]:
+    def _left(self, flow: int) -> list[NetworkEvent]:
         self._touched[flow] = None
         ends, events = self._ends[flow], []
         while ends and ends[0][0] <= self._passed[flow] + ROUNDING_NBYTES:
             item = ends.popleft()[1]
-            events += [Event(EventKind.TAKEN, item), Event(EventKind.ARRIVED, item)]
+            events += [NetworkEvent(EventKind.TAKEN, item), NetworkEvent(EventKind.ARRIVED, item)]
         return events
 
     def _pass(self, flow: int, now_s: float) -> None:

@@ -11,7 +11,7 @@ class EventKind(Enum):
     ASKED = "asked"
 
 
-class Event(NamedTuple):
+class NetworkEvent(NamedTuple):
     """TCP has TAKEN an item, so that its sender goes on; it has ARRIVED.  Or a notice about it has: its
     receiver's NOTICE that it may come, or its sender's that it is ready to leave (ASKED).
     """
@@ -26,17 +26,17 @@ class Network(Protocol):
     What is asked at an instant happens at that instant or later: `next_s` says when to ask what `happened`.
     """
 
-    def add(self, flow: int, item: int, nbytes: float, now_s: float) -> list[Event]:
+    def add(self, flow: int, item: int, nbytes: float, now_s: float) -> list[NetworkEvent]:
         """A connection is handed an item; returns what happens at once."""
 
-    def receiver_ready(self, flow: int, item: int) -> list[Event]:
+    def receiver_ready(self, flow: int, item: int) -> list[NetworkEvent]:
         """A connection is handed the notice that who sends on it is ready to receive an item; likewise."""
 
-    def sender_ready(self, flow: int, item: int) -> list[Event]:
+    def sender_ready(self, flow: int, item: int) -> list[NetworkEvent]:
         """A connection is handed the notice that who sends on it is ready to send an item; likewise."""
 
     def next_s(self, now_s: float) -> float:
         """When something happens next; infinity if nothing will."""
 
-    def happened(self, now_s: float) -> list[Event]:
+    def happened(self, now_s: float) -> list[NetworkEvent]:
         """What happens now."""

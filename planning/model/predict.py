@@ -32,7 +32,7 @@ def predict(
     return Prediction(bound_s, times.time_s, times.iteration_s, times.exposed_s)
 
 
-class Times(NamedTuple):
+class PredictedTimes(NamedTuple):
     """The whole time of a schedule in the model, and its iterations' as in `Prediction`."""
 
     time_s: float
@@ -40,11 +40,11 @@ class Times(NamedTuple):
     exposed_s: float | None
 
 
-def times_of(schedule: Schedule, simulated: Simulated) -> Times:
+def times_of(schedule: Schedule, simulated: Simulated) -> PredictedTimes:
     found = periods(schedule, begun_and_ended(schedule, simulated))
     if not found:
-        return Times(simulated.time_s, None, None)
-    return Times(
+        return PredictedTimes(simulated.time_s, None, None)
+    return PredictedTimes(
         simulated.time_s, median(one.time_s for one in found), median(one.exposed_s for one in found)
     )
 

@@ -45,7 +45,7 @@ from heapq import heappop, heappush
 from math import ceil, inf
 from typing import NamedTuple
 
-from planning.model.network import Event, EventKind
+from planning.model.network import EventKind, NetworkEvent
 from traces.framing.gloo import PREAMBLE_NBYTES
 
 SAME_TIME_S = 1e-12  # times that differ by less are the same, but for rounding
@@ -69,7 +69,7 @@ class _Segment(NamedTuple):
 
 class _Message(NamedTuple):
     nbytes: float
-    event: Event  # what its arrival is
+    event: NetworkEvent  # what its arrival is
 
 
 class SegmentNetwork:
@@ -108,24 +108,26 @@ class SegmentNetwork:
         self._weight_nbytes = [0.0] * len(paths)  # of those, in bytes of the kernel's memory
         self._written_nbytes = [0.0] * len(paths)  # bytes of each connection
         self._arrived_nbytes = [0.0] * len(paths)
-        self._ends: list[deque[tuple[float, Event]]] = [
+        self._ends: list[deque[tuple[float, NetworkEvent]]] = [
             deque() for _ in paths
         ]  # (bytes that make it happen, it)
-        self._buffered: list[deque[tuple[float, Event]]] = [
+        self._buffered: list[deque[tuple[float, NetworkEvent]]] = [
             deque() for _ in paths
         ]  # likewise, of what is TAKEN
-        self._events: list[Event] = []
+        self._events: list[NetworkEvent] = []
 
-    def add(self, flow: int, item: int, nbytes: float, _now_s: float) -> list[Event]:
-        self._handed_to(flow)[1].append(_Message(PREAMBLE_NBYTES + nbytes, Event(EventKind.ARRIVED, item)))
+    def add(self, flow: int, item: int, nbytes: float, _now_s: float) -> list[NetworkEvent]:
+        self._handed_to(flow)[1].append(
+            _Message(PREAMBLE_NBYTES + nbytes, NetworkEvent(EventKind.ARRIVED, item))
+        )
         return []
 
-    def receiver_ready(self, flow: int, item: int) -> list[Event]:
-        self._handed_to(flow)[0].append(_Message(PREAMBLE_NBYTES, Event(EventKind.NOTICE, item)))
+    def receiver_ready(self, flow: int, item: int) -> list[NetworkEvent]:
+        self._handed_to(flow)[0].append(_Message(PREAMBLE_NBYTES, NetworkEvent(EventKind.NOTICE, item)))
         return []
 
-    def sender_ready(self, flow: int, item: int) -> list[Event]:
-        self._handed_to(flow)[1].append(_Message(PREAMBLE_NBYTES, Event(EventKind.ASKED, item)))
+    def sender_ready(self, flow: int, item: int) -> list[NetworkEvent]:
+        self._handed_to(flow)[1].append(_Message(PREAMBLE_NBYTES, NetworkEvent(EventKind.ASKED, item)))
         return []
 
     def _handed_to(self, flow: int) -> tuple[list[_Message], list[_Message]]:
@@ -137,7 +139,7 @@ class SegmentNetwork:
             return now_s
         return self._due[0][0] if self._due else inf
 
-    def happened(self, now_s: float) -> list[Event]:
+    def happened(self, now_s: float) -> list[NetworkEvent]:
         """Let all ports go on that may by now."""
         written, self._handed_over = self._handed_over, {}
         for flow, (notices, others) in written.items():
@@ -156,7 +158,7 @@ class SegmentNetwork:
         self._written_nbytes[flow] += message.nbytes
         self._ends[flow].append((self._written_nbytes[flow] - ROUNDING_NBYTES, message.event))
         if message.event.what is EventKind.ARRIVED:
-            taken = Event(EventKind.TAKEN, message.event.item)
+            taken = NetworkEvent(EventKind.TAKEN, message.event.item)
             self._buffered[flow].append(
                 (self._written_nbytes[flow] - self._buffer_nbytes - ROUNDING_NBYTES, taken)
             )

@@ -29,7 +29,7 @@ from planning.model.addedup import tree_links
 from planning.model.dag import NO_FLOW, Item, items_of, ordered, waiting_at
 from planning.model.fluid import FluidNetwork
 from planning.model.hosts import HostCosts, Processors, Work
-from planning.model.network import Event, EventKind, Network
+from planning.model.network import EventKind, Network, NetworkEvent
 from planning.model.segments import MOST_STEPS, SAME_TIME_S, SegmentNetwork, n_steps
 from planning.plan import Flow, flow_numbers
 from planning.transport import BURST_FRAMES, TCP_HEADERS_NBYTES, payload_efficiency, tcp_payload_nbytes
@@ -266,7 +266,7 @@ class _Progress:
             return
         self._carry_on(self._network.add(flow, number, nbytes, self._now_s))
 
-    def _carry_on(self, events: Iterable[Event]) -> None:
+    def _carry_on(self, events: Iterable[NetworkEvent]) -> None:
         """Let what waits for items that have arrived, or that TCP has taken, go on."""
         for what, number in events:
             if what is EventKind.ARRIVED:

@@ -137,7 +137,7 @@ class GroupBucket:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class SwitchGroup:
     kind: int
     buckets: tuple[GroupBucket, ...]
 
@@ -146,7 +146,7 @@ class Group:
 class GroupEntry:
     """A group in the table; `counter` is the number of its counters, unique in the fabric."""
 
-    group: Group
+    group: SwitchGroup
     counter: int
     since_ns: int
 
@@ -180,7 +180,7 @@ class PortChanged:
 Event = FlowGone | PacketIn | PortChanged
 
 
-def slots(group: Group) -> tuple[int, ...]:
+def slots(group: SwitchGroup) -> tuple[int, ...]:
     """The numbers of a select group's buckets in order, each as often as its weight says.
 
     Weights 100, 100, 200 make slots 0, 1, 2, 2.  Raise ValueError if that is more than the data plane

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from planning.openflow.entries import FROM_PARENT, Aggregate
-from traces.framing.aggregation import NO_PEAK, VERSION, Header, Kind
+from traces.framing.aggregation import NO_PEAK, VERSION, Header, PacketKind
 
 LEAST, MOST = -(1 << 31), (1 << 31) - 1  # of an int32
 
@@ -96,7 +96,7 @@ class Pool:
             self.counted["other_epoch"] += 1
             if from_parent:
                 return []
-            answer = Header(Kind.EPOCH, self.rule.job, self.rule.epoch, 0, header.chunk)
+            answer = Header(PacketKind.EPOCH, self.rule.job, self.rule.epoch, 0, header.chunk)
             return [Sent(self.rule.ports[child], answer)]
         if from_parent:
             return list(self._from_parent(header, elements))
@@ -109,11 +109,11 @@ class Pool:
         if header.n_elements != len(elements) or header.n_elements > self.rule.elements:
             return False
         if child == FROM_PARENT:
-            return header.kind in (Kind.RESULT, Kind.STATUS, Kind.EPOCH) and (
+            return header.kind in (PacketKind.RESULT, PacketKind.STATUS, PacketKind.EPOCH) and (
                 bool(self.rule.takes) or not header.n_elements
             )
         gives = bool(self.rule.gives >> child & 1)
-        return header.kind == Kind.CONTRIBUTION and (gives or not header.count)
+        return header.kind == PacketKind.CONTRIBUTION and (gives or not header.count)
 
     def _from_child(self, child: int, header: Header, elements: Elements) -> Iterator[Sent]:
         version = self._version(header.chunk)
@@ -163,12 +163,12 @@ class Pool:
     def _from_parent(self, header: Header, elements: Elements) -> Iterator[Sent]:
         version = self._version(header.chunk)
         waits = version.chunk == header.chunk and version.seen == self.all_seen and not version.is_done
-        if header.kind == Kind.EPOCH or not waits:
+        if header.kind == PacketKind.EPOCH or not waits:
             self.counted["stale"] += 1
             return
-        if header.kind == Kind.STATUS:
+        if header.kind == PacketKind.STATUS:
             passed = Header(
-                Kind.STATUS, header.job, header.epoch, header.count + 1, header.chunk, seen=header.seen
+                PacketKind.STATUS, header.job, header.epoch, header.count + 1, header.chunk, seen=header.seen
             )
             for port in self.rule.ports:
                 self.counted["statuses"] += 1
@@ -187,7 +187,9 @@ class Pool:
             yield self._partial(version)
         else:
             self.counted["statuses"] += 1
-            header = Header(Kind.STATUS, self.rule.job, self.rule.epoch, 0, version.chunk, seen=version.seen)
+            header = Header(
+                PacketKind.STATUS, self.rule.job, self.rule.epoch, 0, version.chunk, seen=version.seen
+            )
             yield Sent(self.rule.ports[child], header)
 
     def _results(self, version: Version) -> Iterator[Sent]:
@@ -200,15 +202,15 @@ class Pool:
     def _result(self, child: int, version: Version) -> Sent:
         self.counted["results"] += 1
         elements = version.values if self.rule.takes >> child & 1 else ()
-        return self._packet(Kind.RESULT, self.rule.ports[child], version, elements)
+        return self._packet(PacketKind.RESULT, self.rule.ports[child], version, elements)
 
     def _partial(self, version: Version) -> Sent:
         """The sum so far, as the parent's child; bare if nobody below gives."""
         self.counted["partials"] += 1
         assert self.rule.parent_port is not None
-        return self._packet(Kind.CONTRIBUTION, self.rule.parent_port, version, version.values)
+        return self._packet(PacketKind.CONTRIBUTION, self.rule.parent_port, version, version.values)
 
-    def _packet(self, kind: Kind, port: int, version: Version, elements: Elements) -> Sent:
+    def _packet(self, kind: PacketKind, port: int, version: Version, elements: Elements) -> Sent:
         assert version.chunk is not None
         rule = self.rule
         return Sent(

@@ -56,7 +56,7 @@ def empty_room(fabric: Fabric, switch_slots: int, elements: int) -> Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SlotRequest:
     """A tree for hosts that give and hosts that take, for sums of `nbytes` in all, of `slots` at least."""
 
     givers: tuple[str, ...]
@@ -65,7 +65,7 @@ class Request:
     slots: int
 
 
-def nodes_with_room(fabric: Fabric, request: Request, room: Room, seed: int) -> tuple[Node, ...]:
+def nodes_with_room(fabric: Fabric, request: SlotRequest, room: Room, seed: int) -> tuple[Node, ...]:
     """The best tree past all switches that have too few slots left.  Raise NoTree if there is none."""
     full = {switch for switch, left in room.slots.items() if left < request.slots}
     nodes = _past(fabric, full, request, room, seed)
@@ -81,7 +81,9 @@ def nodes_with_room(fabric: Fabric, request: Request, room: Room, seed: int) -> 
     return nodes
 
 
-def _past(fabric: Fabric, full: Collection[str], request: Request, room: Room, seed: int) -> tuple[Node, ...]:
+def _past(
+    fabric: Fabric, full: Collection[str], request: SlotRequest, room: Room, seed: int
+) -> tuple[Node, ...]:
     """The best tree past these switches, or else the best one through them."""
     shut = [link for link in fabric.inner_links if link.a in full or link.b in full]
     asked = request.givers, request.takers, room.load, request.nbytes, seed

@@ -24,7 +24,7 @@ from math import ceil
 from planning.fabrics.fabric import Egress, Fabric, Link
 from planning.failures import Failure, cable_name, outages
 from planning.transport import longest_round_trip_s
-from planning.trees.capacity import Ground, Request, Room, empty_room, group_nbytes, nodes_with_room
+from planning.trees.capacity import Ground, Room, SlotRequest, empty_room, group_nbytes, nodes_with_room
 from planning.trees.relocation import cables, lacks_room, moved
 from planning.trees.shape import NoTree
 from planning.trees.tree import (
@@ -156,7 +156,7 @@ class _Planter:
             raise NoTree(f"there are UDP ports for {LAST_PORT - FIRST_PORT + 1:,} trees, this is one more")
         group = self.schedule.groups[number]
         givers, takers = (tuple(ground.placement[rank] for rank in ranks) for ranks in group)
-        request = Request(givers, takers, ground.nbytes[group], LEAST_SLOTS)
+        request = SlotRequest(givers, takers, ground.nbytes[group], LEAST_SLOTS)
         tree = Tree(
             job=number + 1,
             givers=group[0],

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from planning.fabrics.fabric import Egress, Fabric, Link
 from planning.routing.reroute import without
-from planning.trees.capacity import Ground, Request, Room, empty_room, nodes_with_room
+from planning.trees.capacity import Ground, Room, SlotRequest, empty_room, nodes_with_room
 from planning.trees.shape import NoTree, Parted
 from planning.trees.tree import Tree, rebuilt
 
@@ -48,7 +48,7 @@ def _moved(ground: Ground, left: Fabric, tree: Tree, room: Room) -> Tree | NoTre
     givers, takers = (tuple(ground.placement[rank] for rank in ranks) for ranks in (tree.givers, tree.takers))
     nbytes = ground.nbytes[tree.givers, tree.takers]
     try:
-        nodes = nodes_with_room(left, Request(givers, takers, nbytes, tree.slots), room, ground.seed)
+        nodes = nodes_with_room(left, SlotRequest(givers, takers, nbytes, tree.slots), room, ground.seed)
     except NoTree as error:
         return error
     made = rebuilt(tree, nodes)

@@ -9,7 +9,7 @@ held by `results.audit.treeagreement`; here it is part of what links carry.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from controller.counters import Count, Counters
+from controller.counters import Counters, WireCount
 from planning.fabrics.fabric import Egress, link_name
 from planning.model.loads import is_host_link
 from planning.model.wire import SET_UP_SPARE_NBYTES, again_nbytes, payload_nbytes, stream_nbytes
@@ -18,7 +18,7 @@ from results.audit.findings import Finding, off
 from results.audit.treeagreement import tree_agreement
 from results.audit.treecounts import Again, SumCount, TreeLoad
 
-NOTHING = Count(0, 0)
+NOTHING = WireCount(0, 0)
 NOTHING_AGAIN = Again()
 
 
@@ -30,7 +30,7 @@ class FlowCount:
     payload_nbytes: int
     expected_nbytes: int
     spare_nbytes: int
-    counted: Mapping[str, Count]
+    counted: Mapping[str, WireCount]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,12 @@ class LinkCount:
     payload_nbytes: int
     expected_nbytes: int
     spare_nbytes: int
-    sent: Count | None
-    received: Count | None
+    sent: WireCount | None
+    received: WireCount | None
     held: bool
 
     @property
-    def counted(self) -> Count | None:
+    def counted(self) -> WireCount | None:
         return self.received or self.sent
 
     @property

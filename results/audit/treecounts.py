@@ -11,7 +11,7 @@ another epoch whether the tree still stands; the switch counts these.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from controller.counters import Count, Counters
+from controller.counters import Counters, WireCount
 from planning.fabrics.fabric import HOST_PORT, Egress
 from planning.model.wire import HEADERS_NBYTES
 from planning.openflow.aggregation import JobCounts
@@ -40,9 +40,9 @@ class SumCount:
 
     group: int
     egress: Egress
-    expected: Count
+    expected: WireCount
     again: int
-    counted: Count | None
+    counted: WireCount | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class TreeLoad:
         return TreeLoad(self.payload_nbytes + other.payload_nbytes, self.spare_nbytes + other.spare_nbytes)
 
 
-def due(plan: Plan, group: int, repeats: int) -> Count:
+def due(plan: Plan, group: int, repeats: int) -> WireCount:
     """Packets of a group's stream on each cable, and their bytes where they carry elements."""
     tree, schedule = plan.trees[group], plan.schedule
     sizes = [
@@ -65,7 +65,7 @@ def due(plan: Plan, group: int, repeats: int) -> Count:
         if (each.givers, each.takers) == schedule.groups[group]
     ]
     packets = STREAM_BEGINS + repeats * sum(1 + tree.n_chunks(nbytes) for nbytes in sizes)
-    return Count(packets, packets * HEADERS_NBYTES + repeats * sum(sizes))
+    return WireCount(packets, packets * HEADERS_NBYTES + repeats * sum(sizes))
 
 
 def due_packets(plan: Plan, rank: int, repeats: int) -> int:
@@ -91,7 +91,7 @@ class Joints:
     counters: Counters
     again: Again
     group: int
-    due: Count
+    due: WireCount
 
     @property
     def tree(self) -> Tree:
@@ -100,9 +100,9 @@ class Joints:
     def pool(self, switch: str) -> JobCounts | None:
         return pool_of(self.tree, switch, self.counters)
 
-    def expected(self, *, whole: bool) -> Count:
+    def expected(self, *, whole: bool) -> WireCount:
         """On a cable whose packets carry elements, or none."""
-        return self.due if whole else Count(self.due.packets, self.due.packets * HEADERS_NBYTES)
+        return self.due if whole else WireCount(self.due.packets, self.due.packets * HEADERS_NBYTES)
 
     def sums(self, node: Node) -> Iterator[SumCount]:
         """What came in at the node: its children's contributions, and what its parent sent."""

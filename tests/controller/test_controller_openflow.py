@@ -12,7 +12,7 @@ from controller.counters import counters_json
 from controller.openflow import changes, table
 from controller.readback import FlowStats, UnknownRule, complaint, group_keys, installed
 from controller.ryu_api import ofp, parser
-from emu.switch.ports import Port, SwitchPorts
+from emu.switch.ports import SwitchPort, SwitchPorts
 from emu.switch.server.session import Session
 from emu.switch.table.numbers import Numbers
 from emu.switch.table.operations import Operation, RemoveGroup, RemoveRule, SetGroup, SetRule
@@ -55,7 +55,7 @@ def asked(*requests: Any) -> bytes:
 
 def connected(n_ports: int) -> Talk:
     talk = Talk()
-    ports = tuple(Port(port, f"s-eth{port}", 10**8) for port in range(1, n_ports + 1))
+    ports = tuple(SwitchPort(port, f"s-eth{port}", 10**8) for port in range(1, n_ports + 1))
     talk.table = FlowTable(Numbers(10_000), Numbers(100))
     talk.session = Session(SwitchPorts("s", 1, ports), talk.table, FakeInstruments())
     talk.say(HELLO)

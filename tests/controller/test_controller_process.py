@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from emu.interpreter import python
-from emu.switch.plane.counters import Link
-from emu.switch.ports import Port, SwitchPorts
+from emu.switch.plane.counters import InterfaceState
+from emu.switch.ports import SwitchPort, SwitchPorts
 from emu.switch.server.session import Session
 from emu.switch.table.numbers import Numbers
 from emu.switch.table.table import FlowTable
@@ -40,7 +40,7 @@ class Live(FakeInstruments):
     def __init__(self, down: set[str]) -> None:
         self._down = down
 
-    def link(self, interface: str) -> Link:
+    def link(self, interface: str) -> InterfaceState:
         return replace(super().link(interface), is_up=interface not in self._down, is_enabled=True)
 
 
@@ -133,7 +133,7 @@ class Switches:
 
     def serve(self, switch: str, dpid: int) -> None:
         """One switch until the controller goes away."""
-        ports = tuple(Port(n, interface(switch, n), 10**8) for n in self.fabric.ports[switch])
+        ports = tuple(SwitchPort(n, interface(switch, n), 10**8) for n in self.fabric.ports[switch])
         table = FlowTable(Numbers(9999), Numbers(99))
         session = Session(SwitchPorts(switch, dpid, ports), table, Live(self.down))
         with suppress(ConnectionError), connect(self.port, self.ended) as link:

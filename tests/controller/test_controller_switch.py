@@ -5,7 +5,7 @@ import pytest
 from controller import openflow
 from controller.readback import FlowStats
 from controller.ryu_api import ofp, parser
-from controller.switch import Switch
+from controller.switch import KnownSwitch
 from planning.openflow.match import Match
 from planning.openflow.rules import Rule
 from tests.made_switches import Line, Machine, never
@@ -25,19 +25,19 @@ def machine() -> Machine:
     return Machine("s", 1, (1, 2, 3))
 
 
-def come(switch: Switch, machine: Machine, *rules: Rule) -> Line:
+def come(switch: KnownSwitch, machine: Machine, *rules: Rule) -> Line:
     line = Line(machine)
     switch.come(line, openflow.table(rules, switch.table))
     return line
 
 
-def programmed(machine: Machine, *rules: Rule) -> Switch:
-    switch = Switch("s", never)
+def programmed(machine: Machine, *rules: Rule) -> KnownSwitch:
+    switch = KnownSwitch("s", never)
     come(switch, machine, *rules).deliver(switch)
     return switch
 
 
-def ready(switch: Switch) -> bool:
+def ready(switch: KnownSwitch) -> bool:
     return switch.is_ready
 
 
@@ -46,7 +46,7 @@ def same(machine: Machine, *rules: Rule) -> bool:
 
 
 def test_a_new_switch_is_ready_only_once_it_was_seen_to_have_its_rules(machine: Machine) -> None:
-    switch = Switch("s", never)
+    switch = KnownSwitch("s", never)
     line = come(switch, machine, A, B, C)
     assert not ready(switch)
     line.deliver(switch)
@@ -74,7 +74,7 @@ def test_one_that_lost_its_rules_is_told_them_again(machine: Machine) -> None:
 
 
 def test_one_that_was_never_seen_ready_is_told_all_when_it_comes_again(machine: Machine) -> None:
-    switch = Switch("s", never)
+    switch = KnownSwitch("s", never)
     come(switch, machine, A)
     switch.go()
     line = come(switch, machine, A)
@@ -108,7 +108,7 @@ def test_an_update_is_done_when_its_barrier_is_reached_and_not_before(machine: M
 
 
 def test_an_update_while_it_is_being_programmed_does_not_make_it_refused(machine: Machine) -> None:
-    switch = Switch("s", never)
+    switch = KnownSwitch("s", never)
     line = come(switch, machine, A, B)
     switch.update(openflow.table((A, C), switch.table), lambda: None)
     line.deliver(switch)
@@ -118,7 +118,7 @@ def test_an_update_while_it_is_being_programmed_does_not_make_it_refused(machine
 
 def test_a_switch_that_drops_a_rule_is_refused_by_name(machine: Machine) -> None:
     refused: list[str] = []
-    switch = Switch("s", refused.append)
+    switch = KnownSwitch("s", refused.append)
     line = come(switch, machine, A, B)
     (barrier,) = line.answers()
     assert isinstance(barrier, parser.OFPBarrierReply)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.counters import Count, counters_json, load_counters
+from controller.counters import WireCount, counters_json, load_counters
 from planning.fabrics.fabric import Egress
 from planning.openflow.aggregation import JobCounts
 from planning.openflow.pool import EVENTS
@@ -25,7 +25,7 @@ def test_a_flows_count_is_found_by_its_five_tuple_and_switch(tmp_path: Path) -> 
     counters = load_counters(written(tmp_path / "switches.json", switches_json(PLAN)))
     (flow,) = [flow for flow in PLAN.flows if flow.src == 0]
     counted = counters.flows[flow.src_ip, flow.dst_ip, flow.sport, flow.dport]
-    assert counted == {"switch0": Count(4, 74 + 3 * 1514)}  # a SYN and three full frames
+    assert counted == {"switch0": WireCount(4, 74 + 3 * 1514)}  # a SYN and three full frames
     assert counted["switch0"].stream_nbytes == 8 + 3 * 1448
 
 
@@ -44,7 +44,7 @@ def test_rules_for_destinations_are_no_flows(tmp_path: Path) -> None:
     row = {"switch": "switch0", "match": match, "priority": 100, "output": 1, "packets": 3, "bytes": 300}
     value["flows"] += [row, row]
     counters = load_counters(written(tmp_path / "switches.json", value))
-    assert counters.others == {"switch0": Count(6, 600)}
+    assert counters.others == {"switch0": WireCount(6, 600)}
 
 
 def test_rules_of_trees_are_found_by_port_and_udp_port(tmp_path: Path) -> None:
@@ -55,8 +55,8 @@ def test_rules_of_trees_are_found_by_port_and_udp_port(tmp_path: Path) -> None:
         value["flows"].append({**row, "packets": packets, "bytes": 100 * packets})
     counters = load_counters(written(tmp_path / "switches.json", value))
     assert counters.sums == {
-        (Egress("switch0", 1), 0xBEE0): Count(3, 300),
-        (Egress("switch0", 2), 0xBEE0): Count(5, 500),
+        (Egress("switch0", 1), 0xBEE0): WireCount(3, 300),
+        (Egress("switch0", 2), 0xBEE0): WireCount(5, 500),
     }
     assert counters.others == {}
 

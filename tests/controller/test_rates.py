@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controller.rates import Rates
+from controller.rates import FlowRates
 from controller.readback import FlowStats
 from controller.ryu_api import ofp, parser
 from planning.fabrics.fabric import Egress
@@ -34,7 +34,7 @@ def entry(flow: Flow, age_ns: int, nbytes: int) -> FlowStats:
 
 def test_a_rate_is_the_bits_between_two_readings_over_the_time_between_them() -> None:
     made = plan()
-    rates, flow = Rates(made), made.flows[0]
+    rates, flow = FlowRates(made), made.flows[0]
     first = flow.path[1].node
     assert rates.taken({first: [entry(flow, 1 * NS, 1_000)]}) == {}
     assert rates.taken({first: [entry(flow, 3 * NS + NS // 2, 2_501_000)]}) == {0: 8e6}  # 2.5 MB in 2.5 s
@@ -44,7 +44,7 @@ def test_a_rate_is_the_bits_between_two_readings_over_the_time_between_them() ->
 def test_a_flow_counts_at_its_first_switch_alone() -> None:
     made = plan()
     number, flow = next((i, flow) for i, flow in enumerate(made.flows) if len(flow.path) == 4)
-    rates = Rates(made)
+    rates = FlowRates(made)
     first, last = flow.path[1].node, flow.path[-1].node
     assert {first, last} <= set(rates.switches)  # each is another flow's first
     for age in (1, 2):
@@ -53,14 +53,14 @@ def test_a_flow_counts_at_its_first_switch_alone() -> None:
 
 
 def test_only_the_switches_at_which_flows_begin_are_asked() -> None:
-    assert Rates(plan()).switches == ("leaf0", "leaf1")
+    assert FlowRates(plan()).switches == ("leaf0", "leaf1")
 
 
 @pytest.mark.parametrize("age_s", [1, 6])
 def test_a_counter_that_began_anew_gives_no_rate_until_the_next_reading(age_s: int) -> None:
     """With the rule, or without it (OFPFF_RESET_COUNTS)."""
     made = plan()
-    rates, flow = Rates(made), made.flows[0]
+    rates, flow = FlowRates(made), made.flows[0]
     first = flow.path[1].node
     readings = [(5 * NS, 5_000), (age_s * NS, 100), ((age_s + 1) * NS, 225)]
     found = [rates.taken({first: [entry(flow, *reading)]}) for reading in readings]
@@ -69,14 +69,14 @@ def test_a_counter_that_began_anew_gives_no_rate_until_the_next_reading(age_s: i
 
 def test_two_readings_at_one_instant_give_no_rate() -> None:
     made = plan()
-    rates, flow = Rates(made), made.flows[0]
+    rates, flow = FlowRates(made), made.flows[0]
     for _ in range(2):
         assert rates.taken({flow.path[1].node: [entry(flow, NS, 5)]}) == {}
 
 
 def test_rules_that_are_no_flow_of_the_plan_are_passed_over() -> None:
     made = plan()
-    rates, flow = Rates(made), made.flows[0]
+    rates, flow = FlowRates(made), made.flows[0]
     match = parser.OFPMatch(eth_type=0x800, ipv4_dst=flow.dst_ip)
     octets = bytearray()
     match.serialize(octets, 0)
@@ -93,7 +93,7 @@ def port_entry(number: int, age_ns: int, nbytes: int) -> Any:
 
 
 def test_a_ports_rate_is_what_it_sent_between_two_readings_none_of_them_before_a_move() -> None:
-    rates = Rates(plan())
+    rates = FlowRates(plan())
     end = Egress("leaf0", 1)
 
     def taken(age_ns: int, nbytes: int) -> dict[Egress, float]:

@@ -11,7 +11,7 @@ from controller.openflow import table
 from controller.readback import FlowStats
 from controller.ryu_api import ofp, parser
 from controller.steering import Steering
-from controller.switch import Switch
+from controller.switch import KnownSwitch
 from planning.fabrics.fabric import Egress, Fabric, interface
 from planning.openflow.rules import plan_rules
 from tests.made_plans import MIB, allreduce_plan, messages, schedule_plan
@@ -42,7 +42,7 @@ class World:
     def __init__(self, intent: Intent, reroutes: bool = True) -> None:
         self.fabric: Fabric = intent.fabric
         self.machines = machines(self.fabric)
-        self.switches = {name: Switch(name, never) for name in self.machines}
+        self.switches = {name: KnownSwitch(name, never) for name in self.machines}
         self._log = Kept()
         self.steering = Steering(intent, self.switches, self._log, reroutes)
         for name in self.switches:

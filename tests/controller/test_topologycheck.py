@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from controller.ryu_api import ofp
-from controller.topologycheck import Fit, misfit
+from controller.topologycheck import TopologyCheck, misfit
 from planning.fabrics.fabric import Fabric, interface
 from planning.fabrics.spec import FAMILIES, parse_fabric
 
@@ -86,7 +86,7 @@ def test_the_names_that_are_ours_are_those_of_the_families_but_the_stars() -> No
 
 def test_a_switch_is_told_of_once_and_again_only_after_it_fitted() -> None:
     fabric, told = parse_fabric(BIGRAPH), list[str]()
-    fit = Fit(fabric, told.append)
+    fit = TopologyCheck(fabric, told.append)
     wrong = {1: SimpleNamespace(name=b"leaf0-eth1")}
     right = {n: SimpleNamespace(name=name) for n, name in ports(fabric, "upper0").items()}
     assert not fit.admits("upper0", wrong)

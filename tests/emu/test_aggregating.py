@@ -17,7 +17,7 @@ from planning.plan import Plan
 from planning.trees.tree import Node
 from tests.made_aggregating import Drop, nothing_lost, running
 from tests.made_tree_plans import TWO_LEVELS, star_tree, summed, tree_plan, two_level_tree
-from traces.framing.aggregation import Header, Kind
+from traces.framing.aggregation import Header, PacketKind
 from traces.schedules.expand import expand
 from traces.schedules.schedule import Gate
 from traces.workload import made_allreduce
@@ -116,7 +116,7 @@ def moved_after_losses(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> tuple[lis
     missed, moved_ns = threading.Event(), 0
 
     def drop(rank: int, header: Header) -> bool:
-        is_last = header.kind == Kind.RESULT and header.epoch == 0 and header.chunk >= LAST
+        is_last = header.kind == PacketKind.RESULT and header.epoch == 0 and header.chunk >= LAST
         is_lost = rank == 1 and is_last and header.job == plan.trees[0].job
         if is_lost:
             missed.set()

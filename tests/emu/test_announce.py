@@ -6,7 +6,7 @@ import pytest
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from scapy.contrib import openflow3 as of3
 
-from emu.switch.plane.counters import Link
+from emu.switch.plane.counters import InterfaceState
 from emu.switch.wire import announce, encode
 from planning.openflow.entries import Actions, Entry, Gone, PacketIn, Why
 from planning.openflow.match import Match
@@ -67,13 +67,13 @@ def test_the_reasons_are_openflows(gone: Gone, reason: int) -> None:
 @pytest.mark.parametrize(
     ("link", "config", "state"),
     [
-        (Link(b"\2" * 6, is_up=True, is_enabled=True), 0, ofp.OFPPS_LIVE),
-        (Link(b"\2" * 6, is_up=False, is_enabled=True), 0, ofp.OFPPS_LINK_DOWN),
-        (Link(b"\2" * 6, is_up=False, is_enabled=False), ofp.OFPPC_PORT_DOWN, ofp.OFPPS_LINK_DOWN),
+        (InterfaceState(b"\2" * 6, is_up=True, is_enabled=True), 0, ofp.OFPPS_LIVE),
+        (InterfaceState(b"\2" * 6, is_up=False, is_enabled=True), 0, ofp.OFPPS_LINK_DOWN),
+        (InterfaceState(b"\2" * 6, is_up=False, is_enabled=False), ofp.OFPPC_PORT_DOWN, ofp.OFPPS_LINK_DOWN),
     ],
     ids=["up", "its cable is down", "taken down"],
 )
-def test_a_port_that_changed_is_told_as_it_is_now(link: Link, config: int, state: int) -> None:
+def test_a_port_that_changed_is_told_as_it_is_now(link: InterfaceState, config: int, state: int) -> None:
     message = read(announce.port_status(encode.port(4, link, "s1-eth4", 10**9)))
     port = message.desc
     assert (message.reason, port.port_no, port.hw_addr) == (ofp.OFPPR_MODIFY, 4, "02:02:02:02:02:02")

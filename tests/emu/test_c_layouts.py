@@ -17,7 +17,7 @@ from planning.trees.tree import MAX_CHILDREN
 from traces.framing import aggregation
 
 ROOT = Path(__file__).parents[2]
-KINDS = {kind.name: kind.value for kind in aggregation.Kind}
+KINDS = {kind.name: kind.value for kind in aggregation.PacketKind}
 SWITCH = {
     "MAX_SWITCHES": ports.MAX_SWITCHES,
     "MAX_PORTS": ports.MAX_PORTS,
@@ -47,16 +47,16 @@ AGGREGATION = {
     **{event.upper(): number for number, event in enumerate(EVENTS)},
     "N_EVENTS": len(EVENTS),
 }
-TOLD = [name for name, *_ in library.Told._fields_]
+TOLD = [name for name, *_ in library.WorkerReport._fields_]
 WORKER = {
     "VERSION": aggregation.VERSION,
     "NO_PEAK": aggregation.NO_PEAK,
     "SUM_BITS": SUM_BITS,
     "sizeof(struct header)": aggregation.HEADER_NBYTES,
     **KINDS,
-    **{failure.name: failure.value for failure in library.Failure},
-    "sizeof(struct told)": ctypes.sizeof(library.Told),
-    **{f"offsetof(struct told, {name})": getattr(library.Told, name).offset for name in TOLD},
+    **{failure.name: failure.value for failure in library.WorkerFailure},
+    "sizeof(struct told)": ctypes.sizeof(library.WorkerReport),
+    **{f"offsetof(struct told, {name})": getattr(library.WorkerReport, name).offset for name in TOLD},
 }
 
 

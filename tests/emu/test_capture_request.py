@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from emu.capturing.job import Job
-from emu.capturing.request import MAX_RANKS, Request, check_fits
+from emu.capturing.job import RankProcesses
+from emu.capturing.request import MAX_RANKS, CaptureRequest, check_fits
 from emu.training.options import TrainingOptions
 from planning.fabrics.spec import parse_fabric
 from tools.joboptions import parse_beside
 
 FABRIC = parse_fabric("star:hosts=9")
-DDP = Request(4, FABRIC.spec, TrainingOptions(slow=((1, 2.0),)))
-PS = Request(3, FABRIC.spec, TrainingOptions(servers=1))
-PROGRAM = Request(2, FABRIC.spec, command=("true",))
+DDP = CaptureRequest(4, FABRIC.spec, TrainingOptions(slow=((1, 2.0),)))
+PS = CaptureRequest(3, FABRIC.spec, TrainingOptions(servers=1))
+PROGRAM = CaptureRequest(2, FABRIC.spec, command=("true",))
 
 
 def test_each_job_has_hosts_of_its_own_in_order() -> None:
@@ -39,11 +39,11 @@ def test_each_job_has_a_folder_of_its_own() -> None:
 def test_a_request_is_read_back_as_it_was_saved(tmp_path: Path) -> None:
     made = DDP.with_beside([PS, PROGRAM])
     made.save(tmp_path)
-    assert Request.load(tmp_path) == made
+    assert CaptureRequest.load(tmp_path) == made
 
 
 def test_all_ranks_together_are_bounded() -> None:
-    half = Request(MAX_RANKS // 2, FABRIC.spec, command=("true",))
+    half = CaptureRequest(MAX_RANKS // 2, FABRIC.spec, command=("true",))
     assert half.with_beside([half]).total_ranks == MAX_RANKS
     with pytest.raises(ValueError, match="up to 64 ranks, got 66"):
         half.with_beside([half, PROGRAM])
@@ -85,9 +85,9 @@ class FakeProcess:
         return self.returncode if self.asked > 3 else None
 
 
-def made_job(code: int, output: Path, lines: io.StringIO | None = None) -> Job:
+def made_job(code: int, output: Path, lines: io.StringIO | None = None) -> RankProcesses:
     process: Any = FakeProcess(code)
-    return Job({"the job": process}, {"the job": output}, lines)
+    return RankProcesses({"the job": process}, {"the job": output}, lines)
 
 
 class FakeWatch:

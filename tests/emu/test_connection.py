@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emu.replay.connection import Connection, PeerLost
+from emu.replay.connection import PeerLost, RankConnection
 from traces.framing.gloo import Opcode, encode_preamble
 
-Pair = tuple[Connection, Connection]
+Pair = tuple[RankConnection, RankConnection]
 
 
 def connected() -> Pair:
@@ -22,7 +22,7 @@ def connected() -> Pair:
     server.close()
     for sock in (a, b):
         sock.settimeout(0)
-    return Connection(a, 1), Connection(b, 0)
+    return RankConnection(a, 1), RankConnection(b, 0)
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def pair() -> Iterator[Pair]:
         end.sock.close()
 
 
-def received(end: Connection, other: Connection, nbytes: int) -> bytes:
+def received(end: RankConnection, other: RankConnection, nbytes: int) -> bytes:
     """Read one message's payload of `nbytes`, letting the other side flush meanwhile."""
     while (header := end.read_header()) is None:
         other.flush()
@@ -89,7 +89,7 @@ class Writes:
 
 def test_each_message_is_a_write_of_its_own_as_gloos_are() -> None:
     writes = Writes(most=100)
-    end = Connection(writes, 1)  # type: ignore[arg-type]
+    end = RankConnection(writes, 1)  # type: ignore[arg-type]
     notice, head = encode_preamble(Opcode.SEND_READY, 1, 200), encode_preamble(Opcode.DATA, 1, 200)
     data = bytes(range(200))
     end.queue_notice(notice)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from emu.inject.figures import (
     LATENESS_EDGES_S,
     NEVER,
+    PacketTimes,
     Reordering,
-    Times,
     drift_ppm,
     flow_figures,
     flow_numbers,
@@ -73,7 +73,7 @@ def test_drift_is_the_slope_of_lateness_whatever_single_packets_do(ppm: int) -> 
 def test_each_flow_has_its_own_loss_delay_and_order() -> None:
     due = np.arange(6)
     arrived = np.array([100, 60, NEVER, 40, 200, 300])
-    times = Times(due, due, due * 10, arrived)
+    times = PacketTimes(due, due, due * 10, arrived)
     flow = np.array([1, 0, 1, 0, 1, 1])
     zero, one = flow_figures(flow, np.full(6, 1000), times)
     assert (zero.flow, zero.sent, zero.lost, zero.nbytes) == (0, 2, 0, 2000)

@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emu.inject.counts import Counted
-from emu.inject.figures import NEVER, Percentiles, Times
+from emu.inject.counts import InjectionCounts
+from emu.inject.figures import NEVER, PacketTimes, TimePercentiles
 from emu.inject.injection import check_queues
 from emu.inject.options import InjectOptions
 from emu.inject.preparation import Prepared, prepare
 from emu.inject.result import Injection, judge, result
-from emu.inject.times import Fields, Told, keys, read_times
+from emu.inject.times import Fields, ReadTimes, keys, read_times
 from emu.inject.timetable import TOPSPEED, Pace
 from planning.fabrics.spec import parse_fabric
 from tests.made_captures import Record, pcap, tcp
 
 A, B = ("10.77.0.1", 4000), ("10.77.0.2", 5000)
 N = 200
-QUIET = Counted(cpu_idle=0.5, softnet_dropped=0, queue_dropped={})
+QUIET = InjectionCounts(cpu_idle=0.5, softnet_dropped=0, queue_dropped={})
 
 
 def prepared(folder: Path, fabric: str = "star:hosts=2", nbytes: int = 100) -> Prepared:
@@ -31,17 +31,17 @@ def prepared(folder: Path, fabric: str = "star:hosts=2", nbytes: int = 100) -> P
     return prepare([path], parse_fabric(fabric), InjectOptions(), {}, {})
 
 
-def told(late_ns: int = 1000, stray: int = 0, clock_set_ns: int = 0) -> Told:
+def told(late_ns: int = 1000, stray: int = 0, clock_set_ns: int = 0) -> ReadTimes:
     due = np.arange(N) * 10**6
-    times = Times(due, due + late_ns, due + late_ns + 500, due + late_ns + 5500)
-    return Told(times, stray, clock_set_ns)
+    times = PacketTimes(due, due + late_ns, due + late_ns + 500, due + late_ns + 5500)
+    return ReadTimes(times, stray, clock_set_ns)
 
 
-def made(folder: Path, told: Told, counted: Counted = QUIET, pace: Pace = Pace()) -> Injection:  # noqa: B008
+def made(folder: Path, told: ReadTimes, counted: InjectionCounts = QUIET, pace: Pace = Pace()) -> Injection:  # noqa: B008
     return result("made", InjectOptions(pace=pace), prepared(folder), told, counted)
 
 
-def without(told: Told, *rows: int) -> Told:
+def without(told: ReadTimes, *rows: int) -> ReadTimes:
     arrived = told.times.arrived_ns.copy()
     arrived[list(rows)] = NEVER
     return replace(told, times=replace(told.times, arrived_ns=arrived))
@@ -52,7 +52,7 @@ def test_figures_are_those_of_the_packets(tmp_path: Path) -> None:
     assert (found.packets, found.sent, found.arrived, found.lost, found.reordered) == (N, N, N, 0, 0)
     assert found.bytes == N * (54 + 100)
     assert found.planned_s == pytest.approx((N - 1) * 1e-3)
-    assert found.delay_s == Percentiles(5e-6, 5e-6, 5e-6, 5e-6, 5e-6)
+    assert found.delay_s == TimePercentiles(5e-6, 5e-6, 5e-6, 5e-6, 5e-6)
     assert found.lateness_histogram["<=1e-05"] == N
     assert found.drift_ppm == 0
     assert found.verdict == "valid"
@@ -72,7 +72,7 @@ def test_figures_are_those_of_the_packets(tmp_path: Path) -> None:
     ],
 )
 def test_what_the_machine_did_makes_it_not_valid(
-    told: Told, counted: Mapping[str, Any], reason: str, tmp_path: Path
+    told: ReadTimes, counted: Mapping[str, Any], reason: str, tmp_path: Path
 ) -> None:
     found = made(tmp_path, told, replace(QUIET, **counted))
     assert found.verdict == "not valid"

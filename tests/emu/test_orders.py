@@ -7,12 +7,21 @@ import pytest
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
-from emu.switch.plane.counters import Link
+from emu.switch.plane.counters import InterfaceState
 from emu.switch.table.numbers import Numbers
 from emu.switch.table.operations import EnablePort, SendPacket
 from emu.switch.table.table import FlowTable
 from emu.switch.wire import changes as orders
-from planning.openflow.entries import NO_COOKIE, Group, GroupBucket, GroupKind, Output, PacketIn, ToGroup, Why
+from planning.openflow.entries import (
+    NO_COOKIE,
+    GroupBucket,
+    GroupKind,
+    Output,
+    PacketIn,
+    SwitchGroup,
+    ToGroup,
+    Why,
+)
 from planning.openflow.openflow13 import ProtocolError
 from tests.made_rules import DATAPATH, serialized
 from tests.openflow_talk import SWITCH, FakeInstruments
@@ -31,7 +40,7 @@ def to(port: int) -> Any:
 def table() -> FlowTable:
     """One with group 5."""
     made = FlowTable(Numbers(10), Numbers(10))
-    list(made.set_group(5, Group(GroupKind.INDIRECT, (GroupBucket((Output(1),)),)), 0))
+    list(made.set_group(5, SwitchGroup(GroupKind.INDIRECT, (GroupBucket((Output(1),)),)), 0))
     return made
 
 
@@ -105,7 +114,7 @@ def test_a_port_is_taken_up_or_down_if_the_mask_says_so(config: int, mask: int, 
 
 def test_a_port_that_is_down_stays_so_if_nothing_is_asked_for() -> None:
     assert orders.change_port(PORTS, FakeInstruments(), port_mod(3, MACS[3], 0, 0)) == EnablePort(3, False)
-    assert FakeInstruments().link("leaf0-eth3") == Link(bytes.fromhex("020000000003"), False, False)
+    assert FakeInstruments().link("leaf0-eth3") == InterfaceState(bytes.fromhex("020000000003"), False, False)
 
 
 @pytest.mark.parametrize(

@@ -14,16 +14,16 @@ from emu.records import (
     LINK_COLUMNS,
     OF_AN_AGGREGATION,
     OF_COMPUTING,
-    Counted,
-    Records,
+    RepeatCounts,
+    RunRecords,
     load_events,
     load_repeats,
 )
-from emu.replay.outcome import Outcome, Times
+from emu.replay.outcome import Outcome, RankTimes
 from emu.sampler import Samples
 from emu.stalls import Stalls
 from planning.fabrics.fabric import Egress
-from planning.failures import Change, Failure
+from planning.failures import CableChange, Failure
 from planning.plan import Plan
 from planning.runfiles import BadRun
 from tests.documented import documented_fields
@@ -48,7 +48,7 @@ class Counters(Samples):
 def outcome(rank: int, late_ns: int) -> Outcome:
     """Each rank sends to the other, and has its message before its own has been handed over."""
     began_ns = START_NS + late_ns
-    times = Times(
+    times = RankTimes(
         start_ns=START_NS,
         began_ns=began_ns,
         done_ns=START_NS + 500_000_000,
@@ -67,7 +67,7 @@ def summed_plan() -> Plan:
 
 def summed_outcome(rank: int) -> Outcome:
     """Two sums; that of the second is there before that of the first has begun to be looked at."""
-    times = Times(
+    times = RankTimes(
         START_NS, START_NS, START_NS + 50, begun_ns={0: START_NS + 1, 1: START_NS + 3}, late_gap_ns=0
     )
     times.aggregated_ns |= {1: START_NS + 4, 0: START_NS + 5}
@@ -80,12 +80,12 @@ def plan() -> Plan:
     return schedule_plan("star:hosts=2", messages(2, [(0, 1, NBYTES), (1, 0, NBYTES)]))
 
 
-def record(folder: Path, plan: Plan, softnet_dropped: tuple[int, ...] = (0, 0)) -> Records:
+def record(folder: Path, plan: Plan, softnet_dropped: tuple[int, ...] = (0, 0)) -> RunRecords:
     """Repeats in which two ranks swap a message, with so many packets lost in the kernel."""
     folder.mkdir()
-    with Records(folder, plan) as made:
+    with RunRecords(folder, plan) as made:
         for number, lost in enumerate(softnet_dropped):
-            counted = Counted(0.5, 0.0, lost, {"switch0-eth2": 2}, Counters())
+            counted = RepeatCounts(0.5, 0.0, lost, {"switch0-eth2": 2}, Counters())
             made.repeat(number, [outcome(0, late_ns=3_000_000), outcome(1, late_ns=0)], counted)
     return made
 
@@ -114,9 +114,9 @@ class Burst(Stalls):
 
 
 def test_what_others_took_from_start_to_end_is_recorded_and_disturbs(tmp_path: Path, plan: Plan) -> None:
-    with Records(tmp_path, plan) as made:
+    with RunRecords(tmp_path, plan) as made:
         ranks = [outcome(0, late_ns=0), outcome(1, late_ns=0)]
-        made.repeat(0, ranks, Counted(0.5, 0.0, 0, {}, Counters(), stalls=Burst()))
+        made.repeat(0, ranks, RepeatCounts(0.5, 0.0, 0, {}, Counters(), stalls=Burst()))
     (repeat,) = load_repeats(tmp_path, plan)
     assert (repeat.cpu_lost_s, repeat.run_delay_s, made.n_undisturbed) == ((0.0, 0.04), (0.0, 0.0), 0)
     (reason,) = repeat.disturbed
@@ -158,8 +158,8 @@ def test_the_events_of_each_rank_are_in_the_order_of_time_and_as_documented(
 
 def test_sums_of_switches_are_recorded_by_rank_and_as_events_with_their_operation(tmp_path: Path) -> None:
     plan = summed_plan()
-    counted = Counted(0.5, 0.0, 0, {}, Counters())
-    with Records(tmp_path, plan) as made:
+    counted = RepeatCounts(0.5, 0.0, 0, {}, Counters())
+    with RunRecords(tmp_path, plan) as made:
         made.repeat(0, [summed_outcome(0), summed_outcome(1)], counted)
     (repeat,) = load_repeats(tmp_path, plan)
     assert repeat.aggregated == (summed_outcome(0).aggregated, summed_outcome(1).aggregated)
@@ -192,10 +192,10 @@ def test_what_happened_to_cables_is_recorded_as_documented_and_only_of_a_plan_wi
     assert not (tmp_path / "without" / "failures.json").exists()
     port = Egress("switch0", 1)
     failing = replace(plan, failures=(Failure(port, 200_000_000, 300_000_000),))
-    down = Done(Change(200_000_000, port, is_up=False), START_NS + 200_000_000, START_NS + 200_400_000)
+    down = Done(CableChange(200_000_000, port, is_up=False), START_NS + 200_000_000, START_NS + 200_400_000)
     (tmp_path / "with").mkdir()
-    with Records(tmp_path / "with", failing) as made:
-        counted = Counted(0.5, 0.0, 0, {}, Counters(), (down,))
+    with RunRecords(tmp_path / "with", failing) as made:
+        counted = RepeatCounts(0.5, 0.0, 0, {}, Counters(), (down,))
         made.repeat(0, [outcome(0, late_ns=0), outcome(1, late_ns=0)], counted)
     (change,) = json.loads((tmp_path / "with" / "failures.json").read_text())
     assert set(change) == documented_fields("failures.json")

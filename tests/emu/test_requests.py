@@ -8,7 +8,7 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from emu.switch.wire import requests
-from planning.openflow.entries import Group, GroupBucket, GroupKind, Output, ToGroup
+from planning.openflow.entries import GroupBucket, GroupKind, Output, SwitchGroup, ToGroup
 from planning.openflow.openflow13 import ProtocolError
 from tests.made_rules import DATAPATH, serialized
 from tests.openflow_talk import group_mod
@@ -44,7 +44,7 @@ def test_a_group_is_read_with_its_buckets_in_order() -> None:
     )
     first = Output(1, ofp.OFPCML_MAX)
     expected = GroupBucket((first,), 3), GroupBucket((first, Output(2, 128)), 4), GroupBucket((), 0)
-    assert (mod.command, mod.number, mod.group) == (ofp.OFPGC_ADD, 7, Group(GroupKind.SELECT, expected))
+    assert (mod.command, mod.number, mod.group) == (ofp.OFPGC_ADD, 7, SwitchGroup(GroupKind.SELECT, expected))
     assert [each.target() for each in mod.group.buckets] == [1, 2, None]  # of an action set the last output
 
 

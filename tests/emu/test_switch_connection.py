@@ -11,7 +11,7 @@ import pytest
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from scapy.contrib import openflow3 as of3
 
-from emu.switch.server.connection import Connection
+from emu.switch.server.connection import ControllerConnection
 from emu.switch.table.operations import Operation, SetRule
 from planning.openflow.entries import Actions, Entry, Event, FlowGone, Gone, PacketIn, Why
 from planning.openflow.match import Match
@@ -28,7 +28,7 @@ MEGABYTE = 1 << 20
 class Ends:
     """Both ends, and what the switch's end has done."""
 
-    connection: Connection
+    connection: ControllerConnection
     controller: socket.socket
     operations: list[Operation] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
@@ -61,7 +61,9 @@ def ends() -> Iterator[Ends]:
     events: list[Event] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
-        connection = Connection(address, Talk(is_greeted=False).session, operations.append, events.append, 0)
+        connection = ControllerConnection(
+            address, Talk(is_greeted=False).session, operations.append, events.append, 0
+        )
         assert connection.start()
         controller, _ = server.accept()
     with controller:

@@ -23,10 +23,10 @@ from planning.openflow.entries import (
     Entry,
     FlowGone,
     Gone,
-    Group,
     GroupBucket,
     GroupKind,
     Output,
+    SwitchGroup,
     ToGroup,
     slots,
 )
@@ -59,7 +59,7 @@ class DataPlane:
     """The data plane's maps in memory; obeys operations, and finds what a packet would."""
 
     rules: dict[Match, SetRule] = field(default_factory=dict)
-    groups: dict[int, Group] = field(default_factory=dict)
+    groups: dict[int, SwitchGroup] = field(default_factory=dict)
 
     def obey(self, operations: object) -> None:
         for operation in operations:  # type: ignore[attr-defined]
@@ -207,7 +207,7 @@ def test_a_modify_of_a_shadowed_rule_leaves_the_data_plane_alone() -> None:
 
 def test_deleting_a_group_deletes_the_rules_that_use_it_first() -> None:
     ours = table()
-    list(ours.set_group(5, Group(GroupKind.SELECT, buckets(1)), 0))
+    list(ours.set_group(5, SwitchGroup(GroupKind.SELECT, buckets(1)), 0))
     to_group = Entry(DST, 10, Actions((ToGroup(5),)), 0, 0, 0, 0)
     list(ours.add(to_group, reset_counts=False))
     assert list(ours.delete_group(5)) == [RemoveRule(DST), RemoveGroup(5)]
@@ -225,7 +225,7 @@ def test_a_full_table_refuses_and_stays_as_it_was() -> None:
 def test_all_switches_share_the_room_for_groups_and_for_flows() -> None:
     flows, groups = Numbers(1), Numbers(1)
     one, other = FlowTable(flows, groups), FlowTable(flows, groups)
-    group = Group(GroupKind.SELECT, buckets(1))
+    group = SwitchGroup(GroupKind.SELECT, buckets(1))
     list(one.set_group(1, group, 0))
     list(one.set_group(1, group, 0))  # replacing takes no more
     with pytest.raises(TableFullError):
@@ -251,8 +251,8 @@ def test_a_table_has_its_own_limit_and_may_be_filled_again_to_it() -> None:
 
 def test_changing_a_group_keeps_its_own_counters_and_clears_those_of_its_buckets() -> None:
     ours = table()
-    first, _ = ours.set_group(5, Group(GroupKind.ALL, buckets(1)), 10)
-    again, _ = ours.set_group(5, Group(GroupKind.ALL, buckets(2, 3)), 20)
+    first, _ = ours.set_group(5, SwitchGroup(GroupKind.ALL, buckets(1)), 10)
+    again, _ = ours.set_group(5, SwitchGroup(GroupKind.ALL, buckets(2, 3)), 20)
     assert (first, again) == (
         ClearGroupCounters(0, keeps_whole=False),
         ClearGroupCounters(0, keeps_whole=True),
@@ -271,7 +271,7 @@ def test_of_actions_to_write_the_last_output_is_left_and_of_those_to_apply_all()
 @pytest.mark.parametrize("cause", ["flow", "group"])
 def test_of_an_entry_that_ends_is_told_if_it_asks_for_that(cause: str) -> None:
     ours = table()
-    list(ours.set_group(5, Group(GroupKind.ALL, buckets(1)), 0))
+    list(ours.set_group(5, SwitchGroup(GroupKind.ALL, buckets(1)), 0))
     told = Entry(DST, 10, Actions((ToGroup(5),)), 0, 1, 0, 0)
     list(ours.add(told, reset_counts=False))
     list(ours.add(Entry(PAIR, 10, Actions((ToGroup(5),)), 0, 0, 0, 0), reset_counts=False))
@@ -303,12 +303,12 @@ def test_a_group_has_slots_in_proportion_to_its_weights(
     weights: list[int], expected: tuple[int, ...]
 ) -> None:
     weighted = tuple(GroupBucket((Output(1),), weight) for weight in weights)
-    assert slots(Group(GroupKind.SELECT, weighted)) == expected
+    assert slots(SwitchGroup(GroupKind.SELECT, weighted)) == expected
 
 
 def test_weights_that_need_too_many_slots_are_refused() -> None:
     with pytest.raises(ValueError, match="need 101 slots, there are 64"):
-        slots(Group(GroupKind.SELECT, (GroupBucket((), 1), GroupBucket((), 100))))
+        slots(SwitchGroup(GroupKind.SELECT, (GroupBucket((), 1), GroupBucket((), 100))))
 
 
 L2 = Match(in_port=1, eth_src=5, eth_dst=6)

@@ -4,7 +4,7 @@ import pytest
 
 from planning.trees.tree import Tree
 from tests.made_workers import DELAY_NS, Lab, begin, check, numbers, star, two_levels
-from traces.framing.aggregation import Kind, decode
+from traces.framing.aggregation import PacketKind, decode
 
 
 @pytest.mark.parametrize("loss", [0, 0.1])
@@ -121,7 +121,7 @@ def test_a_prime_result_that_an_earlier_epoch_brought_is_still_known() -> None:
         def deliver(rank: int, packet: bytes) -> None:
             header = decode(packet)
             assert header is not None
-            is_for_nobody = header.kind == Kind.RESULT and header.chunk >= 1
+            is_for_nobody = header.kind == PacketKind.RESULT and header.chunk >= 1
             if not is_for_nobody or (rank == has_prime and header.chunk == 1):
                 real(rank, packet)
 

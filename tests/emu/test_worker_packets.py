@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from emu.aggregation.worker import SEGMENTS, Worker
 from tests.made_workers import Lab, begin, check, numbers, star
-from traces.framing.aggregation import HEADER_NBYTES, Header, Kind, decode, encode
+from traces.framing.aggregation import HEADER_NBYTES, Header, PacketKind, decode, encode
 
 SO_NO_CHECK = 11  # asm-generic/socket.h
 
@@ -32,14 +32,18 @@ OTHER = st.integers(0, 6) | st.integers(8, 65535)
 FOREIGN = st.one_of(
     st.binary(max_size=80),
     headers(OTHER, st.just(3)),  # another job's
-    headers(st.just(7), st.integers(0, 2)).filter(lambda packet: packet[1] != Kind.EPOCH),  # an old epoch's
+    headers(st.just(7), st.integers(0, 2)).filter(
+        lambda packet: packet[1] != PacketKind.EPOCH
+    ),  # an old epoch's
     headers(st.just(7), st.just(3)).filter(lambda packet: packet[0] != 1 or packet[1] not in (2, 3)),
     headers(st.just(7), st.just(3)).filter(lambda packet: len(packet) % 4 != 0),
-    st.builds(lambda n: encode(Header(Kind.RESULT, 7, 3, 9, n)) + bytes(36), st.integers(0, 30)),
-    st.builds(lambda n: encode(Header(Kind.RESULT, 7, 3, 8, n, peak=500)) + bytes(32), st.integers(0, 30)),
-    st.builds(lambda n: encode(Header(Kind.RESULT, 7, 3, 0, n, peak=-149)), st.integers(1, 30)),
+    st.builds(lambda n: encode(Header(PacketKind.RESULT, 7, 3, 9, n)) + bytes(36), st.integers(0, 30)),
     st.builds(
-        lambda n: encode(Header(Kind.RESULT, 7, 3, 8, n, peak=5)) + bytes(32), st.integers(40, 1 << 31)
+        lambda n: encode(Header(PacketKind.RESULT, 7, 3, 8, n, peak=500)) + bytes(32), st.integers(0, 30)
+    ),
+    st.builds(lambda n: encode(Header(PacketKind.RESULT, 7, 3, 0, n, peak=-149)), st.integers(1, 30)),
+    st.builds(
+        lambda n: encode(Header(PacketKind.RESULT, 7, 3, 8, n, peak=5)) + bytes(32), st.integers(40, 1 << 31)
     ),
 )
 
@@ -59,14 +63,14 @@ def test_packets_that_are_not_due_change_nothing(packets: list[bytes]) -> None:
 def nearly_due(chunk: int) -> Iterator[bytes]:
     """Results of a chunk of eight elements, or of none, each with one thing wrong."""
     for count, peak in ((8, 100), (0, 100), (0, -(1 << 31))):
-        good = Header(Kind.RESULT, 7, 3, count, chunk, peak)
+        good = Header(PacketKind.RESULT, 7, 3, count, chunk, peak)
         wrong = bytes(range(100, 100 + 4 * count))
         for header in (
             replace(good, version=2),
             replace(good, job=8),
             replace(good, epoch=2),
             replace(good, kind=5),
-            replace(good, kind=Kind.CONTRIBUTION),
+            replace(good, kind=PacketKind.CONTRIBUTION),
             replace(good, count=count + 1),
         ):
             yield encode(header) + wrong
@@ -74,13 +78,13 @@ def nearly_due(chunk: int) -> Iterator[bytes]:
         yield encode(replace(good, count=9)) + bytes(36)
         yield encode(replace(good, count=7)) + bytes(28)
     for peak in (-149, 129, 1000):
-        yield encode(Header(Kind.RESULT, 7, 3, 8, chunk, peak)) + bytes(32)
+        yield encode(Header(PacketKind.RESULT, 7, 3, 8, chunk, peak)) + bytes(32)
 
 
 def test_results_with_one_thing_wrong_are_not_taken() -> None:
     """All of them for every chunk, at every moment; and exponents below our own, which would not fit."""
     data = {rank: numbers(rank, 200, 8) for rank in (0, 1)}
-    low = [encode(Header(Kind.RESULT, 7, 3, 0, chunk, -100)) for chunk in (0, 1)]
+    low = [encode(Header(PacketKind.RESULT, 7, 3, 0, chunk, -100)) for chunk in (0, 1)]
     packets = [*(packet for chunk in range(27) for packet in nearly_due(chunk)), *low]
     with Lab(replace(star(2), epoch=3)) as lab:
         into = begin(lab, data)
@@ -160,7 +164,8 @@ def test_packets_that_the_kernel_takes_as_one_arrive_as_themselves(checksums: bo
                 assert header is not None
                 assert len(packet) == HEADER_NBYTES + 4 * header.count
                 switch.sendto(
-                    encode(replace(header, kind=Kind.RESULT)) + packet[HEADER_NBYTES:], ours.getsockname()
+                    encode(replace(header, kind=PacketKind.RESULT)) + packet[HEADER_NBYTES:],
+                    ours.getsockname(),
                 )
         for gave, taken in zip(data, into, strict=True):
             check({0: gave}, {0: taken}, 8, slots=64)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from planning.experiment import Cell, Job, plan_of
+from planning.experiment import Cell, Experiment, plan_of
 from planning.fabrics.fabric import Egress, link_name
 from planning.fabrics.spec import parse_fabric
 from planning.model.explanation import why
@@ -127,7 +127,7 @@ def test_sends_of_an_operation_wait_for_its_sum_at_their_ranks() -> None:
     A host sends 2 (L-1)/L S/m round the ring, and (m-1) S/m to the rest of its leaf.
     """
     cell = Cell(parse_fabric("fat-tree:k=4"), "ina:leaf", "linear", "planned")
-    plan = plan_of(cell, Job(made_allreduce(16, 16 * MB), "test"))
+    plan = plan_of(cell, Experiment(made_allreduce(16, 16 * MB), "test"))
     exchanged = 2 * 7 / 8 / 2 + 1 / 2
     expected = 16 * (INA_MB_S + exchanged * TCP_MB_S)
     assert plan.prediction.bound_s == pytest.approx(expected)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from planning import plan as plans
-from planning.experiment import Cell, Job, cells, plan_of, schedule_of
+from planning.experiment import Cell, Experiment, cells, plan_of, schedule_of
 from planning.fabrics.fabric import Egress
 from planning.fabrics.spec import parse_fabric
 from planning.flowhash import flow_hash, switch_salt
@@ -18,13 +18,13 @@ from planning.refused import Refused
 from planning.trees.tree import DEFAULT_ELEMENTS
 from results.laboratory import planned
 from results.row import REFUSED, Row
-from traces.workload import SCHEMA, Connection, Message, Start, Workload, made_allreduce
+from traces.workload import SCHEMA, CapturedConnection, Message, Start, Workload, made_allreduce
 
 FAT_TREE = parse_fabric("fat-tree:k=4,levels=2,rate=50M")
 BIGRAPH = parse_fabric("bigraph:n=4,m=2,rate=50M")
 STAR = parse_fabric("star:hosts=8")
 NBYTES = 8 * 4200
-JOB = Job(made_allreduce(8, NBYTES), "test")
+JOB = Experiment(made_allreduce(8, NBYTES), "test")
 FOUR = made_allreduce(4, NBYTES)
 PUSHES = Workload(
     schema=SCHEMA,
@@ -52,7 +52,7 @@ def test_the_only_cell_is_refused_as_an_error_before_anything_is_made() -> None:
 
 def test_halving_doubling_serves_a_number_of_ranks_that_is_no_power_of_two() -> None:
     """In 2 floor(lg n) + 3 steps (see traces.schedules.doubling)."""
-    job = Job(made_allreduce(6, 4200), "test")
+    job = Experiment(made_allreduce(6, 4200), "test")
     plan = plan_of(Cell(FAT_TREE, "halving-doubling", "linear", "ecmp"), job)
     assert {send.step for send in plan.schedule.sends} == set(range(2 * 2 + 3))
 
@@ -70,7 +70,7 @@ def test_a_misspelt_name_is_an_error_before_anything_is_run(
     assert not isinstance(error.value, Refused)
 
 
-def added_up(fabric: str, algorithm: str, job: Job = JOB, placement: str = "linear") -> Plan:
+def added_up(fabric: str, algorithm: str, job: Experiment = JOB, placement: str = "linear") -> Plan:
     """The plan; what it is must be what a file may hold."""
     plan = plan_of(Cell(parse_fabric(fabric), algorithm, placement, "ecmp"), job)
     check(plan)
@@ -82,7 +82,7 @@ def added_up(fabric: str, algorithm: str, job: Job = JOB, placement: str = "line
 def test_with_ina_one_tree_serves_all_allreduces_and_no_rank_sends_to_another(
     spec: str, placement: str
 ) -> None:
-    plan = added_up(spec, "ina", Job(made_allreduce(8, NBYTES, 3), "test"), placement)
+    plan = added_up(spec, "ina", Experiment(made_allreduce(8, NBYTES, 3), "test"), placement)
     assert [(tree.givers, tree.takers) for tree in plan.trees] == [(tuple(range(8)),) * 2]
     assert len(plan.schedule.aggregations) == 3
     assert (plan.schedule.sends, plan.flows, plan.host_side) == ((), (), ())
@@ -96,7 +96,7 @@ def test_with_ina_at_the_leaves_each_first_switch_has_a_tree_of_its_own() -> Non
 
 
 def test_leaves_are_those_of_where_the_ranks_of_each_job_are() -> None:
-    job = Job(FOUR, "test", beside=(FOUR,))
+    job = Experiment(FOUR, "test", beside=(FOUR,))
     plan = added_up("leaf-spine:leaves=2,spines=2,hosts=4", "ina:leaf", job)
     assert [(tree.nodes[0].switch, tree.givers) for tree in plan.trees] == [
         ("leaf0", (0, 1, 2, 3)),
@@ -111,7 +111,7 @@ def test_leaves_are_those_of_where_the_ranks_of_each_job_are() -> None:
 
 
 def test_jobs_without_slots_are_done_by_their_hosts_and_the_plan_says_why() -> None:
-    job = Job(FOUR, "test", beside=(FOUR,), switch_slots=132, slots=128)
+    job = Experiment(FOUR, "test", beside=(FOUR,), switch_slots=132, slots=128)
     plan = added_up("star:hosts=8", "ina", job)
     assert plan.host_side == ("job 2 of 2: switch0 has 4 of 132 slots left, 8 are needed",)
     assert [tree.givers for tree in plan.trees] == [(0, 1, 2, 3)]
@@ -124,7 +124,7 @@ def test_jobs_without_slots_are_done_by_their_hosts_and_the_plan_says_why() -> N
 def test_a_job_whose_tree_would_have_no_place_after_a_failure_is_done_by_its_hosts(algorithm: str) -> None:
     spec, pair = "leaf-spine:leaves=4,spines=2,hosts=1", made_allreduce(2, NBYTES)
     cuts = ("leaf0-spine0@0.5", "leaf2-spine0@0.5")
-    plan = added_up(spec, algorithm, Job(pair, "test", beside=(pair,), fail=cuts, switch_slots=12))
+    plan = added_up(spec, algorithm, Experiment(pair, "test", beside=(pair,), fail=cuts, switch_slots=12))
     if algorithm == "ring":
         assert (plan.host_side, plan.trees) == ((), ())
         return
@@ -144,7 +144,9 @@ def test_hosts_that_a_failure_cuts_off_are_an_error_with_aggregation_too() -> No
     cuts = ("leaf0-spine0@0.5", "leaf0-spine1@0.5")
     with pytest.raises(ValueError, match=r"rank 0 on h0 is cut off for good; say when leaf0-spine0"):
         added_up(
-            "leaf-spine:leaves=2,spines=2,hosts=1", "ina", Job(made_allreduce(2, NBYTES), "test", fail=cuts)
+            "leaf-spine:leaves=2,spines=2,hosts=1",
+            "ina",
+            Experiment(made_allreduce(2, NBYTES), "test", fail=cuts),
         )
 
 
@@ -158,21 +160,21 @@ def test_without_any_slots_the_plan_is_that_of_a_ring() -> None:
 
 
 def test_a_job_with_more_ranks_than_a_switch_can_tell_apart_is_done_by_its_hosts() -> None:
-    plan = added_up("star:hosts=65", "ina", Job(made_allreduce(65, NBYTES), "test"))
+    plan = added_up("star:hosts=65", "ina", Experiment(made_allreduce(65, NBYTES), "test"))
     assert plan.host_side == ("job 1 of 1: switch0 would add up 65 children, the most is 64",)
 
 
 def test_pushes_to_a_server_are_added_up_on_the_way_or_sent_as_they_were() -> None:
-    plan = added_up("star:hosts=8", "ina", Job(PUSHES, "test"))
+    plan = added_up("star:hosts=8", "ina", Experiment(PUSHES, "test"))
     assert [(tree.givers, tree.takers) for tree in plan.trees] == [((1, 2, 3), (0,))]
-    full = added_up("star:hosts=8", "ina", Job(PUSHES, "test", switch_slots=0))
-    assert full.schedule == schedule_of(Job(PUSHES, "test"), "as-captured")
+    full = added_up("star:hosts=8", "ina", Experiment(PUSHES, "test", switch_slots=0))
+    assert full.schedule == schedule_of(Experiment(PUSHES, "test"), "as-captured")
 
 
 def test_pushes_that_cannot_be_added_up_are_told() -> None:
     odd = Message(src=1, dst=0, nbytes=NBYTES + 1, role="push", start=Start(rank=1))
     plan = added_up(
-        "star:hosts=8", "ina", Job(PUSHES.model_copy(update={"items": (*PUSHES.items, odd)}), "test")
+        "star:hosts=8", "ina", Experiment(PUSHES.model_copy(update={"items": (*PUSHES.items, odd)}), "test")
     )
     assert len(plan.host_side) == 1
     assert plan.host_side[0].startswith("job 1 of 1: 1 of 4 pushes to rank 0 stay messages")
@@ -187,17 +189,17 @@ def test_a_plan_doubts_what_a_server_does_that_answers_who_comes_first() -> None
     )
     each = PUSHES.model_copy(update={"items": (*PUSHES.items, *answers), "source": "ps"})
     cell = Cell(STAR, "as-captured", "linear", "ecmp")
-    (doubt,) = plan_of(cell, Job(each, "test")).doubts
+    (doubt,) = plan_of(cell, Experiment(each, "test")).doubts
     assert doubt.startswith("server 0 of ps answers the worker that comes first")
-    assert plan_of(cell, Job(each, "test", captured_on=STAR)).doubts == ()
-    assert len(plan_of(cell, Job(each, "test", captured_on=BIGRAPH)).doubts) == 1
-    assert plan_of(cell, Job(PUSHES, "test")).doubts == ()
+    assert plan_of(cell, Experiment(each, "test", captured_on=STAR)).doubts == ()
+    assert len(plan_of(cell, Experiment(each, "test", captured_on=BIGRAPH)).doubts) == 1
+    assert plan_of(cell, Experiment(PUSHES, "test")).doubts == ()
 
 
 def test_where_nothing_can_be_added_up_the_cell_is_refused() -> None:
     lone = PUSHES.model_copy(update={"items": PUSHES.items[:1]})
     with pytest.raises(Refused, match="nothing here can be added up in the network"):
-        plan_of(Cell(STAR, "ina", "linear", "ecmp"), Job(lone, "test"))
+        plan_of(Cell(STAR, "ina", "linear", "ecmp"), Experiment(lone, "test"))
 
 
 def test_the_terms_of_the_job_are_those_of_its_trees() -> None:
@@ -209,7 +211,7 @@ def test_the_terms_of_the_job_are_those_of_its_trees() -> None:
 
 def test_the_bound_of_a_sum_is_its_bytes_and_headers_once_out_of_each_host_and_in() -> None:
     """256 elements of 4 bytes in frames of 1,090: 14 + 20 + 8 + 24 are headers."""
-    plan = added_up("star:hosts=8,rate=100M", "ina", Job(made_allreduce(8, 1 << 20), "test"))
+    plan = added_up("star:hosts=8,rate=100M", "ina", Experiment(made_allreduce(8, 1 << 20), "test"))
     assert plan.prediction.bound_s == pytest.approx((1 << 20) * 1090 / 1024 * 8 / 100e6)
 
 
@@ -224,7 +226,7 @@ def test_losses_are_read_and_a_cable_has_one() -> None:
 
 
 def test_a_plan_with_trees_read_back_from_its_file_is_the_same(tmp_path: Path) -> None:
-    job = Job(FOUR, "test", beside=(FOUR,), switch_slots=132, loss=("1%@hosts",))
+    job = Experiment(FOUR, "test", beside=(FOUR,), switch_slots=132, loss=("1%@hosts",))
     plan = added_up("bigraph:n=4,m=2", "ina", job, "random")
     plans.save(plan, tmp_path / "plan.json")
     assert plans.load(tmp_path / "plan.json") == plan
@@ -251,9 +253,11 @@ def test_ecmp_takes_a_flows_path_by_the_ports_of_the_captured_connection(
     ways_up = sorted(port for port, peer in fabric.neighbours[leaf].items() if peer.startswith("spine"))
     taken = []
     for port in range(2000, 2008):
-        seen = PUSHES.model_copy(update={"connections": (Connection(a=0, b=3, port_a=port, port_b=4711),)})
+        seen = PUSHES.model_copy(
+            update={"connections": (CapturedConnection(a=0, b=3, port_a=port, port_b=4711),)}
+        )
         workloads = (*beside, seen)
-        job = Job(workloads[0], "test", seed=seed, beside=workloads[1:])
+        job = Experiment(workloads[0], "test", seed=seed, beside=workloads[1:])
         plan = plan_of(Cell(fabric, "as-captured", "linear", "ecmp"), job)
         (flow,) = (flow for flow in plan.flows if (flow.src, flow.dst) == (first + 3, first))
         number = flow_hash(worker, server, PROTO_TCP, 4711, port, switch_salt(fabric.dpid(leaf), seed))

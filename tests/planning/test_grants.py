@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from planning.fabrics.fabric import Fabric
 from planning.fabrics.spec import parse_fabric
 from planning.placement import place
-from planning.trees.capacity import Request, empty_room, nodes_with_room
+from planning.trees.capacity import SlotRequest, empty_room, nodes_with_room
 from planning.trees.grants import Grants, Terms, granted, slots_for
 from planning.trees.shape import NoTree
 from planning.trees.tree import LEAST_SLOTS, Tree
@@ -143,11 +143,11 @@ def test_full_switches_are_gone_past() -> None:
     for full, other in (("spine0", "spine1"), ("spine1", "spine0")):
         room = empty_room(fabric, 64, 256)
         room.slots[full] = 7
-        nodes = nodes_with_room(fabric, Request(fabric.hosts, fabric.hosts, NBYTES, 8), room, seed=0)
+        nodes = nodes_with_room(fabric, SlotRequest(fabric.hosts, fabric.hosts, NBYTES, 8), room, seed=0)
         assert nodes[0].switch == other
         room.slots[other] = 6
         with pytest.raises(NoTree, match=r"spine\d has [67] of 64 slots left, 8 are needed"):
-            nodes_with_room(fabric, Request(fabric.hosts, fabric.hosts, NBYTES, 8), room, seed=0)
+            nodes_with_room(fabric, SlotRequest(fabric.hosts, fabric.hosts, NBYTES, 8), room, seed=0)
 
 
 def test_what_all_switches_have_together_is_not_exceeded() -> None:
@@ -157,10 +157,10 @@ def test_what_all_switches_have_together_is_not_exceeded() -> None:
     with pytest.raises(
         NoTree, match=r"together have 23 slots in 4,096 pools left, 8 are needed at each of 3"
     ):
-        nodes_with_room(fabric, Request(fabric.hosts, fabric.hosts, NBYTES, 8), room, seed=0)
+        nodes_with_room(fabric, SlotRequest(fabric.hosts, fabric.hosts, NBYTES, 8), room, seed=0)
     room.all_slots, room.pools = 24, 2
     with pytest.raises(NoTree, match="in 2 pools left"):
-        nodes_with_room(fabric, Request(fabric.hosts, fabric.hosts, NBYTES, 8), room, seed=0)
+        nodes_with_room(fabric, SlotRequest(fabric.hosts, fabric.hosts, NBYTES, 8), room, seed=0)
 
 
 def test_trees_take_from_what_all_switches_have_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from math import inf
 import pytest
 
 from planning.model.hosts import HostCosts
-from planning.model.network import Event, EventKind
+from planning.model.network import EventKind, NetworkEvent
 from planning.model.segments import WINDOW_PACKETS, SegmentNetwork, n_steps
 from planning.model.simulation import simulate
 from planning.transport import BURST_FRAMES
@@ -39,12 +39,12 @@ def network(
     )
 
 
-def times_s(made: SegmentNetwork, handed: list[tuple[float, int, int, int]]) -> dict[Event, float]:
+def times_s(made: SegmentNetwork, handed: list[tuple[float, int, int, int]]) -> dict[NetworkEvent, float]:
     """When everything happens; (when, flow, item, bytes) is handed over, of a notice 0 bytes.
 
     The bytes of an item are with what gloo writes ahead of it.
     """
-    found: dict[Event, float] = {}
+    found: dict[NetworkEvent, float] = {}
     todo = sorted(handed)
     now_s = 0.0
     while todo or made.next_s(now_s) < inf:
@@ -60,8 +60,8 @@ def times_s(made: SegmentNetwork, handed: list[tuple[float, int, int, int]]) -> 
     return found
 
 
-def arrived(item: int) -> Event:
-    return Event(EventKind.ARRIVED, item)
+def arrived(item: int) -> NetworkEvent:
+    return NetworkEvent(EventKind.ARRIVED, item)
 
 
 def test_a_lone_segment_crosses_idle_links_at_once_and_the_next_waits_for_the_slowest() -> None:
@@ -95,24 +95,24 @@ def test_a_notice_waits_at_each_port_for_what_that_owes() -> None:
     """Flow 0's segment keeps port 1, flow 1's port 2; the notice of flow 2 comes by both at 1 ms."""
     made = network([[0, 1], [3, 2], [4, 1, 2]], [FAST] * 5)
     found = times_s(made, [(0.0, 0, 0, S), (0.004, 1, 1, S), (0.001, 2, 7, 0)])
-    assert found[Event(EventKind.NOTICE, 7)] == pytest.approx(0.014)
+    assert found[NetworkEvent(EventKind.NOTICE, 7)] == pytest.approx(0.014)
 
 
 def test_what_waited_at_one_port_does_not_wait_for_the_same_segment_at_the_next() -> None:
     made = network([[0, 1, 2], [3, 1, 2]], [FAST] * 4)
     found = times_s(made, [(0.0, 0, 0, S), (0.001, 1, 7, 0)])
-    assert found[Event(EventKind.NOTICE, 7)] == pytest.approx(S / FAST)
+    assert found[NetworkEvent(EventKind.NOTICE, 7)] == pytest.approx(S / FAST)
 
 
 def test_a_notice_is_behind_all_data_of_its_own_connection() -> None:
     found = times_s(network([[0, 1]], [FAST, FAST]), [(0.0, 0, 0, 20 * S), (0.001, 0, 7, 0)])
-    assert found[Event(EventKind.NOTICE, 7)] == pytest.approx(20 * S / FAST)
+    assert found[NetworkEvent(EventKind.NOTICE, 7)] == pytest.approx(20 * S / FAST)
 
 
 def test_a_notice_is_ahead_of_data_that_its_rank_sends_at_the_same_instant() -> None:
     handed = [(0.0, 0, 0, 5 * S), (0.01, 0, 1, 20 * S - PREAMBLE_NBYTES), (0.01, 0, 7, 0)]
     found = times_s(network([[0, 1]], [FAST, FAST]), handed)
-    assert found[Event(EventKind.NOTICE, 7)] == pytest.approx(5 * S / FAST)
+    assert found[NetworkEvent(EventKind.NOTICE, 7)] == pytest.approx(5 * S / FAST)
     assert found[arrived(1)] == pytest.approx(24 * S / FAST, rel=0.01)
 
 
@@ -129,7 +129,7 @@ def test_at_its_own_hosts_port_a_notice_is_behind_two_segments_of_another_connec
     """The port owes half a segment at that moment, and two wait."""
     made = network([[0, 1], [0, 2]], [FAST] * 3)
     found = times_s(made, [(0.0, 0, 0, 20 * S), (0.5 * S / FAST, 1, 7, 0)])
-    assert found[Event(EventKind.NOTICE, 7)] == pytest.approx(3 * S / FAST)
+    assert found[NetworkEvent(EventKind.NOTICE, 7)] == pytest.approx(3 * S / FAST)
 
 
 def test_two_segments_of_a_connection_wait_before_a_slow_link() -> None:
@@ -137,13 +137,13 @@ def test_two_segments_of_a_connection_wait_before_a_slow_link() -> None:
     made = network([[0, 1], [2, 1]], [FAST, SLOW, FAST])
     at_s = 100.5 * S / SLOW
     found = times_s(made, [(0.0, 0, 0, 1000 * S), (at_s, 1, 7, 0)])
-    assert found[Event(EventKind.NOTICE, 7)] - at_s == pytest.approx(2.5 * S / SLOW)
+    assert found[NetworkEvent(EventKind.NOTICE, 7)] - at_s == pytest.approx(2.5 * S / SLOW)
 
 
 def test_tcp_has_taken_an_item_when_all_but_a_buffer_of_it_has_arrived() -> None:
     found = times_s(network([[0]], [FAST], buffer=4 * S), [(0.0, 0, 0, 3 * S), (0.0, 0, 1, 7 * S)])
-    assert found[Event(EventKind.TAKEN, 0)] == 0.0
-    assert found[Event(EventKind.TAKEN, 1)] == pytest.approx(5 * S / FAST)  # with the sixth segment
+    assert found[NetworkEvent(EventKind.TAKEN, 0)] == 0.0
+    assert found[NetworkEvent(EventKind.TAKEN, 1)] == pytest.approx(5 * S / FAST)  # with the sixth segment
 
 
 def test_a_segment_is_half_a_window_at_most() -> None:
@@ -178,7 +178,7 @@ def test_notices_written_behind_one_that_waits_arrive_together_right_after_it() 
     """Port 1 owes a segment at first: the second and third notice wait for the first, and arrive together."""
     made = network([[0, 1], [2, 1]], [FAST] * 3)
     found = times_s(made, [(0.0, 0, 0, S), (0.001, 1, 7, 0), (0.002, 1, 8, 0), (0.003, 1, 9, 0)])
-    late_s = [found[Event(EventKind.NOTICE, item)] - S / FAST for item in (7, 8, 9)]
+    late_s = [found[NetworkEvent(EventKind.NOTICE, item)] - S / FAST for item in (7, 8, 9)]
     assert late_s == pytest.approx([0.0, LONE_NBYTES / FAST, LONE_NBYTES / FAST])
 
 
@@ -193,7 +193,7 @@ def test_a_notice_waits_until_what_is_heavier_has_arrived() -> None:
     made = network([[0, 1], [2, 1], [3, 1]], [FAST] * 4)
     found = times_s(made, [(0.0, 0, 0, S), (0.001, 1, 1, S), (0.002, 1, 7, 0), (0.005, 2, 2, S)])
     assert (found[arrived(1)], found[arrived(2)]) == pytest.approx((S / FAST, 2 * S / FAST))
-    assert found[Event(EventKind.NOTICE, 7)] == pytest.approx(3 * S / FAST)
+    assert found[NetworkEvent(EventKind.NOTICE, 7)] == pytest.approx(3 * S / FAST)
 
 
 def test_a_path_may_be_longer_than_pythons_stack_is_deep() -> None:
@@ -206,11 +206,11 @@ def test_a_path_may_be_longer_than_pythons_stack_is_deep() -> None:
 def test_what_is_offered_first_keeps_its_place() -> None:
     made = network([[0, 1]], [FAST, FAST])
     made.sender_ready(0, 3)
-    assert made.happened(0.0) == [Event(EventKind.ASKED, 3)]
+    assert made.happened(0.0) == [NetworkEvent(EventKind.ASKED, 3)]
     made.add(0, 3, S - PREAMBLE_NBYTES, 0.0)
     assert made.happened(0.0) == []
     assert made.next_s(0.0) == pytest.approx(LONE_NBYTES / FAST)
-    assert made.happened(LONE_NBYTES / FAST) == [Event(EventKind.TAKEN, 3), arrived(3)]
+    assert made.happened(LONE_NBYTES / FAST) == [NetworkEvent(EventKind.TAKEN, 3), arrived(3)]
 
 
 def test_what_is_written_while_a_notice_is_under_way_leaves_once_it_is_heavier() -> None:
@@ -219,10 +219,10 @@ def test_what_is_written_while_a_notice_is_under_way_leaves_once_it_is_heavier()
     found = times_s(
         made, [(0.0, 0, 0, S), (0.001, 1, 7, 0), (0.002, 1, 8, 0), (0.003, 1, 9, 0), (0.004, 0, 1, S)]
     )
-    assert found[Event(EventKind.NOTICE, 9)] < found[arrived(1)]
+    assert found[NetworkEvent(EventKind.NOTICE, 9)] < found[arrived(1)]
     made = network([[0, 1], [2, 1]], [FAST] * 3)
     found = times_s(made, [(0.0, 0, 0, S), (0.001, 1, 7, 0), (0.002, 1, 8, 0), (0.004, 0, 1, S)])
-    assert found[Event(EventKind.NOTICE, 8)] > found[arrived(1)]
+    assert found[NetworkEvent(EventKind.NOTICE, 8)] > found[arrived(1)]
 
 
 def test_what_is_longer_than_a_segment_does_not_wait() -> None:

@@ -19,7 +19,7 @@ from emu.switch.table.operations import RemovePool, RemoveRule, SetPool, SetRule
 from planning.openflow.entries import FROM_PARENT, Aggregate
 from planning.openflow.match import Match
 from planning.openflow.pool import Sent
-from traces.framing.aggregation import FIRST_PORT, Header, Kind, encode
+from traces.framing.aggregation import FIRST_PORT, Header, PacketKind, encode
 
 STOLEN, SHOT = 4, 2  # TC_ACT_...
 MTU = 9000
@@ -57,7 +57,7 @@ def frame_of(sent: Sent, udp_port: int = FIRST_PORT) -> Seen:
 def contribution(header: Header, elements: Iterable[int], udp_port: int = FIRST_PORT) -> bytes:
     """A neighbour's packet; all but its destination is its own, and must not be passed on."""
     numbers = tuple(elements)
-    to = _AGGREGATOR if header.kind == Kind.CONTRIBUTION else _ALL_HOSTS
+    to = _AGGREGATOR if header.kind == PacketKind.CONTRIBUTION else _ALL_HOSTS
     return host_frame(encode(header) + struct.pack(f"!{len(numbers)}i", *numbers), udp_port, to)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from planning.openflow.entries import FROM_PARENT, Aggregate
 from planning.openflow.pool import LEAST, MOST, Pool
 from tests.real.aggregation_bench import contribution
-from traces.framing.aggregation import Header, Kind
+from traces.framing.aggregation import Header, PacketKind
 
 JOB, EPOCH = 77, 3
 PARENT_PORT = 5
@@ -32,7 +32,9 @@ STEPS = st.lists(
         who=st.integers(0, 4),
         ahead=st.sampled_from([0] * 8 + [1] * 4 + [-1, -2, 2, 3, 4, 5, 7]),
         oddity=st.integers(0, 24),
-        kind=st.sampled_from([Kind.RESULT] * 6 + [Kind.STATUS, Kind.EPOCH, Kind.CONTRIBUTION, 9]),
+        kind=st.sampled_from(
+            [PacketKind.RESULT] * 6 + [PacketKind.STATUS, PacketKind.EPOCH, PacketKind.CONTRIBUTION, 9]
+        ),
         number=st.integers(0, 1 << 20),
         padding=st.sampled_from([0, 0, 0, 1, 18]),
     ),
@@ -78,7 +80,7 @@ def packet(pool: Pool, step: Step) -> tuple[int, Header, tuple[int, ...], bytes]
     has_elements = bool(pool.rule.takes if child == FROM_PARENT else pool.rule.gives >> child & 1)
     count = 0 if step.oddity == 1 else pool.rule.elements * has_elements
     count += {2: 1, 3: -1}.get(step.oddity, 0) * bool(count)
-    kind = step.kind if child == FROM_PARENT or step.oddity == 4 else Kind.CONTRIBUTION
+    kind = step.kind if child == FROM_PARENT or step.oddity == 4 else PacketKind.CONTRIBUTION
     header = Header(
         kind,
         JOB + (step.oddity == 5),

@@ -18,7 +18,7 @@ from planning.trees.tree import Child, Node, Tree
 from tests.made_tree_plans import summed, tree_plan
 from tests.made_workers import numbers
 from tests.real.members import ALL_PROTOCOLS, Members, raw
-from traces.framing.aggregation import FIRST_PORT, NO_PEAK, Header, Kind, encode
+from traces.framing.aggregation import FIRST_PORT, NO_PEAK, Header, PacketKind, encode
 
 HOSTS = ("h0", "h1", "h3", "h4")  # h2 and h5, one at each leaf, are outside
 OUTSIDE = ("h2", "h5")
@@ -69,8 +69,8 @@ def frame(
 
 def header(kind: int, chunk: int, count: int = 0, *, epoch: int = 0, job: int = 1, version: int = 1) -> bytes:
     """Of a contribution only the numbers would show; a result's peak is more than anybody's."""
-    seen = (1 << 64) - 1 if kind == Kind.STATUS else 0
-    peak = NO_PEAK if kind == Kind.CONTRIBUTION else 100
+    seen = (1 << 64) - 1 if kind == PacketKind.STATUS else 0
+    peak = NO_PEAK if kind == PacketKind.CONTRIBUTION else 100
     return encode(Header(kind, job, epoch, count, chunk, peak, seen, version))
 
 
@@ -86,11 +86,15 @@ def forgeries(members: Members, random: Random) -> Iterator[bytes]:
     places += [(fabric.ip(host), fabric.mac(host)) for host in HOSTS]
     places += [(BROADCAST_IP, fabric.mac(host)) for host in HOSTS]
     for to, to_mac in places:
-        kind = random.choice((Kind.CONTRIBUTION, Kind.CONTRIBUTION, Kind.RESULT, Kind.RESULT))
+        kind = random.choice(
+            (PacketKind.CONTRIBUTION, PacketKind.CONTRIBUTION, PacketKind.RESULT, PacketKind.RESULT)
+        )
         payload = header(kind, under_way(members, random), ELEMENTS) + BIG
         if random.random() < 0.3:
-            kind = random.choice((Kind.STATUS, Kind.EPOCH, Kind.CONTRIBUTION, Kind.RESULT))
-            epoch = random.randint(1, 9) if kind == Kind.EPOCH else 0
+            kind = random.choice(
+                (PacketKind.STATUS, PacketKind.EPOCH, PacketKind.CONTRIBUTION, PacketKind.RESULT)
+            )
+            epoch = random.randint(1, 9) if kind == PacketKind.EPOCH else 0
             payload = header(kind, under_way(members, random), epoch=epoch)
         tag = random.choice((b"", b"", b"", VLAN_5, PRIORITY))
         source = random.choice((AGGREGATOR_IP, *(fabric.ip(host) for host in HOSTS)))
@@ -101,22 +105,24 @@ def lies(members: Members, random: Random) -> Iterator[bytes]:
     """What no member sends that keeps to the rules; of those there is one that a switch could obey."""
     fabric, port = members.plan.fabric, members.tree.udp_port
     chunk = under_way(members, random)
-    good = header(Kind.CONTRIBUTION, chunk, ELEMENTS) + BIG
-    for kind in (Kind.RESULT, Kind.STATUS, Kind.EPOCH):
-        told = header(kind, chunk, ELEMENTS if kind == Kind.RESULT else 0, epoch=kind == Kind.EPOCH)
-        payload = told + BIG * (kind == Kind.RESULT)
+    good = header(PacketKind.CONTRIBUTION, chunk, ELEMENTS) + BIG
+    for kind in (PacketKind.RESULT, PacketKind.STATUS, PacketKind.EPOCH):
+        told = header(
+            kind, chunk, ELEMENTS if kind == PacketKind.RESULT else 0, epoch=kind == PacketKind.EPOCH
+        )
+        payload = told + BIG * (kind == PacketKind.RESULT)
         yield frame(payload, udp_port=port, to=BROADCAST_IP, to_mac=ALL_MAC)
         yield frame(payload, udp_port=port)
         yield frame(payload, udp_port=port, to=fabric.ip("h1"), to_mac=fabric.mac("h1"))
     for payload in (
-        header(Kind.CONTRIBUTION, chunk, ELEMENTS, job=2) + BIG,
-        header(Kind.CONTRIBUTION, chunk, ELEMENTS, version=2) + BIG,
-        header(Kind.CONTRIBUTION, chunk, ELEMENTS, epoch=1) + BIG,
-        header(Kind.CONTRIBUTION, chunk, ELEMENTS, epoch=0xFFFF) + BIG,
-        header(Kind.CONTRIBUTION, chunk + 1000, ELEMENTS) + BIG,
-        header(Kind.CONTRIBUTION, 0xFFFFFFFF, ELEMENTS) + BIG,
-        header(Kind.CONTRIBUTION, chunk, ELEMENTS + 1) + BIG + bytes(4),
-        header(Kind.CONTRIBUTION, chunk, 0xFFFF) + BIG,
+        header(PacketKind.CONTRIBUTION, chunk, ELEMENTS, job=2) + BIG,
+        header(PacketKind.CONTRIBUTION, chunk, ELEMENTS, version=2) + BIG,
+        header(PacketKind.CONTRIBUTION, chunk, ELEMENTS, epoch=1) + BIG,
+        header(PacketKind.CONTRIBUTION, chunk, ELEMENTS, epoch=0xFFFF) + BIG,
+        header(PacketKind.CONTRIBUTION, chunk + 1000, ELEMENTS) + BIG,
+        header(PacketKind.CONTRIBUTION, 0xFFFFFFFF, ELEMENTS) + BIG,
+        header(PacketKind.CONTRIBUTION, chunk, ELEMENTS + 1) + BIG + bytes(4),
+        header(PacketKind.CONTRIBUTION, chunk, 0xFFFF) + BIG,
         good[:-4],
         good[:-1],
         good + bytes(4),

@@ -22,7 +22,7 @@ from tests.real.inside import inside
 from tests.real.members import summing
 from tests.real.test_faults import descendants, is_repeating, processes, wait_until
 from tests.real.timely import in_time
-from traces.framing.aggregation import Kind
+from traces.framing.aggregation import PacketKind
 
 pytestmark = pytest.mark.real
 
@@ -118,7 +118,7 @@ def test_switches_that_begin_anew_in_mid_tensor_end_the_job_with_a_reason_or_a_r
 def super_packets() -> dict[str, int]:
     """A member's packets that its cable carries as one: of four contributions, of the pieces of one."""
     with summing(two_level_plan()) as members:
-        octets = header(Kind.CONTRIBUTION, 0, ELEMENTS) + BIG
+        octets = header(PacketKind.CONTRIBUTION, 0, ELEMENTS) + BIG
         link = members.sockets[0]
         for nbytes, payload in ((len(octets), octets * 4), (len(octets) // 3 + 1, octets)):
             link.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, nbytes)

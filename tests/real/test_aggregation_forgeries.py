@@ -21,7 +21,7 @@ from tests.real.forged import (
 )
 from tests.real.inside import inside
 from tests.real.members import raw, summing
-from traces.framing.aggregation import FIRST_PORT, Kind
+from traces.framing.aggregation import FIRST_PORT, PacketKind
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
@@ -98,7 +98,7 @@ def in_anothers_name() -> dict[str, Any]:
     with summing(two_level_plan()) as members:
         link, fabric = raw("h0"), members.plan.fabric
         members.stopped = {1}
-        own = frame(header(Kind.CONTRIBUTION, 0), udp_port=FIRST_PORT, source=fabric.ip("h1"))
+        own = frame(header(PacketKind.CONTRIBUTION, 0), udp_port=FIRST_PORT, source=fabric.ip("h1"))
         as_h1 = bytes.fromhex(fabric.mac("h1").replace(":", ""))
         forged = own[:6] + as_h1 + own[12:]
         n_sent = 0

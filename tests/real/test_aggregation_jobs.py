@@ -16,7 +16,7 @@ from controller.counters import load_counters
 from emu import run
 from emu.options import RunOptions
 from emu.records import Repeat, load_repeats
-from planning.experiment import Cell, Job, plan_of
+from planning.experiment import Cell, Experiment, plan_of
 from planning.fabrics.fabric import HOST_PORT, Egress
 from planning.fabrics.spec import parse_fabric
 from planning.failures import Failure
@@ -44,7 +44,7 @@ def allreduce_plan(
     loss: tuple[str, ...] = (),
 ) -> Plan:
     cell = Cell(parse_fabric(spec), algorithm, placement, "ecmp")
-    return plan_of(cell, Job(made_allreduce(n_ranks, nbytes), "test", seed=3, loss=loss))
+    return plan_of(cell, Experiment(made_allreduce(n_ranks, nbytes), "test", seed=3, loss=loss))
 
 
 def carried_out(plan: Plan, folder: Path) -> list[Repeat]:

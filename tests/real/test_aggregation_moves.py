@@ -96,7 +96,7 @@ def test_of_two_jobs_that_one_spine_has_no_room_for_one_is_done_by_hosts_and_the
 
     def planned(spine: str) -> Plan:
         cuts = (f"leaf0-{spine}@0.1", f"leaf2-{spine}@0.1")
-        job = experiment.Job(pair, "test", beside=(pair,), switch_slots=12, fail=cuts)
+        job = experiment.Experiment(pair, "test", beside=(pair,), switch_slots=12, fail=cuts)
         return experiment.plan_of(experiment.Cell(parse_fabric(spec), "ina", "linear", "ecmp"), job)
 
     failing = next(spine for spine in ("spine0", "spine1") if root(planned(spine).trees[0]) == spine)

@@ -17,7 +17,7 @@ from planning.openflow.pool import EVENTS, LEAST, MOST, Event, Pool
 from tests.real.aggregation_bench import SHOT, STOLEN, Bench, contribution, frame_of, host_frame
 from tests.real.drawn_contributions import EPOCH, JOB, PARENT_PORT, RULES, STEPS, Step, packet
 from tests.real.inside import inside
-from traces.framing.aggregation import FIRST_PORT, Header, Kind, encode
+from traces.framing.aggregation import FIRST_PORT, Header, PacketKind, encode
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
@@ -83,7 +83,7 @@ RULE = Aggregate(JOB, EPOCH, 0, 4, 256, None, (1, 2, 3), 0b111, 0b111)
 
 
 def header_of(rule: Aggregate, chunk: int, count: int, peak: int = 0) -> Header:
-    return Header(Kind.CONTRIBUTION, rule.job, rule.epoch, count, chunk, peak)
+    return Header(PacketKind.CONTRIBUTION, rule.job, rule.epoch, count, chunk, peak)
 
 
 def wrong_headers() -> list[str]:

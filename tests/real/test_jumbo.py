@@ -14,7 +14,7 @@ import pytest
 from emu import run
 from emu.options import RunOptions
 from emu.records import Repeat, load_repeats
-from planning.experiment import Cell, Job, plan_of
+from planning.experiment import Cell, Experiment, plan_of
 from planning.fabrics.spec import parse_fabric
 from planning.plan import Plan
 from results.audit.runaudit import audit_run, middle
@@ -48,7 +48,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Run]:
     """The same allreduce round a ring of hosts, and added up by switches."""
     made = {}
     for algorithm in ("ring", "ina"):
-        job = Job(made_allreduce(N_RANKS, NBYTES), "made", elements=2048)
+        job = Experiment(made_allreduce(N_RANKS, NBYTES), "made", elements=2048)
         plan = plan_of(Cell(FABRIC, algorithm, "linear", "ecmp"), job)
         folder = tmp_path_factory.mktemp("jumbo") / algorithm
         run.run(plan, folder, RunOptions(repeats=1), lambda phase, more: None, lambda work: None)

@@ -12,7 +12,7 @@ from planning.openflow.entries import Aggregate, Output
 from planning.openflow.match import Match
 from tests.real.aggregation_bench import SHOT, STOLEN, Bench, contribution, host_frame
 from tests.real.inside import inside
-from traces.framing.aggregation import Header, Kind
+from traces.framing.aggregation import Header, PacketKind
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
@@ -76,7 +76,7 @@ def results_lost() -> list[Any]:
         for chunk in range(200):
             for child in range(2):
                 bench.receive(
-                    rule.ports[child], contribution(Header(Kind.CONTRIBUTION, 1, 0, 1, chunk), (1,))
+                    rule.ports[child], contribution(Header(PacketKind.CONTRIBUTION, 1, 0, 1, chunk), (1,))
                 )
         come = [seen.port for seen in bench.sent(400)]
         return [[come.count(port), bench.maps.received(port).lost_out] for port in (1, 2)]

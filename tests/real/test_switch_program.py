@@ -10,7 +10,7 @@ from emu.switch.plane.bpf import BpfObject
 from emu.switch.plane.maps import Maps, PortState
 from emu.switch.table.operations import Operation, RemoveRule, SetGroup, SetRule
 from planning.flowhash import flow_hash, switch_salt
-from planning.openflow.entries import Group, GroupBucket, GroupKind, Output, ToGroup
+from planning.openflow.entries import GroupBucket, GroupKind, Output, SwitchGroup, ToGroup
 from planning.openflow.match import Match
 from tests.real.bpf_test_run import REDIRECT, SHOT, Packet, run_program
 from tests.real.inside import inside
@@ -60,7 +60,7 @@ def wrong_slots() -> list[Any]:
             slot = flow_hash(packet.src, packet.dst, proto, *counted, SALT) % n_slots
             buckets = [GroupBucket((Output(BACK),), 1)] * n_slots
             buckets[slot] = GroupBucket((Output(ELSEWHERE),), 1)
-            group = Group(GroupKind.SELECT, tuple(buckets))
+            group = SwitchGroup(GroupKind.SELECT, tuple(buckets))
             switch.obey(SetGroup(5, group, 0, tuple(range(n_slots))))
             if not switch.passes(packet):
                 wrong.append([number, repr(packet)])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from emu.options import RunOptions
-from planning.experiment import Cell, Job, Original, plan_of
+from planning.experiment import Cell, Experiment, Original, plan_of
 from planning.fabrics.spec import parse_fabric
 from planning.model.calibration import Calibration
 from planning.model.hosts import HostCosts
@@ -26,13 +26,13 @@ BIGRAPH = parse_fabric("bigraph:n=4,m=2,rate=50M")
 HOSTS = HostCosts(
     0.0018, 0.0, 0.0002, 64, segment_nbytes=12_500, buffer_nbytes=109_000
 )  # nobody waits for a processor
-JOB = Job(made_allreduce(8, 8 * 4200), "test")
+JOB = Experiment(made_allreduce(8, 8 * 4200), "test")
 TRUE = Calibration(alpha_s=0.002, latency_s=0.002, eta=0.95)
 RING_S = 0.002 + 14 * 0.002
 """JOB's ring on a fabric without contention: a notice, then 14 steps of a latency.  An eighth of it is one
 segment, which crosses links at once, and what they owe of it, 0.7 ms, is over when the next comes.
 """
-LARGE = plan_of(Cell(FAT_TREE, "ring", "linear", "ecmp"), Job(made_allreduce(8, 8 * 420_000), "test"))
+LARGE = plan_of(Cell(FAT_TREE, "ring", "linear", "ecmp"), Experiment(made_allreduce(8, 8 * 420_000), "test"))
 LARGE_S = 0.002 + 14 * (0.002 + 420_000 * 8 / (50e6 * 0.95))
 
 
@@ -158,7 +158,7 @@ def test_an_iteration_outside_its_error_bar_is_not_valid(
         for number in range(3)
     ]
     workload = Workload(schema=SCHEMA, framing="none", n_ranks=8, items=tuple(items))
-    plan = plan_of(Cell(FAT_TREE, "ring", "linear", "ecmp"), Job(workload, "test"))
+    plan = plan_of(Cell(FAT_TREE, "ring", "linear", "ecmp"), Experiment(workload, "test"))
     iterations = (iteration * LARGE_S,), (exposed * LARGE_S,)
     runs = FakeRuns(time_s=3 * LARGE_S, iteration_s=iterations[0], exposed_s=iterations[1])
     row = laboratory(tmp_path, runs).row(plan)

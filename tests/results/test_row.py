@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from emu.disturbance import Reason
-from planning.experiment import Cell, Job, plan_of, schedule_of
+from planning.experiment import Cell, Experiment, plan_of, schedule_of
 from planning.fabrics.spec import parse_fabric
 from planning.model.errorbar import Expected
 from planning.plan import Plan
@@ -24,7 +24,7 @@ NBYTES = 8 * 42_000
 
 def plan() -> Plan:
     cell = Cell(parse_fabric("fat-tree:k=4,levels=2,rate=50M"), "ring", "linear", "dmodk")
-    return plan_of(cell, Job(made_allreduce(P, NBYTES), "test"))
+    return plan_of(cell, Experiment(made_allreduce(P, NBYTES), "test"))
 
 
 def row_of(*times_s: float, disturbed: float | None = None) -> Row:
@@ -63,13 +63,15 @@ def test_a_disturbed_repeat_is_counted_and_left_out_of_the_figures() -> None:
 
 
 def test_the_busbw_of_an_alltoall_is_nccls() -> None:
-    made = Job(made_alltoall(P, P * 1000), "test")
+    made = Experiment(made_alltoall(P, P * 1000), "test")
     schedule = schedule_of(made, PAIRWISE)
     assert busy_nbytes(schedule, range(P)) == (P - 1) * 1000  # (p-1)/p of what each rank has
 
 
 def test_jobs_side_by_side_have_the_busbw_of_the_larger() -> None:
-    schedule = schedule_of(Job(made_allreduce(4, 4000), "test", beside=(made_allreduce(4, 8000),)), "ring")
+    schedule = schedule_of(
+        Experiment(made_allreduce(4, 4000), "test", beside=(made_allreduce(4, 8000),)), "ring"
+    )
     assert [busy_nbytes(schedule, ranks) for ranks in schedule.jobs] == [6000.0, 12000.0]
 
 
@@ -86,7 +88,7 @@ def test_an_outage_after_the_end_of_every_repeat_is_told_as_such() -> None:
 
 def summed_plan(spec: str = "fat-tree:k=4,levels=2,rate=50M") -> Plan:
     cell = Cell(parse_fabric(spec), "ina", "linear", "dmodk")
-    return plan_of(cell, Job(made_allreduce(P, NBYTES), "test"))
+    return plan_of(cell, Experiment(made_allreduce(P, NBYTES), "test"))
 
 
 def test_what_switches_add_up_is_measured_against_the_buffer_once_and_its_busbw_beats_the_link(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controller.counters import Count, load_counters
+from controller.counters import WireCount, load_counters
 from planning.fabrics.fabric import link_name
 from planning.failures import parse_failures
 from planning.losses import parse_loss
@@ -68,7 +68,7 @@ def test_what_perfect_switches_count_agrees_to_the_packet_on_every_family(tmp_pa
     found = held(tmp_path, plan=allreduce_plan(spec, "ina", nbytes=NBYTES))
     assert found.findings == ()
     assert {link.off_nbytes for link in found.links} == {0}
-    expected = Count(PACKETS, PACKETS * 66 + REPEATS * NBYTES)
+    expected = WireCount(PACKETS, PACKETS * 66 + REPEATS * NBYTES)
     assert {one.expected for one in found.sums} == {one.counted for one in found.sums} == {expected}
 
 
@@ -83,7 +83,7 @@ def test_every_link_of_the_tree_carries_the_buffer_each_way_and_the_others_nothi
 
 
 def test_packets_that_are_due_are_those_of_the_stream_of_each_group() -> None:
-    assert due(PLAN, 0, REPEATS) == Count(15, 15 * 66 + 2 * NBYTES)
+    assert due(PLAN, 0, REPEATS) == WireCount(15, 15 * 66 + 2 * NBYTES)
     assert [due_packets(PLAN, rank, REPEATS) for rank in (0, 7)] == [15, 15]
 
 

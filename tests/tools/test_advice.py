@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from planning.experiment import Job, cells
+from planning.experiment import Experiment, cells
 from planning.fabrics.fabric import Fabric
 from planning.fabrics.fabricdocument import fabric_of
 from planning.fabrics.fabricwriter import document_of
@@ -22,7 +22,7 @@ from planning.plan import Plan
 from planning.transport import payload_efficiency
 from results.laboratory import planned
 from tests.made_analysis import MS, made_analysis
-from tools.advice import COMPANY, Advice, Change, advise
+from tools.advice import COMPANY, Advice, Proposal, advise
 from tools.cli import application, main
 from tools.fabricrates import capture_fabric, rates_of
 from tools.inspectpage.page import page
@@ -95,7 +95,7 @@ def advice(analysis: Analysis, workload: Workload, fabric: Fabric | None = STAR)
     return made
 
 
-def of_kind(made: Advice, kind: str) -> list[Change]:
+def of_kind(made: Advice, kind: str) -> list[Proposal]:
     return [change for change in made.changes if change.kind == kind]
 
 
@@ -330,7 +330,7 @@ def test_the_commands_of_a_bounded_job_are_ones_that_can_be_planned(sample: str)
         fabrics = [parse_fabric(spec) for spec in as_list(options["fabric"])]
         matrix = cells(fabrics, options["algorithm"], options["placement"], options["routes"])
         slowed = straggling(workload, parse_slow(options["slow"]))
-        job = Job(slowed, "", iterations=parse_iterations(options["iteration"]))
+        job = Experiment(slowed, "", iterations=parse_iterations(options["iteration"]))
         first, *_, last = planned([(cell, job) for cell in matrix])
         assert isinstance(first, Plan)
         assert isinstance(last, Plan)

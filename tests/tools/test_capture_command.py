@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 import typer
 
-from emu.capturing.finish import Checked, HostCapture, Times, write_rank_map
+from emu.capturing.finish import Checked, HostCapture, TimesCheck, write_rank_map
 from emu.capturing.manifest import Ended, manifest
-from emu.capturing.request import Request
+from emu.capturing.request import CaptureRequest
 from emu.capturing.run import Ran
-from emu.network.tcpdump import Counts
+from emu.network.tcpdump import TcpdumpCounts
 from emu.training.options import TrainingOptions
 from planning.fabrics.spec import parse_fabric
 from tests.documented import documented_fields
 from tools import cli, joboptions
 from tools.capturing import Captured, show, told
-from traces.groundtruth import Event, RankLog
+from traces.groundtruth import LoggedEvent, RankLog
 from traces.rankmap import SETTINGS, read_settings
 
 
@@ -73,16 +73,16 @@ def test_a_program_that_is_not_there_is_refused_before_anything_is_built(
 
 def test_a_request_comes_back_from_its_file(tmp_path: Path) -> None:
     for request in (
-        Request(5, "star:hosts=5", TrainingOptions(servers=2, asynchronous=True)),
-        Request(2, "star:hosts=2", command=("sh", "-c", "echo $RANK"), once=True, limit_s=5.0),
+        CaptureRequest(5, "star:hosts=5", TrainingOptions(servers=2, asynchronous=True)),
+        CaptureRequest(2, "star:hosts=2", command=("sh", "-c", "echo $RANK"), once=True, limit_s=5.0),
     ):
         request.save(tmp_path)
-        assert Request.load(tmp_path) == request
+        assert CaptureRequest.load(tmp_path) == request
 
 
 def test_servers_alone_are_refused() -> None:
     with pytest.raises(ValueError, match="leave no worker"):
-        Request(3, "star:hosts=3", TrainingOptions(servers=3))
+        CaptureRequest(3, "star:hosts=3", TrainingOptions(servers=3))
 
 
 def test_the_rank_map_is_one_that_the_reader_reads(tmp_path: Path) -> None:
@@ -92,10 +92,10 @@ def test_the_rank_map_is_one_that_the_reader_reads(tmp_path: Path) -> None:
 
 
 def test_the_fields_of_a_captures_files_are_those_documented() -> None:
-    fabric, request = parse_fabric("star:hosts=2"), Request(2, "star:hosts=2", TrainingOptions())
+    fabric, request = parse_fabric("star:hosts=2"), CaptureRequest(2, "star:hosts=2", TrainingOptions())
     host = HostCapture(0, "h0", "10.0.0.1", "h0-eth0", "h0.pcap", 1, "", None)
     checked = Checked(agrees=True)
-    times = Times(agrees=True, iteration_ns=1, limit_ns=1, spreads={}, differences=())
+    times = TimesCheck(agrees=True, iteration_ns=1, limit_ns=1, spreads={}, differences=())
     ended = Ended(0, 1.0, Ran(None, 0.5, 0.01), 128, False)
     made = manifest(request, fabric, [], ended, [host], checked, checked, times)
     assert set(made) == documented_fields("manifest.json of a capture")
@@ -105,7 +105,7 @@ def test_the_fields_of_a_captures_files_are_those_documented() -> None:
     documented = documented_fields("manifest.json of a capture: check_times")
     assert set(made["check_times"]) == documented - spread
     assert set(RankLog.model_fields) <= documented_fields("log.rN.json")
-    assert set(Event.model_fields) == documented_fields("log.rN.json: events")
+    assert set(LoggedEvent.model_fields) == documented_fields("log.rN.json: events")
 
 
 ALL_THERE = Checked(agrees=True)
@@ -117,10 +117,10 @@ def captured(
     check: Checked | None,
     cut_short: str | None = None,
     trimmed: Checked = ALL_THERE,
-    times: Times | None = None,
+    times: TimesCheck | None = None,
     stolen: float = 0.0,
 ) -> Captured:
-    counted = None if dropped is None else Counts(10, 10 + dropped, dropped)
+    counted = None if dropped is None else TcpdumpCounts(10, 10 + dropped, dropped)
     host = HostCapture(0, "h0", "10.0.0.1", "h0-eth0", "h0.pcap", 1000, "", counted)
     made = {
         "cut_short": cut_short,
@@ -138,7 +138,7 @@ def test_a_machine_that_lost_its_cpus_while_the_job_ran_is_named() -> None:
     assert "20% of the CPUs went to other guests" in line
 
 
-LATE = Times(
+LATE = TimesCheck(
     False,
     60_000_000,
     10_000_000,

@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from tools import checks, machine
-from tools.checks import Check, all_checks, can_run_demo
+from tools.checks import MachineCheck, all_checks, can_run_demo
 from tools.commands.doctor import doctor
 
 Machine = pytest.MonkeyPatch
@@ -36,7 +36,7 @@ def good(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
     return monkeypatch
 
 
-def found(name: str) -> Check:
+def found(name: str) -> MachineCheck:
     (check,) = (check for check in all_checks() if check.name == name)
     return check
 

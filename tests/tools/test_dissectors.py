@@ -15,7 +15,7 @@ from scapy.layers.l2 import Ether
 from scapy.utils import wrpcap
 
 from tools.dissect.scapy_layer import GradwireAggregation
-from traces.framing.aggregation import DISSECTED_PORTS, NO_PEAK, Header, Kind, decode, encode
+from traces.framing.aggregation import DISSECTED_PORTS, NO_PEAK, Header, PacketKind, decode, encode
 
 LUA = Path(__file__).parents[2] / "tools" / "dissect" / "gradwire-aggregation.lua"
 FIELDS = ("version", "kind", "job", "epoch", "count", "chunk", "peak", "seen")
@@ -33,7 +33,7 @@ def numbers(bits: int, *, signed: bool = False) -> st.SearchStrategy[int]:
 int32s = numbers(32, signed=True)
 headers = st.builds(
     Header,
-    kind=st.sampled_from(Kind),
+    kind=st.sampled_from(PacketKind),
     job=numbers(16),
     epoch=numbers(16),
     count=numbers(16),
@@ -55,7 +55,7 @@ def test_scapy_reads_the_header_that_we_write(header: Header, elements: list[int
 @settings(max_examples=50, deadline=None)
 @given(headers, st.lists(int32s, max_size=5))
 def test_we_read_the_header_that_scapy_writes(header: Header, elements: list[int]) -> None:
-    carried = elements if header.kind in (Kind.CONTRIBUTION, Kind.RESULT) else []
+    carried = elements if header.kind in (PacketKind.CONTRIBUTION, PacketKind.RESULT) else []
     count = {"count": header.count} if not carried else {}
     fields = {name: getattr(header, name) for name in FIELDS if name != "count"} | count
     read = decode(bytes(GradwireAggregation(**fields, elements=carried)))
@@ -65,7 +65,7 @@ def test_we_read_the_header_that_scapy_writes(header: Header, elements: list[int
 
 
 def test_elements_that_a_capture_cut_off_are_absent_and_nothing_else_is() -> None:
-    whole = encode(Header(Kind.RESULT, 1, 0, count=3, chunk=9)) + struct.pack("!3i", 5, -6, 7)
+    whole = encode(Header(PacketKind.RESULT, 1, 0, count=3, chunk=9)) + struct.pack("!3i", 5, -6, 7)
     read = GradwireAggregation(whole[:-5])
     assert (read.count, read.elements) == (3, [5])
 
@@ -74,7 +74,7 @@ def test_elements_that_a_capture_cut_off_are_absent_and_nothing_else_is() -> Non
 @pytest.mark.parametrize("end", ["sport", "dport"])
 def test_scapy_finds_the_layer_by_the_port_of_either_end(port: int, end: str) -> None:
     ports = UDP(sport=port, dport=2) if end == "sport" else UDP(sport=1, dport=port)
-    wire = IP() / ports / encode(Header(Kind.EPOCH, 7, 3, 0, 0))
+    wire = IP() / ports / encode(Header(PacketKind.EPOCH, 7, 3, 0, 0))
     assert IP(bytes(wire))[GradwireAggregation].job == 7
 
 
@@ -82,10 +82,10 @@ def test_scapy_finds_the_layer_by_the_port_of_either_end(port: int, end: str) ->
 
 PACKETS = (
     GradwireAggregation(job=7, epoch=3, chunk=1 << 31, peak=-126, elements=ELEMENTS),
-    GradwireAggregation(kind=Kind.RESULT, job=0xFFFF, chunk=130, elements=list(range(-300, 212))),
+    GradwireAggregation(kind=PacketKind.RESULT, job=0xFFFF, chunk=130, elements=list(range(-300, 212))),
     GradwireAggregation(job=1, chunk=0),  # bare
-    GradwireAggregation(kind=Kind.STATUS, job=1, count=2, chunk=5, seen=1 << 63 | 0x0105),
-    GradwireAggregation(kind=Kind.EPOCH, job=1, epoch=9),
+    GradwireAggregation(kind=PacketKind.STATUS, job=1, count=2, chunk=5, seen=1 << 63 | 0x0105),
+    GradwireAggregation(kind=PacketKind.EPOCH, job=1, epoch=9),
 )
 
 

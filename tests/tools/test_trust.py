@@ -15,7 +15,7 @@ import pytest
 from markupsafe import escape
 
 from emu.capturing.finish import Checked
-from emu.capturing.request import Request
+from emu.capturing.request import CaptureRequest
 from emu.capturing.run import INTERRUPTED
 from emu.options import RunOptions
 from emu.project import PROJECT
@@ -30,9 +30,9 @@ from tests.made_runs import made_run
 from tools import cli, joboptions
 from tools.capturing import Captured, Keeping
 from tools.joboptions import LiveJob
-from tools.trust import Trial, carry_out
+from tools.trust import TrustTrial, carry_out
 from tools.trustlive import middle_training
-from tools.trustresult import ERROR_BAR, Live, Matrix, Summary, TrustRow, load, save
+from tools.trustresult import ERROR_BAR, Live, Summary, TrustMatrix, TrustRow, load, save
 from tools.trusttables import notes, page, sentences
 from traces.iterationtimes import IterationTime
 from traces.reader import open_trace
@@ -53,7 +53,7 @@ def live_job(**changes: Any) -> LiveJob:
     return replace(made, **changes)
 
 
-TRIAL = Trial(live_job(), FABRICS, repeats=2)
+TRIAL = TrustTrial(live_job(), FABRICS, repeats=2)
 
 
 def write_logs(folder: Path, period_ns: int = LIVE_NS, iterations: int = N_ITERATIONS) -> None:
@@ -80,7 +80,7 @@ class FakeLive:
         self.stolen, self.periods_ns = iter(stolen), iter(periods_ns)
 
     def __call__(
-        self, request: Request, fabric: Fabric, keeping: Keeping, typed: object, quiet: bool
+        self, request: CaptureRequest, fabric: Fabric, keeping: Keeping, typed: object, quiet: bool
     ) -> Captured:
         assert request.n_ranks == 8
         assert keeping.folder.is_absolute()
@@ -231,7 +231,7 @@ def test_one_of_several_trainings_that_fails_leaves_its_line(tmp_path: Path) -> 
 def test_jobs_beside_each_other_are_replayed_together_and_judged_each(tmp_path: Path) -> None:
     """The second's iterations take twice as long live, and all of them 110 ms in the replay."""
     fabrics = ("star:hosts=16,rate=50M", "star:hosts=16,rate=20M")
-    trial = Trial(live_job(beside=(live_job(seed=1),)), fabrics, repeats=1)
+    trial = TrustTrial(live_job(beside=(live_job(seed=1),)), fabrics, repeats=1)
     done: list[str] = []
     live = FakeLive(sample=LONGER, iterations=12)
     matrix = carry_out(trial, tmp_path / "m", True, live, fake_laboratory(LIVE_NS * 11 // 10, done))
@@ -276,7 +276,7 @@ def test_the_paths_are_those_of_the_job_that_was_trained_on_the_target(tmp_path:
 
     samples = dict(zip(fabrics, (LONGER, LONGER.with_name("slow_ddp_8_mlp_star100M")), strict=True))
     live = FakeLive(iterations=12, samples=samples)
-    carry_out(Trial(live_job(), fabrics, repeats=1), tmp_path / "m", True, live, noting)
+    carry_out(TrustTrial(live_job(), fabrics, repeats=1), tmp_path / "m", True, live, noting)
     assert [plan.fabric.spec for plan in plans] == [*fabrics, *fabrics]
     for plan in plans:
         connected = {(each.a, each.b): each for each in connections(open_trace([samples[plan.fabric.spec]]))}
@@ -424,7 +424,7 @@ def test_the_summary_is_of_the_rows_that_count() -> None:
 
 def test_the_page_names_every_row_and_escapes_what_a_job_said() -> None:
     refused = replace(ROW, verdict=REFUSED, replay=None, error=None, reasons=("<script>alert()</script>",))
-    matrix = Matrix("ddp-mlp", 8, "ecmp", 128, (), (ROW, refused))
+    matrix = TrustMatrix("ddp-mlp", 8, "ecmp", 128, (), (ROW, refused))
     matrix = replace(matrix, live=(Live("a", "live/01-a", MEASURED), Live("b", "live/02-b", MEASURED)))
     text = page(matrix)
     assert text.count("a → b") >= 2

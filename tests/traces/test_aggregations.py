@@ -16,7 +16,7 @@ from tests.made_captures import Record, pcap, udp
 from tools import cli
 from tools.dissect.scapy_layer import GradwireAggregation
 from traces.analysis.aggregations import MAX_HOSTS, AggregationJob, aggregations
-from traces.framing.aggregation import Kind
+from traces.framing.aggregation import PacketKind
 from traces.packets.capture import read_capture
 
 SWITCH, DOWN = "10.0.255.254", "10.0.255.255"
@@ -42,11 +42,11 @@ def given(chunk: int, n: int = 256, job: int = 1, epoch: int = 0) -> GradwireAgg
 
 
 def got(chunk: int, n: int = 256, job: int = 1, epoch: int = 0) -> GradwireAggregation:
-    return GradwireAggregation(kind=Kind.RESULT, job=job, epoch=epoch, chunk=chunk, elements=[-1] * n)
+    return GradwireAggregation(kind=PacketKind.RESULT, job=job, epoch=epoch, chunk=chunk, elements=[-1] * n)
 
 
 def status(chunk: int) -> GradwireAggregation:
-    return GradwireAggregation(kind=Kind.STATUS, job=1, chunk=chunk, count=0, seen=1)
+    return GradwireAggregation(kind=PacketKind.STATUS, job=1, chunk=chunk, count=0, seen=1)
 
 
 def found(folder: Path, *files: Iterable[Packet]) -> tuple[AggregationJob, ...]:
@@ -118,7 +118,7 @@ def test_what_a_switch_sends_on_is_a_partial_sum_and_no_hosts(tmp_path: Path) ->
 def test_an_idle_hosts_question_is_no_contribution_and_its_epoch_none(tmp_path: Path) -> None:
     host = "10.0.0.1"
     asks = [up(host, at, GradwireAggregation(job=1, epoch=65535)) for at in (5, 505)]
-    answers = [down(at + 0.1, GradwireAggregation(kind=Kind.EPOCH, job=1)) for at in (5, 505)]
+    answers = [down(at + 0.1, GradwireAggregation(kind=PacketKind.EPOCH, job=1)) for at in (5, 505)]
     begins = up(host, 1, GradwireAggregation(job=1, peak=0))
     (job,) = found(tmp_path, [begins, *asks, *answers])
     assert (job.epochs, job.last_epoch, job.chunks, job.again) == (1, 0, 1, 0)

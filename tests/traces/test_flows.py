@@ -9,7 +9,7 @@ from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 
 from tests.made_captures import Record, pcap
-from traces.analysis.flows import Flow, flows
+from traces.analysis.flows import FlowFigures, flows
 from traces.analysis.percentiles import Percentiles, percentiles
 from traces.framing.framings import choose
 from traces.framing.messages import collect
@@ -52,7 +52,7 @@ def trace_of(folder: Path, *files: list[Record]) -> Trace:
     )
 
 
-def one(folder: Path, *files: list[Record]) -> Flow:
+def one(folder: Path, *files: list[Record]) -> FlowFigures:
     (found,) = (flow for flow in flows(trace_of(folder, *files)) if flow.src == A[0])
     return found
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.made_captures import Record, pcap, stream
 from tests.made_gloo import DOWN, UP, Sent, conversation, decoded_in
 from traces.framing.gloo import Opcode, encode_preamble, pack_slot
-from traces.framing.gloo_decode import Gap
+from traces.framing.gloo_decode import GlooGap
 from traces.packets.capture import read_capture
 
 DATA, SEND, RECV = Opcode.DATA, Opcode.SEND_READY, Opcode.RECV_READY
@@ -43,13 +43,13 @@ def test_a_capture_that_begins_in_the_middle_finds_the_next_message(tmp_path: Pa
 def test_what_lies_between_readable_preambles_is_a_gap(tmp_path: Path) -> None:
     packets = conversation(tmp_path / "a.pcap", [MESSAGES[:3], MESSAGES[3:]], [], visible=48)
     decoded = decoded_in(packets)[DOWN]
-    assert decoded.gaps == (Gap(56, 56 + 548 + 48),)
+    assert decoded.gaps == (GlooGap(56, 56 + 548 + 48),)
     assert [f.offset for f in decoded.frames] == [8, 652]
 
 
 def test_the_size_of_a_message_is_known_from_the_first_bytes_of_its_preamble(tmp_path: Path) -> None:
     packets = conversation(tmp_path / "a.pcap", [MESSAGES], [], visible=48 + 14)
-    assert decoded_in(packets)[DOWN].gaps[0] == Gap(56, 604, is_one=True, opcode=DATA)
+    assert decoded_in(packets)[DOWN].gaps[0] == GlooGap(56, 604, is_one=True, opcode=DATA)
 
 
 def test_other_traffic_is_not_taken_for_gloo(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.made_gloo import DOWN, Sent, conversation, decoded_in, found_in
 from traces.framing import gloo_ways
-from traces.framing.frames import Frame, Kind
+from traces.framing.frames import Frame, MessageKind
 from traces.framing.gloo import PREAMBLE_NBYTES, Opcode, pack_slot
 from traces.framing.gloo_framing import Gloo
 from traces.framing.gloo_hidden import Recovered, recover
@@ -185,8 +185,8 @@ def test_what_is_recovered_of_a_real_job_is_what_its_index_shows(tmp_path: Path)
         assert Counter((f.kind, f.operation, f.tag, f.payload_nbytes) for f in bare[direction]) == Counter(
             named
         )
-        data = [(f.offset, f.tag) for f in frames if f.kind is Kind.DATA]
-        found = [(f.offset, f.tag) for f in bare[direction] if f.kind is Kind.DATA]
+        data = [(f.offset, f.tag) for f in frames if f.kind is MessageKind.DATA]
+        found = [(f.offset, f.tag) for f in bare[direction] if f.kind is MessageKind.DATA]
         for (true, tag), (offset, found_tag) in zip(data, found, strict=True):
             assert found_tag == tag
             assert abs(offset - true) <= 16 * PREAMBLE_NBYTES  # notices beside it may be in another order

@@ -9,7 +9,7 @@ import pytest
 from emu.project import PROJECT
 from traces.groundtruth import (
     BadLog,
-    Event,
+    LoggedEvent,
     RankLog,
     compare,
     read_logs,
@@ -51,7 +51,7 @@ def allreduces(*iterations: tuple[int, ...]) -> Workload:
 
 def bucket_logs(*iterations: tuple[int, ...], n_ranks: int = 2) -> tuple[RankLog, ...]:
     events = [
-        Event(k="bucket_ready", it=number, t=1000 * number + i, n=size)
+        LoggedEvent(k="bucket_ready", it=number, t=1000 * number + i, n=size)
         for number, sizes in enumerate(iterations)
         for i, size in enumerate(sizes)
     ]
@@ -97,7 +97,7 @@ def test_a_push_that_went_to_one_server_only_is_a_difference() -> None:
         rank=2,
         role="worker",
         servers=2,
-        events=(Event(k=6, it=0, t=1, n=28), Event(k=5, it=0, t=2, n=28)),
+        events=(LoggedEvent(k=6, it=0, t=1, n=28), LoggedEvent(k=5, it=0, t=2, n=28)),
     )
     items = [exchange(2, server, role, n) for role in ("push", "pull") for server, n in ((0, 12), (1, 16))]
     whole = Workload(schema=SCHEMA, framing="gloo", n_ranks=3, items=tuple(items))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.made_http2 import END, Answers, Asks, data, frame, from_client, from_server, in_chunks, message
-from traces.framing.grpc import Side, read_side
+from traces.framing.grpc import GrpcSide, read_side
 from traces.framing.http2 import Flag, FrameType
 from traces.framing.http2_decode import decode
 from traces.packets.streams import Stream
@@ -17,11 +17,11 @@ PATH = "/ps.Worker/Push"
 PING = frame(FrameType.PING, 0, 0, b"12345678")
 
 
-def side(stream: Stream) -> Side:
+def side(stream: Stream) -> GrpcSide:
     return read_side(stream, list(decode(stream)))
 
 
-def sizes(found: Side) -> list[int]:
+def sizes(found: GrpcSide) -> list[int]:
     return [one.nbytes for one in found.messages]
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.made_gloo import conversation as gloo_conversation
 from tests.made_http2 import END, Answers, Asks, conversation, data, in_chunks, message
 from tests.made_http2 import settings as settings_frame
-from traces.framing.frames import UNKNOWN_TAG, Found, Frame, Kind
+from traces.framing.frames import UNKNOWN_TAG, Found, Frame, MessageKind
 from traces.framing.framings import choose
 from traces.framing.grpc_framing import Grpc
 from traces.framing.http2 import PREFACE
@@ -45,7 +45,7 @@ def frames(found: Found, src: str, dst: str) -> list[Frame]:
 @pytest.mark.parametrize(("src", "dst"), [(SERVER, WORKER), (WORKER, SERVER)])
 def test_every_round_moves_every_tensor_once_each_way(sample: Found, src: str, dst: str) -> None:
     """Their sizes are the model's; what TensorFlow writes around a tensor is less than 40 bytes."""
-    sent = [f for f in frames(sample, src, dst) if f.kind is Kind.DATA and f.payload_nbytes != 21]
+    sent = [f for f in frames(sample, src, dst) if f.kind is MessageKind.DATA and f.payload_nbytes != 21]
     assert {f.operation for f in sent} == {"RecvTensor"}
     near = [max(t for t in TENSORS if t <= f.payload_nbytes) for f in sent]
     assert Counter(near) == Counter({size: count * ROUNDS for size, count in TENSORS.items()})
@@ -53,7 +53,9 @@ def test_every_round_moves_every_tensor_once_each_way(sample: Found, src: str, d
 
 
 def test_half_of_the_headers_are_not_in_the_sample_but_few_bytes_stay_hidden(sample: Found) -> None:
-    data_nbytes = sum(f.payload_nbytes for one in sample.readings for f in one.frames if f.kind is Kind.DATA)
+    data_nbytes = sum(
+        f.payload_nbytes for one in sample.readings for f in one.frames if f.kind is MessageKind.DATA
+    )
     hidden = sum(h.end - h.start for one in sample.readings for h in one.hidden)
     assert any(f.recovered for one in sample.readings for f in one.frames)
     assert hidden < data_nbytes / 100
@@ -88,7 +90,7 @@ def test_messages_have_the_method_of_their_call_and_direction_of_their_own(tmp_p
     asked, answered = (
         [(f.operation, f.kind, f.payload_nbytes, f.tag) for f in one.frames] for one in found.readings
     )
-    small, large = Kind.CONTROL, Kind.DATA
+    small, large = MessageKind.CONTROL, MessageKind.DATA
     assert asked == [
         ("RecvTensor", small, 60, UNKNOWN_TAG),
         ("Push", large, 50_000, UNKNOWN_TAG),

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from tests.made_http2 import Answers, from_server, in_chunks, message
-from traces.framing.grpc import Rest, Side
+from traces.framing.grpc import GrpcSide, Rest
 from traces.framing.grpc_hidden import Filler, shape_of
 from traces.packets.streams import Stream
 
@@ -18,8 +18,8 @@ def stream(tmp_path_factory: pytest.TempPathFactory) -> Stream:
     return from_server(tmp_path_factory.mktemp("made") / "a.pcap", [b"x"])
 
 
-def a_side(stream: Stream) -> Side:
-    side = Side(stream, headers=Counter({HEADERS: 9}), trailers=Counter({TRAILERS: 9}))
+def a_side(stream: Stream) -> GrpcSide:
+    side = GrpcSide(stream, headers=Counter({HEADERS: 9}), trailers=Counter({TRAILERS: 9}))
     side.chunk_nbytes = CHUNK
     return side
 

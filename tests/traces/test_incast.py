@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from traces.analysis.incast import incasts
-from traces.framing.frames import Kind
+from traces.framing.frames import MessageKind
 from traces.framing.messages import Messages, collect
 from traces.trace import Losses, Trace
 
@@ -24,7 +24,7 @@ def trace_with(*sends: tuple[int, int, int, float, float]) -> Trace:
     columns |= {"src": np.array(src), "dst": np.array(dst), "nbytes": np.array(nbytes)}
     columns |= {"first_ns": (np.array(first) * MS).astype(np.int64)}
     columns |= {"received_ns": (np.array(received) * MS).astype(np.int64)}
-    columns["kind"][:] = Kind.DATA
+    columns["kind"][:] = MessageKind.DATA
     messages = Messages(ADDRESSES, ("send",), **columns)
     return Trace("a", "none", (), (), (), messages, Losses(0, 0, 0, 0, 0, 0, 0), ())
 

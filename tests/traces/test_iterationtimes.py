@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from emu.project import PROJECT
-from traces.groundtruth import Event, RankLog, read_logs
+from traces.groundtruth import LoggedEvent, RankLog, read_logs
 from traces.iterationtimes import FIRST_WARM, IterationTime, iteration_times_s, logged_starts, together
 
 MS = 1_000_000
@@ -13,8 +13,8 @@ SAMPLES = PROJECT / "traces" / "samples"
 
 
 def log(rank: int, starts_ns: list[int], kind: str | int = "iter0") -> RankLog:
-    events = [Event(k=kind, it=number, t=t_ns) for number, t_ns in enumerate(starts_ns)]
-    return RankLog(rank=rank, events=(Event(k="ddp1", it=-1, t=0), *events))
+    events = [LoggedEvent(k=kind, it=number, t=t_ns) for number, t_ns in enumerate(starts_ns)]
+    return RankLog(rank=rank, events=(LoggedEvent(k="ddp1", it=-1, t=0), *events))
 
 
 def test_an_iteration_lasts_from_start_to_start_in_the_mean_of_the_ranks() -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from emu.project import PROJECT
-from traces.groundtruth import Event, RankLog, read_logs
+from traces.groundtruth import LoggedEvent, RankLog, read_logs
 from traces.loggedtimes import TimeError, TimeErrors, What, time_errors
 from traces.reader import open_trace
 from traces.recognition import operations
@@ -53,14 +53,14 @@ def allreduce(tag: int, begun: int, done: int) -> Operation:
 
 def made_up(*iterations: tuple[Bucket, ...]) -> TimeErrors:
     """Of one rank."""
-    events: list[Event] = []
+    events: list[LoggedEvent] = []
     operations: list[Operation] = []
     starts: list[Beginning] = []
     labels: list[int] = []
     for iteration, buckets in enumerate(iterations):
         for b, bucket in enumerate(buckets):
-            events.append(Event(k="bucket_ready", it=iteration, t=bucket.ready * MS, n=40, b=b))
-            events.append(Event(k="bucket_done", it=iteration, t=bucket.logged * MS, b=b))
+            events.append(LoggedEvent(k="bucket_ready", it=iteration, t=bucket.ready * MS, n=40, b=b))
+            events.append(LoggedEvent(k="bucket_done", it=iteration, t=bucket.logged * MS, b=b))
             operations.append(allreduce(len(operations), bucket.begun, bucket.done))
             starts.append(Beginning(rank=0, after=bucket.after, gap_ns=bucket.gap * MS))
             labels.append(iteration)
@@ -125,15 +125,15 @@ def test_compute_after_what_no_log_tells_of_is_not_compared() -> None:
     broadcast = Operation("broadcast", "broadcast", 9, 8, 0, 0, {0: 150 * MS}, {0: 155 * MS})
     operations = [allreduce(0, 60, 100), broadcast, allreduce(10, 160, 200)]
     starts = [Beginning(rank=0), Beginning(rank=0), Beginning(rank=0, after=(1,), gap_ns=5 * MS)]
-    ready = [Event(k="bucket_ready", it=i, t=t * MS, n=40) for i, t in enumerate((60, 160))]
-    done = [Event(k="bucket_done", it=i, t=t * MS) for i, t in enumerate((100, 200))]
+    ready = [LoggedEvent(k="bucket_ready", it=i, t=t * MS, n=40) for i, t in enumerate((60, 160))]
+    done = [LoggedEvent(k="bucket_done", it=i, t=t * MS) for i, t in enumerate((100, 200))]
     errors = time_errors(job_of(operations, (0, 1, 1), starts), [RankLog(rank=0, events=(*ready, *done))])
     assert off(errors, "begun") == off(errors, "done") == [0, 0]
     assert off(errors, "gap") == []
 
 
 def test_a_logged_bucket_without_an_operation_is_a_difference() -> None:
-    [lonely] = [Event(k="bucket_ready", it=7, t=1, n=40)]
+    [lonely] = [LoggedEvent(k="bucket_ready", it=7, t=1, n=40)]
     job = job_of([allreduce(0, 60, 100)], (0,), [Beginning(rank=0)])
     errors = time_errors(job, [RankLog(rank=0, events=(lonely,))])
     assert errors.differences == ("1 logged times have no operation",)
@@ -172,7 +172,7 @@ def test_95_percent_of_the_errors_are_not_larger_than_p95(n: int, p95: int) -> N
 
 def test_a_workers_first_push_and_last_pull_are_compared() -> None:
     """Worker 1 of servers 0 and 2: pushes at 60 and 61, pulls that end at 90 and 94."""
-    events: list[Event] = []
+    events: list[LoggedEvent] = []
     operations: list[Operation] = []
     starts: list[Beginning] = []
     labels: list[int] = []
@@ -190,8 +190,8 @@ def test_a_workers_first_push_and_last_pull_are_compared() -> None:
             starts.append(Beginning(rank=src, after=after, gap_ns=gap * MS))
             labels.append(iteration)
         events += [
-            Event(k=6, it=iteration, t=(58 + t) * MS, n=16),
-            Event(k=5, it=iteration, t=(95 + t) * MS, n=16),
+            LoggedEvent(k=6, it=iteration, t=(58 + t) * MS, n=16),
+            LoggedEvent(k=5, it=iteration, t=(95 + t) * MS, n=16),
         ]
     log = RankLog(rank=1, role="worker", servers=2, events=tuple(events))
     silent = RankLog(rank=0, role="server", servers=2, events=())

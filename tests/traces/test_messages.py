@@ -8,7 +8,7 @@ import pytest
 
 from tests.made_captures import SYN, pcap, stream
 from tests.made_gloo import HIGH, LOW, Sent, conversation
-from traces.framing.frames import Kind
+from traces.framing.frames import MessageKind
 from traces.framing.gloo import Opcode, pack_slot
 from traces.framing.gloo_framing import Gloo
 from traces.framing.messages import Messages, collect, reranked
@@ -35,7 +35,7 @@ def test_rows_are_in_the_order_of_time_and_say_who_sent_what(tmp_path: Path) -> 
     messages = made(tmp_path)
     assert messages.first_ns.tolist() == [1000, 1500, 2000]
     assert messages.src.tolist() == [1, 0, 1]
-    assert messages.kind.tolist() == [Kind.SEND_READY, Kind.RECV_READY, Kind.DATA]
+    assert messages.kind.tolist() == [MessageKind.SEND_READY, MessageKind.RECV_READY, MessageKind.DATA]
     assert messages.nbytes.tolist() == [300, 300, 300]
     assert messages.offset.tolist() == [8, 0, 56]
     assert messages.is_data.tolist() == [False, False, True]

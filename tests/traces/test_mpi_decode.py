@@ -24,7 +24,7 @@ from tests.made_mpi import (
     talk,
 )
 from traces.framing.mpi_btl import What
-from traces.framing.mpi_decode import Decoded, Gap, header_nbytes
+from traces.framing.mpi_decode import MpiDecoded, MpiGap, header_nbytes
 from traces.packets.capture import read_capture
 
 FRAGMENTS = [
@@ -37,7 +37,7 @@ FRAGMENTS = [
 KINDS = [What.MATCH, What.RNDV, What.PUT, What.FIN, What.PUT_REQUEST]
 
 
-def kinds(decoded: Decoded) -> list[What]:
+def kinds(decoded: MpiDecoded) -> list[What]:
     return [placed.fragment.what for placed in decoded.placed]
 
 
@@ -60,7 +60,7 @@ def test_a_capture_that_begins_in_a_message_finds_the_next(tmp_path: Path) -> No
     parts = [(1, b"\x3f" * 700), *[(10 * i, data) for i, data in enumerate(FRAGMENTS, 1)]]
     found = decoded_in(talk(tmp_path / "a.pcap", parts, [], visible=62, hello=False))[FORTH]
     assert kinds(found) == KINDS
-    assert found.gaps == (Gap(0, 700),)
+    assert found.gaps == (MpiGap(0, 700),)
     assert found.process is None
 
 
@@ -68,14 +68,14 @@ def test_what_lies_between_readable_fragments_is_a_gap(tmp_path: Path) -> None:
     parts = [(10, FRAGMENTS[1]), (20, FRAGMENTS[2] + FRAGMENTS[3]), (30, FRAGMENTS[0])]
     found = decoded_in(talk(tmp_path / "a.pcap", parts, [], visible=62))[FORTH]
     assert kinds(found) == [What.RNDV, What.PUT, What.MATCH]
-    assert found.gaps == (Gap(24 + 40 + 524, 24 + 40 + 524 + 32),)
+    assert found.gaps == (MpiGap(24 + 40 + 524, 24 + 40 + 524 + 32),)
 
 
 def test_nothing_is_looked_for_after_the_connections_end(tmp_path: Path) -> None:
     parts = [(10, match(1) + close() + match(2)), (20, match(3))]
     found = decoded_in(talk(tmp_path / "a.pcap", parts, []))[FORTH]
     assert kinds(found) == [What.MATCH, What.CLOSE]
-    assert found.gaps == (Gap(54, 98, open_end=True),)
+    assert found.gaps == (MpiGap(54, 98, open_end=True),)
 
 
 @pytest.mark.parametrize("parts", [[b"GET / HTTP/1.1\r\n" + b"x" * 60], [match(1) + match(2)]])
@@ -97,7 +97,7 @@ def test_the_builds_header_is_told_by_the_sizes(tmp_path: Path, pad: bytes, head
         assert header_nbytes(list(found.values())) == header
 
 
-def assert_in_bounds(decoded: Decoded) -> None:
+def assert_in_bounds(decoded: MpiDecoded) -> None:
     """Fragments and gaps follow each other without overlap, and account for every byte of the stream."""
     parts = [(p.offset, p.end) for p in decoded.placed] + [(g.start, g.end) for g in decoded.gaps]
     parts.sort()

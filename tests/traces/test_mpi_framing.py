@@ -25,7 +25,7 @@ from tests.made_mpi import (
     rndv,
     talk,
 )
-from traces.framing.frames import Found, Kind
+from traces.framing.frames import Found, MessageKind
 from traces.framing.framings import choose
 from traces.framing.mpi_framing import Mpi
 from traces.packets.capture import read_capture
@@ -50,7 +50,7 @@ def sent(found: Found, operation: str) -> Sent:
         (rank[reading.stream.direction.src], rank[reading.stream.direction.dst], frame.payload_nbytes)
         for reading in found.readings
         for frame in reading.frames
-        if frame.kind is Kind.DATA and frame.operation == operation
+        if frame.kind is MessageKind.DATA and frame.operation == operation
     )
 
 
@@ -82,7 +82,7 @@ def test_each_of_the_samples_barriers_is_an_empty_message_to_rank_0_and_back(sam
 def test_the_sample_hides_eight_headers_and_all_are_found(sample: Found) -> None:
     assert [reading.hidden for reading in sample.readings if reading.hidden] == []
     recovered = Counter(f.kind for reading in sample.readings for f in reading.frames if f.recovered)
-    assert recovered == {Kind.CONTROL: 7, Kind.RECV_READY: 1}
+    assert recovered == {MessageKind.CONTROL: 7, MessageKind.RECV_READY: 1}
 
 
 def test_every_byte_of_the_sample_is_accounted_for(sample: Found) -> None:
@@ -101,18 +101,18 @@ def test_every_rendezvous_of_the_sample_is_asked_for_once(sample: Found) -> None
         (reading.stream.direction.reverse, frame.operation): 0
         for reading in sample.readings
         for frame in reading.frames
-        if frame.kind is Kind.RECV_READY
+        if frame.kind is MessageKind.RECV_READY
     }
     for reading in sample.readings:
         for frame in reading.frames:
-            if frame.kind is Kind.RECV_READY:
+            if frame.kind is MessageKind.RECV_READY:
                 asked[reading.stream.direction.reverse, frame.operation] += frame.payload_nbytes
     for reading in sample.readings:
         for operation in ("allreduce", "broadcast"):
             data = sum(
                 frame.payload_nbytes
                 for frame in reading.frames
-                if frame.kind is Kind.DATA and frame.operation == operation
+                if frame.kind is MessageKind.DATA and frame.operation == operation
             )
             assert asked.get((reading.stream.direction, operation), 0) == data
 

@@ -25,7 +25,7 @@ from tests.made_mpi import (
     talk,
 )
 from traces.framing import mpi_hidden
-from traces.framing.frames import Frame, Hidden, Kind
+from traces.framing.frames import Frame, Hidden, MessageKind
 
 
 def same(path: Path, forth: list[Part], back: list[Part]) -> dict[bool, list[Frame]]:
@@ -43,7 +43,7 @@ ANSWER: list[Part] = [(20, put_request(0xA, 0xC, 0xB, 500))]
 def test_a_fin_behind_its_data_is_found(tmp_path: Path) -> None:
     forth = [*ROUND, (30, put(0xB, 500) + fin(0xC, 500)), (40, match(BARRIER, seq=2))]
     (found,) = same(tmp_path / "a.pcap", forth, ANSWER)[True]
-    assert (found.kind, found.nbytes, found.operation) == (Kind.CONTROL, 32, "allreduce")
+    assert (found.kind, found.nbytes, found.operation) == (MessageKind.CONTROL, 32, "allreduce")
 
 
 def test_a_request_that_waited_for_data_is_found_before_its_fin(tmp_path: Path) -> None:
@@ -53,7 +53,10 @@ def test_a_request_that_waited_for_data_is_found_before_its_fin(tmp_path: Path) 
         (60, match(1, seq=2)),
     ]
     back = [*ANSWER, (25, rndv(ALLREDUCE, 70, 0xD, 1, 1)), (70, put(0xF, 70))]
-    assert [f.kind for f in same(tmp_path / "a.pcap", forth, back)[True]] == [Kind.RECV_READY, Kind.CONTROL]
+    assert [f.kind for f in same(tmp_path / "a.pcap", forth, back)[True]] == [
+        MessageKind.RECV_READY,
+        MessageKind.CONTROL,
+    ]
 
 
 def test_a_message_that_was_asked_for_is_found_with_its_tag(tmp_path: Path) -> None:
@@ -63,8 +66,8 @@ def test_a_message_that_was_asked_for_is_found_with_its_tag(tmp_path: Path) -> N
     back = [*ANSWER, (50, put_request(0x1A, 0x1C, 0x1B, 700)), (80, put_request(0x2A, 0x2C, 0x2B, 9))]
     found = same(tmp_path / "a.pcap", forth, back)[True]
     assert [(f.kind, f.operation, f.payload_nbytes) for f in found] == [
-        (Kind.CONTROL, "allreduce", 0),
-        (Kind.DATA, "allreduce", 700),
+        (MessageKind.CONTROL, "allreduce", 0),
+        (MessageKind.DATA, "allreduce", 700),
     ]
 
 
@@ -164,7 +167,7 @@ def test_what_is_recovered_is_what_was_sent(
         told = {frame._replace(recovered=False) for frame in reading.frames}
         assert told <= set(whole[reading.stream.direction])
         missing = set(whole[reading.stream.direction]) - told
-        assert sum(f.nbytes for f in missing if f.kind is not Kind.DATA) <= sum(
+        assert sum(f.nbytes for f in missing if f.kind is not MessageKind.DATA) <= sum(
             h.end - h.start for h in reading.hidden
         )
 
@@ -178,7 +181,7 @@ def test_one_put_has_only_one_fin(tmp_path: Path) -> None:
         (60, match(1, seq=2)),
     ]
     back = [*ANSWER, (25, rndv(ALLREDUCE, 70, 0xD, 1, 1)), (70, put(0xF, 70))]
-    assert [f.kind for f in same(tmp_path / "a.pcap", forth, back)[True]] == [Kind.RECV_READY]
+    assert [f.kind for f in same(tmp_path / "a.pcap", forth, back)[True]] == [MessageKind.RECV_READY]
 
 
 def test_numbers_used_again_do_not_hide_that_a_header_is_missing(tmp_path: Path) -> None:
@@ -192,7 +195,7 @@ def test_numbers_used_again_do_not_hide_that_a_header_is_missing(tmp_path: Path)
     ]
     back = [*ANSWER, (50, put_request(0xA, 0x1C, 0x1B, 700))]
     found = same(tmp_path / "a.pcap", forth, back)[True]
-    assert [(f.kind, f.payload_nbytes) for f in found] == [(Kind.CONTROL, 0), (Kind.DATA, 700)]
+    assert [(f.kind, f.payload_nbytes) for f in found] == [(MessageKind.CONTROL, 0), (MessageKind.DATA, 700)]
 
 
 def test_what_is_found_of_one_direction_tells_what_the_other_hides(tmp_path: Path) -> None:
@@ -212,5 +215,5 @@ def test_what_is_found_of_one_direction_tells_what_the_other_hides(tmp_path: Pat
     ]
     cut = talk(tmp_path / "a.pcap", forth, back, visible=62)
     recovered_here = [(f.kind, f.payload_nbytes) for f in frames_in(cut)[FORTH] if f.recovered]
-    assert (Kind.DATA, 700) in recovered_here
+    assert (MessageKind.DATA, 700) in recovered_here
     assert not any(reading.hidden for reading in found_in(cut).readings)

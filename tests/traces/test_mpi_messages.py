@@ -26,9 +26,9 @@ from tests.made_mpi import (
     rndv,
     talk,
 )
-from traces.framing.frames import UNKNOWN_TAG, Frame, Kind
+from traces.framing.frames import UNKNOWN_TAG, Frame, MessageKind
 
-DATA, READY, CONTROL = Kind.DATA, Kind.RECV_READY, Kind.CONTROL
+DATA, READY, CONTROL = MessageKind.DATA, MessageKind.RECV_READY, MessageKind.CONTROL
 HELLO = Frame(0, 24, CONTROL, "handshake", UNKNOWN_TAG, 0)
 
 
@@ -128,7 +128,7 @@ def test_what_takes_a_second_connection_is_counted_there_and_once(tmp_path: Path
     first = conversation([(10, rndv(1, 400, 0xA))], [(20, put_request(0xA, 0xC, 0xB, 400))])
     second = conversation([(30, put(0xB, 400) + fin(0xC, 400))], [], ends=((A[0], 7), (B[0], 8)))
     frames = frames_in(captured(tmp_path / "a.pcap", [*first, *second]))
-    assert frames[FORTH][1:] == (Frame(24, 40, Kind.SEND_READY, "send", 1, 400),)
+    assert frames[FORTH][1:] == (Frame(24, 40, MessageKind.SEND_READY, "send", 1, 400),)
     (other,) = (found for direction, found in frames.items() if direction.sport == 7)
     assert [(f.kind, f.tag, f.payload_nbytes) for f in other[1:]] == [(DATA, 1, 400), (CONTROL, 1, 0)]
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.made_messages import table
-from traces.framing.frames import Kind
+from traces.framing.frames import MessageKind
 from traces.framing.messages import Messages
 from traces.reader import open_trace
 from traces.recognition.operation import handed_over_ns
@@ -106,8 +106,8 @@ def test_an_allreduce_in_which_ranks_take_unequal_parts_is_not_whole(messages: M
     first = np.flatnonzero(gone & messages.is_data & (messages.src == 2))[:14]
     assert len(first) == 14  # of 2(n-1) as many: the sum passes for a buffer's
     rows = set(first.tolist())
-    for kind in (Kind.SEND_READY, Kind.RECV_READY):
-        ends = messages.src if kind == Kind.SEND_READY else messages.dst
+    for kind in (MessageKind.SEND_READY, MessageKind.RECV_READY):
+        ends = messages.src if kind == MessageKind.SEND_READY else messages.dst
         rows |= set(np.flatnonzero(gone & (messages.kind == kind) & (ends == 2))[:14].tolist())
     found = sizes(messages.where(np.array([i for i in range(len(messages)) if i not in rows])))
     assert 7 not in found

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.made_captures import ACK, PSH, SYN, Record, pcap, stream, tcp
-from traces.framing.frames import SEND, UNKNOWN_TAG, Kind
+from traces.framing.frames import SEND, UNKNOWN_TAG, MessageKind
 from traces.framing.plain import MIN_NBYTES, Plain, bursts
 from traces.packets.capture import read_capture
 from traces.packets.streams import Connection, Stream, assemble, connections
@@ -45,7 +45,7 @@ def test_bursts_between_pauses_are_messages_whatever_the_pause(tmp_path: Path, p
     assert sizes(found.streams[0]) == [n * 1_448 for n in counts]
     frames = bursts(found.streams[0])
     assert {(f.kind, f.operation, f.tag, f.recovered) for f in frames} == {
-        (Kind.DATA, SEND, UNKNOWN_TAG, False)
+        (MessageKind.DATA, SEND, UNKNOWN_TAG, False)
     }
 
 

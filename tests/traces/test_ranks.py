@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from traces.framing.frames import Kind
+from traces.framing.frames import MessageKind
 from traces.framing.messages import COLUMNS, Messages
 from traces.recognition.ranks import BadTrace, by_number, check_all_seen, inferred_order, joined, told_order
 
@@ -15,7 +15,7 @@ def messages(edges: list[tuple[int, int]], collective: str = "allreduce", tag: i
     columns = {name: np.zeros(count, np.int64) for name in COLUMNS}
     columns["src"] = np.array([src for src, _ in edges], np.int32)
     columns["dst"] = np.array([dst for _, dst in edges], np.int32)
-    columns["kind"] = np.full(count, Kind.DATA, np.uint8)
+    columns["kind"] = np.full(count, MessageKind.DATA, np.uint8)
     columns["tag"] += tag
     columns["whole"] = np.ones(count, np.bool_)
     return Messages(ADDRESSES, (collective,), **columns)  # type: ignore[arg-type]

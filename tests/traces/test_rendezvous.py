@@ -17,7 +17,7 @@ from planning.model.simulation import simulate
 from planning.plan import Plan
 from tests.made_messages import played
 from tests.made_plans import PAYLOAD_EFFICIENCY, schedule_plan
-from traces.framing.frames import Kind
+from traces.framing.frames import MessageKind
 from traces.framing.messages import COLUMNS, Messages
 from traces.reader import open_trace
 from traces.recognition.operations import operations
@@ -112,7 +112,7 @@ def answered(messages: Messages, ranks: tuple[int, ...]) -> Messages:
         src=some.dst,
         dst=some.src,
         connection=(some.dst * len(messages.addresses) + some.src).astype(np.int32),
-        kind=np.full(len(some), Kind.RECV_READY, np.uint8),
+        kind=np.full(len(some), MessageKind.RECV_READY, np.uint8),
         offset=some.offset + 1_000_000_000,
         first_ns=later_ns,
         last_ns=later_ns,

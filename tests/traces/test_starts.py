@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traces.recognition.operation import Operation
-from traces.recognition.ports import Port, port_of
+from traces.recognition.ports import HostPort, port_of
 from traces.recognition.starts import starts
 
 
@@ -87,7 +87,7 @@ def message(src: int, dst: int, nbytes: int, begun_ms: float, data_ms: float, se
     return Operation("message", "send", 1, nbytes, src, dst, begun, done, data_ns=data_ns)
 
 
-def port(*left_ms: float) -> Port:
+def port(*left_ms: float) -> HostPort:
     """One out of which a full segment left at each of these times."""
     left_ns = np.array([round(ms * MS) for ms in left_ms], np.int64)
     made = port_of(left_ns, np.full(len(left_ns), SEGMENT_NBYTES, np.int64))
@@ -95,11 +95,11 @@ def port(*left_ms: float) -> Port:
     return made
 
 
-def busy(begin_ms: float, end_ms: float) -> Port:
+def busy(begin_ms: float, end_ms: float) -> HostPort:
     return port(*np.arange(begin_ms, end_ms, SEGMENT_MS))
 
 
-def ready_ms(operations: list[Operation], of: Port) -> list[tuple[float, float] | None]:
+def ready_ms(operations: list[Operation], of: HostPort) -> list[tuple[float, float] | None]:
     """The range of each operation's only rank, since all that it waited for was complete; rank 0 has `of`."""
     (found,) = zip(*starts(operations, ports={0: of}), strict=True)
     return [
@@ -206,7 +206,7 @@ def left_by_tcp(written_ms: list[float], n_segments: list[int]) -> list[tuple[fl
     return left
 
 
-def answers(written_ms: list[float], n_segments: list[int]) -> tuple[list[Operation], Port]:
+def answers(written_ms: list[float], n_segments: list[int]) -> tuple[list[Operation], HostPort]:
     """Messages of rank 0 written at such times, each to another rank, and the port that they left by."""
     left = left_by_tcp(written_ms, n_segments)
     of = [[at for at, peer in left if peer == k] for k in range(1, len(n_segments) + 1)]

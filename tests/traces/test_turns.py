@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from planning.experiment import Cell, Job, plan_of
+from planning.experiment import Cell, Experiment, plan_of
 from planning.fabrics.fabric import Fabric
 from planning.fabrics.spec import parse_fabric
 from planning.model.hosts import HostCosts
@@ -19,7 +19,7 @@ from planning.plancheck import check_schedule
 from tests.made_messages import table
 from tests.made_mpi import ALLREDUCE, Part, fin, put, put_request, rndv, talk
 from tests.made_plans import PAYLOAD_EFFICIENCY, schedule_plan
-from traces.framing.frames import Kind
+from traces.framing.frames import MessageKind
 from traces.reader import open_captures
 from traces.recognition.recognise import find_job, recognise
 from traces.recognition.turns import turns_of
@@ -137,7 +137,9 @@ def test_damaged_bytes_that_say_both_ways_were_second_say_nothing() -> None:
         dst=np.array([1, 0, 0, 1], np.int32),
         connection=np.array([0, 1, 1, 0], np.int32),
         offset=np.array([0, 0, 5000, 5000], np.int64),
-        kind=np.array([Kind.DATA, Kind.DATA, Kind.RECV_READY, Kind.RECV_READY], np.uint8),
+        kind=np.array(
+            [MessageKind.DATA, MessageKind.DATA, MessageKind.RECV_READY, MessageKind.RECV_READY], np.uint8
+        ),
     )
     rows, answers = np.array([0, 1], np.int64), np.array([2, 3, -1, -1], np.int64)
     assert turns_of(messages, rows[:1], answers) == ()
@@ -160,7 +162,9 @@ def test_turns_are_known_of_the_job_as_it_was_captured_only() -> None:
     here, there = (parse_fabric(f"star:hosts=2,rate={rate}M") for rate in (100, 20))
 
     def doubts(job: Workload, spec: Fabric, algorithm: str = "as-captured") -> tuple[str, ...]:
-        return plan_of(Cell(spec, algorithm, "linear", "ecmp"), Job(job, "made", captured_on=here)).doubts
+        return plan_of(
+            Cell(spec, algorithm, "linear", "ecmp"), Experiment(job, "made", captured_on=here)
+        ).doubts
 
     assert doubts(turned, here) == doubts(plain, there) == ()
     assert doubts(turned, there, "ring") == ()  # which has no exchanges

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from planning.experiment import Job
+from planning.experiment import Experiment
 from results.laboratory import planned
 from tools.choices import MatrixChoices, NetworkChoices, RunChoices, takes_choices
 from tools.machine import need_root_and_tools
@@ -65,13 +65,13 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
     show(rows, folder, run.as_json, run.html, f"{collective}, {begin} to {end or begin}")
 
 
-def job_of(collective: str, n_ranks: int, nbytes: int, n_jobs: int) -> Job:
+def job_of(collective: str, n_ranks: int, nbytes: int, n_jobs: int) -> Experiment:
     """`n_jobs` equal jobs of `n_ranks` ranks each."""
     if n_ranks < 2:
         raise ValueError(f"{n_jobs} jobs leave {n_ranks} hosts to each; a job needs 2 ranks")
     made = made_alltoall if collective == ALLTOALL else made_allreduce
     one = made(n_ranks, nbytes)
-    return Job(one, f"bench {collective}", beside=(one,) * (n_jobs - 1))
+    return Experiment(one, f"bench {collective}", beside=(one,) * (n_jobs - 1))
 
 
 def sizes(begin: int, end: int, factor: int) -> list[int]:

@@ -7,7 +7,7 @@ import typer
 
 from emu.options import RunOptions
 from emu.project import PROJECT
-from planning.experiment import Cell, Job
+from planning.experiment import Cell, Experiment
 from planning.fabrics.fabric import Fabric
 from planning.fabrics.spec import parse_fabric
 from results.laboratory import planned
@@ -59,7 +59,7 @@ def demo(
     path = PROJECT / SAMPLE
     job = find_job(open_trace([path]))
     workload = workload_of(job)
-    chosen = Job(
+    chosen = Experiment(
         workload,
         str(SAMPLE),
         seed=SEED,

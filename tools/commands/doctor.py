@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from tools.checks import Check, State, all_checks, can_run_demo
+from tools.checks import MachineCheck, State, all_checks, can_run_demo
 from tools.console import console
 
 SCHEMA = "gradwire.doctor/1"
@@ -38,7 +38,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-def show(checks: tuple[Check, ...], ready: bool) -> None:
+def show(checks: tuple[MachineCheck, ...], ready: bool) -> None:
     table = Table(box=None, header_style="bold")
     for column in ("", "state", "found", "what mends it"):
         table.add_column(column)

@@ -31,9 +31,9 @@ from tools.joboptions import (
 )
 from tools.matrixrun import check_page, default_folder
 from tools.options import FABRIC_HELP, REPEATABLE, HtmlOption, JsonOption, RepeatOption, RoutesOption
-from tools.trust import Trial, carry_out
+from tools.trust import TrustTrial, carry_out
 from tools.trustlive import MAX_TRAININGS
-from tools.trustresult import Matrix, save
+from tools.trustresult import TrustMatrix, save
 from tools.trusttables import print_matrix, write_page
 
 NOT_TRUSTED = 3
@@ -111,7 +111,7 @@ def trust(  # noqa: PLR0913, PLR0917 - a parameter for each option
         limit_s=limit,
         beside=parse_beside(beside),
     )
-    trial = Trial(live, tuple(fabric), routes, repeat, snaplen, trainings)
+    trial = TrustTrial(live, tuple(fabric), routes, repeat, snaplen, trainings)
     requests = [live.request(spec) for spec in fabric]
     for request, spec in zip(requests, fabric, strict=True):
         check_fits(request, parse_fabric(spec))
@@ -128,7 +128,7 @@ def trust(  # noqa: PLR0913, PLR0917 - a parameter for each option
     _show(matrix, folder, as_json)
 
 
-def _show(matrix: Matrix, folder: Path, as_json: bool) -> None:
+def _show(matrix: TrustMatrix, folder: Path, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"folder": str(folder), **matrix.to_json()}, indent=1))
     else:

@@ -25,7 +25,7 @@ from traces.framing.aggregation import (
     HEADER_NBYTES,
     NO_PEAK,
     VERSION,
-    Kind,
+    PacketKind,
 )
 
 MAX_COUNT = (1 << 16) - 1  # what the field has room for; Scapy's own limit is 100
@@ -40,7 +40,7 @@ class GradwireAggregation(Packet):
     name = "gradwire aggregation"
     fields_desc = [  # noqa: RUF012 - as Scapy's own layers have it
         ByteField("version", VERSION),
-        ByteEnumField("kind", Kind.CONTRIBUTION, {kind.value: kind.name for kind in Kind}),
+        ByteEnumField("kind", PacketKind.CONTRIBUTION, {kind.value: kind.name for kind in PacketKind}),
         ShortField("job", 0),
         ShortField("epoch", 0),
         FieldLenField("count", None, fmt="!H", count_of="elements"),
@@ -58,7 +58,7 @@ class GradwireAggregation(Packet):
 
     def n_elements(self) -> int:
         """How many are announced and there."""
-        announced = int(self.count) if self.kind in (Kind.CONTRIBUTION, Kind.RESULT) else 0
+        announced = int(self.count) if self.kind in (PacketKind.CONTRIBUTION, PacketKind.RESULT) else 0
         return min(announced, max(0, len(self.original) - HEADER_NBYTES) // ELEMENT_NBYTES)
 
 

@@ -18,7 +18,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TableCell:
     """`key` is what it is sorted by: a number, "" for one that is not there, None to sort by the text.
 
     `share` draws a bar behind the text, in percent.
@@ -31,13 +31,13 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PageTable:
     """`reason` says why there are no rows; `shown` which ones are there if some were left out."""
 
     key: str
     caption: str
     columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[TableCell, ...], ...]
     left_out: int = 0
     shown: str = ""
     reason: str = ""
@@ -48,17 +48,17 @@ def made_table(
     caption: str,
     columns: Sequence[str],
     records: Sequence[Any],
-    row: Callable[[Any], Sequence[Cell]],
+    row: Callable[[Any], Sequence[TableCell]],
     reason: str,
     shown: str = f"The first {MAX_ROWS}",
-) -> Table:
+) -> PageTable:
     """A table of the first MAX_ROWS records; a column whose title begins with # is one of numbers."""
     heads = tuple(
         Column(title.lstrip("#"), title.startswith("#"), _HINTS.get(title, "")) for title in columns
     )
     rows = tuple(tuple(row(record)) for record in records[:MAX_ROWS])
     left_out = max(0, len(records) - MAX_ROWS)
-    return Table(f"table-{name}", caption, heads, rows, left_out, shown, reason)
+    return PageTable(f"table-{name}", caption, heads, rows, left_out, shown, reason)
 
 
 def largest(records: Sequence[Any], size: Callable[[Any], float]) -> list[Any]:
@@ -67,17 +67,17 @@ def largest(records: Sequence[Any], size: Callable[[Any], float]) -> list[Any]:
     return [records[n] for part in (order[:MAX_ROWS], order[MAX_ROWS:]) for n in sorted(part)]
 
 
-def number(value: float | None, show: Callable[[Any], str] = "{:,}".format, hint: str = "") -> Cell:
+def number(value: float | None, show: Callable[[Any], str] = "{:,}".format, hint: str = "") -> TableCell:
     """A number for a person, sorted as a number; a dash for None."""
-    return Cell("–", "", hint) if value is None else Cell(show(value), value, hint)
+    return TableCell("–", "", hint) if value is None else TableCell(show(value), value, hint)
 
 
-def share_bar(value: float | None) -> Cell:
+def share_bar(value: float | None) -> TableCell:
     """A share in percent with its bar."""
     if value is None:
-        return Cell("–", "")
+        return TableCell("–", "")
     text = "<0.1%" if 0 < value < 0.0005 else f"{value:.1%}" if value < 0.0995 else f"{value:.0%}"
-    return Cell(text, value, share=round(min(value, 1) * 100, 1))
+    return TableCell(text, value, share=round(min(value, 1) * 100, 1))
 
 
 def time(ns: float) -> str:
@@ -96,14 +96,14 @@ def endpoint(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-def iteration_cell(number_: int) -> Cell:
-    return Cell("set-up", -1) if number_ < 0 else Cell(str(number_), number_)
+def iteration_cell(number_: int) -> TableCell:
+    return TableCell("set-up", -1) if number_ < 0 else TableCell(str(number_), number_)
 
 
-def rank_cell(analysis: Analysis, rank: int | None, address: str = "") -> Cell:
+def rank_cell(analysis: Analysis, rank: int | None, address: str = "") -> TableCell:
     if rank is None:
-        return Cell(address or "–", None if address else "")
-    return Cell(f"rank {rank}", rank, address or analysis.addresses[rank])
+        return TableCell(address or "–", None if address else "")
+    return TableCell(f"rank {rank}", rank, address or analysis.addresses[rank])
 
 
 _HINTS = {

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from traces.analysis.analysis import Analysis
-from traces.analysis.bursts import Rates
+from traces.analysis.bursts import WindowRates
 from traces.analysis.transfers import Transfer
 from traces.units import show_nbytes, show_s
 
@@ -126,14 +126,14 @@ def _bar(lane: int, one: Transfer) -> tuple[int, float, float, str, str]:
     )
 
 
-def _hosts(analysis: Analysis) -> dict[str, list[Rates]]:
-    found: defaultdict[str, list[Rates]] = defaultdict(list)
+def _hosts(analysis: Analysis) -> dict[str, list[WindowRates]]:
+    found: defaultdict[str, list[WindowRates]] = defaultdict(list)
     for rates in analysis.rates:
         found[rates.host].append(rates)
     return found
 
 
-def _shown_hosts(analysis: Analysis) -> dict[str, list[Rates]]:
+def _shown_hosts(analysis: Analysis) -> dict[str, list[WindowRates]]:
     """As many of those that moved most as MAX_POINTS allows, in their own order."""
     hosts = _hosts(analysis)
     if not hosts:
@@ -145,7 +145,9 @@ def _shown_hosts(analysis: Analysis) -> dict[str, list[Rates]]:
     return {host: some for host, some in hosts.items() if host in kept}
 
 
-def _rates(analysis: Analysis, hosts: dict[str, list[Rates]]) -> tuple[list[float], list[dict[str, Any]]]:
+def _rates(
+    analysis: Analysis, hosts: dict[str, list[WindowRates]]
+) -> tuple[list[float], list[dict[str, Any]]]:
     """The windows' begins, and every host's two series on them."""
     some = [one for rates in hosts.values() for one in rates]
     if not some:
@@ -163,7 +165,7 @@ def _rates(analysis: Analysis, hosts: dict[str, list[Rates]]) -> tuple[list[floa
     return [(begin_ns + n * window_ns) / 1e3 for n in range(count)], made
 
 
-def _on(rates: Rates | None, begin_ns: int, count: int) -> Sequence[float | None]:
+def _on(rates: WindowRates | None, begin_ns: int, count: int) -> Sequence[float | None]:
     """The series from `begin_ns` on, 0 where nothing was seen, None if that direction was not captured."""
     if rates is None:
         return [None] * count

@@ -3,10 +3,10 @@
 from collections import defaultdict
 from statistics import median
 
-from tools.advice import Advice, Change
+from tools.advice import Advice, Proposal
 from tools.inspectpage.cells import (
-    Cell,
-    Table,
+    PageTable,
+    TableCell,
     iteration_cell,
     largest,
     made_table,
@@ -25,18 +25,18 @@ from traces.units import show_bps, show_nbytes
 NO_JOB = "Nothing to show: no training was recognised in these captures."
 
 
-def advice_table(advice: Advice | None) -> Table:
+def advice_table(advice: Advice | None) -> PageTable:
     """The commands are cells, as they are to be pasted."""
 
-    def row(one: Change) -> tuple[Cell, ...]:
+    def row(one: Proposal) -> tuple[TableCell, ...]:
         times = (number(ns, time) for ns in (one.time_ns, one.saved_ns, one.saved_low_ns, one.saved_high_ns))
-        return (Cell(one.what), *times, share_bar(one.saved_share), Cell(one.command))
+        return (TableCell(one.what), *times, share_bar(one.saved_share), TableCell(one.command))
 
     columns = ("change", "#iteration takes", "#saves", "#from", "#to", "#of an iteration", "command")
     return made_table("advice", "", columns, advice.changes if advice else (), row, "")
 
 
-def iterations_table(analysis: Analysis) -> Table:
+def iterations_table(analysis: Analysis) -> PageTable:
     columns = (
         "#iteration", "#begins", "#time", "#compute", "#exposed", "#exposed share", "#wait", "#overlapped",
         "#transfers", "#payload sent",
@@ -45,7 +45,7 @@ def iterations_table(analysis: Analysis) -> Table:
     for exposure in analysis.exposures:
         by_iteration[exposure.iteration].append(exposure)
 
-    def row(one: Iteration) -> tuple[Cell, ...]:
+    def row(one: Iteration) -> tuple[TableCell, ...]:
         some = by_iteration[one.iteration]
         times = [
             median(getattr(exposure, name) for exposure in some) if some else None
@@ -69,7 +69,7 @@ def iterations_table(analysis: Analysis) -> Table:
     )
 
 
-def exposures_table(analysis: Analysis) -> Table:
+def exposures_table(analysis: Analysis) -> PageTable:
     columns = (
         "#iteration",
         "#rank",
@@ -82,7 +82,7 @@ def exposures_table(analysis: Analysis) -> Table:
         "waits for",
     )
 
-    def row(one: Exposure) -> tuple[Cell, ...]:
+    def row(one: Exposure) -> tuple[TableCell, ...]:
         return (
             iteration_cell(one.iteration),
             rank_cell(analysis, one.rank),
@@ -98,9 +98,9 @@ def exposures_table(analysis: Analysis) -> Table:
     )
 
 
-def stragglers_table(analysis: Analysis) -> Table:
-    def row(one: Straggler) -> tuple[Cell, ...]:
-        address = Cell(analysis.addresses[one.rank])
+def stragglers_table(analysis: Analysis) -> PageTable:
+    def row(one: Straggler) -> tuple[TableCell, ...]:
+        address = TableCell(analysis.addresses[one.rank])
         return (
             rank_cell(analysis, one.rank),
             address,
@@ -115,20 +115,20 @@ def stragglers_table(analysis: Analysis) -> Table:
     )
 
 
-def transfers_table(analysis: Analysis) -> Table:
+def transfers_table(analysis: Analysis) -> PageTable:
     columns = (
         "#iteration", "kind", "#tag", "algorithm", "#sure", "#messages", "#bytes",
         "#start", "#time", "#algbw", "#busbw", "#of line rate",
     )  # fmt: skip
 
-    def row(one: Transfer) -> tuple[Cell, ...]:
+    def row(one: Transfer) -> tuple[TableCell, ...]:
         return (
             iteration_cell(one.iteration),
-            Cell(one.kind),
-            number(one.tag, str) if one.tag >= 0 else Cell("–", ""),
-            Cell(one.algorithm),
+            TableCell(one.kind),
+            number(one.tag, str) if one.tag >= 0 else TableCell("–", ""),
+            TableCell(one.algorithm),
             number(one.confidence, "{:.0%}".format),
-            number(one.count) if one.algbw_Bps is None else Cell("–", ""),
+            number(one.count) if one.algbw_Bps is None else TableCell("–", ""),
             number(one.nbytes, show_nbytes, f"{one.nbytes:,} bytes"),
             *(number(ns, time) for ns in (one.start_ns, one.time_ns)),
             *(number(Bps, rate) for Bps in (one.algbw_Bps, one.busbw_Bps)),
@@ -142,7 +142,7 @@ def transfers_table(analysis: Analysis) -> Table:
     )
 
 
-def pairs_table(analysis: Analysis) -> Table:
+def pairs_table(analysis: Analysis) -> PageTable:
     pairs = [
         (nbytes, src, dst)
         for src, row in enumerate(analysis.matrix_nbytes)
@@ -150,7 +150,7 @@ def pairs_table(analysis: Analysis) -> Table:
         if nbytes
     ]
 
-    def row(pair: tuple[int, int, int]) -> tuple[Cell, ...]:
+    def row(pair: tuple[int, int, int]) -> tuple[TableCell, ...]:
         nbytes, src, dst = pair
         return (rank_cell(analysis, src), rank_cell(analysis, dst), number(nbytes, show_nbytes))
 
@@ -159,15 +159,15 @@ def pairs_table(analysis: Analysis) -> Table:
     return made_table("pairs", caption, ("#from", "#to", "#payload"), some, row, NO_JOB, "The largest")
 
 
-def incasts_table(analysis: Analysis) -> Table:
+def incasts_table(analysis: Analysis) -> PageTable:
     columns = ("to", "#senders", "ranks", "#start", "#time", "#bytes", "#mean rate")
 
-    def row(one: Incast) -> tuple[Cell, ...]:
+    def row(one: Incast) -> tuple[TableCell, ...]:
         ranks = ", ".join(map(str, one.senders))
         return (
             rank_cell(analysis, one.dst_rank, one.dst),
             number(len(one.senders)),
-            Cell(ranks),
+            TableCell(ranks),
             *(number(ns, time) for ns in (one.start_ns, one.duration_ns)),
             number(one.nbytes, show_nbytes),
             number(one.mean_bps, show_bps),

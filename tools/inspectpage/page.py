@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from tools.advice import Advice
 from tools.inspectpage import jobtables, wiretables
-from tools.inspectpage.cells import Table
+from tools.inspectpage.cells import PageTable
 from tools.inspectpage.charts import as_script, chart_data, chart_notes, load_library
 from traces.analysis.analysis import Analysis
 from traces.analysis.verdict import sentences
@@ -54,7 +54,7 @@ class Shade:
 
 
 @dataclass(frozen=True, slots=True)
-class Matrix:
+class TrafficMatrix:
     """Without rows if there are too many ranks for a drawing, or none."""
 
     rows: tuple[tuple[Shade, ...], ...] = ()
@@ -106,7 +106,7 @@ def page(analysis: Analysis, advice: Advice | None = None) -> str:
     return environment.get_template("inspect.html").render(values)
 
 
-def tables(analysis: Analysis) -> dict[str, Table]:
+def tables(analysis: Analysis) -> dict[str, PageTable]:
     """All tables of the page by name."""
     return {
         "iterations": jobtables.iterations_table(analysis),
@@ -213,12 +213,12 @@ def _tiles(analysis: Analysis) -> Iterator[Tile]:
         yield Tile("sent again", f"{analysis.losses.retransmitted / data:.2%}", f"of {data:,} data packets")
 
 
-def heat_map(analysis: Analysis) -> Matrix:
+def heat_map(analysis: Analysis) -> TrafficMatrix:
     """The traffic matrix as shades, with figures if there is room for them."""
     rows = analysis.matrix_nbytes
     largest = max((max(row) for row in rows), default=0)
     if not largest or len(rows) > MOST_IN_SHADES:
-        return Matrix()
+        return TrafficMatrix()
     units = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3), ("B", 1))
     unit, size = next((name, size) for name, size in units if largest >= size)
 
@@ -230,7 +230,7 @@ def heat_map(analysis: Analysis) -> Matrix:
             text, f"rank {src} to rank {dst}: {nbytes:,} bytes", round(max(nbytes / largest, 0.03), 3)
         )
 
-    return Matrix(
+    return TrafficMatrix(
         rows=tuple(tuple(shade(s, d, nbytes) for d, nbytes in enumerate(row)) for s, row in enumerate(rows)),
         unit=unit,
         total=show_nbytes(sum(map(sum, rows))),

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from functools import partial
 
 from tools.inspectpage.cells import (
-    Cell,
-    Table,
+    PageTable,
+    TableCell,
     endpoint,
     made_table,
     number,
@@ -16,26 +16,26 @@ from traces.analysis.aggregations import AggregationHost, AggregationJob
 from traces.analysis.analysis import Analysis
 from traces.analysis.bursts import Burstiness
 from traces.analysis.certainty import Statement, statements
-from traces.analysis.flows import Flow
+from traces.analysis.flows import FlowFigures
 from traces.analysis.percentiles import Percentiles
 from traces.analysis.traffic import Traffic
 from traces.trace import CaptureFile
 from traces.units import show_bps, show_nbytes
 
 
-def flows_table(analysis: Analysis) -> Table:
+def flows_table(analysis: Analysis) -> PageTable:
     columns = (
         "from", "to", "#ranks", "framing", "#packets", "#payload", "#start", "#FCT", "#goodput",
         "#resent", "#reordered", "#RTT p50", "#p99", "#window p50", "#least", "#delay p50",
     )  # fmt: skip
 
-    def row(flow: Flow) -> tuple[Cell, ...]:
+    def row(flow: FlowFigures) -> tuple[TableCell, ...]:
         ranks = f"{_or_dash(flow.src_rank)} → {_or_dash(flow.dst_rank)}"
         return (
-            Cell(endpoint(flow.src, flow.sport)),
-            Cell(endpoint(flow.dst, flow.dport)),
-            Cell(ranks, -1 if flow.src_rank is None else flow.src_rank),
-            Cell(flow.framing),
+            TableCell(endpoint(flow.src, flow.sport)),
+            TableCell(endpoint(flow.dst, flow.dport)),
+            TableCell(ranks, -1 if flow.src_rank is None else flow.src_rank),
+            TableCell(flow.framing),
             number(flow.packets),
             number(
                 flow.payload_nbytes,
@@ -65,14 +65,14 @@ def _or_dash(rank: int | None) -> str:
     return "–" if rank is None else str(rank)
 
 
-def _part(found: Percentiles | None, name: str, show: Callable[[float], str]) -> Cell:
+def _part(found: Percentiles | None, name: str, show: Callable[[float], str]) -> TableCell:
     if found is None:
-        return Cell("–", "")
+        return TableCell("–", "")
     values = (f"{part} {show(getattr(found, part))}" for part in ("min", "p50", "p90", "p99", "max"))
     return number(getattr(found, name), show, f"{', '.join(values)} of {found.n:,}")
 
 
-def aggregations_table(analysis: Analysis) -> Table:
+def aggregations_table(analysis: Analysis) -> PageTable:
     """A row for each job; what is of one kind of packets has its bytes as a hint."""
     kinds = ("contribution", "partial", "probe", "result", "status", "epoch")
     columns = (
@@ -80,10 +80,10 @@ def aggregations_table(analysis: Analysis) -> Table:
         "#again", "#epochs", "#start", "#duration",
     )  # fmt: skip
 
-    def row(job: AggregationJob) -> tuple[Cell, ...]:
+    def row(job: AggregationJob) -> tuple[TableCell, ...]:
         return (
-            Cell(str(job.job), job.job),
-            Cell(str(job.udp_port), job.udp_port),
+            TableCell(str(job.job), job.job),
+            TableCell(str(job.udp_port), job.udp_port),
             *(number(value) for value in (len(job.hosts), job.chunks, job.elements)),
             *(number(one.packets, hint=f"{one.payload_nbytes:,} bytes above UDP") for one in job.kinds),
             number(job.again),
@@ -97,16 +97,16 @@ def aggregations_table(analysis: Analysis) -> Table:
     return made_table("aggregations", caption, columns, analysis.aggregations, row, reason)
 
 
-def aggregation_hosts_table(analysis: Analysis) -> Table:
+def aggregation_hosts_table(analysis: Analysis) -> PageTable:
     ranks = {address: rank for rank, address in enumerate(analysis.addresses)}
     columns = ("#job", "#rank", "host", "#contributions", "#again", "#elements", "#start", "#end", "#goodput")
 
-    def row(record: tuple[int, AggregationHost]) -> tuple[Cell, ...]:
+    def row(record: tuple[int, AggregationHost]) -> tuple[TableCell, ...]:
         job, host = record
         return (
-            Cell(str(job), job),
+            TableCell(str(job), job),
             rank_cell(analysis, ranks.get(host.address)),
-            Cell(host.address),
+            TableCell(host.address),
             number(host.contributions),
             number(host.again),
             number(host.nbytes, show_nbytes),
@@ -120,15 +120,15 @@ def aggregation_hosts_table(analysis: Analysis) -> Table:
     return made_table("aggregation-hosts", caption, columns, some, row, "No host contributed.")
 
 
-def bursts_table(analysis: Analysis) -> Table:
+def bursts_table(analysis: Analysis) -> PageTable:
     columns = ("#rank", "host", "direction", "#window", "#mean", "#peak", "#peak to mean", "#at")
     ranks = {address: rank for rank, address in enumerate(analysis.addresses)}
 
-    def row(one: Burstiness) -> tuple[Cell, ...]:
+    def row(one: Burstiness) -> tuple[TableCell, ...]:
         return (
             rank_cell(analysis, ranks.get(one.host)),
-            Cell(one.host),
-            Cell(one.direction),
+            TableCell(one.host),
+            TableCell(one.direction),
             number(one.window_ns, time),
             *(number(bps, show_bps) for bps in (one.mean_bps, one.peak_bps)),
             number(one.peak_to_mean, "{:.1f}".format),
@@ -142,7 +142,7 @@ def bursts_table(analysis: Analysis) -> Table:
     )
 
 
-def files_table(analysis: Analysis) -> Table:
+def files_table(analysis: Analysis) -> PageTable:
     columns = (
         "file",
         "captured at",
@@ -155,36 +155,36 @@ def files_table(analysis: Analysis) -> Table:
         "end",
     )
 
-    def row(file: CaptureFile) -> tuple[Cell, ...]:
+    def row(file: CaptureFile) -> tuple[TableCell, ...]:
         where = file.host or "several hosts"
         if file.host in analysis.addresses:
             where = f"rank {analysis.addresses.index(file.host)} ({file.host})"
         return (
-            Cell(file.path.name, hint=str(file.path)),
-            Cell(where),
+            TableCell(file.path.name, hint=str(file.path)),
+            TableCell(where),
             number(file.n_packets),
             number(file.nbytes, show_nbytes),
             number(file.last_ns - file.first_ns, time),
-            number(file.snaplen) if file.snaplen else Cell("none", 0),
+            number(file.snaplen) if file.snaplen else TableCell("none", 0),
             number(file.snapped),
-            Cell("not told", "") if file.dropped is None else number(file.dropped),
-            Cell("cut off" if file.truncated else "whole"),
+            TableCell("not told", "") if file.dropped is None else number(file.dropped),
+            TableCell("cut off" if file.truncated else "whole"),
         )
 
     return made_table("files", "Capture files", columns, analysis.files, row, "No files.")
 
 
-def traffic_table(analysis: Analysis) -> Table:
+def traffic_table(analysis: Analysis) -> PageTable:
     columns = ("taken for", "training", "#connections", "#packets", "#payload", "why")
 
-    def row(one: Traffic) -> tuple[Cell, ...]:
+    def row(one: Traffic) -> tuple[TableCell, ...]:
         return (
-            Cell(one.framing),
-            Cell("yes" if one.training else "no"),
+            TableCell(one.framing),
+            TableCell("yes" if one.training else "no"),
             number(one.connections or None),
             number(one.packets),
             number(one.payload_nbytes, show_nbytes),
-            Cell(one.evidence),
+            TableCell(one.evidence),
         )
 
     return made_table(
@@ -197,11 +197,11 @@ def traffic_table(analysis: Analysis) -> Table:
     )
 
 
-def statements_table(analysis: Analysis) -> Table:
+def statements_table(analysis: Analysis) -> PageTable:
     percent = partial("{:.0%}".format)
 
-    def row(one: Statement) -> tuple[Cell, ...]:
-        return (Cell(one.what), number(one.confidence, percent), Cell(one.evidence))
+    def row(one: Statement) -> tuple[TableCell, ...]:
+        return (TableCell(one.what), number(one.confidence, percent), TableCell(one.evidence))
 
     return made_table(
         "statements", "", ("statement", "#sure", "why"), statements(analysis), row, "Nothing was said."

@@ -16,7 +16,7 @@ from traces.framing.aggregation import (
     HEADER_NBYTES,
     NO_PEAK,
     VERSION,
-    Kind,
+    PacketKind,
 )
 from traces.packets.packets import UDP, Packets
 
@@ -135,9 +135,9 @@ def _read(packets: Packets, number: int, position: dict[str, int]) -> _Columns:
         chunk=header(8, 4),
         peak=header(12, 4).astype(np.uint32).astype(np.int32).astype(np.int64),
     )
-    carries = np.isin(read.kind, (Kind.CONTRIBUTION, Kind.RESULT))
+    carries = np.isin(read.kind, (PacketKind.CONTRIBUTION, PacketKind.RESULT))
     due = HEADER_NBYTES + np.where(carries, read.count, 0) * ELEMENT_NBYTES
-    known = (header(0, 1) == VERSION) & np.isin(read.kind, tuple(Kind))
+    known = (header(0, 1) == VERSION) & np.isin(read.kind, tuple(PacketKind))
     return read.where(known & (read.payload_nbytes == due))
 
 
@@ -153,20 +153,23 @@ def _largest(keys: Column, most: int) -> list[Column]:
 
 
 def _job(seen: _Columns, names: Sequence[str], origin_ns: int) -> AggregationJob:
-    contributes = seen.kind == Kind.CONTRIBUTION
+    contributes = seen.kind == PacketKind.CONTRIBUTION
     # The first chunk of a stream says where to begin, by a peak that is a position.
     asks = contributes & (seen.chunk == 0) & (seen.count == 0) & (seen.peak == NO_PEAK)
     contributes &= ~asks
-    is_switch = contributes & np.isin(seen.src, np.unique(seen.src[seen.kind != Kind.CONTRIBUTION]))
+    is_switch = contributes & np.isin(seen.src, np.unique(seen.src[seen.kind != PacketKind.CONTRIBUTION]))
     from_hosts = seen.where(contributes & ~is_switch)
     by_host = _largest(from_hosts.src, MAX_HOSTS)
     hosts = [_host(from_hosts.where(rows), names, origin_ns) for rows in by_host]
-    carries = contributes | (seen.kind == Kind.RESULT)
+    carries = contributes | (seen.kind == PacketKind.RESULT)
     kinds = {
         "contribution": contributes & ~is_switch,
         "partial": is_switch,
         "probe": asks,
-        **{kind.name.lower(): seen.kind == kind for kind in (Kind.RESULT, Kind.STATUS, Kind.EPOCH)},
+        **{
+            kind.name.lower(): seen.kind == kind
+            for kind in (PacketKind.RESULT, PacketKind.STATUS, PacketKind.EPOCH)
+        },
     }
     return AggregationJob(
         job=int(seen.job[0]),

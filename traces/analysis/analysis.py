@@ -10,9 +10,9 @@ from typing import Any, Literal
 from traces.analysis.acknowledged import acknowledged, of_hosts, own_hosts
 from traces.analysis.aggregations import AggregationJob, aggregations
 from traces.analysis.bottleneck import Bound, HostBound, JobBound, bounds, host_bounds
-from traces.analysis.bursts import Burstiness, Rates, Series, burstiness, host_series, rates
+from traces.analysis.bursts import Burstiness, Series, WindowRates, burstiness, host_series, rates
 from traces.analysis.exposure import Exposure, Span, Straggler, exposure, stragglers
-from traces.analysis.flows import Flow, flows, origin
+from traces.analysis.flows import FlowFigures, flows, origin
 from traces.analysis.incast import Incast, incasts
 from traces.analysis.linerate import FabricRates, LineRate, line_rate
 from traces.analysis.shares import Shares, refusals, shares
@@ -72,9 +72,9 @@ class Analysis:
     shares: Shares | None
     shares_refused: tuple[str, ...]
     stragglers: tuple[Straggler, ...]
-    flows: tuple[Flow, ...]
+    flows: tuple[FlowFigures, ...]
     burstiness: tuple[Burstiness, ...]
-    rates: tuple[Rates, ...]
+    rates: tuple[WindowRates, ...]
     incasts: tuple[Incast, ...]
     aggregations: tuple[AggregationJob, ...]
     traffic: tuple[Traffic, ...]

@@ -37,7 +37,7 @@ class Burstiness:
 
 
 @dataclass(frozen=True)
-class Rates:
+class WindowRates:
     """Bits per second in consecutive windows, the first of which begins `start_ns` after the origin."""
 
     host: str
@@ -73,7 +73,7 @@ def burstiness(series: Iterable[Series]) -> tuple[Burstiness, ...]:
     return tuple(found)
 
 
-def rates(series: Iterable[Series], window_ns: int) -> tuple[Rates, ...]:
+def rates(series: Iterable[Series], window_ns: int) -> tuple[WindowRates, ...]:
     """Each host's rates over time, in windows of `window_ns`; ten times that, and so on, where a host
     would need more than MAX_WINDOWS.
     """
@@ -86,7 +86,7 @@ def rates(series: Iterable[Series], window_ns: int) -> tuple[Rates, ...]:
         first, last = int(windows[0]), int(windows[-1])
         bps = np.zeros(last - first + 1)
         bps[windows - first] = sums * 8e9 / width_ns
-        found.append(Rates(host, direction, width_ns, first * width_ns, tuple(bps.tolist())))
+        found.append(WindowRates(host, direction, width_ns, first * width_ns, tuple(bps.tolist())))
     return tuple(found)
 
 

@@ -11,13 +11,13 @@ from traces.analysis.analysis import Analysis
 from traces.analysis.bottleneck import Bound, HostBound
 from traces.analysis.bursts import Burstiness
 from traces.analysis.exposure import Exposure, Span, Straggler
-from traces.analysis.flows import Flow
+from traces.analysis.flows import FlowFigures
 from traces.analysis.incast import Incast
 from traces.analysis.percentiles import Percentiles
 from traces.analysis.traffic import Traffic
 from traces.analysis.transfers import AlgorithmUse, Iteration, Transfer
 from traces.files import whole_file
-from traces.framing.frames import Kind
+from traces.framing.frames import MessageKind
 from traces.framing.messages import COLUMNS, KIND_NAMES, Messages
 from traces.trace import CaptureFile
 
@@ -69,9 +69,9 @@ def _cell(value: Any) -> Any:
     return " ".join(map(str, value)) if isinstance(value, tuple) else value
 
 
-def _flows(flows: Iterable[Flow]) -> Table:
+def _flows(flows: Iterable[FlowFigures]) -> Table:
     """Percentiles as columns of their own: `rtt_ns_p50`."""
-    names = [field.name for field in fields(Flow) if field.name not in _PERCENTILES]
+    names = [field.name for field in fields(FlowFigures) if field.name not in _PERCENTILES]
     wide = [f"{name}_{part}" for name in _PERCENTILES for part in _PARTS]
     return [*names, *wide], (
         [getattr(flow, name) for name in names]
@@ -105,7 +105,7 @@ def _rate_rows(analysis: Analysis) -> Iterator[Sequence[Any]]:
 
 def _message_rows(messages: Messages) -> Iterable[Sequence[Any]]:
     named = {
-        "kind": [KIND_NAMES[Kind(kind)] for kind in messages.kind.tolist()],
+        "kind": [KIND_NAMES[MessageKind(kind)] for kind in messages.kind.tolist()],
         "operation": [messages.operations[number] for number in messages.operation.tolist()],
     }
     plain = {name: getattr(messages, name).tolist() for name in COLUMNS if name not in named}

@@ -16,7 +16,7 @@ from traces.trace import Trace
 
 
 @dataclass(frozen=True)
-class Flow:
+class FlowFigures:
     """What went one way, seen nearest its source, each packet and byte once.
 
     `payload_nbytes` were delivered, `wire_nbytes` are all its packets as the wire carried them, repeats and
@@ -51,7 +51,7 @@ class Flow:
     delay_ns: Percentiles | None
 
 
-def flows(trace: Trace) -> tuple[Flow, ...]:
+def flows(trace: Trace) -> tuple[FlowFigures, ...]:
     """Every flow with payload, the largest first."""
     rows_of = by_direction(trace.captures)
     ranks = {address: rank for rank, address in enumerate(trace.addresses)}
@@ -78,7 +78,7 @@ def _flow(
     rows_of: list[Rows],
     ranks: Mapping[str, int],
     origin_ns: int,
-) -> Flow:
+) -> FlowFigures:
     direction = stream.direction
     first_ns = int(stream.sent.time_ns.min())
     can_compare = trace.clocks.between(direction.src, direction.dst)
@@ -87,7 +87,7 @@ def _flow(
     seen = [(trace.captures[n], rows_of[n].get(direction)) for n in stream.near_src]
     own = [(packets, rows) for packets, rows in seen if rows is not None]
     nbytes = stream.nbytes - stream.unseen_nbytes
-    return Flow(
+    return FlowFigures(
         src=direction.src,
         sport=direction.sport,
         dst=direction.dst,

@@ -8,7 +8,7 @@ from math import inf, sqrt
 from statistics import median
 
 from traces.analysis.analysis import Analysis
-from traces.analysis.flows import Flow
+from traces.analysis.flows import FlowFigures
 from traces.analysis.linerate import LineRate
 from traces.analysis.shares import Shares
 from traces.analysis.transfers import Transfer
@@ -251,14 +251,14 @@ def _resent(analysis: Analysis) -> str:
     return f"{losses.retransmitted:,} of {losses.data_packets:,} data packets sent again"
 
 
-def window_bps(flow: Flow) -> float:
+def window_bps(flow: FlowFigures) -> float:
     """What the median window allows over the median round-trip time; inf if one of them is not known."""
     if flow.window_nbytes is None or flow.rtt_ns is None or flow.rtt_ns.p50 <= 0:
         return inf
     return flow.window_nbytes.p50 * 8e9 / flow.rtt_ns.p50
 
 
-def loss_bps(flow: Flow) -> float:
+def loss_bps(flow: FlowFigures) -> float:
     """What loss allows: MSS / RTT · sqrt(3/2) / sqrt(p) (Mathis et al. 1997, equation 3); inf without any."""
     if not flow.retransmitted or not flow.payload_nbytes or flow.rtt_ns is None or flow.rtt_ns.p50 <= 0:
         return inf

@@ -29,7 +29,7 @@ _HEADER = struct.Struct("!BBHHHIiQ")
 HEADER_NBYTES = _HEADER.size
 
 
-class Kind(IntEnum):
+class PacketKind(IntEnum):
     """CONTRIBUTION goes up, all others come down.
 
     STATUS answers a retransmission that cannot be answered with a RESULT yet; its `count` is how many levels
@@ -57,7 +57,7 @@ class Header:
     @property
     def n_elements(self) -> int:
         """How many elements must follow."""
-        return self.count if self.kind in (Kind.CONTRIBUTION, Kind.RESULT) else 0
+        return self.count if self.kind in (PacketKind.CONTRIBUTION, PacketKind.RESULT) else 0
 
 
 def encode(header: Header) -> bytes:
@@ -83,6 +83,6 @@ def decode(payload: bytes) -> Header | None:
         return None
     version, kind, job, epoch, count, chunk, peak, seen = _HEADER.unpack_from(payload)
     header = Header(kind, job, epoch, count, chunk, peak, seen, version)
-    known = version == VERSION and kind in tuple(Kind)
+    known = version == VERSION and kind in tuple(PacketKind)
     fits = len(payload) <= HEADER_NBYTES + header.n_elements * ELEMENT_NBYTES
     return header if known and fits else None

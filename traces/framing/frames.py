@@ -17,7 +17,7 @@ UNKNOWN_OPERATION = "unknown"  # data whose header was not captured: it may belo
 SEND, ALLREDUCE, ALLGATHER, BROADCAST, BARRIER = "send", "allreduce", "allgather", "broadcast", "barrier"
 
 
-class Kind(IntEnum):
+class MessageKind(IntEnum):
     """Payload; a notice by its sender or its receiver that a message of so many bytes is to come; neither."""
 
     DATA = 0
@@ -37,7 +37,7 @@ class Frame(NamedTuple):
 
     offset: int
     nbytes: int
-    kind: Kind
+    kind: MessageKind
     operation: str
     tag: int
     payload_nbytes: int

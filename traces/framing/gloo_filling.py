@@ -1,18 +1,18 @@
 """Which messages fill the gaps of a stream: all ways that gloo could have filled them, and what they share.
 
 Each slot's transfers go in order, each SEND_READY before its DATA, each DATA within the bytes that its
-receiver's notices allow (`Lane`), and a gap must be filled to the byte.  So the numbers of messages sent so
-far, slot by slot, are a state, and a stream is a path from state to state through everything that can be
-read.  A hidden message is named if all paths have it in the same gap, at places that are near each other;
-else its bytes stay unresolved.
+receiver's notices allow (`GlooLane`), and a gap must be filled to the byte.  So the numbers of messages
+sent so far, slot by slot, are a state, and a stream is a path from state to state through everything that
+can be read.  A hidden message is named if all paths have it in the same gap, at places that are near each
+other; else its bytes stay unresolved.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from traces.framing.gloo import Opcode
-from traces.framing.gloo_decode import Frame, Gap, wire_nbytes
-from traces.framing.gloo_ways import FOREVER, Answers, Lane, State, Step, explore, is_overtaken, shared
+from traces.framing.gloo_decode import GlooFrame, GlooGap, wire_nbytes
+from traces.framing.gloo_ways import FOREVER, Answers, GapStep, GlooLane, State, explore, is_overtaken, shared
 
 MAX_NODES = 50_000  # states tried in one stream; what is beyond stays unresolved
 NODES_A_MESSAGE = 500  # the same, for each message and gap that can be seen
@@ -21,11 +21,11 @@ MAX_LIVE = 64  # slots between two gaps that may have messages in one of them
 
 
 @dataclass(frozen=True)
-class Filled:
+class FilledGaps:
     """What is certain of a stream's gaps."""
 
-    frames: tuple[Frame, ...]
-    unresolved: tuple[Gap, ...]
+    frames: tuple[GlooFrame, ...]
+    unresolved: tuple[GlooGap, ...]
     is_whole: bool  # no contradiction was met
 
 
@@ -34,14 +34,18 @@ class _Failed(Exception):
 
 
 def fill(
-    frames: Sequence[Frame], gaps: Sequence[Gap], lanes: Sequence[Lane], answers: Sequence[Answers], end: int
-) -> Filled:
+    frames: Sequence[GlooFrame],
+    gaps: Sequence[GlooGap],
+    lanes: Sequence[GlooLane],
+    answers: Sequence[Answers],
+    end: int,
+) -> FilledGaps:
     """`frames`, `gaps` in stream order; the stream ends at `end`."""
     filler = _Filler(frames, lanes, answers, end, len(frames) + len(gaps))
     for gap in gaps:
         filler.add(gap)
     filler.finish()
-    return Filled(tuple(sorted(filler.found)), tuple(sorted(filler.unresolved)), filler.is_whole)
+    return FilledGaps(tuple(sorted(filler.found)), tuple(sorted(filler.unresolved)), filler.is_whole)
 
 
 class _Filler:
@@ -49,8 +53,8 @@ class _Filler:
 
     def __init__(
         self,
-        frames: Sequence[Frame],
-        lanes: Sequence[Lane],
+        frames: Sequence[GlooFrame],
+        lanes: Sequence[GlooLane],
         answers: Sequence[Answers],
         end: int,
         n_seen: int,
@@ -60,23 +64,23 @@ class _Filler:
         self.answers = sorted(answers, key=lambda one: one.enter)
         self.end = end
         self.nodes_left = min(MAX_NODES, NODES_A_MESSAGE * n_seen) + n_seen
-        self.found: list[Frame] = []
-        self.unresolved: list[Gap] = []
+        self.found: list[GlooFrame] = []
+        self.unresolved: list[GlooGap] = []
         self.is_whole = True
         self._at_frame = self._at_lane = self._at_answers = 0
         self._blind_until = 0  # gaps before this offset stay unresolved
         self._restart()
 
     def _restart(self) -> None:
-        self.live: list[Lane] = []
+        self.live: list[GlooLane] = []
         self.places: dict[int, int] = {}  # of each slot, where its counts are in a state
         self._over_at = FOREVER  # where the first of the live slots may be over
         self.asked: list[Answers] = []
         self.states: dict[State, State] = {(): ()}
-        self.steps: list[Step] = []
-        self.settled: list[tuple[list[Frame], list[Gap]]] = []  # since nothing was in flight
+        self.steps: list[GapStep] = []
+        self.settled: list[tuple[list[GlooFrame], list[GlooGap]]] = []  # since nothing was in flight
 
-    def add(self, gap: Gap) -> None:
+    def add(self, gap: GlooGap) -> None:
         try:
             self._advance(gap.start, gap.end)
             if gap.start < self._blind_until:
@@ -104,7 +108,7 @@ class _Filler:
             self.unresolved += gaps
         self.settled = []
 
-    def _give_up(self, gap: Gap | None) -> None:
+    def _give_up(self, gap: GlooGap | None) -> None:
         """What has been in flight since the last quiet moment cannot be told, nor what follows until all of
         that is over.
         """
@@ -213,10 +217,10 @@ class _Filler:
             if not self.live and not self.asked:
                 self._keep()
 
-    def _cross(self, gap: Gap) -> None:
+    def _cross(self, gap: GlooGap) -> None:
         if len(self.live) > MAX_OPEN or any(lane.is_unclear for lane in self.live):
             raise _Failed
-        step = Step(gap, list(self.live), list(self.asked), self.states)
+        step = GapStep(gap, list(self.live), list(self.asked), self.states)
         spent = explore(step, self.nodes_left)
         self.nodes_left -= spent
         if not step.ends or self.nodes_left <= 0:
@@ -234,12 +238,12 @@ class _Filler:
         self.states = {state: state for state in self.states}
 
 
-def _holes(frames: Sequence[Frame], gaps: Sequence[Gap]) -> list[Gap]:
-    return [Gap(f.offset, f.offset + f.nbytes) for f in frames] + list(gaps)
+def _holes(frames: Sequence[GlooFrame], gaps: Sequence[GlooGap]) -> list[GlooGap]:
+    return [GlooGap(f.offset, f.offset + f.nbytes) for f in frames] + list(gaps)
 
 
 def _after_frame(
-    states: Mapping[State, State], frame: Frame, place: int, lanes: Sequence[Lane]
+    states: Mapping[State, State], frame: GlooFrame, place: int, lanes: Sequence[GlooLane]
 ) -> dict[State, State]:
     """Those states that go on with this frame."""
     found = {}
@@ -265,6 +269,6 @@ def _after_frame(
     return found
 
 
-def _fits(lane: Lane, number: int, length: int, offset: int) -> bool:
+def _fits(lane: GlooLane, number: int, length: int, offset: int) -> bool:
     end = offset + wire_nbytes(Opcode.DATA, length)
     return lane.lengths[number] == length and lane.lo[number] <= offset and end <= lane.hi[number]

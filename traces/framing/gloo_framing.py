@@ -2,20 +2,19 @@
 
 from collections.abc import Sequence
 
-from traces.framing.frames import Fit, Found, Frame, Hidden, Kind, Reading
+from traces.framing.frames import Fit, Found, Frame, Hidden, MessageKind, Reading
 from traces.framing.gloo import COLLECTIVES, HELLO_NBYTES, Opcode, unpack_slot
-from traces.framing.gloo_decode import Decoded, decode
-from traces.framing.gloo_decode import Frame as GlooFrame
+from traces.framing.gloo_decode import GlooDecoded, GlooFrame, decode
 from traces.framing.gloo_hidden import Recovered, recover
 from traces.packets.directions import Direction
 from traces.packets.streams import Connection
 from traces.workload import MAX_RANKS
 
 _KINDS = {
-    Opcode.SEND_BUFFER: Kind.DATA,
-    Opcode.DATA: Kind.DATA,
-    Opcode.SEND_READY: Kind.SEND_READY,
-    Opcode.RECV_READY: Kind.RECV_READY,
+    Opcode.SEND_BUFFER: MessageKind.DATA,
+    Opcode.DATA: MessageKind.DATA,
+    Opcode.SEND_READY: MessageKind.SEND_READY,
+    Opcode.RECV_READY: MessageKind.RECV_READY,
 }
 
 
@@ -36,7 +35,7 @@ class Gloo:
         return None
 
     def read(self, connections: Sequence[Connection]) -> Found:
-        decoded: dict[Direction, Decoded] = {}
+        decoded: dict[Direction, GlooDecoded] = {}
         for connection in connections:
             for stream in connection.streams:
                 one = decode(stream)

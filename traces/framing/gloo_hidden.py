@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from traces.framing.gloo import PREAMBLE_NBYTES, Opcode
-from traces.framing.gloo_decode import Decoded, Frame, Gap, wire_nbytes
+from traces.framing.gloo_decode import GlooDecoded, GlooFrame, GlooGap, wire_nbytes
 from traces.framing.gloo_filling import fill
 from traces.framing.gloo_ring_counts import Lengths, Rings, is_part
-from traces.framing.gloo_sides import NONE, Gaps, Side, Signs
-from traces.framing.gloo_ways import FOREVER, Answers, Lane, Queued
+from traces.framing.gloo_sides import NONE, Gaps, GlooSide, Signs
+from traces.framing.gloo_ways import FOREVER, Answers, GlooLane, Queued
 from traces.packets.directions import Direction
 from traces.packets.streams import Stream
 
@@ -33,17 +33,17 @@ class Recovered:
     """A stream's messages, hidden ones included where they are certain; `unresolved` is what stays hidden."""
 
     stream: Stream
-    frames: tuple[Frame, ...]
-    unresolved: tuple[Gap, ...]
+    frames: tuple[GlooFrame, ...]
+    unresolved: tuple[GlooGap, ...]
 
 
-def recover(decoded: Mapping[Direction, Decoded]) -> list[Recovered]:
+def recover(decoded: Mapping[Direction, GlooDecoded]) -> list[Recovered]:
     """One for each stream, in the order of `decoded`."""
-    sides = {direction: Side(one, one.frames, one.gaps) for direction, one in decoded.items()}
+    sides = {direction: GlooSide(one, one.frames, one.gaps) for direction, one in decoded.items()}
     hidden = [direction for direction, one in decoded.items() if one.gaps]
     hidden.sort(key=lambda direction: sum(gap.end - gap.start for gap in decoded[direction].gaps))
     rings = Rings(sides)
-    seen: dict[Direction, tuple[Gap, ...]] = {}  # of the other direction, what was unresolved last time
+    seen: dict[Direction, tuple[GlooGap, ...]] = {}  # of the other direction, what was unresolved last time
     for _ in range(MAX_ROUNDS):
         for direction in hidden:
             back = sides.get(direction.reverse)
@@ -54,15 +54,15 @@ def recover(decoded: Mapping[Direction, Decoded]) -> list[Recovered]:
     return [Recovered(one.decoded.stream, one.frames, one.left) for one in sides.values()]
 
 
-def _filled(decoded: Decoded, back: Side | None, rings: Rings) -> Side:
-    pair = _Pair(Side(decoded, decoded.frames, decoded.gaps), back, rings)
+def _filled(decoded: GlooDecoded, back: GlooSide | None, rings: Rings) -> GlooSide:
+    pair = _Pair(GlooSide(decoded, decoded.frames, decoded.gaps), back, rings)
     lanes, answers = pair.lanes(), pair.answers()
     filled = fill(decoded.frames, decoded.gaps, lanes, answers, decoded.stream.nbytes)
     if not filled.is_whole and any(lane.queued for lane in lanes):  # times may mislead: do without them
         lanes = [replace(lane, queued=()) for lane in lanes]
         filled = fill(decoded.frames, decoded.gaps, lanes, answers, decoded.stream.nbytes)
     frames = sorted((*decoded.frames, *filled.frames))
-    return Side(decoded, tuple(frames), filled.unresolved)
+    return GlooSide(decoded, tuple(frames), filled.unresolved)
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _windows(signs: Mapping[int, Sequence[int]], gaps: Gaps) -> dict[int, _Windo
 class _Pair:
     """Both directions of a connection, for finding what `forth` hides; `back` is None if it was not seen."""
 
-    def __init__(self, forth: Side, back: Side | None, rings: Rings) -> None:
+    def __init__(self, forth: GlooSide, back: GlooSide | None, rings: Rings) -> None:
         self.forth, self.back, self.rings = forth, back, rings
         theirs = back.by_slot if back else {}
         slots = list({**forth.by_slot, **theirs})
@@ -125,13 +125,13 @@ class _Pair:
         if self.back and (signs := [*theirs.transfers, *theirs.ends]):
             yield from self.forth.sent_from(self.back.arrives(signs, latest=False)).tolist()
 
-    def _signs_there(self, slot: int, back: Side) -> Iterable[int]:
+    def _signs_there(self, slot: int, back: GlooSide) -> Iterable[int]:
         own, theirs = self._own(slot), self._theirs(slot)
         yield from (frame.offset for frame in (*theirs.transfers, *theirs.ends))
         if signs := [*own.transfers, *own.ends]:
             yield from back.sent_from(self.forth.arrives(signs, latest=True)).tolist()
 
-    def lanes(self) -> list[Lane]:
+    def lanes(self) -> list[GlooLane]:
         """The slots of which `forth` carries data."""
         found = []
         for slot in self.slots:
@@ -140,7 +140,7 @@ class _Pair:
                 found.append(self._lane(slot))
         return found
 
-    def _lane(self, slot: int) -> Lane:
+    def _lane(self, slot: int) -> GlooLane:
         own, answers, back = self._own(slot), self._theirs(slot).answers, self.back
         window = self.here[slot]
         is_ring = self.rings.is_ring(slot)
@@ -158,7 +158,7 @@ class _Pair:
             if not is_unclear:
                 lengths = [*lengths, *([lengths[0]] * (len(answers) + unseen - len(lengths)))]
         lo, hi = self._bounds(len(lengths), unseen, answers, is_ring)
-        return Lane(
+        return GlooLane(
             slot=slot,
             lengths=lengths,
             longest=max(lengths),
@@ -179,7 +179,7 @@ class _Pair:
             return None
         return self.rings.lengths(slot, (direction.src, direction.dst))
 
-    def _queued(self, slot: int, answers: Sequence[Frame], count: int) -> list[Queued]:
+    def _queued(self, slot: int, answers: Sequence[GlooFrame], count: int) -> list[Queued]:
         """When each DATA of a ring could be sent; empty where some notice of that is missing.
 
         In each round a rank asks for its receive, then for its send (gloo/allreduce.cc), so that the
@@ -199,7 +199,7 @@ class _Pair:
         return [Queued(*both) for both in zip(ready, posted, strict=True)]
 
     def _bounds(
-        self, count: int, unseen: int, answers: Sequence[Frame], is_ring: bool
+        self, count: int, unseen: int, answers: Sequence[GlooFrame], is_ring: bool
     ) -> tuple[list[int], list[int]]:
         """Between which offsets each DATA lies.  The i-th visible RECV_READY is one of the i-th to the
         (i + unseen)-th.
@@ -222,7 +222,7 @@ class _Pair:
         found = [self._answer(slot, self.back) for slot in self.slots]
         return [one for one in found if one.most]
 
-    def _answer(self, slot: int, back: Side) -> Answers:
+    def _answer(self, slot: int, back: GlooSide) -> Answers:
         theirs, ours, window = self._theirs(slot), self._own(slot).answers, self.here[slot]
         direction = back.stream.direction
         known = self.rings.lengths(slot, (direction.src, direction.dst)) if self.rings.is_ring(slot) else None

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 
 from traces.framing.gloo import PREFIXES, unpack_slot
-from traces.framing.gloo_sides import Side
+from traces.framing.gloo_sides import GlooSide
 from traces.packets.directions import Direction
 from traces.schedules.collectives import ELEMENT_NBYTES, GLOO_MAX_SEGMENT_NBYTES, gloo_ring, gloo_ring_sends
 
@@ -26,7 +26,7 @@ _RING = PREFIXES["allreduce"]
 class Rings:
     """Which slots are a ring's, and what each edge of it must send."""
 
-    def __init__(self, sides: Mapping[Direction, Side]) -> None:
+    def __init__(self, sides: Mapping[Direction, GlooSide]) -> None:
         self._sides = dict(sides)  # as they were read: what is recovered must not prove itself
         self._now = sides
         self._known: dict[int, dict[Edge, Lengths]] = {}
@@ -59,7 +59,7 @@ class Rings:
         """Whether it is an allreduce in which each host sends to one other and receives from one other."""
         return slot in self._rings
 
-    def upstream(self, slot: int, host: str) -> Side | None:
+    def upstream(self, slot: int, host: str) -> GlooSide | None:
         """The direction in which `host` answers the rank that sends to it; None without a full ring."""
         direction = self._answering.get((slot, host)) if self._is_even(slot) else None
         return self._now[direction] if direction else None

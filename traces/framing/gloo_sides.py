@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from traces.framing.gloo import PREAMBLE_NBYTES, Opcode
-from traces.framing.gloo_decode import Decoded, Frame, Gap
+from traces.framing.gloo_decode import GlooDecoded, GlooFrame, GlooGap
 from traces.framing.gloo_ways import FOREVER
 from traces.packets.cover import Timeline
 from traces.packets.streams import Stream
@@ -22,7 +22,7 @@ Ints = npt.NDArray[np.int64]
 class Gaps:
     """Gaps of a stream, in order; each question takes a time that hardly grows with their number."""
 
-    def __init__(self, gaps: Sequence[Gap]) -> None:
+    def __init__(self, gaps: Sequence[GlooGap]) -> None:
         self._starts = [gap.start for gap in gaps]
         self._ends = [gap.end for gap in gaps]
         self._notices = [0, *accumulate(map(_capacity, gaps))]
@@ -62,7 +62,7 @@ class Gaps:
         return begin, max(begin, bisect_right(self._starts, last))
 
 
-def _capacity(gap: Gap) -> int:
+def _capacity(gap: GlooGap) -> int:
     """How many RECV_READYs it can hold."""
     if gap.is_one:
         return int(gap.opcode in (None, Opcode.RECV_READY) and gap.end - gap.start == PREAMBLE_NBYTES)
@@ -73,17 +73,17 @@ def _capacity(gap: Gap) -> int:
 class Signs:
     """What one direction shows of a slot: its own transfers, and answers to the other direction's."""
 
-    announced: list[Frame] = field(default_factory=list)
-    data: list[Frame] = field(default_factory=list)
-    answers: list[Frame] = field(default_factory=list)
+    announced: list[GlooFrame] = field(default_factory=list)
+    data: list[GlooFrame] = field(default_factory=list)
+    answers: list[GlooFrame] = field(default_factory=list)
 
     @property
-    def transfers(self) -> list[Frame]:
+    def transfers(self) -> list[GlooFrame]:
         """The first and last of what it shows of its own transfers."""
         return [frame for some in (self.announced, self.data) for frame in (*some[:1], *some[-1:])]
 
     @property
-    def ends(self) -> list[Frame]:
+    def ends(self) -> list[GlooFrame]:
         """The first and last of the answers."""
         return [*self.answers[:1], *self.answers[-1:]]
 
@@ -92,12 +92,12 @@ NONE = Signs()
 
 
 @dataclass(frozen=True)
-class Side:
+class GlooSide:
     """`frames` with what was recovered, `left` with what was not."""
 
-    decoded: Decoded
-    frames: tuple[Frame, ...]
-    left: tuple[Gap, ...]
+    decoded: GlooDecoded
+    frames: tuple[GlooFrame, ...]
+    left: tuple[GlooGap, ...]
 
     @property
     def stream(self) -> Stream:
@@ -136,14 +136,14 @@ class Side:
                 found[frame.offset] = (gap.start, gap.end)
         return found
 
-    def leaves(self, frames: Iterable[Frame], latest: bool) -> Ints:
+    def leaves(self, frames: Iterable[GlooFrame], latest: bool) -> Ints:
         """When each may have left its source at the earliest or latest."""
         return self._seen(self.stream.sent, frames, latest)
 
-    def arrives(self, frames: Iterable[Frame], latest: bool) -> Ints:
+    def arrives(self, frames: Iterable[GlooFrame], latest: bool) -> Ints:
         return self._seen(self.stream.received, frames, latest)
 
-    def _seen(self, timeline: Timeline, frames: Iterable[Frame], latest: bool) -> Ints:
+    def _seen(self, timeline: Timeline, frames: Iterable[GlooFrame], latest: bool) -> Ints:
         spans = [self._spans.get(f.offset, (f.offset, f.offset + PREAMBLE_NBYTES)) for f in frames]
         at = [end - 1 if latest else start for start, end in spans]
         return timeline.first_seen_ns(np.array(at, np.int64))

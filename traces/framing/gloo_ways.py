@@ -1,8 +1,9 @@
 """All ways in which gloo could have filled one gap of a stream, and what they share.
 
 Each slot's transfers go in order, each SEND_READY before its DATA, each DATA within the bytes that its
-receiver's notices allow (`Lane`), and a gap must be filled to the byte.  The numbers of messages sent so far,
-slot by slot, are a `State`; a `Step` holds the states before the gap, those after it, and the ways between.
+receiver's notices allow (`GlooLane`), and a gap must be filled to the byte.  The numbers of messages sent so
+far, slot by slot, are a `State`; a `GapStep` holds the states before the gap, those after it, and the ways
+between.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from traces.framing.gloo import PREAMBLE_NBYTES, Opcode
-from traces.framing.gloo_decode import Frame, Gap, wire_nbytes
+from traces.framing.gloo_decode import GlooFrame, GlooGap, wire_nbytes
 
 MAX_STATES = 2_000  # after one gap
 # How far apart the places may be at which a message that is in a gap may begin: gloo's ring keeps two
@@ -27,7 +28,7 @@ Node = tuple[State, int]  # within a gap: also the offset that was reached
 
 
 @dataclass(frozen=True)
-class Lane:
+class GlooLane:
     """The transfers of one slot, in order: DATA i has `lengths[i]` bytes and lies in [`lo[i]`, `hi[i]`); the
     longest has `longest`.
 
@@ -83,11 +84,11 @@ class Answers:
 
 
 @dataclass
-class Step:
+class GapStep:
     """A gap, the states before it and after it, and the ways that lead from the ones to the others."""
 
-    gap: Gap
-    lanes: list[Lane]
+    gap: GlooGap
+    lanes: list[GlooLane]
     answers: list[Answers]
     before: Mapping[State, State]  # each state before the gap, and the one after the last gap that it was
     nodes: set[Node] = field(default_factory=set)
@@ -95,7 +96,7 @@ class Step:
     ends: dict[State, list[Node]] = field(default_factory=dict)  # after the gap, from where notices lead
 
 
-def explore(step: Step, budget: int) -> int:
+def explore(step: GapStep, budget: int) -> int:
     """Find all ways through the gap, in the order in which notices come as late as they can; how many nodes
     that took.  At `budget` the search has been given up.
     """
@@ -121,7 +122,7 @@ def explore(step: Step, budget: int) -> int:
     return budget if todo else spent
 
 
-def _moves(step: Step, node: Node, slack: int) -> Iterator[tuple[Node, int]]:
+def _moves(step: GapStep, node: Node, slack: int) -> Iterator[tuple[Node, int]]:
     """The nodes after one more DATA, each with its lane; `slack` are the notices that may come before it."""
     (state, offset), gap, lanes = node, step.gap, step.lanes
     for i, lane in enumerate(lanes):
@@ -142,7 +143,7 @@ def _moves(step: Step, node: Node, slack: int) -> Iterator[tuple[Node, int]]:
             yield (then, after), i
 
 
-def _is_late(lanes: Sequence[Lane], state: State, offset: int) -> bool:
+def _is_late(lanes: Sequence[GlooLane], state: State, offset: int) -> bool:
     """Whether some lane's next DATA can no longer arrive as early as it did."""
     for i, lane in enumerate(lanes):
         number = state[2 * i + 1]
@@ -153,7 +154,7 @@ def _is_late(lanes: Sequence[Lane], state: State, offset: int) -> bool:
     return False
 
 
-def is_overtaken(lanes: Sequence[Lane], state: State, chosen: int) -> bool:
+def is_overtaken(lanes: Sequence[GlooLane], state: State, chosen: int) -> bool:
     """Whether another lane's next DATA must be sent before that of the chosen one."""
     lane = lanes[chosen]
     if not lane.queued:
@@ -166,7 +167,7 @@ def is_overtaken(lanes: Sequence[Lane], state: State, chosen: int) -> bool:
     return False
 
 
-def _room(step: Step, state: State) -> list[int]:
+def _room(step: GapStep, state: State) -> list[int]:
     """How many more notices each lane and each of the answers may send in this state."""
     room = [
         max(0, min(lane.lag - state[2 * i] + state[2 * i + 1], len(lane.lengths) - state[2 * i]))
@@ -179,7 +180,7 @@ def _room(step: Step, state: State) -> list[int]:
     ]
 
 
-def _ends(step: Step, node: Node) -> Iterator[State]:
+def _ends(step: GapStep, node: Node) -> Iterator[State]:
     """The states after the gap if the rest of it is notices."""
     (state, offset), nbytes = node, step.gap.end - node[1]
     count, odd = divmod(nbytes, PREAMBLE_NBYTES)
@@ -214,7 +215,7 @@ def _ways(room: Sequence[int], count: int) -> Iterator[tuple[int, ...]]:
             yield (here, *others)
 
 
-def shared(step: Step, after: set[State]) -> tuple[set[State], list[Frame], list[Gap]]:
+def shared(step: GapStep, after: set[State]) -> tuple[set[State], list[GlooFrame], list[GlooGap]]:
     """The states before the gap from which there is a way to one `after` it, and what all such ways share."""
     ends = [state for state in step.ends if state in after]
     todo = list({node for end in ends for node in step.ends[end]})
@@ -247,27 +248,27 @@ def shared(step: Step, after: set[State]) -> tuple[set[State], list[Frame], list
 
 
 def _laid_out(
-    step: Step,
+    step: GapStep,
     end: State,
     way: Mapping[Node, tuple[Node, int]],
     certain: set[tuple[int, int]],
     bounds: tuple[Sequence[int], Sequence[int]],
-) -> tuple[list[Frame], list[Gap]]:
+) -> tuple[list[GlooFrame], list[GlooGap]]:
     """One way through the gap: what is certain of it as frames, the rest as gaps."""
     low, high = bounds
-    frames: list[Frame] = []
-    gaps: list[Gap] = []
+    frames: list[GlooFrame] = []
+    gaps: list[GlooGap] = []
     offset = step.gap.start
 
     def put(opcode: Opcode, slot: int, length: int, is_sure: bool) -> None:
         nonlocal offset
         nbytes = wire_nbytes(opcode, length)
         if is_sure:
-            frames.append(Frame(offset, opcode, slot, length, recovered=True))
+            frames.append(GlooFrame(offset, opcode, slot, length, recovered=True))
         elif gaps and gaps[-1].end == offset:
-            gaps[-1] = Gap(gaps[-1].start, offset + nbytes)
+            gaps[-1] = GlooGap(gaps[-1].start, offset + nbytes)
         else:
-            gaps.append(Gap(offset, offset + nbytes))
+            gaps.append(GlooGap(offset, offset + nbytes))
         offset += nbytes
 
     node = step.ends[end][0]

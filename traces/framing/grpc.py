@@ -22,7 +22,7 @@ MAX_SLIP_NBYTES = 8 * HEADER_NBYTES  # by which a message's part in a gap may be
 MAX_TORN = 64  # messages that may go on in one gap: those touched last
 
 
-class Message(NamedTuple):
+class GrpcMessage(NamedTuple):
     """`nbytes` are its own, after the prefix; it lies in [start, end) of the TCP stream, from the header of
     its first DATA frame on, perhaps with frames of other calls between.  `is_read`: its prefix was captured.
     """
@@ -49,7 +49,7 @@ class Rest(NamedTuple):
 
 
 @dataclass
-class Side:
+class GrpcSide:
     """What one direction sent: messages in order of their ends, gaps' rests, and of calls the paths.
 
     `calls` are those of which a frame was captured; `paths` are told by requests, where they can be read.
@@ -57,7 +57,7 @@ class Side:
     """
 
     stream: Stream
-    messages: list[Message] = field(default_factory=list)
+    messages: list[GrpcMessage] = field(default_factory=list)
     rests: list[Rest] = field(default_factory=list)
     calls: set[int] = field(default_factory=set)
     paths: dict[int, str] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class _Open:
     pieces: list[tuple[int, int]] = field(default_factory=list)  # its frames, if it is blind
 
 
-def read_side(stream: Stream, parts: Sequence[Part]) -> Side:
+def read_side(stream: Stream, parts: Sequence[Part]) -> GrpcSide:
     """The messages of one direction from all its frames and gaps."""
     return _Reader(stream, parts).read(parts)
 
@@ -89,7 +89,7 @@ class _Reader:
     """The state of one direction while it is read."""
 
     def __init__(self, stream: Stream, parts: Sequence[Part]) -> None:
-        self._side = Side(stream)
+        self._side = GrpcSide(stream)
         self._open: dict[int, _Open] = {}  # those touched last are last
         self._paths = Paths()
         self._to_come: defaultdict[int, int] = defaultdict(int)  # bytes of a call's DATA that are to be read
@@ -104,7 +104,7 @@ class _Reader:
                 self._to_come[part.header.stream_id] += end - start
                 self._side.chunk_nbytes = max(self._side.chunk_nbytes, part.header.nbytes)
 
-    def read(self, parts: Sequence[Part]) -> Side:
+    def read(self, parts: Sequence[Part]) -> GrpcSide:
         for number, part in enumerate(parts):
             if part.header is None:
                 self._gap(part)
@@ -241,6 +241,6 @@ class _Reader:
             self._side.rests += [Rest(start, end) for start, end in message.pieces]
             return
         nbytes = message.seen - PREFIX_NBYTES if message.total is None else message.total
-        found = Message(call, message.start, message.end, max(0, nbytes), not message.is_blind)
+        found = GrpcMessage(call, message.start, message.end, max(0, nbytes), not message.is_blind)
         self._side.messages.append(found)
         self._n_ended += 1

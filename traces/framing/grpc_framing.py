@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from traces.framing.frames import SEND, UNKNOWN_TAG, Fit, Found, Frame, Hidden, Kind, Reading
-from traces.framing.grpc import Message, Side, read_side
-from traces.framing.grpc_hidden import Filled, Filler, shape_of
+from traces.framing.frames import SEND, UNKNOWN_TAG, Fit, Found, Frame, Hidden, MessageKind, Reading
+from traces.framing.grpc import GrpcMessage, GrpcSide, read_side
+from traces.framing.grpc_hidden import FilledRest, Filler, shape_of
 from traces.framing.http2_decode import decode
 from traces.packets.streams import Connection
 
@@ -40,7 +40,7 @@ class _Likes:
                 for message in side.messages:
                     self._note(message, dialogue.paths.get(message.call), dialogue.is_answer(side))
 
-    def _note(self, message: Message, path: str | None, is_answer: bool) -> None:
+    def _note(self, message: GrpcMessage, path: str | None, is_answer: bool) -> None:
         if message.is_read:
             self._sizes[is_answer, path].add(message.nbytes)
             if path is not None:
@@ -65,14 +65,14 @@ class _Likes:
 class _Dialogue:
     """Both directions of a connection, and the path of each call that could be read."""
 
-    sides: tuple[Side, ...]
+    sides: tuple[GrpcSide, ...]
     paths: dict[int, str]
 
-    def is_answer(self, side: Side) -> bool:
+    def is_answer(self, side: GrpcSide) -> bool:
         """Whether a side is the server's; where the opening was not captured, that which asks for no path."""
         return not side.paths if side.stream.opener is None else not side.stream.opener
 
-    def missing(self, side: Side) -> tuple[int, set[str]]:
+    def missing(self, side: GrpcSide) -> tuple[int, set[str]]:
         """How many calls there may be of which no message of a side was read, and their paths, if known.
 
         Clients number calls 1, 3, 5... (RFC 9113, 5.1.1).
@@ -86,7 +86,7 @@ class _Dialogue:
         return min(n_told, len(calls) + n_hidden) - len(found) + n_hidden, paths
 
 
-def _most_hidden(side: Side) -> int:
+def _most_hidden(side: GrpcSide) -> int:
     """How many messages the gaps of a side have room for, by the least that was read."""
     least = shape_of(side).wire_nbytes(min((message.nbytes for message in side.messages), default=0))
     return sum(rest.end - rest.start for rest in side.rests) // least
@@ -131,7 +131,7 @@ def _dialogue(connection: Connection) -> _Dialogue:
     return _Dialogue(sides, {call: path for side in sides for call, path in side.paths.items()})
 
 
-def _reading(dialogue: _Dialogue, side: Side, likes: _Likes) -> Reading:
+def _reading(dialogue: _Dialogue, side: GrpcSide, likes: _Likes) -> Reading:
     found, hidden = _recovered(dialogue, side, likes)
     is_answer = dialogue.is_answer(side)
     frames = [
@@ -141,7 +141,7 @@ def _reading(dialogue: _Dialogue, side: Side, likes: _Likes) -> Reading:
     return Reading(side.stream, tuple(sorted(frames)), tuple(sorted(hidden)))
 
 
-def _recovered(dialogue: _Dialogue, side: Side, likes: _Likes) -> tuple[list[Message], list[Hidden]]:
+def _recovered(dialogue: _Dialogue, side: GrpcSide, likes: _Likes) -> tuple[list[GrpcMessage], list[Hidden]]:
     """Messages found in the gaps of a side, and what is still hidden."""
     n_missing, paths = dialogue.missing(side)
     own = {message.nbytes for message in side.messages if message.is_read}
@@ -149,21 +149,21 @@ def _recovered(dialogue: _Dialogue, side: Side, likes: _Likes) -> tuple[list[Mes
     filler = Filler(side, (likely & own, likely | own), n_missing)
     filled = [filler.fill(rest) for rest in side.rests]
     if sum(len(one.messages) for one in filled) > n_missing:  # then not all of them can be right
-        filled = [Filled((), rest.start) for rest in side.rests]
+        filled = [FilledRest((), rest.start) for rest in side.rests]
     ends = [min(rest.end, side.stream.nbytes) for rest in side.rests]
     return [message for one in filled for message in one.messages], [
         Hidden(one.unknown_from, end) for one, end in zip(filled, ends, strict=True) if one.unknown_from < end
     ]
 
 
-def _frame(message: Message, path: str | None, is_answer: bool) -> Frame:
+def _frame(message: GrpcMessage, path: str | None, is_answer: bool) -> Frame:
     method = (path or "").rpartition("/")[2]
     least = MIN_SETUP_DATA_NBYTES if (path or "").startswith(SETUP_SERVICES) else MIN_DATA_NBYTES
     is_data = message.nbytes >= least or (is_answer and method in TENSOR_METHODS)
     return Frame(
         offset=message.start,
         nbytes=message.end - message.start,
-        kind=Kind.DATA if is_data else Kind.CONTROL,
+        kind=MessageKind.DATA if is_data else MessageKind.CONTROL,
         operation=method or SEND,
         tag=UNKNOWN_TAG,
         payload_nbytes=message.nbytes,
@@ -172,7 +172,7 @@ def _frame(message: Message, path: str | None, is_answer: bool) -> Frame:
 
 
 def _notes(readings: Iterable[Reading]) -> Iterable[str]:
-    data = [frame for reading in readings for frame in reading.frames if frame.kind is Kind.DATA]
+    data = [frame for reading in readings for frame in reading.frames if frame.kind is MessageKind.DATA]
     unnamed = sum(frame.operation == SEND for frame in data)
     recovered = sum(frame.recovered for frame in data)
     if recovered:

@@ -12,7 +12,7 @@ from itertools import combinations_with_replacement
 from math import comb
 from typing import NamedTuple
 
-from traces.framing.grpc import DEFAULT_CHUNK_NBYTES, PREFIX_NBYTES, Message, Rest, Side
+from traces.framing.grpc import DEFAULT_CHUNK_NBYTES, PREFIX_NBYTES, GrpcMessage, GrpcSide, Rest
 from traces.framing.http2 import HEADER_NBYTES
 
 NO_CALL = 0
@@ -28,10 +28,10 @@ _MAX_TRAILERS_NBYTES = 64
 _FIRST_NBYTES = (0, 9, len(b"\x40\x0bgrpc-status\x01"), 9 + len(b"\x40\x0bgrpc-status\x01"))
 
 
-class Filled(NamedTuple):
+class FilledRest(NamedTuple):
     """What a rest holds: `messages`, and where what is left unknown begins (the end: nothing is)."""
 
-    messages: tuple[Message, ...]
+    messages: tuple[GrpcMessage, ...]
     unknown_from: int
 
 
@@ -52,7 +52,7 @@ class _Choice(NamedTuple):
     n_frames: int
 
 
-def shape_of(side: Side) -> Shape:
+def shape_of(side: GrpcSide) -> Shape:
     """The usual sizes; trailers never captured are the least that is left of gaps behind messages."""
     left = Counter(rest.end - rest.start for rest in side.rests if rest.n_ended == 1)
     behind = [nbytes for nbytes, count in left.items() if count > 1 and nbytes <= _MAX_TRAILERS_NBYTES]
@@ -70,7 +70,7 @@ def _usual(counts: Counter[int]) -> int:
 class Filler:
     """Fills the gaps of one side; there is a limit to what is tried for all of them."""
 
-    def __init__(self, side: Side, sizes: Sequence[Collection[int]], n_missing: int) -> None:
+    def __init__(self, side: GrpcSide, sizes: Sequence[Collection[int]], n_missing: int) -> None:
         """`sizes` are those of messages like the hidden ones, the likeliest set first; of these there are
         `n_missing` at most.
         """
@@ -80,25 +80,25 @@ class Filler:
         self._trials = MAX_ALL_TRIALS
         self._known: dict[tuple[int, ...], list[_Choice]] = {}
 
-    def fill(self, rest: Rest) -> Filled:
+    def fill(self, rest: Rest) -> FilledRest:
         shape = self._shape
         trailers = rest.n_ended * shape.trailers
         room = rest.end - rest.start - trailers
         if room in _control(shape) and not rest.n_begun:
-            return Filled((), rest.end)
+            return FilledRest((), rest.end)
         room += rest.n_begun * shape.headers
         found = self._least(tuple(room - extra for extra in (_FIRST_NBYTES if rest.is_first else (0,))))
         if not found:
-            return Filled((), rest.start)
+            return FilledRest((), rest.start)
         certain = found[0].messages
         for other in found[1:]:
             certain = certain & other.messages
         messages, at = [], rest.start + trailers
         for nbytes in sorted(certain.elements(), reverse=True):  # in which order they were sent is not known
             end = min(rest.end, at + shape.wire_nbytes(nbytes))
-            messages.append(Message(NO_CALL, at, end, nbytes, is_read=False))
+            messages.append(GrpcMessage(NO_CALL, at, end, nbytes, is_read=False))
             at = end
-        return Filled(tuple(messages), at if len(found) > 1 else rest.end)
+        return FilledRest(tuple(messages), at if len(found) > 1 else rest.end)
 
     def _least(self, rooms: tuple[int, ...]) -> list[_Choice]:
         """The choice that takes the fewest frames, and those that take hardly more; none if too many must be

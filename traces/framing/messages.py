@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from traces.framing.frames import Kind, Reading
+from traces.framing.frames import MessageKind, Reading
 
-KIND_NAMES = {kind: kind.name.lower().replace("_", "-") for kind in Kind}  # data, send-ready, ...
+KIND_NAMES = {kind: kind.name.lower().replace("_", "-") for kind in MessageKind}  # data, send-ready, ...
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,10 @@ class Messages:
     `connection` is a number for the trace's connections, `offset` where the message begins in its TCP stream.
     `nbytes` is the payload's size, for notices the announced one.  `first_ns` and `last_ns` are when its
     first and last byte were first seen near the source; `received_ns` is when it and all before it had been
-    seen near the destination.  `kind` is a `Kind`, `operation` a position in `operations`, the names that the
-    framing gave.  `tag` numbers the instance of an operation (UNKNOWN_TAG: not told).  `whole`: the last byte
-    was seen.  `recovered`: its header was not captured.  `retransmitted` counts packets that repeated its
-    bytes.  `socket_nbytes` is what a sender's socket could hold, None where nobody says.
+    seen near the destination.  `kind` is a `MessageKind`, `operation` a position in `operations`, the names
+    that the framing gave.  `tag` numbers the instance of an operation (UNKNOWN_TAG: not told).  `whole`: the
+    last byte was seen.  `recovered`: its header was not captured.  `retransmitted` counts packets that
+    repeated its bytes.  `socket_nbytes` is what a sender's socket could hold, None where nobody says.
     """
 
     addresses: tuple[str, ...]
@@ -48,7 +48,7 @@ class Messages:
 
     @property
     def is_data(self) -> npt.NDArray[np.bool_]:
-        return np.equal(self.kind, Kind.DATA)
+        return np.equal(self.kind, MessageKind.DATA)
 
     def of(self, operation: str) -> npt.NDArray[np.bool_]:
         """Which rows belong to operations of this name."""

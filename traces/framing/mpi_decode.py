@@ -39,7 +39,7 @@ class Placed(NamedTuple):
         return self.offset + self.fragment.nbytes
 
 
-class Gap(NamedTuple):
+class MpiGap(NamedTuple):
     """Bytes [start, end) of a stream that hold whole fragments which cannot be read.
 
     `open_end`: the stream was lost track of; no fragment is known to begin at `end`.
@@ -51,7 +51,7 @@ class Gap(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Decoded:
+class MpiDecoded:
     """One direction of a connection; `placed` and `gaps` in stream order.
 
     `process` is who sends, None where the capture has no handshake.
@@ -60,17 +60,17 @@ class Decoded:
     stream: Stream
     process: Process | None
     placed: tuple[Placed, ...]
-    gaps: tuple[Gap, ...]
+    gaps: tuple[MpiGap, ...]
 
 
-def decode(stream: Stream, most: int | None = None) -> Decoded | None:
+def decode(stream: Stream, most: int | None = None) -> MpiDecoded | None:
     """None for a stream in which there is neither a handshake nor two fragments; `most` are read."""
     head = stream.visible.read(0, HANDSHAKE_NBYTES)
     process = decode_handshake(head)
     if process is None and stream.opener is not None and len(head) == HANDSHAKE_NBYTES:
         return None
     placed: list[Placed] = []
-    gaps: list[Gap] = []
+    gaps: list[MpiGap] = []
     offset = HANDSHAKE_NBYTES if process is not None else 0
     begins_here, is_closed = process is not None, False  # a fragment; and none any more
     while offset < stream.nbytes and (most is None or len(placed) < most):
@@ -84,14 +84,14 @@ def decode(stream: Stream, most: int | None = None) -> Decoded | None:
         anchor = None if is_closed else _next_fragment(stream, offset + begins_here, limit)
         begins_here, end = True, stream.nbytes if anchor is None else anchor
         if end > offset:
-            gaps.append(Gap(offset, end, open_end=anchor is None))
+            gaps.append(MpiGap(offset, end, open_end=anchor is None))
         offset = end
     if process is None and len(placed) < 2:
         return None
-    return Decoded(stream, process, tuple(placed), tuple(gaps))
+    return MpiDecoded(stream, process, tuple(placed), tuple(gaps))
 
 
-def header_nbytes(decoded: Sequence[Decoded]) -> int:
+def header_nbytes(decoded: Sequence[MpiDecoded]) -> int:
     """The length of MATCH headers in this build of Open MPI, from the sizes of all messages.
 
     One of MATCH_NBYTES.  Payloads are mostly whole 4-byte words, and a size below the longer one is proof.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from traces.framing.mpi_btl import Fragment, What
-from traces.framing.mpi_decode import Decoded, Placed
+from traces.framing.mpi_decode import MpiDecoded, Placed
 
 MAX_EACH = 8  # fragments of a kind that are looked for in one gap
 
@@ -34,7 +34,7 @@ class Due:
     n_put: Counter[_Key] = field(default_factory=Counter)
 
 
-def due_of(forth: Decoded, back: Decoded | None) -> Due:
+def due_of(forth: MpiDecoded, back: MpiDecoded | None) -> Due:
     rndv_ns: list[int] = []
     answers: list[Answer] = []
     if back is not None:
@@ -55,7 +55,7 @@ def due_of(forth: Decoded, back: Decoded | None) -> Due:
     return Due(rndv_ns, by_key, puts, _unbegun(forth, answers))
 
 
-def _unbegun(forth: Decoded, answers: Sequence[Answer]) -> deque[Answer]:
+def _unbegun(forth: MpiDecoded, answers: Sequence[Answer]) -> deque[Answer]:
     """The PUT requests whose RNDV is hidden.
 
     Numbers are used again, so what counts is whether one was under way when the answer came.  A number that

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from traces.framing.frames import Fit, Found, Hidden, Reading
 from traces.framing.mpi_btl import WORLD, Process, What
-from traces.framing.mpi_decode import Decoded, decode, header_nbytes
+from traces.framing.mpi_decode import MpiDecoded, decode, header_nbytes
 from traces.framing.mpi_hidden import recovered
 from traces.framing.mpi_messages import Frames, frames_of
 from traces.packets.directions import Direction
@@ -67,7 +67,7 @@ class Mpi:
         return Found(readings, _ranks(seen), tuple(_notes(seen)))
 
 
-def _completed(seen: Sequence[Decoded]) -> list[Decoded]:
+def _completed(seen: Sequence[MpiDecoded]) -> list[MpiDecoded]:
     """With what the capture hides, where that is certain.
 
     Not where two processes share several connections (btl_tcp_links): what is due may go any of them.  What
@@ -87,7 +87,9 @@ def _completed(seen: Sequence[Decoded]) -> list[Decoded]:
     return made
 
 
-def _both_completed(forth: Decoded, back: Decoded, sizes: Counter[int]) -> tuple[Decoded, Decoded]:
+def _both_completed(
+    forth: MpiDecoded, back: MpiDecoded, sizes: Counter[int]
+) -> tuple[MpiDecoded, MpiDecoded]:
     full_forth, full_back = forth, back
     for _ in range(MAX_ROUNDS):
         n_gaps = len(full_forth.gaps) + len(full_back.gaps)
@@ -97,9 +99,9 @@ def _both_completed(forth: Decoded, back: Decoded, sizes: Counter[int]) -> tuple
     return full_forth, full_back
 
 
-def _between(decoded: Sequence[Decoded]) -> dict[tuple[_End, _End], list[Decoded]]:
+def _between(decoded: Sequence[MpiDecoded]) -> dict[tuple[_End, _End], list[MpiDecoded]]:
     """The streams from each process to each other."""
-    between: defaultdict[tuple[_End, _End], list[Decoded]] = defaultdict(list)
+    between: defaultdict[tuple[_End, _End], list[MpiDecoded]] = defaultdict(list)
     names = {one.stream.direction: one.process for one in decoded}
     for one in decoded:
         between[_ends(one.stream.direction, names)].append(one)
@@ -114,7 +116,7 @@ def _ends(direction: Direction, names: dict[Direction, Process | None]) -> tuple
     return (direction.src, src), (direction.dst, dst)
 
 
-def _ranks(decoded: Iterable[Decoded]) -> dict[str, frozenset[int]]:
+def _ranks(decoded: Iterable[MpiDecoded]) -> dict[str, frozenset[int]]:
     """What each host's processes said: in the handshake, else as the source of messages in MPI_COMM_WORLD.
 
     That communicator is number 0.
@@ -131,7 +133,7 @@ def _ranks(decoded: Iterable[Decoded]) -> dict[str, frozenset[int]]:
     return {host: frozenset(numbers) for host, numbers in said.items()}
 
 
-def _notes(decoded: Sequence[Decoded]) -> Iterable[str]:
+def _notes(decoded: Sequence[MpiDecoded]) -> Iterable[str]:
     jobs = {one.process.job for one in decoded if one.process is not None}
     if len(jobs) > 1:
         yield f"Open MPI: processes of {len(jobs)} jobs: their ranks are numbered apart"

@@ -22,7 +22,7 @@ from traces.framing.mpi_btl import (
     Fragment,
     What,
 )
-from traces.framing.mpi_decode import Decoded, Gap, Placed
+from traces.framing.mpi_decode import MpiDecoded, MpiGap, Placed
 from traces.framing.mpi_due import MAX_EACH, Due, advance, due_of, due_puts
 
 MAX_MATCHES = 4  # messages of different sizes
@@ -53,7 +53,7 @@ class _Between(NamedTuple):
     before: Envelope | None
 
 
-def recovered(forth: Decoded, back: Decoded | None, sizes: Counter[int]) -> Decoded:
+def recovered(forth: MpiDecoded, back: MpiDecoded | None, sizes: Counter[int]) -> MpiDecoded:
     """The same stream with the hidden fragments that are certain; `sizes` are those of the job's MATCHes."""
     if not forth.gaps:
         return forth
@@ -62,15 +62,15 @@ def recovered(forth: Decoded, back: Decoded | None, sizes: Counter[int]) -> Deco
     trials = iter(range(TRIALS + TRIALS_EACH * len(forth.gaps)))
     between = _between(forth)
     found: list[Placed] = []
-    gaps: list[Gap] = []
-    parts: list[Placed | Gap] = sorted(chain(forth.placed, forth.gaps), key=lambda part: part[0])
+    gaps: list[MpiGap] = []
+    parts: list[Placed | MpiGap] = sorted(chain(forth.placed, forth.gaps), key=lambda part: part[0])
     for part in parts:
         new: Sequence[Placed] = ()
         if isinstance(part, Placed):
             new = (part,)
         elif _is_whole(part, forth):
             new = _explained(part, between[part], due, common, trials, forth)
-        if isinstance(part, Gap) and not new:
+        if isinstance(part, MpiGap) and not new:
             gaps.append(part)
         for placed in new:
             advance(placed, due)
@@ -78,12 +78,12 @@ def recovered(forth: Decoded, back: Decoded | None, sizes: Counter[int]) -> Deco
     return replace(forth, placed=tuple(found), gaps=tuple(gaps))
 
 
-def _is_whole(gap: Gap, decoded: Decoded) -> bool:
+def _is_whole(gap: MpiGap, decoded: MpiDecoded) -> bool:
     """Whether a fragment begins where the gap does: not if the stream was seen from its middle on."""
     return decoded.process is not None or gap.start > 0
 
 
-def _between(decoded: Decoded) -> dict[Gap, _Between]:
+def _between(decoded: MpiDecoded) -> dict[MpiGap, _Between]:
     """For each gap, how many messages begin in it, by ob1's numbers on both sides of it."""
     found = {gap: _Between(0, 0, None) for gap in decoded.gaps}
     last: dict[int, tuple[Envelope, int]] = {}  # of each communicator, and how many gaps came before it
@@ -106,7 +106,7 @@ def _between(decoded: Decoded) -> dict[Gap, _Between]:
 
 
 def _explained(
-    gap: Gap, between: _Between, due: Due, sizes: Sequence[int], trials: Iterator[int], forth: Decoded
+    gap: MpiGap, between: _Between, due: Due, sizes: Sequence[int], trials: Iterator[int], forth: MpiDecoded
 ) -> list[Placed]:
     """The fragments of a gap; none if there is no way to fill it, or several."""
     time_ns = int(forth.stream.sent.in_order.first_seen_ns(gap.end - 1))
@@ -150,7 +150,7 @@ def _sums(nbytes: int, counts: range, sizes: Sequence[int]) -> Iterator[tuple[in
 
 
 def _fragments(
-    gap: Gap, way: _Way, puts: Sequence[Fragment], due: Due, between: _Between
+    gap: MpiGap, way: _Way, puts: Sequence[Fragment], due: Due, between: _Between
 ) -> Iterator[Placed]:
     """What is known of them, in the order in which they are most likely.
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from traces.framing.frames import UNKNOWN_OPERATION, UNKNOWN_TAG, Frame, Kind
+from traces.framing.frames import UNKNOWN_OPERATION, UNKNOWN_TAG, Frame, MessageKind
 from traces.framing.mpi_btl import HANDSHAKE_NBYTES, Fragment, What, operation_of, payload_nbytes
-from traces.framing.mpi_decode import Decoded, Placed
+from traces.framing.mpi_decode import MpiDecoded, Placed
 from traces.packets.directions import Direction
 
 HANDSHAKE, CLOSE, OTHER = "handshake", "close", "other"
@@ -65,7 +65,7 @@ class _Ledger:
     latest: _Message | None = None
 
 
-def frames_of(forth: Sequence[Decoded], back: Sequence[Decoded], match_nbytes: int) -> Frames:
+def frames_of(forth: Sequence[MpiDecoded], back: Sequence[MpiDecoded], match_nbytes: int) -> Frames:
     """What is said about the messages of one process to another: theirs, and the answers that came `back`.
 
     Both are all streams between the two.  A message's frame begins with its first header and ends with the
@@ -92,12 +92,12 @@ def frames_of(forth: Sequence[Decoded], back: Sequence[Decoded], match_nbytes: i
         made[message.direction].append(_frame(message, ends[message.direction]))
     for one in forth:
         if one.process is not None:
-            said = Frame(0, HANDSHAKE_NBYTES, Kind.CONTROL, HANDSHAKE, UNKNOWN_TAG, 0)
+            said = Frame(0, HANDSHAKE_NBYTES, MessageKind.CONTROL, HANDSHAKE, UNKNOWN_TAG, 0)
             made[one.stream.direction].append(said)
     return made
 
 
-def _events(forth: Sequence[Decoded], back: Sequence[Decoded]) -> Iterator[_Event]:
+def _events(forth: Sequence[MpiDecoded], back: Sequence[MpiDecoded]) -> Iterator[_Event]:
     for is_outgoing, decoded in ((True, forth), (False, back)):
         for number, one in enumerate(decoded):
             timeline = (one.stream.sent if is_outgoing else one.stream.received).in_order
@@ -141,7 +141,7 @@ def _answer(placed: Placed, ledger: _Ledger) -> Frame:
         message.unasked = max(0, message.unasked - asked)
         if fragment.what is What.PUT_REQUEST:
             ledger.wanted[fragment.address, asked].append((message, fragment.cookie))
-    kind = Kind.CONTROL if fragment.what is What.NACK or not asked else Kind.RECV_READY
+    kind = MessageKind.CONTROL if fragment.what is What.NACK or not asked else MessageKind.RECV_READY
     operation, tag = (message.operation, message.tag) if message else (UNKNOWN_OPERATION, UNKNOWN_TAG)
     return Frame(placed.offset, fragment.nbytes, kind, operation, tag, asked, placed.recovered)
 
@@ -204,7 +204,9 @@ def _control(placed: Placed, ledger: _Ledger) -> Frame:
     if placed.fragment.what is What.FIN:
         message = ledger.by_cookie.pop(placed.fragment.cookie or 0, ledger.latest)
         operation, tag = (message.operation, message.tag) if message else (UNKNOWN_OPERATION, UNKNOWN_TAG)
-    return Frame(placed.offset, placed.fragment.nbytes, Kind.CONTROL, operation, tag, 0, placed.recovered)
+    return Frame(
+        placed.offset, placed.fragment.nbytes, MessageKind.CONTROL, operation, tag, 0, placed.recovered
+    )
 
 
 def _frame(message: _Message, stream_nbytes: int) -> Frame:
@@ -213,7 +215,7 @@ def _frame(message: _Message, stream_nbytes: int) -> Frame:
     return Frame(
         offset=message.begin,
         nbytes=end - message.begin,
-        kind=Kind.SEND_READY if is_notice else Kind.DATA,
+        kind=MessageKind.SEND_READY if is_notice else MessageKind.DATA,
         operation=message.operation,
         tag=message.tag,
         payload_nbytes=message.elsewhere if is_notice else message.payload,

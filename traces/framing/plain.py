@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from traces.framing.frames import SEND, UNKNOWN_TAG, Fit, Found, Frame, Kind, Reading
+from traces.framing.frames import SEND, UNKNOWN_TAG, Fit, Found, Frame, MessageKind, Reading
 from traces.packets.cover import Ints
 from traces.packets.streams import Connection, Stream
 from traces.units import show_nbytes
@@ -102,7 +102,7 @@ def bursts(stream: Stream) -> tuple[Frame, ...]:
     found = pauses(stream)
     cuts = [0, *found.after[found.ns >= found.threshold_ns].tolist(), stream.nbytes]
     return tuple(
-        Frame(start, end - start, Kind.DATA, SEND, UNKNOWN_TAG, end - start)
+        Frame(start, end - start, MessageKind.DATA, SEND, UNKNOWN_TAG, end - start)
         for start, end in pairwise(cuts)
         if end > start
     )

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from traces.packets.capturefile import Reading
-from traces.packets.columns import ROW_NBYTES, Column, Records, joined_records
+from traces.packets.capturefile import FileReading
+from traces.packets.columns import ROW_NBYTES, Column, PacketRecords, joined_records
 from traces.packets.openfile import Opened, free_nbytes
 from traces.packets.packets import BadCapture, Packets
 from traces.packets.pcap import FILE_HEADER_NBYTES
@@ -34,7 +34,7 @@ def read_capture(path: Path, budget_nbytes: int | None = None) -> Packets:
     budget = free_nbytes() // 2 if budget_nbytes is None else budget_nbytes
     with Opened(path) as source:
         head = source.read(FILE_HEADER_NBYTES)
-        reading = Reading(path, head, source.fault)
+        reading = FileReading(path, head, source.fault)
         data = source.mapped() if source.is_plain else _unpacked(source, head, budget)
         records, at, fault = _all_records(reading, data, budget - len(data) * (not source.is_plain))
         fault = fault or source.fault or _CUT_OFF * (at != len(data))
@@ -50,7 +50,7 @@ def packet_blocks(path: Path, piece_nbytes: int = PIECE_NBYTES) -> Iterator[Pack
     """
     with Opened(path) as source:
         data = source.read(max(piece_nbytes, FILE_HEADER_NBYTES))
-        reading = Reading(path, data)
+        reading = FileReading(path, data)
         at, begin = reading.walker.start, 0  # the place in `data`, and that of `data` in the file
         last = None
         while True:
@@ -75,9 +75,9 @@ def packet_blocks(path: Path, piece_nbytes: int = PIECE_NBYTES) -> Iterator[Pack
     yield replace(last, truncated=bool(fault), fault=_placed(fault, begin + at), interfaces=interfaces)
 
 
-def _all_records(reading: Reading, data: Column, budget_nbytes: int) -> tuple[Records, int, str]:
+def _all_records(reading: FileReading, data: Column, budget_nbytes: int) -> tuple[PacketRecords, int, str]:
     """The packets, where they end, and what is wrong there."""
-    parts: list[Records] = []
+    parts: list[PacketRecords] = []
     at, fault = reading.walker.start, ""
     while not parts or (len(parts[-1].time_ns) == ROWS_PER_WALK and not fault):
         records, at, fault = reading.walker.walk(data, at)

@@ -88,7 +88,7 @@ def tightest(bounds: Bounds) -> Bounds:
 
 
 @dataclass(frozen=True)
-class Step:
+class ClockStep:
     """The other clock follows `before`, is set once, and follows `after`.
 
     It was set between `first_ns` and `last_ns` by the reference clock.
@@ -128,7 +128,7 @@ class Step:
         return int(places[0]) + 1 if len(places) == 1 else None
 
 
-def fit_step(bounds: Bounds, own_ns: Ints) -> Step | None:
+def fit_step(bounds: Bounds, own_ns: Ints) -> ClockStep | None:
     """A clock that was set once while it was captured; None if that does not explain the bounds either.
 
     `own_ns` are all of its times, in the order of its packets.  What fits one line from the beginning ends
@@ -145,7 +145,7 @@ def fit_step(bounds: Bounds, own_ns: Ints) -> Step | None:
     before, after = fit(first, first.own_ns), fit(last, last.own_ns)
     if before is None or after is None:
         return None
-    step = Step(before, after, int(some.x_ns[begin - 1]), int(some.x_ns[n_fitting]))
+    step = ClockStep(before, after, int(some.x_ns[begin - 1]), int(some.x_ns[n_fitting]))
     place = step.place(own_ns)
     if place is None:
         return None
@@ -153,7 +153,7 @@ def fit_step(bounds: Bounds, own_ns: Ints) -> Step | None:
     wider = fit(first, own_ns[:place]), fit(last, own_ns[place:])
     if wider[0] is None or wider[1] is None:
         return None
-    step = Step(wider[0], wider[1], step.first_ns, step.last_ns)
+    step = ClockStep(wider[0], wider[1], step.first_ns, step.last_ns)
     proven_ns = step.before.uncertainty_ns + step.after.uncertainty_ns + BEND_NS
     return step if abs(step.set_ns) > proven_ns and step.place(own_ns) == place else None
 

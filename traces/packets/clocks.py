@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from traces.packets.clockbounds import Bounds, Line, Step, fit, fit_step, joined_bounds
+from traces.packets.clockbounds import Bounds, ClockStep, Line, fit, fit_step, joined_bounds
 from traces.packets.clocksamples import Exchanged, exchanged
 from traces.packets.cover import Ints
 from traces.packets.directions import Rows, own_address, points
@@ -182,7 +182,7 @@ class _Settled:
     line: Line
     is_moved: bool
     group: int
-    step: Step | None = None
+    step: ClockStep | None = None
     set_before: int | None = None
 
     def reference_ns(self, time_ns: Ints) -> Ints:

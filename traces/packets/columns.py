@@ -15,7 +15,7 @@ from traces.packets.packets import NO_SHIFT
 Column = npt.NDArray[Any]
 
 
-class Records(NamedTuple):
+class PacketRecords(NamedTuple):
     """What the file says of each packet; the meanings are those of Packets."""
 
     time_ns: Column
@@ -46,9 +46,9 @@ class Headers(NamedTuple):
     payload_at: Column
 
 
-def empty_records(count: int) -> Records:
+def empty_records(count: int) -> PacketRecords:
     """Columns to be filled from their beginning on."""
-    return Records(
+    return PacketRecords(
         time_ns=np.empty(count, np.int64),
         wire_nbytes=np.empty(count, np.int32),
         captured_nbytes=np.empty(count, np.int32),
@@ -57,18 +57,18 @@ def empty_records(count: int) -> Records:
     )
 
 
-def first_records(records: Records, count: int) -> Records:
+def first_records(records: PacketRecords, count: int) -> PacketRecords:
     """A copy, so that the rest of the columns is given back, if there is a rest."""
     if count == len(records.time_ns):
         return records
-    return Records(*(column[:count].copy() for column in records))
+    return PacketRecords(*(column[:count].copy() for column in records))
 
 
-def joined_records(parts: Sequence[Records]) -> Records:
+def joined_records(parts: Sequence[PacketRecords]) -> PacketRecords:
     """All of them as one."""
     if len(parts) == 1:
         return parts[0]
-    return Records(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    return PacketRecords(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def empty_headers(count: int) -> Headers:

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from traces.framing.frames import ALLREDUCE, BARRIER, BROADCAST
 from traces.recognition.lanes import Ahead
-from traces.recognition.patterns import Match, Name, allreduces
+from traces.recognition.patterns import Name, PatternMatch, allreduces
 from traces.recognition.tree_patterns import barriers, broadcasts, reductions
 
 REDUCE = "reduce"
 MAX_OVERTAKEN = 0.1  # of an instance's messages; more means that these are not the next ones
-PATTERNS: dict[str, Callable[[Ahead], Iterator[Match]]] = {
+PATTERNS: dict[str, Callable[[Ahead], Iterator[PatternMatch]]] = {
     ALLREDUCE: allreduces,
     BROADCAST: broadcasts,
     REDUCE: reductions,
@@ -30,11 +30,11 @@ class Recognised:
 UNKNOWN = Recognised("unknown", 0.0, "its messages follow no pattern that is known")
 
 
-def recognised(match: Match) -> Recognised:
+def recognised(match: PatternMatch) -> Recognised:
     return Recognised(match.name, match.confidence, match.evidence)
 
 
-def best_match(operation: str, ahead: Ahead) -> Match | None:
+def best_match(operation: str, ahead: Ahead) -> PatternMatch | None:
     """What the next messages of an operation of this name are.
 
     Of several the one that passes over the fewest messages, of its ranks and of any, then the surest, then

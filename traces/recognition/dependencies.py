@@ -38,7 +38,7 @@ Place = tuple[str, int, int]
 
 
 @dataclass(frozen=True)
-class Grid:
+class RepeatingOperations:
     """What repeats of a job: `number[i, p]` is the operation at place `p` of iteration `i`, or -1.
 
     `begun_ns[i, p, r]` and `done_ns[i, p, r]` are its times at rank `r`, -1 where there is none.
@@ -58,7 +58,7 @@ class Dependency:
     place: int
 
 
-def grid(operations: Sequence[Operation], iterations: Sequence[int]) -> Grid:
+def grid(operations: Sequence[Operation], iterations: Sequence[int]) -> RepeatingOperations:
     """Of collectives that have an iteration; `iterations` has an entry for each operation, < 0 for none."""
     chosen = [
         n for n, operation in enumerate(operations) if iterations[n] >= 0 and operation.kind != "message"
@@ -83,10 +83,10 @@ def grid(operations: Sequence[Operation], iterations: Sequence[int]) -> Grid:
         for times, values in ((begun, operations[n].begun), (done, operations[n].done)):
             for rank, time_ns in values.items():
                 times[iteration, place_number, rank] = time_ns
-    return Grid(tuple(index), number, begun, done)
+    return RepeatingOperations(tuple(index), number, begun, done)
 
 
-def dependencies(of: Grid) -> dict[int, tuple[Dependency, ...]]:
+def dependencies(of: RepeatingOperations) -> dict[int, tuple[Dependency, ...]]:
     """What each place waits for, without what the rest implies; no entry for a place that shows nothing."""
     n_iterations, n_places, n_ranks = of.begun_ns.shape
     if n_iterations < 2 or n_places > MAX_PLACES or n_places**2 * n_iterations * n_ranks > MAX_COMPARISONS:
@@ -98,7 +98,7 @@ def dependencies(of: Grid) -> dict[int, tuple[Dependency, ...]]:
     return {place: tuple(some) for place, some in found.items()}
 
 
-def _voted(of: Grid) -> Flags:
+def _voted(of: RepeatingOperations) -> Flags:
     """`[lag, p, q]`: in most iterations after the first, the q of `lag` before was complete when ranks
     began p.
     """
@@ -123,7 +123,7 @@ def _voted(of: Grid) -> Flags:
     return found
 
 
-def _implied(voted: Flags, of: Grid) -> Flags:
+def _implied(voted: Flags, of: RepeatingOperations) -> Flags:
     """What another one waits for already: at ranks that begin both, that must have been complete as well."""
     begins = (of.begun_ns != _NEVER).any(0)
     by_all = ~(begins[:, np.newaxis, :] & ~begins[np.newaxis]).any(2)  # [p, q]: who begins p begins q
@@ -190,7 +190,7 @@ def waits(
 
 
 def _queued(
-    of: Grid,
+    of: RepeatingOperations,
     place: int,
     operations: Sequence[Operation],
     found: Mapping[tuple[int, int], Wait],

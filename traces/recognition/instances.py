@@ -14,7 +14,7 @@ from traces.framing.frames import UNKNOWN_TAG
 from traces.framing.messages import Messages
 from traces.recognition.algorithms import PATTERNS, best_match
 from traces.recognition.lanes import Ahead, Pair, lanes_of
-from traces.recognition.patterns import Match
+from traces.recognition.patterns import PatternMatch
 
 MAX_FAILURES = 2_000  # in a row, after which the rest of a kind's messages is left as messages
 
@@ -24,12 +24,12 @@ class Instance:
     """One collective: its messages are `rows`."""
 
     operation: str
-    match: Match
+    match: PatternMatch
     rows: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Cut:
+class InstancesFound:
     """`rest` are the data messages in which no instance was found, but for `ends`: operations that the
     capture holds a part of only, and how many messages of them.
     """
@@ -39,7 +39,7 @@ class Cut:
     ends: Mapping[str, int]
 
 
-def cut(messages: Messages) -> Cut:
+def cut(messages: Messages) -> InstancesFound:
     """Cut all data messages of collectives that have no tag; those that have one are not looked at."""
     numbers = {number: name for number, name in enumerate(messages.operations) if name in PATTERNS}
     untagged = messages.is_data & messages.whole & (messages.tag == UNKNOWN_TAG)
@@ -56,7 +56,9 @@ def cut(messages: Messages) -> Cut:
             instances += found
             rest += left
             ends[name] = len(cut_off)
-    return Cut(tuple(instances), np.array(sorted(rest), np.int64), {n: c for n, c in ends.items() if c})
+    return InstancesFound(
+        tuple(instances), np.array(sorted(rest), np.int64), {n: c for n, c in ends.items() if c}
+    )
 
 
 def _cut_one(name: str, ahead: Ahead) -> tuple[list[Instance], list[int], list[int]]:
@@ -88,7 +90,7 @@ def _cut_one(name: str, ahead: Ahead) -> tuple[list[Instance], list[int], list[i
     return found, ends, [row for before, row in rest if not found or before not in (0, len(found))]
 
 
-def _is_piece(match: Match, before: Match) -> bool:
+def _is_piece(match: PatternMatch, before: PatternMatch) -> bool:
     """Whether this small ring is rather the beginning of a segmented one whose end was not captured."""
     if (match.name, before.name) != ("ring", "segmented-ring"):
         return False

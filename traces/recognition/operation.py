@@ -10,7 +10,7 @@ from traces.framing.messages import Messages
 from traces.recognition.algorithms import UNKNOWN, Recognised
 from traces.workload import Shape, Turn
 
-Kind = Literal["allreduce", "broadcast", "message"]
+OperationKind = Literal["allreduce", "broadcast", "message"]
 # Where nobody says: the largest segment of gloo's ring.  Linux lets a buffer grow up to 4 MiB (tcp_wmem).
 SOCKET_BUFFER_NBYTES = 1 << 20
 # Of its buffer what a socket holds when it takes more: who found it full goes on when a third is free
@@ -33,7 +33,7 @@ class Operation:
     With `rendezvous` its messages waited for answers to their announcements.
     """
 
-    kind: Kind
+    kind: OperationKind
     what: str
     tag: int
     nbytes: int

@@ -10,8 +10,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from traces.framing.frames import UNKNOWN_OPERATION, UNKNOWN_TAG
-from traces.framing.frames import Kind as Sort
+from traces.framing.frames import UNKNOWN_OPERATION, UNKNOWN_TAG, MessageKind
 from traces.framing.gloo_ring_counts import Edge, ring_lengths
 from traces.framing.messages import Messages
 from traces.recognition.algorithms import PATTERNS, UNKNOWN, Recognised, best_match, recognised
@@ -229,7 +228,7 @@ def _done_at_least(messages: Messages) -> dict[int, int]:
 def _as_ring(messages: Messages, announced: Sends) -> Sends:
     """All that gloo's ring must have sent, if that holds what was announced; else what was announced."""
     edges: defaultdict[Edge, list[int]] = defaultdict(list)
-    answers = messages.where(messages.kind == Sort.RECV_READY)
+    answers = messages.where(messages.kind == MessageKind.RECV_READY)
     for src, dst, nbytes in zip(
         answers.dst.tolist(), answers.src.tolist(), answers.nbytes.tolist(), strict=True
     ):
@@ -259,7 +258,9 @@ def _is_balanced(messages: Messages, announced: Sends, nbytes: int, all_visible:
         return False
     if nbytes % ELEMENT_NBYTES or len({*sent.values(), *received.values()}) > 1:
         return False
-    notices = [int((messages.kind == kind).sum()) for kind in (Sort.SEND_READY, Sort.RECV_READY)]
+    notices = [
+        int((messages.kind == kind).sum()) for kind in (MessageKind.SEND_READY, MessageKind.RECV_READY)
+    ]
     return not (all_visible and any(notices)) or min(notices) == announced.total()
 
 
@@ -304,9 +305,9 @@ def _announced(messages: Messages) -> Sends:
     counts: defaultdict[int, Sends] = defaultdict(Counter)
     columns = (messages.kind, messages.src, messages.dst, messages.nbytes)
     for kind, src, dst, nbytes in zip(*(column.tolist() for column in columns), strict=True):
-        ends = (dst, src) if kind == Sort.RECV_READY else (src, dst)
+        ends = (dst, src) if kind == MessageKind.RECV_READY else (src, dst)
         counts[kind][*ends, nbytes] += 1
-    return counts[Sort.DATA] | counts[Sort.SEND_READY] | counts[Sort.RECV_READY]
+    return counts[MessageKind.DATA] | counts[MessageKind.SEND_READY] | counts[MessageKind.RECV_READY]
 
 
 def _messages(messages: Messages) -> list[Operation]:
@@ -318,9 +319,9 @@ def _messages(messages: Messages) -> list[Operation]:
     ready: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     notices = (messages.kind, messages.src, messages.dst, messages.first_ns)
     for kind, src, dst, first_ns in zip(*(column.tolist() for column in notices), strict=True):
-        if kind == Sort.SEND_READY:
+        if kind == MessageKind.SEND_READY:
             asked[src, dst].append(first_ns)
-        elif kind == Sort.RECV_READY:
+        elif kind == MessageKind.RECV_READY:
             ready[dst, src].append(first_ns)
     found: defaultdict[tuple[int, int], list[Operation]] = defaultdict(list)
     data = messages.where(messages.is_data & messages.whole)

@@ -33,7 +33,7 @@ Name = Literal[
 
 
 @dataclass(frozen=True)
-class Match:
+class PatternMatch:
     """The next `counts` messages of each pair are one instance, of a buffer of `nbytes`."""
 
     name: Name
@@ -46,9 +46,9 @@ class Match:
     sizes: frozenset[int] = frozenset()  # of a ring's messages
 
 
-def allreduces(ahead: Ahead) -> Iterator[Match]:
+def allreduces(ahead: Ahead) -> Iterator[PatternMatch]:
     """All that the next messages may be; the same messages may fit several."""
-    known: tuple[Callable[[Ahead], Match | None], ...]
+    known: tuple[Callable[[Ahead], PatternMatch | None], ...]
     known = (recursive_doubling, halving_doubling, ring, all_pairs)
     for look in known:
         match = look(ahead)
@@ -56,7 +56,7 @@ def allreduces(ahead: Ahead) -> Iterator[Match]:
             yield match
 
 
-def ring(ahead: Ahead) -> Match | None:
+def ring(ahead: Ahead) -> PatternMatch | None:
     """2(n-1) messages from each rank to the next one only: chunk r-s in step s.
 
     In P phases (Open MPI's segmented ring) the reduce-scatter's messages are pieces of the chunks, a phase's
@@ -85,7 +85,7 @@ def _rings(ahead: Ahead) -> Iterator[list[int]]:
             yield order
 
 
-def _ring(ahead: Ahead, order: Sequence[int]) -> Match | None:
+def _ring(ahead: Ahead, order: Sequence[int]) -> PatternMatch | None:
     n = len(order)
     edges = [(order[i], order[(i + 1) % n]) for i in range(n)]
     plain = _ring_in(ahead, edges, phases=1)
@@ -98,7 +98,7 @@ def _ring(ahead: Ahead, order: Sequence[int]) -> Match | None:
     return segmented or plain
 
 
-def _ring_in(ahead: Ahead, edges: Sequence[Pair], phases: int) -> Match | None:
+def _ring_in(ahead: Ahead, edges: Sequence[Pair], phases: int) -> PatternMatch | None:
     n = len(edges)
     count = (phases + 1) * (n - 1)
     if any(ahead.left(edge) < count for edge in edges):
@@ -111,7 +111,7 @@ def _ring_in(ahead: Ahead, edges: Sequence[Pair], phases: int) -> Match | None:
         what += f", those to be added in {phases} segments each"
     evidence = f"each of {n} ranks sends to one other only, round a ring: {count} messages of {what}"
     halves = n == 2 and len(set(chunks)) == 1  # twice recursive doubling would look the same
-    return Match(
+    return PatternMatch(
         "ring" if phases == 1 else "segmented-ring",
         sum(chunks),
         dict.fromkeys(edges, count),
@@ -154,7 +154,7 @@ def _ring_chunks(sent: Sequence[Sequence[int]], phases: int) -> list[int] | None
     return chunks if sum(chunks) else None
 
 
-def recursive_doubling(ahead: Ahead) -> Match | None:
+def recursive_doubling(ahead: Ahead) -> PatternMatch | None:
     """lg n exchanges of the whole buffer, with Open MPI's fold when n is no power of two.
 
     Of the n - 2^q ranks too many each first gives its buffer to its neighbour and gets the result from it.
@@ -171,7 +171,7 @@ def recursive_doubling(ahead: Ahead) -> Match | None:
     if fold.folded:
         evidence += f"; {len(fold.folded)} more give theirs to a neighbour before and get it back after"
     confidence = AMBIGUOUS if ahead.n_ranks == 2 and _continues(ahead, pairs) else SURE
-    return Match("recursive-doubling", min(sizes), dict.fromkeys(pairs, 1), evidence, confidence)
+    return PatternMatch("recursive-doubling", min(sizes), dict.fromkeys(pairs, 1), evidence, confidence)
 
 
 def _continues(ahead: Ahead, pairs: Sequence[Pair]) -> bool:
@@ -179,7 +179,7 @@ def _continues(ahead: Ahead, pairs: Sequence[Pair]) -> bool:
     return all(len(set(ahead.nbytes(pair, 2))) == 1 and ahead.left(pair) > 1 for pair in pairs)
 
 
-def halving_doubling(ahead: Ahead) -> Match | None:
+def halving_doubling(ahead: Ahead) -> PatternMatch | None:
     """Rabenseifner's: halves of what is left, then the same back; near exchanges first, or far ones.
 
     With Open MPI's fold: both ranks of a folded pair exchange halves, one gives the other its sum.
@@ -194,7 +194,7 @@ def halving_doubling(ahead: Ahead) -> Match | None:
     return None
 
 
-def _halving(ahead: Ahead, fold: Fold, distances: Sequence[int]) -> Match | None:
+def _halving(ahead: Ahead, fold: Fold, distances: Sequence[int]) -> PatternMatch | None:
     taken: defaultdict[Pair, list[int]] = defaultdict(list)
 
     def take(src: int, dst: int) -> int:
@@ -228,10 +228,10 @@ def _halving(ahead: Ahead, fold: Fold, distances: Sequence[int]) -> Match | None
     if fold.folded:
         evidence += f"; {len(fold.folded)} ranks more are folded into a neighbour before and after"
     counts = {pair: len(some) for pair, some in taken.items()}
-    return Match("halving-doubling", wholes.pop(), counts, evidence)
+    return PatternMatch("halving-doubling", wholes.pop(), counts, evidence)
 
 
-def all_pairs(ahead: Ahead) -> Match | None:
+def all_pairs(ahead: Ahead) -> PatternMatch | None:
     """Two messages between every two ranks: to each the chunk that it adds up, then one's own to all."""
     n = ahead.n_ranks
     if n < 3:
@@ -244,4 +244,4 @@ def all_pairs(ahead: Ahead) -> Match | None:
     if not sum(chunk) or any(list(sizes[s, d]) != [chunk[d], chunk[s]] for s, d in pairs):
         return None
     evidence = f"each of {n} ranks sends each other 2 messages of 1/{n} of the buffer"
-    return Match("all-pairs", sum(chunk), dict.fromkeys(pairs, 2), evidence)
+    return PatternMatch("all-pairs", sum(chunk), dict.fromkeys(pairs, 2), evidence)

@@ -33,7 +33,7 @@ _NONE: Times = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
-class Port:
+class HostPort:
     """`left_ns`: when packets left, in order; `since_ns`: since when the port had been busy then;
     `free_ns`: until when it was, at least, if nothing else came.  `data_ns`: by peer (rank), when large
     packets to it left.
@@ -68,7 +68,7 @@ class Port:
         return max(found, default=at_ns)
 
 
-def ports(trace: Trace) -> dict[int, Port]:
+def ports(trace: Trace) -> dict[int, HostPort]:
     """By rank, for those whose own captures are there and show a rate."""
     files = defaultdict(list)
     for packets in trace.captures:
@@ -94,7 +94,7 @@ def _rank(trace: Trace, address: str) -> int:
     return trace.addresses.index(address) if address in trace.addresses else -1
 
 
-def port_of(left_ns: Times, nbytes: Times) -> Port | None:
+def port_of(left_ns: Times, nbytes: Times) -> HostPort | None:
     """Of packets in order; None where too few are large to show a rate."""
     rate = _rate(left_ns, nbytes)
     if rate is None:
@@ -103,7 +103,7 @@ def port_of(left_ns: Times, nbytes: Times) -> Port | None:
     free_ns = left_ns + took_ns.astype(np.int64) + SLACK_NS
     begins = np.append(True, left_ns[1:] > free_ns[:-1])
     first = np.maximum.accumulate(np.where(begins, np.arange(len(left_ns)), 0))
-    return Port(left_ns, left_ns[first], free_ns, rate)
+    return HostPort(left_ns, left_ns[first], free_ns, rate)
 
 
 def _rate(left_ns: Times, nbytes: Times) -> float | None:

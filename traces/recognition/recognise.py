@@ -14,14 +14,14 @@ from traces.recognition.iterations import Labels, Role, is_point_to_point, label
 from traces.recognition.operation import Operation
 from traces.recognition.operations import operations
 from traces.recognition.patterns import SURE
-from traces.recognition.ports import Port, ports
+from traces.recognition.ports import HostPort, ports
 from traces.recognition.ranks import BadTrace, NoTraining
 from traces.recognition.readiness import readiness
 from traces.recognition.shape import JobShape, shape_of
 from traces.recognition.starts import Beginning, starts
 from traces.recognition.turnaround import turnarounds_ns
 from traces.trace import Trace
-from traces.workload import SCHEMA, Algorithm, Collective, Connection, Message, Start, Workload
+from traces.workload import SCHEMA, Algorithm, CapturedConnection, Collective, Message, Start, Workload
 
 # To the program and from it.  In six captures with logs both together took 2 to 50 turnarounds: where all
 # processors compute, a thread waits its turn for longer than between two steps, and no packet shows that.
@@ -74,7 +74,7 @@ def find_job(trace: Trace) -> Job:
     )
 
 
-def _ports(trace: Trace, some: Sequence[Operation]) -> dict[int, Port]:
+def _ports(trace: Trace, some: Sequence[Operation]) -> dict[int, HostPort]:
     """Where messages may have queued behind each other."""
     return ports(trace) if any(operation.kind == "message" for operation in some) else {}
 
@@ -129,19 +129,19 @@ def workload_of(job: Job) -> Workload:
     )
 
 
-def connections(trace: Trace) -> tuple[Connection, ...]:
+def connections(trace: Trace) -> tuple[CapturedConnection, ...]:
     """Of every pair of ranks the connection with the most data; pairs in ascending order."""
     data = trace.messages.where(trace.messages.is_data)
     nbytes = np.zeros(len(trace.choices), dtype=np.int64)
     np.add.at(nbytes, data.connection, data.nbytes)
     rank_of = {address: rank for rank, address in enumerate(trace.addresses)}
-    most: dict[tuple[int, int], tuple[int, Connection]] = {}
+    most: dict[tuple[int, int], tuple[int, CapturedConnection]] = {}
     for number in np.flatnonzero(nbytes):
         direction = trace.choices[number].connection.streams[0].direction
         ends = sorted(((rank_of[direction.src], direction.sport), (rank_of[direction.dst], direction.dport)))
         (a, port_a), (b, port_b) = ends
         if nbytes[number] > most.get((a, b), (0,))[0]:
-            most[a, b] = int(nbytes[number]), Connection(a=a, b=b, port_a=port_a, port_b=port_b)
+            most[a, b] = int(nbytes[number]), CapturedConnection(a=a, b=b, port_a=port_a, port_b=port_b)
     return tuple(connection for _, (_, connection) in sorted(most.items()))
 
 

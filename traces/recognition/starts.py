@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from traces.recognition.dependencies import TOLERANCE_NS, Readiness, waits
 from traces.recognition.operation import Operation
-from traces.recognition.ports import Port
+from traces.recognition.ports import HostPort
 from traces.recognition.ranks import BadTrace
 from traces.units import show_long
 from traces.workload import MAX_GAP_NS
@@ -63,7 +63,7 @@ def starts(
     operations: Sequence[Operation],
     iterations: Sequence[int] = (),
     turnarounds_ns: Mapping[int, int] | None = None,
-    ports: Mapping[int, Port] | None = None,
+    ports: Mapping[int, HostPort] | None = None,
 ) -> list[tuple[Beginning, ...]]:
     """For each operation its starts, one for each rank that sends for it; `operations` in order of
     beginning.
@@ -89,7 +89,7 @@ def starts(
     return [tuple(start(number, one) for one in some) for number, some in enumerate(seen)]
 
 
-def _seen(operations: Sequence[Operation], ports: Mapping[int, Port]) -> list[tuple[Beginning, ...]]:
+def _seen(operations: Sequence[Operation], ports: Mapping[int, HostPort]) -> list[tuple[Beginning, ...]]:
     """From the times of each operation alone."""
     events = [
         (time_ns, phase, number, rank)
@@ -140,7 +140,7 @@ class _Outgoing(NamedTuple):
 
 
 def _written_ns(
-    operation: Operation, ahead: deque[_Outgoing], since_ns: int, port: Port | None
+    operation: Operation, ahead: deque[_Outgoing], since_ns: int, port: HostPort | None
 ) -> tuple[int, int]:
     """When its source handed over a message, at the earliest and at the latest; `ahead` has what that sent
     before.

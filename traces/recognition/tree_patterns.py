@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from traces.recognition.lanes import Ahead, Pair
-from traces.recognition.patterns import AMBIGUOUS, SURE, Match
+from traces.recognition.patterns import AMBIGUOUS, SURE, PatternMatch
 from traces.schedules.trees import SHAPES, parents
 from traces.workload import Shape
 
@@ -20,7 +20,7 @@ MAX_ROOTS_TRIED = 64  # bounds the work on a capture of many ranks: each root is
 MAX_SEGMENTS = 1 << 16  # the same, for each tree
 
 
-def broadcasts(ahead: Ahead) -> Iterator[Match]:
+def broadcasts(ahead: Ahead) -> Iterator[PatternMatch]:
     """The earliest message of an instance is its root's: all others receive first."""
     head = ahead.earliest()
     if head:
@@ -33,7 +33,7 @@ def broadcasts(ahead: Ahead) -> Iterator[Match]:
                 yield match
 
 
-def reductions(ahead: Ahead) -> Iterator[Match]:
+def reductions(ahead: Ahead) -> Iterator[PatternMatch]:
     """A reduction is a broadcast the other way round; its root sends nothing."""
     for root in range(min(ahead.n_ranks, MAX_ROOTS_TRIED)):
         for shape in SHAPES:
@@ -43,7 +43,7 @@ def reductions(ahead: Ahead) -> Iterator[Match]:
                 yield match
 
 
-def _tree(ahead: Ahead, edges: Sequence[Pair], root: int, shape: Shape, limit: int) -> Match | None:
+def _tree(ahead: Ahead, edges: Sequence[Pair], root: int, shape: Shape, limit: int) -> PatternMatch | None:
     first = {size for edge in edges for size in ahead.nbytes(edge, 1) or (-1,)}
     if len(first) != 1 or min(first) <= 0:
         return None
@@ -68,7 +68,7 @@ def _tree(ahead: Ahead, edges: Sequence[Pair], root: int, shape: Shape, limit: i
         evidence += "; where one ends is told by the gaps in time"
     if confidence == AMBIGUOUS:
         evidence += "; equal messages follow at once, each is taken for one operation"
-    return Match("tree", nbytes, dict.fromkeys(edges, count), evidence, confidence, root, shape)
+    return PatternMatch("tree", nbytes, dict.fromkeys(edges, count), evidence, confidence, root, shape)
 
 
 def _segments(
@@ -104,7 +104,7 @@ def _by_gaps(times_ns: Sequence[int], pause_ns: int) -> int | None:
     return best
 
 
-def barriers(ahead: Ahead) -> Iterator[Match]:
+def barriers(ahead: Ahead) -> Iterator[PatternMatch]:
     """Open MPI's barriers (coll_base_barrier.c), of messages without payload."""
     n = ahead.n_ranks
     ranks = range(n)
@@ -126,4 +126,4 @@ def barriers(ahead: Ahead) -> Iterator[Match]:
             counts[pair] += count
         if all(not any(sizes := ahead.nbytes(p, c)) and len(sizes) == c for p, c in counts.items()):
             evidence = f"{counts.total()} messages without payload: a {name} barrier of {n} ranks"
-            yield Match("unknown", 0, counts, evidence)
+            yield PatternMatch("unknown", 0, counts, evidence)

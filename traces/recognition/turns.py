@@ -10,7 +10,7 @@ from collections import defaultdict
 import numpy as np
 import numpy.typing as npt
 
-from traces.framing.frames import Kind
+from traces.framing.frames import MessageKind
 from traces.framing.messages import Messages
 from traces.workload import Turn
 
@@ -26,7 +26,7 @@ def answers_of(messages: Messages, operation: str) -> Rows:
     """
     found = np.full(len(messages), NOT_ANSWERED, np.int64)
     of = messages.of(operation)
-    answers = of & (messages.kind == Kind.RECV_READY) & (messages.nbytes > 0)
+    answers = of & (messages.kind == MessageKind.RECV_READY) & (messages.nbytes > 0)
     asked = of & messages.is_data & np.isin(messages.nbytes, messages.nbytes[answers])
     answered = _by_pair(messages.dst, messages.src, messages, np.flatnonzero(answers))
     for pair, rows in _by_pair(messages.src, messages.dst, messages, np.flatnonzero(asked)).items():

@@ -9,13 +9,13 @@ import numpy.typing as npt
 from traces.framing.frames import ALLREDUCE, BARRIER, BROADCAST, UNKNOWN_OPERATION, UNKNOWN_TAG
 from traces.framing.messages import Messages
 from traces.recognition.algorithms import REDUCE, Recognised, recognised
-from traces.recognition.instances import Cut, Instance, cut, in_order
-from traces.recognition.operation import Kind, Operation, Trees, earliest, handed_over_ns, latest
+from traces.recognition.instances import Instance, InstancesFound, cut, in_order
+from traces.recognition.operation import Operation, OperationKind, Trees, earliest, handed_over_ns, latest
 from traces.recognition.patterns import AMBIGUOUS
 from traces.recognition.turns import NOT_ANSWERED, Rows, answers_of, turns_of
 from traces.workload import EXCHANGES, Turn
 
-KINDS: dict[str, Kind] = {ALLREDUCE: "allreduce", BROADCAST: "broadcast"}
+KINDS: dict[str, OperationKind] = {ALLREDUCE: "allreduce", BROADCAST: "broadcast"}
 
 
 def untagged(messages: Messages) -> tuple[list[Operation], npt.NDArray[np.int64], list[str]]:
@@ -94,7 +94,9 @@ def _reduce_broadcast(reduction: Instance, other: Instance, messages: Messages) 
     )
 
 
-def _notes(messages: Messages, counts: Counter[str], found: Cut, made: list[Operation]) -> list[str]:
+def _notes(
+    messages: Messages, counts: Counter[str], found: InstancesFound, made: list[Operation]
+) -> list[str]:
     notes = []
     if counts.total():
         some = ", ".join(f"{count} of {name}" for name, count in sorted(counts.items()))

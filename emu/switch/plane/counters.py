@@ -35,7 +35,7 @@ class Transmitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class InterfaceState:
     """An interface's MAC address; `is_up`: its cable carries; `is_enabled`: nobody has taken it down."""
 
     mac: bytes
@@ -60,6 +60,6 @@ class Instruments(Protocol):
     def transmitted(self, interface: str) -> Transmitted | None:
         """None if the port has no queueing discipline that counts."""
 
-    def link(self, interface: str) -> Link: ...
+    def link(self, interface: str) -> InterfaceState: ...
 
     def now_ns(self) -> int: ...

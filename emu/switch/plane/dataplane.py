@@ -13,12 +13,12 @@ from pathlib import Path
 
 from emu.network.rtnetlink import carry_out, link_down, link_up, netlink_socket
 from emu.switch.plane.bpf import BpfError, BpfObject
-from emu.switch.plane.counters import Link, Received, Transmitted
+from emu.switch.plane.counters import InterfaceState, Received, Transmitted
 from emu.switch.plane.links import GONE, LinkWatch
 from emu.switch.plane.maps import PROGRAM, Maps, PortState
 from emu.switch.plane.packets import Sender, packet_in
 from emu.switch.plane.qdisc import transmitted
-from emu.switch.ports import Port, SwitchPorts
+from emu.switch.ports import SwitchPort, SwitchPorts
 from emu.switch.table.operations import EnablePort, Operation, SendPacket
 from planning.flowhash import switch_salt
 from planning.openflow.entries import PacketIn, PortChanged
@@ -55,7 +55,7 @@ class DataPlane:
         # By interface.
         self._ports: dict[int, PortState] = {}
         self._places: dict[int, tuple[int, int]] = {}  # (dpid, port)
-        self._links: dict[int, Link] = {}
+        self._links: dict[int, InterfaceState] = {}
         for switch in switches:
             self._add(switch, indices, seed)
         self.link_changes()
@@ -121,13 +121,13 @@ class DataPlane:
     def transmitted(self, interface: str) -> Transmitted | None:
         return transmitted(self._netlink, self._ifindex[interface])
 
-    def link(self, interface: str) -> Link:
+    def link(self, interface: str) -> InterfaceState:
         return self._links[self._ifindex[interface]]
 
     def now_ns(self) -> int:
         return time.monotonic_ns()
 
-    def _set_port(self, ifindex: int, link: Link) -> None:
+    def _set_port(self, ifindex: int, link: InterfaceState) -> None:
         self._links[ifindex] = link
         self._maps.set_port(ifindex, self._ports[ifindex]._replace(is_live=link.is_up))
 
@@ -137,7 +137,7 @@ class DataPlane:
             carry_out([(link_up if is_enabled else link_down)(self._ifindex[interface])])
 
 
-def _losing(state: PortState, switch: SwitchPorts, port: Port) -> PortState:
+def _losing(state: PortState, switch: SwitchPorts, port: SwitchPort) -> PortState:
     """With the losses of the port, drawn by a seed of its own."""
     return state._replace(
         rx_loss=min(round(port.rx_loss * 2**32), _MAX_U32),

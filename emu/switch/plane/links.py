@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterator
 
 from emu.network.rtnetlink import IFF_UP, IFINFOMSG, NLM_F_REQUEST, RTM_NEWLINK, attributes, encoded, messages
-from emu.switch.plane.counters import Link
+from emu.switch.plane.counters import InterfaceState
 
 _RTM_DELLINK, _RTM_GETLINK = 17, 18
 _RTMGRP_LINK = 1
@@ -17,7 +17,7 @@ _IFLA_ADDRESS = 1
 _BUFFER_NBYTES = 4 << 20
 _DATAGRAM_NBYTES = 1 << 16
 _MAC_NBYTES = 6
-GONE = Link(bytes(_MAC_NBYTES), is_up=False, is_enabled=False)
+GONE = InterfaceState(bytes(_MAC_NBYTES), is_up=False, is_enabled=False)
 
 
 class LinkWatch:
@@ -30,7 +30,7 @@ class LinkWatch:
         self.socket.settimeout(0)
         self._ask()
 
-    def changes(self) -> Iterator[tuple[int, Link]]:
+    def changes(self) -> Iterator[tuple[int, InterfaceState]]:
         """(index, state) of each interface that the kernel has told of since; the same one maybe often."""
         while True:
             try:
@@ -49,9 +49,9 @@ class LinkWatch:
         self.socket.send(encoded(_RTM_GETLINK, NLM_F_REQUEST | _NLM_F_DUMP, 0, request))
 
 
-def _state(kind: int, body: bytes) -> tuple[int, Link]:
+def _state(kind: int, body: bytes) -> tuple[int, InterfaceState]:
     _, _, index, flags, _ = IFINFOMSG.unpack_from(body)
     if kind == _RTM_DELLINK:
         return index, GONE
     mac = attributes(body[IFINFOMSG.size :]).get(_IFLA_ADDRESS, b"")[:_MAC_NBYTES].ljust(_MAC_NBYTES, b"\0")
-    return index, Link(mac, bool(flags & IFF_UP and flags & _IFF_RUNNING), bool(flags & IFF_UP))
+    return index, InterfaceState(mac, bool(flags & IFF_UP and flags & _IFF_RUNNING), bool(flags & IFF_UP))

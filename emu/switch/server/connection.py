@@ -20,7 +20,7 @@ _HOPELESS_NBYTES = 1 << 24  # a controller that is told of changes and does not 
 Address = tuple[str, int]
 
 
-class Connection:
+class ControllerConnection:
     """Not blocking; `wants` and `serve` are for a selector."""
 
     def __init__(

@@ -10,9 +10,9 @@ from functools import partial
 
 from emu.switch.plane.dataplane import DataPlane
 from emu.switch.ports import SwitchPorts
-from emu.switch.server.connection import Address, Connection
+from emu.switch.server.connection import Address, ControllerConnection
 from emu.switch.server.session import Session
-from emu.switch.server.state import Switch
+from emu.switch.server.state import SwitchState
 from emu.switch.table.jobs import Jobs, SharedSlots
 from emu.switch.table.numbers import Numbers
 from emu.switch.table.table import FlowTable
@@ -32,7 +32,7 @@ class NoController(OSError):
     """The controller could not be reached, or not again, in time."""
 
 
-class Agent:
+class SwitchAgent:
     """All switches and their connections."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Agent:
         """`patience_s` 0 is without end; each switch has `slots` for the jobs that it adds up."""
         flows, groups, shared = Numbers(MAX_FLOWS), Numbers(MAX_GROUPS), SharedSlots()
         self._switches = {
-            each.dpid: Switch(each, FlowTable(flows, groups, Jobs(shared, slots))) for each in switches
+            each.dpid: SwitchState(each, FlowTable(flows, groups, Jobs(shared, slots))) for each in switches
         }
         self._plane = plane
         self._controllers = tuple(dict.fromkeys(controllers))
@@ -98,7 +98,7 @@ class Agent:
                 if not self._open(switch, controller, now_s):
                     break
 
-    def _unconnected(self, controller: Address, now_s: float) -> list[Switch]:
+    def _unconnected(self, controller: Address, now_s: float) -> list[SwitchState]:
         """The switches that are to connect now; at first one, which tries if anybody is there."""
         n_strangers = 0
         unconnected = []
@@ -114,10 +114,10 @@ class Agent:
         n_allowed = _MAX_STRANGERS if controller in self._answering else 1
         return unconnected[: max(0, n_allowed - n_strangers)]
 
-    def _open(self, switch: Switch, controller: Address, now_s: float) -> bool:
+    def _open(self, switch: SwitchState, controller: Address, now_s: float) -> bool:
         session = Session(switch.ports, switch.table, self._plane, switch.roles)
         apply = partial(self._plane.apply, switch.ports.dpid)
-        connection = Connection(controller, session, apply, partial(self._announce, switch), now_s)
+        connection = ControllerConnection(controller, session, apply, partial(self._announce, switch), now_s)
         if not connection.start():
             connection.close()
             return False
@@ -126,7 +126,7 @@ class Agent:
         self._selector.register(connection.socket, connection.wants(), serve)
         return True
 
-    def _serve(self, switch: Switch, connection: Connection, events: int) -> None:
+    def _serve(self, switch: SwitchState, connection: ControllerConnection, events: int) -> None:
         if not self._is_there(switch, connection):
             return  # ended by what another did a moment ago
         was_open, was_introduced = connection.is_open, connection.session.is_introduced
@@ -141,15 +141,15 @@ class Agent:
             self._leaderless.discard(switch.ports.dpid)
             self._next_try_s = 0.0
 
-    def _select(self, connection: Connection) -> None:
+    def _select(self, connection: ControllerConnection) -> None:
         key = self._selector.get_key(connection.socket)
         if key.events != connection.wants():
             self._selector.modify(connection.socket, connection.wants(), key.data)
 
-    def _is_there(self, switch: Switch, connection: Connection) -> bool:
+    def _is_there(self, switch: SwitchState, connection: ControllerConnection) -> bool:
         return switch.connections.get(connection.address) is connection
 
-    def _end(self, switch: Switch, connection: Connection) -> None:
+    def _end(self, switch: SwitchState, connection: ControllerConnection) -> None:
         if not self._is_there(switch, connection):
             return
         self._selector.unregister(connection.socket)
@@ -162,7 +162,7 @@ class Agent:
                 self._deadline_s = self._start_s + self._patience_s
             self._leaderless.add(switch.ports.dpid)
 
-    def _announce(self, switch: Switch, event: Event) -> None:
+    def _announce(self, switch: SwitchState, event: Event) -> None:
         for connection in list(switch.connections.values()):
             if connection.hear(event):
                 self._select(connection)

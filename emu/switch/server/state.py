@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from emu.switch.ports import SwitchPorts
-from emu.switch.server.connection import Address, Connection
+from emu.switch.server.connection import Address, ControllerConnection
 from emu.switch.server.roles import Roles
 from emu.switch.table.operations import Operation
 from emu.switch.table.table import FlowTable
@@ -12,14 +12,14 @@ from planning.openflow.entries import Entry, FlowGone, Gone
 SECOND_NS = 10**9
 
 
-class Switch:
+class SwitchState:
     """The agent's state of one switch."""
 
     def __init__(self, switch: SwitchPorts, table: FlowTable) -> None:
         self.ports = switch
         self.table = table
         self.roles = Roles()
-        self.connections: dict[Address, Connection] = {}
+        self.connections: dict[Address, ControllerConnection] = {}
         self._timeouts = Timeouts()
 
     def is_led(self) -> bool:

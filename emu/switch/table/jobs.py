@@ -48,7 +48,7 @@ class SharedSlots:
 
 
 @dataclass
-class Job:
+class TreePool:
     """`rule` is that of any of its `n_entries` entries, which match UDP port `dport`."""
 
     rule: Aggregate
@@ -62,7 +62,7 @@ class Jobs:
 
     def __init__(self, shared: SharedSlots, slots: int = SWITCH_SLOTS) -> None:
         """`slots` are the switch's own share."""
-        self.held: dict[int, Job] = {}
+        self.held: dict[int, TreePool] = {}
         self._shared = shared
         self._free_slots = slots
 
@@ -77,7 +77,7 @@ class Jobs:
         """An entry with this rule has come; if it is the job's first, the job gets its slots."""
         job = self.held.get(rule.job)
         if job is None:
-            job = self.held[rule.job] = Job(rule, dport, self._shared.take(rule))
+            job = self.held[rule.job] = TreePool(rule, dport, self._shared.take(rule))
             self._free_slots -= rule.slots
             yield SetPool(job.pool, rule)
         job.n_entries += 1

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from planning.openflow.entries import Action, Aggregate, Forward, Group
+from planning.openflow.entries import Action, Aggregate, Forward, SwitchGroup
 from planning.openflow.match import Match
 
 
@@ -31,7 +31,7 @@ class SetGroup:
     """`slots` are the buckets' numbers: `slots[flow_hash % len(slots)]` is what a select group takes."""
 
     group: int
-    value: Group
+    value: SwitchGroup
     counter: int
     slots: tuple[int, ...]
 

@@ -25,9 +25,9 @@ from planning.openflow.entries import (
     Entry,
     FlowGone,
     Gone,
-    Group,
     GroupEntry,
     Output,
+    SwitchGroup,
     ToGroup,
     slots,
 )
@@ -173,7 +173,7 @@ class FlowTable:
                 yield FlowGone(old, reason)
             self._flow_numbers.give_back(old.flow)
 
-    def set_group(self, number: int, group: Group, now_ns: int) -> Iterator[Operation]:
+    def set_group(self, number: int, group: SwitchGroup, now_ns: int) -> Iterator[Operation]:
         """OFPGC_ADD and OFPGC_MODIFY; the latter keeps the group's own counters, not its buckets'.
 
         Raise TableFullError, or ValueError as `slots` does.

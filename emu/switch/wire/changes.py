@@ -6,7 +6,7 @@ import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from emu.switch.plane.counters import Instruments
-from emu.switch.ports import Port
+from emu.switch.ports import SwitchPort
 from emu.switch.table.numbers import TableFullError
 from emu.switch.table.operations import EnablePort, Operation, SendPacket
 from emu.switch.table.table import FlowTable
@@ -183,7 +183,9 @@ def _group_error(code: int) -> ProtocolError:
     return ProtocolError(ofp.OFPET_GROUP_MOD_FAILED, code)
 
 
-def send_packet(table: FlowTable, ports: Mapping[int, Port], body: bytes) -> Iterator[SendPacket | PacketIn]:
+def send_packet(
+    table: FlowTable, ports: Mapping[int, SwitchPort], body: bytes
+) -> Iterator[SendPacket | PacketIn]:
     """PACKET_OUT: its actions in order, each on the frame as it came.  Raise ProtocolError."""
     asked = requests.packet_out(body)
     if asked.in_port not in ports and asked.in_port not in _NOWHERE:
@@ -196,7 +198,7 @@ def send_packet(table: FlowTable, ports: Mapping[int, Port], body: bytes) -> Ite
             yield SendPacket(asked.in_port, action, asked.frame)
 
 
-def change_port(ports: Mapping[int, Port], instruments: Instruments, body: bytes) -> EnablePort:
+def change_port(ports: Mapping[int, SwitchPort], instruments: Instruments, body: bytes) -> EnablePort:
     """PORT_MOD: only up and down.  Raise ProtocolError."""
     asked = requests.port_mod(body)
     port = ports.get(asked.port)

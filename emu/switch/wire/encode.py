@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from emu.switch.plane.counters import Link
+from emu.switch.plane.counters import InterfaceState
 from emu.switch.wire import layouts
 from planning.openflow import aggregation
 from planning.openflow.entries import Action, Actions, Entry, GroupEntry, Output, ToGroup
@@ -167,7 +167,7 @@ def description(name: str) -> bytes:
     )
 
 
-def port(number: int, link: Link, name: str, rate_bps: int) -> bytes:
+def port(number: int, link: InterfaceState, name: str, rate_bps: int) -> bytes:
     speed = _SPEEDS.get(rate_bps, ofp.OFPPF_OTHER)
     kbps = min(rate_bps // 1000, 2**32 - 1)
     config = 0 if link.is_enabled else ofp.OFPPC_PORT_DOWN

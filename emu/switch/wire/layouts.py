@@ -27,7 +27,7 @@ class _Field(NamedTuple):
     value: int | None = None
 
 
-class Layout:
+class WireLayout:
     """An ofp_match with its padding, its numbers apart from the bytes before each."""
 
     def __init__(self, *fields: _Field) -> None:
@@ -72,12 +72,16 @@ _IPV4 = _Field(5, 2, "eth_type", ETH_TYPE_IPV4)
 _TCP, _UDP = _Field(10, 1, "ip_proto", PROTO_TCP), _Field(10, 1, "ip_proto", PROTO_UDP)
 _SRC, _DST = _Field(11, 4, "ipv4_src"), _Field(12, 4, "ipv4_dst")
 _LAYOUTS = {
-    (Form.DST, None): Layout(_IPV4, _DST),
-    (Form.PAIR, None): Layout(_IPV4, _SRC, _DST),
-    (Form.FLOW, PROTO_TCP): Layout(_IPV4, _TCP, _SRC, _DST, _Field(13, 2, "sport"), _Field(14, 2, "dport")),
-    (Form.FLOW, PROTO_UDP): Layout(_IPV4, _UDP, _SRC, _DST, _Field(15, 2, "sport"), _Field(16, 2, "dport")),
+    (Form.DST, None): WireLayout(_IPV4, _DST),
+    (Form.PAIR, None): WireLayout(_IPV4, _SRC, _DST),
+    (Form.FLOW, PROTO_TCP): WireLayout(
+        _IPV4, _TCP, _SRC, _DST, _Field(13, 2, "sport"), _Field(14, 2, "dport")
+    ),
+    (Form.FLOW, PROTO_UDP): WireLayout(
+        _IPV4, _UDP, _SRC, _DST, _Field(15, 2, "sport"), _Field(16, 2, "dport")
+    ),
 }
-_BY_HEAD: dict[bytes, list[Layout]] = {}
+_BY_HEAD: dict[bytes, list[WireLayout]] = {}
 for _layout in _LAYOUTS.values():
     _BY_HEAD.setdefault(_layout.head, []).append(_layout)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from emu.switch.wire import decode
-from planning.openflow.entries import Aggregate, Forward, Group, GroupBucket, Output
+from planning.openflow.entries import Aggregate, Forward, GroupBucket, Output, SwitchGroup
 from planning.openflow.openflow13 import ProtocolError, bad_length, ofp
 
 _GROUP_MOD = struct.Struct(ofp.OFP_GROUP_MOD_PACK_STR)
@@ -19,7 +19,7 @@ _ETHERNET_HEADER_NBYTES = 14
 class GroupMod:
     command: int
     number: int
-    group: Group
+    group: SwitchGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def group_mod(body: bytes) -> GroupMod:
         raise bad_length()
     command, kind, number = _GROUP_MOD.unpack_from(body)
     buckets = tuple(_group_buckets(body)) if command != ofp.OFPGC_DELETE else ()
-    return GroupMod(command, number, Group(kind, buckets))
+    return GroupMod(command, number, SwitchGroup(kind, buckets))
 
 
 def port_mod(body: bytes) -> PortMod:

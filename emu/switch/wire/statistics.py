@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from emu.switch.plane.counters import Instruments
-from emu.switch.ports import Port, SwitchPorts
+from emu.switch.ports import SwitchPort, SwitchPorts
 from emu.switch.table.table import FlowTable, Selection
 from emu.switch.wire import decode, encode
 from emu.switch.wire.oxm import FIELDS
@@ -78,7 +78,7 @@ def first(kind: int) -> bytes:
     return _EXPERIMENTER.pack(aggregation.EXPERIMENTER, aggregation.COUNTS_TYPE)
 
 
-def port_description(port: Port, instruments: Instruments) -> bytes:
+def port_description(port: SwitchPort, instruments: Instruments) -> bytes:
     return encode.port(port.port, instruments.link(port.interface), port.interface, port.rate_bps)
 
 
@@ -142,7 +142,7 @@ def _port_parts(
         yield from (port_description(port, instruments) for port in switch.ports)
 
 
-def _chosen_ports(body: bytes, switch: SwitchPorts) -> tuple[Port, ...]:
+def _chosen_ports(body: bytes, switch: SwitchPorts) -> tuple[SwitchPort, ...]:
     if len(body) != _PORT_REQUEST.size:
         raise bad_length()
     (number,) = _PORT_REQUEST.unpack(body)
@@ -152,7 +152,7 @@ def _chosen_ports(body: bytes, switch: SwitchPorts) -> tuple[Port, ...]:
     return chosen
 
 
-def _port_stats(port: Port, instruments: Instruments, start_ns: int) -> bytes:
+def _port_stats(port: SwitchPort, instruments: Instruments, start_ns: int) -> bytes:
     came = instruments.received(port.interface)
     went = instruments.transmitted(port.interface)
     no = encode.UNAVAILABLE
