@@ -110,7 +110,7 @@ class FabricController(App):
         return super().start()
 
     def settle(self) -> None:
-        """Look at all ports anew, before `is_settled`."""
+        """Look at all ports again, before `is_settled`."""
         with self.lock:
             self.steering.settle()
 

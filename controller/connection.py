@@ -34,7 +34,7 @@ _serving = threading.local()
 
 
 class Malformed(Exception):
-    """What came is no OpenFlow 1.3."""
+    """What came is not OpenFlow 1.3."""
 
 
 class SwitchConnection(Datapath):  # type: ignore[misc]
@@ -107,7 +107,7 @@ class SwitchConnection(Datapath):  # type: ignore[misc]
 
 
 class _Stranger:
-    """Counts connections that are no switches yet, while it is open or until it is known."""
+    """Counts connections that are not switches yet, while it is open or until it is known."""
 
     n = 0
     lock = threading.Lock()
@@ -118,7 +118,7 @@ class _Stranger:
     def __enter__(self) -> Self:
         with self.lock:
             if _Stranger.n >= MAX_STRANGERS:
-                raise Malformed(f"is one of more than {MAX_STRANGERS} at once that are no switches")
+                raise Malformed(f"is one of more than {MAX_STRANGERS} at once that are not switches")
             _Stranger.n += 1
             self._counts = True
         return self

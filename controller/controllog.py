@@ -27,7 +27,7 @@ class ControlLog:
             self._file.write(json.dumps({"time_ns": now_ns(), "event": event, **values}) + "\n")
 
     def note(self, text: str) -> None:
-        """What is no failure of ours, yet somebody may look for it."""
+        """What is not a failure of ours, yet somebody may look for it."""
         self._n_notes += 1
         if self._n_notes <= _MOST_NOTES:
             self.write("note", text=text)

@@ -74,7 +74,7 @@ class _Match:
 
     @property
     def five_tuple(self) -> FiveTuple | None:
-        """None for a rule that is no flow's."""
+        """None for a rule that is not a flow's."""
         if None in (self.ipv4_src, self.ipv4_dst, self.tcp_src, self.tcp_dst):
             return None
         return (str(self.ipv4_src), str(self.ipv4_dst), int(self.tcp_src or 0), int(self.tcp_dst or 0))
@@ -154,13 +154,13 @@ def counters_json(
 def load_counters(path: Path) -> Counters:
     """Raise OSError, or BadRun for a file that holds no counters."""
     if path.stat().st_size > MAX_FILE_NBYTES:
-        raise BadRun(path, f"no counters: it is larger than {MAX_FILE_NBYTES >> 20} MiB")
+        raise BadRun(path, f"not a file of counters: it is larger than {MAX_FILE_NBYTES >> 20} MiB")
     try:
         file = TypeAdapter(_File).validate_json(path.read_bytes())
     except ValidationError as error:
-        raise BadRun(path, f"no counters: {complaint(error)}") from error
+        raise BadRun(path, f"not a file of counters: {complaint(error)}") from error
     if file.schema != SCHEMA:
-        raise BadRun(path, f"no counters: its schema is not {SCHEMA}")
+        raise BadRun(path, f"not a file of counters: its schema is not {SCHEMA}")
     flows: dict[FiveTuple, dict[str, WireCount]] = {}
     sums: dict[Joint, WireCount] = {}
     others: dict[str, WireCount] = {}
@@ -216,7 +216,7 @@ def _output(flow: Any) -> int | None:
 
 
 def _port_rows(switch: str, cabled: Iterable[int], ports: Iterable[Any]) -> Iterable[dict[str, Any]]:
-    """Open vSwitch has a port of its own besides (`OFPP_LOCAL`), which is no port of the fabric."""
+    """Open vSwitch has a port of its own besides (`OFPP_LOCAL`), which is not a port of the fabric."""
     numbers = set(cabled)
     for port in sorted(ports, key=lambda port: int(port.port_no)):
         if port.port_no in numbers:

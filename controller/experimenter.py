@@ -57,11 +57,11 @@ def counts_request(datapath: Any) -> Any:
 
 
 def job_counts(switch: str, parts: Iterable[ExperimenterPart]) -> list[JobCounts]:
-    """What the switch has answered to that.  Raise ValueError for what is no such answer."""
+    """What the switch has answered to that.  Raise ValueError for what is not such a answer."""
     found: list[JobCounts] = []
     for part in parts:
         if (part.experimenter, part.exp_type) != (EXPERIMENTER, COUNTS_TYPE):
-            raise ValueError(f"{switch}: asked for its jobs' counters, it told something else")
+            raise ValueError(f"{switch}: asked for its jobs' counters, it sent something else")
         try:
             found += read_job_counts(part.data)
         except ValueError as error:

@@ -82,7 +82,7 @@ def _age_ns(entry: Any) -> int:
 
 
 def _bps(before: tuple[int, int] | None, now: tuple[int, int]) -> float | None:
-    """Between two readings (time in ns, bytes); None for a first one, and for a counter that began anew."""
+    """Between two readings (time in ns, bytes); None for a first one, and for a counter that began again."""
     if before and now[0] > before[0] and now[1] >= before[1]:
         return (now[1] - before[1]) * 8e9 / (now[0] - before[0])
     return None

@@ -84,7 +84,7 @@ def complaint(
     try:
         keys = group_keys(groups)
         if keys != {number: key for key, number in wanted.groups.items()}:
-            return f"has not the groups it was sent: {len(wanted.groups)} were sent, it has {len(keys)}"
+            return f"does not have the groups it was sent: {len(wanted.groups)} were sent, it has {len(keys)}"
         if Counter((flow.priority, flow.rest) for flow in flows) == Counter(_sent_rules(sent)):
             return None
         found = Counter(installed(flows, keys))
@@ -95,7 +95,7 @@ def complaint(
         return None
     example = next(iter(missing or foreign))
     return (
-        f"has not the rules it was sent: {missing.total()} missing, "
+        f"does not have the rules it was sent: {missing.total()} missing, "
         f"{foreign.total()} that are not ours, such as {example}"
     )
 

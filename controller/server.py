@@ -97,7 +97,7 @@ class Controller:
 
 
 def _check_free(host: str, port: int) -> None:
-    """Raise OSError if nobody can listen there: the library's thread would end without a word."""
+    """Raise OSError if nobody can listen there: the library's thread would end silently."""
     try:
         socket.create_server((host, port)).close()
     except OSError as error:

@@ -50,7 +50,7 @@ class Steering:
         return [name for name, switch in self._switches.items() if not switch.is_ready]
 
     def settle(self) -> None:
-        """From now on `is_settled` counts only what the switches say of their ports when they are asked anew.
+        """From now on `is_settled` counts only what the switches say of their ports when asked again.
 
         A PORT_STATUS of a cable that failed a moment ago may be on its way, and the switch itself may not
         have heard of it from its kernel.

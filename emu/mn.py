@@ -14,7 +14,7 @@ from pathlib import Path
 
 from mininet.topo import Topo
 
-# `mn` runs this file as text: it is no module then, and the project is not on the path.
+# `mn` runs this file as text: it is not a module then, and the project is not on the path.
 _PROJECT = str(Path((lambda: None).__code__.co_filename).resolve().parents[1])
 if _PROJECT not in sys.path:
     sys.path.append(_PROJECT)

@@ -149,10 +149,10 @@ def load_repeats(folder: Path, plan: Plan | None = None) -> list[Repeat]:
         raise BadRun(path, "no repeat was finished")
     for number, repeat in enumerate(repeats):
         if not 0 < repeat.time_s < math.inf:
-            raise BadRun(path, f"{number}.time_s is no time")
+            raise BadRun(path, f"{number}.time_s is not a time")
         times_s = (*repeat.iteration_s, *repeat.exposed_s)
         if len(repeat.iteration_s) != len(repeat.exposed_s) or not all(0 <= s < math.inf for s in times_s):
-            raise BadRun(path, f"{number}: iteration_s and exposed_s are no times of the same iterations")
+            raise BadRun(path, f"{number}: iteration_s and exposed_s are not times of the same iterations")
         for name in ("rank_time_s", "sent_nbytes", "retransmits"):
             if plan is not None and len(getattr(repeat, name)) != plan.n_ranks:
                 raise BadRun(path, f"{number}.{name} is not of the plan's {plan.n_ranks} ranks")
@@ -180,11 +180,11 @@ def load_events(folder: Path, plan: Plan) -> Iterator[RankEvent]:
     for path in sorted((folder / "events").glob("rank-*.jsonl")):
         for number, event in read_lines(path, _EVENT):
             if event.event in OF_A_SEND and not 0 <= event.send < len(plan.schedule.sends):
-                raise BadRun(path, f"line {number}: send {event.send} is none of the plan's")
+                raise BadRun(path, f"line {number}: send {event.send} is not in the plan")
             if event.event in (*OF_AN_AGGREGATION, *OF_COMPUTING) and not 0 <= event.op < len(
                 plan.schedule.ops
             ):
-                raise BadRun(path, f"line {number}: operation {event.op} is none of the plan's")
+                raise BadRun(path, f"line {number}: operation {event.op} is not in the plan")
             yield event
 
 

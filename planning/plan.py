@@ -153,7 +153,7 @@ def save(plan: Plan, path: Path) -> None:
 def load(path: Path) -> Plan:
     """Raise BadPlan for a file that is none, or whose plan cannot be carried out."""
     if path.stat().st_size > MAX_FILE_NBYTES:
-        raise BadPlan(f"{path}: no plan: it is larger than {MAX_FILE_NBYTES >> 20} MiB")
+        raise BadPlan(f"{path}: not a plan: it is larger than {MAX_FILE_NBYTES >> 20} MiB")
     try:
         value = json.loads(path.read_bytes())
         if not isinstance(value, dict) or value.get("schema") != SCHEMA:
@@ -163,9 +163,9 @@ def load(path: Path) -> Plan:
         plan = TypeAdapter(Plan).validate_python(value)
         check(plan)
     except ValidationError as error:
-        raise BadPlan(f"{path}: no plan: {complaint(error)}") from error
+        raise BadPlan(f"{path}: not a plan: {complaint(error)}") from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise BadPlan(f"{path}: no plan: it is no whole JSON") from error
+        raise BadPlan(f"{path}: not a plan: it is not valid JSON") from error
     except (ValueError, KeyError, RecursionError) as error:
-        raise BadPlan(f"{path}: no plan: {str(error).splitlines()[0]}") from error
+        raise BadPlan(f"{path}: not a plan: {str(error).splitlines()[0]}") from error
     return plan

@@ -36,7 +36,7 @@ def check(plan: "Plan") -> None:
         )
     unknown = set(plan.placement) - set(plan.fabric.hosts)
     if unknown:
-        raise ValueError(f"placement: {min(unknown)!r} is no host of {plan.fabric.spec}")
+        raise ValueError(f"placement: {min(unknown)!r} is not a host of {plan.fabric.spec}")
     if not plan.schedule.sends and not plan.schedule.aggregations:
         raise ValueError("it sends nothing")
     check_schedule(plan.schedule)
@@ -88,7 +88,7 @@ def _check_bytes(number: int, send: Send, op: Op) -> None:
         raise ValueError(f"send {number}: bytes {send.offset} + {send.nbytes} of {op.nbytes}")
     aligned = send.offset % ELEMENT_NBYTES == send.nbytes % ELEMENT_NBYTES == 0
     if send.reduce and not (op.contract.adds and aligned):
-        raise ValueError(f"send {number}: adds what are no whole float32 elements of an allreduce")
+        raise ValueError(f"send {number}: adds bytes that are not whole float32 elements of an allreduce")
 
 
 def _check_waits(number: int, rank: int, others: Sequence[int], sends: Sequence[Send]) -> None:
@@ -161,7 +161,7 @@ def _check_ranks(number: int, aggregation: Aggregation, schedule: Schedule) -> N
             f"aggregation {number}: givers {givers}, takers {takers} make no {op.kind} of switches"
         )
     if op.nbytes % ELEMENT_NBYTES:
-        raise ValueError(f"aggregation {number}: {op.nbytes} bytes are no whole float32 elements")
+        raise ValueError(f"aggregation {number}: {op.nbytes} bytes are not whole float32 elements")
 
 
 def _check_memory(schedule: Schedule) -> None:
@@ -183,7 +183,9 @@ def _check_flows(plan: "Plan") -> None:
     for (src, dst), times in pairs.items():
         known = src in range(len(address)) and dst in range(len(address))
         if not known or times > 1 or not pairs[dst, src]:
-            raise ValueError(f"flows: rank {src} to {dst}: one flow in each direction, between ranks, is due")
+            raise ValueError(
+                f"flows: rank {src} to {dst}: there must be one flow in each direction, between ranks"
+            )
     missing = {(send.src, send.dst) for send in plan.schedule.sends} - set(pairs)
     if missing:
         raise ValueError("flows: rank {} sends to {} without a flow".format(*min(missing)))
@@ -215,7 +217,7 @@ def check_path(fabric: Fabric, source: str, destination: str, path: Sequence[Egr
 def _check_transport(fabric: Fabric, transport: "Transport") -> None:
     name = transport.congestion_control
     if not name.isascii() or not name.replace("_", "").isalnum() or len(name) > _NAME_LETTERS:
-        raise ValueError(f"transport: {name!r} is no name of a congestion control")
+        raise ValueError(f"transport: {name!r} is not a name of a congestion control")
     if transport.rcvbuf_nbytes not in _BUFFERS or transport.sndbuf_nbytes not in _BUFFERS:
         raise ValueError(f"transport: socket buffers of {_BUFFERS[0]} to {_BUFFERS[-1]} bytes are allowed")
     if not fabric.mtu_nbytes <= transport.gso_max_nbytes <= _MAX_SEGMENT_NBYTES:

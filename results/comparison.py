@@ -110,7 +110,7 @@ def load_cells(folder: Path) -> dict[str, MatrixCell]:
     check_finished(folder)
     path = folder / RESULT
     if not path.exists():
-        raise BadRun(path, "this folder holds no whole matrix, as one that was interrupted")
+        raise BadRun(path, "this folder holds no complete matrix: the command was interrupted, run it again")
     value = read_json(path, TypeAdapter(dict[str, Any]))
     if "schema" not in value:
         raise BadRun(path, "this is a single run; give the folder of the whole matrix, one above it")

@@ -24,7 +24,7 @@ def read_table(path: Path, columns: Sequence[str], repeat: int) -> pa.Table:
                 raise BadRun(path, f"its column {name} is of {kind}")
         table = pq.read_table(path, columns=list(columns), filters=pc.field("repeat") == repeat)
     except (pa.ArrowException, OSError) as error:
-        raise BadRun(path, "it is no whole Parquet file") from error
+        raise BadRun(path, "it is not a complete Parquet file") from error
     for name in columns:
         if table[name].null_count:
             raise BadRun(path, f"its column {name} has gaps")

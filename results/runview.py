@@ -40,7 +40,7 @@ class LinkCount:
 class LinkUse:
     """One direction of a cable in one repeat.  `nbytes` are whole frames, retransmissions included.
 
-    `n_flows` use it in all, up to `together` of them at once, by the plan: acknowledgements are no flow.
+    `n_flows` use it in all, up to `together` of them at once, by the plan: acknowledgements are not a flow.
     `worst_share` is `LinkLoad.worst_share`: 2.0 if in some phase it needs twice the busiest host link's time.
     `busy` is the time that its bytes need at its rate, as a share of the repeat's, so at most 1.
     """
@@ -77,7 +77,7 @@ class RunView:
 def load_run(folder: Path) -> RunView:
     """Only the plan and the repeats are needed.
 
-    Raise OSError, ValueError or BadPlan, with the path, for what is no whole run.
+    Raise OSError, ValueError or BadPlan, with the path, for what is not a whole run.
     """
     check_finished(folder)
     plan = plans.load(folder / "plan.json")

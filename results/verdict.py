@@ -105,7 +105,7 @@ def judge(
     """`wanted` undisturbed repeats make a run valid; a wrong element in any of them does not.
 
     A shaper lets its burst and one segment pass at once after a pause, so what is hardly longer than that
-    comes out faster than `bound_s`, the least time: it is no measurement of the fabric.
+    comes out faster than `bound_s`, the least time: it is not a measurement of the fabric.
     `machine` and `capture` are further reasons not to believe the run and its input; a run is valid only
     without any reason.  Without `steady` repeats may differ, as where links fail.
     """

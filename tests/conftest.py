@@ -6,7 +6,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-# A failure must come back on the next machine, and a shared machine's slowness is no failure.
+# A failure must come back on the next machine, and a shared machine's slowness is not a failure.
 hypothesis.settings.register_profile(
     "repeatable", derandomize=True, deadline=None, database=None, max_examples=20
 )

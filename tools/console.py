@@ -27,7 +27,7 @@ _TABLE = {
 def console(stderr: bool = False) -> Console:
     """As wide as the terminal but no wider than a report; a pipe gets the full width.
 
-    Texts are printed as they are, but for control characters: names from captures and files are no markup.
+    Texts are printed as they are, but for control characters: names from captures and files are not markup.
     """
     made = Console(stderr=stderr, highlight=False, markup=False)
     made.width = min(made.width, MAX_COLUMNS) if made.is_terminal else MAX_COLUMNS

@@ -162,7 +162,7 @@ def _row_gap(fabric: Fabric, row: Sequence[str], below: Sequence[str]) -> int:
 
 def _two_layers(fabric: Fabric, hosts_of: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
     """Both layers of a BiGraph, or whatever is cabled like one: all switches have hosts, and there are two
-    groups without a cable inside.  Empty if it is no such fabric.
+    groups without a cable inside.  Empty if it is not such a fabric.
     """
     if len(fabric.switches) < 2 or len(hosts_of) < len(fabric.switches):
         return []

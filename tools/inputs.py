@@ -43,7 +43,7 @@ def read_job(paths: Sequence[Path], ranks: Path | None = None) -> Workload | Pla
     """
     if not is_captures(paths):
         if ranks is not None:
-            raise ValueError(f"--ranks is for captures; {paths[0]} tells its ranks itself")
+            raise ValueError(f"--ranks is for captures; {paths[0]} already says which rank is which")
         (path,) = paths
         return _plan(path) if _schema(path).startswith("gradwire.plan/") else workloads.load(path)
     return read_captured(paths, ranks)[0]

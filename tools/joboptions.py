@@ -239,7 +239,7 @@ def refuse_foreign_options(context: typer.Context, job: Sequence[str]) -> None:
         source = context.get_parameter_source(name)
         if kind not in kinds and source is not None and source.name == "COMMANDLINE":
             option = "async" if name == "asynchronous" else name.replace("_", "-")
-            raise ValueError(f"--{option} means nothing for {kind}; it is for {' and '.join(sorted(kinds))}")
+            raise ValueError(f"--{option} does not apply to {kind}, only to {' and '.join(sorted(kinds))}")
 
 
 def need_for_live(command: str, request: CaptureRequest) -> None:

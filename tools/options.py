@@ -112,7 +112,7 @@ def parse_factor(text: str) -> Fraction:
     """`1/8`, `0.125`, `2` or `×2`: a number above 0."""
     match = _FACTOR.fullmatch(text.strip())
     if match is None or not int(match[2] or 1) or not Fraction(match[1]):
-        raise ValueError(f"{text!r} is no factor above 0: write it like 1/8 or 0.5")
+        raise ValueError(f"{text!r} is not a factor above 0: write it like 1/8 or 0.5")
     return Fraction(match[1]) / int(match[2] or 1)
 
 
@@ -149,7 +149,7 @@ def parse_iterations(texts: Sequence[str] | None) -> tuple[int, ...] | None:
     for text in texts:
         match = _ITERATIONS.fullmatch(text.strip())
         if match is None:
-            raise ValueError(f"{text!r} is no iteration: write it like 3 or 2..5")
+            raise ValueError(f"{text!r} is not an iteration: write it like 3 or 2..5")
         first, last = int(match[1]), int(match[2] or match[1])
         if not 0 <= last - first < MAX_ITERATIONS:
             raise ValueError(f"{text!r} names no iterations: write the lower number first")

@@ -3,27 +3,27 @@
 from pydantic import ValidationError
 
 _WORDS = (  # the beginning of pydantic's name for a fault, and ours
-    ("json_invalid", "is no whole JSON"),
+    ("json_invalid", "is not valid JSON"),
     ("missing", "is missing"),
     ("unexpected_keyword", "is not known"),
     ("extra_forbidden", "is not known"),
-    ("int_", "is no whole number"),
-    ("float_", "is no number"),
-    ("finite_number", "is no finite number"),
-    ("string_type", "is no text"),
+    ("int_", "is not a whole number"),
+    ("float_", "is not a number"),
+    ("finite_number", "is not a finite number"),
+    ("string_type", "is not text"),
     ("bool_", "is neither true nor false"),
-    ("list_type", "is no list"),
-    ("tuple_type", "is no list"),
-    ("dict_type", "is no object"),
-    ("dataclass_", "is no object"),
-    ("model_", "is no object"),
+    ("list_type", "is not a list"),
+    ("tuple_type", "is not a list"),
+    ("dict_type", "is not an object"),
+    ("dataclass_", "is not an object"),
+    ("model_", "is not an object"),
     ("greater_than", "is out of range"),
     ("less_than", "is out of range"),
 )
 
 
 def complaint(error: ValidationError) -> str:
-    """The first fault, as in `flows.0.src is no whole number`; of the whole content `it is no list`."""
+    """The first fault, as in `flows.0.src is not a whole number`; of the whole content `it is not a list`."""
     first = error.errors()[0]
     where = ".".join(map(str, first["loc"])) or "it"
     for kind, words in _WORDS:

@@ -81,7 +81,7 @@ def _read_log(path: Path) -> RankLog:
     try:
         return RankLog.model_validate_json(path.read_bytes())
     except ValidationError as error:
-        raise BadLog(f"{path}: no rank's log: {complaint(error)}") from error
+        raise BadLog(f"{path}: not a rank's log: {complaint(error)}") from error
 
 
 def compare(workload: Workload, logs: Sequence[RankLog]) -> TruthCheck:

@@ -30,5 +30,5 @@ def read_settings(path: Path) -> dict[str, int]:
     try:
         settings = Settings.model_validate(yaml.safe_load(path.read_bytes()) or {})
     except (yaml.YAMLError, ValidationError) as error:
-        raise BadTrace(f"{path}: no rank map: write `ranks: {{10.0.0.1: 0, 10.0.0.2: 1}}`") from error
+        raise BadTrace(f"{path}: not a rank map: write `ranks: {{10.0.0.1: 0, 10.0.0.2: 1}}`") from error
     return {str(address): rank for address, rank in settings.ranks.items()}

@@ -194,7 +194,7 @@ class Workload(_Value):
             for start in item.begins:
                 self._check_start(number, start)
             if isinstance(item, Compute) and not _in_range(item):
-                raise ValueError(f"item {number}: least_ns and most_ns are no range")
+                raise ValueError(f"item {number}: least_ns and most_ns are not a range")
             if isinstance(item, Collective):
                 self._check_collective(number, item)
             if isinstance(item, Message):
@@ -270,7 +270,7 @@ def load(path: Path) -> Workload:
                 f"{path}: no {SCHEMA}: an older gradwire wrote it; "
                 "make it again from its captures with `gradwire extract`"
             ) from error
-        raise BadWorkload(f"{path}: no workload: {complaint(error)}") from error
+        raise BadWorkload(f"{path}: not a workload: {complaint(error)}") from error
 
 
 def made_allreduce(n_ranks: int, nbytes: int, count: int = 1) -> Workload:

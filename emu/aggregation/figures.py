@@ -21,7 +21,7 @@ class SumError:
 class RankFigures:
     """`sent` counts packets that went out for the first time, bare ones too; `received` those whose result
     was new, `duplicates` those whose result was there already.  `statuses` are answers of a switch that the
-    sum is not complete yet, `moves` how often a tree was built anew under way.
+    sum is not complete yet, `moves` how often a tree was built again under way.
     """
 
     sent: int = 0

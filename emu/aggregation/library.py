@@ -15,7 +15,7 @@ _FINISHED = 96
 
 @dataclass(frozen=True, slots=True)
 class WorkerCounts:
-    """As `emu.aggregation.figures.RankFigures` has them; `probes` ask whether the tree was built anew."""
+    """As `emu.aggregation.figures.RankFigures` has them; `probes` ask whether the tree was built again."""
 
     sent: int
     retransmitted: int

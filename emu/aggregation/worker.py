@@ -185,7 +185,7 @@ class Worker:
             case WorkerFailure.NOT_FINITE:
                 return f"element {told.element} of sum {told.position} of aggregation job {job} is not finite"
             case WorkerFailure.NO_CHUNKS:
-                return f"aggregation job {job} has sent all the chunks that it can number; begin it anew"
+                return f"aggregation job {job} has sent all the chunks that it can number; begin it again"
             case WorkerFailure.FORGOTTEN:
                 return (
                     f"a rank of aggregation job {job} asks for sums of an earlier repeat: was it restarted?"

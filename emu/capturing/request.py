@@ -10,7 +10,7 @@ from typing import Any
 from emu.training.options import TrainingOptions
 from planning.fabrics.fabric import Fabric
 
-MAX_RANKS = 64  # each has a tcpdump, and a job's process is no small one
+MAX_RANKS = 64  # each has a tcpdump, and a job's process is not a small one
 MAX_LIMIT_S = 86_400.0
 MIN_SNAPLEN, MAX_SNAPLEN = 64, 262_144
 FILE = "request.json"

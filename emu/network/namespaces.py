@@ -43,7 +43,7 @@ def hosts_started(names: Iterable[str]) -> Iterator[dict[str, int]]:
 
 
 def _await_lines(ready: int, n_lines: int) -> None:
-    """mnexec writes a line when its namespaces are there, and ends without a word when they are refused."""
+    """mnexec writes a line when its namespaces are there, and ends silently when they are refused."""
     n_read = 0
     while n_read < n_lines:
         octets = os.read(ready, 1 << 16)

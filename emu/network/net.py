@@ -234,4 +234,4 @@ def _run(command: list[str], stdin: str = "") -> None:
 
 
 def _first_line(text: str) -> str:
-    return next(iter(text.strip().splitlines()), "failed without a word")
+    return next(iter(text.strip().splitlines()), "failed and printed no error")

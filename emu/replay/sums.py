@@ -52,7 +52,7 @@ def checked(aggregation: Aggregation, result: NDArray[np.float32], tree: Tree) -
     """How many elements of `result` are off by more than they may be, and how far they are off.
 
     The scales are worked out from what the ranks had to give, so workers that agreed on a wrong one show.
-    What is no number is wrong and has no error.
+    What is not a number is wrong and has no error.
     """
     n_givers = len(aggregation.givers)
     of_first = _exponent_of_first(aggregation, len(result), tree)

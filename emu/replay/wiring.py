@@ -75,7 +75,7 @@ def _accept(server: socket.socket, callers: dict[tuple[str, int], int], rank: in
     sock.settimeout(CONNECT_S)
     said = sock.recv(HELLO_NBYTES, socket.MSG_WAITALL)
     if peer is None or said != peer.to_bytes(HELLO_NBYTES, "little"):
-        raise PeerLost(f"{address[0]}:{address[1]} is no peer of rank {rank}")
+        raise PeerLost(f"{address[0]}:{address[1]} is not a peer of rank {rank}")
     return RankConnection(sock, peer)
 
 

@@ -27,13 +27,13 @@ _SERVING = "emu.switch.server.serving"
 def address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise argparse.ArgumentTypeError(f"{text!r} is no HOST:PORT, such as 127.0.0.1:6653")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a HOST:PORT, such as 127.0.0.1:6653")
     return host.strip("[]"), int(port)
 
 
 def slot_count(text: str) -> int:
     if not text.isdecimal() or int(text) > MAX_SWITCH_SLOTS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of slots from 0 to {MAX_SWITCH_SLOTS}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of slots from 0 to {MAX_SWITCH_SLOTS}")
     return int(text)
 
 

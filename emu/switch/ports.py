@@ -48,13 +48,13 @@ class SwitchList:
 
 
 def load(path: Path) -> tuple[SwitchPorts, ...]:
-    """Raise ValueError, in one line, for a file that is no list of switches."""
+    """Raise ValueError, in one line, for a file that is not a list of switches."""
     try:
         switches = TypeAdapter(SwitchList).validate_json(path.read_bytes()).switches
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{path}: no list of switches: {where}: {first['msg']}") from error
+        raise ValueError(f"{path}: not a list of switches: {where}: {first['msg']}") from error
     keys: tuple[tuple[str, list[object]], ...] = (
         ("dpid", [switch.dpid for switch in switches]),
         ("interface", [port.interface for switch in switches for port in switch.ports]),
@@ -63,7 +63,7 @@ def load(path: Path) -> tuple[SwitchPorts, ...]:
     for what, values in keys:
         if len(set(values)) != len(values):
             twice = next(value for value in values if values.count(value) > 1)
-            raise ValueError(f"{path}: no list of switches: {what} {twice} stands there twice")
+            raise ValueError(f"{path}: not a list of switches: {what} {twice} is listed twice")
         if len(values) > MAX_PORTS:
             raise ValueError(f"{path}: {len(values)} ports; the switch has room for {MAX_PORTS}")
     return switches

@@ -87,7 +87,7 @@ def _be_rank(folder: Path, told: dict[str, Any], rank: int) -> None:
 def _last_line(folder: Path, rank: int) -> str:
     path = folder / f"out.r{rank}.txt"
     lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []
-    return lines[-1] if lines else "without a word"
+    return lines[-1] if lines else "printed no error"
 
 
 if __name__ == "__main__":

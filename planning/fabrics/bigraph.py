@@ -69,7 +69,7 @@ def _by_family(fabric: Fabric) -> BiGraph:
 
 
 def kind_of(fabric: Fabric) -> str:
-    """What to call a fabric that is no BiGraph."""
+    """What to call a fabric that is not a BiGraph."""
     return "fabric from a file that is cabled otherwise" if fabric.family == "file" else fabric.family
 
 

@@ -33,7 +33,7 @@ class Cable:
 
 
 def check_nodes(hosts: Sequence[str], switches: Sequence[str]) -> None:
-    """Raise BadCabling for a name that stands there twice, and for fewer than two hosts."""
+    """Raise BadCabling for a name that is listed twice, and for fewer than two hosts."""
     times = Counter((*hosts, *switches))
     for key, names in (("hosts", hosts), ("switches", switches)):
         for name in names:

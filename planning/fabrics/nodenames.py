@@ -27,7 +27,7 @@ def names_of(texts: Sequence[str]) -> tuple[str, ...]:
             names.append(text)
         else:
             raise ValueError(
-                f"{text[:40]!r} is no name of a node: write it like leaf0, several like leaf0..3"
+                f"{text[:40]!r} is not a name of a node: write it like leaf0, several like leaf0..3"
             )
         if len(names) > MAX_NAMES:
             raise ValueError(f"more than {MAX_NAMES} names in one list")

@@ -104,7 +104,7 @@ def _values(text: str) -> tuple[_Family, dict[str, int], LinkSpec]:
             raise ValueError(f"{name} needs {key}=, as in {family.example}")
         sizes[key] = _whole(key, values[key]) if key in values else int(default or 0)
     if name == "star" and "uplink_rate" in values:
-        raise ValueError("a star has no links between switches; uplink_rate means nothing")
+        raise ValueError("a star has no links between switches, so it takes no uplink_rate")
     return family, sizes, _link_spec(values)
 
 

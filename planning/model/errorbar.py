@@ -25,7 +25,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Expected(Bar):
-    """The whole time of a run; `machine_share` of it is no link's time but that of this machine's processors.
+    """The whole time of a run; `machine_share` of it is the time of this machine's processors, not of links.
 
     `iteration` and `exposed` are the same of an iteration and of what of it no computing hides, None without
     iterations.  `note` says what the capture leaves open widens the bar by; `doubt` says so where that is too

@@ -18,7 +18,7 @@ far to that side as the two errors together, which have nothing to do with each 
 
     hypot(own, shift)
 
-Where that is more than `limit`, it is no prediction: `Expected.doubt` says so, and the bar is shown as wide.
+Where that is more than `limit`, it is not a prediction: `Expected.doubt` says so, and the bar is as wide.
 """
 
 from collections import Counter
@@ -180,7 +180,7 @@ def _with_open(found: Expected, middle: PredictedTimes, latest: PredictedTimes) 
         times = f"{what} {show_s(early_s)} either way"
     if hypot(MODEL_ERROR * early_s, shift_s) > MAX_ERROR * early_s:
         return replace(
-            found, doubt=f"{words}: by the model {times}, which is no prediction to ±{MAX_ERROR:.0%}"
+            found, doubt=f"{words}: by the model {times}, which is not a prediction to ±{MAX_ERROR:.0%}"
         )
     exposed_s = (middle.exposed_s or 0.0), (latest.exposed_s or 0.0)
     if which and abs(exposed_s[1] - exposed_s[0]) > LEAST_SHIFT * early_s:

@@ -35,7 +35,7 @@ class Wrong(IntEnum):
 
 
 class ActionError(ValueError):
-    """These bytes are no aggregate action."""
+    """These bytes are not an aggregate action."""
 
     def __init__(self, wrong: Wrong) -> None:
         super().__init__(f"no aggregate action: {wrong.name}")
@@ -106,7 +106,7 @@ def job_counts(job: JobCounts) -> bytes:
 def read_job_counts(data: bytes) -> list[JobCounts]:
     """The structs of one message of the reply; `data` is what follows exp_type.
 
-    Raise ValueError for what is no number of whole structs.
+    Raise ValueError for what is not a number of whole structs.
     """
     if len(data) % JOB_COUNTS.size:
         raise ValueError(f"{len(data)} bytes of jobs' counters: a job has {JOB_COUNTS.size}")

@@ -19,7 +19,7 @@ NO_COOKIE = 2**64 - 1  # OpenFlow's for a packet that no flow entry sent
 
 
 class Reserved(IntEnum):
-    """OpenFlow's port numbers that are no ports, those that the switch can send to."""
+    """OpenFlow's port numbers that are not ports, those that the switch can send to."""
 
     IN_PORT = 0xFFFFFFF8
     TABLE = 0xFFFFFFF9

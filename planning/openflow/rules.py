@@ -90,7 +90,7 @@ FlowRules = tuple[tuple[str, Rule], ...]
 
 @dataclass(frozen=True)
 class Guarded:
-    """All rules of a plan while the cables in `down` are no way; `by_flow` in the order of its flows."""
+    """All rules of a plan while the cables in `down` are not usable; `by_flow` in the order of its flows."""
 
     plan: Plan
     down: frozenset[Link]
@@ -107,8 +107,8 @@ def plan_rules(plan: Plan) -> Rules:
 def guarded_rules(plan: Plan, down: Collection[Link] = (), before: Guarded | None = None) -> Guarded:
     """One rule for each flow at each switch on its path, and the destinations' rules beneath them.
 
-    The latter carry what is no flow of the plan, a ping for instance, between the plan's hosts.  With
-    them come the best backups that the switches have room for.  Cables in `down` are no way for either.
+    The latter carry what is not a flow of the plan, a ping for instance, between the plan's hosts.  With
+    them come the best backups that the switches have room for.  Cables in `down` are not usable for either.
     Trees' rules are those of `plan.trees` as they are.
 
     With `before`, rules of the same flows on other paths or with other cables down, a flow keeps what

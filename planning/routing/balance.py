@@ -30,7 +30,7 @@ class Balance:
     """Flows on their ways, and what that means for one job at a time.
 
     The phases of two jobs may fall together in any way, so to a phase of one job counts on every link
-    what the busiest phase of each other job may bring there: `look_at` works that out anew.
+    what the busiest phase of each other job may bring there: `look_at` works that out again.
     """
 
     def __init__(self, links: Links, demands: Sequence[Demand]) -> None:

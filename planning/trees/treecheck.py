@@ -20,7 +20,9 @@ def check_trees(
 ) -> None:
     """Raise ValueError with what is wrong and where; `placement` must be sound."""
     if len(trees) != len(groups):
-        raise ValueError(f"trees: {len(groups)} groups of ranks add up, so as many are due, got {len(trees)}")
+        raise ValueError(
+            f"trees: {len(groups)} groups of ranks add up, so there must be as many, got {len(trees)}"
+        )
     if switch_slots not in _U16:
         raise ValueError(f"switch_slots: {switch_slots}; a switch has up to {_U16[-1]}")
     for number, (tree, group) in enumerate(zip(trees, groups, strict=True)):
@@ -78,7 +80,7 @@ def _check_numbers(fabric: Fabric, tree: Tree) -> None:
 def _check_nodes(fabric: Fabric, tree: Tree) -> None:
     """Every port is there, and every node but the root hangs on one before it by the one cable they name."""
     if not tree.nodes or tree.nodes[0].parent_port is not None:
-        raise ValueError("its first node is to be its root, without a parent")
+        raise ValueError("its first node must be its root, without a parent")
     parents: dict[str, Egress] = {}  # by switch: the port above that leads to it
     seen: set[str] = set()
     for node in tree.nodes:
@@ -104,7 +106,7 @@ def _check_nodes(fabric: Fabric, tree: Tree) -> None:
 
 def _check_node(fabric: Fabric, node: Node) -> None:
     if node.switch not in fabric.switches:
-        raise ValueError(f"{node.switch!r} is no switch of {fabric.spec}")
+        raise ValueError(f"{node.switch!r} is not a switch of {fabric.spec}")
     if not 1 <= len(node.children) <= MAX_CHILDREN:
         raise ValueError(f"{node.switch} has {len(node.children)} children; it is 1 to {MAX_CHILDREN}")
     ports = [child.port for child in node.children]

@@ -94,5 +94,5 @@ def _strays(plan: Plan, counters: Counters) -> Iterator[Finding]:
     planned = {tree.udp_port for tree in plan.trees}
     for (port, udp_port), count in counters.sums.items():
         if count.packets and udp_port not in planned:
-            what = f"{count.packets} packets to UDP port {udp_port}, which is no tree's of the plan"
+            what = f"{count.packets} packets to UDP port {udp_port}, which is not a tree's of the plan"
             yield Finding("no flow's", port.node, what)

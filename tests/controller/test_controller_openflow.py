@@ -274,7 +274,7 @@ def test_match_fields_in_another_order_are_the_same_rule() -> None:
 @pytest.mark.parametrize(
     ("there", "wrong"),
     [
-        (BEFORE[1:], "has not the groups it was sent: 2 were sent, it has 1"),
+        (BEFORE[1:], "does not have the groups it was sent: 2 were sent, it has 1"),
         (BEFORE[:1] + BEFORE[2:], "1 missing, 0 that are not ours"),
         ((*BEFORE, Rule(9, DST, (1,))), "0 missing, 1 that are not ours"),
         ((*BEFORE[:1], Rule(1, OTHER, (2,)), *BEFORE[2:]), "1 missing, 1 that are not ours"),

@@ -207,7 +207,7 @@ def test_a_switch_that_lost_a_rule_is_found_out() -> None:
         running("--fabric", SPEC) as controller,
         switches(controller, without_the_last_rule),
     ):
-        assert "has not the rules it was sent: 1 missing, 0 that are not ours" in controller.failure()
+        assert "does not have the rules it was sent: 1 missing, 0 that are not ours" in controller.failure()
 
 
 def with_an_unknown_message(octets: bytes) -> bytes:

@@ -128,7 +128,9 @@ def test_a_switch_that_drops_a_rule_is_refused_by_name(machine: Machine) -> None
     switch.reach_barrier()
     line.deliver(switch)
     assert not ready(switch)
-    assert refused == ["s: has not the rules it was sent: 1 missing, 0 that are not ours, such as " + str(B)]
+    assert refused == [
+        "s: does not have the rules it was sent: 1 missing, 0 that are not ours, such as " + str(B)
+    ]
 
 
 def test_a_connection_that_ends_leaves_nobody_waiting_and_no_question_open(machine: Machine) -> None:

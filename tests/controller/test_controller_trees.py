@@ -149,7 +149,7 @@ def test_more_jobs_than_one_message_holds_are_read_whole() -> None:
 @pytest.mark.parametrize(
     ("octets", "wrong"),
     [
-        (bytes(8), "s: asked for its jobs' counters, it told something else"),
+        (bytes(8), "s: asked for its jobs' counters, it sent something else"),
         (bytes.fromhex("0002475700000001") + bytes(JOB_COUNTS.size - 1), "s: 103 bytes"),
     ],
 )

@@ -209,7 +209,7 @@ def test_elephants_on_one_uplink_are_parted_and_the_switches_know() -> None:
     world = with_elephants()
     plan = world.steering.intent.plan
     ask_rates(world, 10)
-    assert not world.events("rebalanced")  # one reading is no rate
+    assert not world.events("rebalanced")  # one reading is not a rate
     ask_rates(world, 11)
     (told,) = world.events("rebalanced")
     after = world.steering.intent.plan

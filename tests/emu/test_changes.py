@@ -165,7 +165,7 @@ def test_a_group_whose_weights_do_not_fit_is_refused_and_the_old_one_stays() -> 
 
 
 def test_a_modify_that_finds_nothing_adds_nothing() -> None:
-    """6.4: without a matching entry a modify is no error and changes no table."""
+    """6.4: without a matching entry a modify is not an error and changes no table."""
     switch = Switch()
     change = FlowChange(ofp.OFPFC_MODIFY_STRICT, TO_A, 5, (Output(2),))
     assert switch.take(change) == []

@@ -34,12 +34,12 @@ def test_what_the_run_writes_is_what_the_agent_reads(tmp_path: Path) -> None:
         ({"switches": [{**SWITCH, "ports": [{**ONE, "port": 0}]}]}, "port"),
         ({"switches": [{**SWITCH, "ports": [{**ONE, "interface": "a b"}]}]}, "interface"),
         ({"switches": [{**SWITCH, "ports": [{**ONE, "interface": "x" * 16}]}]}, "interface"),
-        ({"switches": [SWITCH, {**SWITCH, "dpid": 2}]}, "interface leaf0-eth1 stands there twice"),
+        ({"switches": [SWITCH, {**SWITCH, "dpid": 2}]}, "interface leaf0-eth1 is listed twice"),
         ({"switches": [{**SWITCH, "ports": [{**ONE, "rx_loss": 1.5}]}]}, "rx_loss"),
         ({"switches": [{**SWITCH, "ports": [{**ONE, "tx_loss": -0.1}]}]}, "tx_loss"),
         ({"switches": [{**SWITCH, "ports": [{**ONE, "tx_loss": float("nan")}]}]}, "tx_loss"),
         ({"switches": [{**SWITCH, "loss_seed": 2**32}]}, "loss_seed"),
-        ({"switches": [SWITCH, {**SWITCH, "ports": []}]}, "dpid 1 stands there twice"),
+        ({"switches": [SWITCH, {**SWITCH, "ports": []}]}, "dpid 1 is listed twice"),
     ],
 )
 def test_a_file_that_makes_no_sense_is_refused_in_one_line(

@@ -152,6 +152,6 @@ def test_chunk_numbers_do_not_start_again_from_zero() -> None:
         assert c.worker_begin(worker._worker, None, None, None, 0) == 2
         with pytest.raises(
             WorkerFailed,
-            match=r"^aggregation job 7 has sent all the chunks that it can number; begin it anew$",
+            match=r"^aggregation job 7 has sent all the chunks that it can number; begin it again$",
         ):
             worker.step(lab.now_ns)

@@ -1,4 +1,4 @@
-"""Trees that are built anew in the middle of sums, and what is kept for that."""
+"""Trees that are built again in the middle of sums, and what is kept for that."""
 
 import pytest
 

@@ -227,7 +227,7 @@ def test_a_detour_in_a_fat_tree_needs_as_few_rules_as_its_cabling_allows(k: int,
 
 
 def test_after_a_failure_many_flows_keep_their_rules_and_the_next_failure_is_survived() -> None:
-    """As well as with rules worked out anew."""
+    """As well as with rules worked out again."""
     plan = allreduce_plan("fat-tree:k=4", "ring", "random")
     first = guarded_rules(plan)
     links = inner(plan.fabric)

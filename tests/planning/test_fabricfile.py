@@ -103,13 +103,13 @@ def test_ports_that_are_named_are_left_out_when_the_others_are_numbered() -> Non
             "line 6: s0 to s1: a link needs a rate above 0 and up to",
         ),
         (CABLED + "- {a: s0, b: s1, rate: 999k}\n", "line 6: s0 to s1: a link's rate is 1M at least"),
-        (CABLED + "- {a: s0, b: s1, rate: fast}\n", "line 6: links.2.rate: 'fast' is no rate"),
+        (CABLED + "- {a: s0, b: s1, rate: fast}\n", "line 6: links.2.rate: 'fast' is not a rate"),
         (
             CABLED + "- {a: s0, b: s1, rate: 1.5}\n",
             "line 6: links.2.rate: '1.5' is neither a whole number nor",
         ),
         (CABLED + "- {a: s0, b: s1, queue: 100}\n", "line 6: s0 to s1: a queue needs room for a frame"),
-        (CABLED + "- {a: s0, b: s1, delay: 1}\n", "line 6: links.2.delay: '1' is no time"),
+        (CABLED + "- {a: s0, b: s1, delay: 1}\n", "line 6: links.2.delay: '1' is not a time"),
         (CABLED + "- {a: s0, b: s1, delay: 2s}\n", "line 6: s0 to s1: a link delays by 1s at most, got 2s"),
         (
             CABLED + "- {a: s0, b: s1, speed: 1G}\n",
@@ -117,7 +117,7 @@ def test_ports_that_are_named_are_left_out_when_the_others_are_numbered() -> Non
         ),
         (CABLED + "- {a: s0}\n", "line 6: links.2.b is missing"),
         (CABLED + "- {a: s0, a: s1}\n", "line 6: 'a' is given twice"),
-        (CABLED + "- {a: s0, b: 'core 1'}\n", "line 6: 'core 1' is no name of a node"),
+        (CABLED + "- {a: s0, b: 'core 1'}\n", "line 6: 'core 1' is not a name of a node"),
         (CABLED + "tiers: [{a: spine*, b: s0}]\n", "line 6: no node fits 'spine*'"),
         (
             CABLED + "colour: red\n",

@@ -64,7 +64,7 @@ def flow(number: int, **fields: object) -> Callable[[Value], None]:
         (send(0, dst=9), "send 0 goes from rank 0 to 9 of 4"),
         (send(0, offset=3999), "send 0: bytes 3999"),
         (send(0, nbytes=-4), "send 0: bytes 0 + -4"),
-        (send(0, offset=2), "send 0: adds what are no whole"),
+        (send(0, offset=2), "send 0: adds what are not whole"),
         (send(5, needs=[5]), "send 5 waits for send 5, which is not before it"),
         (send(5, ready=[99_999]), "send 5 waits for send 99999"),
         (send(4, needs=[1]), "of which rank 0 knows nothing"),
@@ -86,7 +86,7 @@ def flow(number: int, **fields: object) -> Callable[[Value], None]:
         (lambda value: value["schedule"].update(sends=[], gates=[]), "it sends nothing"),
         (lambda value: value["schedule"].update(n_ranks=5), "5 ranks need as many different hosts"),
         (lambda value: value.update(placement=["h0", "h1", "h2", "h2"]), "different hosts"),
-        (lambda value: value.update(placement=["h0", "h1", "h2", "h99"]), "'h99' is no host"),
+        (lambda value: value.update(placement=["h0", "h1", "h2", "h99"]), "'h99' is not a host"),
         (lambda value: value.update(fabric="torus:k=3"), "torus"),
         (lambda value: value.update(schema="gradwire.plan/1"), "its schema is not gradwire.plan/2"),
         (lambda value: value.pop("flows"), "flows"),
@@ -117,7 +117,7 @@ def test_a_plan_that_cannot_be_carried_out_is_refused(
     with pytest.raises(BadPlan) as refusal:
         plans.load(path)
     assert reason in str(refusal.value)
-    assert str(refusal.value).startswith(f"{path}: no plan: ")
+    assert str(refusal.value).startswith(f"{path}: not a plan: ")
     assert "\n" not in str(refusal.value)
 
 

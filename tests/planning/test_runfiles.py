@@ -94,7 +94,7 @@ FILES = [
 NOT_AUDITED = {"verdict.json", "manifest.json", "failures.json", "control.jsonl"}
 # Any object will do for a manifest; the first number of the counters is a priority, which nobody reads.
 FREE = {("manifest.json", "wrong type"), ("switches.json", "wrong type")}
-PER_LINE = {("control.jsonl", "no bytes"), ("events/rank-1.jsonl", "no bytes")}  # no lines are no mistake
+PER_LINE = {("control.jsonl", "no bytes"), ("events/rank-1.jsonl", "no bytes")}  # no lines are not a mistake
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -120,15 +120,15 @@ def test_a_damaged_file_is_one_line_that_names_it_and_what_is_wrong(
 @pytest.mark.parametrize(
     ("name", "key", "value", "told"),
     [
-        ("repeats.json", "time_s", 0, "0.time_s is no time"),
-        ("repeats.json", "time_s", float("nan"), "0.time_s is no time"),
+        ("repeats.json", "time_s", 0, "0.time_s is not a time"),
+        ("repeats.json", "time_s", float("nan"), "0.time_s is not a time"),
         ("repeats.json", "retransmits", [0], "0.retransmits is not of the plan's 2 ranks"),
-        ("repeats.json", "wrong", "many", "0.wrong is no whole number"),
+        ("repeats.json", "wrong", "many", "0.wrong is not a whole number"),
         ("events/rank-0.jsonl", "send", 10**6, "line 2: send 1000000 is none of the plan's"),
         ("events/rank-0.jsonl", "send", -1, "line 2: send -1 is none of the plan's"),
         ("failures.json", "port", 99, "leaf0 has no port 99 in leaf-spine:leaves=2,spines=2,hosts=1"),
         ("failures.json", "event", "sideways", "0.event is not 'down' or 'up'"),
-        ("switches.json", "flows", 7, "no counters: flows is no list"),
+        ("switches.json", "flows", 7, "not a file of counters: flows is not a list"),
         ("options.json", "switch", "magic", "no switch 'magic'; known: gradwire, ovs"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Trees from files: what is no tree of the group on this fabric is refused; who is below a port is known."""
+"""Trees from files: what is not a tree of the group on this fabric is refused; who is below a port."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -59,8 +59,8 @@ def test_ranks_are_where_they_are_placed() -> None:
         (nodes(list.reverse), "its first node is to be its root"),
         (nodes(lambda made: made.pop()), "leaf1 is a child and no node"),
         (nodes(lambda made: made.append(made[2])), "leaf1 is in it twice"),
-        (node(1, switch="leaf7"), "'leaf7' is no switch"),
-        (node(1, switch="h0"), "'h0' is no switch"),
+        (node(1, switch="leaf7"), "'leaf7' is not a switch"),
+        (node(1, switch="h0"), "'h0' is not a switch"),
         (node(1, parent_port=1), "names a port twice"),
         (node(1, parent_port=None), "port None of leaf0 leads to no node before it"),
         (node(1, parent_port=9), "leaf0 has no port 9"),

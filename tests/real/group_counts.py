@@ -1,8 +1,8 @@
 """What our switch counts of groups and Open vSwitch does not; both are right about all the rest.
 
 OpenFlow 1.3.5 ("Group Table Modification Messages") has a modified group keep its own counters and
-begin its buckets' anew, and counts in a group every packet that it has processed.  Open vSwitch begins
-all counters of a modified group anew, and leaves out packets for which a group that chooses one bucket
+begin its buckets' again, and counts in a group every packet that it has processed.  Open vSwitch begins
+all counters of a modified group again, and leaves out packets for which a group that chooses one bucket
 had none to choose.
 """
 

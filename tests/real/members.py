@@ -101,7 +101,7 @@ class Members:
             agent.await_line(word, 10)
 
     def replace_agent(self) -> None:
-        """Kill the agent, take away what it has left, start another: the controller tells it all anew."""
+        """Kill the agent, take away what it has left, start another: the controller tells it all again."""
         self._agent.close()
         Path(PIN).unlink()
         fabric = self.plan.fabric

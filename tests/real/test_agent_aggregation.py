@@ -129,7 +129,7 @@ def added_up(ratio: float, patience_s: float) -> dict[str, Any]:
             speaker.barrier()
             found["counted afterwards"] = counted(speaker)
             assert told(speaker) == []
-            found["counted anew"] = [set(counts.values()) == {0} for counts in counted(speaker)]
+            found["counted again"] = [set(counts.values()) == {0} for counts in counted(speaker)]
             speaker.close()
     return found
 
@@ -152,7 +152,7 @@ def test_a_switch_adds_up_what_its_controller_tells_it_to() -> None:
     assert sum(counts.values()) == 3 * n + N_CHUNKS  # and nothing else
     assert found["dropped"] == {"1": [0, 0], "2": [0, 0], "3": [0, 0]}
     assert found["counted afterwards"] == []
-    assert found["counted anew"] == [True]
+    assert found["counted again"] == [True]
 
 
 def test_what_a_cable_loses_is_sent_again_and_the_sums_are_right() -> None:

@@ -1,4 +1,4 @@
-"""Ranks and switches that die, stop or begin anew in mid-tensor: an error that says who, no wrong sum."""
+"""Ranks and switches that die, stop or begin again in mid-tensor: an error that says who, no wrong sum."""
 
 import os
 import re
@@ -56,7 +56,7 @@ def test_who_stands_still_in_mid_tensor_is_named_at_both_levels_within_five_seco
 
 
 def restarted(after: int) -> list[Any]:
-    """A rank's process begins anew, with the same numbers, after so many chunks: complaints, received."""
+    """A rank's process begins again, with the same numbers, after so many chunks: complaints, received."""
     with summing(two_level_plan()) as members:
         numbers_of = data(1)
         anew: list[Floats] = []

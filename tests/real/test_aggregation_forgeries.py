@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
 
 def from_outside() -> dict[str, Any]:
-    """Hosts that are no members send into the job, from their own ports, while it adds up."""
+    """Hosts that are not members send into the job, from their own ports, while it adds up."""
     random = Random(1)
     with summing(two_level_plan()) as members:
         links = [raw(host) for host in OUTSIDE]

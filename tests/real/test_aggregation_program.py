@@ -87,7 +87,7 @@ def header_of(rule: Aggregate, chunk: int, count: int, peak: int = 0) -> Header:
 
 
 def wrong_headers() -> list[str]:
-    """Frames that are no contribution for reasons below the model's level, and were not refused."""
+    """Frames that are not contributions for reasons below the model's level, and were not refused."""
     whole = contribution(header_of(RULE, 0, 2), (1, 2))
     payload = encode(header_of(RULE, 0, 2)) + bytes(8)
     bad = {

@@ -197,7 +197,7 @@ def test_a_host_that_the_fabric_does_not_have_is_refused_before_it_is_shown(tmp_
     row = made_run(tmp_path / "a", allreduce_plan("star:hosts=2", nbytes=MIB))
     path = tmp_path / "a" / "plan.json"
     path.write_text(path.read_text().replace('"placement": ["h0"', f'"placement": ["{HOSTILE}"'))
-    with pytest.raises(BadPlan, match="is no host of star:hosts=2"):
+    with pytest.raises(BadPlan, match="is not a host of star:hosts=2"):
         report(tmp_path, [row])
     assert not (tmp_path / "report.html").exists()
 

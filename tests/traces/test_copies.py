@@ -35,7 +35,7 @@ def test_a_packet_seen_at_two_points_is_kept_as_it_was_first_seen(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("second_ns", "second_id"),
-    [(3000, 8), (2_000_000_000, 7)],  # TCP sent it again; the identifications began anew
+    [(3000, 8), (2_000_000_000, 7)],  # TCP sent it again; the identifications began again
 )
 def test_what_was_sent_again_is_no_copy(tmp_path: Path, second_ns: int, second_id: int) -> None:
     packets = read(tmp_path, [(1000, frame(1, 7)), (second_ns, frame(1, second_id))])

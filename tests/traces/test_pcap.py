@@ -96,9 +96,9 @@ def test_a_record_of_impossible_length_ends_the_reading(tmp_path: Path, length: 
     ("data", "reason"),
     [
         (b"", "is empty"),
-        (b"\xd4\xc3\xb2\xa1", "is no pcap or pcapng file"),
-        (b"rank,bytes\n0,17\n" * 9, "is no pcap or pcapng file"),
-        (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n" * 9, "is no pcap or pcapng file"),
+        (b"\xd4\xc3\xb2\xa1", "is not a pcap or pcapng file"),
+        (b"rank,bytes\n0,17\n" * 9, "is not a pcap or pcapng file"),
+        (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n" * 9, "is not a pcap or pcapng file"),
         (b"\x0a\x0d\x0d\x0a" + b"\0" * 60, "byte order"),
         (pcap([]), "no whole packet"),
         (pcap([Record(0, b"x" * 60)], link_type=127), "link type 127"),

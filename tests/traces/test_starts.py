@@ -256,7 +256,7 @@ def test_a_connection_whose_next_segment_follows_a_pause_of_the_port_tells_nothi
 
 
 def test_nor_does_one_to_the_same_destination() -> None:
-    """What waited in its socket is no sign of when the next message came there."""
+    """What waited in its socket is not a sign of when the next message came there."""
     world = [message(0, 1, 4 * SEGMENT_NBYTES, 0, 0, 8), message(0, 1, 2 * SEGMENT_NBYTES, 4, 4, 10)]
     of = replace(busy(0, 12), data_ns={1: np.arange(0, 12, 2, dtype=np.int64) * MS})
     assert ready_ms(world, of) == [None, (0, 4)]

@@ -89,5 +89,5 @@ def test_a_rank_waits_for_what_it_computes_itself_and_for_nobody_elses(tmp_path:
 def test_half_a_range_is_none(limits: str, tmp_path: Path) -> None:
     path = tmp_path / "w.json"
     path.write_text(computing(COMPUTE % limits))
-    with pytest.raises(BadWorkload, match="item 0: least_ns and most_ns are no range"):
+    with pytest.raises(BadWorkload, match="item 0: least_ns and most_ns are not a range"):
         workloads.load(path)

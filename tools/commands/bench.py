@@ -77,7 +77,7 @@ def job_of(collective: str, n_ranks: int, nbytes: int, n_jobs: int) -> Experimen
 def sizes(begin: int, end: int, factor: int) -> list[int]:
     """`begin`, `begin * factor`, … up to `end`; whole float32 elements."""
     if not 4 <= begin <= end <= MAX_NBYTES:
-        raise ValueError(f"sizes go from 4 bytes to 4 GiB and upwards, got {begin} to {end}")
+        raise ValueError(f"sizes must ascend, from 4 bytes to at most 4 GiB; got {begin} to {end}")
     counts: list[int] = []
     while begin <= end:
         counts.append(begin // 4 * 4)

@@ -124,7 +124,7 @@ def inspect(
 def _positive_bps(text: str) -> int:
     rate_bps = parse_bps(text)
     if rate_bps <= 0:
-        raise ValueError(f"--line-rate {text}: a link carries more than nothing: write it like 10G")
+        raise ValueError(f"--line-rate {text}: a line rate must be above 0: write it like 10G")
     return rate_bps
 
 

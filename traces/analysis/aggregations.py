@@ -54,7 +54,7 @@ class AggregationJob:
     """One tree's packets in all files, times from the trace's origin.
 
     `epochs` counts different ones, `last_epoch` is the largest.  `chunks` counts different ones that were
-    contributed or came down, those of each epoch anew; `elements` is the most that a packet had of them.  A
+    contributed or came down, those of each epoch again; `elements` is the most that a packet had of them.  A
     `partial` is a contribution of an address from which results come as well: a switch's, on its way up.  A
     `probe` of an idle host, which only asks for the epoch, counts in `kinds` alone.
     """

@@ -32,7 +32,7 @@ What = Literal["link", "share", "none", "unknown"]
 LEAST_BOUND = 0.2  # of the time in flight: a rate held for less bounded nothing
 MOSTLY = 0.5  # of the time in flight: only the words differ, "it" or "part of it"
 WHILE_FULL = 0.6  # of the time in which a rate was held: then what was full is what set it
-IN_FLIGHT_NS = 20_000_000  # a host's longer silence is no flight, but a rest
+IN_FLIGHT_NS = 20_000_000  # a host's longer silence is not a flight, but a rest
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from traces.trace import Trace
 class Traffic:
     """Connections that were taken for the same thing.  `evidence` is that of the largest of them.
 
-    What is no TCP has no connections; its packets are counted in every file that has them.
+    What is not TCP has no connections; its packets are counted in every file that has them.
     """
 
     framing: str

@@ -21,7 +21,7 @@ MSS_NBYTES = 1448  # TCP's payload in an Ethernet frame with timestamps
 MOST_ABSENT = 8  # hosts without a capture that are named
 MOST_NAMED = 3  # ranks that were late less often than another
 LEAST_SHARE = 0.005  # of an iteration: less is not mentioned
-LATE_SHARE = 0.01  # of an iteration: less is no lateness worth a name
+LATE_SHARE = 0.01  # of an iteration: less is not a lateness worth a name
 
 
 def sentences(analysis: Analysis) -> tuple[str, str, str]:
@@ -120,7 +120,7 @@ def _late(analysis: Analysis) -> str:
         return f"Who is late, and a replay, need the captures of the other hosts too: {named}."
     last = max(analysis.stragglers, key=lambda one: (one.times_last, one.mean_late_ns), default=None)
     if found is None or last is None or not last.times_last:
-        return "Which rank is late cannot be told: there is no operation that all ranks begin by themselves."
+        return "Which rank is late is unknown: there is no operation that all ranks begin by themselves."
     counted = sum(one.times_last for one in analysis.stragglers)
     late = f"{show_s(last.mean_late_ns / 1e9)} after the others on average"
     where = f"rank {last.rank} ({analysis.addresses[last.rank]})"

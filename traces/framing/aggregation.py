@@ -5,7 +5,7 @@
      0  version    8 bits   1
      1  kind       8 bits   see Kind
      2  job       16 bits   whose sum it is
-     4  epoch     16 bits   counts how often the job's tree was built anew
+     4  epoch     16 bits   counts how often the job's tree was built again
      6  count     16 bits   elements that follow; 0 in a *bare* packet
      8  chunk     32 bits   the position of these elements in all that the job sends in this epoch
     12  peak      32 bits   signed; the switches pass on the largest of the children's

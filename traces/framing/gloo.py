@@ -85,7 +85,7 @@ def encode_preamble(opcode: int, slot: int, length: int) -> bytes:
 
 
 def decode_preamble(data: bytes) -> Preamble | None:
-    """None when the first 48 bytes are no preamble that gloo would write."""
+    """None when the first 48 bytes are not a preamble that gloo would write."""
     nbytes, opcode, slot, offset, length, roffset = PREAMBLE.unpack_from(data)
     if opcode > Opcode.RECV_READY or length > MAX_LENGTH or slot >> _PREFIX_SHIFT not in (P2P, *COLLECTIVES):
         return None

@@ -121,7 +121,7 @@ class Fragment(NamedTuple):
 
 
 def decode_handshake(head: bytes) -> Process | None:
-    """Who speaks, from a stream's first 24 bytes; None if they are no handshake.
+    """Who speaks, from a stream's first 24 bytes; None if they are not a handshake.
 
     The name is in network order in builds for heterogeneous clusters only; the smaller number is a rank.
     """

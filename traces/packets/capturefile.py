@@ -32,7 +32,7 @@ class FileReading:
         if not len(records.time_ns):
             reason = f" ({fault})" if fault else ""
             raise BadCapture(
-                f"{self.path}: no whole packet in it{reason}: capture again, or leave the file out"
+                f"{self.path}: no complete packet{reason}: capture again, or leave the file out"
             )
         link_types = [interface.link_type for interface in interfaces]
         if not LINK_TYPES & set(link_types):
@@ -65,5 +65,5 @@ def _walker(path: Path, head: bytes, fault: str) -> Walker:
         return PcapngWalker()
     if len(head) == FILE_HEADER_NBYTES and byte_order(head):
         return PcapWalker(head)
-    what = fault or ("is no pcap or pcapng file" if head else "is empty")
+    what = fault or ("is not a pcap or pcapng file" if head else "is empty")
     raise BadCapture(f"{path}: {what}: give captures made by tcpdump -w, or a folder of them")

@@ -74,7 +74,7 @@ def _in_time_order(packets: Packets, rows: Ints) -> Ints:
 
 
 def _openings(packets: Packets, rows: Rows) -> Rows:
-    """When connections began: the times of each direction's SYNs that are no answers and no repeats."""
+    """When connections began: the times of each direction's SYNs that are neither answers nor repeats."""
     opens = (packets.protocol == TCP) & (packets.flags & (SYN | ACK) == SYN)
     if not opens.any():
         return {}

@@ -42,7 +42,7 @@ class Mistimed:
 class Packets:
     """All packets of one file; every array has one entry per packet, in the file's order.
 
-    `src` and `dst` are positions in `addresses`; times are ns since 1970.  What is no TCP or UDP over IP
+    `src` and `dst` are positions in `addresses`; times are ns since 1970.  What is not TCP or UDP over IP
     has `protocol` 0 and neither addresses nor ports that mean anything; a later fragment counts as such.
     `payload_nbytes` is what the packet carried above TCP or UDP on the wire, `visible_nbytes` how much of it
     is in the file, from byte `payload_at` of `data` on.  The packet itself begins at `frame_at`, its IP

@@ -49,9 +49,9 @@ def read_interface(body: bytes, order: ByteOrder) -> tuple[Interface, Clock]:
             clock = clock._replace(offset_s=int.from_bytes(value, order, signed=True))
     power = clock.resolution & 0x7F
     if power > (63 if clock.resolution & 0x80 else 19):
-        raise BadBlock(f"an interface's resolution of time, 0x{clock.resolution:02x}, is no clock's")
+        raise BadBlock(f"an interface's time resolution, 0x{clock.resolution:02x}, cannot be right")
     if abs(clock.offset_s) > 1 << 32:
-        raise BadBlock(f"an interface's offset of time, {clock.offset_s} s, is no clock's")
+        raise BadBlock(f"an interface's time offset, {clock.offset_s} s, cannot be right")
     link_type, snaplen = int.from_bytes(body[:2], order), int.from_bytes(body[4:8], order)
     return Interface(name, link_type, snaplen), clock
 

@@ -155,7 +155,7 @@ def _ring_chunks(sent: Sequence[Sequence[int]], phases: int) -> list[int] | None
 
 
 def recursive_doubling(ahead: Ahead) -> PatternMatch | None:
-    """lg n exchanges of the whole buffer, with Open MPI's fold when n is no power of two.
+    """lg n exchanges of the whole buffer, with Open MPI's fold when n is not a power of two.
 
     Of the n - 2^q ranks too many each first gives its buffer to its neighbour and gets the result from it.
     """

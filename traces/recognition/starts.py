@@ -69,7 +69,7 @@ def starts(
     beginning.
 
     `iterations` has the iteration of each operation, < 0 for none; without any nothing repeats.
-    `turnarounds_ns` has what a rank's host takes from an arrival to a send, which is no computing, `ports`
+    `turnarounds_ns` has what a rank's host takes from an arrival to a send, which is not computing, `ports`
     the hosts' ports as far as captures show them.
     Raises BadTrace for a pause that no computing takes.
     """

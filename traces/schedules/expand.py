@@ -118,7 +118,7 @@ def _check(workload: Workload, algorithm: str, scale: Fraction, compute: Fractio
     if algorithm not in (*ALGORITHMS, PAIRWISE):
         raise ValueError(f"no algorithm {algorithm!r}; known: {', '.join(ALGORITHMS)}")
     if scale <= 0 or compute < 0:
-        raise ValueError(f"a scale must be above 0 and a compute factor not below: got {scale}, {compute}")
+        raise ValueError(f"a scale must be above 0 and a compute factor at least 0, got {scale}, {compute}")
     if workload.n_ranks > MAX_RANKS:
         raise ValueError(f"{workload.n_ranks} ranks; gradwire replays at most {MAX_RANKS}")
 

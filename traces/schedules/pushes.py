@@ -175,7 +175,7 @@ def _notes(
         if pairs[push.dst] < 2:
             why = "only one worker pushes to it"
         elif push.nbytes % ELEMENT_NBYTES:
-            why = f"their sizes are no whole number of {ELEMENT_NBYTES}-byte elements"
+            why = f"their sizes are not a whole number of {ELEMENT_NBYTES}-byte elements"
         elif number not in alike:
             why = "not every worker has one of their size in their iteration"
         elif alike[number] not in waited:

@@ -2,8 +2,8 @@
 
 The unit is the *send*, one chunk from one rank to another.  Sends belong to *operations* (a
 collective, or a point-to-point message); an operation has one buffer of `nbytes` on every rank
-that takes part.  What switches add up on the way is no send but an *aggregation*.  What one rank computes is
-an operation too, without a byte: it takes the time of its only gate.  A schedule says nothing of hosts or
+that takes part.  What switches add up on the way is not a send but an *aggregation*.  What one rank computes
+is an operation too, without a byte: it takes the time of its only gate.  A schedule says nothing of hosts or
 links: only what must come before what, and how long a rank computes.
 """
 

@@ -140,7 +140,7 @@ class Session:
         return ()
 
     def _change(self, kind: int, body: bytes) -> Iterable[Operation | Event]:
-        """What only a controller may ask for that is no slave."""
+        """What only a controller may ask for that is not a slave."""
         if self._member.is_slave:
             raise ProtocolError(ofp.OFPET_BAD_REQUEST, ofp.OFPBRC_IS_SLAVE)
         match kind:

@@ -87,7 +87,7 @@ for _layout in _LAYOUTS.values():
 
 
 def read(octets: bytes, at: int) -> tuple[Match, int] | None:
-    """The match at `at` and where what follows its padding begins; None if it is none of the usual ones."""
+    """The match at `at` and where what follows its padding begins; None if it is unusual."""
     for layout in _BY_HEAD.get(octets[at : at + _TYPE_LENGTH.size], ()):
         after = at + layout.nbytes
         match = layout.read(octets, at) if after <= len(octets) else None
@@ -97,7 +97,7 @@ def read(octets: bytes, at: int) -> tuple[Match, int] | None:
 
 
 def write(match: Match) -> bytes | None:
-    """The match as an ofp_match with its padding; None if it is none of the usual ones."""
+    """The match as an ofp_match with its padding; None if it is not one of the usual ones."""
     chosen = form(match)
     if chosen is None or match.eth_type != ETH_TYPE_IPV4:
         return None
