@@ -20,14 +20,14 @@ class TopologyCheck:
     def __init__(self, fabric: Fabric, tell: Callable[[str], None]) -> None:
         self._fabric = fabric
         self._tell = tell
-        self._told: dict[str, str | None] = {}
+        self._said: dict[str, str | None] = {}
 
     def admits(self, switch: str, ports: Mapping[int, Any]) -> bool:
         """`ports` are the library's `OFPPort`s by number."""
         wrong = misfit(self._fabric, switch, {number: port.name for number, port in ports.items()})
-        if wrong is not None and wrong != self._told.get(switch):
+        if wrong is not None and wrong != self._said.get(switch):
             self._tell(wrong)
-        self._told[switch] = wrong
+        self._said[switch] = wrong
         return wrong is None
 
 
@@ -41,7 +41,8 @@ def misfit(fabric: Fabric, switch: str, ports: Mapping[int, bytes]) -> str | Non
     cabled = fabric.ports.get(switch, ())
     dpid = fabric.dpid(switch)
     if tuple(numbers) != cabled:
-        return f"dpid {dpid} has {_told(numbers)}, but {switch} of {fabric.spec} has {_told(cabled)}: {_ELSE}"
+        has, must = _ranges(numbers), _ranges(cabled)
+        return f"dpid {dpid} has {has}, but {switch} of {fabric.spec} has {must}: {_ELSE}"
     for number in numbers if fabric.family != FAMILY else ():
         name = ports[number].rstrip(b"\0").decode(errors="replace")
         if _OURS.fullmatch(name) and name != interface(switch, number):
@@ -49,7 +50,7 @@ def misfit(fabric: Fabric, switch: str, ports: Mapping[int, bytes]) -> str | Non
     return None
 
 
-def _told(numbers: Iterable[int]) -> str:
+def _ranges(numbers: Iterable[int]) -> str:
     """Ascending numbers, as in `ports 1-4, 6`."""
     runs = [
         [number for _, number in run]

@@ -57,16 +57,16 @@ class ControlPlane:
 
 @contextmanager
 def control_plane(
-    fabric: Fabric, switch: str, folder: Path, plan: Plan | None = None, told: Sequence[str] = ()
+    fabric: Fabric, switch: str, folder: Path, plan: Plan | None = None, more: Sequence[str] = ()
 ) -> Iterator[ControlPlane]:
     """Started and waiting for `in_force`; the kind of `switch` as in `emu.options.SWITCHES`.
 
     With `plan`, which is in `plan.json` in the folder, the rules are its own, and our switches have its slots
-    and losses; else shortest paths to every host.  `told` are further options of `python -m controller`.
+    and losses; else shortest paths to every host.  `more` are further options of `python -m controller`.
     """
     what = [str(folder / "plan.json")] if plan else ["--fabric", _written(fabric, folder)]
     command = python("controller", *what, "--port", str(OPENFLOW_PORT))
-    command += ["--timeout", str(CONTROLLER_S), *told]
+    command += ["--timeout", str(CONTROLLER_S), *more]
     with ExitStack() as stack:
         controller = stack.enter_context(running("the controller", command, folder / "controller.log"))
         agent = None if switch == "ovs" else stack.enter_context(_our_switches(fabric, folder, plan))
@@ -84,9 +84,9 @@ def _our_switches(fabric: Fabric, folder: Path, plan: Plan | None) -> AbstractCo
 
 def _written(fabric: Fabric, folder: Path) -> str:
     """What rebuilds the fabric on a command line; one from a file is written into the folder first."""
-    told = fabric_to_json(fabric)
-    if isinstance(told, str):
-        return told
+    value = fabric_to_json(fabric)
+    if isinstance(value, str):
+        return value
     path = folder / "fabric.yaml"
-    path.write_text(json.dumps(told))  # JSON is YAML
+    path.write_text(json.dumps(value))  # JSON is YAML
     return str(path)

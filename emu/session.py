@@ -37,7 +37,9 @@ def main(folder: Path) -> None:
         _say("network")
         prepare_namespace()
         plane = stack.enter_context(
-            control_plane(plan.fabric, options.switch, folder, plan, told=_told(options, folder))
+            control_plane(
+                plan.fabric, options.switch, folder, plan, more=_controller_options(options, folder)
+            )
         )
         flows_at = Counter(interface(end.node, end.port) for flow in plan.flows for end in flow.path)
         offload = options.switch != "ovs"
@@ -68,7 +70,7 @@ def main(folder: Path) -> None:
         _say("down")
 
 
-def _told(options: RunOptions, folder: Path) -> list[str]:
+def _controller_options(options: RunOptions, folder: Path) -> list[str]:
     """What the controller is told besides the plan."""
     return ["--log", str(folder / records.CONTROL_FILE), *([] if options.reroute else ["--no-reroute"])]
 

@@ -170,13 +170,13 @@ def outage_s(failures: Sequence[Failure]) -> float:
     return 2 * total_ns / 1e9
 
 
-def told(fabric: Fabric, failures: Sequence[Failure]) -> str:
+def show_failures(fabric: Fabric, failures: Sequence[Failure]) -> str:
     """`leaf0-spine1 down from 0.5 s to 1.5 s`, and so on: the first few of them."""
-    few = "; ".join(map(partial(_told, fabric), failures[:_SHOWN]))
+    few = "; ".join(map(partial(_show_failure, fabric), failures[:_SHOWN]))
     return f"{few} and {len(failures) - _SHOWN} more" if len(failures) > _SHOWN else few
 
 
-def _told(fabric: Fabric, failure: Failure) -> str:
+def _show_failure(fabric: Fabric, failure: Failure) -> str:
     up_s = None if failure.up_ns is None else failure.up_ns / 1e9
     return f"{cable_name(fabric, failure.port)} {show_outage(failure.down_ns / 1e9, up_s)}"
 

@@ -124,7 +124,7 @@ def _failed(rows: Sequence[Row]) -> list[str]:
     cells: Counter[tuple[tuple[str, ...], bool]] = Counter()
     for row in rows:
         if row.failures:
-            cells[row.told_failures(), all(map(row.is_late, row.failures))] += 1
+            cells[row.failure_lines(), all(map(row.is_late, row.failures))] += 1
     return [
         f"In {_cells(count)} by plan: {'; '.join(failures)}"
         f"{'' if is_late else '; the prediction does not know of it'}."

@@ -127,12 +127,12 @@ class Row:
         """Whether every counted repeat was over before the cable would have failed."""
         return self.time_s is not None and self.time_s.max <= failure.down_s
 
-    def told_failures(self) -> tuple[str, ...]:
+    def failure_lines(self) -> tuple[str, ...]:
         """Each of them for a person."""
         late = ", after the run was over"
         return tuple(f"{failure}{late if self.is_late(failure) else ''}" for failure in self.failures)
 
-    def told_reasons(self) -> tuple[tuple[str, str], ...]:
+    def reason_lines(self) -> tuple[tuple[str, str], ...]:
         """Each of them for a person, after the verdict with the part of it that the reason is about."""
         parts = (("machine", self.machine), ("capture", self.capture), ("model", self.model))
         about = {reason: f"{self.verdict} (the {part})" for part, some in parts for reason in some}

@@ -94,7 +94,7 @@ def _bar(number: int, row: Row, y: int, full_s: float) -> Iterator[str]:
     figure = show_s(time_s.median) + (f", {row.ratio:.2f}×" if row.ratio else "")
     style = "bar" if row.valid else "bar invalid"
     top, middle, end = y + BAR_TOP, y + BAR_TOP + BAR_HEIGHT / 2, y + BAR_TOP + BAR_HEIGHT
-    yield f'<g class="{style}"><title>{escape(_told(row))}</title>'
+    yield f'<g class="{style}"><title>{escape(_bar_words(row))}</title>'
     yield f'<a href="#cell-{number}"><text class="name" x="0" y="{y + 14}">{escape(name)}</text></a>'
     note = "" if row.valid else f"{row.verdict}, "
     yield f'<text class="figure" x="100%" y="{y + 14}" text-anchor="end">{escape(note)}{figure}</text>'
@@ -128,7 +128,7 @@ def _failure(failure: FailedCable, end_s: float, full_s: float, top: float, bott
     yield f'<line x1="{x}" x2="{x}" y1="{top}" y2="{bottom}"/></g>'
 
 
-def _told(row: Row) -> str:
+def _bar_words(row: Row) -> str:
     assert row.time_s
     text = f"median {show_s(row.time_s.median)}, {show_s(row.time_s.min)} to {show_s(row.time_s.max)}"
     if row.bound_s:

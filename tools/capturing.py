@@ -1,4 +1,4 @@
-"""A capture from a person's request to a folder: carried out, checked, cut, written down and told."""
+"""A capture from a person's request to a folder: carried out, checked, cut, written down and reported."""
 
 import itertools
 import json
@@ -53,7 +53,7 @@ class Keeping:
 
 @dataclass(frozen=True)
 class Captured:
-    """What there is now: the folder, its manifest, and the parts of it that are told."""
+    """What there is now: the folder, its manifest, and the parts of it that are reported."""
 
     folder: Path
     manifest: dict[str, Any]
@@ -176,7 +176,7 @@ def show(captured: Captured, as_json: bool) -> None:
     if as_json:
         print(json.dumps(_to_json(captured), indent=1))
     else:
-        for line in (line for one in (captured, *captured.beside) for line in told(one)):
+        for line in (line for one in (captured, *captured.beside) for line in report_lines(one)):
             print(plain(line))
     if captured.cut_short == INTERRUPTED:
         raise typer.Exit(INTERRUPTED_CODE)
@@ -193,7 +193,7 @@ def _to_json(captured: Captured) -> dict[str, Any]:
     return made | ({"captures_beside": list(map(_to_json, captured.beside))} if captured.beside else {})
 
 
-def told(captured: Captured) -> Iterator[str]:
+def report_lines(captured: Captured) -> Iterator[str]:
     """What there is, in lines."""
     known = [host.counts for host in captured.hosts if host.counts]
     n_packets, lost = sum(c.captured for c in known), sum(c.lost for c in known)
@@ -214,9 +214,9 @@ def told(captured: Captured) -> Iterator[str]:
             "ran, so its times are too long: capture again"
         )
     if captured.check:
-        yield from _told_check(captured.check)
+        yield from _check_lines(captured.check)
     if captured.times:
-        yield from _told_times(captured.times)
+        yield from _time_lines(captured.times)
     if index_nbytes := sum(host.index_nbytes for host in captured.hosts):
         yield f"message index: {show_nbytes(index_nbytes)} of headers that the cut would hide"
     if _has_failed(captured.trimmed):
@@ -226,21 +226,21 @@ def told(captured: Captured) -> Iterator[str]:
     yield f"next: ./gradwire inspect {captured.folder}"
 
 
-def _told_times(times: TimesCheck) -> Iterator[str]:
-    told = ", ".join(
+def _time_lines(times: TimesCheck) -> Iterator[str]:
+    errors = ", ".join(
         f"{what} {show_s(one['p95_ns'] / 1e9)} (largest {show_s(one['largest_ns'] / 1e9)})"
         for what, one in times.spreads.items()
     )
-    if told:
+    if errors:
         iteration = show_s(times.iteration_ns / 1e9)
-        yield f"times against the logs, 95 % within: {told}; an iteration takes {iteration}"
+        yield f"times against the logs, 95 % within: {errors}; an iteration takes {iteration}"
     for line in times.differences[:SHOWN_DIFFERENCES]:
         yield f"times not as logged: {line}"
     for line in times.faults[:SHOWN_DIFFERENCES]:
         yield f"CHECK FAILED: times: {line}"
 
 
-def _told_check(check: Checked) -> Iterator[str]:
+def _check_lines(check: Checked) -> Iterator[str]:
     if check.agrees is None:
         yield f"not checked: {check.why}"
     elif check.agrees:

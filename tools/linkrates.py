@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from traces.units import show_bps
 
 
-def told_rates(hosts_bps: Sequence[int], inner_bps: Sequence[int]) -> str:
+def show_rates(hosts_bps: Sequence[int], inner_bps: Sequence[int]) -> str:
     """`100 Mb/s`, or `10 to 100 Mb/s, switch links 20 Mb/s to 1 Gb/s`; both ascend, at least one host rate.
 
     The cables between switches are told only if their rates are others.

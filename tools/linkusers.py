@@ -67,14 +67,14 @@ def print_users(
 
 def tree_line(tree: Tree) -> str:
     """Whose sums, where, and how much room they have."""
-    who = told_ranks(tree.givers)
+    who = show_ranks(tree.givers)
     if tree.takers != tree.givers:
-        who += f" to {told_ranks(tree.takers)}"
+        who += f" to {show_ranks(tree.takers)}"
     at = f"{tree.nodes[0].switch}, {len(tree.nodes)} switch{'' if len(tree.nodes) == 1 else 'es'} in all"
     return f"job {tree.job}: sums of {who} up to {at}, {tree.slots} slots of {tree.elements} elements"
 
 
-def told_ranks(ranks: Sequence[int]) -> str:
+def show_ranks(ranks: Sequence[int]) -> str:
     """`r0…r7`, or all of them if they are few or have gaps."""
     if len(ranks) > 2 and ranks[-1] - ranks[0] == len(ranks) - 1:
         return f"r{ranks[0]}…r{ranks[-1]}"

@@ -15,7 +15,7 @@ from planning.model.predict import bound_s, compute_s
 from planning.openflow.rules import guarded_rules
 from planning.plan import Plan
 from results.row import asked_nbytes
-from tools.linkrates import told_rates
+from tools.linkrates import show_rates
 from tools.linkusers import flow_json, print_users, tree_json
 from tools.tables import NOTHING, show_range
 from traces.units import show_bps, show_nbytes, show_s
@@ -111,7 +111,7 @@ def print_summary(console: Console, plan: Plan) -> None:
 
 def print_heading(console: Console, plan: Plan) -> None:
     """What the plan is of, in two lines."""
-    rates = told_rates(plan.fabric.host_rates_bps, plan.fabric.inner_rates_bps)
+    rates = show_rates(plan.fabric.host_rates_bps, plan.fabric.inner_rates_bps)
     console.print(f"{plan.fabric.spec} at {rates}, {plan.n_ranks} ranks", style="bold")
     choices = f"{plan.algorithm}, placement {plan.placement_name}, routes {plan.routes}, seed {plan.seed}"
     console.print(choices, style="bold")
@@ -137,7 +137,7 @@ def _figures(plan: Plan, found: Audit) -> Table:
             f"{found.n_collisions}",
             f"of {len(found.phases)} phases wait for inner links",
         ),
-        ("worst link", link_name(plan.fabric, worst.egress), _told(worst)),
+        ("worst link", link_name(plan.fabric, worst.egress), _worst_words(worst)),
     ):
         table.add_row(name, figure, meaning)
     return table
@@ -213,7 +213,7 @@ def _sums(plan: Plan) -> Iterator[tuple[str, str, str]]:
         yield "not valid", "", doubt
 
 
-def _told(worst: LinkLoad) -> str:
+def _worst_words(worst: LinkLoad) -> str:
     flows = f"{worst.together} flows at once" if worst.together > 1 else "1 flow at a time"
     return f"{flows}, adds {show_s(worst.excess_s)}" if worst.excess_s > 1e-9 else f"{flows}, adds nothing"
 

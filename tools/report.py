@@ -19,7 +19,7 @@ from results.runview import LinkUse, RunView, load_run
 from tools.aggregationtables import TextTable, aggregation_grids
 from tools.bars import bars_svg, iterations_svg
 from tools.draw import fabric_svg
-from tools.linkrates import told_rates
+from tools.linkrates import show_rates
 from tools.tables import iteration_words
 from traces.files import write_whole
 from traces.units import show_bps, show_nbytes, show_s
@@ -79,7 +79,7 @@ class FabricGroup:
     @property
     def rates(self) -> str:
         row = self.cells[0].row
-        return told_rates(row.host_rates_bps, row.inner_rates_bps)
+        return show_rates(row.host_rates_bps, row.inner_rates_bps)
 
 
 def write_report(path: Path, title: str, introduction: Sequence[str], rows: Sequence[Row]) -> None:

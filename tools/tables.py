@@ -19,7 +19,7 @@ from planning.model.errorbar import Bar
 from planning.plan import ADAPTIVE
 from results.row import REFUSED, Row
 from tools.aggregationtables import aggregation_grids, rich_table
-from tools.linkrates import told_rates
+from tools.linkrates import show_rates
 from traces.schedules.collectives import ELEMENT_NBYTES
 from traces.schedules.expand import PAIRWISE
 from traces.units import show_nbytes, show_s
@@ -62,13 +62,13 @@ def notes(rows: Sequence[Row]) -> list[str]:
     lines = []
     for row in rows:
         name = f"{row.fabric.partition(':')[0]}, {row.algorithm}, {row.placement}, {row.routes}"
-        lines += [f"{verdict}: {name}: {reason}" for verdict, reason in row.told_reasons()]
+        lines += [f"{verdict}: {name}: {reason}" for verdict, reason in row.reason_lines()]
         lines += [f"note: {name}: {warning}" for warning in row.warnings]
         if row.iteration_s and row.exposed_s is not None:
             lines.append(f"iteration: {name}: {iteration_words(row)}")
         if row.why:
             lines.append(f"why: {name}: {row.why}")
-        lines += [f"note: {name}: {failure}" for failure in row.told_failures()]
+        lines += [f"note: {name}: {failure}" for failure in row.failure_lines()]
         if row.flows_may_move and row.time_s:
             lines.append(f"note: {name}: {as_planned(row)}")
         lines += [f"note: {name}: done by the hosts: {reason}" for reason in row.host_side]
@@ -116,7 +116,7 @@ def _cell(row: Row) -> str:
 
 
 def _heading(rows: Sequence[Row], swept: bool) -> str:
-    rates = told_rates(rows[0].host_rates_bps, rows[0].inner_rates_bps)
+    rates = show_rates(rows[0].host_rates_bps, rows[0].inner_rates_bps)
     what = (_cell if swept else _fabric)(rows[0])
     size = "" if swept else f" · {show_nbytes(max(row.bytes for row in rows))}"
     return f"{what} · {rows[0].hosts} hosts at {rates} · {rows[0].ranks} ranks{size}"

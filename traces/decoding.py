@@ -16,7 +16,7 @@ from traces.packets.clocks import name as clock_name
 from traces.packets.directions import own_address
 from traces.packets.packets import Packets
 from traces.recognition.groups import main_group
-from traces.recognition.ranks import BadTrace, by_number, check_all_seen, inferred_order, told_order
+from traces.recognition.ranks import BadTrace, by_number, check_all_seen, given_order, inferred_order
 from traces.trace import Trace, capture_file, losses
 from traces.units import show_long, show_nbytes, show_s
 
@@ -64,7 +64,7 @@ def decoded(
     if not clocks.comparable and clocks.apart:
         return _without_training(name, captures, choices, clocks, _no_common_time(clocks))
     if ranks:
-        order, note = told_order(messages.addresses, ranks), "ranks: as told"
+        order, note = given_order(messages.addresses, ranks), "ranks: as told"
     else:
         store = _store_address(choices)
         order, note = inferred_order(messages, store, found.said, rings=isinstance(framing, Gloo))
@@ -177,9 +177,9 @@ def _no_training(captures: Sequence[Packets], choices: Sequence[Choice]) -> str:
 def _file_notes(
     captures: Sequence[Packets], addresses: Sequence[str], vantages: Sequence[str | None]
 ) -> list[str]:
-    notes = [_told_of_end(packets) for packets in captures if packets.truncated]
+    notes = [_truncation_note(packets) for packets in captures if packets.truncated]
     for packets in captures:
-        notes += _told_of(packets)
+        notes += _file_note(packets)
     absent = [address for address in addresses if address not in vantages]
     if absent and None not in vantages:
         between = "; what they sent each other is missing" if len(absent) > 1 else ""
@@ -221,14 +221,14 @@ def _no_common_time(clocks: Clocks) -> str:
     )
 
 
-def _told_of_end(packets: Packets) -> str:
+def _truncation_note(packets: Packets) -> str:
     """Why a file was not read to its end."""
     if "cut off" in packets.fault:
         return f"{packets.path}: its end is cut off; all whole packets were used"
     return f"{packets.path}: not read to its end, {packets.fault}; all packets before were used"
 
 
-def _told_of(packets: Packets) -> Iterator[str]:
+def _file_note(packets: Packets) -> Iterator[str]:
     """What is amiss with one file."""
     if packets.n_copies:
         yield (

@@ -90,9 +90,9 @@ def compare(workload: Workload, logs: Sequence[RankLog]) -> TruthCheck:
     Raises BadLog when the logs say nothing that could be compared, or contradict each other.
     """
     if any(log.role for log in logs):
-        told, found = _told_by_workers(logs), _exchanged(workload)
+        told, found = _worker_lines(logs), _exchanged(workload)
     else:
-        told, found = _told_buckets(logs), _reduced(workload)
+        told, found = _bucket_lines(logs), _reduced(workload)
     if not told:
         raise BadLog("the job's own logs name no bucket, push or pull: there is nothing to compare with")
     names = [*told, *(name for name in found if name not in told)]
@@ -106,7 +106,7 @@ def compare(workload: Workload, logs: Sequence[RankLog]) -> TruthCheck:
     )
 
 
-def _told_buckets(logs: Sequence[RankLog]) -> Lines:
+def _bucket_lines(logs: Sequence[RankLog]) -> Lines:
     """Of each iteration, the buckets in the order in which they were ready: the same on every rank."""
     by_rank = {
         log.rank: _by_name(
@@ -132,7 +132,7 @@ def _reduced(workload: Workload) -> Lines:
     )
 
 
-def _told_by_workers(logs: Sequence[RankLog]) -> Lines:
+def _worker_lines(logs: Sequence[RankLog]) -> Lines:
     """Of each worker and iteration, what was pushed to each server, and what was pulled.
 
     The log has the sum only, the parameters are cut over the servers at n·s/S numbers of four bytes.

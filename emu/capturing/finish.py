@@ -100,7 +100,7 @@ def checked(whole: Trace | str, folder: Path) -> Checked:
         check = compare(workload_of(_job(whole)), logs)
     except (BadLog, BadTrace, OSError) as error:
         return Checked(agrees=False, why=str(error))
-    return _told(check)
+    return _checked(check)
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def _job(whole: Trace) -> Job:
     return find_job(whole)
 
 
-def _told(check: TruthCheck) -> Checked:
+def _checked(check: TruthCheck) -> Checked:
     return Checked(check.agrees, check.n_compared, check.nbytes, check.differences)
 
 

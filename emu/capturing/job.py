@@ -115,7 +115,7 @@ def begun(
     used = request.hosts(fabric)
     with ExitStack() as stack:
         if child:
-            child.tell(_told(request, fabric, pid_of))
+            child.tell(_settings(request, fabric, pid_of))
             yield RankProcesses({child.name: child.process}, {child.name: child.log}, child.process.stdout)
             return
         if request.once:
@@ -150,7 +150,7 @@ def begun(
         yield job
 
 
-def _told(request: CaptureRequest, fabric: Fabric, pid_of: Mapping[str, int]) -> str:
+def _settings(request: CaptureRequest, fabric: Fabric, pid_of: Mapping[str, int]) -> str:
     assert request.training
     used = request.hosts(fabric)
     ranks = [{"pid": pid_of[host], "interface": interface(host, HOST_PORT)} for host in used]

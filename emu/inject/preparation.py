@@ -67,7 +67,9 @@ def prepare(
     files = _files(paths, left_out)
     addresses = hosts_of(files)
     if not addresses:
-        raise NothingToSend(f"{paths[0]}: nothing to send; {_told(left_out) or 'the captures are empty'}")
+        raise NothingToSend(
+            f"{paths[0]}: nothing to send; {_left_out_words(left_out) or 'the captures are empty'}"
+        )
     chosen_fabric = fabric or _star(len(addresses) - list(told.values()).count(LEFT_OUT))
     host_of = mapped(addresses, ranks, chosen_fabric.hosts, told)
     hosts = tuple(host for host in chosen_fabric.hosts if host in host_of.values())
@@ -75,7 +77,7 @@ def prepare(
     _check_count(sum(len(file.rows) for file in chosen) * options.loops, MAX_PACKETS)
     parts, notes = _parts(chosen, chosen_fabric.mtu_nbytes, options.exact_mtu)
     if not len(parts):
-        raise NothingToSend(f"{paths[0]}: nothing to send; {_told(left_out)}")
+        raise NothingToSend(f"{paths[0]}: nothing to send; {_left_out_words(left_out)}")
     _check_count(len(parts) * options.loops, MAX_PACKETS)
     due_ns, period = _times(parts, options)
     captures = [file.packets for file in files]
@@ -136,5 +138,5 @@ def _check_count(count: int, most: int) -> None:
         )
 
 
-def _told(left_out: Mapping[str, int]) -> str:
+def _left_out_words(left_out: Mapping[str, int]) -> str:
     return "; ".join(f"{count:,} packets {reason}" for reason, count in left_out.items() if count)

@@ -113,7 +113,7 @@ def result(
         fabric=prepared.fabric.spec,
         routes=options.routes,
         switch=options.switch,
-        pace=told_pace(options.pace),
+        pace=show_pace(options.pace),
         loops=options.loops,
         exact_mtu=options.exact_mtu,
         hosts=prepared.host_of,
@@ -176,7 +176,7 @@ def judge(
     return tuple(reasons), tuple(warnings)
 
 
-def told_pace(pace: Pace) -> str:
+def show_pace(pace: Pace) -> str:
     """For a person: `recorded ×2`, `5,000 packets/s`, `100 Mb/s`."""
     value = float(pace.value)
     return {

@@ -48,7 +48,7 @@ def main(folder: Path) -> None:
         _say("network")
         prepare_namespace()
         routes = ["--routes", told["routes"]]
-        plane = stack.enter_context(control_plane(fabric, told["switch"], folder, told=routes))
+        plane = stack.enter_context(control_plane(fabric, told["switch"], folder, more=routes))
         offload = told["switch"] != "ovs"
         net = stack.enter_context(emulated(fabric, transport(fabric), Counter(), offload))
         _say("switches")

@@ -95,7 +95,7 @@ def emulated(
         stack.enter_context(_links(fabric, transport, pid_of))
         _shape(fabric, port_lines, checksum_offload)
         _configure_hosts(fabric, transport, port_lines, pid_of, checksum_offload, windows_at)
-        net = _told(fabric, pid_of)
+        net = _as_mininet(fabric, pid_of)
         try:
             yield net
         finally:
@@ -112,7 +112,7 @@ def _links(fabric: Fabric, transport: Transport, pid_of: Mapping[str, int]) -> I
         _run(["ip", "link", "delete", "group", str(shaping.LINK_GROUP)])
 
 
-def _told(fabric: Fabric, pid_of: Mapping[str, int]) -> Mininet:
+def _as_mininet(fabric: Fabric, pid_of: Mapping[str, int]) -> Mininet:
     """Mininet's own view of what has been made."""
     Mininet.inited = True  # its init would raise limits of the whole machine
     net = Mininet(controller=None, build=False)

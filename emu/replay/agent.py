@@ -20,7 +20,7 @@ from emu.replay.connection import PeerLost, RankConnection, totals
 from emu.replay.outcome import Outcome, RankTimes
 from emu.replay.slots import Key, Matching
 from emu.replay.state import Possible, RankState
-from planning.failures import outage_s, told
+from planning.failures import outage_s, show_failures
 from planning.plan import Plan
 from traces.framing.gloo import Opcode, encode_preamble
 from traces.schedules.schedule import Send, longest_quiet_s, swaps
@@ -41,7 +41,7 @@ class RankAgent:
     ) -> None:
         self._schedule = plan.schedule
         self._stall_s = STALL_S + outage_s(plan.failures) + longest_quiet_s(plan.schedule, rank)
-        self._by_plan = f"; by plan: {told(plan.fabric, plan.failures)}" if plan.failures else ""
+        self._by_plan = f"; by plan: {show_failures(plan.fabric, plan.failures)}" if plan.failures else ""
         self._sends = plan.schedule.sends
         self._rank = rank
         self._connections = {connection.peer: connection for connection in connections}

@@ -213,11 +213,11 @@ def first_lost(ground: Ground, trees: Sequence[Tree], failing: Sequence[Stage]) 
         if not used.isdisjoint(stage.down):
             for tree, made in zip(trees, moved(ground, trees, stage.down), strict=True):
                 if lacks_room(made):
-                    return tree, f"{_told(ground.fabric, stage)} {made}"
+                    return tree, f"{_stage_words(ground.fabric, stage)} {made}"
     return None
 
 
-def _told(fabric: Fabric, stage: Stage) -> str:
+def _stage_words(fabric: Fabric, stage: Stage) -> str:
     names = [cable_name(fabric, port) for port in stage.ports]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"at {stage.due_ns / 1e9:g} s, with {', '.join(names[:_SHOWN])}{more} down,"

@@ -15,8 +15,8 @@ from planning.failures import (
     outage_s,
     outages,
     parse_failures,
+    show_failures,
     switch_port,
-    told,
 )
 from planning.plancheck import check
 from tests.made_plans import allreduce_plan
@@ -173,10 +173,10 @@ def test_a_plan_with_a_leaf_that_is_cut_off_for_good_is_refused() -> None:
 
 
 def test_failures_are_told_with_their_times_and_no_more_than_a_few() -> None:
-    assert told(WIDE, (Failure(Egress("leaf0", 3), 250_000_000, 10**9),)) == (
+    assert show_failures(WIDE, (Failure(Egress("leaf0", 3), 250_000_000, 10**9),)) == (
         "leaf0-spine0 down from 0.25 s to 1 s"
     )
-    assert told(WIDE, UPLINKS * 3).endswith("leaf0-spine1 down from 2e-08 s on and 2 more")
+    assert show_failures(WIDE, UPLINKS * 3).endswith("leaf0-spine1 down from 2e-08 s on and 2 more")
 
 
 def test_a_flow_may_be_held_up_twice_as_long_as_its_cables_are_down() -> None:

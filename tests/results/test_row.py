@@ -78,12 +78,12 @@ def test_jobs_side_by_side_have_the_busbw_of_the_larger() -> None:
 def test_an_outage_after_the_end_of_every_repeat_is_told_as_such() -> None:
     during, after = FailedCable("leaf0-spine0", 0.25, None), FailedCable("leaf0-spine1", 50, 60)
     made = replace(row_of(0.2, 0.3), failures=(during, after))
-    assert made.told_failures() == (
+    assert made.failure_lines() == (
         "leaf0-spine0 down from 0.25 s on",
         "leaf0-spine1 down from 50 s to 60 s, after the run was over",
     )
     refused = replace(made, time_s=None)
-    assert refused.told_failures()[1] == "leaf0-spine1 down from 50 s to 60 s"
+    assert refused.failure_lines()[1] == "leaf0-spine1 down from 50 s to 60 s"
 
 
 def summed_plan(spec: str = "fat-tree:k=4,levels=2,rate=50M") -> Plan:

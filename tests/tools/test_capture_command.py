@@ -16,7 +16,7 @@ from emu.training.options import TrainingOptions
 from planning.fabrics.spec import parse_fabric
 from tests.documented import documented_fields
 from tools import cli, joboptions
-from tools.capturing import Captured, show, told
+from tools.capturing import Captured, report_lines, show
 from traces.groundtruth import LoggedEvent, RankLog
 from traces.rankmap import SETTINGS, read_settings
 
@@ -133,8 +133,12 @@ def captured(
 
 
 def test_a_machine_that_lost_its_cpus_while_the_job_ran_is_named() -> None:
-    assert not [line for line in told(captured(0, ALL_THERE, stolen=0.05)) if line.startswith("disturbed")]
-    (line,) = (line for line in told(captured(0, ALL_THERE, stolen=0.2)) if line.startswith("disturbed"))
+    assert not [
+        line for line in report_lines(captured(0, ALL_THERE, stolen=0.05)) if line.startswith("disturbed")
+    ]
+    (line,) = (
+        line for line in report_lines(captured(0, ALL_THERE, stolen=0.2)) if line.startswith("disturbed")
+    )
     assert "20% of the CPUs went to other guests" in line
 
 
@@ -163,7 +167,7 @@ LATE = TimesCheck(
     ],
 )
 def test_what_is_lacking_is_told_and_the_next_step_too(made: Captured, said: str) -> None:
-    lines = list(told(made))
+    lines = list(report_lines(made))
     assert any(said in line for line in lines)
     assert lines[-1] == "next: ./gradwire inspect folder"
 
@@ -193,4 +197,4 @@ def test_times_decide_the_exit_code_where_a_busy_machine_does_not_explain_them()
     wrong = captured(0, Checked(agrees=True), times=replace(LATE, faults=("gap: off",)))
     assert late.is_faithful
     assert not wrong.is_faithful
-    assert "CHECK FAILED: times: gap: off" in list(told(wrong))
+    assert "CHECK FAILED: times: gap: off" in list(report_lines(wrong))

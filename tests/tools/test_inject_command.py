@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from emu.inject.result import Injection, told_pace
+from emu.inject.result import Injection, show_pace
 from emu.inject.timetable import PPS, RATE, RECORDED, TOPSPEED, Pace
 from tests.emu.test_inject_result import QUIET, N, made, told, without
 from tools import cli
@@ -30,7 +30,7 @@ def test_a_pace_is_what_the_option_says(
     given: tuple[str | None, int | None, str | None, bool], expected: Pace, shown: str
 ) -> None:
     assert parse_pace(*given) == expected
-    assert told_pace(expected) == shown
+    assert show_pace(expected) == shown
 
 
 @pytest.mark.parametrize(

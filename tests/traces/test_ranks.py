@@ -5,7 +5,7 @@ import pytest
 
 from traces.framing.frames import MessageKind
 from traces.framing.messages import COLUMNS, Messages
-from traces.recognition.ranks import BadTrace, by_number, check_all_seen, inferred_order, joined, told_order
+from traces.recognition.ranks import BadTrace, by_number, check_all_seen, given_order, inferred_order, joined
 
 ADDRESSES = tuple(f"10.0.0.{i}" for i in range(1, 5))
 
@@ -73,7 +73,7 @@ def test_without_a_ring_the_addresses_decide_and_that_is_said() -> None:
 
 def test_a_rank_map_decides() -> None:
     told = {address: 3 - i for i, address in enumerate(ADDRESSES)}
-    assert told_order(ADDRESSES, told) == ADDRESSES[::-1]
+    assert given_order(ADDRESSES, told) == ADDRESSES[::-1]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_rank_map_decides() -> None:
 )
 def test_a_rank_map_that_does_not_fit_is_refused(told: dict[str, int], reason: str) -> None:
     with pytest.raises(BadTrace, match=reason):
-        told_order(ADDRESSES, told)
+        given_order(ADDRESSES, told)
 
 
 def test_a_host_that_takes_no_part_in_any_allreduce_is_named() -> None:

@@ -113,7 +113,7 @@ def inject(  # noqa: PLR0913, PLR0917 - a parameter for each option
         raise ValueError(f"no routing policy {routes!r}; there are {', '.join(policy_names())}")
     chosen = parse_fabric(fabric) if fabric else None
     told = parse_map(map_ or ())
-    prepared = prepare(capture_paths(captures), chosen, options, told_ranks(captures, ranks), told)
+    prepared = prepare(capture_paths(captures), chosen, options, ranks_by_address(captures, ranks), told)
     need_root_and_tools("inject", switch, captures=True)
     folder = out or default_folder()
     with following(quiet=as_json) as progress:
@@ -148,7 +148,7 @@ def parse_pace(speed: str | None, pps: int | None, rate: str | None, topspeed: b
     return Pace(RECORDED, parse_factor(speed) if speed else Fraction(1))
 
 
-def told_ranks(paths: Sequence[Path], ranks: Path | None) -> dict[str, int]:
+def ranks_by_address(paths: Sequence[Path], ranks: Path | None) -> dict[str, int]:
     """Ranks by address, as the file or a folder's own says; none if nobody says."""
     told = ranks or next((path / SETTINGS for path in paths if (path / SETTINGS).is_file()), None)
     return read_settings(told) if told else {}

@@ -31,9 +31,7 @@ class FileReading:
         interfaces = self.walker.interfaces
         if not len(records.time_ns):
             reason = f" ({fault})" if fault else ""
-            raise BadCapture(
-                f"{self.path}: no complete packet{reason}: capture again, or leave the file out"
-            )
+            raise BadCapture(f"{self.path}: no complete packet{reason}: capture again, or leave the file out")
         link_types = [interface.link_type for interface in interfaces]
         if not LINK_TYPES & set(link_types):
             raise BadCapture(

@@ -30,7 +30,7 @@ def by_number(addresses: set[str]) -> tuple[str, ...]:
     return tuple(sorted(addresses, key=lambda text: (ip_address(text).version, int(ip_address(text)))))
 
 
-def told_order(addresses: Sequence[str], ranks: Mapping[str, int]) -> tuple[str, ...]:
+def given_order(addresses: Sequence[str], ranks: Mapping[str, int]) -> tuple[str, ...]:
     """The addresses in the order of `ranks`; raise BadTrace unless that numbers all of them from 0."""
     unknown = [address for address in addresses if address not in ranks]
     if unknown:
