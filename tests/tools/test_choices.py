@@ -1,0 +1,106 @@
+"""Options are the fields of the classes of choices: no list of their names is kept anywhere else."""
+
+import inspect
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, get_args
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from planning.experiment import Experiment
+from tools.choices import (
+    MatrixChoices,
+    NetworkChoices,
+    RunChoices,
+    TrafficChoices,
+    refuse_planned,
+    takes_choices,
+)
+from tools.cli import load
+from traces.workload import made_allreduce
+
+PLANNED = (MatrixChoices, NetworkChoices, TrafficChoices)
+OF = {"plan": PLANNED, "replay": (*PLANNED, RunChoices), "bench": (MatrixChoices, NetworkChoices, RunChoices)}
+
+
+class Given:
+    """A context of Typer's in which one parameter stands on the command line."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def get_parameter_source(self, name: str) -> Any:
+        return SimpleNamespace(name="COMMANDLINE" if name == self._name else "DEFAULT")
+
+
+@pytest.mark.parametrize("command", OF)
+def test_a_command_has_the_fields_of_its_choices_as_options(command: str) -> None:
+    parameters = inspect.signature(load(command)).parameters
+    wanted = {each.name for choices in OF[command] for each in fields(choices)}
+    assert wanted <= set(parameters)
+    assert not {"matrix", "network", "traffic", "run"} & set(parameters)
+
+
+@pytest.mark.parametrize("name", [each.name for choices in PLANNED for each in fields(choices)])
+def test_what_a_plan_file_has_decided_is_refused_beside_it(name: str) -> None:
+    with pytest.raises(ValueError, match=f"--{name.replace('_', '-')} is fixed in a.json"):
+        refuse_planned(Given(name), Path("a.json"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(RunChoices)])
+def test_how_a_plan_is_carried_out_can_be_chosen_beside_it(name: str) -> None:
+    refuse_planned(Given(name), Path("a.json"))  # type: ignore[arg-type]
+
+
+def test_what_happens_on_the_network_becomes_part_of_the_experiment() -> None:
+    experiment = Experiment(made_allreduce(4, 4000), "test")
+    chosen = NetworkChoices(seed=7, fail=["leaf0-spine1@0.5"], switch_slots=64)
+    assert chosen.on(experiment) == replace(experiment, seed=7, fail=("leaf0-spine1@0.5",), switch_slots=64)
+    assert NetworkChoices().on(experiment) == experiment
+
+
+def test_plan_takes_one_of_what_replay_takes_several_of() -> None:
+    once, several = (inspect.signature(load(name)).parameters for name in ("plan", "replay"))
+    for name in ("fabric", "algorithm", "placement", "routes"):
+        kind, option = get_args(once[name].annotation)
+        assert (kind, "Repeatable" in option.help, once[name].default) == (
+            str,
+            False,
+            several[name].default[0],
+        )
+        kind, option = get_args(several[name].annotation)
+        assert (kind, option.help.endswith(" Repeatable.")) == (list[str], True)
+
+
+@dataclass(frozen=True)
+class Dummy:
+    dummy: str = "nothing"
+
+
+def test_a_new_field_is_a_new_option() -> None:
+    """The dummy option of CONTRIBUTING: one field, and the command has it."""
+    app = typer.Typer()
+
+    @app.command()
+    @takes_choices
+    def show(word: str, choices: Dummy = Dummy()) -> None:
+        print(word, choices.dummy)
+
+    assert CliRunner().invoke(app, ["a"]).stdout == "a nothing\n"
+    assert CliRunner().invoke(app, ["a", "--dummy", "b"]).stdout == "a b\n"
+
+
+@pytest.mark.parametrize(
+    ("ina", "algorithms"),
+    [("off", ["ring"]), ("on", ["ina"]), ("off,on", ["ring", "ina"]), ("leaf, on", ["ina:leaf", "ina"])],
+)
+def test_ina_adds_to_the_algorithms_or_takes_their_place(ina: str, algorithms: list[str]) -> None:
+    assert MatrixChoices(algorithm=["ring"], ina=ina).algorithms() == algorithms
+
+
+def test_another_word_for_ina_is_refused() -> None:
+    with pytest.raises(ValueError, match="'of' is not off, on or leaf"):
+        MatrixChoices(ina="of").algorithms()
