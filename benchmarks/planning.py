@@ -11,7 +11,7 @@ from time import perf_counter
 
 from planning.fabrics.fabric import Fabric
 from planning.fabrics.spec import parse_fabric
-from planning.model.loads import audit
+from planning.model.audit import audit
 from planning.placement import place
 from planning.plan import Plan
 from planning.resolve import flows_of, resolve

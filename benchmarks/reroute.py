@@ -21,7 +21,7 @@ from controller.steering import Steering
 from controller.switch import KnownSwitch
 from planning.fabrics.fabric import Link
 from planning.fabrics.spec import parse_fabric
-from planning.model.loads import audit
+from planning.model.audit import audit
 from planning.plan import Plan
 from planning.resolve import resolve
 from planning.routing.reroute import rerouted

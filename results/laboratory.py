@@ -13,11 +13,10 @@ from emu.options import RunOptions
 from planning.experiment import Cell, Experiment, Original, plan_of
 from planning.fabrics.fabric import Fabric
 from planning.fabrics.spec import with_automatic_queue
+from planning.model.audit import audit
 from planning.model.calibration import Calibration
 from planning.model.expected import expected
 from planning.model.explanation import why
-from planning.model.loads import audit
-from planning.model.phaseaudit import phase_audits
 from planning.openflow.rules import guarded_rules
 from planning.plan import Plan
 from planning.refused import Refused
@@ -171,7 +170,7 @@ def _judged(
     if warning := guarded_rules(plan).guard.warning:
         judged = replace(judged, warnings=(*judged.warnings, warning))
     audited = audit(plan)
-    reason = why(plan, phase_audits(plan, audited))
+    reason = why(plan, audited.parts)
     made = result.row(
         plan,
         repeats,

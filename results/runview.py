@@ -14,8 +14,8 @@ from controller import counters as switches
 from emu.records import Repeat, load_repeats
 from planning import plan as plans
 from planning.fabrics.fabric import Egress, interface, link_name
+from planning.model.audit import Audit, LinkLoad, audit
 from planning.model.calibration import Calibration
-from planning.model.loads import Audit, LinkLoad, audit
 from planning.model.wire import wire_nbytes
 from planning.plan import Plan
 from planning.plancheck import check_path

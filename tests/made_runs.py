@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 from emu.records import LINK_COLUMNS, Repeat
 from planning import plan as plans
 from planning.fabrics.fabric import Egress, interface
+from planning.model.audit import audit
 from planning.model.calibration import Calibration
 from planning.model.errorbar import Expected
-from planning.model.loads import audit
 from planning.plan import Plan
 from results import row as result
 from results.row import Row

@@ -137,7 +137,7 @@ def test_a_door_is_listed_only_with_what_it_uses(module: str) -> None:
     [
         ("traces/packets/streams.py", "from planning.fabrics.fabric import Fabric", "planning"),
         ("planning/plan.py", "import emu.run", "emu"),
-        ("planning/model/loads.py", "from results import verdict", "results"),
+        ("planning/model/audit.py", "from results import verdict", "results"),
         ("emu/run.py", "from controller import counters", "controller"),
         ("emu/run.py", "from results.row import Row", "results"),
         ("controller/app.py", "from emu.records import Repeat", "emu"),
@@ -145,7 +145,7 @@ def test_a_door_is_listed_only_with_what_it_uses(module: str) -> None:
         ("tools/cli.py", "from tests.conftest import left_out", "tests"),
         ("traces/packets/streams.py", "import time", "time"),
         ("planning/placement.py", "from random import Random, shuffle", "random"),
-        ("planning/model/loads.py", "def f():\n    import os.path", "os"),
+        ("planning/model/audit.py", "def f():\n    import os.path", "os"),
         ("planning/plan.py", "from . import fabric", "."),
         ("planning/plan.py", "from .fabric import Fabric", "."),
         ("traces/packets/streams.py", "import fcntl", "fcntl"),

@@ -5,11 +5,10 @@ from typing import Any
 
 from controller.counters import WireCount
 from planning.fabrics.fabric import link_name
+from planning.model.audit import Carried, PhaseAudit, is_host_link, slowest
 from planning.model.explanation import why_phase
-from planning.model.loads import is_host_link
-from planning.model.phaseaudit import Carried, PhaseAudit, TableSize, slowest
 from planning.model.phases import ADDED_UP, PhaseKey
-from planning.openflow.rules import Guard
+from planning.openflow.rules import Guard, TableSize
 from planning.plan import Plan
 from results.audit.agreement import FlowCount, LinkCount
 from results.audit.runaudit import RunAudit

@@ -7,8 +7,9 @@ from rich.table import Table
 from rich.text import Text
 
 from planning.fabrics.fabric import link_name
+from planning.model.audit import PhaseAudit, slowest
 from planning.model.explanation import why_phase
-from planning.model.phaseaudit import PhaseAudit, TableSize, slowest
+from planning.openflow.rules import TableSize
 from planning.plan import Plan
 from results.audit.agreement import LinkCount, strayed
 from results.audit.runaudit import RunAudit

@@ -9,8 +9,8 @@ from rich.table import Table
 
 from planning.fabrics.fabric import link_name
 from planning.model.addedup import tree_links
+from planning.model.audit import Audit, LinkLoad, audit, by_severity
 from planning.model.expected import ASSUMED, MOST_ASSUMED_SENDS, foreseen
-from planning.model.loads import Audit, LinkLoad, audit, by_severity
 from planning.model.predict import bound_s, compute_s
 from planning.openflow.rules import guarded_rules
 from planning.plan import Plan

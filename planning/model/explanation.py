@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from planning.fabrics.bigraph import BiGraph, bigraph_of
 from planning.fabrics.fabric import Fabric, link_name
 from planning.fabrics.paths import access_switch
-from planning.model.loads import SLACK
-from planning.model.phaseaudit import Carried, PhaseAudit, slowest
+from planning.model.audit import SLACK, Carried, PhaseAudit, slowest
 from planning.model.phases import PhaseKey
 from planning.plan import Flow, Plan
 

@@ -236,3 +236,17 @@ def sums(trees: Iterable[Tree]) -> Iterator[Sum]:
 
 def _match(in_port: int, tree: Tree) -> Match:
     return Match(eth_type=ETH_TYPE_IPV4, ip_proto=PROTO_UDP, dport=tree.udp_port, in_port=in_port)
+
+
+@dataclass(frozen=True, slots=True)
+class TableSize:
+    """What a switch is told: the rules of its flow table, and the groups that they share."""
+
+    switch: str
+    n_rules: int
+    n_groups: int
+
+
+def table_sizes(rules: Rules) -> tuple[TableSize, ...]:
+    """Of each switch, in their order.  Rules that choose alike among the same ports share a group."""
+    return tuple(TableSize(switch, len(own), len(groups_of(own))) for switch, own in rules.items())

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from controller.counters import Counters, WireCount
 from planning.fabrics.fabric import Egress, link_name
-from planning.model.loads import is_host_link
+from planning.model.audit import is_host_link
 from planning.model.wire import SET_UP_SPARE_NBYTES, again_nbytes, payload_nbytes, stream_nbytes
 from planning.plan import Plan
 from results.audit.findings import Finding, off

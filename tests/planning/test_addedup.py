@@ -12,9 +12,8 @@ import pytest
 from planning.experiment import Cell, Experiment, plan_of
 from planning.fabrics.fabric import Egress, link_name
 from planning.fabrics.spec import parse_fabric
+from planning.model.audit import audit
 from planning.model.explanation import why
-from planning.model.loads import audit
-from planning.model.phaseaudit import phase_audits
 from planning.model.phases import ADDED_UP
 from planning.model.predict import bound_s, predict
 from planning.model.simulation import simulate
@@ -242,7 +241,7 @@ def shared_uplink() -> Plan:
 
 def test_two_trees_on_one_uplink_are_a_collision_with_a_reason() -> None:
     plan = shared_uplink()
-    (one,) = phase_audits(plan, audit(plan))
+    (one,) = audit(plan).parts
     assert (one.worst.trees, one.worst.flows) == ((0, 1), ())
     assert one.worst.share == pytest.approx(2)
     assert plan.prediction.fluid_s == pytest.approx(2 * INA_MB_S)

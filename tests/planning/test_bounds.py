@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planning.fabrics.spec import parse_fabric
+from planning.model.audit import audit
 from planning.model.bounds import Cuts, least_s, phase_bound_s
-from planning.model.loads import audit
 from planning.model.phases import Pair
 from tests.made_plans import PAYLOAD_EFFICIENCY, all_to_all, messages, schedule_plan
 

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from planning.model.audit import audit
 from planning.model.explanation import transit_flows, why
-from planning.model.loads import audit
-from planning.model.phaseaudit import phase_audits
 from planning.plan import Plan
 from tests.made_plans import allreduce_plan, messages, schedule_plan
 from traces.schedules.expand import expand
@@ -18,7 +17,7 @@ EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
 def reason(plan: Plan) -> str:
-    return why(plan, phase_audits(plan, audit(plan)))
+    return why(plan, audit(plan).parts)
 
 
 def alltoall_plan(spec: str, n_ranks: int, routes: str) -> Plan:
@@ -37,7 +36,7 @@ def test_a_bigraphs_alltoall_is_slow_because_same_side_pairs_cross_twice() -> No
 def test_transit_is_counted_on_both_crossings_of_a_same_side_pair() -> None:
     """n = 8, m = 4: a link has 4 * 4 direct flows, and (3 * 16) / 4 = 12 of each half."""
     plan = alltoall_plan("bigraph:n=8,m=4", 32, "direct")
-    (one,) = phase_audits(plan, audit(plan))
+    (one,) = audit(plan).parts
     assert {len(transit_flows(plan, link)) for link in one.collisions} == {24}
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from planning.fabrics.fabric import Egress, link_name
 from planning.fabrics.spec import parse_fabric
-from planning.model.loads import audit
+from planning.model.audit import audit
 from planning.resolve import resolve_placed
 from planning.transport import fabric_transport
 from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan

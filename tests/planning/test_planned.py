@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from planning.fabrics.fabric import Egress, Fabric
 from planning.fabrics.spec import parse_fabric
-from planning.model.loads import audit
+from planning.model.audit import audit
 from planning.model.phases import nbytes_by_phase
 from planning.plan import Plan
 from planning.plancheck import check_path

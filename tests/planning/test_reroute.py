@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planning.fabrics.fabric import Egress, Link
-from planning.model.loads import audit
+from planning.model.audit import audit
 from planning.plan import Plan
 from planning.plancheck import check_path
 from planning.routing.reroute import rerouted

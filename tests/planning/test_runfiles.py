@@ -12,7 +12,7 @@ import pytest
 from planning import plan as plans
 from planning.fabrics.fabric import Egress
 from planning.failures import Failure
-from planning.model.loads import audit
+from planning.model.audit import audit
 from planning.plan import BadPlan, Plan
 from planning.runfiles import BadRun
 from results.runview import load_run

@@ -15,7 +15,7 @@ import pytest
 from emu.records import load_repeats
 from planning.fabrics.fabric import Egress
 from planning.failures import Failure
-from planning.model.loads import audit
+from planning.model.audit import audit
 from planning.plan import Plan
 from results.outages import outages
 from tests.real.test_run import carried_out, plan_of

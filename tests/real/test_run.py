@@ -17,7 +17,7 @@ from planning import plan as plans
 from planning.fabrics.fabric import interface
 from planning.fabrics.paths import access_switch
 from planning.fabrics.spec import parse_fabric
-from planning.model.loads import audit
+from planning.model.audit import audit
 from planning.plan import Plan
 from planning.resolve import resolve
 from planning.transport import fabric_transport

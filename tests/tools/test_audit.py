@@ -9,15 +9,14 @@ import pytest
 from planning.fabrics.fabric import Egress
 from planning.fabrics.paths import access_switch
 from planning.flowhash import flow_hash, switch_salt
-from planning.model.loads import audit
-from planning.model.phaseaudit import PhaseAudit, phase_audits, slowest, table_sizes, worst_shares
-from planning.openflow.rules import plan_rules
+from planning.model.audit import PhaseAudit, audit, slowest, worst_shares
+from planning.openflow.rules import plan_rules, table_sizes
 from planning.plan import Plan
 from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
 
 
 def phases(plan: Plan) -> tuple[PhaseAudit, ...]:
-    return phase_audits(plan, audit(plan))
+    return audit(plan).parts
 
 
 def alltoall_plan(spec: str, n_ranks: int, routes: str, nbytes: int = 1000) -> Plan:

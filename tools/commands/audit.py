@@ -12,16 +12,9 @@ from rich.console import Console
 from emu.records import load_repeats
 from planning import plan as plans
 from planning.fabrics.fabric import Egress, link_name
-from planning.model.loads import audit as audited
-from planning.model.phaseaudit import (
-    PhaseAudit,
-    TableSize,
-    phase_audits,
-    slowest,
-    table_sizes,
-    worst_shares,
-)
-from planning.openflow.rules import Guard, guarded_rules
+from planning.model.audit import PhaseAudit, slowest, worst_shares
+from planning.model.audit import audit as audited
+from planning.openflow.rules import Guard, TableSize, guarded_rules, table_sizes
 from planning.plan import Plan
 from planning.runfiles import INCOMPLETE, check_finished, one_run
 from results.audit.runaudit import RunAudit, audit_run, middle
@@ -127,7 +120,7 @@ def _audited(path: Path) -> Audited:
             run = audit_run(path, plan, repeats, middle(repeats))
     found, rules = audited(plan), guarded_rules(plan)
     worst = found.worst.egress if found.worst.excess_s > EXCESS_S else None
-    return Audited(path, plan, phase_audits(plan, found), table_sizes(rules.rules), rules.guard, worst, run)
+    return Audited(path, plan, found.parts, table_sizes(rules.rules), rules.guard, worst, run)
 
 
 def _chosen(phase: str | None, one: Audited) -> Sequence[int]:
