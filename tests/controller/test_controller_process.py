@@ -371,7 +371,7 @@ def test_a_port_that_is_taken_is_told_to_people_by_gradwire_and_to_a_run_by_the_
     [
         (["--fabric", "torus:k=4"], "torus"),
         (["/nonexistent/plan.json"], "/nonexistent/plan.json"),
-        ([str(ROOT / "pyproject.toml")], "no plan"),
+        ([str(ROOT / "pyproject.toml")], "not a plan"),
     ],
 )
 def test_input_that_is_no_plan_and_no_fabric_is_refused(what: list[str], complaint: str) -> None:

@@ -54,7 +54,7 @@ def test_all_ranks_together_are_bounded() -> None:
     [
         ("ddp --bogus 3", "No such option: --bogus"),
         ("ddp --ranks many", "--ranks"),
-        ("ps --ranks 3", "--ranks means nothing for ps"),
+        ("ps --ranks 3", "--ranks does not apply to ps"),
         ("'ddp", "No closing quotation"),
         ("", "Missing"),
         ("ddp --limit 3", "No such option: --limit"),

@@ -181,7 +181,7 @@ def test_an_event_of_an_operation_that_there_is_not_is_no_event_of_the_plan(tmp_
     (tmp_path / "events").mkdir()
     event = {"repeat": 0, "event": "aggregated", "t_ns": 1, "op": 2}
     (tmp_path / "events" / "rank-0.jsonl").write_text(json.dumps(event) + "\n")
-    with pytest.raises(BadRun, match=r"line 1: operation 2 is none of the plan's"):
+    with pytest.raises(BadRun, match=r"line 1: operation 2 is not in the plan"):
         list(load_events(tmp_path, summed_plan()))
 
 

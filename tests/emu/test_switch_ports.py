@@ -76,5 +76,5 @@ def test_a_run_without_losses_names_none() -> None:
 def test_a_file_that_is_no_json_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "ports.json"
     path.write_bytes(b"\xff\x00 nonsense")
-    with pytest.raises(ValueError, match="no list of switches"):
+    with pytest.raises(ValueError, match="not a list of switches"):
         ports.load(path)

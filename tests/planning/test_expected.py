@@ -87,7 +87,7 @@ def test_a_range_that_makes_the_bar_wider_than_a_tenth_is_refused(later_ms: int,
     if refused:
         late_s = 0.100 + later_ms / 1000 + RING_S
         assert found.high_s is not None and found.high_s > late_s
-        assert "no prediction to ±10%" in found.doubt
+        assert "not a prediction to ±10%" in found.doubt
 
 
 def test_an_iteration_has_a_bar_and_so_has_what_is_exposed_of_it() -> None:

@@ -64,7 +64,7 @@ def flow(number: int, **fields: object) -> Callable[[Value], None]:
         (send(0, dst=9), "send 0 goes from rank 0 to 9 of 4"),
         (send(0, offset=3999), "send 0: bytes 3999"),
         (send(0, nbytes=-4), "send 0: bytes 0 + -4"),
-        (send(0, offset=2), "send 0: adds what are not whole"),
+        (send(0, offset=2), "send 0: adds bytes that are not whole"),
         (send(5, needs=[5]), "send 5 waits for send 5, which is not before it"),
         (send(5, ready=[99_999]), "send 5 waits for send 99999"),
         (send(4, needs=[1]), "of which rank 0 knows nothing"),
@@ -229,5 +229,5 @@ def test_a_send_of_a_reduce_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "[]", "null", "{", "[" * 100_000, "\x00\xff"])
 def test_what_is_no_json_is_no_plan(text: str, tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text(text)
-    with pytest.raises(BadPlan, match="no plan"):
+    with pytest.raises(BadPlan, match="not a plan"):
         plans.load(tmp_path / "plan.json")

@@ -119,5 +119,5 @@ def test_a_file_that_is_no_matrix_is_refused(tmp_path: Path, text: str, said: st
 
 
 def test_a_folder_without_a_whole_matrix_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadRun, match="no whole matrix"):
+    with pytest.raises(BadRun, match="no complete matrix"):
         load_cells(tmp_path)

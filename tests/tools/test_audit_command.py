@@ -163,10 +163,10 @@ def test_the_drawing_names_the_worst_link(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("plan.json", "{}", "no plan"),
-        ("switches.json", "{}", "no counters"),
+        ("plan.json", "{}", "not a plan"),
+        ("switches.json", "{}", "not a file of counters"),
         ("repeats.json", "[]", "no repeat was finished"),
-        ("switches.json", "[" * 100_000, "no counters"),
+        ("switches.json", "[" * 100_000, "not a file of counters"),
     ],
 )
 def test_a_run_with_a_spoilt_file_is_one_line(

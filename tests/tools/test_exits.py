@@ -28,7 +28,7 @@ def outcome(error: BaseException) -> int:
     ("error", "line"),
     [
         (ValueError("a fat-tree needs an even k, got 5"), "a fat-tree needs an even k, got 5"),
-        (BadWorkload("job.json: no workload"), "job.json: no workload"),
+        (BadWorkload("job.json: not a workload"), "job.json: not a workload"),
         (BadPlan("two\n  lines"), "two lines"),
         (
             FileNotFoundError(errno.ENOENT, "No such file or directory", "a.pcap"),

@@ -39,7 +39,7 @@ def test_a_pace_is_what_the_option_says(
         (("2", 100, None, False), "--speed and --pps say different things"),
         ((None, None, "1G", True), "--rate and --topspeed"),
         ((None, None, "0", False), "--rate must be above 0"),
-        (("0", None, None, False), "no factor above 0"),
+        (("0", None, None, False), "not a factor above 0"),
     ],
 )
 def test_paces_that_make_no_sense_are_refused(

@@ -54,13 +54,13 @@ def test_a_rank_map_is_refused_for_a_file_that_has_its_ranks(workload_file: Path
 def test_a_json_file_of_another_kind_is_no_workload(tmp_path: Path, content: str) -> None:
     path = tmp_path / "x.json"
     path.write_text(content)
-    with pytest.raises(BadWorkload, match="no workload"):
+    with pytest.raises(BadWorkload, match="not a workload"):
         read_job([path])
 
 
 def test_a_broken_plan_is_told_as_one(plan_file: Path) -> None:
     plan_file.write_bytes(plan_file.read_bytes()[:-50])
-    with pytest.raises(BadPlan, match="no plan"):
+    with pytest.raises(BadPlan, match="not a plan"):
         read_job([plan_file])
 
 

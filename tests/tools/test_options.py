@@ -38,7 +38,7 @@ def test_a_factor_is_exact(text: str, factor: Fraction) -> None:
     "text", ["0", "0/4", "1/0", "-1", "1e9", "1e999999999", "", "1//8", "9" * 10, "1/8/2", "half"]
 )
 def test_what_is_no_factor_above_0_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="no factor above 0: write it like 1/8"):
+    with pytest.raises(ValueError, match="not a factor above 0: write it like 1/8"):
         parse_factor(text)
 
 

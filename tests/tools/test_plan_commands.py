@@ -249,7 +249,7 @@ def test_sizes_iterations_and_gaps_are_chosen_by_options(
         (["--placement", "magic"], "no placement 'magic'"),
         (["--routes", "magic"], "no routing policy 'magic'"),
         (["--iteration", "9"], "nothing to send in iteration"),
-        (["--scale-bytes", "0"], "no factor above 0"),
+        (["--scale-bytes", "0"], "not a factor above 0"),
         (["--algorithm", "ina", "--elements", "2048"], "need a fabric with mtu=8244 at least, and "),
         (["-o", "/absent/plan.json"], "No such file or directory"),
     ],

@@ -439,7 +439,7 @@ def test_the_page_names_every_row_and_escapes_what_a_job_said() -> None:
         (["ddp", "--iterations", "4", "--fabric", "star:hosts=4"], "4 iterations are too few"),
         (["ddp", "--fabric", "star:hosts=4", "--fabric", "star:hosts=4"], "a fabric is named twice"),
         (["ddp", "--ranks", "8", "--fabric", "star:hosts=4"], "8 ranks do not fit on the 4 hosts"),
-        (["ps", "--ranks", "8", "--fabric", "star:hosts=8"], "--ranks means nothing for ps"),
+        (["ps", "--ranks", "8", "--fabric", "star:hosts=8"], "--ranks does not apply to ps"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_a_line(

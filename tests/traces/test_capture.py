@@ -22,7 +22,7 @@ from traces.packets import capture
 from traces.packets import capturefile as reading
 from traces.packets.addresses import Addresses
 from traces.packets.capture import packet_blocks, read_capture
-from traces.packets.columns import ROW_NBYTES, Headers, PacketRecords
+from traces.packets.columns import ROW_NBYTES, Headers, Records
 from traces.packets.packets import BadCapture, Packets
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +46,7 @@ def written(path: Path, data: bytes) -> Path:
 
 
 def same(one: Packets, two: Packets) -> bool:
-    names = [*PacketRecords._fields, *Headers._fields]
+    names = [*Records._fields, *Headers._fields]
     return all(np.array_equal(getattr(one, name), getattr(two, name)) for name in names)
 
 
@@ -103,7 +103,7 @@ def test_blocks_joined_are_the_whole_file(
 ) -> None:
     path = written(tmp_path / "a", packed(data))  # type: ignore[operator]
     whole, blocks = read_capture(path), list(packet_blocks(path, piece_nbytes))
-    for name in (*PacketRecords._fields, *Headers._fields):
+    for name in (*Records._fields, *Headers._fields):
         if name not in ("frame_at", "payload_at"):  # these are places in each block's own data
             joined = np.concatenate([getattr(block, name) for block in blocks])
             assert np.array_equal(joined, getattr(whole, name)), name
@@ -158,7 +158,7 @@ def test_a_bomb_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
     bomb = gzip.compress(PLAIN[:24] + b"\0" * (1 << 24), 1)
     with pytest.raises(BadCapture, match="memory"):
         read_capture(written(tmp_path / "a.pcap.gz", bomb), budget_nbytes=1 << 22)
-    with pytest.raises(BadCapture, match="no pcap"):
+    with pytest.raises(BadCapture, match="not a pcap"):
         read_capture(written(tmp_path / "a.pcap.gz", gzip.compress(b"\0" * (1 << 24), 1)))
 
 

@@ -116,7 +116,7 @@ def test_of_different_sizes_only_those_that_every_worker_has_are_added() -> None
     (only,) = schedule.aggregations
     assert (only.givers, schedule.ops[only.op].nbytes) == ((1, 2, 3), 4000)
     few, whole = sorted(not_added(job(items)))
-    assert few.startswith("1 of 6 pushes") and few.endswith("no whole number of 4-byte elements")
+    assert few.startswith("1 of 6 pushes") and few.endswith("not a whole number of 4-byte elements")
     assert whole.startswith("2 of 6 pushes") and "not every worker" in whole
 
 

@@ -13,7 +13,7 @@ from traces.recognition.ranks import BadTrace
 )
 def test_a_rank_map_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "ranks.yaml").write_text(text)
-    with pytest.raises(BadTrace, match="no rank map: write"):
+    with pytest.raises(BadTrace, match="not a rank map: write"):
         read_settings(tmp_path / "ranks.yaml")
 
 

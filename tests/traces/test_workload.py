@@ -52,7 +52,7 @@ def test_a_workload_comes_back_from_its_file(tmp_path: Path) -> None:
 )
 def test_a_file_that_is_no_workload_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
     (tmp_path / "w.json").write_text(text)
-    with pytest.raises(BadWorkload, match=r"w\.json: no workload") as refusal:
+    with pytest.raises(BadWorkload, match=r"w\.json: not a workload") as refusal:
         workloads.load(tmp_path / "w.json")
     assert "\n" not in str(refusal.value)
 

@@ -10,7 +10,7 @@ from traces.packets.columns import Column
 MAX_ADDRESSES = 1 << 20  # no training job has as many hosts; a scan or an attack has
 
 
-class AddressTable(NamedTuple):
+class Table(NamedTuple):
     """Open addressing: `slots` hold a position + 1, 0 is free; twice as many slots as positions.
 
     An address is 128 bits, `high` and `low`; IPv4 has only `low`, and `version` tells them apart.
@@ -27,7 +27,7 @@ class Addresses:
     """Grows from one decoding to the next; positions never change."""
 
     def __init__(self) -> None:
-        self.table = AddressTable(  # zeros: memory that is not used is not there
+        self.table = Table(  # zeros: memory that is not used is not there
             slots=np.zeros(2 * MAX_ADDRESSES, np.int32),
             high=np.zeros(MAX_ADDRESSES, np.uint64),
             low=np.zeros(MAX_ADDRESSES, np.uint64),

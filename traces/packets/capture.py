@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from traces.packets.capturefile import FileReading
-from traces.packets.columns import ROW_NBYTES, Column, PacketRecords, joined_records
+from traces.packets.columns import ROW_NBYTES, Column, Records, joined_records
 from traces.packets.openfile import Opened, free_nbytes
 from traces.packets.packets import BadCapture, Packets
 from traces.packets.pcap import FILE_HEADER_NBYTES
@@ -75,9 +75,9 @@ def packet_blocks(path: Path, piece_nbytes: int = PIECE_NBYTES) -> Iterator[Pack
     yield replace(last, truncated=bool(fault), fault=_placed(fault, begin + at), interfaces=interfaces)
 
 
-def _all_records(reading: FileReading, data: Column, budget_nbytes: int) -> tuple[PacketRecords, int, str]:
+def _all_records(reading: FileReading, data: Column, budget_nbytes: int) -> tuple[Records, int, str]:
     """The packets, where they end, and what is wrong there."""
-    parts: list[PacketRecords] = []
+    parts: list[Records] = []
     at, fault = reading.walker.start, ""
     while not parts or (len(parts[-1].time_ns) == ROWS_PER_WALK and not fault):
         records, at, fault = reading.walker.walk(data, at)

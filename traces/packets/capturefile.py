@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from traces.packets.addresses import MAX_ADDRESSES, Addresses
-from traces.packets.columns import Column, PacketRecords, empty_headers
+from traces.packets.columns import Column, Records, empty_headers
 from traces.packets.decode import LINK_TYPES, decode
 from traces.packets.packets import BadCapture, Packets
 from traces.packets.pcap import FILE_HEADER_NBYTES, PcapWalker, byte_order
@@ -26,7 +26,7 @@ class FileReading:
         self.walker = _walker(path, head[:FILE_HEADER_NBYTES].tobytes(), fault)
         self._addresses = Addresses()
 
-    def packets(self, data: Column, records: PacketRecords, fault: str) -> Packets:
+    def packets(self, data: Column, records: Records, fault: str) -> Packets:
         """`fault` is why the file could not be read further, "" if it could."""
         interfaces = self.walker.interfaces
         if not len(records.time_ns):

@@ -15,7 +15,7 @@ from traces.packets.packets import NO_SHIFT
 Column = npt.NDArray[Any]
 
 
-class PacketRecords(NamedTuple):
+class Records(NamedTuple):
     """What the file says of each packet; the meanings are those of Packets."""
 
     time_ns: Column
@@ -46,9 +46,9 @@ class Headers(NamedTuple):
     payload_at: Column
 
 
-def empty_records(count: int) -> PacketRecords:
+def empty_records(count: int) -> Records:
     """Columns to be filled from their beginning on."""
-    return PacketRecords(
+    return Records(
         time_ns=np.empty(count, np.int64),
         wire_nbytes=np.empty(count, np.int32),
         captured_nbytes=np.empty(count, np.int32),
@@ -57,18 +57,18 @@ def empty_records(count: int) -> PacketRecords:
     )
 
 
-def first_records(records: PacketRecords, count: int) -> PacketRecords:
+def first_records(records: Records, count: int) -> Records:
     """A copy, so that the rest of the columns is given back, if there is a rest."""
     if count == len(records.time_ns):
         return records
-    return PacketRecords(*(column[:count].copy() for column in records))
+    return Records(*(column[:count].copy() for column in records))
 
 
-def joined_records(parts: Sequence[PacketRecords]) -> PacketRecords:
+def joined_records(parts: Sequence[Records]) -> Records:
     """All of them as one."""
     if len(parts) == 1:
         return parts[0]
-    return PacketRecords(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    return Records(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def empty_headers(count: int) -> Headers:

@@ -7,8 +7,8 @@ Link types: tcpdump.org/linktypes.html.
 
 import numpy as np
 
-from traces.packets.addresses import AddressTable
-from traces.packets.columns import Column, Headers, PacketRecords
+from traces.packets.addresses import Table
+from traces.packets.columns import Column, Headers, Records
 from traces.packets.jit import compiled
 from traces.packets.packets import ETHERNET, NO_SHIFT, SYN, TCP, UDP
 
@@ -44,7 +44,7 @@ def _u64(data: Column, at: int) -> np.uint64:
 
 @compiled
 def decode(
-    data: Column, records: PacketRecords, link_types: Column, table: AddressTable, headers: Headers
+    data: Column, records: Records, link_types: Column, table: Table, headers: Headers
 ) -> tuple[int, bool]:
     """How many packets are TCP, UDP or IP whose headers were cut off by the capture, and whether the
     table had room for all addresses; if not, the columns are not to be used.
@@ -210,7 +210,7 @@ def _window_shift(data: Column, tcp: int, end: int) -> int:
 
 
 @compiled
-def _ends(data: Column, ip: int, version: int, table: AddressTable) -> tuple[int, int]:
+def _ends(data: Column, ip: int, version: int, table: Table) -> tuple[int, int]:
     """The positions of source and destination; -1: there was no room."""
     if version == 4:
         src = _position(ZERO, np.uint64(_u32(data, ip + 12)), 4, table)
@@ -220,7 +220,7 @@ def _ends(data: Column, ip: int, version: int, table: AddressTable) -> tuple[int
 
 
 @compiled
-def _position(high: np.uint64, low: np.uint64, version: int, table: AddressTable) -> int:
+def _position(high: np.uint64, low: np.uint64, version: int, table: Table) -> int:
     """Double hashing; the number of probes is bounded, so that chosen collisions cost little."""
     mixed = (high * np.uint64(0x9E3779B97F4A7C15) ^ low) * np.uint64(0xFF51AFD7ED558CCD)
     mixed = (mixed ^ mixed >> np.uint64(33)) * np.uint64(0xC4CEB9FE1A85EC53)
@@ -238,7 +238,7 @@ def _position(high: np.uint64, low: np.uint64, version: int, table: AddressTable
 
 
 @compiled
-def _added(slot: int, high: np.uint64, low: np.uint64, version: int, table: AddressTable) -> int:
+def _added(slot: int, high: np.uint64, low: np.uint64, version: int, table: Table) -> int:
     position = int(table.used[0])
     if position == len(table.low):
         return -1

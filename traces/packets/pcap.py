@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from traces.packets.columns import Column, PacketRecords, empty_records, first_records
+from traces.packets.columns import Column, Records, empty_records, first_records
 from traces.packets.jit import compiled
 from traces.packets.packets import Interface
 from traces.packets.walkers import MAX_RECORD_NBYTES, ROWS_PER_WALK, Walked
@@ -73,7 +73,7 @@ def _u32(data: Column, at: int, is_big_endian: bool) -> int:
 
 @compiled
 def _walk(
-    data: Column, at: int, is_big_endian: bool, variant: _Variant, records: PacketRecords
+    data: Column, at: int, is_big_endian: bool, variant: _Variant, records: Records
 ) -> tuple[int, int, bool]:
     """How many rows were filled, where the next record begins, and whether its length is impossible."""
     row = 0

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from traces.packets.columns import Column, PacketRecords
+from traces.packets.columns import Column, Records
 from traces.packets.jit import compiled
 from traces.packets.walkers import MAX_RECORD_NBYTES
 
@@ -58,7 +58,7 @@ def _u16(data: Column, at: int, is_big_endian: bool) -> int:
 
 @compiled
 def walk_blocks(
-    data: Column, at: int, is_big_endian: bool, state: State, records: PacketRecords, row: int
+    data: Column, at: int, is_big_endian: bool, state: State, records: Records, row: int
 ) -> tuple[int, int, int]:
     """The next free row, where the next block begins, and why the loop stopped there."""
     while at + 12 <= len(data):
@@ -93,7 +93,7 @@ def _packet(
     nbytes: int,
     is_big_endian: bool,
     state: State,
-    records: PacketRecords,
+    records: Records,
     row: int,
 ) -> int:
     """Fill the row; what is wrong with the block, or 0."""

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple, Protocol
 
-from traces.packets.columns import Column, PacketRecords
+from traces.packets.columns import Column, Records
 from traces.packets.packets import Interface
 
 ROWS_PER_WALK = 1 << 18
@@ -14,7 +14,7 @@ class Walked(NamedTuple):
     wrong there, if the file cannot be read further.  No rows and no fault: more data is needed.
     """
 
-    records: PacketRecords
+    records: Records
     at: int
     fault: str
 
