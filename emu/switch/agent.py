@@ -84,7 +84,7 @@ def main() -> int:
             print("attached", flush=True)
             controllers = arguments.controller or [DEFAULT_CONTROLLER]
             serving = import_module(_SERVING)
-            agent = serving.Agent(switches, plane, controllers, arguments.patience, arguments.slots)
+            agent = serving.SwitchAgent(switches, plane, controllers, arguments.patience, arguments.slots)
             gc.freeze()  # to walk all tables for garbage would take a fifth of the time that a rule takes
             gc.set_threshold(COLLECT_AFTER)
             agent.run()
