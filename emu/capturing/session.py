@@ -74,14 +74,6 @@ def _say(phase: str, **more: object) -> None:
     print(json.dumps({"phase": phase, **more}), flush=True)
 
 
-if __name__ == "__main__":
-    try:
-        main(Path(sys.argv[1]))
-    except (RunFailed, NetworkFailed, OSError) as error:
-        print(error, file=sys.stderr)
-        sys.exit(1)
-
-
 def ring_kib(n_hosts: int, free_nbytes: int) -> int:
     """Each host's ring: an equal share of what memory allows."""
     return max(MIN_RING_KIB, min(MAX_RING_KIB, free_nbytes // RINGS_SHARE // n_hosts // 1024))
@@ -91,3 +83,11 @@ def free_nbytes(meminfo: str) -> int:
     """The memory that is available, from /proc/meminfo's text."""
     (kib,) = re.findall(r"^MemAvailable:\s+(\d+) kB$", meminfo, re.MULTILINE)
     return int(kib) * 1024
+
+
+if __name__ == "__main__":
+    try:
+        main(Path(sys.argv[1]))
+    except (RunFailed, NetworkFailed, OSError) as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)

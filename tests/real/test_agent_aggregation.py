@@ -30,7 +30,7 @@ PORTS = (1, 2, 3)
 # Chunk by chunk, each after the result of the one before.
 HOST = """
 import json, socket, struct, sys
-from traces.framing.aggregation import Header, Kind, decode, encode, HEADER_NBYTES
+from traces.framing.aggregation import Header, PacketKind, decode, encode, HEADER_NBYTES
 weight, udp_port, job, epoch, n_chunks, n, patience_s = json.loads(sys.argv[1])
 link = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 link.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
@@ -41,7 +41,7 @@ sums = []
 print("ready", flush=True)
 sys.stdin.readline()
 for chunk in range(n_chunks):
-    header = encode(Header(Kind.CONTRIBUTION, job, epoch, n, chunk, peak=weight))
+    header = encode(Header(PacketKind.CONTRIBUTION, job, epoch, n, chunk, peak=weight))
     values = struct.pack(f"!{n}i", *(weight * (chunk - 7) * (i + 1) for i in range(n)))
     for _ in range(60):
         link.send(header + values)
@@ -49,7 +49,7 @@ for chunk in range(n_chunks):
             while True:
                 octets = link.recv(9000)
                 said = decode(octets)
-                if said.kind == Kind.RESULT and said.chunk == chunk:
+                if said.kind == PacketKind.RESULT and said.chunk == chunk:
                     break
         except TimeoutError:
             continue

@@ -147,7 +147,7 @@ def test_a_run_in_a_folder_that_exists_is_refused(tmp_path: Path) -> None:
 def test_two_runs_at_once_do_not_meet(tmp_path: Path) -> None:
     plan = plan_of("star:hosts=4,rate=20M", "ring", 400_000)
     script = (
-        "import sys\nfrom pathlib import Path\nfrom emu import plan, run\n"
+        "import sys\nfrom pathlib import Path\nfrom emu import run\nfrom planning import plan\n"
         "from emu.options import RunOptions\n"
         "made = plan.load(Path(sys.argv[1]))\n"
         "run.run(made, Path(sys.argv[2]), RunOptions(1), lambda phase, more: None, print)\n"
