@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from emu.options import RunOptions
+from emu.run import run
 from planning.experiment import Cell, Experiment, plan_of
 from planning.fabrics.spec import parse_fabric
 from results.laboratory import Laboratory
@@ -35,7 +36,7 @@ def main() -> None:
     arguments = parser.parse_args()
     print("fabric                                routes    ratio  model  idle  wrong  verdict", flush=True)
     with tempfile.TemporaryDirectory(prefix="gradwire-alltoall-") as folder:
-        laboratory = Laboratory(Path(folder), RunOptions(arguments.repeat), lambda _: None)
+        laboratory = Laboratory(Path(folder), RunOptions(arguments.repeat), lambda _: None, run)
         for pair in PAIRS:
             (first, model), (second, other_model) = (_measured(laboratory, *each, arguments) for each in pair)
             assert first.time_s

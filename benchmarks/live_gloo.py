@@ -26,6 +26,7 @@ from emu.network.namespaces import enter
 from emu.network.net import emulated, prepare_namespace
 from emu.options import RunOptions
 from emu.project import PROJECT
+from emu.run import run
 from emu.watch import Watch
 from planning.experiment import Cell, Experiment, plan_of
 from planning.fabrics.fabric import interface
@@ -68,7 +69,7 @@ def compare(workload: Workload, spec: str, repeats: int) -> None:
     ]
     with tempfile.TemporaryDirectory(prefix="gradwire-live-") as name:
         folder = Path(name)
-        laboratory = Laboratory(folder / "runs", RunOptions(repeats), print_nothing)
+        laboratory = Laboratory(folder / "runs", RunOptions(repeats), print_nothing, run)
         job = Experiment(workload, "live comparison", compute=Fraction(0))
         ours = laboratory.row(plan_of(Cell(fabric, "as-captured", "linear", "ecmp"), job))
         value = {"fabric": spec, "nbytes": nbytes, "repeats": repeats, "n_ranks": workload.n_ranks}

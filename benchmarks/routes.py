@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from emu.options import RunOptions
+from emu.run import run
 from planning.experiment import Cell, Experiment, plan_of
 from planning.fabrics.spec import parse_fabric
 from results.laboratory import Laboratory
@@ -106,7 +107,7 @@ def _carry_out(study: Study, folder: Path, arguments: argparse.Namespace) -> Non
     workload = made_allreduce(len(fabric.hosts), parse_nbytes(arguments.size))
     cell = Cell(fabric, "halving-doubling", study.placement, study.routes)
     repeats = arguments.repeat if study.is_drawn else 3 * arguments.repeat
-    laboratory = Laboratory(folder, RunOptions(repeats), lambda _: None)
+    laboratory = Laboratory(folder, RunOptions(repeats), lambda _: None, run)
     rows = []
     for seed in range(arguments.seeds if study.is_drawn else 1):
         rows.append(row := laboratory.row(plan_of(cell, Experiment(workload, "benchmark", seed))))

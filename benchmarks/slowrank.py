@@ -17,6 +17,7 @@ from pathlib import Path
 
 from emu.options import RunOptions
 from emu.records import load_repeats
+from emu.run import run
 from planning.fabrics.spec import parse_fabric
 from results.laboratory import Laboratory
 from results.replayedmessages import replayed_messages
@@ -78,7 +79,9 @@ def main() -> None:
         for name, one in (("live", job), ("live-slow", replace(job, slow=(arguments.slow,))))
     ]
     captured = find_job(open_trace([out / "live"]))
-    bench = Laboratory(out / "runs", RunOptions(arguments.repeat), lambda text: print(text, file=sys.stderr))
+    bench = Laboratory(
+        out / "runs", RunOptions(arguments.repeat), lambda text: print(text, file=sys.stderr), run
+    )
     replays = [replayed(captured, slow, arguments.fabric, bench, out) for slow in (None, (arguments.slow,))]
     sys.exit(judge(live, replays))
 

@@ -57,7 +57,7 @@ def counts_request(datapath: Any) -> Any:
 
 
 def job_counts(switch: str, parts: Iterable[ExperimenterPart]) -> list[JobCounts]:
-    """What the switch has answered to that.  Raise ValueError for what is not such a answer."""
+    """What the switch has answered to that.  Raise ValueError for what is not an answer to that."""
     found: list[JobCounts] = []
     for part in parts:
         if (part.experimenter, part.exp_type) != (EXPERIMENTER, COUNTS_TYPE):

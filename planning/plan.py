@@ -151,7 +151,7 @@ def save(plan: Plan, path: Path) -> None:
 
 
 def load(path: Path) -> Plan:
-    """Raise BadPlan for a file that is none, or whose plan cannot be carried out."""
+    """Raise BadPlan for a file that is not a plan, or whose plan cannot be carried out."""
     if path.stat().st_size > MAX_FILE_NBYTES:
         raise BadPlan(f"{path}: not a plan: it is larger than {MAX_FILE_NBYTES >> 20} MiB")
     try:

@@ -217,7 +217,7 @@ def check_path(fabric: Fabric, source: str, destination: str, path: Sequence[Egr
 def _check_transport(fabric: Fabric, transport: "Transport") -> None:
     name = transport.congestion_control
     if not name.isascii() or not name.replace("_", "").isalnum() or len(name) > _NAME_LETTERS:
-        raise ValueError(f"transport: {name!r} is not a name of a congestion control")
+        raise ValueError(f"transport: {name!r} is not the name of a congestion control")
     if transport.rcvbuf_nbytes not in _BUFFERS or transport.sndbuf_nbytes not in _BUFFERS:
         raise ValueError(f"transport: socket buffers of {_BUFFERS[0]} to {_BUFFERS[-1]} bytes are allowed")
     if not fabric.mtu_nbytes <= transport.gso_max_nbytes <= _MAX_SEGMENT_NBYTES:

@@ -8,7 +8,6 @@ from typing import Any, Protocol, TypeVar
 
 from controller.counters import load_counters
 from emu import records
-from emu import run as runs
 from emu.options import RunOptions
 from planning.experiment import Cell, Experiment, Original, plan_of
 from planning.fabrics.fabric import Fabric
@@ -29,19 +28,20 @@ from results.calibrating import calibration_plan, fitted
 from results.row import REFUSED, Row
 
 Tell = Callable[[str], None]
+Progress = Callable[[str, dict[str, Any]], None]
 CALIBRATION_REPEATS = 3
 Result = TypeVar("Result")
 
 
 class Run(Protocol):
-    """`emu.run.run`, or what stands for it in a test."""
+    """What carries a plan out: `emu.run.run`, or what stands for it in a test."""
 
     def __call__(
         self,
         plan: Plan,
         folder: Path,
         options: RunOptions,
-        progress: runs.Progress,
+        progress: Progress,
         finish: Callable[[Path], Result],
         /,
     ) -> Result: ...
@@ -88,7 +88,7 @@ class Laboratory:
         folder: Path,
         options: RunOptions,
         tell: Tell,
-        run: Run = runs.run,
+        run: Run,
         original: Original | None = None,
     ) -> None:
         self._folder = folder
@@ -125,7 +125,7 @@ class Laboratory:
             )
         return self._calibrations[fabric]
 
-    def _progress(self, name: str, options: RunOptions) -> runs.Progress:
+    def _progress(self, name: str, options: RunOptions) -> Progress:
         def progress(phase: str, more: dict[str, Any]) -> None:
             where = f" {more['repeat'] + 1}/{options.repeats}" if "repeat" in more else ""
             self._tell(f"{name}: {phase}{where}")

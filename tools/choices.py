@@ -1,8 +1,9 @@
 """What plan, replay and bench let a user choose: each field of these classes is an option.
 
 A command takes the classes as parameters, and `takes_choices` makes options of their fields.  So a new option
-is one field here: its name, type, help and default.  Where it makes a difference to the plan it belongs to
-one of the first three classes, and is refused beside a plan file, which has decided it (`refuse_planned`).
+is one field here, with its name, type, help and default, and its use in the method of its class that makes
+values of the fields.  Where it makes a difference to the plan it belongs to one of the first three classes,
+and is refused beside a plan file, which has decided it (`refuse_planned`).
 """
 
 import copy
@@ -70,9 +71,9 @@ class MatrixChoices:
     ina: Annotated[
         str,
         typer.Option(
-            metavar="off|on|leaf[,…]",
+            metavar="off|on|leaf",
             help="In-network aggregation: as --algorithm says, or added up by the switches (the algorithm "
-            "ina), or by the first switch only (ina:leaf). off,on compares both.",
+            "ina), or by the first switch only (ina:leaf). Where rows are compared, off,on compares both.",
         ),
     ] = "off"
     placement: Annotated[list[str], typer.Option(metavar="NAME", help=f"{PLACEMENT_HELP}.")] = field(
@@ -195,12 +196,10 @@ class TrafficChoices:
 
     @property
     def changes_job(self) -> bool:
-        """Whether what is sent is another job than the captured one, be it some iterations of it."""
+        """Whether what is sent is another job than the captured one; some iterations of that are still it."""
         factors = (parse_factor(self.scale_bytes), parse_compute(self.compute))
-        return bool(self.slow or self.beside or parse_percent(self.jitter)) or factors != (
-            Fraction(1),
-            Fraction(1),
-        )
+        same = replace(self, iteration=[], ranks=None, scale_bytes="1", compute="keep") == TrafficChoices()
+        return not same or factors != (Fraction(1), Fraction(1))
 
 
 @dataclass(frozen=True, slots=True)

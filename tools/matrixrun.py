@@ -12,7 +12,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from emu.options import RunOptions
-from emu.run import check_served
+from emu.run import check_served, run
 from planning.experiment import Original
 from planning.plan import Plan
 from results.comparison import save_matrix
@@ -56,7 +56,7 @@ def carry_out(
         def tell(text: str) -> None:
             progress.update(task, description=text)
 
-        laboratory = Laboratory(folder, options, tell, original=original)
+        laboratory = Laboratory(folder, options, tell, run, original)
         for plan in todo:
             rows.append(plan if isinstance(plan, Row) else laboratory.row(plan))
             progress.advance(task)

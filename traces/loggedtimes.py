@@ -184,7 +184,7 @@ def _compared(
 
 
 def _buckets(log: RankLog) -> Iterator[_Logged]:
-    """A rank's buckets, placed in the order in which they were ready, as `_told_buckets` does."""
+    """A rank's buckets, placed in the order in which they were ready, as `traces.groundtruth` does."""
     done = {(event.it, event.b): event.t for event in log.events if event.k == BUCKET_DONE}
     n_ready: defaultdict[int, int] = defaultdict(int)
     for event in sorted(log.events, key=lambda event: event.t):

@@ -267,7 +267,7 @@ def load(path: Path) -> Workload:
     except ValidationError as error:
         if any(f'"{old}"'.encode() in text for old in OLD_SCHEMAS):
             raise BadWorkload(
-                f"{path}: no {SCHEMA}: an older gradwire wrote it; "
+                f"{path}: not {SCHEMA}: an older gradwire wrote it; "
                 "make it again from its captures with `gradwire extract`"
             ) from error
         raise BadWorkload(f"{path}: not a workload: {complaint(error)}") from error

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from emu.replay import sums
 from traces.schedules.collectives import ELEMENT_NBYTES
+from traces.schedules.kinds import Data
 from traces.schedules.schedule import Aggregation, Op, Schedule, Send
 
 _PERIOD = 97  # prime, so that a shifted chunk shows
@@ -58,7 +59,7 @@ def count_wrong(schedule: Schedule, held: dict[int, NDArray[np.uint8]]) -> int:
     wrong = 0
     for number in held.keys() - summed_by_switches(schedule).keys():
         op, buffer = schedule.ops[number], held[number]
-        if op.contract.adds:
+        if op.contract.after[1] is Data.SUM:
             total = _sum(op, number, schedule.members[number])
             wrong += int(np.count_nonzero(buffer.view(np.float32) != total))
         else:
@@ -67,11 +68,11 @@ def count_wrong(schedule: Schedule, held: dict[int, NDArray[np.uint8]]) -> int:
 
 
 def _initial(op: Op, number: int, rank: int) -> NDArray[np.uint8]:
+    if op.contract.before[rank != op.root] is Data.NOTHING:
+        return np.full(op.nbytes, 0, np.uint8)  # not zeros: their pages would be made during the run
     if op.contract.adds:
         return (_ramp(op, number) + np.float32(rank)).view(np.uint8)
-    if rank == op.root:
-        return _pattern(op.nbytes, number, rank)
-    return np.full(op.nbytes, 0, np.uint8)  # not zeros: their pages would be made during the run
+    return _pattern(op.nbytes, number, rank)
 
 
 def _ramp(op: Op, number: int) -> NDArray[np.float32]:

@@ -186,10 +186,10 @@ def _crossings(cuts: Cuts, a: str, b: str) -> tuple[int, int]:
 def _region(far: Mapping[str, Mapping[str, int]], group: Collection[str]) -> frozenset[str]:
     """The group, and the switches that are nearer to it than to any other switch with hosts."""
     unreachable = len(far) + max(max(near.values()) for near in far.values())
-    region = set(group)
+    region, members = set(group), frozenset(group)
     for switch in {switch for member in group for switch in far[member]} - set(far):
         mine = min(far[member].get(switch, unreachable) for member in group)
-        others = min((near.get(switch, unreachable) for s, near in far.items() if s not in group))
+        others = min((near.get(switch, unreachable) for s, near in far.items() if s not in members))
         if mine < others:
             region.add(switch)
     return frozenset(region)

@@ -166,7 +166,7 @@ def _networks(fabric: Fabric, choosing: Mapping[int, Ends]) -> Iterator[tuple[Cl
         return
     for switches in components((switch for ends in choosing.values() for switch in ends), choosing.values()):
         among = frozenset(switches)
-        members = [flow for flow, (start, _) in choosing.items() if start in among]
+        members = {flow: None for flow, (start, _) in choosing.items() if start in among}
         yield clos(fabric, [choosing[flow] for flow in members]), members
 
 

@@ -153,9 +153,7 @@ def test_a_last_packet_that_is_cut_off_is_left_out_and_told(tmp_path: Path, cut:
 
 
 def test_a_file_with_nothing_but_broken_blocks_is_refused_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(
-        BadCapture, match=r"a\.pcapng: no complete packet \(at byte 28: .*length"
-    ) as caught:
+    with pytest.raises(BadCapture, match=r"a\.pcapng: no complete packet \(at byte 28: .*length") as caught:
         read(tmp_path, ng.section(), ng.block(6, b"\0" * 40, nbytes=0))
     assert "\n" not in str(caught.value)
 

@@ -44,6 +44,7 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
     Sizes: 64K is 64,000 bytes, 64KiB is 65,536. Unless --algorithm says otherwise an allreduce is done
     as a ring; an alltoall is always pairwise.
     """
+    options = run.options
     if collective not in COLLECTIVES:
         raise ValueError(f"no collective {collective!r}; there is {', '.join(COLLECTIVES)}")
     if not matrix.algorithm:
@@ -61,7 +62,7 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
     need_root_and_tools("bench", run.switch, run.captures)
     check_page(run.html)
     folder = run.out or default_folder()
-    rows = carry_out(todo, run.options, folder, quiet=run.as_json)
+    rows = carry_out(todo, options, folder, quiet=run.as_json)
     show(rows, folder, run.as_json, run.html, f"{collective}, {begin} to {end or begin}")
 
 

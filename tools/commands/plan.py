@@ -21,7 +21,7 @@ from tools.plansummary import print_summary, summary
 def plan(
     context: typer.Context,
     job: JobArgument,
-    matrix: MatrixChoices = MatrixChoices(),  # noqa: B008 - a frozen value
+    matrix: MatrixChoices = MatrixChoices(),  # noqa: B008 - nobody changes it
     network: NetworkChoices = NetworkChoices(),  # noqa: B008
     traffic: TrafficChoices = TrafficChoices(),  # noqa: B008
     output: Annotated[

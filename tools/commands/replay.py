@@ -26,7 +26,7 @@ from traces.workload import Workload
 def replay(
     context: typer.Context,
     job: JobArgument,
-    matrix: MatrixChoices = MatrixChoices(),  # noqa: B008 - a frozen value
+    matrix: MatrixChoices = MatrixChoices(),  # noqa: B008 - nobody changes it
     network: NetworkChoices = NetworkChoices(),  # noqa: B008
     traffic: TrafficChoices = TrafficChoices(),  # noqa: B008
     run: RunChoices = RunChoices(),  # noqa: B008
@@ -37,6 +37,7 @@ def replay(
     its rank has computed for long enough, not at its recorded time. Each fabric is calibrated first; a
     row says whether the machine let it be believed. Exit code 3: a row is not valid.
     """
+    options = run.options
     original = None
     given: Workload | Plan
     if is_captures(job):
@@ -55,5 +56,5 @@ def replay(
     need_root_and_tools("replay", run.switch, run.captures)
     check_page(run.html)
     folder = run.out or default_folder()
-    rows = carry_out(todo, run.options, folder, run.as_json, original)
+    rows = carry_out(todo, options, folder, run.as_json, original)
     show(rows, folder, run.as_json, run.html, f"Replay of {source_of(job)}")

@@ -77,5 +77,5 @@ def _text(script: Path) -> str:
         return octets.decode()
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{script}: not UTF-8 text: byte {error.start:,} is not a part of a character"
+            f"{script}: not UTF-8 text: byte {error.start:,} is not part of a character"
         ) from None

@@ -1,4 +1,6 @@
-"""What items wait for when some of a workload are left out: through those, for what came before them.
+"""Some items of a workload: in which order, when destinations are prepared, and what waits for what.
+
+Items wait through those that are left out for what came before them.
 
 The set-up is left out of a replay unless it is asked for, but it also happens between iterations: DDP agrees
 on its buckets again after the first one.  The second must wait for the first all the same.  Here is also when

@@ -5,7 +5,7 @@ from the root, which is number 0.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 from traces.schedules.collectives import check_ranks
@@ -95,15 +95,19 @@ def reduce_broadcast(
 ) -> list[Send]:
     """2(n-1) sends of the whole buffer: added up towards the root along one tree, then spread along another.
 
-    Open MPI's `allreduce_intra_nonoverlapping` and `..._basic_linear` (coll_base_allreduce.c).
+    Open MPI's `allreduce_intra_nonoverlapping` and `..._basic_linear` (coll_base_allreduce.c).  A rank sends
+    up as soon as it has all from below, so in the steps upwards all children of a rank may meet at it.
     """
     check_ranks("a tree", n_ranks)
     sends: list[Send] = []
     into: dict[int, tuple[int, ...]] = {}
     above = parents(up, n_ranks, root)
-    steps = _reducing_steps(above)
+    steps: dict[int, int] = {}
+    complete: defaultdict[int, int] = defaultdict(int)  # the step in which a rank has its own sum
     for child, parent in reversed(above.items()):
         number = first + len(sends)
+        steps[child] = complete[child]
+        complete[parent] = max(complete[parent], steps[child] + 1)
         needs = into.get(child, ())
         sends.append(Send(op, child, parent, 0, nbytes, reduce=True, needs=needs, step=steps[child]))
         into[parent] = (*into.get(parent, ()), number)
@@ -114,21 +118,3 @@ def reduce_broadcast(
         ready = tuple(first + i for i, s in enumerate(sends) if s.reduce and s.src == send.dst)
         sends.append(replace(send, needs=needs, ready=ready, step=first_down + send.step))
     return sends
-
-
-def _reducing_steps(above: Mapping[int, int]) -> dict[int, int]:
-    """The step in which each child sends to its parent, which takes from one child in a step, those first
-    that have their own sum first.
-    """
-    children: defaultdict[int, list[int]] = defaultdict(list)
-    for child, parent in above.items():
-        children[parent].append(child)
-    steps: dict[int, int] = {}
-    complete = dict.fromkeys(above, 0)
-    for parent in [*reversed(above), *set(above.values()) - set(above)]:  # children before their parents
-        step = 0
-        for child in sorted(children[parent], key=complete.__getitem__):
-            steps[child] = max(step, complete[child])
-            step = steps[child] + 1
-        complete[parent] = step
-    return steps
