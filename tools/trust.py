@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from emu.options import RunOptions
+from emu.run import run
 from emu.watch import RunFailed
 from planning.fabrics.spec import parse_fabric
 from planning.refused import Refused
@@ -45,6 +46,7 @@ from traces.recognition.ranks import BadTrace
 from traces.recognition.recognise import Job, connections, find_job, workload_of
 
 Tell = Callable[[str], None]
+_LABORATORY = partial(Laboratory, run=run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ def carry_out(
     folder: Path,
     quiet: bool,
     capture: Capture = capture_live,
-    laboratory: Any = Laboratory,
+    laboratory: Callable[[Path, RunOptions, Tell], Laboratory] = _LABORATORY,
 ) -> TrustMatrix:
     """Train, capture, replay; a job or a replay that fails becomes a row, and the others go on.
 
