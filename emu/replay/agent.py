@@ -154,19 +154,19 @@ class RankAgent:
 
         What is computed right after something else does not begin later because that was noticed late.
         """
-        touched = set()
+        touched: dict[int, None] = {}  # in this order: on the host's one link, notices before data
         for number in possible.receives:
             send = self._sends[number]
             key = send.src, self._matching.slots[send.op]
             self._matching.posted(key, number)
             self._answer(key)
-            touched.add(send.src)
+            touched[send.src] = None
         for number in possible.sends:
             send = self._sends[number]
             self._matching.has_data(number)
             self._notify(send.dst, Opcode.SEND_READY, send)
             self._queue_ready((send.dst, self._matching.slots[send.op]))
-            touched.add(send.dst)
+            touched[send.dst] = None
         for op, gap_ns in possible.gaps:
             begin_ns = since_ns or time.monotonic_ns()
             if self._schedule.ops[op].kind == "compute":

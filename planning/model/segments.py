@@ -32,8 +32,8 @@ more to send than the largest window has its segments cut by one within WINDOW_P
 ranks keep step as none do, and an allreduce of such messages is 10 % faster or slower than measured.
 
 A rank says that it is ready to receive (a notice about an item of the other direction) before it sends at the
-same instant, and that it is ready to send.  Both are bytes of the connection, and keep their place in all
-queues.
+same instant, on whichever connection, and that it is ready to send.  Both are bytes of their connection, and
+keep their place in all queues.
 
 Acknowledgements take no time: ports send them ahead of data (emu.network.shaping).  Losses are left out, and
 slow start, for a connection begins with ten packets once in a run (emu.network.net).
@@ -142,7 +142,7 @@ class SegmentNetwork:
     def happened(self, now_s: float) -> list[NetworkEvent]:
         """Let all ports go on that may by now."""
         written, self._handed_over = self._handed_over, {}
-        for flow, (notices, others) in written.items():
+        for flow, (notices, others) in sorted(written.items(), key=lambda one: not one[1][0]):
             for message in (*notices, *others):
                 self._write(flow, message, now_s)
         while self._due and self._due[0][0] <= now_s + SAME_TIME_S:

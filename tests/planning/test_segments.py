@@ -116,6 +116,12 @@ def test_a_notice_is_ahead_of_data_that_its_rank_sends_at_the_same_instant() -> 
     assert found[arrived(1)] == pytest.approx(24 * S / FAST, rel=0.01)
 
 
+def test_a_notice_is_ahead_of_data_that_its_rank_sends_to_another_at_the_same_instant() -> None:
+    """Both by the host's port 0; the data are written first."""
+    found = times_s(network([[0, 1], [0, 2]], [FAST] * 3), [(0.0, 0, 0, 20 * S), (0.0, 1, 7, 0)])
+    assert found[NetworkEvent(EventKind.NOTICE, 7)] == 0.0
+
+
 def test_halving_doubling_that_shares_no_link_takes_its_bound() -> None:
     """A step's partners announce and send at once: 2 (p-1)/p of the bytes at the hosts' rate."""
     nbytes = 8 << 20
