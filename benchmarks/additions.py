@@ -23,13 +23,13 @@ from pathlib import Path
 
 import numpy as np
 
-from emu.network.isolate import isolated, stop
-from emu.project import PROJECT
-from emu.switch.plane.bpf import BpfObject, ProgramRun
-from emu.switch.plane.pools import LARGE, SMALL, Pools
-from planning.fabrics.fabric import AGGREGATOR_IP
-from planning.openflow.entries import Aggregate
-from traces.framing.aggregation import FIRST_PORT, Header, PacketKind, encode
+from gradwire.emu.network.isolate import isolated, stop
+from gradwire.emu.project import PROJECT
+from gradwire.emu.switch.plane.bpf import BpfObject, ProgramRun
+from gradwire.emu.switch.plane.pools import LARGE, SMALL, Pools
+from gradwire.planning.fabrics.fabric import AGGREGATOR_IP
+from gradwire.planning.openflow.entries import Aggregate
+from gradwire.traces.framing.aggregation import FIRST_PORT, Header, PacketKind, encode
 
 Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
 

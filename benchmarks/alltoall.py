@@ -10,15 +10,15 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from emu.options import RunOptions
-from emu.run import run
-from planning.experiment import Cell, Experiment, plan_of
-from planning.fabrics.spec import parse_fabric
-from results.laboratory import Laboratory
-from results.row import Row
-from traces.schedules.expand import PAIRWISE
-from traces.units import parse_bps, parse_nbytes
-from traces.workload import made_alltoall
+from gradwire.emu.options import RunOptions
+from gradwire.emu.run import run
+from gradwire.planning.experiment import Cell, Experiment, plan_of
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.results.laboratory import Laboratory
+from gradwire.results.row import Row
+from gradwire.traces.schedules.expand import PAIRWISE
+from gradwire.traces.units import parse_bps, parse_nbytes
+from gradwire.traces.workload import made_alltoall
 
 PAIRS = (
     (("bigraph:n=8,m=4", "direct"), ("leaf-spine:leaves=8,spines=4,hosts=4", "planned")),

@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from emu.project import PROJECT
+from gradwire.emu.project import PROJECT
 
 SAMPLE = "traces/samples/ddp_gloo_8_gpt_tso"
 COMMANDS = (

@@ -25,25 +25,25 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from emu.controlplane import control_plane
-from emu.inject.figures import drift_ppm
-from emu.inject.frames import VNET_NBYTES, Frames
-from emu.inject.options import InjectOptions
-from emu.inject.preparation import Prepared, prepare
-from emu.inject.sender import own_processor
-from emu.inject.session import silence, transport
-from emu.inject.timetable import PPS, RECORDED, TOPSPEED, Pace, deadlines
-from emu.interpreter import python
-from emu.network.isolate import isolated, stop
-from emu.network.namespaces import enter
-from emu.network.net import emulated, prepare_namespace
-from emu.network.tcpdump import BY_BLOCK, captures, dropped
-from emu.project import PROJECT
-from emu.watch import Watch, running
-from planning.fabrics.fabric import HOST_PORT, interface
-from planning.fabrics.spec import parse_fabric
-from traces.packets.capture import read_capture
-from traces.reader import capture_paths
+from gradwire.emu.controlplane import control_plane
+from gradwire.emu.inject.figures import drift_ppm
+from gradwire.emu.inject.frames import VNET_NBYTES, Frames
+from gradwire.emu.inject.options import InjectOptions
+from gradwire.emu.inject.preparation import Prepared, prepare
+from gradwire.emu.inject.sender import own_processor
+from gradwire.emu.inject.session import silence, transport
+from gradwire.emu.inject.timetable import PPS, RECORDED, TOPSPEED, Pace, deadlines
+from gradwire.emu.interpreter import python
+from gradwire.emu.network.isolate import isolated, stop
+from gradwire.emu.network.namespaces import enter
+from gradwire.emu.network.net import emulated, prepare_namespace
+from gradwire.emu.network.tcpdump import BY_BLOCK, captures, dropped
+from gradwire.emu.project import PROJECT
+from gradwire.emu.watch import Watch, running
+from gradwire.planning.fabrics.fabric import HOST_PORT, interface
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.traces.packets.capture import read_capture
+from gradwire.traces.reader import capture_paths
 
 Ints = npt.NDArray[np.int64]
 
@@ -154,7 +154,7 @@ def inside(folder: Path) -> None:
             for _ in range(job["repeats"]):
                 command = replay_command(folder / name, where, port, name, job["timer"])
                 subprocess.run(command, check=True, capture_output=True)
-                command = python("emu.inject.sender", str(folder / name))
+                command = python("gradwire.emu.inject.sender", str(folder / name))
                 with running("the sender", command, folder / name / "sender.log") as sender:
                     sender.await_line("ready", LIMIT_S, watch)
                     sender.tell("go")

@@ -17,10 +17,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
-from emu.interpreter import python
-from traces.packets.capture import read_capture
-from traces.packets.packets import TCP, Packets
-from traces.reader import capture_paths
+from gradwire.emu.interpreter import python
+from gradwire.traces.packets.capture import read_capture
+from gradwire.traces.packets.packets import TCP, Packets
+from gradwire.traces.reader import capture_paths
 
 SAMPLE = Path(__file__).parents[1] / "traces" / "samples" / "ddp_gloo_8_gpt_tso"
 PIECE_NBYTES = 1448
@@ -48,7 +48,7 @@ def main() -> None:
                     file.write(record)
         total = sum(path.stat().st_size for path in files)
         print(f"{n_packets:,} packets in {len(files)} files, {total:,} bytes", flush=True)
-        ours = python("tools", "inspect", "--json", *map(str, files))
+        ours = python("gradwire.tools", "inspect", "--json", *map(str, files))
         theirs = [["tshark", "-n", "-q", "-r", str(path), "-z", "conv,tcp"] for path in files]
         best = {"inspect --json": (float("inf"), 0), "tshark -z conv,tcp": (float("inf"), 0)}
         for _ in range(given.repeat):

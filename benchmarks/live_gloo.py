@@ -19,24 +19,24 @@ from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
 
-from emu.controlplane import control_plane
-from emu.interpreter import python
-from emu.network.isolate import isolated, stop
-from emu.network.namespaces import enter
-from emu.network.net import emulated, prepare_namespace
-from emu.options import RunOptions
-from emu.project import PROJECT
-from emu.run import run
-from emu.watch import Watch
-from planning.experiment import Cell, Experiment, plan_of
-from planning.fabrics.fabric import interface
-from planning.fabrics.spec import parse_fabric
-from planning.transport import fabric_transport
-from results.laboratory import Laboratory
-from tools.inputs import read_workload_only
-from traces.framing.wellknown import STORE_PORT
-from traces.schedules.expand import training_iterations
-from traces.workload import Collective, Workload
+from gradwire.emu.controlplane import control_plane
+from gradwire.emu.interpreter import python
+from gradwire.emu.network.isolate import isolated, stop
+from gradwire.emu.network.namespaces import enter
+from gradwire.emu.network.net import emulated, prepare_namespace
+from gradwire.emu.options import RunOptions
+from gradwire.emu.project import PROJECT
+from gradwire.emu.run import run
+from gradwire.emu.watch import Watch
+from gradwire.planning.experiment import Cell, Experiment, plan_of
+from gradwire.planning.fabrics.fabric import interface
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.transport import fabric_transport
+from gradwire.results.laboratory import Laboratory
+from gradwire.tools.inputs import read_workload_only
+from gradwire.traces.framing.wellknown import STORE_PORT
+from gradwire.traces.schedules.expand import training_iterations
+from gradwire.traces.workload import Collective, Workload
 
 LIMIT_S = 300
 

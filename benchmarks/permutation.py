@@ -22,22 +22,22 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from benchmarks.stock import program, start_ovs, stock_mininet
-from emu import sampler
-from emu.controlplane import control_plane
-from emu.network.isolate import isolated, stop
-from emu.network.namespaces import enter
-from emu.network.net import emulated, prepare_namespace
-from emu.network.queues import Queues
-from emu.watch import Watch
-from planning import plan as plans
-from planning.fabrics.fabric import interface
-from planning.fabrics.spec import parse_fabric
-from planning.plan import Plan
-from planning.resolve import resolve
-from planning.routing.oblivious import dmodk
-from planning.transport import fabric_transport, payload_efficiency
-from traces.schedules.schedule import Op, Schedule, Send
-from traces.units import parse_bps, show_bps
+from gradwire.emu import sampler
+from gradwire.emu.controlplane import control_plane
+from gradwire.emu.network.isolate import isolated, stop
+from gradwire.emu.network.namespaces import enter
+from gradwire.emu.network.net import emulated, prepare_namespace
+from gradwire.emu.network.queues import Queues
+from gradwire.emu.watch import Watch
+from gradwire.planning import plan as plans
+from gradwire.planning.fabrics.fabric import interface
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.plan import Plan
+from gradwire.planning.resolve import resolve
+from gradwire.planning.routing.oblivious import dmodk
+from gradwire.planning.transport import fabric_transport, payload_efficiency
+from gradwire.traces.schedules.schedule import Op, Schedule, Send
+from gradwire.traces.units import parse_bps, show_bps
 
 SERVER_PORT, FIRST_CLIENT_PORT = 5201, 40_000
 ENOUGH = 0.95

@@ -9,19 +9,19 @@ import argparse
 from collections.abc import Sequence
 from time import perf_counter
 
-from planning.fabrics.fabric import Fabric
-from planning.fabrics.spec import parse_fabric
-from planning.model.audit import audit
-from planning.placement import place
-from planning.plan import Plan
-from planning.resolve import flows_of, resolve
-from planning.routing.planned import reassigned
-from planning.routing.policies import policy
-from planning.routing.reroute import without
-from planning.transport import fabric_transport
-from traces.schedules.expand import PAIRWISE, expand
-from traces.schedules.schedule import Schedule
-from traces.workload import made_allreduce, made_alltoall
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.model.audit import audit
+from gradwire.planning.placement import place
+from gradwire.planning.plan import Plan
+from gradwire.planning.resolve import flows_of, resolve
+from gradwire.planning.routing.planned import reassigned
+from gradwire.planning.routing.policies import policy
+from gradwire.planning.routing.reroute import without
+from gradwire.planning.transport import fabric_transport
+from gradwire.traces.schedules.expand import PAIRWISE, expand
+from gradwire.traces.schedules.schedule import Schedule
+from gradwire.traces.workload import made_allreduce, made_alltoall
 
 NBYTES = 16 << 20
 POLICIES = ("planned", "ecmp")

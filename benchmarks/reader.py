@@ -20,11 +20,11 @@ from time import perf_counter
 
 import pyarrow as pa
 
-from emu.interpreter import python
-from traces.packets.capture import packet_blocks, read_capture
-from traces.packets.pcap import FILE_HEADER_NBYTES
-from traces.reader import capture_paths, open_trace
-from traces.recognition.recognise import recognise
+from gradwire.emu.interpreter import python
+from gradwire.traces.packets.capture import packet_blocks, read_capture
+from gradwire.traces.packets.pcap import FILE_HEADER_NBYTES
+from gradwire.traces.reader import capture_paths, open_trace
+from gradwire.traces.recognition.recognise import recognise
 
 SAMPLE = Path(__file__).parents[1] / "traces" / "samples" / "ddp_gloo_8" / "h0.pcap"
 N_PACKETS = 1_500_000

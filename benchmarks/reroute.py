@@ -13,22 +13,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from controller import openflow
-from controller.controllog import ControlLog
-from controller.intent import Intent, plan_intent
-from controller.ryu_api import ofp, parser
-from controller.steering import Steering
-from controller.switch import KnownSwitch
-from planning.fabrics.fabric import Link
-from planning.fabrics.spec import parse_fabric
-from planning.model.audit import audit
-from planning.plan import Plan
-from planning.resolve import resolve
-from planning.routing.reroute import rerouted
-from planning.transport import fabric_transport
-from traces.schedules.expand import expand
-from traces.schedules.schedule import Op, Schedule, Send
-from traces.workload import made_allreduce
+from gradwire.controller import openflow
+from gradwire.controller.controllog import ControlLog
+from gradwire.controller.intent import Intent, plan_intent
+from gradwire.controller.ryu_api import ofp, parser
+from gradwire.controller.steering import Steering
+from gradwire.controller.switch import KnownSwitch
+from gradwire.planning.fabrics.fabric import Link
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.model.audit import audit
+from gradwire.planning.plan import Plan
+from gradwire.planning.resolve import resolve
+from gradwire.planning.routing.reroute import rerouted
+from gradwire.planning.transport import fabric_transport
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.schedule import Op, Schedule, Send
+from gradwire.traces.workload import made_allreduce
 
 TRIES = 3
 

@@ -13,14 +13,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from emu.options import RunOptions
-from emu.run import run
-from planning.experiment import Cell, Experiment, plan_of
-from planning.fabrics.spec import parse_fabric
-from results.laboratory import Laboratory
-from results.row import Row
-from traces.units import parse_bps, parse_nbytes
-from traces.workload import made_allreduce
+from gradwire.emu.options import RunOptions
+from gradwire.emu.run import run
+from gradwire.planning.experiment import Cell, Experiment, plan_of
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.results.laboratory import Laboratory
+from gradwire.results.row import Row
+from gradwire.traces.units import parse_bps, parse_nbytes
+from gradwire.traces.workload import made_allreduce
 
 FLUID_TOLERANCE = 0.15
 

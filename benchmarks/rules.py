@@ -32,17 +32,17 @@ from pathlib import Path
 from os_ken.ofproto import ofproto_v1_3 as ofp
 
 from benchmarks.updown import halving_doubling
-from emu.interpreter import python
-from emu.project import PROJECT, SWITCH_OBJECT
-from emu.switch.ovs import running_ovs
-from emu.switch.running import PIN, ports_file
-from planning.fabrics.fabric import Fabric, interface
-from planning.fabrics.spec import parse_fabric
-from planning.openflow.rules import plan_rules
-from planning.plan import Plan, save
-from planning.resolve import resolve
-from planning.transport import fabric_transport
-from traces.schedules.schedule import Op, Schedule, Send
+from gradwire.emu.interpreter import python
+from gradwire.emu.project import PROJECT, SWITCH_OBJECT
+from gradwire.emu.switch.ovs import running_ovs
+from gradwire.emu.switch.running import PIN, ports_file
+from gradwire.planning.fabrics.fabric import Fabric, interface
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.openflow.rules import plan_rules
+from gradwire.planning.plan import Plan, save
+from gradwire.planning.resolve import resolve
+from gradwire.planning.transport import fabric_transport
+from gradwire.traces.schedules.schedule import Op, Schedule, Send
 
 OPENFLOW_PORT = 6653
 CONTROLLER_S = 120  # until it gives up on switches that are slow
@@ -138,7 +138,7 @@ def measure(kind: str, fabric: Fabric, plan: Plan) -> dict[str, object]:
             pids = list(stack.enter_context(running_ovs(fabric, folder / "ovs", OPENFLOW_PORT)).pids.values())
         else:
             command = [str(folder / "ports.json"), "--object", str(SWITCH_OBJECT), "--pin", PIN]
-            agent = stack.enter_context(started("emu.switch.agent", *command))
+            agent = stack.enter_context(started("gradwire.emu.switch.agent", *command))
             await_line(agent, "attached")
             figures["attached_s"] = round(time.monotonic() - start_s, 3)
             pids = [agent.pid]

@@ -15,23 +15,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from emu.options import RunOptions
-from emu.records import load_repeats
-from emu.run import run
-from planning.fabrics.spec import parse_fabric
-from results.laboratory import Laboratory
-from results.replayedmessages import replayed_messages
-from tools.capturing import Keeping, carry_out
-from tools.joboptions import LiveJob, need_for_live
-from tools.options import parse_slow
-from tools.trustreplay import plan_for
-from traces.fidelity import message_starts
-from traces.groundtruth import read_logs
-from traces.iterationtimes import FIRST_WARM, IterationTime, iteration_times_s, logged_starts
-from traces.reader import open_trace
-from traces.recognition.recognise import Job, find_job, workload_of
-from traces.schedules.straggling import straggling
-from traces.units import show_s
+from gradwire.emu.options import RunOptions
+from gradwire.emu.records import load_repeats
+from gradwire.emu.run import run
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.results.laboratory import Laboratory
+from gradwire.results.replayedmessages import replayed_messages
+from gradwire.tools.capturing import Keeping, carry_out
+from gradwire.tools.joboptions import LiveJob, need_for_live
+from gradwire.tools.options import parse_slow
+from gradwire.tools.trustreplay import plan_for
+from gradwire.traces.fidelity import message_starts
+from gradwire.traces.groundtruth import read_logs
+from gradwire.traces.iterationtimes import FIRST_WARM, IterationTime, iteration_times_s, logged_starts
+from gradwire.traces.reader import open_trace
+from gradwire.traces.recognition.recognise import Job, find_job, workload_of
+from gradwire.traces.schedules.straggling import straggling
+from gradwire.traces.units import show_s
 
 MOST = 0.05  # the most by which the growths may differ
 SNAPLEN = 128

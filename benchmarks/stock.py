@@ -15,10 +15,10 @@ from mininet.log import setLogLevel
 from mininet.net import Mininet
 from mininet.node import OVSSwitch
 
-from emu.switch.ovs import datapath_kind
-from planning.fabrics.fabric import Fabric
-from planning.openflow.rules import destination_rules
-from planning.plan import Plan
+from gradwire.emu.switch.ovs import datapath_kind
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.openflow.rules import destination_rules
+from gradwire.planning.plan import Plan
 
 OVS_CTL = "/usr/share/openvswitch/scripts/ovs-ctl"
 OVS_FOLDERS = ("/run", "/etc/openvswitch", "/var/lib/openvswitch", "/var/log/openvswitch")

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from time import perf_counter
 
-from traces.packets.capture import packet_blocks
+from gradwire.traces.packets.capture import packet_blocks
 
 
 def main(path: Path) -> None:

@@ -24,17 +24,17 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-from planning.fabrics.fabric import Fabric
-from tools import fabricrates
-from tools.fabricrates import capture_fabric
-from traces.analysis.analysis import Analysis, analyse
-from traces.analysis.exposure import Exposure
-from traces.groundtruth import RankLog, read_logs
-from traces.indexfiles import MANIFEST, index_path
-from traces.reader import capture_paths, open_trace
-from traces.recognition.ranks import BadTrace
-from traces.recognition.recognise import find_job
-from traces.trace import MAX_UNREAD
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.tools import fabricrates
+from gradwire.tools.fabricrates import capture_fabric
+from gradwire.traces.analysis.analysis import Analysis, analyse
+from gradwire.traces.analysis.exposure import Exposure
+from gradwire.traces.groundtruth import RankLog, read_logs
+from gradwire.traces.indexfiles import MANIFEST, index_path
+from gradwire.traces.reader import capture_paths, open_trace
+from gradwire.traces.recognition.ranks import BadTrace
+from gradwire.traces.recognition.recognise import find_job
+from gradwire.traces.trace import MAX_UNREAD
 
 MOST_ITERATION, MOST_SHARE, MOST_RATE = 0.02, 0.03, 0.05
 MOST_ALONE = 0.05  # of the iteration and of shares, where one host's capture is all there is

@@ -22,19 +22,19 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.stock import start_ovs, stock_mininet
-from emu.controlplane import control_plane
-from emu.network.isolate import isolated, stop
-from emu.network.net import emulated, prepare_namespace
-from emu.watch import Watch
-from planning import plan as plans
-from planning.fabrics.fabric import interface
-from planning.fabrics.spec import parse_fabric
-from planning.openflow.rules import plan_rules
-from planning.plan import Plan
-from planning.resolve import resolve
-from planning.transport import fabric_transport
-from traces.schedules.expand import expand
-from traces.workload import made_allreduce
+from gradwire.emu.controlplane import control_plane
+from gradwire.emu.network.isolate import isolated, stop
+from gradwire.emu.network.net import emulated, prepare_namespace
+from gradwire.emu.watch import Watch
+from gradwire.planning import plan as plans
+from gradwire.planning.fabrics.fabric import interface
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.openflow.rules import plan_rules
+from gradwire.planning.plan import Plan
+from gradwire.planning.resolve import resolve
+from gradwire.planning.transport import fabric_transport
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.workload import made_allreduce
 
 SPECS = ("fat-tree:k=4", "fat-tree:k=8")
 NBYTES = 16 << 20

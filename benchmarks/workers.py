@@ -25,17 +25,17 @@ from typing import Any
 
 import numpy as np
 
-from emu.aggregation.worker import SEGMENTS, Worker
-from emu.interpreter import python
-from emu.network.isolate import isolated, stop
-from emu.network.namespaces import enter
-from emu.network.net import emulated, prepare_namespace
-from emu.replay.wiring import tree_socket
-from planning.fabrics.fabric import HOST_PORT, Egress, interface
-from planning.fabrics.spec import parse_fabric
-from planning.transport import fabric_transport
-from planning.trees.tree import DEFAULT_ELEMENTS, Child, Node, Tree
-from traces.framing.aggregation import FIRST_PORT
+from gradwire.emu.aggregation.worker import SEGMENTS, Worker
+from gradwire.emu.interpreter import python
+from gradwire.emu.network.isolate import isolated, stop
+from gradwire.emu.network.namespaces import enter
+from gradwire.emu.network.net import emulated, prepare_namespace
+from gradwire.emu.replay.wiring import tree_socket
+from gradwire.planning.fabrics.fabric import HOST_PORT, Egress, interface
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.transport import fabric_transport
+from gradwire.planning.trees.tree import DEFAULT_ELEMENTS, Child, Node, Tree
+from gradwire.traces.framing.aggregation import FIRST_PORT
 
 SLOTS = 128  # what a tree gets at 100 Mb/s
 TREE = Tree(1, (0,), (0,), FIRST_PORT, SLOTS, DEFAULT_ELEMENTS, (Node("star0", (Child(1),)),))

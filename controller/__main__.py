@@ -15,10 +15,10 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
-from controller.server import Controller, ControllerFailed
-from planning.plan import BadPlan
-from planning.refused import Refused
-from traces.files import write_whole
+from gradwire.controller.server import Controller, ControllerFailed
+from gradwire.planning.plan import BadPlan
+from gradwire.planning.refused import Refused
+from gradwire.traces.files import write_whole
 
 LISTEN = "127.0.0.1"
 _LOOK_S = 0.1
@@ -75,7 +75,7 @@ def tell_people(controller: Controller, where: str, timeout_s: float) -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m controller", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m gradwire.controller", description=__doc__)
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("plan", nargs="?", type=Path, help="plan.json of `gradwire plan`")
     what.add_argument("--fabric", metavar="SPEC", help="routes between all hosts of this fabric")

@@ -14,13 +14,13 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
-from controller import openflow
-from controller.connection import use_connections
-from controller.controllog import ControlLog
-from controller.experimenter import use_whole_parts
-from controller.intent import Intent, fabric_intent, plan_intent
-from controller.readback import use_quick_flow_stats
-from controller.ryu_api import (
+from gradwire.controller import openflow
+from gradwire.controller.connection import use_connections
+from gradwire.controller.controllog import ControlLog
+from gradwire.controller.experimenter import use_whole_parts
+from gradwire.controller.intent import Intent, fabric_intent, plan_intent
+from gradwire.controller.readback import use_quick_flow_stats
+from gradwire.controller.ryu_api import (
     CONFIG_DISPATCHER,
     DEAD_DISPATCHER,
     HANDSHAKE_DISPATCHER,
@@ -32,12 +32,12 @@ from controller.ryu_api import (
     ofp_event,
     set_ev_cls,
 )
-from controller.statistics import Statistics
-from controller.steering import Steering
-from controller.switch import KnownSwitch
-from controller.topologycheck import TopologyCheck
-from planning import plan as plans
-from planning.fabrics.spec import parse_fabric
+from gradwire.controller.statistics import Statistics
+from gradwire.controller.steering import Steering
+from gradwire.controller.switch import KnownSwitch
+from gradwire.controller.topologycheck import TopologyCheck
+from gradwire.planning import plan as plans
+from gradwire.planning.fabrics.spec import parse_fabric
 
 GROUP = "gradwire"
 POLL_S = 0.25  # between two looks at the counters of adaptive routes

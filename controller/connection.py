@@ -13,7 +13,7 @@ import time
 from contextlib import closing
 from typing import Any, Self
 
-from controller.ryu_api import (
+from gradwire.controller.ryu_api import (
     DEAD_DISPATCHER,
     HANDSHAKE_DISPATCHER,
     LIBRARY,

@@ -5,7 +5,7 @@ import sys
 import time
 from pathlib import Path
 
-from traces.files import appended
+from gradwire.traces.files import appended
 
 _MOST_NOTES = 100  # lines on stderr about connections that are none of ours
 

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from planning.fabrics.fabric import Egress, Fabric
-from planning.model.wire import HEADERS_NBYTES
-from planning.openflow.aggregation import JobCounts
-from planning.openflow.pool import EVENTS, Event
-from planning.runfiles import BadRun
-from traces.complaints import complaint
+from gradwire.planning.fabrics.fabric import Egress, Fabric
+from gradwire.planning.model.wire import HEADERS_NBYTES
+from gradwire.planning.openflow.aggregation import JobCounts
+from gradwire.planning.openflow.pool import EVENTS, Event
+from gradwire.planning.runfiles import BadRun
+from gradwire.traces.complaints import complaint
 
 SCHEMA = "gradwire.switches/1"
 MAX_FILE_NBYTES = 512 << 20

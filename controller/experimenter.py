@@ -4,10 +4,16 @@ import struct
 from collections.abc import Iterable
 from typing import Any
 
-from controller.ryu_api import ofp, parser
-from planning.openflow import aggregation
-from planning.openflow.aggregation import COUNTS_TYPE, EXPERIMENTER, ActionError, JobCounts, read_job_counts
-from planning.openflow.entries import Aggregate
+from gradwire.controller.ryu_api import ofp, parser
+from gradwire.planning.openflow import aggregation
+from gradwire.planning.openflow.aggregation import (
+    COUNTS_TYPE,
+    EXPERIMENTER,
+    ActionError,
+    JobCounts,
+    read_job_counts,
+)
+from gradwire.planning.openflow.entries import Aggregate
 
 _ACTION_HEAD = struct.Struct(ofp.OFP_ACTION_EXPERIMENTER_HEADER_PACK_STR)
 _PART_HEAD = struct.Struct(ofp.OFP_EXPERIMENTER_MULTIPART_HEADER_PACK_STR)

@@ -8,16 +8,16 @@ forgotten.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from planning.fabrics.fabric import Egress, Fabric, Link
-from planning.openflow.hostrules import host_rules
-from planning.openflow.rules import Guarded, Rules, guarded_rules
-from planning.plan import ADAPTIVE, Plan
-from planning.routing.adapt import rebalanced
-from planning.routing.reroute import rerouted
-from planning.trees.capacity import ground_of
-from planning.trees.relocation import lacks_room, moved
-from planning.trees.shape import NoTree
-from planning.trees.tree import Node, Tree, rebuilt
+from gradwire.planning.fabrics.fabric import Egress, Fabric, Link
+from gradwire.planning.openflow.hostrules import host_rules
+from gradwire.planning.openflow.rules import Guarded, Rules, guarded_rules
+from gradwire.planning.plan import ADAPTIVE, Plan
+from gradwire.planning.routing.adapt import rebalanced
+from gradwire.planning.routing.reroute import rerouted
+from gradwire.planning.trees.capacity import ground_of
+from gradwire.planning.trees.relocation import lacks_room, moved
+from gradwire.planning.trees.shape import NoTree
+from gradwire.planning.trees.tree import Node, Tree, rebuilt
 
 Trees = tuple[Tree, ...]
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple
 
-from controller.ryu_api import ofp, parser
-from controller.templates import FlowMods, serialized
-from planning.openflow.rules import GroupKey, Rule, groups_of
+from gradwire.controller.ryu_api import ofp, parser
+from gradwire.controller.templates import FlowMods, serialized
+from gradwire.planning.openflow.rules import GroupKey, Rule, groups_of
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address
 from typing import Any
 
-from planning.fabrics.fabric import Egress
-from planning.plan import Plan
+from gradwire.planning.fabrics.fabric import Egress
+from gradwire.planning.plan import Plan
 
 _FIELDS = ("ipv4_src", "ipv4_dst", "tcp_src", "tcp_dst")
 

@@ -12,11 +12,11 @@ from functools import cached_property
 from ipaddress import IPv4Address
 from typing import Any
 
-from controller.experimenter import aggregate_of
-from controller.openflow import SwitchTable
-from controller.ryu_api import ofp, parser
-from planning.openflow.match import PROTO_TCP, Match
-from planning.openflow.rules import Choice, GroupKey, Rule
+from gradwire.controller.experimenter import aggregate_of
+from gradwire.controller.openflow import SwitchTable
+from gradwire.controller.ryu_api import ofp, parser
+from gradwire.planning.openflow.match import PROTO_TCP, Match
+from gradwire.planning.openflow.rules import Choice, GroupKey, Rule
 
 _FIXED = struct.Struct(ofp.OFP_FLOW_STATS_0_PACK_STR)
 _HEADER = struct.Struct(ofp.OFP_HEADER_PACK_STR)

@@ -7,10 +7,10 @@ import socket
 import time
 from collections.abc import Callable
 
-from controller.app import GROUP, FabricController
-from controller.connection import Complaints
-from controller.ryu_api import OFP_HANDLER, AppManager, cfg, hub
-from planning.fabrics.fabric import Fabric
+from gradwire.controller.app import GROUP, FabricController
+from gradwire.controller.connection import Complaints
+from gradwire.controller.ryu_api import OFP_HANDLER, AppManager, cfg, hub
+from gradwire.planning.fabrics.fabric import Fabric
 
 _COLLECT_AFTER = 50_000  # new objects after which Python looks for unreachable ones
 _POLL_S = 0.005

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from controller.counters import counters_json
-from controller.experimenter import counts_request, job_counts, summed
-from controller.ryu_api import ofp, parser
-from controller.switch import KnownSwitch
-from planning.fabrics.fabric import Fabric
-from planning.openflow.aggregation import JobCounts
+from gradwire.controller.counters import counters_json
+from gradwire.controller.experimenter import counts_request, job_counts, summed
+from gradwire.controller.ryu_api import ofp, parser
+from gradwire.controller.switch import KnownSwitch
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.openflow.aggregation import JobCounts
 
 
 class Statistics:

@@ -5,16 +5,23 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
-from controller import openflow
-from controller.controllog import ControlLog, now_ns
-from controller.experimenter import counts_request, job_counts
-from controller.intent import Intent, home_intent, moves, rebalanced_intent, rerouted_intent, tree_moves
-from controller.rates import FlowRates
-from controller.ryu_api import ofp, parser
-from controller.switch import KnownSwitch
-from planning.fabrics.fabric import Egress, Link, link_name
-from planning.openflow.aggregation import JobCounts
-from planning.openflow.rules import Rule, Rules
+from gradwire.controller import openflow
+from gradwire.controller.controllog import ControlLog, now_ns
+from gradwire.controller.experimenter import counts_request, job_counts
+from gradwire.controller.intent import (
+    Intent,
+    home_intent,
+    moves,
+    rebalanced_intent,
+    rerouted_intent,
+    tree_moves,
+)
+from gradwire.controller.rates import FlowRates
+from gradwire.controller.ryu_api import ofp, parser
+from gradwire.controller.switch import KnownSwitch
+from gradwire.planning.fabrics.fabric import Egress, Link, link_name
+from gradwire.planning.openflow.aggregation import JobCounts
+from gradwire.planning.openflow.rules import Rule, Rules
 
 # Open vSwitch may answer from what it knew before its kernel told it of a change; it has read all that by the
 # next question (its main loop serves controllers first, then reads rtnetlink).

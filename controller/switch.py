@@ -5,10 +5,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from controller import openflow
-from controller.openflow import SwitchTable
-from controller.readback import complaint
-from controller.ryu_api import ofp, parser
+from gradwire.controller import openflow
+from gradwire.controller.openflow import SwitchTable
+from gradwire.controller.readback import complaint
+from gradwire.controller.ryu_api import ofp, parser
 
 Take = Callable[[list[Any]], None]
 """What to do with the whole body of an answer."""

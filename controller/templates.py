@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Any
 
-from controller import experimenter
-from controller.ryu_api import ofp, parser
-from planning.openflow.match import PROTO_TCP, Match
-from planning.openflow.rules import Rule
+from gradwire.controller import experimenter
+from gradwire.controller.ryu_api import ofp, parser
+from gradwire.planning.openflow.match import PROTO_TCP, Match
+from gradwire.planning.openflow.rules import Rule
 
 _U16, _U32 = struct.Struct("!H"), struct.Struct("!I")
 # Numbers whose bytes stand nowhere else in a FLOW_MOD; the transaction number is in bytes 4 to 7.

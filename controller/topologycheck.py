@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from typing import Any
 
-from controller.ryu_api import ofp
-from planning.fabrics.fabric import Fabric, interface
-from planning.fabrics.fabricdocument import FAMILY
+from gradwire.controller.ryu_api import ofp
+from gradwire.planning.fabrics.fabric import Fabric, interface
+from gradwire.planning.fabrics.fabricdocument import FAMILY
 
 # What the switches of the families are called, each with a number; `switch0` of a star says too little.
 _OURS = re.compile(r"(?:agg|core|edge|leaf|lower|spine|upper)\d+-eth\d+", re.ASCII)

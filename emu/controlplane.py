@@ -10,13 +10,13 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from emu.interpreter import python
-from emu.limits import CONTROLLER_S
-from emu.switch.running import attached, open_vswitch, waiting_agent
-from emu.watch import ChildProcess, Watch, running
-from planning.fabrics.fabric import Fabric
-from planning.fabrics.spec import fabric_to_json
-from planning.plan import Plan
+from gradwire.emu.interpreter import python
+from gradwire.emu.limits import CONTROLLER_S
+from gradwire.emu.switch.running import attached, open_vswitch, waiting_agent
+from gradwire.emu.watch import ChildProcess, Watch, running
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.spec import fabric_to_json
+from gradwire.planning.plan import Plan
 
 _SEEDS = 1 << 32  # of losses
 OPENFLOW_PORT = 6653  # of the run's own loopback
@@ -62,10 +62,11 @@ def control_plane(
     """Started and waiting for `in_force`; the kind of `switch` as in `emu.options.SWITCHES`.
 
     With `plan`, which is in `plan.json` in the folder, the rules are its own, and our switches have its slots
-    and losses; else shortest paths to every host.  `more` are further options of `python -m controller`.
+    and losses; else shortest paths to every host.  `more` are further options of `python -m
+    gradwire.controller`.
     """
     what = [str(folder / "plan.json")] if plan else ["--fabric", _written(fabric, folder)]
-    command = python("controller", *what, "--port", str(OPENFLOW_PORT))
+    command = python("gradwire.controller", *what, "--port", str(OPENFLOW_PORT))
     command += ["--timeout", str(CONTROLLER_S), *more]
     with ExitStack() as stack:
         controller = stack.enter_context(running("the controller", command, folder / "controller.log"))

@@ -4,7 +4,8 @@ Without it Python looks for modules in the folder where the user stands, and in 
 relative entry is that folder again; so whoever owns the folder would have their `json.py` run as root.
 
 As a script, `python -I emu/interpreter.py MODULE ARGUMENTS...` does what `python -m MODULE ARGUMENTS...`
-does, but finds MODULE in the project alone.
+does, but finds MODULE in the project alone.  In a checkout it makes the project known to Python; where
+gradwire is installed, it is known.
 """
 
 import runpy
@@ -20,9 +21,9 @@ def python(module: str, *arguments: str) -> list[str]:
 
 
 def _main() -> None:
-    project = str(_SCRIPT.parents[1])
-    if project not in sys.path:
-        sys.path.insert(0, project)
+    project = _SCRIPT.parents[1]
+    if (project / "gradwire.py").is_file() and str(project) not in sys.path:
+        sys.path.insert(0, str(project))
     del sys.argv[0]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 

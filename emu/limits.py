@@ -1,9 +1,9 @@
 """How long the parts of a run may take before it is given up: generous, but never for ever."""
 
-from emu.options import RunOptions
-from emu.records import MAX_LEFT_OUT
-from planning.failures import outage_s
-from planning.plan import Plan
+from gradwire.emu.options import RunOptions
+from gradwire.emu.records import MAX_LEFT_OUT
+from gradwire.planning.failures import outage_s
+from gradwire.planning.plan import Plan
 
 CONTROLLER_S = 120.0  # in an emulated virtual machine its libraries take a minute to import
 SETUP_S = CONTROLLER_S + 60

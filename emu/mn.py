@@ -16,11 +16,11 @@ from mininet.topo import Topo
 
 # `mn` runs this file as text: it is not a module then, and the project is not on the path.
 _PROJECT = str(Path((lambda: None).__code__.co_filename).resolve().parents[1])
-if _PROJECT not in sys.path:
+if Path(_PROJECT, "gradwire.py").exists() and _PROJECT not in sys.path:
     sys.path.append(_PROJECT)
 
-from emu.switch.node import GradwireSwitch  # noqa: E402
-from planning.fabrics.spec import parse_fabric  # noqa: E402 - see above
+from gradwire.emu.switch.node import GradwireSwitch  # noqa: E402
+from gradwire.planning.fabrics.spec import parse_fabric  # noqa: E402 - see above
 
 
 class FabricTopo(Topo):  # type: ignore[misc]

@@ -1,7 +1,7 @@
 """A fabric with its controller and Mininet's own prompt, inside namespaces of its own.
 
-`python -m emu.prompt OPTIONS`, as JSON: `fabric`, `switch`, and `is_script`: whether stdin has commands for
-the prompt, else somebody types them.
+`python -m gradwire.emu.prompt OPTIONS`, as JSON: `fabric`, `switch`, and `is_script`: whether stdin has
+commands for the prompt, else somebody types them.
 """
 
 import json
@@ -14,13 +14,13 @@ from mininet.cli import CLI
 from mininet.log import error, output, setLogLevel
 from mininet.util import quietRun
 
-from emu.controlplane import control_plane
-from emu.network.isolate import PRIVATE
-from emu.network.net import NetworkFailed, emulated, prepare_namespace
-from emu.network.nodes import LOOK_MS, ShellEnded
-from emu.watch import RunFailed, Watch
-from planning.fabrics.spec import parse_fabric
-from planning.transport import fabric_transport
+from gradwire.emu.controlplane import control_plane
+from gradwire.emu.network.isolate import PRIVATE
+from gradwire.emu.network.net import NetworkFailed, emulated, prepare_namespace
+from gradwire.emu.network.nodes import LOOK_MS, ShellEnded
+from gradwire.emu.watch import RunFailed, Watch
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.transport import fabric_transport
 
 
 class Prompt(CLI):  # type: ignore[misc]

@@ -13,18 +13,18 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, TypeAdapter
 
-from emu.aggregation.figures import RankFigures
-from emu.disturbance import HOLE, Reason, disturbances, taken_away
-from emu.network.cables import Done
-from emu.replay.outcome import Outcome
-from emu.sampler import Samples
-from emu.stalls import Stalls
-from planning.failures import cable_name
-from planning.plan import Plan
-from planning.runfiles import BadRun, one_run, read_json, read_lines
-from traces.files import write_whole
-from traces.schedules.periods import periods
-from traces.schedules.schedule import Schedule
+from gradwire.emu.aggregation.figures import RankFigures
+from gradwire.emu.disturbance import HOLE, Reason, disturbances, taken_away
+from gradwire.emu.network.cables import Done
+from gradwire.emu.replay.outcome import Outcome
+from gradwire.emu.sampler import Samples
+from gradwire.emu.stalls import Stalls
+from gradwire.planning.failures import cable_name
+from gradwire.planning.plan import Plan
+from gradwire.planning.runfiles import BadRun, one_run, read_json, read_lines
+from gradwire.traces.files import write_whole
+from gradwire.traces.schedules.periods import periods
+from gradwire.traces.schedules.schedule import Schedule
 
 MAX_LEFT_OUT = 3  # disturbed repeats of a run that are measured once more
 FAILURES_FILE = "failures.json"  # only of a plan with failures

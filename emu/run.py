@@ -22,17 +22,17 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
-from emu import limits
-from emu.network import isolate
-from emu.network.net import host_sysctls
-from emu.options import RunOptions
-from emu.watch import RunFailed
-from planning import plan as plans
-from planning.plan import Plan
-from planning.refused import Refused
-from planning.runfiles import INCOMPLETE
-from traces.files import write_whole
-from traces.units import show_nbytes
+from gradwire.emu import limits
+from gradwire.emu.network import isolate
+from gradwire.emu.network.net import host_sysctls
+from gradwire.emu.options import RunOptions
+from gradwire.emu.watch import RunFailed
+from gradwire.planning import plan as plans
+from gradwire.planning.plan import Plan
+from gradwire.planning.refused import Refused
+from gradwire.planning.runfiles import INCOMPLETE
+from gradwire.traces.files import write_whole
+from gradwire.traces.units import show_nbytes
 
 Progress = Callable[[str, dict[str, Any]], None]
 Result = TypeVar("Result")
@@ -56,7 +56,7 @@ def run(
     check_served(plan, options.switch)
     with whole_folder(folder) as work:
         _write_inputs(plan, options, work)
-        in_namespaces("emu.session", work, limits.run_s(plan, options), progress)
+        in_namespaces("gradwire.emu.session", work, limits.run_s(plan, options), progress)
         return finish(work)
 
 

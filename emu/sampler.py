@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from emu.watch import has_stood
+from gradwire.emu.watch import has_stood
 
 SAMPLE_S = 0.02
 MAX_SAMPLES = 30_000  # ten minutes

@@ -1,7 +1,7 @@
 """One run, inside its namespaces: network, switch, controller, agents, the repeats, the counters.
 
-`python -m emu.session FOLDER` reads `plan.json` and `options.json` there, says what it does as JSON Lines on
-stdout, leaves the run's files in the folder, and ends with exit code 0, or 1 and one line on stderr.
+`python -m gradwire.emu.session FOLDER` reads `plan.json` and `options.json` there, says what it does as JSON
+Lines on stdout, leaves the run's files in the folder, and ends with exit code 0, or 1 and one line on stderr.
 """
 
 import json
@@ -10,23 +10,23 @@ from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
-from emu import limits, records, sampler
-from emu.controlplane import control_plane
-from emu.limits import CONTROLLER_S
-from emu.network.cables import Cables, Done, failing
-from emu.network.net import NetworkFailed, emulated, prepare_namespace
-from emu.network.queues import Queues
-from emu.network.shaping import windows_at
-from emu.network.tcpdump import captures
-from emu.options import RunOptions
-from emu.replay import fleet
-from emu.replay.outcome import Outcome
-from emu.stalls import Stalls, timed
-from emu.watch import RunFailed, Watch
-from planning import plan as plans
-from planning.fabrics.fabric import interface
-from planning.failures import changes
-from planning.plan import Plan
+from gradwire.emu import limits, records, sampler
+from gradwire.emu.controlplane import control_plane
+from gradwire.emu.limits import CONTROLLER_S
+from gradwire.emu.network.cables import Cables, Done, failing
+from gradwire.emu.network.net import NetworkFailed, emulated, prepare_namespace
+from gradwire.emu.network.queues import Queues
+from gradwire.emu.network.shaping import windows_at
+from gradwire.emu.network.tcpdump import captures
+from gradwire.emu.options import RunOptions
+from gradwire.emu.replay import fleet
+from gradwire.emu.replay.outcome import Outcome
+from gradwire.emu.stalls import Stalls, timed
+from gradwire.emu.watch import RunFailed, Watch
+from gradwire.planning import plan as plans
+from gradwire.planning.fabrics.fabric import interface
+from gradwire.planning.failures import changes
+from gradwire.planning.plan import Plan
 
 
 def main(folder: Path) -> None:

@@ -9,27 +9,27 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from planning.fabrics.fabric import Fabric
-from planning.fabrics.paths import access_switch
-from planning.failures import check_failures, check_reachable, parse_failures
-from planning.losses import check_losses, parse_loss
-from planning.placement import place
-from planning.plan import Plan
-from planning.refused import Refused
-from planning.resolve import Ports, resolve
-from planning.transport import fabric_transport
-from planning.trees.grants import Terms, granted
-from planning.trees.tree import DEFAULT_ELEMENTS, SWITCH_SLOTS
-from traces.schedules.aggregating import Leaves
-from traces.schedules.collectives import NotServedError
-from traces.schedules.expand import AS_CAPTURED, INA, INA_LEAF, expand, not_added
-from traces.schedules.pushes import first_come_servers
-from traces.schedules.schedule import Schedule, together
-from traces.trace import MAX_UNREAD
-from traces.workload import Collective, Workload
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.paths import access_switch
+from gradwire.planning.failures import check_failures, check_reachable, parse_failures
+from gradwire.planning.losses import check_losses, parse_loss
+from gradwire.planning.placement import place
+from gradwire.planning.plan import Plan
+from gradwire.planning.refused import Refused
+from gradwire.planning.resolve import Ports, resolve
+from gradwire.planning.transport import fabric_transport
+from gradwire.planning.trees.grants import Terms, granted
+from gradwire.planning.trees.tree import DEFAULT_ELEMENTS, SWITCH_SLOTS
+from gradwire.traces.schedules.aggregating import Leaves
+from gradwire.traces.schedules.collectives import NotServedError
+from gradwire.traces.schedules.expand import AS_CAPTURED, INA, INA_LEAF, expand, not_added
+from gradwire.traces.schedules.pushes import first_come_servers
+from gradwire.traces.schedules.schedule import Schedule, together
+from gradwire.traces.trace import MAX_UNREAD
+from gradwire.traces.workload import Collective, Workload
 
 if TYPE_CHECKING:
-    from traces.fidelity import SentMessage  # the reader of captures takes a while to import
+    from gradwire.traces.fidelity import SentMessage  # the reader of captures takes a while to import
 
 HOST_SIDE = "ring"  # of a job that switches cannot add up; a parameter server's goes as captured
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 
-from planning.fabrics.fabric import Egress, Fabric
-from traces.components import components
+from gradwire.planning.fabrics.fabric import Egress, Fabric
+from gradwire.traces.components import components
 
 MAX_FAILURES = 1000
 MAX_TIME_S = 86_400

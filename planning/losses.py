@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from planning.fabrics.fabric import HOST_PORT, Egress, Fabric
+from gradwire.planning.fabrics.fabric import HOST_PORT, Egress, Fabric
 
 MAX_LOSS = 0.5
 _LOSS = re.compile(

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from planning.fabrics.bigraph import bigraph_of, kind_of
-from planning.fabrics.fabric import Fabric
-from planning.refused import Refused
-from planning.seeded import draw
+from gradwire.planning.fabrics.bigraph import bigraph_of, kind_of
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.refused import Refused
+from gradwire.planning.seeded import draw
 
 
 def place(name: str, fabric: Fabric, n_ranks: int, seed: int) -> tuple[str, ...]:

@@ -13,15 +13,15 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from planning.fabrics.fabric import Egress, Fabric
-from planning.fabrics.spec import fabric_from_json, fabric_to_json
-from planning.failures import Failure
-from planning.losses import Loss
-from planning.plancheck import check
-from planning.trees.tree import SWITCH_SLOTS, Tree
-from traces.complaints import complaint
-from traces.files import write_whole
-from traces.schedules.schedule import Schedule
+from gradwire.planning.fabrics.fabric import Egress, Fabric
+from gradwire.planning.fabrics.spec import fabric_from_json, fabric_to_json
+from gradwire.planning.failures import Failure
+from gradwire.planning.losses import Loss
+from gradwire.planning.plancheck import check
+from gradwire.planning.trees.tree import SWITCH_SLOTS, Tree
+from gradwire.traces.complaints import complaint
+from gradwire.traces.files import write_whole
+from gradwire.traces.schedules.schedule import Schedule
 
 SCHEMA = "gradwire.plan/2"
 MAX_FILE_NBYTES = 512 << 20

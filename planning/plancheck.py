@@ -8,16 +8,16 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from planning.fabrics.fabric import Egress, Fabric
-from planning.failures import check_failures, check_reachable
-from planning.losses import check_losses
-from planning.trees.treecheck import check_trees
-from traces.schedules.collectives import ELEMENT_NBYTES
-from traces.schedules.schedule import Aggregation, Group, Op, Schedule, Send
-from traces.workload import MAX_GAP_NS, MAX_SLOT, MAX_TAG
+from gradwire.planning.fabrics.fabric import Egress, Fabric
+from gradwire.planning.failures import check_failures, check_reachable
+from gradwire.planning.losses import check_losses
+from gradwire.planning.trees.treecheck import check_trees
+from gradwire.traces.schedules.collectives import ELEMENT_NBYTES
+from gradwire.traces.schedules.schedule import Aggregation, Group, Op, Schedule, Send
+from gradwire.traces.workload import MAX_GAP_NS, MAX_SLOT, MAX_TAG
 
 if TYPE_CHECKING:  # planning.plan checks what it reads
-    from planning.plan import Plan, Transport
+    from gradwire.planning.plan import Plan, Transport
 
 MAX_HELD_NBYTES = 8 << 30  # every rank holds the buffer of every operation that it takes part in
 MAX_FLUID_S = 86_400.0

@@ -4,18 +4,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from planning.fabrics.fabric import Fabric
-from planning.model.predict import predict
-from planning.placement import place
-from planning.plan import Flow, Plan, Transport
-from planning.plancheck import check_path, check_schedule
-from planning.refused import Refused
-from planning.routing.policies import policy
-from planning.seeded import draw
-from planning.trees.grants import DEFAULT_TERMS, Terms, granted
-from planning.trees.tree import Tree
-from traces.framing.wellknown import STORE_PORT
-from traces.schedules.schedule import Schedule
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.model.predict import predict
+from gradwire.planning.placement import place
+from gradwire.planning.plan import Flow, Plan, Transport
+from gradwire.planning.plancheck import check_path, check_schedule
+from gradwire.planning.refused import Refused
+from gradwire.planning.routing.policies import policy
+from gradwire.planning.seeded import draw
+from gradwire.planning.trees.grants import DEFAULT_TERMS, Terms, granted
+from gradwire.planning.trees.tree import Tree
+from gradwire.traces.framing.wellknown import STORE_PORT
+from gradwire.traces.schedules.schedule import Schedule
 
 FIRST_PORT, LAST_PORT = 20_000, 60_999
 Ports = Mapping[tuple[int, int], tuple[int, int]]

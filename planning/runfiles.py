@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from traces.complaints import complaint
+from gradwire.traces.complaints import complaint
 
 INCOMPLETE = ".incomplete"  # ends the name of the folder of a run that is under way, or was never finished
 Value = TypeVar("Value")

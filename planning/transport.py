@@ -4,9 +4,9 @@ At 100 Gb/s a 64 KB segment lasts 5 µs, at 50 Mb/s 10 ms: with the kernel's def
 collective measures 2.1 times its ideal here.  So what is a number of bytes scales with the link rate.
 """
 
-from planning.fabrics.fabric import ETHERNET_NBYTES, Fabric
-from planning.fabrics.paths import access_switch, distances
-from planning.plan import Transport
+from gradwire.planning.fabrics.fabric import ETHERNET_NBYTES, Fabric
+from gradwire.planning.fabrics.paths import access_switch, distances
+from gradwire.planning.plan import Transport
 
 TCP_HEADERS_NBYTES = 20 + 20 + 12  # IPv4, TCP and its timestamp option (RFC 7323, appendix A)
 

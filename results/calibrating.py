@@ -7,16 +7,16 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
-from emu import records
-from planning.fabrics.fabric import Fabric
-from planning.fabrics.paths import access_switch, distances
-from planning.model import calibration
-from planning.model.calibration import MAX_CROWD, Calibration
-from planning.model.hostfit import fit_hosts
-from planning.model.predict import predict
-from planning.plan import Plan, Transport
-from planning.resolve import resolve_placed
-from planning.runfiles import read_json
+from gradwire.emu import records
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.paths import access_switch, distances
+from gradwire.planning.model import calibration
+from gradwire.planning.model.calibration import MAX_CROWD, Calibration
+from gradwire.planning.model.hostfit import fit_hosts
+from gradwire.planning.model.predict import predict
+from gradwire.planning.plan import Plan, Transport
+from gradwire.planning.resolve import resolve_placed
+from gradwire.planning.runfiles import read_json
 
 
 @dataclass(frozen=True, slots=True)

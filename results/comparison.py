@@ -19,11 +19,11 @@ import numpy as np
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass as checked
 
-from emu.records import load_repeats
-from planning.runfiles import BadRun, check_finished, one_run, read_json
-from results.row import Row
-from results.verdict import counted
-from traces.files import write_whole
+from gradwire.emu.records import load_repeats
+from gradwire.planning.runfiles import BadRun, check_finished, one_run, read_json
+from gradwire.results.row import Row
+from gradwire.results.verdict import counted
+from gradwire.traces.files import write_whole
 
 RESULT = "result.json"
 SCHEMA: Literal["gradwire.matrix/1"] = "gradwire.matrix/1"

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from results.row import REFUSED, Row, Spread
-from traces.units import show_nbytes, show_s
+from gradwire.results.row import REFUSED, Row, Spread
+from gradwire.traces.units import show_nbytes, show_s
 
 LEAST_MARGIN = 0.01  # a smaller difference between two cells is not worth a name, nor one within the spread
 

@@ -6,26 +6,26 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Protocol, TypeVar
 
-from controller.counters import load_counters
-from emu import records
-from emu.options import RunOptions
-from planning.experiment import Cell, Experiment, Original, plan_of
-from planning.fabrics.fabric import Fabric
-from planning.fabrics.spec import with_automatic_queue
-from planning.model.audit import audit
-from planning.model.calibration import Calibration
-from planning.model.expected import expected
-from planning.model.explanation import why
-from planning.openflow.rules import guarded_rules
-from planning.plan import Plan
-from planning.refused import Refused
-from planning.transport import fabric_transport
-from results import row as result
-from results import verdict
-from results.audit.runaudit import audit_run, middle
-from results.audit.runfigures import aggregation_row, tier_nbytes
-from results.calibrating import calibration_plan, fitted
-from results.row import REFUSED, Row
+from gradwire.controller.counters import load_counters
+from gradwire.emu import records
+from gradwire.emu.options import RunOptions
+from gradwire.planning.experiment import Cell, Experiment, Original, plan_of
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.spec import with_automatic_queue
+from gradwire.planning.model.audit import audit
+from gradwire.planning.model.calibration import Calibration
+from gradwire.planning.model.expected import expected
+from gradwire.planning.model.explanation import why
+from gradwire.planning.openflow.rules import guarded_rules
+from gradwire.planning.plan import Plan
+from gradwire.planning.refused import Refused
+from gradwire.planning.transport import fabric_transport
+from gradwire.results import row as result
+from gradwire.results import verdict
+from gradwire.results.audit.runaudit import audit_run, middle
+from gradwire.results.audit.runfigures import aggregation_row, tier_nbytes
+from gradwire.results.calibrating import calibration_plan, fitted
+from gradwire.results.row import REFUSED, Row
 
 Tell = Callable[[str], None]
 Progress = Callable[[str, dict[str, Any]], None]
@@ -194,7 +194,7 @@ def _fidelity(
     """Of the repeats that count; None for a run that is not as the job was captured."""
     if original is None or not original.is_of(plan):
         return None
-    from results.replayedmessages import likeness, replayed_messages  # takes a while to import
+    from gradwire.results.replayedmessages import likeness, replayed_messages  # takes a while to import
 
     messages = replayed_messages(work, plan, len(repeats))
     used = [made for made, repeat in zip(messages, repeats, strict=True) if not repeat.disturbed]

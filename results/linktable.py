@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from planning.runfiles import BadRun
+from gradwire.planning.runfiles import BadRun
 
 
 def read_table(path: Path, columns: Sequence[str], repeat: int) -> pa.Table:

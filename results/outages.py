@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import TypeAdapter
 
-from emu.records import CONTROL_FILE, FAILURES_FILE
-from planning.fabrics.fabric import Egress, Fabric
-from planning.runfiles import BadRun, read_json, read_lines
+from gradwire.emu.records import CONTROL_FILE, FAILURES_FILE
+from gradwire.planning.fabrics.fabric import Egress, Fabric
+from gradwire.planning.runfiles import BadRun, read_json, read_lines
 
 
 @dataclass(frozen=True, slots=True)

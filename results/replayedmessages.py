@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from emu.records import load_events
-from planning.plan import Plan
-from planning.runfiles import BadRun, one_run
-from traces.fidelity import SentMessage, fidelity
+from gradwire.emu.records import load_events
+from gradwire.planning.plan import Plan
+from gradwire.planning.runfiles import BadRun, one_run
+from gradwire.traces.fidelity import SentMessage, fidelity
 
 
 def replayed_messages(folder: Path, plan: Plan, repeats: int) -> list[tuple[SentMessage, ...]]:

@@ -8,17 +8,17 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from emu.aggregation.figures import AggregationRow
-from emu.records import Repeat
-from planning.fabrics.fabric import Egress, link_name
-from planning.failures import cable_name, show_outage
-from planning.model.calibration import Calibration
-from planning.model.errorbar import Bar, Expected
-from planning.plan import ADAPTIVE, Plan
-from results.verdict import Verdict, counted
-from traces.files import write_whole
-from traces.iterationtimes import IterationTime
-from traces.schedules.schedule import Schedule
+from gradwire.emu.aggregation.figures import AggregationRow
+from gradwire.emu.records import Repeat
+from gradwire.planning.fabrics.fabric import Egress, link_name
+from gradwire.planning.failures import cable_name, show_outage
+from gradwire.planning.model.calibration import Calibration
+from gradwire.planning.model.errorbar import Bar, Expected
+from gradwire.planning.plan import ADAPTIVE, Plan
+from gradwire.results.verdict import Verdict, counted
+from gradwire.traces.files import write_whole
+from gradwire.traces.iterationtimes import IterationTime
+from gradwire.traces.schedules.schedule import Schedule
 
 POINT_TO_POINT = ("message", "reduce")  # kinds of operations; a reduce is messages to one server
 REFUSED = "refused"

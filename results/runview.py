@@ -10,20 +10,20 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter
 
-from controller import counters as switches
-from emu.records import Repeat, load_repeats
-from planning import plan as plans
-from planning.fabrics.fabric import Egress, interface, link_name
-from planning.model.audit import Audit, LinkLoad, audit
-from planning.model.calibration import Calibration
-from planning.model.wire import wire_nbytes
-from planning.plan import Plan
-from planning.plancheck import check_path
-from planning.runfiles import check_finished, one_run, read_json
-from planning.transport import payload_efficiency
-from results.audit.runaudit import RunAudit, audit_run, middle
-from results.linktable import read_table
-from results.outages import Outage, outages
+from gradwire.controller import counters as switches
+from gradwire.emu.records import Repeat, load_repeats
+from gradwire.planning import plan as plans
+from gradwire.planning.fabrics.fabric import Egress, interface, link_name
+from gradwire.planning.model.audit import Audit, LinkLoad, audit
+from gradwire.planning.model.calibration import Calibration
+from gradwire.planning.model.wire import wire_nbytes
+from gradwire.planning.plan import Plan
+from gradwire.planning.plancheck import check_path
+from gradwire.planning.runfiles import check_finished, one_run, read_json
+from gradwire.planning.transport import payload_efficiency
+from gradwire.results.audit.runaudit import RunAudit, audit_run, middle
+from gradwire.results.linktable import read_table
+from gradwire.results.outages import Outage, outages
 
 Origin = Literal["port", "switch", "plan"]
 """`port`: the sending port's counter over one repeat; `switch`: the OpenFlow counter of the switch that

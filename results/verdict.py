@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from emu.disturbance import of_each_kind
-from emu.records import Repeat
-from planning.model.calibration import Calibration
-from planning.model.errorbar import Expected
-from planning.transport import payload_efficiency
-from traces.units import show_s
+from gradwire.emu.disturbance import of_each_kind
+from gradwire.emu.records import Repeat
+from gradwire.planning.model.calibration import Calibration
+from gradwire.planning.model.errorbar import Expected
+from gradwire.planning.transport import payload_efficiency
+from gradwire.traces.units import show_s
 
 LOW_CPU_IDLE = 0.30
 TOO_FAST = 0.95  # of the bound

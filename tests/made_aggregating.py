@@ -11,18 +11,18 @@ from dataclasses import replace
 
 import pytest
 
-from emu.aggregation.worker import Worker
-from emu.replay import fleet
-from emu.replay.aggregating import Seat
-from emu.watch import Watch
-from planning.fabrics.fabric import Egress
-from planning.openflow.entries import FROM_PARENT
-from planning.openflow.pool import Pool, Sent
-from planning.plan import Plan
-from planning.plancheck import check
-from planning.trees.tree import Node, Tree, aggregate
-from planning.trees.treecheck import ranks_below
-from traces.framing.aggregation import HEADER_NBYTES, Header, decode, encode
+from gradwire.emu.aggregation.worker import Worker
+from gradwire.emu.replay import fleet
+from gradwire.emu.replay.aggregating import Seat
+from gradwire.emu.watch import Watch
+from gradwire.planning.fabrics.fabric import Egress
+from gradwire.planning.openflow.entries import FROM_PARENT
+from gradwire.planning.openflow.pool import Pool, Sent
+from gradwire.planning.plan import Plan
+from gradwire.planning.plancheck import check
+from gradwire.planning.trees.tree import Node, Tree, aggregate
+from gradwire.planning.trees.treecheck import ranks_below
+from gradwire.traces.framing.aggregation import HEADER_NBYTES, Header, decode, encode
 
 RTT_NS = 5_000_000
 Drop = Callable[[int, Header], bool]

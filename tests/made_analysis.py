@@ -6,20 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from traces.analysis.analysis import Analysis
-from traces.analysis.bottleneck import JobBound
-from traces.analysis.bursts import Burstiness, WindowRates
-from traces.analysis.exposure import Exposure, Span, SpanKind, Straggler
-from traces.analysis.flows import FlowFigures
-from traces.analysis.incast import Incast
-from traces.analysis.linerate import LineRate
-from traces.analysis.percentiles import Percentiles
-from traces.analysis.shares import shares
-from traces.analysis.traffic import Traffic
-from traces.analysis.transfers import AlgorithmUse, Iteration, Transfer
-from traces.framing.messages import Messages
-from traces.recognition.shape import JobShape
-from traces.trace import CaptureFile, Losses
+from gradwire.traces.analysis.analysis import Analysis
+from gradwire.traces.analysis.bottleneck import JobBound
+from gradwire.traces.analysis.bursts import Burstiness, WindowRates
+from gradwire.traces.analysis.exposure import Exposure, Span, SpanKind, Straggler
+from gradwire.traces.analysis.flows import FlowFigures
+from gradwire.traces.analysis.incast import Incast
+from gradwire.traces.analysis.linerate import LineRate
+from gradwire.traces.analysis.percentiles import Percentiles
+from gradwire.traces.analysis.shares import shares
+from gradwire.traces.analysis.traffic import Traffic
+from gradwire.traces.analysis.transfers import AlgorithmUse, Iteration, Transfer
+from gradwire.traces.framing.messages import Messages
+from gradwire.traces.recognition.shape import JobShape
+from gradwire.traces.trace import CaptureFile, Losses
 
 MS = 1_000_000
 ADDRESSES = ("10.0.0.1", "10.0.0.2")

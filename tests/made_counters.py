@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from planning.fabrics.fabric import Egress
-from planning.plan import Flow, Plan
+from gradwire.planning.fabrics.fabric import Egress
+from gradwire.planning.plan import Flow, Plan
 
 FULL, HEADERS, SYN, HELLO, PREAMBLE = 1448, 66, 74, 8, 48
 

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from gradwire.traces.framing.gloo import HELLO_NBYTES, Opcode, encode_preamble
+from gradwire.traces.framing.gloo_decode import GlooDecoded, decode
+from gradwire.traces.framing.gloo_hidden import Recovered, recover
+from gradwire.traces.packets.capture import read_capture
+from gradwire.traces.packets.directions import Direction
+from gradwire.traces.packets.packets import Packets
+from gradwire.traces.packets.streams import assemble
 from tests.made_captures import ACK, HEADERS_NBYTES, SYN, Record, pcap, stream, tcp
-from traces.framing.gloo import HELLO_NBYTES, Opcode, encode_preamble
-from traces.framing.gloo_decode import GlooDecoded, decode
-from traces.framing.gloo_hidden import Recovered, recover
-from traces.packets.capture import read_capture
-from traces.packets.directions import Direction
-from traces.packets.packets import Packets
-from traces.packets.streams import assemble
 
 LOW, HIGH = ("10.0.0.1", 4000), ("10.0.0.2", 5000)
 DOWN = Direction(*HIGH, *LOW)  # from the one that opens the connection, as gloo's higher address does

@@ -2,7 +2,7 @@
 
 import networkx as nx
 
-from planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.fabric import Fabric
 
 
 def graph(fabric: Fabric) -> "nx.Graph[str]":

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from hpack import Encoder
 
+from gradwire.traces.framing.http2 import PREFACE, Flag, FrameType
+from gradwire.traces.packets.capture import read_capture
+from gradwire.traces.packets.streams import Connection, Stream, assemble, connections
 from tests.made_captures import ACK, HEADERS_NBYTES, PSH, SYN, Record, pcap, stream, tcp
-from traces.framing.http2 import PREFACE, Flag, FrameType
-from traces.packets.capture import read_capture
-from traces.packets.streams import Connection, Stream, assemble, connections
 
 CLIENT, SERVER = ("10.0.0.2", 40_000), ("10.0.0.1", 2222)
 END, HEAD = Flag.END_STREAM, Flag.END_HEADERS

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from traces.framing.frames import UNKNOWN_TAG, MessageKind
-from traces.framing.messages import Messages
-from traces.schedules.schedule import Send
+from gradwire.traces.framing.frames import UNKNOWN_TAG, MessageKind
+from gradwire.traces.framing.messages import Messages
+from gradwire.traces.schedules.schedule import Send
 
 Call = tuple[str, Sequence[Send]]  # the operation's name, and its sends with ids from 0 on
 

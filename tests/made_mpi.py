@@ -4,14 +4,14 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
+from gradwire.traces.framing.frames import Found, Frame
+from gradwire.traces.framing.mpi_decode import MpiDecoded, decode
+from gradwire.traces.framing.mpi_framing import Mpi
+from gradwire.traces.packets.capture import read_capture
+from gradwire.traces.packets.directions import Direction
+from gradwire.traces.packets.packets import Packets
+from gradwire.traces.packets.streams import assemble, connections
 from tests.made_captures import ACK, HEADERS_NBYTES, SYN, Record, pcap, stream, tcp
-from traces.framing.frames import Found, Frame
-from traces.framing.mpi_decode import MpiDecoded, decode
-from traces.framing.mpi_framing import Mpi
-from traces.packets.capture import read_capture
-from traces.packets.directions import Direction
-from traces.packets.packets import Packets
-from traces.packets.streams import assemble, connections
 
 A, B = ("10.0.0.1", 4000), ("10.0.0.2", 5000)
 FORTH = Direction(*A, *B)

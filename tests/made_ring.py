@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gradwire.traces.framing.gloo import HELLO_NBYTES, Opcode, pack_slot
+from gradwire.traces.packets.directions import Direction
+from gradwire.traces.schedules.collectives import gloo_ring
 from tests.made_captures import ACK, HEADERS_NBYTES, SYN, Record, pcap, stream
 from tests.made_gloo import Sent
-from traces.framing.gloo import HELLO_NBYTES, Opcode, pack_slot
-from traces.packets.directions import Direction
-from traces.schedules.collectives import gloo_ring
 
 SEGMENT_NBYTES = 4096  # at most; gloo's own are up to 1 MiB
 Pair = tuple[int, int]

@@ -8,16 +8,16 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from emu.records import LINK_COLUMNS, Repeat
-from planning import plan as plans
-from planning.fabrics.fabric import Egress, interface
-from planning.model.audit import audit
-from planning.model.calibration import Calibration
-from planning.model.errorbar import Expected
-from planning.plan import Plan
-from results import row as result
-from results.row import Row
-from results.verdict import Verdict
+from gradwire.emu.records import LINK_COLUMNS, Repeat
+from gradwire.planning import plan as plans
+from gradwire.planning.fabrics.fabric import Egress, interface
+from gradwire.planning.model.audit import audit
+from gradwire.planning.model.calibration import Calibration
+from gradwire.planning.model.errorbar import Expected
+from gradwire.planning.plan import Plan
+from gradwire.results import row as result
+from gradwire.results.row import Row
+from gradwire.results.verdict import Verdict
 
 CALIBRATED = Calibration(alpha_s=0.0005, latency_s=0.0001, eta=0.95)
 VALID = Verdict(valid=True)

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 
-from planning.fabrics.fabric import Fabric
-from planning.trees.shape import Load, tree_nodes
-from planning.trees.tree import Node
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.trees.shape import Load, tree_nodes
+from gradwire.planning.trees.tree import Node
 
 NBYTES = 1 << 20
 

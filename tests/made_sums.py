@@ -5,12 +5,12 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from planning.fabrics.fabric import Egress
-from planning.openflow.entries import FROM_PARENT
-from planning.openflow.pool import EVENTS, Pool, Sent
-from planning.plan import Plan
-from planning.trees.tree import Node, Tree, aggregate
-from traces.framing.aggregation import Header, PacketKind
+from gradwire.planning.fabrics.fabric import Egress
+from gradwire.planning.openflow.entries import FROM_PARENT
+from gradwire.planning.openflow.pool import EVENTS, Pool, Sent
+from gradwire.planning.plan import Plan
+from gradwire.planning.trees.tree import Node, Tree, aggregate
+from gradwire.traces.framing.aggregation import Header, PacketKind
 
 HEADERS = 14 + 20 + 8 + 24
 Sending = tuple[int, int]

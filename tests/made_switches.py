@@ -9,16 +9,16 @@ from typing import Any
 
 from os_ken.ofproto.ofproto_protocol import ProtocolDesc
 
-from controller.readback import group_keys, installed
-from controller.ryu_api import ofp, parser
-from controller.switch import KnownSwitch
-from emu.switch.plane.counters import InterfaceState, Transmitted
-from emu.switch.ports import SwitchPort, SwitchPorts
-from emu.switch.server.session import Session
-from emu.switch.table.numbers import Numbers
-from emu.switch.table.table import FlowTable
-from planning.fabrics.fabric import Fabric, interface
-from planning.openflow.rules import Rule
+from gradwire.controller.readback import group_keys, installed
+from gradwire.controller.ryu_api import ofp, parser
+from gradwire.controller.switch import KnownSwitch
+from gradwire.emu.switch.plane.counters import InterfaceState, Transmitted
+from gradwire.emu.switch.ports import SwitchPort, SwitchPorts
+from gradwire.emu.switch.server.session import Session
+from gradwire.emu.switch.table.numbers import Numbers
+from gradwire.emu.switch.table.table import FlowTable
+from gradwire.planning.fabrics.fabric import Fabric, interface
+from gradwire.planning.openflow.rules import Rule
 from tests.openflow_talk import HELLO, FakeInstruments, read
 
 

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from planning.fabrics.spec import parse_fabric
-from planning.losses import parse_loss
-from planning.plan import Flow, Plan, Prediction
-from planning.resolve import resolve
-from planning.transport import fabric_transport
-from planning.trees.tree import Child, Node, Tree
-from traces.framing.aggregation import FIRST_PORT
-from traces.schedules.schedule import Aggregation, Gate, Op, Schedule
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.losses import parse_loss
+from gradwire.planning.plan import Flow, Plan, Prediction
+from gradwire.planning.resolve import resolve
+from gradwire.planning.transport import fabric_transport
+from gradwire.planning.trees.tree import Child, Node, Tree
+from gradwire.traces.framing.aggregation import FIRST_PORT
+from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule
 
 ELEMENTS = 64
 TWO_LEVELS = "leaf-spine:leaves=2,spines=1,hosts=2"

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from planning.fabrics.fabric import Egress, Fabric, Link
-from planning.plan import Plan
-from planning.trees.grants import Terms, granted
-from planning.trees.tree import Tree
+from gradwire.planning.fabrics.fabric import Egress, Fabric, Link
+from gradwire.planning.plan import Plan
+from gradwire.planning.trees.grants import Terms, granted
+from gradwire.planning.trees.tree import Tree
+from gradwire.traces.schedules.schedule import Aggregation
 from tests.made_plans import allreduce_plan
-from traces.schedules.schedule import Aggregation
 
 
 def planted_plan(spec: str, groups: Sequence[Sequence[int]] = (), terms: Terms | None = None) -> Plan:

@@ -12,13 +12,13 @@ from typing import Self
 
 import numpy as np
 
-from emu.aggregation.worker import Worker
-from emu.replay.sums import Floats, Ints, agreed, block_exponents, bounds, to_floats, to_ints
-from planning.fabrics.fabric import Egress
-from planning.openflow.entries import FROM_PARENT
-from planning.openflow.pool import Pool, Sent
-from planning.trees.tree import Child, Node, Tree, aggregate
-from traces.framing.aggregation import HEADER_NBYTES, decode, encode
+from gradwire.emu.aggregation.worker import Worker
+from gradwire.emu.replay.sums import Floats, Ints, agreed, block_exponents, bounds, to_floats, to_ints
+from gradwire.planning.fabrics.fabric import Egress
+from gradwire.planning.openflow.entries import FROM_PARENT
+from gradwire.planning.openflow.pool import Pool, Sent
+from gradwire.planning.trees.tree import Child, Node, Tree, aggregate
+from gradwire.traces.framing.aggregation import HEADER_NBYTES, decode, encode
 
 DELAY_NS = 50_000  # of a cable
 LIMIT_NS = 600_000_000_000

@@ -10,14 +10,14 @@ from os_ken.ofproto.ofproto_protocol import ProtocolDesc
 from scapy.config import conf
 from scapy.contrib import openflow3 as of3
 
-from emu.switch.plane.counters import InterfaceState, Received, Transmitted
-from emu.switch.ports import SwitchPort, SwitchPorts
-from emu.switch.server.session import Session
-from emu.switch.table.numbers import Numbers
-from emu.switch.table.operations import Operation
-from emu.switch.table.table import FlowTable
-from planning.openflow import pool as pools
-from planning.openflow.entries import Event
+from gradwire.emu.switch.plane.counters import InterfaceState, Received, Transmitted
+from gradwire.emu.switch.ports import SwitchPort, SwitchPorts
+from gradwire.emu.switch.server.session import Session
+from gradwire.emu.switch.table.numbers import Numbers
+from gradwire.emu.switch.table.operations import Operation
+from gradwire.emu.switch.table.table import FlowTable
+from gradwire.planning.openflow import pool as pools
+from gradwire.planning.openflow.entries import Event
 
 SWITCH = SwitchPorts(
     "leaf0", 0x1122334455667788, tuple(SwitchPort(n, f"leaf0-eth{n}", 100_000_000) for n in (1, 2, 3))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from controller.experimenter import use_whole_parts
-from controller.readback import FlowStats
-from controller.ryu_api import parser
+from gradwire.controller.experimenter import use_whole_parts
+from gradwire.controller.readback import FlowStats
+from gradwire.controller.ryu_api import parser
 
 
 def read_statistics_as_the_app(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,7 +97,6 @@ DOORS: dict[str, set[str]] = {
     "traces/workload.py": {"read_bytes", "write_whole"},
     "planning/fabrics/fabricfile.py": {"read_bytes"},
     "planning/fabrics/spec.py": {"is_file"},
-    "planning/openflow/openflow13.py": {"os_ken"},  # the constants of the specification
     "planning/plan.py": {"read_bytes", "write_whole"},
     "planning/routing/policies.py": {"importlib"},  # policies of installed packages
     "planning/runfiles.py": {"open", "read_bytes"},
@@ -115,25 +114,36 @@ MODULES = [
 
 
 def imports(source: str) -> Iterator[str]:
-    """The top-level packages that a module imports, wherever in it that is written."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            package = (node.module or "").partition(".")[0]
-            if node.level or not all((package, alias.name) in HARMLESS for alias in node.names):
-                yield package if not node.level else "."
+    """The top-level packages that a module imports, wherever in it that is written; ours by their folders."""
+    for module, name in _imported(source):
+        if (module, name) not in HARMLESS:
+            yield _place(module, name)[0]
 
 
 def modules(source: str) -> Iterator[str]:
-    """The modules of emu and controller that a module imports."""
+    """The modules of ours that a module imports, as `folder.module`."""
+    for module, name in _imported(source):
+        if module.startswith(("gradwire.", ".")) or module == "gradwire":
+            yield ".".join(_place(module, name))
+
+
+def _imported(source: str) -> Iterator[tuple[str, str]]:
+    """(module, name) of each import, with "" for the name of a whole module."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module in {"controller", "emu"}:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            yield from ((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield node.module or ""
+            module = "." if node.level else node.module or ""
+            yield from ((module, alias.name) for alias in node.names)
+
+
+def _place(module: str, name: str) -> tuple[str, ...]:
+    """The parts of a module's name; of ours without the first."""
+    ours, _, rest = module.partition(".")
+    if ours != "gradwire":
+        return tuple(module.split(".")) if module != "." else (".",)
+    inside = rest.split(".") if rest else []
+    return tuple([*inside, name] if len(inside) < 2 and name else inside) or (ours,)
 
 
 def names(source: str) -> Iterator[str]:
@@ -172,15 +182,15 @@ def test_a_door_is_listed_only_with_what_it_uses(module: str) -> None:
 @pytest.mark.parametrize(
     ("module", "line", "reason"),
     [
-        ("traces/packets/streams.py", "from planning.fabrics.fabric import Fabric", "planning"),
-        ("planning/plan.py", "import emu.run", "emu"),
-        ("planning/model/audit.py", "from results import verdict", "results"),
-        ("emu/run.py", "from controller import counters", "controller"),
-        ("emu/run.py", "from results.row import Row", "results"),
-        ("controller/app.py", "from emu.records import Repeat", "emu"),
-        ("results/verdict.py", "from tools import cli", "tools"),
-        ("results/verdict.py", "from emu import run", "emu.run"),
-        ("results/verdict.py", "from emu.network.isolate import isolated", "emu.network.isolate"),
+        ("traces/packets/streams.py", "from gradwire.planning.fabrics.fabric import Fabric", "planning"),
+        ("planning/plan.py", "import gradwire.emu.run", "emu"),
+        ("planning/model/audit.py", "from gradwire.results import verdict", "results"),
+        ("emu/run.py", "from gradwire.controller import counters", "controller"),
+        ("emu/run.py", "from gradwire.results.row import Row", "results"),
+        ("controller/app.py", "from gradwire.emu.records import Repeat", "emu"),
+        ("results/verdict.py", "from gradwire.tools import cli", "tools"),
+        ("results/verdict.py", "from gradwire.emu import run", "emu.run"),
+        ("results/verdict.py", "from gradwire.emu.network.isolate import isolated", "emu.network.isolate"),
         ("planning/resolve.py", "from concurrent.futures import ProcessPoolExecutor", "concurrent"),
         ("planning/resolve.py", "from datetime import datetime", "datetime"),
         ("planning/resolve.py", "import importlib", "importlib"),
@@ -209,9 +219,12 @@ def test_a_breach_is_noticed(module: str, line: str, reason: str) -> None:
 @pytest.mark.parametrize(
     ("module", "line"),
     [
-        ("emu/run.py", "from planning.plan import Plan"),
-        ("controller/app.py", "import planning.plan, traces.units, time"),
-        ("results/verdict.py", "from controller import counters\nfrom emu.records import Repeat"),
+        ("emu/run.py", "from gradwire.planning.plan import Plan"),
+        ("controller/app.py", "import gradwire.planning.plan, gradwire.traces.units, time"),
+        (
+            "results/verdict.py",
+            "from gradwire.controller import counters\nfrom gradwire.emu.records import Repeat",
+        ),
         ("planning/placement.py", "from random import Random"),
         ("planning/plan.py", "def f(path):\n    return path.read_bytes()"),
         ("emu/switch/plane/bpf.py", "import ctypes, mmap"),

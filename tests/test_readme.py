@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from planning.fabrics.spec import FAMILIES, parse_fabric
-from planning.placement import PLACEMENTS
-from planning.routing.policies import BUILT_IN
-from tools import cli
-from traces.schedules.expand import ALGORITHMS
+from gradwire.planning.fabrics.spec import FAMILIES, parse_fabric
+from gradwire.planning.placement import PLACEMENTS
+from gradwire.planning.routing.policies import BUILT_IN
+from gradwire.tools import cli
+from gradwire.traces.schedules.expand import ALGORITHMS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

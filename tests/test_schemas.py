@@ -7,46 +7,46 @@ from typing import Any
 
 import pytest
 
-from emu.aggregation.figures import AggregationRow, RankFigures, SumError
-from emu.inject import result as inject_result
-from emu.inject.result import Injection
-from emu.options import RunOptions
-from emu.records import LINK_COLUMNS, Repeat
-from emu.run import manifest
-from emu.switch.ports import SwitchPort, SwitchPorts
-from planning import plan as plans
-from planning.fabrics.fabricdocument import FabricDocument, LinksLine
-from planning.fabrics.spec import FAMILIES
-from planning.losses import Loss
-from planning.model.calibration import Calibration, HostTimes, Range
-from planning.plan import Flow, Prediction, Transport
-from planning.trees.tree import Node, Tree
-from results.comparison import ComparedCell, MatrixCell, matrix_json
-from results.row import Row, Spread
-from results.verdict import Verdict
+from gradwire.emu.aggregation.figures import AggregationRow, RankFigures, SumError
+from gradwire.emu.inject import result as inject_result
+from gradwire.emu.inject.result import Injection
+from gradwire.emu.options import RunOptions
+from gradwire.emu.records import LINK_COLUMNS, Repeat
+from gradwire.emu.run import manifest
+from gradwire.emu.switch.ports import SwitchPort, SwitchPorts
+from gradwire.planning import plan as plans
+from gradwire.planning.fabrics.fabricdocument import FabricDocument, LinksLine
+from gradwire.planning.fabrics.spec import FAMILIES
+from gradwire.planning.losses import Loss
+from gradwire.planning.model.calibration import Calibration, HostTimes, Range
+from gradwire.planning.plan import Flow, Prediction, Transport
+from gradwire.planning.trees.tree import Node, Tree
+from gradwire.results.comparison import ComparedCell, MatrixCell, matrix_json
+from gradwire.results.row import Row, Spread
+from gradwire.results.verdict import Verdict
+from gradwire.tools.advice import Advice, Proposal
+from gradwire.tools.trustresult import Live, Summary, TrustMatrix, TrustRow
+from gradwire.traces.analysis.aggregations import AggregationHost, AggregationJob, AggregationKind
+from gradwire.traces.analysis.analysis import Analysis
+from gradwire.traces.analysis.bottleneck import Bound, HostBound, JobBound
+from gradwire.traces.analysis.bursts import Burstiness, WindowRates
+from gradwire.traces.analysis.exposure import Exposure, Span, Straggler
+from gradwire.traces.analysis.flows import FlowFigures
+from gradwire.traces.analysis.incast import Incast
+from gradwire.traces.analysis.linerate import LineRate
+from gradwire.traces.analysis.percentiles import Percentiles
+from gradwire.traces.analysis.shares import Shares
+from gradwire.traces.analysis.traffic import Traffic
+from gradwire.traces.analysis.transfers import AlgorithmUse, Iteration, Transfer
+from gradwire.traces.iterationtimes import IterationTime
+from gradwire.traces.packets.clocks import HostClock
+from gradwire.traces.recognition.shape import JobShape
+from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send
+from gradwire.traces.trace import CaptureFile
+from gradwire.traces.workload import Collective, Compute, Message, Start, Turn, Usual, Workload
 from tests.documented import SCHEMAS, documented_fields
 from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import made_run
-from tools.advice import Advice, Proposal
-from tools.trustresult import Live, Summary, TrustMatrix, TrustRow
-from traces.analysis.aggregations import AggregationHost, AggregationJob, AggregationKind
-from traces.analysis.analysis import Analysis
-from traces.analysis.bottleneck import Bound, HostBound, JobBound
-from traces.analysis.bursts import Burstiness, WindowRates
-from traces.analysis.exposure import Exposure, Span, Straggler
-from traces.analysis.flows import FlowFigures
-from traces.analysis.incast import Incast
-from traces.analysis.linerate import LineRate
-from traces.analysis.percentiles import Percentiles
-from traces.analysis.shares import Shares
-from traces.analysis.traffic import Traffic
-from traces.analysis.transfers import AlgorithmUse, Iteration, Transfer
-from traces.iterationtimes import IterationTime
-from traces.packets.clocks import HostClock
-from traces.recognition.shape import JobShape
-from traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send
-from traces.trace import CaptureFile
-from traces.workload import Collective, Compute, Message, Start, Turn, Usual, Workload
 
 ROWS = "replay --json, bench --json, demo --json"
 

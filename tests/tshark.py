@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from traces.packets.packets import NO_SHIFT, TCP, UDP, Packets
+from gradwire.traces.packets.packets import NO_SHIFT, TCP, UDP, Packets
 
 FRAME = ("frame.time_epoch", "frame.len", "frame.cap_len", "frame.protocols")
 IP = ("ip.src", "ip.dst", "ipv6.src", "ipv6.dst", "ip.id")

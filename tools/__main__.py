@@ -1,11 +1,11 @@
-"""python -m tools COMMAND...: what ./gradwire starts."""
+"""python -m gradwire.tools COMMAND...: what ./gradwire starts."""
 
 import gc
 import signal
 import sys
 
-from tools.cli import main
-from tools.exits import report
+from gradwire.tools.cli import main
+from gradwire.tools.exits import report
 
 # New objects after which Python looks for unreachable ones.  Nearly all of a command's, its modules to begin
 # with, live to its end; to walk them after every 700 took 6 % of an inspect.

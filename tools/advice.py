@@ -20,16 +20,17 @@ from math import ceil, isqrt
 from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
-from tools.trials import AS_CAPTURED, Base, Kind, Modelled, Trial, modelled
-from traces.analysis.analysis import Analysis
-from traces.analysis.shares import Shares
-from traces.analysis.spacing import SAME
-from traces.framing.plain import Plain
-from traces.units import show_bps, show_s
-from traces.workload import Workload
+from gradwire import COMMAND
+from gradwire.tools.trials import AS_CAPTURED, Base, Kind, Modelled, Trial, modelled
+from gradwire.traces.analysis.analysis import Analysis
+from gradwire.traces.analysis.shares import Shares
+from gradwire.traces.analysis.spacing import SAME
+from gradwire.traces.framing.plain import Plain
+from gradwire.traces.units import show_bps, show_s
+from gradwire.traces.workload import Workload
 
 if TYPE_CHECKING:
-    from planning.fabrics.fabric import Fabric
+    from gradwire.planning.fabrics.fabric import Fabric
 
 LEAST_SAVED = 0.01  # of an iteration
 LEAST_EXPLAINED, MOST_EXPLAINED = 0.5, 1.15  # of the measured iteration by the model, for it to be believed
@@ -211,7 +212,7 @@ def _advice(
 ) -> Advice:
     found = analysis.shares
     assert found
-    from planning.experiment import Experiment, schedule_of
+    from gradwire.planning.experiment import Experiment, schedule_of
 
     time_ns = round(found.time_ns)
     n_sends = len(schedule_of(Experiment(base.workload, "", iterations=base.iterations), AS_CAPTURED).sends)
@@ -281,7 +282,7 @@ def _summary(base: Base, found: Shares, before_s: float, whence: str, changes: S
 
 def _links(base: Base, analysis: Analysis) -> Iterator[Trial]:
     """Those that bounded the job twice as fast."""
-    from planning.fabrics.spec import parse_fabric
+    from gradwire.planning.fabrics.spec import parse_fabric
 
     rate_bps = analysis.job_bound.rate_bps
     if analysis.job_bound.bound != "link" or rate_bps is None:
@@ -321,8 +322,8 @@ def _algorithms(base: Base, analysis: Analysis) -> Iterator[Trial]:
 
 def _fabrics(base: Base) -> Iterator[Trial]:
     """Other families for as many ranks, their hosts' links like those of the capture's fabric."""
-    from planning.fabrics.fabric import DEFAULT_MTU_NBYTES
-    from planning.fabrics.spec import parse_fabric
+    from gradwire.planning.fabrics.fabric import DEFAULT_MTU_NBYTES
+    from gradwire.planning.fabrics.spec import parse_fabric
 
     fabric = parse_fabric(base.spec)
     n_ranks, rates = base.workload.n_ranks, fabric.host_rates_bps
@@ -348,7 +349,7 @@ def _rank(base: Base, late: _Late) -> Trial:
 
 def _change(base: Base, trial: Trial, before: Modelled, time_ns: int) -> Proposal | None:
     """None for one that saves next to nothing, or makes no sense on this fabric."""
-    from planning.model.expected import MODEL_ERROR
+    from gradwire.planning.model.expected import MODEL_ERROR
 
     after = modelled(base, trial)
     # In ns, of a model that takes longer than the iteration did.
@@ -374,10 +375,10 @@ def _change(base: Base, trial: Trial, before: Modelled, time_ns: int) -> Proposa
 
 def _command(base: Base, trial: Trial) -> str:
     """Replay shows the change beside what there was, where there is an option to do so."""
-    from planning.fabrics.spec import parse_fabric
+    from gradwire.planning.fabrics.spec import parse_fabric
 
     replays = max(parse_fabric(trial.spec).host_rates_bps) <= REPLAYED_BPS
-    words = [*(("sudo",) if replays else ()), "./gradwire", "replay" if replays else "plan", *base.words]
+    words = [*(("sudo",) if replays else ()), COMMAND, "replay" if replays else "plan", *base.words]
     first, last = base.iterations[0], base.iterations[-1]
     words += ["--iteration", f"{first}..{last}" if last > first else f"{first}"]
     specs = [base.spec, trial.spec] if replays else [trial.spec]

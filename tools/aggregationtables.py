@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
-from emu.aggregation.figures import AggregationRow
-from results.row import Row
-from traces.units import show_nbytes, show_s
+from gradwire.emu.aggregation.figures import AggregationRow
+from gradwire.results.row import Row
+from gradwire.traces.units import show_nbytes, show_s
 
 NOTHING = "–"
 _FIGURES = ("time", "busbw MB/s", "added per result", "slots", "packets sent", "sent again")

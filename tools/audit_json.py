@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from typing import Any
 
-from controller.counters import WireCount
-from planning.fabrics.fabric import link_name
-from planning.model.audit import Carried, PhaseAudit, is_host_link, slowest
-from planning.model.explanation import why_phase
-from planning.model.phases import ADDED_UP, PhaseKey
-from planning.openflow.rules import Guard, TableSize
-from planning.plan import Plan
-from results.audit.agreement import FlowCount, LinkCount
-from results.audit.runaudit import RunAudit
-from results.audit.treecounts import SumCount
-from results.audit.windows import Window
-from tools.linkusers import flow_json, tree_json
+from gradwire.controller.counters import WireCount
+from gradwire.planning.fabrics.fabric import link_name
+from gradwire.planning.model.audit import Carried, PhaseAudit, is_host_link, slowest
+from gradwire.planning.model.explanation import why_phase
+from gradwire.planning.model.phases import ADDED_UP, PhaseKey
+from gradwire.planning.openflow.rules import Guard, TableSize
+from gradwire.planning.plan import Plan
+from gradwire.results.audit.agreement import FlowCount, LinkCount
+from gradwire.results.audit.runaudit import RunAudit
+from gradwire.results.audit.treecounts import SumCount
+from gradwire.results.audit.windows import Window
+from gradwire.tools.linkusers import flow_json, tree_json
 
 
 def audit_json(

@@ -6,16 +6,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from planning.fabrics.fabric import link_name
-from planning.model.audit import PhaseAudit, slowest
-from planning.model.explanation import why_phase
-from planning.openflow.rules import TableSize
-from planning.plan import Plan
-from results.audit.agreement import LinkCount, strayed
-from results.audit.runaudit import RunAudit
-from tools.audit_json import phase_name
-from tools.linkusers import print_users
-from traces.units import show_bps, show_nbytes, show_s
+from gradwire.planning.fabrics.fabric import link_name
+from gradwire.planning.model.audit import PhaseAudit, slowest
+from gradwire.planning.model.explanation import why_phase
+from gradwire.planning.openflow.rules import TableSize
+from gradwire.planning.plan import Plan
+from gradwire.results.audit.agreement import LinkCount, strayed
+from gradwire.results.audit.runaudit import RunAudit
+from gradwire.tools.audit_json import phase_name
+from gradwire.tools.linkusers import print_users
+from gradwire.traces.units import show_bps, show_nbytes, show_s
 
 PHASES_SHOWN = 12
 LINKS_SHOWN = 10

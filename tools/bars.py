@@ -12,9 +12,9 @@ line) and the 10th to the 90th percentile (a band) of all repeats that count.
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from emu.records import Repeat
-from results.row import FailedCable, Row
-from traces.units import show_s
+from gradwire.emu.records import Repeat
+from gradwire.results.row import FailedCable, Row
+from gradwire.traces.units import show_s
 
 SLACK = 1.04  # the axis is so much longer than the longest time
 MOST_TICKS = 5

@@ -13,19 +13,20 @@ from typing import Any
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from emu.capturing import finish
-from emu.capturing.finish import Checked, HostCapture, TimesCheck
-from emu.capturing.manifest import Ended, manifest
-from emu.capturing.request import MAX_SNAPLEN, WHOLE, CaptureRequest
-from emu.capturing.run import INTERRUPTED, capture, working_folder
-from emu.disturbance import MAX_CPU_STOLEN
-from planning.fabrics.fabric import Fabric
-from planning.runfiles import INCOMPLETE
-from tools.console import console, plain
-from tools.exits import FAULT
-from tools.exits import INTERRUPTED as INTERRUPTED_CODE
-from traces.files import write_whole
-from traces.units import show_nbytes, show_s
+from gradwire import COMMAND
+from gradwire.emu.capturing import finish
+from gradwire.emu.capturing.finish import Checked, HostCapture, TimesCheck
+from gradwire.emu.capturing.manifest import Ended, manifest
+from gradwire.emu.capturing.request import MAX_SNAPLEN, WHOLE, CaptureRequest
+from gradwire.emu.capturing.run import INTERRUPTED, capture, working_folder
+from gradwire.emu.disturbance import MAX_CPU_STOLEN
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.runfiles import INCOMPLETE
+from gradwire.tools.console import console, plain
+from gradwire.tools.exits import FAULT
+from gradwire.tools.exits import INTERRUPTED as INTERRUPTED_CODE
+from gradwire.traces.files import write_whole
+from gradwire.traces.units import show_nbytes, show_s
 
 NOT_AS_LOGGED = 3
 SHOWN_DIFFERENCES = 5
@@ -223,7 +224,7 @@ def report_lines(captured: Captured) -> Iterator[str]:
         yield f"CHECK FAILED: the trimmed captures are not read as the whole ones: {_first(captured.trimmed)}"
     if captured.manifest["keeps_payload"]:
         yield f"whole payload: {captured.folder / WHOLE}"
-    yield f"next: ./gradwire inspect {captured.folder}"
+    yield f"next: {COMMAND} inspect {captured.folder}"
 
 
 def _time_lines(times: TimesCheck) -> Iterator[str]:

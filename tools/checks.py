@@ -5,14 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from emu.project import PROJECT, SWITCH_OBJECT
-from planning.transport import CONGESTION_CONTROL
-from tools import machine
-from traces.units import show_nbytes
+from gradwire import COMMAND
+from gradwire.emu.project import PROJECT, SWITCH_OBJECT
+from gradwire.planning.transport import CONGESTION_CONTROL
+from gradwire.tools import machine
+from gradwire.traces.units import show_nbytes
 
 State = Literal["ok", "missing", "weak", "unknown"]
 
-SETUP = "sudo ./gradwire setup"
+SETUP = f"sudo {COMMAND} setup"
 KERNEL_MEND = "this kernel lacks it: use the lab VM (vagrant up) or Debian's own kernel"
 SAMPLE = PROJECT / "traces" / "samples" / "ddp_gloo_8_gpt_tso"
 
@@ -94,7 +95,7 @@ def _probe(name: str, purpose: str, found: str, root: bool) -> MachineCheck:
     if found == "ok":
         return MachineCheck(name, "ok", purpose)
     if not root:
-        mend = "sudo ./gradwire doctor"
+        mend = f"sudo {COMMAND} doctor"
         return MachineCheck(name, "unknown", "could not be tried without root", mend)
     if name == "switch program" and not SWITCH_OBJECT.exists():
         return MachineCheck(name, "missing", "not compiled", SETUP)

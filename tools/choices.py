@@ -17,10 +17,10 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-from emu.options import RunOptions
-from planning.experiment import Cell, Experiment, cells
-from planning.fabrics.spec import parse_fabric
-from planning.trees.tree import (
+from gradwire.emu.options import RunOptions
+from gradwire.planning.experiment import Cell, Experiment, cells
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.trees.tree import (
     DEFAULT_ELEMENTS,
     ELEMENTS,
     LEAST_SLOTS,
@@ -28,8 +28,8 @@ from planning.trees.tree import (
     SWITCH_SLOTS,
     mtu_needed,
 )
-from tools.inputs import read_beside, source_of
-from tools.options import (
+from gradwire.tools.inputs import read_beside, source_of
+from gradwire.tools.options import (
     ALGORITHM_HELP,
     FABRIC_HELP,
     PLACEMENT_HELP,
@@ -50,9 +50,9 @@ from tools.options import (
     parse_percent,
     parse_slow,
 )
-from traces.schedules.expand import AS_CAPTURED, INA, INA_LEAF
-from traces.schedules.straggling import straggler_words, straggling
-from traces.workload import Workload
+from gradwire.traces.schedules.expand import AS_CAPTURED, INA, INA_LEAF
+from gradwire.traces.schedules.straggling import straggler_words, straggling
+from gradwire.traces.workload import Workload
 
 MAX_WINDOW = 8192  # of one tree: what no queue has room for would only be sent again and again
 _INA: dict[str, tuple[str, ...]] = {"off": (), "on": (INA,), "leaf": (INA_LEAF,)}

@@ -13,9 +13,9 @@ from typing import Annotated
 
 import typer
 
-from tools.exits import guarded
+import gradwire
+from gradwire.tools.exits import guarded
 
-VERSION = "0.1.0"
 FOLDER = Path(__file__).parent / "commands"
 
 START = "Start here"
@@ -90,7 +90,7 @@ def application(typed: str | None = None) -> typer.Typer:
 
 def load(name: str) -> Callable[..., None]:
     """The function behind a command."""
-    function: Callable[..., None] = getattr(importlib.import_module(f"tools.commands.{name}"), name)
+    function: Callable[..., None] = getattr(importlib.import_module(f"gradwire.tools.commands.{name}"), name)
     return function
 
 
@@ -100,7 +100,7 @@ def _only_listed() -> None:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"gradwire {VERSION}, Python {platform.python_version()}")
+        print(f"gradwire {gradwire.__version__}, Python {platform.python_version()}")
         raise typer.Exit
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from html import escape
 from math import hypot
 
-from planning.fabrics.fabric import Egress, Fabric, Link, link_name
-from tools.drawlayout import (
+from gradwire.planning.fabrics.fabric import Egress, Fabric, Link, link_name
+from gradwire.tools.drawlayout import (
     LETTER,
     MARGIN,
     MAX_SWITCH_WIDTH,
@@ -22,7 +22,7 @@ from tools.drawlayout import (
     Spot,
     layout,
 )
-from traces.units import show_bps
+from gradwire.traces.units import show_bps
 
 DENSE_CABLES = 100  # more are drawn with thin lines, so that the loaded ones show
 LABELLED_HOST_GAP = 32  # hosts nearer to each other have a label for all of a switch

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from planning.fabrics.fabric import Fabric
-from planning.fabrics.paths import access_switch
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.paths import access_switch
 
 MARGIN = 48
 WIDEST = 1104  # of the part between the margins

@@ -15,10 +15,10 @@ from typing import Any, ParamSpec, cast
 
 import typer
 
-from tools.console import plain
+from gradwire import COMMAND
+from gradwire.tools.console import plain
 
-OUR_PACKAGES = frozenset({"traces", "planning", "emu", "controller", "results", "tools"})
-
+MISSING = f"sudo {COMMAND} setup" if COMMAND != "gradwire" else "pip install 'gradwire[emulation,tools]'"
 FAULT = 1  # the input or the machine
 INTERRUPTED = 130
 NOBODY_READS = 1  # as Rich leaves when its output breaks
@@ -65,8 +65,8 @@ def report(error: BaseException) -> int:
         case MemoryError():
             _tell(NO_MEMORY)
             return FAULT
-        case ModuleNotFoundError(name=str(name)) if name.partition(".")[0] not in OUR_PACKAGES:
-            _tell(f"the Python package {name} is missing: run: sudo ./gradwire setup")
+        case ModuleNotFoundError(name=str(name)) if name.partition(".")[0] != "gradwire":
+            _tell(f"the Python package {name} is missing: run: {MISSING}")
             return FAULT
     if is_for_people(error):
         if os.environ.get(SHOW_TRACEBACK):
@@ -79,7 +79,7 @@ def report(error: BaseException) -> int:
 
 
 def is_for_people(error: BaseException) -> bool:
-    ours = type(error).__module__.partition(".")[0] in OUR_PACKAGES
+    ours = type(error).__module__.startswith("gradwire.")
     return ours or isinstance(error, ValueError | OSError)
 
 
@@ -89,7 +89,7 @@ def one_line(error: BaseException) -> str:
         where = [str(name) for name in (error.filename, error.filename2) if name is not None]
         text = ": ".join([*where, error.strerror])
     elif type(error).__module__.partition(".")[0].startswith("pydantic"):
-        from traces.complaints import complaint  # pydantic may be what is not installed
+        from gradwire.traces.complaints import complaint  # pydantic may be what is not installed
 
         text = f"what was read from the input cannot be: {complaint(cast(Any, error))}"
     else:

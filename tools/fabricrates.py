@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from traces.analysis.linerate import FabricRates
+from gradwire.traces.analysis.linerate import FabricRates
 
 if TYPE_CHECKING:
-    from planning.fabrics.fabric import Fabric
+    from gradwire.planning.fabrics.fabric import Fabric
 
 MANIFEST = "manifest.json"
 SCHEMA = "gradwire.capture/1"  # emu.capturing.manifest writes it; importing that costs inspect 0.2 s
@@ -32,7 +32,9 @@ def capture_fabric(paths: Sequence[Path]) -> "Fabric | None":
     if found is None:
         return None
     path, made = found
-    from planning.fabrics.spec import fabric_from_json  # only here: most captures have no fabric to read
+    from gradwire.planning.fabrics.spec import (
+        fabric_from_json,
+    )  # only here: most captures have no fabric to read
 
     try:
         return fabric_from_json(made.get("fabric"))

@@ -10,11 +10,11 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from emu.inject.figures import TimePercentiles
-from emu.inject.result import VALID, InjectedFlow, Injection
-from emu.run import Progress as Told
-from tools.console import console
-from traces.units import show_bps, show_nbytes, show_s
+from gradwire.emu.inject.figures import TimePercentiles
+from gradwire.emu.inject.result import VALID, InjectedFlow, Injection
+from gradwire.emu.run import Progress as Told
+from gradwire.tools.console import console
+from gradwire.traces.units import show_bps, show_nbytes, show_s
 
 MOST_FLOWS = 10
 NOTHING = "–"

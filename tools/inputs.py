@@ -8,15 +8,15 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
-from planning import plan as plans
-from planning.experiment import Original
-from planning.fabrics.fabric import Fabric
-from planning.fabrics.spec import fabric_from_json
-from planning.model.predict import predict
-from planning.plan import Plan
-from planning.runfiles import read_json
-from traces import workload as workloads
-from traces.workload import Workload
+from gradwire.planning import plan as plans
+from gradwire.planning.experiment import Original
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.spec import fabric_from_json
+from gradwire.planning.model.predict import predict
+from gradwire.planning.plan import Plan
+from gradwire.planning.runfiles import read_json
+from gradwire.traces import workload as workloads
+from gradwire.traces.workload import Workload
 
 HEAD_NBYTES = 4096
 MANIFEST, MAX_MANIFEST_NBYTES = "manifest.json", 1 << 24
@@ -54,9 +54,9 @@ def read_captured(paths: Sequence[Path], ranks: Path | None = None) -> tuple[Wor
 
     Raise BadCapture, BadTrace, OSError.
     """
-    from traces.fidelity import captured_messages  # the reader of captures takes a while to import
-    from traces.reader import open_trace
-    from traces.recognition.recognise import find_job, workload_of
+    from gradwire.traces.fidelity import captured_messages  # the reader of captures takes a while to import
+    from gradwire.traces.reader import open_trace
+    from gradwire.traces.recognition.recognise import find_job, workload_of
 
     found = find_job(open_trace(paths, ranks))
     made = _made_by_capture(paths)

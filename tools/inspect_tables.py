@@ -8,14 +8,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tools.advice import Advice
-from tools.console import console
-from traces.analysis.aggregations import AggregationJob
-from traces.analysis.analysis import Analysis
-from traces.analysis.flows import FlowFigures
-from traces.analysis.transfers import Transfer
-from traces.analysis.verdict import sentences
-from traces.units import show_bps, show_nbytes, show_s
+from gradwire.tools.advice import Advice
+from gradwire.tools.console import console
+from gradwire.traces.analysis.aggregations import AggregationJob
+from gradwire.traces.analysis.analysis import Analysis
+from gradwire.traces.analysis.flows import FlowFigures
+from gradwire.traces.analysis.transfers import Transfer
+from gradwire.traces.analysis.verdict import sentences
+from gradwire.traces.units import show_bps, show_nbytes, show_s
 
 MAX_ROWS = 40
 MAX_FLOWS = 12

@@ -11,11 +11,12 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
-from emu.capturing.request import MAX_LIMIT_S, MAX_SNAPLEN, MIN_SNAPLEN, CaptureRequest
-from emu.training.options import MODELS, TrainingOptions
-from planning.fabrics.fabricfile import is_file
-from tools.machine import need_root_and_tools
-from tools.options import parse_slow
+from gradwire import COMMAND
+from gradwire.emu.capturing.request import MAX_LIMIT_S, MAX_SNAPLEN, MIN_SNAPLEN, CaptureRequest
+from gradwire.emu.training.options import MODELS, TrainingOptions
+from gradwire.planning.fabrics.fabricfile import is_file
+from gradwire.tools.machine import need_root_and_tools
+from gradwire.tools.options import parse_slow
 
 DDP, PS, PROGRAM = "ddp", "ps", "a program"
 DDP_PANEL, PS_PANEL = "ddp: data-parallel training", "ps: parameter servers"
@@ -246,10 +247,10 @@ def need_for_live(command: str, request: CaptureRequest) -> None:
     """Raise OSError with what to do, before anything is begun."""
     need_root_and_tools(command, captures=True)
     if which("editcap") is None:
-        raise FileNotFoundError("editcap is not installed: run sudo ./gradwire setup")
+        raise FileNotFoundError(f"editcap is not installed: run sudo {COMMAND} setup")
     if any(job.training for job in request.jobs) and find_spec("torch") is None:
         raise FileNotFoundError(
-            "ddp and ps need PyTorch, which is not installed: run sudo ./gradwire setup --live"
+            f"ddp and ps need PyTorch, which is not installed: run sudo {COMMAND} setup --live"
         )
     for job in request.jobs:
         if not job.training and which(job.command[0]) is None:

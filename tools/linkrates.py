@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from traces.units import show_bps
+from gradwire.traces.units import show_bps
 
 
 def show_rates(hosts_bps: Sequence[int], inner_bps: Sequence[int]) -> str:

@@ -5,9 +5,9 @@ from typing import Any
 
 from rich.console import Console
 
-from planning.fabrics.fabric import Egress, link_name
-from planning.plan import Flow, Plan
-from planning.trees.tree import Tree
+from gradwire.planning.fabrics.fabric import Egress, link_name
+from gradwire.planning.plan import Flow, Plan
+from gradwire.planning.trees.tree import Tree
 
 SHOWN = 8
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from emu.project import PROJECT, SWITCH_OBJECT, WORKER_LIBRARY
+from gradwire import COMMAND
+from gradwire.emu.project import PROJECT, SWITCH_OBJECT, WORKER_LIBRARY
 
 PROBE = PROJECT / "tools" / "probe.sh"
 LOCK = PROJECT / "requirements.lock"
@@ -126,12 +127,12 @@ def need_root_and_tools(command: str, switch: str = "gradwire", captures: bool =
     """Raise PermissionError or FileNotFoundError with what to do about it."""
     if not is_root():
         raise PermissionError(
-            f"{command} makes network namespaces and needs root: sudo ./gradwire {command} …"
+            f"{command} makes network namespaces and needs root: sudo {COMMAND} {command} …"
         )
     tools = RUN_TOOLS + (OVS_TOOLS if switch == "ovs" else ()) + (("tcpdump",) if captures else ())
     for tool in tools:
         if shutil.which(tool) is None:
-            raise FileNotFoundError(f"{tool} is not installed: run sudo ./gradwire setup")
+            raise FileNotFoundError(f"{tool} is not installed: run sudo {COMMAND} setup")
     for compiled in () if switch == "ovs" else (SWITCH_OBJECT, WORKER_LIBRARY):
         if not compiled.exists():
-            raise FileNotFoundError(f"{compiled} is not compiled: run sudo ./gradwire setup")
+            raise FileNotFoundError(f"{compiled} is not compiled: run sudo {COMMAND} setup")

@@ -11,16 +11,16 @@ from pathlib import Path
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from emu.options import RunOptions
-from emu.run import check_served, run
-from planning.experiment import Original
-from planning.plan import Plan
-from results.comparison import save_matrix
-from results.laboratory import Laboratory
-from results.row import REFUSED, Row
-from tools.console import console, plain
-from tools.report import write_report
-from tools.tables import print_rows
+from gradwire.emu.options import RunOptions
+from gradwire.emu.run import check_served, run
+from gradwire.planning.experiment import Original
+from gradwire.planning.plan import Plan
+from gradwire.results.comparison import save_matrix
+from gradwire.results.laboratory import Laboratory
+from gradwire.results.row import REFUSED, Row
+from gradwire.tools.console import console, plain
+from gradwire.tools.report import write_report
+from gradwire.tools.tables import print_rows
 
 NOT_VALID = 3
 

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from emu.options import SWITCHES
-from planning.fabrics.spec import FAMILIES
-from planning.placement import PLACEMENTS
-from planning.routing.policies import policy_names
-from traces.schedules.expand import ALGORITHMS
+from gradwire.emu.options import SWITCHES
+from gradwire.planning.fabrics.spec import FAMILIES
+from gradwire.planning.placement import PLACEMENTS
+from gradwire.planning.routing.policies import policy_names
+from gradwire.traces.schedules.expand import ALGORITHMS
 
 MAX_ITERATIONS = 100_000
 

@@ -7,18 +7,18 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from planning.fabrics.fabric import link_name
-from planning.model.addedup import tree_links
-from planning.model.audit import Audit, LinkLoad, audit, by_severity
-from planning.model.expected import ASSUMED, MOST_ASSUMED_SENDS, foreseen
-from planning.model.predict import bound_s, compute_s
-from planning.openflow.rules import guarded_rules
-from planning.plan import Plan
-from results.row import asked_nbytes
-from tools.linkrates import show_rates
-from tools.linkusers import flow_json, print_users, tree_json
-from tools.tables import NOTHING, show_range
-from traces.units import show_bps, show_nbytes, show_s
+from gradwire.planning.fabrics.fabric import link_name
+from gradwire.planning.model.addedup import tree_links
+from gradwire.planning.model.audit import Audit, LinkLoad, audit, by_severity
+from gradwire.planning.model.expected import ASSUMED, MOST_ASSUMED_SENDS, foreseen
+from gradwire.planning.model.predict import bound_s, compute_s
+from gradwire.planning.openflow.rules import guarded_rules
+from gradwire.planning.plan import Plan
+from gradwire.results.row import asked_nbytes
+from gradwire.tools.linkrates import show_rates
+from gradwire.tools.linkusers import flow_json, print_users, tree_json
+from gradwire.tools.tables import NOTHING, show_range
+from gradwire.traces.units import show_bps, show_nbytes, show_s
 
 LINKS_SHOWN = 5
 

@@ -8,21 +8,21 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from emu import disturbance, records
-from planning.fabrics.fabric import link_name
-from planning.model.calibration import Calibration
-from planning.transport import payload_efficiency
-from results import verdict
-from results.findings import findings, name
-from results.row import Row
-from results.runview import LinkUse, RunView, load_run
-from tools.aggregationtables import TextTable, aggregation_grids
-from tools.bars import bars_svg, iterations_svg
-from tools.draw import fabric_svg
-from tools.linkrates import show_rates
-from tools.tables import iteration_words
-from traces.files import write_whole
-from traces.units import show_bps, show_nbytes, show_s
+from gradwire.emu import disturbance, records
+from gradwire.planning.fabrics.fabric import link_name
+from gradwire.planning.model.calibration import Calibration
+from gradwire.planning.transport import payload_efficiency
+from gradwire.results import verdict
+from gradwire.results.findings import findings, name
+from gradwire.results.row import Row
+from gradwire.results.runview import LinkUse, RunView, load_run
+from gradwire.tools.aggregationtables import TextTable, aggregation_grids
+from gradwire.tools.bars import bars_svg, iterations_svg
+from gradwire.tools.draw import fabric_svg
+from gradwire.tools.linkrates import show_rates
+from gradwire.tools.tables import iteration_words
+from gradwire.traces.files import write_whole
+from gradwire.traces.units import show_bps, show_nbytes, show_s
 
 TEMPLATES = Path(__file__).with_name("templates")
 MOST_LINKS = 10  # of a cell's table; the drawing shows them all

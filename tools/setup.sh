@@ -118,7 +118,7 @@ warm_reader() {
     [ -d "$sample" ] || return 0
     [ -z "$(find traces -name '*.nbi')" ] || return 0
     say "capture reader: compiling"
-    quietly "reading $sample" .venv/bin/python -I emu/interpreter.py tools inspect "$sample"
+    quietly "reading $sample" .venv/bin/python -I emu/interpreter.py gradwire.tools inspect "$sample"
 }
 
 # As root in somebody's folder: what is made there is theirs, so that they can remove it and work without root.
@@ -132,17 +132,21 @@ main() {
     trap 'rm -f "$log"' EXIT
     [ -w . ] || fail "cannot write to $home: set up as its owner or as root, or copy the folder to a disk that can be written"
     install_packages
-    make_venv
-    [ -z "$live" ] || add_live
-    [ -z "$ryu" ] || add_ryu
+    if [ -e gradwire.py ]; then # a checkout; where pip has installed gradwire, it has brought the Python packages
+        make_venv
+        [ -z "$live" ] || add_live
+        [ -z "$ryu" ] || add_ryu
+    fi
     say "switch: compiling for the kernel's BPF"
     quietly "compiling the switch" emu/switch/compile.sh
     say "aggregation: compiling the hosts' side"
     quietly "compiling the hosts' side of aggregation" emu/aggregation/compile.sh
-    warm_reader
-    fingerprint >.venv/set-up.partial
-    mv .venv/set-up.partial $stamp
-    hand_over
+    if [ -e gradwire.py ]; then
+        warm_reader
+        fingerprint >.venv/set-up.partial
+        mv .venv/set-up.partial $stamp
+        hand_over
+    fi
     say "done"
 }
 

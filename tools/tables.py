@@ -15,14 +15,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from planning.model.errorbar import Bar
-from planning.plan import ADAPTIVE
-from results.row import REFUSED, Row
-from tools.aggregationtables import aggregation_grids, rich_table
-from tools.linkrates import show_rates
-from traces.schedules.collectives import ELEMENT_NBYTES
-from traces.schedules.expand import PAIRWISE
-from traces.units import show_nbytes, show_s
+from gradwire.planning.model.errorbar import Bar
+from gradwire.planning.plan import ADAPTIVE
+from gradwire.results.row import REFUSED, Row
+from gradwire.tools.aggregationtables import aggregation_grids, rich_table
+from gradwire.tools.linkrates import show_rates
+from gradwire.traces.schedules.collectives import ELEMENT_NBYTES
+from gradwire.traces.schedules.expand import PAIRWISE
+from gradwire.traces.units import show_nbytes, show_s
 
 NOTHING = "–"
 UNBOUNDED = 10_000  # columns

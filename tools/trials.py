@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
-from traces.workload import Workload
+from gradwire.traces.workload import Workload
 
 AS_CAPTURED = "as-captured"  # as traces.schedules.expand names it; importing that costs inspect 0.1 s
 Kind = Literal["rank", "link", "algorithm", "fabric"]
@@ -48,13 +48,13 @@ class Modelled(NamedTuple):
 
 def modelled(base: Base, trial: Trial) -> Modelled | None:
     """What each iteration after the first adds.  None if the trial makes no sense."""
-    from planning.experiment import Cell, Experiment, plan_of
-    from planning.fabrics.spec import parse_fabric
-    from planning.model.predict import compute_s
-    from planning.model.simulation import simulate
-    from planning.refused import Refused
-    from traces.schedules.latest import at_the_latest
-    from traces.schedules.straggling import straggling
+    from gradwire.planning.experiment import Cell, Experiment, plan_of
+    from gradwire.planning.fabrics.spec import parse_fabric
+    from gradwire.planning.model.predict import compute_s
+    from gradwire.planning.model.simulation import simulate
+    from gradwire.planning.refused import Refused
+    from gradwire.traces.schedules.latest import at_the_latest
+    from gradwire.traces.schedules.straggling import straggling
 
     workload = straggling(base.workload, trial.slow) if trial.slow else base.workload
     cell = Cell(parse_fabric(trial.spec), trial.algorithm, "linear", "ecmp")

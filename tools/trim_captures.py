@@ -1,6 +1,6 @@
 """Cuts captures of a job down to its first iterations: how traces/samples was made.
 
-.venv/bin/python -m tools.trim_captures FOLDER OUTPUT --iterations 2 [--sent-only]
+.venv/bin/python -m gradwire.tools.trim_captures FOLDER OUTPUT --iterations 2 [--sent-only]
 
 Each host's packets end where its first message of a later iteration begins, byte for byte in each TCP
 stream, so that no collective is cut in two.  Ground truth beside the captures (`log.r*.json`) is cut
@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
-from traces.packets.capture import read_capture
-from traces.packets.directions import own_address
-from traces.packets.packets import SYN, TCP, Packets
-from traces.packets.pcap import FILE_HEADER_NBYTES, RECORD_HEADER_NBYTES
-from traces.reader import capture_paths, open_trace
-from traces.recognition.recognise import find_job
+from gradwire.traces.packets.capture import read_capture
+from gradwire.traces.packets.directions import own_address
+from gradwire.traces.packets.packets import SYN, TCP, Packets
+from gradwire.traces.packets.pcap import FILE_HEADER_NBYTES, RECORD_HEADER_NBYTES
+from gradwire.traces.reader import capture_paths, open_trace
+from gradwire.traces.recognition.recognise import find_job
 
 Key = tuple[str, int, str, int]  # source and its port, destination and its port
 Ends = dict[tuple[str, str], int]

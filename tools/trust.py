@@ -23,27 +23,27 @@ from pydantic import TypeAdapter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from emu.options import RunOptions
-from emu.run import run
-from emu.watch import RunFailed
-from planning.fabrics.spec import parse_fabric
-from planning.refused import Refused
-from planning.runfiles import read_json
-from results.laboratory import Laboratory
-from results.row import REFUSED
-from tools.capturing import carry_out as capture_live
-from tools.joboptions import LiveJob
-from tools.trustlive import Capture, Trainer, attempt, below
-from tools.trustreplay import Replayed, compared, plan_for
-from tools.trustresult import Live, TrustMatrix, TrustRow
-from traces.fidelity import captured_messages
-from traces.files import write_whole
-from traces.groundtruth import BadLog
-from traces.iterationtimes import FIRST_WARM, MIN_ITERATIONS
-from traces.packets.packets import BadCapture
-from traces.reader import open_trace
-from traces.recognition.ranks import BadTrace
-from traces.recognition.recognise import Job, connections, find_job, workload_of
+from gradwire.emu.options import RunOptions
+from gradwire.emu.run import run
+from gradwire.emu.watch import RunFailed
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.refused import Refused
+from gradwire.planning.runfiles import read_json
+from gradwire.results.laboratory import Laboratory
+from gradwire.results.row import REFUSED
+from gradwire.tools.capturing import carry_out as capture_live
+from gradwire.tools.joboptions import LiveJob
+from gradwire.tools.trustlive import Capture, Trainer, attempt, below
+from gradwire.tools.trustreplay import Replayed, compared, plan_for
+from gradwire.tools.trustresult import Live, TrustMatrix, TrustRow
+from gradwire.traces.fidelity import captured_messages
+from gradwire.traces.files import write_whole
+from gradwire.traces.groundtruth import BadLog
+from gradwire.traces.iterationtimes import FIRST_WARM, MIN_ITERATIONS
+from gradwire.traces.packets.packets import BadCapture
+from gradwire.traces.reader import open_trace
+from gradwire.traces.recognition.ranks import BadTrace
+from gradwire.traces.recognition.recognise import Job, connections, find_job, workload_of
 
 Tell = Callable[[str], None]
 _LABORATORY = partial(Laboratory, run=run)

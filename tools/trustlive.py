@@ -15,20 +15,20 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from emu.capturing.request import CaptureRequest
-from emu.capturing.run import INTERRUPTED
-from emu.disturbance import MAX_CPU_STOLEN
-from emu.watch import RunFailed
-from planning.fabrics.fabric import Fabric
-from planning.fabrics.figures import shortest_paths
-from planning.fabrics.spec import parse_fabric
-from planning.runfiles import INCOMPLETE, read_json
-from results.laboratory import file_name
-from tools.capturing import Captured, Keeping
-from tools.joboptions import LiveJob
-from tools.trustresult import Live
-from traces.groundtruth import BadLog, read_logs
-from traces.iterationtimes import (
+from gradwire.emu.capturing.request import CaptureRequest
+from gradwire.emu.capturing.run import INTERRUPTED
+from gradwire.emu.disturbance import MAX_CPU_STOLEN
+from gradwire.emu.watch import RunFailed
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.figures import shortest_paths
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.runfiles import INCOMPLETE, read_json
+from gradwire.results.laboratory import file_name
+from gradwire.tools.capturing import Captured, Keeping
+from gradwire.tools.joboptions import LiveJob
+from gradwire.tools.trustresult import Live
+from gradwire.traces.groundtruth import BadLog, read_logs
+from gradwire.traces.iterationtimes import (
     FIRST_WARM,
     IterationTime,
     Starts,

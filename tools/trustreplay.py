@@ -5,16 +5,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
-from emu.records import load_repeats
-from planning.experiment import Cell, Experiment, plan_of
-from planning.fabrics.fabric import Fabric
-from planning.plan import Plan
-from results.replayedmessages import likeness, replayed_messages
-from results.row import Row
-from tools.trustresult import ERROR_BAR, TrustRow
-from traces.fidelity import SentMessage, message_starts
-from traces.groundtruth import read_logs
-from traces.iterationtimes import (
+from gradwire.emu.records import load_repeats
+from gradwire.planning.experiment import Cell, Experiment, plan_of
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.plan import Plan
+from gradwire.results.replayedmessages import likeness, replayed_messages
+from gradwire.results.row import Row
+from gradwire.tools.trustresult import ERROR_BAR, TrustRow
+from gradwire.traces.fidelity import SentMessage, message_starts
+from gradwire.traces.groundtruth import read_logs
+from gradwire.traces.iterationtimes import (
     FIRST_WARM,
     MIN_ITERATIONS,
     IterationTime,
@@ -22,8 +22,8 @@ from traces.iterationtimes import (
     logged_starts,
     together,
 )
-from traces.schedules.expand import AS_CAPTURED
-from traces.workload import Workload
+from gradwire.traces.schedules.expand import AS_CAPTURED
+from gradwire.traces.workload import Workload
 
 
 def plan_for(

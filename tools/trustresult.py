@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from planning.runfiles import read_json
-from results.row import REFUSED
-from traces.files import write_whole
-from traces.iterationtimes import IterationTime
+from gradwire.planning.runfiles import read_json
+from gradwire.results.row import REFUSED
+from gradwire.traces.files import write_whole
+from gradwire.traces.iterationtimes import IterationTime
 
 SCHEMA: Literal["gradwire.trust/1"] = "gradwire.trust/1"
 RESULT = "result.json"

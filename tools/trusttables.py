@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from results.row import REFUSED
-from tools.report import environment
-from tools.trustresult import Summary, TrustMatrix, TrustRow
-from traces.files import write_whole
-from traces.iterationtimes import FIRST_WARM, IterationTime
-from traces.units import show_s
+from gradwire.results.row import REFUSED
+from gradwire.tools.report import environment
+from gradwire.tools.trustresult import Summary, TrustMatrix, TrustRow
+from gradwire.traces.files import write_whole
+from gradwire.traces.iterationtimes import FIRST_WARM, IterationTime
+from gradwire.traces.units import show_s
 
 NOTHING = "–"
 _STYLE = {"valid": "green", "not valid": "bold red", REFUSED: "dim"}

@@ -5,20 +5,20 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from traces.framing.frames import ALLREDUCE, UNKNOWN_TAG, Found, Framing, Reading
-from traces.framing.framings import Choice, framings
-from traces.framing.gloo_framing import Gloo
-from traces.framing.messages import Messages, collect, no_messages, reranked
-from traces.framing.plain import Plain
-from traces.framing.setups import Store
-from traces.packets.clocks import ONE_CLOCK, Clocks, HostClock
-from traces.packets.clocks import name as clock_name
-from traces.packets.directions import own_address
-from traces.packets.packets import Packets
-from traces.recognition.groups import main_group
-from traces.recognition.ranks import BadTrace, by_number, check_all_seen, given_order, inferred_order
-from traces.trace import Trace, capture_file, losses
-from traces.units import show_long, show_nbytes, show_s
+from gradwire.traces.framing.frames import ALLREDUCE, UNKNOWN_TAG, Found, Framing, Reading
+from gradwire.traces.framing.framings import Choice, framings
+from gradwire.traces.framing.gloo_framing import Gloo
+from gradwire.traces.framing.messages import Messages, collect, no_messages, reranked
+from gradwire.traces.framing.plain import Plain
+from gradwire.traces.framing.setups import Store
+from gradwire.traces.packets.clocks import ONE_CLOCK, Clocks, HostClock
+from gradwire.traces.packets.clocks import name as clock_name
+from gradwire.traces.packets.directions import own_address
+from gradwire.traces.packets.packets import Packets
+from gradwire.traces.recognition.groups import main_group
+from gradwire.traces.recognition.ranks import BadTrace, by_number, check_all_seen, given_order, inferred_order
+from gradwire.traces.trace import Trace, capture_file, losses
+from gradwire.traces.units import show_long, show_nbytes, show_s
 
 ENOUGH_NBYTES = 128  # headers of Ethernet, IP and TCP, and the longest header of a message
 WORTH_PPM = 5  # a drift below this is not worth a word: 5 µs in each second

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, median
 
-from traces.recognition.iterations import SETUP
-from traces.recognition.recognise import Job
+from gradwire.traces.recognition.iterations import SETUP
+from gradwire.traces.recognition.recognise import Job
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from traces.complaints import complaint
-from traces.workload import MAX_NBYTES, MAX_RANKS, Collective, Message, Workload
+from gradwire.traces.complaints import complaint
+from gradwire.traces.workload import MAX_NBYTES, MAX_RANKS, Collective, Message, Workload
 
 LOGS = "log.r*.json"
 MAX_LOG_NBYTES = 1 << 26

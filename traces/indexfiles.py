@@ -10,10 +10,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from traces.files import write_whole_bytes
-from traces.packets.capture import SUFFIXES
-from traces.packets.messageindex import MAX_INDEX_NBYTES, BadIndex, MessageIndex, decode, encode
-from traces.packets.packets import Packets
+from gradwire.traces.files import write_whole_bytes
+from gradwire.traces.packets.capture import SUFFIXES
+from gradwire.traces.packets.messageindex import MAX_INDEX_NBYTES, BadIndex, MessageIndex, decode, encode
+from gradwire.traces.packets.packets import Packets
 
 SUFFIX = ".messages"
 MANIFEST = "manifest.json"

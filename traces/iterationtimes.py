@@ -10,7 +10,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # which reads what is recognised, and that works out such times as well
-    from traces.groundtruth import RankLog
+    from gradwire.traces.groundtruth import RankLog
 
 BEGINS = frozenset(("iter0", 1))  # the log's events: of ddp and of programs, of a parameter server's worker
 FIRST_WARM = 2  # iterations 0 and 1 hold connection set-up and DDP's rebuild of its buckets

@@ -11,9 +11,9 @@ from itertools import pairwise
 from statistics import median
 from typing import Literal
 
-from traces.groundtruth import BUCKET_READY, PULL_DONE, PUSH_BEGINS, RankLog
-from traces.recognition.recognise import Job
-from traces.units import show_s
+from gradwire.traces.groundtruth import BUCKET_READY, PULL_DONE, PUSH_BEGINS, RankLog
+from gradwire.traces.recognition.recognise import Job
+from gradwire.traces.units import show_s
 
 What = Literal["begun", "done", "gap"]
 WHATS: tuple[What, ...] = ("begun", "done", "gap")

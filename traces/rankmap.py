@@ -10,7 +10,7 @@ from typing import Annotated
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from traces.recognition.ranks import BadTrace
+from gradwire.traces.recognition.ranks import BadTrace
 
 SETTINGS = "trace.yaml"
 MAX_SETTINGS_NBYTES = 1 << 20

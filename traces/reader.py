@@ -7,20 +7,20 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
-from traces.decoding import decoded
-from traces.framing.framings import choose
-from traces.indexfiles import MANIFEST, MAX_MANIFEST_NBYTES, read_indexes
-from traces.packets.capture import SUFFIXES, read_capture
-from traces.packets.clocks import Clocks, compare_clocks
-from traces.packets.copies import without_copies
-from traces.packets.directions import Direction, Rows, by_direction
-from traces.packets.packets import Packets
-from traces.packets.reads import recorded, supplemented
-from traces.packets.streams import Stream, assemble, connections
-from traces.packets.timestamps import with_plausible_times
-from traces.rankmap import SETTINGS, read_settings
-from traces.recognition.ranks import BadTrace, NoTraining
-from traces.trace import Trace
+from gradwire.traces.decoding import decoded
+from gradwire.traces.framing.framings import choose
+from gradwire.traces.indexfiles import MANIFEST, MAX_MANIFEST_NBYTES, read_indexes
+from gradwire.traces.packets.capture import SUFFIXES, read_capture
+from gradwire.traces.packets.clocks import Clocks, compare_clocks
+from gradwire.traces.packets.copies import without_copies
+from gradwire.traces.packets.directions import Direction, Rows, by_direction
+from gradwire.traces.packets.packets import Packets
+from gradwire.traces.packets.reads import recorded, supplemented
+from gradwire.traces.packets.streams import Stream, assemble, connections
+from gradwire.traces.packets.timestamps import with_plausible_times
+from gradwire.traces.rankmap import SETTINGS, read_settings
+from gradwire.traces.recognition.ranks import BadTrace, NoTraining
+from gradwire.traces.trace import Trace
 
 WMEM = re.compile(r"\d{1,12} \d{1,12} (\d{1,12})")  # least, at first, most (tcp(7), tcp_wmem)
 

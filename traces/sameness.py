@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traces.framing.messages import COLUMNS, Messages
-from traces.trace import Losses, Trace
+from gradwire.traces.framing.messages import COLUMNS, Messages
+from gradwire.traces.trace import Losses, Trace
 
 
 def differences(whole: Trace, trimmed: Trace) -> tuple[str, ...]:

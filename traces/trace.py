@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from traces.framing.frames import Reading
-from traces.framing.framings import Choice
-from traces.framing.messages import Messages
-from traces.packets.clocks import ONE_CLOCK, Clocks
-from traces.packets.packets import Packets
+from gradwire.traces.framing.frames import Reading
+from gradwire.traces.framing.framings import Choice
+from gradwire.traces.framing.messages import Messages
+from gradwire.traces.packets.clocks import ONE_CLOCK, Clocks
+from gradwire.traces.packets.packets import Packets
 
 MAX_UNREAD = 0.01  # of a job's bytes: with more, neither its shares nor a replay of it can be believed
 

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from traces.complaints import complaint
-from traces.files import write_whole
+from gradwire.traces.complaints import complaint
+from gradwire.traces.files import write_whole
 
 SCHEMA: Literal["gradwire.workload/2"] = "gradwire.workload/2"
 OLD_SCHEMAS = ("gradwire.workload/1",)

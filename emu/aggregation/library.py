@@ -7,7 +7,8 @@ from enum import IntEnum
 from functools import cache
 from typing import Any
 
-from emu.project import WORKER_LIBRARY
+from gradwire import COMMAND
+from gradwire.emu.project import WORKER_LIBRARY
 
 NEVER = (1 << 63) - 1
 _FINISHED = 96
@@ -56,7 +57,7 @@ def library() -> ctypes.CDLL:
     try:
         loaded = ctypes.CDLL(str(WORKER_LIBRARY))
     except OSError as error:
-        raise OSError(f"aggregation: {error}; run: sudo ./gradwire setup") from error
+        raise OSError(f"aggregation: {error}; run: sudo {COMMAND} setup") from error
     pointer = c_void_p
     signatures: dict[str, tuple[Any, tuple[Any, ...]]] = {
         "new": (pointer, (c_int, c_uint16, c_uint16, *[c_uint32] * 4, c_int64, c_int64)),

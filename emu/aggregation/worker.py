@@ -10,10 +10,10 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from emu.aggregation.library import NEVER, WorkerCounts, WorkerFailure, WorkerReport, library
-from planning.fabrics.fabric import Egress
-from planning.trees.tree import Node, Tree
-from traces.framing.aggregation import ELEMENT_NBYTES, HEADER_NBYTES
+from gradwire.emu.aggregation.library import NEVER, WorkerCounts, WorkerFailure, WorkerReport, library
+from gradwire.planning.fabrics.fabric import Egress
+from gradwire.planning.trees.tree import Node, Tree
+from gradwire.traces.framing.aggregation import ELEMENT_NBYTES, HEADER_NBYTES
 
 Floats = NDArray[np.float32]
 

@@ -14,25 +14,25 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from emu.capturing.request import MAX_SNAPLEN, WHOLE
-from emu.network.tcpdump import TcpdumpCounts, counts
-from planning.fabrics.fabric import HOST_PORT, Fabric, interface
-from traces.files import write_whole
-from traces.groundtruth import BadLog, TruthCheck, compare, read_logs
-from traces.indexfiles import SUFFIX as INDEX_SUFFIX
-from traces.indexfiles import capture_sha256, index_path, write_index
-from traces.loggedtimes import WHATS, time_errors
-from traces.packets.directions import Direction
-from traces.packets.messageindex import BadIndex
-from traces.packets.packets import BadCapture
-from traces.packets.reads import index_of
-from traces.packets.streams import Stream, assemble
-from traces.rankmap import SETTINGS
-from traces.reader import open_captures, open_recorded, read_captures
-from traces.recognition.ranks import BadTrace, NoTraining
-from traces.recognition.recognise import Job, find_job, workload_of
-from traces.sameness import differences
-from traces.trace import Trace
+from gradwire.emu.capturing.request import MAX_SNAPLEN, WHOLE
+from gradwire.emu.network.tcpdump import TcpdumpCounts, counts
+from gradwire.planning.fabrics.fabric import HOST_PORT, Fabric, interface
+from gradwire.traces.files import write_whole
+from gradwire.traces.groundtruth import BadLog, TruthCheck, compare, read_logs
+from gradwire.traces.indexfiles import SUFFIX as INDEX_SUFFIX
+from gradwire.traces.indexfiles import capture_sha256, index_path, write_index
+from gradwire.traces.loggedtimes import WHATS, time_errors
+from gradwire.traces.packets.directions import Direction
+from gradwire.traces.packets.messageindex import BadIndex
+from gradwire.traces.packets.packets import BadCapture
+from gradwire.traces.packets.reads import index_of
+from gradwire.traces.packets.streams import Stream, assemble
+from gradwire.traces.rankmap import SETTINGS
+from gradwire.traces.reader import open_captures, open_recorded, read_captures
+from gradwire.traces.recognition.ranks import BadTrace, NoTraining
+from gradwire.traces.recognition.recognise import Job, find_job, workload_of
+from gradwire.traces.sameness import differences
+from gradwire.traces.trace import Trace
 
 _EDITCAP_S = 600
 

@@ -8,11 +8,11 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from emu.network.isolate import PRIVATE
-from emu.network.namespaces import enter
-from emu.network.net import NetworkFailed
-from planning.fabrics.fabric import HOST_PORT, Fabric, interface
-from traces.framing.wellknown import STORE_PORT
+from gradwire.emu.network.isolate import PRIVATE
+from gradwire.emu.network.namespaces import enter
+from gradwire.emu.network.net import NetworkFailed
+from gradwire.planning.fabrics.fabric import HOST_PORT, Fabric, interface
+from gradwire.traces.framing.wellknown import STORE_PORT
 
 RSH = PRIVATE / "rsh"
 _PIDS, _NAMES = PRIVATE / "pids", PRIVATE / "hosts"

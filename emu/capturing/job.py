@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from emu.capturing import hosts
-from emu.capturing.request import BESIDE, CaptureRequest
-from emu.interpreter import python
-from emu.watch import ChildProcess, Watch, running
-from planning.fabrics.fabric import HOST_PORT, Fabric, interface
+from gradwire.emu.capturing import hosts
+from gradwire.emu.capturing.request import BESIDE, CaptureRequest
+from gradwire.emu.interpreter import python
+from gradwire.emu.watch import ChildProcess, Watch, running
+from gradwire.planning.fabrics.fabric import HOST_PORT, Fabric, interface
 
 IMPORT_S = 180.0
 _GRACE_S = 5.0  # between a rank's failure, or being asked to end, and being made to
@@ -98,7 +98,7 @@ def launcher(request: CaptureRequest, folder: Path) -> Iterator[ChildProcess | N
     if request.training is None:
         yield None
         return
-    command = python("emu.training", str(folder))
+    command = python("gradwire.emu.training", str(folder))
     with running("the training job", command, folder / "job.log") as child:
         yield child
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from emu.capturing.finish import Checked, HostCapture, TimesCheck
-from emu.capturing.request import CaptureRequest
-from emu.capturing.run import Ran
-from emu.network.net import host_sysctls
-from planning.fabrics.fabric import Fabric
-from planning.fabrics.spec import fabric_to_json
-from planning.transport import fabric_transport
+from gradwire.emu.capturing.finish import Checked, HostCapture, TimesCheck
+from gradwire.emu.capturing.request import CaptureRequest
+from gradwire.emu.capturing.run import Ran
+from gradwire.emu.network.net import host_sysctls
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.spec import fabric_to_json
+from gradwire.planning.transport import fabric_transport
 
 SCHEMA = "gradwire.capture/1"
 PACKAGES = ("numpy", "os-ken", "torch")

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from emu.training.options import TrainingOptions
-from planning.fabrics.fabric import Fabric
+from gradwire.emu.training.options import TrainingOptions
+from gradwire.planning.fabrics.fabric import Fabric
 
 MAX_RANKS = 64  # each has a tcpdump, and a job's process is not a small one
 MAX_LIMIT_S = 86_400.0

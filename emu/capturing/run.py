@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from emu.capturing.request import CaptureRequest
-from emu.network import isolate
-from emu.sampler import cpu_idle, cpu_stolen, machine
-from emu.watch import RunFailed
-from planning.runfiles import INCOMPLETE
+from gradwire.emu.capturing.request import CaptureRequest
+from gradwire.emu.network import isolate
+from gradwire.emu.sampler import cpu_idle, cpu_stolen, machine
+from gradwire.emu.watch import RunFailed
+from gradwire.planning.runfiles import INCOMPLETE
 
 INTERRUPTED = "interrupted"
 _AROUND_S = 300.0  # what building the network, importing PyTorch and ending may take beside the job
@@ -57,7 +57,7 @@ def capture(request: CaptureRequest, folder: Path, progress: Progress) -> Ran:
         request.save(folder)
         with log.open("w") as stderr:
             process = isolate.isolated(
-                "emu.capturing.session",
+                "gradwire.emu.capturing.session",
                 [str(folder)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -1,9 +1,9 @@
 """One capture, inside its namespaces: network, controller, tcpdump at every host, and the job or the jobs.
 
-`python -m emu.capturing.session FOLDER` reads `request.json` there, says what it does as JSON Lines on
-stdout, and leaves captures, logs and outputs in the folder.  A line on stdin, or its end, ends the job early.
-The last line says whether it was cut short, and why.  Exit code 1 and a line on stderr if nothing could be
-captured.
+`python -m gradwire.emu.capturing.session FOLDER` reads `request.json` there, says what it does as JSON Lines
+on stdout, and leaves captures, logs and outputs in the folder.  A line on stdin, or its end, ends the job
+early.  The last line says whether it was cut short, and why.  Exit code 1 and a line on stderr if nothing
+could be captured.
 """
 
 import json
@@ -12,15 +12,15 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from emu.capturing import hosts, job
-from emu.capturing.request import MAX_SNAPLEN, WHOLE, CaptureRequest
-from emu.controlplane import control_plane
-from emu.network.isolate import PRIVATE
-from emu.network.net import NetworkFailed, emulated, prepare_namespace
-from emu.network.tcpdump import Listening, captures
-from emu.watch import RunFailed, Watch
-from planning.fabrics.spec import parse_fabric
-from planning.transport import fabric_transport
+from gradwire.emu.capturing import hosts, job
+from gradwire.emu.capturing.request import MAX_SNAPLEN, WHOLE, CaptureRequest
+from gradwire.emu.controlplane import control_plane
+from gradwire.emu.network.isolate import PRIVATE
+from gradwire.emu.network.net import NetworkFailed, emulated, prepare_namespace
+from gradwire.emu.network.tcpdump import Listening, captures
+from gradwire.emu.watch import RunFailed, Watch
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.transport import fabric_transport
 
 RINGS_SHARE = 8  # of the free memory, all rings together take one part in so many
 MAX_RING_KIB, MIN_RING_KIB = 256 * 1024, 8 * 1024  # the most: two seconds of 1 Gb/s

@@ -12,10 +12,10 @@ from ipaddress import IPv4Address, ip_address
 import numpy as np
 import numpy.typing as npt
 
-from planning.fabrics.fabric import AGGREGATOR_IP, BROADCAST_IP
-from traces.framing.aggregation import FIRST_PORT
-from traces.packets.directions import own_address
-from traces.packets.packets import TCP, UDP, Packets
+from gradwire.planning.fabrics.fabric import AGGREGATOR_IP, BROADCAST_IP
+from gradwire.traces.framing.aggregation import FIRST_PORT
+from gradwire.traces.packets.directions import own_address
+from gradwire.traces.packets.packets import TCP, UDP, Packets
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

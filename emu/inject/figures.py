@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from emu.inject.timetable import Ints
+from gradwire.emu.inject.timetable import Ints
 
 NEVER = -1
 QUANTILES = (0.0, 0.5, 0.9, 0.99, 1.0)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from emu.inject.packetlist import Pieces
-from emu.inject.timetable import Ints
-from planning.fabrics.fabric import ETHERNET_NBYTES
-from traces.packets.packets import TCP, Packets
+from gradwire.emu.inject.packetlist import Pieces
+from gradwire.emu.inject.timetable import Ints
+from gradwire.planning.fabrics.fabric import ETHERNET_NBYTES
+from gradwire.traces.packets.packets import TCP, Packets
 
 Octets = npt.NDArray[np.uint8]
 

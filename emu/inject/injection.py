@@ -6,15 +6,15 @@ from pathlib import Path
 
 import numpy as np
 
-from emu import limits
-from emu.inject.counts import InjectionCounts
-from emu.inject.options import InjectOptions
-from emu.inject.preparation import Prepared
-from emu.inject.result import Injection, result
-from emu.inject.times import read_times
-from emu.run import Progress, in_namespaces, whole_folder
-from planning.fabrics.spec import fabric_to_json
-from traces.files import write_whole
+from gradwire.emu import limits
+from gradwire.emu.inject.counts import InjectionCounts
+from gradwire.emu.inject.options import InjectOptions
+from gradwire.emu.inject.preparation import Prepared
+from gradwire.emu.inject.result import Injection, result
+from gradwire.emu.inject.times import read_times
+from gradwire.emu.run import Progress, in_namespaces, whole_folder
+from gradwire.planning.fabrics.spec import fabric_to_json
+from gradwire.traces.files import write_whole
 
 _REST_S = 180.0  # beyond the sending itself: start-up has a limit of its own
 
@@ -27,7 +27,7 @@ def inject(
     duration_s = (int(prepared.due_ns[-1]) + prepared.period_ns * (options.loops - 1)) / 1e9
     with whole_folder(folder) as work:
         _write_inputs(prepared, options, duration_s, work)
-        in_namespaces("emu.inject.session", work, limits.SETUP_S + duration_s + _REST_S, progress)
+        in_namespaces("gradwire.emu.inject.session", work, limits.SETUP_S + duration_s + _REST_S, progress)
         progress("matching", {})
         counted = InjectionCounts(**json.loads((work / "counted.json").read_text()))
         found = result(source, options, prepared, read_times(work, prepared, options.loops), counted)

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from emu.inject.timetable import Pace
-from emu.options import SWITCHES
+from gradwire.emu.inject.timetable import Pace
+from gradwire.emu.options import SWITCHES
 
 MAX_PACKETS = 4_000_000  # sent in all: some 250 octets of memory each
 MAX_LOOPS = 100_000

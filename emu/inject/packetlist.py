@@ -6,10 +6,10 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
-from emu.inject.candidates import Chosen
-from emu.inject.timetable import Ints, steady
-from planning.fabrics.fabric import ETHERNET_NBYTES
-from traces.packets.packets import FIN, PSH, TCP, Packets
+from gradwire.emu.inject.candidates import Chosen
+from gradwire.emu.inject.timetable import Ints, steady
+from gradwire.planning.fabrics.fabric import ETHERNET_NBYTES
+from gradwire.traces.packets.packets import FIN, PSH, TCP, Packets
 
 MAX_IP_NBYTES = 65_535
 _CWR = 0x80

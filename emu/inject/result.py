@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from emu.inject.counts import InjectionCounts
-from emu.inject.figures import (
+from gradwire.emu.inject.counts import InjectionCounts
+from gradwire.emu.inject.figures import (
     LATENESS_EDGES_S,
     NEVER,
     FlowFigures,
@@ -18,11 +18,11 @@ from emu.inject.figures import (
     lateness_histogram,
     percentiles,
 )
-from emu.inject.options import InjectOptions
-from emu.inject.preparation import Prepared
-from emu.inject.times import ReadTimes
-from emu.inject.timetable import PPS, RATE, RECORDED, TOPSPEED, Ints, Pace
-from traces.units import show_bps
+from gradwire.emu.inject.options import InjectOptions
+from gradwire.emu.inject.preparation import Prepared
+from gradwire.emu.inject.times import ReadTimes
+from gradwire.emu.inject.timetable import PPS, RATE, RECORDED, TOPSPEED, Ints, Pace
+from gradwire.traces.units import show_bps
 
 SCHEMA = "gradwire.injection/1"
 VALID, NOT_VALID = "valid", "not valid"

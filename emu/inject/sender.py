@@ -1,7 +1,8 @@
 """The sender of an injection: one process, a packet socket in every host's namespace, one loop in time.
 
-`python -m emu.inject.sender FOLDER` reads `packets.npz` and `sender.json` there, prints `ready`, and on the
-line `go` sends; it leaves `sent.npz` and prints `sent`.  Deadlines are absolute: lateness never adds up.
+`python -m gradwire.emu.inject.sender FOLDER` reads `packets.npz` and `sender.json` there, prints `ready`, and
+on the line `go` sends; it leaves `sent.npz` and prints `sent`.  Deadlines are absolute: lateness never adds
+up.
 """
 
 import ctypes
@@ -18,9 +19,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from emu.inject.frames import Frames
-from emu.inject.timetable import Ints
-from emu.network.namespaces import inside
+from gradwire.emu.inject.frames import Frames
+from gradwire.emu.inject.timetable import Ints
+from gradwire.emu.network.namespaces import inside
 
 SPIN_NS = 30_000  # a sleeping process is woken up to so much late; the rest is waited for awake
 NAP_NS = 15_000  # most are late by less than this

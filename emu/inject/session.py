@@ -1,8 +1,8 @@
 """One injection, inside its namespaces: network, switch, controller, captures at every port, the sender.
 
-`python -m emu.inject.session FOLDER` reads `inject.json` and `packets.npz` there, says what it does as JSON
-Lines on stdout, leaves `sent.npz`, `counted.json` and the captures, and ends with exit code 0, or 1 and one
-line on stderr.
+`python -m gradwire.emu.inject.session FOLDER` reads `inject.json` and `packets.npz` there, says what it does
+as JSON Lines on stdout, leaves `sent.npz`, `counted.json` and the captures, and ends with exit code 0, or 1
+and one line on stderr.
 """
 
 import json
@@ -15,21 +15,21 @@ from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from emu import sampler
-from emu.controlplane import control_plane
-from emu.inject.counts import InjectionCounts
-from emu.inject.sender import own_processor
-from emu.interpreter import python
-from emu.network.namespaces import inside
-from emu.network.net import NetworkFailed, emulated, prepare_namespace
-from emu.network.queues import Queues
-from emu.network.tcpdump import BY_BLOCK, captures, dropped
-from emu.watch import RunFailed, Watch, running
-from planning.fabrics.fabric import HOST_PORT, Fabric, interface
-from planning.fabrics.spec import fabric_from_json
-from planning.plan import Transport
-from planning.transport import fabric_transport, longest_round_trip_s
-from traces.files import write_whole
+from gradwire.emu import sampler
+from gradwire.emu.controlplane import control_plane
+from gradwire.emu.inject.counts import InjectionCounts
+from gradwire.emu.inject.sender import own_processor
+from gradwire.emu.interpreter import python
+from gradwire.emu.network.namespaces import inside
+from gradwire.emu.network.net import NetworkFailed, emulated, prepare_namespace
+from gradwire.emu.network.queues import Queues
+from gradwire.emu.network.tcpdump import BY_BLOCK, captures, dropped
+from gradwire.emu.watch import RunFailed, Watch, running
+from gradwire.planning.fabrics.fabric import HOST_PORT, Fabric, interface
+from gradwire.planning.fabrics.spec import fabric_from_json
+from gradwire.planning.plan import Transport
+from gradwire.planning.transport import fabric_transport, longest_round_trip_s
+from gradwire.traces.files import write_whole
 
 MAX_SEGMENT_NBYTES = 1 << 16
 SENDER_START_S = 60.0
@@ -89,7 +89,7 @@ def silence(host: str, pid: int) -> None:
 
 def _sent(folder: Path, queues: Queues, duration_s: float, quiet_s: float, watch: Watch) -> InjectionCounts:
     """Have the sender send, wait until nothing is under way, and tell what was counted meanwhile."""
-    command = python("emu.inject.sender", str(folder))
+    command = python("gradwire.emu.inject.sender", str(folder))
     with running("the sender", command, folder / "sender.log") as sender:
         sender.await_line("ready", SENDER_START_S, watch)
         drops, before = queues.dropped(), sampler.machine()

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from emu.inject.figures import NEVER, PacketTimes
-from emu.inject.preparation import Prepared
-from emu.inject.timetable import Ints
-from traces.packets.capture import read_capture
-from traces.packets.packets import TCP, Packets
+from gradwire.emu.inject.figures import NEVER, PacketTimes
+from gradwire.emu.inject.preparation import Prepared
+from gradwire.emu.inject.timetable import Ints
+from gradwire.traces.packets.capture import read_capture
+from gradwire.traces.packets.packets import TCP, Packets
 
 EMPTY_NBYTES = 24  # a pcap file's header
 Keys = npt.NDArray[np.uint64]

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from emu.network.rtnetlink import IFF_RUNNING, carry_out, link_down, link_flags, link_up
-from planning.fabrics.fabric import interface
-from planning.failures import CableChange
+from gradwire.emu.network.rtnetlink import IFF_RUNNING, carry_out, link_down, link_flags, link_up
+from gradwire.planning.fabrics.fabric import interface
+from gradwire.planning.failures import CableChange
 
 _CARRIER_S = 5.0
 _LOOK_S = 0.001

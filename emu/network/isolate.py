@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from emu.interpreter import python
+from gradwire.emu.interpreter import python
 
 PRIVATE = Path("/run/gradwire")  # in memory and ours alone once `prepare_namespace` (net.py) has been there
 _STOP_S = 3.0

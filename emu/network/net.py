@@ -15,13 +15,20 @@ from pathlib import Path
 from mininet.net import Mininet
 from mininet.node import Node
 
-from emu.network import offload, rtnetlink, shaping
-from emu.network.isolate import PRIVATE
-from emu.network.namespaces import HostFailed, hosts_started, inside
-from emu.network.netem import need_netem
-from emu.network.nodes import MadeHost, MadeIntf, MadeLink, MadeSwitch
-from planning.fabrics.fabric import AGGREGATOR_IP, AGGREGATOR_MAC, HOST_PORT, Egress, Fabric, interface
-from planning.plan import Transport
+from gradwire.emu.network import offload, rtnetlink, shaping
+from gradwire.emu.network.isolate import PRIVATE
+from gradwire.emu.network.namespaces import HostFailed, hosts_started, inside
+from gradwire.emu.network.netem import need_netem
+from gradwire.emu.network.nodes import MadeHost, MadeIntf, MadeLink, MadeSwitch
+from gradwire.planning.fabrics.fabric import (
+    AGGREGATOR_IP,
+    AGGREGATOR_MAC,
+    HOST_PORT,
+    Egress,
+    Fabric,
+    interface,
+)
+from gradwire.planning.plan import Transport
 
 HOST_SYSCTLS = {
     "net/ipv4/tcp_slow_start_after_idle": "0",

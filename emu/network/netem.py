@@ -2,7 +2,7 @@
 
 import subprocess
 
-from planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.fabric import Fabric
 
 _SHOWN_LINKS = 3
 _PROBE_S = 10

@@ -11,7 +11,7 @@ from typing import Any
 from mininet.link import Intf, Link
 from mininet.node import Host, Node
 
-from emu.switch.node import GradwireSwitch
+from gradwire.emu.switch.node import GradwireSwitch
 
 _OF_THE_SHELL = ("shell", "stdin", "stdout", "pollOut")
 LOOK_MS = 200  # how often we look whether the shell that should answer is still there

@@ -3,9 +3,9 @@
 import socket
 from collections.abc import Iterable, Mapping
 
-from emu.network.namespaces import inside
-from emu.network.rtnetlink import netlink_socket
-from emu.switch.plane.qdisc import transmitted
+from gradwire.emu.network.namespaces import inside
+from gradwire.emu.network.rtnetlink import netlink_socket
+from gradwire.emu.switch.plane.qdisc import transmitted
 
 
 class Queues:

@@ -9,10 +9,10 @@ stream and would overtake their own data.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from planning.fabrics.fabric import Egress, Fabric, Link, interface
-from planning.plan import Transport
-from planning.transport import BURST_FRAMES
-from planning.trees.tree import Tree, child_ports
+from gradwire.planning.fabrics.fabric import Egress, Fabric, Link, interface
+from gradwire.planning.plan import Transport
+from gradwire.planning.transport import BURST_FRAMES
+from gradwire.planning.trees.tree import Tree, child_ports
 
 LINK_GROUP = 71  # `ip link delete group 71` would remove every link of ours
 AUTO_QUEUE_MIN_NBYTES = 256 * 1024

@@ -13,9 +13,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from emu.network.namespaces import enter
-from emu.watch import ChildProcess, RunFailed, running
-from planning.fabrics.fabric import HOST_PORT, interface
+from gradwire.emu.network.namespaces import enter
+from gradwire.emu.watch import ChildProcess, RunFailed, running
+from gradwire.planning.fabrics.fabric import HOST_PORT, interface
 
 _START_S = 10.0
 _REST_S = 0.3  # what is under way when the last program ends: its connections' last packets

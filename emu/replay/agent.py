@@ -14,16 +14,16 @@ from io import FileIO
 import numpy as np
 from numpy.typing import NDArray
 
-from emu.replay import payload
-from emu.replay.aggregating import Aggregating, Seat
-from emu.replay.connection import PeerLost, RankConnection, totals
-from emu.replay.outcome import Outcome, RankTimes
-from emu.replay.slots import Key, Matching
-from emu.replay.state import Possible, RankState
-from planning.failures import outage_s, show_failures
-from planning.plan import Plan
-from traces.framing.gloo import Opcode, encode_preamble
-from traces.schedules.schedule import Send, longest_quiet_s, swaps
+from gradwire.emu.replay import payload
+from gradwire.emu.replay.aggregating import Aggregating, Seat
+from gradwire.emu.replay.connection import PeerLost, RankConnection, totals
+from gradwire.emu.replay.outcome import Outcome, RankTimes
+from gradwire.emu.replay.slots import Key, Matching
+from gradwire.emu.replay.state import Possible, RankState
+from gradwire.planning.failures import outage_s, show_failures
+from gradwire.planning.plan import Plan
+from gradwire.traces.framing.gloo import Opcode, encode_preamble
+from gradwire.traces.schedules.schedule import Send, longest_quiet_s, swaps
 
 STALL_S = 15.0  # no event at all for so long, with nothing to compute or to mend, is a fault, not a slow link
 _DRAIN_S = 0.001

@@ -13,15 +13,15 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from emu.aggregation.figures import RankFigures, SumError
-from emu.aggregation.worker import PATIENCE_NS, SEGMENTS, Worker
-from emu.replay import payload, sums
-from emu.replay.wiring import tree_socket
-from planning.failures import outage_s
-from planning.plan import Plan
-from planning.transport import longest_round_trip_s
-from planning.trees.tree import Tree, child_ports
-from planning.trees.treecheck import ranks_below
+from gradwire.emu.aggregation.figures import RankFigures, SumError
+from gradwire.emu.aggregation.worker import PATIENCE_NS, SEGMENTS, Worker
+from gradwire.emu.replay import payload, sums
+from gradwire.emu.replay.wiring import tree_socket
+from gradwire.planning.failures import outage_s
+from gradwire.planning.plan import Plan
+from gradwire.planning.transport import longest_round_trip_s
+from gradwire.planning.trees.tree import Tree, child_ports
+from gradwire.planning.trees.treecheck import ranks_below
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from traces.framing.gloo import PREAMBLE_NBYTES, Preamble, decode_preamble
+from gradwire.traces.framing.gloo import PREAMBLE_NBYTES, Preamble, decode_preamble
 
 TCP_INFO_NBYTES = 256
 

@@ -11,15 +11,15 @@ from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Connection as Pipe
 from typing import Any
 
-from emu.aggregation.worker import WorkerFailed
-from emu.network.namespaces import join
-from emu.replay.agent import RankAgent, Stalled
-from emu.replay.aggregating import serve, take_seats
-from emu.replay.connection import PeerLost
-from emu.replay.outcome import Complaint, Outcome
-from emu.replay.wiring import connect, listen
-from emu.watch import RunFailed, Watch, is_stopped
-from planning.plan import Plan
+from gradwire.emu.aggregation.worker import WorkerFailed
+from gradwire.emu.network.namespaces import join
+from gradwire.emu.replay.agent import RankAgent, Stalled
+from gradwire.emu.replay.aggregating import serve, take_seats
+from gradwire.emu.replay.connection import PeerLost
+from gradwire.emu.replay.outcome import Complaint, Outcome
+from gradwire.emu.replay.wiring import connect, listen
+from gradwire.emu.watch import RunFailed, Watch, is_stopped
+from gradwire.planning.plan import Plan
 
 _END_S = 2.0
 _BLAME_S = 0.5  # when an agent dies or stops, the others complain; time for that death to show, and for all

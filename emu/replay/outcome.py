@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from emu.aggregation.figures import RankFigures
+from gradwire.emu.aggregation.figures import RankFigures
 
 
 @dataclass(slots=True)

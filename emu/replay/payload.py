@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from emu.replay import sums
-from traces.schedules.collectives import ELEMENT_NBYTES
-from traces.schedules.kinds import Data
-from traces.schedules.schedule import Aggregation, Op, Schedule, Send
+from gradwire.emu.replay import sums
+from gradwire.traces.schedules.collectives import ELEMENT_NBYTES
+from gradwire.traces.schedules.kinds import Data
+from gradwire.traces.schedules.schedule import Aggregation, Op, Schedule, Send
 
 _PERIOD = 97  # prime, so that a shifted chunk shows
 _BYTE_PERIOD = 251

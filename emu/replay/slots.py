@@ -7,8 +7,8 @@ like a capture of gloo.
 from collections import defaultdict, deque
 from collections.abc import Iterator
 
-from traces.framing.gloo import PREFIXES, pack_slot
-from traces.schedules.schedule import Schedule
+from gradwire.traces.framing.gloo import PREFIXES, pack_slot
+from gradwire.traces.schedules.schedule import Schedule
 
 TAG_LIMIT = 1 << 32
 

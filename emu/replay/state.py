@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from traces.schedules.schedule import Group, Schedule
+from gradwire.traces.schedules.schedule import Group, Schedule
 
 
 @dataclass

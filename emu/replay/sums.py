@@ -22,10 +22,10 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 
-from emu.aggregation.figures import SumError
-from planning.trees.tree import Tree
-from traces.framing.aggregation import NO_PEAK
-from traces.schedules.schedule import Aggregation
+from gradwire.emu.aggregation.figures import SumError
+from gradwire.planning.trees.tree import Tree
+from gradwire.traces.framing.aggregation import NO_PEAK
+from gradwire.traces.schedules.schedule import Aggregation
 
 _PERIOD = 9973  # prime: the numbers of a block come back at another place of it
 _BLOCK = 256  # elements of one magnitude; packets have 64, 256 or 2,048 elements

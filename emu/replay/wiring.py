@@ -3,11 +3,11 @@
 import socket
 from collections.abc import Iterable
 
-from emu.replay.connection import PeerLost, RankConnection
-from planning.fabrics.fabric import AGGREGATOR_IP, BROADCAST_IP
-from planning.plan import Flow, Plan
-from planning.trees.tree import Tree
-from traces.framing.gloo import HELLO_NBYTES
+from gradwire.emu.replay.connection import PeerLost, RankConnection
+from gradwire.planning.fabrics.fabric import AGGREGATOR_IP, BROADCAST_IP
+from gradwire.planning.plan import Flow, Plan
+from gradwire.planning.trees.tree import Tree
+from gradwire.traces.framing.gloo import HELLO_NBYTES
 
 CONNECT_S = 20.0
 _BACKLOG = 64

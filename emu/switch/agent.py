@@ -13,15 +13,15 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from emu.switch import ports
-from emu.switch.plane.dataplane import attached
-from planning.trees.tree import MAX_SWITCH_SLOTS, SWITCH_SLOTS
+from gradwire.emu.switch import ports
+from gradwire.emu.switch.plane.dataplane import attached
+from gradwire.planning.trees.tree import MAX_SWITCH_SLOTS, SWITCH_SLOTS
 
 COLLECT_AFTER = 50_000  # new objects after which Python looks for unreachable ones
 PATIENCE_S = 10.0  # how long a switch may be without a controller
 DEFAULT_CONTROLLER = ("127.0.0.1", 6653)
 # It takes 0.2 s to import, os-ken with it; that passes when the ports are attached already.
-_SERVING = "emu.switch.server.serving"
+_SERVING = "gradwire.emu.switch.server.serving"
 
 
 def address(text: str) -> tuple[str, int]:
@@ -44,7 +44,7 @@ def _is_told() -> bool:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m emu.switch.agent", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m gradwire.emu.switch.agent", description=__doc__)
     parser.add_argument("ports", type=Path, help="JSON file that names the switches and their ports")
     parser.add_argument(
         "--controller",

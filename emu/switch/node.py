@@ -13,9 +13,9 @@ from typing import Any
 
 from mininet.node import Switch
 
-from emu.interpreter import python
-from emu.project import SWITCH_OBJECT
-from emu.watch import ChildProcess, RunFailed, Watch, running
+from gradwire.emu.interpreter import python
+from gradwire.emu.project import SWITCH_OBJECT
+from gradwire.emu.watch import ChildProcess, RunFailed, Watch, running
 
 _ATTACH_S = 60.0
 _RULES_S = 0.5  # in which a controller that has all switches tells them their rules
@@ -95,7 +95,7 @@ class StockAgent:
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gradwire-")))
             (folder / "ports.json").write_text(json.dumps({"switches": listed}))
-            agent = python("emu.switch.agent", str(folder / "ports.json"))
+            agent = python("gradwire.emu.switch.agent", str(folder / "ports.json"))
             agent += ["--object", str(SWITCH_OBJECT), "--patience", "0"]
             for address in controllers:
                 agent += ["--controller", address]

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from planning.fabrics.fabric import Fabric, interface
+from gradwire.planning.fabrics.fabric import Fabric, interface
 
 SCHEMA_FILE = Path("/usr/share/openvswitch/vswitch.ovsschema")
 _MODULE = Path("/sys/module/openvswitch")

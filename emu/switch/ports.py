@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from planning.fabrics.fabric import MAX_INTERFACE_NAME
+from gradwire.planning.fabrics.fabric import MAX_INTERFACE_NAME
 
 MAX_SWITCHES = 4096
 MAX_PORTS = 16384  # of all switches; the size of switch.c's map

@@ -5,15 +5,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
-from emu.interpreter import python
-from emu.limits import CONTROLLER_S
-from emu.network.isolate import PRIVATE
-from emu.project import SWITCH_OBJECT
-from emu.switch import ovs
-from emu.watch import ChildProcess, Watch, running
-from planning.fabrics.fabric import Egress, Fabric, interface
-from planning.losses import Loss, at_switches
-from planning.trees.tree import SWITCH_SLOTS
+from gradwire.emu.interpreter import python
+from gradwire.emu.limits import CONTROLLER_S
+from gradwire.emu.network.isolate import PRIVATE
+from gradwire.emu.project import SWITCH_OBJECT
+from gradwire.emu.switch import ovs
+from gradwire.emu.watch import ChildProcess, Watch, running
+from gradwire.planning.fabrics.fabric import Egress, Fabric, interface
+from gradwire.planning.losses import Loss, at_switches
+from gradwire.planning.trees.tree import SWITCH_SLOTS
 
 PIN = "/sys/fs/bpf/gradwire_switch"
 _START_S = 60.0
@@ -61,7 +61,7 @@ def waiting_agent(
     """
     ports = folder / "ports.json"
     ports.write_text(json.dumps(ports_file(fabric, losses, loss_seed)))
-    command = python("emu.switch.agent", str(ports), "--wait")
+    command = python("gradwire.emu.switch.agent", str(ports), "--wait")
     command += ["--controller", f"127.0.0.1:{openflow_port}", "--slots", str(slots)]
     command += ["--object", str(SWITCH_OBJECT), "--pin", PIN, "--patience", str(CONTROLLER_S)]
     return running("the switch agent", command, folder / "switch.log")

@@ -1,9 +1,10 @@
 """All ranks of a built-in job: PyTorch is imported once, then a process is forked for each rank.
 
-`python -m emu.training FOLDER` prints `ready`; told by a line of JSON where the ranks live (`ranks`: process
-id of the host, interface; `address` of the first) and what to do (`options`), it forks them into their
-hosts' network namespaces.  Prints `iteration N` when rank 0's or, with servers, the first worker's begins.
-Ranks write `log.rN.json` and `out.rN.txt` into the folder.  Exit code 1 and a line on stderr when one fails.
+`python -m gradwire.emu.training FOLDER` prints `ready`; told by a line of JSON where the ranks live (`ranks`:
+process id of the host, interface; `address` of the first) and what to do (`options`), it forks them into
+their hosts' network namespaces.  Prints `iteration N` when rank 0's or, with servers, the first worker's
+begins.  Ranks write `log.rN.json` and `out.rN.txt` into the folder.  Exit code 1 and a line on stderr when
+one fails.
 
 Importing PyTorch costs ten seconds of processor time; N interpreters would pay that N times.
 """
@@ -22,10 +23,10 @@ import torch._dynamo  # imported by DDP at its first use, so by every rank on it
 import torch.distributed as dist
 import torch.optim
 
-from emu.network.namespaces import join
-from emu.training import ddp, ps
-from emu.training.options import TrainingOptions
-from traces.framing.wellknown import STORE_PORT
+from gradwire.emu.network.namespaces import join
+from gradwire.emu.training import ddp, ps
+from gradwire.emu.training.options import TrainingOptions
+from gradwire.traces.framing.wellknown import STORE_PORT
 
 _TIMEOUT = dt.timedelta(minutes=5)
 

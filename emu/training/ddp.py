@@ -7,10 +7,10 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from emu.training.models import batch, build, loss
-from emu.training.options import TrainingOptions
-from emu.training.rank import EventLog, Slowness
-from traces.groundtruth import BUCKET_READY
+from gradwire.emu.training.models import batch, build, loss
+from gradwire.emu.training.options import TrainingOptions
+from gradwire.emu.training.rank import EventLog, Slowness
+from gradwire.traces.groundtruth import BUCKET_READY
 
 LEARNING_RATE = 0.05
 

@@ -13,10 +13,10 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from emu.training.models import batch, build, loss
-from emu.training.options import TrainingOptions
-from emu.training.rank import EventLog, Slowness
-from traces.groundtruth import PULL_DONE, PUSH_BEGINS
+from gradwire.emu.training.models import batch, build, loss
+from gradwire.emu.training.options import TrainingOptions
+from gradwire.emu.training.rank import EventLog, Slowness
+from gradwire.traces.groundtruth import PULL_DONE, PUSH_BEGINS
 
 LEARNING_RATE = 0.05
 PULL, PUSH = 1, 2  # the tags of messages

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from traces.files import write_whole
+from gradwire.traces.files import write_whole
 
 
 class EventLog:

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 
-from planning.fabrics.fabric import Fabric
-from planning.fabrics.family import DEFAULT_LINKS, LinkSpec, build, check_size
-from planning.fabrics.paths import access_switch
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.family import DEFAULT_LINKS, LinkSpec, build, check_size
+from gradwire.planning.fabrics.paths import access_switch
 
 
 @dataclass(frozen=True, slots=True)

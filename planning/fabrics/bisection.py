@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from planning.fabrics.fabric import Fabric
-from planning.fabrics.paths import access_port
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.paths import access_port
 
 MAX_CHOSEN = 18  # switches whose side is tried both ways: 2^17 cuts take a tenth of a second
 MAX_PASSES = 50

@@ -4,8 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from planning.fabrics.fabric import MAX_INTERFACE_NAME, Link, Wire, interface
-from traces.components import components
+from gradwire.planning.fabrics.fabric import MAX_INTERFACE_NAME, Link, Wire, interface
+from gradwire.traces.components import components
 
 
 class BadCabling(ValueError):

@@ -22,11 +22,11 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from planning.fabrics.cabling import BadCabling, Cable, cabled, check_nodes
-from planning.fabrics.fabric import DEFAULT_MTU_NBYTES, Fabric, Wire
-from planning.fabrics.family import DEFAULT_RATE_BPS, check_mtu, check_size, check_wire
-from planning.fabrics.nodenames import names_of
-from traces.units import parse_bps, parse_nbytes, parse_ns
+from gradwire.planning.fabrics.cabling import BadCabling, Cable, cabled, check_nodes
+from gradwire.planning.fabrics.fabric import DEFAULT_MTU_NBYTES, Fabric, Wire
+from gradwire.planning.fabrics.family import DEFAULT_RATE_BPS, check_mtu, check_size, check_wire
+from gradwire.planning.fabrics.nodenames import names_of
+from gradwire.traces.units import parse_bps, parse_nbytes, parse_ns
 
 FAMILY = "file"
 MAX_LINES = 65_536

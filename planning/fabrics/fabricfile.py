@@ -13,9 +13,9 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from yaml.nodes import MappingNode, Node, SequenceNode
 
-from planning.fabrics.cabling import BadCabling
-from planning.fabrics.fabric import Fabric
-from planning.fabrics.fabricdocument import FabricDocument, LinksLine, Tier, WireKeys, fabric_of
+from gradwire.planning.fabrics.cabling import BadCabling
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.fabricdocument import FabricDocument, LinksLine, Tier, WireKeys, fabric_of
 
 SUFFIXES = (".yaml", ".yml")
 MAX_FILE_NBYTES = 1 << 20

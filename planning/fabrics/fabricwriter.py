@@ -6,11 +6,11 @@ from typing import Any
 
 import yaml
 
-from planning.fabrics.fabric import DEFAULT_MTU_NBYTES, Fabric, Link, Wire, cable
-from planning.fabrics.fabricdocument import FAMILY
-from planning.fabrics.family import exact
-from planning.fabrics.nodenames import ranges
-from traces.units import show_ns
+from gradwire.planning.fabrics.fabric import DEFAULT_MTU_NBYTES, Fabric, Link, Wire, cable
+from gradwire.planning.fabrics.fabricdocument import FAMILY
+from gradwire.planning.fabrics.family import exact
+from gradwire.planning.fabrics.nodenames import ranges
+from gradwire.traces.units import show_ns
 
 
 def document_of(fabric: Fabric) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Families of fabrics built from a few sizes: star, leaf-spine, fat-tree.  BiGraph has its own module."""
 
-from planning.fabrics.fabric import Fabric
-from planning.fabrics.family import DEFAULT_LINKS, LinkSpec, build, check_size
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.family import DEFAULT_LINKS, LinkSpec, build, check_size
 
 
 def star(n_hosts: int, links: LinkSpec = DEFAULT_LINKS) -> Fabric:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from planning.fabrics.fabric import (
+from gradwire.planning.fabrics.fabric import (
     DEFAULT_MTU_NBYTES,
     ETHERNET_NBYTES,
     MAX_HOSTS,
@@ -12,7 +12,7 @@ from planning.fabrics.fabric import (
     Wire,
     cable,
 )
-from traces.units import show_ns
+from gradwire.traces.units import show_ns
 
 DEFAULT_RATE_BPS = 100_000_000
 MAX_CABLES = 20_000  # so no interface name grows past the 15 characters that Linux allows

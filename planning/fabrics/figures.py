@@ -3,9 +3,9 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from planning.fabrics.bisection import Cut, full_bps, worst_even_cut
-from planning.fabrics.fabric import Fabric
-from planning.fabrics.paths import access_switch, distances, path_counts
+from gradwire.planning.fabrics.bisection import Cut, full_bps, worst_even_cut
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.paths import access_switch, distances, path_counts
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from planning.fabrics.fabric import HOST_PORT, Egress, Fabric
+from gradwire.planning.fabrics.fabric import HOST_PORT, Egress, Fabric
 
 
 def host_port(host: str) -> Egress:

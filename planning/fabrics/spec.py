@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from planning.fabrics.bigraph import bigraph
-from planning.fabrics.fabric import DEFAULT_MTU_NBYTES, Fabric
-from planning.fabrics.fabricdocument import FAMILY, fabric_of
-from planning.fabrics.fabricfile import is_file, read_fabric
-from planning.fabrics.fabricwriter import document_of
-from planning.fabrics.families import fat_tree, leaf_spine, star
-from planning.fabrics.family import DEFAULT_RATE_BPS, LinkSpec
-from traces.units import parse_bps, parse_nbytes, parse_ns
+from gradwire.planning.fabrics.bigraph import bigraph
+from gradwire.planning.fabrics.fabric import DEFAULT_MTU_NBYTES, Fabric
+from gradwire.planning.fabrics.fabricdocument import FAMILY, fabric_of
+from gradwire.planning.fabrics.fabricfile import is_file, read_fabric
+from gradwire.planning.fabrics.fabricwriter import document_of
+from gradwire.planning.fabrics.families import fat_tree, leaf_spine, star
+from gradwire.planning.fabrics.family import DEFAULT_RATE_BPS, LinkSpec
+from gradwire.traces.units import parse_bps, parse_nbytes, parse_ns
 
 MAX_SPEC_LENGTH = 200
 _LINK_KEYS = ("rate", "uplink_rate", "queue", "delay", "mtu")

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from planning.fabrics.fabric import Egress, Fabric
-from planning.trees.tree import Tree, down_links, up_links
-from traces.schedules.schedule import Schedule
+from gradwire.planning.fabrics.fabric import Egress, Fabric
+from gradwire.planning.trees.tree import Tree, down_links, up_links
+from gradwire.traces.schedules.schedule import Schedule
 
 
 def tree_links(fabric: Fabric, tree: Tree) -> tuple[Egress, ...]:

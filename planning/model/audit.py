@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from planning.fabrics.fabric import HOST_PORT, Egress, Fabric
-from planning.model.addedup import as_tcp_nbytes, tree_links
-from planning.model.bounds import Cuts, phase_bound_s
-from planning.model.phases import PhaseKey, Sizes, same_phases, sizes_by_phase
-from planning.plan import Plan, flow_numbers
-from planning.transport import payload_efficiency
+from gradwire.planning.fabrics.fabric import HOST_PORT, Egress, Fabric
+from gradwire.planning.model.addedup import as_tcp_nbytes, tree_links
+from gradwire.planning.model.bounds import Cuts, phase_bound_s
+from gradwire.planning.model.phases import PhaseKey, Sizes, same_phases, sizes_by_phase
+from gradwire.planning.plan import Plan, flow_numbers
+from gradwire.planning.transport import payload_efficiency
 
 SLACK = 1 + 1e-9  # what rounding may add to a time
 

@@ -12,11 +12,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from planning.fabrics.fabric import Egress, Fabric
-from planning.fabrics.paths import access_switch, distances, host_port
-from planning.model.phases import Pair
-from planning.transport import payload_efficiency
-from traces.components import components
+from gradwire.planning.fabrics.fabric import Egress, Fabric
+from gradwire.planning.fabrics.paths import access_switch, distances, host_port
+from gradwire.planning.model.phases import Pair
+from gradwire.planning.transport import payload_efficiency
+from gradwire.traces.components import components
 
 
 @dataclass(frozen=True)

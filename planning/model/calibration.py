@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from planning.plan import Plan
-from traces.schedules.collectives import ring
-from traces.schedules.doubling import halving_doubling
-from traces.schedules.schedule import Gate, Op, Schedule, Send
+from gradwire.planning.plan import Plan
+from gradwire.traces.schedules.collectives import ring
+from gradwire.traces.schedules.doubling import halving_doubling
+from gradwire.traces.schedules.schedule import Gate, Op, Schedule, Send
 
 SMALL_NBYTES = 64
 SEGMENT_MESSAGES = 12  # a medium message is so many segments: its alpha has the store-and-forward in it

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from planning.model.addedup import as_tcp_nbytes, trees_of
-from planning.plan import Flow, flow_numbers
-from planning.trees.tree import Tree
-from traces.schedules.schedule import Group, Schedule
+from gradwire.planning.model.addedup import as_tcp_nbytes, trees_of
+from gradwire.planning.plan import Flow, flow_numbers
+from gradwire.planning.trees.tree import Tree
+from gradwire.traces.schedules.schedule import Group, Schedule
 
 NO_FLOW = -1
 

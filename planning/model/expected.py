@@ -26,16 +26,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import hypot, inf
 
-from planning.model.calibration import Calibration, HostTimes, Range
-from planning.model.errorbar import Bar, Expected
-from planning.model.hosts import HostCosts, costs_with
-from planning.model.predict import PredictedTimes, times_of
-from planning.model.simulation import simulate
-from planning.plan import ADAPTIVE, Plan, Transport
-from planning.transport import longest_round_trip_s, payload_efficiency
-from traces.schedules.latest import at_the_latest
-from traces.schedules.schedule import Schedule
-from traces.units import show_s
+from gradwire.planning.model.calibration import Calibration, HostTimes, Range
+from gradwire.planning.model.errorbar import Bar, Expected
+from gradwire.planning.model.hosts import HostCosts, costs_with
+from gradwire.planning.model.predict import PredictedTimes, times_of
+from gradwire.planning.model.simulation import simulate
+from gradwire.planning.plan import ADAPTIVE, Plan, Transport
+from gradwire.planning.transport import longest_round_trip_s, payload_efficiency
+from gradwire.traces.schedules.latest import at_the_latest
+from gradwire.traces.schedules.schedule import Schedule
+from gradwire.traces.units import show_s
 
 # 50 rows of `trust` took 0.96 to 1.06 times the model's time, 48 of `bench` 0.97 to 1.07 (docs/design.md, 9).
 MODEL_ERROR = 0.08

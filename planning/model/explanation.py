@@ -3,12 +3,12 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from planning.fabrics.bigraph import BiGraph, bigraph_of
-from planning.fabrics.fabric import Fabric, link_name
-from planning.fabrics.paths import access_switch
-from planning.model.audit import SLACK, Carried, PhaseAudit, slowest
-from planning.model.phases import PhaseKey
-from planning.plan import Flow, Plan
+from gradwire.planning.fabrics.bigraph import BiGraph, bigraph_of
+from gradwire.planning.fabrics.fabric import Fabric, link_name
+from gradwire.planning.fabrics.paths import access_switch
+from gradwire.planning.model.audit import SLACK, Carried, PhaseAudit, slowest
+from gradwire.planning.model.phases import PhaseKey
+from gradwire.planning.plan import Flow, Plan
 
 SIMILAR = 0.01
 

@@ -190,6 +190,6 @@ def _array(values: list[Any]) -> Any:
 
 
 def _compiled() -> tuple[Callable[..., tuple[int, int]], Callable[..., int]]:
-    from traces.packets.jit import compiled
+    from gradwire.traces.packets.jit import compiled
 
     return compiled(_reach), compiled(_fill)

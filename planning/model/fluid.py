@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from math import inf
 
-from planning.model.fairshare import FairShares
-from planning.model.network import EventKind, NetworkEvent
+from gradwire.planning.model.fairshare import FairShares
+from gradwire.planning.model.network import EventKind, NetworkEvent
 
 ROUNDING_NBYTES = 1e-3  # what rounding may leave of bytes that have left
 

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from statistics import median, quantiles
 
-from planning.model.calibration import HostTimes, Range, after_first_step_s, crowd_kinds, first_step
-from planning.model.hosts import HostCosts, costs_with
-from planning.model.simulation import simulate
-from planning.plan import Plan
-from traces.schedules.schedule import Op, Schedule, Send
+from gradwire.planning.model.calibration import HostTimes, Range, after_first_step_s, crowd_kinds, first_step
+from gradwire.planning.model.hosts import HostCosts, costs_with
+from gradwire.planning.model.simulation import simulate
+from gradwire.planning.plan import Plan
+from gradwire.traces.schedules.schedule import Op, Schedule, Send
 
 MAX_S = 0.02  # of a processor for one message, or for a rank's start
 _ROUNDS = 7  # of a search: 20 ms / 2^7 is the step if nothing but halving helps, which is never so

@@ -9,8 +9,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from planning.plan import Transport
-from planning.transport import buffered_nbytes
+from gradwire.planning.plan import Transport
+from gradwire.planning.transport import buffered_nbytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from traces.schedules.schedule import Schedule
+from gradwire.traces.schedules.schedule import Schedule
 
 ADDED_UP = -1  # comes before the steps of the operation's sends
 PhaseKey = tuple[int, int]

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from statistics import median
 from typing import NamedTuple
 
-from planning.fabrics.fabric import Fabric
-from planning.fabrics.paths import host_port
-from planning.model.addedup import as_tcp_nbytes, trees_of
-from planning.model.simulation import Simulated, simulate
-from planning.plan import Flow, Prediction
-from planning.transport import payload_efficiency
-from planning.trees.tree import Tree
-from traces.schedules.periods import periods
-from traces.schedules.schedule import Schedule
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.paths import host_port
+from gradwire.planning.model.addedup import as_tcp_nbytes, trees_of
+from gradwire.planning.model.simulation import Simulated, simulate
+from gradwire.planning.plan import Flow, Prediction
+from gradwire.planning.transport import payload_efficiency
+from gradwire.planning.trees.tree import Tree
+from gradwire.traces.schedules.periods import periods
+from gradwire.traces.schedules.schedule import Schedule
 
 
 def predict(

@@ -45,8 +45,8 @@ from heapq import heappop, heappush
 from math import ceil, inf
 from typing import NamedTuple
 
-from planning.model.network import EventKind, NetworkEvent
-from traces.framing.gloo import PREAMBLE_NBYTES
+from gradwire.planning.model.network import EventKind, NetworkEvent
+from gradwire.traces.framing.gloo import PREAMBLE_NBYTES
 
 SAME_TIME_S = 1e-12  # times that differ by less are the same, but for rounding
 ROUNDING_NBYTES = 0.01  # what rounding may leave of bytes that have arrived

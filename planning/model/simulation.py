@@ -24,18 +24,23 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
 
-from planning.fabrics.fabric import ETHERNET_NBYTES, Fabric
-from planning.model.addedup import tree_links
-from planning.model.dag import NO_FLOW, Item, items_of, ordered, waiting_at
-from planning.model.fluid import FluidNetwork
-from planning.model.hosts import HostCosts, Processors, Work
-from planning.model.network import EventKind, Network, NetworkEvent
-from planning.model.segments import MOST_STEPS, SAME_TIME_S, SegmentNetwork, n_steps
-from planning.plan import Flow, flow_numbers
-from planning.transport import BURST_FRAMES, TCP_HEADERS_NBYTES, payload_efficiency, tcp_payload_nbytes
-from planning.trees.tree import Tree
-from traces.framing.gloo import PREAMBLE_NBYTES
-from traces.schedules.schedule import Gate, Schedule
+from gradwire.planning.fabrics.fabric import ETHERNET_NBYTES, Fabric
+from gradwire.planning.model.addedup import tree_links
+from gradwire.planning.model.dag import NO_FLOW, Item, items_of, ordered, waiting_at
+from gradwire.planning.model.fluid import FluidNetwork
+from gradwire.planning.model.hosts import HostCosts, Processors, Work
+from gradwire.planning.model.network import EventKind, Network, NetworkEvent
+from gradwire.planning.model.segments import MOST_STEPS, SAME_TIME_S, SegmentNetwork, n_steps
+from gradwire.planning.plan import Flow, flow_numbers
+from gradwire.planning.transport import (
+    BURST_FRAMES,
+    TCP_HEADERS_NBYTES,
+    payload_efficiency,
+    tcp_payload_nbytes,
+)
+from gradwire.planning.trees.tree import Tree
+from gradwire.traces.framing.gloo import PREAMBLE_NBYTES
+from gradwire.traces.schedules.schedule import Gate, Schedule
 
 # An aggregation goes up and down its tree twice before its first elements are added up: the largest exponents
 # are agreed on, then the first chunk has to be back.  Later chunks follow without a pause.

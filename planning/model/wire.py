@@ -8,10 +8,10 @@ and what only some packets have: the options of SYN packets and of selective ack
 from collections import Counter
 from collections.abc import Sequence
 
-from planning.fabrics.fabric import ETHERNET_NBYTES
-from planning.plan import Flow, Plan
-from planning.transport import TCP_HEADERS_NBYTES, tcp_payload_nbytes
-from traces.framing.gloo import HELLO_NBYTES, PREAMBLE_NBYTES
+from gradwire.planning.fabrics.fabric import ETHERNET_NBYTES
+from gradwire.planning.plan import Flow, Plan
+from gradwire.planning.transport import TCP_HEADERS_NBYTES, tcp_payload_nbytes
+from gradwire.traces.framing.gloo import HELLO_NBYTES, PREAMBLE_NBYTES
 
 HEADERS_NBYTES = ETHERNET_NBYTES + TCP_HEADERS_NBYTES
 # MSS 4, SACK permitted 2, timestamps 10, no-operation 1, window scale 3, less the 12 of every packet.

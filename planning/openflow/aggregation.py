@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from planning.openflow.entries import FROM_PARENT, Aggregate
-from planning.openflow.pool import EVENTS, Event
-from planning.trees.tree import ELEMENTS, MAX_CHILDREN
+from gradwire.planning.openflow.entries import FROM_PARENT, Aggregate
+from gradwire.planning.openflow.pool import EVENTS, Event
+from gradwire.planning.trees.tree import ELEMENTS, MAX_CHILDREN
 
 EXPERIMENTER = 0x00024757  # `GW` behind 02, with which no vendor's OUI begins
 AGGREGATE_SUBTYPE = 1  # of the action

@@ -10,9 +10,9 @@ switches off the path are given a rule for the flow: a *detour* through them to 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
-from planning.fabrics.fabric import Egress, Fabric
-from planning.fabrics.paths import distances
-from planning.routing.shortest import Path
+from gradwire.planning.fabrics.fabric import Egress, Fabric
+from gradwire.planning.fabrics.paths import distances
+from gradwire.planning.routing.shortest import Path
 
 _PORTS = 1 << 32
 

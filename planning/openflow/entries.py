@@ -5,7 +5,7 @@ from enum import IntEnum
 from math import gcd
 from typing import NamedTuple
 
-from planning.openflow.match import Match
+from gradwire.planning.openflow.match import Match
 
 WRITE_ACTIONS, APPLY_ACTIONS = 3, 4  # OFPIT_WRITE_ACTIONS, OFPIT_APPLY_ACTIONS
 MAX_ENTRIES = 65_536  # flow entries of one switch

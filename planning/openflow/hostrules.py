@@ -4,15 +4,15 @@ from collections import defaultdict
 from collections.abc import Collection
 from ipaddress import IPv4Address
 
-from planning.fabrics.fabric import Fabric, Link
-from planning.fabrics.paths import access_switch, distances
-from planning.openflow.match import ETH_TYPE_IPV4, Match
-from planning.openflow.rules import DESTINATION_PRIORITY, Rule, Rules, destination_rules
-from planning.plan import ADAPTIVE, Flow
-from planning.refused import Refused
-from planning.routing.policies import policy
-from planning.routing.reroute import without
-from traces.schedules.schedule import Op, Schedule, Send
+from gradwire.planning.fabrics.fabric import Fabric, Link
+from gradwire.planning.fabrics.paths import access_switch, distances
+from gradwire.planning.openflow.match import ETH_TYPE_IPV4, Match
+from gradwire.planning.openflow.rules import DESTINATION_PRIORITY, Rule, Rules, destination_rules
+from gradwire.planning.plan import ADAPTIVE, Flow
+from gradwire.planning.refused import Refused
+from gradwire.planning.routing.policies import policy
+from gradwire.planning.routing.reroute import without
+from gradwire.traces.schedules.schedule import Op, Schedule, Send
 
 PAIR_PRIORITY = 200
 SEED = 0

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from planning.openflow.entries import FROM_PARENT, Aggregate
-from traces.framing.aggregation import NO_PEAK, VERSION, Header, PacketKind
+from gradwire.planning.openflow.entries import FROM_PARENT, Aggregate
+from gradwire.traces.framing.aggregation import NO_PEAK, VERSION, Header, PacketKind
 
 LEAST, MOST = -(1 << 31), (1 << 31) - 1  # of an int32
 

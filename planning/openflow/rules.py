@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Literal, NamedTuple
 
-from planning.fabrics.fabric import Fabric, Link
-from planning.fabrics.paths import access_port, distances
-from planning.openflow.backups import Backups, Protection
-from planning.openflow.entries import MAX_ENTRIES, MAX_FLOWS, MAX_GROUPS, Aggregate
-from planning.openflow.match import ETH_TYPE_IPV4, PROTO_TCP, PROTO_UDP, Match
-from planning.plan import Flow, Plan
-from planning.routing.reroute import without
-from planning.routing.shortest import NextPorts, next_ports
-from planning.trees.tree import Tree, aggregate
+from gradwire.planning.fabrics.fabric import Fabric, Link
+from gradwire.planning.fabrics.paths import access_port, distances
+from gradwire.planning.openflow.backups import Backups, Protection
+from gradwire.planning.openflow.entries import MAX_ENTRIES, MAX_FLOWS, MAX_GROUPS, Aggregate
+from gradwire.planning.openflow.match import ETH_TYPE_IPV4, PROTO_TCP, PROTO_UDP, Match
+from gradwire.planning.plan import Flow, Plan
+from gradwire.planning.routing.reroute import without
+from gradwire.planning.routing.shortest import NextPorts, next_ports
+from gradwire.planning.trees.tree import Tree, aggregate
 
 AGGREGATE_PRIORITY = 400
 FLOW_PRIORITY = 300

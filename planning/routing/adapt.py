@@ -10,12 +10,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from planning.fabrics.fabric import Egress, Link
-from planning.model.fairshare import max_min_rates
-from planning.plan import Plan
-from planning.routing.links import Alternatives
-from planning.routing.reroute import without
-from planning.routing.shortest import Path
+from gradwire.planning.fabrics.fabric import Egress, Link
+from gradwire.planning.model.fairshare import max_min_rates
+from gradwire.planning.plan import Plan
+from gradwire.planning.routing.links import Alternatives
+from gradwire.planning.routing.reroute import without
+from gradwire.planning.routing.shortest import Path
 
 ELEPHANT_SHARE = 0.10  # of its source's link: a flow that is measured at less stays (section 5 there)
 TOLERANCE = 0.10  # a link is too full with so much more than it carries; a move must gain as much

@@ -6,12 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from planning.fabrics.fabric import Fabric
-from planning.model.bounds import Cuts, phase_bound_s
-from planning.model.phases import Pair, by_job, nbytes_by_phase
-from planning.plan import Flow, flow_numbers
-from planning.routing.links import Links, Way
-from traces.schedules.schedule import Schedule
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.model.bounds import Cuts, phase_bound_s
+from gradwire.planning.model.phases import Pair, by_job, nbytes_by_phase
+from gradwire.planning.plan import Flow, flow_numbers
+from gradwire.planning.routing.links import Links, Way
+from gradwire.traces.schedules.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True)

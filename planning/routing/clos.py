@@ -15,11 +15,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, zip_longest
 
-from planning.fabrics.fabric import Egress, Fabric
-from planning.fabrics.paths import access_switch
-from planning.routing.balance import Balance
-from planning.routing.colouring import balanced_colours
-from traces.components import components
+from gradwire.planning.fabrics.fabric import Egress, Fabric
+from gradwire.planning.fabrics.paths import access_switch
+from gradwire.planning.routing.balance import Balance
+from gradwire.planning.routing.colouring import balanced_colours
+from gradwire.traces.components import components
 
 Ends = tuple[str, str]
 """The switches between which a flow needs a path."""

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from planning.fabrics.fabric import Egress, Fabric
-from planning.fabrics.paths import access_port, host_port
-from planning.plan import Flow
-from planning.routing.shortest import NextPorts, Path, next_ports
-from planning.transport import payload_efficiency
+from gradwire.planning.fabrics.fabric import Egress, Fabric
+from gradwire.planning.fabrics.paths import access_port, host_port
+from gradwire.planning.plan import Flow
+from gradwire.planning.routing.shortest import NextPorts, Path, next_ports
+from gradwire.planning.transport import payload_efficiency
 
 Way = tuple[int, ...]
 MOST_PATHS = 256  # looked at for one flow: a fat-tree of k = 32 has so many

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from ipaddress import IPv4Address
 
-from planning.fabrics.bigraph import bigraph_of, kind_of
-from planning.fabrics.fabric import Fabric
-from planning.flowhash import flow_hash, switch_salt
-from planning.openflow.match import PROTO_TCP
-from planning.plan import Flow
-from planning.refused import Refused
-from planning.routing.shortest import Path, walks
-from traces.schedules.schedule import Schedule
+from gradwire.planning.fabrics.bigraph import bigraph_of, kind_of
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.flowhash import flow_hash, switch_salt
+from gradwire.planning.openflow.match import PROTO_TCP
+from gradwire.planning.plan import Flow
+from gradwire.planning.refused import Refused
+from gradwire.planning.routing.shortest import Path, walks
+from gradwire.traces.schedules.schedule import Schedule
 
 
 def ecmp(

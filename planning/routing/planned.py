@@ -16,19 +16,19 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 
-from planning.fabrics.fabric import Fabric
-from planning.model.predict import least_s
-from planning.model.simulation import simulate
-from planning.plan import Flow
-from planning.refused import Refused
-from planning.routing.balance import Balance, Demand, demands
-from planning.routing.clos import put_by_colours
-from planning.routing.links import Links
-from planning.routing.oblivious import direct, dmodk, ecmp
-from planning.routing.relief import SLACK, improve, shake
-from planning.routing.shortest import Path
-from planning.seeded import draw
-from traces.schedules.schedule import Schedule
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.model.predict import least_s
+from gradwire.planning.model.simulation import simulate
+from gradwire.planning.plan import Flow
+from gradwire.planning.refused import Refused
+from gradwire.planning.routing.balance import Balance, Demand, demands
+from gradwire.planning.routing.clos import put_by_colours
+from gradwire.planning.routing.links import Links
+from gradwire.planning.routing.oblivious import direct, dmodk, ecmp
+from gradwire.planning.routing.relief import SLACK, improve, shake
+from gradwire.planning.routing.shortest import Path
+from gradwire.planning.seeded import draw
+from gradwire.traces.schedules.schedule import Schedule
 
 OTHERS = (direct, dmodk, ecmp)
 MOST_SENDS = 20_000  # an alltoall of 128 ranks has 16,256, and its time in the fluid model takes 1 to 3 s

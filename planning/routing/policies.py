@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from importlib.metadata import entry_points
 from typing import Protocol
 
-from planning.fabrics.fabric import Fabric
-from planning.plan import ADAPTIVE, Flow
-from planning.routing.oblivious import direct, dmodk, ecmp
-from planning.routing.planned import planned
-from planning.routing.shortest import Path
-from traces.schedules.schedule import Schedule
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.plan import ADAPTIVE, Flow
+from gradwire.planning.routing.oblivious import direct, dmodk, ecmp
+from gradwire.planning.routing.planned import planned
+from gradwire.planning.routing.shortest import Path
+from gradwire.traces.schedules.schedule import Schedule
 
 GROUP = "gradwire.routing"
 

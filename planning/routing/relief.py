@@ -7,8 +7,8 @@ one a third.  What does not help is taken back, so no step ever makes a phase wo
 from collections.abc import Collection, Mapping
 from random import Random
 
-from planning.routing.balance import Balance
-from planning.routing.links import Way
+from gradwire.planning.routing.balance import Balance
+from gradwire.planning.routing.links import Way
 
 MOST_MOVES = 30_000  # of one search, tried or taken: about a second
 MOST_SHAKES = 30  # of one phase

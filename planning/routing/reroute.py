@@ -3,11 +3,11 @@
 from collections.abc import Collection
 from dataclasses import replace
 
-from planning.fabrics.fabric import Egress, Fabric, Link
-from planning.fabrics.paths import access_switch, distances
-from planning.plan import Plan
-from planning.routing.planned import reassigned
-from traces.schedules.schedule import Schedule
+from gradwire.planning.fabrics.fabric import Egress, Fabric, Link
+from gradwire.planning.fabrics.paths import access_switch, distances
+from gradwire.planning.plan import Plan
+from gradwire.planning.routing.planned import reassigned
+from gradwire.traces.schedules.schedule import Schedule
 
 
 def rerouted(plan: Plan, down: Collection[Link]) -> Plan:

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from planning.fabrics.fabric import Egress, Fabric
-from planning.fabrics.paths import access_port, access_switch, distances, host_port
-from planning.plan import Flow
+from gradwire.planning.fabrics.fabric import Egress, Fabric
+from gradwire.planning.fabrics.paths import access_port, access_switch, distances, host_port
+from gradwire.planning.plan import Flow
 
 Path = tuple[Egress, ...]
 NextPorts = dict[str, tuple[int, ...]]

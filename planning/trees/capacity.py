@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from planning.fabrics.fabric import Fabric
-from planning.openflow.entries import MAX_LARGE_SLOTS, MAX_POOLS, MAX_SMALL_SLOTS, SMALL_ELEMENTS
-from planning.plan import Plan
-from planning.routing.reroute import without
-from planning.trees.shape import Load, NoTree, tree_nodes
-from planning.trees.tree import Node, Tree
-from traces.schedules.schedule import Group, Schedule
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.openflow.entries import MAX_LARGE_SLOTS, MAX_POOLS, MAX_SMALL_SLOTS, SMALL_ELEMENTS
+from gradwire.planning.plan import Plan
+from gradwire.planning.routing.reroute import without
+from gradwire.planning.trees.shape import Load, NoTree, tree_nodes
+from gradwire.planning.trees.tree import Node, Tree
+from gradwire.traces.schedules.schedule import Group, Schedule
 
 
 @dataclass

@@ -21,13 +21,20 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
-from planning.fabrics.fabric import Egress, Fabric, Link
-from planning.failures import Failure, cable_name, outages
-from planning.transport import longest_round_trip_s
-from planning.trees.capacity import Ground, Room, SlotRequest, empty_room, group_nbytes, nodes_with_room
-from planning.trees.relocation import cables, lacks_room, moved
-from planning.trees.shape import NoTree
-from planning.trees.tree import (
+from gradwire.planning.fabrics.fabric import Egress, Fabric, Link
+from gradwire.planning.failures import Failure, cable_name, outages
+from gradwire.planning.transport import longest_round_trip_s
+from gradwire.planning.trees.capacity import (
+    Ground,
+    Room,
+    SlotRequest,
+    empty_room,
+    group_nbytes,
+    nodes_with_room,
+)
+from gradwire.planning.trees.relocation import cables, lacks_room, moved
+from gradwire.planning.trees.shape import NoTree
+from gradwire.planning.trees.tree import (
     DEFAULT_ELEMENTS,
     LEAST_SLOTS,
     MAX_SWITCH_SLOTS,
@@ -35,9 +42,9 @@ from planning.trees.tree import (
     Tree,
     child_ports,
 )
-from planning.trees.treecheck import check_elements
-from traces.framing.aggregation import FIRST_PORT
-from traces.schedules.schedule import Schedule
+from gradwire.planning.trees.treecheck import check_elements
+from gradwire.traces.framing.aggregation import FIRST_PORT
+from gradwire.traces.schedules.schedule import Schedule
 
 WINDOW_S = 0.010
 LEAST_WANTED = 32  # fills the hops of a deep tree at any rate, each of which holds a whole frame

@@ -2,11 +2,11 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
-from planning.fabrics.fabric import Egress, Fabric, Link
-from planning.routing.reroute import without
-from planning.trees.capacity import Ground, Room, SlotRequest, empty_room, nodes_with_room
-from planning.trees.shape import NoTree, Parted
-from planning.trees.tree import Tree, rebuilt
+from gradwire.planning.fabrics.fabric import Egress, Fabric, Link
+from gradwire.planning.routing.reroute import without
+from gradwire.planning.trees.capacity import Ground, Room, SlotRequest, empty_room, nodes_with_room
+from gradwire.planning.trees.shape import NoTree, Parted
+from gradwire.planning.trees.tree import Tree, rebuilt
 
 
 def moved(ground: Ground, trees: Sequence[Tree], down: Collection[Link]) -> tuple[Tree | NoTree, ...]:

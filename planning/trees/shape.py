@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from math import fsum
 from typing import NamedTuple
 
-from planning.fabrics.fabric import Egress, Fabric
-from planning.fabrics.paths import access_port, distances
-from planning.seeded import draw
-from planning.trees.tree import MAX_CHILDREN, Child, Node
+from gradwire.planning.fabrics.fabric import Egress, Fabric
+from gradwire.planning.fabrics.paths import access_port, distances
+from gradwire.planning.seeded import draw
+from gradwire.planning.trees.tree import MAX_CHILDREN, Child, Node
 
 MAX_LEVELS = 16  # of switches; a fat-tree has 3
 

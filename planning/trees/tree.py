@@ -9,9 +9,9 @@ learns by bare results that its slot is free.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from planning.fabrics.fabric import ETHERNET_NBYTES, Egress, Fabric
-from planning.openflow.entries import FROM_PARENT, Aggregate
-from traces.framing.aggregation import ELEMENT_NBYTES, HEADER_NBYTES
+from gradwire.planning.fabrics.fabric import ETHERNET_NBYTES, Egress, Fabric
+from gradwire.planning.openflow.entries import FROM_PARENT, Aggregate
+from gradwire.traces.framing.aggregation import ELEMENT_NBYTES, HEADER_NBYTES
 
 MAX_CHILDREN = 64
 ELEMENTS = (64, 256, 2048)  # in a packet that a switch can add up

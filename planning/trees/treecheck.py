@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from planning.fabrics.fabric import Egress, Fabric
-from planning.trees.tree import ELEMENTS, MAX_CHILDREN, Child, Node, Tree, mtu_needed
-from traces.schedules.schedule import Group
+from gradwire.planning.fabrics.fabric import Egress, Fabric
+from gradwire.planning.trees.tree import ELEMENTS, MAX_CHILDREN, Child, Node, Tree, mtu_needed
+from gradwire.traces.schedules.schedule import Group
 
 _U16 = range(1 << 16)
 _PORTS = range(1, 1 << 16)

@@ -9,14 +9,14 @@ held by `results.audit.treeagreement`; here it is part of what links carry.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from controller.counters import Counters, WireCount
-from planning.fabrics.fabric import Egress, link_name
-from planning.model.audit import is_host_link
-from planning.model.wire import SET_UP_SPARE_NBYTES, again_nbytes, payload_nbytes, stream_nbytes
-from planning.plan import Plan
-from results.audit.findings import Finding, off
-from results.audit.treeagreement import tree_agreement
-from results.audit.treecounts import Again, SumCount, TreeLoad
+from gradwire.controller.counters import Counters, WireCount
+from gradwire.planning.fabrics.fabric import Egress, link_name
+from gradwire.planning.model.audit import is_host_link
+from gradwire.planning.model.wire import SET_UP_SPARE_NBYTES, again_nbytes, payload_nbytes, stream_nbytes
+from gradwire.planning.plan import Plan
+from gradwire.results.audit.findings import Finding, off
+from gradwire.results.audit.treeagreement import tree_agreement
+from gradwire.results.audit.treecounts import Again, SumCount, TreeLoad
 
 NOTHING = WireCount(0, 0)
 NOTHING_AGAIN = Again()

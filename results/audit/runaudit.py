@@ -8,20 +8,20 @@ from statistics import median
 
 from pydantic import TypeAdapter
 
-from controller.counters import load_counters
-from emu.options import RunOptions
-from emu.records import CONTROL_FILE, OF_AN_AGGREGATION, Repeat, load_events
-from planning.fabrics.fabric import Egress, interface, link_name
-from planning.model.wire import HEADERS_NBYTES
-from planning.plan import ADAPTIVE, Plan
-from planning.runfiles import read_json
-from results.audit.agreement import Agreement, agreement, strayed
-from results.audit.findings import Finding
-from results.audit.treecounts import Again, due_packets
-from results.audit.windows import Moments, Readings, Window, windows
-from results.linktable import read_table
-from results.outages import control_lines
-from traces.units import show_nbytes
+from gradwire.controller.counters import load_counters
+from gradwire.emu.options import RunOptions
+from gradwire.emu.records import CONTROL_FILE, OF_AN_AGGREGATION, Repeat, load_events
+from gradwire.planning.fabrics.fabric import Egress, interface, link_name
+from gradwire.planning.model.wire import HEADERS_NBYTES
+from gradwire.planning.plan import ADAPTIVE, Plan
+from gradwire.planning.runfiles import read_json
+from gradwire.results.audit.agreement import Agreement, agreement, strayed
+from gradwire.results.audit.findings import Finding
+from gradwire.results.audit.treecounts import Again, due_packets
+from gradwire.results.audit.windows import Moments, Readings, Window, windows
+from gradwire.results.linktable import read_table
+from gradwire.results.outages import control_lines
+from gradwire.traces.units import show_nbytes
 
 MOVES_PER_FAILURE = 4
 MAX_FOREIGN = 0.02  # of what a link was to carry, or of the mean link if that is more

@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from controller.counters import Counters
-from emu.aggregation.figures import AggregationRow, RankFigures, SumError
-from emu.records import Repeat
-from planning.fabrics.fabric import HOST_PORT, Egress, Fabric
-from planning.plan import Plan
-from results.audit.treecounts import plan_pools
-from results.verdict import counted
+from gradwire.controller.counters import Counters
+from gradwire.emu.aggregation.figures import AggregationRow, RankFigures, SumError
+from gradwire.emu.records import Repeat
+from gradwire.planning.fabrics.fabric import HOST_PORT, Egress, Fabric
+from gradwire.planning.plan import Plan
+from gradwire.results.audit.treecounts import plan_pools
+from gradwire.results.verdict import counted
 
 
 def tier_nbytes(fabric: Fabric, counters: Counters, repeats: int) -> dict[str, int]:

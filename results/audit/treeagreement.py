@@ -4,14 +4,14 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from controller.counters import Counters
-from planning.fabrics.fabric import Egress
-from planning.openflow.pool import Event
-from planning.plan import Plan
-from planning.trees.tree import Node
-from results.audit.findings import Finding, Kind, off
-from results.audit.treecounts import Again, Joints, SumCount, TreeLoad, due
-from traces.framing.aggregation import ELEMENT_NBYTES
+from gradwire.controller.counters import Counters
+from gradwire.planning.fabrics.fabric import Egress
+from gradwire.planning.openflow.pool import Event
+from gradwire.planning.plan import Plan
+from gradwire.planning.trees.tree import Node
+from gradwire.results.audit.findings import Finding, Kind, off
+from gradwire.results.audit.treecounts import Again, Joints, SumCount, TreeLoad, due
+from gradwire.traces.framing.aggregation import ELEMENT_NBYTES
 
 REFUSED: tuple[Event, ...] = ("malformed", "early", "other_epoch")
 

@@ -11,13 +11,13 @@ another epoch whether the tree still stands; the switch counts these.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from controller.counters import Counters, WireCount
-from planning.fabrics.fabric import HOST_PORT, Egress
-from planning.model.wire import HEADERS_NBYTES
-from planning.openflow.aggregation import JobCounts
-from planning.plan import Plan
-from planning.trees.tree import Node, Tree
-from traces.framing.aggregation import ELEMENT_NBYTES
+from gradwire.controller.counters import Counters, WireCount
+from gradwire.planning.fabrics.fabric import HOST_PORT, Egress
+from gradwire.planning.model.wire import HEADERS_NBYTES
+from gradwire.planning.openflow.aggregation import JobCounts
+from gradwire.planning.plan import Plan
+from gradwire.planning.trees.tree import Node, Tree
+from gradwire.traces.framing.aggregation import ELEMENT_NBYTES
 
 STREAM_BEGINS = 1  # chunks that say where a stream begins
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from itertools import accumulate
 from types import MappingProxyType
 
-from planning.fabrics.fabric import Egress
-from planning.model.addedup import tree_links, trees_of
-from planning.model.phases import PhaseKey, phase_keys
-from planning.model.wire import again_nbytes, framing_nbytes, payload_nbytes
-from planning.plan import Plan, flow_numbers
-from planning.transport import tcp_payload_nbytes
-from results.audit.treecounts import TreeLoad
+from gradwire.planning.fabrics.fabric import Egress
+from gradwire.planning.model.addedup import tree_links, trees_of
+from gradwire.planning.model.phases import PhaseKey, phase_keys
+from gradwire.planning.model.wire import again_nbytes, framing_nbytes, payload_nbytes
+from gradwire.planning.plan import Plan, flow_numbers
+from gradwire.planning.transport import tcp_payload_nbytes
+from gradwire.results.audit.treecounts import TreeLoad
 
 SHARP = 0.1  # a phase's bytes are told well if the two limits are within this share of them
 

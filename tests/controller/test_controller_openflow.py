@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 from os_ken.ofproto.ofproto_protocol import ProtocolDesc
 
-from controller import openflow
-from controller.counters import counters_json
-from controller.openflow import changes, table
-from controller.readback import FlowStats, UnknownRule, complaint, group_keys, installed
-from controller.ryu_api import ofp, parser
-from emu.switch.ports import SwitchPort, SwitchPorts
-from emu.switch.server.session import Session
-from emu.switch.table.numbers import Numbers
-from emu.switch.table.operations import Operation, RemoveGroup, RemoveRule, SetGroup, SetRule
-from emu.switch.table.table import FlowTable
-from planning.fabrics.spec import parse_fabric
-from planning.openflow.entries import Event
-from planning.openflow.match import Match
-from planning.openflow.rules import Rule, destination_rules, plan_rules
+from gradwire.controller import openflow
+from gradwire.controller.counters import counters_json
+from gradwire.controller.openflow import changes, table
+from gradwire.controller.readback import FlowStats, UnknownRule, complaint, group_keys, installed
+from gradwire.controller.ryu_api import ofp, parser
+from gradwire.emu.switch.ports import SwitchPort, SwitchPorts
+from gradwire.emu.switch.server.session import Session
+from gradwire.emu.switch.table.numbers import Numbers
+from gradwire.emu.switch.table.operations import Operation, RemoveGroup, RemoveRule, SetGroup, SetRule
+from gradwire.emu.switch.table.table import FlowTable
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.openflow.entries import Event
+from gradwire.planning.openflow.match import Match
+from gradwire.planning.openflow.rules import Rule, destination_rules, plan_rules
 from tests.made_plans import allreduce_plan
 from tests.openflow_talk import HELLO, FakeInstruments, Talk, read
 

@@ -16,16 +16,16 @@ from pathlib import Path
 
 import pytest
 
-from emu.interpreter import python
-from emu.switch.plane.counters import InterfaceState
-from emu.switch.ports import SwitchPort, SwitchPorts
-from emu.switch.server.session import Session
-from emu.switch.table.numbers import Numbers
-from emu.switch.table.table import FlowTable
-from emu.switch.wire.encode import hello
-from planning.fabrics.fabric import Fabric, interface
-from planning.fabrics.spec import parse_fabric
-from planning.plan import save
+from gradwire.emu.interpreter import python
+from gradwire.emu.switch.plane.counters import InterfaceState
+from gradwire.emu.switch.ports import SwitchPort, SwitchPorts
+from gradwire.emu.switch.server.session import Session
+from gradwire.emu.switch.table.numbers import Numbers
+from gradwire.emu.switch.table.table import FlowTable
+from gradwire.emu.switch.wire.encode import hello
+from gradwire.planning.fabrics.fabric import Fabric, interface
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.plan import save
 from tests.made_plans import allreduce_plan
 from tests.openflow_talk import FakeInstruments
 
@@ -59,13 +59,13 @@ def free_port() -> int:
 
 
 class Controller:
-    """A running `python -m controller`."""
+    """A running `python -m gradwire.controller`."""
 
     def __init__(self, *what: str, port: int | None = None, command: Sequence[str] = ()) -> None:
         """`command` ends with the option for the port, whose value is added."""
         self.port = port or free_port()
         self.process = subprocess.Popen(
-            [*(command or python("controller", *what, "--port")), str(self.port)],
+            [*(command or python("gradwire.controller", *what, "--port")), str(self.port)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

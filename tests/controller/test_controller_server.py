@@ -10,16 +10,16 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from emu.switch.wire.encode import hello
+from gradwire.emu.switch.wire.encode import hello
 from tests.controller.test_controller_process import SPEC, Controller, connect, running, switches
 
-# `python -m controller` with a shorter patience, and room for fewer strangers.
+# `python -m gradwire.controller` with a shorter patience, and room for fewer strangers.
 PATIENCE_S, MOST = 1, 10  # room for all switches of SPEC at once, and some more
 IMPATIENT = """
-from controller import connection
+from gradwire.controller import connection
 connection.INTRODUCTION_S, connection.MAX_STRANGERS = {patience_s}, {most}
 connection.controller_module.CONF.set_override("socket_timeout", 1)  # how often it looks
-from controller import __main__
+from gradwire.controller import __main__
 __main__._end(__main__.main())
 """
 

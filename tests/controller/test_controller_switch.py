@@ -2,12 +2,12 @@
 
 import pytest
 
-from controller import openflow
-from controller.readback import FlowStats
-from controller.ryu_api import ofp, parser
-from controller.switch import KnownSwitch
-from planning.openflow.match import Match
-from planning.openflow.rules import Rule
+from gradwire.controller import openflow
+from gradwire.controller.readback import FlowStats
+from gradwire.controller.ryu_api import ofp, parser
+from gradwire.controller.switch import KnownSwitch
+from gradwire.planning.openflow.match import Match
+from gradwire.planning.openflow.rules import Rule
 from tests.made_switches import Line, Machine, never
 
 A = Rule(1, Match(0x800, None, 10), (1, 2))

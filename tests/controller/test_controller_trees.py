@@ -5,22 +5,22 @@ from dataclasses import replace
 
 import pytest
 
-from controller import openflow
-from controller.experimenter import (
+from gradwire.controller import openflow
+from gradwire.controller.experimenter import (
     ExperimenterPart,
     action,
     aggregate_of,
     counts_request,
     job_counts,
 )
-from controller.openflow import changes, table
-from controller.readback import complaint
-from controller.ryu_api import ofp, parser
-from emu.switch.wire import decode
-from planning.openflow.aggregation import JOB_COUNTS
-from planning.openflow.entries import Aggregate
-from planning.openflow.match import Match
-from planning.openflow.rules import AGGREGATE_PRIORITY, Rule, plan_rules
+from gradwire.controller.openflow import changes, table
+from gradwire.controller.readback import complaint
+from gradwire.controller.ryu_api import ofp, parser
+from gradwire.emu.switch.wire import decode
+from gradwire.planning.openflow.aggregation import JOB_COUNTS
+from gradwire.planning.openflow.entries import Aggregate
+from gradwire.planning.openflow.match import Match
+from gradwire.planning.openflow.rules import AGGREGATE_PRIORITY, Rule, plan_rules
 from tests.controller.test_controller_openflow import (
     Datapath,
     connected,

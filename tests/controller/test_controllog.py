@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.controllog import ControlLog
+from gradwire.controller.controllog import ControlLog
 
 
 def test_each_event_is_a_line_at_its_time_and_there_at_once(tmp_path: Path) -> None:

@@ -2,12 +2,12 @@
 
 import pytest
 
-from controller.intent import fabric_intent, moves, plan_intent, rebalanced_intent, rerouted_intent
-from planning.fabrics.fabric import Egress, Fabric, Link
-from planning.fabrics.spec import parse_fabric
-from planning.openflow.hostrules import host_rules
-from planning.openflow.rules import GUARDS
-from planning.refused import Refused
+from gradwire.controller.intent import fabric_intent, moves, plan_intent, rebalanced_intent, rerouted_intent
+from gradwire.planning.fabrics.fabric import Egress, Fabric, Link
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.openflow.hostrules import host_rules
+from gradwire.planning.openflow.rules import GUARDS
+from gradwire.planning.refused import Refused
 from tests.made_plans import MIB, allreduce_plan
 
 SPEC = "leaf-spine:leaves=2,spines=2,hosts=2"

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from controller.rates import FlowRates
-from controller.readback import FlowStats
-from controller.ryu_api import ofp, parser
-from planning.fabrics.fabric import Egress
-from planning.plan import Flow, Plan
+from gradwire.controller.rates import FlowRates
+from gradwire.controller.readback import FlowStats
+from gradwire.controller.ryu_api import ofp, parser
+from gradwire.planning.fabrics.fabric import Egress
+from gradwire.planning.plan import Flow, Plan
 from tests.made_plans import allreduce_plan
 
 NS = 10**9

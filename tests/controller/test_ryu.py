@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from emu.project import PROJECT
-from planning.plan import save
+from gradwire.emu.project import PROJECT
+from gradwire.planning.plan import save
 from tests.controller.test_controller_process import READY_S, Switches, running, switches
 from tests.made_plans import allreduce_plan
 from tests.made_trees import planted
@@ -15,7 +15,7 @@ from tests.made_trees import planted
 PYTHON = PROJECT / ".venv-ryu" / "bin" / "python"
 SPEC = "fat-tree:k=4"
 # What the command ryu-manager does, after the module that makes Ryu run on this Python.
-MANAGER = "import controller.ryu_api\nfrom ryu.cmd.manager import main\nmain()"
+MANAGER = "import gradwire.controller.ryu_api\nfrom ryu.cmd.manager import main\nmain()"
 FLOW_MOD, GROUP_MOD, MULTIPART_REQUEST = 14, 15, 18
 FLOW_STATISTICS = 1
 EXPERIMENTER = bytes.fromhex("00024757")  # of the action that adds up
@@ -61,7 +61,7 @@ def test_ryu_and_os_ken_give_byte_identical_flow_tables_and_groups(tmp_path: Pat
     with running(str(plan)) as controller, switches(controller, spec=SPEC) as those:
         by_os_ken = programming(those)
     ryu = ["env", "GRADWIRE_RYU_API=ryu", str(PYTHON), "-c", MANAGER, "--config-file", str(configuration)]
-    ryu += ["--ofp-listen-host", "127.0.0.1", "controller.app", "--ofp-tcp-listen-port"]
+    ryu += ["--ofp-listen-host", "127.0.0.1", "gradwire.controller.app", "--ofp-tcp-listen-port"]
     with running(command=ryu) as controller, switches(controller, spec=SPEC) as those:
         by_ryu = programming(those)
     assert by_ryu == by_os_ken

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from controller.controllog import ControlLog
-from controller.intent import Intent, fabric_intent, plan_intent
-from controller.openflow import table
-from controller.readback import FlowStats
-from controller.ryu_api import ofp, parser
-from controller.steering import Steering
-from controller.switch import KnownSwitch
-from planning.fabrics.fabric import Egress, Fabric, interface
-from planning.openflow.rules import plan_rules
+from gradwire.controller.controllog import ControlLog
+from gradwire.controller.intent import Intent, fabric_intent, plan_intent
+from gradwire.controller.openflow import table
+from gradwire.controller.readback import FlowStats
+from gradwire.controller.ryu_api import ofp, parser
+from gradwire.controller.steering import Steering
+from gradwire.controller.switch import KnownSwitch
+from gradwire.planning.fabrics.fabric import Egress, Fabric, interface
+from gradwire.planning.openflow.rules import plan_rules
 from tests.made_plans import MIB, allreduce_plan, messages, schedule_plan
 from tests.made_switches import Line, machines, never
 

@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from controller.ryu_api import ofp
-from controller.topologycheck import TopologyCheck, misfit
-from planning.fabrics.fabric import Fabric, interface
-from planning.fabrics.spec import FAMILIES, parse_fabric
+from gradwire.controller.ryu_api import ofp
+from gradwire.controller.topologycheck import TopologyCheck, misfit
+from gradwire.planning.fabrics.fabric import Fabric, interface
+from gradwire.planning.fabrics.spec import FAMILIES, parse_fabric
 
 BIGRAPH = "bigraph:n=8,m=2"  # four switches of a side: a cable to each of them, and two hosts
 LEAF_SPINE = "leaf-spine:leaves=4,spines=2,hosts=2"

@@ -6,12 +6,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.intent import home_intent, led_around, led_back, plan_intent, rerouted_intent, tree_moves
-from planning.fabrics.fabric import Link
-from planning.openflow.rules import plan_rules
-from planning.plan import Plan
-from planning.trees.grants import Terms
-from planning.trees.tree import Tree
+from gradwire.controller.intent import (
+    home_intent,
+    led_around,
+    led_back,
+    plan_intent,
+    rerouted_intent,
+    tree_moves,
+)
+from gradwire.planning.fabrics.fabric import Link
+from gradwire.planning.openflow.rules import plan_rules
+from gradwire.planning.plan import Plan
+from gradwire.planning.trees.grants import Terms
+from gradwire.planning.trees.tree import Tree
 from tests.made_trees import inner_cables, planted_plan
 
 SPEC = "leaf-spine:leaves=2,spines=2,hosts=2"

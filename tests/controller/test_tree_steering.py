@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from controller.intent import plan_intent
-from controller.statistics import Statistics
-from planning.fabrics.fabric import Egress, Link
-from planning.openflow.pool import EVENTS
-from planning.plan import Plan, save
+from gradwire.controller.intent import plan_intent
+from gradwire.controller.statistics import Statistics
+from gradwire.planning.fabrics.fabric import Egress, Link
+from gradwire.planning.openflow.pool import EVENTS
+from gradwire.planning.plan import Plan, save
 from tests.controller.test_controller_process import running, switches
 from tests.controller.test_steering import World, settled
 from tests.made_trees import inner_cables, planted_plan

@@ -4,11 +4,11 @@ import socket
 
 import pytest
 
-from emu.replay.agent import RankAgent
-from emu.replay.connection import RankConnection
+from gradwire.emu.replay.agent import RankAgent
+from gradwire.emu.replay.connection import RankConnection
+from gradwire.traces.schedules.collectives import gloo_ring
+from gradwire.traces.schedules.schedule import Op, Schedule
 from tests.made_plans import schedule_plan
-from traces.schedules.collectives import gloo_ring
-from traces.schedules.schedule import Op, Schedule
 
 
 class Recorded(RankConnection):

@@ -9,18 +9,18 @@ from random import Random
 
 import pytest
 
-from emu.replay import agent, aggregating
-from emu.replay.outcome import Outcome
-from emu.watch import RunFailed
-from planning.openflow.pool import Pool
-from planning.plan import Plan
-from planning.trees.tree import Node
+from gradwire.emu.replay import agent, aggregating
+from gradwire.emu.replay.outcome import Outcome
+from gradwire.emu.watch import RunFailed
+from gradwire.planning.openflow.pool import Pool
+from gradwire.planning.plan import Plan
+from gradwire.planning.trees.tree import Node
+from gradwire.traces.framing.aggregation import Header, PacketKind
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.schedule import Gate
+from gradwire.traces.workload import made_allreduce
 from tests.made_aggregating import Drop, nothing_lost, running
 from tests.made_tree_plans import TWO_LEVELS, star_tree, summed, tree_plan, two_level_tree
-from traces.framing.aggregation import Header, PacketKind
-from traces.schedules.expand import expand
-from traces.schedules.schedule import Gate
-from traces.workload import made_allreduce
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="setns, even into one's own namespace, needs root")
 

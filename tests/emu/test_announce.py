@@ -6,10 +6,10 @@ import pytest
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from scapy.contrib import openflow3 as of3
 
-from emu.switch.plane.counters import InterfaceState
-from emu.switch.wire import announce, encode
-from planning.openflow.entries import Actions, Entry, Gone, PacketIn, Why
-from planning.openflow.match import Match
+from gradwire.emu.switch.plane.counters import InterfaceState
+from gradwire.emu.switch.wire import announce, encode
+from gradwire.planning.openflow.entries import Actions, Entry, Gone, PacketIn, Why
+from gradwire.planning.openflow.match import Match
 from tests.openflow_talk import read
 
 FRAME = bytes(range(100))

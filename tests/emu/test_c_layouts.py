@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from emu.aggregation import library
-from emu.replay.sums import SUM_BITS
-from emu.switch import ports
-from emu.switch.plane import maps, pools
-from planning.openflow import entries
-from planning.openflow.match import Form
-from planning.openflow.pool import EVENTS
-from planning.trees.tree import MAX_CHILDREN
-from traces.framing import aggregation
+from gradwire.emu.aggregation import library
+from gradwire.emu.replay.sums import SUM_BITS
+from gradwire.emu.switch import ports
+from gradwire.emu.switch.plane import maps, pools
+from gradwire.planning.openflow import entries
+from gradwire.planning.openflow.match import Form
+from gradwire.planning.openflow.pool import EVENTS
+from gradwire.planning.trees.tree import MAX_CHILDREN
+from gradwire.traces.framing import aggregation
 
 ROOT = Path(__file__).parents[2]
 KINDS = {kind.name: kind.value for kind in aggregation.PacketKind}

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from emu.capturing import hosts
-from planning.fabrics.spec import parse_fabric
+from gradwire.emu.capturing import hosts
+from gradwire.planning.fabrics.spec import parse_fabric
 
 FABRIC = parse_fabric("star:hosts=3,rate=10G")
 FOLDER = Path("/captures/one")

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from os_ken.ofproto import ofproto_v1_3 as ofp
 
-from emu.switch.table.numbers import Numbers
-from emu.switch.table.operations import RemoveGroup, RemoveRule, SetGroup, SetRule
-from emu.switch.table.table import FlowTable
-from emu.switch.wire.changes import change_flows, change_groups
-from planning.openflow.entries import FlowGone, Gone
-from planning.openflow.openflow13 import ProtocolError
+from gradwire.emu.switch.table.numbers import Numbers
+from gradwire.emu.switch.table.operations import RemoveGroup, RemoveRule, SetGroup, SetRule
+from gradwire.emu.switch.table.table import FlowTable
+from gradwire.emu.switch.wire.changes import change_flows, change_groups
+from gradwire.emu.switch.wire.openflow13 import ProtocolError
+from gradwire.planning.openflow.entries import FlowGone, Gone
 from tests.made_rules import (
     Action,
     Fields,

@@ -10,7 +10,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import ARP, Dot1Q, Ether
 from scapy.utils import checksum as complement
 
-from emu.switch.plane.packets import completed
+from gradwire.emu.switch.plane.packets import completed
 
 ports, payloads = st.integers(0, 0xFFFF), st.binary(max_size=40)
 addresses = st.integers(0, 2**32 - 1)

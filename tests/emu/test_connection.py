@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emu.replay.connection import PeerLost, RankConnection
-from traces.framing.gloo import Opcode, encode_preamble
+from gradwire.emu.replay.connection import PeerLost, RankConnection
+from gradwire.traces.framing.gloo import Opcode, encode_preamble
 
 Pair = tuple[RankConnection, RankConnection]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from emu.disturbance import Reason, disturbances, of_each_kind, taken_away
+from gradwire.emu.disturbance import Reason, disturbances, of_each_kind, taken_away
 
 QUIET = {
     "time_s": 1.0,

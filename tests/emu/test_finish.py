@@ -11,18 +11,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from emu.capturing import finish
-from emu.capturing.request import WHOLE
+from gradwire.emu.capturing import finish
+from gradwire.emu.capturing.request import WHOLE
+from gradwire.traces.framing.gloo import Opcode
+from gradwire.traces.framing.http2 import PREFACE
+from gradwire.traces.framing.messages import COLUMNS
+from gradwire.traces.indexfiles import index_path
+from gradwire.traces.packets.reads import Recorded
+from gradwire.traces.rankmap import SETTINGS
+from gradwire.traces.reader import open_captures
+from gradwire.traces.trace import Trace
 from tests import made_gloo, made_http2, made_mpi
 from tests.made_gloo import Sent
-from traces.framing.gloo import Opcode
-from traces.framing.http2 import PREFACE
-from traces.framing.messages import COLUMNS
-from traces.indexfiles import index_path
-from traces.packets.reads import Recorded
-from traces.rankmap import SETTINGS
-from traces.reader import open_captures
-from traces.trace import Trace
 
 Job = Callable[[Path, int], object]  # writes a capture, so many bytes of each packet's payload in it
 WHOLLY = 65_535

@@ -16,18 +16,18 @@ from typing import Any
 
 import pytest
 
-from emu.aggregation.worker import WorkerFailed
-from emu.replay import agent, fleet
-from emu.replay.outcome import Complaint, Outcome
-from emu.watch import RunFailed, Watch
-from planning.fabrics.spec import parse_fabric
-from planning.failures import Failure
-from planning.plan import Plan
-from planning.resolve import resolve
-from planning.transport import fabric_transport
-from traces.schedules.expand import ALLREDUCE, AS_CAPTURED, expand
-from traces.schedules.schedule import Gate, Op, Schedule, Send, sent_nbytes
-from traces.workload import made_allreduce
+from gradwire.emu.aggregation.worker import WorkerFailed
+from gradwire.emu.replay import agent, fleet
+from gradwire.emu.replay.outcome import Complaint, Outcome
+from gradwire.emu.watch import RunFailed, Watch
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.failures import Failure
+from gradwire.planning.plan import Plan
+from gradwire.planning.resolve import resolve
+from gradwire.planning.transport import fabric_transport
+from gradwire.traces.schedules.expand import ALLREDUCE, AS_CAPTURED, expand
+from gradwire.traces.schedules.schedule import Gate, Op, Schedule, Send, sent_nbytes
+from gradwire.traces.workload import made_allreduce
 
 
 def on_loopback(schedule: Schedule) -> Plan:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from emu.replay import fleet
-from emu.watch import RunFailed, Watch
+from gradwire.emu.replay import fleet
+from gradwire.emu.watch import RunFailed, Watch
 from tests.made_tree_plans import star_tree, summed, tree_plan
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emu.inject.candidates import AGGREGATION, FRAGMENT, IPV6, MULTICAST, OTHER, TO_ITSELF, UNMAPPED
-from emu.inject.options import MAX_PACKETS, InjectOptions
-from emu.inject.preparation import NothingToSend, Prepared, prepare
+from gradwire.emu.inject.candidates import AGGREGATION, FRAGMENT, IPV6, MULTICAST, OTHER, TO_ITSELF, UNMAPPED
+from gradwire.emu.inject.options import MAX_PACKETS, InjectOptions
+from gradwire.emu.inject.preparation import NothingToSend, Prepared, prepare
+from gradwire.traces.framing.aggregation import FIRST_PORT
+from gradwire.traces.packets.packets import BadCapture
 from tests.made_captures import ACK, SYN, Record, ethernet, ipv4, pcap, tcp, udp
-from traces.framing.aggregation import FIRST_PORT
-from traces.packets.packets import BadCapture
 
 SAMPLES = Path(__file__).parents[2] / "traces" / "samples"
 A, B, C = ("10.77.0.1", 4000), ("10.77.0.2", 5000), ("10.77.0.3", 6000)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emu.inject.figures import (
+from gradwire.emu.inject.figures import (
     LATENESS_EDGES_S,
     NEVER,
     PacketTimes,

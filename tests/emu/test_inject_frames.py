@@ -11,10 +11,10 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 from scapy.utils import RawPcapReader
 
-from emu.inject.frames import VNET_NBYTES, Frames, spans
-from emu.inject.options import InjectOptions
-from emu.inject.preparation import Prepared, prepare
-from planning.fabrics.spec import parse_fabric
+from gradwire.emu.inject.frames import VNET_NBYTES, Frames, spans
+from gradwire.emu.inject.options import InjectOptions
+from gradwire.emu.inject.preparation import Prepared, prepare
+from gradwire.planning.fabrics.spec import parse_fabric
 from tests.made_captures import Record, ethernet, ipv4, pcap, tcp, udp
 
 SAMPLES = Path(__file__).parents[2] / "traces" / "samples"

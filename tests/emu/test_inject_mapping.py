@@ -2,7 +2,7 @@
 
 import pytest
 
-from emu.inject.mapping import LEFT_OUT, mapped, parse_map
+from gradwire.emu.inject.mapping import LEFT_OUT, mapped, parse_map
 
 ADDRESSES = {"10.77.0.10", "10.77.0.2", "10.77.0.1"}
 HOSTS = ("h0", "h1", "h2", "h3")

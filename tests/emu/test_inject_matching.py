@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emu.inject.times import Fields, Seen, arrivals, keys, paired
+from gradwire.emu.inject.times import Fields, Seen, arrivals, keys, paired
 
 
 def seen(key: list[int], times: list[int]) -> Seen:

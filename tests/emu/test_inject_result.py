@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emu.inject.counts import InjectionCounts
-from emu.inject.figures import NEVER, PacketTimes, TimePercentiles
-from emu.inject.injection import check_queues
-from emu.inject.options import InjectOptions
-from emu.inject.preparation import Prepared, prepare
-from emu.inject.result import Injection, judge, result
-from emu.inject.times import Fields, ReadTimes, keys, read_times
-from emu.inject.timetable import TOPSPEED, Pace
-from planning.fabrics.spec import parse_fabric
+from gradwire.emu.inject.counts import InjectionCounts
+from gradwire.emu.inject.figures import NEVER, PacketTimes, TimePercentiles
+from gradwire.emu.inject.injection import check_queues
+from gradwire.emu.inject.options import InjectOptions
+from gradwire.emu.inject.preparation import Prepared, prepare
+from gradwire.emu.inject.result import Injection, judge, result
+from gradwire.emu.inject.times import Fields, ReadTimes, keys, read_times
+from gradwire.emu.inject.timetable import TOPSPEED, Pace
+from gradwire.planning.fabrics.spec import parse_fabric
 from tests.made_captures import Record, pcap, tcp
 
 A, B = ("10.77.0.1", 4000), ("10.77.0.2", 5000)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emu.inject.timetable import (
+from gradwire.emu.inject.timetable import (
     JITTER_NS,
     PPS,
     RATE,

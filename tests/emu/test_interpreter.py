@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from emu.interpreter import python
+from gradwire.emu.interpreter import python
 
 ROOT = Path(__file__).parents[2]
 ONLY = "emu/interpreter.py"
@@ -62,9 +62,9 @@ def test_tests_start_the_projects_modules_as_the_project_does(module: str) -> No
 @pytest.mark.parametrize(
     "source",
     [
-        'import sys\nrun([sys.executable, "-m", "emu.session"])',
-        'from sys import executable\nrun([executable, "-m", "emu.session"])',
-        'run(["python3", "-m", "emu.session"])',
+        'import sys\nrun([sys.executable, "-m", "gradwire.emu.session"])',
+        'from sys import executable\nrun([executable, "-m", "gradwire.emu.session"])',
+        'run(["python3", "-m", "gradwire.emu.session"])',
         'run(("/usr/bin/python", "x.py"))',
         "import sys as s\ncommand = [s.executable]",
     ],
@@ -81,7 +81,7 @@ def test_the_scan_notices_a_module_that_a_test_starts_without_isolation() -> Non
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
     """A folder whose modules have the names of Python's and of ours, and say so when they run."""
-    for name in ("json", "queue", "runpy", "sitecustomize", "typing", "emu/__init__", "tools/__init__"):
+    for name in ("json", "queue", "runpy", "sitecustomize", "typing", "gradwire", "gradwire/__init__", "emu/__init__"):
         path = tmp_path / f"{name}.py"
         path.parent.mkdir(exist_ok=True)
         path.write_text(f"open({str(tmp_path / 'RAN')!r}, 'a').write({name!r})\n")
@@ -99,7 +99,7 @@ def ran_there(folder: Path, command: list[str], path: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("path", ["", ".", ":", "..::.", "emu"])
 def test_neither_the_current_folder_nor_pythonpath_offers_modules(hostile: Path, path: str) -> None:
-    ran, said = ran_there(hostile, python("tools", "--help"), path)
+    ran, said = ran_there(hostile, python("gradwire.tools", "--help"), path)
     assert ran == ""
     assert "inspect" in said
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emu.switch.table.jobs import Jobs, SharedSlots
-from emu.switch.table.numbers import Numbers, TableFullError
-from emu.switch.table.operations import Operation, RemovePool, RemoveRule, SetPool, SetRule
-from emu.switch.table.table import FlowTable, Selection
-from planning.openflow.entries import Actions, Aggregate, Entry, FlowGone, Gone, Output, ToGroup
-from planning.openflow.match import Match
+from gradwire.emu.switch.table.jobs import Jobs, SharedSlots
+from gradwire.emu.switch.table.numbers import Numbers, TableFullError
+from gradwire.emu.switch.table.operations import Operation, RemovePool, RemoveRule, SetPool, SetRule
+from gradwire.emu.switch.table.table import FlowTable, Selection
+from gradwire.planning.openflow.entries import Actions, Aggregate, Entry, FlowGone, Gone, Output, ToGroup
+from gradwire.planning.openflow.match import Match
 
 N_POOLS, SWITCH_SLOTS, SMALL, LARGE = 3, 10, 12, 7
 MATCHES = tuple(

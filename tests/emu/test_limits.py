@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from emu import limits
-from emu.options import RunOptions
-from planning.fabrics.fabric import Egress
-from planning.failures import Failure
-from planning.losses import parse_loss
-from planning.plan import Prediction
+from gradwire.emu import limits
+from gradwire.emu.options import RunOptions
+from gradwire.planning.fabrics.fabric import Egress
+from gradwire.planning.failures import Failure
+from gradwire.planning.losses import parse_loss
+from gradwire.planning.plan import Prediction
 from tests.made_plans import allreduce_plan
 
 PLAN = allreduce_plan("star:hosts=2")

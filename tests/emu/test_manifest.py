@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from emu.options import RunOptions
-from emu.run import PACKAGES, manifest
-from planning import plan as plans
+from gradwire.emu.options import RunOptions
+from gradwire.emu.run import PACKAGES, manifest
+from gradwire.planning import plan as plans
 from tests.made_plans import allreduce_plan
 
 PLAN = allreduce_plan("star:hosts=2,rate=10M", seed=7, nbytes=4000)

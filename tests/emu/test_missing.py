@@ -2,9 +2,9 @@
 
 import pytest
 
-from emu.aggregation.worker import complaint, missing, path, ranks_of
-from planning.fabrics.fabric import Egress
-from planning.trees.tree import Child, Node, Tree
+from gradwire.emu.aggregation.worker import complaint, missing, path, ranks_of
+from gradwire.planning.fabrics.fabric import Egress
+from gradwire.planning.trees.tree import Child, Node, Tree
 
 # core0 has one child, agg0; that has edge0 (ranks 0, 3) and edge1 (ranks 1, 2).
 CHAIN = Tree(

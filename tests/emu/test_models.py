@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from emu.training.options import MODELS
+from gradwire.emu.training.options import MODELS
 
 # Imported by the tests themselves: it takes seconds, which every collection of all tests would wait.
 pytestmark = pytest.mark.skipif(
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_has_the_parameters_of_the_real_one(name: str) -> None:
     """torchvision's resnet18 with ten classes; transformers' GPT-2, 6 layers of 384, vocabulary of 8192."""
-    from emu.training.models import build
+    from gradwire.emu.training.models import build
 
     assert sum(parameter.numel() for parameter in build(name, 0).parameters()) == MODELS[name]
 
@@ -30,7 +30,7 @@ def test_a_model_has_the_parameters_of_the_real_one(name: str) -> None:
 def test_ddp_cuts_a_model_into_the_buckets_of_the_real_one(name: str, nbytes: list[int]) -> None:
     import torch
 
-    from emu.training.models import build
+    from gradwire.emu.training.models import build
 
     parameters = list(reversed(list(build(name, 0).parameters())))  # gradients are ready from the last on
     buckets, _ = torch._C._distributed_c10d._compute_bucket_assignment_by_size(
@@ -42,7 +42,7 @@ def test_ddp_cuts_a_model_into_the_buckets_of_the_real_one(name: str, nbytes: li
 def test_the_same_seed_makes_the_same_job_and_another_makes_another() -> None:
     import torch
 
-    from emu.training.models import batch, build, loss
+    from gradwire.emu.training.models import batch, build, loss
 
     def value(seed: int) -> float:
         generator = torch.Generator().manual_seed(seed)

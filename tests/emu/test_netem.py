@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 
-from emu.network import netem
-from planning.fabrics.spec import parse_fabric
+from gradwire.emu.network import netem
+from gradwire.planning.fabrics.spec import parse_fabric
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, code: int) -> list[list[str]]:

@@ -7,12 +7,13 @@ import pytest
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
-from emu.switch.plane.counters import InterfaceState
-from emu.switch.table.numbers import Numbers
-from emu.switch.table.operations import EnablePort, SendPacket
-from emu.switch.table.table import FlowTable
-from emu.switch.wire import changes as orders
-from planning.openflow.entries import (
+from gradwire.emu.switch.plane.counters import InterfaceState
+from gradwire.emu.switch.table.numbers import Numbers
+from gradwire.emu.switch.table.operations import EnablePort, SendPacket
+from gradwire.emu.switch.table.table import FlowTable
+from gradwire.emu.switch.wire import changes as orders
+from gradwire.emu.switch.wire.openflow13 import ProtocolError
+from gradwire.planning.openflow.entries import (
     NO_COOKIE,
     GroupBucket,
     GroupKind,
@@ -22,7 +23,6 @@ from planning.openflow.entries import (
     ToGroup,
     Why,
 )
-from planning.openflow.openflow13 import ProtocolError
 from tests.made_rules import DATAPATH, serialized
 from tests.openflow_talk import SWITCH, FakeInstruments
 

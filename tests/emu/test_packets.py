@@ -6,8 +6,8 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Dot1Q, Ether
 
-from emu.switch.plane.packets import packet_in
-from planning.openflow.entries import PacketIn, Why
+from gradwire.emu.switch.plane.packets import packet_in
+from gradwire.planning.openflow.entries import PacketIn, Why
 
 HEAD = Ether(src="02:00:00:00:00:0a", dst="02:00:00:00:00:0b")
 REST = IP(src="10.0.0.1", dst="10.0.0.2") / UDP(sport=1, dport=2) / b"content"

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from emu.replay import payload
-from traces.schedules.schedule import Op, Schedule, Send
+from gradwire.emu.replay import payload
+from gradwire.traces.schedules.schedule import Op, Schedule, Send
 
 N_RANKS = 64
 

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from emu.network.shaping import windows_at
-from planning.fabrics.spec import parse_fabric
-from planning.trees.tree import Tree
+from gradwire.emu.network.shaping import windows_at
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.trees.tree import Tree
 from tests.made_tree_plans import TWO_LEVELS, star_tree, two_level_tree
 
 FRAME = 14 + 20 + 8 + 24 + 4 * 64  # Ethernet, IPv4, UDP, our header, elements

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emu.replay.sums import (
+from gradwire.emu.replay.sums import (
     Floats,
     agreed,
     block_exponents,
@@ -16,7 +16,7 @@ from emu.replay.sums import (
     to_floats,
     to_ints,
 )
-from traces.framing.aggregation import NO_PEAK
+from gradwire.traces.framing.aggregation import NO_PEAK
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 SMALL = st.floats(-(2.0**100), 2.0**100, width=32)

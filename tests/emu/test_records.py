@@ -8,9 +8,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from emu.aggregation.figures import RankFigures, SumError
-from emu.network.cables import Done
-from emu.records import (
+from gradwire.emu.aggregation.figures import RankFigures, SumError
+from gradwire.emu.network.cables import Done
+from gradwire.emu.records import (
     LINK_COLUMNS,
     OF_AN_AGGREGATION,
     OF_COMPUTING,
@@ -19,13 +19,13 @@ from emu.records import (
     load_events,
     load_repeats,
 )
-from emu.replay.outcome import Outcome, RankTimes
-from emu.sampler import Samples
-from emu.stalls import Stalls
-from planning.fabrics.fabric import Egress
-from planning.failures import CableChange, Failure
-from planning.plan import Plan
-from planning.runfiles import BadRun
+from gradwire.emu.replay.outcome import Outcome, RankTimes
+from gradwire.emu.sampler import Samples
+from gradwire.emu.stalls import Stalls
+from gradwire.planning.fabrics.fabric import Egress
+from gradwire.planning.failures import CableChange, Failure
+from gradwire.planning.plan import Plan
+from gradwire.planning.runfiles import BadRun
 from tests.documented import documented_fields
 from tests.made_plans import messages, schedule_plan
 from tests.made_tree_plans import star_tree, summed, tree_plan

@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from emu.replay.state import Possible, RankState
-from traces.schedules.expand import ALGORITHMS, expand
-from traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send
-from traces.workload import made_allreduce
+from gradwire.emu.replay.state import Possible, RankState
+from gradwire.traces.schedules.expand import ALGORITHMS, expand
+from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send
+from gradwire.traces.workload import made_allreduce
 
 LEAVES = ((0, 1, 2), (3, 4), (5, 6, 7))
 

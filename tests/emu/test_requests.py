@@ -7,9 +7,9 @@ import pytest
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
-from emu.switch.wire import requests
-from planning.openflow.entries import GroupBucket, GroupKind, Output, SwitchGroup, ToGroup
-from planning.openflow.openflow13 import ProtocolError
+from gradwire.emu.switch.wire import requests
+from gradwire.emu.switch.wire.openflow13 import ProtocolError
+from gradwire.planning.openflow.entries import GroupBucket, GroupKind, Output, SwitchGroup, ToGroup
 from tests.made_rules import DATAPATH, serialized
 from tests.openflow_talk import group_mod
 

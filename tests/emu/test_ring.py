@@ -2,7 +2,7 @@
 
 import pytest
 
-from emu.capturing.session import free_nbytes, ring_kib
+from gradwire.emu.capturing.session import free_nbytes, ring_kib
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import struct
 import pytest
 from os_ken.ofproto import ofproto_v1_3 as ofp
 
-from emu.switch.server.roles import EVENTS, Roles
-from planning.openflow.openflow13 import ProtocolError
+from gradwire.emu.switch.server.roles import EVENTS, Roles
+from gradwire.emu.switch.wire.openflow13 import ProtocolError
 
 NOCHANGE, EQUAL, MASTER, SLAVE = range(4)
 PACKET_IN, PORT_STATUS, FLOW_REMOVED = EVENTS

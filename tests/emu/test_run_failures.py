@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from emu import run
-from emu.watch import RunFailed
+from gradwire.emu import run
+from gradwire.emu.watch import RunFailed
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from emu.sampler import (
+from gradwire.emu.sampler import (
     SAMPLE_S,
     Machine,
     Samples,
@@ -18,7 +18,7 @@ from emu.sampler import (
     parse_machine,
     parse_net_dev,
 )
-from emu.watch import is_stopped
+from gradwire.emu.watch import is_stopped
 
 # user nice system idle iowait irq softirq steal guest guest_nice
 STAT = """\

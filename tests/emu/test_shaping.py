@@ -4,10 +4,10 @@ import re
 from collections import Counter
 from dataclasses import replace
 
-from emu.network import shaping
-from planning.fabrics.fabric import Egress, interface
-from planning.fabrics.spec import parse_fabric
-from planning.transport import fabric_transport
+from gradwire.emu.network import shaping
+from gradwire.planning.fabrics.fabric import Egress, interface
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.transport import fabric_transport
 
 FABRIC = parse_fabric("fat-tree:k=4,rate=50M,uplink_rate=20M")
 TRANSPORT = fabric_transport(FABRIC)

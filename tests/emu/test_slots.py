@@ -1,10 +1,10 @@
 """Slots: a capture of a replay reads like one of gloo."""
 
-from emu.replay.slots import Matching, in_order, slots_of
-from traces.framing.gloo import unpack_slot
-from traces.schedules.expand import expand
-from traces.schedules.schedule import Op, Schedule, Send
-from traces.workload import made_allreduce
+from gradwire.emu.replay.slots import Matching, in_order, slots_of
+from gradwire.traces.framing.gloo import unpack_slot
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.schedule import Op, Schedule, Send
+from gradwire.traces.workload import made_allreduce
 
 
 def test_a_collectives_tag_is_never_used_twice_in_all_repeats() -> None:

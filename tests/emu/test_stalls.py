@@ -1,6 +1,6 @@
 """What the timer of a processor noted is told for the time that is asked for, and nothing beside it."""
 
-from emu.stalls import LEAST_NS, MAX_STALLS, PERIOD_NS, Stalls, Timer
+from gradwire.emu.stalls import LEAST_NS, MAX_STALLS, PERIOD_NS, Stalls, Timer
 
 MS = 1_000_000
 START_NS = 10**18  # far after the timer was made: what it saw is what the tests say

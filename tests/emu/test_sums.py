@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from emu.replay import sums
+from gradwire.emu.replay import sums
+from gradwire.traces.schedules.schedule import Aggregation
 from tests.made_tree_plans import star_tree
-from traces.schedules.schedule import Aggregation
 
 OP, N, ELEMENTS, SLOTS = 5, 300_000, 64, 8  # more than one piece, and no whole number of packets
 GIVERS = (0, 1, 2, 5, 6, 7)

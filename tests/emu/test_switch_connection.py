@@ -11,10 +11,10 @@ import pytest
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from scapy.contrib import openflow3 as of3
 
-from emu.switch.server.connection import ControllerConnection
-from emu.switch.table.operations import Operation, SetRule
-from planning.openflow.entries import Actions, Entry, Event, FlowGone, Gone, PacketIn, Why
-from planning.openflow.match import Match
+from gradwire.emu.switch.server.connection import ControllerConnection
+from gradwire.emu.switch.table.operations import Operation, SetRule
+from gradwire.planning.openflow.entries import Actions, Entry, Event, FlowGone, Gone, PacketIn, Why
+from gradwire.planning.openflow.match import Match
 from tests.openflow_talk import HELLO, Talk, dst, flow_mod, to_port
 
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE

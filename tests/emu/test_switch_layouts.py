@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emu.switch.wire import encode, layouts, oxm
-from planning.openflow.match import Match
-from planning.openflow.openflow13 import ProtocolError
+from gradwire.emu.switch.wire import encode, layouts, oxm
+from gradwire.emu.switch.wire.openflow13 import ProtocolError
+from gradwire.planning.openflow.match import Match
 
 ADDRESSES, PORTS = st.integers(0, 2**32 - 1), st.integers(0, 2**16 - 1)
 USUAL = st.one_of(

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from emu.switch.ovs import OvsError, bridges, running_ovs
-from planning.fabrics.fabric import interface
-from planning.fabrics.spec import parse_fabric
+from gradwire.emu.switch.ovs import OvsError, bridges, running_ovs
+from gradwire.planning.fabrics.fabric import interface
+from gradwire.planning.fabrics.spec import parse_fabric
 
 
 def test_every_bridge_has_its_dpid_and_every_port_its_number() -> None:

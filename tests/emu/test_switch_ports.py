@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from emu.switch import ports
-from emu.switch.running import ports_file
-from planning.fabrics.fabric import HOST_PORT, Egress
-from planning.fabrics.spec import parse_fabric
-from planning.losses import Loss
+from gradwire.emu.switch import ports
+from gradwire.emu.switch.running import ports_file
+from gradwire.planning.fabrics.fabric import HOST_PORT, Egress
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.losses import Loss
 
 ONE = {"port": 1, "interface": "leaf0-eth1", "rate_bps": 10**8}
 SWITCH = {"name": "leaf0", "dpid": 1, "ports": [ONE]}

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emu.switch.table.numbers import Numbers, TableFullError
-from emu.switch.table.operations import (
+from gradwire.emu.switch.table.numbers import Numbers, TableFullError
+from gradwire.emu.switch.table.operations import (
     ClearCounters,
     ClearGroupCounters,
     Operation,
@@ -16,8 +16,8 @@ from emu.switch.table.operations import (
     SetGroup,
     SetRule,
 )
-from emu.switch.table.table import FlowTable, Selection
-from planning.openflow.entries import (
+from gradwire.emu.switch.table.table import FlowTable, Selection
+from gradwire.planning.openflow.entries import (
     WRITE_ACTIONS,
     Actions,
     Entry,
@@ -30,7 +30,7 @@ from planning.openflow.entries import (
     ToGroup,
     slots,
 )
-from planning.openflow.match import Form, Match, form
+from gradwire.planning.openflow.match import Form, Match, form
 
 ANY = Match()
 DST = Match(eth_type=0x800, ipv4_dst=2)

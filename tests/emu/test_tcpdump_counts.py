@@ -2,7 +2,7 @@
 
 import pytest
 
-from emu.network.tcpdump import TcpdumpCounts, answers, counts
+from gradwire.emu.network.tcpdump import TcpdumpCounts, answers, counts
 
 # As tcpdump 4.99.3 writes it.
 SAID = """tcpdump: listening on h0-eth0, link-type EN10MB (Ethernet), snapshot length 262144 bytes

@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emu.switch.server.state import SECOND_NS, Timeouts
-from emu.switch.table.numbers import Numbers
-from emu.switch.table.table import FlowTable, Selection
-from planning.openflow.entries import Actions, Entry, Gone
-from planning.openflow.match import Match
+from gradwire.emu.switch.server.state import SECOND_NS, Timeouts
+from gradwire.emu.switch.table.numbers import Numbers
+from gradwire.emu.switch.table.table import FlowTable, Selection
+from gradwire.planning.openflow.entries import Actions, Entry, Gone
+from gradwire.planning.openflow.match import Match
 
 
 class Watched:

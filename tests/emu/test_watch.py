@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from emu.watch import RunFailed, Watch, running
+from gradwire.emu.watch import RunFailed, Watch, running
 
 ECHO = "import sys\nprint('ready', flush=True)\nfor line in sys.stdin: print(line.strip(), flush=True)\n"
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from emu.replay.sums import agreed, block_exponents
+from gradwire.emu.replay.sums import agreed, block_exponents
+from gradwire.traces.framing.aggregation import NO_PEAK, decode
 from tests.made_workers import DELAY_NS, Lab, begin, check, numbers, star, two_levels
-from traces.framing.aggregation import NO_PEAK, decode
 
 
 def add_up(lab: Lab, sizes: Sequence[int], *, until: int | None = None) -> None:

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from emu.aggregation.library import library
-from emu.aggregation.worker import Worker, WorkerFailed
-from planning.trees.tree import Tree
+from gradwire.emu.aggregation.library import library
+from gradwire.emu.aggregation.worker import Worker, WorkerFailed
+from gradwire.planning.trees.tree import Tree
 from tests.made_workers import DELAY_NS, Lab, begin, check, numbers, star, two_levels
 
 SECOND_NS = 10**9

@@ -2,9 +2,9 @@
 
 import pytest
 
-from planning.trees.tree import Tree
+from gradwire.planning.trees.tree import Tree
+from gradwire.traces.framing.aggregation import PacketKind, decode
 from tests.made_workers import DELAY_NS, Lab, begin, check, numbers, star, two_levels
-from traces.framing.aggregation import PacketKind, decode
 
 
 @pytest.mark.parametrize("loss", [0, 0.1])

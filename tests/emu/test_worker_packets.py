@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emu.aggregation.worker import SEGMENTS, Worker
+from gradwire.emu.aggregation.worker import SEGMENTS, Worker
+from gradwire.traces.framing.aggregation import HEADER_NBYTES, Header, PacketKind, decode, encode
 from tests.made_workers import Lab, begin, check, numbers, star
-from traces.framing.aggregation import HEADER_NBYTES, Header, PacketKind, decode, encode
 
 SO_NO_CHECK = 11  # asm-generic/socket.h
 

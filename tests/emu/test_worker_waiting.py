@@ -12,11 +12,11 @@ from contextlib import ExitStack, closing, contextmanager
 import numpy as np
 import pytest
 
-from emu.aggregation.worker import Worker, WorkerFailed
-from planning.openflow.pool import Pool
-from planning.trees.tree import aggregate
+from gradwire.emu.aggregation.worker import Worker, WorkerFailed
+from gradwire.planning.openflow.pool import Pool
+from gradwire.planning.trees.tree import aggregate
+from gradwire.traces.framing.aggregation import HEADER_NBYTES, decode, encode
 from tests.made_workers import ranks_behind, star
-from traces.framing.aggregation import HEADER_NBYTES, decode, encode
 
 TREE = star(1)
 FAR_NS = 20_000_000_000

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planning.fabrics.fabric import Egress, link_name
-from planning.model.fairshare import max_min_rates
-from planning.plan import Plan
-from planning.routing.adapt import demands, rebalanced
+from gradwire.planning.fabrics.fabric import Egress, link_name
+from gradwire.planning.model.fairshare import max_min_rates
+from gradwire.planning.plan import Plan
+from gradwire.planning.routing.adapt import demands, rebalanced
 from tests.made_plans import MIB, allreduce_plan, messages, schedule_plan
 
 RATE = 100e6

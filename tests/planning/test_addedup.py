@@ -9,19 +9,19 @@ from dataclasses import replace
 
 import pytest
 
-from planning.experiment import Cell, Experiment, plan_of
-from planning.fabrics.fabric import Egress, link_name
-from planning.fabrics.spec import parse_fabric
-from planning.model.audit import audit
-from planning.model.explanation import why
-from planning.model.phases import ADDED_UP
-from planning.model.predict import bound_s, predict
-from planning.model.simulation import simulate
-from planning.plan import Plan
-from planning.trees.tree import Child, Node, Tree
+from gradwire.planning.experiment import Cell, Experiment, plan_of
+from gradwire.planning.fabrics.fabric import Egress, link_name
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.model.audit import audit
+from gradwire.planning.model.explanation import why
+from gradwire.planning.model.phases import ADDED_UP
+from gradwire.planning.model.predict import bound_s, predict
+from gradwire.planning.model.simulation import simulate
+from gradwire.planning.plan import Plan
+from gradwire.planning.trees.tree import Child, Node, Tree
+from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send
+from gradwire.traces.workload import made_allreduce
 from tests.made_plans import MIB, allreduce_plan, messages, schedule_plan
-from traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send
-from traces.workload import made_allreduce
 
 RATE_BPS = 100e6
 INA_SHARE = 1024 / (1024 + 66)  # 256 elements; Ethernet 14, IPv4 20, UDP 8, our header 24

@@ -5,10 +5,10 @@ from dataclasses import replace
 import networkx as nx
 import pytest
 
-from planning.fabrics.fabric import Fabric
-from planning.fabrics.spec import parse_fabric
-from planning.plancheck import check_path
-from planning.routing.links import Alternatives
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.plancheck import check_path
+from gradwire.planning.routing.links import Alternatives
 
 
 def graph_of(fabric: Fabric) -> "nx.Graph[str]":

@@ -7,13 +7,13 @@ from random import Random
 import networkx as nx
 import pytest
 
-from planning.fabrics.fabric import Egress, Fabric, Link
-from planning.openflow import rules as rule_module
-from planning.openflow.backups import Backups
-from planning.openflow.match import Match
-from planning.openflow.rules import FLOW_PRIORITY, GUARDS, Rule, Rules, guarded_rules, plan_rules
-from planning.plan import Plan
-from planning.routing.reroute import rerouted
+from gradwire.planning.fabrics.fabric import Egress, Fabric, Link
+from gradwire.planning.openflow import rules as rule_module
+from gradwire.planning.openflow.backups import Backups
+from gradwire.planning.openflow.match import Match
+from gradwire.planning.openflow.rules import FLOW_PRIORITY, GUARDS, Rule, Rules, guarded_rules, plan_rules
+from gradwire.planning.plan import Plan
+from gradwire.planning.routing.reroute import rerouted
 from tests.made_plans import allreduce_plan
 from tests.planning.test_rules import best
 

@@ -6,14 +6,14 @@ from random import Random
 
 import pytest
 
-from planning.fabrics.bigraph import BiGraph, bigraph_of
-from planning.fabrics.fabric import Egress, Fabric, Link
-from planning.fabrics.spec import parse_fabric
-from planning.placement import place
-from planning.plan import Flow
-from planning.refused import Refused
-from planning.routing.policies import policy
-from traces.schedules.schedule import Schedule
+from gradwire.planning.fabrics.bigraph import BiGraph, bigraph_of
+from gradwire.planning.fabrics.fabric import Egress, Fabric, Link
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.placement import place
+from gradwire.planning.plan import Flow
+from gradwire.planning.refused import Refused
+from gradwire.planning.routing.policies import policy
+from gradwire.traces.schedules.schedule import Schedule
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 KNOWN = parse_fabric("bigraph:n=4,m=2")

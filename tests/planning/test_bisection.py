@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planning.fabrics import bisection
-from planning.fabrics.bisection import full_bps, worst_even_cut
-from planning.fabrics.fabric import Fabric, Wire, cable
-from planning.fabrics.spec import parse_fabric
+from gradwire.planning.fabrics import bisection
+from gradwire.planning.fabrics.bisection import full_bps, worst_even_cut
+from gradwire.planning.fabrics.fabric import Fabric, Wire, cable
+from gradwire.planning.fabrics.spec import parse_fabric
 
 M = 10**6
 SPECS = [

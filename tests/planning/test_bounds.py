@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planning.fabrics.spec import parse_fabric
-from planning.model.audit import audit
-from planning.model.bounds import Cuts, least_s, phase_bound_s
-from planning.model.phases import Pair
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.model.audit import audit
+from gradwire.planning.model.bounds import Cuts, least_s, phase_bound_s
+from gradwire.planning.model.phases import Pair
 from tests.made_plans import PAYLOAD_EFFICIENCY, all_to_all, messages, schedule_plan
 
 RATE_BPS = 100_000_000

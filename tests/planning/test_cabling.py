@@ -2,8 +2,8 @@
 
 import pytest
 
-from planning.fabrics.cabling import BadCabling, Cable, cabled, check_nodes
-from planning.fabrics.fabric import Wire
+from gradwire.planning.fabrics.cabling import BadCabling, Cable, cabled, check_nodes
+from gradwire.planning.fabrics.fabric import Wire
 
 WIRE = Wire(10**8)
 

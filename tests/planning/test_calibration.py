@@ -2,13 +2,13 @@
 
 import pytest
 
-from planning.fabrics.fabricfile import fabric_of_yaml
-from planning.fabrics.spec import parse_fabric
-from planning.model import calibration
-from planning.plan import Plan
-from planning.resolve import resolve
-from planning.transport import fabric_transport
-from results.calibrating import calibration_plan
+from gradwire.planning.fabrics.fabricfile import fabric_of_yaml
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.model import calibration
+from gradwire.planning.plan import Plan
+from gradwire.planning.resolve import resolve
+from gradwire.planning.transport import fabric_transport
+from gradwire.results.calibrating import calibration_plan
 from tests.made_plans import PAYLOAD_EFFICIENCY
 
 RATE_BPS = 50_000_000

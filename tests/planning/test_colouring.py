@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planning.routing.colouring import balanced_colours
+from gradwire.planning.routing.colouring import balanced_colours
 
 EDGES = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=60)
 

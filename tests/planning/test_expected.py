@@ -9,15 +9,15 @@ from math import hypot
 
 import pytest
 
-from planning.model.calibration import Calibration, HostTimes, Range
-from planning.model.errorbar import Expected
-from planning.model.expected import ASSUMED, MAX_ERROR, MODEL_ERROR, TIMER_ERROR, expected, foreseen
-from planning.plan import Plan
-from results.verdict import Verdict, with_model
+from gradwire.planning.model.calibration import Calibration, HostTimes, Range
+from gradwire.planning.model.errorbar import Expected
+from gradwire.planning.model.expected import ASSUMED, MAX_ERROR, MODEL_ERROR, TIMER_ERROR, expected, foreseen
+from gradwire.planning.plan import Plan
+from gradwire.results.verdict import Verdict, with_model
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.units import show_s
+from gradwire.traces.workload import SCHEMA, Collective, Compute, Item, Start, Workload
 from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, schedule_plan
-from traces.schedules.expand import expand
-from traces.units import show_s
-from traces.workload import SCHEMA, Collective, Compute, Item, Start, Workload
 
 MS = 1_000_000
 N_RANKS = 4

@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from planning import plan as plans
-from planning.experiment import Cell, Experiment, cells, plan_of, schedule_of
-from planning.fabrics.fabric import Egress
-from planning.fabrics.spec import parse_fabric
-from planning.flowhash import flow_hash, switch_salt
-from planning.openflow.match import PROTO_TCP
-from planning.plan import Plan
-from planning.plancheck import check
-from planning.refused import Refused
-from planning.trees.tree import DEFAULT_ELEMENTS
-from results.laboratory import planned
-from results.row import REFUSED, Row
-from traces.workload import SCHEMA, CapturedConnection, Message, Start, Workload, made_allreduce
+from gradwire.planning import plan as plans
+from gradwire.planning.experiment import Cell, Experiment, cells, plan_of, schedule_of
+from gradwire.planning.fabrics.fabric import Egress
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.flowhash import flow_hash, switch_salt
+from gradwire.planning.openflow.match import PROTO_TCP
+from gradwire.planning.plan import Plan
+from gradwire.planning.plancheck import check
+from gradwire.planning.refused import Refused
+from gradwire.planning.trees.tree import DEFAULT_ELEMENTS
+from gradwire.results.laboratory import planned
+from gradwire.results.row import REFUSED, Row
+from gradwire.traces.workload import SCHEMA, CapturedConnection, Message, Start, Workload, made_allreduce
 
 FAT_TREE = parse_fabric("fat-tree:k=4,levels=2,rate=50M")
 BIGRAPH = parse_fabric("bigraph:n=4,m=2,rate=50M")

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from planning.model.audit import audit
-from planning.model.explanation import transit_flows, why
-from planning.plan import Plan
+from gradwire.planning.model.audit import audit
+from gradwire.planning.model.explanation import transit_flows, why
+from gradwire.planning.plan import Plan
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.schedule import Aggregation, Op, Schedule, Send, together
+from gradwire.traces.workload import made_allreduce
 from tests.made_plans import allreduce_plan, messages, schedule_plan
-from traces.schedules.expand import expand
-from traces.schedules.schedule import Aggregation, Op, Schedule, Send, together
-from traces.workload import made_allreduce
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 

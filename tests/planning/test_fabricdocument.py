@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from planning.fabrics.cabling import BadCabling
-from planning.fabrics.fabricdocument import fabric_of
+from gradwire.planning.fabrics.cabling import BadCabling
+from gradwire.planning.fabrics.fabricdocument import fabric_of
 
 LEAVES = (
     st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.sampled_from(["h0..3", "s0", "1M"])

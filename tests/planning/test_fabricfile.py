@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from planning.fabrics.fabric import Egress, Link
-from planning.fabrics.fabricfile import MAX_FILE_NBYTES, fabric_of_yaml
-from planning.fabrics.spec import parse_fabric
+from gradwire.planning.fabrics.fabric import Egress, Link
+from gradwire.planning.fabrics.fabricfile import MAX_FILE_NBYTES, fabric_of_yaml
+from gradwire.planning.fabrics.spec import parse_fabric
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 HEAD = "hosts: h0..1\nswitches: s0..1\nlinks:\n"  # the first line of links is the fourth

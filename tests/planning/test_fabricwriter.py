@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planning.fabrics.fabric import Fabric, Link, Wire
-from planning.fabrics.fabricdocument import fabric_of
-from planning.fabrics.fabricfile import fabric_of_yaml
-from planning.fabrics.fabricwriter import document_of, yaml_of
-from planning.fabrics.spec import fabric_from_json, fabric_to_json, parse_fabric
+from gradwire.planning.fabrics.fabric import Fabric, Link, Wire
+from gradwire.planning.fabrics.fabricdocument import fabric_of
+from gradwire.planning.fabrics.fabricfile import fabric_of_yaml
+from gradwire.planning.fabrics.fabricwriter import document_of, yaml_of
+from gradwire.planning.fabrics.spec import fabric_from_json, fabric_to_json, parse_fabric
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 SPECS = [

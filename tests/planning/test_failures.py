@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from planning.fabrics.fabric import Egress, Fabric, Link
-from planning.fabrics.spec import parse_fabric
-from planning.failures import (
+from gradwire.planning.fabrics.fabric import Egress, Fabric, Link
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.failures import (
     Failure,
     cable_name,
     changes,
@@ -18,7 +18,7 @@ from planning.failures import (
     show_failures,
     switch_port,
 )
-from planning.plancheck import check
+from gradwire.planning.plancheck import check
 from tests.made_plans import allreduce_plan
 
 JOB = ((0, 1),)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planning.model import fairshare
-from planning.model.fairshare import FairShares, max_min_rates
+from gradwire.planning.model import fairshare
+from gradwire.planning.model.fairshare import FairShares, max_min_rates
 
 CAPACITY = st.lists(st.floats(1, 1e9), min_size=1, max_size=8)
 

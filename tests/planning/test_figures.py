@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from planning.fabrics.figures import figures, oversubscription
-from planning.fabrics.spec import parse_fabric
+from gradwire.planning.fabrics.figures import figures, oversubscription
+from gradwire.planning.fabrics.spec import parse_fabric
 
 POD = Path(__file__).parents[2] / "docs" / "examples" / "pod.yaml"
 

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from planning import flowhash
-from planning.flowhash import flow_hash, switch_salt
+from gradwire.planning import flowhash
+from gradwire.planning.flowhash import flow_hash, switch_salt
 
 CHI_SQUARE_999 = {1: 10.83, 3: 16.27, 7: 24.32, 15: 37.70}  # 0.1 % points by degrees of freedom
 

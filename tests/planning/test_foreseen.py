@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.intent import led_around
-from planning.fabrics.fabric import Egress, Fabric, Link
-from planning.fabrics.spec import parse_fabric
-from planning.failures import Failure, parse_failures
-from planning.trees.grants import Grants, Terms, granted, stages
-from planning.trees.tree import LEAST_SLOTS, Tree
+from gradwire.controller.intent import led_around
+from gradwire.planning.fabrics.fabric import Egress, Fabric, Link
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.failures import Failure, parse_failures
+from gradwire.planning.trees.grants import Grants, Terms, granted, stages
+from gradwire.planning.trees.tree import LEAST_SLOTS, Tree
+from gradwire.traces.schedules.schedule import Aggregation, Op, Schedule, together
 from tests.made_plans import allreduce_plan
-from traces.schedules.schedule import Aggregation, Op, Schedule, together
 
 NBYTES = 1 << 16
 TWO_SPINES = "leaf-spine:leaves=4,spines=2,hosts=1"

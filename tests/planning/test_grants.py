@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planning.fabrics.fabric import Fabric
-from planning.fabrics.spec import parse_fabric
-from planning.placement import place
-from planning.trees.capacity import SlotRequest, empty_room, nodes_with_room
-from planning.trees.grants import Grants, Terms, granted, slots_for
-from planning.trees.shape import NoTree
-from planning.trees.tree import LEAST_SLOTS, Tree
-from planning.trees.treecheck import check_trees
-from traces.framing.aggregation import FIRST_PORT
-from traces.schedules.schedule import Aggregation, Op, Schedule, together
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.placement import place
+from gradwire.planning.trees.capacity import SlotRequest, empty_room, nodes_with_room
+from gradwire.planning.trees.grants import Grants, Terms, granted, slots_for
+from gradwire.planning.trees.shape import NoTree
+from gradwire.planning.trees.tree import LEAST_SLOTS, Tree
+from gradwire.planning.trees.treecheck import check_trees
+from gradwire.traces.framing.aggregation import FIRST_PORT
+from gradwire.traces.schedules.schedule import Aggregation, Op, Schedule, together
 
 NBYTES = 1 << 20
 
@@ -166,11 +166,11 @@ def test_what_all_switches_have_together_is_not_exceeded() -> None:
 def test_trees_take_from_what_all_switches_have_together(monkeypatch: pytest.MonkeyPatch) -> None:
     fabric = parse_fabric("leaf-spine:leaves=4,spines=2,hosts=1")
     schedule = together([sums(2, (0, 1))] * 2)
-    monkeypatch.setattr("planning.trees.capacity.MAX_SMALL_SLOTS", 100)
+    monkeypatch.setattr("gradwire.planning.trees.capacity.MAX_SMALL_SLOTS", 100)
     grants = grants_for(fabric, schedule, Terms())
     assert slots_of(grants) == [33, None]
     assert "together have 1 slots in 4,093 pools left" in grants.refused[2, 3]
-    monkeypatch.setattr("planning.trees.capacity.MAX_POOLS", 5)
+    monkeypatch.setattr("gradwire.planning.trees.capacity.MAX_POOLS", 5)
     assert "in 2 pools left" in grants_for(fabric, schedule, Terms(slots=8)).refused[2, 3]
 
 
@@ -220,6 +220,6 @@ def test_terms_that_make_no_sense_are_refused_in_a_line(terms: Terms, why: str) 
 
 
 def test_no_more_trees_than_udp_ports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("planning.trees.grants.LAST_PORT", FIRST_PORT)
+    monkeypatch.setattr("gradwire.planning.trees.grants.LAST_PORT", FIRST_PORT)
     grants = grants_for(parse_fabric("star:hosts=4"), sums(4, (0, 1), (2, 3)), Terms())
     assert grants.refused == {(2, 3): "there are UDP ports for 1 trees, this is one more"}

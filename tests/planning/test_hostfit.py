@@ -4,12 +4,12 @@ from math import log2
 
 import pytest
 
-from planning.fabrics.spec import parse_fabric
-from planning.model.calibration import CROWD_CHUNKS, HostTimes, crowd_times_s
-from planning.model.hostfit import fit_hosts
-from planning.plan import Plan
-from planning.transport import fabric_transport
-from results.calibrating import calibration_plan
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.model.calibration import CROWD_CHUNKS, HostTimes, crowd_times_s
+from gradwire.planning.model.hostfit import fit_hosts
+from gradwire.planning.plan import Plan
+from gradwire.planning.transport import fabric_transport
+from gradwire.results.calibrating import calibration_plan
 from tests.made_plans import PAYLOAD_EFFICIENCY
 
 P = 16

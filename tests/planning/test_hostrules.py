@@ -5,13 +5,13 @@ from itertools import permutations
 
 import pytest
 
-from planning.fabrics.fabric import Egress, Fabric, Link
-from planning.fabrics.paths import access_switch
-from planning.fabrics.spec import parse_fabric
-from planning.openflow.hostrules import host_rules
-from planning.openflow.match import Match
-from planning.openflow.rules import Rules, destination_rules
-from planning.refused import Refused
+from gradwire.planning.fabrics.fabric import Egress, Fabric, Link
+from gradwire.planning.fabrics.paths import access_switch
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.openflow.hostrules import host_rules
+from gradwire.planning.openflow.match import Match
+from gradwire.planning.openflow.rules import Rules, destination_rules
+from gradwire.planning.refused import Refused
 from tests.planning.test_rules import best, walks
 
 BIGRAPH = "bigraph:n=8,m=2"

@@ -4,11 +4,11 @@ from math import log2
 
 import pytest
 
-from planning.model.hosts import HostCosts, Processors, Work
-from planning.model.simulation import simulate
-from planning.plan import Plan
+from gradwire.planning.model.hosts import HostCosts, Processors, Work
+from gradwire.planning.model.simulation import simulate
+from gradwire.planning.plan import Plan
+from gradwire.traces.schedules.schedule import Gate
 from tests.made_plans import PAYLOAD_EFFICIENCY, all_to_all, allreduce_plan, messages, schedule_plan
-from traces.schedules.schedule import Gate
 
 START_S, WIRE_S, MESSAGE_S = 0.003, 0.0007, 0.0002
 MANY = 64  # processors: nobody waits for one

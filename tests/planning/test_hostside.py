@@ -1,11 +1,11 @@
 """Workloads that get no trees are done by their hosts, the others as if they were alone."""
 
-from planning.experiment import leaves_of, served
-from planning.fabrics.spec import parse_fabric
-from planning.trees.grants import Terms
-from traces.schedules.expand import expand
-from traces.schedules.schedule import Schedule, together
-from traces.workload import made_allreduce
+from gradwire.planning.experiment import leaves_of, served
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.trees.grants import Terms
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.schedule import Schedule, together
+from gradwire.traces.workload import made_allreduce
 
 STAR = parse_fabric("star:hosts=6")
 ONE = made_allreduce(2, 4096)

@@ -2,15 +2,15 @@
 
 import pytest
 
-from planning.fabrics.fabric import Egress, link_name
-from planning.fabrics.spec import parse_fabric
-from planning.model.audit import audit
-from planning.resolve import resolve_placed
-from planning.transport import fabric_transport
+from gradwire.planning.fabrics.fabric import Egress, link_name
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.model.audit import audit
+from gradwire.planning.resolve import resolve_placed
+from gradwire.planning.transport import fabric_transport
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.schedule import Gate, together
+from gradwire.traces.workload import made_allreduce
 from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
-from traces.schedules.expand import expand
-from traces.schedules.schedule import Gate, together
-from traces.workload import made_allreduce
 
 
 @pytest.mark.parametrize("algorithm", ["ring", "halving-doubling", "as-captured"])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planning.fabrics.nodenames import MAX_NAMES, names_of, ranges
+from gradwire.planning.fabrics.nodenames import MAX_NAMES, names_of, ranges
 
 NAMES = st.one_of(
     st.builds("{}{}".format, st.sampled_from("aB_"), st.text("aB_019", max_size=4)),

@@ -3,9 +3,9 @@
 import networkx as nx
 import pytest
 
-from planning.fabrics.fabric import Fabric, Link
-from planning.fabrics.paths import access_port, access_switch, distances, path_counts
-from planning.fabrics.spec import parse_fabric
+from gradwire.planning.fabrics.fabric import Fabric, Link
+from gradwire.planning.fabrics.paths import access_port, access_switch, distances, path_counts
+from gradwire.planning.fabrics.spec import parse_fabric
 from tests.made_graphs import graph
 
 SPECS = [

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from planning.model.phases import (
+from gradwire.planning.model.phases import (
     ADDED_UP,
     PhaseKey,
     by_job,
@@ -10,10 +10,10 @@ from planning.model.phases import (
     same_phases,
     sizes_by_phase,
 )
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send, together
+from gradwire.traces.workload import made_allreduce
 from tests.made_plans import messages
-from traces.schedules.expand import expand
-from traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send, together
-from traces.workload import made_allreduce
 
 
 def test_the_steps_of_a_ring_are_its_phases() -> None:

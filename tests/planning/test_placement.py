@@ -2,9 +2,9 @@
 
 import pytest
 
-from planning.fabrics.spec import parse_fabric
-from planning.placement import PLACEMENTS, place
-from planning.refused import Refused
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.placement import PLACEMENTS, place
+from gradwire.planning.refused import Refused
 
 # Huang et al.'s simulator, M=2 N=4 and M=2 N=8.
 GOLDEN = {

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from planning import plan as plans
-from planning.fabrics.spec import parse_fabric
-from planning.plan import BadPlan, Plan
-from planning.resolve import resolve
-from planning.transport import fabric_transport
+from gradwire.planning import plan as plans
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.plan import BadPlan, Plan
+from gradwire.planning.resolve import resolve
+from gradwire.planning.transport import fabric_transport
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.workload import made_allreduce
 from tests.made_tree_plans import TWO_LEVELS, star_tree, summed, tree_plan, two_level_tree
-from traces.schedules.expand import expand
-from traces.workload import made_allreduce
 
 Value = dict[str, Any]
 

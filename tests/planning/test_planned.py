@@ -10,26 +10,26 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from planning.fabrics.fabric import Egress, Fabric
-from planning.fabrics.spec import parse_fabric
-from planning.model.audit import audit
-from planning.model.phases import nbytes_by_phase
-from planning.plan import Plan
-from planning.plancheck import check_path
-from planning.resolve import flows_of, resolve_placed
-from planning.routing.balance import Balance
-from planning.routing.links import Alternatives
-from planning.routing.planned import reassigned
-from planning.routing.policies import policy
-from planning.routing.shortest import Path
-from planning.seeded import draw
-from planning.transport import fabric_transport
+from gradwire.planning.fabrics.fabric import Egress, Fabric
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.model.audit import audit
+from gradwire.planning.model.phases import nbytes_by_phase
+from gradwire.planning.plan import Plan
+from gradwire.planning.plancheck import check_path
+from gradwire.planning.resolve import flows_of, resolve_placed
+from gradwire.planning.routing.balance import Balance
+from gradwire.planning.routing.links import Alternatives
+from gradwire.planning.routing.planned import reassigned
+from gradwire.planning.routing.policies import policy
+from gradwire.planning.routing.shortest import Path
+from gradwire.planning.seeded import draw
+from gradwire.planning.transport import fabric_transport
+from gradwire.traces.schedules.collectives import ring
+from gradwire.traces.schedules.doubling import halving_doubling
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.schedule import Op, Schedule, together
+from gradwire.traces.workload import made_allreduce, made_alltoall
 from tests.made_plans import MIB, all_to_all, allreduce_plan, messages, schedule_plan
-from traces.schedules.collectives import ring
-from traces.schedules.doubling import halving_doubling
-from traces.schedules.expand import expand
-from traces.schedules.schedule import Op, Schedule, together
-from traces.workload import made_allreduce, made_alltoall
 
 BIGRAPHS = ["bigraph:n=4,m=3", "bigraph:n=6,m=1", "bigraph:n=6,m=2"]
 
@@ -195,7 +195,7 @@ def test_no_other_policy_is_faster_for_one_to_three_jobs(
 @pytest.mark.parametrize("most_sends", [0, 10**6])
 def test_both_comparisons_find_what_is_faster(most_sends: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the fluid model, and by the sum of the phases where there are too many sends for it."""
-    monkeypatch.setattr("planning.routing.planned.MOST_SENDS", most_sends)
+    monkeypatch.setattr("gradwire.planning.routing.planned.MOST_SENDS", most_sends)
     test_when_another_policy_is_better_its_paths_are_taken(monkeypatch)
 
 
@@ -205,9 +205,9 @@ def test_when_another_policy_is_better_its_paths_are_taken(monkeypatch: pytest.M
         for flow in balance.sends:
             balance.put(flow, balance.links.ways(flow)[0])
 
-    monkeypatch.setattr("planning.routing.planned.put_by_colours", all_on_the_first_way)
-    monkeypatch.setattr("planning.routing.planned.improve", lambda balance: None)
-    monkeypatch.setattr("planning.routing.planned.shake", lambda balance, random: None)
+    monkeypatch.setattr("gradwire.planning.routing.planned.put_by_colours", all_on_the_first_way)
+    monkeypatch.setattr("gradwire.planning.routing.planned.improve", lambda balance: None)
+    monkeypatch.setattr("gradwire.planning.routing.planned.shake", lambda balance, random: None)
     shift = permuted([(a + 5) % 16 for a in range(16)])  # D-mod-k's own pattern: no two flows meet
     assert most_together(parse_fabric("fat-tree:k=4"), shift) == 1
 

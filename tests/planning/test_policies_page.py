@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from planning.plancheck import check_path
-from planning.routing import policies
-from planning.routing.policies import BUILT_IN, policy_names
+from gradwire.planning.plancheck import check_path
+from gradwire.planning.routing import policies
+from gradwire.planning.routing.policies import BUILT_IN, policy_names
 from tests.made_plans import allreduce_plan
 
 PAGE = (Path(__file__).parents[2] / "docs" / "policies.md").read_text()

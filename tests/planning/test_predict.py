@@ -5,11 +5,11 @@ from statistics import mean
 
 import pytest
 
-from planning.model.predict import bound_s, compute_s
-from planning.model.simulation import simulate
-from planning.plan import Plan
+from gradwire.planning.model.predict import bound_s, compute_s
+from gradwire.planning.model.simulation import simulate
+from gradwire.planning.plan import Plan
+from gradwire.traces.schedules.schedule import Gate, Schedule
 from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
-from traces.schedules.schedule import Gate, Schedule
 
 RATE_BPS = 100e6
 MB_S = 1e6 * 8 / (RATE_BPS * PAYLOAD_EFFICIENCY)

@@ -5,16 +5,16 @@ from random import Random
 
 import pytest
 
-from planning.fabrics.fabric import Fabric
-from planning.fabrics.spec import parse_fabric
-from planning.resolve import flows_of
-from planning.routing.balance import Balance, demands
-from planning.routing.clos import put_by_colours
-from planning.routing.links import Links
-from planning.routing.relief import improve
-from planning.seeded import draw
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.resolve import flows_of
+from gradwire.planning.routing.balance import Balance, demands
+from gradwire.planning.routing.clos import put_by_colours
+from gradwire.planning.routing.links import Links
+from gradwire.planning.routing.relief import improve
+from gradwire.planning.seeded import draw
+from gradwire.traces.schedules.schedule import Schedule
 from tests.made_plans import PAYLOAD_EFFICIENCY, messages
-from traces.schedules.schedule import Schedule
 
 MB_S = 1e6 * 8 / (100e6 * PAYLOAD_EFFICIENCY)
 """The time of one megabyte of payload on a link of the default rate."""
@@ -80,7 +80,7 @@ def test_pushing_flows_aside_reaches_what_moving_one_at_a_time_does_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def solved(deepest: int) -> int:
-        monkeypatch.setattr("planning.routing.relief.DEEPEST", deepest)
+        monkeypatch.setattr("gradwire.planning.routing.relief.DEEPEST", deepest)
         balances = [permutation(seed) for seed in range(20)]
         for balance in balances:
             improve(balance)

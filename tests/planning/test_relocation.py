@@ -7,21 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planning.fabrics.fabric import Egress, Fabric, Link
-from planning.fabrics.spec import parse_fabric
-from planning.plan import Plan
-from planning.resolve import resolve
-from planning.routing.reroute import without
-from planning.transport import fabric_transport
-from planning.trees.capacity import ground_of
-from planning.trees.grants import DEFAULT_TERMS, Terms
-from planning.trees.relocation import lacks_room, moved
-from planning.trees.shape import NoTree, Parted
-from planning.trees.tree import Tree
-from planning.trees.treecheck import check_trees
-from traces.schedules.expand import expand
-from traces.schedules.schedule import together
-from traces.workload import made_allreduce
+from gradwire.planning.fabrics.fabric import Egress, Fabric, Link
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.plan import Plan
+from gradwire.planning.resolve import resolve
+from gradwire.planning.routing.reroute import without
+from gradwire.planning.transport import fabric_transport
+from gradwire.planning.trees.capacity import ground_of
+from gradwire.planning.trees.grants import DEFAULT_TERMS, Terms
+from gradwire.planning.trees.relocation import lacks_room, moved
+from gradwire.planning.trees.shape import NoTree, Parted
+from gradwire.planning.trees.tree import Tree
+from gradwire.planning.trees.treecheck import check_trees
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.schedule import together
+from gradwire.traces.workload import made_allreduce
 
 
 def plan_of(

@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planning.fabrics.fabric import Egress, Link
-from planning.model.audit import audit
-from planning.plan import Plan
-from planning.plancheck import check_path
-from planning.routing.reroute import rerouted
+from gradwire.planning.fabrics.fabric import Egress, Link
+from gradwire.planning.model.audit import audit
+from gradwire.planning.plan import Plan
+from gradwire.planning.plancheck import check_path
+from gradwire.planning.routing.reroute import rerouted
 from tests.made_plans import MIB, allreduce_plan, messages, schedule_plan
 
 SPECS = ("fat-tree:k=4", "fat-tree:k=4,levels=2", "bigraph:n=4,m=2", "leaf-spine:leaves=3,spines=2,hosts=2")

@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from planning import plan as plans
-from planning import resolve as resolving
-from planning.fabrics.spec import parse_fabric
-from planning.refused import Refused
-from planning.transport import fabric_transport
-from planning.trees.grants import Terms
+from gradwire.planning import plan as plans
+from gradwire.planning import resolve as resolving
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.refused import Refused
+from gradwire.planning.transport import fabric_transport
+from gradwire.planning.trees.grants import Terms
+from gradwire.traces.framing.wellknown import STORE_PORT
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.schedule import Op, Schedule, Send
+from gradwire.traces.workload import made_allreduce
 from tests.made_plans import allreduce_plan, messages, schedule_plan
-from traces.framing.wellknown import STORE_PORT
-from traces.schedules.expand import expand
-from traces.schedules.schedule import Op, Schedule, Send
-from traces.workload import made_allreduce
 
 
 def test_the_same_arguments_give_the_same_plan() -> None:

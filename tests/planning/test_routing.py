@@ -9,17 +9,17 @@ from itertools import permutations
 import networkx as nx
 import pytest
 
-from planning.fabrics.fabric import Egress, Fabric
-from planning.fabrics.spec import parse_fabric
-from planning.flowhash import flow_hash, switch_salt
-from planning.plan import Flow
-from planning.plancheck import check_path
-from planning.refused import Refused
-from planning.resolve import flows_of
-from planning.routing import policies
-from planning.routing.oblivious import dmodk
-from planning.routing.policies import policy, policy_names
-from planning.routing.shortest import Path, next_ports
+from gradwire.planning.fabrics.fabric import Egress, Fabric
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.flowhash import flow_hash, switch_salt
+from gradwire.planning.plan import Flow
+from gradwire.planning.plancheck import check_path
+from gradwire.planning.refused import Refused
+from gradwire.planning.resolve import flows_of
+from gradwire.planning.routing import policies
+from gradwire.planning.routing.oblivious import dmodk
+from gradwire.planning.routing.policies import policy, policy_names
+from gradwire.planning.routing.shortest import Path, next_ports
 from tests.made_graphs import graph
 from tests.made_plans import allreduce_plan, messages
 

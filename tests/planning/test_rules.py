@@ -7,10 +7,10 @@ from itertools import permutations
 import networkx as nx
 import pytest
 
-from planning.fabrics.fabric import Egress, Fabric
-from planning.fabrics.spec import parse_fabric
-from planning.openflow.match import Match
-from planning.openflow.rules import Rule, Rules, destination_rules, plan_rules
+from gradwire.planning.fabrics.fabric import Egress, Fabric
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.openflow.match import Match
+from gradwire.planning.openflow.rules import Rule, Rules, destination_rules, plan_rules
 from tests.made_graphs import graph
 from tests.made_plans import allreduce_plan
 

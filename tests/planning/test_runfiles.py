@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from planning import plan as plans
-from planning.fabrics.fabric import Egress
-from planning.failures import Failure
-from planning.model.audit import audit
-from planning.plan import BadPlan, Plan
-from planning.runfiles import BadRun
-from results.runview import load_run
+from gradwire.planning import plan as plans
+from gradwire.planning.fabrics.fabric import Egress
+from gradwire.planning.failures import Failure
+from gradwire.planning.model.audit import audit
+from gradwire.planning.plan import BadPlan, Plan
+from gradwire.planning.runfiles import BadRun
+from gradwire.results.runview import load_run
+from gradwire.tools import cli
+from gradwire.tools.commands.audit import _audited
 from tests.made_counters import switches_json, write_counters
 from tests.made_plans import allreduce_plan
 from tests.made_runs import made_run, sample_ports
-from tools import cli
-from tools.commands.audit import _audited
 
 PLAN = allreduce_plan("leaf-spine:leaves=2,spines=2,hosts=1")
 FAILING = replace(PLAN, failures=(Failure(Egress("leaf0", 2), 10**8, None),))

@@ -5,14 +5,14 @@ from math import inf
 
 import pytest
 
-from planning.model.hosts import HostCosts
-from planning.model.network import EventKind, NetworkEvent
-from planning.model.segments import WINDOW_PACKETS, SegmentNetwork, n_steps
-from planning.model.simulation import simulate
-from planning.transport import BURST_FRAMES
+from gradwire.planning.model.hosts import HostCosts
+from gradwire.planning.model.network import EventKind, NetworkEvent
+from gradwire.planning.model.segments import WINDOW_PACKETS, SegmentNetwork, n_steps
+from gradwire.planning.model.simulation import simulate
+from gradwire.planning.transport import BURST_FRAMES
+from gradwire.traces.framing.gloo import PREAMBLE_NBYTES
+from gradwire.traces.schedules.schedule import Gate, Schedule
 from tests.made_plans import PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
-from traces.framing.gloo import PREAMBLE_NBYTES
-from traces.schedules.schedule import Gate, Schedule
 
 S = 1_000  # bytes of a segment
 FAST, SLOW = 100_000.0, 25_000.0  # bytes per second
@@ -329,5 +329,5 @@ def test_too_many_segments_are_shared_as_fluids_are(monkeypatch: pytest.MonkeyPa
     """A lone segment crosses idle links at once; a fluid takes its time."""
     made = messages(4, [(0, 1, SEGMENT // 2)])
     assert carried(STAR, made)[0][0] < 0.1 * SEGMENT / QUICK
-    monkeypatch.setattr("planning.model.simulation.MOST_STEPS", 0)
+    monkeypatch.setattr("gradwire.planning.model.simulation.MOST_STEPS", 0)
     assert carried(STAR, made)[0][0] == pytest.approx(SEGMENT // 2 / QUICK)

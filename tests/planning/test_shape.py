@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planning.fabrics.fabric import Fabric, Wire, cable
-from planning.fabrics.paths import access_switch
-from planning.fabrics.spec import parse_fabric
-from planning.placement import place
-from planning.routing.reroute import without
-from planning.trees.shape import Load, NoTree, tree_nodes
-from planning.trees.tree import Child, Node, Tree
-from planning.trees.treecheck import check_trees
+from gradwire.planning.fabrics.fabric import Fabric, Wire, cable
+from gradwire.planning.fabrics.paths import access_switch
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.placement import place
+from gradwire.planning.routing.reroute import without
+from gradwire.planning.trees.shape import Load, NoTree, tree_nodes
+from gradwire.planning.trees.tree import Child, Node, Tree
+from gradwire.planning.trees.treecheck import check_trees
 from tests.made_shapes import NBYTES, nodes_for
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from planning.fabrics.fabric import Egress
-from planning.fabrics.spec import parse_fabric
-from planning.placement import place
-from planning.trees.shape import Load, tree_nodes
-from planning.trees.tree import Node
+from gradwire.planning.fabrics.fabric import Egress
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.placement import place
+from gradwire.planning.trees.shape import Load, tree_nodes
+from gradwire.planning.trees.tree import Node
 from tests.made_shapes import NBYTES, nodes_for
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from planning.fabrics.fabric import Egress, Fabric, interface
-from planning.fabrics.spec import parse_fabric, with_automatic_queue
+from gradwire.planning.fabrics.fabric import Egress, Fabric, interface
+from gradwire.planning.fabrics.spec import parse_fabric, with_automatic_queue
 
 SPECS = [
     "fat-tree:k=2",

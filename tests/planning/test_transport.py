@@ -2,9 +2,9 @@
 
 import pytest
 
-from emu.network.shaping import links_batch
-from planning.fabrics.spec import parse_fabric
-from planning.transport import (
+from gradwire.emu.network.shaping import links_batch
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.transport import (
     MAX_GSO_NBYTES,
     MIN_RCVBUF_NBYTES,
     fabric_transport,

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from planning.fabrics.fabric import Egress
-from planning.fabrics.paths import access_port
-from planning.openflow.entries import FROM_PARENT, MAX_ENTRIES
-from planning.openflow.match import Form, form
-from planning.openflow.rules import AGGREGATE_PRIORITY, has_room, plan_rules, sums
-from planning.plan import Plan
+from gradwire.planning.fabrics.fabric import Egress
+from gradwire.planning.fabrics.paths import access_port
+from gradwire.planning.openflow.entries import FROM_PARENT, MAX_ENTRIES
+from gradwire.planning.openflow.match import Form, form
+from gradwire.planning.openflow.rules import AGGREGATE_PRIORITY, has_room, plan_rules, sums
+from gradwire.planning.plan import Plan
 from tests.made_plans import allreduce_plan
 from tests.made_trees import planted_plan
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from planning.fabrics.fabric import Egress
-from planning.fabrics.spec import parse_fabric
-from planning.trees.tree import MAX_CHILDREN, Child, Node, Tree
-from planning.trees.treecheck import check_trees, ranks_below
+from gradwire.planning.fabrics.fabric import Egress
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.trees.tree import MAX_CHILDREN, Child, Node, Tree
+from gradwire.planning.trees.treecheck import check_trees, ranks_below
 from tests.made_tree_plans import TWO_LEVELS, star_tree, two_level_tree
 
 FABRIC = parse_fabric(TWO_LEVELS)

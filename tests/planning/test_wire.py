@@ -6,7 +6,7 @@ import pytest
 from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 
-from planning.model.wire import (
+from gradwire.planning.model.wire import (
     HEADERS_NBYTES,
     MOST_SACK_NBYTES,
     SYN_OPTIONS_NBYTES,

@@ -13,13 +13,13 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
-from emu.switch.plane.bpf import BpfObject
-from emu.switch.plane.maps import PROGRAM, Maps, PortState
-from emu.switch.table.operations import RemovePool, RemoveRule, SetPool, SetRule
-from planning.openflow.entries import FROM_PARENT, Aggregate
-from planning.openflow.match import Match
-from planning.openflow.pool import Sent
-from traces.framing.aggregation import FIRST_PORT, Header, PacketKind, encode
+from gradwire.emu.switch.plane.bpf import BpfObject
+from gradwire.emu.switch.plane.maps import PROGRAM, Maps, PortState
+from gradwire.emu.switch.table.operations import RemovePool, RemoveRule, SetPool, SetRule
+from gradwire.planning.openflow.entries import FROM_PARENT, Aggregate
+from gradwire.planning.openflow.match import Match
+from gradwire.planning.openflow.pool import Sent
+from gradwire.traces.framing.aggregation import FIRST_PORT, Header, PacketKind, encode
 
 STOLEN, SHOT = 4, 2  # TC_ACT_...
 MTU = 9000

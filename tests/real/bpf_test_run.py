@@ -4,8 +4,8 @@ import ctypes
 import struct
 from dataclasses import dataclass
 
-from emu.switch.plane.bpf import BpfObject, ProgramRun
-from emu.switch.plane.maps import PROGRAM
+from gradwire.emu.switch.plane.bpf import BpfObject, ProgramRun
+from gradwire.emu.switch.plane.maps import PROGRAM
 
 REDIRECT, SHOT = 7, 2  # TC_ACT_REDIRECT, TC_ACT_SHOT
 _SK_BUFF_NBYTES = 192

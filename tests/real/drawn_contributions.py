@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from planning.openflow.entries import FROM_PARENT, Aggregate
-from planning.openflow.pool import LEAST, MOST, Pool
+from gradwire.planning.openflow.entries import FROM_PARENT, Aggregate
+from gradwire.planning.openflow.pool import LEAST, MOST, Pool
+from gradwire.traces.framing.aggregation import Header, PacketKind
 from tests.real.aggregation_bench import contribution
-from traces.framing.aggregation import Header, PacketKind
 
 JOB, EPOCH = 77, 3
 PARENT_PORT = 5

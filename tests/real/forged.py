@@ -11,14 +11,14 @@ from typing import Self
 
 from scapy.utils import checksum
 
-from emu.replay.sums import Floats
-from planning.fabrics.fabric import AGGREGATOR_IP, AGGREGATOR_MAC, BROADCAST_IP, Egress, interface
-from planning.plan import Plan
-from planning.trees.tree import Child, Node, Tree
+from gradwire.emu.replay.sums import Floats
+from gradwire.planning.fabrics.fabric import AGGREGATOR_IP, AGGREGATOR_MAC, BROADCAST_IP, Egress, interface
+from gradwire.planning.plan import Plan
+from gradwire.planning.trees.tree import Child, Node, Tree
+from gradwire.traces.framing.aggregation import FIRST_PORT, NO_PEAK, Header, PacketKind, encode
 from tests.made_tree_plans import summed, tree_plan
 from tests.made_workers import numbers
 from tests.real.members import ALL_PROTOCOLS, Members, raw
-from traces.framing.aggregation import FIRST_PORT, NO_PEAK, Header, PacketKind, encode
 
 HOSTS = ("h0", "h1", "h3", "h4")  # h2 and h5, one at each leaf, are outside
 OUTSIDE = ("h2", "h5")

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from emu.project import PROJECT
+from gradwire.emu.project import PROJECT
 
 _NAMESPACES = ["--net", "--mount", "--pid", "--ipc", "--mount-proc", "--fork", "--kill-child=KILL"]
 _MARK = "GRADWIRE_TEST_INSIDE"

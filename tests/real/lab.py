@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from emu.interpreter import python
-from emu.project import SWITCH_OBJECT
-from emu.switch.running import ports_file
-from planning.fabrics.fabric import Egress, Fabric, interface
+from gradwire.emu.interpreter import python
+from gradwire.emu.project import SWITCH_OBJECT
+from gradwire.emu.switch.running import ports_file
+from gradwire.planning.fabrics.fabric import Egress, Fabric, interface
 
 OPENFLOW_PORT = 6653
 
@@ -104,7 +104,7 @@ def cable_up(fabric: Fabric) -> None:
 
 
 def agent_command(folder: Path, *options: str) -> list[str]:
-    command = python("emu.switch.agent", str(folder / "ports.json"), "--object", str(SWITCH_OBJECT))
+    command = python("gradwire.emu.switch.agent", str(folder / "ports.json"), "--object", str(SWITCH_OBJECT))
     return [*command, "--controller", f"127.0.0.1:{OPENFLOW_PORT}", *options]
 
 
@@ -117,7 +117,7 @@ def agent_started(fabric: Fabric, folder: Path, *options: str) -> AbstractContex
 def programmed(fabric: Fabric, folder: Path, *what: str) -> Iterator[Child]:
     """The fabric cabled, its switches ours and told `what` by the controller, which is yielded."""
     cable_up(fabric)
-    command = python("controller", *what, "--port", str(OPENFLOW_PORT))
+    command = python("gradwire.controller", *what, "--port", str(OPENFLOW_PORT))
     with (
         running(command, folder / "controller.log") as controller,
         agent_started(fabric, folder) as agent,

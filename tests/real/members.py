@@ -14,16 +14,16 @@ from pathlib import Path
 
 import numpy as np
 
-from emu.aggregation.worker import Worker, WorkerFailed
-from emu.interpreter import python
-from emu.replay.aggregating import round_trip_ns
-from emu.replay.sums import Floats
-from emu.replay.wiring import tree_socket
-from emu.switch.running import PIN, ports_file
-from planning import plan as plans
-from planning.fabrics.fabric import AGGREGATOR_IP, AGGREGATOR_MAC, interface
-from planning.plan import Plan
-from planning.trees.treecheck import ranks_below
+from gradwire.emu.aggregation.worker import Worker, WorkerFailed
+from gradwire.emu.interpreter import python
+from gradwire.emu.replay.aggregating import round_trip_ns
+from gradwire.emu.replay.sums import Floats
+from gradwire.emu.replay.wiring import tree_socket
+from gradwire.emu.switch.running import PIN, ports_file
+from gradwire.planning import plan as plans
+from gradwire.planning.fabrics.fabric import AGGREGATOR_IP, AGGREGATOR_MAC, interface
+from gradwire.planning.plan import Plan
+from gradwire.planning.trees.treecheck import ranks_below
 from tests.made_workers import check
 from tests.real import lab
 from tests.real.test_switch import scratch
@@ -65,7 +65,7 @@ def summing(plan: Plan) -> Iterator["Members"]:
             far = ["ip", "neigh", "add", AGGREGATOR_IP, "lladdr", AGGREGATOR_MAC, "dev", interface(host, 0)]
             lab.run(*lab.on(host, *far))
         plans.save(plan, folder / "plan.json")
-        command = python("controller", str(folder / "plan.json"))
+        command = python("gradwire.controller", str(folder / "plan.json"))
         command += ["--port", str(lab.OPENFLOW_PORT)]
         controller = stack.enter_context(lab.running(command, folder / "controller.log"))
         members = Members(plan, folder, controller)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from traces.framing.gloo import (
+from gradwire.traces.framing.gloo import (
     HELLO_NBYTES,
     PREAMBLE_NBYTES,
     PREFIXES,
@@ -22,7 +22,7 @@ from traces.framing.gloo import (
     encode_preamble,
     pack_slot,
 )
-from traces.schedules.collectives import gloo_ring
+from gradwire.traces.schedules.collectives import gloo_ring
 
 ITERATIONS = 9
 NBYTES = 98_304

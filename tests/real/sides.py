@@ -14,8 +14,8 @@ from pathlib import Path
 
 from os_ken.ofproto import ofproto_v1_3 as ofp
 
-from emu.switch.ovs import running_ovs
-from planning.fabrics.fabric import Fabric, Link, interface
+from gradwire.emu.switch.ovs import running_ovs
+from gradwire.planning.fabrics.fabric import Fabric, Link, interface
 from tests.made_rules import PORTS, encoded
 from tests.real import lab
 from tests.real.ends import MARKER_RULES, Ends

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from emu.switch.running import ports_file
-from planning.fabrics.fabric import interface
-from planning.fabrics.spec import parse_fabric
+from gradwire.emu.switch.running import ports_file
+from gradwire.planning.fabrics.fabric import interface
+from gradwire.planning.fabrics.spec import parse_fabric
 from tests.openflow_talk import dst, flow_mod, to_port
 from tests.real import lab
 from tests.real.inside import inside

@@ -9,12 +9,12 @@ import pytest
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
-from emu.switch.running import ports_file
-from planning.fabrics.spec import parse_fabric
-from planning.losses import Loss
-from planning.openflow.aggregation import COUNTS_TYPE, EXPERIMENTER, action, read_job_counts
-from planning.openflow.entries import Aggregate
-from planning.openflow.pool import Event
+from gradwire.emu.switch.running import ports_file
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.losses import Loss
+from gradwire.planning.openflow.aggregation import COUNTS_TYPE, EXPERIMENTER, action, read_job_counts
+from gradwire.planning.openflow.entries import Aggregate
+from gradwire.planning.openflow.pool import Event
 from tests.made_rules import DATAPATH, serialized
 from tests.real import lab
 from tests.real.inside import inside
@@ -30,7 +30,7 @@ PORTS = (1, 2, 3)
 # Chunk by chunk, each after the result of the one before.
 HOST = """
 import json, socket, struct, sys
-from traces.framing.aggregation import Header, PacketKind, decode, encode, HEADER_NBYTES
+from gradwire.traces.framing.aggregation import Header, PacketKind, decode, encode, HEADER_NBYTES
 weight, udp_port, job, epoch, n_chunks, n, patience_s = json.loads(sys.argv[1])
 link = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 link.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emu.interpreter import python
-from emu.project import PROJECT
-from emu.replay.sums import Floats
+from gradwire.emu.interpreter import python
+from gradwire.emu.project import PROJECT
+from gradwire.emu.replay.sums import Floats
+from gradwire.traces.framing.aggregation import PacketKind
 from tests.real.forged import BIG, ELEMENTS, SLOTS, N, data, header, two_level_plan
 from tests.real.inside import inside
 from tests.real.members import summing
 from tests.real.test_faults import descendants, is_repeating, processes, wait_until
 from tests.real.timely import in_time
-from traces.framing.aggregation import PacketKind
 
 pytestmark = pytest.mark.real
 
@@ -161,14 +161,16 @@ def test_a_worker_that_dies_or_stops_in_a_run_ends_it_with_its_name_within_five_
 
 def ended_by(number: signal.Signals, runs: Path) -> tuple[str, float]:
     """What a command says whose rank 3 gets a signal in mid-tensor, and how long after that it has ended."""
-    command = python("tools", "bench", "allreduce", "-b", "64MiB", "--repeat", "5")
+    command = python("gradwire.tools", "bench", "allreduce", "-b", "64MiB", "--repeat", "5")
     command += ["--fabric", "leaf-spine:leaves=2,spines=1,hosts=2,rate=50M"]
     command += ["--algorithm", "ina", "--out", str(runs)]
     process = subprocess.Popen(command, cwd=PROJECT, stderr=subprocess.PIPE, text=True)
     try:
         wait_until(lambda: is_repeating(runs), 60)
         below = descendants(process.pid)
-        agents = sorted(pid for pid, name in below.items() if "emu.session" in name and "unshare" not in name)
+        agents = sorted(
+            pid for pid, name in below.items() if "gradwire.emu.session" in name and "unshare" not in name
+        )
         wait_until(lambda: n_sent_nbytes(agents[-1]) > 1 << 20, 60)
         began = time.monotonic()
         os.kill(agents[-1], number)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gradwire.traces.framing.aggregation import FIRST_PORT, PacketKind
 from tests.real.forged import (
     ELEMENTS,
     HOSTS,
@@ -21,7 +22,6 @@ from tests.real.forged import (
 )
 from tests.real.inside import inside
 from tests.real.members import raw, summing
-from traces.framing.aggregation import FIRST_PORT, PacketKind
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
 

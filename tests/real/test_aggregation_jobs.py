@@ -12,19 +12,19 @@ from typing import Any
 
 import pytest
 
-from controller.counters import load_counters
-from emu import run
-from emu.options import RunOptions
-from emu.records import Repeat, load_repeats
-from planning.experiment import Cell, Experiment, plan_of
-from planning.fabrics.fabric import HOST_PORT, Egress
-from planning.fabrics.spec import parse_fabric
-from planning.failures import Failure
-from planning.plan import Plan, load
-from results.audit.runaudit import audit_run, middle
-from results.audit.runfigures import aggregation_row
+from gradwire.controller.counters import load_counters
+from gradwire.emu import run
+from gradwire.emu.options import RunOptions
+from gradwire.emu.records import Repeat, load_repeats
+from gradwire.planning.experiment import Cell, Experiment, plan_of
+from gradwire.planning.fabrics.fabric import HOST_PORT, Egress
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.failures import Failure
+from gradwire.planning.plan import Plan, load
+from gradwire.results.audit.runaudit import audit_run, middle
+from gradwire.results.audit.runfigures import aggregation_row
+from gradwire.traces.workload import made_allreduce
 from tests.real.test_commands import PS, gradwire, rows
-from traces.workload import made_allreduce
 
 pytestmark = pytest.mark.real
 

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from emu.records import load_repeats
-from emu.watch import RunFailed
-from planning import experiment
-from planning.fabrics.fabric import Egress
-from planning.fabrics.spec import parse_fabric
-from planning.failures import Failure, parse_failures
-from planning.plan import Plan, load
-from planning.trees.tree import Tree
+from gradwire.emu.records import load_repeats
+from gradwire.emu.watch import RunFailed
+from gradwire.planning import experiment
+from gradwire.planning.fabrics.fabric import Egress
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.failures import Failure, parse_failures
+from gradwire.planning.plan import Plan, load
+from gradwire.planning.trees.tree import Tree
+from gradwire.traces.workload import made_allreduce
 from tests.real.test_commands import CARRIED_OUT, gradwire
 from tests.real.test_run import carried_out, plan_of
-from traces.workload import made_allreduce
 
 pytestmark = pytest.mark.real
 

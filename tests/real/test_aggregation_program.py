@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from emu.project import SWITCH_OBJECT
-from emu.switch.plane.bpf import BpfObject
-from emu.switch.table.operations import SetRule
-from planning.openflow.entries import FROM_PARENT, Aggregate
-from planning.openflow.match import Match
-from planning.openflow.pool import EVENTS, LEAST, MOST, Event, Pool
+from gradwire.emu.project import SWITCH_OBJECT
+from gradwire.emu.switch.plane.bpf import BpfObject
+from gradwire.emu.switch.table.operations import SetRule
+from gradwire.planning.openflow.entries import FROM_PARENT, Aggregate
+from gradwire.planning.openflow.match import Match
+from gradwire.planning.openflow.pool import EVENTS, LEAST, MOST, Event, Pool
+from gradwire.traces.framing.aggregation import FIRST_PORT, Header, PacketKind, encode
 from tests.real.aggregation_bench import SHOT, STOLEN, Bench, contribution, frame_of, host_frame
 from tests.real.drawn_contributions import EPOCH, JOB, PARENT_PORT, RULES, STEPS, Step, packet
 from tests.real.inside import inside
-from traces.framing.aggregation import FIRST_PORT, Header, PacketKind, encode
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from emu import records, run
-from emu.options import RunOptions
-from planning.plan import Plan
-from planning.refused import Refused
+from gradwire.emu import records, run
+from gradwire.emu.options import RunOptions
+from gradwire.planning.plan import Plan
+from gradwire.planning.refused import Refused
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.schedule import together
+from gradwire.traces.workload import made_allreduce
 from tests.made_tree_plans import TWO_LEVELS, star_tree, summed, tree_plan, two_level_tree
-from traces.schedules.expand import expand
-from traces.schedules.schedule import together
-from traces.workload import made_allreduce
 
 pytestmark = pytest.mark.real
 

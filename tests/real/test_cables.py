@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from emu.network.cables import failing
-from planning.fabrics.spec import parse_fabric
-from planning.failures import changes, parse_failures
+from gradwire.emu.network.cables import failing
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.failures import changes, parse_failures
 from tests.real.inside import inside
 from tests.real.timely import in_time
 

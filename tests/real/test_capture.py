@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from emu.project import PROJECT
-from traces.packets.capture import read_capture
-from traces.packets.packets import TCP
-from traces.workload import Collective, load
+from gradwire.emu.project import PROJECT
+from gradwire.traces.packets.capture import read_capture
+from gradwire.traces.packets.packets import TCP
+from gradwire.traces.workload import Collective, load
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from emu.project import PROJECT
+from gradwire.emu.project import PROJECT
 
 pytestmark = pytest.mark.real
 

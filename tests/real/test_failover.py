@@ -19,11 +19,11 @@ import pytest
 from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 
-from emu.network.cables import failing
-from planning import plan as plans
-from planning.fabrics.fabric import interface
-from planning.failures import Failure, changes
-from planning.plan import Flow, Plan
+from gradwire.emu.network.cables import failing
+from gradwire.planning import plan as plans
+from gradwire.planning.fabrics.fabric import interface
+from gradwire.planning.failures import Failure, changes
+from gradwire.planning.plan import Flow, Plan
 from tests.made_plans import messages, schedule_plan
 from tests.real.inside import inside
 from tests.real.lab import programmed

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from emu.records import load_repeats
-from planning.fabrics.fabric import Egress
-from planning.failures import Failure
-from planning.model.audit import audit
-from planning.plan import Plan
-from results.outages import outages
+from gradwire.emu.records import load_repeats
+from gradwire.planning.fabrics.fabric import Egress
+from gradwire.planning.failures import Failure
+from gradwire.planning.model.audit import audit
+from gradwire.planning.plan import Plan
+from gradwire.results.outages import outages
 from tests.real.test_run import carried_out, plan_of
 
 pytestmark = pytest.mark.real

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from emu.interpreter import python
-from emu.project import PROJECT
+from gradwire.emu.interpreter import python
+from gradwire.emu.project import PROJECT
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
@@ -49,7 +49,7 @@ def mounts_and_links() -> tuple[str, str]:
 def long_replay(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A command that replays for half a minute, in its first repeat."""
     before = mounts_and_links()
-    command = python("tools", "bench", "allreduce", "-b", "16MiB", "--repeat", "5")
+    command = python("gradwire.tools", "bench", "allreduce", "-b", "16MiB", "--repeat", "5")
     command += ["--fabric", "star:hosts=4,rate=50M", "--out", str(tmp_path / "runs")]
     process = subprocess.Popen(
         command, cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -79,9 +79,9 @@ def wait_until(happened: Callable[[], bool], limit_s: float) -> None:
 @pytest.mark.parametrize(
     ("victim", "named"),
     [
-        ("emu.session", "the agent of rank"),
-        ("interpreter.py controller", "the controller"),
-        ("emu.switch.agent", "the switch agent"),
+        ("gradwire.emu.session", "the agent of rank"),
+        ("interpreter.py gradwire.controller", "the controller"),
+        ("gradwire.emu.switch.agent", "the switch agent"),
     ],
 )
 def test_the_death_of_a_part_ends_the_command_with_its_name(

@@ -13,7 +13,7 @@ from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 from scapy.utils import RawPcapReader
 
-from emu.project import PROJECT
+from gradwire.emu.project import PROJECT
 from tests.made_captures import Record, pcap, tcp
 from tests.real.test_commands import gradwire
 

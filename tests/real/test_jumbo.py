@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from emu import run
-from emu.options import RunOptions
-from emu.records import Repeat, load_repeats
-from planning.experiment import Cell, Experiment, plan_of
-from planning.fabrics.spec import parse_fabric
-from planning.plan import Plan
-from results.audit.runaudit import audit_run, middle
-from traces.workload import made_allreduce
+from gradwire.emu import run
+from gradwire.emu.options import RunOptions
+from gradwire.emu.records import Repeat, load_repeats
+from gradwire.planning.experiment import Cell, Experiment, plan_of
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.plan import Plan
+from gradwire.results.audit.runaudit import audit_run, middle
+from gradwire.traces.workload import made_allreduce
 
 pytestmark = pytest.mark.real
 

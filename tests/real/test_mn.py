@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from emu.project import PROJECT
+from gradwire.emu.project import PROJECT
 from tests.real.inside import inside
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
@@ -34,7 +34,7 @@ def mininet(controller: list[str], arguments: list[str]) -> dict[str, object]:
         "code": done.returncode,
         "dropped": dropped,
         "links": links.count("-eth"),
-        "agents": agents.count("emu.switch.agent"),
+        "agents": agents.count("gradwire.emu.switch.agent"),
         "bpf": Path("/proc/mounts").read_text().count("gradwire"),
         "said": said,
     }
@@ -71,7 +71,7 @@ def script() -> int:
     code = """
 from mininet.net import Mininet
 from mininet.node import RemoteController
-from emu.switch.node import GradwireSwitch
+from gradwire.emu.switch.node import GradwireSwitch
 net = Mininet(controller=None)
 net.addController("c0", RemoteController, ip="127.0.0.1")
 a, b = (net.addHost(name, ip=ip) for name, ip in (("a", "10.0.0.1/8"), ("b", "10.0.0.2/8")))

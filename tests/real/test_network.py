@@ -12,19 +12,19 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
-from emu.network import offload
-from emu.network.namespaces import enter
-from emu.network.namespaces import inside as inside_namespace
-from emu.network.net import NetworkFailed, emulated, host_sysctls
-from emu.network.queues import Queues
-from emu.network.rtnetlink import address, carry_out, link_up
-from emu.replay.wiring import tree_socket
-from planning.fabrics.fabric import Fabric, interface
-from planning.fabrics.spec import parse_fabric
-from planning.transport import fabric_transport
+from gradwire.emu.network import offload
+from gradwire.emu.network.namespaces import enter
+from gradwire.emu.network.namespaces import inside as inside_namespace
+from gradwire.emu.network.net import NetworkFailed, emulated, host_sysctls
+from gradwire.emu.network.queues import Queues
+from gradwire.emu.network.rtnetlink import address, carry_out, link_up
+from gradwire.emu.replay.wiring import tree_socket
+from gradwire.planning.fabrics.fabric import Fabric, interface
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.transport import fabric_transport
+from gradwire.traces.framing.aggregation import FIRST_PORT
 from tests.made_tree_plans import star_tree
 from tests.real.inside import inside
-from traces.framing.aggregation import FIRST_PORT
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
 

@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 
-from tools import machine
-from tools.checks import PROBES
+from gradwire.tools import machine
+from gradwire.tools.checks import PROBES
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
 

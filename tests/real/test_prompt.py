@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from emu.project import PROJECT
+from gradwire.emu.project import PROJECT
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
 

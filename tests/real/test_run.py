@@ -10,20 +10,20 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from emu import records, run
-from emu.options import RunOptions
-from emu.project import PROJECT
-from planning import plan as plans
-from planning.fabrics.fabric import interface
-from planning.fabrics.paths import access_switch
-from planning.fabrics.spec import parse_fabric
-from planning.model.audit import audit
-from planning.plan import Plan
-from planning.resolve import resolve
-from planning.transport import fabric_transport
-from traces.reader import open_trace
-from traces.schedules.expand import expand
-from traces.workload import made_allreduce
+from gradwire.emu import records, run
+from gradwire.emu.options import RunOptions
+from gradwire.emu.project import PROJECT
+from gradwire.planning import plan as plans
+from gradwire.planning.fabrics.fabric import interface
+from gradwire.planning.fabrics.paths import access_switch
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.model.audit import audit
+from gradwire.planning.plan import Plan
+from gradwire.planning.resolve import resolve
+from gradwire.planning.transport import fabric_transport
+from gradwire.traces.reader import open_trace
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.workload import made_allreduce
 
 pytestmark = pytest.mark.real
 
@@ -147,8 +147,9 @@ def test_a_run_in_a_folder_that_exists_is_refused(tmp_path: Path) -> None:
 def test_two_runs_at_once_do_not_meet(tmp_path: Path) -> None:
     plan = plan_of("star:hosts=4,rate=20M", "ring", 400_000)
     script = (
-        "import sys\nfrom pathlib import Path\nfrom emu import run\nfrom planning import plan\n"
-        "from emu.options import RunOptions\n"
+        "import sys\nfrom pathlib import Path\n"
+        "from gradwire.emu import run\nfrom gradwire.planning import plan\n"
+        "from gradwire.emu.options import RunOptions\n"
         "made = plan.load(Path(sys.argv[1]))\n"
         "run.run(made, Path(sys.argv[2]), RunOptions(1), lambda phase, more: None, print)\n"
     )

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from os_ken.ofproto import ofproto_v1_3 as ofp
 
-from planning.flowhash import flow_hash, switch_salt
+from gradwire.planning.flowhash import flow_hash, switch_salt
 from tests.made_frames import Frame
 from tests.made_rules import PORTS, Change, FlowChange, GroupBucket, GroupChange, Output, ToGroup, encoded
 from tests.real.inside import inside

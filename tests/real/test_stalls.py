@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from emu.interpreter import python
-from emu.project import PROJECT
+from gradwire.emu.interpreter import python
+from gradwire.emu.project import PROJECT
 from tests.real.test_faults import descendants
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
@@ -73,7 +73,7 @@ def stops(command: "subprocess.Popen[str]") -> Iterator[None]:
 
 def agents(command: int) -> list[int]:
     """The processes of a run that are in another network namespace than its first one."""
-    table = {pid: said for pid, said in descendants(command).items() if "emu.session" in said}
+    table = {pid: said for pid, said in descendants(command).items() if "gradwire.emu.session" in said}
     spaces = {}
     for pid in table:
         try:
@@ -85,7 +85,9 @@ def agents(command: int) -> list[int]:
 
 
 def bench(folder: Path) -> "subprocess.Popen[str]":
-    command = python("tools", "bench", "allreduce", "-b", "512KiB", "-e", "512KiB", "--json", "--repeat", "2")
+    command = python(
+        "gradwire.tools", "bench", "allreduce", "-b", "512KiB", "-e", "512KiB", "--json", "--repeat", "2"
+    )
     command += ["--fabric", "star:hosts=4,rate=20M", "--out", str(folder)]
     return subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 from scapy.contrib import openflow3 as of3
 
-from emu.interpreter import python
-from emu.switch.ovs import running_ovs
-from planning.fabrics.fabric import Fabric, interface
-from planning.fabrics.spec import parse_fabric
-from planning.plan import Flow, Plan, save
+from gradwire.emu.interpreter import python
+from gradwire.emu.switch.ovs import running_ovs
+from gradwire.planning.fabrics.fabric import Fabric, interface
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.plan import Flow, Plan, save
 from tests.made_plans import messages, schedule_plan
 from tests.openflow_talk import dst, flow_mod, to_port
 from tests.real import lab
@@ -148,7 +148,7 @@ def used_paths(kind: str) -> list[Any]:
     fabric = plan.fabric
     with scratch() as folder:
         save(plan, folder / "plan.json")
-        command = python("controller", str(folder / "plan.json"))
+        command = python("gradwire.controller", str(folder / "plan.json"))
         lab.cable_up(fabric)
         for host in fabric.hosts:  # user-space Open vSwitch hands on checksums as it gets them
             off = ["tx", "off", "tso", "off", "gso", "off", "gro", "off"]

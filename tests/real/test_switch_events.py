@@ -11,8 +11,8 @@ import pytest
 from scapy.contrib import openflow3 as of3
 from scapy.layers.inet import IP, UDP
 
-from planning.fabrics.fabric import interface
-from planning.fabrics.spec import parse_fabric
+from gradwire.planning.fabrics.fabric import interface
+from gradwire.planning.fabrics.spec import parse_fabric
 from tests.openflow_talk import dst, flow_mod, group_mod, read, to_port
 from tests.real import lab
 from tests.real.inside import inside

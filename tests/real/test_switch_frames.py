@@ -14,7 +14,7 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import ARP, Dot1Q, Ether
 
-from planning.fabrics.fabric import interface
+from gradwire.planning.fabrics.fabric import interface
 from tests.made_frames import Frame
 from tests.made_rules import (
     DATAPATH,

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from emu.project import SWITCH_OBJECT
-from emu.switch.plane.bpf import BpfObject
-from emu.switch.plane.maps import PortState
-from emu.switch.table.operations import SetRule
-from planning.openflow.entries import Aggregate, Output
-from planning.openflow.match import Match
+from gradwire.emu.project import SWITCH_OBJECT
+from gradwire.emu.switch.plane.bpf import BpfObject
+from gradwire.emu.switch.plane.maps import PortState
+from gradwire.emu.switch.table.operations import SetRule
+from gradwire.planning.openflow.entries import Aggregate, Output
+from gradwire.planning.openflow.match import Match
+from gradwire.traces.framing.aggregation import Header, PacketKind
 from tests.real.aggregation_bench import SHOT, STOLEN, Bench, contribution, host_frame
 from tests.real.inside import inside
-from traces.framing.aggregation import Header, PacketKind
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from emu.project import SWITCH_OBJECT
-from emu.switch.plane.bpf import BpfObject
-from emu.switch.plane.maps import Maps, PortState
-from emu.switch.table.operations import Operation, RemoveRule, SetGroup, SetRule
-from planning.flowhash import flow_hash, switch_salt
-from planning.openflow.entries import GroupBucket, GroupKind, Output, SwitchGroup, ToGroup
-from planning.openflow.match import Match
+from gradwire.emu.project import SWITCH_OBJECT
+from gradwire.emu.switch.plane.bpf import BpfObject
+from gradwire.emu.switch.plane.maps import Maps, PortState
+from gradwire.emu.switch.table.operations import Operation, RemoveRule, SetGroup, SetRule
+from gradwire.planning.flowhash import flow_hash, switch_salt
+from gradwire.planning.openflow.entries import GroupBucket, GroupKind, Output, SwitchGroup, ToGroup
+from gradwire.planning.openflow.match import Match
 from tests.real.bpf_test_run import REDIRECT, SHOT, Packet, run_program
 from tests.real.inside import inside
 

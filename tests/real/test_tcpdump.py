@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from emu.network.namespaces import inside
-from emu.network.net import emulated
-from emu.network.tcpdump import BY_BLOCK, captures, dropped
-from planning.fabrics.spec import parse_fabric
-from planning.transport import fabric_transport
+from gradwire.emu.network.namespaces import inside
+from gradwire.emu.network.net import emulated
+from gradwire.emu.network.tcpdump import BY_BLOCK, captures, dropped
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.transport import fabric_transport
+from gradwire.traces.packets.capture import read_capture
+from gradwire.traces.packets.packets import UDP
 from tests.real import inside as isolated
-from traces.packets.capture import read_capture
-from traces.packets.packets import UDP
 
 ROUNDS, PACKETS, PORT = 3, 50, 9
 

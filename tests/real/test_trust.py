@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from emu.project import PROJECT
+from gradwire.emu.project import PROJECT
 from tests.real import ring_job
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from emu.project import PROJECT
+from gradwire.emu.project import PROJECT
 from tests.made_captures import Record, pcap, tcp
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from controller.counters import load_counters
-from planning.plan import Plan
-from results.audit.agreement import Agreement, agreement, strayed
+from gradwire.controller.counters import load_counters
+from gradwire.planning.plan import Plan
+from gradwire.results.audit.agreement import Agreement, agreement, strayed
 from tests.made_counters import switches_json, write_counters
 from tests.made_plans import MIB, allreduce_plan, messages, schedule_plan
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from planning.runfiles import BadRun
-from results.comparison import (
+from gradwire.planning.runfiles import BadRun
+from gradwire.results.comparison import (
     MIN_REPEATS,
     RESULT,
     MatrixCell,
@@ -16,9 +16,9 @@ from results.comparison import (
     load_cells,
     save_matrix,
 )
+from gradwire.tools import cli
 from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import made_run
-from tools import cli
 
 STEADY = (1.00, 1.01, 0.99, 1.00, 1.02)
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from results.findings import findings
-from results.row import REFUSED, FailedCable, Row, Spread
+from gradwire.results.findings import findings
+from gradwire.results.row import REFUSED, FailedCable, Row, Spread
 
 
 def row(algorithm: str, time_s: float, **more: object) -> Row:

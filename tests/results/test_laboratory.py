@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from emu.options import RunOptions
-from planning.experiment import Cell, Experiment, Original, plan_of
-from planning.fabrics.spec import parse_fabric
-from planning.model.calibration import Calibration
-from planning.model.hosts import HostCosts
-from planning.model.simulation import simulate
-from planning.plan import Plan
-from results.laboratory import Laboratory
-from results.replayedmessages import replayed_messages
+from gradwire.emu.options import RunOptions
+from gradwire.planning.experiment import Cell, Experiment, Original, plan_of
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.model.calibration import Calibration
+from gradwire.planning.model.hosts import HostCosts
+from gradwire.planning.model.simulation import simulate
+from gradwire.planning.plan import Plan
+from gradwire.results.laboratory import Laboratory
+from gradwire.results.replayedmessages import replayed_messages
+from gradwire.traces.workload import SCHEMA, Collective, Start, Workload, made_allreduce
 from tests.made_plans import PAYLOAD_EFFICIENCY
 from tests.made_runs import made_repeat
-from traces.workload import SCHEMA, Collective, Start, Workload, made_allreduce
 
 FAT_TREE = parse_fabric("fat-tree:k=4,levels=2,rate=50M")
 BIGRAPH = parse_fabric("bigraph:n=4,m=2,rate=50M")

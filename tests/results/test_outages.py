@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from planning.fabrics.spec import parse_fabric
-from results.outages import Outage, outages
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.results.outages import Outage, outages
 
 FABRIC = parse_fabric("leaf-spine:leaves=2,spines=2,hosts=1")
 START_NS = 10**12

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from emu.disturbance import Reason
-from planning.experiment import Cell, Experiment, plan_of, schedule_of
-from planning.fabrics.spec import parse_fabric
-from planning.model.errorbar import Expected
-from planning.plan import Plan
-from results.row import FailedCable, Row, asked_nbytes, busy_nbytes, row
-from results.verdict import Verdict
+from gradwire.emu.disturbance import Reason
+from gradwire.planning.experiment import Cell, Experiment, plan_of, schedule_of
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.model.errorbar import Expected
+from gradwire.planning.plan import Plan
+from gradwire.results.row import FailedCable, Row, asked_nbytes, busy_nbytes, row
+from gradwire.results.verdict import Verdict
+from gradwire.traces.schedules.expand import PAIRWISE, expand
+from gradwire.traces.workload import made_allreduce, made_alltoall
 from tests.made_plans import messages
 from tests.made_runs import made_repeat, made_run
 from tests.planning.test_addedup import pushes
-from traces.schedules.expand import PAIRWISE, expand
-from traces.workload import made_allreduce, made_alltoall
 
 P = 8
 NBYTES = 8 * 42_000

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from emu.aggregation.figures import RankFigures
-from emu.records import load_repeats
-from planning.fabrics.fabric import Egress
-from planning.failures import parse_failures
-from planning.plan import Plan
-from results.audit.runaudit import RunAudit, audit_run, middle
+from gradwire.emu.aggregation.figures import RankFigures
+from gradwire.emu.records import load_repeats
+from gradwire.planning.fabrics.fabric import Egress
+from gradwire.planning.failures import parse_failures
+from gradwire.planning.plan import Plan
+from gradwire.results.audit.runaudit import RunAudit, audit_run, middle
 from tests.made_counters import switches_json, write_counters
 from tests.made_plans import allreduce_plan
 from tests.made_runs import made_repeat, made_run, sample_ports

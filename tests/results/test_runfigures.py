@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from controller.counters import Counters, load_counters
-from emu.aggregation.figures import RankFigures, SumError
-from planning.plan import Plan
-from results.audit.runfigures import aggregation_row, tier_nbytes
+from gradwire.controller.counters import Counters, load_counters
+from gradwire.emu.aggregation.figures import RankFigures, SumError
+from gradwire.planning.plan import Plan
+from gradwire.results.audit.runfigures import aggregation_row, tier_nbytes
 from tests.made_counters import write_counters
 from tests.made_plans import allreduce_plan
 from tests.made_runs import made_repeat

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from planning.fabrics.fabric import Egress
-from planning.plan import BadPlan
-from planning.runfiles import BadRun
-from results.runview import RunView, load_run
+from gradwire.planning.fabrics.fabric import Egress
+from gradwire.planning.plan import BadPlan
+from gradwire.planning.runfiles import BadRun
+from gradwire.results.runview import RunView, load_run
 from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, allreduce_plan
 from tests.made_runs import CALIBRATED, made_run, sample_ports
 

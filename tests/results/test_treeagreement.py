@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from controller.counters import WireCount, load_counters
-from planning.fabrics.fabric import link_name
-from planning.failures import parse_failures
-from planning.losses import parse_loss
-from planning.plan import Plan
-from results.audit.agreement import Agreement, agreement
-from results.audit.treecounts import Again, due, due_packets
+from gradwire.controller.counters import WireCount, load_counters
+from gradwire.planning.fabrics.fabric import link_name
+from gradwire.planning.failures import parse_failures
+from gradwire.planning.losses import parse_loss
+from gradwire.planning.plan import Plan
+from gradwire.results.audit.agreement import Agreement, agreement
+from gradwire.results.audit.treecounts import Again, due, due_packets
+from gradwire.traces.schedules.schedule import Schedule
 from tests.made_counters import write_counters
 from tests.made_plans import allreduce_plan, schedule_plan
 from tests.made_sums import Sending, sums_json
 from tests.planning.test_addedup import pushes
-from traces.schedules.schedule import Schedule
 
 NBYTES = 5 * 1024 + 16  # five full packets of 256 elements, and one of four
 PLAN = allreduce_plan("fat-tree:k=4,levels=2", "ina", nbytes=NBYTES)

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from emu.disturbance import Reason
-from emu.records import Repeat
-from planning.model.calibration import Calibration
-from planning.model.errorbar import Expected
-from results.verdict import Verdict, counted, judge, with_model
+from gradwire.emu.disturbance import Reason
+from gradwire.emu.records import Repeat
+from gradwire.planning.model.calibration import Calibration
+from gradwire.planning.model.errorbar import Expected
+from gradwire.results.verdict import Verdict, counted, judge, with_model
 from tests.made_plans import PAYLOAD_EFFICIENCY
 
 GOOD = Repeat(

@@ -2,13 +2,13 @@
 
 import pytest
 
-from planning.fabrics.fabric import Egress
-from planning.model.phases import ADDED_UP
-from planning.plan import Plan
-from results.audit.treecounts import TreeLoad
-from results.audit.windows import Moments, Readings, Window, windows
+from gradwire.planning.fabrics.fabric import Egress
+from gradwire.planning.model.phases import ADDED_UP
+from gradwire.planning.plan import Plan
+from gradwire.results.audit.treecounts import TreeLoad
+from gradwire.results.audit.windows import Moments, Readings, Window, windows
+from gradwire.traces.schedules.schedule import Gate
 from tests.made_plans import allreduce_plan, messages, schedule_plan
-from traces.schedules.schedule import Gate
 
 TO_H1 = Egress("switch0", 2)
 # Rank 0 sends to rank 1 twice; rank 1 begins the second when the first is in, so that they are two phases.

@@ -12,31 +12,31 @@ from typing import Any
 import pytest
 import typer
 
-from planning.experiment import Experiment, cells
-from planning.fabrics.fabric import Fabric
-from planning.fabrics.fabricdocument import fabric_of
-from planning.fabrics.fabricwriter import document_of
-from planning.fabrics.spec import parse_fabric
-from planning.model.expected import MODEL_ERROR
-from planning.plan import Plan
-from planning.transport import payload_efficiency
-from results.laboratory import planned
+from gradwire.planning.experiment import Experiment, cells
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.fabricdocument import fabric_of
+from gradwire.planning.fabrics.fabricwriter import document_of
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.model.expected import MODEL_ERROR
+from gradwire.planning.plan import Plan
+from gradwire.planning.transport import payload_efficiency
+from gradwire.results.laboratory import planned
+from gradwire.tools.advice import COMPANY, Advice, Proposal, advise
+from gradwire.tools.cli import application, main
+from gradwire.tools.fabricrates import capture_fabric, rates_of
+from gradwire.tools.inspectpage.page import page
+from gradwire.tools.options import parse_iterations, parse_slow
+from gradwire.traces.analysis.analysis import Analysis, analyse
+from gradwire.traces.analysis.bottleneck import JobBound
+from gradwire.traces.analysis.exposure import Exposure
+from gradwire.traces.analysis.shares import shares
+from gradwire.traces.analysis.transfers import Iteration
+from gradwire.traces.reader import open_trace
+from gradwire.traces.recognition.recognise import find_job, workload_of
+from gradwire.traces.schedules.straggling import straggling
+from gradwire.traces.units import show_s
+from gradwire.traces.workload import SCHEMA, Collective, Compute, Item, Start, Workload
 from tests.made_analysis import MS, made_analysis
-from tools.advice import COMPANY, Advice, Proposal, advise
-from tools.cli import application, main
-from tools.fabricrates import capture_fabric, rates_of
-from tools.inspectpage.page import page
-from tools.options import parse_iterations, parse_slow
-from traces.analysis.analysis import Analysis, analyse
-from traces.analysis.bottleneck import JobBound
-from traces.analysis.exposure import Exposure
-from traces.analysis.shares import shares
-from traces.analysis.transfers import Iteration
-from traces.reader import open_trace
-from traces.recognition.recognise import find_job, workload_of
-from traces.schedules.straggling import straggling
-from traces.units import show_s
-from traces.workload import SCHEMA, Collective, Compute, Item, Start, Workload
 
 SAMPLES = Path(__file__).parents[2] / "traces" / "samples"
 BOUNDED = ("slow_ddp_8_mlp_star100M", "slow_ddp_8_mlp_leafspine50M", "slow_ps_2srv_4wk_star20M")

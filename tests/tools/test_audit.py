@@ -6,12 +6,12 @@ from itertools import permutations
 
 import pytest
 
-from planning.fabrics.fabric import Egress
-from planning.fabrics.paths import access_switch
-from planning.flowhash import flow_hash, switch_salt
-from planning.model.audit import PhaseAudit, audit, slowest, worst_shares
-from planning.openflow.rules import plan_rules, table_sizes
-from planning.plan import Plan
+from gradwire.planning.fabrics.fabric import Egress
+from gradwire.planning.fabrics.paths import access_switch
+from gradwire.planning.flowhash import flow_hash, switch_salt
+from gradwire.planning.model.audit import PhaseAudit, audit, slowest, worst_shares
+from gradwire.planning.openflow.rules import plan_rules, table_sizes
+from gradwire.planning.plan import Plan
 from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
 
 

@@ -9,17 +9,17 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from emu.records import load_repeats
-from planning import plan as plans
-from planning.failures import parse_failures
-from planning.plan import Plan
-from results.audit.runaudit import audit_run
+from gradwire.emu.records import load_repeats
+from gradwire.planning import plan as plans
+from gradwire.planning.failures import parse_failures
+from gradwire.planning.plan import Plan
+from gradwire.results.audit.runaudit import audit_run
+from gradwire.tools.cli import main
 from tests.documented import documented_fields
 from tests.made_counters import switches_json, write_counters
 from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import made_run
 from tests.made_sums import sums_json
-from tools.cli import main
 
 TREE = "fat-tree:k=4,levels=2"
 COLLIDING = allreduce_plan(TREE, "halving-doubling", "random", nbytes=MIB)

@@ -6,8 +6,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from results.row import FailedCable, Row, Spread
-from tools.bars import SLACK, axis_s, bars_svg, ticks_s
+from gradwire.results.row import FailedCable, Row, Spread
+from gradwire.tools.bars import SLACK, axis_s, bars_svg, ticks_s
 
 ROW = Row(
     fabric="star:hosts=8",

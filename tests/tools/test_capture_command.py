@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 import typer
 
-from emu.capturing.finish import Checked, HostCapture, TimesCheck, write_rank_map
-from emu.capturing.manifest import Ended, manifest
-from emu.capturing.request import CaptureRequest
-from emu.capturing.run import Ran
-from emu.network.tcpdump import TcpdumpCounts
-from emu.training.options import TrainingOptions
-from planning.fabrics.spec import parse_fabric
+from gradwire.emu.capturing.finish import Checked, HostCapture, TimesCheck, write_rank_map
+from gradwire.emu.capturing.manifest import Ended, manifest
+from gradwire.emu.capturing.request import CaptureRequest
+from gradwire.emu.capturing.run import Ran
+from gradwire.emu.network.tcpdump import TcpdumpCounts
+from gradwire.emu.training.options import TrainingOptions
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.tools import cli, joboptions
+from gradwire.tools.capturing import Captured, report_lines, show
+from gradwire.traces.groundtruth import LoggedEvent, RankLog
+from gradwire.traces.rankmap import SETTINGS, read_settings
 from tests.documented import documented_fields
-from tools import cli, joboptions
-from tools.capturing import Captured, report_lines, show
-from traces.groundtruth import LoggedEvent, RankLog
-from traces.rankmap import SETTINGS, read_settings
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import typer
 
-from tools import checks, machine
-from tools.checks import MachineCheck, all_checks, can_run_demo
-from tools.commands.doctor import doctor
+from gradwire.tools import checks, machine
+from gradwire.tools.checks import MachineCheck, all_checks, can_run_demo
+from gradwire.tools.commands.doctor import doctor
 
 Machine = pytest.MonkeyPatch
 

@@ -10,8 +10,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from planning.experiment import Experiment
-from tools.choices import (
+from gradwire.planning.experiment import Experiment
+from gradwire.tools.choices import (
     MatrixChoices,
     NetworkChoices,
     RunChoices,
@@ -19,8 +19,8 @@ from tools.choices import (
     refuse_planned,
     takes_choices,
 )
-from tools.cli import load
-from traces.workload import made_allreduce
+from gradwire.tools.cli import load
+from gradwire.traces.workload import made_allreduce
 
 PLANNED = (MatrixChoices, NetworkChoices, TrafficChoices)
 OF = {"plan": PLANNED, "replay": (*PLANNED, RunChoices), "bench": (MatrixChoices, NetworkChoices, RunChoices)}

@@ -9,7 +9,8 @@ import pytest
 import typer
 import typer.core
 
-from tools import cli
+import gradwire
+from gradwire.tools import cli
 
 HEAVY = {"mininet", "numba", "numpy", "os_ken", "pandas", "pyarrow", "scapy"}
 
@@ -25,7 +26,7 @@ def modules_after(*arguments: str) -> set[str]:
     """The modules that are imported when a command line has been carried out."""
     code = (
         "import json, sys\n"
-        "from tools.cli import main\n"
+        "from gradwire.tools.cli import main\n"
         "try: main(sys.argv[1:])\n"
         "except SystemExit: print(json.dumps(list(sys.modules)), file=sys.stderr)"
     )
@@ -78,19 +79,21 @@ def test_no_two_options_of_a_command_have_the_same_spelling(name: str) -> None:
 
 def test_help_imports_no_command_and_no_heavy_library() -> None:
     modules = modules_after("--help")
-    assert not {name for name in modules if name.startswith("tools.commands.")}
+    assert not {name for name in modules if name.startswith("gradwire.tools.commands.")}
     assert not modules & HEAVY
 
 
 def test_a_command_imports_no_other() -> None:
     modules = modules_after("doctor", "--help")
-    assert {name for name in modules if name.startswith("tools.commands.")} == {"tools.commands.doctor"}
+    assert {name for name in modules if name.startswith("gradwire.tools.commands.")} == {
+        "gradwire.tools.commands.doctor"
+    }
     assert not modules & HEAVY
 
 
 def test_the_version_is_that_of_the_project(capsys: pytest.CaptureFixture[str]) -> None:
     assert ends(["--version"]) == 0
-    assert capsys.readouterr().out.startswith(f"gradwire {cli.VERSION}, Python 3.")
+    assert capsys.readouterr().out.startswith(f"gradwire {gradwire.__version__}, Python 3.")
 
 
 def test_a_command_that_fails_ends_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,8 +6,8 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
-from tools.console import MAX_COLUMNS, console, plain
-from tools.exits import report
+from gradwire.tools.console import MAX_COLUMNS, console, plain
+from gradwire.tools.exits import report
 
 
 def width(monkeypatch: pytest.MonkeyPatch, columns: int, terminal: bool) -> int:

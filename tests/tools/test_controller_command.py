@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tools.commands.controller import controller
+from gradwire.tools.commands.controller import controller
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from emu.project import PROJECT
-from planning.plan import Plan
-from results.row import Row
-from tools.cli import main
-from tools.commands import demo
-from tools.fabricrates import capture_fabric
+from gradwire.emu.project import PROJECT
+from gradwire.planning.plan import Plan
+from gradwire.results.row import Row
+from gradwire.tools.cli import main
+from gradwire.tools.commands import demo
+from gradwire.tools.fabricrates import capture_fabric
 
 
 def test_every_cell_can_be_planned_and_the_first_is_the_capture_itself(

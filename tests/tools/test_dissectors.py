@@ -14,8 +14,8 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.utils import wrpcap
 
-from tools.dissect.scapy_layer import GradwireAggregation
-from traces.framing.aggregation import DISSECTED_PORTS, NO_PEAK, Header, PacketKind, decode, encode
+from gradwire.tools.dissect.scapy_layer import GradwireAggregation
+from gradwire.traces.framing.aggregation import DISSECTED_PORTS, NO_PEAK, Header, PacketKind, decode, encode
 
 LUA = Path(__file__).parents[2] / "tools" / "dissect" / "gradwire-aggregation.lua"
 FIELDS = ("version", "kind", "job", "epoch", "count", "chunk", "peak", "seen")

@@ -8,9 +8,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from planning.fabrics.fabric import Egress, Fabric, Wire, cable
-from planning.fabrics.spec import parse_fabric
-from tools.draw import fabric_svg
+from gradwire.planning.fabrics.fabric import Egress, Fabric, Wire, cable
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.tools.draw import fabric_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 SPECS = [

@@ -8,9 +8,9 @@ import sys
 import pytest
 import typer
 
-from planning.plan import BadPlan
-from tools.exits import guarded, one_line, report
-from traces.workload import BadWorkload, Compute, Start
+from gradwire.planning.plan import BadPlan
+from gradwire.tools.exits import guarded, one_line, report
+from gradwire.traces.workload import BadWorkload, Compute, Start
 
 
 def outcome(error: BaseException) -> int:
@@ -100,7 +100,10 @@ def test_a_missing_library_names_the_command_that_installs_it(capsys: pytest.Cap
 
 
 def test_a_missing_module_of_our_own_is_a_bug(capsys: pytest.CaptureFixture[str]) -> None:
-    assert report(ModuleNotFoundError("No module named 'emu.nothing'", name="emu.nothing")) == 1
+    assert (
+        report(ModuleNotFoundError("No module named 'gradwire.emu.nothing'", name="gradwire.emu.nothing"))
+        == 1
+    )
     assert "this is a bug" in capsys.readouterr().err
 
 
@@ -114,7 +117,7 @@ def test_a_rename_names_both_files() -> None:
     "words", ["print('x' * 1000000)", "import rich\n    for _ in range(9999): rich.print('y' * 60)"]
 )
 def test_a_reader_that_has_seen_enough_ends_the_command_quietly(words: str) -> None:
-    code = f"import sys; from tools.exits import guarded\n@guarded\ndef f():\n    {words}\nf()"
+    code = f"import sys; from gradwire.tools.exits import guarded\n@guarded\ndef f():\n    {words}\nf()"
     frame = f"import typer\ntry: exec({code!r})\nexcept typer.Exit as e: raise SystemExit(e.exit_code)"
     with subprocess.Popen(
         [sys.executable, "-c", frame], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from emu.capturing import manifest
-from tools.fabricrates import SCHEMA, capture_fabric, had_company, rates_of
-from traces.analysis.linerate import FabricRates
+from gradwire.emu.capturing import manifest
+from gradwire.tools.fabricrates import SCHEMA, capture_fabric, had_company, rates_of
+from gradwire.traces.analysis.linerate import FabricRates
 
 
 def test_the_schema_is_the_one_that_capture_writes() -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from emu.inject.result import Injection, show_pace
-from emu.inject.timetable import PPS, RATE, RECORDED, TOPSPEED, Pace
+from gradwire.emu.inject.result import Injection, show_pace
+from gradwire.emu.inject.timetable import PPS, RATE, RECORDED, TOPSPEED, Pace
+from gradwire.tools import cli
+from gradwire.tools.commands.inject import parse_pace
+from gradwire.tools.inject_tables import notes, print_injection, verdict
 from tests.emu.test_inject_result import QUIET, N, made, told, without
-from tools import cli
-from tools.commands.inject import parse_pace
-from tools.inject_tables import notes, print_injection, verdict
 
 
 @pytest.mark.parametrize(

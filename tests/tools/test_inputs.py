@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from emu.project import PROJECT
-from planning import plan as plans
-from planning.experiment import Original
-from planning.fabrics.spec import parse_fabric
-from planning.losses import parse_loss
-from planning.plan import BadPlan, Prediction
+from gradwire.emu.project import PROJECT
+from gradwire.planning import plan as plans
+from gradwire.planning.experiment import Original
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.losses import parse_loss
+from gradwire.planning.plan import BadPlan, Prediction
+from gradwire.tools.inputs import MANIFEST, read_captured, read_job, read_workload_only, source_of
+from gradwire.traces import workload as workloads
+from gradwire.traces.workload import BadWorkload, made_allreduce
 from tests.made_plans import allreduce_plan
-from tools.inputs import MANIFEST, read_captured, read_job, read_workload_only, source_of
-from traces import workload as workloads
-from traces.workload import BadWorkload, made_allreduce
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from gradwire.tools import cli
+from gradwire.traces.workload import load
 from tests.made_captures import SYN, Record, pcap, stream, udp
-from tools import cli
-from traces.workload import load
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "traces" / "samples" / "ddp_gloo_8"

@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 from markupsafe import escape
 
+from gradwire.tools.cli import main
+from gradwire.tools.exits import FAULT
+from gradwire.tools.inspectpage import charts as dygraphs
+from gradwire.tools.inspectpage.cells import MAX_ROWS
+from gradwire.tools.inspectpage.charts import as_script, chart_data, load_library
+from gradwire.tools.inspectpage.page import heat_map, page, write_page
+from gradwire.traces.analysis.analysis import Analysis, analyse, analyse_flows
+from gradwire.traces.analysis.exposure import Span
+from gradwire.traces.reader import open_trace
+from gradwire.traces.recognition.recognise import find_job
 from tests.made_analysis import made_analysis, made_flow
-from tools.cli import main
-from tools.exits import FAULT
-from tools.inspectpage import charts as dygraphs
-from tools.inspectpage.cells import MAX_ROWS
-from tools.inspectpage.charts import as_script, chart_data, load_library
-from tools.inspectpage.page import heat_map, page, write_page
-from traces.analysis.analysis import Analysis, analyse, analyse_flows
-from traces.analysis.exposure import Span
-from traces.reader import open_trace
-from traces.recognition.recognise import find_job
 
 SAMPLES = Path(__file__).parents[2] / "traces" / "samples"
 HOSTILE = "<script>alert('x')</script>"

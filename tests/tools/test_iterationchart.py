@@ -5,10 +5,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from results.row import Row
+from gradwire.results.row import Row
+from gradwire.tools.bars import ABOVE, HEIGHT, iterations_svg
+from gradwire.traces.iterationtimes import IterationTime
 from tests.made_runs import made_repeat
-from tools.bars import ABOVE, HEIGHT, iterations_svg
-from traces.iterationtimes import IterationTime
 
 ROW = Row("star:hosts=2", "ring", "linear", "ecmp", ranks=2, bytes=1, verdict="valid")
 ROW = replace(ROW, iteration_s=IterationTime(median=2.0, low=1.5, high=3.0, n=8), exposed_s=1.0)

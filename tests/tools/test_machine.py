@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import machine
+from gradwire.tools import machine
 
 
 def test_a_tool_that_is_not_there_has_no_version() -> None:

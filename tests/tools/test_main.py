@@ -9,7 +9,7 @@ import pytest
 # Stands for a command that has started something: it must be let to stop it.
 COMMAND = """
 import time
-import tools.__main__ as entry
+import gradwire.tools.__main__ as entry
 def main(arguments):
     try:
         print("started", flush=True)
@@ -34,7 +34,7 @@ def test_a_signal_takes_down_what_was_started_and_is_130(number: signal.Signals)
 
 
 def test_an_error_outside_a_command_is_reported_too() -> None:
-    code = "import tools.__main__ as entry\nentry.main = lambda arguments: {}['x']\nentry.run()"
+    code = "import gradwire.tools.__main__ as entry\nentry.main = lambda arguments: {}['x']\nentry.run()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("gradwire: this is a bug")

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import typer
 
-from emu.options import RunOptions
-from planning.plan import Plan
-from planning.refused import Refused
-from results.laboratory import Laboratory
-from results.row import REFUSED, Row, Spread
+from gradwire.emu.options import RunOptions
+from gradwire.planning.plan import Plan
+from gradwire.planning.refused import Refused
+from gradwire.results.laboratory import Laboratory
+from gradwire.results.row import REFUSED, Row, Spread
+from gradwire.tools.matrixrun import NOT_VALID, carry_out, check_page, default_folder, show
 from tests.made_tree_plans import star_tree, summed, tree_plan
-from tools.matrixrun import NOT_VALID, carry_out, check_page, default_folder, show
 
 ROW = Row(
     fabric="star:hosts=2",

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from results.row import REFUSED, Row, Spread
+from gradwire.results.row import REFUSED, Row, Spread
+from gradwire.tools.console import MAX_COLUMNS
+from gradwire.tools.tables import nccl_lines
 from tests.tools.test_tables import measured, printed
-from tools.console import MAX_COLUMNS
-from tools.tables import nccl_lines
 
 COLUMNS = ["size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong"]  # of nccl-tests
 

@@ -5,19 +5,19 @@ from fractions import Fraction
 
 import pytest
 
-from planning.fabrics.spec import FAMILIES, parse_fabric
-from planning.placement import PLACEMENTS
-from planning.routing.policies import policy_names
-from tools import options
-from tools.options import (
+from gradwire.planning.fabrics.spec import FAMILIES, parse_fabric
+from gradwire.planning.placement import PLACEMENTS
+from gradwire.planning.routing.policies import policy_names
+from gradwire.tools import options
+from gradwire.tools.options import (
     parse_compute,
     parse_factor,
     parse_iterations,
     parse_percent,
     parse_slow,
 )
-from traces.schedules.expand import ALGORITHMS
-from traces.schedules.straggling import straggler_words
+from gradwire.traces.schedules.expand import ALGORITHMS
+from gradwire.traces.schedules.straggling import straggler_words
 
 
 @pytest.mark.parametrize(

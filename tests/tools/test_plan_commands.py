@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from planning import plan as plans
-from planning.fabrics.spec import parse_fabric
+from gradwire.planning import plan as plans
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.tools import cli
+from gradwire.tools.console import MAX_COLUMNS
+from gradwire.tools.plansummary import print_summary
+from gradwire.traces import workload as workloads
+from gradwire.traces.schedules.schedule import Gate
+from gradwire.traces.workload import made_allreduce
 from tests.documented import documented_fields
 from tests.made_plans import MIB, messages, schedule_plan
-from tools import cli
-from tools.console import MAX_COLUMNS
-from tools.plansummary import print_summary
-from traces import workload as workloads
-from traces.schedules.schedule import Gate
-from traces.workload import made_allreduce
 
 HD_ON_A_TREE = ["--fabric", "fat-tree:k=4,levels=2", "--algorithm", "halving-doubling"]
 

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from emu import records
-from planning.fabrics.fabric import Egress
-from planning.failures import parse_failures
-from planning.plan import BadPlan
-from results.row import REFUSED, Row
-from results.verdict import Verdict
+from gradwire.emu import records
+from gradwire.planning.fabrics.fabric import Egress
+from gradwire.planning.failures import parse_failures
+from gradwire.planning.plan import BadPlan
+from gradwire.results.row import REFUSED, Row
+from gradwire.results.verdict import Verdict
+from gradwire.tools.draw import SHADES
+from gradwire.tools.report import MOST_LINKS, facts, write_report
 from tests.made_counters import switches_json, write_counters
 from tests.made_plans import MIB, allreduce_plan, messages, schedule_plan
 from tests.made_runs import made_run, sample_ports
-from tools.draw import SHADES
-from tools.report import MOST_LINKS, facts, write_report
 
 TREE = "fat-tree:k=4,levels=2,rate=50M"
 BIGRAPH = "bigraph:n=4,m=2,rate=50M"

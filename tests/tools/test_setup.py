@@ -35,6 +35,7 @@ def project() -> Iterator[Path]:
         for folder in ("tools", "emu/switch", "emu/aggregation", ".venv/bin"):
             (home / folder).mkdir(parents=True)
         shutil.copy2(ROOT / "gradwire", home)
+        shutil.copy2(ROOT / "gradwire.py", home)
         shutil.copy2(ROOT / "tools" / "setup.sh", home / "tools")
         write(home / "tools/packages.apt", "bash  # always there\n\n# a remark\n")
         write(home / "requirements.lock", "some==1\n")
@@ -71,7 +72,7 @@ def test_first_use_sets_up_and_then_runs_the_command(project: Path) -> None:
     first = run(project / "gradwire", "fabric", "star:hosts=8", cwd=project)
     assert first.returncode == 0
     assert "set-up: done" in first.stderr  # what a command prints to stdout may be read by a program
-    assert first.stdout == f"{project}|-I {project}/emu/interpreter.py tools fabric star:hosts=8\n"
+    assert first.stdout == f"{project}|-I {project}/emu/interpreter.py gradwire.tools fabric star:hosts=8\n"
     second = run(project / "gradwire", "fabric", cwd=project)
     assert second.stderr == ""
 
@@ -82,7 +83,7 @@ def test_a_command_runs_where_the_user_stands_and_by_a_link(project: Path) -> No
     elsewhere.mkdir()
     (elsewhere / "gw").symlink_to("../home/gradwire")
     done = run("./gw", "inspect", "a b.pcap", cwd=elsewhere)
-    assert done.stdout == f"{elsewhere}|-I {project}/emu/interpreter.py tools inspect a b.pcap\n"
+    assert done.stdout == f"{elsewhere}|-I {project}/emu/interpreter.py gradwire.tools inspect a b.pcap\n"
 
 
 def test_the_exit_code_is_the_commands(project: Path) -> None:

@@ -6,11 +6,11 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from planning.model.errorbar import Bar
-from results.row import REFUSED, FailedCable, Row, Spread
-from tools.console import MAX_COLUMNS
-from tools.tables import print_rows
-from traces.iterationtimes import IterationTime
+from gradwire.planning.model.errorbar import Bar
+from gradwire.results.row import REFUSED, FailedCable, Row, Spread
+from gradwire.tools.console import MAX_COLUMNS
+from gradwire.tools.tables import print_rows
+from gradwire.traces.iterationtimes import IterationTime
 
 
 def measured(algorithm: str = "halving-doubling", nbytes: int = 16_777_216, verdict: str = "valid") -> Row:

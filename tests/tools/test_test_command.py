@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import typer
 
-import tools.commands.test as command
+import gradwire.tools.commands.test as command
 
 Ran = list[tuple[str, ...]]
 
@@ -39,7 +39,7 @@ def exit_code(arguments: list[str] | None = None) -> int:
 def test_everything_runs_and_pytest_comes_last(
     is_root: bool, marked: list[str], tools_that_end: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tools.machine.is_root", lambda: is_root)
+    monkeypatch.setattr("gradwire.tools.machine.is_root", lambda: is_root)
     ran = tools_that_end()
     assert exit_code() == 0
     assert [words[:2] for words in ran[:3]] == [("ruff", "format"), ("ruff", "check"), ("mypy", ran[2][1])]

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
+from gradwire.tools.trim_captures import trim_captures
+from gradwire.traces.reader import open_trace
+from gradwire.traces.recognition.recognise import recognise
+from gradwire.traces.workload import Compute
 from tests.made_captures import split_pcap
-from tools.trim_captures import trim_captures
-from traces.reader import open_trace
-from traces.recognition.recognise import recognise
-from traces.workload import Compute
 
 SAMPLES = Path(__file__).parents[2] / "traces" / "samples"
 

@@ -14,29 +14,29 @@ from typing import Any
 import pytest
 from markupsafe import escape
 
-from emu.capturing.finish import Checked
-from emu.capturing.request import CaptureRequest
-from emu.capturing.run import INTERRUPTED
-from emu.options import RunOptions
-from emu.project import PROJECT
-from emu.watch import RunFailed
-from planning.fabrics.fabric import Fabric
-from planning.flowhash import flow_hash, switch_salt
-from planning.model.errorbar import Bar
-from planning.plan import Plan
-from planning.runfiles import INCOMPLETE, BadRun
-from results.row import REFUSED, Row
+from gradwire.emu.capturing.finish import Checked
+from gradwire.emu.capturing.request import CaptureRequest
+from gradwire.emu.capturing.run import INTERRUPTED
+from gradwire.emu.options import RunOptions
+from gradwire.emu.project import PROJECT
+from gradwire.emu.watch import RunFailed
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.flowhash import flow_hash, switch_salt
+from gradwire.planning.model.errorbar import Bar
+from gradwire.planning.plan import Plan
+from gradwire.planning.runfiles import INCOMPLETE, BadRun
+from gradwire.results.row import REFUSED, Row
+from gradwire.tools import cli, joboptions
+from gradwire.tools.capturing import Captured, Keeping
+from gradwire.tools.joboptions import LiveJob
+from gradwire.tools.trust import TrustTrial, carry_out
+from gradwire.tools.trustlive import middle_training
+from gradwire.tools.trustresult import ERROR_BAR, Live, Summary, TrustMatrix, TrustRow, load, save
+from gradwire.tools.trusttables import notes, page, sentences
+from gradwire.traces.iterationtimes import IterationTime
+from gradwire.traces.reader import open_trace
+from gradwire.traces.recognition.recognise import connections
 from tests.made_runs import made_run
-from tools import cli, joboptions
-from tools.capturing import Captured, Keeping
-from tools.joboptions import LiveJob
-from tools.trust import TrustTrial, carry_out
-from tools.trustlive import middle_training
-from tools.trustresult import ERROR_BAR, Live, Summary, TrustMatrix, TrustRow, load, save
-from tools.trusttables import notes, page, sentences
-from traces.iterationtimes import IterationTime
-from traces.reader import open_trace
-from traces.recognition.recognise import connections
 
 SAMPLE = PROJECT / "traces" / "samples" / "ddp_gloo_8"
 LONGER = PROJECT / "traces" / "samples" / "slow_ddp_8_mlp_leafspine50M"  # 12 iterations, by `capture`
@@ -135,9 +135,9 @@ def write_events(folder: Path, plan: Plan, repeat: int, period_ns: int) -> None:
 @pytest.fixture
 def _whole_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     """The shipped capture has three iterations: none of them counts as warm-up here."""
-    for module in ("tools.trust", "tools.trustlive", "tools.trustreplay"):
+    for module in ("gradwire.tools.trust", "gradwire.tools.trustlive", "gradwire.tools.trustreplay"):
         monkeypatch.setattr(f"{module}.FIRST_WARM", 0)
-    for module in ("tools.trust", "tools.trustreplay"):
+    for module in ("gradwire.tools.trust", "gradwire.tools.trustreplay"):
         monkeypatch.setattr(f"{module}.MIN_ITERATIONS", 3)
 
 

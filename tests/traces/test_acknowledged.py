@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gradwire.traces.analysis.acknowledged import acknowledged, own_hosts
+from gradwire.traces.analysis.spacing import HEADER_NBYTES
+from gradwire.traces.framing.messages import collect
+from gradwire.traces.reader import open_trace
+from gradwire.traces.trace import Trace
 from tests.made_captures import ACK, SYN, Record, tcp
 from tests.traces.test_flows import trace_of
-from traces.analysis.acknowledged import acknowledged, own_hosts
-from traces.analysis.spacing import HEADER_NBYTES
-from traces.framing.messages import collect
-from traces.reader import open_trace
-from traces.trace import Trace
 
 A, B = ("10.0.0.1", 4000), ("10.0.0.2", 5000)
 ACK_AT = 14 + 20 + 8  # in the frame

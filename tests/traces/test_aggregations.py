@@ -12,12 +12,12 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 from scapy.utils import wrpcap
 
+from gradwire.tools import cli
+from gradwire.tools.dissect.scapy_layer import GradwireAggregation
+from gradwire.traces.analysis.aggregations import MAX_HOSTS, AggregationJob, aggregations
+from gradwire.traces.framing.aggregation import PacketKind
+from gradwire.traces.packets.capture import read_capture
 from tests.made_captures import Record, pcap, udp
-from tools import cli
-from tools.dissect.scapy_layer import GradwireAggregation
-from traces.analysis.aggregations import MAX_HOSTS, AggregationJob, aggregations
-from traces.framing.aggregation import PacketKind
-from traces.packets.capture import read_capture
 
 SWITCH, DOWN = "10.0.255.254", "10.0.255.255"
 MS = 1_000_000

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from traces.analysis.analysis import Analysis, analyse, to_json
-from traces.reader import open_trace
-from traces.recognition.recognise import find_job
+from gradwire.traces.analysis.analysis import Analysis, analyse, to_json
+from gradwire.traces.reader import open_trace
+from gradwire.traces.recognition.recognise import find_job
 
 SAMPLES = Path(__file__).parents[2] / "traces" / "samples"
 S = 340_008

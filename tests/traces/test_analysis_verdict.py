@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from gradwire.traces.analysis.analysis import Analysis
+from gradwire.traces.analysis.bottleneck import Bound, JobBound
+from gradwire.traces.analysis.exposure import Straggler
+from gradwire.traces.analysis.linerate import FabricRates, LineRate, line_rate
+from gradwire.traces.analysis.percentiles import Percentiles
+from gradwire.traces.analysis.shares import shares
+from gradwire.traces.analysis.verdict import loss_bps, sentences, window_bps
 from tests.made_analysis import MS, made_analysis, made_flow
-from traces.analysis.analysis import Analysis
-from traces.analysis.bottleneck import Bound, JobBound
-from traces.analysis.exposure import Straggler
-from traces.analysis.linerate import FabricRates, LineRate, line_rate
-from traces.analysis.percentiles import Percentiles
-from traces.analysis.shares import shares
-from traces.analysis.verdict import loss_bps, sentences, window_bps
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from traces.analysis.analysis import Analysis, analyse, analyse_flows
-from traces.analysis.bottleneck import Bound, bounds, host_bounds
-from traces.analysis.bursts import Series, Way
-from traces.analysis.spacing import wire_nbytes
-from traces.reader import open_captures
-from traces.recognition.recognise import find_job
+from gradwire.traces.analysis.analysis import Analysis, analyse, analyse_flows
+from gradwire.traces.analysis.bottleneck import Bound, bounds, host_bounds
+from gradwire.traces.analysis.bursts import Series, Way
+from gradwire.traces.analysis.spacing import wire_nbytes
+from gradwire.traces.reader import open_captures
+from gradwire.traces.recognition.recognise import find_job
 
 SAMPLES = Path(__file__).parents[2] / "traces" / "samples"
 HOST, PEER = "10.0.0.1", "10.0.0.2"

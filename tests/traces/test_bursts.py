@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from gradwire.traces.analysis.bursts import burstiness, host_series, rates
+from gradwire.traces.framing.messages import collect
+from gradwire.traces.trace import Trace
 from tests.made_captures import Record, udp
 from tests.traces.test_flows import trace_of
-from traces.analysis.bursts import burstiness, host_series, rates
-from traces.framing.messages import collect
-from traces.trace import Trace
 
 A, B, C = ("10.0.0.1", 4000), ("10.0.0.2", 5000), ("10.0.0.3", 6000)
 FRAME_NBYTES = 14 + 20 + 8 + 958  # 1000

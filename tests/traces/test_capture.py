@@ -14,16 +14,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from gradwire.traces.packets import capture
+from gradwire.traces.packets import capturefile as reading
+from gradwire.traces.packets.addresses import Addresses
+from gradwire.traces.packets.capture import packet_blocks, read_capture
+from gradwire.traces.packets.columns import ROW_NBYTES, Headers, Records
+from gradwire.traces.packets.packets import BadCapture, Packets
 from tests import made_pcapng as ng
 from tests.documented import documented_fields
 from tests.made_captures import Record, pcap, tcp
 from tests.tshark import ours, tshark_says
-from traces.packets import capture
-from traces.packets import capturefile as reading
-from traces.packets.addresses import Addresses
-from traces.packets.capture import packet_blocks, read_capture
-from traces.packets.columns import ROW_NBYTES, Headers, Records
-from traces.packets.packets import BadCapture, Packets
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "traces" / "samples"
@@ -137,7 +137,11 @@ def test_a_pipe_is_read(tmp_path: Path) -> None:
 
 
 def test_more_walks_than_one_join_to_all_packets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("traces.packets.pcap", "traces.packets.pcapng", "traces.packets.capture"):
+    for module in (
+        "gradwire.traces.packets.pcap",
+        "gradwire.traces.packets.pcapng",
+        "gradwire.traces.packets.capture",
+    ):
         monkeypatch.setattr(sys.modules[module], "ROWS_PER_WALK", 5)
     for data in (PLAIN, NEXT):
         path = written(tmp_path / "a", data)
@@ -223,7 +227,7 @@ def test_streaming_takes_a_memory_that_does_not_grow_with_the_file(tmp_path: Pat
             for _ in range(repeats):
                 stream.write(body[24:])
     code = (
-        "import sys; from pathlib import Path; from traces.packets.capture import packet_blocks\n"
+        "import sys; from pathlib import Path; from gradwire.traces.packets.capture import packet_blocks\n"
         "for path in sys.argv[1:]:\n"
         "    print(sum(len(b) for b in packet_blocks(Path(path))))\n"
         "    print(*[l.split()[1] for l in open('/proc/self/status') if l.startswith('VmHWM')])"

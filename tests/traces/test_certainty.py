@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from gradwire.traces.analysis.certainty import statements
+from gradwire.traces.analysis.linerate import LineRate
 from tests.made_analysis import made_analysis
-from traces.analysis.certainty import statements
-from traces.analysis.linerate import LineRate
 
 
 def test_what_was_recognised_comes_with_its_confidence_and_evidence() -> None:

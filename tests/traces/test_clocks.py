@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gradwire.traces.analysis.analysis import analyse, to_json
+from gradwire.traces.analysis.verdict import sentences
+from gradwire.traces.packets.capture import read_capture
+from gradwire.traces.packets.clockbounds import BEND_NS
+from gradwire.traces.packets.clocks import Clocks, compare_clocks
+from gradwire.traces.packets.directions import by_direction
+from gradwire.traces.packets.packets import Packets
+from gradwire.traces.reader import open_captures
+from gradwire.traces.recognition.recognise import find_job
 from tests.made_captures import Record, pcap, tcp
-from traces.analysis.analysis import analyse, to_json
-from traces.analysis.verdict import sentences
-from traces.packets.capture import read_capture
-from traces.packets.clockbounds import BEND_NS
-from traces.packets.clocks import Clocks, compare_clocks
-from traces.packets.directions import by_direction
-from traces.packets.packets import Packets
-from traces.reader import open_captures
-from traces.recognition.recognise import find_job
 
 SAMPLES = Path(__file__).parents[2] / "traces" / "samples"
 HOSTS = ("10.0.0.1", "10.0.0.2", "10.0.0.3")

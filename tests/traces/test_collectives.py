@@ -5,16 +5,16 @@ from collections.abc import Callable
 
 import pytest
 
-from traces.schedules.collectives import (
+from gradwire.traces.schedules.collectives import (
     gloo_ring,
     gloo_ring_sends,
     piece_starts,
     ring,
 )
-from traces.schedules.doubling import halving_doubling
-from traces.schedules.kinds import CONTRACTS
-from traces.schedules.schedule import Schedule, Send, contributions, sent_nbytes
-from traces.schedules.trees import broadcast
+from gradwire.traces.schedules.doubling import halving_doubling
+from gradwire.traces.schedules.kinds import CONTRACTS
+from gradwire.traces.schedules.schedule import Schedule, Send, contributions, sent_nbytes
+from gradwire.traces.schedules.trees import broadcast
 
 Allreduce = Callable[[int, int], list[Send]]
 POWERS = [(halving_doubling, n) for n in (2, 4, 8, 16)]

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traces.components import components
+from gradwire.traces.components import components
 
 NODES = st.integers(0, 9)
 

@@ -1,9 +1,9 @@
 """What ranks computed becomes items: chained, closing iterations, with what is usual and what is unknown."""
 
-from traces.recognition.computing import with_computing
-from traces.recognition.dependencies import Readiness
-from traces.recognition.starts import Beginning
-from traces.workload import Collective, Compute, Item, Usual
+from gradwire.traces.recognition.computing import with_computing
+from gradwire.traces.recognition.dependencies import Readiness
+from gradwire.traces.recognition.starts import Beginning
+from gradwire.traces.workload import Collective, Compute, Item, Usual
 
 MS = 1_000_000
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from gradwire.traces.packets.capture import read_capture
+from gradwire.traces.packets.copies import without_copies
+from gradwire.traces.packets.packets import Packets
 from tests.made_captures import Record, pcap, tcp, udp
-from traces.packets.capture import read_capture
-from traces.packets.copies import without_copies
-from traces.packets.packets import Packets
 
 A, B = ("10.0.0.1", 4000), ("10.0.0.2", 5000)
 ID_AT = 14 + 4  # behind Ethernet's header

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traces.packets.cover import Timeline, Visible, cover
+from gradwire.traces.packets.cover import Timeline, Visible, cover
 
 RANGES = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 15)), min_size=1, max_size=25)
 

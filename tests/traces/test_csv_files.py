@@ -6,10 +6,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from traces.analysis.analysis import analyse
-from traces.analysis.csv_files import write_csv
-from traces.reader import open_trace
-from traces.recognition.recognise import find_job
+from gradwire.traces.analysis.analysis import analyse
+from gradwire.traces.analysis.csv_files import write_csv
+from gradwire.traces.reader import open_trace
+from gradwire.traces.recognition.recognise import find_job
 
 SAMPLE = Path(__file__).parents[2] / "traces" / "samples" / "ps_1srv_4wk"
 

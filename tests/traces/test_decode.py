@@ -18,11 +18,11 @@ from scapy.layers.ipsec import AH
 from scapy.layers.l2 import ARP, CookedLinux, Dot1AD, Dot1Q, Ether
 from scapy.packet import Packet, Raw
 
+from gradwire.traces.packets.capture import read_capture
+from gradwire.traces.packets.packets import Packets
 from tests import made_pcapng as ng
 from tests.made_captures import Record, pcap
 from tests.tshark import ours, tshark_says
-from traces.packets.capture import read_capture
-from traces.packets.packets import Packets
 
 needs_tshark = pytest.mark.skipif(not shutil.which("tshark"), reason="tshark is not installed")
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traces.recognition.dependencies import Dependency, dependencies, grid, waits
-from traces.recognition.operation import Operation
+from gradwire.traces.recognition.dependencies import Dependency, dependencies, grid, waits
+from gradwire.traces.recognition.operation import Operation
 
 MS = 1_000_000
 N_RANKS = 4

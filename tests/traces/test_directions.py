@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from gradwire.traces.packets.capture import read_capture
+from gradwire.traces.packets.directions import Direction, by_direction, own_address, points
+from gradwire.traces.packets.packets import Packets
 from tests.made_captures import ACK, SYN, Record, pcap, tcp
-from traces.packets.capture import read_capture
-from traces.packets.directions import Direction, by_direction, own_address, points
-from traces.packets.packets import Packets
 
 A, B, C = ("10.0.0.1", 4000), ("10.0.0.2", 5000), ("10.0.0.3", 6000)
 

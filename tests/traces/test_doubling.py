@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traces.schedules.collectives import NotServedError, piece_starts, ring
-from traces.schedules.doubling import Fold, halving_doubling, recursive_doubling
-from traces.schedules.schedule import contributions, swaps
+from gradwire.traces.schedules.collectives import NotServedError, piece_starts, ring
+from gradwire.traces.schedules.doubling import Fold, halving_doubling, recursive_doubling
+from gradwire.traces.schedules.schedule import contributions, swaps
 
 BOTH = (recursive_doubling, halving_doubling)
 

@@ -5,9 +5,18 @@ from time import process_time
 
 import pytest
 
-from traces.schedules.expand import expand
-from traces.schedules.schedule import Gate, sent_nbytes
-from traces.workload import SCHEMA, Collective, Compute, Item, Message, Start, Workload, made_allreduce
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.schedule import Gate, sent_nbytes
+from gradwire.traces.workload import (
+    SCHEMA,
+    Collective,
+    Compute,
+    Item,
+    Message,
+    Start,
+    Workload,
+    made_allreduce,
+)
 
 
 def job(*items: Item, n_ranks: int = 4) -> Workload:

@@ -10,13 +10,13 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from traces.analysis.exposure import Exposure, Span, exposure, stragglers
-from traces.reader import open_trace
-from traces.recognition.algorithms import Recognised
-from traces.recognition.iterations import label
-from traces.recognition.operation import Operation
-from traces.recognition.recognise import Job, find_job
-from traces.recognition.starts import starts
+from gradwire.traces.analysis.exposure import Exposure, Span, exposure, stragglers
+from gradwire.traces.reader import open_trace
+from gradwire.traces.recognition.algorithms import Recognised
+from gradwire.traces.recognition.iterations import label
+from gradwire.traces.recognition.operation import Operation
+from gradwire.traces.recognition.recognise import Job, find_job
+from gradwire.traces.recognition.starts import starts
 
 SAMPLES = Path(__file__).parents[2] / "traces" / "samples"
 DDP = ("ddp_gloo_8", "ddp_gloo_8_gpt_tso", "ddp_gloo_4_resnet18_tso")

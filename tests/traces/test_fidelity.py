@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emu.project import PROJECT
-from traces.fidelity import SentMessage, captured_messages, fidelity, message_starts
-from traces.reader import open_trace
-from traces.recognition.recognise import find_job
+from gradwire.emu.project import PROJECT
+from gradwire.traces.fidelity import SentMessage, captured_messages, fidelity, message_starts
+from gradwire.traces.reader import open_trace
+from gradwire.traces.recognition.recognise import find_job
 
 MS = 1_000_000
 PERIOD_MS = 100

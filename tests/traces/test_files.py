@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from traces.files import appended, whole_file, write_whole, write_whole_bytes
+from gradwire.traces.files import appended, whole_file, write_whole, write_whole_bytes
 
 
 def test_a_text_replaces_the_one_before(tmp_path: Path) -> None:

@@ -8,15 +8,15 @@ import pytest
 from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 
+from gradwire.traces.analysis.flows import FlowFigures, flows
+from gradwire.traces.analysis.percentiles import Percentiles, percentiles
+from gradwire.traces.framing.framings import choose
+from gradwire.traces.framing.messages import collect
+from gradwire.traces.packets.capture import read_capture
+from gradwire.traces.packets.streams import assemble, connections
+from gradwire.traces.reader import open_trace
+from gradwire.traces.trace import CaptureFile, Losses, Trace
 from tests.made_captures import Record, pcap
-from traces.analysis.flows import FlowFigures, flows
-from traces.analysis.percentiles import Percentiles, percentiles
-from traces.framing.framings import choose
-from traces.framing.messages import collect
-from traces.packets.capture import read_capture
-from traces.packets.streams import assemble, connections
-from traces.reader import open_trace
-from traces.trace import CaptureFile, Losses, Trace
 
 SAMPLES = Path(__file__).parents[2] / "traces" / "samples"
 A, B = ("10.0.0.1", 4000), ("10.0.0.2", 5000)

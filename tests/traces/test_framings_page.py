@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from gradwire.traces.framing import framings
+from gradwire.traces.framing.framings import BUILT_IN
+from gradwire.traces.reader import open_trace
+from gradwire.traces.recognition.recognise import recognise
+from gradwire.traces.workload import Message
 from tests.made_captures import ACK, SYN, pcap, stream
-from traces.framing import framings
-from traces.framing.framings import BUILT_IN
-from traces.reader import open_trace
-from traces.recognition.recognise import recognise
-from traces.workload import Message
 
 PAGE = (Path(__file__).parents[2] / "docs" / "framings.md").read_text()
 WORKER, SERVER = ("10.0.0.1", 40_000), ("10.0.0.2", 7_000)
@@ -69,7 +69,7 @@ def test_the_example_reads_its_messages_whatever_the_snaplen(tmp_path: Path, sna
 
 def test_without_the_example_nothing_reads_them(tmp_path: Path) -> None:
     """So it is the example that did."""
-    from traces.recognition.ranks import BadTrace
+    from gradwire.traces.recognition.ranks import BadTrace
 
     with pytest.raises(BadTrace):
         open_trace([capture(tmp_path)])

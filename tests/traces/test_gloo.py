@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traces.framing import gloo
-from traces.framing.gloo import (
+from gradwire.traces.framing import gloo
+from gradwire.traces.framing.gloo import (
     COLLECTIVES,
     MAX_LENGTH,
     PREAMBLE_NBYTES,

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradwire.traces.framing.gloo import Opcode, encode_preamble, pack_slot
+from gradwire.traces.framing.gloo_decode import GlooGap
+from gradwire.traces.packets.capture import read_capture
 from tests.made_captures import Record, pcap, stream
 from tests.made_gloo import DOWN, UP, Sent, conversation, decoded_in
-from traces.framing.gloo import Opcode, encode_preamble, pack_slot
-from traces.framing.gloo_decode import GlooGap
-from traces.packets.capture import read_capture
 
 DATA, SEND, RECV = Opcode.DATA, Opcode.SEND_READY, Opcode.RECV_READY
 SLOT = pack_slot(4, 3)

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradwire.traces.framing import gloo_ways
+from gradwire.traces.framing.frames import Frame, MessageKind
+from gradwire.traces.framing.gloo import PREAMBLE_NBYTES, Opcode, pack_slot
+from gradwire.traces.framing.gloo_framing import Gloo
+from gradwire.traces.framing.gloo_hidden import Recovered, recover
+from gradwire.traces.packets.directions import Direction
+from gradwire.traces.reader import open_trace
 from tests.made_gloo import DOWN, Sent, conversation, decoded_in, found_in
-from traces.framing import gloo_ways
-from traces.framing.frames import Frame, MessageKind
-from traces.framing.gloo import PREAMBLE_NBYTES, Opcode, pack_slot
-from traces.framing.gloo_framing import Gloo
-from traces.framing.gloo_hidden import Recovered, recover
-from traces.packets.directions import Direction
-from traces.reader import open_trace
 
 INDEXED = Path(__file__).parents[1] / "captures" / "ddp_4_mlp_star20M_indexed"
 NO_INDEX = shutil.ignore_patterns("*.messages")

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from gradwire.traces.framing import gloo_ring_counts, gloo_ways
+from gradwire.traces.framing.gloo import PREAMBLE_NBYTES, Opcode
+from gradwire.traces.framing.gloo_ring_counts import ring_lengths
+from gradwire.traces.packets.capture import read_capture
+from gradwire.traces.schedules.collectives import gloo_ring
 from tests.made_gloo import found_in
 from tests.made_ring import SEGMENT_NBYTES as SEGMENT_PAYLOAD_NBYTES
 from tests.made_ring import Links, Ring, direction
-from traces.framing import gloo_ring_counts, gloo_ways
-from traces.framing.gloo import PREAMBLE_NBYTES, Opcode
-from traces.framing.gloo_ring_counts import ring_lengths
-from traces.packets.capture import read_capture
-from traces.schedules.collectives import gloo_ring
 
 NOTICES_NBYTES = 16 * PREAMBLE_NBYTES  # by which notices of unknown place may move a message
 SEGMENT_NBYTES = SEGMENT_PAYLOAD_NBYTES + 3 * PREAMBLE_NBYTES  # with its preamble and notices

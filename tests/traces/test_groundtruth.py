@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from emu.project import PROJECT
-from traces.groundtruth import (
+from gradwire.emu.project import PROJECT
+from gradwire.traces.groundtruth import (
     BadLog,
     LoggedEvent,
     RankLog,
@@ -15,9 +15,9 @@ from traces.groundtruth import (
     read_logs,
     shares,
 )
-from traces.reader import open_trace
-from traces.recognition.recognise import recognise
-from traces.workload import SCHEMA, Collective, Item, Message, Start, Workload
+from gradwire.traces.reader import open_trace
+from gradwire.traces.recognition.recognise import recognise
+from gradwire.traces.workload import SCHEMA, Collective, Item, Message, Start, Workload
 
 SAMPLES = PROJECT / "traces" / "samples"
 MLP_NBYTES = 4 * 85_002  # float32

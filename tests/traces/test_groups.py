@@ -6,9 +6,9 @@ from typing import cast
 import numpy as np
 import pytest
 
-from traces.packets.streams import Connection
-from traces.recognition.groups import main_group
-from traces.recognition.ranks import BadTrace
+from gradwire.traces.packets.streams import Connection
+from gradwire.traces.recognition.groups import main_group
+from gradwire.traces.recognition.ranks import BadTrace
 
 
 def connection(a: str, b: str, begin_ns: int, nbytes: int) -> Connection:

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradwire.traces.framing.grpc import GrpcSide, read_side
+from gradwire.traces.framing.http2 import Flag, FrameType
+from gradwire.traces.framing.http2_decode import decode
+from gradwire.traces.packets.streams import Stream
 from tests.made_http2 import END, Answers, Asks, data, frame, from_client, from_server, in_chunks, message
-from traces.framing.grpc import GrpcSide, read_side
-from traces.framing.http2 import Flag, FrameType
-from traces.framing.http2_decode import decode
-from traces.packets.streams import Stream
 
 PATH = "/ps.Worker/Push"
 PING = frame(FrameType.PING, 0, 0, b"12345678")

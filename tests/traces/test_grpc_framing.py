@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradwire.traces.framing.frames import UNKNOWN_TAG, Found, Frame, MessageKind
+from gradwire.traces.framing.framings import choose
+from gradwire.traces.framing.grpc_framing import Grpc
+from gradwire.traces.framing.http2 import PREFACE
+from gradwire.traces.packets.capture import read_capture
+from gradwire.traces.packets.streams import Connection, assemble, connections
 from tests.made_gloo import conversation as gloo_conversation
 from tests.made_http2 import END, Answers, Asks, conversation, data, in_chunks, message
 from tests.made_http2 import settings as settings_frame
-from traces.framing.frames import UNKNOWN_TAG, Found, Frame, MessageKind
-from traces.framing.framings import choose
-from traces.framing.grpc_framing import Grpc
-from traces.framing.http2 import PREFACE
-from traces.packets.capture import read_capture
-from traces.packets.streams import Connection, assemble, connections
 
 SAMPLE = Path(__file__).parents[2] / "traces" / "samples" / "tfps_worker" / "h4.pcap.gz"
 SERVER, WORKER, ROUNDS = "10.77.0.1", "10.77.0.5", 4
@@ -139,8 +139,8 @@ def test_fits_say_what_they_are_sure_of(tmp_path: Path) -> None:
 
 
 def test_gloo_and_text_are_not_taken_for_grpc(tmp_path: Path) -> None:
+    from gradwire.traces.framing.gloo import Opcode
     from tests.made_gloo import Sent
-    from traces.framing.gloo import Opcode
 
     packets = gloo_conversation(tmp_path / "g.pcap", [[Sent(Opcode.DATA, 2, 900)]], [])
     text = conversation(

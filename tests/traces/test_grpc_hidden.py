@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 
+from gradwire.traces.framing.grpc import GrpcSide, Rest
+from gradwire.traces.framing.grpc_hidden import Filler, shape_of
+from gradwire.traces.packets.streams import Stream
 from tests.made_http2 import Answers, from_server, in_chunks, message
-from traces.framing.grpc import GrpcSide, Rest
-from traces.framing.grpc_hidden import Filler, shape_of
-from traces.packets.streams import Stream
 
 CHUNK = 16_384
 HEADERS, TRAILERS, SIZES = 12, 10, {61, 1_048, 10_268, 65_566}

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gradwire.traces.packets.capture import packet_blocks, read_capture
+from gradwire.traces.packets.columns import Headers
+from gradwire.traces.packets.packets import BadCapture, Packets
 from tests.made_captures import Record, pcap
 from tests.traces.test_capture import FRAMES, NEXT, PLAIN, written, zstd
-from traces.packets.capture import packet_blocks, read_capture
-from traces.packets.columns import Headers
-from traces.packets.packets import BadCapture, Packets
 
 FORMATS = {
     "pcap": PLAIN,

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradwire.traces.framing.http2 import FrameHeader, FrameType, decode_header
 from tests.made_http2 import END, HEAD, frame
-from traces.framing.http2 import FrameHeader, FrameType, decode_header
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradwire.traces.framing.http2 import PREFACE, FrameType
+from gradwire.traces.framing.http2_decode import Part, decode, header_block
+from gradwire.traces.packets.streams import Stream
 from tests.made_http2 import HEAD, Asks, conversation, data, frame, from_client, message
 from tests.made_http2 import settings as settings_frame
-from traces.framing.http2 import PREFACE, FrameType
-from traces.framing.http2_decode import Part, decode, header_block
-from traces.packets.streams import Stream
 
 PING = frame(FrameType.PING, 0, 0, b"12345678")
 

@@ -5,8 +5,8 @@ from hpack import Encoder
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from gradwire.traces.framing.http2_headers import Paths
 from tests.made_http2 import AUTHORITY, Asks
-from traces.framing.http2_headers import Paths
 
 PULL, PUSH, STATUS = "/ps.Worker/RecvTensor", "/ps.Worker/Push", "/ps.Worker/GetStatus"
 

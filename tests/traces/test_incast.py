@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from traces.analysis.incast import incasts
-from traces.framing.frames import MessageKind
-from traces.framing.messages import Messages, collect
-from traces.trace import Losses, Trace
+from gradwire.traces.analysis.incast import incasts
+from gradwire.traces.framing.frames import MessageKind
+from gradwire.traces.framing.messages import Messages, collect
+from gradwire.traces.trace import Losses, Trace
 
 ADDRESSES = tuple(f"10.0.0.{i}" for i in range(1, 6))
 MS = 10**6

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradwire.traces.recognition.operations import operations
+from gradwire.traces.schedules.collectives import all_pairs, ring
+from gradwire.traces.schedules.doubling import halving_doubling, recursive_doubling
+from gradwire.traces.schedules.schedule import Send
+from gradwire.traces.schedules.trees import SHAPES, broadcast, parents, reduce_broadcast
+from gradwire.traces.workload import Shape
 from tests.made_messages import Call, played
-from traces.recognition.operations import operations
-from traces.schedules.collectives import all_pairs, ring
-from traces.schedules.doubling import halving_doubling, recursive_doubling
-from traces.schedules.schedule import Send
-from traces.schedules.trees import SHAPES, broadcast, parents, reduce_broadcast
-from traces.workload import Shape
 
 Algorithm = Callable[[int, int], list[Send]]
 

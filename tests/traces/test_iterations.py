@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traces.recognition.iterations import Broadcasts, equal_runs, label
-from traces.recognition.operation import Operation
+from gradwire.traces.recognition.iterations import Broadcasts, equal_runs, label
+from gradwire.traces.recognition.operation import Operation
 
 
 def runs(sizes: list[int], before: dict[int, Broadcasts] | None = None) -> list[tuple[int, int]]:

@@ -4,9 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from emu.project import PROJECT
-from traces.groundtruth import LoggedEvent, RankLog, read_logs
-from traces.iterationtimes import FIRST_WARM, IterationTime, iteration_times_s, logged_starts, together
+from gradwire.emu.project import PROJECT
+from gradwire.traces.groundtruth import LoggedEvent, RankLog, read_logs
+from gradwire.traces.iterationtimes import (
+    FIRST_WARM,
+    IterationTime,
+    iteration_times_s,
+    logged_starts,
+    together,
+)
 
 MS = 1_000_000
 SAMPLES = PROJECT / "traces" / "samples"

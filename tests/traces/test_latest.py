@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from planning import plan as plans
-from planning.plan import BadPlan
+from gradwire.planning import plan as plans
+from gradwire.planning.plan import BadPlan
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.latest import at_the_latest
+from gradwire.traces.schedules.schedule import Gate, Op, Schedule, Send, together
+from gradwire.traces.schedules.straggling import straggling
+from gradwire.traces.workload import SCHEMA, Collective, Compute, Item, Start, Workload
 from tests.made_plans import schedule_plan
-from traces.schedules.expand import expand
-from traces.schedules.latest import at_the_latest
-from traces.schedules.schedule import Gate, Op, Schedule, Send, together
-from traces.schedules.straggling import straggling
-from traces.workload import SCHEMA, Collective, Compute, Item, Start, Workload
 
 MS = 1_000_000
 

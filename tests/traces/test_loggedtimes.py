@@ -9,15 +9,15 @@ from typing import NamedTuple
 
 import pytest
 
-from emu.project import PROJECT
-from traces.groundtruth import LoggedEvent, RankLog, read_logs
-from traces.loggedtimes import TimeError, TimeErrors, What, time_errors
-from traces.reader import open_trace
-from traces.recognition import operations
-from traces.recognition.iterations import Labels, Role
-from traces.recognition.operation import Operation
-from traces.recognition.recognise import Job, find_job
-from traces.recognition.starts import Beginning
+from gradwire.emu.project import PROJECT
+from gradwire.traces.groundtruth import LoggedEvent, RankLog, read_logs
+from gradwire.traces.loggedtimes import TimeError, TimeErrors, What, time_errors
+from gradwire.traces.reader import open_trace
+from gradwire.traces.recognition import operations
+from gradwire.traces.recognition.iterations import Labels, Role
+from gradwire.traces.recognition.operation import Operation
+from gradwire.traces.recognition.recognise import Job, find_job
+from gradwire.traces.recognition.starts import Beginning
 
 SAMPLES = PROJECT / "traces" / "samples"
 MS = 1_000_000

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from traces.packets.openfile import free_nbytes, group_free_nbytes, limited_nbytes
+from gradwire.traces.packets.openfile import free_nbytes, group_free_nbytes, limited_nbytes
 
 GIB = 1 << 30
 
@@ -54,8 +54,8 @@ def test_a_bomb_is_refused_in_one_line_within_the_limit_of_the_process(tmp_path:
     (tmp_path / "bomb.pcap.gz").write_bytes(gzip.compress(head) + piece * (8 * 16))
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))\n"
-        "from pathlib import Path; from tools.exits import guarded\n"
-        "from traces.packets.capture import read_capture\nimport sys, typer\n"
+        "from pathlib import Path; from gradwire.tools.exits import guarded\n"
+        "from gradwire.traces.packets.capture import read_capture\nimport sys, typer\n"
         "@guarded\ndef f(): read_capture(Path(sys.argv[1]))\n"
         "try: f()\nexcept typer.Exit as e: sys.exit(e.exit_code)"
     )

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradwire.traces.packets import messageindex
+from gradwire.traces.packets.directions import Direction
+from gradwire.traces.packets.messageindex import SCHEMA, BadIndex, MessageIndex, StreamIndex, decode, encode
 from tests.documented import documented_fields
-from traces.packets import messageindex
-from traces.packets.directions import Direction
-from traces.packets.messageindex import SCHEMA, BadIndex, MessageIndex, StreamIndex, decode, encode
 
 FORTH = Direction("10.0.0.1", 4000, "10.0.0.2", 5000)
 SHA = "0123456789abcdef" * 4

@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gradwire.traces.framing.frames import MessageKind
+from gradwire.traces.framing.gloo import Opcode, pack_slot
+from gradwire.traces.framing.gloo_framing import Gloo
+from gradwire.traces.framing.messages import Messages, collect, reranked
+from gradwire.traces.packets.capture import read_capture
+from gradwire.traces.packets.packets import Packets
+from gradwire.traces.packets.streams import assemble, connections
 from tests.made_captures import SYN, pcap, stream
 from tests.made_gloo import HIGH, LOW, Sent, conversation
-from traces.framing.frames import MessageKind
-from traces.framing.gloo import Opcode, pack_slot
-from traces.framing.gloo_framing import Gloo
-from traces.framing.messages import Messages, collect, reranked
-from traces.packets.capture import read_capture
-from traces.packets.packets import Packets
-from traces.packets.streams import assemble, connections
 
 SLOT = pack_slot(4, 3)
 ADDRESSES = (LOW[0], HIGH[0])

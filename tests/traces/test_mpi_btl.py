@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.made_mpi import ack, close, frag, handshake, match, put_request, rndv
-from traces.framing.mpi_btl import (
+from gradwire.traces.framing.mpi_btl import (
     BTL_NBYTES,
     HEAD_NBYTES,
     MAX_MESSAGE_NBYTES,
@@ -22,6 +21,7 @@ from traces.framing.mpi_btl import (
     operation_of,
     payload_nbytes,
 )
+from tests.made_mpi import ack, close, frag, handshake, match, put_request, rndv
 
 CAPTURE = Path(__file__).parents[2] / "traces" / "samples" / "mpi_4_tso" / "h1.pcap"
 HANDSHAKE = "01005363010000004f50414c2d5443502d42544c00550000"

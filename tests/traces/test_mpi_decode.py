@@ -7,6 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradwire.traces.framing.mpi_btl import What
+from gradwire.traces.framing.mpi_decode import MpiDecoded, MpiGap, header_nbytes
+from gradwire.traces.packets.capture import read_capture
 from tests.made_captures import SYN, pcap, stream
 from tests.made_mpi import (
     ALLREDUCE,
@@ -23,9 +26,6 @@ from tests.made_mpi import (
     rndv,
     talk,
 )
-from traces.framing.mpi_btl import What
-from traces.framing.mpi_decode import MpiDecoded, MpiGap, header_nbytes
-from traces.packets.capture import read_capture
 
 FRAGMENTS = [
     match(7, b"abc"),

@@ -8,6 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradwire.traces.framing.frames import Found, MessageKind
+from gradwire.traces.framing.framings import choose
+from gradwire.traces.framing.mpi_framing import Mpi
+from gradwire.traces.packets.capture import read_capture
+from gradwire.traces.packets.packets import Packets
+from gradwire.traces.packets.streams import Connection, assemble, connections
 from tests.made_mpi import (
     BACK,
     BARRIER,
@@ -25,12 +31,6 @@ from tests.made_mpi import (
     rndv,
     talk,
 )
-from traces.framing.frames import Found, MessageKind
-from traces.framing.framings import choose
-from traces.framing.mpi_framing import Mpi
-from traces.packets.capture import read_capture
-from traces.packets.packets import Packets
-from traces.packets.streams import Connection, assemble, connections
 
 SAMPLE = Path(__file__).parents[2] / "traces" / "samples" / "mpi_4_tso"
 NBYTES, ITERATIONS, RANKS = 262_144, 4, range(4)

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradwire.traces.framing import mpi_hidden
+from gradwire.traces.framing.frames import Frame, Hidden, MessageKind
 from tests.made_mpi import (
     ALLREDUCE,
     BACK,
@@ -24,8 +26,6 @@ from tests.made_mpi import (
     rndv,
     talk,
 )
-from traces.framing import mpi_hidden
-from traces.framing.frames import Frame, Hidden, MessageKind
 
 
 def same(path: Path, forth: list[Part], back: list[Part]) -> dict[bool, list[Frame]]:

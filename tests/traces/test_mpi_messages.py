@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradwire.traces.framing.frames import UNKNOWN_TAG, Frame, MessageKind
 from tests.made_mpi import (
     ALLREDUCE,
     BACK,
@@ -26,7 +27,6 @@ from tests.made_mpi import (
     rndv,
     talk,
 )
-from traces.framing.frames import UNKNOWN_TAG, Frame, MessageKind
 
 DATA, READY, CONTROL = MessageKind.DATA, MessageKind.RECV_READY, MessageKind.CONTROL
 HELLO = Frame(0, 24, CONTROL, "handshake", UNKNOWN_TAG, 0)

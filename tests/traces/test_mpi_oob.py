@@ -6,10 +6,10 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradwire.traces.framing.setups import VISIBLE_NBYTES, MpiControl, is_greeting
+from gradwire.traces.packets.capture import read_capture
+from gradwire.traces.packets.streams import assemble, connections
 from tests.made_captures import ACK, SYN, pcap, stream
-from traces.framing.setups import VISIBLE_NBYTES, MpiControl, is_greeting
-from traces.packets.capture import read_capture
-from traces.packets.streams import assemble, connections
 
 ORTED, MPIRUN = ("10.0.0.1", 42_168), ("10.0.0.254", 50_293)
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gradwire.traces.framing.frames import MessageKind
+from gradwire.traces.framing.messages import Messages
+from gradwire.traces.reader import open_trace
+from gradwire.traces.recognition.operation import handed_over_ns
+from gradwire.traces.recognition.operations import operations
 from tests.made_messages import table
-from traces.framing.frames import MessageKind
-from traces.framing.messages import Messages
-from traces.reader import open_trace
-from traces.recognition.operation import handed_over_ns
-from traces.recognition.operations import operations
 
 SAMPLE = Path(__file__).parents[2] / "traces" / "samples" / "ddp_gloo_8"
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from gradwire.traces.packets.capture import read_capture
+from gradwire.traces.packets.packets import TCP, UDP, BadCapture
 from tests.made_captures import NS_MAGIC, US_MAGIC, Order, Record, ethernet, ipv4, pcap, tcp, udp
-from traces.packets.capture import read_capture
-from traces.packets.packets import TCP, UDP, BadCapture
 
 A, B = ("10.0.0.1", 4000), ("10.0.0.2", 5000)
 

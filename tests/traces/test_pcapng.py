@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from gradwire.traces.packets import pcapng
+from gradwire.traces.packets.capture import read_capture
+from gradwire.traces.packets.packets import BadCapture, Packets
 from tests import made_pcapng as ng
 from tests.made_captures import Order, Record, pcap, tcp
 from tests.tshark import ours, tshark_says
-from traces.packets import pcapng
-from traces.packets.capture import read_capture
-from traces.packets.packets import BadCapture, Packets
 
 needs_tshark = pytest.mark.skipif(not shutil.which("tshark"), reason="tshark is not installed")
 A, B = ("10.0.0.1", 4000), ("10.0.0.2", 5000)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from gradwire.traces.analysis import perfetto
+from gradwire.traces.analysis.perfetto import write_perfetto
 from tests.made_analysis import made_analysis, made_messages
-from traces.analysis import perfetto
-from traces.analysis.perfetto import write_perfetto
 
 # "Trace Event Format" (Chromium): what each phase must have besides name, ph, pid and ts.
 REQUIRED: dict[str, set[str]] = {

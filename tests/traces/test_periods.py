@@ -4,12 +4,12 @@ from fractions import Fraction
 
 import pytest
 
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.periods import Period, periods
+from gradwire.traces.schedules.schedule import Op, Schedule, Send
+from gradwire.traces.schedules.straggling import straggling
+from gradwire.traces.workload import SCHEMA, Collective, Compute, Item, Start, Workload
 from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, schedule_plan
-from traces.schedules.expand import expand
-from traces.schedules.periods import Period, periods
-from traces.schedules.schedule import Op, Schedule, Send
-from traces.schedules.straggling import straggling
-from traces.workload import SCHEMA, Collective, Compute, Item, Start, Workload
 
 S = 1_000_000_000
 SPEC = "star:hosts=4,rate=100M"

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradwire.traces.framing.frames import SEND, UNKNOWN_TAG, MessageKind
+from gradwire.traces.framing.plain import MIN_NBYTES, Plain, bursts
+from gradwire.traces.packets.capture import read_capture
+from gradwire.traces.packets.streams import Connection, Stream, assemble, connections
 from tests.made_captures import ACK, PSH, SYN, Record, pcap, stream, tcp
-from traces.framing.frames import SEND, UNKNOWN_TAG, MessageKind
-from traces.framing.plain import MIN_NBYTES, Plain, bursts
-from traces.packets.capture import read_capture
-from traces.packets.streams import Connection, Stream, assemble, connections
 
 A, B = ("10.0.0.1", 999), ("10.0.0.2", 5_555)
 MS, US = 1_000_000, 1_000

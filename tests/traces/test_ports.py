@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from traces.reader import open_trace
-from traces.recognition.ports import port_of, ports
-from traces.recognition.recognise import find_job
+from gradwire.traces.reader import open_trace
+from gradwire.traces.recognition.ports import port_of, ports
+from gradwire.traces.recognition.recognise import find_job
 
 SAMPLES = Path(__file__).parents[2] / "traces" / "samples"
 PUSHES = 6  # the event of a worker's log

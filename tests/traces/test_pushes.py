@@ -5,11 +5,11 @@ from fractions import Fraction
 
 import pytest
 
-from traces.schedules.collectives import NotServedError
-from traces.schedules.expand import expand, not_added
-from traces.schedules.pushes import first_come_servers
-from traces.schedules.schedule import Aggregation, Gate
-from traces.workload import SCHEMA, Compute, Item, Message, Start, Workload, made_allreduce
+from gradwire.traces.schedules.collectives import NotServedError
+from gradwire.traces.schedules.expand import expand, not_added
+from gradwire.traces.schedules.pushes import first_come_servers
+from gradwire.traces.schedules.schedule import Aggregation, Gate
+from gradwire.traces.workload import SCHEMA, Compute, Item, Message, Start, Workload, made_allreduce
 
 SERVER = 0
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from traces.rankmap import read_settings
-from traces.recognition.ranks import BadTrace
+from gradwire.traces.rankmap import read_settings
+from gradwire.traces.recognition.ranks import BadTrace
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,16 @@
 import numpy as np
 import pytest
 
-from traces.framing.frames import MessageKind
-from traces.framing.messages import COLUMNS, Messages
-from traces.recognition.ranks import BadTrace, by_number, check_all_seen, given_order, inferred_order, joined
+from gradwire.traces.framing.frames import MessageKind
+from gradwire.traces.framing.messages import COLUMNS, Messages
+from gradwire.traces.recognition.ranks import (
+    BadTrace,
+    by_number,
+    check_all_seen,
+    given_order,
+    inferred_order,
+    joined,
+)
 
 ADDRESSES = tuple(f"10.0.0.{i}" for i in range(1, 5))
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from gradwire.traces.framing.gloo import Opcode
+from gradwire.traces.packets.packets import BadCapture
+from gradwire.traces.reader import capture_paths, open_trace
+from gradwire.traces.recognition.ranks import BadTrace
+from gradwire.traces.recognition.recognise import recognise
+from gradwire.traces.workload import Message
 from tests.made_captures import Record, pcap, split_pcap, tcp, udp
 from tests.made_gloo import conversation
-from traces.framing.gloo import Opcode
-from traces.packets.packets import BadCapture
-from traces.reader import capture_paths, open_trace
-from traces.recognition.ranks import BadTrace
-from traces.recognition.recognise import recognise
-from traces.workload import Message
 
 SAMPLES = Path(__file__).parents[2] / "traces" / "samples"
 EIGHT = SAMPLES / "ddp_gloo_8"

@@ -2,14 +2,14 @@
 
 import pytest
 
-from planning.model.simulation import simulate
-from planning.plancheck import check_schedule
+from gradwire.planning.model.simulation import simulate
+from gradwire.planning.plancheck import check_schedule
+from gradwire.traces.recognition.operation import Operation
+from gradwire.traces.recognition.readiness import MAX_AFTER, readiness
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.selection import in_order, prepared
+from gradwire.traces.workload import Message, Start, Workload
 from tests.made_plans import schedule_plan
-from traces.recognition.operation import Operation
-from traces.recognition.readiness import MAX_AFTER, readiness
-from traces.schedules.expand import expand
-from traces.schedules.selection import in_order, prepared
-from traces.workload import Message, Start, Workload
 
 S = 1_000_000_000
 

@@ -5,13 +5,13 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gradwire.traces.packets.capture import read_capture
+from gradwire.traces.packets.directions import Direction
+from gradwire.traces.packets.messageindex import MessageIndex, decode, encode
+from gradwire.traces.packets.packets import Packets
+from gradwire.traces.packets.reads import Streams, index_of, recorded, supplemented
+from gradwire.traces.packets.streams import assemble
 from tests.made_captures import HEADERS_NBYTES, SYN, Record, pcap, stream, tcp
-from traces.packets.capture import read_capture
-from traces.packets.directions import Direction
-from traces.packets.messageindex import MessageIndex, decode, encode
-from traces.packets.packets import Packets
-from traces.packets.reads import Streams, index_of, recorded, supplemented
-from traces.packets.streams import assemble
 
 A, B = ("10.0.0.1", 4000), ("10.0.0.2", 5000)
 FORTH = Direction(*A, *B)

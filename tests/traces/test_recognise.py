@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from traces.reader import open_trace
-from traces.recognition.recognise import Job, find_job, recognise
-from traces.schedules.collectives import gloo_ring
-from traces.schedules.trees import broadcast
-from traces.trace import Trace
-from traces.workload import Collective, Compute, Item, Message, Workload, load, save
+from gradwire.traces.reader import open_trace
+from gradwire.traces.recognition.recognise import Job, find_job, recognise
+from gradwire.traces.schedules.collectives import gloo_ring
+from gradwire.traces.schedules.trees import broadcast
+from gradwire.traces.trace import Trace
+from gradwire.traces.workload import Collective, Compute, Item, Message, Workload, load, save
 
 SAMPLES = Path(__file__).parents[2] / "traces" / "samples"
 DDP = ("ddp_gloo_8", "ddp_gloo_8_gpt_tso", "ddp_gloo_4_resnet18_tso")

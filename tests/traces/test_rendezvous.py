@@ -11,21 +11,21 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from emu.replay.slots import Matching
-from planning.model.hosts import HostCosts
-from planning.model.simulation import simulate
-from planning.plan import Plan
+from gradwire.emu.replay.slots import Matching
+from gradwire.planning.model.hosts import HostCosts
+from gradwire.planning.model.simulation import simulate
+from gradwire.planning.plan import Plan
+from gradwire.traces.framing.frames import MessageKind
+from gradwire.traces.framing.messages import COLUMNS, Messages
+from gradwire.traces.reader import open_trace
+from gradwire.traces.recognition.operations import operations
+from gradwire.traces.recognition.recognise import recognise
+from gradwire.traces.schedules.collectives import ring
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.schedule import Op, Schedule, Send
+from gradwire.traces.workload import SCHEMA, Collective, Workload
 from tests.made_messages import played
 from tests.made_plans import PAYLOAD_EFFICIENCY, schedule_plan
-from traces.framing.frames import MessageKind
-from traces.framing.messages import COLUMNS, Messages
-from traces.reader import open_trace
-from traces.recognition.operations import operations
-from traces.recognition.recognise import recognise
-from traces.schedules.collectives import ring
-from traces.schedules.expand import expand
-from traces.schedules.schedule import Op, Schedule, Send
-from traces.workload import SCHEMA, Collective, Workload
 
 SAMPLE = Path(__file__).parents[2] / "traces" / "samples" / "mpi_4_tso"
 CHUNK_NBYTES = 100_000

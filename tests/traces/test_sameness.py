@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from traces.framing.messages import COLUMNS
-from traces.reader import open_trace
-from traces.sameness import differences
-from traces.trace import Trace
+from gradwire.traces.framing.messages import COLUMNS
+from gradwire.traces.reader import open_trace
+from gradwire.traces.sameness import differences
+from gradwire.traces.trace import Trace
 
 SAMPLE = Path(__file__).parents[2] / "traces" / "samples" / "ps_1srv_4wk"
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from emu.replay import payload
-from planning.fabrics.spec import parse_fabric
-from planning.model.predict import bound_s
-from traces.schedules.expand import PAIRWISE, expand
-from traces.schedules.schedule import Gate, Op, Schedule, longest_quiet_s, together
-from traces.workload import made_allreduce, made_alltoall
+from gradwire.emu.replay import payload
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.model.predict import bound_s
+from gradwire.traces.schedules.expand import PAIRWISE, expand
+from gradwire.traces.schedules.schedule import Gate, Op, Schedule, longest_quiet_s, together
+from gradwire.traces.workload import made_allreduce, made_alltoall
 
 
 def allreduces(*sizes: int, nbytes: int = 48_000) -> Schedule:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from traces.schedules.aggregating import ina, ina_leaf
-from traces.schedules.collectives import NotServedError, piece_starts, ring
-from traces.schedules.schedule import Aggregation, Send, contributions
+from gradwire.traces.schedules.aggregating import ina, ina_leaf
+from gradwire.traces.schedules.collectives import NotServedError, piece_starts, ring
+from gradwire.traces.schedules.schedule import Aggregation, Send, contributions
 
 LEAVES = [
     [[0, 1], [2, 3]],

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from traces.schedules.expand import expand
-from traces.schedules.schedule import Gate
-from traces.schedules.selection import bridged
-from traces.workload import SCHEMA, Collective, Compute, Item, Message, Start, Workload
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.schedule import Gate
+from gradwire.traces.schedules.selection import bridged
+from gradwire.traces.workload import SCHEMA, Collective, Compute, Item, Message, Start, Workload
 
 
 def allreduce(iteration: int, after: tuple[int, ...], ranks: Sequence[int] = (0, 1)) -> Item:

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from traces.recognition.iterations import label
-from traces.recognition.operation import Operation
-from traces.recognition.servers import servers_of
-from traces.recognition.shape import JobShape, shape_of
+from gradwire.traces.recognition.iterations import label
+from gradwire.traces.recognition.operation import Operation
+from gradwire.traces.recognition.servers import servers_of
+from gradwire.traces.recognition.shape import JobShape, shape_of
 
 COMPUTE_NS, UPDATE_NS, WIRE_NS = 10_000, 100, 50
 

@@ -6,10 +6,10 @@ from typing import cast
 
 import numpy as np
 
+from gradwire.traces.analysis.bursts import Series
+from gradwire.traces.analysis.shares import refusals, shares
+from gradwire.traces.trace import Trace
 from tests.made_analysis import ADDRESSES, MS, made_analysis
-from traces.analysis.bursts import Series
-from traces.analysis.shares import refusals, shares
-from traces.trace import Trace
 
 MADE = made_analysis()
 

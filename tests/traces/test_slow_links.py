@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from traces.analysis.analysis import Analysis, analyse
-from traces.analysis.verdict import sentences
-from traces.reader import open_trace
-from traces.recognition.ranks import BadTrace
-from traces.recognition.recognise import Job, find_job
+from gradwire.traces.analysis.analysis import Analysis, analyse
+from gradwire.traces.analysis.verdict import sentences
+from gradwire.traces.reader import open_trace
+from gradwire.traces.recognition.ranks import BadTrace
+from gradwire.traces.recognition.recognise import Job, find_job
 
 SAMPLES = Path(__file__).parents[2] / "traces" / "samples"
 LEAF_SPINE, STAR = "slow_ddp_8_mlp_leafspine50M", "slow_ddp_8_mlp_star100M"

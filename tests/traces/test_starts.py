@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traces.recognition.operation import Operation
-from traces.recognition.ports import HostPort, port_of
-from traces.recognition.starts import starts
+from gradwire.traces.recognition.operation import Operation
+from gradwire.traces.recognition.ports import HostPort, port_of
+from gradwire.traces.recognition.starts import starts
 
 
 def reduce(tag: int, begun: dict[int, int], done: dict[int, int]) -> Operation:

@@ -5,8 +5,8 @@ from statistics import fmean, pstdev
 
 import pytest
 
-from traces.schedules.straggling import straggling
-from traces.workload import SCHEMA, Collective, Compute, Item, Start, Workload
+from gradwire.traces.schedules.straggling import straggling
+from gradwire.traces.workload import SCHEMA, Collective, Compute, Item, Start, Workload
 
 GAP_NS = 1_000_000
 

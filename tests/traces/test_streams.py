@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from gradwire.traces.packets.capture import read_capture
+from gradwire.traces.packets.directions import Direction, own_address
+from gradwire.traces.packets.packets import Packets
+from gradwire.traces.packets.streams import Stream, assemble
 from tests.made_captures import ACK, RST, SYN, Record, pcap, tcp
-from traces.packets.capture import read_capture
-from traces.packets.directions import Direction, own_address
-from traces.packets.packets import Packets
-from traces.packets.streams import Stream, assemble
 
 A, B, C = ("10.0.0.1", 4000), ("10.0.0.2", 5000), ("10.0.0.3", 6000)
 A_TO_B = Direction("10.0.0.1", 4000, "10.0.0.2", 5000)

@@ -7,10 +7,10 @@ from random import Random
 import numpy as np
 import pytest
 
+from gradwire.traces.packets.timestamps import implausible
+from gradwire.traces.reader import open_trace
+from gradwire.traces.recognition.recognise import recognise
 from tests.made_captures import split_pcap
-from traces.packets.timestamps import implausible
-from traces.reader import open_trace
-from traces.recognition.recognise import recognise
 
 SAMPLE = Path(__file__).parents[2] / "traces" / "samples" / "ddp_gloo_8"
 SECOND = 10**9

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from gradwire.traces.analysis.traffic import traffic
+from gradwire.traces.reader import open_captures
 from tests.made_captures import SYN, Record, ethernet, pcap, stream, udp
-from traces.analysis.traffic import traffic
-from traces.reader import open_captures
 
 A, B = ("10.0.0.1", 40000), ("10.0.0.2", 29500)
 

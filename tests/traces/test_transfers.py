@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from traces.analysis.analysis import analyse
-from traces.analysis.transfers import iterations
-from traces.reader import open_trace
-from traces.recognition.recognise import Job, find_job
+from gradwire.traces.analysis.analysis import analyse
+from gradwire.traces.analysis.transfers import iterations
+from gradwire.traces.reader import open_trace
+from gradwire.traces.recognition.recognise import Job, find_job
 
 SAMPLES = Path(__file__).parents[2] / "traces" / "samples"
 

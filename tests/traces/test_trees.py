@@ -4,12 +4,12 @@ from collections import Counter
 
 import pytest
 
-from planning.model.phases import phase_keys
-from traces.schedules.collectives import all_pairs
-from traces.schedules.kinds import OpKind
-from traces.schedules.schedule import Op, Schedule, Send, contributions, sent_nbytes, together
-from traces.schedules.trees import SHAPES, broadcast, parents, reduce_broadcast
-from traces.workload import Shape
+from gradwire.planning.model.phases import phase_keys
+from gradwire.traces.schedules.collectives import all_pairs
+from gradwire.traces.schedules.kinds import OpKind
+from gradwire.traces.schedules.schedule import Op, Schedule, Send, contributions, sent_nbytes, together
+from gradwire.traces.schedules.trees import SHAPES, broadcast, parents, reduce_broadcast
+from gradwire.traces.workload import Shape
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from gradwire.traces.framing.frames import UNKNOWN_TAG
+from gradwire.traces.framing.messages import Messages
+from gradwire.traces.recognition.turnaround import turnarounds_ns
 from tests.made_analysis import made_messages
-from traces.framing.frames import UNKNOWN_TAG
-from traces.framing.messages import Messages
-from traces.recognition.turnaround import turnarounds_ns
 
 US = 1_000
 STEP_US, TURNAROUND_US, COMPUTE_US = 1_000, 70, 9_000

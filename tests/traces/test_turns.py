@@ -10,24 +10,24 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from planning.experiment import Cell, Experiment, plan_of
-from planning.fabrics.fabric import Fabric
-from planning.fabrics.spec import parse_fabric
-from planning.model.hosts import HostCosts
-from planning.model.simulation import simulate
-from planning.plancheck import check_schedule
+from gradwire.planning.experiment import Cell, Experiment, plan_of
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.model.hosts import HostCosts
+from gradwire.planning.model.simulation import simulate
+from gradwire.planning.plancheck import check_schedule
+from gradwire.traces.framing.frames import MessageKind
+from gradwire.traces.reader import open_captures
+from gradwire.traces.recognition.recognise import find_job, recognise
+from gradwire.traces.recognition.turns import turns_of
+from gradwire.traces.schedules.doubling import halving_doubling, recursive_doubling
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.inturn import in_turn
+from gradwire.traces.schedules.schedule import contributions
+from gradwire.traces.workload import SCHEMA, Collective, Turn, Workload
 from tests.made_messages import table
 from tests.made_mpi import ALLREDUCE, Part, fin, put, put_request, rndv, talk
 from tests.made_plans import PAYLOAD_EFFICIENCY, schedule_plan
-from traces.framing.frames import MessageKind
-from traces.reader import open_captures
-from traces.recognition.recognise import find_job, recognise
-from traces.recognition.turns import turns_of
-from traces.schedules.doubling import halving_doubling, recursive_doubling
-from traces.schedules.expand import expand
-from traces.schedules.inturn import in_turn
-from traces.schedules.schedule import contributions
-from traces.workload import SCHEMA, Collective, Turn, Workload
 
 NBYTES = 2_000_000
 ONE_WAY_S = NBYTES / (100e6 * PAYLOAD_EFFICIENCY / 8)

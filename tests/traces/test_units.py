@@ -2,7 +2,7 @@
 
 import pytest
 
-from traces.units import parse_bps, parse_nbytes, parse_ns, show_bps, show_nbytes, show_ns, show_s
+from gradwire.traces.units import parse_bps, parse_nbytes, parse_ns, show_bps, show_nbytes, show_ns, show_s
 
 
 @pytest.mark.parametrize(

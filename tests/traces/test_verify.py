@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from gradwire.traces.packets import verify as verifying
+from gradwire.traces.packets.capture import read_capture
+from gradwire.traces.packets.packets import BadCapture, Packets
+from gradwire.traces.packets.verify import verify, verify_files
 from tests.made_captures import Record, ethernet, ipv4, pcap, tcp, udp
 from tests.traces.test_decode import NETWORKS, on
-from traces.packets import verify as verifying
-from traces.packets.capture import read_capture
-from traces.packets.packets import BadCapture, Packets
-from traces.packets.verify import verify, verify_files
 
 pytestmark = pytest.mark.skipif(not shutil.which("tshark"), reason="tshark is not installed")
 SAMPLE = Path(__file__).parents[2] / "traces" / "samples" / "ps_1srv_4wk" / "h0.pcap"

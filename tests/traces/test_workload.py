@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from traces import workload as workloads
-from traces.workload import BadWorkload, Message, Start, Workload, made_allreduce
+from gradwire.traces import workload as workloads
+from gradwire.traces.workload import BadWorkload, Message, Start, Workload, made_allreduce
 
 
 def one_message(rest: str) -> str:

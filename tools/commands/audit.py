@@ -9,22 +9,22 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from emu.records import load_repeats
-from planning import plan as plans
-from planning.fabrics.fabric import Egress, link_name
-from planning.model.audit import PhaseAudit, slowest, worst_shares
-from planning.model.audit import audit as audited
-from planning.openflow.rules import Guard, TableSize, guarded_rules, table_sizes
-from planning.plan import Plan
-from planning.runfiles import INCOMPLETE, check_finished, one_run
-from results.audit.runaudit import RunAudit, audit_run, middle
-from tools.audit_json import audit_json, phase_name
-from tools.audit_tables import print_phases, print_run, print_tables
-from tools.console import console
-from tools.draw import fabric_svg
-from tools.options import JsonOption
-from tools.plansummary import print_heading
-from traces.files import write_whole
+from gradwire.emu.records import load_repeats
+from gradwire.planning import plan as plans
+from gradwire.planning.fabrics.fabric import Egress, link_name
+from gradwire.planning.model.audit import PhaseAudit, slowest, worst_shares
+from gradwire.planning.model.audit import audit as audited
+from gradwire.planning.openflow.rules import Guard, TableSize, guarded_rules, table_sizes
+from gradwire.planning.plan import Plan
+from gradwire.planning.runfiles import INCOMPLETE, check_finished, one_run
+from gradwire.results.audit.runaudit import RunAudit, audit_run, middle
+from gradwire.tools.audit_json import audit_json, phase_name
+from gradwire.tools.audit_tables import print_phases, print_run, print_tables
+from gradwire.tools.console import console
+from gradwire.tools.draw import fabric_svg
+from gradwire.tools.options import JsonOption
+from gradwire.tools.plansummary import print_heading
+from gradwire.traces.files import write_whole
 
 DISAGREES = 3
 EXCESS_S = 1e-9  # less is rounding

@@ -5,14 +5,14 @@ from typing import Annotated
 
 import typer
 
-from planning.experiment import Experiment
-from results.laboratory import planned
-from tools.choices import MatrixChoices, NetworkChoices, RunChoices, takes_choices
-from tools.machine import need_root_and_tools
-from tools.matrixrun import carry_out, check_page, default_folder, show
-from traces.schedules.expand import PAIRWISE
-from traces.units import parse_nbytes
-from traces.workload import made_allreduce, made_alltoall
+from gradwire.planning.experiment import Experiment
+from gradwire.results.laboratory import planned
+from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, takes_choices
+from gradwire.tools.machine import need_root_and_tools
+from gradwire.tools.matrixrun import carry_out, check_page, default_folder, show
+from gradwire.traces.schedules.expand import PAIRWISE
+from gradwire.traces.units import parse_nbytes
+from gradwire.traces.workload import made_allreduce, made_alltoall
 
 ALLREDUCE, ALLTOALL = "allreduce", "alltoall"
 COLLECTIVES = (ALLREDUCE, ALLTOALL)

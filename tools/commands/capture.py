@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from emu.capturing.request import check_fits
-from planning.fabrics.spec import parse_fabric
-from tools.capturing import Keeping, carry_out, default_folder, show
-from tools.joboptions import (
+from gradwire.emu.capturing.request import check_fits
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.tools.capturing import Keeping, carry_out, default_folder, show
+from gradwire.tools.joboptions import (
     AsyncOption,
     BatchOption,
     BesideLiveOption,
@@ -30,7 +30,7 @@ from tools.joboptions import (
     parse_beside,
     refuse_foreign_options,
 )
-from tools.options import FABRIC_HELP, JsonOption
+from gradwire.tools.options import FABRIC_HELP, JsonOption
 
 DEFAULT_RATE = "10G"  # more than two processors can send: the job's own pace shows, not the link's
 

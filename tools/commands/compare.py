@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from results.comparison import (
+from gradwire.results.comparison import (
     COMPARISON_SCHEMA,
     CONFIDENCE,
     MIN_REPEATS,
@@ -19,9 +19,9 @@ from results.comparison import (
     compared,
     load_cells,
 )
-from tools.console import console
-from tools.options import JsonOption
-from traces.units import show_s
+from gradwire.tools.console import console
+from gradwire.tools.options import JsonOption
+from gradwire.traces.units import show_s
 
 NOTHING = "–"
 _STYLE = {"slower": "bold red", "faster": "green"}

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from emu.interpreter import python
-from planning.fabrics.spec import parse_fabric
+from gradwire.emu.interpreter import python
+from gradwire.planning.fabrics.spec import parse_fabric
 
 FOR_EVER_S = "inf"
 OPEN_TO_OTHERS = (
@@ -44,7 +44,7 @@ def controller(
         job = ["--fabric", what, "--routes", routes]
     if not is_loopback(listen):
         print(f"gradwire: warning: {OPEN_TO_OTHERS.format(listen)}", file=sys.stderr, flush=True)
-    command = python("controller", *job, "--people", "--listen", listen, "--port", str(port))
+    command = python("gradwire.controller", *job, "--people", "--listen", listen, "--port", str(port))
     command += ["--timeout", FOR_EVER_S if timeout is None else str(timeout)]
     if log is not None:
         command += ["--log", str(log)]

@@ -5,23 +5,30 @@ from typing import Annotated
 
 import typer
 
-from emu.options import RunOptions
-from emu.project import PROJECT
-from planning.experiment import Cell, Experiment
-from planning.fabrics.fabric import Fabric
-from planning.fabrics.spec import parse_fabric
-from results.laboratory import planned
-from tools.advice import advise
-from tools.console import console
-from tools.fabricrates import capture_fabric, rates_of
-from tools.inspect_tables import print_analysis
-from tools.machine import need_root_and_tools
-from tools.matrixrun import carry_out, check_page, default_folder, show
-from tools.options import HtmlOption, JsonOption, OutOption, RepeatOption, ScaleBytesOption, parse_factor
-from traces.analysis.analysis import analyse
-from traces.reader import open_trace
-from traces.recognition.recognise import find_job, workload_of
-from traces.units import parse_bps, show_bps
+from gradwire.emu.options import RunOptions
+from gradwire.emu.project import PROJECT
+from gradwire.planning.experiment import Cell, Experiment
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.results.laboratory import planned
+from gradwire.tools.advice import advise
+from gradwire.tools.console import console
+from gradwire.tools.fabricrates import capture_fabric, rates_of
+from gradwire.tools.inspect_tables import print_analysis
+from gradwire.tools.machine import need_root_and_tools
+from gradwire.tools.matrixrun import carry_out, check_page, default_folder, show
+from gradwire.tools.options import (
+    HtmlOption,
+    JsonOption,
+    OutOption,
+    RepeatOption,
+    ScaleBytesOption,
+    parse_factor,
+)
+from gradwire.traces.analysis.analysis import analyse
+from gradwire.traces.reader import open_trace
+from gradwire.traces.recognition.recognise import find_job, workload_of
+from gradwire.traces.units import parse_bps, show_bps
 
 SAMPLE = Path("traces/samples/slow_ddp_8_mlp_leafspine50M")
 AS_IT_WAS, HALVING, RANDOM, HDRM = (  # algorithm, placement, routes

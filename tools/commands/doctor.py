@@ -8,8 +8,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from tools.checks import MachineCheck, State, all_checks, can_run_demo
-from tools.console import console
+from gradwire import COMMAND
+from gradwire.tools.checks import MachineCheck, State, all_checks, can_run_demo
+from gradwire.tools.console import console
 
 SCHEMA = "gradwire.doctor/1"
 STYLE: dict[State, str] = {
@@ -47,7 +48,7 @@ def show(checks: tuple[MachineCheck, ...], ready: bool) -> None:
     to = console()
     to.print(table)
     if ready:
-        to.print(Text.assemble("\nThe demo can run here: ", ("sudo ./gradwire demo", "bold")))
+        to.print(Text.assemble("\nThe demo can run here: ", (f"sudo {COMMAND} demo", "bold")))
     else:
         lacking = ", ".join(check.name for check in checks if check.needed and check.state == "missing")
         to.print(Text.assemble(("\nThe demo cannot run here yet", "bold red"), f"; it needs: {lacking}"))

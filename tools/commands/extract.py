@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from tools.console import plain
-from tools.options import CapturesArgument, RanksFileOption
-from traces.reader import open_trace
-from traces.recognition.recognise import recognise
-from traces.units import show_nbytes
-from traces.workload import Compute, save
+from gradwire.tools.console import plain
+from gradwire.tools.options import CapturesArgument, RanksFileOption
+from gradwire.traces.reader import open_trace
+from gradwire.traces.recognition.recognise import recognise
+from gradwire.traces.units import show_nbytes
+from gradwire.traces.workload import Compute, save
 
 
 def extract(

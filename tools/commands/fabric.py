@@ -9,17 +9,17 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from planning.fabrics.fabric import DEFAULT_MTU_NBYTES, Fabric, Link
-from planning.fabrics.fabricwriter import yaml_of
-from planning.fabrics.figures import Figures, figures
-from planning.fabrics.nodenames import ranges
-from planning.fabrics.paths import access_switch
-from planning.fabrics.spec import parse_fabric
-from tools.console import console
-from tools.draw import fabric_svg
-from tools.options import FABRIC_HELP, JsonOption
-from traces.files import write_whole
-from traces.units import show_bps
+from gradwire.planning.fabrics.fabric import DEFAULT_MTU_NBYTES, Fabric, Link
+from gradwire.planning.fabrics.fabricwriter import yaml_of
+from gradwire.planning.fabrics.figures import Figures, figures
+from gradwire.planning.fabrics.nodenames import ranges
+from gradwire.planning.fabrics.paths import access_switch
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.tools.console import console
+from gradwire.tools.draw import fabric_svg
+from gradwire.tools.options import FABRIC_HELP, JsonOption
+from gradwire.traces.files import write_whole
+from gradwire.traces.units import show_bps
 
 NAMES_COLUMN = 20
 MIN_COLUMN = 12

@@ -8,19 +8,19 @@ from typing import Annotated
 
 import typer
 
-from emu.inject.injection import inject as carried_out
-from emu.inject.mapping import parse_map
-from emu.inject.options import InjectOptions
-from emu.inject.preparation import STAR_RATE, prepare
-from emu.inject.timetable import PPS, RATE, RECORDED, TOPSPEED, Pace
-from planning.fabrics.spec import parse_fabric
-from planning.routing.policies import policy_names
-from tools.console import console
-from tools.inject_tables import following, print_injection
-from tools.inputs import source_of
-from tools.machine import need_root_and_tools
-from tools.matrixrun import NOT_VALID, default_folder
-from tools.options import (
+from gradwire.emu.inject.injection import inject as carried_out
+from gradwire.emu.inject.mapping import parse_map
+from gradwire.emu.inject.options import InjectOptions
+from gradwire.emu.inject.preparation import STAR_RATE, prepare
+from gradwire.emu.inject.timetable import PPS, RATE, RECORDED, TOPSPEED, Pace
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.routing.policies import policy_names
+from gradwire.tools.console import console
+from gradwire.tools.inject_tables import following, print_injection
+from gradwire.tools.inputs import source_of
+from gradwire.tools.machine import need_root_and_tools
+from gradwire.tools.matrixrun import NOT_VALID, default_folder
+from gradwire.tools.options import (
     FABRIC_HELP,
     CapturesArgument,
     JsonOption,
@@ -30,9 +30,9 @@ from tools.options import (
     SwitchOption,
     parse_factor,
 )
-from traces.rankmap import SETTINGS, read_settings
-from traces.reader import capture_paths
-from traces.units import parse_bps
+from gradwire.traces.rankmap import SETTINGS, read_settings
+from gradwire.traces.reader import capture_paths
+from gradwire.traces.units import parse_bps
 
 MAX_PPS = 10_000_000
 

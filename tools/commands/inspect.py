@@ -12,22 +12,22 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from tools.advice import Step, advise
-from tools.console import console, plain
-from tools.fabricrates import capture_fabric, had_company, rates_of
-from tools.inspect_tables import print_analysis
-from tools.inspectpage.charts import need_library
-from tools.options import CapturesArgument, JsonOption, RanksFileOption
-from traces.analysis.analysis import Analysis, analyse, analyse_flows, to_json
-from traces.analysis.csv_files import write_csv
-from traces.analysis.linerate import FabricRates
-from traces.analysis.perfetto import write_perfetto
-from traces.packets.verify import verify_files
-from traces.reader import capture_paths, open_captures
-from traces.recognition.ranks import BadTrace, NoTraining
-from traces.recognition.recognise import Job, find_job, workload_of
-from traces.trace import Trace
-from traces.units import parse_bps
+from gradwire.tools.advice import Step, advise
+from gradwire.tools.console import console, plain
+from gradwire.tools.fabricrates import capture_fabric, had_company, rates_of
+from gradwire.tools.inspect_tables import print_analysis
+from gradwire.tools.inspectpage.charts import need_library
+from gradwire.tools.options import CapturesArgument, JsonOption, RanksFileOption
+from gradwire.traces.analysis.analysis import Analysis, analyse, analyse_flows, to_json
+from gradwire.traces.analysis.csv_files import write_csv
+from gradwire.traces.analysis.linerate import FabricRates
+from gradwire.traces.analysis.perfetto import write_perfetto
+from gradwire.traces.packets.verify import verify_files
+from gradwire.traces.reader import capture_paths, open_captures
+from gradwire.traces.recognition.ranks import BadTrace, NoTraining
+from gradwire.traces.recognition.recognise import Job, find_job, workload_of
+from gradwire.traces.trace import Trace
+from gradwire.traces.units import parse_bps
 
 
 def inspect(
@@ -109,7 +109,7 @@ def inspect(
         write_perfetto(analysis, trace.messages, perfetto)
         written.append(perfetto)
     if html is not None:
-        from tools.inspectpage.page import write_page
+        from gradwire.tools.inspectpage.page import write_page
 
         write_page(analysis, html, advice)
         written.append(html)

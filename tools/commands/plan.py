@@ -7,14 +7,20 @@ from typing import Annotated
 
 import typer
 
-from planning import plan as plans
-from planning.experiment import plan_of
-from planning.plan import Plan
-from tools.choices import MatrixChoices, NetworkChoices, TrafficChoices, refuse_planned, takes_choices
-from tools.console import console
-from tools.inputs import read_job
-from tools.options import JobArgument, JsonOption
-from tools.plansummary import print_summary, summary
+from gradwire.planning import plan as plans
+from gradwire.planning.experiment import plan_of
+from gradwire.planning.plan import Plan
+from gradwire.tools.choices import (
+    MatrixChoices,
+    NetworkChoices,
+    TrafficChoices,
+    refuse_planned,
+    takes_choices,
+)
+from gradwire.tools.console import console
+from gradwire.tools.inputs import read_job
+from gradwire.tools.options import JobArgument, JsonOption
+from gradwire.tools.plansummary import print_summary, summary
 
 
 @partial(takes_choices, once=True)

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import typer
 
-from planning.plan import Plan
-from results.laboratory import planned
-from results.row import Row
-from tools.choices import (
+from gradwire.planning.plan import Plan
+from gradwire.results.laboratory import planned
+from gradwire.results.row import Row
+from gradwire.tools.choices import (
     MatrixChoices,
     NetworkChoices,
     RunChoices,
@@ -15,11 +15,11 @@ from tools.choices import (
     refuse_planned,
     takes_choices,
 )
-from tools.inputs import is_captures, read_captured, read_job, source_of
-from tools.machine import need_root_and_tools
-from tools.matrixrun import carry_out, check_page, default_folder, show
-from tools.options import JobArgument
-from traces.workload import Workload
+from gradwire.tools.inputs import is_captures, read_captured, read_job, source_of
+from gradwire.tools.machine import need_root_and_tools
+from gradwire.tools.matrixrun import carry_out, check_page, default_folder, show
+from gradwire.tools.options import JobArgument
+from gradwire.traces.workload import Workload
 
 
 @takes_choices

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from emu.interpreter import python
-from emu.project import PROJECT
-from tools import machine
+from gradwire.emu.interpreter import python
+from gradwire.emu.project import PROJECT
+from gradwire.tools import machine
 
 CHECKS = {
     "ruff format": ("ruff", "format", "--check"),

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from emu.capturing.request import check_fits
-from planning.fabrics.spec import parse_fabric
-from tools.console import console
-from tools.joboptions import (
+from gradwire.emu.capturing.request import check_fits
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.tools.console import console
+from gradwire.tools.joboptions import (
     AsyncOption,
     BatchOption,
     BesideLiveOption,
@@ -29,12 +29,12 @@ from tools.joboptions import (
     parse_beside,
     refuse_foreign_options,
 )
-from tools.matrixrun import check_page, default_folder
-from tools.options import FABRIC_HELP, REPEATABLE, HtmlOption, JsonOption, RepeatOption, RoutesOption
-from tools.trust import TrustTrial, carry_out
-from tools.trustlive import MAX_TRAININGS
-from tools.trustresult import TrustMatrix, save
-from tools.trusttables import print_matrix, write_page
+from gradwire.tools.matrixrun import check_page, default_folder
+from gradwire.tools.options import FABRIC_HELP, REPEATABLE, HtmlOption, JsonOption, RepeatOption, RoutesOption
+from gradwire.tools.trust import TrustTrial, carry_out
+from gradwire.tools.trustlive import MAX_TRAININGS
+from gradwire.tools.trustresult import TrustMatrix, save
+from gradwire.tools.trusttables import print_matrix, write_page
 
 NOT_TRUSTED = 3
 

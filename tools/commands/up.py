@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from emu.network.isolate import isolated, stop
-from emu.options import SWITCHES
-from planning.fabrics.fabricfile import is_file
-from planning.fabrics.spec import parse_fabric
-from tools.machine import need_root_and_tools
-from tools.options import SwitchOption
-from traces.units import show_nbytes
+from gradwire.emu.network.isolate import isolated, stop
+from gradwire.emu.options import SWITCHES
+from gradwire.planning.fabrics.fabricfile import is_file
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.tools.machine import need_root_and_tools
+from gradwire.tools.options import SwitchOption
+from gradwire.traces.units import show_nbytes
 
 MAX_SCRIPT_NBYTES = 1 << 20
 
@@ -48,7 +48,7 @@ def up(
 def _typed(options: dict[str, object]) -> int:
     """The exit code of a prompt at which somebody types; Ctrl-C is the prompt's, not ours."""
     before = signal.signal(signal.SIGINT, lambda *_: None)
-    process = isolated("emu.prompt", [json.dumps(options)], new_session=False)
+    process = isolated("gradwire.emu.prompt", [json.dumps(options)], new_session=False)
     try:
         return process.wait()
     finally:
@@ -58,7 +58,7 @@ def _typed(options: dict[str, object]) -> int:
 
 def _carried_out(options: dict[str, object], commands: str) -> int:
     """The exit code of a script's prompt, which ends when we are interrupted."""
-    process = isolated("emu.prompt", [json.dumps(options)], stdin=subprocess.PIPE)
+    process = isolated("gradwire.emu.prompt", [json.dumps(options)], stdin=subprocess.PIPE)
     try:
         with suppress(BrokenPipeError):  # it ended before: its exit code says so
             process.communicate(commands)

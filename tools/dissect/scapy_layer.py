@@ -1,8 +1,8 @@
 """The aggregation header as a Scapy layer, for people who look at captures or make packets.
 
-`from tools.dissect.scapy_layer import GradwireAggregation`, in Scapy's own shell too, makes Scapy show it on
-UDP ports 0xBEE0 to 0xBEFF, whichever end has them.  The fields are those of traces.framing.aggregation.  An
-edge module.
+`from gradwire.tools.dissect.scapy_layer import GradwireAggregation`, in Scapy's own shell too, makes Scapy
+show it on UDP ports 0xBEE0 to 0xBEFF, whichever end has them.  The fields are those of
+traces.framing.aggregation.  An edge module.
 """
 
 from scapy.fields import (
@@ -18,7 +18,7 @@ from scapy.fields import (
 from scapy.layers.inet import UDP
 from scapy.packet import Packet, bind_bottom_up, bind_top_down
 
-from traces.framing.aggregation import (
+from gradwire.traces.framing.aggregation import (
     DISSECTED_PORTS,
     ELEMENT_NBYTES,
     FIRST_PORT,

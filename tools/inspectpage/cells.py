@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from traces.analysis.analysis import Analysis
-from traces.units import show_nbytes, show_s
+from gradwire.traces.analysis.analysis import Analysis
+from gradwire.traces.units import show_nbytes, show_s
 
 MAX_ROWS = 500  # of a table: more is slow to lay out, and nobody reads it; --csv has all
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from traces.analysis.analysis import Analysis
-from traces.analysis.bursts import WindowRates
-from traces.analysis.transfers import Transfer
-from traces.units import show_nbytes, show_s
+from gradwire import COMMAND
+from gradwire.traces.analysis.analysis import Analysis
+from gradwire.traces.analysis.bursts import WindowRates
+from gradwire.traces.analysis.transfers import Transfer
+from gradwire.traces.units import show_nbytes, show_s
 
 KINDS = ("compute", "communication", "wait")  # a kind's number in the page
 MAX_SPANS = 60_000
@@ -189,7 +190,7 @@ def need_library() -> None:
         if not path.is_file():
             raise FileNotFoundError(
                 f"{path} is not there: the page's charts need the Debian package libjs-dygraphs: "
-                "run sudo ./gradwire setup"
+                f"run sudo {COMMAND} setup"
             )
 
 

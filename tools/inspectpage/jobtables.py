@@ -3,8 +3,8 @@
 from collections import defaultdict
 from statistics import median
 
-from tools.advice import Advice, Proposal
-from tools.inspectpage.cells import (
+from gradwire.tools.advice import Advice, Proposal
+from gradwire.tools.inspectpage.cells import (
     PageTable,
     TableCell,
     iteration_cell,
@@ -16,11 +16,11 @@ from tools.inspectpage.cells import (
     share_bar,
     time,
 )
-from traces.analysis.analysis import Analysis
-from traces.analysis.exposure import Exposure, Straggler
-from traces.analysis.incast import Incast
-from traces.analysis.transfers import Iteration, Transfer
-from traces.units import show_bps, show_nbytes
+from gradwire.traces.analysis.analysis import Analysis
+from gradwire.traces.analysis.exposure import Exposure, Straggler
+from gradwire.traces.analysis.incast import Incast
+from gradwire.traces.analysis.transfers import Iteration, Transfer
+from gradwire.traces.units import show_bps, show_nbytes
 
 NO_JOB = "Nothing to show: no training was recognised in these captures."
 

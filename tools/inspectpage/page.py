@@ -8,14 +8,14 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from tools.advice import Advice
-from tools.inspectpage import jobtables, wiretables
-from tools.inspectpage.cells import PageTable
-from tools.inspectpage.charts import as_script, chart_data, chart_notes, load_library
-from traces.analysis.analysis import Analysis
-from traces.analysis.verdict import sentences
-from traces.files import write_whole
-from traces.units import show_bps, show_nbytes, show_s
+from gradwire.tools.advice import Advice
+from gradwire.tools.inspectpage import jobtables, wiretables
+from gradwire.tools.inspectpage.cells import PageTable
+from gradwire.tools.inspectpage.charts import as_script, chart_data, chart_notes, load_library
+from gradwire.traces.analysis.analysis import Analysis
+from gradwire.traces.analysis.verdict import sentences
+from gradwire.traces.files import write_whole
+from gradwire.traces.units import show_bps, show_nbytes, show_s
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 MOST_IN_CELLS, MOST_IN_SHADES = 16, 128  # ranks of a traffic matrix with figures, and of one without

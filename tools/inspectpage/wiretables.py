@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from tools.inspectpage.cells import (
+from gradwire.tools.inspectpage.cells import (
     PageTable,
     TableCell,
     endpoint,
@@ -12,15 +12,15 @@ from tools.inspectpage.cells import (
     rank_cell,
     time,
 )
-from traces.analysis.aggregations import AggregationHost, AggregationJob
-from traces.analysis.analysis import Analysis
-from traces.analysis.bursts import Burstiness
-from traces.analysis.certainty import Statement, statements
-from traces.analysis.flows import FlowFigures
-from traces.analysis.percentiles import Percentiles
-from traces.analysis.traffic import Traffic
-from traces.trace import CaptureFile
-from traces.units import show_bps, show_nbytes
+from gradwire.traces.analysis.aggregations import AggregationHost, AggregationJob
+from gradwire.traces.analysis.analysis import Analysis
+from gradwire.traces.analysis.bursts import Burstiness
+from gradwire.traces.analysis.certainty import Statement, statements
+from gradwire.traces.analysis.flows import FlowFigures
+from gradwire.traces.analysis.percentiles import Percentiles
+from gradwire.traces.analysis.traffic import Traffic
+from gradwire.traces.trace import CaptureFile
+from gradwire.traces.units import show_bps, show_nbytes
 
 
 def flows_table(analysis: Analysis) -> PageTable:

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from traces.analysis.bursts import Series
-from traces.analysis.flows import origin
-from traces.analysis.spacing import HEADER_NBYTES
-from traces.packets.cover import Ints
-from traces.packets.directions import by_direction, own_address
-from traces.packets.packets import ACK, SYN, Packets
-from traces.trace import Trace
+from gradwire.traces.analysis.bursts import Series
+from gradwire.traces.analysis.flows import origin
+from gradwire.traces.analysis.spacing import HEADER_NBYTES
+from gradwire.traces.packets.cover import Ints
+from gradwire.traces.packets.directions import by_direction, own_address
+from gradwire.traces.packets.packets import ACK, SYN, Packets
+from gradwire.traces.trace import Trace
 
 MOST_NBYTES = 1 << 26  # in one acknowledgement: TCP's windows are at most 1 GiB, those of training far below
 

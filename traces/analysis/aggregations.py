@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
-from traces.framing.aggregation import (
+from gradwire.traces.framing.aggregation import (
     ELEMENT_NBYTES,
     FIRST_PORT,
     HEADER_NBYTES,
@@ -18,7 +18,7 @@ from traces.framing.aggregation import (
     VERSION,
     PacketKind,
 )
-from traces.packets.packets import UDP, Packets
+from gradwire.traces.packets.packets import UDP, Packets
 
 MAX_JOBS = 256  # those with most packets
 MAX_HOSTS = 512  # of a job

@@ -7,17 +7,17 @@ from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
-from traces.analysis.acknowledged import acknowledged, of_hosts, own_hosts
-from traces.analysis.aggregations import AggregationJob, aggregations
-from traces.analysis.bottleneck import Bound, HostBound, JobBound, bounds, host_bounds
-from traces.analysis.bursts import Burstiness, Series, WindowRates, burstiness, host_series, rates
-from traces.analysis.exposure import Exposure, Span, Straggler, exposure, stragglers
-from traces.analysis.flows import FlowFigures, flows, origin
-from traces.analysis.incast import Incast, incasts
-from traces.analysis.linerate import FabricRates, LineRate, line_rate
-from traces.analysis.shares import Shares, refusals, shares
-from traces.analysis.traffic import Traffic, traffic
-from traces.analysis.transfers import (
+from gradwire.traces.analysis.acknowledged import acknowledged, of_hosts, own_hosts
+from gradwire.traces.analysis.aggregations import AggregationJob, aggregations
+from gradwire.traces.analysis.bottleneck import Bound, HostBound, JobBound, bounds, host_bounds
+from gradwire.traces.analysis.bursts import Burstiness, Series, WindowRates, burstiness, host_series, rates
+from gradwire.traces.analysis.exposure import Exposure, Span, Straggler, exposure, stragglers
+from gradwire.traces.analysis.flows import FlowFigures, flows, origin
+from gradwire.traces.analysis.incast import Incast, incasts
+from gradwire.traces.analysis.linerate import FabricRates, LineRate, line_rate
+from gradwire.traces.analysis.shares import Shares, refusals, shares
+from gradwire.traces.analysis.traffic import Traffic, traffic
+from gradwire.traces.analysis.transfers import (
     AlgorithmUse,
     Iteration,
     Transfer,
@@ -26,10 +26,10 @@ from traces.analysis.transfers import (
     matrix,
     transfers,
 )
-from traces.packets.clocks import HostClock
-from traces.recognition.recognise import Job
-from traces.recognition.shape import JobShape
-from traces.trace import CaptureFile, Losses, Trace
+from gradwire.traces.packets.clocks import HostClock
+from gradwire.traces.recognition.recognise import Job
+from gradwire.traces.recognition.shape import JobShape
+from gradwire.traces.trace import CaptureFile, Losses, Trace
 
 SCHEMA: Literal["gradwire.inspect/2"] = "gradwire.inspect/2"
 PLOT_WINDOWS_NS = (10**6, 10**7, 10**8, 10**9, 10**10, 10**11)

@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from traces.analysis.bursts import Series, Way
-from traces.analysis.spacing import (
+from gradwire.traces.analysis.bursts import Series, Way
+from gradwire.traces.analysis.spacing import (
     LARGE_NBYTES,
     REST,
     SAME,
@@ -24,8 +24,8 @@ from traces.analysis.spacing import (
     shown_rates,
     weighted_median,
 )
-from traces.packets.cover import Ints
-from traces.units import show_bps
+from gradwire.traces.packets.cover import Ints
+from gradwire.traces.units import show_bps
 
 What = Literal["link", "share", "none", "unknown"]
 

@@ -8,11 +8,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from traces.analysis.flows import origin
-from traces.packets.cover import Ints
-from traces.packets.directions import own_address, points
-from traces.packets.packets import Packets
-from traces.trace import Trace
+from gradwire.traces.analysis.flows import origin
+from gradwire.traces.packets.cover import Ints
+from gradwire.traces.packets.directions import own_address, points
+from gradwire.traces.packets.packets import Packets
+from gradwire.traces.trace import Trace
 
 Way = Literal["in", "out"]
 WINDOWS_NS = (10**6, 10**7, 10**8, 10**9)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from traces.analysis.analysis import Analysis
-from traces.units import show_nbytes, show_s
+from gradwire.traces.analysis.analysis import Analysis
+from gradwire.traces.units import show_nbytes, show_s
 
 
 @dataclass(frozen=True)

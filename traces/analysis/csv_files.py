@@ -6,20 +6,20 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from traces.analysis.aggregations import AggregationHost
-from traces.analysis.analysis import Analysis
-from traces.analysis.bottleneck import Bound, HostBound
-from traces.analysis.bursts import Burstiness
-from traces.analysis.exposure import Exposure, Span, Straggler
-from traces.analysis.flows import FlowFigures
-from traces.analysis.incast import Incast
-from traces.analysis.percentiles import Percentiles
-from traces.analysis.traffic import Traffic
-from traces.analysis.transfers import AlgorithmUse, Iteration, Transfer
-from traces.files import whole_file
-from traces.framing.frames import MessageKind
-from traces.framing.messages import COLUMNS, KIND_NAMES, Messages
-from traces.trace import CaptureFile
+from gradwire.traces.analysis.aggregations import AggregationHost
+from gradwire.traces.analysis.analysis import Analysis
+from gradwire.traces.analysis.bottleneck import Bound, HostBound
+from gradwire.traces.analysis.bursts import Burstiness
+from gradwire.traces.analysis.exposure import Exposure, Span, Straggler
+from gradwire.traces.analysis.flows import FlowFigures
+from gradwire.traces.analysis.incast import Incast
+from gradwire.traces.analysis.percentiles import Percentiles
+from gradwire.traces.analysis.traffic import Traffic
+from gradwire.traces.analysis.transfers import AlgorithmUse, Iteration, Transfer
+from gradwire.traces.files import whole_file
+from gradwire.traces.framing.frames import MessageKind
+from gradwire.traces.framing.messages import COLUMNS, KIND_NAMES, Messages
+from gradwire.traces.trace import CaptureFile
 
 Table = tuple[Sequence[str], Iterable[Sequence[Any]]]
 _PARTS = tuple(field.name for field in fields(Percentiles))

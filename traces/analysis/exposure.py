@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from traces.recognition.operation import Operation
-from traces.recognition.recognise import Job
+from gradwire.traces.recognition.operation import Operation
+from gradwire.traces.recognition.recognise import Job
 
 SpanKind = Literal["compute", "communication", "wait"]
 # In these every rank sends as soon as it takes part, whatever the others do.

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from traces.analysis.percentiles import Percentiles, percentiles
-from traces.framing.framings import Choice
-from traces.packets.cover import Ints
-from traces.packets.directions import Direction, Rows, by_direction
-from traces.packets.packets import ACK, NO_SHIFT, RST, SYN, Packets
-from traces.packets.streams import Stream
-from traces.trace import Trace
+from gradwire.traces.analysis.percentiles import Percentiles, percentiles
+from gradwire.traces.framing.framings import Choice
+from gradwire.traces.packets.cover import Ints
+from gradwire.traces.packets.directions import Direction, Rows, by_direction
+from gradwire.traces.packets.packets import ACK, NO_SHIFT, RST, SYN, Packets
+from gradwire.traces.packets.streams import Stream
+from gradwire.traces.trace import Trace
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from traces.analysis.flows import origin
-from traces.trace import Trace
+from gradwire.traces.analysis.flows import origin
+from gradwire.traces.trace import Trace
 
 MIN_SENDERS = 2
 MIN_MESSAGE_NBYTES = 1500  # what fits into one packet fills no queue

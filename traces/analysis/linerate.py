@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from traces.analysis.bottleneck import Bound, JobBound
-from traces.analysis.spacing import TOLERANCE
+from gradwire.traces.analysis.bottleneck import Bound, JobBound
+from gradwire.traces.analysis.spacing import TOLERANCE
 
 Source = Literal["told", "fabric", "measured"]
 

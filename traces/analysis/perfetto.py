@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from traces.analysis.analysis import Analysis
-from traces.files import whole_file
-from traces.framing.messages import Messages
+from gradwire.traces.analysis.analysis import Analysis
+from gradwire.traces.files import whole_file
+from gradwire.traces.framing.messages import Messages
 
 Event = dict[str, Any]
 MAX_MESSAGES = 100_000  # the largest ones; the viewer stays usable, and --csv has all

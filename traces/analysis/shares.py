@@ -7,10 +7,10 @@ from statistics import median
 
 import numpy as np
 
-from traces.analysis.bursts import Series
-from traces.analysis.exposure import Exposure, Span
-from traces.trace import MAX_UNREAD, Losses, Trace
-from traces.units import show_nbytes
+from gradwire.traces.analysis.bursts import Series
+from gradwire.traces.analysis.exposure import Exposure, Span
+from gradwire.traces.trace import MAX_UNREAD, Losses, Trace
+from gradwire.traces.units import show_nbytes
 
 # Of the bytes that ranks receive: those that come while they compute and nothing is known to be in flight.
 MAX_IN_COMPUTE = 0.02

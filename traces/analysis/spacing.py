@@ -20,8 +20,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from traces.analysis.bursts import Series
-from traces.packets.cover import Ints
+from gradwire.traces.analysis.bursts import Series
+from gradwire.traces.packets.cover import Ints
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]

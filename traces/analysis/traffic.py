@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traces.framing.framings import Choice
-from traces.packets.packets import TCP, UDP
-from traces.trace import Trace
+from gradwire.traces.framing.framings import Choice
+from gradwire.traces.packets.packets import TCP, UDP
+from gradwire.traces.trace import Trace
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from statistics import median_low
 
 import numpy as np
 
-from traces.analysis.exposure import Exposure
-from traces.analysis.linerate import LineRate
-from traces.recognition.recognise import Job
-from traces.recognition.starts import Beginning
-from traces.schedules.kinds import CONTRACTS
+from gradwire.traces.analysis.exposure import Exposure
+from gradwire.traces.analysis.linerate import LineRate
+from gradwire.traces.recognition.recognise import Job
+from gradwire.traces.recognition.starts import Beginning
+from gradwire.traces.schedules.kinds import CONTRACTS
 
 
 @dataclass(frozen=True)

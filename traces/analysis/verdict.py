@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from math import inf, sqrt
 from statistics import median
 
-from traces.analysis.analysis import Analysis
-from traces.analysis.flows import FlowFigures
-from traces.analysis.linerate import LineRate
-from traces.analysis.shares import Shares
-from traces.analysis.transfers import Transfer
-from traces.framing.plain import Plain
-from traces.units import show_bps, show_s
+from gradwire.traces.analysis.analysis import Analysis
+from gradwire.traces.analysis.flows import FlowFigures
+from gradwire.traces.analysis.linerate import LineRate
+from gradwire.traces.analysis.shares import Shares
+from gradwire.traces.analysis.transfers import Transfer
+from gradwire.traces.framing.plain import Plain
+from gradwire.traces.units import show_bps, show_s
 
 NEAR = 0.7  # of what a cause would allow: then it is taken for the bound
 LARGE = 0.1  # of the largest flow: a limit of smaller ones bounds nothing

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
-from traces.packets.streams import Connection, Stream
+from gradwire.traces.packets.streams import Connection, Stream
 
 UNKNOWN_TAG = -1  # the messages do not say which instance of a collective they belong to
 UNKNOWN_OPERATION = "unknown"  # data whose header was not captured: it may belong to any collective

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
 
-from traces.framing.frames import Fit, Framing
-from traces.framing.gloo_framing import Gloo
-from traces.framing.grpc_framing import Grpc
-from traces.framing.mpi_framing import Mpi
-from traces.framing.plain import Plain
-from traces.framing.setups import MpiControl, Store
-from traces.packets.streams import Connection
+from gradwire.traces.framing.frames import Fit, Framing
+from gradwire.traces.framing.gloo_framing import Gloo
+from gradwire.traces.framing.grpc_framing import Grpc
+from gradwire.traces.framing.mpi_framing import Mpi
+from gradwire.traces.framing.plain import Plain
+from gradwire.traces.framing.setups import MpiControl, Store
+from gradwire.traces.packets.streams import Connection
 
 GROUP = "gradwire.framing"
 BUILT_IN: tuple[Framing, ...] = (Gloo(), Mpi(), Store(), MpiControl(), Grpc(), Plain())

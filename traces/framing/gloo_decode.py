@@ -8,14 +8,14 @@ a `GlooGap`; `traces.framing.gloo_hidden` finds out what is in it.
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from traces.framing.gloo import (
+from gradwire.traces.framing.gloo import (
     HELLO_NBYTES,
     MAX_LENGTH,
     PREAMBLE_NBYTES,
     Opcode,
     decode_preamble,
 )
-from traces.packets.streams import Stream
+from gradwire.traces.packets.streams import Stream
 
 MAX_SEARCH = 1 << 12  # packets looked at before a stream is taken for something else than gloo
 

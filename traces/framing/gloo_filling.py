@@ -10,9 +10,18 @@ other; else its bytes stay unresolved.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from traces.framing.gloo import Opcode
-from traces.framing.gloo_decode import GlooFrame, GlooGap, wire_nbytes
-from traces.framing.gloo_ways import FOREVER, Answers, GapStep, GlooLane, State, explore, is_overtaken, shared
+from gradwire.traces.framing.gloo import Opcode
+from gradwire.traces.framing.gloo_decode import GlooFrame, GlooGap, wire_nbytes
+from gradwire.traces.framing.gloo_ways import (
+    FOREVER,
+    Answers,
+    GapStep,
+    GlooLane,
+    State,
+    explore,
+    is_overtaken,
+    shared,
+)
 
 MAX_NODES = 50_000  # states tried in one stream; what is beyond stays unresolved
 NODES_A_MESSAGE = 500  # the same, for each message and gap that can be seen

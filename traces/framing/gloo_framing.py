@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from traces.framing.frames import Fit, Found, Frame, Hidden, MessageKind, Reading
-from traces.framing.gloo import COLLECTIVES, HELLO_NBYTES, Opcode, unpack_slot
-from traces.framing.gloo_decode import GlooDecoded, GlooFrame, decode
-from traces.framing.gloo_hidden import Recovered, recover
-from traces.packets.directions import Direction
-from traces.packets.streams import Connection
-from traces.workload import MAX_RANKS
+from gradwire.traces.framing.frames import Fit, Found, Frame, Hidden, MessageKind, Reading
+from gradwire.traces.framing.gloo import COLLECTIVES, HELLO_NBYTES, Opcode, unpack_slot
+from gradwire.traces.framing.gloo_decode import GlooDecoded, GlooFrame, decode
+from gradwire.traces.framing.gloo_hidden import Recovered, recover
+from gradwire.traces.packets.directions import Direction
+from gradwire.traces.packets.streams import Connection
+from gradwire.traces.workload import MAX_RANKS
 
 _KINDS = {
     Opcode.SEND_BUFFER: MessageKind.DATA,

@@ -12,14 +12,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from traces.framing.gloo import PREAMBLE_NBYTES, Opcode
-from traces.framing.gloo_decode import GlooDecoded, GlooFrame, GlooGap, wire_nbytes
-from traces.framing.gloo_filling import fill
-from traces.framing.gloo_ring_counts import Lengths, Rings, is_part
-from traces.framing.gloo_sides import NONE, Gaps, GlooSide, Signs
-from traces.framing.gloo_ways import FOREVER, Answers, GlooLane, Queued
-from traces.packets.directions import Direction
-from traces.packets.streams import Stream
+from gradwire.traces.framing.gloo import PREAMBLE_NBYTES, Opcode
+from gradwire.traces.framing.gloo_decode import GlooDecoded, GlooFrame, GlooGap, wire_nbytes
+from gradwire.traces.framing.gloo_filling import fill
+from gradwire.traces.framing.gloo_ring_counts import Lengths, Rings, is_part
+from gradwire.traces.framing.gloo_sides import NONE, Gaps, GlooSide, Signs
+from gradwire.traces.framing.gloo_ways import FOREVER, Answers, GlooLane, Queued
+from gradwire.traces.packets.directions import Direction
+from gradwire.traces.packets.streams import Stream
 
 MAX_ROUNDS = 3  # of reading one direction with what the other has shown
 MAX_UNSEEN = 3  # transfers of which nothing may be visible, beyond which a slot cannot be counted

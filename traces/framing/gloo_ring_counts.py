@@ -9,10 +9,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 
-from traces.framing.gloo import PREFIXES, unpack_slot
-from traces.framing.gloo_sides import GlooSide
-from traces.packets.directions import Direction
-from traces.schedules.collectives import ELEMENT_NBYTES, GLOO_MAX_SEGMENT_NBYTES, gloo_ring, gloo_ring_sends
+from gradwire.traces.framing.gloo import PREFIXES, unpack_slot
+from gradwire.traces.framing.gloo_sides import GlooSide
+from gradwire.traces.packets.directions import Direction
+from gradwire.traces.schedules.collectives import (
+    ELEMENT_NBYTES,
+    GLOO_MAX_SEGMENT_NBYTES,
+    gloo_ring,
+    gloo_ring_sends,
+)
 
 MAX_ABSENT = 64  # pieces beyond the buffer's end: there are some where a buffer is tiny
 MAX_RING = 1024  # hosts; a larger ring is not worked out

@@ -10,11 +10,11 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
-from traces.framing.gloo import PREAMBLE_NBYTES, Opcode
-from traces.framing.gloo_decode import GlooDecoded, GlooFrame, GlooGap
-from traces.framing.gloo_ways import FOREVER
-from traces.packets.cover import Timeline
-from traces.packets.streams import Stream
+from gradwire.traces.framing.gloo import PREAMBLE_NBYTES, Opcode
+from gradwire.traces.framing.gloo_decode import GlooDecoded, GlooFrame, GlooGap
+from gradwire.traces.framing.gloo_ways import FOREVER
+from gradwire.traces.packets.cover import Timeline
+from gradwire.traces.packets.streams import Stream
 
 Ints = npt.NDArray[np.int64]
 

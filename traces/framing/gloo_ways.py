@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from traces.framing.gloo import PREAMBLE_NBYTES, Opcode
-from traces.framing.gloo_decode import GlooFrame, GlooGap, wire_nbytes
+from gradwire.traces.framing.gloo import PREAMBLE_NBYTES, Opcode
+from gradwire.traces.framing.gloo_decode import GlooFrame, GlooGap, wire_nbytes
 
 MAX_STATES = 2_000  # after one gap
 # How far apart the places may be at which a message that is in a gap may begin: gloo's ring keeps two

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-from traces.framing.http2 import HEADER_NBYTES, FrameType, content
-from traces.framing.http2_decode import Part, header_block
-from traces.framing.http2_headers import MAX_BLOCK_NBYTES, Paths
-from traces.packets.streams import Stream
+from gradwire.traces.framing.http2 import HEADER_NBYTES, FrameType, content
+from gradwire.traces.framing.http2_decode import Part, header_block
+from gradwire.traces.framing.http2_headers import MAX_BLOCK_NBYTES, Paths
+from gradwire.traces.packets.streams import Stream
 
 PREFIX_NBYTES = 5
 DEFAULT_CHUNK_NBYTES = 1 << 14  # of a DATA frame: what every peer takes (RFC 9113, 6.5.2)

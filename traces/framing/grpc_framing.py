@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from traces.framing.frames import SEND, UNKNOWN_TAG, Fit, Found, Frame, Hidden, MessageKind, Reading
-from traces.framing.grpc import GrpcMessage, GrpcSide, read_side
-from traces.framing.grpc_hidden import FilledRest, Filler, shape_of
-from traces.framing.http2_decode import decode
-from traces.packets.streams import Connection
+from gradwire.traces.framing.frames import SEND, UNKNOWN_TAG, Fit, Found, Frame, Hidden, MessageKind, Reading
+from gradwire.traces.framing.grpc import GrpcMessage, GrpcSide, read_side
+from gradwire.traces.framing.grpc_hidden import FilledRest, Filler, shape_of
+from gradwire.traces.framing.http2_decode import decode
+from gradwire.traces.packets.streams import Connection
 
 # The responses of these carry tensors, however small (tensorflow/core/protobuf/worker_service.proto).
 TENSOR_METHODS = frozenset({"RecvTensor", "RecvBuf"})

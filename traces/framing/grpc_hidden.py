@@ -12,8 +12,8 @@ from itertools import combinations_with_replacement
 from math import comb
 from typing import NamedTuple
 
-from traces.framing.grpc import DEFAULT_CHUNK_NBYTES, PREFIX_NBYTES, GrpcMessage, GrpcSide, Rest
-from traces.framing.http2 import HEADER_NBYTES
+from gradwire.traces.framing.grpc import DEFAULT_CHUNK_NBYTES, PREFIX_NBYTES, GrpcMessage, GrpcSide, Rest
+from gradwire.traces.framing.http2 import HEADER_NBYTES
 
 NO_CALL = 0
 MAX_SIZES = 64  # different ones that are tried

@@ -7,7 +7,7 @@ bytes and up to 16 MiB of payload.
 from enum import IntEnum
 from typing import NamedTuple
 
-from traces.packets.streams import Stream
+from gradwire.traces.packets.streams import Stream
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HEADER_NBYTES = 9

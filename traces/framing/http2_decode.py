@@ -8,7 +8,7 @@ together cover the stream from its first byte to its last.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from traces.framing.http2 import (
+from gradwire.traces.framing.http2 import (
     HEADER_NBYTES,
     PREFACE,
     Flag,
@@ -18,7 +18,7 @@ from traces.framing.http2 import (
     content,
     header_at,
 )
-from traces.packets.streams import Stream
+from gradwire.traces.packets.streams import Stream
 
 MAX_SEARCH = 1 << 12  # packets looked at before a stream is taken for something else than HTTP/2
 MAX_AHEAD = 1 << 11  # by how much a stream's number may be beyond the highest seen, after a gap

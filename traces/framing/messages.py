@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from traces.framing.frames import MessageKind, Reading
+from gradwire.traces.framing.frames import MessageKind, Reading
 
 KIND_NAMES = {kind: kind.name.lower().replace("_", "-") for kind in MessageKind}  # data, send-ready, ...
 

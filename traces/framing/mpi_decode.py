@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from traces.framing.mpi_btl import (
+from gradwire.traces.framing.mpi_btl import (
     BTL_NBYTES,
     HANDSHAKE_NBYTES,
     HEAD_NBYTES,
@@ -22,7 +22,7 @@ from traces.framing.mpi_btl import (
     decode_handshake,
     is_sure,
 )
-from traces.packets.streams import Stream
+from gradwire.traces.packets.streams import Stream
 
 MAX_SEARCH = 1 << 12  # packets looked at before a stream is taken for something else than Open MPI
 

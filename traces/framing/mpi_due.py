@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from traces.framing.mpi_btl import Fragment, What
-from traces.framing.mpi_decode import MpiDecoded, Placed
+from gradwire.traces.framing.mpi_btl import Fragment, What
+from gradwire.traces.framing.mpi_decode import MpiDecoded, Placed
 
 MAX_EACH = 8  # fragments of a kind that are looked for in one gap
 

@@ -10,13 +10,13 @@ receiver's requests are RECV_READY; FINs and handshakes are CONTROL.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from traces.framing.frames import Fit, Found, Hidden, Reading
-from traces.framing.mpi_btl import WORLD, Process, What
-from traces.framing.mpi_decode import MpiDecoded, decode, header_nbytes
-from traces.framing.mpi_hidden import recovered
-from traces.framing.mpi_messages import Frames, frames_of
-from traces.packets.directions import Direction
-from traces.packets.streams import Connection
+from gradwire.traces.framing.frames import Fit, Found, Hidden, Reading
+from gradwire.traces.framing.mpi_btl import WORLD, Process, What
+from gradwire.traces.framing.mpi_decode import MpiDecoded, decode, header_nbytes
+from gradwire.traces.framing.mpi_hidden import recovered
+from gradwire.traces.framing.mpi_messages import Frames, frames_of
+from gradwire.traces.packets.directions import Direction
+from gradwire.traces.packets.streams import Connection
 
 _End = tuple[str, Process | int]  # an address, and the process there or, where it did not tell, a port
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import chain, combinations_with_replacement, product
 from typing import NamedTuple
 
-from traces.framing.mpi_btl import (
+from gradwire.traces.framing.mpi_btl import (
     BTL_NBYTES,
     HEADER_NBYTES,
     SEGMENT_NBYTES,
@@ -22,8 +22,8 @@ from traces.framing.mpi_btl import (
     Fragment,
     What,
 )
-from traces.framing.mpi_decode import MpiDecoded, MpiGap, Placed
-from traces.framing.mpi_due import MAX_EACH, Due, advance, due_of, due_puts
+from gradwire.traces.framing.mpi_decode import MpiDecoded, MpiGap, Placed
+from gradwire.traces.framing.mpi_due import MAX_EACH, Due, advance, due_of, due_puts
 
 MAX_MATCHES = 4  # messages of different sizes
 MAX_GAPS = 4  # between two messages that can be read

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from traces.framing.frames import UNKNOWN_OPERATION, UNKNOWN_TAG, Frame, MessageKind
-from traces.framing.mpi_btl import HANDSHAKE_NBYTES, Fragment, What, operation_of, payload_nbytes
-from traces.framing.mpi_decode import MpiDecoded, Placed
-from traces.packets.directions import Direction
+from gradwire.traces.framing.frames import UNKNOWN_OPERATION, UNKNOWN_TAG, Frame, MessageKind
+from gradwire.traces.framing.mpi_btl import HANDSHAKE_NBYTES, Fragment, What, operation_of, payload_nbytes
+from gradwire.traces.framing.mpi_decode import MpiDecoded, Placed
+from gradwire.traces.packets.directions import Direction
 
 HANDSHAKE, CLOSE, OTHER = "handshake", "close", "other"
 _ANSWERS = (What.PUT_REQUEST, What.ACK, What.NACK)

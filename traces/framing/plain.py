@@ -11,10 +11,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from traces.framing.frames import SEND, UNKNOWN_TAG, Fit, Found, Frame, MessageKind, Reading
-from traces.packets.cover import Ints
-from traces.packets.streams import Connection, Stream
-from traces.units import show_nbytes
+from gradwire.traces.framing.frames import SEND, UNKNOWN_TAG, Fit, Found, Frame, MessageKind, Reading
+from gradwire.traces.packets.cover import Ints
+from gradwire.traces.packets.streams import Connection, Stream
+from gradwire.traces.units import show_nbytes
 
 MIN_NBYTES = 1 << 16  # of a connection: what carries less trains nothing
 MIN_PAUSE_NS, MAX_PAUSE_NS = 50_000, 10**9  # shorter ones are inside messages, longer ones between them

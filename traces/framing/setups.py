@@ -9,9 +9,9 @@ a header of 64 bytes that says who it is and whom it wants, two processes of one
 import struct
 from collections.abc import Sequence
 
-from traces.framing.frames import Fit, Found
-from traces.framing.wellknown import STORE_PORT
-from traces.packets.streams import Connection
+from gradwire.traces.framing.frames import Fit, Found
+from gradwire.traces.framing.wellknown import STORE_PORT
+from gradwire.traces.packets.streams import Connection
 
 _HEADER = struct.Struct("!IIIIIIIB")  # origin's job and number, target's, tag, sequence, size, type
 _IDENT = 1

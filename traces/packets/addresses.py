@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from traces.packets.columns import Column
+from gradwire.traces.packets.columns import Column
 
 MAX_ADDRESSES = 1 << 20  # no training job has as many hosts; a scan or an attack has
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from traces.packets.capturefile import FileReading
-from traces.packets.columns import ROW_NBYTES, Column, Records, joined_records
-from traces.packets.openfile import Opened, free_nbytes
-from traces.packets.packets import BadCapture, Packets
-from traces.packets.pcap import FILE_HEADER_NBYTES
-from traces.packets.walkers import ROWS_PER_WALK
-from traces.units import show_nbytes
+from gradwire.traces.packets.capturefile import FileReading
+from gradwire.traces.packets.columns import ROW_NBYTES, Column, Records, joined_records
+from gradwire.traces.packets.openfile import Opened, free_nbytes
+from gradwire.traces.packets.packets import BadCapture, Packets
+from gradwire.traces.packets.pcap import FILE_HEADER_NBYTES
+from gradwire.traces.packets.walkers import ROWS_PER_WALK
+from gradwire.traces.units import show_nbytes
 
 SUFFIXES = tuple(f".{kind}{packed}" for packed in ("", ".gz", ".zst") for kind in ("pcap", "pcapng", "cap"))
 PIECE_NBYTES = 16 << 20

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import numpy as np
 
-from traces.packets.addresses import MAX_ADDRESSES, Addresses
-from traces.packets.columns import Column, Records, empty_headers
-from traces.packets.decode import LINK_TYPES, decode
-from traces.packets.packets import BadCapture, Packets
-from traces.packets.pcap import FILE_HEADER_NBYTES, PcapWalker, byte_order
-from traces.packets.pcapng import PcapngWalker
-from traces.packets.pcapng_blocks import MAGIC
-from traces.packets.walkers import Walker
+from gradwire.traces.packets.addresses import MAX_ADDRESSES, Addresses
+from gradwire.traces.packets.columns import Column, Records, empty_headers
+from gradwire.traces.packets.decode import LINK_TYPES, decode
+from gradwire.traces.packets.packets import BadCapture, Packets
+from gradwire.traces.packets.pcap import FILE_HEADER_NBYTES, PcapWalker, byte_order
+from gradwire.traces.packets.pcapng import PcapngWalker
+from gradwire.traces.packets.pcapng_blocks import MAGIC
+from gradwire.traces.packets.walkers import Walker
 
 
 class FileReading:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from traces.packets.cover import Ints
+from gradwire.traces.packets.cover import Ints
 
 Floats = npt.NDArray[np.float64]
 MAX_DRIFT = 500e-6  # a clock that is off by more is broken: the most that NTP corrects (RFC 5905, 7.1)

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from traces.packets.clockbounds import Bounds, ClockStep, Line, fit, fit_step, joined_bounds
-from traces.packets.clocksamples import Exchanged, exchanged
-from traces.packets.cover import Ints
-from traces.packets.directions import Rows, own_address, points
-from traces.packets.packets import Packets
-from traces.packets.timestamps import DISORDER_NS
+from gradwire.traces.packets.clockbounds import Bounds, ClockStep, Line, fit, fit_step, joined_bounds
+from gradwire.traces.packets.clocksamples import Exchanged, exchanged
+from gradwire.traces.packets.cover import Ints
+from gradwire.traces.packets.directions import Rows, own_address, points
+from gradwire.traces.packets.packets import Packets
+from gradwire.traces.packets.timestamps import DISORDER_NS
 
 PLAUSIBLE_NS = 978_307_200 * 10**9  # 2001: before that a host has not set its clock
 _NO_EXCHANGE = "its file and the others' have no packets of both ways in common"

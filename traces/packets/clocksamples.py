@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from traces.packets.cover import Ints
-from traces.packets.directions import Direction, Rows
-from traces.packets.packets import ACK, Packets
+from gradwire.traces.packets.cover import Ints
+from gradwire.traces.packets.directions import Direction, Rows
+from gradwire.traces.packets.packets import ACK, Packets
 
 MAX_CONNECTIONS = 3  # of a pair of points, those with most packets
 MAX_SAMPLES = 512  # packets of a connection's direction, about

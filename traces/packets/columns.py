@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from traces.packets.packets import NO_SHIFT
+from gradwire.traces.packets.packets import NO_SHIFT
 
 Column = npt.NDArray[Any]
 

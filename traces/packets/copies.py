@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from traces.packets.packets import UDP, Packets, only_rows
+from gradwire.traces.packets.packets import UDP, Packets, only_rows
 
 MAX_APART_NS = 1_000_000_000  # longer than a network takes, far less than 65,536 packets to the same host
 # Of a datagram, to tell it from another: Linux gives the pieces of one that it cuts up (UDP_SEGMENT)

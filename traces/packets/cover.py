@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from traces.packets.jit import compiled
+from gradwire.traces.packets.jit import compiled
 
 Ints = npt.NDArray[np.int64]
 

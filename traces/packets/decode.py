@@ -7,10 +7,10 @@ Link types: tcpdump.org/linktypes.html.
 
 import numpy as np
 
-from traces.packets.addresses import Table
-from traces.packets.columns import Column, Headers, Records
-from traces.packets.jit import compiled
-from traces.packets.packets import ETHERNET, NO_SHIFT, SYN, TCP, UDP
+from gradwire.traces.packets.addresses import Table
+from gradwire.traces.packets.columns import Column, Headers, Records
+from gradwire.traces.packets.jit import compiled
+from gradwire.traces.packets.packets import ETHERNET, NO_SHIFT, SYN, TCP, UDP
 
 NULL, RAW, RAW_12, RAW_14, LOOP, COOKED, IPV4, IPV6, COOKED2 = 0, 101, 12, 14, 108, 113, 228, 229, 276
 LINK_TYPES = frozenset({NULL, ETHERNET, RAW, RAW_12, RAW_14, LOOP, COOKED, IPV4, IPV6, COOKED2})

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from traces.packets.cover import Ints
-from traces.packets.packets import ACK, SYN, TCP, Packets
+from gradwire.traces.packets.cover import Ints
+from gradwire.traces.packets.packets import ACK, SYN, TCP, Packets
 
 _MAX_MARKED = 1 << 10  # addresses in a file, up to which a table of all pairs is small
 _MAX_SHORT = 1 << 16  # addresses in a file, up to which one 64-bit key tells a direction

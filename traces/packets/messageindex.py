@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from traces.complaints import complaint
-from traces.packets.cover import Ints
-from traces.packets.directions import Direction
+from gradwire.traces.complaints import complaint
+from gradwire.traces.packets.cover import Ints
+from gradwire.traces.packets.directions import Direction
 
 SCHEMA: Literal["gradwire.messages/1"] = "gradwire.messages/1"
 MAX_INDEX_NBYTES = 1 << 28

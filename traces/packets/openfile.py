@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from traces.packets.columns import Column
+from gradwire.traces.packets.columns import Column
 
 _CODECS = {b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd"}
 _STEP_NBYTES = 4096  # as much is lost, of what could be unpacked, where a compressed file is cut off

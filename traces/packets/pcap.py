@@ -7,10 +7,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from traces.packets.columns import Column, Records, empty_records, first_records
-from traces.packets.jit import compiled
-from traces.packets.packets import Interface
-from traces.packets.walkers import MAX_RECORD_NBYTES, ROWS_PER_WALK, Walked
+from gradwire.traces.packets.columns import Column, Records, empty_records, first_records
+from gradwire.traces.packets.jit import compiled
+from gradwire.traces.packets.packets import Interface
+from gradwire.traces.packets.walkers import MAX_RECORD_NBYTES, ROWS_PER_WALK, Walked
 
 FILE_HEADER_NBYTES = 24
 RECORD_HEADER_NBYTES = 16

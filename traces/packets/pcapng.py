@@ -6,9 +6,9 @@ something about them to Python and steps over those it does not know.
 
 from dataclasses import replace
 
-from traces.packets.columns import Column, empty_records, first_records
-from traces.packets.packets import Interface
-from traces.packets.pcapng_blocks import (
+from gradwire.traces.packets.columns import Column, empty_records, first_records
+from gradwire.traces.packets.packets import Interface
+from gradwire.traces.packets.pcapng_blocks import (
     MAGIC,
     BadBlock,
     ByteOrder,
@@ -17,7 +17,7 @@ from traces.packets.pcapng_blocks import (
     read_interface,
     section_order,
 )
-from traces.packets.pcapng_loop import (
+from gradwire.traces.packets.pcapng_loop import (
     ASK,
     BAD_CAPTURED,
     BAD_INTERFACE,
@@ -30,7 +30,7 @@ from traces.packets.pcapng_loop import (
     new_state,
     walk_blocks,
 )
-from traces.packets.walkers import ROWS_PER_WALK, Walked
+from gradwire.traces.packets.walkers import ROWS_PER_WALK, Walked
 
 MAX_READ_BLOCKS = 1 << 18  # each of them costs some 40 µs
 _FAULTS = {

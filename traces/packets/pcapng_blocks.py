@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from traces.packets.packets import Interface
+from gradwire.traces.packets.packets import Interface
 
 ByteOrder = Literal["little", "big"]
 MAGIC = b"\x0a\x0d\x0d\x0a"  # a section header's kind, the same in both orders

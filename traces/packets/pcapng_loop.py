@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from traces.packets.columns import Column, Records
-from traces.packets.jit import compiled
-from traces.packets.walkers import MAX_RECORD_NBYTES
+from gradwire.traces.packets.columns import Column, Records
+from gradwire.traces.packets.jit import compiled
+from gradwire.traces.packets.walkers import MAX_RECORD_NBYTES
 
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, PACKET = 0x0A0D0D0A, 1, 2, 3, 5, 6
 EPB_DROPCOUNT = 4

@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from traces.packets.cover import Ints, Readable, Visible, cover, distinct
-from traces.packets.directions import Direction
-from traces.packets.messageindex import MessageIndex, StreamIndex
-from traces.packets.streams import Stream
+from gradwire.traces.packets.cover import Ints, Readable, Visible, cover, distinct
+from gradwire.traces.packets.directions import Direction
+from gradwire.traces.packets.messageindex import MessageIndex, StreamIndex
+from gradwire.traces.packets.streams import Stream
 
 Streams = Mapping[Direction, Stream]
 

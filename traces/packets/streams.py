@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from traces.packets.cover import Ints, Readable, Timeline, Visible, cover, distinct
-from traces.packets.directions import Direction, Rows, by_direction, own_address, points
-from traces.packets.packets import ACK, PSH, SYN, Packets
+from gradwire.traces.packets.cover import Ints, Readable, Timeline, Visible, cover, distinct
+from gradwire.traces.packets.directions import Direction, Rows, by_direction, own_address, points
+from gradwire.traces.packets.packets import ACK, PSH, SYN, Packets
 
 
 @dataclass(frozen=True)

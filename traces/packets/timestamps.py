@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from traces.packets.cover import Ints
-from traces.packets.packets import Mistimed, Packets, only_rows
+from gradwire.traces.packets.cover import Ints
+from gradwire.traces.packets.packets import Mistimed, Packets, only_rows
 
 DISORDER_NS = 500_000_000  # how far back in time a writer of several interfaces may go between two packets
 PAUSE_NS = 3600 * 10**9  # a longer silence before or after a few packets is taken for a wrong time

@@ -8,8 +8,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from traces.packets.capture import read_capture
-from traces.packets.packets import TCP, UDP, BadCapture, Packets
+from gradwire.traces.packets.capture import read_capture
+from gradwire.traces.packets.packets import TCP, UDP, BadCapture, Packets
 
 _OPTIONS = (  # what is on the wire, not what several packets mean together
     "tcp.desegment_tcp_streams:false",

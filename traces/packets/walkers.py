@@ -2,8 +2,8 @@
 
 from typing import NamedTuple, Protocol
 
-from traces.packets.columns import Column, Records
-from traces.packets.packets import Interface
+from gradwire.traces.packets.columns import Column, Records
+from gradwire.traces.packets.packets import Interface
 
 ROWS_PER_WALK = 1 << 18
 MAX_RECORD_NBYTES = 1 << 20  # tcpdump's largest snaplen is 256 KiB; more is a broken length

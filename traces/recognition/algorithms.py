@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from traces.framing.frames import ALLREDUCE, BARRIER, BROADCAST
-from traces.recognition.lanes import Ahead
-from traces.recognition.patterns import Name, PatternMatch, allreduces
-from traces.recognition.tree_patterns import barriers, broadcasts, reductions
+from gradwire.traces.framing.frames import ALLREDUCE, BARRIER, BROADCAST
+from gradwire.traces.recognition.lanes import Ahead
+from gradwire.traces.recognition.patterns import Name, PatternMatch, allreduces
+from gradwire.traces.recognition.tree_patterns import barriers, broadcasts, reductions
 
 REDUCE = "reduce"
 MAX_OVERTAKEN = 0.1  # of an instance's messages; more means that these are not the next ones

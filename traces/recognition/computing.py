@@ -12,9 +12,9 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from statistics import median
 
-from traces.iterationtimes import percentile
-from traces.recognition.starts import Beginning
-from traces.workload import MAX_GAP_NS, Collective, Compute, Item, Message, Start, Usual
+from gradwire.traces.iterationtimes import percentile
+from gradwire.traces.recognition.starts import Beginning
+from gradwire.traces.workload import MAX_GAP_NS, Collective, Compute, Item, Message, Start, Usual
 
 Place = tuple[object, ...]
 """Where in an iteration a rank computes: before which of its operations."""

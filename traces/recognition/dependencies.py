@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from traces.recognition.operation import Operation
+from gradwire.traces.recognition.operation import Operation
 
 TOLERANCE_NS = 1_000_000  # a host's own time between the last byte at its interface and the next first one
 MOST = 0.9  # of the iterations and ranks, for one operation to wait for another

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from traces.packets.streams import Connection
-from traces.recognition.ranks import BadTrace
-from traces.units import show_nbytes
+from gradwire.traces.packets.streams import Connection
+from gradwire.traces.recognition.ranks import BadTrace
+from gradwire.traces.units import show_nbytes
 
 MINOR_SHARE = 0.05  # of the main group's bytes: what groups for barriers and the like may have
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from traces.framing.frames import UNKNOWN_TAG
-from traces.framing.messages import Messages
-from traces.recognition.algorithms import PATTERNS, best_match
-from traces.recognition.lanes import Ahead, Pair, lanes_of
-from traces.recognition.patterns import PatternMatch
+from gradwire.traces.framing.frames import UNKNOWN_TAG
+from gradwire.traces.framing.messages import Messages
+from gradwire.traces.recognition.algorithms import PATTERNS, best_match
+from gradwire.traces.recognition.lanes import Ahead, Pair, lanes_of
+from gradwire.traces.recognition.patterns import PatternMatch
 
 MAX_FAILURES = 2_000  # in a row, after which the rest of a kind's messages is left as messages
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from traces.framing.frames import ALLGATHER, ALLREDUCE, BARRIER, BROADCAST
-from traces.recognition.operation import Operation
-from traces.recognition.servers import servers_of
+from gradwire.traces.framing.frames import ALLGATHER, ALLREDUCE, BARRIER, BROADCAST
+from gradwire.traces.recognition.operation import Operation
+from gradwire.traces.recognition.servers import servers_of
 
 SETUP = -1
 COLLECTIVE_NAMES = frozenset(

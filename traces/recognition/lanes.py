@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from traces.framing.messages import Messages
+from gradwire.traces.framing.messages import Messages
 
 Pair = tuple[int, int]
 LARGER = 1.5

@@ -6,9 +6,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from traces.framing.messages import Messages
-from traces.recognition.algorithms import UNKNOWN, Recognised
-from traces.workload import Shape, Turn
+from gradwire.traces.framing.messages import Messages
+from gradwire.traces.recognition.algorithms import UNKNOWN, Recognised
+from gradwire.traces.workload import Shape, Turn
 
 OperationKind = Literal["allreduce", "broadcast", "message"]
 # Where nobody says: the largest segment of gloo's ring.  Linux lets a buffer grow up to 4 MiB (tcp_wmem).

@@ -10,18 +10,18 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from traces.framing.frames import UNKNOWN_OPERATION, UNKNOWN_TAG, MessageKind
-from traces.framing.gloo_ring_counts import Edge, ring_lengths
-from traces.framing.messages import Messages
-from traces.recognition.algorithms import PATTERNS, UNKNOWN, Recognised, best_match, recognised
-from traces.recognition.lanes import lanes_of
-from traces.recognition.operation import Operation, earliest, handed_over_ns, latest
-from traces.recognition.patterns import SURE
-from traces.recognition.ranks import joined
-from traces.recognition.untagged import untagged
-from traces.schedules.collectives import ELEMENT_NBYTES, gloo_ring
-from traces.schedules.trees import broadcast
-from traces.units import show_nbytes
+from gradwire.traces.framing.frames import UNKNOWN_OPERATION, UNKNOWN_TAG, MessageKind
+from gradwire.traces.framing.gloo_ring_counts import Edge, ring_lengths
+from gradwire.traces.framing.messages import Messages
+from gradwire.traces.recognition.algorithms import PATTERNS, UNKNOWN, Recognised, best_match, recognised
+from gradwire.traces.recognition.lanes import lanes_of
+from gradwire.traces.recognition.operation import Operation, earliest, handed_over_ns, latest
+from gradwire.traces.recognition.patterns import SURE
+from gradwire.traces.recognition.ranks import joined
+from gradwire.traces.recognition.untagged import untagged
+from gradwire.traces.schedules.collectives import ELEMENT_NBYTES, gloo_ring
+from gradwire.traces.schedules.trees import broadcast
+from gradwire.traces.units import show_nbytes
 
 MOST_NAMED = 5
 Sends = Counter[tuple[int, int, int]]  # by source, destination and length

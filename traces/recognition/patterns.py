@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
-from traces.recognition.lanes import Ahead, Pair
-from traces.schedules.doubling import Fold
-from traces.workload import Shape
+from gradwire.traces.recognition.lanes import Ahead, Pair
+from gradwire.traces.schedules.doubling import Fold
+from gradwire.traces.workload import Shape
 
 SURE, AMBIGUOUS = 1.0, 0.5
 MAX_TOO_EARLY = 0.02

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from traces.packets.directions import own_address
-from traces.trace import Trace
-from traces.workload import MAX_GAP_NS
+from gradwire.traces.packets.directions import own_address
+from gradwire.traces.trace import Trace
+from gradwire.traces.workload import MAX_GAP_NS
 
 RUN, FASTEST = 4, 0.99  # packets; on links of 20 and 100 Mb/s 0.97 to 1.15 of the rate, of one in three less
 LEAST_NBYTES = 1_000  # of a packet that counts: how late a small one leaves timers decide

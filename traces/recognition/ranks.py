@@ -6,9 +6,9 @@ from ipaddress import ip_address
 import numpy as np
 import numpy.typing as npt
 
-from traces.components import components
-from traces.framing.frames import SEND, UNKNOWN_TAG
-from traces.framing.messages import Messages
+from gradwire.traces.components import components
+from gradwire.traces.framing.frames import SEND, UNKNOWN_TAG
+from gradwire.traces.framing.messages import Messages
 
 MOST_NAMED = 8
 

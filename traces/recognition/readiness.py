@@ -16,9 +16,9 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 
-from traces.recognition.dependencies import TOLERANCE_NS
-from traces.recognition.operation import Operation
-from traces.workload import Start
+from gradwire.traces.recognition.dependencies import TOLERANCE_NS
+from gradwire.traces.recognition.operation import Operation
+from gradwire.traces.workload import Start
 
 # Of a send that was waited for, at least a fifth had left: chosen on two asynchronous captures, not measured.
 LEAST_SENT = 5

@@ -6,22 +6,30 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traces.framing.frames import UNKNOWN_OPERATION
-from traces.framing.messages import Messages
-from traces.recognition.algorithms import PATTERNS, Recognised
-from traces.recognition.computing import with_computing
-from traces.recognition.iterations import Labels, Role, is_point_to_point, label
-from traces.recognition.operation import Operation
-from traces.recognition.operations import operations
-from traces.recognition.patterns import SURE
-from traces.recognition.ports import HostPort, ports
-from traces.recognition.ranks import BadTrace, NoTraining
-from traces.recognition.readiness import readiness
-from traces.recognition.shape import JobShape, shape_of
-from traces.recognition.starts import Beginning, starts
-from traces.recognition.turnaround import turnarounds_ns
-from traces.trace import Trace
-from traces.workload import SCHEMA, Algorithm, CapturedConnection, Collective, Message, Start, Workload
+from gradwire.traces.framing.frames import UNKNOWN_OPERATION
+from gradwire.traces.framing.messages import Messages
+from gradwire.traces.recognition.algorithms import PATTERNS, Recognised
+from gradwire.traces.recognition.computing import with_computing
+from gradwire.traces.recognition.iterations import Labels, Role, is_point_to_point, label
+from gradwire.traces.recognition.operation import Operation
+from gradwire.traces.recognition.operations import operations
+from gradwire.traces.recognition.patterns import SURE
+from gradwire.traces.recognition.ports import HostPort, ports
+from gradwire.traces.recognition.ranks import BadTrace, NoTraining
+from gradwire.traces.recognition.readiness import readiness
+from gradwire.traces.recognition.shape import JobShape, shape_of
+from gradwire.traces.recognition.starts import Beginning, starts
+from gradwire.traces.recognition.turnaround import turnarounds_ns
+from gradwire.traces.trace import Trace
+from gradwire.traces.workload import (
+    SCHEMA,
+    Algorithm,
+    CapturedConnection,
+    Collective,
+    Message,
+    Start,
+    Workload,
+)
 
 # To the program and from it.  In six captures with logs both together took 2 to 50 turnarounds: where all
 # processors compute, a thread waits its turn for longer than between two steps, and no packet shows that.

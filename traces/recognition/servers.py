@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from statistics import median
 
-from traces.recognition.operation import Operation
+from gradwire.traces.recognition.operation import Operation
 
 MINOR_SHARE = 0.1  # pairs that exchange less than this of the busiest pair's bytes say nothing of roles
 CLEARLY_LESS = 0.8

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from traces.recognition.iterations import Labels, is_point_to_point
-from traces.recognition.operation import Operation
-from traces.units import show_nbytes
+from gradwire.traces.recognition.iterations import Labels, is_point_to_point
+from gradwire.traces.recognition.operation import Operation
+from gradwire.traces.units import show_nbytes
 
 ShapeKind = Literal["allreduce", "parameter-server", "point-to-point"]
 SYNCHRONOUS, ASYNCHRONOUS = 0.8, 0.5  # shares of the rounds whose answers waited for all pushes

@@ -16,12 +16,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from traces.recognition.dependencies import TOLERANCE_NS, Readiness, waits
-from traces.recognition.operation import Operation
-from traces.recognition.ports import HostPort
-from traces.recognition.ranks import BadTrace
-from traces.units import show_long
-from traces.workload import MAX_GAP_NS
+from gradwire.traces.recognition.dependencies import TOLERANCE_NS, Readiness, waits
+from gradwire.traces.recognition.operation import Operation
+from gradwire.traces.recognition.ports import HostPort
+from gradwire.traces.recognition.ranks import BadTrace
+from gradwire.traces.units import show_long
+from gradwire.traces.workload import MAX_GAP_NS
 
 MAX_STEPS = 1_000  # of one search back through what came before
 MAX_AHEAD = 16  # the latest messages stand for those before them

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from traces.recognition.lanes import Ahead, Pair
-from traces.recognition.patterns import AMBIGUOUS, SURE, PatternMatch
-from traces.schedules.trees import SHAPES, parents
-from traces.workload import Shape
+from gradwire.traces.recognition.lanes import Ahead, Pair
+from gradwire.traces.recognition.patterns import AMBIGUOUS, SURE, PatternMatch
+from gradwire.traces.schedules.trees import SHAPES, parents
+from gradwire.traces.workload import Shape
 
 BY_GAPS = 0.8
 CLEAR_GAPS = 1.5  # between instances at least so much longer than within

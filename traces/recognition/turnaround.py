@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from traces.framing.frames import UNKNOWN_TAG
-from traces.framing.messages import Messages
+from gradwire.traces.framing.frames import UNKNOWN_TAG
+from gradwire.traces.framing.messages import Messages
 
 # The first sends of a collective at a rank the program sets off, not an arrival: gloo keeps two under way,
 # MPI, whose messages have no tags, one.

@@ -10,9 +10,9 @@ from collections import defaultdict
 import numpy as np
 import numpy.typing as npt
 
-from traces.framing.frames import MessageKind
-from traces.framing.messages import Messages
-from traces.workload import Turn
+from gradwire.traces.framing.frames import MessageKind
+from gradwire.traces.framing.messages import Messages
+from gradwire.traces.workload import Turn
 
 Rows = npt.NDArray[np.int64]
 NOT_ANSWERED = -1

@@ -6,14 +6,21 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from traces.framing.frames import ALLREDUCE, BARRIER, BROADCAST, UNKNOWN_OPERATION, UNKNOWN_TAG
-from traces.framing.messages import Messages
-from traces.recognition.algorithms import REDUCE, Recognised, recognised
-from traces.recognition.instances import Instance, InstancesFound, cut, in_order
-from traces.recognition.operation import Operation, OperationKind, Trees, earliest, handed_over_ns, latest
-from traces.recognition.patterns import AMBIGUOUS
-from traces.recognition.turns import NOT_ANSWERED, Rows, answers_of, turns_of
-from traces.workload import EXCHANGES, Turn
+from gradwire.traces.framing.frames import ALLREDUCE, BARRIER, BROADCAST, UNKNOWN_OPERATION, UNKNOWN_TAG
+from gradwire.traces.framing.messages import Messages
+from gradwire.traces.recognition.algorithms import REDUCE, Recognised, recognised
+from gradwire.traces.recognition.instances import Instance, InstancesFound, cut, in_order
+from gradwire.traces.recognition.operation import (
+    Operation,
+    OperationKind,
+    Trees,
+    earliest,
+    handed_over_ns,
+    latest,
+)
+from gradwire.traces.recognition.patterns import AMBIGUOUS
+from gradwire.traces.recognition.turns import NOT_ANSWERED, Rows, answers_of, turns_of
+from gradwire.traces.workload import EXCHANGES, Turn
 
 KINDS: dict[str, OperationKind] = {ALLREDUCE: "allreduce", BROADCAST: "broadcast"}
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from traces.schedules.collectives import check_ranks, chunk_starts, ring
-from traces.schedules.schedule import Aggregation, Send
+from gradwire.traces.schedules.collectives import check_ranks, chunk_starts, ring
+from gradwire.traces.schedules.schedule import Aggregation, Send
 
 Leaves = Sequence[Sequence[int]]
 

@@ -8,7 +8,7 @@ of an element (float32, 4 bytes).
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from traces.schedules.schedule import Send
+from gradwire.traces.schedules.schedule import Send
 
 ELEMENT_NBYTES = 4
 GLOO_MAX_SEGMENT_NBYTES = 1 << 20

@@ -7,8 +7,8 @@ that 2^q exchange.
 
 from dataclasses import dataclass, field
 
-from traces.schedules.collectives import ELEMENT_NBYTES, check_ranks
-from traces.schedules.schedule import Send
+from gradwire.traces.schedules.collectives import ELEMENT_NBYTES, check_ranks
+from gradwire.traces.schedules.schedule import Send
 
 
 @dataclass(frozen=True)

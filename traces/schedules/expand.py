@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from traces.schedules.aggregating import Leaves, ina, ina_leaf
-from traces.schedules.collectives import (
+from gradwire.traces.schedules.aggregating import Leaves, ina, ina_leaf
+from gradwire.traces.schedules.collectives import (
     ELEMENT_NBYTES,
     GLOO_MAX_SEGMENT_NBYTES,
     NotServedError,
@@ -14,14 +14,14 @@ from traces.schedules.collectives import (
     gloo_ring_sends,
     ring,
 )
-from traces.schedules.doubling import halving_doubling, recursive_doubling
-from traces.schedules.inturn import in_turn
-from traces.schedules.kinds import CONTRACTS
-from traces.schedules.pushes import Unit, after_of, summed_pushes
-from traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send
-from traces.schedules.selection import bridged, in_order, prepared
-from traces.schedules.trees import broadcast, reduce_broadcast
-from traces.workload import Collective, Compute, Item, Message, Workload
+from gradwire.traces.schedules.doubling import halving_doubling, recursive_doubling
+from gradwire.traces.schedules.inturn import in_turn
+from gradwire.traces.schedules.kinds import CONTRACTS
+from gradwire.traces.schedules.pushes import Unit, after_of, summed_pushes
+from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send
+from gradwire.traces.schedules.selection import bridged, in_order, prepared
+from gradwire.traces.schedules.trees import broadcast, reduce_broadcast
+from gradwire.traces.workload import Collective, Compute, Item, Message, Workload
 
 Allreduce = Callable[[int, int, int, int], list[Send]]
 

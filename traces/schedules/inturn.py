@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from traces.schedules.schedule import Send
-from traces.workload import Turn
+from gradwire.traces.schedules.schedule import Send
+from gradwire.traces.workload import Turn
 
 
 def in_turn(sends: Sequence[Send], turns: Sequence[Turn], first: int = 0) -> list[Send]:

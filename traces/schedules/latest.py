@@ -7,7 +7,7 @@ replays carry out.
 
 from dataclasses import replace
 
-from traces.schedules.schedule import Gate, Schedule
+from gradwire.traces.schedules.schedule import Gate, Schedule
 
 
 def at_the_latest(schedule: Schedule) -> Schedule | None:

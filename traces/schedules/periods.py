@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from statistics import fmean
 
-from traces.iterationtimes import iteration_times_s
-from traces.schedules.schedule import Schedule
+from gradwire.traces.iterationtimes import iteration_times_s
+from gradwire.traces.schedules.schedule import Schedule
 
 Times = Mapping[tuple[int, int], tuple[int, int]]
 """In ns, by operation and rank: when its first data left there, or its computing began; and its computing's

@@ -5,8 +5,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from traces.schedules.collectives import ELEMENT_NBYTES
-from traces.workload import Item, Message
+from gradwire.traces.schedules.collectives import ELEMENT_NBYTES
+from gradwire.traces.workload import Item, Message
 
 Unit = tuple[int, ...]
 """Ids of items that make one operation: of one item, or of the pushes of one sum."""

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from traces.components import components
-from traces.schedules.kinds import CONTRACTS, Contract, OpKind
+from gradwire.traces.components import components
+from gradwire.traces.schedules.kinds import CONTRACTS, Contract, OpKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ destinations are prepared for messages, and the order of items in which none wai
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from traces.schedules.pushes import Unit, peeled, waits
-from traces.schedules.schedule import Gate
-from traces.workload import Compute, Item, Message, Start
+from gradwire.traces.schedules.pushes import Unit, peeled, waits
+from gradwire.traces.schedules.schedule import Gate
+from gradwire.traces.workload import Compute, Item, Message, Start
 
 Ids = frozenset[int]
 MAX_HELD = 1 << 20  # ids, some 60 bytes each; jobs hold a few for each item, a hostile file their square

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from random import Random
 
-from traces.workload import MAX_GAP_NS, Compute, Item, Workload
+from gradwire.traces.workload import MAX_GAP_NS, Compute, Item, Workload
 
 
 def straggling(

@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 
-from traces.schedules.collectives import check_ranks
-from traces.schedules.schedule import Send
-from traces.workload import Shape
+from gradwire.traces.schedules.collectives import check_ranks
+from gradwire.traces.schedules.schedule import Send
+from gradwire.traces.workload import Shape
 
 CHAINS_FANOUT = 4
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from planning.openflow.pool import Event
+from gradwire.planning.openflow.pool import Event
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,18 +11,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from emu.network.rtnetlink import carry_out, link_down, link_up, netlink_socket
-from emu.switch.plane.bpf import BpfError, BpfObject
-from emu.switch.plane.counters import InterfaceState, Received, Transmitted
-from emu.switch.plane.links import GONE, LinkWatch
-from emu.switch.plane.maps import PROGRAM, Maps, PortState
-from emu.switch.plane.packets import Sender, packet_in
-from emu.switch.plane.qdisc import transmitted
-from emu.switch.ports import SwitchPort, SwitchPorts
-from emu.switch.table.operations import EnablePort, Operation, SendPacket
-from planning.flowhash import switch_salt
-from planning.openflow.entries import PacketIn, PortChanged
-from planning.openflow.pool import Event
+from gradwire.emu.network.rtnetlink import carry_out, link_down, link_up, netlink_socket
+from gradwire.emu.switch.plane.bpf import BpfError, BpfObject
+from gradwire.emu.switch.plane.counters import InterfaceState, Received, Transmitted
+from gradwire.emu.switch.plane.links import GONE, LinkWatch
+from gradwire.emu.switch.plane.maps import PROGRAM, Maps, PortState
+from gradwire.emu.switch.plane.packets import Sender, packet_in
+from gradwire.emu.switch.plane.qdisc import transmitted
+from gradwire.emu.switch.ports import SwitchPort, SwitchPorts
+from gradwire.emu.switch.table.operations import EnablePort, Operation, SendPacket
+from gradwire.planning.flowhash import switch_salt
+from gradwire.planning.openflow.entries import PacketIn, PortChanged
+from gradwire.planning.openflow.pool import Event
 
 _TC_S = 30
 _MAX_U32 = 2**32 - 1

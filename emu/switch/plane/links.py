@@ -6,8 +6,16 @@ Edge module: one socket that hears of every change of every interface of this ne
 import socket
 from collections.abc import Iterator
 
-from emu.network.rtnetlink import IFF_UP, IFINFOMSG, NLM_F_REQUEST, RTM_NEWLINK, attributes, encoded, messages
-from emu.switch.plane.counters import InterfaceState
+from gradwire.emu.network.rtnetlink import (
+    IFF_UP,
+    IFINFOMSG,
+    NLM_F_REQUEST,
+    RTM_NEWLINK,
+    attributes,
+    encoded,
+    messages,
+)
+from gradwire.emu.switch.plane.counters import InterfaceState
 
 _RTM_DELLINK, _RTM_GETLINK = 17, 18
 _RTMGRP_LINK = 1

@@ -8,11 +8,11 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from emu.switch.plane.bpf import BpfObject, Map
-from emu.switch.plane.counters import Received
-from emu.switch.plane.pools import Pools
-from emu.switch.ports import MAX_PORTS, MAX_SWITCH_PORTS, MAX_SWITCHES
-from emu.switch.table.operations import (
+from gradwire.emu.switch.plane.bpf import BpfObject, Map
+from gradwire.emu.switch.plane.counters import Received
+from gradwire.emu.switch.plane.pools import Pools
+from gradwire.emu.switch.ports import MAX_PORTS, MAX_SWITCH_PORTS, MAX_SWITCHES
+from gradwire.emu.switch.table.operations import (
     ClearCounters,
     ClearGroupCounters,
     Operation,
@@ -23,9 +23,17 @@ from emu.switch.table.operations import (
     SetPool,
     SetRule,
 )
-from planning.openflow.entries import MAX_BUCKETS, MAX_FLOWS, MAX_GROUPS, Action, Aggregate, Output, ToGroup
-from planning.openflow.match import Form, Match, form
-from planning.openflow.pool import Event
+from gradwire.planning.openflow.entries import (
+    MAX_BUCKETS,
+    MAX_FLOWS,
+    MAX_GROUPS,
+    Action,
+    Aggregate,
+    Output,
+    ToGroup,
+)
+from gradwire.planning.openflow.match import Form, Match, form
+from gradwire.planning.openflow.pool import Event
 
 PROGRAM = "gradwire_switch"
 PACKET_OUT_PROGRAM = "gradwire_packet_out"

@@ -14,10 +14,10 @@ import struct
 from collections.abc import Mapping
 from contextlib import suppress
 
-from emu.switch.plane.bpf import BpfError, BpfObject
-from emu.switch.plane.maps import PACKET_OUT_PROGRAM
-from emu.switch.table.operations import SendPacket
-from planning.openflow.entries import Output, PacketIn, Reserved, ToGroup, Why
+from gradwire.emu.switch.plane.bpf import BpfError, BpfObject
+from gradwire.emu.switch.plane.maps import PACKET_OUT_PROGRAM
+from gradwire.emu.switch.table.operations import SendPacket
+from gradwire.planning.openflow.entries import Output, PacketIn, Reserved, ToGroup, Why
 
 _PACKET_IN = struct.Struct("=IIQIIH2sI")  # struct packet_in of layout.h
 _NO_VLAN = bytes(2)

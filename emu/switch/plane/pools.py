@@ -6,10 +6,10 @@ The structs here are those of pools.h.  A pool costs what it is granted: its slo
 import struct
 from collections.abc import Mapping
 
-from emu.switch.plane.bpf import BpfObject, grace_period
-from planning.openflow.entries import MAX_POOLS, SMALL_ELEMENTS, Aggregate
-from planning.openflow.pool import EVENTS, Event
-from planning.trees.tree import ELEMENTS, MAX_CHILDREN
+from gradwire.emu.switch.plane.bpf import BpfObject, grace_period
+from gradwire.planning.openflow.entries import MAX_POOLS, SMALL_ELEMENTS, Aggregate
+from gradwire.planning.openflow.pool import EVENTS, Event
+from gradwire.planning.trees.tree import ELEMENTS, MAX_CHILDREN
 
 SMALL, LARGE = SMALL_ELEMENTS, max(ELEMENTS)  # elements that a slot has room for
 

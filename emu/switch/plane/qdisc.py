@@ -9,8 +9,8 @@ import socket
 import struct
 import sys
 
-from emu.network.rtnetlink import NLM_F_ACK, NLM_F_ECHO, NLM_F_REQUEST, attributes, encoded, messages
-from emu.switch.plane.counters import Transmitted
+from gradwire.emu.network.rtnetlink import NLM_F_ACK, NLM_F_ECHO, NLM_F_REQUEST, attributes, encoded, messages
+from gradwire.emu.switch.plane.counters import Transmitted
 
 _RTM_NEWQDISC, _RTM_GETQDISC = 36, 38
 _FLAGS = NLM_F_REQUEST | NLM_F_ACK | NLM_F_ECHO  # without ECHO the answer goes to listeners only

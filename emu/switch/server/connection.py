@@ -6,10 +6,10 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 
-from emu.switch.server.session import Result, Session
-from emu.switch.table.operations import Operation
-from emu.switch.wire.encode import hello
-from planning.openflow.entries import Event, FlowGone, PacketIn, PortChanged
+from gradwire.emu.switch.server.session import Result, Session
+from gradwire.emu.switch.table.operations import Operation
+from gradwire.emu.switch.wire.encode import hello
+from gradwire.planning.openflow.entries import Event, FlowGone, PacketIn, PortChanged
 
 # What is read is obeyed before anybody else's turn, so that no other session meets half a change:
 # about a hundred rules, a few milliseconds.

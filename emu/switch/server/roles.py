@@ -7,7 +7,7 @@ SLAVE; a slave may read and not change.  A request with an older generation than
 import struct
 from dataclasses import dataclass, field
 
-from planning.openflow.openflow13 import ProtocolError, bad_length, ofp
+from gradwire.emu.switch.wire.openflow13 import ProtocolError, bad_length, ofp
 
 _ROLE_REQUEST = struct.Struct(ofp.OFP_ROLE_REQUEST_PACK_STR)
 _ASYNC = struct.Struct(ofp.OFP_ASYNC_CONFIG_PACK_STR)

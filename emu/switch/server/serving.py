@@ -8,16 +8,16 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from emu.switch.plane.dataplane import DataPlane
-from emu.switch.ports import SwitchPorts
-from emu.switch.server.connection import Address, ControllerConnection
-from emu.switch.server.session import Session
-from emu.switch.server.state import SwitchState
-from emu.switch.table.jobs import Jobs, SharedSlots
-from emu.switch.table.numbers import Numbers
-from emu.switch.table.table import FlowTable
-from planning.openflow.entries import MAX_FLOWS, MAX_GROUPS, Event, FlowGone
-from planning.trees.tree import SWITCH_SLOTS
+from gradwire.emu.switch.plane.dataplane import DataPlane
+from gradwire.emu.switch.ports import SwitchPorts
+from gradwire.emu.switch.server.connection import Address, ControllerConnection
+from gradwire.emu.switch.server.session import Session
+from gradwire.emu.switch.server.state import SwitchState
+from gradwire.emu.switch.table.jobs import Jobs, SharedSlots
+from gradwire.emu.switch.table.numbers import Numbers
+from gradwire.emu.switch.table.table import FlowTable
+from gradwire.planning.openflow.entries import MAX_FLOWS, MAX_GROUPS, Event, FlowGone
+from gradwire.planning.trees.tree import SWITCH_SLOTS
 
 _URGENT_S = 10.0  # so long one tries often to reach the only controller
 _RETRY_S = 0.05

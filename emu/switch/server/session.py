@@ -7,16 +7,16 @@ is passed over in silence.  There are no meters, queues, packet buffers or secon
 import struct
 from collections.abc import Iterable, Iterator
 
-from emu.switch.plane.counters import Instruments
-from emu.switch.ports import SwitchPorts
-from emu.switch.server.roles import Roles
-from emu.switch.table.operations import Operation
-from emu.switch.table.table import FlowTable
-from emu.switch.wire import announce, encode, statistics
-from emu.switch.wire import changes as orders
-from emu.switch.wire.changes import change_flows, change_groups
-from planning.openflow.entries import Event, FlowGone, PacketIn, PortChanged
-from planning.openflow.openflow13 import ProtocolError, bad_length, ofp
+from gradwire.emu.switch.plane.counters import Instruments
+from gradwire.emu.switch.ports import SwitchPorts
+from gradwire.emu.switch.server.roles import Roles
+from gradwire.emu.switch.table.operations import Operation
+from gradwire.emu.switch.table.table import FlowTable
+from gradwire.emu.switch.wire import announce, encode, statistics
+from gradwire.emu.switch.wire import changes as orders
+from gradwire.emu.switch.wire.changes import change_flows, change_groups
+from gradwire.emu.switch.wire.openflow13 import ProtocolError, bad_length, ofp
+from gradwire.planning.openflow.entries import Event, FlowGone, PacketIn, PortChanged
 
 _HEADER = struct.Struct(ofp.OFP_HEADER_PACK_STR)
 _CONFIG = struct.Struct(ofp.OFP_SWITCH_CONFIG_PACK_STR)

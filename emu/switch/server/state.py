@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterator
 
-from emu.switch.ports import SwitchPorts
-from emu.switch.server.connection import Address, ControllerConnection
-from emu.switch.server.roles import Roles
-from emu.switch.table.operations import Operation
-from emu.switch.table.table import FlowTable
-from planning.openflow.entries import Entry, FlowGone, Gone
+from gradwire.emu.switch.ports import SwitchPorts
+from gradwire.emu.switch.server.connection import Address, ControllerConnection
+from gradwire.emu.switch.server.roles import Roles
+from gradwire.emu.switch.table.operations import Operation
+from gradwire.emu.switch.table.table import FlowTable
+from gradwire.planning.openflow.entries import Entry, FlowGone, Gone
 
 SECOND_NS = 10**9
 

@@ -6,9 +6,9 @@ A job has its slots as long as any entry of the table adds up for it, in force o
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from emu.switch.table.numbers import Numbers, TableFullError
-from emu.switch.table.operations import RemovePool, SetPool
-from planning.openflow.entries import (
+from gradwire.emu.switch.table.numbers import Numbers, TableFullError
+from gradwire.emu.switch.table.operations import RemovePool, SetPool
+from gradwire.planning.openflow.entries import (
     MAX_LARGE_SLOTS,
     MAX_POOLS,
     MAX_SMALL_SLOTS,
@@ -16,7 +16,7 @@ from planning.openflow.entries import (
     Actions,
     Aggregate,
 )
-from planning.trees.tree import SWITCH_SLOTS
+from gradwire.planning.trees.tree import SWITCH_SLOTS
 
 
 @dataclass

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from planning.openflow.entries import Action, Aggregate, Forward, SwitchGroup
-from planning.openflow.match import Match
+from gradwire.planning.openflow.entries import Action, Aggregate, Forward, SwitchGroup
+from gradwire.planning.openflow.match import Match
 
 
 class SetRule(NamedTuple):

@@ -8,9 +8,9 @@ in the shadow of the one that is in the data plane, and come back when that is d
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from emu.switch.table.jobs import Jobs, SharedSlots, aggregate_of
-from emu.switch.table.numbers import Numbers, TableFullError
-from emu.switch.table.operations import (
+from gradwire.emu.switch.table.jobs import Jobs, SharedSlots, aggregate_of
+from gradwire.emu.switch.table.numbers import Numbers, TableFullError
+from gradwire.emu.switch.table.operations import (
     ClearCounters,
     ClearGroupCounters,
     Operation,
@@ -19,7 +19,7 @@ from emu.switch.table.operations import (
     SetGroup,
     SetRule,
 )
-from planning.openflow.entries import (
+from gradwire.planning.openflow.entries import (
     MAX_ENTRIES,
     Actions,
     Entry,
@@ -31,7 +31,7 @@ from planning.openflow.entries import (
     ToGroup,
     slots,
 )
-from planning.openflow.match import Match
+from gradwire.planning.openflow.match import Match
 
 SEND_FLOW_REMOVED = 1  # OFPFF_SEND_FLOW_REM
 _EVERYTHING = Match()

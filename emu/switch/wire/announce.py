@@ -2,10 +2,10 @@
 
 import struct
 
-from emu.switch.wire import encode
-from planning.openflow.entries import Entry, Gone, PacketIn
-from planning.openflow.match import Match
-from planning.openflow.openflow13 import ofp
+from gradwire.emu.switch.wire import encode
+from gradwire.emu.switch.wire.openflow13 import ofp
+from gradwire.planning.openflow.entries import Entry, Gone, PacketIn
+from gradwire.planning.openflow.match import Match
 
 _XID = 0  # no request is answered
 _PACKET_IN_PAD = bytes(2)

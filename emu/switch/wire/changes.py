@@ -5,13 +5,14 @@ GROUP_MOD, PACKET_OUT, PORT_MOD and TABLE_MOD.
 import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from emu.switch.plane.counters import Instruments
-from emu.switch.ports import SwitchPort
-from emu.switch.table.numbers import TableFullError
-from emu.switch.table.operations import EnablePort, Operation, SendPacket
-from emu.switch.table.table import FlowTable
-from emu.switch.wire import decode, requests
-from planning.openflow.entries import (
+from gradwire.emu.switch.plane.counters import Instruments
+from gradwire.emu.switch.ports import SwitchPort
+from gradwire.emu.switch.table.numbers import TableFullError
+from gradwire.emu.switch.table.operations import EnablePort, Operation, SendPacket
+from gradwire.emu.switch.table.table import FlowTable
+from gradwire.emu.switch.wire import decode, requests
+from gradwire.emu.switch.wire.openflow13 import ProtocolError, bad_length, ofp
+from gradwire.planning.openflow.entries import (
     FROM_PARENT,
     MAX_BUCKETS,
     NO_COOKIE,
@@ -26,8 +27,7 @@ from planning.openflow.entries import (
     Reserved,
     Why,
 )
-from planning.openflow.match import ETH_TYPE_IPV4, Form, Match, form
-from planning.openflow.openflow13 import ProtocolError, bad_length, ofp
+from gradwire.planning.openflow.match import ETH_TYPE_IPV4, Form, Match, form
 
 _DELETES = (ofp.OFPFC_DELETE, ofp.OFPFC_DELETE_STRICT)
 _FLAGS = (

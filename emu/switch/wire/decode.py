@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from emu.switch.table.table import Selection
-from emu.switch.wire import oxm
-from planning.openflow import aggregation
-from planning.openflow.entries import MAX_BUCKETS, Action, Actions, Aggregate, Output, ToGroup
-from planning.openflow.match import Match
-from planning.openflow.openflow13 import ProtocolError, bad_length, ofp
+from gradwire.emu.switch.table.table import Selection
+from gradwire.emu.switch.wire import oxm
+from gradwire.emu.switch.wire.openflow13 import ProtocolError, bad_length, ofp
+from gradwire.planning.openflow import aggregation
+from gradwire.planning.openflow.entries import MAX_BUCKETS, Action, Actions, Aggregate, Output, ToGroup
+from gradwire.planning.openflow.match import Match
 
 _FLOW_MOD = struct.Struct(ofp.OFP_FLOW_MOD_PACK_STR0)
 _FLOW_STATS_REQUEST = struct.Struct(ofp.OFP_FLOW_STATS_REQUEST_0_PACK_STR)

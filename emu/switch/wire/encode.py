@@ -8,12 +8,12 @@ import struct
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from emu.switch.plane.counters import InterfaceState
-from emu.switch.wire import layouts
-from planning.openflow import aggregation
-from planning.openflow.entries import Action, Actions, Entry, GroupEntry, Output, ToGroup
-from planning.openflow.match import PROTO_TCP, Match
-from planning.openflow.openflow13 import ProtocolError, ofp
+from gradwire.emu.switch.plane.counters import InterfaceState
+from gradwire.emu.switch.wire import layouts
+from gradwire.emu.switch.wire.openflow13 import ProtocolError, ofp
+from gradwire.planning.openflow import aggregation
+from gradwire.planning.openflow.entries import Action, Actions, Entry, GroupEntry, Output, ToGroup
+from gradwire.planning.openflow.match import PROTO_TCP, Match
 
 UNAVAILABLE = 2**64 - 1  # OpenFlow's value of a counter that the switch does not have
 MAX_BODY_NBYTES = 60_000  # of one multipart reply; its length field has 16 bits

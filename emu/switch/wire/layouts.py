@@ -10,8 +10,8 @@ import struct
 from operator import itemgetter
 from typing import NamedTuple
 
-from planning.openflow.match import ETH_TYPE_IPV4, PROTO_TCP, PROTO_UDP, Form, Match, form
-from planning.openflow.openflow13 import ofp
+from gradwire.emu.switch.wire.openflow13 import ofp
+from gradwire.planning.openflow.match import ETH_TYPE_IPV4, PROTO_TCP, PROTO_UDP, Form, Match, form
 
 _TYPE_LENGTH = struct.Struct("!HH")
 _OXM = struct.Struct("!HBB")

@@ -2,9 +2,9 @@
 
 import struct
 
-from emu.switch.wire import layouts
-from planning.openflow.match import ETH_TYPE_IPV4, PROTO_TCP, PROTO_UDP, Match
-from planning.openflow.openflow13 import ProtocolError, bad_length, ofp
+from gradwire.emu.switch.wire import layouts
+from gradwire.emu.switch.wire.openflow13 import ProtocolError, bad_length, ofp
+from gradwire.planning.openflow.match import ETH_TYPE_IPV4, PROTO_TCP, PROTO_UDP, Match
 
 _TYPE_LENGTH = struct.Struct("!HH")
 _OXM = struct.Struct("!HBB")

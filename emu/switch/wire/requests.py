@@ -4,9 +4,9 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from emu.switch.wire import decode
-from planning.openflow.entries import Aggregate, Forward, GroupBucket, Output, SwitchGroup
-from planning.openflow.openflow13 import ProtocolError, bad_length, ofp
+from gradwire.emu.switch.wire import decode
+from gradwire.emu.switch.wire.openflow13 import ProtocolError, bad_length, ofp
+from gradwire.planning.openflow.entries import Aggregate, Forward, GroupBucket, Output, SwitchGroup
 
 _GROUP_MOD = struct.Struct(ofp.OFP_GROUP_MOD_PACK_STR)
 _GROUP_BUCKET = struct.Struct(ofp.OFP_BUCKET_PACK_STR)

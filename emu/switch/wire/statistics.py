@@ -4,14 +4,14 @@ import struct
 from collections import Counter
 from collections.abc import Iterator
 
-from emu.switch.plane.counters import Instruments
-from emu.switch.ports import SwitchPort, SwitchPorts
-from emu.switch.table.table import FlowTable, Selection
-from emu.switch.wire import decode, encode
-from emu.switch.wire.oxm import FIELDS
-from planning.openflow import aggregation
-from planning.openflow.entries import MAX_GROUPS, Entry, GroupKind, ToGroup
-from planning.openflow.openflow13 import ProtocolError, bad_length, ofp
+from gradwire.emu.switch.plane.counters import Instruments
+from gradwire.emu.switch.ports import SwitchPort, SwitchPorts
+from gradwire.emu.switch.table.table import FlowTable, Selection
+from gradwire.emu.switch.wire import decode, encode
+from gradwire.emu.switch.wire.openflow13 import ProtocolError, bad_length, ofp
+from gradwire.emu.switch.wire.oxm import FIELDS
+from gradwire.planning.openflow import aggregation
+from gradwire.planning.openflow.entries import MAX_GROUPS, Entry, GroupKind, ToGroup
 
 _PORT_REQUEST = struct.Struct(ofp.OFP_PORT_STATS_REQUEST_PACK_STR)
 _PORT_STATS = struct.Struct(ofp.OFP_PORT_STATS_PACK_STR)
