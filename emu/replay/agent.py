@@ -154,19 +154,19 @@ class RankAgent:
 
         What is computed right after something else does not begin later because that was noticed late.
         """
-        touched: dict[int, None] = {}  # in this order: on the host's one link, notices before data
-        for number in possible.receives:
+        touched: dict[int, None] = {}  # in this order
+        for number in self._in_order(possible):
             send = self._sends[number]
-            key = send.src, self._matching.slots[send.op]
-            self._matching.posted(key, number)
-            self._answer(key)
-            touched[send.src] = None
-        for number in possible.sends:
-            send = self._sends[number]
-            self._matching.has_data(number)
-            self._notify(send.dst, Opcode.SEND_READY, send)
-            self._queue_ready((send.dst, self._matching.slots[send.op]))
-            touched[send.dst] = None
+            slot = self._matching.slots[send.op]
+            if send.dst == self._rank:
+                self._matching.posted((send.src, slot), number)
+                self._answer((send.src, slot))
+                touched[send.src] = None
+            else:
+                self._matching.has_data(number)
+                self._notify(send.dst, Opcode.SEND_READY, send)
+                self._queue_ready((send.dst, slot))
+                touched[send.dst] = None
         for op, gap_ns in possible.gaps:
             begin_ns = since_ns or time.monotonic_ns()
             if self._schedule.ops[op].kind == "compute":
@@ -177,6 +177,16 @@ class RankAgent:
             self._aggregating.begin(number, self._buffers)
         for peer in touched:
             self._flush(self._connections[peer])
+
+    def _in_order(self, possible: Possible) -> list[int]:
+        """Receives and sends: operation by operation, and of each the receives first, as gloo posts them.
+
+        All go onto the host's one link, where a notice behind the rank's own data would wait for them.
+        """
+        if not (possible.receives and possible.sends):
+            return possible.receives or possible.sends
+        both = [*possible.receives, *possible.sends]
+        return sorted(both, key=lambda number: self._sends[number].op)
 
     def _aggregated(self, number: int) -> None:
         """The sum takes the place of what was given."""

@@ -142,7 +142,7 @@ class SegmentNetwork:
     def happened(self, now_s: float) -> list[NetworkEvent]:
         """Let all ports go on that may by now."""
         written, self._handed_over = self._handed_over, {}
-        for flow, (notices, others) in sorted(written.items(), key=lambda one: not one[1][0]):
+        for flow, (notices, others) in written.items():
             for message in (*notices, *others):
                 self._write(flow, message, now_s)
         while self._due and self._due[0][0] <= now_s + SAME_TIME_S:

@@ -46,7 +46,8 @@ from gradwire.traces.schedules.schedule import Gate, Schedule
 # are agreed on, then the first chunk has to be back.  Later chunks follow without a pause.
 ROUNDS = 2
 # What timers are for, but START; that, the first two and the last are what a rank handles.
-ARRIVE, NOTICE, OPEN_GATE, QUEUE_SEND, WORKED, START, NOTICE_LEAVES, ASKED = range(8)
+ARRIVE, NOTICE, OPEN_GATE, QUEUE_SEND, WORKED, START, ASKED = range(7)
+RECEIVER_READY, SENDER_READY, DATA = range(3)  # what the network is handed, in this order
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,7 @@ class _Progress:
         self._working: dict[int, Work] = {}  # by rank
         self._now_s = 0.0
         self._timers: list[tuple[float, int, int]] = []  # (when, what for, its number)
+        self._handing: list[tuple[int, int, int]] = []  # to the network, now: (operation, what, item)
         self.ends_s = [-1.0] * len(items)
         self.ready_s = [-1.0] * len(items)
         self.opened_s = [-1.0] * len(schedule.gates)
@@ -211,6 +213,7 @@ class _Progress:
         while self._timers and self._timers[0][0] <= self._now_s + SAME_TIME_S:
             _, kind, number = heappop(self._timers)
             self._happen(kind, number)
+        self._hand_over()
         next_s = min(self._network.next_s(self._now_s), self._timers[0][0] if self._timers else inf)
         if next_s == inf:
             return False
@@ -223,8 +226,6 @@ class _Progress:
             self._open(number)
         elif kind == QUEUE_SEND:
             self._queue(number)
-        elif kind == NOTICE_LEAVES:
-            self._announce(number)
         elif self._hosts and kind == ARRIVE:
             self._work(self._items[number].ranks[1], Work(ARRIVE, number, self._hosts.message_s))
         elif self._hosts and kind == NOTICE:
@@ -265,11 +266,29 @@ class _Progress:
         self._begin_work()
 
     def _queue(self, number: int) -> None:
-        _, _, nbytes, flow = self._items[number]
+        op, _, nbytes, flow = self._items[number]
         if flow == NO_FLOW:
             self._end(number)
-            return
-        self._carry_on(self._network.add(flow, number, nbytes, self._now_s))
+        elif self._hosts:
+            self._handing.append((op, DATA, number))
+        else:
+            self._carry_on(self._network.add(flow, number, nbytes, self._now_s))
+
+    def _hand_over(self) -> None:
+        """Hand the network what ranks send at one instant, as the agents do: operation by operation, and of
+        each first that they are ready to receive.
+        """
+        handing, self._handing = sorted(self._handing), []
+        for _, what, number in handing:
+            _, ranks, nbytes, flow = self._items[number]
+            if what == DATA:
+                self._carry_on(self._network.add(flow, number, nbytes, self._now_s))
+            elif what == SENDER_READY:
+                self._carry_on(self._network.sender_ready(flow, number))
+            elif (back := self._flow_of.get((ranks[1], ranks[0]))) is None:
+                self._announced(number)
+            else:
+                self._carry_on(self._network.receiver_ready(back, number))
 
     def _carry_on(self, events: Iterable[NetworkEvent]) -> None:
         """Let what waits for items that have arrived, or that TCP has taken, go on."""
@@ -334,7 +353,7 @@ class _Progress:
         """Let a source that has become ready to send say so, whether its receiver is ready or not."""
         flow = self._items[number].flow
         if self._is_ready(number) and flow != NO_FLOW:
-            self._carry_on(self._network.sender_ready(flow, number))
+            self._handing.append((self._items[number].op, SENDER_READY, number))
 
     def _is_ready(self, number: int) -> bool:
         """Whether a send waits for nothing at its source."""
@@ -344,7 +363,10 @@ class _Progress:
         ready = [number]
         while ready:
             number = ready.pop()
-            heappush(self._timers, self._leaving(number))
+            if (item := number - len(self._items)) >= 0:
+                self._handing.append((self._items[item].op, RECEIVER_READY, item))
+            else:
+                heappush(self._timers, self._leaving(number))
             for following in self._order.follows[number]:
                 self._waits[following] -= 1
                 if not self._waits[following]:
@@ -357,19 +379,7 @@ class _Progress:
         if number < self._n_sends:
             alpha_s = 0.0 if self._hosts else self._alpha_s
             return self._now_s + alpha_s, QUEUE_SEND, number
-        if self._hosts and number >= len(self._items):
-            return self._now_s, NOTICE_LEAVES, number
         return self._now_s + ROUNDS * self._alpha_s, QUEUE_SEND, number
-
-    def _announce(self, number: int) -> None:
-        """The receiver of a send says that it is ready."""
-        item = number - len(self._items)
-        source, destination = self._items[item].ranks
-        flow = self._flow_of.get((destination, source))
-        if flow is None:
-            self._announced(item)
-        else:
-            self._carry_on(self._network.receiver_ready(flow, item))
 
     def _asked(self, item: int) -> None:
         """The source of a send has said that it is ready, for which the receiver of a rendezvous waits."""

@@ -8,7 +8,7 @@ from gradwire.emu.replay.agent import RankAgent
 from gradwire.emu.replay.connection import RankConnection
 from gradwire.traces.schedules.collectives import gloo_ring
 from gradwire.traces.schedules.schedule import Op, Schedule
-from tests.made_plans import schedule_plan
+from tests.made_plans import messages, schedule_plan
 
 
 class Recorded(RankConnection):
@@ -24,22 +24,31 @@ class Recorded(RankConnection):
         return super().flush()
 
 
-@pytest.mark.parametrize("rank", range(3))
-def test_at_an_instant_notices_leave_before_data_on_the_hosts_one_link(rank: int) -> None:
-    """gloo posts its receives first (gloo/allreduce.cc): else its predecessor's data wait for its own."""
-    schedule = Schedule(3, (Op("allreduce", 3000),), tuple(gloo_ring(3, 3000)))
+def written_to(schedule: Schedule, rank: int, peers: tuple[int, ...]) -> list[int]:
+    """The peers of a rank's connections in the order in which it writes to them at the common start."""
     order: list[int] = []
-    pairs = [socket.socketpair() for _ in range(2)]
+    pairs = [socket.socketpair() for _ in peers]
     try:
-        successor, predecessor = (rank - 1) % 3, (rank + 1) % 3
-        ends = [
-            Recorded(mine, peer, order)
-            for (mine, _), peer in zip(pairs, (successor, predecessor), strict=True)
-        ]
-        agent = RankAgent(schedule_plan("star:hosts=3", schedule), rank, list[RankConnection](ends), (), 0)
+        ends = [Recorded(mine, peer, order) for (mine, _), peer in zip(pairs, peers, strict=True)]
+        plan = schedule_plan(f"star:hosts={schedule.n_ranks}", schedule)
+        agent = RankAgent(plan, rank, list[RankConnection](ends), (), 0)
         agent._do(agent._state.begin())
     finally:
         for pair in pairs:
             for end in pair:
                 end.close()
-    assert order == [predecessor, successor]
+    return order
+
+
+@pytest.mark.parametrize("rank", range(3))
+def test_at_an_instant_notices_leave_before_data_on_the_hosts_one_link(rank: int) -> None:
+    """gloo posts its receives first (gloo/allreduce.cc): else its predecessor's data wait for its own."""
+    schedule = Schedule(3, (Op("allreduce", 3000),), tuple(gloo_ring(3, 3000)))
+    successor, predecessor = (rank - 1) % 3, (rank + 1) % 3
+    assert written_to(schedule, rank, (successor, predecessor)) == [predecessor, successor]
+
+
+@pytest.mark.parametrize("peers", [(1, 2), (2, 1)])
+def test_an_earlier_operation_of_the_same_instant_goes_first(peers: tuple[int, int]) -> None:
+    schedule = messages(3, [(0, 1, 1000), (2, 0, 1000)])
+    assert written_to(schedule, 0, peers) == [1, 2]

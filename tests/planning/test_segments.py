@@ -1,5 +1,6 @@
 """Segments through queues: closed forms of token buckets, and packets through two links one by one."""
 
+from dataclasses import replace
 from heapq import heappop, heappush
 from math import inf
 
@@ -11,7 +12,7 @@ from gradwire.planning.model.segments import WINDOW_PACKETS, SegmentNetwork, n_s
 from gradwire.planning.model.simulation import simulate
 from gradwire.planning.transport import BURST_FRAMES
 from gradwire.traces.framing.gloo import PREAMBLE_NBYTES
-from gradwire.traces.schedules.schedule import Gate, Schedule
+from gradwire.traces.schedules.schedule import Gate, Op, Schedule, Send
 from tests.made_plans import PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
 
 S = 1_000  # bytes of a segment
@@ -114,12 +115,6 @@ def test_a_notice_is_ahead_of_data_that_its_rank_sends_at_the_same_instant() -> 
     found = times_s(network([[0, 1]], [FAST, FAST]), handed)
     assert found[NetworkEvent(EventKind.NOTICE, 7)] == pytest.approx(5 * S / FAST)
     assert found[arrived(1)] == pytest.approx(24 * S / FAST, rel=0.01)
-
-
-def test_a_notice_is_ahead_of_data_that_its_rank_sends_to_another_at_the_same_instant() -> None:
-    """Both by the host's port 0; the data are written first."""
-    found = times_s(network([[0, 1], [0, 2]], [FAST] * 3), [(0.0, 0, 0, 20 * S), (0.0, 1, 7, 0)])
-    assert found[NetworkEvent(EventKind.NOTICE, 7)] == 0.0
 
 
 def test_halving_doubling_that_shares_no_link_takes_its_bound() -> None:
@@ -317,6 +312,23 @@ def test_a_notice_goes_the_other_way_and_waits_behind_what_its_own_rank_sends() 
     made = messages(4, [(0, 1, 1_000_000), (1, 0, 100)], [Gate(1, 0, (), 5_000_000)])
     ends_s, _ = carried(STAR, made)
     assert ends_s[1] - 0.005 > SEGMENT / QUICK
+
+
+@pytest.mark.parametrize(("later_op", "waits"), [(0, False), (1, True)])
+def test_a_rank_says_that_it_is_ready_before_it_sends_in_the_same_operation(
+    later_op: int, waits: bool
+) -> None:
+    """Rank 3 lets rank 0 send 1 MB to rank 1, whose notice is there, and receive from rank 2."""
+    sends = (
+        Send(0, 3, 0, 0, 100_000, False),
+        Send(0, 0, 1, 0, 1_000_000, False, needs=(0,)),
+        Send(later_op, 2, 0, 0, 100, False, ready=(0,)),
+    )
+    ops = (Op("allreduce", 1_000_000), Op("allreduce", 100))
+    plan = schedule_plan(STAR, Schedule(4, ops, sends))
+    large = replace(COSTS, segment_nbytes=100_000)  # many bursts of a port
+    ends_s = simulate(plan.fabric, plan.flows, plan.schedule, hosts=large).ends_s
+    assert (ends_s[2] - ends_s[0] > 50_000 / QUICK) == waits
 
 
 def test_notices_of_senders_are_bytes_of_their_connections() -> None:
