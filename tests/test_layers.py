@@ -77,11 +77,11 @@ FILES = {  # names of functions and methods, called or handed on
 }
 # Of emu and controller the results need what describes the files that these leave, and nothing that acts.
 FOR_RESULTS = {
-    "gradwire.controller.counters",
-    "gradwire.emu.aggregation.figures",
-    "gradwire.emu.disturbance",
-    "gradwire.emu.options",
-    "gradwire.emu.records",
+    "controller.counters",
+    "emu.aggregation.figures",
+    "emu.disturbance",
+    "emu.options",
+    "emu.records",
 }
 # A generator with a seed of its own is a value like any other; the module's shared one is not.
 HARMLESS = {("random", "Random")}
@@ -189,8 +189,8 @@ def test_a_door_is_listed_only_with_what_it_uses(module: str) -> None:
         ("emu/run.py", "from gradwire.results.row import Row", "results"),
         ("controller/app.py", "from gradwire.emu.records import Repeat", "emu"),
         ("results/verdict.py", "from gradwire.tools import cli", "tools"),
-        ("results/verdict.py", "from gradwire.emu import run", "gradwire.emu.run"),
-        ("results/verdict.py", "from gradwire.emu.network.isolate import isolated", "gradwire.emu.network.isolate"),
+        ("results/verdict.py", "from gradwire.emu import run", "emu.run"),
+        ("results/verdict.py", "from gradwire.emu.network.isolate import isolated", "emu.network.isolate"),
         ("planning/resolve.py", "from concurrent.futures import ProcessPoolExecutor", "concurrent"),
         ("planning/resolve.py", "from datetime import datetime", "datetime"),
         ("planning/resolve.py", "import importlib", "importlib"),
