@@ -16,7 +16,7 @@ from gradwire.planning.plan import Plan
 from gradwire.results.verdict import Verdict, with_model
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.units import show_s
-from gradwire.traces.workload import SCHEMA, Collective, Compute, Item, Start, Workload
+from gradwire.traces.workload import SCHEMA, Collective, Compute, Item, Start, Workload, made_allreduce
 from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, schedule_plan
 
 MS = 1_000_000
@@ -138,3 +138,16 @@ def test_a_plan_without_a_machine_has_a_bar_from_hosts_that_cost_nothing_to_the_
     least_s = RING_S + ASSUMED.start_s.high
     assert found.high_s >= least_s * (1 + MODEL_ERROR)
     assert found.low_s < found.predicted_s < found.high_s
+
+
+def test_ranks_that_would_keep_step_without_a_machine_do_not_make_its_share_large() -> None:
+    """gloo's ring twice over a cable of half the rate: with free hosts its two directions never wait for each
+    other, with any others they do.
+    """
+    fabric = "leaf-spine:leaves=2,spines=1,hosts=4,rate=100M,uplink_rate=50M"
+    made = schedule_plan(fabric, expand(made_allreduce(8, 340_008, count=20), "as-captured"))
+    hosts = HostTimes(Range(50e-6, 67e-6, 140e-6), Range(0.6e-3, 0.7e-3, 0.8e-3), wire_s=0.0, n_cpus=2)
+    found = expected(made, Calibration(0.0, 0.0, PAYLOAD_EFFICIENCY, hosts))
+    assert found.machine_share is not None and found.machine_share < 0.08
+    free = expected(made, FREE_HOSTS)
+    assert free.predicted_s < 0.92 * found.predicted_s
