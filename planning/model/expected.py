@@ -29,6 +29,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from math import hypot, inf
+from statistics import median
 
 from gradwire.planning.model.calibration import Calibration, HostTimes, Range
 from gradwire.planning.model.errorbar import Bar, Expected
@@ -51,6 +52,8 @@ LEAST_SHIFT = 0.01  # of the predicted time: what is less needs no words
 LEAST_WIRE_S = 1e-6
 # The medians of 143 calibrations of several fabrics on two processors; at the least, hosts that cost nothing.
 ASSUMED = HostTimes(Range(0.0, 0.1e-3, 0.15e-3), Range(0.0, 1.0e-3, 1.2e-3), wire_s=0.03e-3, n_cpus=2)
+# One allreduce is over before its ranks have met in all ways; the iterations of a long job are many draws.
+DRAWS, MOST_DRAWN_SENDS = 5, 600
 MOST_ASSUMED_SENDS = 20_000  # the model takes 60 µs for each, and is asked up to five times
 
 
@@ -64,16 +67,20 @@ def expected(plan: Plan, calibrated: Calibration, *, limited: bool = True) -> Ex
     def model(
         hosts: HostCosts | None, schedule: Schedule = plan.schedule, slower: float = 1.0
     ) -> PredictedTimes:
-        simulated = simulate(
-            plan.fabric,
-            plan.flows,
-            schedule,
-            trees=plan.trees,
-            alpha_s=calibrated.per_send_s,
-            eta=calibrated.eta / slower,
-            hosts=hosts and _slower(hosts, slower),
-        )
-        return times_of(schedule, simulated)
+        seeds = range(1, DRAWS + 1) if hosts and len(schedule.sends) <= MOST_DRAWN_SENDS else (0,)
+        drawn = [
+            simulate(
+                plan.fabric,
+                plan.flows,
+                schedule,
+                trees=plan.trees,
+                alpha_s=calibrated.per_send_s,
+                eta=calibrated.eta / slower,
+                hosts=hosts and replace(_slower(hosts, slower), seed=seed),
+            )
+            for seed in seeds
+        ]
+        return _median_of([times_of(schedule, simulated) for simulated in drawn])
 
     middle = model(costs)
     open_until = at_the_latest(plan.schedule)
@@ -103,6 +110,16 @@ def expected(plan: Plan, calibrated: Calibration, *, limited: bool = True) -> Ex
     if share > LEAST_SHIFT:
         share = min(share, 2 * saved(0.5))
     return _with_open(replace(found, machine_share=share), middle, latest)
+
+
+def _median_of(drawn: Sequence[PredictedTimes]) -> PredictedTimes:
+    """Of each time by itself."""
+    middle = [
+        None if None in times else median(time for time in times if time is not None)
+        for times in zip(*drawn, strict=True)
+    ]
+    assert middle[0] is not None
+    return PredictedTimes(middle[0], *middle[1:])
 
 
 def foreseen(plan: Plan) -> Expected | None:

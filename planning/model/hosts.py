@@ -7,6 +7,7 @@ a free processor, handles one, and goes to the end of the queue if it has more.
 
 from collections import deque
 from dataclasses import dataclass
+from random import Random
 from typing import NamedTuple
 
 from gradwire.planning.plan import Transport
@@ -22,6 +23,9 @@ class HostCosts:
     `segment_nbytes` is what TCP hands on at once, 0 if links are shared as fluids are and notices wait behind
     nothing.  `buffer_nbytes` matters only with segments: it is what a sender's socket holds, whose send is
     over for it when TCP has taken the last byte.
+
+    With `seed` each of these times of a processor is drawn anew, from half to one and a half of it: ranks
+    that all take exactly as long keep step, or meet again and again, as none do.  0: none is drawn.
     """
 
     wire_s: float
@@ -30,6 +34,7 @@ class HostCosts:
     n_cpus: int
     segment_nbytes: float = 0.0
     buffer_nbytes: float = 0.0
+    seed: int = 0
 
 
 def costs_with(
@@ -57,13 +62,16 @@ class Work(NamedTuple):
 class Processors:
     """`n_cpus` processors; each rank has one thread.  Ranks that have work take turns, first come first."""
 
-    def __init__(self, n_cpus: int) -> None:
+    def __init__(self, n_cpus: int, seed: int = 0) -> None:
+        self._random = Random(seed) if seed else None
         self._n_free = n_cpus
         self._todo: dict[int, deque[Work]] = {}
         self._turns: deque[int] = deque()  # ranks that have work and are not at it
         self._busy: set[int] = set()
 
     def add(self, rank: int, work: Work) -> None:
+        if self._random:
+            work = work._replace(work_s=work.work_s * (0.5 + self._random.random()))
         todo = self._todo.setdefault(rank, deque())
         if not todo and rank not in self._busy:
             self._turns.append(rank)

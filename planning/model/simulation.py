@@ -141,7 +141,7 @@ class _Progress:
         self._alpha_s = alpha_s
         self._n_sends = len(schedule.sends)
         self._hosts = hosts
-        self._processors = Processors(hosts.n_cpus) if hosts else None
+        self._processors = Processors(hosts.n_cpus, hosts.seed) if hosts else None
         self._working: dict[int, Work] = {}  # by rank
         self._now_s = 0.0
         self._timers: list[tuple[float, int, int]] = []  # (when, what for, its number)

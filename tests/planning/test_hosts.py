@@ -130,3 +130,15 @@ def test_a_rank_does_one_thing_at_a_time_however_many_processors_there_are() -> 
     assert processors.begun() == []
     processors.end(0)
     assert [work.number for _, work in processors.begun()] == [1]
+
+
+def test_times_are_drawn_from_half_to_one_and_a_half_the_same_for_the_same_seed() -> None:
+    def drawn(seed: int) -> list[float]:
+        made = Processors(100, seed)
+        for rank in range(100):
+            made.add(rank, Work(0, rank, 2.0))
+        return [work.work_s for _, work in made.begun()]
+
+    assert drawn(0) == [2.0] * 100
+    assert drawn(7) == drawn(7) != drawn(8)
+    assert 1.0 <= min(drawn(7)) < 1.2 and 2.8 < max(drawn(7)) <= 3.0
