@@ -13,7 +13,7 @@ from gradwire.planning.model.wire import HEADERS_NBYTES
 from gradwire.planning.openflow.aggregation import JobCounts
 from gradwire.planning.openflow.pool import EVENTS, Event
 from gradwire.planning.runfiles import BadRun
-from gradwire.traces.complaints import complaint
+from gradwire.traces.complaints import complaint, other_version
 
 SCHEMA = "gradwire.switches/1"
 MAX_FILE_NBYTES = 512 << 20
@@ -160,7 +160,8 @@ def load_counters(path: Path) -> Counters:
     except ValidationError as error:
         raise BadRun(path, f"not a file of counters: {complaint(error)}") from error
     if file.schema != SCHEMA:
-        raise BadRun(path, f"not a file of counters: its schema is not {SCHEMA}")
+        other = other_version(file.schema, SCHEMA, "read its run with that one")
+        raise BadRun(path, other or f"not a file of counters: its schema is not {SCHEMA}")
     flows: dict[FiveTuple, dict[str, WireCount]] = {}
     sums: dict[Joint, WireCount] = {}
     others: dict[str, WireCount] = {}

@@ -19,7 +19,7 @@ from gradwire.planning.failures import Failure
 from gradwire.planning.losses import Loss
 from gradwire.planning.plancheck import check
 from gradwire.planning.trees.tree import SWITCH_SLOTS, Tree
-from gradwire.traces.complaints import complaint
+from gradwire.traces.complaints import complaint, other_version
 from gradwire.traces.files import write_whole
 from gradwire.traces.schedules.schedule import Schedule
 
@@ -156,9 +156,11 @@ def load(path: Path) -> Plan:
         raise BadPlan(f"{path}: not a plan: it is larger than {MAX_FILE_NBYTES >> 20} MiB")
     try:
         value = json.loads(path.read_bytes())
-        if not isinstance(value, dict) or value.get("schema") != SCHEMA:
-            raise ValueError(f"its schema is not {SCHEMA}; make it again with `gradwire plan -o`")
-        del value["schema"]
+        if not isinstance(value, dict):
+            raise ValueError("it is not an object")
+        if (schema := value.pop("schema", None)) != SCHEMA:
+            again = "make it again with `gradwire plan -o`"
+            raise ValueError(other_version(schema, SCHEMA, again) or f"its schema is not {SCHEMA}; {again}")
         value["fabric"] = fabric_from_json(value["fabric"])
         plan = TypeAdapter(Plan).validate_python(value)
         check(plan)

@@ -1,5 +1,7 @@
 """What is wrong with a file's content, in plain words and one line."""
 
+import re
+
 from pydantic import ValidationError
 
 _WORDS = (  # the beginning of pydantic's name for a fault, and ours
@@ -33,3 +35,16 @@ def complaint(error: ValidationError) -> str:
         return f"{where} is not {first['ctx']['expected']}"
     told = first["msg"].removeprefix("Value error, ").splitlines()[0]
     return f"{where}: {told}" if first["loc"] else told
+
+
+def other_version(found: object, wanted: str, again: str) -> str:
+    """Why a file with the schema `found` cannot be read: it is of the same kind as `wanted` and of another
+    version, and `again` says how it is made.  Empty if it is no such file.
+    """
+    kind, _, number = wanted.rpartition("/")
+    match = re.fullmatch(rf"{re.escape(kind)}/(\d{{1,9}})", found) if isinstance(found, str) else None
+    if match is None or match[1] == number:
+        return ""
+    if int(match[1]) > int(number):
+        return f"it is {match[0]}, which a newer gradwire wrote; this one reads {wanted}: use the newer one"
+    return f"it is {match[0]}, which an older gradwire wrote; this one reads {wanted}: {again}"

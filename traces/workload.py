@@ -4,16 +4,16 @@ It is what `extract` writes and everything else starts from: rank numbers instea
 collectives, messages and computing instead of packets.  File form: `*.workload.json`, checked by pydantic.
 """
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from gradwire.traces.complaints import complaint
+from gradwire.traces.complaints import complaint, other_version
 from gradwire.traces.files import write_whole
 
 SCHEMA: Literal["gradwire.workload/2"] = "gradwire.workload/2"
-OLD_SCHEMAS = ("gradwire.workload/1",)
 MAX_RANKS = 4096
 MAX_NBYTES = 1 << 40
 
@@ -260,17 +260,15 @@ def save(workload: Workload, path: Path) -> None:
 
 
 def load(path: Path) -> Workload:
-    """Raise BadWorkload for a file that is none, or of a schema from before computing was an item."""
+    """Raise BadWorkload for a file that is not a workload, or one of another version."""
     text = path.read_bytes()
     try:
         return Workload.model_validate_json(text)
     except ValidationError as error:
-        if any(f'"{old}"'.encode() in text for old in OLD_SCHEMAS):
-            raise BadWorkload(
-                f"{path}: not {SCHEMA}: an older gradwire wrote it; "
-                "make it again from its captures with `gradwire extract`"
-            ) from error
-        raise BadWorkload(f"{path}: not a workload: {complaint(error)}") from error
+        found = re.search(rb'"schema"\s*:\s*"([^"]{1,80})"', text)
+        again = "make it again from its captures with `gradwire extract`"
+        reason = other_version(found[1].decode(errors="replace"), SCHEMA, again) if found else ""
+        raise BadWorkload(f"{path}: {reason or f'not a workload: {complaint(error)}'}") from error
 
 
 def made_allreduce(n_ranks: int, nbytes: int, count: int = 1) -> Workload:

@@ -73,7 +73,7 @@ def test_what_a_switch_tells_of_a_job_is_read_back_as_it_was_told(tmp_path: Path
     [
         [],
         {"flows": []},
-        {"schema": "gradwire.switches/2", "flows": [], "ports": []},
+        {"schema": "else", "flows": [], "ports": []},
         {"flows": [{"switch": "s", "match": {}, "priority": 300, "packets": -1, "bytes": 0}], "ports": []},
         {"flows": [{"switch": "s", "match": [], "priority": 300, "packets": 1, "bytes": 0}], "ports": []},
         {"flows": [], "ports": [{"switch": "s", "port": 1, "rx_bytes": 1 << 64}]},

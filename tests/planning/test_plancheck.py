@@ -88,7 +88,11 @@ def flow(number: int, **fields: object) -> Callable[[Value], None]:
         (lambda value: value.update(placement=["h0", "h1", "h2", "h2"]), "different hosts"),
         (lambda value: value.update(placement=["h0", "h1", "h2", "h99"]), "'h99' is not a host"),
         (lambda value: value.update(fabric="torus:k=3"), "torus"),
-        (lambda value: value.update(schema="gradwire.plan/1"), "its schema is not gradwire.plan/2"),
+        (
+            lambda value: value.update(schema="gradwire.plan/1"),
+            "it is gradwire.plan/1, which an older gradwire wrote",
+        ),
+        (lambda value: value.update(schema="else"), "its schema is not gradwire.plan/2"),
         (lambda value: value.pop("flows"), "flows"),
         (lambda value: value["flows"].pop(), "one flow in each direction"),
         (lambda value: value.update(flows=[]), "sends to 1 without a flow"),

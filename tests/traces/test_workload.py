@@ -39,7 +39,7 @@ def test_a_workload_comes_back_from_its_file(tmp_path: Path) -> None:
         "",
         "[]",
         "{}",
-        '{"schema": "gradwire.workload/3", "framing": "gloo", "n_ranks": 2, "items": []}',
+        '{"schema": "gradwire.else/2", "framing": "gloo", "n_ranks": 2, "items": []}',
         '{"schema": "gradwire.workload/2", "framing": "gloo", "n_ranks": 99999, "items": []}',
         one_message('"dst": 5, "nbytes": 1, "start": {"rank": 0}'),
         one_message('"dst": 1, "nbytes": 1, "start": {"rank": 0, "after": [0]}'),
@@ -63,7 +63,7 @@ def test_a_file_from_before_computing_was_an_item_is_refused_with_what_to_do(tmp
     path.write_text(
         '{"schema": "gradwire.workload/1", "framing": "gloo", "n_ranks": 2, "items": [' + old + "]}"
     )
-    with pytest.raises(BadWorkload, match=r"an older gradwire wrote it.*make it again.*gradwire extract"):
+    with pytest.raises(BadWorkload, match=r"an older gradwire wrote;.*make it again.*gradwire extract"):
         workloads.load(path)
 
 
