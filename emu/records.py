@@ -173,11 +173,15 @@ class RankEvent:
     send: int = -1
     op: int = -1
     due_ns: int = 0
+    rank: int = -1
 
 
 def load_events(folder: Path, plan: Plan) -> Iterator[RankEvent]:
-    """Those of all ranks, each rank's in the order of time.  Raise BadRun, or OSError."""
-    for path in sorted((folder / "events").glob("rank-*.jsonl")):
+    """Those of all ranks of the plan, each rank's in the order of time.  Raise BadRun, or OSError."""
+    for rank in range(plan.n_ranks):
+        path = folder / "events" / f"rank-{rank}.jsonl"
+        if not path.exists():
+            continue
         for number, event in read_lines(path, _EVENT):
             if event.event in OF_A_SEND and not 0 <= event.send < len(plan.schedule.sends):
                 raise BadRun(path, f"line {number}: send {event.send} is not in the plan")
@@ -185,7 +189,7 @@ def load_events(folder: Path, plan: Plan) -> Iterator[RankEvent]:
                 plan.schedule.ops
             ):
                 raise BadRun(path, f"line {number}: operation {event.op} is not in the plan")
-            yield event
+            yield replace(event, rank=rank)
 
 
 _REPEATS = TypeAdapter(list[Repeat])

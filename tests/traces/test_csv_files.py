@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from gradwire.traces.analysis.analysis import analyse
-from gradwire.traces.analysis.csv_files import write_csv
+from gradwire.traces.analysis.tables import write_csv
 from gradwire.traces.reader import open_trace
 from gradwire.traces.recognition.recognise import find_job
 

@@ -27,7 +27,8 @@ from gradwire.traces.analysis.transfers import (
     transfers,
 )
 from gradwire.traces.packets.clocks import HostClock
-from gradwire.traces.recognition.recognise import Job
+from gradwire.traces.recognition.ranks import BadTrace, NoTraining
+from gradwire.traces.recognition.recognise import Job, find_job
 from gradwire.traces.recognition.shape import JobShape
 from gradwire.traces.trace import CaptureFile, Losses, Trace
 
@@ -99,6 +100,21 @@ def analyse_flows(
 ) -> Analysis:
     """What can be said without a job; `missing` is why there is none."""
     return _analysis(trace, None, missing, line_rate_bps, fabric_rates)
+
+
+def analyse_trace(
+    trace: Trace, line_rate_bps: int | None = None, fabric_rates: FabricRates | None = None
+) -> tuple[Analysis, Job | None]:
+    """All that can be said, and the training job; without a whole one, what is on the wire, and None."""
+    try:
+        job = find_job(trace) if len(trace.messages) else trace.no_training
+    except NoTraining as error:
+        job = error.why
+    except BadTrace as error:
+        job = str(error)
+    if isinstance(job, Job):
+        return analyse(job, line_rate_bps, fabric_rates), job
+    return analyse_flows(trace, job, line_rate_bps, fabric_rates), None
 
 
 def _analysis(

@@ -1,10 +1,10 @@
-"""An analysis as CSV files, for spreadsheets and pandas.  An edge module: it writes files."""
+"""An analysis as tables: pandas frames, and CSV files for spreadsheets.  An edge module: it writes files."""
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradwire.traces.analysis.aggregations import AggregationHost
 from gradwire.traces.analysis.analysis import Analysis
@@ -21,6 +21,9 @@ from gradwire.traces.framing.frames import MessageKind
 from gradwire.traces.framing.messages import COLUMNS, KIND_NAMES, Messages
 from gradwire.traces.trace import CaptureFile
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 Table = tuple[Sequence[str], Iterable[Sequence[Any]]]
 _PARTS = tuple(field.name for field in fields(Percentiles))
 _PERCENTILES = ("rtt_ns", "window_nbytes", "delay_ns")
@@ -34,6 +37,16 @@ def write_csv(analysis: Analysis, messages: Messages, folder: Path) -> tuple[Pat
     for path, (names, rows) in zip(paths, tables.values(), strict=True):
         _write(path, names, rows)
     return paths
+
+
+def frames(analysis: Analysis, messages: Messages) -> "dict[str, pd.DataFrame]":
+    """The same tables by their names, one row for each record; what is not known is missing (NaN)."""
+    import pandas as pd  # here, because it takes a while to import
+
+    return {
+        name: pd.DataFrame(list(rows), columns=list(names))
+        for name, (names, rows) in _tables(analysis, messages).items()
+    }
 
 
 def _tables(analysis: Analysis, messages: Messages) -> dict[str, Table]:

@@ -1,0 +1,253 @@
+"""gradwire in Python: what the commands inspect, extract, plan and audit find, as values and pandas frames.
+
+Import these from `gradwire` itself; docs/api.md shows each.  None of them needs root, or sends anything.
+What a file holds that cannot be used is refused by an exception whose text says which file, what is wrong
+with it and what to do: `BadCapture`, `BadTrace` (captures that are not of one training job), `BadWorkload`,
+`BadPlan`, `BadRun`; a choice that makes no sense by `Refused` or `ValueError`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from gradwire.emu.records import LINK_COLUMNS, load_events, load_repeats
+from gradwire.planning import plan as plans
+from gradwire.planning.capturefabric import capture_fabric, rates_of
+from gradwire.planning.experiment import Cell, Experiment, plan_of
+from gradwire.planning.fabrics.fabric import Fabric, link_name
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.jobs import read_workload_only, source_of
+from gradwire.planning.model.audit import audit, by_severity
+from gradwire.planning.plan import Plan
+from gradwire.results.linktable import read_table
+from gradwire.results.runview import RunView, load_run
+from gradwire.traces import workload as workloads
+from gradwire.traces.analysis.analysis import Analysis, analyse_trace
+from gradwire.traces.analysis.tables import frames
+from gradwire.traces.analysis.verdict import sentences
+from gradwire.traces.reader import open_captures, read_captures
+from gradwire.traces.units import parse_bps
+from gradwire.traces.workload import Workload
+
+AnyPath = str | Path
+PROTOCOLS = {6: "tcp", 17: "udp"}
+
+
+def read_packets(*captures: AnyPath) -> pd.DataFrame:
+    """The packets of capture files, or of folders of them: a row each, in the order of the files.
+
+    Columns: `file`, `time` (UTC), `protocol` ("tcp", "udp", else ""), `src`, `sport`, `dst`, `dport`,
+    `flags`, `seq`, `ack` and `window` as in the TCP header, `payload_nbytes` above TCP or UDP, and
+    `wire_nbytes`, the frame.  What is not TCP or UDP has empty addresses.  Raise BadCapture, OSError.
+    """
+    found = []
+    for packets in read_captures(_paths(captures)):
+        is_known = packets.protocol != 0
+        names = np.array([*packets.addresses, ""], dtype=object)  # none has addresses: all codes are 0
+        found.append(
+            pd.DataFrame(
+                {
+                    "file": packets.path.name,
+                    "time": pd.to_datetime(packets.time_ns, utc=True),
+                    "protocol": pd.Series(packets.protocol).map(PROTOCOLS).fillna(""),
+                    "src": np.where(is_known, names[packets.src], ""),
+                    "sport": packets.sport,
+                    "dst": np.where(is_known, names[packets.dst], ""),
+                    "dport": packets.dport,
+                    "flags": packets.flags,
+                    "seq": packets.seq,
+                    "ack": packets.ack,
+                    "window": packets.window,
+                    "payload_nbytes": packets.payload_nbytes,
+                    "wire_nbytes": packets.wire_nbytes,
+                }
+            )
+        )
+    return pd.concat(found, ignore_index=True)
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What `gradwire inspect` finds: `analysis` in full, `tables` by name, as `--csv` writes them.
+
+    Times in tables are ns since 1970 or since the first training byte (`analysis.origin_ns`), as their
+    columns in docs/schemas.md say.  `missing` says why no training was found; "" if it was.
+    """
+
+    analysis: Analysis
+    tables: dict[str, pd.DataFrame]
+
+    @property
+    def missing(self) -> str:
+        return self.analysis.missing
+
+    @property
+    def summary(self) -> str:
+        """The sentences that the command prints first."""
+        return " ".join(sentence for sentence in sentences(self.analysis) if sentence)
+
+
+def inspect(*captures: AnyPath, ranks: AnyPath | None = None, line_rate: str | None = None) -> Inspection:
+    """What a training job did to the network, by its captures: files, or folders of them.
+
+    `ranks` is a file that says which address is which rank (docs/capture.md), `line_rate` that of the hosts'
+    links, like "10G", where the captures' manifest does not say it.  Captures without training are no error:
+    `missing` says why.  Raise BadCapture, BadTrace, ValueError, OSError.
+    """
+    paths = _paths(captures)
+    trace = open_captures(paths, Path(ranks) if ranks is not None else None)
+    fabric = capture_fabric(paths)
+    rate_bps = None if line_rate is None else parse_bps(line_rate)
+    analysis, _ = analyse_trace(trace, rate_bps, rates_of(fabric) if fabric else None)
+    return Inspection(analysis, frames(analysis, trace.messages))
+
+
+def extract(*captures: AnyPath, ranks: AnyPath | None = None) -> Workload:
+    """What a captured job communicated and computed, in order; `ranks` as for `inspect`.
+
+    Raise BadCapture, BadTrace (no training found, say), OSError.
+    """
+    return read_workload_only(_paths(captures), Path(ranks) if ranks is not None else None)
+
+
+def load_workload(path: AnyPath) -> Workload:
+    """A workload file, as `gradwire extract` writes it.  Raise BadWorkload, OSError."""
+    return workloads.load(Path(path))
+
+
+def save_workload(workload: Workload, path: AnyPath) -> None:
+    """Write it whole or not at all, as NAME.workload.json; raise OSError."""
+    workloads.save(workload, Path(path))
+
+
+def plan(  # noqa: PLR0913 - as many choices as the command has
+    job: Workload | AnyPath,
+    fabric: str | Fabric = "fat-tree:k=4",
+    *,
+    algorithm: str = "as-captured",
+    placement: str = "linear",
+    routes: str = "ecmp",
+    seed: int = 0,
+    iterations: Sequence[int] | None = None,
+    scale_bytes: float | Fraction = 1,
+    compute: float | Fraction = 1,
+) -> Plan:
+    """Everything of a run, decided beforehand: every send, port number and path, and the time by the model.
+
+    `job` is a workload, or a workload file or captures to make one of; `fabric` a spec (`gradwire fabric
+    --help`), a YAML file's name, or what `parse_fabric` made; the other words are those of `gradwire plan`.
+    `iterations` are those to send, all but the set-up (-1) unless given; `scale_bytes` and `compute` are
+    factors of all sizes, and of how long ranks compute.  The same arguments always give the same plan, whose
+    `prediction` has seconds.  Raise Refused for choices that do not fit together, ValueError for others.
+    """
+    workload = job if isinstance(job, Workload) else extract(job)
+    made = Experiment(
+        workload,
+        workload.source if isinstance(job, Workload) else source_of([Path(job)]),
+        seed=seed,
+        iterations=None if iterations is None else tuple(iterations),
+        scale=Fraction(scale_bytes).limit_denominator(10**6),
+        compute=Fraction(compute).limit_denominator(10**6),
+    )
+    on = parse_fabric(fabric) if isinstance(fabric, str) else fabric
+    return plan_of(Cell(on, algorithm, placement, routes), made)
+
+
+def load_plan(path: AnyPath) -> Plan:
+    """A plan file.  Raise BadPlan, OSError."""
+    return plans.load(Path(path))
+
+
+def save_plan(plan: Plan, path: AnyPath) -> None:
+    """Write it whole or not at all; `gradwire replay` runs it, `gradwire audit` shows it.  Raise OSError."""
+    plans.save(plan, Path(path))
+
+
+def link_loads(plan: Plan) -> pd.DataFrame:
+    """What a plan puts on each direction of each cable that carries anything, the busiest first.
+
+    Columns: `link`, `rate_bps`, `payload_nbytes`, `flows` in all, `flows_together` at most at once, `busy_s`
+    (its bytes at its rate), `excess_s` (what its collisions add to the bound, phase by phase).
+    """
+    return pd.DataFrame(
+        [
+            {
+                "link": link_name(plan.fabric, load.egress),
+                "rate_bps": load.rate_bps,
+                "payload_nbytes": load.nbytes,
+                "flows": load.n_flows,
+                "flows_together": load.together,
+                "busy_s": load.busy_s,
+                "excess_s": load.excess_s,
+            }
+            for load in by_severity(audit(plan).loads)
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run's folder, as `replay` and `bench` leave it; `view` shows the repeat of middle time.
+
+    All times in its tables are seconds, or ns of CLOCK_MONOTONIC on the machine that ran it.
+    """
+
+    folder: Path
+    view: RunView
+
+    @property
+    def plan(self) -> Plan:
+        return self.view.plan
+
+    @cached_property
+    def repeats(self) -> pd.DataFrame:
+        """A row each repeat: the fields of `repeats.json` that are one value each (docs/schemas.md)."""
+        rows = [asdict(repeat) for repeat in load_repeats(self.folder, self.plan)]
+        many = {key for row in rows for key, value in row.items() if isinstance(value, dict | tuple)}
+        return pd.DataFrame(rows).drop(columns=sorted(many))
+
+    @cached_property
+    def iterations(self) -> pd.DataFrame:
+        """A row each iteration that lasts from start to start: `repeat`, `iteration_s`, `exposed_s`."""
+        rows = [
+            {"repeat": number, "iteration_s": time_s, "exposed_s": exposed_s}
+            for number, repeat in enumerate(load_repeats(self.folder, self.plan))
+            for time_s, exposed_s in zip(repeat.iteration_s, repeat.exposed_s, strict=True)
+        ]
+        return pd.DataFrame(rows, columns=["repeat", "iteration_s", "exposed_s"])
+
+    @cached_property
+    def links(self) -> pd.DataFrame:
+        """Each direction of a cable in `view`'s repeat, the busiest first: the fields of `LinkUse`."""
+        rows = [{**asdict(use), "egress": str(use.egress)} for use in self.view.links]
+        return pd.DataFrame(rows).drop(columns="egress")
+
+    @cached_property
+    def samples(self) -> pd.DataFrame:
+        """Counters of every switch port over time, of all repeats: the columns of `links.parquet`."""
+        read: list[pd.DataFrame] = [
+            read_table(self.folder / "links.parquet", LINK_COLUMNS, number).to_pandas()
+            for number in range(len(self.repeats))
+        ]
+        return pd.concat(read, ignore_index=True)
+
+    @cached_property
+    def events(self) -> pd.DataFrame:
+        """What each rank did, and when: a row each event, `rank` by rank in the order of time."""
+        return pd.DataFrame([asdict(event) for event in load_events(self.folder, self.plan)])
+
+
+def read_run(folder: AnyPath) -> Run:
+    """A run's folder.  Raise BadRun or BadPlan for what is not a whole one, OSError."""
+    return Run(Path(folder), load_run(Path(folder)))
+
+
+def _paths(captures: Sequence[AnyPath]) -> list[Path]:
+    if not captures:
+        raise ValueError("no captures: name at least one file or folder")
+    return [Path(path) for path in captures]

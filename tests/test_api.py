@@ -1,0 +1,103 @@
+"""gradwire in Python: docs/api.md runs as it stands, and says nothing that the commands do not say."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import gradwire
+from gradwire.emu.records import RankEvent
+from gradwire.planning.plan import Plan
+from tests.made_plans import allreduce_plan
+from tests.made_runs import made_run
+from tests.tshark import tshark_says
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "api.md").read_text()
+CAPTURE = ROOT / "traces" / "samples" / "slow_ddp_8_mlp_leafspine50M"
+EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The names that the page's examples leave, run one after the other where its files are."""
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "traces").symlink_to(ROOT / "traces")
+    made_run(folder / "RUN", allreduce_plan("star:hosts=4"), times_s=(1.0, 2.0, 3.0))
+    names: dict[str, Any] = {"FOLDER": folder}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        patched.setenv("MPLBACKEND", "agg")
+        for example in EXAMPLES:
+            exec(compile(example, "docs/api.md", "exec"), names)
+    return names
+
+
+def test_the_page_shows_each_name_that_there_is() -> None:
+    functions = [name for name in gradwire.__all__ if name[0].islower()]
+    assert [name for name in functions if not re.search(rf"\b{name}\b", PAGE)] == []
+
+
+def test_packets_are_those_that_tshark_reads(ran: dict[str, Any]) -> None:
+    file = CAPTURE / "h0.pcap.gz"
+    fields = ("ip.src", "tcp.srcport", "ip.dst", "tcp.dstport", "tcp.seq", "tcp.len", "frame.len")
+    wanted = [[packet[name] for name in fields] for packet in tshark_says(file)]
+    found = ran["packets"][ran["packets"]["file"] == file.name]
+    columns = ["src", "sport", "dst", "dport", "seq", "payload_nbytes", "wire_nbytes"]
+    assert [[str(value) for value in row] for row in found[columns].itertuples(index=False)] == wanted
+
+
+def test_an_inspection_has_the_sentences_and_the_tables(ran: dict[str, Any]) -> None:
+    assert ran["job"].summary.startswith("An iteration takes ")
+    iterations = ran["job"].tables["iterations"]
+    assert list(iterations["iteration"]) == sorted(iterations["iteration"])
+    assert (ran["FOLDER"] / "rates.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_plan_is_the_one_that_the_command_makes(tmp_path: Path, ran: dict[str, Any]) -> None:
+    workload = ran["FOLDER"] / "job.workload.json"
+    made = gradwire.plan(workload, "bigraph:n=4,m=2,rate=50M", routes="planned", seed=3, scale_bytes=0.5)
+    assert isinstance(made, Plan)
+    gradwire.save_plan(made, tmp_path / "plan.json")
+    assert gradwire.load_plan(tmp_path / "plan.json") == made
+    assert made.schedule.payload_nbytes < ran["plan"].schedule.payload_nbytes
+
+
+def test_what_a_run_left_is_in_tables(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    made_run(folder, allreduce_plan("star:hosts=4"), times_s=(3.0, 1.0, 2.0))
+    (folder / "events").mkdir()
+    for rank in range(4):
+        event = {"repeat": 0, "event": "start", "t_ns": 5 + rank, "due_ns": 4}
+        (folder / "events" / f"rank-{rank}.jsonl").write_text(json.dumps(event) + "\n")
+    run = gradwire.read_run(folder)
+    assert list(run.repeats["time_s"]) == [3.0, 1.0, 2.0]
+    assert run.view.repeat.time_s == 2.0
+    assert list(run.links["busy"]) == sorted(run.links["busy"], reverse=True)
+    assert list(run.events[["rank", "t_ns"]].itertuples(index=False, name=None)) == [
+        (rank, 5 + rank) for rank in range(4)
+    ]
+    assert set(run.events.columns) == set(RankEvent.__dataclass_fields__)
+
+
+def test_tables_are_documented_by_their_columns(ran: dict[str, Any]) -> None:
+    assert all(isinstance(table, pd.DataFrame) for table in ran["job"].tables.values())
+    assert {"link", "rate_bps", "busy_s"} < set(gradwire.link_loads(ran["plan"]).columns)
+
+
+def test_captures_without_training_are_no_error_and_no_capture_is_one() -> None:
+    with pytest.raises(ValueError, match="no captures"):
+        gradwire.inspect()
+    with pytest.raises(gradwire.BadCapture, match=r"pyproject\.toml"):
+        gradwire.inspect(ROOT / "pyproject.toml")
+    with pytest.raises(gradwire.BadTrace):
+        gradwire.extract(CAPTURE / "h0.pcap.gz")
+
+
+def test_what_is_not_there_is_no_attribute() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = gradwire.nothing
+    assert set(gradwire.__all__) <= set(dir(gradwire))
