@@ -31,9 +31,9 @@ from gradwire.emu.watch import Watch
 from gradwire.planning.experiment import Cell, Experiment, plan_of
 from gradwire.planning.fabrics.fabric import interface
 from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.jobs import read_workload_only
 from gradwire.planning.transport import fabric_transport
 from gradwire.results.laboratory import Laboratory
-from gradwire.tools.inputs import read_workload_only
 from gradwire.traces.framing.wellknown import STORE_PORT
 from gradwire.traces.schedules.expand import training_iterations
 from gradwire.traces.workload import Collective, Workload

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradwire.emu.project import PROJECT
-from gradwire.tools.trustresult import Summary, TrustMatrix, TrustRow, load
+from gradwire.results.trustresult import Summary, TrustMatrix, TrustRow, load
 
 MOST_MEAN, MOST_WORST, LEAST_VALID = 0.03, 0.06, 0.90
 PROGRAM = PROJECT / "benchmarks" / "trust_mpi.c"

@@ -24,9 +24,8 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
+from gradwire.planning import capturefabric
 from gradwire.planning.fabrics.fabric import Fabric
-from gradwire.tools import fabricrates
-from gradwire.tools.fabricrates import capture_fabric
 from gradwire.traces.analysis.analysis import Analysis, analyse
 from gradwire.traces.analysis.exposure import Exposure
 from gradwire.traces.groundtruth import RankLog, read_logs
@@ -278,7 +277,7 @@ def rates_of(folder: Path, analysis: Analysis, truth: Truth | None) -> dict[str,
     if not path.is_file() or not analysis.addresses:
         return {}
     made = json.loads(path.read_bytes())
-    fabric = capture_fabric([folder])
+    fabric = capturefabric.capture_fabric([folder])
     if fabric is None:
         return {}
     places = {host["rank"]: host["host"] for host in made["hosts"]}
@@ -350,10 +349,10 @@ def main() -> None:
 
 def _analysed(paths: Sequence[Path], name: str = "") -> Analysis | None:
     """As `inspect` does, which knows the fabric of a capture with a manifest."""
-    fabric = capture_fabric(paths)
+    fabric = capturefabric.capture_fabric(paths)
     try:
         return analyse(
-            find_job(open_trace(paths)), fabric_rates=fabricrates.rates_of(fabric) if fabric else None
+            find_job(open_trace(paths)), fabric_rates=capturefabric.rates_of(fabric) if fabric else None
         )
     except BadTrace as error:
         print(f"{name or paths[0].name}: refused: {str(error).removeprefix(f'{paths[0]}: ')}", flush=True)

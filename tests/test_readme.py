@@ -24,6 +24,7 @@ DOCUMENTS = [
     "docs/openflow-aggregation.md",
     "docs/capture.md",
     "docs/trust.md",
+    "docs/api.md",
     "docs/framings.md",
     "tests/vm/README.md",
 ]

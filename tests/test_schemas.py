@@ -21,11 +21,11 @@ from gradwire.planning.losses import Loss
 from gradwire.planning.model.calibration import Calibration, HostTimes, Range
 from gradwire.planning.plan import Flow, Prediction, Transport
 from gradwire.planning.trees.tree import Node, Tree
+from gradwire.results.advice import Advice, Proposal
 from gradwire.results.comparison import ComparedCell, MatrixCell, matrix_json
 from gradwire.results.row import Row, Spread
+from gradwire.results.trustresult import Live, Summary, TrustMatrix, TrustRow
 from gradwire.results.verdict import Verdict
-from gradwire.tools.advice import Advice, Proposal
-from gradwire.tools.trustresult import Live, Summary, TrustMatrix, TrustRow
 from gradwire.traces.analysis.aggregations import AggregationHost, AggregationJob, AggregationKind
 from gradwire.traces.analysis.analysis import Analysis
 from gradwire.traces.analysis.bottleneck import Bound, HostBound, JobBound

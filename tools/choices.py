@@ -20,6 +20,7 @@ import typer
 from gradwire.emu.options import RunOptions
 from gradwire.planning.experiment import Cell, Experiment, cells
 from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.jobs import read_beside, source_of
 from gradwire.planning.trees.tree import (
     DEFAULT_ELEMENTS,
     ELEMENTS,
@@ -28,7 +29,6 @@ from gradwire.planning.trees.tree import (
     SWITCH_SLOTS,
     mtu_needed,
 )
-from gradwire.tools.inputs import read_beside, source_of
 from gradwire.tools.options import (
     ALGORITHM_HELP,
     FABRIC_HELP,

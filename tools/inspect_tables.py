@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gradwire.tools.advice import Advice
+from gradwire.results.advice import Advice
 from gradwire.tools.console import console
 from gradwire.traces.analysis.aggregations import AggregationJob
 from gradwire.traces.analysis.analysis import Analysis

@@ -31,11 +31,11 @@ from gradwire.planning.refused import Refused
 from gradwire.planning.runfiles import read_json
 from gradwire.results.laboratory import Laboratory
 from gradwire.results.row import REFUSED
+from gradwire.results.trustresult import Live, TrustMatrix, TrustRow
 from gradwire.tools.capturing import carry_out as capture_live
 from gradwire.tools.joboptions import LiveJob
 from gradwire.tools.trustlive import Capture, Trainer, attempt, below
 from gradwire.tools.trustreplay import Replayed, compared, plan_for
-from gradwire.tools.trustresult import Live, TrustMatrix, TrustRow
 from gradwire.traces.fidelity import captured_messages
 from gradwire.traces.files import write_whole
 from gradwire.traces.groundtruth import BadLog

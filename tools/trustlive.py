@@ -24,9 +24,9 @@ from gradwire.planning.fabrics.figures import shortest_paths
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.runfiles import INCOMPLETE, read_json
 from gradwire.results.laboratory import file_name
+from gradwire.results.trustresult import Live
 from gradwire.tools.capturing import Captured, Keeping
 from gradwire.tools.joboptions import LiveJob
-from gradwire.tools.trustresult import Live
 from gradwire.traces.groundtruth import BadLog, read_logs
 from gradwire.traces.iterationtimes import (
     FIRST_WARM,

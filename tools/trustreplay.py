@@ -11,7 +11,7 @@ from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.plan import Plan
 from gradwire.results.replayedmessages import likeness, replayed_messages
 from gradwire.results.row import Row
-from gradwire.tools.trustresult import ERROR_BAR, TrustRow
+from gradwire.results.trustresult import ERROR_BAR, TrustRow
 from gradwire.traces.fidelity import SentMessage, message_starts
 from gradwire.traces.groundtruth import read_logs
 from gradwire.traces.iterationtimes import (

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from gradwire.results.row import REFUSED
+from gradwire.results.trustresult import Summary, TrustMatrix, TrustRow
 from gradwire.tools.report import environment
-from gradwire.tools.trustresult import Summary, TrustMatrix, TrustRow
 from gradwire.traces.files import write_whole
 from gradwire.traces.iterationtimes import FIRST_WARM, IterationTime
 from gradwire.traces.units import show_s

@@ -81,7 +81,8 @@ def test_the_scan_notices_a_module_that_a_test_starts_without_isolation() -> Non
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
     """A folder whose modules have the names of Python's and of ours, and say so when they run."""
-    for name in ("json", "queue", "runpy", "sitecustomize", "typing", "gradwire", "gradwire/__init__", "emu/__init__"):
+    ours = ("gradwire", "gradwire/__init__", "emu/__init__")
+    for name in ("json", "queue", "runpy", "sitecustomize", "typing", *ours):
         path = tmp_path / f"{name}.py"
         path.parent.mkdir(exist_ok=True)
         path.write_text(f"open({str(tmp_path / 'RAN')!r}, 'a').write({name!r})\n")

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from gradwire.emu.project import PROJECT
+from gradwire.planning.capturefabric import capture_fabric
 from gradwire.planning.plan import Plan
 from gradwire.results.row import Row
 from gradwire.tools.cli import main
 from gradwire.tools.commands import demo
-from gradwire.tools.fabricrates import capture_fabric
 
 
 def test_every_cell_can_be_planned_and_the_first_is_the_capture_itself(

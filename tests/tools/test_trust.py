@@ -26,12 +26,12 @@ from gradwire.planning.model.errorbar import Bar
 from gradwire.planning.plan import Plan
 from gradwire.planning.runfiles import INCOMPLETE, BadRun
 from gradwire.results.row import REFUSED, Row
+from gradwire.results.trustresult import ERROR_BAR, Live, Summary, TrustMatrix, TrustRow, load, save
 from gradwire.tools import cli, joboptions
 from gradwire.tools.capturing import Captured, Keeping
 from gradwire.tools.joboptions import LiveJob
 from gradwire.tools.trust import TrustTrial, carry_out
 from gradwire.tools.trustlive import middle_training
-from gradwire.tools.trustresult import ERROR_BAR, Live, Summary, TrustMatrix, TrustRow, load, save
 from gradwire.tools.trusttables import notes, page, sentences
 from gradwire.traces.iterationtimes import IterationTime
 from gradwire.traces.reader import open_trace

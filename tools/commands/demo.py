@@ -7,13 +7,13 @@ import typer
 
 from gradwire.emu.options import RunOptions
 from gradwire.emu.project import PROJECT
+from gradwire.planning.capturefabric import capture_fabric, rates_of
 from gradwire.planning.experiment import Cell, Experiment
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.results.advice import advise
 from gradwire.results.laboratory import planned
-from gradwire.tools.advice import advise
 from gradwire.tools.console import console
-from gradwire.tools.fabricrates import capture_fabric, rates_of
 from gradwire.tools.inspect_tables import print_analysis
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import carry_out, check_page, default_folder, show

@@ -14,10 +14,10 @@ from gradwire.emu.inject.options import InjectOptions
 from gradwire.emu.inject.preparation import STAR_RATE, prepare
 from gradwire.emu.inject.timetable import PPS, RATE, RECORDED, TOPSPEED, Pace
 from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.jobs import source_of
 from gradwire.planning.routing.policies import policy_names
 from gradwire.tools.console import console
 from gradwire.tools.inject_tables import following, print_injection
-from gradwire.tools.inputs import source_of
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import NOT_VALID, default_folder
 from gradwire.tools.options import (

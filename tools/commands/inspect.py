@@ -12,21 +12,18 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from gradwire.tools.advice import Step, advise
+from gradwire.planning.capturefabric import capture_fabric, had_company, rates_of
+from gradwire.results.advice import Step, advise
 from gradwire.tools.console import console, plain
-from gradwire.tools.fabricrates import capture_fabric, had_company, rates_of
 from gradwire.tools.inspect_tables import print_analysis
 from gradwire.tools.inspectpage.charts import need_library
 from gradwire.tools.options import CapturesArgument, JsonOption, RanksFileOption
-from gradwire.traces.analysis.analysis import Analysis, analyse, analyse_flows, to_json
-from gradwire.traces.analysis.csv_files import write_csv
-from gradwire.traces.analysis.linerate import FabricRates
+from gradwire.traces.analysis.analysis import analyse_trace, to_json
 from gradwire.traces.analysis.perfetto import write_perfetto
+from gradwire.traces.analysis.tables import write_csv
 from gradwire.traces.packets.verify import verify_files
 from gradwire.traces.reader import capture_paths, open_captures
-from gradwire.traces.recognition.ranks import BadTrace, NoTraining
-from gradwire.traces.recognition.recognise import Job, find_job, workload_of
-from gradwire.traces.trace import Trace
+from gradwire.traces.recognition.recognise import workload_of
 from gradwire.traces.units import parse_bps
 
 
@@ -89,10 +86,9 @@ def inspect(
         verify_files(capture_paths(captures), verified)
     trace = open_captures(captures, ranks)
     fabric = capture_fabric(captures)
-    job = _job(trace)
-    analysis = _analysed(trace, job, line_rate_bps, rates_of(fabric) if fabric else None)
+    analysis, job = analyse_trace(trace, line_rate_bps, rates_of(fabric) if fabric else None)
     advice = None
-    if isinstance(job, Job):
+    if job is not None:
         with trying(quiet=as_json) as step:
             advice = advise(
                 analysis,
@@ -126,25 +122,6 @@ def _positive_bps(text: str) -> int:
     if rate_bps <= 0:
         raise ValueError(f"--line-rate {text}: a line rate must be above 0: write it like 10G")
     return rate_bps
-
-
-def _job(trace: Trace) -> Job | str:
-    """The job, or why there is none."""
-    if not len(trace.messages):
-        return trace.no_training
-    try:
-        return find_job(trace)
-    except NoTraining as error:
-        return error.why
-    except BadTrace as error:
-        return str(error)
-
-
-def _analysed(trace: Trace, job: Job | str, line_rate_bps: int | None, rates: FabricRates | None) -> Analysis:
-    """All that can be said: of captures without a whole training job, what is on the wire."""
-    if isinstance(job, str):
-        return analyse_flows(trace, job, line_rate_bps, rates)
-    return analyse(job, line_rate_bps, rates)
 
 
 def words_of(captures: Sequence[Path], ranks: Path | None) -> list[str]:

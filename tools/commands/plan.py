@@ -9,6 +9,7 @@ import typer
 
 from gradwire.planning import plan as plans
 from gradwire.planning.experiment import plan_of
+from gradwire.planning.jobs import read_job
 from gradwire.planning.plan import Plan
 from gradwire.tools.choices import (
     MatrixChoices,
@@ -18,7 +19,6 @@ from gradwire.tools.choices import (
     takes_choices,
 )
 from gradwire.tools.console import console
-from gradwire.tools.inputs import read_job
 from gradwire.tools.options import JobArgument, JsonOption
 from gradwire.tools.plansummary import print_summary, summary
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import typer
 
+from gradwire.planning.jobs import is_captures, read_captured, read_job, source_of
 from gradwire.planning.plan import Plan
 from gradwire.results.laboratory import planned
 from gradwire.results.row import Row
@@ -15,7 +16,6 @@ from gradwire.tools.choices import (
     refuse_planned,
     takes_choices,
 )
-from gradwire.tools.inputs import is_captures, read_captured, read_job, source_of
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import carry_out, check_page, default_folder, show
 from gradwire.tools.options import JobArgument

@@ -8,6 +8,7 @@ import typer
 
 from gradwire.emu.capturing.request import check_fits
 from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.results.trustresult import TrustMatrix, save
 from gradwire.tools.console import console
 from gradwire.tools.joboptions import (
     AsyncOption,
@@ -33,7 +34,6 @@ from gradwire.tools.matrixrun import check_page, default_folder
 from gradwire.tools.options import FABRIC_HELP, REPEATABLE, HtmlOption, JsonOption, RepeatOption, RoutesOption
 from gradwire.tools.trust import TrustTrial, carry_out
 from gradwire.tools.trustlive import MAX_TRAININGS
-from gradwire.tools.trustresult import TrustMatrix, save
 from gradwire.tools.trusttables import print_matrix, write_page
 
 NOT_TRUSTED = 3

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from statistics import median
 
-from gradwire.tools.advice import Advice, Proposal
+from gradwire.results.advice import Advice, Proposal
 from gradwire.tools.inspectpage.cells import (
     PageTable,
     TableCell,

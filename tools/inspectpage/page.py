@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from gradwire.tools.advice import Advice
+from gradwire.results.advice import Advice
 from gradwire.tools.inspectpage import jobtables, wiretables
 from gradwire.tools.inspectpage.cells import PageTable
 from gradwire.tools.inspectpage.charts import as_script, chart_data, chart_notes, load_library

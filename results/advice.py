@@ -21,7 +21,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
 from gradwire import COMMAND
-from gradwire.tools.trials import AS_CAPTURED, Base, Kind, Modelled, Trial, modelled
+from gradwire.results.trials import AS_CAPTURED, Base, Kind, Modelled, Trial, modelled
 from gradwire.traces.analysis.analysis import Analysis
 from gradwire.traces.analysis.shares import Shares
 from gradwire.traces.analysis.spacing import SAME

@@ -9,11 +9,12 @@ import pytest
 
 from gradwire.emu.project import PROJECT
 from gradwire.planning import plan as plans
+from gradwire.planning.capturefabric import MANIFEST
 from gradwire.planning.experiment import Original
 from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.jobs import read_captured, read_job, read_workload_only, source_of
 from gradwire.planning.losses import parse_loss
 from gradwire.planning.plan import BadPlan, Prediction
-from gradwire.tools.inputs import MANIFEST, read_captured, read_job, read_workload_only, source_of
 from gradwire.traces import workload as workloads
 from gradwire.traces.workload import BadWorkload, made_allreduce
 from tests.made_plans import allreduce_plan

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gradwire.emu.capturing import manifest
-from gradwire.tools.fabricrates import SCHEMA, capture_fabric, had_company, rates_of
+from gradwire.planning.capturefabric import SCHEMA, capture_fabric, had_company, rates_of
 from gradwire.traces.analysis.linerate import FabricRates
 
 

@@ -1,38 +1,20 @@
-"""What a command is given as its job: captures, a workload file or a plan file."""
+"""A job as files have it: captures, a workload file or a plan file.  An edge module: it reads files."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-from pydantic import BaseModel, TypeAdapter
 
 from gradwire.planning import plan as plans
+from gradwire.planning.capturefabric import capture_fabric, had_company, hosts_by_rank
 from gradwire.planning.experiment import Original
 from gradwire.planning.fabrics.fabric import Fabric
-from gradwire.planning.fabrics.spec import fabric_from_json
 from gradwire.planning.model.predict import predict
 from gradwire.planning.plan import Plan
-from gradwire.planning.runfiles import read_json
 from gradwire.traces import workload as workloads
 from gradwire.traces.workload import Workload
 
 HEAD_NBYTES = 4096
-MANIFEST, MAX_MANIFEST_NBYTES = "manifest.json", 1 << 24
-
-
-class _Host(BaseModel):
-    rank: int
-    host: str
-
-
-class _Manifest(BaseModel):
-    """What is needed of the manifest of a capture."""
-
-    fabric: str | dict[str, Any]
-    hosts: tuple[_Host, ...]
-    beside: tuple[str, ...] = ()
 
 
 def read_job(paths: Sequence[Path], ranks: Path | None = None) -> Workload | Plan:
@@ -70,19 +52,15 @@ def is_captures(paths: Sequence[Path]) -> bool:
 
 def _made_by_capture(paths: Sequence[Path]) -> tuple[Fabric, tuple[str, ...]] | None:
     """The fabric and the hosts by rank, by the manifest of the one folder that the paths are; None without
-    one that can be used.
+    one that can be used, or if the job shared its links: alone it is another.
     """
-    manifest = paths[0] / MANIFEST
-    if len(paths) > 1 or not manifest.is_file() or manifest.stat().st_size > MAX_MANIFEST_NBYTES:
+    if len(paths) > 1 or not paths[0].is_dir():
         return None
     try:
-        told = read_json(manifest, TypeAdapter(_Manifest))
-        fabric = fabric_from_json(told.fabric)
-    except ValueError:  # BadRun is one
+        fabric, hosts = capture_fabric(paths), hosts_by_rank(paths)
+    except ValueError:
         return None
-    if told.beside:  # the job shared its links: alone it is another
-        return None
-    return fabric, tuple(host.host for host in sorted(told.hosts, key=lambda each: each.rank))
+    return None if fabric is None or hosts is None or had_company(paths) else (fabric, hosts)
 
 
 def _plan(path: Path) -> Plan:

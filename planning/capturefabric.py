@@ -1,5 +1,5 @@
-"""The fabric that a capture was made on, and its links' rates: from the manifest that `capture` leaves in its
-folder.  An edge module: it reads files.
+"""The fabric that a capture was made on, its links' rates, and its ranks' hosts: from the manifest that
+`capture` leaves in its folder.  An edge module: it reads files.
 """
 
 import json
@@ -21,6 +21,16 @@ def had_company(paths: Sequence[Path]) -> bool:
     """Whether other jobs ran on the fabric at the same time, by the manifest of `capture_fabric`."""
     found = _manifest(paths)
     return found is not None and bool(found[1].get("beside"))
+
+
+def hosts_by_rank(paths: Sequence[Path]) -> tuple[str, ...] | None:
+    """The host of each rank, by the manifest of `capture_fabric`; None where it does not say."""
+    found = _manifest(paths)
+    hosts = found[1].get("hosts") if found else None
+    try:
+        return tuple(each["host"] for each in sorted(hosts or (), key=lambda each: each["rank"])) or None
+    except (KeyError, TypeError):
+        return None
 
 
 def capture_fabric(paths: Sequence[Path]) -> "Fabric | None":

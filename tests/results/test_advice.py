@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import typer
 
+from gradwire.planning.capturefabric import capture_fabric, rates_of
 from gradwire.planning.experiment import Experiment, cells
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.fabricdocument import fabric_of
@@ -20,10 +21,9 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.model.expected import MODEL_ERROR
 from gradwire.planning.plan import Plan
 from gradwire.planning.transport import payload_efficiency
+from gradwire.results.advice import COMPANY, Advice, Proposal, advise
 from gradwire.results.laboratory import planned
-from gradwire.tools.advice import COMPANY, Advice, Proposal, advise
 from gradwire.tools.cli import application, main
-from gradwire.tools.fabricrates import capture_fabric, rates_of
 from gradwire.tools.inspectpage.page import page
 from gradwire.tools.options import parse_iterations, parse_slow
 from gradwire.traces.analysis.analysis import Analysis, analyse
