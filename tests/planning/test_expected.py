@@ -75,10 +75,10 @@ def test_a_range_of_readiness_widens_the_bar_to_its_side_only() -> None:
     assert "the error bar holds both" in found.note
 
 
-@pytest.mark.parametrize(("later_ms", "refused"), [(0, False), (13, False), (15, True), (100, True)])
+@pytest.mark.parametrize(("later_ms", "refused"), [(0, False), (15, False), (18, True), (100, True)])
 def test_a_range_that_makes_the_bar_wider_than_a_tenth_is_refused(later_ms: int, refused: bool) -> None:
-    """Beside the model's 8 % a tenth is reached at 6 %, for 0.06² + 0.08² = 0.1²; here 13.9 ms."""
-    assert 0.013 < 0.06 * (0.100 + RING_S) < 0.015
+    """Beside the model's 7 % a tenth is reached at 7.14 %, for 0.0714² + 0.07² = 0.1²; here 16.5 ms."""
+    assert 0.0155 < 0.0714 * (0.100 + RING_S) < 0.0175
     found = expected(plan(100, later_ms), FREE_HOSTS)
     assert bool(found.doubt) == refused
     verdict = with_model(Verdict(True), found.predicted_s, found)
@@ -86,7 +86,7 @@ def test_a_range_that_makes_the_bar_wider_than_a_tenth_is_refused(later_ms: int,
     assert verdict.model == ((found.doubt,) if refused else ())
     if refused:
         late_s = 0.100 + later_ms / 1000 + RING_S
-        assert found.high_s is not None and found.high_s > late_s
+        assert found.high_s is not None and found.high_s > late_s - NEAR * RING_S
         assert "not a prediction to ±10%" in found.doubt
 
 

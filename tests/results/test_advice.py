@@ -160,7 +160,7 @@ def test_the_saving_of_faster_links_is_known_to_the_models_error() -> None:
 
 
 def test_a_saving_that_depends_on_when_ranks_were_ready_is_a_range() -> None:
-    """All compute 20 to 30 ms, rank 2 twice as long: 20 to 30 ms are saved, known to 8 %."""
+    """All compute 20 to 30 ms, rank 2 twice as long: 20 to 30 ms are saved, known to 7 %."""
     open_job = ring_job()
     items = [
         item.model_copy(update={"least_ns": GAP_NS, "most_ns": GAP_NS * 3 // 2})
@@ -183,7 +183,7 @@ def test_a_saving_that_depends_on_when_ranks_were_ready_is_a_range() -> None:
 def test_a_saving_of_another_fabric_that_is_less_than_its_error_is_not_advised(
     uplink_mbps: int, known: bool
 ) -> None:
-    """A star saves 6 % or 14 % of what the ring takes on the uplinks; its own time is known to 8 %."""
+    """A star saves 6 % or 14 % of what the ring takes on the uplinks; its own time is known to 7 %."""
     spec = f"leaf-spine:leaves=4,spines=1,hosts=2,rate=50M,uplink_rate={uplink_mbps}M"
     analysis = seen(ring_ns(uplink_mbps * 1e6), gap_ns=0)
     made = advice(analysis, ring_job(gap_ns=0), parse_fabric(spec))
