@@ -1,4 +1,4 @@
-"""The controller's process: programs the switches of a plan or a fabric, checks, then serves.
+"""The controller's process: programs the switches of a plan or a fabric, checks them, then serves.
 
 Prints `ready` when every switch has exactly its rules.  A line `stats PATH` on stdin writes all
 counters to PATH and prints `stats`; a line `settle` waits until all cables are up and the first rules in

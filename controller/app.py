@@ -1,4 +1,4 @@
-"""The SDN controller: tells every switch its rules, checks that it has them, and answers failures.
+"""The SDN controller: sends every switch its rules, checks that it has them, and reacts to failures.
 
 It sees no data packet.  All it knows comes from the plan, so two runs of one plan put the same rules on
 the same switches.  Written against Ryu's API (`controller.ryu_api`), without constructor arguments: what

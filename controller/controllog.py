@@ -1,4 +1,4 @@
-"""The control log: what the controller saw and did, one JSON object a line, as it happens."""
+"""The control log: what the controller saw and did, as it happens, one JSON object per line."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""What the switches counted in a run: its `switches.json`, schema `gradwire.switches/1`, written and read."""
+"""The switches' counters of a run: reads and writes `switches.json`, schema `gradwire.switches/1`."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

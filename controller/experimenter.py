@@ -1,4 +1,4 @@
-"""Our own OpenFlow messages (docs/openflow-aggregation.md), as the library spells and reads them."""
+"""Our own OpenFlow messages (docs/openflow-aggregation.md), in the controller library's terms."""
 
 import struct
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What the switches should have at a moment, with some cables down: routes, rules and aggregation trees.
+"""What the switches should have installed, given the cables that are down: routes, rules, aggregation trees.
 
 A tree that has moved has a larger epoch, for ever: the workers of a run outlive its repeats, and follow only
 to larger ones.  A tree for which there is no way left stays here without nodes, so that its epoch is not

@@ -1,4 +1,4 @@
-"""Rules as OpenFlow 1.3 messages: all that a switch is told, or what has changed.  Sends nothing."""
+"""Rules as OpenFlow 1.3 messages: a switch's complete set, or only the changes.  Sends nothing."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,5 +1,5 @@
-"""How fast each flow of a plan is, from the counters of the switch that its source is cabled to, and how
-much each port sends, whatever that is.
+"""How fast each flow of a plan is, from the counters of its source's switch, and how much each port sends in
+total.
 """
 
 from collections.abc import Iterable, Mapping

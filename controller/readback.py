@@ -1,4 +1,4 @@
-"""What a switch says of its rules and groups, read back and compared with what it was sent.
+"""Reads rules and groups back from a switch, and compares them with what it was sent.
 
 os-ken reads 15,000 flow statistics a second, which with 100,000 rules would be most of the start.  Here
 its reply takes only the numbers apart, and the rest, match and instructions, is compared as bytes: what

@@ -1,4 +1,4 @@
-"""The one place that says which controller library is used: os-ken, or Ryu, whose API it carries on.
+"""The only place that chooses the controller library: os-ken, or Ryu, whose API os-ken continues.
 
 Everything else imports from here.  Ryu is taken when os-ken is not installed, or when the environment
 says `GRADWIRE_RYU_API=ryu`.

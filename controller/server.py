@@ -1,4 +1,4 @@
-"""The library's server with our app in it, from the side of the thread that prints, waits and ends."""
+"""The library's server with our app in it, as seen by the main thread, which prints, waits and ends."""
 
 import gc
 import json

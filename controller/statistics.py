@@ -1,4 +1,4 @@
-"""The counters of all switches, asked for at once and told as one value."""
+"""The counters of all switches, requested at the same time and returned as one value."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial

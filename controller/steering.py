@@ -1,4 +1,4 @@
-"""Which rules are in force, and when others must be: cables fail, return, and adaptive routes move flows."""
+"""Decides which rules are in force: they change when cables fail or return, and as adaptive routes move."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping

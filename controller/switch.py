@@ -1,4 +1,4 @@
-"""One switch as the controller knows it: its connection, what it was told, what it was asked."""
+"""One switch as the controller knows it: its connection, what it was sent, and what it was asked."""
 
 from collections import deque
 from collections.abc import Callable

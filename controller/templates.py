@@ -1,4 +1,4 @@
-"""FLOW_MOD messages of rules, many at a time.
+"""Builds FLOW_MOD messages for many rules at a time.
 
 os-ken builds 7,000 messages/s.  Here it makes one of each shape, with marks where a rule's own numbers go,
 and the others are filled in: 150,000/s.

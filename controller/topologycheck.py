@@ -1,4 +1,4 @@
-"""Whether a switch that connects is the one of the fabric that its dpid says: its ports tell."""
+"""Checks by its ports whether a switch that connects is the one that its dpid names."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping

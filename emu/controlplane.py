@@ -1,4 +1,4 @@
-"""The controller and the switches that it programs, from start to end.
+"""The controller and the switches that it programs, from start to stop.
 
 Their processes take as long to begin (os-ken alone half a second) as the network takes to be built; so they
 are started before it, and told when it is there.

@@ -1,4 +1,4 @@
-"""What the machine did to a repeat that the fabric did not: then its time says nothing of the fabric.
+"""Detects repeats that the machine disturbed: their times say nothing about the fabric.
 
 A machine that is itself virtual stands still now and then, for a tenth of a second or more; TCP then sends
 again what was not lost.  Such a repeat is measured once more, and counted as left out.

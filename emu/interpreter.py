@@ -1,4 +1,4 @@
-"""How the project starts a Python process of its own: with Python's isolated mode (-I).
+"""How the project starts its own Python processes: in Python's isolated mode (-I).
 
 Without it Python looks for modules in the folder where the user stands, and in PYTHONPATH, where an empty or
 relative entry is that folder again; so whoever owns the folder would have their `json.py` run as root.

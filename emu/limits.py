@@ -1,4 +1,4 @@
-"""How long the parts of a run may take before it is given up: generous, but never for ever."""
+"""Timeouts for the parts of a run: generous, but finite."""
 
 from gradwire.emu.options import RunOptions
 from gradwire.emu.records import MAX_LEFT_OUT

@@ -1,4 +1,4 @@
-"""How a plan is carried out; none of it changes what is sent."""
+"""Options of a run: how a plan is carried out, but not what is sent."""
 
 from dataclasses import asdict, dataclass
 from typing import Any

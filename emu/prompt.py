@@ -1,4 +1,4 @@
-"""A fabric with its controller and Mininet's own prompt, inside namespaces of its own.
+"""A fabric with its controller and Mininet's prompt, in namespaces of its own.
 
 `python -m gradwire.emu.prompt OPTIONS`, as JSON: `fabric`, `switch`, and `is_script`: whether stdin has
 commands for the prompt, else somebody types them.

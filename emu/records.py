@@ -1,4 +1,4 @@
-"""What a run leaves while it runs: events of each rank, port counters over time, a summary per repeat.
+"""What a run records: the events of each rank, port counters over time, a summary of each repeat.
 
 Each repeat is on disk before the next begins.
 """

@@ -1,4 +1,4 @@
-"""Carry a plan out: namespaces of its own, a folder of results, nothing left behind.
+"""Carries a plan out, in namespaces of its own; leaves a folder of results and nothing else.
 
 The folder is called NAME.incomplete until everything is in it, so an interrupted run is never taken for a
 whole one.

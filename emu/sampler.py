@@ -1,4 +1,4 @@
-"""What the machine and the ports counted: read before, during and after a repeat."""
+"""Counters of the machine and of the ports, read before, during and after a repeat."""
 
 import itertools
 import threading

@@ -1,4 +1,4 @@
-"""What each processor took from a run: a timer on every one of them, ahead of all normal programs.
+"""How long each processor kept a run waiting: measured by a timer on each, ahead of all normal programs.
 
 Such a timer is late only where a run's own processes cannot make it late: a real-time program is on its
 processor, the processor handles interrupts, or it does not run at all, as a virtual machine's now and then.

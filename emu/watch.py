@@ -1,4 +1,4 @@
-"""Processes that a run depends on: when one dies, the run hears of it at once and says which."""
+"""Watches processes that a run depends on: when one dies, the run learns at once which one."""
 
 import os
 import select

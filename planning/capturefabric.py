@@ -1,4 +1,4 @@
-"""The fabric that a capture was made on, its links' rates, and its ranks' hosts: from the manifest that
+"""The fabric of a capture, the rates of its links and the hosts of its ranks: from the manifest that
 `capture` leaves in its folder.  An edge module: it reads files.
 """
 

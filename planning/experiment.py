@@ -1,4 +1,4 @@
-"""What a user chooses, made into plans: fabric × algorithm × placement × routes.
+"""Makes plans from a user's choices: fabric × algorithm × placement × routes.
 
 Jobs that switches cannot add up, for lack of room or of a tree, are done by their hosts.
 """

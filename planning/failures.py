@@ -1,4 +1,4 @@
-"""Cables that fail during a run, by plan: which one, when it goes down, when it comes up again.
+"""Cables that fail during a run, by plan: which cable, when it goes down, and when it comes up again.
 
 A switch that fails is all its cables failing at once.
 """

@@ -1,4 +1,4 @@
-"""A job as files have it: captures, a workload file or a plan file.  An edge module: it reads files."""
+"""Reads a job: from captures, a workload file or a plan file.  An edge module: it reads files."""
 
 import re
 from collections.abc import Sequence

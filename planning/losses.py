@@ -1,4 +1,4 @@
-"""Cables that lose packets, by plan: for tests and studies of what gets lost on the way."""
+"""Cables that lose packets, by plan: for tests and studies of packet loss."""
 
 import re
 from collections.abc import Iterable, Sequence

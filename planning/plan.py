@@ -1,4 +1,4 @@
-"""A plan: all that will happen in a run, decided beforehand and written down.
+"""A plan: everything that happens in a run, decided and written down in advance.
 
 `planning.resolve` makes one; the network, the controller, the agents and the result only read it.
 File form: `plan.json` (schema `gradwire.plan/2`): the fabric by its spec (one from a file: in full),

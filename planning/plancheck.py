@@ -1,4 +1,4 @@
-"""A plan is checked before anything is built from it: it may come from a file that somebody wrote by hand.
+"""Checks a plan before anything is built from it, as it may come from a file that somebody wrote by hand.
 
 After this the run trusts it: every number is in range, every path follows cables, and no send waits for a
 later one.

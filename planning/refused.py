@@ -1,4 +1,4 @@
-"""What is raised when a combination makes no sense, as HDRM anywhere but on a BiGraph."""
+"""The exception for a combination that makes no sense, such as HDRM on anything but a BiGraph."""
 
 
 class Refused(ValueError):

@@ -1,4 +1,4 @@
-"""Everything a run needs to know, decided beforehand: schedule, fabric and choices make a plan."""
+"""Makes a plan from a schedule, a fabric and the user's choices: everything that a run needs to know."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

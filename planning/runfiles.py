@@ -1,4 +1,4 @@
-"""The files of a run's folder, read by somebody who does not trust them: whole, or one line why not."""
+"""Reads and checks the files of a run's folder: a whole file, or one line that says what is wrong."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""How TCP and the ports are set so that a slow link behaves like a fast one seen from afar.
+"""Settings of TCP and of ports that make a slow link behave like a fast link, slowed down.
 
 At 100 Gb/s a 64 KB segment lasts 5 µs, at 50 Mb/s 10 ms: with the kernel's defaults a contention-free
 collective measures 2.1 times its ideal here.  So what is a number of bytes scales with the link rate.

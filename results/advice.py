@@ -1,4 +1,4 @@
-"""What to do next about a captured job: changes to it, ranked by the time that an iteration would save.
+"""What to do next about a captured job: changes to it, ranked by the time that each saves per iteration.
 
 Each change is put into the fluid model by itself.  The model gives the time of the same few iterations with
 and without it; the difference is the saving.  What the model leaves out of an iteration (what hosts take for

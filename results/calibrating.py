@@ -1,4 +1,4 @@
-"""The run that measures a fabric before others are judged by it: what is sent, and what follows from it."""
+"""The run that calibrates a fabric before other runs are judged by it: what it sends, and what follows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

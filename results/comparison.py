@@ -1,4 +1,4 @@
-"""Two matrices of runs, cell by cell: what changed beyond the noise of the repeats.
+"""Compares two matrices of runs, cell by cell: what changed by more than the noise of the repeats.
 
 A cell's value is the median of its repeats.  Of two cells' repeats RESAMPLES pairs of samples are drawn with
 replacement, each as large as the original; the interval that holds 95 % of the differences of their medians

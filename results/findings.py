@@ -1,4 +1,4 @@
-"""The sentences that a report opens with, worked out from its rows."""
+"""The first sentences of a report, worked out from its rows."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Plans carried out one after the other, each fabric calibrated at its first use and each run judged."""
+"""Carries plans out one after the other: calibrates each fabric at its first use, and judges each run."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""`links.parquet` of a run's folder, read back; apart from `runfiles`, as pyarrow takes a while to import."""
+"""Reads `links.parquet` of a run's folder; apart from `runfiles`, because pyarrow takes a while to import."""
 
 from collections.abc import Sequence
 from pathlib import Path

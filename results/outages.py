@@ -1,4 +1,4 @@
-"""What a run's files say of its failures: when a cable went down or up, and what the controller did."""
+"""The failures of a run, from its files: when a cable went down or up, and what the controller did."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

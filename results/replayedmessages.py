@@ -1,4 +1,4 @@
-"""The messages of a replay, from the events that its agents left, and how like a capture's they are."""
+"""The messages of a replay, from the events that its agents recorded, and how well they match a capture."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a run means: one row, by the names that `--json` prints (docs/schemas.md, "rows")."""
+"""The result of a run as one row, with the names that `--json` prints (docs/schemas.md, "rows")."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What a run's folder says of its links: bytes, flows, and the share of the time that each was busy.
+"""The links of a run, from its folder: bytes, flows, and the share of the time that each was busy.
 
 Counters come first, the plan's own figures stand in where nothing was counted.
 """

@@ -1,4 +1,4 @@
-"""Changes to a captured job, put into the fluid model one at a time, for `results.advice`."""
+"""Tries changes to a captured job in the fluid model, one at a time, for `results.advice`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What `trust` finds: live jobs, their replays, and how far these are off.  File form: `result.json`."""
+"""The result of `trust`: live jobs, their replays, and how far they differ.  File form: `result.json`."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""May a run be believed?  Could the machine do it, could the capture be read, does the model account for it?
+"""Can a run be believed?  Was the machine fast enough, was the capture readable, does the model explain it?
 
 What the fabric did is the result, and no reason for doubt.
 """

@@ -1,4 +1,4 @@
-"""python -m gradwire.tools COMMAND...: what ./gradwire starts."""
+"""python -m gradwire.tools COMMAND...: the program that ./gradwire starts."""
 
 import gc
 import signal

@@ -1,4 +1,4 @@
-"""An audit as JSON, complete: docs/schemas.md, "audit --json"."""
+"""A complete audit as JSON: docs/schemas.md, "audit --json"."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""A capture from a person's request to a folder: carried out, checked, cut, written down and reported."""
+"""Carries a capture out, from the user's request to the folder: runs, checks, trims and reports it."""
 
 import itertools
 import json

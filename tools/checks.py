@@ -1,4 +1,4 @@
-"""The checks of `doctor`: what was found, whether it will do, and what mends it."""
+"""The checks of `doctor`: what was found, whether it is good enough, and how to fix it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

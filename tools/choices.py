@@ -1,4 +1,4 @@
-"""What plan, replay and bench let a user choose: each field of these classes is an option.
+"""The options of plan, replay and bench: each field of these classes is one.
 
 A command takes the classes as parameters, and `takes_choices` makes options of their fields.  So a new option
 is one field here, with its name, type, help and default, and its use in the method of its class that makes
@@ -72,8 +72,9 @@ class MatrixChoices:
         str,
         typer.Option(
             metavar="off|on|leaf",
-            help="In-network aggregation: as --algorithm says, or added up by the switches (the algorithm "
-            "ina), or by the first switch only (ina:leaf). Where rows are compared, off,on compares both.",
+            help="In-network aggregation. off: allreduces run as --algorithm says; on: switches add up the "
+            "gradients (the same as --algorithm ina); leaf: only each rank's first switch does (ina:leaf). "
+            "replay and bench compare several: off,on.",
         ),
     ] = "off"
     placement: Annotated[list[str], typer.Option(metavar="NAME", help=f"{PLACEMENT_HELP}.")] = field(
@@ -103,21 +104,26 @@ class NetworkChoices:
     """What happens on the network whatever the job; a job has fields of the same names."""
 
     seed: Annotated[
-        int, typer.Option(min=0, help="Of random placement, port numbers and hashes: same seed, same plan.")
+        int,
+        typer.Option(
+            min=0,
+            help="Seed of all random choices (placement, port numbers, hashes): same seed, same plan.",
+        ),
     ] = 0
     fail: Annotated[
         list[str],
         typer.Option(
             metavar="WHAT@TIME[,TIME]",
-            help="A cable goes down, and up again, so many seconds after the start: leaf0-spine1@0.5,1.5; "
-            "or a switch with all its cables: spine1@0.5,1.5.",
+            help="Take a cable down, and up again if a second time is given, in seconds after the start: "
+            "leaf0-spine1@0.5,1.5. A switch with all its cables: spine1@0.5,1.5.",
         ),
     ] = field(default_factory=list)
     loss: Annotated[
         list[str],
         typer.Option(
             metavar="P[@WHERE]",
-            help="Lose packets on cables, each way, by a seeded draw: 1%, 1%@hosts, 1%@leaf0-h1.",
+            help="Drop packets at random (from the seed), each way: on all cables (1%), on the hosts' cables "
+            "(1%@hosts) or on one (1%@leaf0-h1).",
         ),
     ] = field(default_factory=list)
     switch_slots: Annotated[
@@ -125,7 +131,8 @@ class NetworkChoices:
         typer.Option(
             min=1,
             max=MAX_SWITCH_SLOTS,
-            help="Aggregation slots of each switch, for all jobs; a job that gets none is done by its hosts.",
+            help="Aggregation slots that each switch has for all jobs together. The hosts of a job that gets "
+            "none add up its gradients themselves.",
         ),
     ] = SWITCH_SLOTS
     slots: Annotated[
@@ -133,15 +140,15 @@ class NetworkChoices:
         typer.Option(
             min=LEAST_SLOTS,
             max=MAX_WINDOW,
-            help="Aggregation slots that a job's tree asks for: its window. Default: by the link rate.",
+            help="Aggregation slots that each tree asks for: its window. Default: from the link rate.",
             show_default=False,
         ),
     ] = None
     elements: Annotated[
         int,
         typer.Option(
-            help=f"Numbers in an aggregation packet: {either([*map(str, ELEMENTS)])}, which needs a fabric "
-            f"with mtu={mtu_needed(ELEMENTS[-1])} at least."
+            help=f"Numbers in each aggregation packet: {either([*map(str, ELEMENTS)])}; {ELEMENTS[-1]} "
+            f"needs a fabric with mtu={mtu_needed(ELEMENTS[-1])} or more."
         ),
     ] = DEFAULT_ELEMENTS
 
@@ -159,25 +166,29 @@ class TrafficChoices:
     iteration: Annotated[
         list[str],
         typer.Option(
-            metavar="N|A..B", help="Only these iterations (-1: the set-up); all but the set-up unless given."
+            metavar="N|A..B",
+            help="Send only these iterations, e.g. 3 or 2..5; -1 is the set-up before the first one. "
+            "Default: all but the set-up.",
         ),
     ] = field(default_factory=list)
     scale_bytes: ScaleBytesOption = "1"
     compute: ComputeOption = "keep"
     slow: Annotated[
         list[str],
-        typer.Option(metavar="RANK=×FACTOR", help="A rank that computes so much longer, e.g. 3=×2."),
+        typer.Option(
+            metavar="RANK=×FACTOR", help="Multiply the compute times of one rank, e.g. 3=×2 for rank 3."
+        ),
     ] = field(default_factory=list)
     jitter: Annotated[
         str,
         typer.Option(
             metavar="PERCENT",
-            help="Vary how long ranks compute at random (from the seed): the standard deviation, e.g. 10%.",
+            help="Vary compute times at random (from the seed), with this standard deviation, e.g. 10%.",
         ),
     ] = "0"
     beside: Annotated[
         list[Path],
-        typer.Option(metavar="TRACE|WORKLOAD", help="Another job at the same time, on other hosts."),
+        typer.Option(metavar="TRACE|WORKLOAD", help="Run another job at the same time, on other hosts."),
     ] = field(default_factory=list)
     ranks: RanksFileOption = None
 
@@ -211,7 +222,8 @@ class RunChoices:
         bool,
         typer.Option(
             "--reroute/--no-reroute",
-            help="When a cable fails, plan its flows' paths again, or leave them to the switches' failover.",
+            help="When a cable fails, let the controller plan new paths for its flows, or leave them to the "
+            "switches' own failover.",
         ),
     ] = True
     switch: SwitchOption = "gradwire"

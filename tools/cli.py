@@ -1,7 +1,8 @@
-"""The command line's frame: which commands there are, and what each is for.
+"""The table of commands, and the Typer application that runs the one that was typed.
 
 A command is the function NAME in tools/commands/NAME.py.  Only the module of the command that was
-typed is imported: the others are told of by this table alone, so that none waits for another's libraries.
+typed is imported.  The others are listed from this table alone, so that no command waits for another's
+libraries.
 """
 
 import importlib
@@ -20,8 +21,8 @@ FOLDER = Path(__file__).parent / "commands"
 
 START = "Start here"
 TRACES = "Captures of training jobs"
-PLANS = "Fabrics and plans, no root needed"
-RUNS = "Real packets, as root"
+PLANS = "Fabrics and plans (no root needed)"
+RUNS = "Real packets (root needed)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,23 +38,23 @@ class Command:
 
 
 TABLE = (
-    Command("demo", START, "The main job on a shipped capture: a fat-tree against a BiGraph (root)."),
-    Command("doctor", START, "What this machine has and lacks for all of this."),
-    Command("test", START, "The whole test suite; with arguments, pytest with those.", passes_on=True),
-    Command("setup", START, "Install what is missing; also happens by itself at first use (root)."),
-    Command("inspect", TRACES, "What a training job did to the network."),
-    Command("extract", TRACES, "Captures into a workload file."),
-    Command("fabric", PLANS, "Hosts, switches, cables and bisection of fabrics, side by side."),
-    Command("plan", PLANS, "Decide everything of a run beforehand, and predict its time."),
-    Command("audit", PLANS, "Every link's load in a plan, and whether a run's counters agree with it."),
-    Command("compare", PLANS, "Two runs of a matrix: which cells differ by more than their noise."),
-    Command("controller", PLANS, "The controller alone, for switches that are started elsewhere."),
-    Command("replay", RUNS, "Send a job's traffic again, on a fabric or on many."),
-    Command("bench", RUNS, "A collective over a range of sizes, without a capture."),
+    Command("demo", START, "Inspect a shipped capture, replay it on three fabrics and compare them (root)."),
+    Command("doctor", START, "Check what this machine has and what is missing, and how to fix that."),
+    Command("test", START, "Run all checks and tests; with arguments, only pytest.", passes_on=True),
+    Command("setup", START, "Install what is missing (root). ./gradwire does this by itself at first use."),
+    Command("inspect", TRACES, "Show what a job sent, how long its iterations took and what slowed it."),
+    Command("extract", TRACES, "Write what a captured job communicated to a workload file."),
+    Command("fabric", PLANS, "Compare fabrics: hosts, switches, cables, bisection, oversubscription."),
+    Command("plan", PLANS, "Decide every send, port and path of a run in advance, and predict its time."),
+    Command("audit", PLANS, "Show every link's load in a plan, and check a run's counters against its plan."),
+    Command("compare", PLANS, "Compare two sets of results: which times differ by more than the noise?"),
+    Command("controller", PLANS, "Run only the OpenFlow controller, for switches that you start elsewhere."),
+    Command("replay", RUNS, "Send a job's traffic again over real TCP, on one fabric or several."),
+    Command("bench", RUNS, "Measure a collective over a range of sizes, without a capture."),
     Command("inject", RUNS, "Send a capture's packets again at their recorded times."),
-    Command("capture", RUNS, "Run a training job and capture what it sends, with its own log to check by."),
-    Command("trust", RUNS, "Replays judged by the job itself, trained live on the same fabrics."),
-    Command("up", RUNS, "A fabric with its controller, and Mininet's prompt."),
+    Command("capture", RUNS, "Run a training job, capture its packets, and check them against its log."),
+    Command("trust", RUNS, "Check replays against the job itself, trained live on the same fabrics."),
+    Command("up", RUNS, "Start a fabric with its controller, and open Mininet's prompt."),
 )
 
 
@@ -67,7 +68,8 @@ def application(typed: str | None = None) -> typer.Typer:
     """The Typer application, in which only the command `typed` can really be called."""
     app = typer.Typer(
         name="gradwire",
-        help="Replay captured distributed training, as real packets, on emulated fabrics.",
+        help="Read packet captures of distributed training, and replay them as real packets on emulated "
+        "networks.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -107,9 +109,7 @@ def _print_version(wanted: bool) -> None:
 def _frame(
     version: Annotated[
         bool,
-        typer.Option(
-            "--version", help="Print the version and leave.", callback=_print_version, is_eager=True
-        ),
+        typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Take the options that stand before the command."""
+    """Take the options that come before the command."""

@@ -1,4 +1,4 @@
-"""The console that commands print their tables to, and text as a terminal may see it.
+"""The console that commands print their tables to, and text made safe for a terminal.
 
 Control characters of files, wires and file names do not reach a terminal: an escape sequence in a file's name
 would set its title, wipe it, or write elsewhere on it.

@@ -1,5 +1,4 @@
-"""Where the nodes of a fabric's drawing are, and how they look: hosts in blocks at their switch, switches in
-rows by level.
+"""The layout and look of a fabric's drawing: hosts in blocks at their switch, switches in rows by level.
 
 Light: ColorBrewer's BuPu, then vermilion; dark: a cut of inferno, then sky blue.  In both, luminance alone
 shows the order, so the ramp reads the same with any kind of colour vision; what failed is dashed as well.

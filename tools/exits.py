@@ -1,4 +1,4 @@
-"""What a command's end means for the person who typed it: one line and an exit code, or a bug.
+"""How a command ends: an error as one line and an exit code, or a bug with its traceback.
 
 What is at fault is told by the kind of the exception.  `ValueError`, `OSError` and every exception
 class of our own packages describe input or machine, in a text meant for people.  Everything else

@@ -1,4 +1,4 @@
-"""The options of a live training job, which `capture` and `trust` share, and the request that they make."""
+"""The options of a live training job, which `capture` and `trust` share, and the request they make."""
 
 import shlex
 from collections.abc import Sequence
@@ -41,45 +41,56 @@ LiveJobArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="ddp | ps | -- CMD…",
-        help="A built-in PyTorch job, or after -- a command line of your own.",
+        help="A built-in PyTorch job (ddp: data-parallel, ps: parameter servers), or -- and your own "
+        "command.",
         show_default=False,
     ),
 ]
-RanksOption = Annotated[int, typer.Option(help="Ranks of ddp, or of your program: one on each host.")]
+RanksOption = Annotated[int, typer.Option(help="Number of ranks of ddp or of your program; each has a host.")]
 ModelOption = Annotated[
-    str, typer.Option(metavar="|".join(MODELS), help=f"{_MODEL_HELP}.", rich_help_panel=BUILT_IN_PANEL)
+    str,
+    typer.Option(
+        metavar="|".join(MODELS), help=f"Model to train. {_MODEL_HELP}.", rich_help_panel=BUILT_IN_PANEL
+    ),
 ]
 TrainingIterationsOption = Annotated[
-    int, typer.Option(help="How long to train.", rich_help_panel=BUILT_IN_PANEL)
+    int, typer.Option(help="Number of training iterations.", rich_help_panel=BUILT_IN_PANEL)
 ]
 BatchOption = Annotated[
     int,
     typer.Option(
-        help="Samples of a rank's batch (gpt: always one sequence).", rich_help_panel=BUILT_IN_PANEL
+        help="Samples in each rank's batch; gpt always takes one sequence.", rich_help_panel=BUILT_IN_PANEL
     ),
 ]
 TrainingSeedOption = Annotated[
     int,
-    typer.Option(min=0, help="Of the parameters and the made-up data.", rich_help_panel=BUILT_IN_PANEL),
+    typer.Option(
+        min=0,
+        help="Seed of the initial parameters and of the synthetic data.",
+        rich_help_panel=BUILT_IN_PANEL,
+    ),
 ]
 BucketOption = Annotated[
     float | None,
     typer.Option(
         "--bucket-mib",
-        help="DDP's bucket_cap_mb. PyTorch's own rule (1, then 25 MiB) unless given.",
+        help="Bucket size in MiB (DDP's bucket_cap_mb). Default: PyTorch's own, 1 for the first, then 25.",
         rich_help_panel=DDP_PANEL,
         show_default=False,
     ),
 ]
 ServersOption = Annotated[
-    int, typer.Option(min=1, help="Servers, the parameters cut over them.", rich_help_panel=PS_PANEL)
+    int,
+    typer.Option(
+        min=1, help="Number of servers; each holds a part of the parameters.", rich_help_panel=PS_PANEL
+    ),
 ]
-WorkersOption = Annotated[int, typer.Option(min=1, help="Workers.", rich_help_panel=PS_PANEL)]
+WorkersOption = Annotated[int, typer.Option(min=1, help="Number of workers.", rich_help_panel=PS_PANEL)]
 AsyncOption = Annotated[
     bool,
     typer.Option(
         "--async",
-        help="A server answers each push at once, not when all are there.",
+        help="A server answers each push at once, instead of waiting for the pushes of all workers.",
         rich_help_panel=PS_PANEL,
     ),
 ]
@@ -88,7 +99,8 @@ LiveSlowOption = Annotated[
     typer.Option(
         "--slow",
         metavar="RANK=×FACTOR",
-        help="A rank that computes so much longer, e.g. 3=×2: it sleeps after what it computed. Repeatable.",
+        help="Slow one rank down, e.g. 3=×2: rank 3 takes twice as long, by sleeping after it computes. "
+        "Repeatable.",
         rich_help_panel=BUILT_IN_PANEL,
         show_default=False,
     ),
@@ -97,17 +109,25 @@ OnceOption = Annotated[
     bool,
     typer.Option(
         "--once",
-        help="Run CMD on the first host only, to start the rest itself, as mpirun does. "
-        "$GRADWIRE_RSH HOST CMD is its ssh; Open MPI is set up to use it.",
+        help="Run CMD on the first host only; it starts the other ranks itself, as mpirun does. "
+        "It can use $GRADWIRE_RSH HOST CMD in place of ssh; Open MPI is set up to do so.",
         rich_help_panel=PROGRAM_PANEL,
     ),
 ]
 LimitOption = Annotated[
-    float, typer.Option(metavar="SECONDS", help="End a job that takes longer; what it has sent is kept.")
+    float,
+    typer.Option(
+        metavar="SECONDS",
+        help="End the job after this many seconds; what was captured until then is kept.",
+    ),
 ]
 SnaplenOption = Annotated[
     int,
-    typer.Option(min=MIN_SNAPLEN, max=MAX_SNAPLEN, help="Bytes of each packet to keep, after the check."),
+    typer.Option(
+        min=MIN_SNAPLEN,
+        max=MAX_SNAPLEN,
+        help="Bytes of each packet to keep once the capture has been checked.",
+    ),
 ]
 
 
@@ -116,7 +136,7 @@ BesideLiveOption = Annotated[
     typer.Option(
         "--beside",
         metavar="JOB",
-        help="Another job at the same time, on the hosts that follow: its words and options as one text, "
+        help="Run another job at the same time, on the next hosts. Give its arguments in quotes, "
         'e.g. "ddp --ranks 4 --model resnet18". Repeatable.',
         show_default=False,
     ),

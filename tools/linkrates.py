@@ -1,4 +1,4 @@
-"""The rates of a fabric's cables in the words of a heading."""
+"""The rates of a fabric's cables, worded for a heading."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Whom a plan's links serve: flows and trees, as JSON and as lines for a person."""
+"""Which flows and trees use a plan's links, as JSON and as lines of text."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the machine is and can do, found by asking it and by trying, and what a command cannot do without."""
+"""What the machine has and can do, found by asking and by trying, and what each command requires."""
 
 import ctypes
 import os

@@ -1,4 +1,4 @@
-"""Carrying a matrix out for a person: a progress bar meanwhile, the table after, and the exit code."""
+"""Carries a matrix of runs out for a user: a progress bar, then the table, and the exit code."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what their texts mean."""
+"""Options that several commands share, and the functions that read their values."""
 
 import re
 from collections.abc import Sequence
@@ -30,32 +30,41 @@ def either(names: Sequence[str]) -> str:
 def _fabric_help() -> str:
     """An example of every family, and the keys that need not be given."""
     own = [
-        f"{key}= ({name}, {default} unless given)"
+        f"{key}=N ({name} only; default {default})"
         for name, family in FAMILIES.items()
         for key, default in family.sizes.items()
         if default is not None
     ]
-    keys = ", ".join([*own, "rate=100M", "uplink_rate=", "queue=auto or 100KB", "delay=10us", "mtu=9000"])
-    return f"{either([family.example for family in FAMILIES.values()])}; may add {keys}; or a YAML file"
+    links = (
+        "rate=50M (hosts' links in bit/s; default 100M)",
+        "uplink_rate=25M (links between switches; default: as rate)",
+        "queue=100KB (per port; default auto)",
+        "delay=10us (per cable; default 0)",
+        "mtu=9000 (bytes; default 1500)",
+    )
+    examples = either([family.example for family in FAMILIES.values()])
+    return f"Fabric: {examples}, or a YAML file. Optional keys, after commas: {', '.join([*own, *links])}"
 
 
 FABRIC_HELP = _fabric_help()
-ALGORITHM_HELP = f"How allreduces are done: {either(ALGORITHMS)}"
-PLACEMENT_HELP = f"Ranks to hosts: {either(tuple(PLACEMENTS))}"
-ROUTES_HELP = f"Paths of flows: {either(policy_names())}"
+ALGORITHM_HELP = f"Algorithm for every allreduce: {either(ALGORITHMS)}"
+PLACEMENT_HELP = f"How ranks are placed on hosts: {either(tuple(PLACEMENTS))}"
+ROUTES_HELP = f"How flows are routed: {either(policy_names())}"
 REPEATABLE = "Repeatable."
 
 CapturesArgument = Annotated[
     list[Path],
     typer.Argument(
-        metavar="CAPTURE", help="Capture files of one job, or a folder of them.", show_default=False
+        metavar="CAPTURE",
+        help="Capture files (pcap or pcapng) of one job, or their folder.",
+        show_default=False,
     ),
 ]
 JobArgument = Annotated[
     list[Path],
     typer.Argument(
         metavar="TRACE|WORKLOAD|PLAN",
-        help="Captures (files, or a folder of them), a *.workload.json, or a plan.json.",
+        help="Capture files of one job or their folder, a *.workload.json, or a plan.json.",
         show_default=False,
     ),
 ]
@@ -65,28 +74,35 @@ RanksFileOption = Annotated[
     typer.Option(
         "--ranks",
         metavar="FILE",
-        help="YAML that says who is which rank, if the captures do not tell: `ranks: {10.0.0.1: 0, ...}`.",
+        help="YAML file with the rank of each address, if the captures do not show it: "
+        "`ranks: {10.0.0.1: 0, ...}`.",
         show_default=False,
     ),
 ]
 ScaleBytesOption = Annotated[
-    str, typer.Option("--scale-bytes", metavar="FACTOR", help="Multiply every size, e.g. 1/8.")
+    str,
+    typer.Option(
+        "--scale-bytes", metavar="FACTOR", help="Multiply the size of every message by this, e.g. 1/8."
+    ),
 ]
 ComputeOption = Annotated[
     str,
     typer.Option(
         "--compute",
         metavar="keep|none|FACTOR",
-        help="Computing: as captured, left out, or times a factor.",
+        help="Compute times between sends: as captured (keep), left out (none), or multiplied (e.g. 0.5).",
     ),
 ]
 RepeatOption = Annotated[
-    int, typer.Option("--repeat", "-n", min=1, help="Measure each cell so often; the median counts.")
+    int,
+    typer.Option("--repeat", "-n", min=1, help="Number of measurements of each row; the median counts."),
 ]
 SwitchOption = Annotated[
     str,
     typer.Option(
-        metavar="KIND", help=f"{' or '.join(SWITCHES)}: ours (tc-BPF), or Open vSwitch for low rates."
+        metavar="KIND",
+        help=f"Software switch: {SWITCHES[0]} (our own, tc-BPF) or {SWITCHES[1]} (Open vSwitch, for low "
+        "rates).",
     ),
 ]
 OutOption = Annotated[
@@ -94,16 +110,18 @@ OutOption = Annotated[
     typer.Option(
         "--out",
         metavar="DIR",
-        help="Folder in which every run leaves a folder of its own. Default: runs/DATE-TIME. "
-        "(A single file is written with --output FILE.)",
+        help="Folder for the results; each run gets a folder inside it. Default: runs/DATE-TIME.",
         show_default=False,
     ),
 ]
 HtmlOption = Annotated[
-    Path | None, typer.Option("--html", metavar="FILE", help="Write a self-contained report page.")
+    Path | None,
+    typer.Option(
+        "--html", metavar="FILE", help="Write a report to this file: one HTML page that needs no other file."
+    ),
 ]
 CapturesOption = Annotated[
-    bool, typer.Option("--captures", help="Capture at every host, into the run's folder.")
+    bool, typer.Option("--captures", help="Capture packets at every host, into the run's folder.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON (docs/schemas.md).")]
 

@@ -1,4 +1,4 @@
-"""A plan in figures: what it sends, over which links, how long that must take."""
+"""A plan in figures: what it sends, over which links, and how long that takes at least."""
 
 from collections.abc import Iterator
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""The report page: rows of results and their run folders as one HTML file that needs nothing else."""
+"""The report page: rows of results and their run folders as one HTML file that needs no other file."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Cuts captures of a job down to its first iterations: how traces/samples was made.
+"""Cuts a job's captures down to its first iterations: this is how traces/samples was made.
 
 .venv/bin/python -m gradwire.tools.trim_captures FOLDER OUTPUT --iterations 2 [--sent-only]
 

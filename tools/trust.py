@@ -1,4 +1,4 @@
-"""A job trained live on each fabric, captured there, and each capture replayed on each fabric.
+"""Trains a job live on each fabric, captures it there, and replays each capture on each fabric.
 
 The folder keeps everything, so that a matrix that was cut off goes on where it stopped:
 

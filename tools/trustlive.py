@@ -1,4 +1,4 @@
-"""A job trained live on a fabric, as often as asked, captured there: its captures, and its time by the logs.
+"""Trains and captures a job on a fabric, as often as asked: its captures, and its time from the logs.
 
 `live/NN-FABRIC` is a training, NN-FABRIC.again-K the same once more; NN-FABRIC.failed-K is what one that
 failed left, NN-FABRIC.disturbed-K one during which other guests took the CPUs.  Jobs beside the first have

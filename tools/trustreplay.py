@@ -1,4 +1,4 @@
-"""Captures replayed on a fabric where the jobs were trained too: what is sent there, and how it compares."""
+"""Replays captures on a fabric where the jobs were trained too: what it sends, and how it compares."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

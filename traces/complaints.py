@@ -1,4 +1,4 @@
-"""What is wrong with a file's content, in plain words and one line."""
+"""Error messages about a file's content, each in plain words and on one line."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Which of a job's connections carry its training, and their messages with every host's rank."""
+"""Finds the connections that carry a job's training, and decodes their messages and the hosts' ranks."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""How like a capture a replay of it is, message by message.
+"""How closely a replay matches its capture, message by message.
 
 Both sides are cut into iterations, and each iteration's messages from one rank to another are put in the
 order in which they began.  The k-th message of a size there belongs to the k-th of that size on the other

@@ -1,4 +1,4 @@
-"""Results written to files, whole or not at all.  An edge module: it writes files."""
+"""Writes result files, completely or not at all.  An edge module: it writes files."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Whether a decoded workload is what the job itself logged: `log.rN.json` against a workload.
+"""Compares a decoded workload with the job's own log (`log.rN.json`).
 
 A log is one rank's own account (docs/schemas.md): of DDP every gradient bucket that was ready, of a parameter
 server every push and pull of a worker.  `traces.loggedtimes` compares the times.  Pure but for reading the

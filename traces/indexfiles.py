@@ -1,4 +1,4 @@
-"""Message indexes beside captures: found, checked and written.  An edge module: it reads and writes files.
+"""Finds, checks and writes the message indexes beside captures.  An edge module: it reads and writes files.
 
 An index that cannot be trusted is left aside with a note; the capture is then read without it, as one from
 elsewhere is.

@@ -1,4 +1,4 @@
-"""How long an iteration is, from start to start: one meaning for a rank's own log and for a replay.
+"""How long an iteration takes, from start to start: defined once for ranks' logs and for replays.
 
 An iteration's time is the mean over the ranks of the time from its start there to the next one's.  In the
 mean a rank that happened to begin early, and late the next time, cancels out.

@@ -1,4 +1,4 @@
-"""How far the times of a decoded job are from those that its ranks logged.
+"""How far the decoded times of a job differ from the times that its ranks logged.
 
 A rank's log (`traces.groundtruth`) says when each bucket was ready and done, or when a worker's pushes began
 and its pulls ended, by the clock that the host's capture has as well.

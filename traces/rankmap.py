@@ -1,4 +1,4 @@
-"""Who is which rank, as a person wrote it: `trace.yaml` beside the captures, or a file like it.
+"""The rank of each address, as a person wrote it: `trace.yaml` beside the captures, or a file like it.
 
 An edge module: it reads files.
 """

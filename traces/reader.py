@@ -1,4 +1,4 @@
-"""Captures of one job, opened as a trace.  An edge module: it looks into folders."""
+"""Opens the captures of one job as a trace.  An edge module: it lists folders."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Whether two readings of one job say the same, to the last column: of its whole packets and trimmed."""
+"""Whether two readings of a job are equal in every column: one of whole packets, one of trimmed packets."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""A trace: captures of one job, read, put together and decoded, with every host's rank."""
+"""A trace: the captures of one job, read, reassembled and decoded, with the rank of every host."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

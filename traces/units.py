@@ -1,4 +1,4 @@
-"""Sizes, rates and times as people write them, and as integers."""
+"""Sizes, rates and times: parses them as people write them, and prints them."""
 
 import re
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""A workload: what a training job communicated, in which order, and what its ranks computed between.
+"""A workload: what a training job communicated, in which order, and what its ranks computed in between.
 
 It is what `extract` writes and everything else starts from: rank numbers instead of addresses,
 collectives, messages and computing instead of packets.  File form: `*.workload.json`, checked by pydantic.

@@ -1,4 +1,4 @@
-"""What aggregation did at one rank in one repeat: packets, and how exact the sums are.  Values only."""
+"""Results of aggregation at one rank in one repeat: packets, and how exact the sums are.  Values only."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The compiled library of a rank's side (compile.sh): the layouts of worker.h, and what may be called."""
+"""The compiled library for ranks (compile.sh): the struct layouts of worker.h, and its functions."""
 
 import ctypes
 from ctypes import POINTER, c_int, c_int64, c_uint16, c_uint32, c_uint64, c_void_p

@@ -1,4 +1,4 @@
-"""One rank's side of one aggregation tree, in Python's terms: arrays, positions, reasons.  worker.c does it.
+"""One rank's side of an aggregation tree, in Python: arrays, positions, reasons.  worker.c does the work.
 
 Who has the socket's events and the time calls `step`; who has nothing else to do calls `run`, which waits.
 """

@@ -1,4 +1,4 @@
-"""After the job: does the decoded workload equal the job's own log?  Then the payload is cut off.
+"""After the job: checks the decoded workload against the job's own log, then cuts off the payload.
 
 The check reads the whole payload, where every message's header is visible, so a difference is a fault of
 ours, of the capture (drops), or of the log, never of the snaplen.  What was read of it and is cut off goes

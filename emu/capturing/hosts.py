@@ -1,4 +1,4 @@
-"""How a program finds the hosts: their names, its own settings, and a way from one host to another.
+"""How a program finds the hosts: their names, its own settings, and a command to reach another host.
 
 Texts and commands; `lay_out` alone writes them, into the run's own namespaces.
 """

@@ -1,4 +1,4 @@
-"""The job's processes: started on their hosts, waited for, and ended when one fails or time is up."""
+"""The job's processes: starts them on their hosts, waits, and ends them if one fails or time is up."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a capture was made of and with: `manifest.json` beside it."""
+"""How a capture was made: `manifest.json` beside it."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""What is to be captured: a job, and the fabric that it runs on."""
+"""A request for a capture: a job, and the fabric that it runs on."""
 
 import itertools
 import json

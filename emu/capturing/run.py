@@ -1,4 +1,4 @@
-"""A capture from outside its namespaces: the folder, the session in it, and what Ctrl-C means.
+"""A capture, seen from outside its namespaces: its folder, the session, and how Ctrl-C ends it.
 
 The folder is called NAME.incomplete until the job has ended by itself and everything is in it; one that was
 cut short keeps that name.

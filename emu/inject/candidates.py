@@ -1,4 +1,4 @@
-"""Which packets of captures can be sent, and from which file each is taken.
+"""Which packets of the captures can be sent, and which file each is taken from.
 
 What is between two captured hosts is in both hosts' files, and in those of switches; it is sent once, as the
 file nearest its source has it.

@@ -1,4 +1,4 @@
-"""What was counted while packets were injected."""
+"""Counters of an injection."""
 
 from dataclasses import dataclass, field
 

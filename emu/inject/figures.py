@@ -1,4 +1,4 @@
-"""Loss, delay, reordering and lateness of what was sent, from the times of each packet."""
+"""Loss, delay, reordering and lateness of the injected packets, from the times of each packet."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Captured packets rewritten for the fabric: other MAC and IP addresses, checksums that are right.
+"""Rewrites captured packets for the fabric: its MAC and IP addresses, and correct checksums.
 
 What the snaplen cut off is zeros, and is not stored: a frame is a head, and so many zeros.
 """

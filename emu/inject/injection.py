@@ -1,4 +1,4 @@
-"""An injection from start to end: namespaces of its own, a folder of results, nothing left behind."""
+"""An injection from start to end, in namespaces of its own; leaves a folder of results and nothing else."""
 
 import json
 from collections.abc import Mapping

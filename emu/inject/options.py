@@ -1,4 +1,4 @@
-"""How an injection is carried out."""
+"""Options of an injection."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What is sent, packet by packet, as columns; and how a packet that is too long is cut."""
+"""The packets to send, as columns, and how packets that are too long are cut."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace

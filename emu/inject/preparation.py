@@ -1,4 +1,4 @@
-"""From captures to what is sent: read, mapped to the fabric's hosts, put in order, rewritten.
+"""Prepares captures for sending: reads them, maps their hosts to the fabric's, sorts and rewrites packets.
 
 An edge module: it reads captures.
 """

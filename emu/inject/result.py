@@ -1,4 +1,4 @@
-"""What an injection came to: the figures, and whether they may be believed."""
+"""The result of an injection: its figures, and whether they can be believed."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

@@ -1,5 +1,5 @@
-"""What became of each injected packet, by the sender's and the ports' own records: which one that was seen
-is which that was sent, and when.
+"""What became of each injected packet, from the records of the sender and of the ports: which sent packet
+each one seen is, and when it passed.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""When each packet is to leave: from recorded times, or at a pace of its own."""
+"""When each packet should leave: at its recorded time, or at a given pace."""
 
 from dataclasses import dataclass
 from fractions import Fraction

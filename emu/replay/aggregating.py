@@ -1,4 +1,4 @@
-"""A rank's side of the aggregation trees: a socket and a worker each, which live as long as its connections.
+"""A rank's side of the aggregation trees: a socket and a worker each, open as long as its connections.
 
 The stream of a tree goes on from one repeat to the next.  A rank that is done goes on listening (`serve`):
 if a tree is built again, what it has contributed may be wanted again.

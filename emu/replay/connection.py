@@ -1,4 +1,4 @@
-"""One TCP connection between two ranks, in gloo's framing, without ever blocking."""
+"""A non-blocking TCP connection between two ranks, in gloo's framing."""
 
 import array
 import fcntl

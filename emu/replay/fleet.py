@@ -1,4 +1,4 @@
-"""All replay agents of a run: forked from this process into their hosts' namespaces, spoken to by pipes."""
+"""All replay agents of a run: forked into their hosts' namespaces, and controlled through pipes."""
 
 import gc
 import multiprocessing

@@ -1,4 +1,4 @@
-"""What a rank's agent says of one repeat, or why it cannot go on."""
+"""What a rank's agent reports about one repeat, or why it cannot continue."""
 
 from dataclasses import dataclass, field
 

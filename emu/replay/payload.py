@@ -1,4 +1,4 @@
-"""The data that is sent: real numbers, really added, checked element by element at the end.
+"""The data that is sent: real numbers that are really added, and checked element by element at the end.
 
 Allreduce buffers hold small integers as float32, so that every partial sum is exact (below 2^24) and the
 order of additions does not matter; switches add those exactly too, for an integer keeps its value when it is

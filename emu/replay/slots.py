@@ -1,4 +1,4 @@
-"""Which send a gloo slot stands for: slots as gloo numbers them, matched first in, first out.
+"""Which send a gloo slot belongs to: slots numbered as gloo does, and matched first in, first out.
 
 gloo matches a receive to a send by slot and order on a connection; so do we, so a replay's capture reads
 like a capture of gloo.

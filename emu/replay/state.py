@@ -1,4 +1,4 @@
-"""What one rank may do next: the schedule's DAG as that rank sees it.  No sockets, no clock.
+"""What one rank may do next: its view of the schedule's DAG.  No sockets, no clock.
 
 The agent tells what has happened (`finished`, `opened`, `aggregated`) and gets back what has become possible.
 """

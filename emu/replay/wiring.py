@@ -1,4 +1,4 @@
-"""The connections and sockets of a rank, opened before the common start from the plan's own ports."""
+"""A rank's connections and sockets, opened before the common start, on the ports that the plan names."""
 
 import socket
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The switch agent: one process that is all OpenFlow switches of a fabric.
+"""The switch agent: one process that runs all OpenFlow switches of a fabric.
 
 It attaches the data plane to their ports (`attached` on stdout), connects every switch to its
 controllers (`connected` when each switch has one), and then carries out what they say.  When a

@@ -1,4 +1,4 @@
-"""Open vSwitch as the switches of a fabric: a private instance, for the namespaces it is started in.
+"""Open vSwitch as the switches of a fabric: a private instance in the namespaces of the run.
 
 The system's Open vSwitch is not touched: database, sockets, logs and pid files are in folders that
 the caller gives.  With the kernel module the data path is the kernel's, one per network namespace;

@@ -1,4 +1,4 @@
-"""Which interfaces are the ports of which switch: what the switch agent is started with.
+"""Which interfaces are the ports of which switch: the input of the switch agent.
 
 File form: `{"switches": [{"name", "dpid", "loss_seed", "ports": [{"port", "interface", "rate_bps", "rx_loss",
 "tx_loss"}]}]}`, where the seed and the losses may be missing: nothing is lost.

@@ -1,4 +1,4 @@
-"""The switches of a run, of either kind, from start to end."""
+"""Runs the switches of a run, of either kind, from start to stop."""
 
 import json
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""All ranks of a built-in job: PyTorch is imported once, then a process is forked for each rank.
+"""Runs all ranks of a built-in job: imports PyTorch once, then forks a process for each rank.
 
 `python -m gradwire.emu.training FOLDER` prints `ready`; told by a line of JSON where the ranks live (`ranks`:
 process id of the host, interface; `address` of the first) and what to do (`options`), it forks them into

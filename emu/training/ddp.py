@@ -1,4 +1,4 @@
-"""One rank of data-parallel training: PyTorch's DistributedDataParallel over gloo, its buckets logged."""
+"""One rank of data-parallel training: PyTorch's DistributedDataParallel over gloo, logging its buckets."""
 
 from collections.abc import Callable
 from pathlib import Path

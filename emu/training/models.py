@@ -1,5 +1,5 @@
-"""The three models of the built-in jobs, their parameters in the order of the models that they are named
-after: DDP fills its buckets in that order, so the buckets are those of the real ones.
+"""The three models of the built-in jobs, with their parameters in the order of the original models: DDP fills
+its buckets in that order, so the buckets are the original ones.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What the built-in jobs can be told.  No PyTorch here: the command line and the plan of a run read this."""
+"""Options of the built-in jobs.  No PyTorch here: the command line and the plan of a run read this."""
 
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""What every rank of a live job does beside training: it logs its events, and may be slow on purpose.
+"""What every rank of a live job does besides training: it logs its events, and may slow itself down.
 
 The log, `log.rN.json`, is the ground truth beside the job's capture.
 """

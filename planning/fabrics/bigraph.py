@@ -1,4 +1,4 @@
-"""BiGraph: two layers of switches, completely cabled to each other, both with hosts.
+"""BiGraph: two layers of switches with hosts, each switch cabled to every switch of the other layer.
 
 The fabric of EFLOPS (Dong et al., HPCA 2020).  A host of the upper layer reaches one of the lower
 layer by exactly one shortest path, so choosing the peer chooses the link; two hosts of the same

@@ -1,4 +1,4 @@
-"""The worst even cut of a fabric: the least capacity, one way, between two halves of its hosts.
+"""The worst even cut of a fabric: the smallest capacity, one way, between two halves of its hosts.
 
 A cut puts some switches on one side, and their hosts with them.  If these are not half of the hosts, as
 many as are too many change sides, those with the slowest cables first, and each adds its own cable to the

@@ -1,4 +1,4 @@
-"""Cables as somebody wrote them: their ports are numbered, and what cannot be a fabric is refused."""
+"""Cables as a user wrote them: numbers their ports, and refuses what cannot be a fabric."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence

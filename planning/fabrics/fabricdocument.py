@@ -1,4 +1,4 @@
-"""A fabric written out: hosts, switches and every cable, as a document of JSON or YAML.
+"""A fabric written out as JSON or YAML: hosts, switches and every cable.
 
     name: pod
     defaults: {rate: 100M}

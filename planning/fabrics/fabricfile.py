@@ -1,4 +1,4 @@
-"""A fabric in a YAML file, checked at the door: what is wrong is told with its line.
+"""Reads a fabric from a YAML file; an error names its line.
 
 Only plain YAML: no aliases (a few lines of them can stand for billions of nodes), nothing nested deeper than
 the document is, no key twice (YAML would quietly take the last).

@@ -1,4 +1,4 @@
-"""Any fabric as the document that `planning.fabrics.fabricdocument` reads back."""
+"""Writes any fabric as a document that `planning.fabrics.fabricdocument` can read back."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What can be said of a fabric from its cabling alone: bisection, oversubscription, paths."""
+"""Figures of a fabric from its cabling alone: bisection, oversubscription, paths."""
 
 from collections import Counter
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Names of nodes, many at once: `leaf0..3` is leaf0, leaf1, leaf2, leaf3."""
+"""Ranges of node names: `leaf0..3` is leaf0, leaf1, leaf2, leaf3."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Walks along a fabric's cables: how far its switches are apart, and over how many shortest paths."""
+"""Distances between a fabric's switches, and the number of shortest paths between them."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What an aggregation takes of links: the same elements on every link of its tree, both ways at one rate."""
+"""The load of an aggregation: the same elements on every link of its tree, both ways, at one rate."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What a plan puts on every link: in all, phase by phase, and flow by flow where they collide.
+"""The load that a plan puts on every link: in total, by phase, and by flow where flows collide.
 
 Phases are those of planning.model.phases.  A tree that adds up counts among the flows of each of its links.
 """

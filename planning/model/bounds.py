@@ -1,4 +1,4 @@
-"""What no routing can beat: the least time that a phase takes on a fabric, whatever paths its flows take.
+"""Lower bounds: the shortest time in which any routing could carry a phase over a fabric.
 
 Flows are not split: each takes one path.  Every bound is one of a cut: a set of links of which each flow
 must take so and so many, and the time in which those links can carry the flows that must.

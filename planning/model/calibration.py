@@ -1,4 +1,4 @@
-"""What this machine makes of a fabric: what a send costs its hosts, latency, goodput of one flow.
+"""Measured properties of a fabric on this machine: the cost of a send, latency, goodput of one flow.
 
 The calibration is itself a plan, carried out by the same agents over the same switches.  First a *crowd* of
 ranks does small allreduces all at once, with so few bytes that the machine's own time is most of it.  Then

@@ -1,4 +1,4 @@
-"""A schedule for the model: what is moved, over what, and what waits for what but for gates."""
+"""A schedule as the models read it: what is moved, over what, and what waits for what (gates excepted)."""
 
 from collections import defaultdict
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a run of a plan should take on a calibrated fabric, how far off that may be, and the machine's part.
+"""How long a run of a plan should take on a calibrated fabric, its error bar, and the machine's share.
 
 The bar around a predicted time has three parts.  Host times are known as a range, so the model is asked with
 the least and the largest of them, and with all communication MODEL_ERROR faster and slower, which is what the

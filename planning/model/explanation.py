@@ -1,4 +1,4 @@
-"""Why a phase takes longer than the hosts' links need: in a sentence, from the loads of its links."""
+"""Why a phase takes longer than the hosts' links need: one sentence, from the loads of its links."""
 
 from collections import defaultdict
 from collections.abc import Sequence

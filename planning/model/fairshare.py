@@ -1,4 +1,4 @@
-"""Max-min fair rates: what ideal TCP flows get of the links that they share."""
+"""Max-min fair rates: what ideal TCP flows get on the links that they share."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import inf

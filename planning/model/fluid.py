@@ -1,4 +1,4 @@
-"""Connections that share links: the bytes of each go in order, as in TCP, at its fair share of the links.
+"""Connections that share links: each sends its bytes in order, as TCP does, at its fair rate.
 
 No packets and no queues.  An item, bytes that are sent without a break, has arrived when its last byte has
 left; notices take no time.

@@ -1,4 +1,4 @@
-"""What hosts must cost so that the model takes as long as a crowd of ranks was measured to take."""
+"""Fits the costs of hosts, so that the model takes as long as many ranks at once took in a measurement."""
 
 from collections.abc import Callable, Sequence
 from statistics import median, quantiles

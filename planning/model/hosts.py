@@ -1,4 +1,4 @@
-"""What hosts cost in the model: latency of a message, and processors that handle one after the other.
+"""The costs of hosts in the model: latency of each message, and processors that handle one after the other.
 
 All emulated hosts share the processors of one machine, so what a message costs depends on how many other
 ranks have something to do at that moment.  Here that is a queue: a rank that has messages to handle waits for

@@ -1,4 +1,4 @@
-"""What carries items between ranks, whichever model it is: what it is asked, and what it tells."""
+"""The interface of a network model: what carries items between ranks."""
 
 from enum import Enum
 from typing import NamedTuple, Protocol

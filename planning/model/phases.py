@@ -1,4 +1,4 @@
-"""Which sends of a schedule may be under way together: its phases, and its jobs.
+"""Divides a schedule into phases (sends that may be under way together) and into jobs.
 
 A phase is one step of a collective, what switches add up of one, or the messages that are equally deep in
 the order of the operations (so that the pushes of all workers are one phase).  A job is a set of ranks that

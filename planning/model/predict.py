@@ -1,4 +1,4 @@
-"""How long a schedule must take at least, and how long it would take on a plan's own paths.
+"""The shortest possible time of a schedule, and its time on a plan's own paths.
 
 Rates are nominal, alpha is 0 and the payload's share of a link is that of TCP in full frames, so the
 two figures can be worked out from the plan alone.

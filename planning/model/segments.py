@@ -1,4 +1,4 @@
-"""Connections that send segments through queues: what TCP, ports and their first-in first-out queues do.
+"""Connections that send segments through queues: models TCP, ports and their FIFO queues.
 
 A port shapes by a token bucket (HTB): it lets a segment go at once when it may send at all, and then nothing
 more until the time that the segment takes on its link is over.  So a lone segment crosses any number of

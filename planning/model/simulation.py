@@ -1,5 +1,5 @@
-"""How long a schedule takes: in the fluid model, where links are shared fairly and nothing else costs time,
-and, with what hosts cost, in a model of the segments that they send.
+"""Simulates a schedule: in the fluid model, which shares links fairly and has no other cost; or, with the
+costs of hosts, in a model of TCP segments.
 
 A send becomes ready when what it waits for has ended (see traces.schedules.schedule: `needs` and gates at its
 source, `ready` and gates at its destination).  The sends of one connection and direction then leave

@@ -1,4 +1,4 @@
-"""What a plan's flows put on the wire, byte for byte: gloo's framing round the payload, TCP/IP round that.
+"""The bytes that a plan's flows put on the wire: payload, gloo's framing, and TCP/IP headers.
 
 A counter of packets and bytes tells how many bytes of TCP's stream passed: every packet has the same
 headers, and an acknowledgement nothing else, so `nbytes - HEADERS_NBYTES * packets` leaves the stream,

@@ -1,4 +1,4 @@
-"""What gradwire adds to OpenFlow 1.3, as bytes and back: docs/openflow-aggregation.md.
+"""gradwire's extension of OpenFlow 1.3, to bytes and back: docs/openflow-aggregation.md.
 
 Needs neither os-ken nor Ryu: the controller's side builds its messages with either.
 """

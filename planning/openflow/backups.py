@@ -1,4 +1,4 @@
-"""Where a flow goes when a cable on its path is down: the switch before it knows another port beforehand.
+"""Backup ports: where a switch sends a flow if the next cable on its path is down.
 
 A switch has one rule for a flow, whichever way the packet came, so a packet that is sent back is lost in
 a loop.  The other port leads to a *loop-free alternate* (RFC 5286): to a switch on the rest of the path,

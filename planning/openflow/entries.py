@@ -1,4 +1,4 @@
-"""Flow entries and groups, and what controllers are told of them.  Values only."""
+"""Flow entries and groups, and what controllers can read about them.  Values only."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum

@@ -1,4 +1,4 @@
-"""Rules for a fabric whose flows are not known beforehand: paths between all pairs of hosts."""
+"""Rules for a fabric whose flows are not known in advance: paths between all pairs of hosts."""
 
 from collections import defaultdict
 from collections.abc import Collection

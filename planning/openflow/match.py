@@ -1,4 +1,4 @@
-"""What a rule of the switch can match: the forms that its data plane looks up."""
+"""What a switch rule can match: the combinations of fields that the data plane can look up."""
 
 from enum import IntEnum
 from typing import NamedTuple

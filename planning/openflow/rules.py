@@ -1,4 +1,4 @@
-"""What the switches are told, as values: a plan's flows and a fabric's destinations as rules.
+"""The rules of the switches, as values: for the flows of a plan, or for the destinations of a fabric.
 
 `controller.openflow` spells them as messages, `controller.readback` reads them back as the
 same values.

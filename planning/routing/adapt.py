@@ -1,4 +1,4 @@
-"""Adaptive routing: large flows that were seen to share a link are spread over other shortest paths.
+"""Adaptive routing: moves large flows that share a link to other shortest paths.
 
 Hedera (Al-Fares et al., NSDI 2010): what a large flow would take if only the hosts' links limited it
 (its natural demand) is estimated from who sends to whom, and large flows are placed by global first fit.

@@ -1,4 +1,4 @@
-"""What a schedule asks of a fabric's links phase by phase, where each flow is, and how long each link is
+"""The load of a schedule on a fabric's links, phase by phase: where each flow is, and how long each link is
 busy.
 """
 

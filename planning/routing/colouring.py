@@ -1,4 +1,4 @@
-"""Colours for the edges of a bipartite multigraph, so that every vertex sees every colour equally often.
+"""Edge colouring of a bipartite multigraph, such that every vertex has every colour equally often.
 
 With switches as vertices, flows as edges and the switches above them as colours, that is the spreading
 of flows that loads no cable more than it must: one flow each where there are as many colours as flows

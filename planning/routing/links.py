@@ -1,4 +1,4 @@
-"""The links between switches of one fabric by number, and all shortest paths over them."""
+"""The links between a fabric's switches, by number, and all shortest paths over them."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice

@@ -1,4 +1,4 @@
-"""Planned: routes that know the schedule, so that flows that are active together meet as little as can be.
+"""Planned routes: they know the schedule, and keep flows apart that are active at the same time.
 
 For every phase the flows are spread over the shortest paths such that the busiest link is as little busy
 as possible.  Where the fabric is a Clos network, by edge colouring, which is optimal for

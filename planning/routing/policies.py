@@ -1,4 +1,4 @@
-"""Routing policies by name: the built-in ones, and those that installed packages offer.
+"""Routing policies by name: the built-in ones, and those of installed packages.
 
 A package adds one with an entry point in the group `gradwire.routing`; it cannot replace a built-in.
 """

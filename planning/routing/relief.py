@@ -1,4 +1,4 @@
-"""The search for ways on which the busiest link of each phase is less busy.
+"""Searches for paths on which the busiest link of each phase is less busy.
 
 A flow of the busiest link is moved elsewhere; where it does not fit, it may push another aside, and that
 one a third.  What does not help is taken back, so no step ever makes a phase worse.

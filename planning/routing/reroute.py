@@ -1,4 +1,4 @@
-"""A plan around cables that are down: the flows that used them get other paths, the rest keep theirs."""
+"""Adapts a plan to cables that are down: the flows on them get other paths, the rest keep theirs."""
 
 from collections.abc import Collection
 from dataclasses import replace

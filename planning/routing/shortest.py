@@ -1,4 +1,4 @@
-"""Shortest paths, and the walk along them that chooses a port wherever several are equally short."""
+"""Shortest paths, and a walk along them that chooses a port wherever several are equally short."""
 
 from collections.abc import Callable, Iterator, Sequence
 

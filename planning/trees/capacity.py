@@ -1,6 +1,4 @@
-"""What trees stand on, a fabric with ranks on it, and what its switches have left: slots, and cables that
-are idle.
-"""
+"""What trees are built on: a fabric with ranks on it, and the slots and idle cables that it has left."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence

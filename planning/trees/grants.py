@@ -1,4 +1,4 @@
-"""Which groups of a schedule get a tree, and how many slots: a switch has so many for all of its trees.
+"""Which groups of a schedule get a tree, and how many slots: all trees of a switch share its slots.
 
 A tree's slots are to it what a window is to TCP: with fewer than fill a round trip its cables run idle, and
 more only stand in queues.  Here a round trip is made of the pauses of processes that share the processors,

@@ -1,4 +1,4 @@
-"""Trees around cables that are down: those that use one of them get other switches, the rest stay."""
+"""Moves trees off cables that are down: those trees get other switches, the rest stay."""
 
 from collections.abc import Collection, Iterator, Sequence
 

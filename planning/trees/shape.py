@@ -1,4 +1,4 @@
-"""The tree of switches that adds up a group's sums: over the fewest cables, and of those the least busy.
+"""The tree of switches that adds up a group's sums: the one with the fewest, and then least busy, cables.
 
 Every cable between switches that a tree takes carries the whole sum up and the whole result down, so the
 fewest cables are the fewest bytes.  From each switch as root a tree of shortest paths is grown, level by

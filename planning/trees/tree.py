@@ -1,4 +1,4 @@
-"""Aggregation trees: which switches add up what comes from which ports.  Values of a plan.
+"""Aggregation trees: which switch adds up what arrives on which ports.  Values of a plan.
 
 A *group* is who contributes to a sum (givers) and who gets it (takers).  Each group of a plan has a tree: its
 nodes are switches, its leaves the hosts of the group's ranks.  Every host of the group is a child, whether it

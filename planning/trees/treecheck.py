@@ -1,4 +1,4 @@
-"""Trees are checked before anything is built from them: a plan may come from a file that somebody wrote."""
+"""Checks trees before anything is built from them, as a plan may come from a file that somebody wrote."""
 
 from collections import Counter
 from collections.abc import Sequence

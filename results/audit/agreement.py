@@ -1,4 +1,4 @@
-"""A plan against what the switches counted when it was carried out: flow by flow and link by link.
+"""Compares a plan with what the switches counted in its run: flow by flow and link by link.
 
 Counters of packets and bytes tell TCP's stream to the byte (`planning.model.wire`), and the plan says what
 it must be.  No switch on a flow's path can have seen less.  More is possible by what TCP sent again,

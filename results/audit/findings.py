@@ -1,4 +1,4 @@
-"""What does not agree when a plan is held against counters."""
+"""Disagreements between a plan and a run's counters."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A run's folder held against its plan: counters at the end, and the ports' counters over time."""
+"""Compares a run's folder with its plan: counters at the end, and the ports' counters over time."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence

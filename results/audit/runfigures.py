@@ -1,4 +1,4 @@
-"""What a run's counters say for its row: bytes by tier of the fabric, and what was added up on the way."""
+"""Figures of a run's row, from its counters: bytes by tier of the fabric, and what switches added up."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

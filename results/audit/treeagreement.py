@@ -1,4 +1,4 @@
-"""A plan's trees against what the switches counted: every child's packets at every switch, and every sum."""
+"""Compares a plan's trees with what the switches counted: every child's packets, and every sum."""
 
 from collections import defaultdict
 from collections.abc import Iterator

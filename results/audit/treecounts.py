@@ -1,4 +1,4 @@
-"""What a plan's trees put on their cables, and what of it the switches counted.
+"""What a plan's trees should put on their cables, and what the switches counted of it.
 
 The plan says it to the packet.  Each chunk of a tree's stream (see docs/aggregation.md) goes up once on every
 cable of the tree and comes down once; a stream has one chunk when the run begins, and in each repeat, for

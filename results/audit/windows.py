@@ -1,4 +1,4 @@
-"""Phases against the ports' counters over time: what passed while each phase was under way.
+"""Compares phases with the ports' counters over time: what passed while each phase was under way.
 
 Phases overlap: a rank goes on when its own data is there.  So a phase's bytes on a link are not told
 apart from those of the next; but between two readings of a port's counter at least those sends have

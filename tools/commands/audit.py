@@ -1,4 +1,4 @@
-"""`gradwire audit`: a plan's routes link by link, and a run's counters against its plan."""
+"""`gradwire audit`: show a plan's load link by link, and check a run's counters against its plan."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ def audit(
         list[Path],
         typer.Argument(
             metavar="PLAN|RUN",
-            help="plan.json files, folders of runs, or a folder of such folders.",
+            help="plan.json files, folders of runs, or a folder that holds several runs.",
             show_default=False,
         ),
     ],
@@ -60,20 +60,25 @@ def audit(
         str | None,
         typer.Option(
             metavar="N|all",
-            help="Show this phase in full. Default: the one that adds most.",
+            help="Show this phase in full, or all. Default: the phase in which links add most time.",
             show_default=False,
         ),
     ] = None,
     svg: Annotated[
         Path | None,
-        typer.Option("--svg", metavar="FILE", help="Draw the fabric (of one PLAN or RUN), links by load."),
+        typer.Option(
+            "--svg",
+            metavar="FILE",
+            help="Draw the fabric as SVG to this file, links coloured by load; takes one PLAN or RUN.",
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Every link's load in every phase of a plan, its collisions, and the size of the switches' tables.
+    """Show every link's load in a plan, where flows collide, and how large the switches' tables are.
 
-    Of a run also whether the switches' counters agree with its plan, flow by flow and link by link; if
-    they do not, the exit code is 3. No root.
+    A phase is a set of sends that may be under way at the same time. For a run,
+    the audit also compares the switches' counters with the plan, flow by flow
+    and link by link; the exit code is 3 if they disagree. This needs no root.
     """
     sources = [path for given in what for path in _sources(given)]
     if svg is not None and len(sources) != 1:

@@ -1,4 +1,4 @@
-"""`gradwire bench`: a collective over a range of sizes, without a capture."""
+"""`gradwire bench`: measure a collective over a range of sizes, without a capture."""
 
 from dataclasses import replace
 from typing import Annotated
@@ -22,27 +22,38 @@ MAX_NBYTES = 1 << 32
 
 @takes_choices
 def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
-    collective: Annotated[str, typer.Argument(help=f"{', '.join(COLLECTIVES)}.")],
+    collective: Annotated[str, typer.Argument(help=f"{' or '.join(COLLECTIVES)}.")],
     begin: Annotated[
-        str, typer.Option("-b", "--begin", metavar="SIZE", help="Smallest size per rank.")
+        str,
+        typer.Option("-b", "--begin", metavar="SIZE", help="Smallest size: bytes of data at each rank."),
     ] = "1MiB",
     end: Annotated[
         str | None, typer.Option("-e", "--end", metavar="SIZE", help="Largest size. Default: the smallest.")
     ] = None,
-    factor: Annotated[int, typer.Option("-f", "--factor", min=2, help="From one size to the next.")] = 2,
+    factor: Annotated[
+        int, typer.Option("-f", "--factor", min=2, help="Factor from one size to the next.")
+    ] = 2,
     ranks: Annotated[
-        int | None, typer.Option(min=2, help="Number of ranks of a job. Default: all hosts.")
+        int | None,
+        typer.Option(
+            min=2, help="Ranks of each job. Default: the hosts of the fabric, divided among the jobs."
+        ),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="So many equal jobs at once, each on its own hosts.")] = 1,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Number of equal jobs to run at the same time, each on its own hosts.")
+    ] = 1,
     matrix: MatrixChoices = MatrixChoices(fabric=["fat-tree:k=4,levels=2"], algorithm=[]),  # noqa: B008
     network: NetworkChoices = NetworkChoices(),  # noqa: B008
     run: RunChoices = RunChoices(repeat=5),  # noqa: B008
 ) -> None:
-    """A collective over a range of sizes, as nccl-tests does, on emulated fabrics.
+    """Measure a collective over a range of sizes, as nccl-tests does, on emulated fabrics.
 
-    `ratio` is the time over the least any fabric with these host links could take, without latency.
-    Sizes: 64K is 64,000 bytes, 64KiB is 65,536. Unless --algorithm says otherwise an allreduce is done
-    as a ring; an alltoall is always pairwise.
+    gradwire bench allreduce -b 1MiB -e 8MiB --fabric fat-tree:k=4,levels=2,rate=50M
+
+    In the result, `ratio` is the measured time divided by the shortest time that
+    any fabric with these host links could reach, latency not counted. Sizes: 64K
+    is 64,000 bytes, 64KiB is 65,536. The default algorithm of an allreduce is
+    ring; an alltoall is always pairwise.
     """
     options = run.options
     if collective not in COLLECTIVES:

@@ -1,4 +1,4 @@
-"""`gradwire capture`: a training job, captured at every host."""
+"""`gradwire capture`: run a training job and capture its packets at every host."""
 
 import sys
 from pathlib import Path
@@ -56,7 +56,7 @@ def capture(  # noqa: PLR0913, PLR0917 - a parameter for each option
         typer.Option(
             "--fabric",
             metavar="SPEC",
-            help=f"{FABRIC_HELP}. A star at {DEFAULT_RATE} unless given: no link is short then.",
+            help=f"{FABRIC_HELP}. Default: a star at {DEFAULT_RATE}, too fast to slow the job down.",
             show_default=False,
         ),
     ] = None,
@@ -66,17 +66,17 @@ def capture(  # noqa: PLR0913, PLR0917 - a parameter for each option
             "--output",
             "-o",
             metavar="DIR",
-            help="The folder to make. Default: captures/DATE-TIME-JOB.",
+            help="Folder to create. Default: captures/DATE-TIME-JOB.",
             show_default=False,
         ),
     ] = None,
     snaplen: SnaplenOption = 128,
     keep_payload: Annotated[
-        bool, typer.Option("--keep-payload", help="Keep the whole packets too, in DIR/whole.")
+        bool, typer.Option("--keep-payload", help="Also keep the whole packets, in DIR/whole.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a training job, one rank on each host of an emulated network, and capture all it sends.
+    """Run a training job, one rank on each host of an emulated network, and capture what it sends.
 
     gradwire capture ddp --model resnet18 --ranks 8
     gradwire capture ps --servers 2 --workers 4 --async
@@ -84,10 +84,11 @@ def capture(  # noqa: PLR0913, PLR0917 - a parameter for each option
     gradwire capture --ranks 4 --once -- mpirun -np 4 ./allreduce
     gradwire capture ddp --fabric leaf-spine:leaves=2,spines=1,hosts=4 --beside "ps --workers 3"
 
-    The folder then holds a capture of each host, who is which rank, what the
-    ranks logged themselves, and a manifest: docs/capture.md. The packets are
-    decoded at once and compared with those logs; exit code 3 if they differ.
-    Your own program finds RANK, WORLD_SIZE, MASTER_ADDR and the like in its
+    The folder then holds a capture of each host, the rank of each host, the
+    ranks' own logs, and a manifest (docs/capture.md). The packets are decoded
+    at once and compared with the logs; the exit code is 3 if they differ.
+
+    Your own program finds RANK, WORLD_SIZE, MASTER_ADDR and so on in its
     environment. ddp and ps need PyTorch: sudo ./gradwire setup --live.
     Ctrl-C ends the job and keeps what was captured until then.
     """

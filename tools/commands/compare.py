@@ -1,4 +1,4 @@
-"""`gradwire compare`: which cells of two matrices differ by more than the noise of their repeats."""
+"""`gradwire compare`: compare the results of two runs, with the noise of their repeats."""
 
 import json
 from collections import Counter
@@ -28,18 +28,22 @@ _STYLE = {"slower": "bold red", "faster": "green"}
 
 MatrixArgument = Annotated[
     Path,
-    typer.Argument(metavar="RUN", help="The folder of a replay, a bench or a trust.", show_default=False),
+    typer.Argument(
+        metavar="RUN", help="Result folder of replay, bench or trust (its --out).", show_default=False
+    ),
 ]
 
 
 def compare(before: MatrixArgument, after: MatrixArgument, as_json: JsonOption = False) -> None:
-    """Compare two runs of a matrix, cell by cell.
+    """Compare the results of two runs, cell by cell.
 
     gradwire compare runs/monday runs/tuesday
 
-    A cell is slower or faster if the 95 % interval of the difference of its medians, by bootstrap over
-    the repeats, leaves out 0. With fewer than five repeats (--repeat 5) on either side nothing is
-    claimed. Exit code 0 whatever differs.
+    A cell is one row of the results, for example one fabric with one algorithm.
+    It is called slower or faster if the 95 % confidence interval of the
+    difference of its medians, by bootstrap over the repeats, does not contain 0.
+    That takes at least five repeats on both sides (--repeat 5). The exit code is
+    0 whatever the comparison shows.
     """
     cells = compared(load_cells(before), load_cells(after))
     if as_json:

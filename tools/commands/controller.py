@@ -1,4 +1,4 @@
-"""The controller alone, for a fabric that somebody else's Mininet script starts."""
+"""`gradwire controller`: run only the controller, for switches that somebody else starts."""
 
 import ipaddress
 import os
@@ -19,23 +19,39 @@ OPEN_TO_OTHERS = (
 
 
 def controller(
-    what: Annotated[str, typer.Argument(metavar="SPEC|PLAN", help="A fabric, or a plan.json of `plan`.")],
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="SPEC|PLAN",
+            help="Fabric, e.g. fat-tree:k=4 or a YAML file, or a plan.json that `plan` wrote.",
+        ),
+    ],
     routes: Annotated[
-        str, typer.Option(metavar="NAME", help="Between all hosts of SPEC; a plan has its own.")
+        str,
+        typer.Option(
+            metavar="NAME", help="Routes between all hosts of SPEC, e.g. ecmp or dmodk; a plan has its own."
+        ),
     ] = "ecmp",
-    listen: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="TCP port for OpenFlow.")] = 6653,
+    listen: Annotated[str, typer.Option(metavar="ADDRESS", help="IP address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="TCP port to listen on for OpenFlow.")] = 6653,
     timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Give up if not all switches come; else wait.")
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="Give up if some switch has not connected by then. Default: keep waiting.",
+        ),
     ] = None,
     log: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write failures there, as JSON Lines; a link is not followed."),
+        typer.Option(
+            metavar="FILE", help="Append failures to this file, as JSON Lines. A symbolic link is refused."
+        ),
     ] = None,
 ) -> None:
-    """The controller alone: OpenFlow 1.3 for switches started elsewhere, with Mininet's `mn` for instance.
+    """Run only the controller (OpenFlow 1.3), for switches that you start elsewhere, e.g. with `mn`.
 
-    Ports and dpids are the fabric's. Hosts must know each other's MAC addresses (`mn --arp`).
+    The switches must have the dpids and port numbers of the fabric. Hosts must
+    know each other's MAC addresses (`mn --arp`).
     """
     if what.endswith(".json"):
         job = [what]

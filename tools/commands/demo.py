@@ -1,4 +1,4 @@
-"""`gradwire demo`: the main job, on a shipped capture."""
+"""`gradwire demo`: inspect and replay a shipped capture, from start to end."""
 
 from pathlib import Path
 from typing import Annotated
@@ -48,17 +48,23 @@ SEED = 1
 
 
 def demo(
-    rate: Annotated[str, typer.Option(metavar="RATE", help="Rate of the hosts' links: 50M or 100M.")] = "50M",
+    rate: Annotated[
+        str, typer.Option(metavar="RATE", help="Rate of the hosts' links in bit/s: 50M or 100M.")
+    ] = "50M",
     scale_bytes: ScaleBytesOption = "1",
     repeat: RepeatOption = 3,
     out: OutOption = None,
     html: HtmlOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Training that its network bounded, on that network, on a fat-tree and on a BiGraph.
+    """Replay a training job that its network slowed down, on three fabrics, and compare them.
 
-    Reads the shipped capture, shows what is in it and what would help, replays three iterations as captured
-    and by halving-doubling with hashed and with congestion-avoiding routes, and writes a report page.
+    The job comes from a shipped capture. The demo shows what is in the capture
+    and what would speed it up, then replays three iterations on the original
+    leaf-spine, on a fat-tree and on a BiGraph: with the captured algorithm and
+    with halving-doubling, with hashed routes (ECMP) and with routes that avoid
+    congestion. The report page is report.html in the --out folder, unless
+    --html names another file.
     """
     need_root_and_tools("demo")
     check_page(html)

@@ -1,4 +1,4 @@
-"""What this machine has and lacks."""
+"""`gradwire doctor`: check what this machine has and what is missing."""
 
 import json
 from dataclasses import asdict
@@ -22,11 +22,14 @@ STYLE: dict[State, str] = {
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object instead.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the result as JSON (docs/schemas.md).")
+    ] = False,
 ) -> None:
-    """Say what this machine has and lacks, and the command that mends it.
+    """Check what this machine has and what is missing, and name the commands that fix it.
 
-    Exit code 1 if the demo cannot run here. Without root some things cannot be tried; it says which.
+    The exit code is 1 if the demo cannot run here. Some checks need root;
+    without it, their state is unknown.
     """
     checks = all_checks()
     ready = can_run_demo(checks)

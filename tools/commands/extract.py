@@ -1,4 +1,4 @@
-"""`gradwire extract`: captures into a workload file."""
+"""`gradwire extract`: write what a captured job communicated to a workload file."""
 
 from pathlib import Path
 from typing import Annotated
@@ -21,13 +21,17 @@ def extract(
             "--output",
             "-o",
             metavar="FILE",
-            help="The workload file to write, NAME.workload.json.",
+            help="Workload file to write: NAME.workload.json.",
             show_default=False,
         ),
     ],
     ranks: RanksFileOption = None,
 ) -> None:
-    """Write down what a captured job communicated: collectives and messages, in order, and computing."""
+    """Write what a captured job communicated to a workload file.
+
+    The file lists collectives and messages in order, and how long each rank
+    computed between them. `plan` and `replay` read it.
+    """
     workload = recognise(open_trace(captures, ranks))
     save(workload, output)
     numbers = [number for number in workload.iterations if number >= 0]

@@ -1,4 +1,4 @@
-"""`gradwire fabric`: what fabrics are made of and can carry, side by side."""
+"""`gradwire fabric`: compare what fabrics are made of and how much they can carry."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -31,21 +31,22 @@ def fabric(
         list[str],
         typer.Argument(
             metavar="SPEC",
-            help=f"{FABRIC_HELP}. Several are compared.",
+            help=f"{FABRIC_HELP}. Give several to compare them.",
         ),
     ],
     svg: Annotated[
-        Path | None, typer.Option("--svg", metavar="FILE", help="Draw the fabric (one SPEC) into this file.")
+        Path | None,
+        typer.Option("--svg", metavar="FILE", help="Draw the fabric as SVG to this file; takes one SPEC."),
     ] = None,
     as_yaml: Annotated[
         bool,
-        typer.Option("--yaml", help="Print the fabric (one SPEC) as a YAML file, to start your own from."),
+        typer.Option("--yaml", help="Print the fabric as YAML, as a start for your own; takes one SPEC."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Hosts, switches, cables, bisection, oversubscription and paths of fabrics, side by side.
+    """Compare fabrics: hosts, switches, cables, bisection, oversubscription and paths.
 
-    Compare fabrics with equally many hosts; others are told of.
+    The fabrics should have the same number of hosts; a note says if they do not.
     """
     fabrics = [parse_fabric(spec) for spec in specs]
     for option, given in (("--svg", svg is not None), ("--yaml", as_yaml)):

@@ -1,4 +1,4 @@
-"""`gradwire inject`: a capture's packets, sent again as they were."""
+"""`gradwire inject`: send a capture's packets again as they were."""
 
 import json
 from collections.abc import Sequence
@@ -50,35 +50,39 @@ MapOption = Annotated[
     typer.Option(
         "--map",
         metavar="ADDRESS=HOST",
-        help="Put a host of the capture on a host of the fabric (10.77.0.1=h3), or leave it out (=none). "
-        "Repeatable; the others follow in the order of ranks, then of addresses.",
+        help="Put a host of the capture on a host of the fabric (10.77.0.1=h3), or leave it out "
+        "(10.77.0.1=none). Repeatable. The others follow in the order of ranks, then of addresses.",
         show_default=False,
     ),
 ]
 SpeedOption = Annotated[
     str | None,
-    typer.Option(metavar="FACTOR", help="Times the recorded speed, e.g. 2 or 1/4.", show_default=False),
+    typer.Option(
+        metavar="FACTOR", help="Multiply the recorded speed, e.g. 2 or 1/4. Default: 1.", show_default=False
+    ),
 ]
 PpsOption = Annotated[
     int | None,
     typer.Option(
         min=1,
         max=MAX_PPS,
-        help="So many packets a second, evenly, over all hosts together.",
+        help="Send at this many packets per second, evenly, over all hosts together.",
         show_default=False,
     ),
 ]
 RateOption = Annotated[
     str | None,
     typer.Option(
-        metavar="RATE", help="So many bit/s, over all hosts together, e.g. 500M.", show_default=False
+        metavar="RATE",
+        help="Send at this rate in bit/s, over all hosts together, e.g. 500M.",
+        show_default=False,
     ),
 ]
-TopspeedOption = Annotated[bool, typer.Option("--topspeed", help="As fast as this machine can.")]
-LoopOption = Annotated[int, typer.Option("--loop", metavar="N", min=1, help="Send all of it N times.")]
+TopspeedOption = Annotated[bool, typer.Option("--topspeed", help="Send as fast as this machine can.")]
+LoopOption = Annotated[int, typer.Option("--loop", metavar="N", min=1, help="Send all packets N times.")]
 ExactMtuOption = Annotated[
     bool,
-    typer.Option("--exact-mtu", help="Cut large segments (TSO) into packets of the fabric's MTU."),
+    typer.Option("--exact-mtu", help="Cut large captured segments (TSO) into packets of the fabric's MTU."),
 ]
 
 
@@ -100,13 +104,17 @@ def inject(  # noqa: PLR0913, PLR0917 - a parameter for each option
 ) -> None:
     """Send a capture's packets again at their recorded times, whatever the network does with them.
 
-    This is an open loop: nothing reacts. Nobody acknowledges, retransmits or slows down; what the fabric
-    drops is lost, and the next packet leaves all the same. So it shows what a fabric does to exactly this
-    traffic: loss, delay, reordering. What a fabric would make of the job, whose sends wait for each other,
-    is asked of `replay`, which sends the same data over real TCP.
+    This is an open loop: nothing reacts. No host acknowledges, retransmits or
+    slows down. If the fabric drops a packet, it is lost, and the next one leaves
+    all the same. So `inject` shows what a fabric does to exactly this traffic:
+    loss, delay, reordering. Use `replay` to see how the job itself would run on
+    a fabric: it sends the same data over real TCP, and its sends wait for each
+    other.
 
-    Each packet is sent once, as the capture nearest its source has it, with the fabric's addresses; what
-    the snaplen cut off is zeros. Exit code 3: the machine was too slow, or a capture lost packets.
+    Each packet is sent once, taken from the capture closest to its source, with
+    the addresses of the fabric. Bytes that the snaplen cut off are sent as zeros.
+    Give at most one of --speed, --pps, --rate and --topspeed. Exit code 3: the
+    machine was too slow, or a capture lost packets.
     """
     options = InjectOptions(parse_pace(speed, pps, rate, topspeed), loop, exact_mtu, routes, switch)
     if routes not in policy_names():

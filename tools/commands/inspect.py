@@ -1,4 +1,4 @@
-"""`gradwire inspect`: what a training job did to the network."""
+"""`gradwire inspect`: show what a training job sent, and what slowed it down."""
 
 import json
 import sys
@@ -34,7 +34,8 @@ def inspect(
         typer.Option(
             "--html",
             metavar="FILE",
-            help="Also write a self-contained page: verdict, timeline, collectives, flows, bursts.",
+            help="Also write a report: one HTML page that needs no other file, with verdict, timeline, "
+            "collectives, flows and bursts.",
             show_default=False,
         ),
     ] = None,
@@ -43,7 +44,7 @@ def inspect(
         typer.Option(
             "--csv",
             metavar="DIR",
-            help="Also write the tables, and every message, as CSV into this folder.",
+            help="Also write the tables, and a table of all messages, as CSV files to this folder.",
             show_default=False,
         ),
     ] = None,
@@ -52,7 +53,7 @@ def inspect(
         typer.Option(
             "--perfetto",
             metavar="FILE",
-            help="Also write Chrome's JSON trace events: open it in ui.perfetto.dev.",
+            help="Also write a timeline (Chrome trace events, JSON) to open in ui.perfetto.dev.",
             show_default=False,
         ),
     ] = None,
@@ -61,7 +62,8 @@ def inspect(
         typer.Option(
             "--line-rate",
             metavar="RATE",
-            help="Of the hosts' links, e.g. 10G. Else the manifest's, or what packets show.",
+            help="Rate of the hosts' links in bit/s, e.g. 10G. Default: as the captures' manifest.json says, "
+            "or else as the packets show.",
             show_default=False,
         ),
     ] = None,
@@ -70,7 +72,7 @@ def inspect(
         typer.Option(
             "--verify",
             metavar="N",
-            help="First compare N packets of each file, field by field, with what tshark (pyshark) reads.",
+            help="First read N packets of each file with tshark as well, and compare them field by field.",
             min=1,
             show_default=False,
         ),
@@ -78,7 +80,11 @@ def inspect(
     ranks: RanksFileOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show who talked to whom, which collectives and iterations there were, how fast, and what was lost."""
+    """Show what a captured training job sent, how long its iterations took, and what slowed it down.
+
+    The verdict comes first, then what to do next, then tables of the traffic
+    between ranks, collectives, iterations, flows and bursts, and the losses.
+    """
     line_rate_bps = None if line_rate is None else _positive_bps(line_rate)
     if html is not None:
         need_library()

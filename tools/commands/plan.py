@@ -1,4 +1,4 @@
-"""`gradwire plan`: decide everything of a run beforehand."""
+"""`gradwire plan`: decide every send, port and path of a run in advance."""
 
 import json
 from functools import partial
@@ -32,14 +32,17 @@ def plan(
     traffic: TrafficChoices = TrafficChoices(),  # noqa: B008
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the plan to this file; `replay` runs it."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write the plan to this file, for `replay` and `audit`."
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Decide every send, port number and path of a run; audit the routes and predict the time.
+    """Decide every send, port number and path of a run in advance, and predict its time.
 
-    No root, no network, and the same arguments always give the same plan. A plan.json is shown as it
-    stands: options that it has decided are refused.
+    This needs no root and no network. The same arguments always give the same
+    plan. Given a plan.json, `plan` shows it and refuses options that the plan
+    has already fixed.
     """
     given = read_job(job, traffic.ranks)
     if isinstance(given, Plan):

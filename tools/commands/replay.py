@@ -1,4 +1,4 @@
-"""`gradwire replay`: a job's traffic, sent again as real packets."""
+"""`gradwire replay`: send a job's traffic again as real packets."""
 
 from dataclasses import replace
 
@@ -33,9 +33,13 @@ def replay(
 ) -> None:
     """Send a job's traffic again, as real packets over real TCP, on an emulated fabric.
 
-    Every combination of the repeatable options is one row. A send leaves when its data has arrived and
-    its rank has computed for long enough, not at its recorded time. Each fabric is calibrated first; a
-    row says whether the machine let it be believed. Exit code 3: a row is not valid.
+    A send does not leave at its recorded time, but when the data that it needs
+    has arrived and its rank has computed as long as in the capture. Repeat
+    --fabric, --algorithm, --placement or --routes to compare: each combination
+    is one row of the result.
+
+    Each fabric is calibrated first. Each row has a verdict that says whether the
+    machine was fast enough to believe its time. Exit code 3: a row is not valid.
     """
     options = run.options
     original = None

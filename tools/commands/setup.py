@@ -1,4 +1,4 @@
-"""Install what is missing: the same script that ./gradwire runs by itself at first use."""
+"""`gradwire setup`: install what is missing, by the script that ./gradwire runs at first use."""
 
 import os
 from pathlib import Path
@@ -11,9 +11,12 @@ SCRIPT = Path(__file__).parents[1] / "setup.sh"
 
 def setup(
     live: Annotated[
-        bool, typer.Option("--live", help="Also PyTorch, for capture ddp and capture ps.")
+        bool, typer.Option("--live", help="Also install PyTorch, which the built-in jobs ddp and ps need.")
     ] = False,
-    ryu: Annotated[bool, typer.Option("--ryu", help="Also Ryu 4.34, for the test under it.")] = False,
+    ryu: Annotated[
+        bool,
+        typer.Option("--ryu", help="Also install Ryu 4.34, for the test that runs the controller under Ryu."),
+    ] = False,
 ) -> None:
-    """Install what is missing: Debian packages (as root), Python packages, the compiled switch."""
+    """Install what is missing: Debian packages (needs root), Python packages and the compiled switch."""
     os.execv(SCRIPT, [str(SCRIPT), *(["--live"] if live else []), *(["--ryu"] if ryu else [])])

@@ -1,4 +1,4 @@
-"""The whole test suite: what a change must pass."""
+"""`gradwire test`: all checks and tests that a change must pass."""
 
 import os
 import subprocess
@@ -26,12 +26,14 @@ PATIENCE_S = 20.0
 
 def test(
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[PYTEST ARGUMENTS]…", help="Run only pytest, with these.")
+        list[str] | None,
+        typer.Argument(metavar="[PYTEST ARGUMENTS]…", help="Run only pytest, with these arguments."),
     ] = None,
 ) -> None:
-    """Run ruff, mypy and pytest, as CI does; with arguments only pytest, with those.
+    """Run ruff, mypy and pytest, as CI does; with arguments, run only pytest with them.
 
-    The tests on a real network need root; without it they are left out, and the last lines say so.
+    The tests on a real network need root. Without root they are skipped, and
+    the last lines say so.
     """
     failed = [] if arguments else [name for name, command in CHECKS.items() if not passes(name, command)]
     code = pytest(*arguments) if arguments else all_tests()

@@ -1,4 +1,4 @@
-"""`gradwire trust`: replays judged by the job itself, trained on the same fabrics."""
+"""`gradwire trust`: check replays against the job itself, trained live on the same fabrics."""
 
 import json
 from pathlib import Path
@@ -66,8 +66,8 @@ def trust(  # noqa: PLR0913, PLR0917 - a parameter for each option
             "--trainings",
             min=1,
             max=MAX_TRAININGS,
-            help="Train so often on each fabric; the median iteration of all counts. Once where hosts "
-            "have several paths: each training's ports choose others.",
+            help="Number of trainings on each fabric; the median iteration of all of them counts. A fabric "
+            "with several paths between hosts gets one, as each training's ports would choose other paths.",
         ),
     ] = 3,
     snaplen: SnaplenOption = 128,
@@ -76,8 +76,8 @@ def trust(  # noqa: PLR0913, PLR0917 - a parameter for each option
         typer.Option(
             "--out",
             metavar="DIR",
-            help="Folder for captures, runs and result. The same command with the same folder goes on "
-            "where an interrupted one stopped. Default: runs/DATE-TIME.",
+            help="Folder for captures, runs and results. Run the same command with the same folder to "
+            "continue an interrupted one. Default: runs/DATE-TIME.",
             show_default=False,
         ),
     ] = None,
@@ -90,10 +90,12 @@ def trust(  # noqa: PLR0913, PLR0917 - a parameter for each option
     gradwire trust ps --servers 2 --workers 4 --fabric star:hosts=6,rate=50M
     gradwire trust --ranks 4 --fabric star:hosts=4 -- python train.py
 
-    A program of your own must write $GRADWIRE_LOG with an event iter0 at the start of each iteration
-    (docs/capture.md). The live time is by the ranks' own logs, captures are trimmed as a user has them.
-    Exit code 3: a row is refused, not valid, or beyond its error bar. An interrupted matrix keeps all
-    that was measured: docs/trust.md.
+    The live time comes from the ranks' own logs. Replays read trimmed captures
+    (--snaplen). Your own program must log an event iter0 to $GRADWIRE_LOG at
+    the start of each iteration (docs/capture.md).
+
+    Exit code 3: a row was refused, is not valid, or lies outside its error bar.
+    An interrupted command keeps what it has measured (docs/trust.md).
     """
     refuse_foreign_options(context, job)
     live = LiveJob(

@@ -1,4 +1,4 @@
-"""`gradwire up`: a fabric to play with."""
+"""`gradwire up`: start a fabric to try things on."""
 
 import json
 import signal
@@ -22,17 +22,21 @@ MAX_SCRIPT_NBYTES = 1 << 20
 
 def up(
     spec: Annotated[
-        str, typer.Argument(metavar="SPEC", help="The fabric, e.g. fat-tree:k=4,rate=100M, or a YAML file.")
+        str, typer.Argument(metavar="SPEC", help="Fabric, e.g. fat-tree:k=4,rate=100M, or a YAML file.")
     ],
     switch: SwitchOption = "gradwire",
     script: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Commands for the prompt, instead of typing them.", exists=True),
+        typer.Option(
+            metavar="FILE", help="Read the commands from this file instead of the terminal.", exists=True
+        ),
     ] = None,
 ) -> None:
-    """A fabric with its controller, and Mininet's own prompt: `h0 ping h5`, `h0 iperf3 -s &`, `exit`.
+    """Start a fabric with its controller, and open Mininet's prompt on it.
 
-    Routes are shortest paths, spread by a hash of the flow. Everything is gone again when you leave.
+    At the prompt type, for example, `h0 ping h5`, `h0 iperf3 -s &` or `exit`.
+    Flows take shortest paths, chosen by a hash (ECMP). Everything is removed
+    when you leave the prompt.
     """
     fabric = parse_fabric(spec)
     if switch not in SWITCHES:

@@ -1,4 +1,4 @@
-"""What hosts' packets were acknowledged, and when: how fast it went on where the host itself cannot see."""
+"""How fast a host's packets were acknowledged: shows the rate of slower links further along the path."""
 
 from collections.abc import Iterator, Sequence
 

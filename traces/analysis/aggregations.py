@@ -1,4 +1,4 @@
-"""In-network aggregation as captures show it: who contributed to which sum, what came down, what came again.
+"""In-network aggregation as captures show it: who contributed to each sum, its result, and retransmissions.
 
 All arithmetic is on columns, one entry per packet; the only loops are over files, jobs and hosts, and these
 are bounded.

@@ -1,4 +1,4 @@
-"""What captures tell of a job and of the network, as values: what `inspect` prints and writes."""
+"""What captures say about a job and its network, as values: what `inspect` prints and writes."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Which link's rate the packets of each host show: from their spacing, and from how long a rate was held.
+"""The link rate that each host's packets show: from their spacing, and from rates that held for a while.
 
 A link is shown where `traces.analysis.spacing`'s two signs agree.  What a host sends is seen before it has
 crossed any but the host's own link, so a slower link on its way shows in the acknowledgements that come back:

@@ -1,4 +1,4 @@
-"""Where each rank's time went: computing, communicating with nothing else to do, waiting for a later rank.
+"""Where each rank's time went: computing, exposed communication, or waiting for a later rank.
 
 Seen from outside.  A rank computes from the moment when all that an operation of its own waits for is
 complete until it begins it (`traces.recognition.starts`); what is in flight meanwhile is hidden by

@@ -1,4 +1,4 @@
-"""Flows: one direction of a connection each, as a network engineer looks at it."""
+"""Flows as a network engineer sees them: one for each direction of a connection."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

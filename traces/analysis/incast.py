@@ -1,4 +1,4 @@
-"""Incast: several ranks send to one at the same time, into one link."""
+"""Incast: several ranks send to one rank at the same time, over one link."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence

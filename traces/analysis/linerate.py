@@ -1,4 +1,4 @@
-"""The rate that everything is compared with: that of the hosts' links."""
+"""The line rate: the rate of the hosts' links, with which everything is compared."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How a quantity is distributed, in a few figures."""
+"""The distribution of a quantity, as a few percentiles."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""How long an iteration is and what its time goes to, without the warm-up; or why that is not said."""
+"""How long an iteration takes and where its time goes, without the warm-up; or why neither can be said."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

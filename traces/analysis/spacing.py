@@ -1,4 +1,4 @@
-"""Which rates the packets of a host in one direction show: by their spacing, and by how long a rate was held.
+"""The link rates that a host's packets show in one direction: from their spacing, and from steady rates.
 
 Two signs that must agree.  *Dispersion*: a link that is the slowest on a packet's way leaves each packet so
 far from the next as it takes to send it, so many pairs of neighbours have one quotient of size over spacing

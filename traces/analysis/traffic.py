@@ -1,4 +1,4 @@
-"""What all the traffic of captures was taken for, the training and what is beside it."""
+"""How all traffic of the captures was classified: as training, or as something else."""
 
 from collections import defaultdict
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The verdict: how long an iteration is, who is late, how near the line rate it came and what bounded it.
+"""The verdict: how long an iteration takes, who is late, how near to line rate it comes and what bounds it.
 
 Three sentences, every one computed: a figure that the captures do not hold is said to be missing.
 """

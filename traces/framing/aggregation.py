@@ -1,4 +1,4 @@
-"""The header of in-network aggregation, between UDP and the elements that switches add up.
+"""The header of in-network aggregation, between the UDP header and the numbers that switches add up.
 
 24 bytes in network order, then `count` signed 32-bit integers, also in network order:
 

@@ -1,4 +1,4 @@
-"""What every framing makes of a connection's bytes: messages, and what says that it is the right framing.
+"""What every framing makes of a connection's bytes: messages, and evidence that it is the right framing.
 
 A framing is how an application marks where its messages begin and end in TCP's stream of bytes: gloo's
 preambles, Open MPI's fragments, HTTP/2's frames.  Each is one module;

@@ -1,4 +1,4 @@
-"""Framings by name, and which of them a connection speaks.
+"""All framings by name, and the choice of the one that a connection speaks.
 
 A package adds one with an entry point in the group `gradwire.framing`: an object like
 `traces.framing.frames.Framing`.  It cannot replace a built-in.

@@ -1,4 +1,4 @@
-"""gloo's wire format: what its TCP transport puts before every message, both ways.
+"""gloo's wire format: the preamble that its TCP transport sends before every message, in both directions.
 
 Source: gloo/transport/tcp/pair.h and gloo/types.h of pytorch/gloo, checked against the payloads of
 torch 2.13. Each direction of a connection is a sequence of messages; the side that opened the

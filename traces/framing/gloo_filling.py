@@ -1,4 +1,4 @@
-"""Which messages fill the gaps of a stream: all ways that gloo could have filled them, and what they share.
+"""Finds the messages in the gaps of a stream: what all ways to fill a gap in gloo's format have in common.
 
 Each slot's transfers go in order, each SEND_READY before its DATA, each DATA within the bytes that its
 receiver's notices allow (`GlooLane`), and a gap must be filled to the byte.  So the numbers of messages

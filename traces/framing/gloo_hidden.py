@@ -1,4 +1,4 @@
-"""Finds out what gloo messages a capture hides, from what both ends announce.
+"""Recovers gloo messages that a capture hides, from what both ends announced.
 
 gloo sends data only after its source has said SEND_READY and its destination RECV_READY, both with the
 same slot and length (gloo/transport/tcp/pair.cc, Pair::send and Pair::recv).  So the three come in

@@ -1,4 +1,4 @@
-"""What each edge of gloo's ring must send in one allreduce, from what its other edges show.
+"""What each edge of gloo's ring must send in one allreduce, as the other edges show it.
 
 A capture that hides a few preambles still shows on most edges of the ring how many pieces of which length
 the buffer was cut into.  gloo's ring then says the same of every edge (gloo/allreduce.cc, `ring`), so that

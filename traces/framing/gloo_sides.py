@@ -1,4 +1,4 @@
-"""One direction of a gloo connection as far as it is known: its messages by slot, its gaps, and its times."""
+"""What is known of one direction of a gloo connection: messages by slot, gaps, and times."""
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict

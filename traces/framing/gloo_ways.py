@@ -1,4 +1,4 @@
-"""All ways in which gloo could have filled one gap of a stream, and what they share.
+"""All ways in which gloo could have filled one gap of a stream, and what they have in common.
 
 Each slot's transfers go in order, each SEND_READY before its DATA, each DATA within the bytes that its
 receiver's notices allow (`GlooLane`), and a gap must be filled to the byte.  The numbers of messages sent so

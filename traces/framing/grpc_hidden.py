@@ -1,4 +1,4 @@
-"""gRPC messages of which a capture shows nothing, found by what their gaps must hold.
+"""Recovers gRPC messages that a capture does not show, from the sizes of the gaps that they left.
 
 A job sends the same tensors again and again, so what is hidden in a gap has sizes that were read
 elsewhere. If one choice of these fills a gap exactly, with no more messages than calls are missing, so

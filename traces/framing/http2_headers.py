@@ -1,4 +1,4 @@
-"""The `:path` of requests in header blocks of which a capture may show only the beginning (HPACK, RFC 7541).
+"""The `:path` of HTTP/2 requests, from header blocks that may be captured only in part (HPACK, RFC 7541).
 
 HPACK's dynamic table numbers entries from the newest backwards, so after a block of which a part is
 hidden nobody knows which entry an index means.  But a client names its one authority in every request by

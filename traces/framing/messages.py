@@ -1,4 +1,4 @@
-"""Messages as columns: every application send that was found in the packets, one row each."""
+"""Messages as columns: one row for each application send that was found in the packets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What of one direction between two of Open MPI's processes the other one makes expect: see `mpi_hidden`."""
+"""Fragments of an Open MPI connection that one direction implies for the other: see `mpi_hidden`."""
 
 from bisect import bisect_right
 from collections import Counter, defaultdict, deque

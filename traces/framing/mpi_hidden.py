@@ -1,4 +1,4 @@
-"""Finds out which of Open MPI's fragments a capture hides, from what is known of both directions.
+"""Recovers Open MPI fragments that a capture hides, from what both directions show.
 
 Every PUT is followed by one FIN, every RNDV answered by one PUT request or ACK, every PUT request by one PUT
 of the size that it asks for (there is one connection: parts are up to 2 GB); and ob1 counts the messages of a

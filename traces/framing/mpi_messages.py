@@ -1,4 +1,4 @@
-"""MPI messages from Open MPI's fragments: who asked for what, and which data belongs to which message.
+"""Joins Open MPI's fragments into MPI messages: which request asked for which data.
 
 A large message's parts are joined by the numbers that both sides give them: a RNDV's request number is in the
 PUT requests that answer it, and the address that those name in the PUTs (pml_ob1_recvreq.c and

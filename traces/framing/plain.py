@@ -1,4 +1,4 @@
-"""Traffic whose framing is not known, cut into messages where the sender paused: a guess, and marked as one.
+"""Messages of a connection whose framing is unknown: cut at pauses of the sender, and marked as a guess.
 
 What an application writes at once leaves as packets close together, the last of them with PSH (RFC 9293,
 3.9.1).  Which pauses are between messages is told by the connection's own distribution of them.

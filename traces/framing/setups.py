@@ -1,4 +1,4 @@
-"""Connections that set a job up, recognised so that nobody takes them for training.
+"""Recognises connections that only set a job up, so that they are not taken for training.
 
 PyTorch's TCPStore, where the processes of a job meet: its port, and the side that listens there, are all that
 a capture is asked.  Open MPI's control connections, from its daemons (orted) to mpirun: each side begins with

@@ -1,3 +1,3 @@
-"""Ports by which traffic is known whose bytes are not read."""
+"""Ports that identify traffic without reading its bytes."""
 
 STORE_PORT = 29500  # torch.distributed's default MASTER_PORT: where its processes meet (TCPStore)

@@ -1,4 +1,4 @@
-"""The distinct addresses of a capture, numbered as they come: a hash table that numba fills."""
+"""The distinct addresses of a capture, numbered in order of appearance, in a hash table that numba fills."""
 
 from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Capture files of any format as packets: the door.  An edge module: it opens files.
+"""Opens capture files of any format and returns their packets.  An edge module: it opens files.
 
 pcap (also the modified one) and pcapng, plain or compressed by gzip or zstd, in files or pipes; which
 it is, the first bytes say, not the name.  docs/schemas.md tells what is understood inside.

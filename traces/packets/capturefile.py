@@ -1,4 +1,4 @@
-"""One capture file being read, whole or in pieces: which format it is, its packets, and what ended it."""
+"""One capture file while it is read, whole or in pieces: its format, its packets, and why it ended."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""How far two clocks are apart, from bounds that causality sets: nothing is received before it is sent.
+"""How far apart two clocks are, bounded by causality: no packet is received before it is sent.
 
 A packet that leaves at `x` by one clock and is seen at `y` by the other says that the other is ahead by at
 most y - x; one that comes back says by at least so much.  The smallest differences of both ways enclose

@@ -1,4 +1,4 @@
-"""Whether the hosts' clocks agree, as the captures themselves show, and times put right where they do not.
+"""Whether the hosts' clocks agree, as the captures show, and a correction of times where they do not.
 
 Every packet that is in two hosts' files bounds how far their clocks are apart (clockbounds.py).  Most
 hosts that agree are the reference; a host whose packets prove that its clock differs, since some arrive

@@ -1,4 +1,4 @@
-"""Packets between two points at which a job was captured: when each left the one and reached the other.
+"""Packets that were captured at two points: when each left one and reached the other.
 
 A packet is known again by its connection, sequence and acknowledgement numbers, also where it was cut up
 on its way (segmentation offload): the first piece keeps them.  A number pair that either point saw twice

@@ -1,4 +1,4 @@
-"""The columns of Packets while they are being made.
+"""The columns of `Packets` while a file is read.
 
 Two steps make them: a walker of a file format finds out where the packets lie (Records), then one loop,
 the same for all formats, decodes their headers (Headers).  Named tuples, because numba takes those.

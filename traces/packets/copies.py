@@ -1,4 +1,4 @@
-"""Packets that one file has twice: from captures of several points merged into one, or made on `any`."""
+"""Packets that a file holds twice: several points merged into one file, or a capture on interface `any`."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Which bytes of a stream were seen, when first, and where they can be read."""
+"""Which bytes of a stream were captured, when each was first seen, and where to read it."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence

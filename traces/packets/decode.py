@@ -1,4 +1,4 @@
-"""Headers of packets into columns: link layer, VLAN tags, IPv4, IPv6, TCP, UDP.
+"""Decodes packet headers into columns: link layer, VLAN tags, IPv4, IPv6, TCP, UDP.
 
 One compiled loop for all file formats.  Everything that it calls is in this file, because numba's cache
 knows a function by its own file only.  Nothing here reads outside [frame_at, frame_at + captured_nbytes).

@@ -1,4 +1,4 @@
-"""Which packets belong to which direction of which connection."""
+"""Sorts packets by connection and direction."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Functions compiled by numba, once, and kept."""
+"""Functions that numba compiles once and caches."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar, cast

@@ -1,4 +1,4 @@
-"""The message index of a trimmed capture: bytes of its streams that the packets no longer show.
+"""The message index of a trimmed capture: the bytes that decoding needs and the packets no longer hold.
 
 `hN.messages` beside `hN.pcap` (docs/schemas.md).  A line of JSON says which capture it belongs to and which
 streams it has; a table of pieces and their bytes follow.  Values only: nothing here opens a file.

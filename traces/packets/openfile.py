@@ -1,5 +1,4 @@
-"""Files opened for reading: plain ones, pipes, and what gzip or zstd compressed; and how much memory that
-may take.
+"""Opens files to read: plain files, pipes, gzip and zstd; and limits the memory that reading may take.
 
 That is the least of what the machine has (MemAvailable), what limits on the process leave (ulimit -v and -d),
 and what its control group and those above leave, by either version of cgroups (cgroup-v2.rst and

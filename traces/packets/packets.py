@@ -1,4 +1,4 @@
-"""Packets as columns: what every reader of capture files makes, whatever the file's format.  Values only."""
+"""Packets as columns: the result of reading a capture file of any format.  Values only."""
 
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path

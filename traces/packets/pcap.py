@@ -1,4 +1,4 @@
-"""Walks through classic pcap files, also those of the modified format (Kuznetzov's patched libpcap).
+"""Walks through classic pcap files, including the modified format of Kuznetzov's patched libpcap.
 
 The format: ietf-opsawg-pcap; both byte orders, µs and ns.
 """

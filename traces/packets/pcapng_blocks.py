@@ -1,4 +1,4 @@
-"""The blocks of a pcapng file that are about packets: sections, interfaces, statistics.  Bytes to values."""
+"""The blocks of a pcapng file that describe packets: sections, interfaces, statistics.  Bytes to values."""
 
 from collections.abc import Iterator
 from typing import Literal, NamedTuple

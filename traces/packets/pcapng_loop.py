@@ -1,4 +1,4 @@
-"""The compiled loop over the blocks of a pcapng file: finds packets, steps over what it does not know."""
+"""The compiled loop over the blocks of a pcapng file: it finds packets and skips unknown blocks."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""What framings read of a stream: recorded while packets are whole, given back when they are trimmed.
+"""What framings read of a stream: recorded from whole packets, and replayed for trimmed ones.
 
 A framing decides by what `read` returns alone.  So a trimmed capture that answers every read as the whole one
 did is decoded to the same messages, whatever the framing, and those reads are all that must be kept.

@@ -1,5 +1,4 @@
-"""TCP streams put together from packets: which byte of a stream was seen when, and where it can be
-read.
+"""TCP streams, reassembled from packets: when each byte was seen, and where to read it.
 
 A stream is one direction of one connection.  A packet between two captured hosts is in both hosts'
 files, so every stream has a vantage, the point nearest its source, which alone decides counts and times;

@@ -1,4 +1,4 @@
-"""Packets whose time cannot be right: left out, counted and named, so that each costs one packet only.
+"""Packets whose timestamp cannot be right: each is left out, counted and named.
 
 A capture is written in the order of time, give or take what several processors and interfaces mix up.
 So a packet that is far from its neighbours, and after which the times go on as before, has a wrong

@@ -1,4 +1,4 @@
-"""Compares packets with what pyshark, that is tshark, says of them.  An edge module: it runs tshark.
+"""Compares packets with what tshark (by pyshark) reads from them.  An edge module: it runs tshark.
 
 pyshark takes 7 ms for a packet, so this is for the first few hundred.
 """

@@ -1,4 +1,4 @@
-"""What a walker of a file format is: it goes from packet to packet and says where each one lies."""
+"""The interface of a file format's walker: it steps from packet to packet and says where each one is."""
 
 from typing import NamedTuple, Protocol
 

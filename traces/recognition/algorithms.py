@@ -1,4 +1,4 @@
-"""Which algorithm an operation was done by, from its messages' pattern alone."""
+"""Recognises the algorithm of an operation from the pattern of its messages."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

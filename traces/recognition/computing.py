@@ -1,5 +1,4 @@
-"""What ranks computed, as items of a workload: from when operations began and how long before that all that
-they waited for was complete.
+"""How long ranks computed, as items of a workload: from the end of what an operation waited for to its start.
 
 A rank's computing goes on while operations are in flight.  Of two operations that wait for the same, the
 later one therefore waits for what was computed before the earlier one, and for what was computed since.

@@ -1,4 +1,4 @@
-"""What a rank waits for before it begins an operation of an iteration, by vote over iterations and ranks.
+"""What a rank waits for before each operation of an iteration, by a vote over iterations and ranks.
 
 Whether one operation was complete at a rank before it began the next is a comparison of two noisy times,
 and a single one, wrong by a millisecond, would turn the waiting of a whole iteration into computing.  But

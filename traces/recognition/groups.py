@@ -1,4 +1,4 @@
-"""gloo's process groups: each has its own connections between all of its ranks, and counts its own tags."""
+"""gloo's process groups: each has its own connections between its ranks, and its own tag counter."""
 
 from collections import defaultdict
 from collections.abc import Sequence

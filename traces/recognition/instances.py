@@ -1,4 +1,4 @@
-"""Messages that say what collective they belong to, but not which instance of it: cut into instances.
+"""Splits messages into instances of a collective, where they name the collective but not the instance.
 
 Each instance takes the next messages of some lanes (`traces.recognition.lanes`); the patterns say which.
 """

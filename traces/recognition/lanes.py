@@ -1,4 +1,4 @@
-"""Messages as lanes: for each ordered pair of ranks the sizes of its messages, in program order.
+"""Messages as lanes: for each ordered pair of ranks, the sizes of its messages in program order.
 
 TCP and the frameworks keep the order of what one rank sends another, so the messages of one instance of a
 collective are, on each lane, the next ones after those of the instance before.

@@ -1,4 +1,4 @@
-"""An operation: one collective whole, or one message, with when each rank began it and was done."""
+"""An operation: a whole collective or a single message, with the times when each rank began and ended it."""
 
 from dataclasses import dataclass
 from typing import Literal

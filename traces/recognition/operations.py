@@ -1,4 +1,4 @@
-"""Operations found in messages: each collective whole, everything else message by message."""
+"""Finds operations in messages: whole collectives, and single messages for everything else."""
 
 import itertools
 from collections import Counter, defaultdict

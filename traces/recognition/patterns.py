@@ -1,4 +1,4 @@
-"""The message patterns of allreduce algorithms: which messages the next instance takes, if it is one of them.
+"""The message patterns of allreduce algorithms: which messages would make up the next instance of each.
 
 Nothing is assumed of how a buffer is cut or how large its elements are: what must be equal by the algorithm
 (what one rank passes on is what it was sent before) is compared, and the buffer's size follows.  Sources:

@@ -1,4 +1,4 @@
-"""Since when a host's port had been busy when something left it, as the host's own capture shows.
+"""How long a host's port had been busy when a packet left it, as the host's own capture shows.
 
 A port that always has something to send spaces packets by their length over its rate.  The rate is that of
 the fastest runs of a few packets: a single one may follow early, by a token bucket's burst.  Of a port that

@@ -1,4 +1,4 @@
-"""Who is which rank, and whether all of them can be seen: read from the traffic, or told."""
+"""The rank of each host, and whether all ranks are visible: from the traffic, or from a file."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from ipaddress import ip_address

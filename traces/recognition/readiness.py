@@ -1,4 +1,4 @@
-"""What a message's destination did before it said that the data could come.
+"""What a message's destination did before it announced that it was ready to receive.
 
 A parameter server that answers each push at once takes them one by one: it asks for the next when it has
 handed its answer over.  The pushes then wait for the server, whatever their sources do, and the time of an

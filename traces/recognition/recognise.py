@@ -1,4 +1,4 @@
-"""From messages to a workload: what the job communicated, in which order, and what it computed between."""
+"""Turns messages into a workload: what the job communicated, in which order, and what it computed between."""
 
 from collections import defaultdict
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Which ranks are parameter servers, from who sends to whom and what each waits for."""
+"""Finds parameter servers: from who sends to whom, and what each rank waits for."""
 
 from bisect import bisect_right
 from collections import Counter, defaultdict

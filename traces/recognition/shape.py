@@ -1,4 +1,4 @@
-"""What kind of job it is: all ranks reduce together, or some serve parameters to others."""
+"""The kind of a job: all ranks reduce together, or some are parameter servers."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence

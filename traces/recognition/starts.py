@@ -1,4 +1,4 @@
-"""What each rank waited for before it began an operation, and how long it then computed.
+"""What each rank waited for before it began an operation, and how long it computed after that.
 
 Collectives that repeat say it by vote (`traces.recognition.dependencies`).  For all others the times decide
 one by one: seen from outside, an operation that was complete at a rank when that rank began another may

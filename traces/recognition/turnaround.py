@@ -1,4 +1,4 @@
-"""How long a host takes between "data is here" and "the next send leaves", inside collectives.
+"""How long a host takes from the arrival of data to its next send, inside collectives.
 
 Between two steps of a collective nothing is computed but a sum: what passes between an arrival at the
 interface and the send that it sets off is the kernel's, the scheduler's and the library's time.  As much is

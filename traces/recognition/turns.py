@@ -1,4 +1,4 @@
-"""Exchanges whose two ways took turns: who answered an announcement only behind its own data.
+"""Exchanges in which the two directions took turns: one rank answered only after its own data.
 
 In MPI a large message waits for its receiver's answer to its announcement.  The answer takes its place in
 what the receiver sends the sender, so behind its own data of the same exchange if it has handed those over

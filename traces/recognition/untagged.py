@@ -1,4 +1,4 @@
-"""Collectives whose messages tell no instance, as operations: cut, joined where two make an allreduce."""
+"""Collectives whose messages carry no instance number: cut apart, and joined if two make an allreduce."""
 
 from collections import Counter
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Allreduces that switches add up: by one tree over all ranks, or at each rank's first switch alone."""
+"""Allreduces that switches add up: on one tree over all ranks, or only at each rank's first switch."""
 
 from collections.abc import Sequence
 from dataclasses import replace

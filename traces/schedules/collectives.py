@@ -1,4 +1,4 @@
-"""Collectives as schedules: each function is the textbook algorithm, nothing else.
+"""Collectives as schedules: each function is one textbook algorithm.
 
 Every function returns the sends of one operation; `first` is the id of the first of them (ids are
 positions, see traces.schedules.schedule).  Offsets and sizes are in bytes and, where data is added, multiples

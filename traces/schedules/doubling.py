@@ -1,4 +1,4 @@
-"""Allreduces by exchanges at doubling distances, for any number of ranks, as Open MPI does them.
+"""Allreduces by exchanges at doubling distances, for any number of ranks, as in Open MPI.
 
 Source: ompi/mca/coll/base/coll_base_allreduce.c (Open MPI 4.1), `..._intra_recursivedoubling` and
 `..._intra_redscat_allgather` (Rabenseifner's).  Of n = 2^q + e ranks the first 2e are folded in pairs, so

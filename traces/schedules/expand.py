@@ -1,4 +1,4 @@
-"""A workload and an algorithm make a schedule."""
+"""Expands a workload into a schedule, with a given algorithm."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Exchanges one way after the other: the receiver of the second announces it behind its own data."""
+"""Exchanges in which one direction goes after the other: the second is announced behind the first's data."""
 
 from collections import defaultdict
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Kinds of operations: what each rank has before one and after it, a contract that any algorithm must keep.
+"""Kinds of operations: what each rank holds before and after one, a contract that every algorithm must keep.
 
 To add a kind is to add an entry to CONTRACTS, beside the names in the files' schemas (CONTRIBUTING.md).
 Costs are of n ranks with a buffer of S bytes each.  A collective's pre- and postcondition are MSCCL's way to

@@ -1,4 +1,4 @@
-"""A schedule whose ranks were ready to send as late as its capture allows.
+"""A schedule in which ranks become ready to send as late as the capture allows.
 
 Where an operation had to queue, in its library or in its host's port, a capture shows only that its rank was
 ready at some time between two instants (`Gate.gap_ns` to `Gate.most_ns`).  Schedules say the earliest, which

@@ -1,4 +1,4 @@
-"""How long the iterations of a schedule took, from start to start, and how much of that no computing hid.
+"""How long the iterations of a schedule take, from start to start, and how much communication is exposed.
 
 The same for a replay, from its agents' events, and for a plan, from the model's times.  A rank starts an
 iteration when it begins to compute in it or when its first data of it leave, whichever comes first; what it

@@ -1,4 +1,4 @@
-"""Pushes to a parameter server that switches can add up on the way, so that the server gets one sum."""
+"""Pushes to a parameter server that switches can add up, so that the server receives one sum."""
 
 import heapq
 from collections import Counter, defaultdict

@@ -1,4 +1,4 @@
-"""Some items of a workload: in which order, when destinations are prepared, and what waits for what.
+"""A selection of a workload's items: their order, what each waits for, and when destinations get ready.
 
 Items wait through those that are left out for what came before them.
 

@@ -1,4 +1,4 @@
-"""The same job with ranks that compute more slowly, or not always equally fast."""
+"""The same job with slower ranks, or with compute times that vary."""
 
 from collections.abc import Mapping
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""What the switch counts, and what it must read of the world to answer.  Values only."""
+"""The switch's counters, and what it must read of the machine to answer requests.  Values only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

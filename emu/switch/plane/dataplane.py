@@ -1,4 +1,4 @@
-"""The tc-BPF data plane of all switches of a fabric: attached to their ports, written and read.
+"""The tc-BPF data plane of all switches of a fabric: attaches it to their ports, writes and reads it.
 
 Edge module: loads the program, runs `tc` once, reads the clock, takes interfaces up and down.
 """

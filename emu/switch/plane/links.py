@@ -1,4 +1,4 @@
-"""Whether cables are up, by rtnetlink: told at once, without asking again and again.
+"""Whether cables are up: rtnetlink reports each change at once, without polling.
 
 Edge module: one socket that hears of every change of every interface of this network namespace.
 """

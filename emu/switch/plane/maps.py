@@ -1,4 +1,4 @@
-"""The switch's BPF maps: operations of the flow table in, counters out.
+"""The switch's BPF maps: flow table operations go in, counters come out.
 
 The structs here are those of layout.h, in the machine's byte order without padding of its own;
 addresses and ports in network order.

@@ -1,4 +1,4 @@
-"""Packets from the data plane to controllers, and back.
+"""Carries packets from the data plane to controllers, and back.
 
 The data plane hands a packet over in its ring, without the checksums that its sender left to a network card.
 Between virtual interfaces no card ever fills them in: a packet travels with the sum of its pseudo header in

@@ -1,4 +1,4 @@
-"""The pools of in-network aggregation in the kernel: one job's slots at one switch each.
+"""The pools of in-network aggregation in the kernel: the slots of one job at one switch each.
 
 The structs here are those of pools.h.  A pool costs what it is granted: its slots are made with it.
 """

@@ -1,4 +1,4 @@
-"""What the queueing discipline at an interface's root has sent and dropped, by rtnetlink.
+"""What an interface's root queueing discipline has sent and dropped, by rtnetlink.
 
 HTB counts packets as the wire carries them, a super-segment as its segments with a header each; the
 interface's own counters do not.  One request per interface, no process, and no /sys (which shows

@@ -1,4 +1,4 @@
-"""Which of several controllers may change a switch, and which of them hears of what.
+"""Which of several controllers may change a switch, and which of them receives which messages.
 
 OpenFlow 1.3.5, 6.3: all are EQUAL until one asks to be the MASTER, which makes a MASTER before it a
 SLAVE; a slave may read and not change.  A request with an older generation than one seen is stale.

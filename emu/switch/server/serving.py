@@ -1,4 +1,4 @@
-"""The switches' side of their controllers: who is connected, what they are told, and when time is over.
+"""Serves the switches' controllers: connections, messages to them, and timeouts.
 
 Edge module: waits for sockets, reads the clock.
 """

@@ -1,4 +1,4 @@
-"""What of one switch outlives its connections: flow table, roles, timeouts, and who is connected."""
+"""The state of a switch that outlives its connections: flow table, roles, timeouts, and who is connected."""
 
 from collections.abc import Callable, Iterator
 

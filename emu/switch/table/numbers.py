@@ -1,4 +1,4 @@
-"""What there is a fixed number of, for all switches of a fabric together.  Pure."""
+"""Limited resources that all switches of a fabric share.  Pure."""
 
 
 class TableFullError(Exception):

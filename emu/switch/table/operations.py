@@ -1,4 +1,4 @@
-"""What brings a switch's table to its data plane, step by step.  Values only."""
+"""Operations that bring a switch's table to its data plane, step by step.  Values only."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What the switch says unasked, and roles, as bytes: PACKET_IN, FLOW_REMOVED, PORT_STATUS."""
+"""Messages that the switch sends unasked, and roles, as bytes: PACKET_IN, FLOW_REMOVED, PORT_STATUS."""
 
 import struct
 

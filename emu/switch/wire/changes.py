@@ -1,5 +1,5 @@
-"""What controllers order, checked against what the switch can do and turned into operations: FLOW_MOD,
-GROUP_MOD, PACKET_OUT, PORT_MOD and TABLE_MOD.
+"""Changes that controllers ask for, checked and turned into operations: FLOW_MOD, GROUP_MOD, PACKET_OUT,
+PORT_MOD and TABLE_MOD.
 """
 
 import struct

@@ -1,4 +1,4 @@
-"""FLOW_MOD and flow requests from bytes to values; what is wrong is named as the specification does.
+"""Decodes FLOW_MOD and flow requests; errors are the ones that the specification names.
 
 Constants and struct layouts are os-ken's.  Its parsers are not used on this side, because they trust
 their input: a FLOW_MOD with an instruction of length 0 keeps `OFPFlowMod.parser` in a loop for ever

@@ -1,4 +1,4 @@
-"""The usual matches, each read and written in one piece.
+"""The most common matches, each read and written in one piece.
 
 Nearly every rule has one of a few sets of match fields, and nearly every controller writes them in the
 order of their numbers and without masks.  What then differs from rule to rule is a few numbers; the

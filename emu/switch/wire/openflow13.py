@@ -1,4 +1,4 @@
-"""OpenFlow 1.3's constants and struct layouts, which are os-ken's, and its errors.
+"""OpenFlow 1.3's constants and struct layouts, taken from os-ken, and its errors.
 
 The only import of os-ken in `emu`.
 """

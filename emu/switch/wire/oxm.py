@@ -1,4 +1,4 @@
-"""The match of a request, OpenFlow's extensible match fields (OXM), strictly read."""
+"""Decodes the match of a request (OpenFlow's extensible match fields, OXM), strictly."""
 
 import struct
 

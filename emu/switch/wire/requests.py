@@ -1,4 +1,4 @@
-"""GROUP_MOD, PORT_MOD and PACKET_OUT from bytes to values, as decode.py does for FLOW_MOD."""
+"""Decodes GROUP_MOD, PORT_MOD and PACKET_OUT, as decode.py does for FLOW_MOD."""
 
 import struct
 from collections.abc import Iterator

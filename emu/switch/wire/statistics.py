@@ -1,4 +1,4 @@
-"""Multipart requests: what the switch says of its flows, ports, groups, and of what it can do."""
+"""Multipart requests: the switch's statistics of flows, ports and groups, and its features."""
 
 import struct
 from collections import Counter
