@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gradwire.planning.fabrics.fabric import Fabric
     from gradwire.planning.fabrics.spec import parse_fabric
+    from gradwire.planning.model.expected import foreseen
     from gradwire.planning.plan import BadPlan, Plan
     from gradwire.planning.refused import Refused
     from gradwire.planning.runfiles import BadRun
@@ -47,6 +48,7 @@ __all__ = [
     "Run",
     "Workload",
     "extract",
+    "foreseen",
     "inspect",
     "link_loads",
     "load_plan",
@@ -69,6 +71,7 @@ _PLACES = {  # of those that are not in results/api.py
     "Plan": "planning.plan",
     "Refused": "planning.refused",
     "Workload": "traces.workload",
+    "foreseen": "planning.model.expected",
     "parse_fabric": "planning.fabrics.spec",
 }
 COMMAND = "./gradwire" if Path(__file__).name == "gradwire.py" else "gradwire"  # in a checkout; installed
@@ -83,3 +86,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return [*globals(), *__all__]
+
+
+if __name__ == "__main__":  # python -m gradwire in a checkout
+    import_module("gradwire.tools.__main__").run()

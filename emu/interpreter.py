@@ -10,6 +10,7 @@ gradwire is installed, it is known.
 
 import runpy
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 _SCRIPT = Path(__file__).resolve()
@@ -22,8 +23,11 @@ def python(module: str, *arguments: str) -> list[str]:
 
 def _main() -> None:
     project = _SCRIPT.parents[1]
-    if (project / "gradwire.py").is_file() and str(project) not in sys.path:
-        sys.path.insert(0, str(project))
+    if (project / "gradwire.py").is_file():
+        if str(project) not in sys.path:
+            sys.path.insert(0, str(project))
+    elif find_spec("gradwire") is None:  # installed where isolated Python does not look
+        sys.path.append(str(project.parent))
     del sys.argv[0]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 

@@ -27,7 +27,7 @@ def read_job(paths: Sequence[Path], ranks: Path | None = None) -> Workload | Pla
         if ranks is not None:
             raise ValueError(f"--ranks is for captures; {paths[0]} already says which rank is which")
         (path,) = paths
-        return _plan(path) if _schema(path).startswith("gradwire.plan/") else workloads.load(path)
+        return read_plan(path) if _schema(path).startswith("gradwire.plan/") else workloads.load(path)
     return read_captured(paths, ranks)[0]
 
 
@@ -63,8 +63,8 @@ def _made_by_capture(paths: Sequence[Path]) -> tuple[Fabric, tuple[str, ...]] | 
     return None if fabric is None or hosts is None or had_company(paths) else (fabric, hosts)
 
 
-def _plan(path: Path) -> Plan:
-    """With its prediction worked out again: a figure from a file is nothing to measure against."""
+def read_plan(path: Path) -> Plan:
+    """A plan file, with its prediction worked out again: one from a file is nothing to measure against."""
     plan = plans.load(path)
     prediction = predict(plan.fabric, plan.placement, plan.flows, plan.schedule, plan.trees)
     return replace(plan, prediction=prediction)

@@ -7,25 +7,28 @@ with it and what to do: `BadCapture`, `BadTrace` (captures that are not of one t
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from pydantic import TypeAdapter
 
-from gradwire.emu.records import LINK_COLUMNS, load_events, load_repeats
+from gradwire.emu.records import LINK_COLUMNS, RankEvent, Repeat, load_events, load_repeats
 from gradwire.planning import plan as plans
 from gradwire.planning.capturefabric import capture_fabric, rates_of
 from gradwire.planning.experiment import Cell, Experiment, plan_of
 from gradwire.planning.fabrics.fabric import Fabric, link_name
 from gradwire.planning.fabrics.spec import parse_fabric
-from gradwire.planning.jobs import read_workload_only, source_of
+from gradwire.planning.jobs import read_plan, read_workload_only, source_of
 from gradwire.planning.model.audit import audit, by_severity
 from gradwire.planning.plan import Plan
+from gradwire.planning.runfiles import read_json
 from gradwire.results.linktable import read_table
-from gradwire.results.runview import RunView, load_run
+from gradwire.results.runview import LinkUse, RunView, load_run
 from gradwire.traces import workload as workloads
 from gradwire.traces.analysis.analysis import Analysis, analyse_trace
 from gradwire.traces.analysis.tables import frames
@@ -41,9 +44,11 @@ PROTOCOLS = {6: "tcp", 17: "udp"}
 def read_packets(*captures: AnyPath) -> pd.DataFrame:
     """The packets of capture files, or of folders of them: a row each, in the order of the files.
 
-    Columns: `file`, `time` (UTC), `protocol` ("tcp", "udp", else ""), `src`, `sport`, `dst`, `dport`,
-    `flags`, `seq`, `ack` and `window` as in the TCP header, `payload_nbytes` above TCP or UDP, and
-    `wire_nbytes`, the frame.  What is not TCP or UDP has empty addresses.  Raise BadCapture, OSError.
+    A packet that was captured at both of its hosts is there twice, once for each `file`.  Columns: `file`,
+    `time` (UTC, by the clock of the machine that captured it), `protocol` ("tcp", "udp", else ""), `src`,
+    `sport`, `dst`, `dport`, `flags`, `seq`, `ack` and `window` as in the TCP header, `payload_nbytes` above
+    TCP or UDP, and `wire_nbytes`, the frame.  What is not TCP or UDP has empty addresses.  Raise BadCapture,
+    OSError.
     """
     found = []
     for packets in read_captures(_paths(captures)):
@@ -52,7 +57,7 @@ def read_packets(*captures: AnyPath) -> pd.DataFrame:
         found.append(
             pd.DataFrame(
                 {
-                    "file": packets.path.name,
+                    "file": str(packets.path),
                     "time": pd.to_datetime(packets.time_ns, utc=True),
                     "protocol": pd.Series(packets.protocol).map(PROTOCOLS).fillna(""),
                     "src": np.where(is_known, names[packets.src], ""),
@@ -103,6 +108,8 @@ def inspect(*captures: AnyPath, ranks: AnyPath | None = None, line_rate: str | N
     trace = open_captures(paths, Path(ranks) if ranks is not None else None)
     fabric = capture_fabric(paths)
     rate_bps = None if line_rate is None else parse_bps(line_rate)
+    if rate_bps is not None and rate_bps <= 0:
+        raise ValueError(f"line_rate {line_rate}: a line rate must be above 0: write it like 10G")
     analysis, _ = analyse_trace(trace, rate_bps, rates_of(fabric) if fabric else None)
     return Inspection(analysis, frames(analysis, trace.messages))
 
@@ -127,7 +134,7 @@ def save_workload(workload: Workload, path: AnyPath) -> None:
 
 def plan(  # noqa: PLR0913 - as many choices as the command has
     job: Workload | AnyPath,
-    fabric: str | Fabric = "fat-tree:k=4",
+    fabric: AnyPath | Fabric = "fat-tree:k=4",
     *,
     algorithm: str = "as-captured",
     placement: str = "linear",
@@ -142,25 +149,28 @@ def plan(  # noqa: PLR0913 - as many choices as the command has
     `job` is a workload, or a workload file or captures to make one of; `fabric` a spec (`gradwire fabric
     --help`), a YAML file's name, or what `parse_fabric` made; the other words are those of `gradwire plan`.
     `iterations` are those to send, all but the set-up (-1) unless given; `scale_bytes` and `compute` are
-    factors of all sizes, and of how long ranks compute.  The same arguments always give the same plan, whose
-    `prediction` has seconds.  Raise Refused for choices that do not fit together, ValueError for others.
+    factors of all sizes, and of how long ranks compute.  The same arguments always give the same plan.  Its
+    `prediction` has the links' time alone; `foreseen` adds what hosts take.  Raise Refused for choices that
+    do not fit together, ValueError for others.
     """
+    if seed < 0:
+        raise ValueError(f"seed {seed}: a seed is 0 or more")
     workload = job if isinstance(job, Workload) else extract(job)
     made = Experiment(
         workload,
         workload.source if isinstance(job, Workload) else source_of([Path(job)]),
         seed=seed,
         iterations=None if iterations is None else tuple(iterations),
-        scale=Fraction(scale_bytes).limit_denominator(10**6),
-        compute=Fraction(compute).limit_denominator(10**6),
+        scale=_factor("scale_bytes", scale_bytes),
+        compute=_factor("compute", compute),
     )
-    on = parse_fabric(fabric) if isinstance(fabric, str) else fabric
+    on = fabric if isinstance(fabric, Fabric) else parse_fabric(str(fabric))
     return plan_of(Cell(on, algorithm, placement, routes), made)
 
 
 def load_plan(path: AnyPath) -> Plan:
-    """A plan file.  Raise BadPlan, OSError."""
-    return plans.load(Path(path))
+    """A plan file, with its prediction worked out again.  Raise BadPlan, OSError."""
+    return read_plan(Path(path))
 
 
 def save_plan(plan: Plan, path: AnyPath) -> None:
@@ -194,7 +204,8 @@ def link_loads(plan: Plan) -> pd.DataFrame:
 class Run:
     """A finished run's folder, as `replay` and `bench` leave it; `view` shows the repeat of middle time.
 
-    All times in its tables are seconds, or ns of CLOCK_MONOTONIC on the machine that ran it.
+    Times are seconds, or ns of CLOCK_MONOTONIC on the machine that ran it.  A disturbed repeat was measured
+    again: no figure of it counts.
     """
 
     folder: Path
@@ -205,46 +216,71 @@ class Run:
         return self.view.plan
 
     @cached_property
+    def row(self) -> dict[str, Any]:
+        """What the run means, with its `verdict` and `reasons`: a row of docs/schemas.md ("rows")."""
+        return read_json(self.folder / "result.json", _ROW)
+
+    @cached_property
     def repeats(self) -> pd.DataFrame:
-        """A row each repeat: the fields of `repeats.json` that are one value each (docs/schemas.md)."""
-        rows = [asdict(repeat) for repeat in load_repeats(self.folder, self.plan)]
+        """A row each repeat: the fields of `repeats.json` that are one value each, and whether it counts."""
+        rows = [asdict(repeat) for repeat in self._repeats]
         many = {key for row in rows for key, value in row.items() if isinstance(value, dict | tuple)}
-        return pd.DataFrame(rows).drop(columns=sorted(many))
+        counts = [not repeat.disturbed for repeat in self._repeats]
+        return pd.DataFrame(rows).drop(columns=sorted(many)).assign(counts=counts)
 
     @cached_property
     def iterations(self) -> pd.DataFrame:
-        """A row each iteration that lasts from start to start: `repeat`, `iteration_s`, `exposed_s`."""
+        """A row each iteration that lasts from start to start, of the repeats that count."""
         rows = [
             {"repeat": number, "iteration_s": time_s, "exposed_s": exposed_s}
-            for number, repeat in enumerate(load_repeats(self.folder, self.plan))
+            for number, repeat in enumerate(self._repeats)
             for time_s, exposed_s in zip(repeat.iteration_s, repeat.exposed_s, strict=True)
+            if not repeat.disturbed
         ]
         return pd.DataFrame(rows, columns=["repeat", "iteration_s", "exposed_s"])
 
     @cached_property
     def links(self) -> pd.DataFrame:
         """Each direction of a cable in `view`'s repeat, the busiest first: the fields of `LinkUse`."""
-        rows = [{**asdict(use), "egress": str(use.egress)} for use in self.view.links]
-        return pd.DataFrame(rows).drop(columns="egress")
+        names = [field.name for field in fields(LinkUse) if field.name != "egress"]
+        rows = [[getattr(use, name) for name in names] for use in self.view.links]
+        return pd.DataFrame(rows, columns=names)
 
     @cached_property
     def samples(self) -> pd.DataFrame:
-        """Counters of every switch port over time, of all repeats: the columns of `links.parquet`."""
-        read: list[pd.DataFrame] = [
-            read_table(self.folder / "links.parquet", LINK_COLUMNS, number).to_pandas()
-            for number in range(len(self.repeats))
-        ]
+        """Counters of every switch port over time: the columns of `links.parquet`, empty without that."""
+        path = self.folder / "links.parquet"
+        read: list[pd.DataFrame] = [pd.DataFrame(columns=LINK_COLUMNS)]
+        if path.exists():
+            read = [
+                read_table(path, LINK_COLUMNS, number).to_pandas() for number in range(len(self._repeats))
+            ]
         return pd.concat(read, ignore_index=True)
 
     @cached_property
     def events(self) -> pd.DataFrame:
         """What each rank did, and when: a row each event, `rank` by rank in the order of time."""
-        return pd.DataFrame([asdict(event) for event in load_events(self.folder, self.plan)])
+        rows = [asdict(event) for event in load_events(self.folder, self.plan)]
+        return pd.DataFrame(rows, columns=[field.name for field in fields(RankEvent)])
+
+    @cached_property
+    def _repeats(self) -> list[Repeat]:
+        return load_repeats(self.folder, self.plan)
+
+
+_ROW: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 
 def read_run(folder: AnyPath) -> Run:
     """A run's folder.  Raise BadRun or BadPlan for what is not a whole one, OSError."""
     return Run(Path(folder), load_run(Path(folder)))
+
+
+def _factor(name: str, value: float | Fraction) -> Fraction:
+    try:
+        return Fraction(value)
+    except (OverflowError, ValueError) as error:
+        raise ValueError(f"{name} {value}: not a factor: write a number like 0.5") from error
 
 
 def _paths(captures: Sequence[AnyPath]) -> list[Path]:

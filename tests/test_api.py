@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 
 import gradwire
 from gradwire.emu.records import RankEvent
-from gradwire.planning.plan import Plan
+from gradwire.tools import cli
+from tests.made_captures import Record, pcap, tcp
 from tests.made_plans import allreduce_plan
 from tests.made_runs import made_run
 from tests.tshark import tshark_says
@@ -38,14 +40,14 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def test_the_page_shows_each_name_that_there_is() -> None:
     functions = [name for name in gradwire.__all__ if name[0].islower()]
-    assert [name for name in functions if not re.search(rf"\b{name}\b", PAGE)] == []
+    assert [name for name in functions if not re.search(rf"gradwire\.{name}\(|`{name}`", PAGE)] == []
 
 
 def test_packets_are_those_that_tshark_reads(ran: dict[str, Any]) -> None:
     file = CAPTURE / "h0.pcap.gz"
     fields = ("ip.src", "tcp.srcport", "ip.dst", "tcp.dstport", "tcp.seq", "tcp.len", "frame.len")
     wanted = [[packet[name] for name in fields] for packet in tshark_says(file)]
-    found = ran["packets"][ran["packets"]["file"] == file.name]
+    found = ran["packets"][ran["packets"]["file"].str.endswith(file.name)]
     columns = ["src", "sport", "dst", "dport", "seq", "payload_nbytes", "wire_nbytes"]
     assert [[str(value) for value in row] for row in found[columns].itertuples(index=False)] == wanted
 
@@ -59,23 +61,37 @@ def test_an_inspection_has_the_sentences_and_the_tables(ran: dict[str, Any]) -> 
 
 def test_a_plan_is_the_one_that_the_command_makes(tmp_path: Path, ran: dict[str, Any]) -> None:
     workload = ran["FOLDER"] / "job.workload.json"
-    made = gradwire.plan(workload, "bigraph:n=4,m=2,rate=50M", routes="planned", seed=3, scale_bytes=0.5)
-    assert isinstance(made, Plan)
+    fabric = "bigraph:n=4,m=2,rate=50M"
+    words = [str(workload), "--fabric", fabric, "--routes", "planned", "--seed", "3", "--scale-bytes", "0.5"]
+    with pytest.raises(SystemExit) as left:
+        cli.main(["plan", *words, "-o", str(tmp_path / "command.json")])
+    assert left.value.code == 0
+    made = gradwire.plan(workload, fabric, routes="planned", seed=3, scale_bytes=0.5)
     gradwire.save_plan(made, tmp_path / "plan.json")
-    assert gradwire.load_plan(tmp_path / "plan.json") == made
-    assert made.schedule.payload_nbytes < ran["plan"].schedule.payload_nbytes
+    assert (tmp_path / "plan.json").read_text() == (tmp_path / "command.json").read_text()
+    forged = replace(made, prediction=replace(made.prediction, fluid_s=1e-9))
+    gradwire.save_plan(forged, tmp_path / "forged.json")
+    assert gradwire.load_plan(tmp_path / "forged.json") == made
 
 
 def test_what_a_run_left_is_in_tables(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    made_run(folder, allreduce_plan("star:hosts=4"), times_s=(3.0, 1.0, 2.0))
+    made_run(folder, allreduce_plan("star:hosts=4"), times_s=(3.0, 1.0, 2.0, 9.0))
+    repeats = json.loads((folder / "repeats.json").read_text())
+    repeats[3]["disturbed"] = ["the CPUs were busy"]
+    for number, repeat in enumerate(repeats):
+        repeat.update(iteration_s=[0.5 + number], exposed_s=[0.25])
+    (folder / "repeats.json").write_text(json.dumps(repeats))
     (folder / "events").mkdir()
     for rank in range(4):
         event = {"repeat": 0, "event": "start", "t_ns": 5 + rank, "due_ns": 4}
         (folder / "events" / f"rank-{rank}.jsonl").write_text(json.dumps(event) + "\n")
     run = gradwire.read_run(folder)
-    assert list(run.repeats["time_s"]) == [3.0, 1.0, 2.0]
-    assert run.view.repeat.time_s == 2.0
+    assert list(run.repeats["time_s"]) == [3.0, 1.0, 2.0, 9.0]
+    assert list(run.repeats["counts"]) == [True, True, True, False]
+    assert list(run.iterations["iteration_s"]) == [0.5, 1.5, 2.5]
+    assert (run.row["verdict"], run.view.repeat.time_s) == ("valid", 2.0)
+    assert run.samples.empty and "tx_bytes" in run.samples.columns
     assert list(run.links["busy"]) == sorted(run.links["busy"], reverse=True)
     assert list(run.events[["rank", "t_ns"]].itertuples(index=False, name=None)) == [
         (rank, 5 + rank) for rank in range(4)
@@ -83,12 +99,35 @@ def test_what_a_run_left_is_in_tables(tmp_path: Path) -> None:
     assert set(run.events.columns) == set(RankEvent.__dataclass_fields__)
 
 
-def test_tables_are_documented_by_their_columns(ran: dict[str, Any]) -> None:
-    assert all(isinstance(table, pd.DataFrame) for table in ran["job"].tables.values())
-    assert {"link", "rate_bps", "busy_s"} < set(gradwire.link_loads(ran["plan"]).columns)
+def test_tables_are_those_of_csv(tmp_path: Path, ran: dict[str, Any]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["inspect", str(CAPTURE), "--csv", str(tmp_path)])
+    assert {path.stem for path in tmp_path.glob("*.csv")} == set(ran["job"].tables)
+    for name, table in ran["job"].tables.items():
+        written = pd.read_csv(tmp_path / f"{name}.csv")
+        assert (list(written.columns), len(written)) == (list(table.columns), len(table))
 
 
-def test_captures_without_training_are_no_error_and_no_capture_is_one() -> None:
+@pytest.mark.parametrize(
+    ("choice", "reason"),
+    [
+        ({"scale_bytes": float("inf")}, "scale_bytes inf"),
+        ({"scale_bytes": -1}, "a scale must be above 0"),
+        ({"compute": float("nan")}, "compute nan"),
+        ({"seed": -1}, "a seed is 0 or more"),
+        ({"fabric": Path("no-such-fabric")}, "no-such-fabric"),
+    ],
+)
+def test_choices_that_mean_nothing_are_refused(ran: dict[str, Any], choice: Any, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        gradwire.plan(ran["workload"], **choice)
+
+
+def test_captures_without_training_are_no_error_and_no_capture_is_one(tmp_path: Path) -> None:
+    quiet = tmp_path / "quiet.pcap"
+    frame = tcp(("10.0.0.1", 1000), ("10.0.0.2", 2000), seq=1, payload=b"x")
+    quiet.write_bytes(pcap([Record(1_000_000_000, frame)]))
+    assert gradwire.inspect(quiet).missing
     with pytest.raises(ValueError, match="no captures"):
         gradwire.inspect()
     with pytest.raises(gradwire.BadCapture, match=r"pyproject\.toml"):

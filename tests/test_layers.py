@@ -102,7 +102,7 @@ DOORS: dict[str, set[str]] = {
     "planning/plan.py": {"read_bytes", "write_whole"},
     "planning/routing/policies.py": {"importlib"},  # policies of installed packages
     "planning/runfiles.py": {"open", "read_bytes"},
-    "results/api.py": {"read_table"},
+    "results/api.py": {"exists", "read_table"},
     "results/audit/runaudit.py": {"exists", "read_table"},
     "results/comparison.py": {"exists", "mkdir", "write_whole"},
     "results/laboratory.py": {"exists"},

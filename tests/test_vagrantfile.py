@@ -34,3 +34,9 @@ def test_what_is_made_on_the_host_stays_there() -> None:
 def test_every_variable_that_it_reads_is_documented_in_its_head() -> None:
     head, _, code = TEXT.partition("Vagrant.configure")
     assert set(re.findall(r"GRADWIRE_\w+", code)) == set(re.findall(r"GRADWIRE_\w+", head))
+
+
+def test_links_are_copied_as_links() -> None:
+    """One of them, .types/gradwire, leads to the folder that is copied."""
+    (arguments,) = re.findall(r"rsync__args: \[(.*)\]", TEXT)
+    assert "--archive" in arguments and "--copy-links" not in arguments

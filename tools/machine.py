@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
 from gradwire import COMMAND
@@ -95,7 +96,7 @@ def worker_fault() -> str:
 
 def packages_unlike_the_lock() -> Iterator[str]:
     """Each pinned Python package that is not there as pinned: `numba 0.60, not 0.68.1`."""
-    for line in LOCK.read_text().splitlines():
+    for line in LOCK.read_text().splitlines() if LOCK.exists() else ():
         name, _, pinned = line.split(" ", 1)[0].partition("==")
         if not pinned or name.startswith(("#", "-")):
             continue
@@ -123,12 +124,20 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     )
 
 
+def need_emulation() -> None:
+    """Raise ModuleNotFoundError where gradwire was installed without what emulation needs."""
+    for package in ("mininet", "os_ken"):
+        if find_spec(package) is None:
+            raise ModuleNotFoundError(f"No module named {package!r}", name=package)
+
+
 def need_root_and_tools(command: str, switch: str = "gradwire", captures: bool = False) -> None:
     """Raise PermissionError or FileNotFoundError with what to do about it."""
     if not is_root():
         raise PermissionError(
             f"{command} makes network namespaces and needs root: sudo {COMMAND} {command} …"
         )
+    need_emulation()
     tools = RUN_TOOLS + (OVS_TOOLS if switch == "ovs" else ()) + (("tcpdump",) if captures else ())
     for tool in tools:
         if shutil.which(tool) is None:

@@ -131,6 +131,7 @@ main() {
     log=$(mktemp)
     trap 'rm -f "$log"' EXIT
     [ -w . ] || fail "cannot write to $home: set up as its owner or as root, or copy the folder to a disk that can be written"
+    [ -e gradwire.py ] || [ -z "$live$ryu" ] || fail "--live and --ryu are for a checkout; elsewhere install PyTorch by pip"
     install_packages
     if [ -e gradwire.py ]; then # a checkout; where pip has installed gradwire, it has brought the Python packages
         make_venv

@@ -183,10 +183,7 @@ class RankAgent:
 
         All go onto the host's one link, where a notice behind the rank's own data would wait for them.
         """
-        if not (possible.receives and possible.sends):
-            return possible.receives or possible.sends
-        both = [*possible.receives, *possible.sends]
-        return sorted(both, key=lambda number: self._sends[number].op)
+        return sorted([*possible.receives, *possible.sends], key=lambda number: self._sends[number].op)
 
     def _aggregated(self, number: int) -> None:
         """The sum takes the place of what was given."""

@@ -37,9 +37,9 @@ are of a few packets, one is then two segments, the second of which is late.  So
 more to send than the largest window has its segments cut by one within WINDOW_PACKETS, by turns.  Without it
 ranks keep step as none do, and an allreduce of such messages is 10 % faster or slower than measured.
 
-A rank says that it is ready to receive (a notice about an item of the other direction) before it sends at the
-same instant, on whichever connection, and that it is ready to send.  Both are bytes of their connection, and
-keep their place in all queues.
+That a rank is ready to receive (a notice about an item of the other direction), and that it is ready to send,
+are bytes of their connection, and keep their place in all queues.  Who hands over says in which order
+(planning.model.simulation).
 
 Acknowledgements take no time: ports send them ahead of data (emu.network.shaping).  Losses are left out, and
 slow start, for a connection begins with ten packets once in a run (emu.network.net).
@@ -106,9 +106,7 @@ class SegmentNetwork:
         self._free_s = [0.0] * len(capacity)  # from when on each port may send
         self._queues: list[deque[tuple[_Segment, int]]] = [deque() for _ in capacity]  # and hop of its path
         self._due: list[tuple[float, int]] = []  # (when, port): it has something to send and may
-        self._handed_over: dict[
-            int, tuple[list[_Message], list[_Message]]
-        ] = {}  # notices and the rest, just now
+        self._handed_over: dict[int, list[_Message]] = {}  # just now
         self._unsent_nbytes = [0.0] * len(paths)  # bytes of each connection
         self._most_unsent_nbytes = [0.0] * len(paths)  # ever
         self._n_windows = 0
@@ -125,23 +123,23 @@ class SegmentNetwork:
         self._events: list[NetworkEvent] = []
         self._released: list[int] = []  # connections whose segments arrived while they had more to send
         self._release_s = inf  # when they send it
+        # On faster links more segments are under way (a millisecond's worth), and none waits for the tasklet.
+        self._release_after_s = min(RELEASE_S, segment_nbytes / max(capacity, default=inf))
 
     def add(self, flow: int, item: int, nbytes: float, _now_s: float) -> list[NetworkEvent]:
-        self._handed_to(flow)[1].append(
-            _Message(PREAMBLE_NBYTES + nbytes, NetworkEvent(EventKind.ARRIVED, item))
-        )
+        event = NetworkEvent(EventKind.ARRIVED, item)
+        self._handed_over.setdefault(flow, []).append(_Message(PREAMBLE_NBYTES + nbytes, event))
         return []
 
     def receiver_ready(self, flow: int, item: int) -> list[NetworkEvent]:
-        self._handed_to(flow)[0].append(_Message(PREAMBLE_NBYTES, NetworkEvent(EventKind.NOTICE, item)))
+        event = NetworkEvent(EventKind.NOTICE, item)
+        self._handed_over.setdefault(flow, []).append(_Message(PREAMBLE_NBYTES, event))
         return []
 
     def sender_ready(self, flow: int, item: int) -> list[NetworkEvent]:
-        self._handed_to(flow)[1].append(_Message(PREAMBLE_NBYTES, NetworkEvent(EventKind.ASKED, item)))
+        event = NetworkEvent(EventKind.ASKED, item)
+        self._handed_over.setdefault(flow, []).append(_Message(PREAMBLE_NBYTES, event))
         return []
-
-    def _handed_to(self, flow: int) -> tuple[list[_Message], list[_Message]]:
-        return self._handed_over.setdefault(flow, ([], []))
 
     def next_s(self, now_s: float) -> float:
         """When a port goes on; now, if anything was handed over."""
@@ -152,8 +150,8 @@ class SegmentNetwork:
     def happened(self, now_s: float) -> list[NetworkEvent]:
         """Let all ports go on that may by now."""
         written, self._handed_over = self._handed_over, {}
-        for flow, (notices, others) in written.items():
-            for message in (*notices, *others):
+        for flow, messages in written.items():
+            for message in messages:
                 self._write(flow, message, now_s)
         while self._due and self._due[0][0] <= now_s + SAME_TIME_S:
             segment, hop = self._leave(heappop(self._due)[1], now_s)
@@ -232,9 +230,9 @@ class SegmentNetwork:
         self._weight_nbytes[flow] -= nbytes + SEGMENT_OVERHEAD_NBYTES
         self._arrived_nbytes[flow] += nbytes
         self._tell(flow)
-        if self._unsent_nbytes[flow] > 0:
+        if self._unsent_nbytes[flow] > 0 and flow not in self._released:
             self._released.append(flow)
-            self._release_s = min(self._release_s, now_s + RELEASE_S)
+            self._release_s = min(self._release_s, now_s + self._release_after_s)
 
     def _tell(self, flow: int) -> None:
         """Tell what so many bytes make happen."""

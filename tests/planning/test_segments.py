@@ -110,11 +110,21 @@ def test_a_notice_is_behind_all_data_of_its_own_connection() -> None:
     assert found[NetworkEvent(EventKind.NOTICE, 7)] == pytest.approx(20 * S / FAST)
 
 
-def test_a_notice_is_ahead_of_data_that_its_rank_sends_at_the_same_instant() -> None:
-    handed = [(0.0, 0, 0, 5 * S), (0.01, 0, 1, 20 * S - PREAMBLE_NBYTES), (0.01, 0, 7, 0)]
-    found = times_s(network([[0, 1]], [FAST, FAST]), handed)
-    assert found[NetworkEvent(EventKind.NOTICE, 7)] == pytest.approx(5 * S / FAST)
-    assert found[arrived(1)] == pytest.approx(24 * S / FAST, rel=0.01)
+@pytest.mark.parametrize("rate_bps", [10e9, 25e9, 40e9, 100e9, 400e9])
+def test_a_lone_connection_reaches_its_links_rate_however_fast_that_is(rate_bps: float) -> None:
+    """A segment is 64 KiB, a thousand of them are under way one after the other."""
+    capacity, segment_nbytes = rate_bps / 8, 1 << 16
+    made = SegmentNetwork(
+        [[0, 1]],
+        [capacity, capacity],
+        segment_nbytes=segment_nbytes,
+        packet_nbytes=NEVER_CUT,
+        burst_nbytes=0.0,
+        buffer_nbytes=0.0,
+        lone_nbytes=LONE_NBYTES,
+    )
+    found = times_s(made, [(0.0, 0, 0, 1000 * segment_nbytes)])
+    assert found[arrived(0)] == pytest.approx(1000 * segment_nbytes / capacity, rel=0.01)
 
 
 def test_halving_doubling_that_shares_no_link_takes_its_bound() -> None:
@@ -184,14 +194,17 @@ def test_notices_written_behind_one_that_waits_arrive_together_right_after_it() 
 
 
 def test_of_two_connections_that_are_released_together_the_last_goes_first() -> None:
-    """Flow 2 keeps the port for 10 µs; then a notice and data cross it, and a second of each waits."""
+    """Flow 2 keeps the port for 10 µs; then a notice and data cross it, and a second of each waits.  What is
+    released leaves after a segment's time, which is less than RELEASE_S here.
+    """
     quick, nbytes = 1e8, 900
     made = network([[0], [0], [0]], [quick])
     handed = [(0.0, 2, 0, S), (1e-6, 0, 1, 0), (1e-6, 1, 2, nbytes), (2e-6, 0, 3, 0), (2e-6, 1, 4, nbytes)]
     found = times_s(made, handed)
     first, second = (found[NetworkEvent(EventKind.NOTICE, item)] for item in (1, 3))
-    assert found[arrived(4)] == pytest.approx(first + RELEASE_S)
-    assert second == pytest.approx(first + RELEASE_S + nbytes / quick)
+    assert S / quick < RELEASE_S
+    assert found[arrived(4)] == pytest.approx(first + (LONE_NBYTES + nbytes) / quick)
+    assert second == pytest.approx(found[arrived(4)] + nbytes / quick)
 
 
 def test_a_full_segment_does_not_wait_for_a_notice_under_way() -> None:

@@ -10,6 +10,7 @@ import typer
 
 from gradwire.emu.interpreter import python
 from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.tools.machine import need_emulation
 
 FOR_EVER_S = "inf"
 OPEN_TO_OTHERS = (
@@ -60,6 +61,7 @@ def controller(
         job = ["--fabric", what, "--routes", routes]
     if not is_loopback(listen):
         print(f"gradwire: warning: {OPEN_TO_OTHERS.format(listen)}", file=sys.stderr, flush=True)
+    need_emulation()
     command = python("gradwire.controller", *job, "--people", "--listen", listen, "--port", str(port))
     command += ["--timeout", FOR_EVER_S if timeout is None else str(timeout)]
     if log is not None:
