@@ -47,7 +47,7 @@ def _obey(controller: Controller, line: str) -> None:
     elif line == "settle":
         controller.settle()
     else:
-        raise ValueError(f"no command {line!r} on stdin; there are `stats PATH` and `settle`")
+        raise ValueError(f"stdin: unknown command {line!r}; the commands are `stats PATH` and `settle`")
     print({"stats": "stats", "settle": "settled"}[word], flush=True)
 
 

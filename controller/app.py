@@ -234,4 +234,6 @@ def _configured(options: Any) -> Intent:
         return plan_intent(plans.load(Path(options.plan)))
     if options.fabric:
         return fabric_intent(parse_fabric(options.fabric), options.routes)
-    raise ValueError(f"nothing to do: set plan or fabric in the configuration, group {GROUP}")
+    raise ValueError(
+        f"the controller has nothing to do: set plan or fabric in group {GROUP} of the configuration"
+    )

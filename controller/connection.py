@@ -84,7 +84,7 @@ class SwitchConnection(Datapath):  # type: ignore[misc]
         while len(pending) - at >= _HEADER.size and self.state != DEAD_DISPATCHER:
             version, kind, length, xid = _HEADER.unpack_from(pending, at)
             if length < _HEADER.size:
-                raise Malformed(f"sent a message of {length} bytes")
+                raise Malformed(f"sent a message with an impossible length of {length} bytes")
             if self.state == HANDSHAKE_DISPATCHER and kind not in (ofp.OFPT_HELLO, ofp.OFPT_ERROR):
                 raise Malformed(f"began with a message of type {kind}, not with HELLO")
             if len(pending) - at < length:
@@ -118,7 +118,10 @@ class _Stranger:
     def __enter__(self) -> Self:
         with self.lock:
             if _Stranger.n >= MAX_STRANGERS:
-                raise Malformed(f"is one of more than {MAX_STRANGERS} at once that are not switches")
+                raise Malformed(
+                    f"is one of more than {MAX_STRANGERS} open connections that have not introduced "
+                    f"themselves as switches"
+                )
             _Stranger.n += 1
             self._counts = True
         return self

@@ -154,14 +154,14 @@ def counters_json(
 def load_counters(path: Path) -> Counters:
     """Raise OSError, or BadRun for a file that holds no counters."""
     if path.stat().st_size > MAX_FILE_NBYTES:
-        raise BadRun(path, f"not a file of counters: it is larger than {MAX_FILE_NBYTES >> 20} MiB")
+        raise BadRun(path, f"not a counters file: it is larger than {MAX_FILE_NBYTES >> 20} MiB")
     try:
         file = TypeAdapter(_File).validate_json(path.read_bytes())
     except ValidationError as error:
-        raise BadRun(path, f"not a file of counters: {complaint(error)}") from error
+        raise BadRun(path, f"not a counters file: {complaint(error)}") from error
     if file.schema != SCHEMA:
-        other = other_version(file.schema, SCHEMA, "read its run with that one")
-        raise BadRun(path, other or f"not a file of counters: its schema is not {SCHEMA}")
+        other = other_version(file.schema, SCHEMA, "read its run with the older one")
+        raise BadRun(path, other or f"not a counters file: its schema is not {SCHEMA}")
     flows: dict[FiveTuple, dict[str, WireCount]] = {}
     sums: dict[Joint, WireCount] = {}
     others: dict[str, WireCount] = {}

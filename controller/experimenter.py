@@ -67,7 +67,7 @@ def job_counts(switch: str, parts: Iterable[ExperimenterPart]) -> list[JobCounts
     found: list[JobCounts] = []
     for part in parts:
         if (part.experimenter, part.exp_type) != (EXPERIMENTER, COUNTS_TYPE):
-            raise ValueError(f"{switch}: asked for its jobs' counters, it sent something else")
+            raise ValueError(f"{switch}: asked for its jobs' counters, the switch sent something else")
         try:
             found += read_job_counts(part.data)
         except ValueError as error:

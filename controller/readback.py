@@ -54,7 +54,7 @@ class FlowStats:
         """Raise struct.error or ValueError for an entry that is cut short."""
         length = int.from_bytes(buffer[offset : offset + 2], "big")
         if length < _FIXED.size or offset + length > len(buffer):
-            raise ValueError(f"a flow statistics entry of {length} bytes")
+            raise ValueError(f"a flow statistics entry has an impossible length of {length} bytes")
         return cls(bytes(buffer[offset : offset + length]))
 
     @cached_property
@@ -84,7 +84,7 @@ def complaint(
     try:
         keys = group_keys(groups)
         if keys != {number: key for key, number in wanted.groups.items()}:
-            return f"does not have the groups it was sent: {len(wanted.groups)} were sent, it has {len(keys)}"
+            return f"did not install the groups it was sent: sent {len(wanted.groups)}, installed {len(keys)}"
         if Counter((flow.priority, flow.rest) for flow in flows) == Counter(_sent_rules(sent)):
             return None
         found = Counter(installed(flows, keys))
@@ -95,8 +95,8 @@ def complaint(
         return None
     example = next(iter(missing or foreign))
     return (
-        f"does not have the rules it was sent: {missing.total()} missing, "
-        f"{foreign.total()} that are not ours, such as {example}"
+        f"did not install the rules it was sent: {missing.total()} missing, "
+        f"{foreign.total()} that were not sent, such as {example}"
     )
 
 
@@ -118,11 +118,11 @@ def group_keys(descriptions: Iterable[Any]) -> dict[int, GroupKey]:
     for group in descriptions:
         choice = _CHOICES.get(group.type)
         if choice is None:
-            raise UnknownRule(f"group {group.group_id} is of type {group.type}, which no group of ours is")
+            raise UnknownRule(f"reports group {group.group_id} of type {group.type}, which we never install")
         ports = [_bucket_port(bucket, choice) for bucket in group.buckets]
         if None in ports:
             raise UnknownRule(
-                f"group {group.group_id} has the buckets {group.buckets}, which no group of ours has"
+                f"reports group {group.group_id} with the buckets {group.buckets}, which we never install"
             )
         keys[group.group_id] = choice, tuple(port for port in ports if port is not None)
     return keys
@@ -162,7 +162,9 @@ def _our_match(match: Any) -> Match:
         in_port=fields.pop("in_port", None),
     )
     if fields:
-        raise UnknownRule(f"a rule matches {', '.join(sorted(fields))}, which no rule of ours does")
+        raise UnknownRule(
+            f"reports a rule that matches {', '.join(sorted(fields))}, which our rules never match"
+        )
     return ours
 
 
@@ -177,4 +179,4 @@ def _output(actions: list[Any], groups: Mapping[int, GroupKey]) -> GroupKey:
         case [parser.OFPActionGroup(group_id=number)] if number in groups:
             return groups[number]
         case _:
-            raise UnknownRule(f"a rule has the actions {actions}, which no rule of ours has")
+            raise UnknownRule(f"reports a rule with the actions {actions}, which we never install")

@@ -13,7 +13,7 @@ from typing import Any
 def _library() -> str:
     wanted = os.environ.get("GRADWIRE_RYU_API", "")
     if wanted not in ("", "os_ken", "ryu"):
-        raise ImportError(f"GRADWIRE_RYU_API is os_ken or ryu, not {wanted!r}")
+        raise ImportError(f"GRADWIRE_RYU_API must be os_ken or ryu, not {wanted!r}")
     return wanted or ("os_ken" if find_spec("os_ken") else "ryu")
 
 

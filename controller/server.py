@@ -67,12 +67,16 @@ class Controller:
     def settle(self) -> None:
         """Return when all cables are up and the first rules are in force again.  Raise ControllerFailed."""
         self._app.settle()
-        self._await(self._app.is_settled, _SETTLE_S, lambda: "not every cable is up and every rule in place")
+        self._await(
+            self._app.is_settled, _SETTLE_S, lambda: "some cables are not up or some rules are not in force"
+        )
 
     def statistics(self) -> str:
         """The counters of all switches as JSON.  Raise ControllerFailed, or ValueError for a wrong answer."""
         self._app.ask_statistics()
-        self._await(self._app.is_counted, _STATISTICS_S, lambda: "the switches do not tell their counters")
+        self._await(
+            self._app.is_counted, _STATISTICS_S, lambda: "some switches have not reported their counters"
+        )
         return json.dumps(self._app.statistics.to_json()) + "\n"
 
     def check(self) -> None:
@@ -87,13 +91,13 @@ class Controller:
             if is_done():
                 return
             if time.monotonic() > deadline_s:
-                raise ControllerFailed(f"{complaint()} ({timeout_s:.0f} s)")
+                raise ControllerFailed(f"after {timeout_s:.0f} s {complaint()}")
             hub.sleep(_POLL_S)
 
     def _who_is_missing(self) -> str:
         unready = self._app.steering.unready()
         more = f" and {len(unready) - _SHOWN_NAMES} more" if len(unready) > _SHOWN_NAMES else ""
-        return f"not connected or not programmed in time: {', '.join(unready[:_SHOWN_NAMES])}{more}"
+        return f"these are not connected or not programmed: {', '.join(unready[:_SHOWN_NAMES])}{more}"
 
 
 def _check_free(host: str, port: int) -> None:

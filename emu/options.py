@@ -21,9 +21,9 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         if not 1 <= self.repeats <= MAX_REPEATS:
-            raise ValueError(f"a run has 1 to {MAX_REPEATS} repeats, got {self.repeats}")
+            raise ValueError(f"a run needs 1 to {MAX_REPEATS} repeats, got {self.repeats}")
         if self.switch not in SWITCHES:
-            raise ValueError(f"no switch {self.switch!r}; known: {', '.join(SWITCHES)}")
+            raise ValueError(f"there is no switch {self.switch!r}; choose from {', '.join(SWITCHES)}")
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -146,18 +146,21 @@ def load_repeats(folder: Path, plan: Plan | None = None) -> list[Repeat]:
     path = folder / "repeats.json"
     repeats = read_json(path, _REPEATS)
     if not repeats:
-        raise BadRun(path, "no repeat was finished")
+        raise BadRun(path, "no repeat finished")
     for number, repeat in enumerate(repeats):
         if not 0 < repeat.time_s < math.inf:
-            raise BadRun(path, f"{number}.time_s is not a time")
+            raise BadRun(path, f"repeat {number}: time_s is {repeat.time_s}, not a time above 0")
         times_s = (*repeat.iteration_s, *repeat.exposed_s)
         if len(repeat.iteration_s) != len(repeat.exposed_s) or not all(0 <= s < math.inf for s in times_s):
-            raise BadRun(path, f"{number}: iteration_s and exposed_s are not times of the same iterations")
+            raise BadRun(
+                path, f"repeat {number}: iteration_s and exposed_s must hold times of the same iterations"
+            )
         for name in ("rank_time_s", "sent_nbytes", "retransmits"):
-            if plan is not None and len(getattr(repeat, name)) != plan.n_ranks:
-                raise BadRun(path, f"{number}.{name} is not of the plan's {plan.n_ranks} ranks")
-        if plan is not None and len(repeat.aggregated) != (plan.n_ranks if plan.trees else 0):
-            raise BadRun(path, f"{number}.aggregated is not of the plan's {plan.n_ranks} ranks")
+            if plan is not None and (got := len(getattr(repeat, name))) != plan.n_ranks:
+                raise BadRun(path, f"repeat {number}: {name} has {got} values, the plan {plan.n_ranks} ranks")
+        due = plan.n_ranks if plan is not None and plan.trees else 0
+        if plan is not None and (got := len(repeat.aggregated)) != due:
+            raise BadRun(path, f"repeat {number}: aggregated has {got} values, the plan asks for {due}")
     return repeats
 
 

@@ -74,11 +74,11 @@ def whole_folder(folder: Path) -> Iterator[Path]:
     Raise FileExistsError, and RunFailed where there is no room.
     """
     if folder.exists():
-        raise FileExistsError(f"{folder} exists already; choose another folder")
+        raise FileExistsError(f"{folder} already exists; choose another folder")
     work = folder.with_name(folder.name + INCOMPLETE)
     if work.exists():
         raise FileExistsError(
-            f"{work} is of a run under way, or of an interrupted one: choose another folder"
+            f"{work} belongs to a run that still runs or was interrupted: choose another folder"
         )
     work.mkdir(parents=True)
     try:
@@ -123,7 +123,7 @@ def _unexplained(work: Path, code: int) -> str:
     if free < LEAST_FREE_NBYTES:
         left = f"only {show_nbytes(free)} are left on its disk"
         return f"{work}: {left}: make room there, or choose another folder"
-    return f"the run's first process died ({code})"
+    return f"the run's main process died (exit code {code})"
 
 
 def _follow(process: "subprocess.Popen[str]", limit_s: float, progress: Progress) -> None:

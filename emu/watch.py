@@ -156,7 +156,7 @@ class ChildProcess:
                 raise RunFailed(self.complaint())
             if line.strip() == word:
                 return
-        raise RunFailed(f"{self.name} did not say {word!r} within {timeout_s:.0f} s")
+        raise RunFailed(f"{self.name} did not report {word!r} within {timeout_s:.0f} s")
 
     def complaint(self) -> str:
         """How it ended, with the last line it wrote to stderr."""

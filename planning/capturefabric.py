@@ -49,7 +49,7 @@ def capture_fabric(paths: Sequence[Path]) -> "Fabric | None":
     try:
         return fabric_from_json(made.get("fabric"))
     except ValueError as error:
-        raise ValueError(f"{path}: fabric: {error}") from None
+        raise ValueError(f"{path}: its fabric cannot be used: {error}") from None
 
 
 def _manifest(paths: Sequence[Path]) -> tuple[Path, dict[str, Any]] | None:
@@ -61,11 +61,14 @@ def _manifest(paths: Sequence[Path]) -> tuple[Path, dict[str, Any]] | None:
     if not path.is_file():
         return None
     if path.stat().st_size > MAX_MANIFEST_NBYTES:
-        raise ValueError(f"{path}: too large for a manifest")
+        raise ValueError(f"{path}: larger than the {MAX_MANIFEST_NBYTES >> 20} MiB that a manifest may have")
     try:
         made = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: not valid JSON: {error}") from None
+        place = (
+            f": line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+        )
+        raise ValueError(f"{path}: not valid JSON{place}") from None
     return (path, made) if isinstance(made, dict) and made.get("schema") == SCHEMA else None
 
 

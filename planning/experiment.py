@@ -95,7 +95,7 @@ def cells(
 ) -> list[Cell]:
     for a, b in itertools.combinations(fabrics, 2):
         if a.spec == b.spec and a != b:
-            raise ValueError(f"two different fabrics are named {a.spec}: give them a `name:` each")
+            raise ValueError(f"two different fabrics are named {a.spec}: give each its own `name:`")
     return [Cell(*choice) for choice in itertools.product(fabrics, algorithms, placements, routes)]
 
 

@@ -54,7 +54,7 @@ def parse_failures(text: str, fabric: Fabric) -> tuple[Failure, ...]:
     match = _FAILURE.fullmatch(text.strip())
     if match is None:
         raise ValueError(
-            f"failure {text!r}: write it like leaf0-spine1@0.5 or leaf0-spine1@0.5,1.5 (seconds), of a whole "
+            f"failure {text!r}: write it like leaf0-spine1@0.5 or leaf0-spine1@0.5,1.5 (seconds), or a whole "
             "switch like spine1@0.5"
         )
     down_ns = _nanoseconds(match["down"])
@@ -68,17 +68,19 @@ def parse_failures(text: str, fabric: Fabric) -> tuple[Failure, ...]:
 def check_failures(fabric: Fabric, failures: Sequence[Failure]) -> None:
     """Raise ValueError for a failure of a cable that is not there, or at a time that makes no sense."""
     if len(failures) > MAX_FAILURES:
-        raise ValueError(f"{len(failures)} failures; a plan holds at most {MAX_FAILURES}")
+        raise ValueError(f"{len(failures)} failures are too many; a plan holds at most {MAX_FAILURES}")
     for failure in failures:
         if failure.port not in fabric.peers:
             raise ValueError(f"failure: {failure.port.node} has no port {failure.port.port}")
         latest_ns = MAX_TIME_S * 10**9
         if not 0 <= failure.down_ns <= latest_ns:
-            raise ValueError(f"failure: down at {failure.down_ns / 1e9:g} s; it is 0 to {MAX_TIME_S} s")
+            raise ValueError(
+                f"failure: down at {failure.down_ns / 1e9:g} s; give a time from 0 to {MAX_TIME_S} s"
+            )
         if failure.up_ns is not None and not failure.down_ns < failure.up_ns <= latest_ns:
             raise ValueError(
                 f"failure: down at {failure.down_ns / 1e9:g} s, up at {failure.up_ns / 1e9:g} s; give the "
-                f"later time second, {MAX_TIME_S} s at most"
+                f"later time second, and {MAX_TIME_S} s at most"
             )
 
 

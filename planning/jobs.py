@@ -82,7 +82,7 @@ def read_workload_only(paths: Sequence[Path], ranks: Path | None = None) -> Work
     job = read_job(paths, ranks)
     if isinstance(job, Plan):
         raise ValueError(
-            f"{paths[0]} is a plan, with its fabric and routes chosen; give captures or a workload"
+            f"{paths[0]} is a plan, which already fixes fabric and routes; give captures or a workload"
         )
     return job
 

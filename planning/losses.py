@@ -55,7 +55,9 @@ def check_losses(fabric: Fabric, losses: Sequence[Loss]) -> None:
         if loss.port not in fabric.peers:
             raise ValueError(f"loss: {loss.port.node} has no port {loss.port.port}")
         if not 0 < loss.ratio <= MAX_LOSS:
-            raise ValueError(f"loss: {loss.ratio:g} of the packets; it is up to {MAX_LOSS:g}")
+            raise ValueError(
+                f"loss: a share must be above 0 and up to {MAX_LOSS:g} of the packets, got {loss.ratio:g}"
+            )
     if len({loss.port for loss in losses}) != len(losses):
         raise ValueError("loss: a cable is named twice")
 

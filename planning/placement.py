@@ -14,9 +14,9 @@ def place(name: str, fabric: Fabric, n_ranks: int, seed: int) -> tuple[str, ...]
     Raise ValueError for a placement that does not exist, Refused for one that makes no sense here.
     """
     if name not in PLACEMENTS:
-        raise ValueError(f"no placement {name!r}; there are {', '.join(PLACEMENTS)}")
+        raise ValueError(f"there is no placement {name!r}; choose from {', '.join(PLACEMENTS)}")
     if n_ranks > len(fabric.hosts):
-        raise Refused(f"{n_ranks} ranks need as many hosts, {fabric.spec} has {len(fabric.hosts)}")
+        raise Refused(f"{n_ranks} ranks need {n_ranks} hosts, but {fabric.spec} has {len(fabric.hosts)}")
     return PLACEMENTS[name](fabric, n_ranks, seed)
 
 
@@ -41,7 +41,7 @@ def hdrm(fabric: Fabric, n_ranks: int, seed: int) -> tuple[str, ...]:
     del seed
     cabled = bigraph_of(fabric)
     if cabled is None:
-        raise Refused(f"placement hdrm is a map of a BiGraph, not of a {kind_of(fabric)}")
+        raise Refused(f"placement hdrm works only on a BiGraph, not on a {kind_of(fabric)}")
     n, m = len(fabric.switches), cabled.n_slots
     if n & (n - 1) or m & (m - 1):
         raise Refused(f"placement hdrm needs n and m to be powers of two, got n={n}, m={m}")

@@ -167,7 +167,10 @@ def load(path: Path) -> Plan:
     except ValidationError as error:
         raise BadPlan(f"{path}: not a plan: {complaint(error)}") from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise BadPlan(f"{path}: not a plan: it is not valid JSON") from error
+        place = (
+            f": line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+        )
+        raise BadPlan(f"{path}: not a plan: it is not valid JSON{place}") from error
     except (ValueError, KeyError, RecursionError) as error:
         raise BadPlan(f"{path}: not a plan: {str(error).splitlines()[0]}") from error
     return plan

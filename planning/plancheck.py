@@ -32,7 +32,8 @@ def check(plan: "Plan") -> None:
     n_ranks = plan.schedule.n_ranks
     if n_ranks != len(plan.placement) or len(set(plan.placement)) != n_ranks:
         raise ValueError(
-            f"placement: {n_ranks} ranks need as many different hosts, got {len(plan.placement)}"
+            f"placement: each of {n_ranks} ranks needs a host of its own, got "
+            f"{len(set(plan.placement))} hosts"
         )
     unknown = set(plan.placement) - set(plan.fabric.hosts)
     if unknown:
@@ -47,7 +48,7 @@ def check(plan: "Plan") -> None:
     check_failures(plan.fabric, plan.failures)
     check_reachable(plan.fabric, plan.placement, plan.schedule.jobs, plan.failures)
     if not (0 <= plan.prediction.bound_s <= MAX_FLUID_S and 0 <= plan.prediction.fluid_s <= MAX_FLUID_S):
-        raise ValueError(f"it would take {plan.prediction.fluid_s:.0f} s; the most is {MAX_FLUID_S:.0f} s")
+        raise ValueError(f"it would take {plan.prediction.fluid_s:.0f} s; the limit is {MAX_FLUID_S:.0f} s")
 
 
 def check_schedule(schedule: Schedule) -> None:
@@ -62,18 +63,22 @@ def check_schedule(schedule: Schedule) -> None:
         whole = not op.contract.adds or op.nbytes % ELEMENT_NBYTES == 0
         tags = range((MAX_TAG if op.contract.is_collective else MAX_SLOT) + 1)
         if op.kind == "compute" and op.nbytes:
-            raise ValueError(f"operation {number} is computed; it has no bytes")
+            raise ValueError(f"operation {number} is a computation, so it must have 0 bytes, got {op.nbytes}")
         if op.nbytes < 0 or not whole or op.root not in ranks or op.tag not in tags:
             raise ValueError(
-                f"operation {number}: {op.nbytes} bytes, root {op.root}, tag {op.tag}, {op.kind}"
+                f"operation {number}, {op.kind}: {op.nbytes} bytes, root {op.root} or tag {op.tag} is "
+                f"out of range"
             )
     for number, send in enumerate(schedule.sends):
         if send.src not in ranks or send.dst not in ranks or send.src == send.dst:
-            raise ValueError(f"send {number} goes from rank {send.src} to {send.dst} of {schedule.n_ranks}")
+            raise ValueError(
+                f"send {number} goes from rank {send.src} to {send.dst}; these must be two ranks from "
+                f"0 to {schedule.n_ranks - 1}"
+            )
         if send.op not in range(len(schedule.ops)):
-            raise ValueError(f"send {number} is of operation {send.op}, there are {len(schedule.ops)}")
+            raise ValueError(f"send {number} names operation {send.op}, the plan has {len(schedule.ops)}")
         if schedule.ops[send.op].kind == "compute":
-            raise ValueError(f"send {number} is of operation {send.op}, which is computed and sends nothing")
+            raise ValueError(f"send {number} names operation {send.op}, a computation, which sends nothing")
         _check_bytes(number, send, schedule.ops[send.op])
         for rank, others in ((send.src, send.needs), (send.dst, send.ready)):
             _check_waits(number, rank, others, schedule.sends)
@@ -85,33 +90,41 @@ def check_schedule(schedule: Schedule) -> None:
 
 def _check_bytes(number: int, send: Send, op: Op) -> None:
     if min(send.offset, send.nbytes) < 0 or send.offset + send.nbytes > op.nbytes:
-        raise ValueError(f"send {number}: bytes {send.offset} + {send.nbytes} of {op.nbytes}")
+        raise ValueError(
+            f"send {number}: {send.nbytes} bytes at offset {send.offset} exceed the operation's {op.nbytes}"
+        )
     aligned = send.offset % ELEMENT_NBYTES == send.nbytes % ELEMENT_NBYTES == 0
     if send.reduce and not (op.contract.adds and aligned):
-        raise ValueError(f"send {number}: adds bytes that are not whole float32 elements of an allreduce")
+        raise ValueError(f"send {number} adds bytes that are not whole float32 elements of an allreduce")
 
 
 def _check_waits(number: int, rank: int, others: Sequence[int], sends: Sequence[Send]) -> None:
     for other in others:
         if not 0 <= other < number:
-            raise ValueError(f"send {number} waits for send {other}, which is not before it")
+            raise ValueError(f"send {number} waits for send {other}, which does not come before it")
         if rank not in (sends[other].src, sends[other].dst):
-            raise ValueError(f"send {number} waits for send {other}, of which rank {rank} knows nothing")
+            raise ValueError(
+                f"send {number} waits for send {other}, which rank {rank} neither sends nor receives"
+            )
 
 
 def _check_gates(schedule: Schedule) -> None:
     for number, gate in enumerate(schedule.gates):
         if gate.rank not in range(schedule.n_ranks) or gate.op not in range(len(schedule.ops)):
-            raise ValueError(f"gate {number}: no operation {gate.op} or no rank {gate.rank}")
+            raise ValueError(f"gate {number}: there is no operation {gate.op} or no rank {gate.rank}")
         if not 0 <= gate.gap_ns <= MAX_GAP_NS or any(not 0 <= other < gate.op for other in gate.after):
-            raise ValueError(f"gate {number}: operation {gate.op} after {gate.after}, gap {gate.gap_ns} ns")
+            raise ValueError(
+                f"gate {number}: operation {gate.op} cannot come {gate.gap_ns} ns after {gate.after}"
+            )
         if gate.most_ns is not None and not gate.gap_ns <= gate.most_ns <= MAX_GAP_NS:
-            raise ValueError(f"gate {number}: a gap of {gate.gap_ns} to {gate.most_ns} ns")
+            raise ValueError(
+                f"gate {number}: a gap of {gate.gap_ns} to {gate.most_ns} ns is not a valid range"
+            )
     computing = {number: op.root for number, op in enumerate(schedule.ops) if op.kind == "compute"}
     gated = sorted((gate.op, gate.rank) for gate in schedule.gates if gate.op in computing)
     if gated != sorted(computing.items()):
         odd = min(set(gated) ^ set(computing.items()), default=(0, 0))[0]
-        raise ValueError(f"operation {odd}: it needs one gate, at the rank that computes")
+        raise ValueError(f"operation {odd} needs exactly one gate, at the rank that computes")
     twice = [key for key, times in Counter((g.op, g.rank) for g in schedule.gates).items() if times > 1]
     if twice:
         raise ValueError(f"operation {twice[0][0]} has two gates at rank {twice[0][1]}")
@@ -123,21 +136,21 @@ def _check_aggregations(schedule: Schedule) -> None:
     for number, aggregation in enumerate(schedule.aggregations):
         op = aggregation.op
         if op not in range(len(schedule.ops)):
-            raise ValueError(f"aggregation {number} is of operation {op}, there are {len(schedule.ops)}")
+            raise ValueError(f"aggregation {number} names operation {op}, the plan has {len(schedule.ops)}")
         _check_ranks(number, aggregation, schedule)
         group = aggregation.givers, aggregation.takers
         if last_op.get(group, -1) >= op:
-            raise ValueError(f"aggregation {number}: operation {op} comes after one of a later operation")
+            raise ValueError(f"aggregation {number} of operation {op} comes after one of a later operation")
         last_op[group] = op
         parts.update((op, rank) for rank in aggregation.members)
     twice = [part for part, times in parts.items() if times > 1]
     if twice:
-        raise ValueError(f"operation {twice[0][0]}: rank {twice[0][1]} is in two of its aggregations")
+        raise ValueError(f"operation {twice[0][0]} has rank {twice[0][1]} in two of its aggregations")
     for number, send in enumerate(schedule.sends):
         if any(schedule.sends[other].op > send.op for other in (*send.needs, *send.ready)):
-            raise ValueError(f"send {number} of operation {send.op} waits for one of a later operation")
+            raise ValueError(f"send {number} of operation {send.op} waits for a send of a later operation")
         if schedule.ops[send.op].kind == "reduce":
-            raise ValueError(f"send {number}: operation {send.op} is a reduce, which only switches do")
+            raise ValueError(f"send {number} names operation {send.op}, a reduce, which only switches can do")
     sent = {send.op for send in schedule.sends}
     for op, times in Counter(each.op for each in schedule.aggregations).items():
         if times > 1 and op not in sent:
@@ -154,11 +167,11 @@ def _check_ranks(number: int, aggregation: Aggregation, schedule: Schedule) -> N
             or list(ranks) != sorted(set(ranks))
             or not 0 <= ranks[0] <= ranks[-1] < schedule.n_ranks
         ):
-            raise ValueError(f"aggregation {number}: its givers and takers are ranks, ascending")
+            raise ValueError(f"aggregation {number}: its givers and takers must be ranks in ascending order")
     due = op.contract.takers(givers, op.root)
     if not op.contract.adds or takers != due or len(aggregation.members) < 2:
         raise ValueError(
-            f"aggregation {number}: givers {givers}, takers {takers} make no {op.kind} of switches"
+            f"aggregation {number}: switches cannot do {op.kind} with givers {givers}, takers {takers}"
         )
     if op.nbytes % ELEMENT_NBYTES:
         raise ValueError(f"aggregation {number}: {op.nbytes} bytes are not whole float32 elements")
@@ -172,7 +185,7 @@ def _check_memory(schedule: Schedule) -> None:
     held += sum(schedule.ops[each.op].nbytes * len(each.takers) for each in schedule.aggregations)
     if held > MAX_HELD_NBYTES:
         raise ValueError(
-            f"the ranks would hold {held / 2**30:.1f} GiB, the most is {MAX_HELD_NBYTES >> 30} GiB: "
+            f"the ranks would hold {held / 2**30:.1f} GiB, the limit is {MAX_HELD_NBYTES >> 30} GiB: "
             "choose fewer iterations or scale the sizes down"
         )
 
@@ -184,23 +197,23 @@ def _check_flows(plan: "Plan") -> None:
         known = src in range(len(address)) and dst in range(len(address))
         if not known or times > 1 or not pairs[dst, src]:
             raise ValueError(
-                f"flows: rank {src} to {dst}: there must be one flow in each direction, between ranks"
+                f"flows: rank {src} to {dst}: two ranks must have exactly one flow in each direction"
             )
     missing = {(send.src, send.dst) for send in plan.schedule.sends} - set(pairs)
     if missing:
-        raise ValueError("flows: rank {} sends to {} without a flow".format(*min(missing)))
+        raise ValueError("flows: rank {} sends to {}, but there is no flow for it".format(*min(missing)))
     back = {(flow.src, flow.dst): flow for flow in plan.flows}
     for flow in plan.flows:
         where = f"flow from rank {flow.src} to {flow.dst}"
         if (flow.src_ip, flow.dst_ip) != (address[flow.src], address[flow.dst]):
-            raise ValueError(f"{where}: its addresses are not those of the hosts of its ranks")
+            raise ValueError(f"{where}: its addresses are not the addresses of its ranks' hosts")
         other = back[flow.dst, flow.src]
         if flow.sport not in _PORTS or (other.sport, other.dport) != (flow.dport, flow.sport):
-            raise ValueError(f"{where}: its ports are not the reverse of those of the other direction")
+            raise ValueError(f"{where}: its ports must mirror the other direction's ports, and be in range")
         check_path(plan.fabric, plan.placement[flow.src], plan.placement[flow.dst], flow.path)
     ends = Counter((f.src_ip, f.sport, f.dst_ip, f.dport) for f in plan.flows)
     if max(ends.values(), default=1) > 1:
-        raise ValueError("flows: two of them have the same addresses and ports")
+        raise ValueError("flows: two flows have the same addresses and ports")
 
 
 def check_path(fabric: Fabric, source: str, destination: str, path: Sequence[Egress]) -> None:
@@ -208,10 +221,16 @@ def check_path(fabric: Fabric, source: str, destination: str, path: Sequence[Egr
     here = source
     for hop, egress in enumerate(path):
         if egress not in fabric.peers or egress.node != here:
-            raise ValueError(f"path {source} to {destination}: hop {hop} leaves {egress.node}, not {here}")
+            raise ValueError(
+                f"path {source} to {destination}: hop {hop} leaves port {egress.port} of {egress.node}, "
+                f"not a cabled port of {here}"
+            )
         here = fabric.peers[egress].node
     if here != destination or len({egress.node for egress in path}) != len(path):
-        raise ValueError(f"path {source} to {destination} ends at {here} after {len(path)} hops")
+        raise ValueError(
+            f"path {source} to {destination} is broken or has a loop: it ends at {here} after "
+            f"{len(path)} hops"
+        )
 
 
 def _check_transport(fabric: Fabric, transport: "Transport") -> None:
@@ -219,7 +238,7 @@ def _check_transport(fabric: Fabric, transport: "Transport") -> None:
     if not name.isascii() or not name.replace("_", "").isalnum() or len(name) > _NAME_LETTERS:
         raise ValueError(f"transport: {name!r} is not the name of a congestion control")
     if transport.rcvbuf_nbytes not in _BUFFERS or transport.sndbuf_nbytes not in _BUFFERS:
-        raise ValueError(f"transport: socket buffers of {_BUFFERS[0]} to {_BUFFERS[-1]} bytes are allowed")
+        raise ValueError(f"transport: socket buffers must have {_BUFFERS[0]} to {_BUFFERS[-1]} bytes")
     if not fabric.mtu_nbytes <= transport.gso_max_nbytes <= _MAX_SEGMENT_NBYTES:
         allowed = f"{fabric.mtu_nbytes} to {_MAX_SEGMENT_NBYTES}"
-        raise ValueError(f"transport: segments of {allowed} bytes are allowed")
+        raise ValueError(f"transport: segments must have {allowed} bytes, got {transport.gso_max_nbytes}")

@@ -16,14 +16,15 @@ Value = TypeVar("Value")
 class BadRun(ValueError):
     """What a run's folder holds cannot be used; the text is one line that begins with the path."""
 
-    def __init__(self, path: Path, what: str) -> None:
-        super().__init__(f"{path}: {what}; run it again")
+    def __init__(self, path: Path, what: str, advice: str = "run it again") -> None:
+        super().__init__(f"{path}: {what}; {advice}")
 
 
 def check_finished(folder: Path) -> None:
     """Raise BadRun for the folder of a run that never finished."""
     if folder.name.endswith(INCOMPLETE):
-        raise BadRun(folder, "this run never finished, or is under way; look at its plan.json alone")
+        advice = "look at its plan.json alone, or run it again"
+        raise BadRun(folder, "this run never finished, or still runs", advice)
 
 
 @contextmanager
@@ -34,7 +35,8 @@ def one_run(folder: Path) -> Iterator[None]:
     except BadRun:
         raise
     except (ValueError, TypeError, LookupError, ArithmeticError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        said = complaint(error) if isinstance(error, ValidationError) else str(error)
+        reason = (said.splitlines() or [type(error).__name__])[0]
         raise BadRun(folder, f"its files do not belong together: {reason}") from error
 
 
@@ -56,4 +58,5 @@ def _value(path: Path, octets: bytes, kind: TypeAdapter[Value], where: str) -> V
     try:
         return kind.validate_json(octets)
     except ValidationError as error:
-        raise BadRun(path, where + complaint(error)) from error
+        said = complaint(error)
+        raise BadRun(path, where + (said.replace("line 1, column", "column") if where else said)) from error

@@ -285,5 +285,5 @@ def _factor(name: str, value: float | Fraction) -> Fraction:
 
 def _paths(captures: Sequence[AnyPath]) -> list[Path]:
     if not captures:
-        raise ValueError("no captures: name at least one file or folder")
+        raise ValueError("no captures were given: name at least one file or folder")
     return [Path(path) for path in captures]

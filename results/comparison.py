@@ -110,17 +110,17 @@ def load_cells(folder: Path) -> dict[str, MatrixCell]:
     check_finished(folder)
     path = folder / RESULT
     if not path.exists():
-        raise BadRun(path, "this folder holds no complete matrix: the command was interrupted, run it again")
+        raise BadRun(path, "this folder holds no complete matrix: the command was interrupted")
     value = read_json(path, TypeAdapter(dict[str, Any]))
     if "schema" not in value:
-        raise BadRun(path, "this is a single run; give the folder of the whole matrix, one above it")
+        raise BadRun(path, "this is a single run", "give the folder of the whole matrix, one above it")
     with one_run(path):
         file = _FILE.validate_python(value)
     if len(file.cells) > MAX_CELLS:
-        raise BadRun(path, f"{len(file.cells)} cells are too many")
+        raise BadRun(path, f"{len(file.cells)} cells are too many; the limit is {MAX_CELLS}")
     for cell in file.cells:
         if len(cell.times_s) > MAX_REPEATS or not all(0 < time_s < math.inf for time_s in cell.times_s):
-            raise BadRun(path, f"{cell.cell}: its times are not all above 0, or too many")
+            raise BadRun(path, f"{cell.cell}: not all of its times are above 0, or there are too many")
     names = Counter[str]()
     cells = {}
     for cell in file.cells:

@@ -21,11 +21,11 @@ def read_table(path: Path, columns: Sequence[str], repeat: int) -> pa.Table:
                 raise BadRun(path, f"it has no column {name}")
             kind = schema.field(name).type
             if not (pa.types.is_string(kind) if name == "interface" else pa.types.is_integer(kind)):
-                raise BadRun(path, f"its column {name} is of {kind}")
+                raise BadRun(path, f"its column {name} has the wrong type, {kind}")
         table = pq.read_table(path, columns=list(columns), filters=pc.field("repeat") == repeat)
     except (pa.ArrowException, OSError) as error:
         raise BadRun(path, "it is not a complete Parquet file") from error
     for name in columns:
         if table[name].null_count:
-            raise BadRun(path, f"its column {name} has gaps")
+            raise BadRun(path, f"its column {name} has missing values")
     return table

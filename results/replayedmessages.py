@@ -22,7 +22,9 @@ def replayed_messages(folder: Path, plan: Plan, repeats: int) -> list[tuple[Sent
             if event.event not in ("queued", "arrived"):
                 continue
             if not 0 <= event.repeat < repeats:
-                raise BadRun(folder / "events", f"repeat {event.repeat} of {repeats}")
+                raise BadRun(
+                    folder / "events", f"an event names repeat {event.repeat}, the run has {repeats} repeats"
+                )
             moments = queued if event.event == "queued" else arrived
             moments[event.repeat][event.send] = event.t_ns
     made = []

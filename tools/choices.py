@@ -89,7 +89,9 @@ class MatrixChoices:
         chosen: list[str] = []
         for word in self.ina.split(","):
             if word.strip() not in _INA:
-                raise ValueError(f"--ina {self.ina}: {word!r} is not off, on or leaf; off,on compares two")
+                raise ValueError(
+                    f"--ina {self.ina}: {word!r} is not off, on or leaf; write off,on to compare two"
+                )
             chosen += _INA[word.strip()] or self.algorithm
         return list(dict.fromkeys(chosen))
 

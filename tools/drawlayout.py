@@ -190,7 +190,7 @@ def _levels(fabric: Fabric, hosts_of: Mapping[str, Sequence[str]]) -> list[tuple
         above = {peer for node in rows[0] for peer in fabric.neighbours[node].values()}
         above -= placed | fabric.host_set
         if not above:
-            raise ValueError(f"{fabric.spec} has a switch that no cable joins to a host; it cannot be drawn")
+            raise ValueError(f"{fabric.spec} cannot be drawn: no cables join one of its switches to a host")
         rows.insert(0, tuple(switch for switch in fabric.switches if switch in above))
         placed |= above
     return rows

@@ -24,8 +24,8 @@ INTERRUPTED = 130
 NOBODY_READS = 1  # as Rich leaves when its output breaks
 SHOW_TRACEBACK = "GRADWIRE_TRACEBACK"
 NO_MEMORY = (
-    "not enough memory, of the machine or of what this process may take (ulimit -v, a container's limit): "
-    "give it more, or less to do"
+    "not enough memory in the machine, or within this process's limit (ulimit -v, a container's limit): "
+    "give it more memory, or less to do"
 )
 
 P = ParamSpec("P")
@@ -91,7 +91,7 @@ def one_line(error: BaseException) -> str:
     elif type(error).__module__.partition(".")[0].startswith("pydantic"):
         from gradwire.traces.complaints import complaint  # pydantic may be what is not installed
 
-        text = f"what was read from the input cannot be: {complaint(cast(Any, error))}"
+        text = f"the input is not valid: {complaint(cast(Any, error))}"
     else:
         text = str(error) or type(error).__name__
     return " ".join(text.split())

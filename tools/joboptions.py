@@ -274,4 +274,4 @@ def need_for_live(command: str, request: CaptureRequest) -> None:
         )
     for job in request.jobs:
         if not job.training and which(job.command[0]) is None:
-            raise FileNotFoundError(f"{job.command[0]}: no such program")
+            raise FileNotFoundError(f"cannot find the program {job.command[0]}")

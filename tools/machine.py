@@ -135,7 +135,7 @@ def need_root_and_tools(command: str, switch: str = "gradwire", captures: bool =
     """Raise PermissionError or FileNotFoundError with what to do about it."""
     if not is_root():
         raise PermissionError(
-            f"{command} makes network namespaces and needs root: sudo {COMMAND} {command} …"
+            f"{command} makes network namespaces and needs root: run sudo {COMMAND} {command} …"
         )
     need_emulation()
     tools = RUN_TOOLS + (OVS_TOOLS if switch == "ovs" else ()) + (("tcpdump",) if captures else ())

@@ -146,7 +146,7 @@ def parse_slow(texts: Sequence[str] | None) -> dict[int, Fraction]:
     for text in texts or ():
         match = _SLOW.fullmatch(text.strip())
         if match is None:
-            raise ValueError(f"{text!r} names no slow rank: write it like 3=×2")
+            raise ValueError(f"{text!r} does not name a slow rank: write it like 3=×2")
         found[int(match[1])] = parse_factor(match[2])
     return found
 
@@ -170,6 +170,8 @@ def parse_iterations(texts: Sequence[str] | None) -> tuple[int, ...] | None:
             raise ValueError(f"{text!r} is not an iteration: write it like 3 or 2..5")
         first, last = int(match[1]), int(match[2] or match[1])
         if not 0 <= last - first < MAX_ITERATIONS:
-            raise ValueError(f"{text!r} names no iterations: write the lower number first")
+            raise ValueError(
+                f"{text!r} must name 1 to {MAX_ITERATIONS} iterations: write the lower number first"
+            )
         chosen.update(range(first, last + 1))
     return tuple(sorted(chosen))

@@ -106,7 +106,7 @@ def _kept(packets: Packets, ends: Ends, first_seq: dict[Key, int], sent_only: bo
 
 def _write(packets: Packets, keep: npt.NDArray[np.bool_], path: Path) -> None:
     if packets.frame_at[0] != FILE_HEADER_NBYTES + RECORD_HEADER_NBYTES:
-        raise ValueError(f"{packets.path}: is not a classic pcap file: convert it with editcap -F nsecpcap")
+        raise ValueError(f"{packets.path} is not a classic pcap file: convert it with editcap -F nsecpcap")
     begins = packets.frame_at - RECORD_HEADER_NBYTES
     ends = packets.frame_at + packets.captured_nbytes
     with path.open("wb") as file:

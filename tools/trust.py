@@ -65,7 +65,7 @@ class TrustTrial:
 
     def __post_init__(self) -> None:
         if len(set(self.fabrics)) < len(self.fabrics):
-            raise ValueError("a fabric is named twice: each needs one --fabric only")
+            raise ValueError("a fabric is given twice: give each one --fabric only")
         for job in self.job.jobs:
             if job.is_built_in and job.iterations < MIN_ITERATIONS:
                 raise ValueError(
@@ -123,14 +123,14 @@ def _claim(folder: Path, trial: TrustTrial) -> None:
     wanted = trial.to_json()
     if not path.exists():
         if folder.exists() and any(folder.iterdir()):
-            raise ValueError(f"{folder} holds something else; choose another folder with --out")
+            raise ValueError(f"{folder} holds other files; choose another folder with --out")
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(wanted, indent=1) + "\n")
         return
     had = read_json(path, TypeAdapter(dict[str, Any]))
     if different := [name for name in wanted if had.get(name) != wanted[name]]:
         raise ValueError(
-            f"{folder} holds a matrix of another request ({', '.join(different)}); choose another folder"
+            f"{folder} holds a matrix with other settings ({', '.join(different)}); choose another folder"
         )
 
 

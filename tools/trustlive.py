@@ -109,7 +109,7 @@ def attempt(folder: Path, name: str) -> Path:
         path = folder / f"{name}-{number}"
         if not path.exists():
             return path
-    raise ValueError(f"{folder}: {MAX_ATTEMPTS} attempts are enough; choose another folder")
+    raise ValueError(f"{folder} already has {MAX_ATTEMPTS - 1} attempts; choose another folder")
 
 
 def below(folder: Path, path: Path) -> str:

@@ -33,7 +33,7 @@ def plan_for(
     warm = [[number for number in each.iterations if number >= FIRST_WARM] for each in workloads]
     fewest = min(map(len, warm))
     if fewest < MIN_ITERATIONS - FIRST_WARM:
-        raise ValueError(f"{fewest} iterations besides the warm-up were read in the capture, too few")
+        raise ValueError(f"the capture shows {fewest} iterations after the warm-up, which is too few")
     carried = Experiment(
         workloads[0],
         source,
@@ -115,7 +115,7 @@ def _row(
     replayed: Sequence[Sequence[SentMessage]],
 ) -> TrustRow:
     if not all(by_repeat):
-        raise ValueError("no rank whose log gives iterations sends anything in the replay")
+        raise ValueError("no rank whose log has iterations sends anything in the replay")
     replay = IterationTime.of([time_s for times_s in by_repeat for time_s in times_s])
     iterations = {op.iteration for op in plan.schedule.ops}
     alone = len(plan.schedule.jobs) == 1

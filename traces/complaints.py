@@ -5,7 +5,6 @@ import re
 from pydantic import ValidationError
 
 _WORDS = (  # the beginning of pydantic's name for a fault, and ours
-    ("json_invalid", "is not valid JSON"),
     ("missing", "is missing"),
     ("unexpected_keyword", "is not known"),
     ("extra_forbidden", "is not known"),
@@ -28,6 +27,9 @@ def complaint(error: ValidationError) -> str:
     """The first fault, as in `flows.0.src is not a whole number`; of the whole content `it is not a list`."""
     first = error.errors()[0]
     where = ".".join(map(str, first["loc"])) or "it"
+    if first["type"] == "json_invalid":
+        place = re.search(r"line (\d+) column (\d+)", first["msg"])
+        return f"{where} is not valid JSON" + (f": line {place[1]}, column {place[2]}" if place else "")
     for kind, words in _WORDS:
         if first["type"].startswith(kind):
             return f"{where} {words}"

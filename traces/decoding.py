@@ -171,7 +171,7 @@ def _no_training(captures: Sequence[Packets], choices: Sequence[Choice]) -> str:
         d = largest.direction
         text += f" (most: {d.src}:{d.sport} to {d.dst}:{d.dport}, {show_nbytes(largest.nbytes)})"
     known = ", ".join(framing.name for framing in framings() if framing.is_training)
-    return f"{text}; it is looked for in the framings {known}: capture with tcpdump -s 128 or more"
+    return f"{text}; gradwire looks for the framings {known}: capture with tcpdump -s 128 or more"
 
 
 def _file_notes(

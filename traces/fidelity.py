@@ -99,7 +99,7 @@ def message_starts(messages: Iterable[SentMessage], ranks: Iterable[int]) -> dic
 def fidelity(captured: Sequence[SentMessage], replayed: Sequence[SentMessage]) -> Fidelity:
     """Raise ValueError if the capture has no message."""
     if not captured:
-        raise ValueError("the capture has no message to compare with")
+        raise ValueError("the capture has no messages to compare with")
     theirs, ours = _grouped(captured), _grouped(replayed)
     their_first, our_first = _first_starts(captured), _first_starts(replayed)
     period_ns = _period_ns(captured, their_first)

@@ -64,7 +64,7 @@ def appended(path: Path) -> TextIO:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
         os.close(descriptor)
-        raise OSError(errno.EPERM, "it is not a file of its own", str(path))
+        raise OSError(errno.EPERM, "it is not a regular file, or has other hard links", str(path))
     os.set_blocking(descriptor, True)
     return os.fdopen(descriptor, "a", buffering=1, encoding="utf-8")
 

@@ -71,13 +71,13 @@ def read_logs(folder: Path) -> tuple[RankLog, ...]:
     logs = [_read_log(path) for path in sorted(folder.glob(LOGS))]
     ranks = [log.rank for log in logs]
     if len(set(ranks)) < len(ranks):
-        raise BadLog(f"{folder}: two of the logs {LOGS} are of one rank")
+        raise BadLog(f"{folder}: two of the logs {LOGS} name the same rank")
     return tuple(sorted(logs, key=lambda log: log.rank))
 
 
 def _read_log(path: Path) -> RankLog:
     if path.stat().st_size > MAX_LOG_NBYTES:
-        raise BadLog(f"{path}: too large for a rank's log")
+        raise BadLog(f"{path}: larger than the {MAX_LOG_NBYTES >> 20} MiB that a rank's log may have")
     try:
         return RankLog.model_validate_json(path.read_bytes())
     except ValidationError as error:
@@ -120,7 +120,7 @@ def _bucket_lines(logs: Sequence[RankLog]) -> Lines:
     for rank, lines in by_rank.items():
         if lines != first:
             raise BadLog(
-                f"the logs contradict each other: rank {rank}'s buckets are not rank {logs[0].rank}'s"
+                f"the logs contradict each other: rank {rank}'s buckets differ from rank {logs[0].rank}'s"
             )
     return first
 

@@ -67,16 +67,16 @@ def _read(path: Path, packets: Packets) -> MessageIndex | None:
     named = _named(path)
     if not path.is_file():
         if named is not None:
-            raise BadIndex(f"{MANIFEST} names it, but it is not there")
+            raise BadIndex(f"{MANIFEST} names it, but it is missing")
         return None
     if path.stat().st_size > MAX_INDEX_NBYTES:
         raise BadIndex(f"larger than the {MAX_INDEX_NBYTES:,} bytes that an index may have")
     octets = path.read_bytes()
     if named is not None and hashlib.sha256(octets).hexdigest() != named.index_sha256:
-        raise BadIndex(f"it does not have the hash that {MANIFEST} names")
+        raise BadIndex(f"its hash is not the one in {MANIFEST}")
     index = decode(octets)
     if capture_sha256(packets) != index.capture_sha256:
-        raise BadIndex(f"it was made for another file than {packets.path.name} is now")
+        raise BadIndex(f"it was made for another file, or {packets.path.name} has changed since")
     return index
 
 

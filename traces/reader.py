@@ -109,8 +109,8 @@ def capture_paths(paths: Sequence[Path]) -> tuple[Path, ...]:
     for path in paths:
         inside = sorted(p for p in path.iterdir() if p.name.endswith(SUFFIXES)) if path.is_dir() else [path]
         if not inside:
-            raise BadTrace(f"{path}: no capture in this folder: its files must end in {', '.join(SUFFIXES)}")
+            raise BadTrace(f"{path}: no capture in this folder: captures must end in {', '.join(SUFFIXES)}")
         found += inside
     if not found:
-        raise BadTrace("no capture given")
+        raise BadTrace("no captures were given: name at least one file or folder")
     return tuple({path.resolve(): path for path in found}.values())

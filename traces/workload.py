@@ -189,12 +189,12 @@ class Workload(_Value):
     def _check(self) -> "Workload":
         for number, connection in enumerate(self.connections):
             if max(connection.a, connection.b) >= self.n_ranks:
-                raise ValueError(f"connection {number}: rank outside 0..{self.n_ranks - 1}")
+                raise ValueError(f"connection {number}: a rank is outside 0..{self.n_ranks - 1}")
         for number, item in enumerate(self.items):
             for start in item.begins:
                 self._check_start(number, start)
             if isinstance(item, Compute) and not _in_range(item):
-                raise ValueError(f"item {number}: least_ns and most_ns are not a range")
+                raise ValueError(f"item {number}: least_ns and most_ns do not make a range")
             if isinstance(item, Collective):
                 self._check_collective(number, item)
             if isinstance(item, Message):
@@ -203,43 +203,43 @@ class Workload(_Value):
 
     def _check_start(self, number: int, start: Start) -> None:
         if start.rank >= self.n_ranks:
-            raise ValueError(f"item {number}: rank {start.rank} of {self.n_ranks}")
+            raise ValueError(f"item {number}: rank {start.rank} is outside 0..{self.n_ranks - 1}")
         if any(other >= number for other in start.after):
-            raise ValueError(f"item {number} comes after a later one: {start.after}")
+            raise ValueError(f"item {number} waits for a later item: {start.after}")
         self._check_own_computing(number, start)
 
     def _check_own_computing(self, number: int, start: Start) -> None:
         for other in map(self.items.__getitem__, start.after):
             if isinstance(other, Compute) and other.rank != start.rank:
                 raise ValueError(
-                    f"item {number}: rank {start.rank} waits for what rank {other.rank} computes"
+                    f"item {number}: rank {start.rank} cannot wait for what rank {other.rank} computes"
                 )
 
     def _check_collective(self, number: int, item: Collective) -> None:
         if item.root >= self.n_ranks:
-            raise ValueError(f"item {number}: root {item.root} of {self.n_ranks} ranks")
+            raise ValueError(f"item {number}: root {item.root} is outside 0..{self.n_ranks - 1}")
         if item.turns and item.algorithm not in EXCHANGES:
-            raise ValueError(f"item {number}: turns of {item.algorithm}, which has no exchanges")
+            raise ValueError(f"item {number} has turns, but {item.algorithm} has no exchanges")
         if item.rendezvous and item.algorithm in EXCHANGES:
-            raise ValueError(f"item {number}: rendezvous of {item.algorithm}, which has exchanges")
+            raise ValueError(f"item {number} has a rendezvous, but {item.algorithm} has exchanges")
         second = {(turn.src, turn.dst, turn.number) for turn in item.turns}
         for turn in item.turns:
             if turn.src == turn.dst or max(turn.src, turn.dst) >= self.n_ranks:
-                raise ValueError(f"item {number}: a turn between ranks {turn.src} and {turn.dst}")
+                raise ValueError(f"item {number}: a turn cannot be between ranks {turn.src} and {turn.dst}")
             if (turn.dst, turn.src, turn.number) in second:
                 raise ValueError(f"item {number}: ranks {turn.src} and {turn.dst} would wait for each other")
 
     def _check_message(self, number: int, item: Message) -> None:
         if max(item.src, item.dst) >= self.n_ranks:
-            raise ValueError(f"item {number}: rank outside 0..{self.n_ranks - 1}")
+            raise ValueError(f"item {number}: a rank is outside 0..{self.n_ranks - 1}")
         if item.start.rank != item.src:
-            raise ValueError(f"item {number}: a message starts at its source")
+            raise ValueError(f"item {number}: a message must start at its source")
         if item.ready is None:
             return
         if item.ready.rank != item.dst:
-            raise ValueError(f"item {number}: a message is received at its destination")
+            raise ValueError(f"item {number}: a message must be received at its destination")
         if any(other >= len(self.items) or other == number for other in item.ready.after):
-            raise ValueError(f"item {number} is received after none of these: {item.ready.after}")
+            raise ValueError(f"item {number} cannot be received after these items: {item.ready.after}")
         self._check_own_computing(number, item.ready)
 
     @property

@@ -57,7 +57,7 @@ def library() -> ctypes.CDLL:
     try:
         loaded = ctypes.CDLL(str(WORKER_LIBRARY))
     except OSError as error:
-        raise OSError(f"aggregation: {error}; run: sudo {COMMAND} setup") from error
+        raise OSError(f"the aggregation library does not load: {error}; run sudo {COMMAND} setup") from error
     pointer = c_void_p
     signatures: dict[str, tuple[Any, tuple[Any, ...]]] = {
         "new": (pointer, (c_int, c_uint16, c_uint16, *[c_uint32] * 4, c_int64, c_int64)),

@@ -88,7 +88,9 @@ class Worker:
         self._check("data", data, self._tree.givers, n_elements)
         self._check("into", into, self._tree.takers, n_elements)
         if data is not None and into is not None and np.may_share_memory(data, into):
-            raise ValueError("a sum must not go where its data are: they may be needed again")
+            raise ValueError(
+                "into shares memory with data, which may have to be sent again: use another array"
+            )
         exponents = np.empty(self._tree.n_chunks(n_elements * ELEMENT_NBYTES), np.int32)
         addresses = (None if each is None else each.ctypes.data for each in (data, into, exponents))
         position: int = self._c.worker_begin(self._open, *addresses, n_elements)
@@ -99,13 +101,13 @@ class Worker:
 
     def _check(self, name: str, array: Floats | None, ranks: tuple[int, ...], n_elements: int) -> None:
         if (array is not None) != (self._rank in ranks):
-            due = "an array is due" if self._rank in ranks else "none is due"
-            raise ValueError(f"{name}: of rank {self._rank} of job {self._tree.job} {due}")
+            due = "an array" if self._rank in ranks else "None"
+            raise ValueError(f"{name}: rank {self._rank} of job {self._tree.job} must pass {due}")
         if array is None:
             return
         if array.dtype != np.float32 or array.shape != (n_elements,) or not array.flags.c_contiguous:
             got = f"{array.dtype} {array.shape}"
-            raise ValueError(f"{name}: {n_elements} float32 numbers in a row are due, got {got}")
+            raise ValueError(f"{name}: expected {n_elements} contiguous float32 numbers, got {got}")
 
     @property
     def _open(self) -> int:
@@ -179,13 +181,13 @@ class Worker:
         match failure:
             case WorkerFailure.NO_ANSWER:
                 return (
-                    f"no switch answers to aggregation job {job} {self._waited}: "
-                    "are its rules there, its links up?"
+                    f"no switch answers aggregation job {job} {self._waited}: "
+                    "check that its rules are installed and its links are up"
                 )
             case WorkerFailure.NOT_FINITE:
                 return f"element {told.element} of sum {told.position} of aggregation job {job} is not finite"
             case WorkerFailure.NO_CHUNKS:
-                return f"aggregation job {job} has sent all the chunks that it can number; begin it again"
+                return f"aggregation job {job} has used up its chunk numbers; start it again"
             case WorkerFailure.FORGOTTEN:
                 return (
                     f"a rank of aggregation job {job} asks for sums of an earlier repeat: was it restarted?"
@@ -197,14 +199,14 @@ class Worker:
         told = self._told
         absent: tuple[tuple[int, ...], ...] = ()
         if not told.has_status:
-            what = "no switch says what is missing"
+            what = "no switch reports what is missing"
         elif told.epoch != self._tree.epoch:  # the tree that we know is not that of which the bits are
-            what = f"of a switch's children in the new tree only bits {told.seen:b} are there"
+            what = f"a switch has heard from only some children in the new tree, bits {told.seen:b}"
         else:
             absent = missing(self._tree, self._behind, self._rank, told.levels, told.seen)
             what = complaint(absent)
         return WorkerFailed(
-            f"a sum of aggregation job {self._tree.job} stands still {self._waited}: {what}",
+            f"a sum of aggregation job {self._tree.job} has made no progress {self._waited}: {what}",
             ranks_of(absent),
         )
 
@@ -243,7 +245,7 @@ def complaint(absent: tuple[tuple[int, ...], ...]) -> str:
     A child that is a switch may have the contributions of all its ranks but one.
     """
     if not absent:
-        return "a switch says that nothing is missing"
+        return "a switch reports that nothing is missing"
     ranks = ranks_of(absent)
     some = "some of " if any(len(behind_one) > 1 for behind_one in absent) else ""
     return f"nothing comes from {some}rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"

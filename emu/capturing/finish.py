@@ -234,7 +234,7 @@ def _editcap(source: Path, target: Path, snaplen: int) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=_EDITCAP_S, check=False)
     if not target.exists():
         said = done.stderr.strip().splitlines()
-        raise OSError(f"{source}: editcap wrote nothing: {said[-1] if said else 'and printed no error'}")
+        raise OSError(f"{source}: editcap wrote nothing: {said[-1] if said else 'it printed no error'}")
 
 
 def drop_payload(folder: Path) -> None:

@@ -37,18 +37,20 @@ class CaptureRequest:
 
     def __post_init__(self) -> None:
         if not 2 <= self.n_ranks <= MAX_RANKS:
-            raise ValueError(f"a captured job has 2 to {MAX_RANKS} ranks, got {self.n_ranks}")
+            raise ValueError(f"a captured job needs 2 to {MAX_RANKS} ranks, got {self.n_ranks}")
         if self.total_ranks > MAX_RANKS:
-            raise ValueError(f"jobs captured together have up to {MAX_RANKS} ranks, got {self.total_ranks}")
+            raise ValueError(
+                f"jobs captured together can have up to {MAX_RANKS} ranks, got {self.total_ranks}"
+            )
         if not 0 < self.limit_s <= MAX_LIMIT_S:
             raise ValueError(
-                f"a job's time limit is above 0 and up to {MAX_LIMIT_S:.0f} s, got {self.limit_s}"
+                f"a job's time limit must be above 0 and up to {MAX_LIMIT_S:.0f} s, got {self.limit_s}"
             )
         if self.training and self.training.servers >= self.n_ranks:
-            raise ValueError(f"{self.training.servers} servers of {self.n_ranks} ranks leave no worker")
+            raise ValueError(f"{self.training.servers} servers among {self.n_ranks} ranks leave no worker")
         beyond = [rank for rank, _ in self.training.slow if rank >= self.n_ranks] if self.training else []
         if beyond:
-            raise ValueError(f"no rank {beyond[0]} to slow down: the job has ranks 0 to {self.n_ranks - 1}")
+            raise ValueError(f"cannot slow down rank {beyond[0]}: the job has ranks 0 to {self.n_ranks - 1}")
 
     @property
     def job(self) -> str:

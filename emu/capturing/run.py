@@ -79,7 +79,9 @@ def capture(request: CaptureRequest, folder: Path, progress: Progress) -> Ran:
         raise
     if ended is None:
         said = log.read_text(errors="replace").strip().splitlines()
-        raise RunFailed(said[-1] if said else f"the capture's first process died ({process.returncode})")
+        raise RunFailed(
+            said[-1] if said else f"the capture's main process died (exit code {process.returncode})"
+        )
     return Ran(ended["cut_short"], cpu_idle(before, after), cpu_stolen(before, after))
 
 
@@ -128,6 +130,6 @@ def working_folder(folder: Path) -> Path:
     work = folder.with_name(folder.name + INCOMPLETE)
     for path in (folder, work):
         if path.exists() and (path != folder or any(folder.iterdir())):
-            raise FileExistsError(f"{path} exists already; choose another folder with --output")
+            raise FileExistsError(f"{path} already exists; choose another folder with --output")
     work.mkdir(parents=True)
     return work

@@ -53,7 +53,7 @@ def rewritten(
     if (total := int(stride.sum())) > MAX_HEADS_NBYTES:
         raise ValueError(
             f"the capture holds {total / 1e9:.1f} GB to send, and {MAX_HEADS_NBYTES / 1e9:.1f} GB is the "
-            "limit: cut the payload off with editcap -s 128, or the capture by time with -A and -B"
+            "limit: cut off the payload with editcap -s 128, or cut the capture by time with -A and -B"
         )
     head_at = np.cumsum(stride) - stride
     heads = np.zeros(total, np.uint8)

@@ -45,8 +45,8 @@ def check_queues(prepared: Prepared) -> None:
     sizes = [link.queue_nbytes for link in prepared.fabric.links if link.queue_nbytes is not None]
     if sizes and min(sizes) < prepared.largest_nbytes:
         raise ValueError(
-            f"a queue of {min(sizes)} bytes never takes this capture's packets of up to "
-            f"{prepared.largest_nbytes}: use larger queues, or --exact-mtu"
+            f"a queue of {min(sizes)} bytes has no room for this capture's packets of up to "
+            f"{prepared.largest_nbytes} bytes: use larger queues, or --exact-mtu"
         )
 
 

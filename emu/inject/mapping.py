@@ -23,7 +23,8 @@ def mapped(
     free = [host for host in hosts if host not in found.values()]
     if len(rest) > len(free):
         raise ValueError(
-            f"the capture has {len(rest) + len(found)} hosts and the fabric {len(hosts)}: choose a larger "
+            f"the capture has {len(rest) + len(found)} hosts but the fabric has {len(hosts)}: choose a "
+            f"larger "
             f"fabric, or leave hosts out: --map {rest[-1]}={LEFT_OUT}"
         )
     return found | dict(zip(rest, free, strict=False))
@@ -40,7 +41,9 @@ def _check(addresses: Collection[str], hosts: Sequence[str], told: Mapping[str, 
     seen: dict[str, str] = {}
     for address, host in told.items():
         if address not in addresses:
-            raise ValueError(f"--map {address}={host}: the capture has no packets of {address} to send")
+            raise ValueError(
+                f"--map {address}={host}: the capture has no packets from or to {address} that can be sent"
+            )
         if host == LEFT_OUT:
             continue
         if host not in hosts:

@@ -24,6 +24,6 @@ class InjectOptions:
         if not 1 <= self.loops <= MAX_LOOPS:
             raise ValueError(f"--loop takes 1 to {MAX_LOOPS}, got {self.loops}")
         if self.switch not in SWITCHES:
-            raise ValueError(f"no switch {self.switch!r}; known: {', '.join(SWITCHES)}")
+            raise ValueError(f"there is no switch {self.switch!r}; choose from {', '.join(SWITCHES)}")
         if self.switch == "ovs" and not self.exact_mtu:
-            raise ValueError("Open vSwitch in user space takes no large segments: add --exact-mtu")
+            raise ValueError("Open vSwitch in user space cannot take large (GSO) segments: add --exact-mtu")

@@ -68,7 +68,7 @@ def prepare(
     addresses = hosts_of(files)
     if not addresses:
         raise NothingToSend(
-            f"{paths[0]}: nothing to send; {_left_out_words(left_out) or 'the captures are empty'}"
+            f"{paths[0]}: nothing to send: {_left_out_words(left_out) or 'the captures are empty'}"
         )
     chosen_fabric = fabric or _star(len(addresses) - list(told.values()).count(LEFT_OUT))
     host_of = mapped(addresses, ranks, chosen_fabric.hosts, told)
@@ -77,7 +77,7 @@ def prepare(
     _check_count(sum(len(file.rows) for file in chosen) * options.loops, MAX_PACKETS)
     parts, notes = _parts(chosen, chosen_fabric.mtu_nbytes, options.exact_mtu)
     if not len(parts):
-        raise NothingToSend(f"{paths[0]}: nothing to send; {_left_out_words(left_out)}")
+        raise NothingToSend(f"{paths[0]}: nothing to send: {_left_out_words(left_out)}")
     _check_count(len(parts) * options.loops, MAX_PACKETS)
     due_ns, period = _times(parts, options)
     captures = [file.packets for file in files]
@@ -133,10 +133,11 @@ def _star(n_hosts: int) -> Fabric:
 def _check_count(count: int, most: int) -> None:
     if count > most:
         raise ValueError(
-            f"{count:,} packets, and {most:,} is the limit: cut the capture by time, editcap -A … -B …, "
-            "or use fewer loops"
+            f"{count:,} packets are more than the limit of {most:,}: cut the capture by time "
+            "(editcap -A … -B …), or use fewer loops"
         )
 
 
 def _left_out_words(left_out: Mapping[str, int]) -> str:
-    return "; ".join(f"{count:,} packets {reason}" for reason, count in left_out.items() if count)
+    packets_are = {reason: "packet is" if count == 1 else "packets are" for reason, count in left_out.items()}
+    return "; ".join(f"{n:,} {packets_are[reason]} {reason}" for reason, n in left_out.items() if n)

@@ -67,8 +67,9 @@ def check_duration(duration_ns: float) -> None:
     """Raise ValueError for what lasts too long."""
     if duration_ns > MAX_DURATION_NS:
         raise ValueError(
-            f"that lasts {duration_ns / 1e9:,.0f} s, and an hour is the limit: use a higher --speed, --pps "
-            "or --rate, fewer loops, or cut the capture by time: editcap -A … -B …"
+            f"sending would take {duration_ns / 1e9:,.0f} s, and the limit is one hour: use a higher "
+            f"--speed, --pps "
+            "or --rate, use fewer loops, or cut the capture by time (editcap -A … -B …)"
         )
 
 

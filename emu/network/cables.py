@@ -69,7 +69,7 @@ class Cables:
         deadline_s = time.monotonic() + _CARRIER_S
         while not all(map(_is_running, self._index.values())):
             if time.monotonic() > deadline_s:
-                raise OSError(f"a cable that was put up has no carrier after {_CARRIER_S:g} s")
+                raise OSError(f"a cable still has no carrier {_CARRIER_S:g} s after it was set up")
             time.sleep(_LOOK_S)
 
     def _carry_out(self, start_ns: int) -> None:

@@ -49,7 +49,8 @@ def _await_lines(ready: int, n_lines: int) -> None:
         octets = os.read(ready, 1 << 16)
         if not octets:
             raise HostFailed(
-                f"mnexec made {n_read} of {n_lines} hosts' namespaces; root, and / a mount point?"
+                f"mnexec made the namespaces of {n_read} of {n_lines} hosts: check that you are root "
+                "and that / is a mount point"
             )
         n_read += octets.count(b"\n")
 

@@ -28,7 +28,7 @@ def need_netem(fabric: Fabric) -> None:
     more = f" and {len(delayed) - _SHOWN_LINKS} more" if len(delayed) > _SHOWN_LINKS else ""
     raise NoNetem(
         f"links {', '.join(delayed[:_SHOWN_LINKS])}{more} have a delay, and this kernel has no netem: "
-        "`modprobe sch_netem`, use the lab VM, which has it, or leave the delay out"
+        "run `modprobe sch_netem`, use the lab VM, which has it, or leave the delay out"
     )
 
 

@@ -72,7 +72,7 @@ class _ShellOnDemand(Node):
             delattr(self, name)
         self.waiting, self.readbuf, self.pid = False, "", self.params["pid"]
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-        raise ShellEnded(f"{self.name}'s shell ended {how}; its next command gets another one")
+        raise ShellEnded(f"{self.name}'s shell ended {how}; its next command starts a new one")
 
     def terminate(self) -> None:
         if "shell" in vars(self):

@@ -24,14 +24,14 @@ def switch_off(interface: str, feature: str) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         names = _names(control, interface)
         if feature not in names:
-            raise ValueError(f"this kernel's devices have no {feature}")
+            raise ValueError(f"this kernel has no device feature {feature}")
         word, bit = divmod(names.index(feature), 32)
         blocks = [0] * (2 * -(-len(names) // 32))  # for 32 features each: which are meant, how to be
         blocks[2 * word] = 1 << bit
         command = struct.pack(f"=II{len(blocks)}I", _SFEATURES, len(blocks) // 2, *blocks)
         refused, _ = _asked(control, interface, command)
     if refused:  # ETHTOOL_F_UNSUPPORTED, ETHTOOL_F_WISH
-        raise OSError(errno.EOPNOTSUPP, f"{interface}: the device cannot do without {feature}")
+        raise OSError(errno.EOPNOTSUPP, f"{interface}: the device cannot switch off {feature}")
 
 
 def _names(control: socket.socket, interface: str) -> list[str]:

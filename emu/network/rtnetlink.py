@@ -98,7 +98,7 @@ def carry_out(requests: Iterable[Request]) -> None:
                     errors[number] = -_ERROR.unpack_from(answer)[0]
     for number, error in errors.items():
         if error:
-            raise OSError(error, f"rtnetlink request {number} of {last + 1}: {os.strerror(error)}")
+            raise OSError(error, f"rtnetlink request {number} of {last + 1} failed: {os.strerror(error)}")
 
 
 def link_flags(ifindex: int) -> tuple[int, int | None]:

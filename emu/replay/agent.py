@@ -41,7 +41,9 @@ class RankAgent:
     ) -> None:
         self._schedule = plan.schedule
         self._stall_s = STALL_S + outage_s(plan.failures) + longest_quiet_s(plan.schedule, rank)
-        self._by_plan = f"; by plan: {show_failures(plan.fabric, plan.failures)}" if plan.failures else ""
+        self._by_plan = (
+            f"; planned failures: {show_failures(plan.fabric, plan.failures)}" if plan.failures else ""
+        )
         self._sends = plan.schedule.sends
         self._rank = rank
         self._connections = {connection.peer: connection for connection in connections}
@@ -100,7 +102,7 @@ class RankAgent:
         deadline = time.monotonic() + self._stall_s
         while any(connection.unacknowledged_nbytes() for connection in self._connections.values()):
             if time.monotonic() > deadline:
-                raise Stalled(f"sent data was not acknowledged for {self._stall_s:.0f} s{self._by_plan}")
+                raise Stalled(f"nobody acknowledged sent data for {self._stall_s:.0f} s{self._by_plan}")
             time.sleep(_DRAIN_S)
 
     def _loop(self, poll: select.epoll, by_fd: dict[int, RankConnection]) -> None:
@@ -245,7 +247,10 @@ class RankAgent:
     def _begin_body(self, connection: RankConnection, key: Key, length: int) -> None:
         number = self._matching.arriving(key, length)
         if number is None:
-            raise PeerLost(f"rank {connection.peer} sent {length} bytes in slot {key[1]:#x}, not in the plan")
+            raise PeerLost(
+                f"rank {connection.peer} sent {length} bytes in slot {key[1]:#x}, which the plan does "
+                f"not have"
+            )
         send = self._sends[number]
         self._receiving[connection.peer] = number
         if send.reduce:
@@ -275,8 +280,8 @@ class RankAgent:
         send = self._sends[number]
         what = f"to rank {send.dst}" if send.src == self._rank else f"from rank {send.src}"
         return (
-            f"nothing happened for {self._stall_s:.0f} s; waits for send {number} {what}, "
-            f"{len(self._state.unfinished)} unfinished{self._by_plan}"
+            f"nothing happened for {self._stall_s:.0f} s; the rank waits for send {number} {what} "
+            f"(unfinished sends: {len(self._state.unfinished)}){self._by_plan}"
         )
 
 

@@ -81,7 +81,7 @@ class RankConnection:
         self._head_got = 0
         preamble = decode_preamble(bytes(self._head))
         if preamble is None:
-            raise PeerLost(f"rank {self.peer} sent no gloo preamble")
+            raise PeerLost(f"rank {self.peer} sent bytes that are not a gloo preamble")
         return preamble
 
     def expect_body(self, into: memoryview) -> None:

@@ -94,7 +94,7 @@ class Fleet:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 missing = sorted(set(rank_of.values()) - set(answers))
-                raise RunFailed(f"no {kind!r} within {timeout_s:.0f} s from {self._silent(missing)}")
+                raise RunFailed(f"no {kind!r} message within {timeout_s:.0f} s from {self._silent(missing)}")
             waiting = [pipe for pipe in self._pipes if rank_of[pipe.fileno()] not in answers]
             for pipe in self._watch.wait(waiting, left_s):
                 rank = rank_of[pipe.fileno()]
@@ -102,13 +102,13 @@ class Fleet:
                 if said == "failed":
                     raise RunFailed(self._most_exact(rank, answers[rank]))
                 if said != kind:
-                    raise RunFailed(f"rank {rank} said {said!r} where {kind!r} was due")
+                    raise RunFailed(f"rank {rank} sent {said!r} instead of {kind!r}")
         return [answers[rank] for rank in sorted(answers)]
 
     def _silent(self, missing: list[int]) -> str:
         """Which ranks, and if some are stopped, that: the others may only wait for them."""
         stopped = [rank for rank in missing if self._processes and is_stopped(self._processes[rank].pid)]
-        return _ranks(missing) + (f" ({_ranks(stopped)} stopped)" if stopped else "")
+        return _ranks(missing) + (f" (stopped: {_ranks(stopped)})" if stopped else "")
 
     def _heard(self, pipe: "Pipe[Any, Any]", rank: int) -> tuple[str, Any]:
         try:

@@ -132,7 +132,9 @@ def block_exponents(data: Floats, elements: int) -> Ints:
     starts = np.arange(0, len(data), elements)
     largest = np.maximum.reduceat(np.abs(data), starts) if len(data) else np.zeros(0, np.float32)
     if not np.isfinite(largest).all():
-        raise ValueError(f"element {np.flatnonzero(~np.isfinite(data))[0]} is not a number that can be added")
+        raise ValueError(
+            f"element {np.flatnonzero(~np.isfinite(data))[0]} is not a finite number, so it cannot be added"
+        )
     _, exponents = np.frexp(largest.astype(np.float64))
     return np.where(largest > 0, exponents, NO_PEAK).astype(np.int32)
 

@@ -75,7 +75,7 @@ def _accept(server: socket.socket, callers: dict[tuple[str, int], int], rank: in
     sock.settimeout(CONNECT_S)
     said = sock.recv(HELLO_NBYTES, socket.MSG_WAITALL)
     if peer is None or said != peer.to_bytes(HELLO_NBYTES, "little"):
-        raise PeerLost(f"{address[0]}:{address[1]} is not a peer of rank {rank}")
+        raise PeerLost(f"{address[0]}:{address[1]} called rank {rank} and is not one of its peers")
     return RankConnection(sock, peer)
 
 
@@ -95,5 +95,5 @@ def _socket(plan: Plan) -> socket.socket:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name)
     except OSError as error:
         known = plan.transport.congestion_control
-        raise OSError(error.errno, f"congestion control {known!r} is not in this kernel") from error
+        raise OSError(error.errno, f"this kernel does not have congestion control {known!r}") from error
     return sock

@@ -27,7 +27,7 @@ _SERVING = "gradwire.emu.switch.server.serving"
 def address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a HOST:PORT, such as 127.0.0.1:6653")
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT; write it like 127.0.0.1:6653")
     return host.strip("[]"), int(port)
 
 

@@ -58,7 +58,7 @@ def running_ovs(
     folder, logs = folder.resolve(), logs.resolve()
     database, socket = folder / "conf.db", folder / "db.sock"
     if len(str(socket)) > _MAX_SOCKET_PATH:
-        raise OvsError(f"{socket}: the path is too long for a socket; use a shorter folder")
+        raise OvsError(f"{socket}: this path is too long for a socket; use a folder with a shorter path")
     _run(["ovsdb-tool", "create", str(database), str(SCHEMA_FILE)], folder)
     server = ["ovsdb-server", str(database), f"--remote=punix:{socket}"]
     switchd = ["ovs-vswitchd", f"unix:{socket}"]
@@ -109,7 +109,7 @@ def _daemon(name: str, command: list[str], folder: Path, logs: Path) -> "Iterato
             start_new_session=True,
         )
     except FileNotFoundError as error:
-        raise OvsError(f"{command[0]} is missing: apt-get install openvswitch-switch") from error
+        raise OvsError(f"{command[0]} is not installed: run apt-get install openvswitch-switch") from error
     try:
         yield process
     finally:
@@ -131,7 +131,7 @@ def _await(socket: Path, process: "subprocess.Popen[bytes]", log: Path) -> None:
     while not socket.exists():
         if process.poll() is not None or time.monotonic() > deadline_s:
             said = log.read_text(errors="replace").splitlines() if log.exists() else []
-            raise OvsError(f"ovsdb-server did not start: {said[-1] if said else 'no reason given'}")
+            raise OvsError(f"ovsdb-server did not start: {said[-1] if said else 'it gave no reason'}")
         time.sleep(_POLL_S)
 
 
@@ -150,7 +150,7 @@ def _run(command: list[str], folder: Path) -> None:
             check=False,
         )
     except FileNotFoundError as error:
-        raise OvsError(f"{command[0]} is missing: apt-get install openvswitch-switch") from error
+        raise OvsError(f"{command[0]} is not installed: run apt-get install openvswitch-switch") from error
     if done.returncode or "rror" in done.stderr:  # a port that cannot be added is told, with exit code 0
         complaint = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         raise OvsError(f"{command[0]}: {complaint[0]}")

@@ -32,16 +32,16 @@ class TrainingOptions:
 
     def __post_init__(self) -> None:
         if self.model not in MODELS:
-            raise ValueError(f"no model {self.model!r}; known: {', '.join(MODELS)}")
+            raise ValueError(f"there is no model {self.model!r}; choose from {', '.join(MODELS)}")
         if not 1 <= self.iterations <= MAX_ITERATIONS:
-            raise ValueError(f"a job has 1 to {MAX_ITERATIONS} iterations, got {self.iterations}")
+            raise ValueError(f"a job needs 1 to {MAX_ITERATIONS} iterations, got {self.iterations}")
         if not 1 <= self.batch <= MAX_BATCH:
-            raise ValueError(f"a batch has 1 to {MAX_BATCH} samples, got {self.batch}")
+            raise ValueError(f"a batch needs 1 to {MAX_BATCH} samples, got {self.batch}")
         if self.bucket_mib is not None and not 0 < self.bucket_mib <= 1024:
-            raise ValueError(f"DDP's buckets are above 0 and up to 1024 MiB, got {self.bucket_mib}")
-
-        if any(not 1 <= factor <= MAX_SLOW for _, factor in self.slow):
-            raise ValueError(f"a rank is slowed down by 1 to {MAX_SLOW:g} times, got {self.slow}")
+            raise ValueError(f"DDP's buckets must be above 0 and up to 1024 MiB, got {self.bucket_mib}")
+        for rank, factor in self.slow:
+            if not 1 <= factor <= MAX_SLOW:
+                raise ValueError(f"rank {rank} can be slowed down 1 to {MAX_SLOW:g} times, got {factor:g}")
 
     def factor(self, rank: int) -> float:
         """How many times as long `rank` computes."""

@@ -82,7 +82,7 @@ def cabled(hosts: Collection[str], switches: Collection[str], cables: Sequence[C
 def _take(taken: set[tuple[str, int]], node: str, port: int, line: int) -> None:
     if (node, port) in taken:
         twice = f"port {port} of {node} is cabled twice" if port else f"host {node} has two cables"
-        raise BadCabling(f"{twice}{'' if port else '; a host has one'}", "links", line)
+        raise BadCabling(f"{twice}{'' if port else '; a host can have only one'}", "links", line)
     taken.add((node, port))
 
 
@@ -93,15 +93,15 @@ def _checked_ends(
     place = ("links", cable.line)
     for node, port in cable.ends:
         if node not in hosts and node not in switches:
-            raise BadCabling(f"there is no host and no switch {node}", *place)
+            raise BadCabling(f"there is no host or switch {node}", *place)
         if node in hosts and port not in (None, 0):
-            raise BadCabling(f"host {node} has port 0 and no other, got {port}", *place)
+            raise BadCabling(f"host {node} has only port 0, got port {port}", *place)
         if node in switches and port == 0:
-            raise BadCabling(f"the ports of switch {node} are numbered from 1, got 0", *place)
+            raise BadCabling(f"the ports of switch {node} are numbered from 1, got port 0", *place)
     if cable.a == cable.b:
         raise BadCabling(f"{cable.a} is cabled to itself", *place)
     if cable.a in hosts and cable.b in hosts:
-        raise BadCabling(f"{cable.a} and {cable.b} are hosts; a host is cabled to a switch", *place)
+        raise BadCabling(f"{cable.a} and {cable.b} are both hosts; cable each host to a switch", *place)
     return tuple((node, 0 if node in hosts else port) for node, port in cable.ends)
 
 

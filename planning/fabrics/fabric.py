@@ -74,7 +74,7 @@ class Fabric:
 
     def __post_init__(self) -> None:
         if len(self.hosts) > MAX_HOSTS:
-            raise ValueError(f"{len(self.hosts)} hosts; gradwire builds at most {MAX_HOSTS}")
+            raise ValueError(f"the fabric has {len(self.hosts)} hosts; gradwire builds at most {MAX_HOSTS}")
         for link in self.links:
             if not 0 < link.rate_bps <= MAX_RATE_BPS:
                 raise ValueError(f"a link needs a rate above 0 and up to 100G, got {link.rate_bps} bit/s")

@@ -37,7 +37,7 @@ MAX_PORT = 999_999
 
 def _text(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise ValueError(f"{str(value)[:40]!r} is neither a whole number nor a text")
+        raise ValueError(f"{str(value)[:40]!r} is neither a whole number nor text")
     return str(value)
 
 
@@ -138,7 +138,7 @@ def _fitting(patterns: Sequence[str], nodes: Sequence[str], *place: str | int) -
         else:
             fitting = {node for node in nodes if fnmatchcase(node, pattern)}
         if not fitting:
-            raise BadCabling(f"no node fits {pattern[:40]!r}", "tiers", *place)
+            raise BadCabling(f"no node matches {pattern[:40]!r}", "tiers", *place)
         found |= fitting
     return frozenset(found)
 
@@ -152,7 +152,7 @@ def _cables(document: FabricDocument, tiers: Sequence[NodeTier]) -> Iterator[Cab
         made += n_cables
         check_size(0, made)
         if n_cables > 1 and (cables.a_port, cables.b_port) != (None, None):
-            raise BadCabling("a port is named, but these are several cables", "links", line)
+            raise BadCabling("this line names a port but makes several cables", "links", line)
         for a in a_names:
             for b in b_names:
                 wire = _wire([cables, *_fitting_tiers(tiers, a, b), document.defaults])

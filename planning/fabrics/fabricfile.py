@@ -26,7 +26,7 @@ _UNPLAIN = re.compile(r"[^\w.-]")
 _PLAIN_WORDS = {
     "model_type": "must be a mapping",
     "list_type": "must be a list",
-    "string_type": "must be a text",
+    "string_type": "must be text",
     "int_type": "must be a whole number",
     "too_short": "must not be empty",
     "too_long": "has too many entries",
@@ -44,7 +44,7 @@ def is_file(spec: str) -> bool:
 def read_fabric(path: Path) -> Fabric:
     """Called as the file unless it says otherwise.  Raise OSError, or ValueError with line and reason."""
     if path.stat().st_size > MAX_FILE_NBYTES:
-        raise ValueError(f"it is larger than {MAX_FILE_NBYTES >> 20} MiB")
+        raise ValueError(f"the file is larger than {MAX_FILE_NBYTES >> 20} MiB")
     return fabric_of_yaml(path.read_bytes(), _UNPLAIN.sub("_", path.name)[-MAX_NAME:])
 
 
@@ -60,7 +60,7 @@ def fabric_of_yaml(text: bytes, name: str) -> Fabric:
         told = ", ".join(filter(None, (error.context, error.problem)))
         raise ValueError(f"{where}{told}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"no YAML: {str(error).splitlines()[0]}") from error
+        raise ValueError(f"not valid YAML: {str(error).splitlines()[0]}") from error
     try:
         return fabric_of(value, name)
     except ValidationError as error:
@@ -77,20 +77,20 @@ def _check_plain(text: bytes) -> None:
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
         line = f"line {event.start_mark.line + 1 if event.start_mark else 1}: "
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise ValueError(f"{line}anchors and aliases are not taken: write it out")
+            raise ValueError(f"{line}anchors and aliases are not allowed: write the values out")
         if isinstance(event, yaml.CollectionEndEvent):
             open_parts.pop()
         if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) and open_parts and open_parts[-1]:
             keys, key_next = open_parts[-1]
             if key_next[0] and isinstance(event, yaml.ScalarEvent):
                 if event.value in keys:
-                    raise ValueError(f"{line}{event.value[:40]!r} is given twice")
+                    raise ValueError(f"{line}the key {event.value[:40]!r} is given twice")
                 keys.add(event.value)
             key_next[0] = not key_next[0]
         if isinstance(event, yaml.CollectionStartEvent):
             open_parts.append((set(), [True]) if isinstance(event, yaml.MappingStartEvent) else None)
         if len(open_parts) > MAX_DEPTH:
-            raise ValueError(f"{line}nested too deeply")
+            raise ValueError(f"{line}the document is nested too deeply")
 
 
 def _line(node: Node | None, place: Sequence[str | int]) -> str:
@@ -114,11 +114,11 @@ def _complaint(kind: str, text: str, place: Sequence[str | int]) -> str:
     names = [str(step) for step in place]
     if kind == "extra_forbidden":
         part = _PARTS.get(names[0], FabricDocument) if len(names) > 1 else FabricDocument
-        return f"no key {names[-1][:40]!r}; there are {', '.join(part.model_fields)}"
+        return f"there is no key {names[-1][:40]!r}; the keys are {', '.join(part.model_fields)}"
     if kind == "missing":
         return f"{'.'.join([*names[:-1], ''])}{names[-1]} is missing"
     if not names:
-        return "the file holds no mapping; begin with hosts:, switches:, links:"
+        return "the file is not a mapping; begin it with hosts:, switches:, links:"
     where = ".".join(names)
     if kind in _PLAIN_WORDS:
         return f"{where} {_PLAIN_WORDS[kind]}"

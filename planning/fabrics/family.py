@@ -52,7 +52,7 @@ DEFAULT_LINKS = LinkSpec()
 def check_mtu(mtu_nbytes: int) -> None:
     """Raise ValueError for one that a fabric cannot have."""
     if mtu_nbytes not in MTUS:
-        raise ValueError(f"an MTU is {MTUS[0]} to {MTUS[-1]} bytes, got {mtu_nbytes}")
+        raise ValueError(f"an MTU must be {MTUS[0]} to {MTUS[-1]} bytes, got {mtu_nbytes}")
 
 
 def check_wire(wire: Wire, mtu_nbytes: int) -> None:
@@ -60,23 +60,25 @@ def check_wire(wire: Wire, mtu_nbytes: int) -> None:
     if not 0 < wire.rate_bps <= MAX_RATE_BPS:
         raise ValueError(f"a link needs a rate above 0 and up to 100G, got {wire.rate_bps} bit/s")
     if wire.rate_bps < MIN_RATE_BPS:
-        raise ValueError(f"a link's rate is 1M at least, got {wire.rate_bps} bit/s")
+        raise ValueError(f"a link's rate must be at least 1M, got {wire.rate_bps} bit/s")
     queue, frame_nbytes = wire.queue_nbytes, ETHERNET_NBYTES + mtu_nbytes
     if queue is not None and not frame_nbytes <= queue <= MAX_QUEUE_NBYTES:
         raise ValueError(
-            f"a queue needs room for a frame of {frame_nbytes} bytes"
-            f" and at most {MAX_QUEUE_NBYTES}, got {queue}"
+            f"a queue must have room for a frame of {frame_nbytes} bytes"
+            f" and hold at most {MAX_QUEUE_NBYTES} bytes, got {queue}"
         )
     if not 0 <= wire.delay_ns <= MAX_DELAY_NS:
-        raise ValueError(f"a link delays by {show_ns(MAX_DELAY_NS)} at most, got {show_ns(wire.delay_ns)}")
+        raise ValueError(
+            f"a link's delay can be at most {show_ns(MAX_DELAY_NS)}, got {show_ns(wire.delay_ns)}"
+        )
 
 
 def check_size(n_hosts: int, n_cables: int) -> None:
     """Refuse what is too large before anything of it is built."""
     if n_hosts > MAX_HOSTS:
-        raise ValueError(f"{n_hosts} hosts; gradwire builds at most {MAX_HOSTS}")
+        raise ValueError(f"the fabric has {n_hosts} hosts; gradwire builds at most {MAX_HOSTS}")
     if n_cables > MAX_CABLES:
-        raise ValueError(f"{n_cables} cables; gradwire builds at most {MAX_CABLES}")
+        raise ValueError(f"the fabric has {n_cables} cables; gradwire builds at most {MAX_CABLES}")
 
 
 def build(

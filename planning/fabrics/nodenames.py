@@ -21,16 +21,16 @@ def names_of(texts: Sequence[str]) -> tuple[str, ...]:
         if match is not None:
             stem, first, last = match[1], int(match[2]), int(match[3])
             if not 0 <= last - first < MAX_NAMES:
-                raise ValueError(f"{text!r} names no nodes, or too many: write the lower number first")
+                raise ValueError(f"{text!r} must name 1 to {MAX_NAMES} nodes: write the lower number first")
             names += [f"{stem}{number}" for number in range(first, last + 1)]
         elif _NAME.fullmatch(text):
             names.append(text)
         else:
             raise ValueError(
-                f"{text[:40]!r} is not a name of a node: write it like leaf0, several like leaf0..3"
+                f"{text[:40]!r} is not a node name: write one node like leaf0, several like leaf0..3"
             )
         if len(names) > MAX_NAMES:
-            raise ValueError(f"more than {MAX_NAMES} names in one list")
+            raise ValueError(f"one list has more than {MAX_NAMES} names")
     return tuple(names)
 
 

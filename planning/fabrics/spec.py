@@ -74,7 +74,9 @@ def fabric_from_json(value: object) -> Fabric:
         return fabric_of(value, name=FAMILY)
     text = str(value)
     if is_file(text):
-        raise ValueError(f"fabric {text[:MAX_SPEC_LENGTH]!r} is a file; its contents must be there instead")
+        raise ValueError(
+            f"fabric {text[:MAX_SPEC_LENGTH]!r} is the name of a file; give the file's contents instead"
+        )
     return parse_fabric(text)
 
 
@@ -88,16 +90,16 @@ def with_automatic_queue(fabric: Fabric) -> Fabric:
 
 def _values(text: str) -> tuple[_Family, dict[str, int], LinkSpec]:
     if len(text) > MAX_SPEC_LENGTH:
-        raise ValueError(f"a spec has at most {MAX_SPEC_LENGTH} characters, this one {len(text)}")
+        raise ValueError(f"a spec has at most {MAX_SPEC_LENGTH} characters, this one has {len(text)}")
     name, _, rest = text.partition(":")
     family = FAMILIES.get(name)
     if family is None:
-        raise ValueError(f"no family {name!r}; there are {', '.join(FAMILIES)}")
+        raise ValueError(f"there is no family {name!r}; choose from {', '.join(FAMILIES)}")
     values = _keys(rest)
     for key in values:
         if key not in family.sizes and key not in _LINK_KEYS:
             known = ", ".join((*family.sizes, *_LINK_KEYS))
-            raise ValueError(f"{name} takes no {key!r}; it takes {known}")
+            raise ValueError(f"{name} has no key {key!r}; its keys are {known}")
     sizes = {}
     for key, default in family.sizes.items():
         if key not in values and default is None:
@@ -113,7 +115,7 @@ def _keys(text: str) -> dict[str, str]:
     for part in text.split(",") if text else ():
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not key or not value:
-            raise ValueError(f"{part!r} is not key=value")
+            raise ValueError(f"{part!r} is not written as key=value")
         if key in values:
             raise ValueError(f"{key} is given twice")
         values[key] = value
@@ -122,7 +124,7 @@ def _keys(text: str) -> dict[str, str]:
 
 def _whole(key: str, value: str) -> int:
     if not value.isascii() or not value.isdigit() or len(value) > 9:
-        raise ValueError(f"{key} is a whole number, got {value!r}")
+        raise ValueError(f"{key} must be a whole number, got {value!r}")
     return int(value)
 
 

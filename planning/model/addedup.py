@@ -25,7 +25,7 @@ def trees_of(schedule: Schedule, trees: Sequence[Tree]) -> list[tuple[int, Tree]
     if not trees:
         return []
     if len(trees) != len(schedule.groups):
-        raise ValueError(f"{len(trees)} trees for {len(schedule.groups)} groups")
+        raise ValueError(f"got {len(trees)} trees for {len(schedule.groups)} groups")
     number = {group: i for i, group in enumerate(schedule.groups)}
     groups = [number[each.givers, each.takers] for each in schedule.aggregations]
     return [(group, trees[group]) for group in groups]

@@ -126,7 +126,7 @@ def least_s(nbytes: Sequence[int], rates_bps: Sequence[int], mtu_nbytes: int) ->
     if not nbytes:
         return 0.0
     if not rates_bps:
-        raise ValueError("a flow has to leave a switch that no cable leaves")
+        raise ValueError("a flow must leave a switch that has no cable going out")
     largest_first = np.sort(np.asarray(nbytes, dtype=float))[::-1]
     whole = float(largest_first.sum()) / sum(rates_bps)
     longest = float((largest_first * _places(len(nbytes), rates_bps)).max())

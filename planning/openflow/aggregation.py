@@ -38,7 +38,7 @@ class ActionError(ValueError):
     """These bytes are not an aggregate action."""
 
     def __init__(self, wrong: Wrong) -> None:
-        super().__init__(f"no aggregate action: {wrong.name}")
+        super().__init__(f"not an aggregate action: {wrong.name}")
         self.wrong = wrong
 
 
@@ -109,7 +109,9 @@ def read_job_counts(data: bytes) -> list[JobCounts]:
     Raise ValueError for what is not a number of whole structs.
     """
     if len(data) % JOB_COUNTS.size:
-        raise ValueError(f"{len(data)} bytes of jobs' counters: a job has {JOB_COUNTS.size}")
+        raise ValueError(
+            f"job counters of {len(data)} bytes, which is not a multiple of a job's {JOB_COUNTS.size} bytes"
+        )
     return [
         JobCounts(job, epoch, slots, n_children, dict(zip(EVENTS, counts, strict=True)))
         for job, epoch, slots, n_children, *counts in JOB_COUNTS.iter_unpack(data)

@@ -192,5 +192,5 @@ def slots(group: SwitchGroup) -> tuple[int, ...]:
     unit = gcd(*weights) or 1
     counts = [weight // unit for weight in weights]
     if sum(counts) > MAX_BUCKETS:
-        raise ValueError(f"weights {weights} need {sum(counts)} slots, there are {MAX_BUCKETS}")
+        raise ValueError(f"weights {weights} need {sum(counts)} slots, and a group has {MAX_BUCKETS}")
     return tuple(number for number, count in enumerate(counts) for _ in range(count))

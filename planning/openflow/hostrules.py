@@ -28,9 +28,7 @@ def host_rules(fabric: Fabric, routes: str, down: Collection[Link] = ()) -> Rule
     if routes == "ecmp":
         return destination_rules(left)
     if routes == ADAPTIVE:
-        raise Refused(
-            f"routes {ADAPTIVE} need a plan, whose flows they move; give the plan, or choose another"
-        )
+        raise Refused(f"{ADAPTIVE} routes move the flows of a plan: give a plan, or choose other routes")
     hosts = tuple(host for host in fabric.hosts if host in left.ports)
     flows, schedule = _all_pairs(left, hosts)
     paths = policy(routes)(left, hosts, flows, schedule, SEED)

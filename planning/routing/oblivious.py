@@ -68,7 +68,7 @@ def direct(
     del schedule, seed
     cabled = bigraph_of(fabric)
     if cabled is None:
-        raise Refused(f"routes direct make sense only on a BiGraph, not on a {kind_of(fabric)}")
+        raise Refused(f"direct routes work only on a BiGraph, not on a {kind_of(fabric)}")
     slots = cabled.slots
     number = {switch: i for layer in (cabled.upper, cabled.lower) for i, switch in enumerate(layer)}
 

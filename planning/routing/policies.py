@@ -55,4 +55,4 @@ def policy(name: str) -> Policy:
     for entry in entry_points(group=GROUP, name=name):
         loaded: Policy = entry.load()
         return loaded
-    raise ValueError(f"no routing policy {name!r}; there are {', '.join(policy_names())}")
+    raise ValueError(f"there is no routing policy {name!r}; choose from {', '.join(policy_names())}")

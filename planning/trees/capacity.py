@@ -74,7 +74,7 @@ def nodes_with_room(fabric: Fabric, request: SlotRequest, room: Room, seed: int)
     if request.slots * len(nodes) > room.all_slots or len(nodes) > room.pools:
         raise NoTree(
             f"all switches together have {room.all_slots:,} slots in {room.pools:,} pools left, "
-            f"{request.slots:,} are needed at each of {len(nodes)}"
+            f"and each of {len(nodes)} switches needs {request.slots:,}"
         )
     return nodes
 

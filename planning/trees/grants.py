@@ -160,7 +160,9 @@ class _Planter:
         """The tree of a group, with its slots taken from the room.  Raise NoTree if there is none."""
         ground = self.ground
         if FIRST_PORT + number > LAST_PORT:
-            raise NoTree(f"there are UDP ports for {LAST_PORT - FIRST_PORT + 1:,} trees, this is one more")
+            raise NoTree(
+                f"there are UDP ports for {LAST_PORT - FIRST_PORT + 1:,} trees, and this is one too many"
+            )
         group = self.schedule.groups[number]
         givers, takers = (tuple(ground.placement[rank] for rank in ranks) for ranks in group)
         request = SlotRequest(givers, takers, ground.nbytes[group], LEAST_SLOTS)
@@ -196,9 +198,9 @@ def slots_for(fabric: Fabric, tree: Tree) -> int:
 def _check_terms(fabric: Fabric, terms: Terms) -> None:
     check_elements(fabric, terms.elements)
     if terms.slots is not None and not LEAST_SLOTS <= terms.slots <= MAX_SWITCH_SLOTS:
-        raise ValueError(f"a tree has {LEAST_SLOTS} to {MAX_SWITCH_SLOTS:,} slots, got {terms.slots}")
+        raise ValueError(f"a tree needs {LEAST_SLOTS} to {MAX_SWITCH_SLOTS:,} slots, got {terms.slots}")
     if not 0 <= terms.switch_slots <= MAX_SWITCH_SLOTS:
-        raise ValueError(f"a switch has 0 to {MAX_SWITCH_SLOTS:,} slots, got {terms.switch_slots}")
+        raise ValueError(f"a switch can have 0 to {MAX_SWITCH_SLOTS:,} slots, got {terms.switch_slots}")
 
 
 def stages(fabric: Fabric, failures: Sequence[Failure]) -> Iterator[Stage]:

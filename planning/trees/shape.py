@@ -96,7 +96,7 @@ def tree_nodes(
     for node in nodes:
         if len(node.children) > MAX_CHILDREN:
             raise NoTree(
-                f"{node.switch} would add up {len(node.children)} children, the most is {MAX_CHILDREN}"
+                f"{node.switch} would add up {len(node.children)} children, the limit is {MAX_CHILDREN}"
             )
     if grower.cost(root, up).n_levels > MAX_LEVELS:
         raise NoTree(f"the tree would have more than {MAX_LEVELS} levels of switches")

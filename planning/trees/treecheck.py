@@ -20,14 +20,12 @@ def check_trees(
 ) -> None:
     """Raise ValueError with what is wrong and where; `placement` must be sound."""
     if len(trees) != len(groups):
-        raise ValueError(
-            f"trees: {len(groups)} groups of ranks add up, so there must be as many, got {len(trees)}"
-        )
+        raise ValueError(f"trees: {len(groups)} groups of ranks need {len(groups)} trees, got {len(trees)}")
     if switch_slots not in _U16:
-        raise ValueError(f"switch_slots: {switch_slots}; a switch has up to {_U16[-1]}")
+        raise ValueError(f"switch_slots: a switch can have 0 to {_U16[-1]}, got {switch_slots}")
     for number, (tree, group) in enumerate(zip(trees, groups, strict=True)):
         if (tree.givers, tree.takers) != group:
-            raise ValueError(f"tree {number}: its givers and takers are not those of group {number}")
+            raise ValueError(f"tree {number}: its givers and takers differ from those of group {number}")
         try:
             _check_numbers(fabric, tree)
             _check_nodes(fabric, tree)
@@ -38,7 +36,7 @@ def check_trees(
         used = Counter(getattr(tree, what) for tree in trees)
         value, times = max(used.items(), key=lambda item: item[1], default=(0, 0))
         if times > 1:
-            raise ValueError(f"trees: {times} of them have {what} {value}; each needs its own")
+            raise ValueError(f"trees: {times} trees have {what} {value}; each needs its own")
     _check_slots(trees, switch_slots)
 
 
@@ -46,11 +44,11 @@ def check_elements(fabric: Fabric, elements: int) -> None:
     """Raise ValueError for a number of elements in a packet that no tree of the fabric may have."""
     if elements not in ELEMENTS:
         *known, last = map(str, ELEMENTS)
-        raise ValueError(f"{elements} elements in a packet: it is {', '.join(known)} or {last}")
+        raise ValueError(f"a packet cannot have {elements} elements: choose {', '.join(known)} or {last}")
     if mtu_needed(elements) > fabric.mtu_nbytes:
         raise ValueError(
-            f"{elements} elements in a packet need a fabric with mtu={mtu_needed(elements)} at least, "
-            f"and {fabric.spec} has {fabric.mtu_nbytes}"
+            f"{elements} elements in a packet need an mtu of at least {mtu_needed(elements)}, "
+            f"but {fabric.spec} has mtu={fabric.mtu_nbytes}"
         )
 
 
@@ -71,10 +69,10 @@ def ranks_below(fabric: Fabric, placement: Sequence[str], tree: Tree) -> dict[Eg
 
 def _check_numbers(fabric: Fabric, tree: Tree) -> None:
     if tree.job not in _U16 or tree.epoch not in _U16 or tree.udp_port not in _PORTS:
-        raise ValueError(f"job {tree.job}, epoch {tree.epoch}, UDP port {tree.udp_port}: out of range")
+        raise ValueError(f"job {tree.job}, epoch {tree.epoch} or UDP port {tree.udp_port} is out of range")
     check_elements(fabric, tree.elements)
     if tree.slots < 1:
-        raise ValueError(f"{tree.slots} slots; it needs one")
+        raise ValueError(f"it has {tree.slots} slots and needs at least one")
 
 
 def _check_nodes(fabric: Fabric, tree: Tree) -> None:
@@ -86,11 +84,14 @@ def _check_nodes(fabric: Fabric, tree: Tree) -> None:
     for node in tree.nodes:
         _check_node(fabric, node)
         if node.switch in seen:
-            raise ValueError(f"{node.switch} is in it twice")
+            raise ValueError(f"{node.switch} appears twice")
         if seen:
             above = parents.get(node.switch)
             if above is None or node.parent_port != fabric.peers[above].port:
-                raise ValueError(f"port {node.parent_port} of {node.switch} leads to no node before it")
+                raise ValueError(
+                    f"port {node.parent_port} of {node.switch} does not lead to its parent, which must "
+                    f"come before it"
+                )
         seen.add(node.switch)
         for child in node.children:
             port = Egress(node.switch, child.port)
@@ -101,14 +102,14 @@ def _check_nodes(fabric: Fabric, tree: Tree) -> None:
                 parents[peer] = port
     hanging = parents.keys() - seen
     if hanging:
-        raise ValueError(f"{min(hanging)} is a child and no node")
+        raise ValueError(f"{min(hanging)} is a child but is not among the nodes")
 
 
 def _check_node(fabric: Fabric, node: Node) -> None:
     if node.switch not in fabric.switches:
         raise ValueError(f"{node.switch!r} is not a switch of {fabric.spec}")
     if not 1 <= len(node.children) <= MAX_CHILDREN:
-        raise ValueError(f"{node.switch} has {len(node.children)} children; it is 1 to {MAX_CHILDREN}")
+        raise ValueError(f"{node.switch} has {len(node.children)} children; a node has 1 to {MAX_CHILDREN}")
     ports = [child.port for child in node.children]
     if node.parent_port is not None:
         ports.append(node.parent_port)
@@ -130,7 +131,9 @@ def _check_members(fabric: Fabric, placement: Sequence[str], tree: Tree) -> None
     ]
     if Counter(hosts) != Counter(placement[rank] for rank in tree.members):
         wrong = sorted({*hosts} ^ {placement[rank] for rank in tree.members}) or sorted(hosts)
-        raise ValueError(f"each host of its {len(tree.members)} members is due once below it: see {wrong[0]}")
+        raise ValueError(
+            f"each of its {len(tree.members)} members' hosts must be in it exactly once: see {wrong[0]}"
+        )
     assert set(hosts) <= rank_at.keys()
     givers, takers = set(tree.givers), set(tree.takers)
     below = ranks_below(fabric, placement, tree)
@@ -141,7 +144,7 @@ def _check_members(fabric: Fabric, placement: Sequence[str], tree: Tree) -> None
             if child != due:
                 raise ValueError(
                     f"port {child.port} of {node.switch}: gives {child.gives}, takes {child.takes}; "
-                    f"the ranks below it make that {due.gives}, {due.takes}"
+                    f"by the ranks below it gives is {due.gives} and takes is {due.takes}"
                 )
 
 
@@ -152,4 +155,4 @@ def _check_slots(trees: Sequence[Tree], switch_slots: int) -> None:
             granted[node.switch] += tree.slots
     for switch, slots in granted.items():
         if slots > switch_slots:
-            raise ValueError(f"trees: {switch} grants {slots:,} slots and has {switch_slots:,}")
+            raise ValueError(f"trees: {switch} grants {slots:,} slots but has only {switch_slots:,}")

@@ -210,10 +210,18 @@ def entry(match: Any, action: Any, priority: int = 1) -> FlowStats:
     ("match", "action", "complaint"),
     [
         (parser.OFPMatch(eth_src="02:00:00:00:00:01"), parser.OFPActionOutput(1), "matches eth_src"),
-        (parser.OFPMatch(), parser.OFPActionDecNwTtl(), "has the actions"),
-        (parser.OFPMatch(), parser.OFPActionGroup(5), "has the actions"),
-        (parser.OFPMatch(), parser.OFPActionExperimenterUnknown(0x00024757, bytes(32)), "has the actions"),
-        (parser.OFPMatch(), parser.OFPActionExperimenterUnknown(0x00002320 + 1, bytes(8)), "has the actions"),
+        (parser.OFPMatch(), parser.OFPActionDecNwTtl(), "with the actions"),
+        (parser.OFPMatch(), parser.OFPActionGroup(5), "with the actions"),
+        (
+            parser.OFPMatch(),
+            parser.OFPActionExperimenterUnknown(0x00024757, bytes(32)),
+            "with the actions",
+        ),
+        (
+            parser.OFPMatch(),
+            parser.OFPActionExperimenterUnknown(0x00002320 + 1, bytes(8)),
+            "with the actions",
+        ),
     ],
 )
 def test_a_rule_that_none_of_ours_could_be_is_noticed(match: Any, action: Any, complaint: str) -> None:
@@ -274,10 +282,10 @@ def test_match_fields_in_another_order_are_the_same_rule() -> None:
 @pytest.mark.parametrize(
     ("there", "wrong"),
     [
-        (BEFORE[1:], "does not have the groups it was sent: 2 were sent, it has 1"),
-        (BEFORE[:1] + BEFORE[2:], "1 missing, 0 that are not ours"),
-        ((*BEFORE, Rule(9, DST, (1,))), "0 missing, 1 that are not ours"),
-        ((*BEFORE[:1], Rule(1, OTHER, (2,)), *BEFORE[2:]), "1 missing, 1 that are not ours"),
+        (BEFORE[1:], "did not install the groups it was sent: sent 2, installed 1"),
+        (BEFORE[:1] + BEFORE[2:], "1 missing, 0 that were not sent"),
+        ((*BEFORE, Rule(9, DST, (1,))), "0 missing, 1 that were not sent"),
+        ((*BEFORE[:1], Rule(1, OTHER, (2,)), *BEFORE[2:]), "1 missing, 1 that were not sent"),
     ],
 )
 def test_a_switch_with_other_rules_is_complained_of(there: tuple[Rule, ...], wrong: str) -> None:

@@ -207,7 +207,9 @@ def test_a_switch_that_lost_a_rule_is_found_out() -> None:
         running("--fabric", SPEC) as controller,
         switches(controller, without_the_last_rule),
     ):
-        assert "does not have the rules it was sent: 1 missing, 0 that are not ours" in controller.failure()
+        assert (
+            "did not install the rules it was sent: 1 missing, 0 that were not sent" in controller.failure()
+        )
 
 
 def with_an_unknown_message(octets: bytes) -> bytes:
@@ -302,9 +304,12 @@ def test_a_failure_of_which_no_message_told_keeps_it_from_being_settled(tmp_path
 
 
 GARBAGE = {
-    "noise": (b"\x00" * 64, "sent a message of 0 bytes"),
+    "noise": (b"\x00" * 64, "sent a message with an impossible length of 0 bytes"),
     "HTTP": (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "began with a message of type 69"),
-    "a message shorter than its header": (bytes.fromhex("0400000400000001"), "sent a message of 4 bytes"),
+    "a message shorter than its header": (
+        bytes.fromhex("0400000400000001"),
+        "sent a message with an impossible length of 4 bytes",
+    ),
     "an unknown version": (bytes.fromhex("7700000800000001"), "Unknown"),
     "OpenFlow 1.0": (bytes.fromhex("0100000800000001"), "unsupported version 0x1"),
     "FEATURES_REPLY cut short": (hello() + bytes.fromhex("040600090000000100"), "type 6 that cannot be read"),
@@ -350,7 +355,7 @@ def test_half_a_message_and_silence_do_not_keep_switches_waiting() -> None:
 
 def test_switches_that_do_not_come_are_named() -> None:
     with running("--fabric", SPEC, "--timeout", "0.2") as controller:
-        assert "not connected or not programmed in time: leaf0, leaf1, spine0" in controller.failure()
+        assert "these are not connected or not programmed: leaf0, leaf1, spine0" in controller.failure()
 
 
 @pytest.mark.parametrize(("options", "who"), [(["--people"], "gradwire"), ([], "controller")])

@@ -67,7 +67,9 @@ def test_more_strangers_than_there_is_room_for_are_dropped_and_the_switches_come
             links = [connect(controller.port, threading.Event()) for _ in range(MOST + 1)]
             for link in links:
                 stack.enter_context(link)
-            assert f"is one of more than {MOST} at once that are not switches" in note(controller)
+            assert f"is one of more than {MOST} open connections that have not introduced themselves" in note(
+                controller
+            )
             assert _n_ended(links) == 1
         _await_room(controller)
         with switches(controller):

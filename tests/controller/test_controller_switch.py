@@ -129,7 +129,7 @@ def test_a_switch_that_drops_a_rule_is_refused_by_name(machine: Machine) -> None
     line.deliver(switch)
     assert not ready(switch)
     assert refused == [
-        "s: does not have the rules it was sent: 1 missing, 0 that are not ours, such as " + str(B)
+        "s: did not install the rules it was sent: 1 missing, 0 that were not sent, such as " + str(B)
     ]
 
 

@@ -104,7 +104,7 @@ def test_rules_of_trees_are_compared_by_what_they_say_where_bytes_do_not_tell() 
     groups, flows = stated(programmed(rules, 4))
     assert complaint(b"", table(rules), flows, groups) is None
     other = [*rules[:-1], replace(rules[-1], aggregate=JOB._replace(child=255, epoch=3))]
-    assert "1 missing, 1 that are not ours" in str(complaint(b"", table(other), flows, groups))
+    assert "1 missing, 1 that were not sent" in str(complaint(b"", table(other), flows, groups))
 
 
 def test_a_tree_with_another_epoch_is_deleted_before_it_is_added_and_the_switch_agrees() -> None:
@@ -149,8 +149,8 @@ def test_more_jobs_than_one_message_holds_are_read_whole() -> None:
 @pytest.mark.parametrize(
     ("octets", "wrong"),
     [
-        (bytes(8), "s: asked for its jobs' counters, it sent something else"),
-        (bytes.fromhex("0002475700000001") + bytes(JOB_COUNTS.size - 1), "s: 103 bytes"),
+        (bytes(8), "s: asked for its jobs' counters, the switch sent something else"),
+        (bytes.fromhex("0002475700000001") + bytes(JOB_COUNTS.size - 1), "s: job counters of 103 bytes"),
     ],
 )
 def test_an_answer_that_is_none_is_refused_by_name(octets: bytes, wrong: str) -> None:

@@ -89,7 +89,7 @@ def test_what_a_switch_tells_of_a_job_is_read_back_as_it_was_told(tmp_path: Path
 )
 def test_what_holds_no_counters_is_one_line_that_names_the_file(tmp_path: Path, value: Any) -> None:
     path = written(tmp_path / "switches.json", value)
-    with pytest.raises(ValueError, match="not a file of counters") as caught:
+    with pytest.raises(ValueError, match="not a counters file") as caught:
         load_counters(path)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)

@@ -124,5 +124,5 @@ def test_bytes_that_are_no_preamble_are_refused_or_bounded(data: bytes) -> None:
 def test_what_is_no_preamble_is_refused_with_the_ranks_name(pair: Pair) -> None:
     a, b = pair
     a.sock.sendall(b"GET / HTTP/1.1\r\n".ljust(48))
-    with pytest.raises(PeerLost, match="rank 0 sent no gloo preamble"):
+    with pytest.raises(PeerLost, match="rank 0 sent bytes that are not a gloo preamble"):
         b.read_header()

@@ -203,10 +203,10 @@ def _damaged(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (_other_hash, "does not have the hash that manifest.json names"),
-        (_absent, "manifest.json names it, but it is not there"),
-        (_others, "made for another file than h0.pcap is now"),
-        (_damaged, "do not have the hash that its first line names"),
+        (_other_hash, "its hash is not the one in manifest.json"),
+        (_absent, "manifest.json names it, but it is missing"),
+        (_others, "made for another file, or h0.pcap has changed since"),
+        (_damaged, "contents do not match the hash in its first line"),
     ],
 )
 def test_an_index_that_cannot_be_trusted_is_left_aside_with_a_note(

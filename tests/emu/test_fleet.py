@@ -168,8 +168,8 @@ def test_a_rank_that_waits_in_vain_is_named_once_with_the_failures_of_the_plan(
         run_plan(replace(plan, failures=(Failure(port, 0),)))
     name = f"{port.node}-{plan.fabric.peers[port].node}"
     assert str(failed.value) == (
-        "rank 0: nothing happened for 0 s; waits for send 1 from rank 1, 1 unfinished; "
-        f"by plan: {name} down from 0 s on"
+        "rank 0: nothing happened for 0 s; the rank waits for send 1 from rank 1 (unfinished sends: 1); "
+        f"planned failures: {name} down from 0 s on"
     )
 
 
@@ -287,7 +287,7 @@ def test_of_silent_ranks_the_one_that_is_stopped_is_told() -> None:
             agents.run(0, 1.0)
         os.kill(agents.pids[2], signal.SIGCONT)
         agents.end()
-    assert str(failed.value) == "no 'prepared' within 1 s from rank 2 (rank 2 stopped)"
+    assert str(failed.value) == "no 'prepared' message within 1 s from rank 2 (stopped: rank 2)"
 
 
 def test_silent_ranks_are_told_where_none_is_stopped() -> None:
@@ -295,4 +295,4 @@ def test_silent_ranks_are_told_where_none_is_stopped() -> None:
         ends[1].send(("listening", None))
         with pytest.raises(RunFailed) as failed:
             agents.connect(timeout_s=0.1)
-    assert str(failed.value) == "no 'listening' within 0 s from ranks 0, 2, 3, 4 and 2 more"
+    assert str(failed.value) == "no 'listening' message within 0 s from ranks 0, 2, 3, 4 and 2 more"

@@ -107,7 +107,7 @@ def test_what_switches_added_up_is_left_out_and_others_packets_of_these_addresse
 
 def test_a_capture_with_nothing_to_send_says_what_it_has_instead(tmp_path: Path) -> None:
     paths = written(tmp_path, [Record(1, ethernet(bytes(46), ether_type=0x0806))])
-    with pytest.raises(NothingToSend, match="nothing to send; 1 packets neither TCP nor UDP"):
+    with pytest.raises(NothingToSend, match="nothing to send: 1 packet is neither TCP nor UDP"):
         prepared(paths)
 
 
@@ -128,7 +128,9 @@ def test_a_capture_that_goes_backwards_is_sent_in_its_order_and_told(tmp_path: P
 
 def test_more_packets_than_can_be_matched_are_refused_with_a_way_out(tmp_path: Path) -> None:
     paths = written(tmp_path, [Record(n, tcp(A, B, n)) for n in range(100)])
-    with pytest.raises(ValueError, match=r"100 packets, and 4,000,000 is the limit: .* editcap|fewer loops"):
+    with pytest.raises(
+        ValueError, match=r"100 packets are more than the limit of 4,000,000: .* editcap|fewer loops"
+    ):
         prepared(paths, loops=MAX_PACKETS // 100 + 1)
 
 

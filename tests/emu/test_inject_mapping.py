@@ -25,7 +25,7 @@ def test_what_is_told_is_obeyed_and_the_others_take_what_is_free() -> None:
 @pytest.mark.parametrize(
     ("told", "complaint"),
     [
-        ({"10.77.0.9": "h0"}, "no packets of 10.77.0.9"),
+        ({"10.77.0.9": "h0"}, "no packets from or to 10.77.0.9"),
         ({"10.77.0.1": "h9"}, "no host h9; it has h0 to h3"),
         ({"10.77.0.1": "h0", "10.77.0.2": "h0"}, "cannot be both"),
     ],
@@ -36,7 +36,7 @@ def test_a_map_that_cannot_be_is_refused(told: dict[str, str], complaint: str) -
 
 
 def test_too_small_a_fabric_is_told_with_both_ways_out() -> None:
-    with pytest.raises(ValueError, match=r"3 hosts and the fabric 2: .* --map 10.77.0.10=none"):
+    with pytest.raises(ValueError, match=r"3 hosts but the fabric has 2: .* --map 10.77.0.10=none"):
         mapped(ADDRESSES, {}, HOSTS[:2], {})
 
 

@@ -101,7 +101,7 @@ def test_a_queue_that_no_segment_would_ever_pass_is_refused(
 ) -> None:
     found = prepared(tmp_path, "star:hosts=2,queue=10KB", nbytes)
     if is_refused:
-        with pytest.raises(ValueError, match=r"10000 bytes never takes .* --exact-mtu"):
+        with pytest.raises(ValueError, match=r"10000 bytes has no room for .* --exact-mtu"):
             check_queues(found)
     else:
         check_queues(found)

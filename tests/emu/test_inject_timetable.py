@@ -43,7 +43,7 @@ def test_a_loop_lasts_as_long_as_all_gaps_and_one_more_of_mean_length() -> None:
 
 
 def test_what_would_last_longer_than_an_hour_is_refused() -> None:
-    with pytest.raises(ValueError, match="7,200 s, and an hour is the limit"):
+    with pytest.raises(ValueError, match="7,200 s, and the limit is one hour"):
         deadlines(Pace(), np.array([0, 7200 * 10**9]), SIZES[:2])
 
 

@@ -207,5 +207,5 @@ def test_no_output_and_no_group_selects_an_entry_that_adds_up() -> None:
 
 def test_a_switch_without_slots_adds_nothing_up() -> None:
     table = FlowTable(Numbers(9), Numbers(1), Jobs(SharedSlots(), 0))
-    with pytest.raises(TableFullError, match="there are no 2 slots left"):
+    with pytest.raises(TableFullError, match="needs 2 slots, and fewer are left"):
         table.add(entry(MATCHES[0], 1, adds=True), reset_counts=False)

@@ -59,7 +59,7 @@ def test_of_a_child_that_is_a_switch_it_is_said_that_some_of_its_ranks_are_missi
     assert complaint(missing(CHAIN, BEHIND, 0, 0, 0b01)) == "nothing comes from rank 3"
     assert complaint(missing(CHAIN, BEHIND, 0, 1, 0b01)) == "nothing comes from some of ranks 1, 2"
     assert complaint(((1,), (4,))) == "nothing comes from ranks 1, 4"
-    assert complaint(()) == "a switch says that nothing is missing"
+    assert complaint(()) == "a switch reports that nothing is missing"
 
 
 def test_a_path_goes_from_the_ranks_own_switch_to_the_root() -> None:

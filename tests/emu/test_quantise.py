@@ -105,5 +105,5 @@ def test_a_sum_that_float32_cannot_hold_is_infinite_as_its_own_would_be() -> Non
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 def test_what_is_not_finite_is_refused_with_its_place(wrong: float) -> None:
-    with pytest.raises(ValueError, match="element 3 is not a number that can be added"):
+    with pytest.raises(ValueError, match="element 3 is not a finite number"):
         block_exponents(np.array([1, 2, 3, wrong, 5], np.float32), 2)

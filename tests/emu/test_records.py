@@ -173,7 +173,7 @@ def test_sums_of_switches_are_recorded_by_rank_and_as_events_with_their_operatio
     ]
     lines = [json.loads(line) for line in (tmp_path / "events" / "rank-0.jsonl").read_text().splitlines()]
     assert {name for line in lines for name in line} < documented_fields("events/rank-N.jsonl")
-    with pytest.raises(BadRun, match=r"0\.aggregated is not of the plan's 2 ranks"):
+    with pytest.raises(BadRun, match=r"repeat 0: aggregated has 2 values, the plan asks for 0"):
         load_repeats(tmp_path, replace(plan, trees=()))
 
 

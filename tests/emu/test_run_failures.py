@@ -12,7 +12,7 @@ from gradwire.emu.watch import RunFailed
 
 
 @pytest.mark.parametrize(
-    ("free", "said"), [(4096, "left on its disk"), (1 << 30, r"first process died \(1\)")]
+    ("free", "said"), [(4096, "left on its disk"), (1 << 30, r"main process died \(exit code 1\)")]
 )
 def test_a_process_that_died_in_silence_on_a_full_disk_names_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, said: str

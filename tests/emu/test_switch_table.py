@@ -307,7 +307,7 @@ def test_a_group_has_slots_in_proportion_to_its_weights(
 
 
 def test_weights_that_need_too_many_slots_are_refused() -> None:
-    with pytest.raises(ValueError, match="need 101 slots, there are 64"):
+    with pytest.raises(ValueError, match="need 101 slots, and a group has 64"):
         slots(SwitchGroup(GroupKind.SELECT, (GroupBucket((), 1), GroupBucket((), 100))))
 
 

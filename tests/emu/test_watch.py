@@ -34,7 +34,7 @@ def test_what_a_child_says_last_on_stderr_is_why_it_ended(tmp_path: Path) -> Non
 def test_a_child_that_says_nothing_is_given_up(tmp_path: Path) -> None:
     with (
         running("the helper", [sys.executable, "-c", "input()"], tmp_path / "log") as child,
-        pytest.raises(RunFailed, match="did not say 'ready' within 0 s"),
+        pytest.raises(RunFailed, match="did not report 'ready' within 0 s"),
     ):
         child.await_line("ready", 0.2, Watch())
 

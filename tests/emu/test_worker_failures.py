@@ -28,7 +28,8 @@ def test_a_rank_that_dies_in_the_middle_is_named_within_five_seconds(
         lab.run(lambda: lab.workers[0].counts().received > 100)
         lab.dead, since_ns = dead, lab.now_ns
         with pytest.raises(
-            WorkerFailed, match=f"^a sum of aggregation job 7 stands still for 3.5 s: .* from {named}$"
+            WorkerFailed,
+            match=f"^a sum of aggregation job 7 has made no progress for 3.5 s: .* from {named}$",
         ) as failed:
             lab.run(lambda: False)
         assert failed.value.blamed == tuple(sorted(dead))
@@ -90,7 +91,7 @@ def test_switches_that_do_not_answer_at_all_are_told_of() -> None:
     with Lab(star(2)) as lab:
         lab.dead = {0, 1}
         begin(lab, {0: numbers(0, 8, 8), 1: numbers(1, 8, 8)})
-        with pytest.raises(WorkerFailed, match=r"^no switch answers to aggregation job 7 for 3.5 s"):
+        with pytest.raises(WorkerFailed, match=r"^no switch answers aggregation job 7 for 3.5 s"):
             lab.run(lambda: False)
 
 
@@ -123,12 +124,12 @@ def test_arrays_that_cannot_be_are_refused_before_anything_is_sent() -> None:
     array = np.zeros(16, np.float32)
     with Lab(star(3, givers=(0, 1), takers=(1, 2))) as lab:
         for rank, data, into, reason in (
-            (0, None, None, "data: of rank 0 of job 7 an array is due"),
-            (0, array, array, "into: of rank 0 of job 7 none is due"),
-            (1, array, array, "must not go where its data are"),
-            (1, array, array[:8].copy(), "16 float32 numbers in a row are due"),
+            (0, None, None, "data: rank 0 of job 7 must pass an array"),
+            (0, array, array, "into: rank 0 of job 7 must pass None"),
+            (1, array, array, "into shares memory with data"),
+            (1, array, array[:8].copy(), "expected 16 contiguous float32 numbers"),
             (2, None, np.zeros(16), "float64"),
-            (2, None, np.zeros(32, np.float32)[::2], "in a row"),
+            (2, None, np.zeros(32, np.float32)[::2], "16 contiguous float32 numbers"),
         ):
             with pytest.raises(ValueError, match=reason):
                 lab.workers[rank].begin(data, into, 16)  # type: ignore[arg-type]
@@ -152,6 +153,6 @@ def test_chunk_numbers_do_not_start_again_from_zero() -> None:
         assert c.worker_begin(worker._worker, None, None, None, 0) == 2
         with pytest.raises(
             WorkerFailed,
-            match=r"^aggregation job 7 has sent all the chunks that it can number; begin it again$",
+            match=r"^aggregation job 7 has used up its chunk numbers; start it again$",
         ):
             worker.step(lab.now_ns)

@@ -105,5 +105,5 @@ def test_it_stops_waiting_when_it_needs_to_be_told_of_room_in_its_socket() -> No
 def test_a_switch_that_says_nothing_ends_the_wait_with_a_reason() -> None:
     with waiting(patience_ns=SHORT_NS) as (worker, _, _, poll):
         begin(worker, 8)
-        with pytest.raises(WorkerFailed, match=r"^no switch answers to aggregation job 7 for 0\.05 s"):
+        with pytest.raises(WorkerFailed, match=r"^no switch answers aggregation job 7 for 0\.05 s"):
             worker.run(poll.fileno(), time.monotonic_ns() + FAR_NS)

@@ -95,5 +95,5 @@ def test_a_file_that_is_cabled_otherwise_is_refused_in_words_that_fit() -> None:
     pod = parse_fabric(str(EXAMPLES / "pod.yaml"))
     with pytest.raises(Refused, match="not on a fabric from a file that is cabled otherwise"):
         policy("direct")(pod, pod.hosts, [], Schedule(2, (), ()), 0)
-    with pytest.raises(Refused, match="not of a fabric from a file that is cabled otherwise"):
+    with pytest.raises(Refused, match="not on a fabric from a file that is cabled otherwise"):
         place("hdrm", pod, 2, 0)

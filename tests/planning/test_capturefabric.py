@@ -45,7 +45,7 @@ def test_other_manifests_none_and_several_folders_say_nothing(tmp_path: Path) ->
 
 @pytest.mark.parametrize("fabric", ["star:hosts=0", "nonsense", None, 7, {"hosts": 1}, "/etc/fabric.yaml"])
 def test_a_fabric_that_is_none_is_refused_by_name(tmp_path: Path, fabric: object) -> None:
-    with pytest.raises(ValueError, match=r"manifest\.json: fabric: "):
+    with pytest.raises(ValueError, match=r"manifest\.json: its fabric cannot be used: "):
         fabric_rates([write(tmp_path, fabric=fabric)])
 
 

@@ -42,11 +42,11 @@ def test_a_cell_that_makes_no_sense_is_a_row_and_the_others_are_plans() -> None:
     assert [isinstance(one, Row) for one in made] == [True, True, False, False]
     assert isinstance(made[0], Row)
     assert (made[0].verdict, made[0].time_s) == (REFUSED, None)
-    assert "hdrm is a map of a BiGraph" in made[0].reasons[0]
+    assert "hdrm works only on a BiGraph" in made[0].reasons[0]
 
 
 def test_the_only_cell_is_refused_as_an_error_before_anything_is_made() -> None:
-    with pytest.raises(Refused, match="hdrm is a map of a BiGraph"):
+    with pytest.raises(Refused, match="hdrm works only on a BiGraph"):
         planned([(Cell(FAT_TREE, "halving-doubling", "hdrm", "direct"), JOB)])
 
 
@@ -161,7 +161,7 @@ def test_without_any_slots_the_plan_is_that_of_a_ring() -> None:
 
 def test_a_job_with_more_ranks_than_a_switch_can_tell_apart_is_done_by_its_hosts() -> None:
     plan = added_up("star:hosts=65", "ina", Experiment(made_allreduce(65, NBYTES), "test"))
-    assert plan.host_side == ("job 1 of 1: switch0 would add up 65 children, the most is 64",)
+    assert plan.host_side == ("job 1 of 1: switch0 would add up 65 children, the limit is 64",)
 
 
 def test_pushes_to_a_server_are_added_up_on_the_way_or_sent_as_they_were() -> None:
@@ -198,7 +198,7 @@ def test_a_plan_doubts_what_a_server_does_that_answers_who_comes_first() -> None
 
 def test_where_nothing_can_be_added_up_the_cell_is_refused() -> None:
     lone = PUSHES.model_copy(update={"items": PUSHES.items[:1]})
-    with pytest.raises(Refused, match="nothing here can be added up in the network"):
+    with pytest.raises(Refused, match="switches can add up nothing in this job"):
         plan_of(Cell(STAR, "ina", "linear", "ecmp"), Experiment(lone, "test"))
 
 

@@ -48,7 +48,7 @@ def test_a_fabric_from_a_file_is_whole_in_a_plan(path: Path) -> None:
 
 
 def test_a_plan_names_no_file(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="is a file; its contents must be there instead"):
+    with pytest.raises(ValueError, match="is the name of a file; give the file's contents instead"):
         fabric_from_json(str(tmp_path / "lab.yaml"))
 
 

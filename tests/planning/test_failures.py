@@ -73,7 +73,7 @@ def test_a_switch_or_a_host_that_fails_is_all_its_cables() -> None:
         ("leaf0:9-spine1@1", "no cable joins leaf0:9"),
         ("leaf0-spine1@999999", "0 to 86400 s"),
         ("spine9@1", "no node 'spine9'"),
-        ("spine1", "write it like .* of a whole switch like spine1@0.5"),
+        ("spine1", "write it like .* or a whole switch like spine1@0.5"),
         ("leaf0:3@1", "write it like"),
     ],
 )

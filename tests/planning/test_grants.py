@@ -68,7 +68,7 @@ def test_2048_elements_need_an_ip_packet_of_8192_bytes_and_52_of_headers() -> No
     for mtu, elements in ((8243, 256), (8244, 2048)):
         fabric = parse_fabric(f"star:hosts=2,mtu={mtu}")
         assert tree_on(fabric, elements).elements == elements
-    with pytest.raises(ValueError, match="mtu=8244 at least, and star:hosts=2,mtu=8243 has 8243"):
+    with pytest.raises(ValueError, match="mtu of at least 8244, but star:hosts=2,mtu=8243 has mtu=8243"):
         tree_on(parse_fabric("star:hosts=2,mtu=8243"), 2048)
     for rate, slots in (("100M", 32), ("500M", 128)):
         fabric = parse_fabric(f"star:hosts=2,rate={rate},mtu=9000")
@@ -155,7 +155,7 @@ def test_what_all_switches_have_together_is_not_exceeded() -> None:
     room = empty_room(fabric, 64, 256)
     room.all_slots = 23  # three switches need eight each
     with pytest.raises(
-        NoTree, match=r"together have 23 slots in 4,096 pools left, 8 are needed at each of 3"
+        NoTree, match=r"together have 23 slots in 4,096 pools left, and each of 3 switches needs 8"
     ):
         nodes_with_room(fabric, SlotRequest(fabric.hosts, fabric.hosts, NBYTES, 8), room, seed=0)
     room.all_slots, room.pools = 24, 2
@@ -207,10 +207,10 @@ def test_no_switch_grants_more_than_it_has_and_every_tree_is_sound(
 @pytest.mark.parametrize(
     ("terms", "why"),
     [
-        (Terms(elements=100), "100 elements in a packet: it is 64, 256 or 2048"),
-        (Terms(elements=2048), "2048 elements in a packet need a fabric with mtu=8244 at least, and star:ho"),
-        (Terms(slots=7), "a tree has 8 to 65,535 slots, got 7"),
-        (Terms(switch_slots=-1), "a switch has 0 to 65,535 slots, got -1"),
+        (Terms(elements=100), "a packet cannot have 100 elements: choose 64, 256 or 2048"),
+        (Terms(elements=2048), "2048 elements in a packet need an mtu of at least 8244, but star:ho"),
+        (Terms(slots=7), "a tree needs 8 to 65,535 slots, got 7"),
+        (Terms(switch_slots=-1), "a switch can have 0 to 65,535 slots, got -1"),
         (Terms(switch_slots=1 << 20), "got 1,?048,?576"),
     ],
 )
@@ -222,4 +222,4 @@ def test_terms_that_make_no_sense_are_refused_in_a_line(terms: Terms, why: str) 
 def test_no_more_trees_than_udp_ports(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gradwire.planning.trees.grants.LAST_PORT", FIRST_PORT)
     grants = grants_for(parse_fabric("star:hosts=4"), sums(4, (0, 1), (2, 3)), Terms())
-    assert grants.refused == {(2, 3): "there are UDP ports for 1 trees, this is one more"}
+    assert grants.refused == {(2, 3): "there are UDP ports for 1 trees, and this is one too many"}

@@ -42,7 +42,7 @@ def test_a_workload_is_read_as_a_workload(workload_file: Path) -> None:
 
 
 def test_a_plan_is_refused_where_only_a_workload_will_do(plan_file: Path) -> None:
-    with pytest.raises(ValueError, match="is a plan, with its fabric and routes chosen"):
+    with pytest.raises(ValueError, match="is a plan, which already fixes fabric and routes"):
         read_workload_only([plan_file])
 
 

@@ -34,7 +34,7 @@ def test_hdrm_puts_halving_doubling_partners_on_opposite_sides(n: int, m: int) -
 @pytest.mark.parametrize(
     ("spec", "n_ranks", "reason"),
     [
-        ("fat-tree:k=4,levels=2", 8, "map of a BiGraph, not of a fat-tree"),
+        ("fat-tree:k=4,levels=2", 8, "works only on a BiGraph, not on a fat-tree"),
         ("bigraph:n=6,m=2", 12, "powers of two, got n=6, m=2"),
         ("bigraph:n=4,m=3", 12, "powers of two, got n=4, m=3"),
         ("bigraph:n=4,m=2", 4, "each of the 8 hosts, got 4 ranks"),
@@ -69,10 +69,10 @@ def test_random_puts_a_rank_everywhere_about_equally_often() -> None:
 
 @pytest.mark.parametrize("name", PLACEMENTS)
 def test_more_ranks_than_hosts_are_refused(name: str) -> None:
-    with pytest.raises(Refused, match="9 ranks need as many hosts, bigraph:n=4,m=2 has 8"):
+    with pytest.raises(Refused, match="9 ranks need 9 hosts, but bigraph:n=4,m=2 has 8"):
         place(name, parse_fabric("bigraph:n=4,m=2"), 9, seed=0)
 
 
 def test_an_unknown_placement_names_the_known_ones() -> None:
-    with pytest.raises(ValueError, match="no placement 'best'; there are linear, random, hdrm"):
+    with pytest.raises(ValueError, match="there is no placement 'best'; choose from linear, random, hdrm"):
         place("best", parse_fabric("star:hosts=4"), 2, seed=0)

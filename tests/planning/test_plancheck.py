@@ -58,18 +58,18 @@ def flow(number: int, **fields: object) -> Callable[[Value], None]:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (send(0, op=999), "send 0 is of operation 999, there are 2"),
-        (send(0, op=-1), "send 0 is of operation -1"),
-        (send(0, dst=0), "send 0 goes from rank 0 to 0 of 4"),
-        (send(0, dst=9), "send 0 goes from rank 0 to 9 of 4"),
-        (send(0, offset=3999), "send 0: bytes 3999"),
-        (send(0, nbytes=-4), "send 0: bytes 0 + -4"),
-        (send(0, offset=2), "send 0: adds bytes that are not whole"),
-        (send(5, needs=[5]), "send 5 waits for send 5, which is not before it"),
+        (send(0, op=999), "send 0 names operation 999, the plan has 2"),
+        (send(0, op=-1), "send 0 names operation -1"),
+        (send(0, dst=0), "send 0 goes from rank 0 to 0; these must be two ranks from 0 to 3"),
+        (send(0, dst=9), "send 0 goes from rank 0 to 9; these must be two ranks from 0 to 3"),
+        (send(0, offset=3999), "bytes at offset 3999 exceed"),
+        (send(0, nbytes=-4), "send 0: -4 bytes at offset 0"),
+        (send(0, offset=2), "send 0 adds bytes that are not whole"),
+        (send(5, needs=[5]), "send 5 waits for send 5, which does not come before it"),
         (send(5, ready=[99_999]), "send 5 waits for send 99999"),
-        (send(4, needs=[1]), "of which rank 0 knows nothing"),
+        (send(4, needs=[1]), "which rank 0 neither sends nor receives"),
         (send(0, src="zero"), "schedule.sends.0.src"),
-        (lambda value: value["schedule"]["gates"][0].update(after=[1]), "gate 0: operation 1 after"),
+        (lambda value: value["schedule"]["gates"][0].update(after=[1]), "gate 0: operation 1 cannot come"),
         (lambda value: value["schedule"]["gates"][0].update(gap_ns=-1), "gate 0"),
         (
             lambda value: value["schedule"]["gates"].append(value["schedule"]["gates"][0]),
@@ -77,15 +77,18 @@ def flow(number: int, **fields: object) -> Callable[[Value], None]:
         ),
         (
             lambda value: value["schedule"]["ops"][0].update(nbytes=4001),
-            "operation 0: 4001 bytes",
+            "operation 0, allreduce: 4001 bytes",
         ),
-        (lambda value: value["schedule"]["ops"][0].update(nbytes=1 << 40), "GiB, the most is 8 GiB"),
+        (lambda value: value["schedule"]["ops"][0].update(nbytes=1 << 40), "GiB, the limit is 8 GiB"),
         (lambda value: value["schedule"]["ops"][0].update(root=4), "root 4"),
         (lambda value: value["schedule"]["ops"][0].update(tag=1 << 32), "tag 4294967296"),
         (lambda value: value["schedule"]["gates"][0].update(gap_ns=10**18), "gate 0"),
         (lambda value: value["schedule"].update(sends=[], gates=[]), "it sends nothing"),
-        (lambda value: value["schedule"].update(n_ranks=5), "5 ranks need as many different hosts"),
-        (lambda value: value.update(placement=["h0", "h1", "h2", "h2"]), "different hosts"),
+        (lambda value: value["schedule"].update(n_ranks=5), "each of 5 ranks needs a host of its own"),
+        (
+            lambda value: value.update(placement=["h0", "h1", "h2", "h2"]),
+            "needs a host of its own, got 3 hosts",
+        ),
         (lambda value: value.update(placement=["h0", "h1", "h2", "h99"]), "'h99' is not a host"),
         (lambda value: value.update(fabric="torus:k=3"), "torus"),
         (
@@ -95,20 +98,20 @@ def flow(number: int, **fields: object) -> Callable[[Value], None]:
         (lambda value: value.update(schema="else"), "its schema is not gradwire.plan/2"),
         (lambda value: value.pop("flows"), "flows"),
         (lambda value: value["flows"].pop(), "one flow in each direction"),
-        (lambda value: value.update(flows=[]), "sends to 1 without a flow"),
+        (lambda value: value.update(flows=[]), "sends to 1, but there is no flow"),
         (flow(0, sport=0), "ports"),
         (flow(0, sport=70_000), "ports"),
-        (flow(0, src_ip="8.8.8.8"), "addresses are not those"),
+        (flow(0, src_ip="8.8.8.8"), "addresses are not the addresses of"),
         (flow(0, path=[]), "ends at h"),
-        (flow(0, path=[{"node": "nowhere", "port": 1}]), "leaves nowhere"),
+        (flow(0, path=[{"node": "nowhere", "port": 1}]), "leaves port 1 of nowhere"),
         (lambda value: value["transport"].update(congestion_control="cubic; rm -rf"), "congestion control"),
         (lambda value: value["transport"].update(rcvbuf_nbytes=1 << 40), "socket buffers"),
-        (lambda value: value["transport"].update(gso_max_nbytes=1), "segments of 1500 to 65536 bytes"),
+        (lambda value: value["transport"].update(gso_max_nbytes=1), "segments must have 1500 to 65536 bytes"),
         (
             lambda value: value.update(
                 fabric=f"{value['fabric']},mtu=9000", transport=value["transport"] | {"gso_max_nbytes": 8999}
             ),
-            "segments of 9000 to 65536 bytes",
+            "segments must have 9000 to 65536 bytes",
         ),
         (lambda value: value["prediction"].update(fluid_s=1e300), "it would take"),
         (lambda value: value["prediction"].update(fluid_s=float("nan")), "it would take"),
@@ -158,16 +161,16 @@ def tree(number: int, **fields: object) -> Callable[[Value], None]:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (aggregation(0, op=7), "aggregation 0 is of operation 7, there are 2"),
-        (aggregation(0, op=1), "aggregation 2: operation 1 comes after one of a later operation"),
-        (aggregation(0, givers=[]), "aggregation 0: its givers and takers are ranks, ascending"),
-        (aggregation(0, givers=[1, 0]), "ranks, ascending"),
-        (aggregation(0, givers=[0, 0]), "ranks, ascending"),
-        (aggregation(0, givers=[-1, 0]), "ranks, ascending"),
-        (aggregation(0, takers=[0, 4]), "ranks, ascending"),
-        (aggregation(0, takers=[0]), "make no allreduce of switches"),
-        (aggregation(0, givers=[0], takers=[0]), "make no allreduce of switches"),
-        (aggregation(1, givers=[0, 3], takers=[0, 3]), "operation 0: rank 0 is in two of its aggregations"),
+        (aggregation(0, op=7), "aggregation 0 names operation 7, the plan has 2"),
+        (aggregation(0, op=1), "aggregation 2 of operation 1 comes after one of a later operation"),
+        (aggregation(0, givers=[]), "aggregation 0: its givers and takers must be ranks in ascending order"),
+        (aggregation(0, givers=[1, 0]), "ranks in ascending order"),
+        (aggregation(0, givers=[0, 0]), "ranks in ascending order"),
+        (aggregation(0, givers=[-1, 0]), "ranks in ascending order"),
+        (aggregation(0, takers=[0, 4]), "ranks in ascending order"),
+        (aggregation(0, takers=[0]), "switches cannot do allreduce"),
+        (aggregation(0, givers=[0], takers=[0]), "switches cannot do allreduce"),
+        (aggregation(1, givers=[0, 3], takers=[0, 3]), "operation 0 has rank 0 in two of its aggregations"),
         (
             lambda value: value["schedule"].update(
                 sends=[], gates=[], ops=[{**op, "kind": "allreduce"} for op in value["schedule"]["ops"]]
@@ -176,17 +179,20 @@ def tree(number: int, **fields: object) -> Callable[[Value], None]:
         ),
         (
             lambda value: value["schedule"]["sends"][-1].update(op=0),
-            "waits for one of a later operation",
+            "waits for a send of a later operation",
         ),
-        (lambda value: value["trees"].pop(), "trees: 2 groups of ranks add up"),
-        (lambda value: value["trees"].reverse(), "tree 0: its givers and takers are not those of group 0"),
-        (lambda value: value.update(switch_slots=-1), "switch_slots: -1"),
-        (lambda value: value.update(switch_slots=7), "leaf0 grants 8 slots and has 7"),
-        (tree(0, elements=0), "tree 0: 0 elements in a packet: it is 64, 256 or 2048"),
-        (tree(0, elements=2048), "tree 0: 2048 elements in a packet need a fabric with mtu=8244"),
-        (tree(1, job=1), "trees: 2 of them have job 1"),
-        (tree(1, udp_port=0xBEE0), "trees: 2 of them have udp_port 48864"),
-        (lambda value: value["losses"][0].update(ratio=0.9), "loss: 0.9 of the packets"),
+        (lambda value: value["trees"].pop(), "trees: 2 groups of ranks need 2 trees"),
+        (
+            lambda value: value["trees"].reverse(),
+            "tree 0: its givers and takers differ from those of group 0",
+        ),
+        (lambda value: value.update(switch_slots=-1), "switch_slots: a switch can have 0 to 65535, got -1"),
+        (lambda value: value.update(switch_slots=7), "leaf0 grants 8 slots but has only 7"),
+        (tree(0, elements=0), "tree 0: a packet cannot have 0 elements: choose 64, 256 or 2048"),
+        (tree(0, elements=2048), "tree 0: 2048 elements in a packet need an mtu of at least 8244"),
+        (tree(1, job=1), "trees: 2 trees have job 1"),
+        (tree(1, udp_port=0xBEE0), "trees: 2 trees have udp_port 48864"),
+        (lambda value: value["losses"][0].update(ratio=0.9), "of the packets, got 0.9"),
         (lambda value: value["losses"][0].update(port=["h0", 77]), "loss: h0 has no port 77"),
     ],
 )
@@ -203,9 +209,9 @@ def test_aggregations_and_trees_that_make_no_sense_are_refused(
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda value: value["schedule"]["ops"][0].update(root=1), "make no reduce of switches"),
-        (lambda value: value["schedule"]["ops"][0].update(kind="broadcast"), "make no broadcast of switches"),
-        (lambda value: value["schedule"]["ops"][0].update(kind="message"), "make no message of switches"),
+        (lambda value: value["schedule"]["ops"][0].update(root=1), "switches cannot do reduce"),
+        (lambda value: value["schedule"]["ops"][0].update(kind="broadcast"), "switches cannot do broadcast"),
+        (lambda value: value["schedule"]["ops"][0].update(kind="message"), "switches cannot do message"),
         (lambda value: value["schedule"]["ops"][0].update(nbytes=401), "401 bytes"),
         (lambda value: value["schedule"]["ops"][0].update(nbytes=3 << 30), "would hold 15.0 GiB"),
         (lambda value: value["schedule"].update(aggregations=[]), "it sends nothing"),
@@ -226,7 +232,7 @@ def test_a_send_of_a_reduce_is_refused(tmp_path: Path) -> None:
         for send in value["schedule"]["sends"]:
             send["reduce"] = False
 
-    with pytest.raises(BadPlan, match="operation 1 is a reduce, which only switches do"):
+    with pytest.raises(BadPlan, match="operation 1, a reduce, which only switches can do"):
         plans.load(spoiled(change, tmp_path, leafwise_plan()))
 
 

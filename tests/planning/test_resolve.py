@@ -95,7 +95,7 @@ def test_ranks_can_be_put_on_hosts_chosen_beforehand() -> None:
 
 
 def test_more_ranks_than_hosts_are_refused() -> None:
-    with pytest.raises(Refused, match="16 ranks need as many hosts, star:hosts=8 has 8"):
+    with pytest.raises(Refused, match="16 ranks need 16 hosts, but star:hosts=8 has 8"):
         allreduce_plan("star:hosts=8", n_ranks=16)
 
 

@@ -120,16 +120,16 @@ def test_a_damaged_file_is_one_line_that_names_it_and_what_is_wrong(
 @pytest.mark.parametrize(
     ("name", "key", "value", "told"),
     [
-        ("repeats.json", "time_s", 0, "0.time_s is not a time"),
-        ("repeats.json", "time_s", float("nan"), "0.time_s is not a time"),
-        ("repeats.json", "retransmits", [0], "0.retransmits is not of the plan's 2 ranks"),
+        ("repeats.json", "time_s", 0, "repeat 0: time_s is 0.0, not a time above 0"),
+        ("repeats.json", "time_s", float("nan"), "repeat 0: time_s is nan, not a time above 0"),
+        ("repeats.json", "retransmits", [0], "repeat 0: retransmits has 1 values, the plan 2 ranks"),
         ("repeats.json", "wrong", "many", "0.wrong is not a whole number"),
         ("events/rank-0.jsonl", "send", 10**6, "line 2: send 1000000 is not in the plan"),
         ("events/rank-0.jsonl", "send", -1, "line 2: send -1 is not in the plan"),
         ("failures.json", "port", 99, "leaf0 has no port 99 in leaf-spine:leaves=2,spines=2,hosts=1"),
         ("failures.json", "event", "sideways", "0.event is not 'down' or 'up'"),
-        ("switches.json", "flows", 7, "not a file of counters: flows is not a list"),
-        ("options.json", "switch", "magic", "no switch 'magic'; known: gradwire, ovs"),
+        ("switches.json", "flows", 7, "not a counters file: flows is not a list"),
+        ("options.json", "switch", "magic", "there is no switch 'magic'; choose from gradwire, ovs"),
     ],
 )
 def test_what_is_whole_but_cannot_be_is_told_where_it_stands(
@@ -154,7 +154,9 @@ def test_files_of_two_runs_do_not_belong_together(tmp_path: Path) -> None:
     whole_run(folder, PLAN)
     plans.save(allreduce_plan("leaf-spine:leaves=2,spines=2,hosts=2"), folder / "plan.json")
     for read in (load_run, _audited):
-        with pytest.raises(BadRun, match=r"repeats\.json: 0\.rank_time_s is not of the plan's 4 ranks"):
+        with pytest.raises(
+            BadRun, match=r"repeats\.json: repeat 0: rank_time_s has 2 values, the plan 4 ranks"
+        ):
             read(folder)
 
 

@@ -220,7 +220,7 @@ def test_it_has_no_more_levels_than_it_needs(spec: str, expected: int) -> None:
 def test_more_children_than_a_switch_has_bits_for_are_refused() -> None:
     fabric = parse_fabric("star:hosts=65")
     assert len(nodes_for(fabric, fabric.hosts[:64])[0].children) == 64
-    with pytest.raises(NoTree, match="switch0 would add up 65 children, the most is 64"):
+    with pytest.raises(NoTree, match="switch0 would add up 65 children, the limit is 64"):
         nodes_for(fabric, fabric.hosts)
 
 

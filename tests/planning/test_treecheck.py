@@ -50,33 +50,33 @@ def test_ranks_are_where_they_are_placed() -> None:
 @pytest.mark.parametrize(
     ("tree", "reason"),
     [
-        (replace(two_level_tree(), job=1 << 16), "job 65536, epoch 0, UDP port 48864: out of range"),
+        (replace(two_level_tree(), job=1 << 16), "job 65536, epoch 0 or UDP port 48864 is out of range"),
         (replace(two_level_tree(), udp_port=0), "UDP port 0"),
         (replace(two_level_tree(), epoch=-1), "epoch -1"),
         (replace(two_level_tree(), slots=0), "0 slots"),
         (replace(two_level_tree(), nodes=()), "its first node must be its root"),
         (nodes(lambda made: made.pop(0)), "its first node must be its root"),
         (nodes(list.reverse), "its first node must be its root"),
-        (nodes(lambda made: made.pop()), "leaf1 is a child and no node"),
-        (nodes(lambda made: made.append(made[2])), "leaf1 is in it twice"),
+        (nodes(lambda made: made.pop()), "leaf1 is a child but is not among the nodes"),
+        (nodes(lambda made: made.append(made[2])), "leaf1 appears twice"),
         (node(1, switch="leaf7"), "'leaf7' is not a switch"),
         (node(1, switch="h0"), "'h0' is not a switch"),
         (node(1, parent_port=1), "names a port twice"),
-        (node(1, parent_port=None), "port None of leaf0 leads to no node before it"),
+        (node(1, parent_port=None), "port None of leaf0 does not lead to its parent"),
         (node(1, parent_port=9), "leaf0 has no port 9"),
         (node(0, parent_port=1), "its first node must be its root"),
         (node(0, children=()), "spine0 has 0 children"),
         (node(0, children=(Child(1),) * (MAX_CHILDREN + 1)), f"spine0 has {MAX_CHILDREN + 1} children"),
-        (node(0, children=(Child(1),)), "port 3 of leaf1 leads to no node before it"),
+        (node(0, children=(Child(1),)), "port 3 of leaf1 does not lead to its parent"),
         (node(0, children=(Child(1), Child(1))), "spine0 names a port twice"),
         (node(0, children=(Child(1), Child(5))), "spine0 has no port 5"),
-        (node(1, children=(Child(1),)), "each host of its 4 members is due once below it: see h1"),
+        (node(1, children=(Child(1),)), "each of its 4 members' hosts must be in it exactly once: see h1"),
         (node(1, children=(Child(1), Child(2, gives=False))), "port 2 of leaf0: gives False, takes True"),
         (node(0, children=(Child(1), Child(2, takes=False))), "port 2 of spine0: gives True, takes False"),
         (replace(two_level_tree(), takers=(0, 1, 2)), "port 2 of leaf1: gives True, takes True"),
         (
             replace(two_level_tree(), givers=(0, 1, 2), takers=(0, 1, 2)),
-            "3 members is due once below it: see h3",
+            "3 members' hosts must be in it exactly once: see h3",
         ),
     ],
 )
@@ -91,14 +91,14 @@ def test_trees_that_share_a_switch_share_its_slots() -> None:
     groups = [(each.givers, each.takers) for each in (first, second)]
     fabric = parse_fabric("star:hosts=3")
     check_trees(fabric, fabric.hosts, groups, [first, second], switch_slots=1025)
-    with pytest.raises(ValueError, match=r"switch0 grants 1,025 slots and has 1,024"):
+    with pytest.raises(ValueError, match=r"switch0 grants 1,025 slots but has only 1,024"):
         check_trees(fabric, fabric.hosts, groups, [first, second], switch_slots=1024)
 
 
 def test_two_cables_between_two_switches_are_not_mixed_up() -> None:
     fabric = parse_fabric("leaf-spine:leaves=2,spines=2,hosts=2")
     two_spines = nodes(lambda made: made.__setitem__(2, replace(made[2], parent_port=4)))
-    with pytest.raises(ValueError, match=r"port 4 of leaf1 leads to no node before it"):
+    with pytest.raises(ValueError, match=r"port 4 of leaf1 does not lead to its parent"):
         check_trees(fabric, fabric.hosts, [GROUP], [two_spines], switch_slots=8)
 
 

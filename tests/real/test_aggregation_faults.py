@@ -49,7 +49,7 @@ def stopped(rank: int) -> list[Any]:
 
 def test_who_stands_still_in_mid_tensor_is_named_at_both_levels_within_five_seconds() -> None:
     complaints, seconds = in_time(lambda: inside(stopped, 3), lambda seen: seen[1] < MOST_S)
-    still = "a sum of aggregation job 1 stands still for 3.5 s: nothing comes from "
+    still = "a sum of aggregation job 1 has made no progress for 3.5 s: nothing comes from "
     some = f"{still}some of ranks 2, 3"
     assert complaints == {"0": some, "1": some, "2": f"{still}rank 3"}
     assert 3.5 <= seconds < MOST_S
@@ -144,7 +144,7 @@ def n_sent_nbytes(pid: int) -> int:
     ("number", "named"),
     [
         (signal.SIGKILL, r"the agent of rank 3 on h3 \(process \d+\) was killed \(SIGKILL\)$"),
-        (signal.SIGSTOP, r"rank 2: a sum of .* stands still for 3\.5 s: nothing comes from rank 3$"),
+        (signal.SIGSTOP, r"rank 2: a sum of .* has made no progress for 3\.5 s: nothing comes from rank 3$"),
     ],
 )
 def test_a_worker_that_dies_or_stops_in_a_run_ends_it_with_its_name_within_five_seconds(

@@ -57,7 +57,8 @@ def test_a_matrix_names_the_cell_that_makes_no_sense_and_writes_the_page(tmp_pat
     )
     assert done.returncode in CARRIED_OUT, done.stderr
     assert (
-        "refused: fat-tree, halving-doubling, hdrm, ecmp: placement hdrm is a map of a BiGraph" in done.stdout
+        "refused: fat-tree, halving-doubling, hdrm, ecmp: placement hdrm works only on a BiGraph"
+        in done.stdout
     )
     assert max(map(len, done.stdout.splitlines()[:-2])) <= 100
     assert "halving-doubling" in (tmp_path / "page.html").read_text()

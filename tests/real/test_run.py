@@ -140,7 +140,7 @@ def test_every_port_of_a_larger_fabric_is_sampled(tmp_path: Path) -> None:
 
 
 def test_a_run_in_a_folder_that_exists_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FileExistsError, match="exists already"):
+    with pytest.raises(FileExistsError, match="already exists"):
         carried_out(plan_of("star:hosts=2", "ring", 400), tmp_path)
 
 

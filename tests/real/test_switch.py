@@ -380,11 +380,11 @@ def fails(missing: str) -> list[Any]:
 @pytest.mark.parametrize(
     ("missing", "complaint"),
     [
-        ("interface", "switch switch0: there is no interface switch0-eth1 here"),
+        ("interface", "switch switch0: this namespace has no interface switch0-eth1"),
         ("controller", "no OpenFlow 1.3 controller at 127.0.0.1:6653 for 0.3 s"),
         ("speech", "switch0 without one"),
-        ("object", "/nonexistent/switch.o: cannot be opened"),
-        ("good object", "bad.o: cannot be opened as a BPF object"),
+        ("object", "/nonexistent/switch.o: libbpf cannot open it"),
+        ("good object", "bad.o: libbpf cannot open it as a BPF object"),
         ("bpffs", "cannot pin the program"),
     ],
 )

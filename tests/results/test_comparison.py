@@ -104,7 +104,7 @@ def test_the_command_compares_two_folders(tmp_path: Path, capsys: pytest.Capture
         ('{"schema": "gradwire.other/1", "cells": []}', "result.json"),
         (
             '{"schema": "gradwire.matrix/1", "cells": [{"cell": "a", "verdict": "valid", "times_s": [0]}]}',
-            "not all above 0",
+            "not all of its times are above 0",
         ),
         (
             '{"schema": "gradwire.matrix/1", "cells": [{"cell": "a", "verdict": "", "times_s": [1e999]}]}',

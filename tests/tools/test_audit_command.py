@@ -94,7 +94,7 @@ def test_a_phase_that_the_plan_has_not_is_one_line(
 ) -> None:
     assert run(saved(tmp_path / "plan.json", COLLIDING), f"--phase={phase}") == 1
     error = capsys.readouterr().err
-    assert "has phases 0 to 2, or all" in error
+    assert "has phases 0 to 2; give one, or all" in error
     assert error.count("\n") == 1
 
 
@@ -164,9 +164,9 @@ def test_the_drawing_names_the_worst_link(tmp_path: Path, capsys: pytest.Capture
     ("name", "content", "reason"),
     [
         ("plan.json", "{}", "not a plan"),
-        ("switches.json", "{}", "not a file of counters"),
-        ("repeats.json", "[]", "no repeat was finished"),
-        ("switches.json", "[" * 100_000, "not a file of counters"),
+        ("switches.json", "{}", "not a counters file"),
+        ("repeats.json", "[]", "no repeat finished"),
+        ("switches.json", "[" * 100_000, "not a counters file"),
     ],
 )
 def test_a_run_with_a_spoilt_file_is_one_line(

@@ -38,13 +38,13 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["ps", "--ranks", "8"], "--ranks does not apply to ps, only to a program and ddp"),
         (["ps", "--async", "--once"], "--once does not apply to ps, only to a program"),
         (["--model", "gpt", "--", "true"], "--model does not apply to a program, only to ddp and ps"),
-        (["ddp", "--model", "vgg"], "no model 'vgg'; known: mlp, resnet18, gpt"),
+        (["ddp", "--model", "vgg"], "there is no model 'vgg'; choose from mlp, resnet18, gpt"),
         (["ddp", "--ranks", "1"], "2 to 64 ranks, got 1"),
-        (["ddp", "--slow", "4=×2"], "no rank 4 to slow down: the job has ranks 0 to 3"),
-        (["ddp", "--slow", "1=1/2"], "a rank is slowed down by 1 to 100 times"),
+        (["ddp", "--slow", "4=×2"], "cannot slow down rank 4: the job has ranks 0 to 3"),
+        (["ddp", "--slow", "1=1/2"], "rank 1 can be slowed down 1 to 100 times, got 0.5"),
         (["--slow", "1=2", "--", "true"], "--slow does not apply to a program, only to ddp and ps"),
         (["ddp", "--iterations", "0"], "1 to 100000 iterations, got 0"),
-        (["ddp", "--limit", "0"], "time limit is above 0"),
+        (["ddp", "--limit", "0"], "time limit must be above 0"),
         (["ddp", "--ranks", "4", "--fabric", "star:hosts=3"], "4 ranks do not fit on the 3 hosts of star:"),
         (["ddp", "--fabric", "ring:hosts=3"], "no family 'ring'"),
     ],
@@ -68,7 +68,7 @@ def test_a_program_that_is_not_there_is_refused_before_anything_is_built(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(joboptions, "need_root_and_tools", lambda *_, **__: None)
-    assert "no-such-program: no such program" in refusal(capsys, "--", "no-such-program")
+    assert "cannot find the program no-such-program" in refusal(capsys, "--", "no-such-program")
 
 
 def test_a_request_comes_back_from_its_file(tmp_path: Path) -> None:

@@ -212,7 +212,7 @@ def test_what_is_cabled_like_a_bigraph_is_drawn_like_one() -> None:
 
 def test_a_switch_that_hangs_in_the_air_is_an_error() -> None:
     fabric = replace(parse_fabric("star:hosts=2"), switches=("switch0", "switch1"))
-    with pytest.raises(ValueError, match="no cable joins to a host"):
+    with pytest.raises(ValueError, match="no cables join one of its switches to a host"):
         fabric_svg(fabric)
 
 

@@ -133,4 +133,4 @@ def test_a_reader_that_has_seen_enough_ends_the_command_quietly(words: str) -> N
 def test_a_value_that_a_capture_made_impossible_is_told_in_one_line_of_plain_words() -> None:
     with pytest.raises(ValueError, match="duration_ns") as raised:
         Compute(start=Start(rank=0), duration_ns=4 * 10**18)
-    assert one_line(raised.value) == "what was read from the input cannot be: duration_ns is out of range"
+    assert one_line(raised.value) == "the input is not valid: duration_ns is out of range"

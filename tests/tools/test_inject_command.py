@@ -36,7 +36,7 @@ def test_a_pace_is_what_the_option_says(
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        (("2", 100, None, False), "--speed and --pps say different things"),
+        (("2", 100, None, False), "--speed and --pps cannot be used together"),
         ((None, None, "1G", True), "--rate and --topspeed"),
         ((None, None, "0", False), "--rate must be above 0"),
         (("0", None, None, False), "not a factor above 0"),

@@ -136,7 +136,7 @@ def test_a_missing_library_is_named_before_a_capture_is_read(
         main(["inspect", str(tmp_path / "no-such.pcap"), "--html", str(tmp_path / "page.html")])
     assert left.value.code == FAULT
     assert capsys.readouterr().err == (
-        f"gradwire: {tmp_path}/dygraph.min.js is not there: the page's charts need the Debian package "
+        f"gradwire: {tmp_path}/dygraph.min.js is missing: the page's charts need the Debian package "
         "libjs-dygraphs: run sudo ./gradwire setup\n"
     )
 

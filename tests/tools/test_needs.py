@@ -34,7 +34,7 @@ def test_with_everything_there_nothing_is_said(machine: pytest.MonkeyPatch, swit
 
 def test_without_root_the_command_to_type_is_told(machine: pytest.MonkeyPatch) -> None:
     machine.setattr(needs, "is_root", lambda: False)
-    with pytest.raises(PermissionError, match=r"replay .* needs root: sudo \./gradwire replay …"):
+    with pytest.raises(PermissionError, match=r"replay .* needs root: run sudo \./gradwire replay …"):
         need_root_and_tools("replay")
 
 

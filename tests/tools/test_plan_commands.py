@@ -121,7 +121,7 @@ def test_a_fabric_is_drawn_into_a_file(tmp_path: Path, capsys: pytest.CaptureFix
         (["star:hosts=4,rate=0"], "a link needs a rate above 0"),
         (["star:hosts=4", "star:hosts=5", "--svg", "x.svg"], "--svg takes one fabric, got 2"),
         (["star:hosts=4", "star:hosts=5", "--yaml"], "--yaml takes one fabric, got 2"),
-        (["star:hosts=4", "--yaml", "--json"], "--yaml and --json exclude each other"),
+        (["star:hosts=4", "--yaml", "--json"], "--yaml and --json cannot be used together"),
         (["/absent/lab.yaml"], "/absent/lab.yaml: No such file or directory"),
         (["star:hosts=4", "--svg", "/absent/x.svg"], "/absent/x.svg: No such file or directory"),
     ],
@@ -242,15 +242,15 @@ def test_sizes_iterations_and_gaps_are_chosen_by_options(
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["--placement", "hdrm"], "placement hdrm is a map of a BiGraph, not of a fat-tree"),
-        (["--routes", "direct"], "routes direct make sense only on a BiGraph"),
-        (["--fabric", "star:hosts=4"], "8 ranks need as many hosts, star:hosts=4 has 4"),
+        (["--placement", "hdrm"], "placement hdrm works only on a BiGraph, not on a fat-tree"),
+        (["--routes", "direct"], "direct routes work only on a BiGraph"),
+        (["--fabric", "star:hosts=4"], "8 ranks need 8 hosts, but star:hosts=4 has 4"),
         (["--algorithm", "magic"], "no algorithm 'magic'"),
         (["--placement", "magic"], "no placement 'magic'"),
         (["--routes", "magic"], "no routing policy 'magic'"),
         (["--iteration", "9"], "nothing to send in iteration"),
         (["--scale-bytes", "0"], "not a factor above 0"),
-        (["--algorithm", "ina", "--elements", "2048"], "need a fabric with mtu=8244 at least, and "),
+        (["--algorithm", "ina", "--elements", "2048"], "need an mtu of at least 8244, but "),
         (["-o", "/absent/plan.json"], "No such file or directory"),
     ],
 )

@@ -49,7 +49,7 @@ def refused() -> Row:
         ranks=512,
         bytes=0,
         verdict=REFUSED,
-        reasons=("placement hdrm is a map of a BiGraph, not of a fat-tree",),
+        reasons=("placement hdrm works only on a BiGraph, not on a fat-tree",),
     )
 
 
@@ -120,7 +120,7 @@ def test_a_heading_tells_the_hosts_rates_and_others_only_if_they_differ(
 def test_a_refused_cell_is_a_row_with_its_reason_below() -> None:
     text = printed(measured(), refused())
     assert "hdrm, direct" in text
-    assert "refused: fat-tree, halving-doubling, hdrm, direct: placement hdrm is a map" in text
+    assert "refused: fat-tree, halving-doubling, hdrm, direct: placement hdrm works only" in text
 
 
 def test_a_run_that_is_not_valid_says_why() -> None:

@@ -378,11 +378,11 @@ def test_an_interrupted_job_interrupts_the_matrix(tmp_path: Path) -> None:
 def test_a_folder_of_another_request_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "m"
     carry_out(TRIAL, folder, True, FakeLive(), fake_laboratory(LIVE_NS, []))
-    with pytest.raises(ValueError, match=r"another request \(repeats\)"):
+    with pytest.raises(ValueError, match=r"other settings \(repeats\)"):
         carry_out(replace(TRIAL, repeats=3), folder, True, FakeLive(), fake_laboratory(LIVE_NS, []))
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
-    with pytest.raises(ValueError, match="holds something else"):
+    with pytest.raises(ValueError, match="holds other files"):
         carry_out(TRIAL, tmp_path / "full", True, FakeLive(), fake_laboratory(LIVE_NS, []))
 
 
@@ -437,7 +437,7 @@ def test_the_page_names_every_row_and_escapes_what_a_job_said() -> None:
     ("arguments", "said"),
     [
         (["ddp", "--iterations", "4", "--fabric", "star:hosts=4"], "4 iterations are too few"),
-        (["ddp", "--fabric", "star:hosts=4", "--fabric", "star:hosts=4"], "a fabric is named twice"),
+        (["ddp", "--fabric", "star:hosts=4", "--fabric", "star:hosts=4"], "a fabric is given twice"),
         (["ddp", "--ranks", "8", "--fabric", "star:hosts=4"], "8 ranks do not fit on the 4 hosts"),
         (["ps", "--ranks", "8", "--fabric", "star:hosts=8"], "--ranks does not apply to ps"),
     ],

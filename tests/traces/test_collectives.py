@@ -99,7 +99,7 @@ def test_one_rank_is_refused(algorithm: Allreduce) -> None:
 
 
 def test_half_an_element_is_refused() -> None:
-    with pytest.raises(ValueError, match="1002 bytes"):
+    with pytest.raises(ValueError, match="1002 is not a multiple of 4"):
         ring(4, 1002)
 
 
@@ -109,7 +109,7 @@ def test_busbw_factors_are_nccls() -> None:
 
 
 def test_sends_that_come_before_what_they_need_are_refused() -> None:
-    with pytest.raises(ValueError, match="needs a later one"):
+    with pytest.raises(ValueError, match="waits for a later send"):
         contributions([Send(0, 0, 1, 0, 10, True, needs=(1,)), Send(0, 1, 0, 0, 10, True)], 2, [0])
 
 

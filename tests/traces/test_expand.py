@@ -67,7 +67,7 @@ def test_computing_after_the_last_message_stays() -> None:
 
 
 def test_computing_alone_is_nothing_to_send() -> None:
-    with pytest.raises(ValueError, match=r"nothing to send in iteration \(1,\)"):
+    with pytest.raises(ValueError, match="nothing to send in iteration 1;"):
         expand(job(allreduce(0), computing(3, 1)), iterations=(1,))
 
 
@@ -78,7 +78,7 @@ def test_a_message_stays_one_send_whatever_the_algorithm() -> None:
 
 
 def test_an_empty_selection_says_what_there_is() -> None:
-    with pytest.raises(ValueError, match="the workload has: 0, 1"):
+    with pytest.raises(ValueError, match="the workload has iterations: 0, 1"):
         expand(job(allreduce(0), allreduce(1)), iterations=(5,))
 
 

@@ -85,19 +85,19 @@ def test_an_index_of_nothing_is_read() -> None:
     ("octets", "said"),
     [
         (b"", "first line does not end"),
-        (b"\xd4\xc3\xb2\xa1" * 10 + b"\n", "not that of a message index"),
-        (b"[" * 100_000 + b"\n", "not that of a message index"),
-        (encode(INDEX)[:-1], "do not have the hash"),
-        (header(b"", schema="gradwire.messages/2"), "not that of a message index"),
-        (header(b"", named(1, sport=65_536)), "not that of a message index"),
-        (header(b"", named(1, src="h0")), "not that of a message index"),
-        (header(b"", named(1 << 60)), "not that of a message index"),
-        (header(b"", named(1000)), "ends before the table"),
-        (file((0, 4), data=b"abc"), "its pieces have 4 bytes, 3 are there"),
+        (b"\xd4\xc3\xb2\xa1" * 10 + b"\n", "not a message index header"),
+        (b"[" * 100_000 + b"\n", "not a message index header"),
+        (encode(INDEX)[:-1], "do not match the hash"),
+        (header(b"", schema="gradwire.messages/2"), "not a message index header"),
+        (header(b"", named(1, sport=65_536)), "not a message index header"),
+        (header(b"", named(1, src="h0")), "not a message index header"),
+        (header(b"", named(1 << 60)), "not a message index header"),
+        (header(b"", named(1000)), "ends before the end of its table"),
+        (file((0, 4), data=b"abc"), "its pieces should have 4 bytes in all, but have 3"),
         (file((0, 0), (1, 3), data=b"abc"), "a piece is empty"),
-        (file(((1 << 64) - 1, 3), data=b"abc"), "further on than a stream can reach"),
+        (file(((1 << 64) - 1, 3), data=b"abc"), "beyond the largest offset in a stream"),
         (file((4, 2), (5, 1), data=b"abc"), "overlap"),
-        (file((9, 2), (5, 1), data=b"abc"), "not in its order"),
+        (file((9, 2), (5, 1), data=b"abc"), "out of order"),
         (file((1, 1), (2, 1), data=b"ab", streams=(named(1), named(1))), "a stream twice"),
     ],
 )
@@ -112,7 +112,7 @@ def test_an_index_that_is_too_large_is_neither_read_nor_written(monkeypatch: pyt
     monkeypatch.setattr(messageindex, "MAX_INDEX_NBYTES", len(octets) - 1)
     with pytest.raises(BadIndex, match="larger than"):
         decode(octets)
-    with pytest.raises(BadIndex, match="at most"):
+    with pytest.raises(BadIndex, match="the limit is"):
         encode(INDEX)
 
 

@@ -99,7 +99,7 @@ def test_a_record_of_impossible_length_ends_the_reading(tmp_path: Path, length: 
         (b"\xd4\xc3\xb2\xa1", "is not a pcap or pcapng file"),
         (b"rank,bytes\n0,17\n" * 9, "is not a pcap or pcapng file"),
         (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n" * 9, "is not a pcap or pcapng file"),
-        (b"\x0a\x0d\x0d\x0a" + b"\0" * 60, "byte order"),
+        (b"\x0a\x0d\x0d\x0a" + b"\0" * 60, "byte-order mark"),
         (pcap([]), "no complete packet"),
         (pcap([Record(0, b"x" * 60)], link_type=127), "link type 127"),
         (pcap([Record(0, b"x" * 60)])[:70], "no complete packet"),

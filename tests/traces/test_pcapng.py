@@ -129,7 +129,7 @@ BROKEN = {
     "resolution 10**-20": (ng.interface(options=ng.option(ng.RESOLUTION, b"\x14")), "resolution"),
     "resolution 2**-64": (ng.interface(options=ng.option(ng.RESOLUTION, b"\xc0")), "resolution"),
     "offset": (ng.interface(options=ng.option(ng.OFFSET, struct.pack("<q", 2**62))), "offset"),
-    "order of bytes": (ng.block(ng.SECTION, b"\0" * 16), "byte order"),
+    "order of bytes": (ng.block(ng.SECTION, b"\0" * 16), "byte-order mark"),
     "short interface": (ng.block(ng.INTERFACE, b"\0" * 4), "too short"),
     "short statistics": (ng.block(ng.STATISTICS, b"\0" * 4), "too short"),
 }
@@ -153,7 +153,9 @@ def test_a_last_packet_that_is_cut_off_is_left_out_and_told(tmp_path: Path, cut:
 
 
 def test_a_file_with_nothing_but_broken_blocks_is_refused_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(BadCapture, match=r"a\.pcapng: no complete packet \(at byte 28: .*length") as caught:
+    with pytest.raises(
+        BadCapture, match=r"a\.pcapng: it holds no complete packet \(at byte 28: .*length"
+    ) as caught:
         read(tmp_path, ng.section(), ng.block(6, b"\0" * 40, nbytes=0))
     assert "\n" not in str(caught.value)
 

@@ -79,7 +79,7 @@ def test_a_file_that_does_not_exist_is_an_os_error(tmp_path: Path) -> None:
 
 def test_a_file_in_the_folder_that_is_no_capture_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.pcap").write_text("no")
-    with pytest.raises(BadCapture, match=r"a\.pcap: is not a pcap"):
+    with pytest.raises(BadCapture, match=r"a\.pcap: it is not a pcap"):
         open_trace([tmp_path])
 
 

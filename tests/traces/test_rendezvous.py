@@ -133,7 +133,7 @@ def test_a_capture_shows_whether_all_messages_were_answered(ranks: tuple[int, ..
 
 
 def test_of_exchanges_turns_say_it() -> None:
-    with pytest.raises(ValidationError, match="rendezvous of halving-doubling, which has exchanges"):
+    with pytest.raises(ValidationError, match="has a rendezvous, but halving-doubling has exchanges"):
         job(True, 4, "halving-doubling")
 
 

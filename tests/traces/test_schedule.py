@@ -66,7 +66,7 @@ def test_in_an_alltoall_every_rank_sends_each_other_its_share(p: int) -> None:
 
 
 def test_an_allreduce_is_not_done_pairwise() -> None:
-    with pytest.raises(ValueError, match="pairwise is how an alltoall is done"):
+    with pytest.raises(ValueError, match="pairwise is an algorithm for an alltoall"):
         expand(made_allreduce(4, 4000), PAIRWISE)
 
 

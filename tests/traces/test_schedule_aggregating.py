@@ -118,5 +118,5 @@ def test_one_rank_has_nothing_to_add() -> None:
 
 @pytest.mark.parametrize("leaves", [[], [[0, 1]], [[0, 1], [1, 2]], [[0, 1], [2, 3]]])
 def test_leaves_that_do_not_have_each_rank_once_are_refused(leaves: list[list[int]]) -> None:
-    with pytest.raises(ValueError, match="each of 3 once"):
+    with pytest.raises(ValueError, match="each of 3 ranks once"):
         ina_leaf(3, leaves, 4000)

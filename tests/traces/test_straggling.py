@@ -53,9 +53,9 @@ def test_jitter_has_its_mean_and_deviation_and_comes_from_the_seed_alone() -> No
 @pytest.mark.parametrize(
     ("slow", "jitter", "words"),
     [
-        ({4: Fraction(2)}, Fraction(0), "no rank 4 to slow down: the job has ranks 0 to 3"),
+        ({4: Fraction(2)}, Fraction(0), "cannot slow down rank 4: the job has ranks 0 to 3"),
         ({0: Fraction(0)}, Fraction(0), "give a factor above 0"),
-        ({}, Fraction(2), "a jitter is from 0 % to 100 %, got 200%"),
+        ({}, Fraction(2), "a jitter must be from 0% to 100%, got 200%"),
     ],
 )
 def test_what_makes_no_sense_is_refused(slow: dict[int, Fraction], jitter: Fraction, words: str) -> None:

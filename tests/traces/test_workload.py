@@ -81,7 +81,7 @@ def test_a_rank_waits_for_what_it_computes_itself_and_for_nobody_elses(tmp_path:
     path.write_text(computing(COMPUTE % "", AFTER_IT % (0, 1, 0)))
     assert [item.kind for item in workloads.load(path).items] == ["compute", "message"]
     path.write_text(computing(COMPUTE % "", AFTER_IT % (1, 0, 1)))
-    with pytest.raises(BadWorkload, match="item 1: rank 1 waits for what rank 0 computes"):
+    with pytest.raises(BadWorkload, match="item 1: rank 1 cannot wait for what rank 0 computes"):
         workloads.load(path)
 
 
@@ -89,5 +89,5 @@ def test_a_rank_waits_for_what_it_computes_itself_and_for_nobody_elses(tmp_path:
 def test_half_a_range_is_none(limits: str, tmp_path: Path) -> None:
     path = tmp_path / "w.json"
     path.write_text(computing(COMPUTE % limits))
-    with pytest.raises(BadWorkload, match="item 0: least_ns and most_ns are not a range"):
+    with pytest.raises(BadWorkload, match="item 0: least_ns and most_ns do not make a range"):
         workloads.load(path)

@@ -135,7 +135,9 @@ def _chosen(phase: str | None, one: Audited) -> Sequence[int]:
     if phase == ALL:
         return range(len(one.phases))
     if not phase.isascii() or not phase.isdigit() or int(phase) >= len(one.phases):
-        raise ValueError(f"--phase {phase!r}: {one.source} has phases 0 to {len(one.phases) - 1}, or {ALL}")
+        raise ValueError(
+            f"--phase {phase!r}: {one.source} has phases 0 to {len(one.phases) - 1}; give one, or {ALL}"
+        )
     return [int(phase)]
 
 

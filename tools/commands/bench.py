@@ -57,11 +57,11 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
     """
     options = run.options
     if collective not in COLLECTIVES:
-        raise ValueError(f"no collective {collective!r}; there is {', '.join(COLLECTIVES)}")
+        raise ValueError(f"there is no collective {collective!r}; choose from {', '.join(COLLECTIVES)}")
     if not matrix.algorithm:
         matrix = replace(matrix, algorithm=[DEFAULT_ALGORITHM[collective]])
     if collective == ALLTOALL and matrix.algorithms() != [PAIRWISE]:
-        raise ValueError(f"an alltoall is done {PAIRWISE}; leave --algorithm and --ina out")
+        raise ValueError(f"an alltoall is always {PAIRWISE}; leave --algorithm and --ina out")
     counts = sizes(parse_nbytes(begin), parse_nbytes(end or begin), factor)
     todo = planned(
         [
@@ -80,7 +80,7 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
 def job_of(collective: str, n_ranks: int, nbytes: int, n_jobs: int) -> Experiment:
     """`n_jobs` equal jobs of `n_ranks` ranks each."""
     if n_ranks < 2:
-        raise ValueError(f"{n_jobs} jobs leave {n_ranks} hosts to each; a job needs 2 ranks")
+        raise ValueError(f"{n_jobs} jobs would have {n_ranks} ranks each; a job needs at least 2")
     made = made_alltoall if collective == ALLTOALL else made_allreduce
     one = made(n_ranks, nbytes)
     return Experiment(one, f"bench {collective}", beside=(one,) * (n_jobs - 1))

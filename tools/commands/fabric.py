@@ -53,7 +53,7 @@ def fabric(
         if given and len(fabrics) != 1:
             raise ValueError(f"{option} takes one fabric, got {len(fabrics)}: run it once for each")
     if as_yaml and as_json:
-        raise ValueError("--yaml and --json exclude each other")
+        raise ValueError("--yaml and --json cannot be used together: give one of them")
     columns = [figures(one) for one in fabrics]
     if svg is not None:
         write_whole(svg, fabric_svg(fabrics[0]))

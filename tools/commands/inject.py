@@ -118,7 +118,7 @@ def inject(  # noqa: PLR0913, PLR0917 - a parameter for each option
     """
     options = InjectOptions(parse_pace(speed, pps, rate, topspeed), loop, exact_mtu, routes, switch)
     if routes not in policy_names():
-        raise ValueError(f"no routing policy {routes!r}; there are {', '.join(policy_names())}")
+        raise ValueError(f"there is no routing policy {routes!r}; choose from {', '.join(policy_names())}")
     chosen = parse_fabric(fabric) if fabric else None
     told = parse_map(map_ or ())
     prepared = prepare(capture_paths(captures), chosen, options, ranks_by_address(captures, ranks), told)
@@ -143,7 +143,7 @@ def parse_pace(speed: str | None, pps: int | None, rate: str | None, topspeed: b
         if value
     ]
     if len(given) > 1:
-        raise ValueError(f"{' and '.join(given)} say different things: give one of them")
+        raise ValueError(f"{' and '.join(given)} cannot be used together: give one of them")
     if topspeed:
         return Pace(TOPSPEED)
     if pps:

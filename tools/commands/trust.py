@@ -123,7 +123,7 @@ def trust(  # noqa: PLR0913, PLR0917 - a parameter for each option
     try:
         matrix = carry_out(trial, folder, quiet=as_json)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"go on with the same command and --out {folder}") from None
+        raise KeyboardInterrupt(f"continue with the same command and --out {folder}") from None
     save(matrix, folder)
     if html:
         write_page(html, matrix)

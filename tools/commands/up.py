@@ -40,7 +40,7 @@ def up(
     """
     fabric = parse_fabric(spec)
     if switch not in SWITCHES:
-        raise ValueError(f"no switch {switch!r}; known: {', '.join(SWITCHES)}")
+        raise ValueError(f"there is no switch {switch!r}; choose from {', '.join(SWITCHES)}")
     need_root_and_tools("up", switch)
     told = str(Path(spec).resolve()) if is_file(spec) else fabric.spec
     options = {"fabric": told, "switch": switch, "is_script": script is not None}

@@ -189,7 +189,7 @@ def need_library() -> None:
     for path in (SCRIPT, STYLE, LICENCE):
         if not path.is_file():
             raise FileNotFoundError(
-                f"{path} is not there: the page's charts need the Debian package libjs-dygraphs: "
+                f"{path} is missing: the page's charts need the Debian package libjs-dygraphs: "
                 f"run sudo {COMMAND} setup"
             )
 

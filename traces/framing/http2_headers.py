@@ -130,7 +130,7 @@ def _field(block: bytes, at: int) -> tuple[Field | None, int]:
     prefix = 7 if first & 0x80 else 6 if first & 0x40 else 4
     entry, used = decode_integer(block[at : at + _INTEGER_NBYTES], prefix)
     if entry > _MOST_ENTRIES or (prefix == 7 and entry == 0):
-        raise HPACKError(f"no table has an entry {entry}")
+        raise HPACKError(f"the header tables have no entry {entry}")
     at += used
     name = value = None
     if 0 < entry <= len(_STATIC):
@@ -146,7 +146,7 @@ def _string(block: bytes, at: int) -> tuple[bytes, int]:
     nbytes, used = decode_integer(block[at : at + _INTEGER_NBYTES], 7)
     start, end = at + used, at + used + nbytes
     if end > len(block):
-        raise HPACKError("the block ends in a string")
+        raise HPACKError("the block ends in the middle of a string")
     return (decode_huffman(block[start:end]) if block[at] & 0x80 else block[start:end]), end
 
 

@@ -116,6 +116,6 @@ def _placed(fault: str, at: int) -> str:
 
 def _no_room(path: Path, budget_nbytes: int) -> str:
     return (
-        f"{path}: needs more than the {show_nbytes(budget_nbytes)} of memory that it may take: give a part "
+        f"{path}: reading it takes more than the allowed {show_nbytes(budget_nbytes)} of memory: give a part "
         f"of it, for example from `editcap -c 1000000 {path.name} part.pcapng`"
     )

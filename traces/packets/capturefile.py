@@ -31,18 +31,22 @@ class FileReading:
         interfaces = self.walker.interfaces
         if not len(records.time_ns):
             reason = f" ({fault})" if fault else ""
-            raise BadCapture(f"{self.path}: no complete packet{reason}: capture again, or leave the file out")
+            raise BadCapture(
+                f"{self.path}: it holds no complete packet{reason}: capture again, or leave the file out"
+            )
         link_types = [interface.link_type for interface in interfaces]
         if not LINK_TYPES & set(link_types):
             raise BadCapture(
-                f"{self.path}: link type {', '.join(map(str, sorted(set(link_types))))}, which is not read: "
+                f"{self.path}: gradwire does not read link type "
+                f"{', '.join(map(str, sorted(set(link_types))))}: "
                 "capture on an Ethernet interface, or on `any`"
             )
         headers = empty_headers(len(records.time_ns))
         n_cut, fits = decode(data, records, np.array(link_types, np.int32), self._addresses.table, headers)
         if not fits:
             raise BadCapture(
-                f"{self.path}: more than {MAX_ADDRESSES:,} addresses, as in a scan or an attack: keep the "
+                f"{self.path}: it has more than {MAX_ADDRESSES:,} addresses, as in a scan or an "
+                f"attack: keep the "
                 f"job's packets only, with `tshark -r {self.path.name} -Y ip.addr==10.0.0.0/8 -w job.pcapng`"
             )
         return Packets(
@@ -63,5 +67,5 @@ def _walker(path: Path, head: bytes, fault: str) -> Walker:
         return PcapngWalker()
     if len(head) == FILE_HEADER_NBYTES and byte_order(head):
         return PcapWalker(head)
-    what = fault or ("is not a pcap or pcapng file" if head else "is empty")
+    what = fault or ("it is not a pcap or pcapng file" if head else "it is empty")
     raise BadCapture(f"{path}: {what}: give captures made by tcpdump -w, or a folder of them")

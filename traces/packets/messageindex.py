@@ -98,7 +98,7 @@ def encode(index: MessageIndex) -> bytes:
     )
     line = header.model_dump_json(by_alias=True).encode() + b"\n"
     if len(line) > MAX_HEADER_NBYTES or len(line) + len(body) > MAX_INDEX_NBYTES:
-        raise BadIndex(f"it would take {len(line) + len(body):,} bytes, at most {MAX_INDEX_NBYTES:,} may be")
+        raise BadIndex(f"it would take {len(line) + len(body):,} bytes; the limit is {MAX_INDEX_NBYTES:,}")
     return line + body
 
 
@@ -127,10 +127,10 @@ def decode(octets: bytes) -> MessageIndex:
     try:
         header = _Header.model_validate_json(line)
     except ValidationError as error:
-        raise BadIndex(f"its first line is not that of a message index: {complaint(error)}") from error
+        raise BadIndex(f"its first line is not a message index header: {complaint(error)}") from error
     rest = memoryview(octets)[len(line) + 1 :]
     if hashlib.sha256(rest).hexdigest() != header.body_sha256:
-        raise BadIndex("its bytes do not have the hash that its first line names")
+        raise BadIndex("its contents do not match the hash in its first line")
     if len({stream.direction for stream in header.streams}) < len(header.streams):
         raise BadIndex("it names a stream twice")
     return MessageIndex(header.capture_sha256, tuple(_streams(header, np.frombuffer(rest, np.uint8))))
@@ -140,21 +140,21 @@ def _streams(header: _Header, body: Octets) -> Iterator[StreamIndex]:
     """The streams, each with its part of the body."""
     n_pieces = sum(stream.pieces for stream in header.streams)
     if n_pieces * PIECE_NBYTES > len(body):
-        raise BadIndex(f"it ends before the table of its {n_pieces:,} pieces does")
+        raise BadIndex(f"it ends before the end of its table of {n_pieces:,} pieces")
     table_nbytes = n_pieces * _OFFSETS.itemsize
     offsets = body[:table_nbytes].view(_OFFSETS)
     lengths = body[table_nbytes : n_pieces * PIECE_NBYTES].view(_LENGTHS).astype(np.int64)
     data = body[n_pieces * PIECE_NBYTES :]
     if int(lengths.sum()) != len(data):
-        raise BadIndex(f"its pieces have {int(lengths.sum()):,} bytes, {len(data):,} are there")
+        raise BadIndex(f"its pieces should have {int(lengths.sum()):,} bytes in all, but have {len(data):,}")
     if n_pieces and (int(lengths.min()) < 1 or int(offsets.max()) > MAX_OFFSET):
-        raise BadIndex("a piece is empty, or lies further on than a stream can reach")
+        raise BadIndex("a piece is empty, or lies beyond the largest offset in a stream")
     first, at = 0, 0
     for stream in header.streams:
         rows = slice(first, first + stream.pieces)
         offset, nbytes = offsets[rows].astype(np.int64), lengths[rows]
         if np.any(offset[1:] < offset[:-1] + nbytes[:-1]):
-            raise BadIndex("the pieces of a stream overlap, or are not in its order")
+            raise BadIndex("the pieces of a stream overlap or are out of order")
         end = at + int(nbytes.sum())
         yield StreamIndex(stream.direction, stream.first_seq, offset, nbytes, data[at:end])
         first, at = first + stream.pieces, end

@@ -38,7 +38,7 @@ class PcapWalker:
     def __init__(self, header: bytes) -> None:
         order = byte_order(header)
         if order is None:
-            raise ValueError("no pcap header")
+            raise ValueError("not a pcap header")
         self._is_big_endian = order == "big"
         self._variant = _VARIANTS[int.from_bytes(header[:4], order)]
         self.interfaces = (

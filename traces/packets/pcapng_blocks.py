@@ -32,7 +32,7 @@ def section_order(block: bytes) -> ByteOrder:
         return "little"
     if magic == b"\x1a\x2b\x3c\x4d":
         return "big"
-    raise BadBlock("a section's byte order is neither of the two")
+    raise BadBlock("a section has an unknown byte-order mark")
 
 
 def read_interface(body: bytes, order: ByteOrder) -> tuple[Interface, Clock]:
@@ -49,9 +49,9 @@ def read_interface(body: bytes, order: ByteOrder) -> tuple[Interface, Clock]:
             clock = clock._replace(offset_s=int.from_bytes(value, order, signed=True))
     power = clock.resolution & 0x7F
     if power > (63 if clock.resolution & 0x80 else 19):
-        raise BadBlock(f"an interface's time resolution, 0x{clock.resolution:02x}, cannot be right")
+        raise BadBlock(f"an interface's time resolution, 0x{clock.resolution:02x}, is impossible")
     if abs(clock.offset_s) > 1 << 32:
-        raise BadBlock(f"an interface's time offset, {clock.offset_s} s, cannot be right")
+        raise BadBlock(f"an interface's time offset, {clock.offset_s} s, is impossible")
     link_type, snaplen = int.from_bytes(body[:2], order), int.from_bytes(body[4:8], order)
     return Interface(name, link_type, snaplen), clock
 

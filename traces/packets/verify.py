@@ -47,7 +47,9 @@ def verify(path: Path, packets: Packets, count: int) -> list[str]:
                 if row < len(packets):
                     differences += _differences(row, ours_of(packets, row), theirs_of(theirs))
     except TSharkNotFoundException as error:
-        raise BadCapture(f"{path}: cannot be compared: tshark is missing: apt-get install tshark") from error
+        raise BadCapture(
+            f"{path}: cannot compare it: tshark is not installed: run apt-get install tshark"
+        ) from error
     except TSharkCrashException:
         pass  # it ends so on files that are cut off, after all whole packets
     if n_theirs != min(count, len(packets)):

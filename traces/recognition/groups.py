@@ -35,8 +35,8 @@ def main_group(connections: Sequence[Connection]) -> tuple[list[int], list[str]]
     if max(nbytes[place] for place in others) > MINOR_SHARE * nbytes[main]:
         pair, several = next((pair, some) for pair, some in pairs.items() if len(some) > 1)
         raise BadTrace(
-            f"{len(several)} gloo connections between {' and '.join(sorted(pair))}: two jobs or process "
-            "groups in one capture; cut out one of them, for example by time with editcap -A and -B"
+            f"{len(several)} gloo connections between {' and '.join(sorted(pair))}: the capture holds two "
+            "jobs or process groups; cut out one of them, for example by time with editcap -A and -B"
         )
     aside = show_nbytes(sum(nbytes[place] for place in others))
     note = f"{len(groups)} process groups of gloo: left aside {aside} of those that do not train"

@@ -34,12 +34,12 @@ def given_order(addresses: Sequence[str], ranks: Mapping[str, int]) -> tuple[str
     """The addresses in the order of `ranks`; raise BadTrace unless that numbers all of them from 0."""
     unknown = [address for address in addresses if address not in ranks]
     if unknown:
-        raise BadTrace(f"the rank map leaves out {', '.join(unknown)}, seen in the captures: add it")
+        raise BadTrace(f"the rank map leaves out {', '.join(unknown)}, which the captures show: add it")
     order = tuple(sorted(addresses, key=lambda address: ranks[address]))
     numbers = [ranks[address] for address in order]
     if numbers != list(range(len(order))):
         raise BadTrace(
-            f"the rank map must number the {len(order)} hosts of the captures from 0, got {numbers}"
+            f"the rank map must number the {len(order)} hosts of the captures from 0 on, got {numbers}"
         )
     return order
 
@@ -98,7 +98,8 @@ def check_all_seen(messages: Messages, vantages: Sequence[str | None]) -> None:
     if len(parts) > 1 and not absent:
         groups = " and ".join(", ".join(messages.addresses[i] for i in part) for part in parts)
         raise BadTrace(
-            f"groups of ranks that reduce among themselves only, {groups}: give the captures of one group"
+            f"the ranks are groups that reduce only among themselves, {groups}: give the captures of "
+            f"one group"
         )
     for name, does, lacking in _lacking(data, absent):
         hosts = ", ".join(messages.addresses[i] for i in lacking)

@@ -64,7 +64,7 @@ def find_job(trace: Trace) -> Job:
     if not found:
         found_out = "".join(f" ({note})" for note in notes)
         raise NoTraining(
-            trace.name, f"no collective and no message is in it as a whole{found_out}: capture for longer"
+            trace.name, f"it holds no complete collective or message{found_out}: capture for longer"
         )
     labels = label(found)
     notes = [*trace.notes, *labels.notes, *notes]
@@ -121,7 +121,7 @@ def _algorithm(operation: Operation, role: Role) -> Recognised:
 def workload_of(job: Job) -> Workload:
     """Raise BadTrace for a job of which the captures show some hosts' part only."""
     if job.trace.seen_from:
-        raise BadTrace(f"{job.trace.name}: {job.trace.partly}; a workload is what all ranks did")
+        raise BadTrace(f"{job.trace.name}: {job.trace.partly}; a workload needs what all ranks did")
     return Workload(
         schema=SCHEMA,
         framing=job.trace.framing,

@@ -115,7 +115,7 @@ def _seen(operations: Sequence[Operation], ports: Mapping[int, HostPort]) -> lis
         if time_ns - since_ns > MAX_GAP_NS:
             raise BadTrace(
                 f"rank {rank} does nothing for {show_long(time_ns - since_ns)} between two operations, as "
-                "between two runs: cut the captures there, with editcap -A and -B, and give one part"
+                "if between two runs: cut the captures there, with editcap -A and -B, and give one part"
             )
         is_message = operations[number].kind == "message"
         port = ports.get(rank)

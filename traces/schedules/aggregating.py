@@ -38,7 +38,7 @@ def ina_leaf(
     some = [tuple(leaf) for leaf in leaves if leaf]
     if sorted(rank for leaf in some for rank in leaf) != list(range(n_ranks)):
         raise ValueError(
-            f"ina:leaf must know the ranks under each first switch, each of {n_ranks} once; got {some}"
+            f"ina:leaf needs the ranks under each leaf switch, each of {n_ranks} ranks once; got {some}"
         )
     given = [tuple(sorted(leaf)) for leaf in some if len(leaf) > 1]
     added = tuple(Aggregation(op, givers=leaf, takers=leaf) for leaf in given)

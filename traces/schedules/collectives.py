@@ -152,7 +152,8 @@ def chunk_starts(nbytes: int, n_chunks: int) -> list[int]:
     elements, rest = divmod(nbytes, ELEMENT_NBYTES)
     if rest:
         raise ValueError(
-            f"an allreduce adds {ELEMENT_NBYTES}-byte elements; {nbytes} bytes are not a whole number of them"
+            f"an allreduce adds {ELEMENT_NBYTES}-byte elements; {nbytes} is not a multiple of "
+            f"{ELEMENT_NBYTES}"
         )
     return [elements * i // n_chunks * ELEMENT_NBYTES for i in range(n_chunks + 1)]
 

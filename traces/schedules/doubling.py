@@ -115,4 +115,7 @@ def _half(nbytes: int) -> int:
 def _check(what: str, n_ranks: int, nbytes: int) -> None:
     check_ranks(what, n_ranks)
     if nbytes % ELEMENT_NBYTES:
-        raise ValueError(f"an allreduce adds {ELEMENT_NBYTES}-byte elements; got {nbytes} bytes")
+        raise ValueError(
+            f"an allreduce adds {ELEMENT_NBYTES}-byte elements; {nbytes} is not a multiple of "
+            f"{ELEMENT_NBYTES}"
+        )

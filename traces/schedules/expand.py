@@ -40,7 +40,7 @@ CAPTURED: dict[str, Allreduce] = {
 }
 PAIRWISE = "pairwise"  # of an alltoall: every rank's chunks to all others, all posted at once
 MAX_SENDS = 1_000_000
-TOO_MANY_SENDS = f"more than {MAX_SENDS:,} sends; choose fewer iterations"
+TOO_MANY_SENDS = f"the schedule has more than {MAX_SENDS:,} sends; choose fewer iterations"
 MAX_RANKS = 512  # a ring of so many has half a million sends
 
 
@@ -103,24 +103,26 @@ def _units(workload: Workload, chosen: Mapping[int, Item], algorithm: str) -> tu
     if algorithm == INA_LEAF:
         if not reduces:
             raise NotServedError(
-                "ina:leaf is for allreduces, whose sums the hosts of all leaves then exchange; "
-                "pushes to a parameter server are added up on the whole way to it, by ina"
+                "ina:leaf adds up allreduces only, whose sums the hosts of all leaves then exchange; "
+                "use ina for pushes to a parameter server, which switches add up on the whole way to it"
             )
         return alone
     summed = summed_pushes(workload.items, chosen)
     if not reduces and not summed.n_sums:
-        why = "; ".join(summed.notes) or "no allreduce, and no pushes to a parameter server"
-        raise NotServedError(f"nothing here can be added up in the network: {why}")
+        why = "; ".join(summed.notes) or "it has no allreduce and no pushes to a parameter server"
+        raise NotServedError(f"switches can add up nothing in this job: {why}")
     return summed.units
 
 
 def _check(workload: Workload, algorithm: str, scale: Fraction, compute: Fraction) -> None:
     if algorithm not in (*ALGORITHMS, PAIRWISE):
-        raise ValueError(f"no algorithm {algorithm!r}; known: {', '.join(ALGORITHMS)}")
+        raise ValueError(f"there is no algorithm {algorithm!r}; choose from {', '.join(ALGORITHMS)}")
     if scale <= 0 or compute < 0:
-        raise ValueError(f"a scale must be above 0 and a compute factor at least 0, got {scale}, {compute}")
+        raise ValueError(
+            f"a scale must be above 0 and a compute factor at least 0, got {scale} and {compute}"
+        )
     if workload.n_ranks > MAX_RANKS:
-        raise ValueError(f"{workload.n_ranks} ranks; gradwire replays at most {MAX_RANKS}")
+        raise ValueError(f"the job has {workload.n_ranks} ranks; gradwire replays at most {MAX_RANKS}")
 
 
 def _chosen(workload: Workload, iterations: tuple[int, ...] | None) -> dict[int, Item]:
@@ -129,7 +131,8 @@ def _chosen(workload: Workload, iterations: tuple[int, ...] | None) -> dict[int,
     chosen = {number: item for number, item in enumerate(workload.items) if item.iteration in iterations}
     if all(isinstance(item, Compute) for item in chosen.values()):
         have = ", ".join(map(str, workload.iterations)) or "none"
-        raise ValueError(f"nothing to send in iteration {iterations}; the workload has: {have}")
+        asked = ", ".join(map(str, iterations))
+        raise ValueError(f"nothing to send in iteration {asked}; the workload has iterations: {have}")
     return bridged(workload.items, chosen)
 
 
@@ -202,7 +205,7 @@ def _sends(item: Item, how: _How, nbytes: int, op: int, first: int) -> list[Send
     if isinstance(item, Message):
         return [Send(op, item.src, item.dst, 0, nbytes, reduce=False)]
     if how.algorithm == PAIRWISE:
-        raise NotServedError(f"pairwise is how an alltoall is done, not {item.kind}")
+        raise NotServedError(f"{PAIRWISE} is an algorithm for an alltoall, not for {item.kind}")
     if item.kind == "broadcast":
         return broadcast(how.n_ranks, nbytes, item.root, item.down or "binomial", op, first)
     if how.algorithm == AS_CAPTURED:

@@ -241,7 +241,7 @@ def contributions(
                 have[taker][start] = total
     for number, send in enumerate(sends):
         if any(need >= number for need in send.needs):
-            raise ValueError(f"send {number} needs a later one: {send.needs}")
+            raise ValueError(f"send {number} waits for a later send: {send.needs}")
         for start in starts:
             if send.offset <= start < send.offset + send.nbytes:
                 held = have[send.dst][start]

@@ -44,7 +44,7 @@ def bridged(items: Sequence[Item], chosen: Mapping[int, Item]) -> dict[int, Item
         n_held += sum(map(len, held))
         if n_held > MAX_HELD:
             raise ValueError(
-                f"what is left out up to item {number} waits for more than {MAX_HELD:,} others; "
+                f"the items left out up to item {number} wait for more than {MAX_HELD:,} others; "
                 "choose more iterations"
             )
     return _wanted(kept, chosen)

@@ -18,11 +18,11 @@ def straggling(
     """
     for rank, factor in slow.items():
         if not 0 <= rank < workload.n_ranks:
-            raise ValueError(f"no rank {rank} to slow down: the job has ranks 0 to {workload.n_ranks - 1}")
+            raise ValueError(f"cannot slow down rank {rank}: the job has ranks 0 to {workload.n_ranks - 1}")
         if factor <= 0:
             raise ValueError(f"rank {rank} cannot compute {factor} times as long: give a factor above 0")
     if not 0 <= jitter <= 1:
-        raise ValueError(f"a jitter is from 0 % to 100 %, got {float(jitter):.0%}")
+        raise ValueError(f"a jitter must be from 0% to 100%, got {float(jitter):.0%}")
     random = Random(seed)
 
     def changed(item: Item) -> Item:

@@ -57,7 +57,7 @@ class _Libbpf:
         try:
             self.lib = ctypes.CDLL("libbpf.so.1", use_errno=True)
         except OSError as error:
-            raise BpfError(f"libbpf.so.1 is missing: apt-get install libbpf1 ({error})") from error
+            raise BpfError(f"libbpf.so.1 does not load: run apt-get install libbpf1 ({error})") from error
         self._libc = ctypes.CDLL(None)
         self.complaints: list[str] = []
         for name, result, arguments in (
@@ -110,21 +110,21 @@ class Map:
 
     def __setitem__(self, key: bytes, value: bytes) -> None:
         if self._libbpf.lib.bpf_map_update_elem(self.fd, key, value, 0):
-            raise self._libbpf.error(f"map {self._name}: update refused")
+            raise self._libbpf.error(f"the kernel refused to update map {self._name}")
 
     def insert(self, key: bytes, value: bytes) -> bool:
         """As `map[key] = value`; True if there was no such key before."""
         update = self._libbpf.lib.bpf_map_update_elem
         if update(self.fd, key, value, _BPF_NOEXIST):
             if ctypes.get_errno() != errno.EEXIST:
-                raise self._libbpf.error(f"map {self._name}: update refused")
+                raise self._libbpf.error(f"the kernel refused to update map {self._name}")
             self[key] = value
             return False
         return True
 
     def __delitem__(self, key: bytes) -> None:
         if self._libbpf.lib.bpf_map_delete_elem(self.fd, key):
-            raise self._libbpf.error(f"map {self._name}: delete refused")
+            raise self._libbpf.error(f"the kernel refused to delete an entry of map {self._name}")
 
     def memory(self, nbytes: int) -> mmap.mmap:
         """The values of an array map made with BPF_F_MMAPABLE, shared with the kernel."""
@@ -143,7 +143,7 @@ class Ring:
         self._sample = _Sample(self._keep)  # must live as long as the ring
         self._ring = self._lib.ring_buffer__new(ring.fd, self._sample, None, None)
         if not self._ring:
-            raise libbpf.error("no ring buffer")
+            raise libbpf.error("cannot make a ring buffer")
 
     def records(self, most: int) -> list[bytes]:
         """What has come, `most` at a time."""
@@ -168,9 +168,9 @@ class BpfObject:
         lib = self._libbpf.lib
         self._object = lib.bpf_object__open_file(os.fsencode(path), None)
         if not self._object:
-            raise self._libbpf.error(f"{path}: cannot be opened as a BPF object")
+            raise self._libbpf.error(f"{path}: libbpf cannot open it as a BPF object")
         if lib.bpf_object__load(self._object):
-            error = self._libbpf.error(f"{path}: the kernel does not load it")
+            error = self._libbpf.error(f"{path}: the kernel refused to load it")
             lib.bpf_object__close(self._object)
             raise error
 
@@ -204,7 +204,9 @@ class BpfObject:
             ctx_size_in=len(context),
         )
         if self._libbpf.lib.bpf_prog_test_run_opts(self.program_fd(name), ctypes.byref(run)):
-            raise self._libbpf.error(f"program {name} does not take a frame of {len(frame)} bytes")
+            raise self._libbpf.error(
+                f"the kernel refused to run program {name} on a frame of {len(frame)} bytes"
+            )
         return int(run.retval)
 
     def program_fd(self, name: str) -> int:

@@ -63,7 +63,7 @@ class DataPlane:
     def _add(self, switch: SwitchPorts, indices: Mapping[str, int], seed: int) -> None:
         for port in switch.ports:
             if port.interface not in indices:
-                raise OSError(f"switch {switch.name}: there is no interface {port.interface} here")
+                raise OSError(f"switch {switch.name}: this namespace has no interface {port.interface}")
         added = _Switch(
             index=len(self._switches),
             salt=switch_salt(switch.dpid, seed),

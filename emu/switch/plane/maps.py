@@ -147,7 +147,7 @@ class Maps:
             case RemovePool():
                 self._pools.remove(operation.pool)
             case _:
-                raise TypeError(f"no operation on maps: {operation}")
+                raise TypeError(f"not an operation on maps: {operation}")
 
     def flow_counts(self, flow: int) -> tuple[int, int]:
         """(packets, bytes) of the wire that the flow entry matched."""

@@ -71,7 +71,7 @@ class Jobs:
         if rule.job in self.held:
             return
         if rule.slots > self._free_slots or not self._shared.has(rule):
-            raise TableFullError(f"job {rule.job}: there are no {rule.slots} slots left")
+            raise TableFullError(f"job {rule.job} needs {rule.slots} slots, and fewer are left")
 
     def enter(self, rule: Aggregate, dport: int | None) -> Iterator[SetPool]:
         """An entry with this rule has come; if it is the job's first, the job gets its slots."""

@@ -22,7 +22,7 @@ class Numbers:
         if self._returned:
             return self._returned.pop(), False
         if self._next == self._n:
-            raise TableFullError(f"all {self._n} are in use")
+            raise TableFullError(f"all {self._n} numbers are in use")
         self._next += 1
         return self._next - 1, True
 

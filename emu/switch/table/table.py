@@ -194,7 +194,7 @@ class FlowTable:
 
     def _take_number(self) -> tuple[int, bool]:
         if self._n_entries == self.max_entries:
-            raise TableFullError(f"the table has its {self.max_entries} entries")
+            raise TableFullError(f"the table is full: it has {self.max_entries} entries")
         taken = self._flow_numbers.take()
         self._n_entries += 1
         return taken
