@@ -26,7 +26,7 @@ from gradwire.traces.analysis.analysis import Analysis
 from gradwire.traces.analysis.shares import Shares
 from gradwire.traces.analysis.spacing import SAME
 from gradwire.traces.framing.plain import Plain
-from gradwire.traces.units import show_bps, show_s
+from gradwire.traces.units import show_bps, show_count, show_s
 from gradwire.traces.workload import Workload
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _late(analysis: Analysis) -> _Late:
         if one.iteration >= found.n_warm_up and one.rank not in servers:
             times[one.iteration][one.rank] = one.compute_ns
     if len(times) < LEAST_ITERATIONS:
-        few = "1 iteration is" if found.n_iterations == 1 else f"{found.n_iterations} iterations are"
+        few = show_count(found.n_iterations, "iteration is", "iterations are")
         return _Late(why_not=f"{few} too few to say what it costs")
     longest = Counter(max(some, key=lambda rank: some[rank]) for some in times.values())
     rank, count = longest.most_common(1)[0]

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gradwire.results.row import REFUSED, Row, Spread
-from gradwire.traces.units import show_nbytes, show_s
+from gradwire.traces.units import show_count, show_nbytes, show_s
 
 LEAST_MARGIN = 0.01  # a smaller difference between two cells is not worth a name, nor one within the spread
 
@@ -57,7 +57,7 @@ def _counted(rows: Sequence[Row]) -> str:
     invalid = sum(not row.valid for row in rows) - refused
     wrong = sum(row.wrong or 0 for row in rows)
     fabrics = {row.fabric for row in rows if row.verdict != REFUSED}
-    text = f"{_cells(measured)} measured on {_number(len(fabrics), 'fabric')}"
+    text = f"{_cells(measured)} measured on {show_count(len(fabrics), 'fabric')}"
     if measured:
         text += f"; {wrong} wrong elements" if wrong else "; every result right"
         text += ", every one valid" if not invalid else ""
@@ -92,8 +92,8 @@ def _held_up(made: _Measured, busy: Mapping[tuple[int, str], float]) -> str:
     if link is None or flows is None:
         return ""
     if made.row.flows_may_move:
-        return f"; as planned, its worst link, {link}, would carry up to {_number(flows, 'flow')} at once"
-    text = f"; its worst link, {link}, carried up to {_number(flows, 'flow')} at once"
+        return f"; as planned, its worst link, {link}, would carry up to {show_count(flows, 'flow')} at once"
+    text = f"; its worst link, {link}, carried up to {show_count(flows, 'flow')} at once"
     share = busy.get((made.position, link))
     return text if share is None else f"{text} and was busy {share:.0%} of the time"
 
@@ -133,8 +133,4 @@ def _failed(rows: Sequence[Row]) -> list[str]:
 
 
 def _cells(count: int) -> str:
-    return _number(count, "cell")
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+    return show_count(count, "cell")

@@ -15,7 +15,7 @@ from gradwire.results.audit.agreement import LinkCount, strayed
 from gradwire.results.audit.runaudit import RunAudit
 from gradwire.tools.audit_json import phase_name
 from gradwire.tools.linkusers import print_users
-from gradwire.traces.units import show_bps, show_nbytes, show_s
+from gradwire.traces.units import show_bps, show_count, show_nbytes, show_s
 
 PHASES_SHOWN = 12
 LINKS_SHOWN = 10
@@ -47,7 +47,7 @@ def print_tables(to: Console, tables: Sequence[TableSize]) -> None:
 
 def print_run(to: Console, run: RunAudit) -> None:
     """The counters of a run held against its plan."""
-    times = "1 repeat" if run.repeats == 1 else f"{run.repeats} repeats"
+    times = show_count(run.repeats, "repeat")
     to.print(Text(f"Counted in {times}: {'agrees' if run.agrees else 'does not agree'}", style="bold"))
     to.print(run.sentence)
     to.print(_count_table(run))

@@ -8,6 +8,7 @@ from rich.console import Console
 from gradwire.planning.fabrics.fabric import Egress, link_name
 from gradwire.planning.plan import Flow, Plan
 from gradwire.planning.trees.tree import Tree
+from gradwire.traces.units import show_count
 
 SHOWN = 8
 
@@ -70,7 +71,7 @@ def tree_line(tree: Tree) -> str:
     who = show_ranks(tree.givers)
     if tree.takers != tree.givers:
         who += f" to {show_ranks(tree.takers)}"
-    at = f"{tree.nodes[0].switch}, {len(tree.nodes)} switch{'' if len(tree.nodes) == 1 else 'es'} in all"
+    at = f"{tree.nodes[0].switch}, {show_count(len(tree.nodes), 'switch', 'switches')} in all"
     return f"job {tree.job}: sums of {who} up to {at}, {tree.slots} slots of {tree.elements} elements"
 
 

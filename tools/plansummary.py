@@ -18,7 +18,7 @@ from gradwire.results.row import asked_nbytes
 from gradwire.tools.linkrates import show_rates
 from gradwire.tools.linkusers import flow_json, print_users, tree_json
 from gradwire.tools.tables import NOTHING, show_range
-from gradwire.traces.units import show_bps, show_nbytes, show_s
+from gradwire.traces.units import show_bps, show_count, show_nbytes, show_s
 
 LINKS_SHOWN = 5
 
@@ -192,9 +192,7 @@ def _sends(plan: Plan) -> Iterator[tuple[str, str, str]]:
     """What hosts send to each other, if they do."""
     schedule = plan.schedule
     if schedule.sends or not plan.trees:
-        count = n_operations(plan)
-        operations = "operation" if count == 1 else "operations"
-        told = f"in {len(schedule.sends)} sends of {count} {operations}"
+        told = f"in {len(schedule.sends)} sends of {show_count(n_operations(plan), 'operation')}"
         yield "payload", show_nbytes(schedule.payload_nbytes), told
         yield "flows", f"{len(plan.flows)}", f"both directions of {len(plan.flows) // 2} connections"
 
@@ -203,10 +201,8 @@ def _sums(plan: Plan) -> Iterator[tuple[str, str, str]]:
     """What switches add up, and which job they do not."""
     schedule = plan.schedule
     if plan.trees:
-        nbytes = added_nbytes(plan)
-        trees = "1 tree" if len(plan.trees) == 1 else f"{len(plan.trees)} trees"
-        sums = "1 sum" if len(schedule.aggregations) == 1 else f"{len(schedule.aggregations)} sums"
-        yield "added up", show_nbytes(nbytes), f"in {sums} by switches, over {trees}"
+        trees, sums = show_count(len(plan.trees), "tree"), show_count(len(schedule.aggregations), "sum")
+        yield "added up", show_nbytes(added_nbytes(plan)), f"in {sums} by switches, over {trees}"
     for reason in plan.host_side:
         yield "host-side", "", reason
     for doubt in plan.doubts:

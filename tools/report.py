@@ -22,7 +22,7 @@ from gradwire.tools.draw import fabric_svg
 from gradwire.tools.linkrates import show_rates
 from gradwire.tools.tables import iteration_words
 from gradwire.traces.files import write_whole
-from gradwire.traces.units import show_bps, show_nbytes, show_s
+from gradwire.traces.units import show_bps, show_count, show_nbytes, show_s
 
 TEMPLATES = Path(__file__).with_name("templates")
 MOST_LINKS = 10  # of a cell's table; the drawing shows them all
@@ -180,7 +180,7 @@ def _drawing(view: RunView) -> Markup:
 
 def link_title(use: LinkUse) -> str:
     """What a link's tooltip says."""
-    flows = f"{use.n_flows} flow{'' if use.n_flows == 1 else 's'}, {use.together} at once"
+    flows = f"{show_count(use.n_flows, 'flow')}, {use.together} at once"
     return (
         f"{use.name}, {show_bps(use.rate_bps)}: busy {use.busy:.0%} of the time, {show_nbytes(use.nbytes)}, "
         + (flows if use.n_flows else "acknowledgements only")

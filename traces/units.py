@@ -1,4 +1,4 @@
-"""Sizes, rates and times: parses them as people write them, and prints them."""
+"""Sizes, rates, times and counts: parses them as people write them, and prints them."""
 
 import re
 from fractions import Fraction
@@ -47,6 +47,11 @@ def show_ns(time_ns: int) -> str:
         if time_ns and time_ns % _TIME_NS[unit] == 0:
             return f"{time_ns // _TIME_NS[unit]}{unit}"
     return "0"
+
+
+def show_count(count: int, one: str, many: str = "") -> str:
+    """`1 flow`, `2 flows`; `many` where an s does not make the plural."""
+    return f"{count} {one if count == 1 else many or f'{one}s'}"
 
 
 def show_nbytes(nbytes: float) -> str:

@@ -9,6 +9,7 @@ from gradwire.planning.fabrics.paths import access_switch
 from gradwire.planning.model.audit import SLACK, Carried, PhaseAudit, slowest
 from gradwire.planning.model.phases import PhaseKey
 from gradwire.planning.plan import Flow, Plan
+from gradwire.traces.units import show_count
 
 SIMILAR = 0.01
 
@@ -91,4 +92,4 @@ def _limit(one: PhaseAudit) -> str:
 
 def _flows(link: Carried) -> str:
     counts = ((len(link.flows), "flow"), (len(link.trees), "tree"))
-    return " and ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in counts if count)
+    return " and ".join(show_count(count, what) for count, what in counts if count)

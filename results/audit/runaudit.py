@@ -21,7 +21,7 @@ from gradwire.results.audit.treecounts import Again, due_packets
 from gradwire.results.audit.windows import Moments, Readings, Window, windows
 from gradwire.results.linktable import read_table
 from gradwire.results.outages import control_lines
-from gradwire.traces.units import show_nbytes
+from gradwire.traces.units import show_count, show_nbytes
 
 MOVES_PER_FAILURE = 4
 MAX_FOREIGN = 0.02  # of what a link was to carry, or of the mean link if that is more
@@ -69,7 +69,7 @@ class RunAudit:
         """The verdict in one sentence."""
         if self.findings:
             count = len(self.findings)
-            more = f" and {count - 1} more finding{'' if count == 2 else 's'}" if count > 1 else ""
+            more = f" and {show_count(count - 1, 'more finding')}" if count > 1 else ""
             return f"Counted bytes do not agree with the plan: {self.findings[0]}{more}."
         n_links = len(self.agreement.held)
         if self.agreement.moved:

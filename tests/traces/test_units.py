@@ -2,7 +2,16 @@
 
 import pytest
 
-from gradwire.traces.units import parse_bps, parse_nbytes, parse_ns, show_bps, show_nbytes, show_ns, show_s
+from gradwire.traces.units import (
+    parse_bps,
+    parse_nbytes,
+    parse_ns,
+    show_bps,
+    show_count,
+    show_nbytes,
+    show_ns,
+    show_s,
+)
 
 
 @pytest.mark.parametrize(
@@ -58,3 +67,8 @@ def test_what_is_no_time(text: str) -> None:
 
 def test_a_time_is_shown_in_the_largest_unit_that_divides_it() -> None:
     assert [show_ns(t) for t in (0, 1500, 10_000, 2_000_000, 10**9)] == ["0", "1500ns", "10us", "2ms", "1s"]
+
+
+def test_one_is_singular_and_none_is_plural() -> None:
+    assert [show_count(count, "flow") for count in (0, 1, 2)] == ["0 flows", "1 flow", "2 flows"]
+    assert [show_count(count, "switch", "switches") for count in (1, 2)] == ["1 switch", "2 switches"]

@@ -19,7 +19,7 @@ from gradwire.tools.console import console
 from gradwire.tools.draw import fabric_svg
 from gradwire.tools.options import FABRIC_HELP, JsonOption
 from gradwire.traces.files import write_whole
-from gradwire.traces.units import show_bps
+from gradwire.traces.units import show_bps, show_count
 
 NAMES_COLUMN = 20
 MIN_COLUMN = 12
@@ -85,7 +85,7 @@ def _side(fabric: Fabric, found: Figures) -> str:
     """`upper0..1 lower0..1`, and how many hosts of other switches make it half of all."""
     near = set(found.bisection.near)
     missing = found.n_hosts // 2 - sum(access_switch(fabric, host) in near for host in fabric.hosts)
-    more = f"{missing} host{'' if missing == 1 else 's'} of other switches" if missing > 0 else ""
+    more = f"{show_count(missing, 'host')} of other switches" if missing > 0 else ""
     return " and ".join(filter(None, (" ".join(ranges(found.bisection.near)), more)))
 
 

@@ -15,7 +15,7 @@ from gradwire.tools.inspectpage.charts import as_script, chart_data, chart_notes
 from gradwire.traces.analysis.analysis import Analysis
 from gradwire.traces.analysis.verdict import sentences
 from gradwire.traces.files import write_whole
-from gradwire.traces.units import show_bps, show_nbytes, show_s
+from gradwire.traces.units import show_bps, show_count, show_nbytes, show_s
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 MOST_IN_CELLS, MOST_IN_SHADES = 16, 128  # ranks of a traffic matrix with figures, and of one without
@@ -143,7 +143,7 @@ def title(analysis: Analysis) -> str:
 def what(analysis: Analysis) -> str:
     """One line: how much was captured, and of what kind of job."""
     packets = sum(file.n_packets for file in analysis.files)
-    files = f"{len(analysis.files)} file{'' if len(analysis.files) == 1 else 's'}"
+    files = show_count(len(analysis.files), "file")
     captured = f"{packets:,} packets in {files}, {show_s(analysis.duration_ns / 1e9)}"
     if analysis.missing:
         return captured
@@ -152,7 +152,7 @@ def what(analysis: Analysis) -> str:
     if shape is not None:
         kind = f", {shape.kind.replace('-', ' ')}"
         if shape.servers:
-            kind += f" with {len(shape.servers)} server{'' if len(shape.servers) == 1 else 's'}"
+            kind += f" with {show_count(len(shape.servers), 'server')}"
         if shape.synchronous is not None and shape.kind == "parameter-server":
             kind += ", synchronous" if shape.synchronous else ", asynchronous"
     return f"{len(analysis.addresses)} ranks, {analysis.framing}{kind}; {captured}"
