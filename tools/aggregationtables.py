@@ -1,75 +1,67 @@
 """In-network aggregation beside what the hosts do: a grid of figures, and one of bytes by tier.
 
-Grids are values, for the terminal and the page.
+Both are for the terminal and the page.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-
-from rich.table import Table
+from dataclasses import replace
 
 from gradwire.emu.aggregation.figures import AggregationRow
 from gradwire.results.row import Row
+from gradwire.tools.table import NOTHING, Column, Table, columns, or_nothing, table_of
 from gradwire.traces.units import show_nbytes, show_s
 
-NOTHING = "–"
-_FIGURES = ("time", "busbw MB/s", "added per result", "slots", "packets sent", "sent again")
-_ERRORS = ("largest error", "RMS error", "error bound")
+_TIMES = ("#time", "#busbw MB/s")
+_ADDED = (
+    "#added per result", "#slots", "#packets sent", "#sent again", "#largest error",
+    "#RMS error", "#error bound",
+)  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class TextTable:
-    """Cells as text; the first column names the row."""
-
-    title: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-def aggregation_grids(rows: Sequence[Row]) -> Iterator[TextTable]:
+def aggregation_grids(rows: Sequence[Row]) -> Iterator[Table]:
     """Of the rows of one fabric; none where switches added nothing up and were not asked to."""
     measured = [row for row in rows if row.time_s]
     if not any(row.aggregation or row.host_side for row in measured):
         return
     has_sizes = len({row.bytes for row in measured}) > 1
-    names = [(row.algorithm, show_nbytes(row.bytes)) if has_sizes else (row.algorithm,) for row in measured]
-    first = ("algorithm", "size") if has_sizes else ("algorithm",)
-    figures = [_figures(row) for row in measured]
-    yield TextTable("In-network aggregation", (*first, *_FIGURES, *_ERRORS), _joined(names, figures))
     tiers = tuple(dict.fromkeys(tier for row in measured for tier in row.tier_nbytes))
+    first = ("algorithm", "#size") if has_sizes else ("algorithm",)
+
+    def name(row: Row) -> tuple[str, ...]:
+        return (row.algorithm, show_nbytes(row.bytes)) if has_sizes else (row.algorithm,)
+
+    def figures(row: Row) -> tuple[str, ...]:
+        time = NOTHING if row.time_s is None else show_s(row.time_s.median)
+        return *name(row), time, or_nothing(row.busbw_Bps, megabytes), *_added(row.aggregation)
+
+    def sums(row: Row) -> tuple[str, ...]:
+        return *name(row), *(or_nothing(row.tier_nbytes.get(tier), show_nbytes) for tier in tiers)
+
+    heads = columns(*first, *_TIMES, *_ADDED, wrap="never")
+    yield table_of(heads, measured, figures, title="In-network aggregation")
     if tiers:
-        sums = [_sums(row, tiers) for row in measured]
-        yield TextTable("Bytes on the wire by tier, of all its links", (*first, *tiers), _joined(names, sums))
+        heads = columns(*first, *(f"#{tier}" for tier in tiers), wrap="never")
+        yield table_of(heads, measured, sums, title="Bytes on the wire by tier, of all its links")
 
 
-def rich_table(grid: TextTable) -> Table:
-    """Heads break at every space, and before an arrow."""
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
-    for number, head in enumerate(grid.head):
-        broken = head.replace(" ", "\n").replace("→", "\n→")
-        table.add_column(broken, justify="right" if number else "left", no_wrap=True)
-    for row in grid.rows:
-        table.add_row(*row)
-    return table
+def broken_heads(grid: Table) -> Table:
+    """For a terminal: heads break at every space, and before an arrow."""
+
+    def broken(column: Column) -> Column:
+        return replace(column, title=column.title.replace(" ", "\n").replace("→", "\n→"))
+
+    return replace(grid, columns=tuple(map(broken, grid.columns)))
 
 
-def _joined(
-    names: Sequence[tuple[str, ...]], cells: Sequence[tuple[str, ...]]
-) -> tuple[tuple[str, ...], ...]:
-    return tuple((*name, *some) for name, some in zip(names, cells, strict=True))
-
-
-def _figures(row: Row) -> tuple[str, ...]:
-    time = NOTHING if row.time_s is None else show_s(row.time_s.median)
-    busbw = NOTHING if row.busbw_Bps is None else f"{row.busbw_Bps / 1e6:.3g}"
-    return time, busbw, *_added(row.aggregation)
+def megabytes(nbytes_per_s: float) -> str:
+    return f"{nbytes_per_s / 1e6:.3g}"
 
 
 def _added(figures: AggregationRow | None) -> tuple[str, ...]:
     if figures is None:
-        return (NOTHING,) * (len(_FIGURES) - 2 + len(_ERRORS))
+        return (NOTHING,) * len(_ADDED)
     return (
-        NOTHING if figures.additions_per_result is None else f"{figures.additions_per_result:.3g}",
+        or_nothing(figures.additions_per_result, "{:.3g}".format),
         str(figures.slots),
         f"{figures.contributions:,}",
         f"{figures.retransmitted:,}",
@@ -77,7 +69,3 @@ def _added(figures: AggregationRow | None) -> tuple[str, ...]:
         f"{figures.rms_error:.2g}",
         f"{figures.error_bound:.2g}",
     )
-
-
-def _sums(row: Row, tiers: Sequence[str]) -> tuple[str, ...]:
-    return tuple(show_nbytes(row.tier_nbytes[tier]) if tier in row.tier_nbytes else NOTHING for tier in tiers)

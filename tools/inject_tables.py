@@ -3,21 +3,21 @@
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from rich.text import Text
 
 from gradwire.emu.inject.figures import TimePercentiles
 from gradwire.emu.inject.result import VALID, InjectedFlow, Injection
 from gradwire.emu.run import Progress as Told
 from gradwire.tools.console import console
+from gradwire.tools.table import NOTHING, Cell, Table, columns, or_nothing, rich_table, table_of
 from gradwire.traces.units import show_bps, show_nbytes, show_s
 
 MOST_FLOWS = 10
-NOTHING = "–"
 _PHASES = {
     "network": "building the network",
     "switches": "programming the switches",
@@ -51,10 +51,10 @@ def following(quiet: bool) -> Iterator[Told]:
 def print_injection(to: Console, found: Injection) -> None:
     """Heading, figures, lateness, the worst flows, then everything that is not as it should be."""
     to.print(Text(f"{found.fabric} · {len(found.hosts)} hosts · {found.pace}", style="bold"))
-    to.print(_summary(found))
+    to.print(rich_table(_summary(found)))
     if found.lateness_histogram:
-        to.print(_lateness(found.lateness_histogram))
-    to.print(_flows(found))
+        to.print(rich_table(_lateness(found.lateness_histogram), dense=True))
+    to.print(rich_table(_flows(found), dense=True))
     for line in notes(found):
         to.print(Text(line, style="dim"))
     to.print(Text(verdict(found), style="green" if found.verdict == VALID else "bold red"))
@@ -73,62 +73,49 @@ def notes(found: Injection) -> list[str]:
 
 
 def _summary(found: Injection) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
     rate = show_bps(found.bytes * 8 / found.took_s) if found.took_s else NOTHING
     pace = f"{found.packets / found.took_s:,.0f} packets/s, {rate}" if found.took_s else NOTHING
     lost = f"{found.lost:,} ({found.lost / found.packets:.2%})"
     rows = {
         "sent": f"{found.packets:,} packets, {show_nbytes(found.bytes)}, in {show_s(found.took_s)}: {pace}",
         "lost": lost + (f", {found.refused:,} of them at the senders' own ports" if found.refused else ""),
-        "delay": _percentiles(found.delay_s),
+        "delay": or_nothing(found.delay_s, _percentiles),
         "reordered": f"{found.reordered:,}"
         + (f", by {found.max_extent} places at most" if found.reordered else ""),
-        "late": _percentiles(found.lateness_s),
-        "handed late": _percentiles(found.handed_lateness_s),
+        "late": or_nothing(found.lateness_s, _percentiles),
+        "handed late": or_nothing(found.handed_lateness_s, _percentiles),
     }
-    for name, value in rows.items():
-        table.add_row(Text(name, style="dim"), value)
-    return table
+    return table_of(columns("", ""), list(rows.items()), lambda row: (Cell(row[0], style="dim"), row[1]))
 
 
-def _percentiles(value: TimePercentiles | None) -> str:
-    if value is None:
-        return NOTHING
+def _percentiles(value: TimePercentiles) -> str:
     named = (("median", value.p50), ("90 %", value.p90), ("99 %", value.p99), ("most", value.max))
     return ", ".join(f"{name} {show_s(seconds)}" for name, seconds in named)
 
 
 def _lateness(histogram: Mapping[str, int]) -> Table:
     """How many packets left their port how long after their deadline."""
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
-    for edge in histogram:
-        sign, seconds = edge.rstrip("0123456789.e-"), edge.lstrip("<=>")
-        table.add_column(f"{'≤' if sign == '<=' else '>'}{show_s(float(seconds))}", justify="right")
-    table.add_row(*(f"{count:,}" if count else NOTHING for count in histogram.values()))
-    return table
+    titles = (f"#{'≤' if '=' in edge else '>'}{show_s(float(edge.lstrip('<=>')))}" for edge in histogram)
+    counts = [f"{count:,}" if count else NOTHING for count in histogram.values()]
+    return table_of(columns(*titles), [counts], tuple)
 
 
 def _flows(found: Injection) -> Table:
     """Those that lost most, then those that sent most."""
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("flow", no_wrap=True)
-    for name in ("packets", "bytes", "lost", "median", "99 %", "reordered"):
-        table.add_column(name, justify="right")
+    figures = columns("#packets", "#bytes", "#lost", "#median", "#99 %", "#reordered")
     ordered = sorted(found.flows, key=lambda flow: (-flow.lost, -flow.nbytes))
-    for flow in ordered[:MOST_FLOWS]:
-        delay = (show_s(flow.delay_s.p50), show_s(flow.delay_s.p99)) if flow.delay_s else (NOTHING, NOTHING)
-        table.add_row(
-            _name(flow),
-            f"{flow.sent:,}",
-            show_nbytes(flow.nbytes),
-            f"{flow.lost:,}",
-            *delay,
-            f"{flow.reordered:,}",
-        )
-    if len(ordered) > MOST_FLOWS:
-        table.add_row(f"… {len(ordered) - MOST_FLOWS} more flows: --json")
-    return table
+    flows = table_of((*columns("flow", wrap="never"), *figures), ordered, _flow, MOST_FLOWS)
+    more = ((Cell(f"… {flows.left_out} more flows: --json"),),) if flows.left_out else ()
+    return replace(flows, rows=flows.rows + more)
 
 
-def _name(flow: InjectedFlow) -> str:
-    return f"{flow.protocol} {flow.src}:{flow.sport} → {flow.dst}:{flow.dport}"
+def _flow(flow: InjectedFlow) -> tuple[str, ...]:
+    delay = (show_s(flow.delay_s.p50), show_s(flow.delay_s.p99)) if flow.delay_s else (NOTHING, NOTHING)
+    return (
+        f"{flow.protocol} {flow.src}:{flow.sport} → {flow.dst}:{flow.dport}",
+        f"{flow.sent:,}",
+        show_nbytes(flow.nbytes),
+        f"{flow.lost:,}",
+        *delay,
+        f"{flow.reordered:,}",
+    )

@@ -1,26 +1,27 @@
 """An analysis of captures as tables of at most 100 columns."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import median
-from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from gradwire.results.advice import Advice
+from gradwire.results.advice import Advice, Proposal
 from gradwire.tools.console import console
+from gradwire.tools.table import Record, Table, columns, rich_table, table_of
 from gradwire.traces.analysis.aggregations import AggregationJob
 from gradwire.traces.analysis.analysis import Analysis
+from gradwire.traces.analysis.bottleneck import HostBound
+from gradwire.traces.analysis.bursts import Burstiness
 from gradwire.traces.analysis.flows import FlowFigures
-from gradwire.traces.analysis.transfers import Transfer
+from gradwire.traces.analysis.transfers import Iteration, Transfer
 from gradwire.traces.analysis.verdict import sentences
+from gradwire.traces.trace import CaptureFile
 from gradwire.traces.units import show_bps, show_nbytes, show_s
 
 MAX_ROWS = 40
 MAX_FLOWS = 12
 MAX_MATRIX_RANKS = 10
-Shown = tuple[str, Table, int]
 
 
 def print_analysis(analysis: Analysis, advice: Advice | None = None) -> None:
@@ -38,13 +39,13 @@ def print_analysis(analysis: Analysis, advice: Advice | None = None) -> None:
     if analysis.addresses:
         found += [_matrix(analysis), _transfers(analysis), _iterations(analysis)]
     found += [_host_bounds(analysis), _aggregations(analysis), _flows(analysis), _bursts(analysis)]
-    for title, table, left_out in found:
-        if not table.row_count:
+    for each in found:
+        if not each.rows:
             continue
-        to.print(Text(title, style="bold"))
-        to.print(table)
-        if left_out > 0:
-            to.print(Text(f"and {left_out:,} more: see --html, --json or --csv", style="dim"))
+        to.print(Text(each.title, style="bold"))
+        to.print(rich_table(each))
+        if each.left_out:
+            to.print(Text(f"and {each.left_out:,} more: see --html, --json or --csv", style="dim"))
         to.print()
     to.print(Text(_losses(analysis)))
     for note in analysis.notes:
@@ -55,19 +56,23 @@ def _print_advice(to: Console, advice: Advice) -> None:
     """The commands are not broken into lines, so that they can be pasted."""
     to.print(Text("What to do next", style="bold"))
     if advice.changes:
-        table = _table(("", "change"), ("iteration takes", "saves", ""))
-        for number, change in enumerate(advice.changes, start=1):
-            low, high = (show_s(ns / 1e9) for ns in (change.saved_low_ns, change.saved_high_ns))
-            times = show_s(change.time_ns / 1e9), f"{low} to {high}"
-            table.add_row(str(number), change.what, *times, f"{change.saved_share:.0%}")
-        to.print(table)
+        numbered = list(enumerate(advice.changes, start=1))
+        titles = ("", "change", "#iteration takes", "#saves", "#")
+        to.print(rich_table(_table("", titles, numbered, _change)))
         to.print(Text("to try them:", style="dim"))
-        for number, change in enumerate(advice.changes, start=1):
+        for number, change in numbered:
             to.print(Text(f"{number}  {change.command}"), soft_wrap=True)
     to.print(Text(advice.summary))
     for sentence in advice.not_said:
         to.print(Text(f"Not known: {sentence}.", style="dim"))
     to.print()
+
+
+def _change(numbered: tuple[int, Proposal]) -> tuple[str, ...]:
+    number, change = numbered
+    low, high = (show_s(ns / 1e9) for ns in (change.saved_low_ns, change.saved_high_ns))
+    takes, saves = show_s(change.time_ns / 1e9), f"{low} to {high}"
+    return str(number), change.what, takes, saves, f"{change.saved_share:.0%}"
 
 
 def _title(analysis: Analysis) -> str:
@@ -76,42 +81,48 @@ def _title(analysis: Analysis) -> str:
     return f"{analysis.name}: {len(analysis.addresses)} ranks, {analysis.framing}"
 
 
-def _table(left: tuple[str, ...], right: tuple[str, ...]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in left:
-        table.add_column(name, no_wrap=True)
-    for name in right:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
+def _table(
+    title: str,
+    titles: Sequence[str],
+    records: Sequence[Record],
+    row: Callable[[Record], Iterable[str]],
+    most: int = MAX_ROWS,
+) -> Table:
+    """A table that no terminal breaks within a cell."""
+    return table_of(columns(*titles, wrap="never"), records, row, most, title)
 
 
-def _files(analysis: Analysis) -> Shown:
-    table = _table(("file", "captured at"), ("packets", "bytes", "duration", "snaplen"))
-    for file in analysis.files[:MAX_ROWS]:
+def _files(analysis: Analysis) -> Table:
+    def row(file: CaptureFile) -> tuple[str, ...]:
         duration = show_s((file.last_ns - file.first_ns) / 1e9)
         where = file.host or "several hosts"
         if file.host in analysis.addresses:
             where = f"rank {analysis.addresses.index(file.host)} ({file.host})"
         kept = str(file.snaplen) if file.snaplen else "none"
-        table.add_row(file.path.name, where, f"{file.n_packets:,}", show_nbytes(file.nbytes), duration, kept)
-    return "Captures", table, len(analysis.files) - MAX_ROWS
+        return file.path.name, where, f"{file.n_packets:,}", show_nbytes(file.nbytes), duration, kept
+
+    titles = ("file", "captured at", "#packets", "#bytes", "#duration", "#snaplen")
+    return _table("Captures", titles, analysis.files, row)
 
 
-def _matrix(analysis: Analysis) -> Shown:
+def _matrix(analysis: Analysis) -> Table:
     ranks = range(len(analysis.addresses))
     name, unit = _unit(max(map(max, analysis.matrix_nbytes)))
     title = f"Payload from rank to rank, {name}"
     if len(ranks) <= MAX_MATRIX_RANKS:
-        table = _table(("from \\ to",), tuple(map(str, ranks)))
-        for src in ranks:
-            table.add_row(str(src), *(_in_unit(nbytes, unit) for nbytes in analysis.matrix_nbytes[src]))
-        return title, table, 0
+
+        def row(src: int) -> tuple[str, ...]:
+            return str(src), *(_in_unit(nbytes, unit) for nbytes in analysis.matrix_nbytes[src])
+
+        return _table(title, ("from \\ to", *(f"#{dst}" for dst in ranks)), ranks, row)
     pairs = [(analysis.matrix_nbytes[src][dst], src, dst) for src in ranks for dst in ranks]
     pairs = sorted((pair for pair in pairs if pair[0]), reverse=True)
-    table = _table((), ("from", "to", "payload"))
-    for nbytes, src, dst in pairs[:MAX_ROWS]:
-        table.add_row(str(src), str(dst), _in_unit(nbytes, unit))
-    return f"{title}, largest first", table, len(pairs) - MAX_ROWS
+
+    def pair_row(pair: tuple[int, int, int]) -> tuple[str, ...]:
+        nbytes, src, dst = pair
+        return str(src), str(dst), _in_unit(nbytes, unit)
+
+    return _table(f"{title}, largest first", ("#from", "#to", "#payload"), pairs, pair_row)
 
 
 def _unit(largest: int) -> tuple[str, int]:
@@ -126,12 +137,10 @@ def _in_unit(nbytes: int, unit: int) -> str:
     return f"{nbytes / unit:.3g}" if nbytes >= unit / 100 else "<0.01"
 
 
-def _transfers(analysis: Analysis) -> Shown:
-    right = ("tag", "messages", "bytes", "start", "time", "algbw", "busbw")
-    table = _table(("iteration", "kind", "algorithm"), right)
-    for transfer in analysis.transfers[:MAX_ROWS]:
-        table.add_row(*_transfer(transfer))
-    return "Collectives and messages", table, len(analysis.transfers) - MAX_ROWS
+def _transfers(analysis: Analysis) -> Table:
+    figures = ("#tag", "#messages", "#bytes", "#start", "#time", "#algbw", "#busbw")
+    titles = ("iteration", "kind", "algorithm", *figures)
+    return _table("Collectives and messages", titles, analysis.transfers, _transfer)
 
 
 def _transfer(transfer: Transfer) -> tuple[str, ...]:
@@ -149,33 +158,33 @@ def _transfer(transfer: Transfer) -> tuple[str, ...]:
     )
 
 
-def _iterations(analysis: Analysis) -> Shown:
-    table = _table((), ("iteration", "start", "time", "transfers", "payload sent", "compute before"))
-    for one in analysis.iterations[:MAX_ROWS]:
+def _iterations(analysis: Analysis) -> Table:
+    def row(one: Iteration) -> tuple[str, ...]:
         times = (show_s(ns / 1e9) for ns in (one.start_ns, one.time_ns))
         nbytes = show_nbytes(one.payload_nbytes)
-        table.add_row(str(one.iteration), *times, str(one.transfers), nbytes, show_s(one.gap_ns / 1e9))
-    return "Iterations", table, len(analysis.iterations) - MAX_ROWS
+        return str(one.iteration), *times, str(one.transfers), nbytes, show_s(one.gap_ns / 1e9)
+
+    titles = ("#iteration", "#start", "#time", "#transfers", "#payload sent", "#compute before")
+    return _table("Iterations", titles, analysis.iterations, row)
 
 
-def _host_bounds(analysis: Analysis) -> Shown:
+def _host_bounds(analysis: Analysis) -> Table:
     """Nothing where no host shows a rate."""
-    table = _table(("host", "bounded by"), ("of rate", "held"))
-    shown = [one for one in analysis.host_bounds if one.bound != "none"]
-    for one in shown[:MAX_ROWS]:
+
+    def row(one: HostBound) -> tuple[str, ...]:
         by = {"link": "a link on its way", "share": f"its share of the link at {one.limited_at}"}
         rate = show_bps(one.rate_bps) if one.rate_bps is not None else ""
-        table.add_row(one.host, by.get(one.bound, "cannot be told"), rate, f"{one.held_share:.0%}")
-    return "What bounded each host", table, len(shown) - MAX_ROWS
+        return one.host, by.get(one.bound, "cannot be told"), rate, f"{one.held_share:.0%}"
+
+    bounded = [one for one in analysis.host_bounds if one.bound != "none"]
+    return _table("What bounded each host", ("host", "bounded by", "#of rate", "#held"), bounded, row)
 
 
-def _aggregations(analysis: Analysis) -> Shown:
-    right = ("hosts", "chunks", "elements", "sent", "again", "results", "statuses", "epochs")
-    table = _table((), ("job", *right, "time", "goodput"))
-    for job in analysis.aggregations[:MAX_ROWS]:
-        table.add_row(*_aggregation(job))
+def _aggregations(analysis: Analysis) -> Table:
+    packets = ("#sent", "#again", "#results", "#statuses", "#epochs")
+    titles = ("#job", "#hosts", "#chunks", "#elements", *packets, "#time", "#goodput")
     title = "In-network aggregation; goodput of the median host's contributions"
-    return title, table, len(analysis.aggregations) - MAX_ROWS
+    return _table(title, titles, analysis.aggregations, _aggregation)
 
 
 def _aggregation(job: AggregationJob) -> tuple[str, ...]:
@@ -190,15 +199,13 @@ def _aggregation(job: AggregationJob) -> tuple[str, ...]:
     )
 
 
-def _flows(analysis: Analysis) -> Shown:
-    table = _table(("from", "to"), ("payload", "FCT", "goodput", "resent", "RTT p50", "p99"))
+def _flows(analysis: Analysis) -> Table:
+    titles = ("from", "to", "#payload", "#FCT", "#goodput", "#resent", "#RTT p50", "#p99")
     flows = sorted(analysis.flows, key=lambda flow: (not flow.training, -flow.payload_nbytes))
-    for flow in flows[:MAX_FLOWS]:
-        table.add_row(*_flow(flow))
-    return "Flows, the largest", table, len(flows) - MAX_FLOWS
+    return _table("Flows, the largest", titles, flows, _flow, MAX_FLOWS)
 
 
-def _flow(flow: FlowFigures) -> Sequence[str]:
+def _flow(flow: FlowFigures) -> tuple[str, ...]:
     rtt = [] if flow.rtt_ns is None else [show_s(ns / 1e9) for ns in (flow.rtt_ns.p50, flow.rtt_ns.p99)]
     return (
         f"{flow.src}:{flow.sport}",
@@ -211,17 +218,20 @@ def _flow(flow: FlowFigures) -> Sequence[str]:
     )
 
 
-def _bursts(analysis: Analysis) -> Shown:
+def _bursts(analysis: Analysis) -> Table:
     """The host with the highest peak in each window."""
-    table = _table(("window", "host", "direction"), ("mean", "peak", "peak to mean"))
-    highest: dict[int, Any] = {}
+    highest: dict[int, Burstiness] = {}
     for one in analysis.burstiness:
         if one.window_ns not in highest or one.peak_to_mean > highest[one.window_ns].peak_to_mean:
             highest[one.window_ns] = one
-    for window_ns, one in sorted(highest.items()):
+
+    def row(one: Burstiness) -> tuple[str, ...]:
         rates = (show_bps(one.mean_bps), show_bps(one.peak_bps))
-        table.add_row(show_s(window_ns / 1e9), one.host, one.direction, *rates, f"{one.peak_to_mean:.1f}")
-    return "Burstiness, the burstiest host", table, 0
+        return show_s(one.window_ns / 1e9), one.host, one.direction, *rates, f"{one.peak_to_mean:.1f}"
+
+    titles = ("window", "host", "direction", "#mean", "#peak", "#peak to mean")
+    shown = [highest[window_ns] for window_ns in sorted(highest)]
+    return _table("Burstiness, the burstiest host", titles, shown, row)
 
 
 def _losses(analysis: Analysis) -> str:

@@ -8,6 +8,7 @@ from rich.console import Console
 from gradwire.planning.fabrics.fabric import Egress, link_name
 from gradwire.planning.plan import Flow, Plan
 from gradwire.planning.trees.tree import Tree
+from gradwire.tools.table import print_left_out
 from gradwire.traces.units import show_count
 
 SHOWN = 8
@@ -59,8 +60,7 @@ def print_users(
         console.print(f"trees through {name}", style="dim")
     for tree in trees[:SHOWN]:
         console.print(tree_line(tree), soft_wrap=True)
-    if len(trees) > SHOWN:
-        console.print(f"… and {len(trees) - SHOWN} more; --json lists all", style="dim")
+    print_left_out(console, len(trees) - SHOWN)
     if flows:
         console.print(f"flows through {name}", style="dim")
         _print_flows(console, plan, flows)
@@ -88,5 +88,4 @@ def _print_flows(console: Console, plan: Plan, flows: Sequence[Flow]) -> None:
     for flow in flows[:SHOWN]:
         ports = f"{flow.src_ip}:{flow.sport} → {flow.dst_ip}:{flow.dport}"
         console.print(f"r{flow.src}→r{flow.dst}  {ports}  {' '.join(_nodes(plan, flow))}", soft_wrap=True)
-    if len(flows) > SHOWN:
-        console.print(f"… and {len(flows) - SHOWN} more; --json lists all", style="dim")
+    print_left_out(console, len(flows) - SHOWN)

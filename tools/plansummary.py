@@ -5,7 +5,6 @@ from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from gradwire.planning.fabrics.fabric import link_name
 from gradwire.planning.model.addedup import tree_links
@@ -17,7 +16,8 @@ from gradwire.planning.plan import Plan
 from gradwire.results.row import asked_nbytes
 from gradwire.tools.linkrates import show_rates
 from gradwire.tools.linkusers import flow_json, print_users, tree_json
-from gradwire.tools.tables import NOTHING, show_range
+from gradwire.tools.table import NOTHING, Cell, Table, columns, rich_table, table_of
+from gradwire.tools.tables import show_range
 from gradwire.traces.units import show_bps, show_count, show_nbytes, show_s
 
 LINKS_SHOWN = 5
@@ -95,13 +95,13 @@ def print_summary(console: Console, plan: Plan) -> None:
     """For a person, at most 100 columns."""
     found = audit(plan)
     print_heading(console, plan)
-    console.print(_figures(plan, found))
+    console.print(rich_table(_figures(plan, found)))
     if warning := guarded_rules(plan).guard.warning:
         console.print(warning, style="yellow")
     console.print(_assumed(), style="dim")
     console.print("every phase and every link of a plan file: gradwire audit PLAN", style="dim")
     console.print()
-    console.print(_worst_links(plan, found))
+    console.print(rich_table(_worst_links(plan, found)))
     console.print()
     worst = found.worst.egress
     flows = [flow for flow in plan.flows if worst in flow.path]
@@ -121,11 +121,7 @@ def _figures(plan: Plan, found: Audit) -> Table:
     prediction = plan.prediction
     ratio = f"{prediction.fluid_s / prediction.bound_s:.3f} × the bound" if prediction.bound_s else ""
     worst = found.worst
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(style="dim")
-    table.add_column(justify="right")
-    table.add_column()
-    for name, figure, meaning in (
+    rows = (
         *_sends(plan),
         *_sums(plan),
         ("bound", show_s(prediction.bound_s), _bounding(plan)),
@@ -138,9 +134,8 @@ def _figures(plan: Plan, found: Audit) -> Table:
             f"of {len(found.phases)} phases wait for inner links",
         ),
         ("worst link", link_name(plan.fabric, worst.egress), _worst_words(worst)),
-    ):
-        table.add_row(name, figure, meaning)
-    return table
+    )
+    return table_of(columns("", "#", ""), rows, lambda row: (Cell(row[0], style="dim"), *row[1:]))
 
 
 def _iterations(plan: Plan) -> Iterator[tuple[str, str, str]]:
@@ -215,18 +210,16 @@ def _worst_words(worst: LinkLoad) -> str:
 
 
 def _worst_links(plan: Plan, found: Audit) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("worst links")
-    for name in ("rate", "payload", "busy", "flows", "at once", "adds"):
-        table.add_column(name, justify="right")
-    for load in by_severity(found.loads)[:LINKS_SHOWN]:
-        table.add_row(
+    def row(load: LinkLoad) -> tuple[str, ...]:
+        return (
             link_name(plan.fabric, load.egress),
             show_bps(load.rate_bps),
             show_nbytes(load.nbytes),
             show_s(load.busy_s),
             str(load.n_flows),
             str(load.together),
-            show_s(load.excess_s) if load.excess_s > 1e-9 else "–",
+            show_s(load.excess_s) if load.excess_s > 1e-9 else NOTHING,
         )
-    return table
+
+    heads = columns("worst links", "#rate", "#payload", "#busy", "#flows", "#at once", "#adds")
+    return table_of(heads, by_severity(found.loads), row, LINKS_SHOWN)

@@ -16,10 +16,11 @@ from gradwire.results import verdict
 from gradwire.results.findings import findings, name
 from gradwire.results.row import Row
 from gradwire.results.runview import LinkUse, RunView, load_run
-from gradwire.tools.aggregationtables import TextTable, aggregation_grids
+from gradwire.tools.aggregationtables import aggregation_grids
 from gradwire.tools.bars import bars_svg, iterations_svg
 from gradwire.tools.draw import fabric_svg
 from gradwire.tools.linkrates import show_rates
+from gradwire.tools.table import Table
 from gradwire.tools.tables import iteration_words
 from gradwire.traces.files import write_whole
 from gradwire.traces.units import show_bps, show_count, show_nbytes, show_s
@@ -73,7 +74,7 @@ class FabricGroup:
     cells: tuple[ReportCell, ...]
 
     @property
-    def grids(self) -> list[TextTable]:
+    def grids(self) -> list[Table]:
         return list(aggregation_grids([cell.row for cell in self.cells]))
 
     @property

@@ -12,22 +12,21 @@ from itertools import groupby
 from statistics import fmean
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from gradwire.planning.model.errorbar import Bar
 from gradwire.planning.plan import ADAPTIVE
 from gradwire.results.row import REFUSED, Row
-from gradwire.tools.aggregationtables import aggregation_grids, rich_table
+from gradwire.tools.aggregationtables import aggregation_grids, broken_heads, megabytes
 from gradwire.tools.linkrates import show_rates
+from gradwire.tools.table import NOTHING, Cell, Table, columns, or_nothing, rich_table, table_of
 from gradwire.traces.schedules.collectives import ELEMENT_NBYTES
 from gradwire.traces.schedules.expand import PAIRWISE
 from gradwire.traces.units import show_nbytes, show_s
 
-NOTHING = "–"
 UNBOUNDED = 10_000  # columns
-_STYLE = {"valid": "green", "not valid": "bold red", REFUSED: "dim"}
-_FIGURES = ("busbw\nMB/s", "bound", "ratio", "pred.")
+VERDICT_STYLES = {"valid": "green", "not valid": "bold red", REFUSED: "dim"}
+_FIGURES = ("#time", "#busbw\nMB/s", "#bound", "#ratio", "#pred.")
 UNACCOUNTED = "!"  # after a time over its prediction that is outside the prediction's error bar
 _NO_ROOT = -1
 _HEAD = (
@@ -47,12 +46,12 @@ def print_rows(to: Console, rows: Sequence[Row]) -> None:
         if swept:
             to.print(Text("\n".join(nccl_lines(some, reduces=some[0].algorithm != PAIRWISE))), soft_wrap=True)
         else:
-            to.print(_fitting(to, partial(_matrix, some)))
+            to.print(rich_table(_fitting(to, partial(_matrix, some)), dense=True))
     for _, same in groupby(rows, key=_fabric):
         for grid in aggregation_grids(list(same)):
             to.print()
             to.print(Text(grid.title, style="bold"))
-            to.print(rich_table(grid))
+            to.print(rich_table(broken_heads(grid), dense=True))
     for line in notes(rows):
         to.print(Text(line, style="dim"))
 
@@ -125,31 +124,22 @@ def _heading(rows: Sequence[Row], swept: bool) -> str:
 def _fitting(to: Console, made: Callable[[str], Table]) -> Table:
     """Worst links in one line or, where that is too wide, with a break before the arrow."""
     table = made("")
-    wanted = to.measure(table, options=to.options.update(max_width=UNBOUNDED)).maximum
+    wanted = to.measure(rich_table(table, dense=True), options=to.options.update(max_width=UNBOUNDED)).maximum
     return table if wanted <= to.width else made("\n")
-
-
-def _table(left: Sequence[str], right: Sequence[str]) -> Table:
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
-    for name in left:
-        table.add_column(name, no_wrap=True)
-    for name in right:
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("worst link\n× flows", overflow="fold")
-    table.add_column("#wrong", justify="right")
-    table.add_column("verdict", no_wrap=True)
-    return table
 
 
 def _matrix(rows: Sequence[Row], before_arrow: str) -> Table:
     compared = any(row.fidelity is not None for row in rows)
-    more = ("fide-\nlity",) if compared else ()
-    table = _table(("algorithm", "placement,\nroutes"), ("time", *_FIGURES, *more))
-    for row in rows:
+    more = ("#fide-\nlity",) if compared else ()
+    *heads, verdict = columns("algorithm", "placement,\nroutes", *_FIGURES, *more, "verdict", wrap="never")
+    link = columns("worst link\n× flows", wrap="anywhere")
+
+    def cells(row: Row) -> tuple[Cell | str, ...]:
         cell = row.algorithm, f"{row.placement}, {row.routes}"
-        likeness = (_or_nothing(row.fidelity, "{:.2f}".format),) if compared else ()
-        table.add_row(*cell, _time(row), *_figures(row), *likeness, *_end(row, before_arrow))
-    return table
+        likeness = (or_nothing(row.fidelity, "{:.2f}".format),) if compared else ()
+        return *cell, _time(row), *_figures(row), *likeness, *_end(row, before_arrow)
+
+    return table_of((*heads, *link, *columns("##wrong"), verdict), rows, cells)
 
 
 def _time(row: Row) -> str:
@@ -162,27 +152,18 @@ def _time(row: Row) -> str:
 
 def _figures(row: Row) -> tuple[str, ...]:
     return (
-        _megabytes(row.busbw_Bps),
-        _or_nothing(row.bound_s, show_s),
-        _or_nothing(row.ratio, "{:.3f}".format),
-        _or_nothing(None if row.flows_may_move else row.ratio_predicted, "{:.3f}".format)
+        or_nothing(row.busbw_Bps, megabytes),
+        or_nothing(row.bound_s, show_s),
+        or_nothing(row.ratio, "{:.3f}".format),
+        or_nothing(None if row.flows_may_move else row.ratio_predicted, "{:.3f}".format)
         + (UNACCOUNTED if row.is_unaccounted else ""),
     )
 
 
-def _end(row: Row, before_arrow: str) -> tuple[str | Text, ...]:
+def _end(row: Row, before_arrow: str) -> tuple[Cell | str, ...]:
     link = f"{row.worst_link} ×{row.worst_link_flows}" if row.worst_link else NOTHING
     link = link.replace("→", f"{before_arrow}→")
-    wrong = NOTHING if row.wrong is None else str(row.wrong)
-    return link, wrong, Text(row.verdict, style=_STYLE[row.verdict])
-
-
-def _megabytes(nbytes_per_s: float | None) -> str:
-    return NOTHING if nbytes_per_s is None else f"{nbytes_per_s / 1e6:.3g}"
-
-
-def _or_nothing(value: float | None, show: Callable[[float], str]) -> str:
-    return NOTHING if value is None else show(value)
+    return link, or_nothing(row.wrong, str), Cell(row.verdict, style=VERDICT_STYLES[row.verdict])
 
 
 def nccl_lines(rows: Sequence[Row], reduces: bool) -> Iterator[str]:

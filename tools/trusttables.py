@@ -7,18 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from gradwire.results.row import REFUSED
 from gradwire.results.trustresult import Summary, TrustMatrix, TrustRow
 from gradwire.tools.report import environment
+from gradwire.tools.table import NOTHING, Cell, columns, or_nothing, rich_table, table_of
+from gradwire.tools.tables import VERDICT_STYLES
 from gradwire.traces.files import write_whole
 from gradwire.traces.iterationtimes import FIRST_WARM, IterationTime
 from gradwire.traces.units import show_s
-
-NOTHING = "–"
-_STYLE = {"valid": "green", "not valid": "bold red", REFUSED: "dim"}
 
 
 def print_matrix(to: Console, matrix: TrustMatrix) -> None:
@@ -27,23 +24,22 @@ def print_matrix(to: Console, matrix: TrustMatrix) -> None:
     numbers = {fabric: number for number, fabric in enumerate(fabrics, start=1)}
     for fabric, number in numbers.items():
         to.print(f"  {number}  {fabric}", soft_wrap=True)
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("captured on\n→ replayed on")
-    for head in ("live", "replay", "plan", "error", "of plan", "fidelity"):
-        table.add_column(head, justify="right")
-    table.add_column("verdict")
-    for row in matrix.rows:
-        table.add_row(
+
+    def cells(row: TrustRow) -> tuple[Cell | str, ...]:
+        return (
             f"{numbers[row.captured_on]} → {numbers[row.replayed_on]}{beside(row)}",
             show_spread(row.live),
             show_spread(row.replay),
-            show_s(row.predicted_s) if row.predicted_s else NOTHING,
-            Text(show_share(row.error), style="" if row.is_within else "bold red"),
+            or_nothing(row.predicted_s or None, show_s),
+            Cell(show_share(row.error), style="" if row.is_within else "bold red"),
             show_share(row.predicted_error),
-            NOTHING if row.fidelity is None else f"{row.fidelity:.2f}",
-            Text(row.verdict, style=_STYLE.get(row.verdict, "")),
+            or_nothing(row.fidelity, "{:.2f}".format),
+            Cell(row.verdict, style=VERDICT_STYLES.get(row.verdict, "")),
         )
-    to.print(table)
+
+    figures = ("#live", "#replay", "#plan", "#error", "#of plan", "#fidelity")
+    heads = columns("captured on\n→ replayed on", *figures, "verdict")
+    to.print(rich_table(table_of(heads, matrix.rows, cells)))
     for line in notes(matrix):
         to.print(Text(line, style="dim"))
     for line in sentences(matrix):
@@ -60,7 +56,7 @@ def row_name(row: TrustRow) -> str:
 
 
 def show_share(share: float | None) -> str:
-    return NOTHING if share is None else f"{share:+.1%}"
+    return or_nothing(share, "{:+.1%}".format)
 
 
 def show_spread(time: IterationTime | None) -> str:

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from gradwire.results.comparison import (
     COMPARISON_SCHEMA,
@@ -21,9 +19,9 @@ from gradwire.results.comparison import (
 )
 from gradwire.tools.console import console
 from gradwire.tools.options import JsonOption
+from gradwire.tools.table import NOTHING, Cell, columns, or_nothing, rich_table, table_of
 from gradwire.traces.units import show_s
 
-NOTHING = "–"
 _STYLE = {"slower": "bold red", "faster": "green"}
 
 MatrixArgument = Annotated[
@@ -57,23 +55,21 @@ def compare(before: MatrixArgument, after: MatrixArgument, as_json: JsonOption =
         print(json.dumps(value, indent=1))
         return
     to = console()
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("cell")
-    for head in ("before", "after", "difference", f"{CONFIDENCE:.0%} interval"):
-        table.add_column(head, justify="right")
-    table.add_column("change")
-    for cell in cells:
-        table.add_row(
-            cell.cell,
-            _time(cell.before_s, cell.before_repeats),
-            _time(cell.after_s, cell.after_repeats),
-            NOTHING if cell.difference is None else f"{cell.difference:+.1%}",
-            NOTHING if cell.low is None else f"{cell.low:+.1%} to {cell.high:+.1%}",
-            Text(cell.change, style=_STYLE.get(cell.change, "")),
-        )
-    to.print(table)
+    heads = columns("cell", "#before", "#after", "#difference", f"#{CONFIDENCE:.0%} interval", "change")
+    to.print(rich_table(table_of(heads, cells, _row)))
     for line in _sentences(cells):
         to.print(line, soft_wrap=True)
+
+
+def _row(cell: ComparedCell) -> tuple[Cell | str, ...]:
+    return (
+        cell.cell,
+        _time(cell.before_s, cell.before_repeats),
+        _time(cell.after_s, cell.after_repeats),
+        or_nothing(cell.difference, "{:+.1%}".format),
+        NOTHING if cell.low is None else f"{cell.low:+.1%} to {cell.high:+.1%}",
+        Cell(cell.change, style=_STYLE.get(cell.change, "")),
+    )
 
 
 def _time(seconds: float | None, repeats: int) -> str:

@@ -5,12 +5,12 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from gradwire import COMMAND
 from gradwire.tools.checks import MachineCheck, State, all_checks, can_run_demo
 from gradwire.tools.console import console
+from gradwire.tools.table import Cell, columns, rich_table, table_of
 
 SCHEMA = "gradwire.doctor/1"
 STYLE: dict[State, str] = {
@@ -43,13 +43,15 @@ def doctor(
 
 
 def show(checks: tuple[MachineCheck, ...], ready: bool) -> None:
-    table = Table(box=None, header_style="bold")
-    for column in ("", "state", "found", "what mends it"):
-        table.add_column(column)
-    for check in checks:
-        table.add_row(check.name, Text(check.state, STYLE[check.state]), check.found, check.mend)
+    table = table_of(
+        columns("", "state", "found", "what mends it"),
+        checks,
+        lambda check: (check.name, Cell(check.state, style=STYLE[check.state]), check.found, check.mend),
+    )
+    shown = rich_table(table, head_style="bold")
+    shown.pad_edge = True
     to = console()
-    to.print(table)
+    to.print(shown)
     if ready:
         to.print(Text.assemble("\nThe demo can run here: ", (f"sudo {COMMAND} demo", "bold")))
     else:

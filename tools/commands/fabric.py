@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from gradwire.planning.fabrics.fabric import DEFAULT_MTU_NBYTES, Fabric, Link
 from gradwire.planning.fabrics.fabricwriter import yaml_of
@@ -18,6 +17,7 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.tools.console import console
 from gradwire.tools.draw import fabric_svg
 from gradwire.tools.options import FABRIC_HELP, JsonOption
+from gradwire.tools.table import Table, columns, rich_table, table_of
 from gradwire.traces.files import write_whole
 from gradwire.traces.units import show_bps, show_count
 
@@ -69,7 +69,7 @@ def fabric(
 
 def _print(to: Console, columns: Sequence[tuple[Fabric, Figures]]) -> None:
     for some in _batches(columns, to.width):
-        to.print(_table(some))
+        to.print(rich_table(_table(some), head_style="bold"))
         to.print()
     for one, found in columns:
         if found.worst_ratio > 1 + SLACK:
@@ -130,16 +130,12 @@ def _batches(columns: Sequence[tuple[Fabric, Figures]], width: int) -> list[list
     return batches
 
 
-def _table(columns: Sequence[tuple[Fabric, Figures]]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("")
-    for one, _ in columns:
-        table.add_column(one.spec, justify="right", overflow="fold")
-    for name, cell in _CELLS:
-        table.add_row(name, *(cell(one, found) for one, found in columns))
-    if any(one.mtu_nbytes != DEFAULT_MTU_NBYTES for one, _ in columns):
-        table.add_row("MTU", *(f"{one.mtu_nbytes} bytes" for one, _ in columns))
-    return table
+def _table(some: Sequence[tuple[Fabric, Figures]]) -> Table:
+    heads = columns(*(f"#{one.spec}" for one, _ in some), wrap="anywhere")
+    rows = [(name, *(cell(one, found) for one, found in some)) for name, cell in _CELLS]
+    if any(one.mtu_nbytes != DEFAULT_MTU_NBYTES for one, _ in some):
+        rows.append(("MTU", *(f"{one.mtu_nbytes} bytes" for one, _ in some)))
+    return table_of((*columns(""), *heads), rows, tuple)
 
 
 def _rates(links: Sequence[Link]) -> str:
