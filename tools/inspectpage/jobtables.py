@@ -5,8 +5,6 @@ from statistics import median
 
 from gradwire.results.advice import Advice, Proposal
 from gradwire.tools.inspectpage.cells import (
-    PageTable,
-    TableCell,
     iteration_cell,
     largest,
     made_table,
@@ -16,6 +14,7 @@ from gradwire.tools.inspectpage.cells import (
     share_bar,
     time,
 )
+from gradwire.tools.table import NOTHING, Cell, Table
 from gradwire.traces.analysis.analysis import Analysis
 from gradwire.traces.analysis.exposure import Exposure, Straggler
 from gradwire.traces.analysis.incast import Incast
@@ -25,18 +24,18 @@ from gradwire.traces.units import show_bps, show_nbytes
 NO_JOB = "Nothing to show: no training was recognised in these captures."
 
 
-def advice_table(advice: Advice | None) -> PageTable:
+def advice_table(advice: Advice | None) -> Table:
     """The commands are cells, as they are to be pasted."""
 
-    def row(one: Proposal) -> tuple[TableCell, ...]:
+    def row(one: Proposal) -> tuple[Cell, ...]:
         times = (number(ns, time) for ns in (one.time_ns, one.saved_ns, one.saved_low_ns, one.saved_high_ns))
-        return (TableCell(one.what), *times, share_bar(one.saved_share), TableCell(one.command))
+        return (Cell(one.what), *times, share_bar(one.saved_share), Cell(one.command))
 
     columns = ("change", "#iteration takes", "#saves", "#from", "#to", "#of an iteration", "command")
-    return made_table("advice", "", columns, advice.changes if advice else (), row, "")
+    return made_table("", columns, advice.changes if advice else (), row, "")
 
 
-def iterations_table(analysis: Analysis) -> PageTable:
+def iterations_table(analysis: Analysis) -> Table:
     columns = (
         "#iteration", "#begins", "#time", "#compute", "#exposed", "#exposed share", "#wait", "#overlapped",
         "#transfers", "#payload sent",
@@ -45,7 +44,7 @@ def iterations_table(analysis: Analysis) -> PageTable:
     for exposure in analysis.exposures:
         by_iteration[exposure.iteration].append(exposure)
 
-    def row(one: Iteration) -> tuple[TableCell, ...]:
+    def row(one: Iteration) -> tuple[Cell, ...]:
         some = by_iteration[one.iteration]
         times = [
             median(getattr(exposure, name) for exposure in some) if some else None
@@ -64,12 +63,10 @@ def iterations_table(analysis: Analysis) -> PageTable:
         )
 
     caption = "Iterations: the median rank's times, and what all ranks sent"
-    return made_table(
-        "iterations", caption, columns, analysis.iterations, row, "No iterations were recognised."
-    )
+    return made_table(caption, columns, analysis.iterations, row, "No iterations were recognised.")
 
 
-def exposures_table(analysis: Analysis) -> PageTable:
+def exposures_table(analysis: Analysis) -> Table:
     columns = (
         "#iteration",
         "#rank",
@@ -82,7 +79,7 @@ def exposures_table(analysis: Analysis) -> PageTable:
         "waits for",
     )
 
-    def row(one: Exposure) -> tuple[TableCell, ...]:
+    def row(one: Exposure) -> tuple[Cell, ...]:
         return (
             iteration_cell(one.iteration),
             rank_cell(analysis, one.rank),
@@ -93,14 +90,12 @@ def exposures_table(analysis: Analysis) -> PageTable:
         )
 
     caption = "Iterations, rank by rank"
-    return made_table(
-        "exposures", caption, columns, analysis.exposures, row, "No iterations were recognised."
-    )
+    return made_table(caption, columns, analysis.exposures, row, "No iterations were recognised.")
 
 
-def stragglers_table(analysis: Analysis) -> PageTable:
-    def row(one: Straggler) -> tuple[TableCell, ...]:
-        address = TableCell(analysis.addresses[one.rank])
+def stragglers_table(analysis: Analysis) -> Table:
+    def row(one: Straggler) -> tuple[Cell, ...]:
+        address = Cell(analysis.addresses[one.rank])
         return (
             rank_cell(analysis, one.rank),
             address,
@@ -110,25 +105,23 @@ def stragglers_table(analysis: Analysis) -> PageTable:
 
     some = sorted(analysis.stragglers, key=lambda one: -one.times_last)
     columns = ("#rank", "address", "#times last", "#late by, mean")
-    return made_table(
-        "stragglers", "Who was waited for", columns, some, row, "No rank is known to wait for another."
-    )
+    return made_table("Who was waited for", columns, some, row, "No rank is known to wait for another.")
 
 
-def transfers_table(analysis: Analysis) -> PageTable:
+def transfers_table(analysis: Analysis) -> Table:
     columns = (
         "#iteration", "kind", "#tag", "algorithm", "#sure", "#messages", "#bytes",
         "#start", "#time", "#algbw", "#busbw", "#of line rate",
     )  # fmt: skip
 
-    def row(one: Transfer) -> tuple[TableCell, ...]:
+    def row(one: Transfer) -> tuple[Cell, ...]:
         return (
             iteration_cell(one.iteration),
-            TableCell(one.kind),
-            number(one.tag, str) if one.tag >= 0 else TableCell("–", ""),
-            TableCell(one.algorithm),
+            Cell(one.kind),
+            number(one.tag, str) if one.tag >= 0 else Cell(NOTHING, ""),
+            Cell(one.algorithm),
             number(one.confidence, "{:.0%}".format),
-            number(one.count) if one.algbw_Bps is None else TableCell("–", ""),
+            number(one.count) if one.algbw_Bps is None else Cell(NOTHING, ""),
             number(one.nbytes, show_nbytes, f"{one.nbytes:,} bytes"),
             *(number(ns, time) for ns in (one.start_ns, one.time_ns)),
             *(number(Bps, rate) for Bps in (one.algbw_Bps, one.busbw_Bps)),
@@ -137,12 +130,10 @@ def transfers_table(analysis: Analysis) -> PageTable:
 
     some = largest(analysis.transfers, lambda one: one.nbytes)
     shown = "The largest, in the order of time"
-    return made_table(
-        "transfers", "Each collective, and messages that belong together", columns, some, row, NO_JOB, shown
-    )
+    return made_table("Each collective, and messages that belong together", columns, some, row, NO_JOB, shown)
 
 
-def pairs_table(analysis: Analysis) -> PageTable:
+def pairs_table(analysis: Analysis) -> Table:
     pairs = [
         (nbytes, src, dst)
         for src, row in enumerate(analysis.matrix_nbytes)
@@ -150,24 +141,24 @@ def pairs_table(analysis: Analysis) -> PageTable:
         if nbytes
     ]
 
-    def row(pair: tuple[int, int, int]) -> tuple[TableCell, ...]:
+    def row(pair: tuple[int, int, int]) -> tuple[Cell, ...]:
         nbytes, src, dst = pair
         return (rank_cell(analysis, src), rank_cell(analysis, dst), number(nbytes, show_nbytes))
 
     some = sorted(pairs, reverse=True)
     caption = "Payload from rank to rank, the largest first"
-    return made_table("pairs", caption, ("#from", "#to", "#payload"), some, row, NO_JOB, "The largest")
+    return made_table(caption, ("#from", "#to", "#payload"), some, row, NO_JOB, "The largest")
 
 
-def incasts_table(analysis: Analysis) -> PageTable:
+def incasts_table(analysis: Analysis) -> Table:
     columns = ("to", "#senders", "ranks", "#start", "#time", "#bytes", "#mean rate")
 
-    def row(one: Incast) -> tuple[TableCell, ...]:
+    def row(one: Incast) -> tuple[Cell, ...]:
         ranks = ", ".join(map(str, one.senders))
         return (
             rank_cell(analysis, one.dst_rank, one.dst),
             number(len(one.senders)),
-            TableCell(ranks),
+            Cell(ranks),
             *(number(ns, time) for ns in (one.start_ns, one.duration_ns)),
             number(one.nbytes, show_nbytes),
             number(one.mean_bps, show_bps),
@@ -180,4 +171,4 @@ def incasts_table(analysis: Analysis) -> PageTable:
         if analysis.missing
         else "None: at no time did messages of two ranks or more go to the same rank."
     )
-    return made_table("incasts", caption, columns, some, row, reason, "The largest, in the order of time")
+    return made_table(caption, columns, some, row, reason, "The largest, in the order of time")

@@ -10,8 +10,8 @@ from markupsafe import Markup
 
 from gradwire.results.advice import Advice
 from gradwire.tools.inspectpage import jobtables, wiretables
-from gradwire.tools.inspectpage.cells import PageTable
 from gradwire.tools.inspectpage.charts import as_script, chart_data, chart_notes, load_library
+from gradwire.tools.table import Table
 from gradwire.traces.analysis.analysis import Analysis
 from gradwire.traces.analysis.verdict import sentences
 from gradwire.traces.files import write_whole
@@ -106,7 +106,7 @@ def page(analysis: Analysis, advice: Advice | None = None) -> str:
     return environment.get_template("inspect.html").render(values)
 
 
-def tables(analysis: Analysis) -> dict[str, PageTable]:
+def tables(analysis: Analysis) -> dict[str, Table]:
     """All tables of the page by name."""
     return {
         "iterations": jobtables.iterations_table(analysis),

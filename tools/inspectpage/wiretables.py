@@ -4,14 +4,13 @@ from collections.abc import Callable
 from functools import partial
 
 from gradwire.tools.inspectpage.cells import (
-    PageTable,
-    TableCell,
     endpoint,
     made_table,
     number,
     rank_cell,
     time,
 )
+from gradwire.tools.table import NOTHING, Cell, Table, or_nothing
 from gradwire.traces.analysis.aggregations import AggregationHost, AggregationJob
 from gradwire.traces.analysis.analysis import Analysis
 from gradwire.traces.analysis.bursts import Burstiness
@@ -23,19 +22,19 @@ from gradwire.traces.trace import CaptureFile
 from gradwire.traces.units import show_bps, show_nbytes
 
 
-def flows_table(analysis: Analysis) -> PageTable:
+def flows_table(analysis: Analysis) -> Table:
     columns = (
         "from", "to", "#ranks", "framing", "#packets", "#payload", "#start", "#FCT", "#goodput",
         "#resent", "#reordered", "#RTT p50", "#p99", "#window p50", "#least", "#delay p50",
     )  # fmt: skip
 
-    def row(flow: FlowFigures) -> tuple[TableCell, ...]:
-        ranks = f"{_or_dash(flow.src_rank)} → {_or_dash(flow.dst_rank)}"
+    def row(flow: FlowFigures) -> tuple[Cell, ...]:
+        ranks = f"{or_nothing(flow.src_rank, str)} → {or_nothing(flow.dst_rank, str)}"
         return (
-            TableCell(endpoint(flow.src, flow.sport)),
-            TableCell(endpoint(flow.dst, flow.dport)),
-            TableCell(ranks, -1 if flow.src_rank is None else flow.src_rank),
-            TableCell(flow.framing),
+            Cell(endpoint(flow.src, flow.sport)),
+            Cell(endpoint(flow.dst, flow.dport)),
+            Cell(ranks, -1 if flow.src_rank is None else flow.src_rank),
+            Cell(flow.framing),
             number(flow.packets),
             number(
                 flow.payload_nbytes,
@@ -56,23 +55,17 @@ def flows_table(analysis: Analysis) -> PageTable:
     n_training = sum(flow.training for flow in some)
     others = f"{len(some) - n_training:,} other"
     caption = f"{n_training:,} flows of the training, {others}: one direction of a connection each"
-    return made_table(
-        "flows", caption, columns, some, row, "No connection carried any payload.", "The largest"
-    )
+    return made_table(caption, columns, some, row, "No connection carried any payload.", "The largest")
 
 
-def _or_dash(rank: int | None) -> str:
-    return "–" if rank is None else str(rank)
-
-
-def _part(found: Percentiles | None, name: str, show: Callable[[float], str]) -> TableCell:
+def _part(found: Percentiles | None, name: str, show: Callable[[float], str]) -> Cell:
     if found is None:
-        return TableCell("–", "")
+        return Cell(NOTHING, "")
     values = (f"{part} {show(getattr(found, part))}" for part in ("min", "p50", "p90", "p99", "max"))
     return number(getattr(found, name), show, f"{', '.join(values)} of {found.n:,}")
 
 
-def aggregations_table(analysis: Analysis) -> PageTable:
+def aggregations_table(analysis: Analysis) -> Table:
     """A row for each job; what is of one kind of packets has its bytes as a hint."""
     kinds = ("contribution", "partial", "probe", "result", "status", "epoch")
     columns = (
@@ -80,10 +73,10 @@ def aggregations_table(analysis: Analysis) -> PageTable:
         "#again", "#epochs", "#start", "#duration",
     )  # fmt: skip
 
-    def row(job: AggregationJob) -> tuple[TableCell, ...]:
+    def row(job: AggregationJob) -> tuple[Cell, ...]:
         return (
-            TableCell(str(job.job), job.job),
-            TableCell(str(job.udp_port), job.udp_port),
+            Cell(str(job.job), job.job),
+            Cell(str(job.udp_port), job.udp_port),
             *(number(value) for value in (len(job.hosts), job.chunks, job.elements)),
             *(number(one.packets, hint=f"{one.payload_nbytes:,} bytes above UDP") for one in job.kinds),
             number(job.again),
@@ -94,19 +87,19 @@ def aggregations_table(analysis: Analysis) -> PageTable:
 
     caption = "Sums that switches made: one tree of switches each, its packets as often as they were seen"
     reason = "No packets of in-network aggregation."
-    return made_table("aggregations", caption, columns, analysis.aggregations, row, reason)
+    return made_table(caption, columns, analysis.aggregations, row, reason)
 
 
-def aggregation_hosts_table(analysis: Analysis) -> PageTable:
+def aggregation_hosts_table(analysis: Analysis) -> Table:
     ranks = {address: rank for rank, address in enumerate(analysis.addresses)}
     columns = ("#job", "#rank", "host", "#contributions", "#again", "#elements", "#start", "#end", "#goodput")
 
-    def row(record: tuple[int, AggregationHost]) -> tuple[TableCell, ...]:
+    def row(record: tuple[int, AggregationHost]) -> tuple[Cell, ...]:
         job, host = record
         return (
-            TableCell(str(job), job),
+            Cell(str(job), job),
             rank_cell(analysis, ranks.get(host.address)),
-            TableCell(host.address),
+            Cell(host.address),
             number(host.contributions),
             number(host.again),
             number(host.nbytes, show_nbytes),
@@ -117,18 +110,18 @@ def aggregation_hosts_table(analysis: Analysis) -> PageTable:
 
     some = [(job.job, host) for job in analysis.aggregations for host in job.hosts]
     caption = "What each host contributed, each chunk's elements once"
-    return made_table("aggregation-hosts", caption, columns, some, row, "No host contributed.")
+    return made_table(caption, columns, some, row, "No host contributed.")
 
 
-def bursts_table(analysis: Analysis) -> PageTable:
+def bursts_table(analysis: Analysis) -> Table:
     columns = ("#rank", "host", "direction", "#window", "#mean", "#peak", "#peak to mean", "#at")
     ranks = {address: rank for rank, address in enumerate(analysis.addresses)}
 
-    def row(one: Burstiness) -> tuple[TableCell, ...]:
+    def row(one: Burstiness) -> tuple[Cell, ...]:
         return (
             rank_cell(analysis, ranks.get(one.host)),
-            TableCell(one.host),
-            TableCell(one.direction),
+            Cell(one.host),
+            Cell(one.direction),
             number(one.window_ns, time),
             *(number(bps, show_bps) for bps in (one.mean_bps, one.peak_bps)),
             number(one.peak_to_mean, "{:.1f}".format),
@@ -137,12 +130,10 @@ def bursts_table(analysis: Analysis) -> PageTable:
 
     some = sorted(analysis.burstiness, key=lambda one: (one.window_ns, -one.peak_to_mean))
     reason = "No host's packets were seen, so its rates cannot be told."
-    return made_table(
-        "bursts", "The busiest window of each length, over the mean", columns, some, row, reason
-    )
+    return made_table("The busiest window of each length, over the mean", columns, some, row, reason)
 
 
-def files_table(analysis: Analysis) -> PageTable:
+def files_table(analysis: Analysis) -> Table:
     columns = (
         "file",
         "captured at",
@@ -155,40 +146,39 @@ def files_table(analysis: Analysis) -> PageTable:
         "end",
     )
 
-    def row(file: CaptureFile) -> tuple[TableCell, ...]:
+    def row(file: CaptureFile) -> tuple[Cell, ...]:
         where = file.host or "several hosts"
         if file.host in analysis.addresses:
             where = f"rank {analysis.addresses.index(file.host)} ({file.host})"
         return (
-            TableCell(file.path.name, hint=str(file.path)),
-            TableCell(where),
+            Cell(file.path.name, hint=str(file.path)),
+            Cell(where),
             number(file.n_packets),
             number(file.nbytes, show_nbytes),
             number(file.last_ns - file.first_ns, time),
-            number(file.snaplen) if file.snaplen else TableCell("none", 0),
+            number(file.snaplen) if file.snaplen else Cell("none", 0),
             number(file.snapped),
-            TableCell("not told", "") if file.dropped is None else number(file.dropped),
-            TableCell("cut off" if file.truncated else "whole"),
+            Cell("not told", "") if file.dropped is None else number(file.dropped),
+            Cell("cut off" if file.truncated else "whole"),
         )
 
-    return made_table("files", "Capture files", columns, analysis.files, row, "No files.")
+    return made_table("Capture files", columns, analysis.files, row, "No files.")
 
 
-def traffic_table(analysis: Analysis) -> PageTable:
+def traffic_table(analysis: Analysis) -> Table:
     columns = ("taken for", "training", "#connections", "#packets", "#payload", "why")
 
-    def row(one: Traffic) -> tuple[TableCell, ...]:
+    def row(one: Traffic) -> tuple[Cell, ...]:
         return (
-            TableCell(one.framing),
-            TableCell("yes" if one.training else "no"),
+            Cell(one.framing),
+            Cell("yes" if one.training else "no"),
             number(one.connections or None),
             number(one.packets),
             number(one.payload_nbytes, show_nbytes),
-            TableCell(one.evidence),
+            Cell(one.evidence),
         )
 
     return made_table(
-        "traffic",
         "All packets with payload, by what they were taken for",
         columns,
         analysis.traffic,
@@ -197,12 +187,10 @@ def traffic_table(analysis: Analysis) -> PageTable:
     )
 
 
-def statements_table(analysis: Analysis) -> PageTable:
+def statements_table(analysis: Analysis) -> Table:
     percent = partial("{:.0%}".format)
 
-    def row(one: Statement) -> tuple[TableCell, ...]:
-        return (TableCell(one.what), number(one.confidence, percent), TableCell(one.evidence))
+    def row(one: Statement) -> tuple[Cell, ...]:
+        return (Cell(one.what), number(one.confidence, percent), Cell(one.evidence))
 
-    return made_table(
-        "statements", "", ("statement", "#sure", "why"), statements(analysis), row, "Nothing was said."
-    )
+    return made_table("", ("statement", "#sure", "why"), statements(analysis), row, "Nothing was said.")
