@@ -171,7 +171,7 @@ def test_an_installed_package_can_add_a_policy_but_not_replace_one() -> None:
 
 @pytest.mark.usefixtures("somebody_elses")
 def test_a_policy_whose_paths_do_not_arrive_is_found_out() -> None:
-    with pytest.raises(ValueError, match="path h1 to h0 is broken .*: it ends at leaf0 after 1 hops"):
+    with pytest.raises(ValueError, match=r"path h1 to h0 is broken .*: it ends at leaf0 after 1 hops"):
         allreduce_plan("fat-tree:k=4,levels=2", routes="mine")
 
 
