@@ -161,7 +161,9 @@ def load_counters(path: Path) -> Counters:
         raise BadRun(path, f"not a counters file: {complaint(error)}") from error
     if file.schema != SCHEMA:
         other = other_version(file.schema, SCHEMA, "read its run with the older one")
-        raise BadRun(path, other or f"not a counters file: its schema is not {SCHEMA}")
+        if other:
+            raise BadRun(path, other, "or run it again")
+        raise BadRun(path, f"not a counters file: its schema is not {SCHEMA}")
     flows: dict[FiveTuple, dict[str, WireCount]] = {}
     sums: dict[Joint, WireCount] = {}
     others: dict[str, WireCount] = {}

@@ -97,7 +97,9 @@ class Controller:
     def _who_is_missing(self) -> str:
         unready = self._app.steering.unready()
         more = f" and {len(unready) - _SHOWN_NAMES} more" if len(unready) > _SHOWN_NAMES else ""
-        return f"these are not connected or not programmed: {', '.join(unready[:_SHOWN_NAMES])}{more}"
+        return (
+            f"these switches are not connected or not programmed: {', '.join(unready[:_SHOWN_NAMES])}{more}"
+        )
 
 
 def _check_free(host: str, port: int) -> None:

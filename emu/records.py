@@ -157,7 +157,7 @@ def load_repeats(folder: Path, plan: Plan | None = None) -> list[Repeat]:
             )
         for name in ("rank_time_s", "sent_nbytes", "retransmits"):
             if plan is not None and (got := len(getattr(repeat, name))) != plan.n_ranks:
-                raise BadRun(path, f"repeat {number}: {name} has {got} values, the plan {plan.n_ranks} ranks")
+                raise BadRun(path, f"repeat {number}: {name} has {got} values for {plan.n_ranks} ranks")
         due = plan.n_ranks if plan is not None and plan.trees else 0
         if plan is not None and (got := len(repeat.aggregated)) != due:
             raise BadRun(path, f"repeat {number}: aggregated has {got} values, the plan asks for {due}")

@@ -61,7 +61,9 @@ def _manifest(paths: Sequence[Path]) -> tuple[Path, dict[str, Any]] | None:
     if not path.is_file():
         return None
     if path.stat().st_size > MAX_MANIFEST_NBYTES:
-        raise ValueError(f"{path}: larger than the {MAX_MANIFEST_NBYTES >> 20} MiB that a manifest may have")
+        raise ValueError(
+            f"{path}: it is larger than the {MAX_MANIFEST_NBYTES >> 20} MiB that a manifest may have"
+        )
     try:
         made = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:

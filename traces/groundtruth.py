@@ -77,7 +77,7 @@ def read_logs(folder: Path) -> tuple[RankLog, ...]:
 
 def _read_log(path: Path) -> RankLog:
     if path.stat().st_size > MAX_LOG_NBYTES:
-        raise BadLog(f"{path}: larger than the {MAX_LOG_NBYTES >> 20} MiB that a rank's log may have")
+        raise BadLog(f"{path}: it is larger than the {MAX_LOG_NBYTES >> 20} MiB that a rank's log may have")
     try:
         return RankLog.model_validate_json(path.read_bytes())
     except ValidationError as error:

@@ -26,7 +26,9 @@ class Settings(BaseModel):
 def read_settings(path: Path) -> dict[str, int]:
     """The ranks that a file like trace.yaml tells, by address."""
     if path.stat().st_size > MAX_SETTINGS_NBYTES:
-        raise BadTrace(f"{path}: larger than the {MAX_SETTINGS_NBYTES >> 20} MiB that a rank map may have")
+        raise BadTrace(
+            f"{path}: it is larger than the {MAX_SETTINGS_NBYTES >> 20} MiB that a rank map may have"
+        )
     try:
         settings = Settings.model_validate(yaml.safe_load(path.read_bytes()) or {})
     except (yaml.YAMLError, ValidationError) as error:

@@ -59,8 +59,8 @@ def candidates(packets: Packets, left_out: Counter[str]) -> Candidates:
     if len(packets.addresses) > MAX_ADDRESSES:
         raise ValueError(
             f"{packets.path}: {len(packets.addresses):,} addresses are too many to be a job's hosts: "
-            f"keep the job's "
-            f"packets only, with `tshark -r {packets.path.name} -Y ip.addr==10.0.0.0/8 -w job.pcapng`"
+            f"keep the job's packets only, with `tshark -r {packets.path.name} -Y ip.addr==10.0.0.0/8 "
+            f"-w job.pcapng`"
         )
     kinds = np.array([_kind(address) for address in packets.addresses] or [_IPV6], np.int64)
     known = np.isin(packets.protocol, (TCP, UDP))

@@ -23,9 +23,8 @@ def mapped(
     free = [host for host in hosts if host not in found.values()]
     if len(rest) > len(free):
         raise ValueError(
-            f"the capture has {len(rest) + len(found)} hosts but the fabric has {len(hosts)}: choose a "
-            f"larger "
-            f"fabric, or leave hosts out: --map {rest[-1]}={LEFT_OUT}"
+            f"the capture has {len(rest) + len(found)} hosts but the fabric has {len(hosts)}: "
+            f"choose a larger fabric, or leave hosts out: --map {rest[-1]}={LEFT_OUT}"
         )
     return found | dict(zip(rest, free, strict=False))
 

@@ -139,5 +139,7 @@ def _check_count(count: int, most: int) -> None:
 
 
 def _left_out_words(left_out: Mapping[str, int]) -> str:
-    packets_are = {reason: "packet is" if count == 1 else "packets are" for reason, count in left_out.items()}
-    return "; ".join(f"{n:,} {packets_are[reason]} {reason}" for reason, n in left_out.items() if n)
+    counts = {
+        reason: "1 packet is" if n == 1 else f"{n:,} packets are" for reason, n in left_out.items() if n
+    }
+    return "; ".join(f"{count} {reason}" for reason, count in counts.items())

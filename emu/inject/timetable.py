@@ -68,8 +68,7 @@ def check_duration(duration_ns: float) -> None:
     if duration_ns > MAX_DURATION_NS:
         raise ValueError(
             f"sending would take {duration_ns / 1e9:,.0f} s, and the limit is one hour: use a higher "
-            f"--speed, --pps "
-            "or --rate, use fewer loops, or cut the capture by time (editcap -A … -B …)"
+            "--speed, --pps or --rate, use fewer loops, or cut the capture by time (editcap -A … -B …)"
         )
 
 

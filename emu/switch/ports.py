@@ -65,5 +65,5 @@ def load(path: Path) -> tuple[SwitchPorts, ...]:
             twice = next(value for value in values if values.count(value) > 1)
             raise ValueError(f"{path}: not a list of switches: {what} {twice} is listed twice")
         if len(values) > MAX_PORTS:
-            raise ValueError(f"{path}: lists {len(values)} ports; the switch has room for {MAX_PORTS}")
+            raise ValueError(f"{path}: it lists {len(values)} ports; the switch has room for {MAX_PORTS}")
     return switches

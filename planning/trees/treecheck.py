@@ -144,7 +144,7 @@ def _check_members(fabric: Fabric, placement: Sequence[str], tree: Tree) -> None
             if child != due:
                 raise ValueError(
                     f"port {child.port} of {node.switch}: gives {child.gives}, takes {child.takes}; "
-                    f"by the ranks below it gives is {due.gives} and takes is {due.takes}"
+                    f"for the ranks below it this must be gives {due.gives}, takes {due.takes}"
                 )
 
 

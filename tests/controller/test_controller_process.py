@@ -355,7 +355,9 @@ def test_half_a_message_and_silence_do_not_keep_switches_waiting() -> None:
 
 def test_switches_that_do_not_come_are_named() -> None:
     with running("--fabric", SPEC, "--timeout", "0.2") as controller:
-        assert "these are not connected or not programmed: leaf0, leaf1, spine0" in controller.failure()
+        assert (
+            "these switches are not connected or not programmed: leaf0, leaf1, spine0" in controller.failure()
+        )
 
 
 @pytest.mark.parametrize(("options", "who"), [(["--people"], "gradwire"), ([], "controller")])

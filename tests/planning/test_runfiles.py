@@ -122,7 +122,7 @@ def test_a_damaged_file_is_one_line_that_names_it_and_what_is_wrong(
     [
         ("repeats.json", "time_s", 0, "repeat 0: time_s is 0.0, not a time above 0"),
         ("repeats.json", "time_s", float("nan"), "repeat 0: time_s is nan, not a time above 0"),
-        ("repeats.json", "retransmits", [0], "repeat 0: retransmits has 1 values, the plan 2 ranks"),
+        ("repeats.json", "retransmits", [0], "repeat 0: retransmits has 1 values for 2 ranks"),
         ("repeats.json", "wrong", "many", "0.wrong is not a whole number"),
         ("events/rank-0.jsonl", "send", 10**6, "line 2: send 1000000 is not in the plan"),
         ("events/rank-0.jsonl", "send", -1, "line 2: send -1 is not in the plan"),
@@ -154,9 +154,7 @@ def test_files_of_two_runs_do_not_belong_together(tmp_path: Path) -> None:
     whole_run(folder, PLAN)
     plans.save(allreduce_plan("leaf-spine:leaves=2,spines=2,hosts=2"), folder / "plan.json")
     for read in (load_run, _audited):
-        with pytest.raises(
-            BadRun, match=r"repeats\.json: repeat 0: rank_time_s has 2 values, the plan 4 ranks"
-        ):
+        with pytest.raises(BadRun, match=r"repeats\.json: repeat 0: rank_time_s has 2 values for 4 ranks"):
             read(folder)
 
 

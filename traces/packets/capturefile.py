@@ -45,9 +45,9 @@ class FileReading:
         n_cut, fits = decode(data, records, np.array(link_types, np.int32), self._addresses.table, headers)
         if not fits:
             raise BadCapture(
-                f"{self.path}: it has more than {MAX_ADDRESSES:,} addresses, as in a scan or an "
-                f"attack: keep the "
-                f"job's packets only, with `tshark -r {self.path.name} -Y ip.addr==10.0.0.0/8 -w job.pcapng`"
+                f"{self.path}: it has more than {MAX_ADDRESSES:,} addresses, as in a scan or an attack: "
+                f"keep the job's packets only, with `tshark -r {self.path.name} -Y ip.addr==10.0.0.0/8 "
+                "-w job.pcapng`"
             )
         return Packets(
             path=self.path,
