@@ -15,7 +15,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -25,7 +24,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from gradwire.emu.controlplane import control_plane
+from gradwire.emu.emulation import in_force
 from gradwire.emu.inject.figures import drift_ppm
 from gradwire.emu.inject.frames import VNET_NBYTES, Frames
 from gradwire.emu.inject.options import InjectOptions
@@ -36,10 +35,10 @@ from gradwire.emu.inject.timetable import PPS, RECORDED, TOPSPEED, Pace, deadlin
 from gradwire.emu.interpreter import python
 from gradwire.emu.network.isolate import isolated, stop
 from gradwire.emu.network.namespaces import enter
-from gradwire.emu.network.net import emulated, prepare_namespace
+from gradwire.emu.network.net import emulated
 from gradwire.emu.network.tcpdump import BY_BLOCK, captures, dropped
 from gradwire.emu.project import PROJECT
-from gradwire.emu.watch import Watch, running
+from gradwire.emu.watch import running
 from gradwire.planning.fabrics.fabric import HOST_PORT, interface
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.traces.packets.capture import read_capture
@@ -136,13 +135,10 @@ def inside(folder: Path) -> None:
     job = json.loads((folder / "job.json").read_text())
     fabric, host = parse_fabric(job["fabric"]), job["host"]
     mine, _ = own_processor()
-    prepare_namespace()
+    network = emulated(fabric, transport(fabric), ())
     with ExitStack() as stack:
-        plane = stack.enter_context(control_plane(fabric, "gradwire", folder))
-        net = stack.enter_context(emulated(fabric, transport(fabric), Counter()))
-        watch = Watch()
-        stack.enter_context(plane.in_force(watch))
-        pids = {node.name: node.pid for node in net.hosts}
+        emulation = stack.enter_context(in_force(network, fabric, "gradwire", folder))
+        pids, watch = emulation.pid_of, emulation.watch
         for name, pid in pids.items():
             silence(name, pid)
         port = interface(host, HOST_PORT)

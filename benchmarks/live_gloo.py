@@ -14,20 +14,17 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections import Counter
-from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
 
-from gradwire.emu.controlplane import control_plane
+from gradwire.emu.emulation import in_force
 from gradwire.emu.interpreter import python
 from gradwire.emu.network.isolate import isolated, stop
 from gradwire.emu.network.namespaces import enter
-from gradwire.emu.network.net import emulated, prepare_namespace
+from gradwire.emu.network.net import emulated
 from gradwire.emu.options import RunOptions
 from gradwire.emu.project import PROJECT
 from gradwire.emu.run import run
-from gradwire.emu.watch import Watch
 from gradwire.planning.experiment import Cell, Experiment, plan_of
 from gradwire.planning.fabrics.fabric import interface
 from gradwire.planning.fabrics.spec import parse_fabric
@@ -101,13 +98,10 @@ def inside(folder: Path) -> None:
     """The live side: the fabric, its controller, and one PyTorch process per host."""
     job = json.loads((folder / "job.json").read_text())
     fabric = parse_fabric(job["fabric"])
-    prepare_namespace()
-    with ExitStack() as stack:
-        plane = stack.enter_context(control_plane(fabric, "gradwire", folder))
-        net = stack.enter_context(emulated(fabric, fabric_transport(fabric), Counter()))
-        stack.enter_context(plane.in_force(Watch()))
+    network = emulated(fabric, fabric_transport(fabric), ())
+    with in_force(network, fabric, "gradwire", folder) as emulation:
         processes = []
-        for number, host in enumerate(net.hosts[: job["n_ranks"]]):
+        for number, host in enumerate(emulation.net.hosts[: job["n_ranks"]]):
             names = folder / f"hosts-{number}"
             names.write_text(f"127.0.0.1 localhost\n{fabric.ip(host.name)} {os.uname().nodename}\n")
             command = [*enter(host.pid), "unshare", "--mount", "sh", "-c"]

@@ -16,21 +16,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from benchmarks.stock import program, start_ovs, stock_mininet
 from gradwire.emu import sampler
-from gradwire.emu.controlplane import control_plane
+from gradwire.emu.emulation import in_force
 from gradwire.emu.network.isolate import isolated, stop
 from gradwire.emu.network.namespaces import enter
-from gradwire.emu.network.net import emulated, prepare_namespace
+from gradwire.emu.network.net import emulated
 from gradwire.emu.network.queues import Queues
-from gradwire.emu.watch import Watch
 from gradwire.planning import plan as plans
-from gradwire.planning.fabrics.fabric import interface
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.plan import Plan
 from gradwire.planning.resolve import resolve
@@ -157,13 +153,9 @@ def permutation(spec: str) -> Plan:
 
 def ours(folder: Path, seconds: int) -> Carried:
     plan = plans.load(folder / "plan.json")
-    prepare_namespace()
-    flows_at = Counter(interface(end.node, end.port) for flow in plan.flows for end in flow.path)
-    with ExitStack() as stack:
-        plane = stack.enter_context(control_plane(plan.fabric, "gradwire", folder, plan))
-        net = stack.enter_context(emulated(plan.fabric, plan.transport, flows_at))
-        stack.enter_context(plane.in_force(Watch()))
-        return measure(plan, {host.name: host.pid for host in net.hosts}, seconds)
+    network = emulated(plan.fabric, plan.transport, plan.flows)
+    with in_force(network, plan.fabric, "gradwire", folder, plan) as emulation:
+        return measure(plan, emulation.pid_of, seconds)
 
 
 def stock(folder: Path, seconds: int) -> Carried:

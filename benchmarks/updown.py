@@ -17,17 +17,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.stock import start_ovs, stock_mininet
-from gradwire.emu.controlplane import control_plane
+from gradwire.emu.emulation import in_force
 from gradwire.emu.network.isolate import isolated, stop
-from gradwire.emu.network.net import emulated, prepare_namespace
-from gradwire.emu.watch import Watch
+from gradwire.emu.network.net import emulated
 from gradwire.planning import plan as plans
-from gradwire.planning.fabrics.fabric import interface
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.openflow.rules import plan_rules
 from gradwire.planning.plan import Plan
@@ -122,18 +118,18 @@ def ours(folder: Path) -> Figures:
     """When (CLOCK_MONOTONIC) each stage was over."""
     at: Figures = {"imports_at_s": time.monotonic()}
     plan = plans.load(folder / "plan.json")
-    prepare_namespace()
-    flows_at = Counter(interface(end.node, end.port) for flow in plan.flows for end in flow.path)
-    watch = Watch()
-    with ExitStack() as stack:
-        plane = stack.enter_context(control_plane(plan.fabric, "gradwire", folder, plan))
-        stack.enter_context(emulated(plan.fabric, plan.transport, flows_at))
-        at["network_at_s"] = time.monotonic()
-        controller = stack.enter_context(plane.in_force(watch))
+    network = emulated(plan.fabric, plan.transport, plan.flows)
+    began_at: Figures = {}
+
+    def begins(phase: str) -> None:
+        began_at[phase] = time.monotonic()
+
+    with in_force(network, plan.fabric, "gradwire", folder, plan, say=begins) as emulation:
+        at["network_at_s"] = began_at["switches"]
         at["up_at_s"] = time.monotonic()
-        assert plane.agent
-        at["agent_MB"] = resident_mb(plane.agent.process.pid)
-        at["controller_MB"] = resident_mb(controller.process.pid)
+        assert emulation.agent
+        at["agent_MB"] = resident_mb(emulation.agent.process.pid)
+        at["controller_MB"] = resident_mb(emulation.controller.process.pid)
         at["down_at_s"] = time.monotonic()
     return at
 

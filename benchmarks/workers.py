@@ -94,7 +94,7 @@ def with_hosts(program: Path, n_ranks: int, rate: str, mib: int) -> None:
     ports = [interface(*fabric.peers[end]) for end in ends]
     names = [interface(*end) for end in ends]
     windows = Counter(dict.fromkeys([*names, *ports], TREE.slots * TREE.frame_nbytes))
-    with emulated(fabric, fabric_transport(fabric), Counter(), windows_at=windows) as net:
+    with emulated(fabric, fabric_transport(fabric), (), windows_at=windows) as net:
         for port in ports:
             tc(f"qdisc add dev {port} clsact")
             tc(f"filter add dev {port} ingress bpf da obj {program} sec classifier")

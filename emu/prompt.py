@@ -14,11 +14,11 @@ from mininet.cli import CLI
 from mininet.log import error, output, setLogLevel
 from mininet.util import quietRun
 
-from gradwire.emu.controlplane import control_plane
+from gradwire.emu.emulation import in_force
 from gradwire.emu.network.isolate import PRIVATE
-from gradwire.emu.network.net import NetworkFailed, emulated, prepare_namespace
+from gradwire.emu.network.net import NetworkFailed, emulated
 from gradwire.emu.network.nodes import LOOK_MS, ShellEnded
-from gradwire.emu.watch import RunFailed, Watch
+from gradwire.emu.watch import RunFailed
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.transport import fabric_transport
 
@@ -80,16 +80,11 @@ class Prompt(CLI):  # type: ignore[misc]
 def main(options: dict[str, Any]) -> None:
     fabric = parse_fabric(options["fabric"])
     script = sys.stdin.read().splitlines() if options["is_script"] else None
-    prepare_namespace()
-    offload = options["switch"] != "ovs"
-    with (
-        control_plane(fabric, options["switch"], PRIVATE) as plane,
-        emulated(fabric, fabric_transport(fabric), None, offload) as net,
-        plane.in_force(Watch()),
-    ):
+    network = emulated(fabric, fabric_transport(fabric), None, options["switch"] != "ovs")
+    with in_force(network, fabric, options["switch"], PRIVATE) as emulation:
         print(f"{fabric.spec} is up: {len(fabric.hosts)} hosts, {len(fabric.switches)} switches", flush=True)
         setLogLevel("output")
-        Prompt(net, script)
+        Prompt(emulation.net, script)
 
 
 if __name__ == "__main__":

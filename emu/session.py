@@ -6,15 +6,14 @@ Lines on stdout, leaves the run's files in the folder, and ends with exit code 0
 
 import json
 import sys
-from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
 from gradwire.emu import limits, records, sampler
-from gradwire.emu.controlplane import control_plane
+from gradwire.emu.emulation import in_force
 from gradwire.emu.limits import CONTROLLER_S
 from gradwire.emu.network.cables import Cables, Done, failing
-from gradwire.emu.network.net import NetworkFailed, emulated, prepare_namespace
+from gradwire.emu.network.net import NetworkFailed, emulated
 from gradwire.emu.network.queues import Queues
 from gradwire.emu.network.shaping import windows_at
 from gradwire.emu.network.tcpdump import captures
@@ -22,9 +21,8 @@ from gradwire.emu.options import RunOptions
 from gradwire.emu.replay import fleet
 from gradwire.emu.replay.outcome import Outcome
 from gradwire.emu.stalls import Stalls, timed
-from gradwire.emu.watch import RunFailed, Watch
+from gradwire.emu.watch import RunFailed
 from gradwire.planning import plan as plans
-from gradwire.planning.fabrics.fabric import interface
 from gradwire.planning.failures import changes
 from gradwire.planning.plan import Plan
 
@@ -32,22 +30,14 @@ from gradwire.planning.plan import Plan
 def main(folder: Path) -> None:
     plan = plans.load(folder / "plan.json")
     options = RunOptions.from_json(json.loads((folder / "options.json").read_text()))
-    watch = Watch()
+    windows = windows_at(plan.fabric, plan.trees, may_move=bool(plan.failures) and options.reroute)
+    network = emulated(plan.fabric, plan.transport, plan.flows, options.switch != "ovs", windows)
+    more = _controller_options(options, folder)
     with ExitStack() as stack:
-        _say("network")
-        prepare_namespace()
-        plane = stack.enter_context(
-            control_plane(
-                plan.fabric, options.switch, folder, plan, more=_controller_options(options, folder)
-            )
+        emulation = stack.enter_context(
+            in_force(network, plan.fabric, options.switch, folder, plan, more, _say)
         )
-        flows_at = Counter(interface(end.node, end.port) for flow in plan.flows for end in flow.path)
-        offload = options.switch != "ovs"
-        windows = windows_at(plan.fabric, plan.trees, may_move=bool(plan.failures) and options.reroute)
-        net = stack.enter_context(emulated(plan.fabric, plan.transport, flows_at, offload, windows))
-        _say("switches")
-        controller = stack.enter_context(plane.in_force(watch))
-        pids = {host.name: host.pid for host in net.hosts}
+        controller, watch, pids = emulation.controller, emulation.watch, emulation.pid_of
         queues = Queues(pids.values())
         stalls = stack.enter_context(timed())
         _say("agents")

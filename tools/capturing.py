@@ -33,6 +33,7 @@ SHOWN_DIFFERENCES = 5
 Progressed = Callable[[str, dict[str, Any]], None]
 PHASES = {
     "network": "building the network",
+    "switches": "programming the switches",
     "import": "importing PyTorch",
     "job": "the job runs",
     "iteration": "training",

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from gradwire.emu.capturing import hosts, job
 from gradwire.emu.capturing.request import MAX_SNAPLEN, WHOLE, CaptureRequest
-from gradwire.emu.controlplane import control_plane
+from gradwire.emu.emulation import in_force
 from gradwire.emu.network.isolate import PRIVATE
-from gradwire.emu.network.net import NetworkFailed, emulated, prepare_namespace
+from gradwire.emu.network.net import NetworkFailed, emulated
 from gradwire.emu.network.tcpdump import Listening, captures
-from gradwire.emu.watch import RunFailed, Watch
+from gradwire.emu.watch import RunFailed
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.transport import fabric_transport
 
@@ -29,21 +29,17 @@ MAX_RING_KIB, MIN_RING_KIB = 256 * 1024, 8 * 1024  # the most: two seconds of 1 
 def main(folder: Path) -> None:
     request = CaptureRequest.load(folder)
     fabric = parse_fabric(request.fabric)
-    watch = Watch()
+    network = emulated(fabric, fabric_transport(fabric), None)
+    parts = request.parts(folder)
     with ExitStack() as stack:
-        _say("network")
-        prepare_namespace()
-        parts = request.parts(folder)
         launchers = [stack.enter_context(job.launcher(one, place)) for one, place in parts]
-        plane = stack.enter_context(control_plane(fabric, "gradwire", PRIVATE))
-        net = stack.enter_context(emulated(fabric, fabric_transport(fabric), None))
-        pid_of = {host.name: host.pid for host in net.hosts}
+        emulation = stack.enter_context(in_force(network, fabric, "gradwire", PRIVATE, say=_say))
+        pid_of = emulation.pid_of
         hosts.lay_out(fabric, pid_of)
-        stack.enter_context(plane.in_force(watch))
         for launcher in launchers:
             if launcher:
                 _say("import")
-                launcher.await_line("ready", job.IMPORT_S, watch)
+                launcher.await_line("ready", job.IMPORT_S, emulation.watch)
         listening = _listening(request.total_ranks)
         for one, place in parts:
             stack.enter_context(captures(one.hosts(fabric), pid_of, place / WHOLE, listening))
@@ -54,7 +50,7 @@ def main(folder: Path) -> None:
                 for (one, place), launcher in zip(parts, launchers, strict=True)
             ]
             whole = first.with_beside(others)
-            cut_short = whole.follow(watch, sys.stdin, request.limit_s, _say_iteration)
+            cut_short = whole.follow(emulation.watch, sys.stdin, request.limit_s, _say_iteration)
     _say("ended", cut_short=cut_short)
 
 

@@ -10,18 +10,16 @@ import os
 import subprocess
 import sys
 import time
-from collections import Counter
-from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from gradwire.emu import sampler
-from gradwire.emu.controlplane import control_plane
+from gradwire.emu.emulation import in_force
 from gradwire.emu.inject.counts import InjectionCounts
 from gradwire.emu.inject.sender import own_processor
 from gradwire.emu.interpreter import python
 from gradwire.emu.network.namespaces import inside
-from gradwire.emu.network.net import NetworkFailed, emulated, prepare_namespace
+from gradwire.emu.network.net import NetworkFailed, emulated
 from gradwire.emu.network.queues import Queues
 from gradwire.emu.network.tcpdump import BY_BLOCK, captures, dropped
 from gradwire.emu.watch import RunFailed, Watch, running
@@ -43,17 +41,10 @@ def main(folder: Path) -> None:
     fabric, hosts = fabric_from_json(told["fabric"]), told["hosts"]
     mine, others = own_processor()
     os.sched_setaffinity(0, others)  # what is started from here on stays there
-    watch = Watch()
-    with ExitStack() as stack:
-        _say("network")
-        prepare_namespace()
-        routes = ["--routes", told["routes"]]
-        plane = stack.enter_context(control_plane(fabric, told["switch"], folder, more=routes))
-        offload = told["switch"] != "ovs"
-        net = stack.enter_context(emulated(fabric, transport(fabric), Counter(), offload))
-        _say("switches")
-        stack.enter_context(plane.in_force(watch))
-        pids = {host.name: host.pid for host in net.hosts}
+    network = emulated(fabric, transport(fabric), (), told["switch"] != "ovs")
+    routes = ["--routes", told["routes"]]
+    with in_force(network, fabric, told["switch"], folder, more=routes, say=_say) as emulation:
+        pids = emulation.pid_of
         for host in hosts:
             silence(host, pids[host])
         interfaces = [(pids[host], interface(host, HOST_PORT)) for host in hosts]
@@ -67,7 +58,7 @@ def main(folder: Path) -> None:
         queues = Queues(pids.values())
         quiet_s = _QUIET_S + longest_round_trip_s(fabric)
         with captures(hosts, pids, folder / "captures", BY_BLOCK):
-            counted = _sent(folder, queues, told["duration_s"], quiet_s, watch)
+            counted = _sent(folder, queues, told["duration_s"], quiet_s, emulation.watch)
         _say("down")
     told_dropped = dropped(hosts, folder / "captures")
     write_whole(folder / "counted.json", json.dumps(asdict(replace(counted, capture_dropped=told_dropped))))

@@ -28,7 +28,7 @@ from gradwire.planning.fabrics.fabric import (
     Fabric,
     interface,
 )
-from gradwire.planning.plan import Transport
+from gradwire.planning.plan import Flow, Transport
 
 HOST_SYSCTLS = {
     "net/ipv4/tcp_slow_start_after_idle": "0",
@@ -76,23 +76,24 @@ def prepare_namespace() -> None:
 def emulated(
     fabric: Fabric,
     transport: Transport,
-    flows_at: Counter[str] | None,
+    flows: Iterable[Flow] | None,
     checksum_offload: bool = True,
     windows_at: Counter[str] | None = None,
 ) -> Iterator[Mininet]:
     """A Mininet with all links shaped and up, and no forwarding yet; gone again, whatever happens inside.
 
-    For `queue=auto`: `flows_at` counts the flows that can meet at each interface, None where any host may
-    send to any; `windows_at` the bytes that can wait there of what switches add up.
+    For `queue=auto`: `flows` are those that can meet, None where any host may send to any; `windows_at` the
+    bytes that can wait at each interface of what switches add up.
     `checksum_offload=False` is for switches that are handed packets in user space.
     """
     need_netem(fabric)
     windows_at = windows_at or Counter()
+    flows_at = Counter(interface(end.node, end.port) for flow in flows or () for end in flow.path)
 
     def port_lines(end: Egress) -> Iterator[str]:
         name = interface(end.node, end.port)
-        flows = shaping.most_flows(fabric, end) if flows_at is None else flows_at[name]
-        return shaping.port_batch(fabric, transport, end, flows, windows_at[name])
+        n_flows = shaping.most_flows(fabric, end) if flows is None else flows_at[name]
+        return shaping.port_batch(fabric, transport, end, n_flows, windows_at[name])
 
     with ExitStack() as stack:
         try:

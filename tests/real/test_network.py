@@ -4,7 +4,6 @@ import contextlib
 import json
 import socket
 import subprocess
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,7 @@ def commands() -> list[str]:
 
 def network(spec: str = SPEC) -> tuple[Fabric, Any]:
     fabric = parse_fabric(spec)
-    return fabric, emulated(fabric, fabric_transport(fabric), Counter())
+    return fabric, emulated(fabric, fabric_transport(fabric), ())
 
 
 def host_h2() -> dict[str, Any]:

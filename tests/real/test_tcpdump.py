@@ -2,7 +2,6 @@
 
 import socket
 import tempfile
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ def captured() -> list[tuple[int, dict[str, int]]]:
     """Of each round how many packets are in the file, and what tcpdump says that it lacks."""
     fabric = parse_fabric("star:hosts=2")
     found = []
-    with emulated(fabric, fabric_transport(fabric), Counter()) as net:
+    with emulated(fabric, fabric_transport(fabric), ()) as net:
         pids = {host.name: host.pid for host in net.hosts}
         with tempfile.TemporaryDirectory() as place:
             for number in range(ROUNDS):

@@ -1,0 +1,105 @@
+"""A network whose switches forward, from start to end: the ports, the switches' programs, the controller.
+
+These programs take as long to begin (os-ken alone half a second) as the network takes to be built; so they
+are started before it, and told when it is there.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mininet.net import Mininet
+
+from gradwire.emu.interpreter import python
+from gradwire.emu.limits import CONTROLLER_S
+from gradwire.emu.network.net import prepare_namespace
+from gradwire.emu.switch.running import attached, open_vswitch, waiting_agent
+from gradwire.emu.watch import ChildProcess, Watch, running
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.spec import fabric_to_json
+from gradwire.planning.plan import Plan
+
+_SEEDS = 1 << 32  # of losses
+OPENFLOW_PORT = 6653  # of the run's own loopback
+
+
+@dataclass(frozen=True)
+class Emulation:
+    """`agent` is None where the switches are Open vSwitch's; `watch` is over what forwards and programs."""
+
+    net: Mininet
+    controller: ChildProcess
+    agent: ChildProcess | None
+    watch: Watch = field(default_factory=Watch)
+
+    @property
+    def pid_of(self) -> dict[str, int]:
+        """A process in each host's namespace."""
+        return {host.name: host.pid for host in self.net.hosts}
+
+
+@contextmanager
+def in_force(
+    network: AbstractContextManager[Mininet],
+    fabric: Fabric,
+    switch: str,
+    folder: Path,
+    plan: Plan | None = None,
+    more: Sequence[str] = (),
+    say: Callable[[str], object] = lambda _: None,
+) -> Iterator[Emulation]:
+    """The fabric's `network`, which nobody has entered yet, once every switch has its rules.
+
+    For namespaces that the run has for itself.  The kind of `switch` is as in `emu.options.SWITCHES`.  With
+    `plan`, which is in `plan.json` in the folder, the rules are its own, and our switches have its slots and
+    losses; else shortest paths to every host.  `more` are further options of `python -m gradwire.controller`;
+    `say` hears what is begun.  Raise RunFailed and OSError.
+    """
+    say("network")
+    prepare_namespace()
+    what = [str(folder / "plan.json")] if plan else ["--fabric", _written(fabric, folder)]
+    command = python("gradwire.controller", *what, "--port", str(OPENFLOW_PORT))
+    command += ["--timeout", str(CONTROLLER_S), *more]
+    with ExitStack() as stack:
+        controller = stack.enter_context(running("the controller", command, folder / "controller.log"))
+        agent = None if switch == "ovs" else stack.enter_context(_our_switches(fabric, folder, plan))
+        emulation = Emulation(stack.enter_context(network), controller, agent)
+        watch = emulation.watch
+        stack.callback(_end, [child for child in (agent, controller) if child])  # before the network can go
+        say("switches")
+        if agent:
+            stack.enter_context(attached(agent, watch))
+        else:
+            stack.enter_context(open_vswitch(fabric, folder, OPENFLOW_PORT, watch))
+        controller.await_line("ready", CONTROLLER_S, watch)
+        stack.enter_context(watch.over("the controller", controller.process.pid, controller.log))
+        yield emulation
+
+
+def _end(children: Sequence[ChildProcess]) -> None:
+    """All at once."""
+    for child in children:
+        child.process.terminate()
+    for child in children:
+        child.end()
+
+
+def _our_switches(fabric: Fabric, folder: Path, plan: Plan | None) -> AbstractContextManager[ChildProcess]:
+    if plan is None:
+        return waiting_agent(fabric, folder, OPENFLOW_PORT)
+    slots, losses = plan.switch_slots, plan.losses
+    return waiting_agent(
+        fabric, folder, OPENFLOW_PORT, slots=slots, losses=losses, loss_seed=plan.seed % _SEEDS
+    )
+
+
+def _written(fabric: Fabric, folder: Path) -> str:
+    """What rebuilds the fabric on a command line; one from a file is written into the folder first."""
+    value = fabric_to_json(fabric)
+    if isinstance(value, str):
+        return value
+    path = folder / "fabric.yaml"
+    path.write_text(json.dumps(value))  # JSON is YAML
+    return str(path)
