@@ -15,10 +15,10 @@ from mininet.log import error, output, setLogLevel
 from mininet.util import quietRun
 
 from gradwire.emu.emulation import in_force
+from gradwire.emu.lifecycle import errors_in_one_line
 from gradwire.emu.network.isolate import PRIVATE
-from gradwire.emu.network.net import NetworkFailed, emulated
+from gradwire.emu.network.net import emulated
 from gradwire.emu.network.nodes import LOOK_MS, ShellEnded
-from gradwire.emu.watch import RunFailed
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.transport import fabric_transport
 
@@ -88,8 +88,5 @@ def main(options: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    try:
+    with errors_in_one_line("gradwire: "):
         main(json.loads(sys.argv[1]))
-    except (RunFailed, NetworkFailed, OSError) as failed:
-        print(f"gradwire: {failed}", file=sys.stderr)
-        sys.exit(1)

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from gradwire.emu import limits, records, sampler
 from gradwire.emu.emulation import in_force
+from gradwire.emu.lifecycle import errors_in_one_line, say
 from gradwire.emu.limits import CONTROLLER_S
 from gradwire.emu.network.cables import Cables, Done, failing
-from gradwire.emu.network.net import NetworkFailed, emulated
+from gradwire.emu.network.net import emulated
 from gradwire.emu.network.queues import Queues
 from gradwire.emu.network.shaping import windows_at
 from gradwire.emu.network.tcpdump import captures
@@ -21,7 +22,6 @@ from gradwire.emu.options import RunOptions
 from gradwire.emu.replay import fleet
 from gradwire.emu.replay.outcome import Outcome
 from gradwire.emu.stalls import Stalls, timed
-from gradwire.emu.watch import RunFailed
 from gradwire.planning import plan as plans
 from gradwire.planning.failures import changes
 from gradwire.planning.plan import Plan
@@ -35,12 +35,12 @@ def main(folder: Path) -> None:
     more = _controller_options(options, folder)
     with ExitStack() as stack:
         emulation = stack.enter_context(
-            in_force(network, plan.fabric, options.switch, folder, plan, more, _say)
+            in_force(network, plan.fabric, options.switch, folder, plan, more, say)
         )
         controller, watch, pids = emulation.controller, emulation.watch, emulation.pid_of
         queues = Queues(pids.values())
         stalls = stack.enter_context(timed())
-        _say("agents")
+        say("agents")
         agents = stack.enter_context(fleet.started(plan, pids, watch))
         cables = stack.enter_context(failing(changes(plan.fabric, plan.failures)))
         agents.connect()
@@ -50,14 +50,14 @@ def main(folder: Path) -> None:
             for repeat in range(options.repeats + records.MAX_LEFT_OUT):
                 if record.n_undisturbed == options.repeats:
                     break
-                _say("repeat", repeat=record.n_undisturbed)
+                say("repeat", repeat=record.n_undisturbed)
                 record.repeat(repeat, *_measured(plan, agents, cables, repeat, queues, stalls))
                 controller.tell("settle")  # back to the plan's own rules, and every port up
                 controller.await_line("settled", CONTROLLER_S, watch)
         controller.tell(f"stats {folder / 'switches.json'}")
         controller.await_line("stats", CONTROLLER_S, watch)
         agents.end()
-        _say("down")
+        say("down")
 
 
 def _controller_options(options: RunOptions, folder: Path) -> list[str]:
@@ -106,13 +106,6 @@ def _measured(
     return outcomes, counted
 
 
-def _say(phase: str, **more: object) -> None:
-    print(json.dumps({"phase": phase, **more}), flush=True)
-
-
 if __name__ == "__main__":
-    try:
+    with errors_in_one_line():
         main(Path(sys.argv[1]))
-    except (RunFailed, NetworkFailed, plans.BadPlan, OSError) as error:
-        print(error, file=sys.stderr)
-        sys.exit(1)

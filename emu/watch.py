@@ -75,11 +75,12 @@ def has_stood(pid: int) -> bool:
 
 
 def _obituary(watched: _Watched) -> str:
-    said = _last_line(watched.log) if watched.log else ""
+    said = last_line(watched.log) if watched.log else ""
     return f"{watched.name} (process {watched.pid}) {_how(watched.pid)}" + (f": {said}" if said else "")
 
 
-def _last_line(log: Path) -> str:
+def last_line(log: Path) -> str:
+    """What a process wrote to stderr last, usually why it ended; empty if it wrote nothing."""
     lines = log.read_text(errors="replace").strip().splitlines()
     return lines[-1] if lines else ""
 
@@ -110,10 +111,7 @@ def running(name: str, command: list[str], log: Path, **popen: Any) -> Iterator[
         yield child
     finally:
         child.end()
-        for pipe in (process.stdin, process.stdout):
-            if pipe:
-                with suppress(BrokenPipeError):
-                    pipe.close()
+        child.close()
 
 
 @dataclass(frozen=True)
@@ -132,6 +130,13 @@ class ChildProcess:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+    def close(self) -> None:
+        """Our ends of its stdin and stdout."""
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe:
+                with suppress(BrokenPipeError):
+                    pipe.close()
 
     def tell(self, line: str) -> None:
         assert self.process.stdin
@@ -162,7 +167,7 @@ class ChildProcess:
         """How it ended, with the last line it wrote to stderr."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(_END_S)
-        said = _last_line(self.log)
+        said = last_line(self.log)
         code = self.process.returncode
         how = "stopped talking" if code is None else f"ended with exit code {code}"
         if code is not None and code < 0:

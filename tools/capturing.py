@@ -4,7 +4,7 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,8 +18,10 @@ from gradwire.emu.capturing import finish
 from gradwire.emu.capturing.finish import Checked, HostCapture, TimesCheck
 from gradwire.emu.capturing.manifest import Ended, manifest
 from gradwire.emu.capturing.request import MAX_SNAPLEN, WHOLE, CaptureRequest
-from gradwire.emu.capturing.run import INTERRUPTED, capture, working_folder
+from gradwire.emu.capturing.run import INTERRUPTED, capture
 from gradwire.emu.disturbance import MAX_CPU_STOLEN
+from gradwire.emu.lifecycle import Progress as Progressed
+from gradwire.emu.lifecycle import working_folder
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.runfiles import INCOMPLETE
 from gradwire.tools.console import console, plain
@@ -30,7 +32,6 @@ from gradwire.traces.units import show_nbytes, show_s
 
 NOT_AS_LOGGED = 3
 SHOWN_DIFFERENCES = 5
-Progressed = Callable[[str, dict[str, Any]], None]
 PHASES = {
     "network": "building the network",
     "switches": "programming the switches",
@@ -81,12 +82,11 @@ def carry_out(
     request: CaptureRequest, fabric: Fabric, keeping: Keeping, typed: Sequence[str], quiet: bool
 ) -> Captured:
     """Capture, check, cut, write down.  What was cut short stays in a folder that says so in its name."""
-    work = working_folder(keeping.folder)
-    for job, place in request.parts(work):
-        place.mkdir(exist_ok=True)
-        finish.write_rank_map(place, fabric, job.hosts(fabric))
-    started_ns, start = time.time_ns(), time.monotonic()
-    with _shown(request, quiet) as progress:
+    with working_folder(keeping.folder, may_be_empty=True) as work, _shown(request, quiet) as progress:
+        for job, place in request.parts(work):
+            place.mkdir(exist_ok=True)
+            finish.write_rank_map(place, fabric, job.hosts(fabric))
+        started_ns, start = time.time_ns(), time.monotonic()
         ran = capture(request, work, progress)
         ended = Ended(started_ns, time.monotonic() - start, ran, keeping.snaplen, keeping.keeps_payload)
         made = [
@@ -94,8 +94,6 @@ def carry_out(
             for number, (_, place) in enumerate(request.parts(work))
         ]
     if ran.cut_short is None:
-        if keeping.folder.exists():
-            keeping.folder.rmdir()
         work.rename(keeping.folder)
         made = [
             replace(one, folder=place)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from gradwire.emu.inject.figures import TimePercentiles
 from gradwire.emu.inject.result import VALID, InjectedFlow, Injection
-from gradwire.emu.run import Progress as Told
+from gradwire.emu.lifecycle import Progress as Told
 from gradwire.tools.console import console
 from gradwire.tools.table import NOTHING, Cell, Table, columns, or_nothing, rich_table, table_of
 from gradwire.traces.units import show_bps, show_nbytes, show_s

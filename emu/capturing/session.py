@@ -6,7 +6,6 @@ early.  The last line says whether it was cut short, and why.  Exit code 1 and a
 could be captured.
 """
 
-import json
 import re
 import sys
 from contextlib import ExitStack
@@ -15,10 +14,10 @@ from pathlib import Path
 from gradwire.emu.capturing import hosts, job
 from gradwire.emu.capturing.request import MAX_SNAPLEN, WHOLE, CaptureRequest
 from gradwire.emu.emulation import in_force
+from gradwire.emu.lifecycle import errors_in_one_line, say
 from gradwire.emu.network.isolate import PRIVATE
-from gradwire.emu.network.net import NetworkFailed, emulated
+from gradwire.emu.network.net import emulated
 from gradwire.emu.network.tcpdump import Listening, captures
-from gradwire.emu.watch import RunFailed
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.transport import fabric_transport
 
@@ -33,17 +32,17 @@ def main(folder: Path) -> None:
     parts = request.parts(folder)
     with ExitStack() as stack:
         launchers = [stack.enter_context(job.launcher(one, place)) for one, place in parts]
-        emulation = stack.enter_context(in_force(network, fabric, "gradwire", PRIVATE, say=_say))
+        emulation = stack.enter_context(in_force(network, fabric, "gradwire", PRIVATE, say=say))
         pid_of = emulation.pid_of
         hosts.lay_out(fabric, pid_of)
         for launcher in launchers:
             if launcher:
-                _say("import")
+                say("import")
                 launcher.await_line("ready", job.IMPORT_S, emulation.watch)
         listening = _listening(request.total_ranks)
         for one, place in parts:
             stack.enter_context(captures(one.hosts(fabric), pid_of, place / WHOLE, listening))
-        _say("job")
+        say("job")
         with ExitStack() as running:
             first, *others = [
                 running.enter_context(job.begun(one, fabric, pid_of, place, launcher))
@@ -51,7 +50,7 @@ def main(folder: Path) -> None:
             ]
             whole = first.with_beside(others)
             cut_short = whole.follow(emulation.watch, sys.stdin, request.limit_s, _say_iteration)
-    _say("ended", cut_short=cut_short)
+    say("ended", cut_short=cut_short)
 
 
 def _listening(n_hosts: int) -> Listening:
@@ -63,11 +62,7 @@ def _listening(n_hosts: int) -> Listening:
 def _say_iteration(line: str) -> None:
     word, _, number = line.partition(" ")
     if word == "iteration":
-        _say("iteration", number=int(number))
-
-
-def _say(phase: str, **more: object) -> None:
-    print(json.dumps({"phase": phase, **more}), flush=True)
+        say("iteration", number=int(number))
 
 
 def ring_kib(n_hosts: int, free_nbytes: int) -> int:
@@ -82,8 +77,5 @@ def free_nbytes(meminfo: str) -> int:
 
 
 if __name__ == "__main__":
-    try:
+    with errors_in_one_line():
         main(Path(sys.argv[1]))
-    except (RunFailed, NetworkFailed, OSError) as error:
-        print(error, file=sys.stderr)
-        sys.exit(1)

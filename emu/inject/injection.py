@@ -12,7 +12,7 @@ from gradwire.emu.inject.options import InjectOptions
 from gradwire.emu.inject.preparation import Prepared
 from gradwire.emu.inject.result import Injection, result
 from gradwire.emu.inject.times import read_times
-from gradwire.emu.run import Progress, in_namespaces, whole_folder
+from gradwire.emu.lifecycle import Progress, follow, session, working_folder
 from gradwire.planning.fabrics.spec import fabric_to_json
 from gradwire.traces.files import write_whole
 
@@ -25,15 +25,17 @@ def inject(
     """Leave the run's files in `folder`.  Raise RunFailed with one line; the incomplete folder then stays."""
     check_queues(prepared)
     duration_s = (int(prepared.due_ns[-1]) + prepared.period_ns * (options.loops - 1)) / 1e9
-    with whole_folder(folder) as work:
+    with working_folder(folder) as work:
         _write_inputs(prepared, options, duration_s, work)
-        in_namespaces("gradwire.emu.inject.session", work, limits.SETUP_S + duration_s + _REST_S, progress)
+        with session("the run", "gradwire.emu.inject.session", work) as child:
+            follow(child, limits.SETUP_S + duration_s + _REST_S, progress)
         progress("matching", {})
         counted = InjectionCounts(**json.loads((work / "counted.json").read_text()))
         found = result(source, options, prepared, read_times(work, prepared, options.loops), counted)
         write_whole(work / "result.json", json.dumps(found.to_json(), indent=1) + "\n")
         for name in _ON_THE_WAY:
             (work / name).unlink()
+    work.rename(folder)
     return found
 
 

@@ -18,8 +18,9 @@ from gradwire.emu.emulation import in_force
 from gradwire.emu.inject.counts import InjectionCounts
 from gradwire.emu.inject.sender import own_processor
 from gradwire.emu.interpreter import python
+from gradwire.emu.lifecycle import errors_in_one_line, say
 from gradwire.emu.network.namespaces import inside
-from gradwire.emu.network.net import NetworkFailed, emulated
+from gradwire.emu.network.net import emulated
 from gradwire.emu.network.queues import Queues
 from gradwire.emu.network.tcpdump import BY_BLOCK, captures, dropped
 from gradwire.emu.watch import RunFailed, Watch, running
@@ -43,7 +44,7 @@ def main(folder: Path) -> None:
     os.sched_setaffinity(0, others)  # what is started from here on stays there
     network = emulated(fabric, transport(fabric), (), told["switch"] != "ovs")
     routes = ["--routes", told["routes"]]
-    with in_force(network, fabric, told["switch"], folder, more=routes, say=_say) as emulation:
+    with in_force(network, fabric, told["switch"], folder, more=routes, say=say) as emulation:
         pids = emulation.pid_of
         for host in hosts:
             silence(host, pids[host])
@@ -59,7 +60,7 @@ def main(folder: Path) -> None:
         quiet_s = _QUIET_S + longest_round_trip_s(fabric)
         with captures(hosts, pids, folder / "captures", BY_BLOCK):
             counted = _sent(folder, queues, told["duration_s"], quiet_s, emulation.watch)
-        _say("down")
+        say("down")
     told_dropped = dropped(hosts, folder / "captures")
     write_whole(folder / "counted.json", json.dumps(asdict(replace(counted, capture_dropped=told_dropped))))
 
@@ -84,7 +85,7 @@ def _sent(folder: Path, queues: Queues, duration_s: float, quiet_s: float, watch
     with running("the sender", command, folder / "sender.log") as sender:
         sender.await_line("ready", SENDER_START_S, watch)
         drops, before = queues.dropped(), sampler.machine()
-        _say("sending", duration_s=duration_s)
+        say("sending", duration_s=duration_s)
         sender.tell("go")
         sender.await_line("sent", duration_s + _BEYOND_S, watch)
         after = sampler.machine()
@@ -114,13 +115,6 @@ def _await_quiet(quiet_s: float) -> None:
         time.sleep(quiet_s)
 
 
-def _say(phase: str, **more: object) -> None:
-    print(json.dumps({"phase": phase, **more}), flush=True)
-
-
 if __name__ == "__main__":
-    try:
+    with errors_in_one_line():
         main(Path(sys.argv[1]))
-    except (RunFailed, NetworkFailed, OSError, ValueError) as error:
-        print(error, file=sys.stderr)
-        sys.exit(1)

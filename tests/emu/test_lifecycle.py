@@ -1,0 +1,100 @@
+"""A session and its parent: the folder, what is passed on, and in words why a run was not carried out."""
+
+import errno
+import shutil
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gradwire.emu import lifecycle
+from gradwire.emu.watch import ChildProcess, RunFailed, running
+
+
+@pytest.mark.parametrize(
+    ("free", "said"), [(4096, "left on its disk"), (1 << 30, r"main process died \(exit code 1\)")]
+)
+def test_a_process_that_died_in_silence_on_a_full_disk_names_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, said: str
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
+    with pytest.raises(RunFailed, match=said):
+        fail_in_silence(tmp_path)
+
+
+def fail_in_silence(work: Path) -> None:
+    with subprocess.Popen(["false"], text=True) as process:
+        process.wait()
+    raise RunFailed(lifecycle.unexplained(ChildProcess("the run", process, work / "session.log")))
+
+
+def test_a_folder_that_is_deleted_in_mid_run_is_said_to_be(tmp_path: Path) -> None:
+    def carried_out() -> None:
+        with lifecycle.working_folder(tmp_path / "runs" / "01") as work:
+            shutil.rmtree(tmp_path / "runs")
+            (work / "session.log").read_text()
+
+    with pytest.raises(RunFailed, match="was deleted or moved during the run"):
+        carried_out()
+
+
+def test_a_full_disk_is_told_as_such(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match="make room there"), lifecycle.working_folder(tmp_path / "01"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_folder_that_is_there_is_taken_only_empty_and_only_where_that_is_allowed(tmp_path: Path) -> None:
+    with pytest.raises(FileExistsError, match="already exists"), lifecycle.working_folder(tmp_path):
+        pass
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    with lifecycle.working_folder(folder, may_be_empty=True) as work:
+        (work / "result").touch()
+    work.rename(folder)
+    with (
+        pytest.raises(FileExistsError, match="already exists"),
+        lifecycle.working_folder(folder, may_be_empty=True),
+    ):
+        pass
+
+
+def test_the_folder_of_a_run_under_way_is_nobody_elses(tmp_path: Path) -> None:
+    with (
+        lifecycle.working_folder(tmp_path / "01"),
+        pytest.raises(FileExistsError, match="of a run under way, or of an interrupted one"),
+        lifecycle.working_folder(tmp_path / "01"),
+    ):
+        pass
+
+
+def test_what_a_session_says_is_passed_on_until_it_ends(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heard: list[tuple[str, dict[str, Any]]] = []
+    lifecycle.say("network")
+    lifecycle.say("repeat", repeat=2)
+    with running("the run", ["printf", "%s", capsys.readouterr().out], tmp_path / "log") as child:
+        lifecycle.follow(child, 30, lambda phase, more: heard.append((phase, more)))
+    assert heard == [("network", {}), ("repeat", {"repeat": 2})]
+
+
+def test_a_session_that_does_not_end_is_given_up(tmp_path: Path) -> None:
+    with (
+        running("the capture", ["sleep", "60"], tmp_path / "log") as child,
+        pytest.raises(RunFailed, match="the capture did not end within 0 s"),
+    ):
+        lifecycle.follow(child, 0.2, lambda phase, more: None)
+
+
+def test_an_error_of_input_or_machine_ends_a_session_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended, lifecycle.errors_in_one_line("gradwire: "):
+        raise OSError("no room")
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == "gradwire: no room\n"
+
+
+def test_a_bug_in_a_session_keeps_its_traceback() -> None:
+    with pytest.raises(ZeroDivisionError), lifecycle.errors_in_one_line():
+        raise ZeroDivisionError
