@@ -63,7 +63,7 @@ def test_a_folder_that_is_there_is_taken_only_empty_and_only_where_that_is_allow
 def test_the_folder_of_a_run_under_way_is_nobody_elses(tmp_path: Path) -> None:
     with (
         lifecycle.working_folder(tmp_path / "01"),
-        pytest.raises(FileExistsError, match="of a run under way, or of an interrupted one"),
+        pytest.raises(FileExistsError, match="belongs to a run that still runs or was interrupted"),
         lifecycle.working_folder(tmp_path / "01"),
     ):
         pass
