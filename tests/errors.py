@@ -1,6 +1,6 @@
 """A page of every error that the tests provoke, one example of each place that raises it.
 
-    sudo .venv/bin/python -P -m tests.errors [PAGE]
+    sudo .venv/bin/python -m tests.errors [PAGE]
 
 For people who read them aloud: is it said what is wrong, where, and what to do?  The suite runs with this
 module as a pytest plugin, which notes what `pytest.raises` catches and what commands print when they fail.

@@ -197,7 +197,7 @@ def refused_request() -> str:
 
 
 def test_the_request_that_the_kernel_refuses_is_named() -> None:
-    assert "request 2 of 4: File exists" in inside(refused_request)
+    assert "request 2 of 4 failed: File exists" in inside(refused_request)
 
 
 def heard_by_a_tree() -> dict[str, Any]:
