@@ -1,7 +1,7 @@
 """A network whose switches forward, from start to end: the ports, the switches' programs, the controller.
 
 These programs take as long to begin (os-ken alone half a second) as the network takes to be built; so they
-are started before it, and told when it is there.
+are started before it, and get a word when it is there.
 """
 
 import json

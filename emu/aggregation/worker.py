@@ -201,7 +201,7 @@ class Worker:
         if not told.has_status:
             what = "no switch reports what is missing"
         elif told.epoch != self._tree.epoch:  # the tree that we know is not that of which the bits are
-            what = f"a switch has heard from only some children in the new tree, bits {told.seen:b}"
+            what = f"a switch of the new tree has data from some of its children only (bits {told.seen:b})"
         else:
             absent = missing(self._tree, self._behind, self._rank, told.levels, told.seen)
             what = complaint(absent)

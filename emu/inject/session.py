@@ -38,13 +38,13 @@ _BEYOND_S = 60.0  # how much longer than its last deadline the sender may take
 
 
 def main(folder: Path) -> None:
-    told = json.loads((folder / "inject.json").read_text())
-    fabric, hosts = fabric_from_json(told["fabric"]), told["hosts"]
+    request = json.loads((folder / "inject.json").read_text())
+    fabric, hosts = fabric_from_json(request["fabric"]), request["hosts"]
     mine, others = own_processor()
     os.sched_setaffinity(0, others)  # what is started from here on stays there
-    network = emulated(fabric, transport(fabric), (), told["switch"] != "ovs")
-    routes = ["--routes", told["routes"]]
-    with in_force(network, fabric, told["switch"], folder, more=routes, say=say) as emulation:
+    network = emulated(fabric, transport(fabric), (), request["switch"] != "ovs")
+    routes = ["--routes", request["routes"]]
+    with in_force(network, fabric, request["switch"], folder, more=routes, say=say) as emulation:
         pids = emulation.pid_of
         for host in hosts:
             silence(host, pids[host])
@@ -52,17 +52,19 @@ def main(folder: Path) -> None:
         told_sender = {
             "processors": sorted(mine),
             "interfaces": interfaces,
-            "loops": told["loops"],
-            "period_ns": told["period_ns"],
+            "loops": request["loops"],
+            "period_ns": request["period_ns"],
         }
         write_whole(folder / "sender.json", json.dumps(told_sender))
         queues = Queues(pids.values())
         quiet_s = _QUIET_S + longest_round_trip_s(fabric)
         with captures(hosts, pids, folder / "captures", BY_BLOCK):
-            counted = _sent(folder, queues, told["duration_s"], quiet_s, emulation.watch)
+            counted = _sent(folder, queues, request["duration_s"], quiet_s, emulation.watch)
         say("down")
-    told_dropped = dropped(hosts, folder / "captures")
-    write_whole(folder / "counted.json", json.dumps(asdict(replace(counted, capture_dropped=told_dropped))))
+    capture_dropped = dropped(hosts, folder / "captures")
+    write_whole(
+        folder / "counted.json", json.dumps(asdict(replace(counted, capture_dropped=capture_dropped)))
+    )
 
 
 def transport(fabric: Fabric) -> Transport:

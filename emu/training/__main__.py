@@ -1,10 +1,10 @@
 """Runs all ranks of a built-in job: imports PyTorch once, then forks a process for each rank.
 
-`python -m gradwire.emu.training FOLDER` prints `ready`; told by a line of JSON where the ranks live (`ranks`:
-process id of the host, interface; `address` of the first) and what to do (`options`), it forks them into
-their hosts' network namespaces.  Prints `iteration N` when rank 0's or, with servers, the first worker's
-begins.  Ranks write `log.rN.json` and `out.rN.txt` into the folder.  Exit code 1 and a line on stderr when
-one fails.
+`python -m gradwire.emu.training FOLDER` prints `ready`. A line of JSON then says where the ranks are
+(`ranks`: process id of the host, interface; `address` of the first) and what to do (`options`), and the
+program forks them into their hosts' network namespaces. Prints `iteration N` when rank 0's or, with
+servers, the first worker's begins. Ranks write `log.rN.json` and `out.rN.txt` into the folder. Exit code 1
+and a line on stderr when one fails.
 
 Importing PyTorch costs ten seconds of processor time; N interpreters would pay that N times.
 """

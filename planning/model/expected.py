@@ -48,17 +48,18 @@ MODEL_ERROR = 0.07
 MAX_ERROR = 0.10
 TIMER_ERROR = 0.01
 MOST_ROUND_TRIP_S = 0.002  # about a segment's time (planning.transport.SEGMENT_S)
+LEAST_DOUBTED_SHARE = 0.05  # of the predicted time: a smaller part of the machine rules nothing out
 LEAST_SHIFT = 0.01  # of the predicted time: what is less needs no words
 # With no latency at all things end and begin at one instant, and rounding decides who waits for whom.
 LEAST_WIRE_S = 1e-6
 # The medians of 143 calibrations of several fabrics on two processors; at the least, hosts that cost nothing.
 ASSUMED = HostTimes(Range(0.0, 0.1e-3, 0.15e-3), Range(0.0, 1.0e-3, 1.2e-3), wire_s=0.03e-3, n_cpus=2)
 # A collective is over before its ranks have met in all ways; the iterations of a job are many draws.
-DRAWS, MOST_DRAWN_OPS, MOST_DRAWN_SENDS = 5, 3, 2_000
+DRAWS, MOST_DRAWN_OPS, MOST_DRAWN_SENDS = 5, 3, 1_000
 MOST_ASSUMED_SENDS = 20_000  # the model takes 60 µs for each, and is asked up to seven times
 
 
-def expected(plan: Plan, calibrated: Calibration, *, limited: bool = True) -> Expected:
+def expected(plan: Plan, calibrated: Calibration, *, limited: bool = True, n_draws: int = DRAWS) -> Expected:
     """The bar is left out where the model does not know all that happens (`_knows_all`), and for what
     switches add up, whose hosts work otherwise.  Without `limited` host times may widen it beyond MAX_ERROR.
     """
@@ -68,7 +69,7 @@ def expected(plan: Plan, calibrated: Calibration, *, limited: bool = True) -> Ex
     def model(
         hosts: HostCosts | None, schedule: Schedule = plan.schedule, slower: float = 1.0
     ) -> PredictedTimes:
-        seeds = range(1, DRAWS + 1) if hosts and _is_short(schedule) else (0,)
+        seeds = range(1, n_draws + 1) if n_draws > 1 and hosts and _is_short(schedule) else (0,)
         drawn = [
             simulate(
                 plan.fabric,
@@ -108,7 +109,7 @@ def expected(plan: Plan, calibrated: Calibration, *, limited: bool = True) -> Ex
         return max(0.0, 1 - model(replace(quicker, wire_s=wire_s)).time_s / middle.time_s)
 
     share = saved(0.0)
-    if share > LEAST_SHIFT:
+    if share > LEAST_DOUBTED_SHARE:
         share = min(share, max(saved(0.5) / 0.5, saved(0.25) / 0.75))
     return _with_open(replace(found, machine_share=share), middle, latest)
 
@@ -132,13 +133,15 @@ def _median_of(drawn: Sequence[PredictedTimes]) -> PredictedTimes:
 def foreseen(plan: Plan) -> Expected | None:
     """As `expected`, of a plan that no machine is known for: with host times that are ASSUMED and frames that
     fill their links.  None for one of more than MOST_ASSUMED_SENDS, which would take too long.
+
+    Nothing is drawn: the bar holds a whole range of hosts, and a plan need not wait for five times the work.
     """
     if len(plan.schedule.sends) > MOST_ASSUMED_SENDS:
         return None
     wire_s = max(ASSUMED.wire_s, longest_round_trip_s(plan.fabric) / 2)
     times = replace(ASSUMED, wire_s=wire_s)
     assumed = Calibration(0.0, 0.0, payload_efficiency(plan.fabric.mtu_nbytes), times)
-    return expected(plan, assumed, limited=False)
+    return expected(plan, assumed, limited=False, n_draws=1)
 
 
 def _knows_all(plan: Plan) -> bool:

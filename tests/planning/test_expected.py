@@ -5,13 +5,24 @@ segment, and a burst that each port saves, take no time: NEAR of the time of a r
 """
 
 import re
+from dataclasses import replace
 from math import hypot
+from statistics import median
 
 import pytest
 
 from gradwire.planning.model.calibration import Calibration, HostTimes, Range
 from gradwire.planning.model.errorbar import Expected
-from gradwire.planning.model.expected import ASSUMED, MAX_ERROR, MODEL_ERROR, TIMER_ERROR, expected, foreseen
+from gradwire.planning.model.expected import (
+    ASSUMED,
+    MAX_ERROR,
+    MODEL_ERROR,
+    TIMER_ERROR,
+    expected,
+    foreseen,
+    host_costs,
+)
+from gradwire.planning.model.simulation import simulate
 from gradwire.planning.plan import Plan
 from gradwire.results.verdict import Verdict, with_model
 from gradwire.traces.schedules.expand import expand
@@ -151,3 +162,17 @@ def test_ranks_that_would_keep_step_without_a_machine_do_not_make_its_share_larg
     assert found.machine_share is not None and found.machine_share < 0.08
     free = expected(made, FREE_HOSTS)
     assert free.predicted_s < 0.92 * found.predicted_s
+
+
+def test_a_run_of_one_collective_is_the_median_of_five_draws_and_a_plan_draws_nothing() -> None:
+    made = schedule_plan("bigraph:n=4,m=2,rate=100M", expand(made_allreduce(8, 1 << 18), "ring"))
+    hosts = HostTimes(Range(50e-6, 67e-6, 140e-6), Range(0.6e-3, 0.7e-3, 0.8e-3), wire_s=0.0, n_cpus=2)
+    costs = host_costs(hosts, made.transport)
+
+    def takes_s(seed: int) -> float:
+        drawn = replace(costs, seed=seed)
+        return simulate(made.fabric, made.flows, made.schedule, eta=PAYLOAD_EFFICIENCY, hosts=drawn).time_s
+
+    calibrated = Calibration(0.0, 0.0, PAYLOAD_EFFICIENCY, hosts)
+    assert expected(made, calibrated).predicted_s == median(takes_s(seed) for seed in range(1, 6))
+    assert expected(made, calibrated, n_draws=1).predicted_s == takes_s(0)
