@@ -87,7 +87,8 @@ def test_every_sum_is_right_and_tcp_counts_what_the_plan_says(algorithm: str) ->
     for outcomes in run(schedule, repeats=2):
         assert sum(outcome.wrong for outcome in outcomes) == 0
         assert [outcome.sent_nbytes for outcome in outcomes] == sent_nbytes(schedule)
-        assert {outcome.sent_nbytes for outcome in outcomes} == {2 * 7 * 4200}
+        if algorithm in (AS_CAPTURED, "ring", "halving-doubling", "all-pairs"):
+            assert {outcome.sent_nbytes for outcome in outcomes} == {2 * 7 * 4200}
 
 
 def test_a_chunk_that_is_not_added_makes_wrong_elements() -> None:

@@ -1,12 +1,15 @@
 """Workloads become schedules: scaled, cut to iterations, with their gaps."""
 
+from collections import Counter
 from fractions import Fraction
+from math import log2
 from time import process_time
 
 import pytest
 
-from gradwire.traces.schedules.expand import expand
-from gradwire.traces.schedules.schedule import Gate, sent_nbytes
+from gradwire.traces.schedules.collectives import piece_starts
+from gradwire.traces.schedules.expand import ALLREDUCE, expand
+from gradwire.traces.schedules.schedule import Gate, contributions, sent_nbytes
 from gradwire.traces.workload import (
     SCHEMA,
     Collective,
@@ -34,7 +37,44 @@ def computing(rank: int, iteration: int, *after: int) -> Compute:
 LATE = job(allreduce(0), computing(2, 1, 0), allreduce(1, Start(rank=2, after=(1,))))
 
 
-@pytest.mark.parametrize("algorithm", ["as-captured", "ring", "halving-doubling"])
+@pytest.mark.parametrize("algorithm", ALLREDUCE)
+@pytest.mark.parametrize("n_ranks", range(2, 18))
+def test_with_every_algorithm_every_rank_has_the_sum_of_all(algorithm: str, n_ranks: int) -> None:
+    """Also of sizes that ranks cannot share equally, and of fewer elements than ranks."""
+    for nbytes in (4 * (5 * n_ranks + 3), 4 * n_ranks, 4):
+        sends = expand(made_allreduce(n_ranks, nbytes), algorithm).sends
+        cuts = [start for start in piece_starts([*sends]) if start < nbytes]
+        have = contributions(sends, n_ranks, cuts)
+        assert all(held == Counter(range(n_ranks)) for rank in have for held in rank.values())
+
+
+@pytest.mark.parametrize("n_ranks", [2, 8, 16])
+def test_what_each_rank_sends_is_the_closed_form(n_ranks: int) -> None:
+    """Thakur, Rabenseifner, Gropp, IJHPCA 2005; trees: Open MPI's, with rank 0 as the root."""
+    nbytes = 4 * 100 * n_ranks
+
+    def sent(algorithm: str) -> list[float]:
+        schedule = expand(made_allreduce(n_ranks, nbytes), algorithm)
+        return [one / nbytes for one in sent_nbytes(schedule)]
+
+    share = 2 * (n_ranks - 1) / n_ranks
+    for algorithm in ("ring", "halving-doubling", "all-pairs"):
+        assert sent(algorithm) == [share] * n_ranks
+    assert sent("recursive-doubling") == [log2(n_ranks)] * n_ranks
+    assert sent("tree:flat") == [n_ranks - 1] + [1] * (n_ranks - 1)
+    assert sent("tree:chain") == [1] + [2] * (n_ranks - 2) + [1]
+    assert sent("tree:binomial")[0] == log2(n_ranks)
+
+
+def test_a_captured_tree_can_be_done_by_another_tree() -> None:
+    captured = Collective(
+        kind="allreduce", tag=0, nbytes=400, algorithm="reduce-broadcast", up="flat", down="flat"
+    )
+    sends = expand(job(captured), "tree:chain").sends
+    assert {(send.src, send.dst) for send in sends if send.reduce} == {(1, 0), (2, 1), (3, 2)}
+
+
+@pytest.mark.parametrize("algorithm", ["as-captured", *ALLREDUCE])
 def test_scaling_keeps_the_bytes_per_rank_in_proportion(algorithm: str) -> None:
     whole = expand(made_allreduce(8, 512_000), algorithm)
     eighth = expand(made_allreduce(8, 512_000), algorithm, scale=Fraction(1, 8))

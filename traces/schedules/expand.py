@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 from gradwire.traces.schedules.aggregating import Leaves, ina, ina_leaf
 from gradwire.traces.schedules.collectives import (
@@ -20,24 +21,24 @@ from gradwire.traces.schedules.kinds import CONTRACTS
 from gradwire.traces.schedules.pushes import Unit, after_of, summed_pushes
 from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send
 from gradwire.traces.schedules.selection import bridged, in_order, prepared
-from gradwire.traces.schedules.trees import broadcast, reduce_broadcast
+from gradwire.traces.schedules.trees import SHAPES, broadcast, reduce_broadcast
 from gradwire.traces.workload import Collective, Compute, Item, Message, Workload
 
 Allreduce = Callable[[int, int, int, int], list[Send]]
 
 AS_CAPTURED = "as-captured"
-ALLREDUCE: dict[str, Allreduce] = {"ring": ring, "halving-doubling": halving_doubling}
+ALLREDUCE: dict[str, Allreduce] = {
+    "ring": ring,
+    "halving-doubling": halving_doubling,
+    "recursive-doubling": recursive_doubling,
+    "all-pairs": all_pairs,
+    **{f"tree:{shape}": partial(reduce_broadcast, up=shape, down=shape) for shape in SHAPES},
+}
 INA, INA_LEAF = "ina", "ina:leaf"  # switches add: those of a tree over all ranks, or each rank's first alone
 ALGORITHMS = (AS_CAPTURED, *ALLREDUCE, INA, INA_LEAF)
 # What was captured of these is done again by the same algorithm; a segmented ring sends the same bytes
 # between the same ranks as a textbook one.
-CAPTURED: dict[str, Allreduce] = {
-    "ring": ring,
-    "segmented-ring": ring,
-    "recursive-doubling": recursive_doubling,
-    "halving-doubling": halving_doubling,
-    "all-pairs": all_pairs,
-}
+CAPTURED: dict[str, Allreduce] = {**ALLREDUCE, "segmented-ring": ring}
 PAIRWISE = "pairwise"  # of an alltoall: every rank's chunks to all others, all posted at once
 MAX_SENDS = 1_000_000
 TOO_MANY_SENDS = f"the schedule has more than {MAX_SENDS:,} sends; choose fewer iterations"
