@@ -25,7 +25,7 @@ def read_job(paths: Sequence[Path], ranks: Path | None = None) -> Workload | Pla
     """
     if not is_captures(paths):
         if ranks is not None:
-            raise ValueError(f"--ranks is for captures; {paths[0]} already says which rank is which")
+            raise ValueError(f"--rank-map is for captures; {paths[0]} already says which rank is which")
         (path,) = paths
         return read_plan(path) if _schema(path).startswith("gradwire.plan/") else workloads.load(path)
     return read_captured(paths, ranks)[0]

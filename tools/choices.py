@@ -39,7 +39,7 @@ from gradwire.tools.options import (
     HtmlOption,
     JsonOption,
     OutOption,
-    RanksFileOption,
+    RankMapOption,
     RepeatOption,
     ScaleBytesOption,
     SwitchOption,
@@ -65,7 +65,7 @@ class MatrixChoices:
     fabric: Annotated[list[str], typer.Option(metavar="SPEC", help=f"{FABRIC_HELP}.")] = field(
         default_factory=lambda: ["fat-tree:k=4"]
     )
-    algorithm: Annotated[list[str], typer.Option(metavar="NAME", help=f"{ALGORITHM_HELP}.")] = field(
+    algorithm: Annotated[list[str], typer.Option(metavar="NAME", help=ALGORITHM_HELP)] = field(
         default_factory=lambda: [AS_CAPTURED]
     )
     ina: Annotated[
@@ -77,10 +77,10 @@ class MatrixChoices:
             "replay and bench compare several: off,on.",
         ),
     ] = "off"
-    placement: Annotated[list[str], typer.Option(metavar="NAME", help=f"{PLACEMENT_HELP}.")] = field(
+    placement: Annotated[list[str], typer.Option(metavar="NAME", help=PLACEMENT_HELP)] = field(
         default_factory=lambda: ["linear"]
     )
-    routes: Annotated[list[str], typer.Option(metavar="NAME", help=f"{ROUTES_HELP}.")] = field(
+    routes: Annotated[list[str], typer.Option(metavar="NAME", help=ROUTES_HELP)] = field(
         default_factory=lambda: ["ecmp"]
     )
 
@@ -178,7 +178,8 @@ class TrafficChoices:
     slow: Annotated[
         list[str],
         typer.Option(
-            metavar="RANK=×FACTOR", help="Multiply the compute times of one rank, e.g. 3=×2 for rank 3."
+            metavar="RANK=×FACTOR",
+            help="Multiply the captured compute times of one rank: 3=×2 doubles those of rank 3.",
         ),
     ] = field(default_factory=list)
     jitter: Annotated[
@@ -190,9 +191,11 @@ class TrafficChoices:
     ] = "0"
     beside: Annotated[
         list[Path],
-        typer.Option(metavar="TRACE|WORKLOAD", help="Run another job at the same time, on other hosts."),
+        typer.Option(
+            metavar="CAPTURE|WORKLOAD", help="Run another captured job at the same time, on other hosts."
+        ),
     ] = field(default_factory=list)
-    ranks: RanksFileOption = None
+    rank_map: RankMapOption = None
 
     def job(self, given: Workload, paths: Sequence[Path], network: NetworkChoices) -> Experiment:
         """The job of `given`, which was read from `paths`.  Raise ValueError for what no option may say."""
@@ -211,7 +214,7 @@ class TrafficChoices:
     def changes_job(self) -> bool:
         """Whether what is sent is another job than the captured one; some iterations of that are still it."""
         factors = (parse_factor(self.scale_bytes), parse_compute(self.compute))
-        same = replace(self, iteration=[], ranks=None, scale_bytes="1", compute="keep") == TrafficChoices()
+        same = replace(self, iteration=[], rank_map=None, scale_bytes="1", compute="keep") == TrafficChoices()
         return not same or factors != (Fraction(1), Fraction(1))
 
 
@@ -290,7 +293,8 @@ def _annotation_of_list(annotation: Any, default: list[Any], is_single: bool) ->
         option.show_default = False
     if is_single:
         return Annotated[get_args(kind)[0], option]
-    option.help += " Repeatable."
+    does, *lines = option.help.split("\n")
+    option.help = "\n".join([f"{does} Repeatable.", *lines])
     return Annotated[kind, option]
 
 

@@ -16,6 +16,7 @@ import typer
 
 import gradwire
 from gradwire.tools.exits import guarded
+from gradwire.tools.help import HelpCommand, HelpGroup
 
 FOLDER = Path(__file__).parent / "commands"
 
@@ -68,6 +69,7 @@ def application(typed: str | None = None) -> typer.Typer:
     """The Typer application, in which only the command `typed` can really be called."""
     app = typer.Typer(
         name="gradwire",
+        cls=HelpGroup,
         help="Read packet captures of distributed training, and replay them as real packets on emulated "
         "networks.",
         no_args_is_help=True,
@@ -83,6 +85,7 @@ def application(typed: str | None = None) -> typer.Typer:
         unknown = {"ignore_unknown_options": True, "allow_interspersed_args": False}
         app.command(
             command.name,
+            cls=HelpCommand,
             help=None if command.name == typed else command.does,
             rich_help_panel=command.panel,
             context_settings=unknown if command.passes_on else None,

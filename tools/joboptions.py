@@ -99,8 +99,8 @@ LiveSlowOption = Annotated[
     typer.Option(
         "--slow",
         metavar="RANK=×FACTOR",
-        help="Slow one rank down, e.g. 3=×2: rank 3 takes twice as long, by sleeping after it computes. "
-        "Repeatable.",
+        help="Slow one rank of the live job down: with 3=×2 rank 3 takes twice as long, as it sleeps after "
+        "it computes. Repeatable.",
         rich_help_panel=BUILT_IN_PANEL,
         show_default=False,
     ),
@@ -136,7 +136,7 @@ BesideLiveOption = Annotated[
     typer.Option(
         "--beside",
         metavar="JOB",
-        help="Run another job at the same time, on the next hosts. Give its arguments in quotes, "
+        help="Train another job at the same time, on the next hosts. Give its arguments in quotes, "
         'e.g. "ddp --ranks 4 --model resnet18". Repeatable.',
         show_default=False,
     ),

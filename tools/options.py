@@ -47,9 +47,39 @@ def _fabric_help() -> str:
 
 
 FABRIC_HELP = _fabric_help()
-ALGORITHM_HELP = f"Algorithm for every allreduce: {either(ALGORITHMS)}"
-PLACEMENT_HELP = f"How ranks are placed on hosts: {either(tuple(PLACEMENTS))}"
-ROUTES_HELP = f"How flows are routed: {either(policy_names())}"
+MEANINGS = {  # of the choices' names; README.md, "Choices", says more
+    "as-captured": "as recognised in the capture; gloo's ring where nothing was",
+    "ring": "reduce-scatter, then all-gather, in 2(p−1) steps",
+    "halving-doubling": "partners at distance 1, 2, 4, …, then back; 2 log₂ p steps",
+    "recursive-doubling": "the whole buffer with partners at distance 1, 2, 4, …; log₂ p steps",
+    "all-pairs": "each rank adds up one p-th for all others; two steps",
+    "tree:flat": "up to rank 0 and back; every rank is rank 0's child",
+    "tree:binomial": "the same along a binomial tree, in ⌈log₂ p⌉ steps each way",
+    "tree:in-order-binomial": "its subtrees have ranks side by side",
+    "tree:chain": "each rank is the child of the one before",
+    "tree:binary": "two children a rank",
+    "tree:chains": "four chains side by side",
+    "ina": "in-network aggregation: switches add the gradients up",
+    "ina:leaf": "each rank's first switch adds; a ring of hosts does the rest",
+    "linear": "rank r on host r",
+    "random": "hosts drawn from the seed",
+    "hdrm": "EFLOPS' rank map for halving-doubling on a BiGraph",
+    "ecmp": "equal-cost multipath: a hash of the 5-tuple chooses the path",
+    "dmodk": "the destination's number chooses the way up",
+    "direct": "a BiGraph's only path between its halves",
+    "planned": "spreads flows that are active together, from the schedule",
+    "adaptive": "ecmp, until the controller moves large flows off full links",
+}
+
+
+def _choices_help(does: str, names: Sequence[str]) -> str:
+    """A line for what the option does, and one for each name; of other packages' policies the name alone."""
+    return "\n".join([does, *(f"{name}: {MEANINGS[name]}" if name in MEANINGS else name for name in names)])
+
+
+ALGORITHM_HELP = _choices_help("Algorithm for every allreduce.", ALGORITHMS)
+PLACEMENT_HELP = _choices_help("How ranks are placed on hosts.", tuple(PLACEMENTS))
+ROUTES_HELP = _choices_help("How flows are routed.", policy_names())
 REPEATABLE = "Repeatable."
 
 CapturesArgument = Annotated[
@@ -63,16 +93,16 @@ CapturesArgument = Annotated[
 JobArgument = Annotated[
     list[Path],
     typer.Argument(
-        metavar="TRACE|WORKLOAD|PLAN",
+        metavar="CAPTURE|WORKLOAD|PLAN",
         help="Capture files of one job or their folder, a *.workload.json, or a plan.json.",
         show_default=False,
     ),
 ]
-RoutesOption = Annotated[str, typer.Option("--routes", metavar="NAME", help=f"{ROUTES_HELP}.")]
-RanksFileOption = Annotated[
+RoutesOption = Annotated[str, typer.Option("--routes", metavar="NAME", help=ROUTES_HELP)]
+RankMapOption = Annotated[
     Path | None,
     typer.Option(
-        "--ranks",
+        "--rank-map",
         metavar="FILE",
         help="YAML file with the rank of each address, if the captures do not show it: "
         "`ranks: {10.0.0.1: 0, ...}`.",
@@ -95,7 +125,9 @@ ComputeOption = Annotated[
 ]
 RepeatOption = Annotated[
     int,
-    typer.Option("--repeat", "-n", min=1, help="Number of measurements of each row; the median counts."),
+    typer.Option(
+        "--repeat", "-n", metavar="N", min=1, help="Number of measurements of each row; the median counts."
+    ),
 ]
 SwitchOption = Annotated[
     str,

@@ -47,7 +47,7 @@ def test_a_plan_is_refused_where_only_a_workload_will_do(plan_file: Path) -> Non
 
 
 def test_a_rank_map_is_refused_for_a_file_that_has_its_ranks(workload_file: Path) -> None:
-    with pytest.raises(ValueError, match="--ranks is for captures"):
+    with pytest.raises(ValueError, match="--rank-map is for captures"):
         read_job([workload_file], ranks=Path("ranks.yaml"))
 
 

@@ -49,7 +49,7 @@ NEEDS_TORCH = pytest.mark.skipif(
 
 def started(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [str(PROJECT / "gradwire"), "capture", "--output", str(folder), *arguments],
+        [str(PROJECT / "gradwire"), "capture", "--out", str(folder), *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

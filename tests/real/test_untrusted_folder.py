@@ -51,12 +51,12 @@ def commands() -> list[tuple[str, ...]]:
         ("replay", SAMPLE, "--fabric", "star:hosts=5,rate=50M", *SHORT, *out),
         ("replay", SAMPLE, "--fabric", "star:hosts=5,rate=50M", *SHORT, "--switch", "ovs", *out),
         ("inject", "one.pcap", "--fabric", "star:hosts=2", *out),
-        ("capture", "--ranks", "2", "-o", "captured", "--", "sh", "-c", "true"),
+        ("capture", "--ranks", "2", "--out", "captured", "--", "sh", "-c", "true"),
         ("up", "star:hosts=2", "--script", "script"),
         ("up", "star:hosts=2", "--switch", "ovs", "--script", "script"),
     ]
     if find_spec("torch"):
-        made.append(("capture", "ddp", "--ranks", "2", "-o", "captured", "--iterations", "2"))
+        made.append(("capture", "ddp", "--ranks", "2", "--out", "captured", "--iterations", "2"))
     return made
 
 

@@ -343,13 +343,13 @@ def test_fast_links_are_planned_and_hostile_names_stay_words(tmp_path: Path) -> 
         seen(ring_ns(RATE_BPS), slow), job_bound=JobBound("none", None, None, None, 0.0, NOTHING)
     )
     name = "a b; $(reboot) <script>alert('x')</script>"
-    made = advise(analysis, lambda: ring_job(slow), None, [name, "--ranks", "r 1.yaml"])
+    made = advise(analysis, lambda: ring_job(slow), None, [name, "--rank-map", "r 1.yaml"])
     assert made is not None
     (change,) = made.changes
     command, options = parsed(change.command)
     assert command == "plan"
     assert options["job"] == [Path(name)]
-    assert options["ranks"] == Path("r 1.yaml")
+    assert options["rank_map"] == Path("r 1.yaml")
     assert parse_slow(options["slow"]) == {2: 0.5}
     assert "<script>alert" not in page(analysis, made)
 

@@ -72,7 +72,7 @@ def test_plan_takes_one_of_what_replay_takes_several_of() -> None:
             several[name].default[0],
         )
         kind, option = get_args(several[name].annotation)
-        assert (kind, option.help.endswith(" Repeatable.")) == (list[str], True)
+        assert (kind, option.help.split("\n")[0].endswith(" Repeatable.")) == (list[str], True)
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,9 @@ def audit(
 
     A phase is a set of sends that may be under way at the same time. For a run,
     the audit also compares the switches' counters with the plan, flow by flow
-    and link by link; the exit code is 3 if they disagree. This needs no root.
+    and link by link. This needs no root.
+
+    Exit code 3: a run's counters disagree with its plan.
     """
     sources = [path for given in what for path in _sources(given)]
     if svg is not None and len(sources) != 1:
@@ -88,10 +90,10 @@ def audit(
     if svg is not None:
         write_whole(svg, _drawing(made[0], chosen[0], phase))
     if as_json:
-        told = [
+        values = [
             audit_json(str(one.source), one.plan, one.phases, one.tables, one.guard, one.run) for one in made
         ]
-        print(json.dumps(told, indent=1))
+        print(json.dumps(values, indent=1))
     else:
         to = console()
         for one, numbers in zip(made, chosen, strict=True):
@@ -168,14 +170,14 @@ def _drawing(one: Audited, chosen: Sequence[int], phase: str | None) -> str:
         means = f"busy time over that of the busiest host link, {phase_name(plan, shown.keys[0])}"
     worst = one.worst if phase in (None, ALL) else None
     titled = worst or max(loads, key=lambda egress: loads[egress])
-    told = link_name(plan.fabric, titled)
+    name = link_name(plan.fabric, titled)
     down = {failure.port for failure in plan.failures}
     return fabric_svg(
         plan.fabric,
         loads,
         {host: f"rank {rank}" for rank, host in enumerate(plan.placement)},
         means,
-        {titled: f"worst link: {told}, {loads[titled]:.2f} × the busiest host link"},
+        {titled: f"worst link: {name}, {loads[titled]:.2f} × the busiest host link"},
         worst=worst,
         failed=[
             link

@@ -22,7 +22,7 @@ MAX_NBYTES = 1 << 32
 
 @takes_choices
 def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
-    collective: Annotated[str, typer.Argument(help=f"{' or '.join(COLLECTIVES)}.")],
+    collective: Annotated[str, typer.Argument(metavar="COLLECTIVE", help=f"{' or '.join(COLLECTIVES)}.")],
     begin: Annotated[
         str,
         typer.Option("-b", "--begin", metavar="SIZE", help="Smallest size: bytes of data at each rank."),
@@ -36,7 +36,8 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
     ranks: Annotated[
         int | None,
         typer.Option(
-            min=2, help="Ranks of each job. Default: the hosts of the fabric, divided among the jobs."
+            min=2,
+            help="Number of ranks of each job. Default: the hosts of the fabric, divided among the jobs.",
         ),
     ] = None,
     jobs: Annotated[
@@ -54,6 +55,8 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
     any fabric with these host links could reach, latency not counted. Sizes: 64K
     is 64,000 bytes, 64KiB is 65,536. The default algorithm of an allreduce is
     ring; an alltoall is always pairwise.
+
+    Exit code 3: a row is not valid.
     """
     options = run.options
     if collective not in COLLECTIVES:

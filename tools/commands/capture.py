@@ -60,11 +60,10 @@ def capture(  # noqa: PLR0913, PLR0917 - a parameter for each option
             show_default=False,
         ),
     ] = None,
-    output: Annotated[
+    out: Annotated[
         Path | None,
         typer.Option(
-            "--output",
-            "-o",
+            "--out",
             metavar="DIR",
             help="Folder to create. Default: captures/DATE-TIME-JOB.",
             show_default=False,
@@ -86,11 +85,13 @@ def capture(  # noqa: PLR0913, PLR0917 - a parameter for each option
 
     The folder then holds a capture of each host, the rank of each host, the
     ranks' own logs, and a manifest (docs/capture.md). The packets are decoded
-    at once and compared with the logs; the exit code is 3 if they differ.
+    at once and compared with the logs.
 
     Your own program finds RANK, WORLD_SIZE, MASTER_ADDR and so on in its
     environment. ddp and ps need PyTorch: sudo ./gradwire setup --live.
     Ctrl-C ends the job and keeps what was captured until then.
+
+    Exit code 3: the packets and the logs differ.
     """
     refuse_foreign_options(context, job)
     live = LiveJob(
@@ -114,5 +115,5 @@ def capture(  # noqa: PLR0913, PLR0917 - a parameter for each option
     built = parse_fabric(spec)
     check_fits(request, built)
     need_for_live("capture", request)
-    keeping = Keeping((output or default_folder(request)).absolute(), snaplen, keep_payload)
+    keeping = Keeping((out or default_folder(request)).absolute(), snaplen, keep_payload)
     show(carry_out(request, built, keeping, sys.argv[1:], quiet=as_json), as_json)

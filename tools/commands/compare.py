@@ -24,15 +24,14 @@ from gradwire.traces.units import show_s
 
 _STYLE = {"slower": "bold red", "faster": "green"}
 
-MatrixArgument = Annotated[
-    Path,
-    typer.Argument(
-        metavar="RUN", help="Result folder of replay, bench or trust (its --out).", show_default=False
-    ),
-]
 
-
-def compare(before: MatrixArgument, after: MatrixArgument, as_json: JsonOption = False) -> None:
+def compare(
+    before: Annotated[
+        Path, typer.Argument(metavar="BEFORE", help="Result folder of replay, bench or trust (its --out).")
+    ],
+    after: Annotated[Path, typer.Argument(metavar="AFTER", help="The result folder to compare with it.")],
+    as_json: JsonOption = False,
+) -> None:
     """Compare the results of two runs, cell by cell.
 
     gradwire compare runs/monday runs/tuesday
@@ -40,8 +39,9 @@ def compare(before: MatrixArgument, after: MatrixArgument, as_json: JsonOption =
     A cell is one row of the results, for example one fabric with one algorithm.
     It is called slower or faster if the 95 % confidence interval of the
     difference of its medians, by bootstrap over the repeats, does not contain 0.
-    That takes at least five repeats on both sides (--repeat 5). The exit code is
-    0 whatever the comparison shows.
+    That takes at least five repeats on both sides (--repeat 5).
+
+    The exit code is 0 whatever the comparison shows.
     """
     cells = compared(load_cells(before), load_cells(after))
     if as_json:

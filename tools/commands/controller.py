@@ -11,6 +11,7 @@ import typer
 from gradwire.emu.interpreter import python
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.tools.machine import need_emulation
+from gradwire.tools.options import RoutesOption
 
 FOR_EVER_S = "inf"
 OPEN_TO_OTHERS = (
@@ -27,19 +28,14 @@ def controller(
             help="Fabric, e.g. fat-tree:k=4 or a YAML file, or a plan.json that `plan` wrote.",
         ),
     ],
-    routes: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="Routes between all hosts of SPEC, e.g. ecmp or dmodk; a plan has its own."
-        ),
-    ] = "ecmp",
+    routes: RoutesOption = "ecmp",
     listen: Annotated[str, typer.Option(metavar="ADDRESS", help="IP address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="TCP port to listen on for OpenFlow.")] = 6653,
     timeout: Annotated[
         float | None,
         typer.Option(
             metavar="SECONDS",
-            help="Give up if some switch has not connected by then. Default: keep waiting.",
+            help="Give up if a switch does not have its rules after this long. Default: keep waiting.",
         ),
     ] = None,
     log: Annotated[
@@ -49,10 +45,12 @@ def controller(
         ),
     ] = None,
 ) -> None:
-    """Run only the controller (OpenFlow 1.3), for switches that you start elsewhere, e.g. with `mn`.
+    """Run only the OpenFlow 1.3 controller, for switches that you start elsewhere, e.g. with Mininet's `mn`.
 
-    The switches must have the dpids and port numbers of the fabric. Hosts must
-    know each other's MAC addresses (`mn --arp`).
+    It waits for the switches of SPEC or PLAN to connect, gives each its rules and
+    says when all have them; Ctrl-C ends it. The switches must have the fabric's
+    dpids and port numbers, and the hosts must know each other's MAC addresses
+    (`mn --arp`). A PLAN has its own routes; --routes is for a SPEC.
     """
     if what.endswith(".json"):
         job = [what]

@@ -48,7 +48,7 @@ SEED = 1
 
 
 def demo(
-    rate: Annotated[
+    line_rate: Annotated[
         str, typer.Option(metavar="RATE", help="Rate of the hosts' links in bit/s: 50M or 100M.")
     ] = "50M",
     scale_bytes: ScaleBytesOption = "1",
@@ -64,11 +64,11 @@ def demo(
     leaf-spine, on a fat-tree and on a BiGraph: with the captured algorithm and
     with halving-doubling, with hashed routes (ECMP) and with routes that avoid
     congestion. The report page is report.html in the --out folder, unless
-    --html names another file.
+    --html names another file. Exit code 3: a row is not valid.
     """
     need_root_and_tools("demo")
     check_page(html)
-    rate_bps = parse_bps(rate)
+    rate_bps = parse_bps(line_rate)
     path = PROJECT / SAMPLE
     job = find_job(open_trace([path]))
     workload = workload_of(job)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from gradwire.tools.console import plain
-from gradwire.tools.options import CapturesArgument, RanksFileOption
+from gradwire.tools.options import CapturesArgument, RankMapOption
 from gradwire.traces.reader import open_trace
 from gradwire.traces.recognition.recognise import recognise
 from gradwire.traces.units import show_nbytes
@@ -25,14 +25,14 @@ def extract(
             show_default=False,
         ),
     ],
-    ranks: RanksFileOption = None,
+    rank_map: RankMapOption = None,
 ) -> None:
     """Write what a captured job communicated to a workload file.
 
     The file lists collectives and messages in order, and how long each rank
     computed between them. `plan` and `replay` read it.
     """
-    workload = recognise(open_trace(captures, ranks))
+    workload = recognise(open_trace(captures, rank_map))
     save(workload, output)
     numbers = [number for number in workload.iterations if number >= 0]
     sent = [item for item in workload.items if not isinstance(item, Compute)]

@@ -25,7 +25,7 @@ from gradwire.tools.options import (
     CapturesArgument,
     JsonOption,
     OutOption,
-    RanksFileOption,
+    RankMapOption,
     RoutesOption,
     SwitchOption,
     parse_factor,
@@ -74,7 +74,7 @@ RateOption = Annotated[
     str | None,
     typer.Option(
         metavar="RATE",
-        help="Send at this rate in bit/s, over all hosts together, e.g. 500M.",
+        help="Send at this rate in bit/s, over all hosts together, e.g. 500M; the links have their own.",
         show_default=False,
     ),
 ]
@@ -97,7 +97,7 @@ def inject(  # noqa: PLR0913, PLR0917 - a parameter for each option
     loop: LoopOption = 1,
     exact_mtu: ExactMtuOption = False,
     routes: RoutesOption = "ecmp",
-    ranks: RanksFileOption = None,
+    rank_map: RankMapOption = None,
     switch: SwitchOption = "gradwire",
     out: OutOption = None,
     as_json: JsonOption = False,
@@ -113,15 +113,16 @@ def inject(  # noqa: PLR0913, PLR0917 - a parameter for each option
 
     Each packet is sent once, taken from the capture closest to its source, with
     the addresses of the fabric. Bytes that the snaplen cut off are sent as zeros.
-    Give at most one of --speed, --pps, --rate and --topspeed. Exit code 3: the
-    machine was too slow, or a capture lost packets.
+    Give at most one of --speed, --pps, --rate and --topspeed.
+
+    Exit code 3: the machine was too slow, or a capture lost packets.
     """
     options = InjectOptions(parse_pace(speed, pps, rate, topspeed), loop, exact_mtu, routes, switch)
     if routes not in policy_names():
         raise ValueError(f"there is no routing policy {routes!r}; choose from {', '.join(policy_names())}")
     chosen = parse_fabric(fabric) if fabric else None
-    told = parse_map(map_ or ())
-    prepared = prepare(capture_paths(captures), chosen, options, ranks_by_address(captures, ranks), told)
+    hosts = parse_map(map_ or ())
+    prepared = prepare(capture_paths(captures), chosen, options, ranks_by_address(captures, rank_map), hosts)
     need_root_and_tools("inject", switch, captures=True)
     folder = out or default_folder()
     with following(quiet=as_json) as progress:
@@ -156,7 +157,7 @@ def parse_pace(speed: str | None, pps: int | None, rate: str | None, topspeed: b
     return Pace(RECORDED, parse_factor(speed) if speed else Fraction(1))
 
 
-def ranks_by_address(paths: Sequence[Path], ranks: Path | None) -> dict[str, int]:
+def ranks_by_address(paths: Sequence[Path], rank_map: Path | None) -> dict[str, int]:
     """Ranks by address, as the file or a folder's own says; none if nobody says."""
-    told = ranks or next((path / SETTINGS for path in paths if (path / SETTINGS).is_file()), None)
-    return read_settings(told) if told else {}
+    file = rank_map or next((path / SETTINGS for path in paths if (path / SETTINGS).is_file()), None)
+    return read_settings(file) if file else {}

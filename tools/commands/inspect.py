@@ -17,7 +17,7 @@ from gradwire.results.advice import Step, advise
 from gradwire.tools.console import console, plain
 from gradwire.tools.inspect_tables import print_analysis
 from gradwire.tools.inspectpage.charts import need_library
-from gradwire.tools.options import CapturesArgument, JsonOption, RanksFileOption
+from gradwire.tools.options import CapturesArgument, JsonOption, RankMapOption
 from gradwire.traces.analysis.analysis import analyse_trace, to_json
 from gradwire.traces.analysis.perfetto import write_perfetto
 from gradwire.traces.analysis.tables import write_csv
@@ -77,7 +77,7 @@ def inspect(
             show_default=False,
         ),
     ] = None,
-    ranks: RanksFileOption = None,
+    rank_map: RankMapOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show what a captured training job sent, how long its iterations took, and what slowed it down.
@@ -90,7 +90,7 @@ def inspect(
         need_library()
     if verified is not None:
         verify_files(capture_paths(captures), verified)
-    trace = open_captures(captures, ranks)
+    trace = open_captures(captures, rank_map)
     fabric = capture_fabric(captures)
     analysis, job = analyse_trace(trace, line_rate_bps, rates_of(fabric) if fabric else None)
     advice = None
@@ -100,7 +100,7 @@ def inspect(
                 analysis,
                 partial(workload_of, job),
                 fabric,
-                words_of(captures, ranks),
+                words_of(captures, rank_map),
                 step,
                 had_company=had_company(captures),
             )
@@ -130,9 +130,9 @@ def _positive_bps(text: str) -> int:
     return rate_bps
 
 
-def words_of(captures: Sequence[Path], ranks: Path | None) -> list[str]:
+def words_of(captures: Sequence[Path], rank_map: Path | None) -> list[str]:
     """What names the same captures in another command."""
-    return [*map(str, captures), *(() if ranks is None else ("--ranks", str(ranks)))]
+    return [*map(str, captures), *(() if rank_map is None else ("--rank-map", str(rank_map)))]
 
 
 @contextmanager

@@ -44,7 +44,7 @@ def plan(
     plan. Given a plan.json, `plan` shows it and refuses options that the plan
     has already fixed.
     """
-    given = read_job(job, traffic.ranks)
+    given = read_job(job, traffic.rank_map)
     if isinstance(given, Plan):
         refuse_planned(context, job[0])
         made = given

@@ -39,15 +39,17 @@ def replay(
     is one row of the result.
 
     Each fabric is calibrated first. Each row has a verdict that says whether the
-    machine was fast enough to believe its time. Exit code 3: a row is not valid.
+    machine was fast enough to believe its time.
+
+    Exit code 3: a row is not valid.
     """
     options = run.options
     original = None
     given: Workload | Plan
     if is_captures(job):
-        given, original = read_captured(job, traffic.ranks)
+        given, original = read_captured(job, traffic.rank_map)
     else:
-        given = read_job(job, traffic.ranks)
+        given = read_job(job, traffic.rank_map)
     if isinstance(given, Plan):
         refuse_planned(context, job[0])
         todo: list[Plan | Row] = [given]

@@ -27,7 +27,7 @@ PATIENCE_S = 20.0
 def test(
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PYTEST ARGUMENTS]…", help="Run only pytest, with these arguments."),
+        typer.Argument(metavar="PYTEST-ARGUMENT", help="Run only pytest, with these arguments."),
     ] = None,
 ) -> None:
     """Run ruff, mypy and pytest, as CI does; with arguments, run only pytest with them.

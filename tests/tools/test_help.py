@@ -1,0 +1,68 @@
+"""`--help` of every command: what a page names and explains, and that names mean one thing."""
+
+import pytest
+import typer
+
+from gradwire.planning.placement import PLACEMENTS
+from gradwire.planning.routing.policies import BUILT_IN
+from gradwire.tools import cli
+from gradwire.tools.console import MAX_COLUMNS
+from gradwire.tools.options import MEANINGS
+from gradwire.traces.schedules.expand import ALGORITHMS
+
+COMMANDS = [command.name for command in cli.TABLE if command.exists]
+TWO_MEANINGS = {"--beside"}  # another captured job in plan and replay, one to train in capture and trust
+
+
+def page(name: str, capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit):
+        cli.main([name, "--help"])
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_page_fits_its_columns_and_names_every_option(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = page(name, capsys)
+    assert max(map(len, shown.splitlines())) <= MAX_COLUMNS
+    group = typer.main.get_command(cli.application(name))
+    assert isinstance(group, typer.core.TyperGroup)
+    begun = {line.split("  ")[1] for line in shown.splitlines() if line.startswith("  ")}
+    for parameter in group.commands[name].params:
+        if parameter.opts[0].startswith("-"):
+            spelled = ", ".join(sorted(parameter.opts, key=len))
+            assert any(f"{first} ".startswith(f"{spelled} ") for first in begun), spelled
+
+
+def test_every_choice_is_explained_and_nothing_else() -> None:
+    assert set(MEANINGS) == {*ALGORITHMS, *PLACEMENTS, *BUILT_IN}
+
+
+def test_a_page_says_a_line_for_each_choice(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = page("replay", capsys)
+    for name in MEANINGS:
+        assert f" {name}: " in shown
+
+
+def test_bounds_and_default_come_with_the_first_line_of_a_text(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = page("controller", capsys)
+    assert "TCP port to listen on for OpenFlow. [1 to 65535; default: 6653]" in shown
+    assert "How flows are routed. [default: ecmp]\n" in shown
+
+
+@pytest.mark.parametrize("name", ["audit", "bench", "capture", "demo", "inject", "replay", "trust"])
+def test_a_command_that_leaves_with_3_says_when(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "Exit code 3: " in page(name, capsys)
+
+
+def test_an_option_takes_the_same_kind_of_value_in_every_command() -> None:
+    kinds: dict[str, set[str]] = {}
+    for name in COMMANDS:
+        group = typer.main.get_command(cli.application(name))
+        assert isinstance(group, typer.core.TyperGroup)
+        for parameter in group.commands[name].params:
+            for spelling in parameter.opts:
+                kinds.setdefault(spelling, set()).add(str(parameter.metavar))
+    several = {spelling for spelling, metavars in kinds.items() if len(metavars) > 1}
+    assert {spelling for spelling in several if spelling.startswith("--")} == TWO_MEANINGS
