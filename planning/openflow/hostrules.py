@@ -21,17 +21,18 @@ SEED = 0
 def host_rules(fabric: Fabric, routes: str, down: Collection[Link] = ()) -> Rules:
     """`ecmp` as the switches' own hash; other policies as the path of each pair of hosts.
 
-    A switch where all that goes to a host leaves by one port has one rule for that host.  Raise Refused
-    where the policy makes no sense, ValueError if there is none of that name.
+    A switch where all that goes to a host leaves by one port has one rule for that host.  A host whose own
+    cable is in `down` keeps its rules: there is no other way to it.  Raise Refused where the policy makes no
+    sense, ValueError if there is none of that name.
     """
-    left = without(fabric, down) if down else fabric
+    inner = frozenset(down).intersection(fabric.inner_links)
+    left = without(fabric, inner) if inner else fabric
     if routes == "ecmp":
         return destination_rules(left)
     if routes == ADAPTIVE:
         raise Refused(f"{ADAPTIVE} routes move the flows of a plan: give a plan, or choose other routes")
-    hosts = tuple(host for host in fabric.hosts if host in left.ports)
-    flows, schedule = _all_pairs(left, hosts)
-    paths = policy(routes)(left, hosts, flows, schedule, SEED)
+    flows, schedule = _all_pairs(left)
+    paths = policy(routes)(left, left.hosts, flows, schedule, SEED)
     leaving: dict[str, defaultdict[str, dict[str, int]]] = {
         switch: defaultdict(dict) for switch in left.switches
     }
@@ -44,8 +45,9 @@ def host_rules(fabric: Fabric, routes: str, down: Collection[Link] = ()) -> Rule
     }
 
 
-def _all_pairs(fabric: Fabric, hosts: tuple[str, ...]) -> tuple[tuple[Flow, ...], Schedule]:
+def _all_pairs(fabric: Fabric) -> tuple[tuple[Flow, ...], Schedule]:
     """A flow of any ports from each host to each other that it can reach, all at once, one byte each."""
+    hosts = fabric.hosts
     at = [access_switch(fabric, host) for host in hosts]
     reach = {switch: distances(fabric, switch) for switch in set(at)}
     pairs = [
