@@ -13,7 +13,7 @@ from gradwire.emu.project import PROJECT
 from gradwire.traces.groundtruth import LoggedEvent, RankLog, read_logs
 from gradwire.traces.loggedtimes import TimeError, TimeErrors, What, time_errors
 from gradwire.traces.reader import open_trace
-from gradwire.traces.recognition import operations
+from gradwire.traces.recognition import tagged
 from gradwire.traces.recognition.iterations import Labels, Role
 from gradwire.traces.recognition.operation import Operation
 from gradwire.traces.recognition.recognise import Job, find_job
@@ -236,7 +236,7 @@ def test_the_end_of_a_bucket_is_late_by_the_old_rule(monkeypatch: pytest.MonkeyP
         return median(e.error_ns for e in errors.errors if (e.what, e.rank) == ("done", rank))
 
     new = [median_done_ns(stored(LEAF_SPINE), rank) for rank in range(8)]
-    monkeypatch.setattr(operations, "handed_over_ns", lambda messages: messages.last_ns)
+    monkeypatch.setattr(tagged, "handed_over_ns", lambda messages: messages.last_ns)
     old = [median_done_ns(stored.__wrapped__(LEAF_SPINE), rank) for rank in range(8)]
     assert max(new) < 0.7 * MS
     assert max(old) > 1.1 * MS

@@ -1,12 +1,10 @@
-"""Operations from messages: sizes, ends, and what is only a part."""
+"""Operations from messages: collectives, single messages, and notes on what is left out or unusual."""
 
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from gradwire.traces.framing.frames import MessageKind
 from gradwire.traces.framing.messages import Messages
 from gradwire.traces.reader import open_trace
 from gradwire.traces.recognition.operation import handed_over_ns
@@ -21,46 +19,12 @@ def messages() -> Messages:
     return open_trace([SAMPLE]).messages
 
 
-def sizes(messages: Messages, all_visible: bool = True) -> dict[int, int]:
-    return {o.tag: o.nbytes for o in operations(messages, all_visible)[0] if o.kind == "allreduce"}
-
-
-def test_an_allreduce_has_its_size_from_all_ranks_together(messages: Messages) -> None:
-    assert sizes(messages) == {3: 340_008, 6: 340_008, 7: 340_008}
-
-
-def test_notices_give_the_size_where_data_stays_hidden(messages: Messages) -> None:
-    hidden = (messages.tag == 6) & messages.is_data & (messages.src == 2)
-    hidden[hidden.nonzero()[0][5:]] = False  # five of rank 2's segments
-    assert sizes(messages.where(~hidden), all_visible=False)[6] == 340_008
-
-
 def test_announced_data_that_never_came_makes_a_collective_a_part(messages: Messages) -> None:
     last = ((messages.tag == 7) & messages.is_data).nonzero()[0][-1:]
     cut = messages.where([i for i in range(len(messages)) if i not in last])  # type: ignore[arg-type]
     found, notes = operations(cut, all_visible=True)
     assert 7 not in {o.tag for o in found if o.kind == "allreduce"}
     assert notes == ["left out, cut by the capture's ends: allreduce tag 7"]
-
-
-def test_a_broadcast_of_which_only_what_came_in_is_seen_is_a_part(messages: Messages) -> None:
-    """Damaged captures of one host had nothing else of it, not even that the host was ready."""
-    data = messages.of("broadcast") & messages.is_data
-    rank, tag = int(messages.dst[data][0]), int(messages.tag[data][0])
-    came_in = data & (messages.dst == rank) & (messages.tag == tag)
-    found, notes = operations(messages.where(came_in), all_visible=True, seen_from=(rank,))
-    assert not found
-    assert any(f"broadcast tag {tag}" in note for note in notes)
-
-
-def test_a_rank_is_done_when_its_last_data_has_arrived_and_its_last_send_has_begun(
-    messages: Messages,
-) -> None:
-    (tag3,) = (o for o in operations(messages, all_visible=True)[0] if o.tag == 3 and o.kind == "allreduce")
-    data = messages.where((messages.tag == 3) & messages.is_data)
-    for rank in range(8):
-        arrived = int(data.received_ns[data.dst == rank].max())
-        assert tag3.done[rank] == max(arrived, int(data.first_ns[data.src == rank].max()))
 
 
 def test_what_is_no_allreduce_and_no_broadcast_stays_message_by_message(messages: Messages) -> None:
@@ -87,30 +51,6 @@ def test_an_allreduce_with_other_partners_is_noted_since_as_captured_cannot_repe
     assert notes == [
         "other sends than gloo's ring or tree, which as-captured replays in their place: allreduce 6"
     ]
-
-
-@pytest.mark.parametrize("kept", range(3, 11))
-def test_what_a_cut_leaves_of_an_allreduce_is_none(messages: Messages, kept: int) -> None:
-    """Cut in time within it: no size may come of the rest, even if that adds up."""
-    times = messages.first_ns[(messages.tag == 6) & messages.is_data & messages.of("allreduce")]
-    begin_ns = int(times.min() + (times.max() - times.min()) * kept // 12)
-    found = sizes(messages.where(messages.first_ns >= begin_ns))
-    assert set(found.values()) == {340_008}
-    assert 6 not in found
-
-
-def test_an_allreduce_in_which_ranks_take_unequal_parts_is_not_whole(messages: Messages) -> None:
-    """Rank 2 lacks some segments, with their notices; the rest adds up to a buffer one segment smaller."""
-    gone = messages.of("allreduce") & (messages.tag == 7)
-    gone &= messages.nbytes == 21_252  # all segments but the last
-    first = np.flatnonzero(gone & messages.is_data & (messages.src == 2))[:14]
-    assert len(first) == 14  # of 2(n-1) as many: the sum passes for a buffer's
-    rows = set(first.tolist())
-    for kind in (MessageKind.SEND_READY, MessageKind.RECV_READY):
-        ends = messages.src if kind == MessageKind.SEND_READY else messages.dst
-        rows |= set(np.flatnonzero(gone & (messages.kind == kind) & (ends == 2))[:14].tolist())
-    found = sizes(messages.where(np.array([i for i in range(len(messages)) if i not in rows])))
-    assert 7 not in found
 
 
 @pytest.mark.parametrize(
