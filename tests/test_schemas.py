@@ -28,7 +28,8 @@ from gradwire.results.trustresult import Live, Summary, TrustMatrix, TrustRow
 from gradwire.results.verdict import Verdict
 from gradwire.traces.analysis.aggregations import AggregationHost, AggregationJob, AggregationKind
 from gradwire.traces.analysis.analysis import Analysis
-from gradwire.traces.analysis.bottleneck import Bound, HostBound, JobBound
+from gradwire.traces.analysis.bottleneck import HostBound, JobBound
+from gradwire.traces.analysis.bounds import Bound
 from gradwire.traces.analysis.bursts import Burstiness, WindowRates
 from gradwire.traces.analysis.exposure import Exposure, Span, Straggler
 from gradwire.traces.analysis.flows import FlowFigures

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from gradwire.traces.analysis.analysis import Analysis
-from gradwire.traces.analysis.bottleneck import Bound, JobBound
+from gradwire.traces.analysis.bottleneck import JobBound
+from gradwire.traces.analysis.bounds import Bound
 from gradwire.traces.analysis.exposure import Straggler
 from gradwire.traces.analysis.linerate import FabricRates, LineRate, line_rate
 from gradwire.traces.analysis.percentiles import Percentiles

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from gradwire.traces.analysis.acknowledged import acknowledged, of_hosts, own_hosts
 from gradwire.traces.analysis.aggregations import AggregationJob, aggregations
-from gradwire.traces.analysis.bottleneck import Bound, HostBound, JobBound, bounds, host_bounds
+from gradwire.traces.analysis.bottleneck import HostBound, JobBound, host_bounds, job_bound
+from gradwire.traces.analysis.bounds import Bound, held_bounds
 from gradwire.traces.analysis.bursts import Burstiness, Series, WindowRates, burstiness, host_series, rates
 from gradwire.traces.analysis.exposure import Exposure, Span, Straggler, exposure, stragglers
 from gradwire.traces.analysis.flows import FlowFigures, flows, origin
@@ -129,8 +130,10 @@ def _analysis(
     hosts_bps = line_rate_bps or (fabric_rates.hosts_bps if fabric_rates else inf)
     n_hosts = fabric_rates.n_hosts if fabric_rates else 1
     own = of_hosts(series, own_hosts(trace))
-    found, job_bound = bounds(own, known_bps, hosts_bps, n_hosts, acknowledged(trace))
-    rate = line_rate(line_rate_bps, fabric_rates, found, job_bound)
+    held = held_bounds(own, known_bps, hosts_bps, acknowledged(trace))
+    bounds = tuple(one.bound for one in held)
+    of_job = job_bound(held, known_bps, n_hosts)
+    rate = line_rate(line_rate_bps, fabric_rates, bounds, of_job)
     origin_ns = origin(trace)
     timed = job if trace.clocks.comparable else None
     moved = transfers(timed, origin_ns, rate) if timed else ()
@@ -147,9 +150,9 @@ def _analysis(
         missing=missing,
         shape=job.shape if job else None,
         line_rate=rate,
-        bounds=found,
-        host_bounds=host_bounds(found),
-        job_bound=job_bound,
+        bounds=bounds,
+        host_bounds=host_bounds(bounds),
+        job_bound=of_job,
         files=files,
         clocks=trace.clocks.hosts,
         clock_error_ns=trace.clocks.error_ns,

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from gradwire.traces.analysis.bottleneck import Bound, JobBound
+from gradwire.traces.analysis.bottleneck import JobBound
+from gradwire.traces.analysis.bounds import Bound
 from gradwire.traces.analysis.spacing import TOLERANCE
 
 Source = Literal["told", "fabric", "measured"]

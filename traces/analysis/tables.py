@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from gradwire.traces.analysis.aggregations import AggregationHost
 from gradwire.traces.analysis.analysis import Analysis
-from gradwire.traces.analysis.bottleneck import Bound, HostBound
+from gradwire.traces.analysis.bottleneck import HostBound
+from gradwire.traces.analysis.bounds import Bound
 from gradwire.traces.analysis.bursts import Burstiness
 from gradwire.traces.analysis.exposure import Exposure, Span, Straggler
 from gradwire.traces.analysis.flows import FlowFigures
