@@ -9,26 +9,24 @@ with `!`, and the last line counts them.  The limits: iteration 2 %, compute 3 p
 rates 5 %, buckets exact; all bytes read as messages where each capture has a message index, else 99 %.
 What is refused in words misses nothing.
 
-A rate's truth is the slowest link between the host and those that it exchanges most with, by the capture's
-manifest; without a manifest links had no limit, and the job's verdict must be that none bounded it.
-Captures without logs are only compared with themselves.
+What is true comes from the logs and the capture's manifest (`benchmarks.jobtruth`).  Without a manifest links
+had no limit, and `inspect` must say that none bounded the job.  Captures without logs are only compared with
+themselves.
 """
 
 import argparse
-import json
 import sys
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
+from benchmarks.jobtruth import Truth, rates_of, truth_of
 from gradwire.planning import capturefabric
-from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.traces.analysis.analysis import Analysis, analyse
 from gradwire.traces.analysis.exposure import Exposure
-from gradwire.traces.groundtruth import RankLog, read_logs
+from gradwire.traces.groundtruth import read_logs
 from gradwire.traces.indexfiles import MANIFEST, index_path
 from gradwire.traces.reader import capture_paths, open_trace
 from gradwire.traces.recognition.ranks import BadTrace
@@ -37,98 +35,6 @@ from gradwire.traces.trace import MAX_UNREAD
 
 MOST_ITERATION, MOST_SHARE, MOST_RATE = 0.02, 0.03, 0.05
 MOST_ALONE = 0.05  # of the iteration and of shares, where one host's capture is all there is
-LEAST_FULL = 0.65  # of the time in which a rank communicates by its log: else its link bounded nothing
-FRAMED = 1514 / 1448  # frames with their headers, over what they carry
-LARGE = 0.1  # of what a rank exchanges with its busiest peer: less bounds nothing
-PULLED, PUSHES = 5, 6  # a parameter server's worker numbers its events
-
-
-@dataclass(frozen=True)
-class Part:
-    """One rank's iteration by its log, from the end of the one before: until its last bucket was ready, of
-    that with one in flight, and after it, until the last rank had begun.
-    """
-
-    time_ns: int
-    compute_ns: int
-    hidden_ns: int
-    wait_ns: int
-
-
-@dataclass(frozen=True)
-class Truth:
-    """By rank and iteration; `buckets` are those of each iteration, in the order in which they were ready."""
-
-    parts: dict[tuple[int, int], Part]
-    buckets: dict[int, tuple[int, ...]]
-
-
-def truth_of(logs: Sequence[RankLog]) -> Truth | None:
-    """None where no log tells of buckets, pushes or pulls."""
-    found = _of_workers(logs) if any(log.role for log in logs) else _of_buckets(logs)
-    return found if found.parts else None
-
-
-def _of_buckets(logs: Sequence[RankLog]) -> Truth:
-    ready: defaultdict[tuple[int, int], dict[int, int]] = defaultdict(dict)
-    done: defaultdict[tuple[int, int], dict[int, int]] = defaultdict(dict)
-    buckets: dict[int, tuple[int, ...]] = {}
-    for log in logs:
-        for event in log.events:
-            if event.k == "bucket_ready":
-                ready[log.rank, event.it][event.b] = event.t
-            elif event.k == "bucket_done":
-                done[log.rank, event.it][event.b] = event.t
-        sizes: defaultdict[int, list[int]] = defaultdict(list)
-        for event in log.events:
-            if event.k == "bucket_ready":
-                sizes[event.it].append(event.n)
-        buckets |= {iteration: tuple(some) for iteration, some in sizes.items()}
-    latest = {
-        (iteration, bucket): max(times[bucket] for (_, it), times in ready.items() if it == iteration)
-        for (_, iteration), some in ready.items()
-        for bucket in some
-    }
-    parts = {}
-    for (rank, iteration), begun in ready.items():
-        ends, before = done[rank, iteration], done.get((rank, iteration - 1))
-        if before and ends.keys() == begun.keys():
-            parts[rank, iteration] = _part(max(before.values()), begun, ends, latest, iteration)
-    return Truth(parts, buckets)
-
-
-def _part(
-    since_ns: int,
-    ready: dict[int, int],
-    done: dict[int, int],
-    latest: dict[tuple[int, int], int],
-    iteration: int,
-) -> Part:
-    until_ns, computed_ns = max(done.values()), max(ready.values())
-    cuts = sorted(
-        {since_ns, until_ns, *ready.values(), *done.values()}
-        | {latest[iteration, bucket] for bucket in ready}
-    )
-    hidden = wait = 0
-    for start_ns, end_ns in pairwise(ns for ns in cuts if since_ns <= ns <= until_ns):
-        flying = [bucket for bucket in ready if ready[bucket] <= start_ns and done[bucket] >= end_ns]
-        if flying and end_ns <= computed_ns:
-            hidden += end_ns - start_ns
-        elif flying and all(latest[iteration, bucket] >= end_ns for bucket in flying):
-            wait += end_ns - start_ns
-    return Part(until_ns - since_ns, computed_ns - since_ns, hidden, wait)
-
-
-def _of_workers(logs: Sequence[RankLog]) -> Truth:
-    """From pulled to pulled; a worker computes until it begins to push."""
-    parts = {}
-    for log in logs:
-        at = {(int(event.k), event.it): event.t for event in log.events if isinstance(event.k, int)}
-        for (kind, iteration), time_ns in at.items():
-            before, pushes = at.get((PULLED, iteration - 1)), at.get((PUSHES, iteration))
-            if kind == PULLED and before is not None and pushes is not None:
-                parts[log.rank, iteration] = Part(time_ns - before, pushes - before, 0, 0)
-    return Truth(parts, {})
 
 
 @dataclass(frozen=True)
@@ -267,57 +173,6 @@ def _rate(analysis: Analysis, host: str, true_bps: float | None) -> Row:
     if analysis.seen_from and one.bound == "unknown":
         is_near = True  # a share of a link elsewhere takes that host's capture, and it says so
     return Row(f"rate of {host}", said, f"{true_bps / 1e6:.1f} Mb/s", is_near)
-
-
-def rates_of(folder: Path, analysis: Analysis, truth: Truth | None) -> dict[str, float]:
-    """The slowest link between each host and those that it exchanges most with; none for a host that could
-    have sent, or received, all of an iteration in less than two thirds of the time that it took.
-    """
-    path = folder / MANIFEST
-    if not path.is_file() or not analysis.addresses:
-        return {}
-    made = json.loads(path.read_bytes())
-    fabric = capturefabric.capture_fabric([folder])
-    if fabric is None:
-        return {}
-    places = {host["rank"]: host["host"] for host in made["hosts"]}
-    sent = analysis.matrix_nbytes
-    found = {}
-    for rank, host in enumerate(analysis.addresses):
-        both = {other: sent[rank][other] + sent[other][rank] for other in range(len(sent)) if other != rank}
-        large = [other for other, nbytes in both.items() if nbytes >= LARGE * max(both.values())]
-        rate_bps = min(_slowest(fabric, places[rank], places[other]) for other in large)
-        if _is_full(rank, rate_bps, analysis, truth):
-            found[host] = rate_bps
-    return found
-
-
-def _is_full(rank: int, rate_bps: float, analysis: Analysis, truth: Truth | None) -> bool:
-    """By the buckets of the logs: a ring sends 2(n-1)/n of them from each rank."""
-    n = len(analysis.addresses)
-    parts = {} if truth is None else {it: part for (of, it), part in truth.parts.items() if of == rank}
-    if truth is None or not truth.buckets or not parts:
-        return True
-    nbytes = sum(sum(truth.buckets[iteration]) for iteration in parts) * 2 * (n - 1) / n
-    busy_ns = sum(part.time_ns - part.compute_ns + part.hidden_ns for part in parts.values())
-    return nbytes * FRAMED * 8e9 / rate_bps >= LEAST_FULL * busy_ns
-
-
-def _slowest(fabric: Fabric, src: str, dst: str) -> float:
-    """The slowest link of a shortest path."""
-    cables: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
-    for link in fabric.links:
-        cables[link.a].append((link.b, link.rate_bps))
-        cables[link.b].append((link.a, link.rate_bps))
-    least: dict[str, float] = {src: float("inf")}
-    todo = deque([src])
-    while todo:
-        node = todo.popleft()
-        for other, rate_bps in cables[node]:
-            if other not in least:
-                least[other] = min(least[node], rate_bps)
-                todo.append(other)
-    return least[dst]
 
 
 def main() -> None:
