@@ -43,13 +43,13 @@ class Asks:
         self._encoder, self._huffman = Encoder(), huffman
 
     def block(self, path: str) -> bytes:
-        told = [(":path", path), (":authority", AUTHORITY), (":method", "POST"), (":scheme", "http")]
+        fields = [(":path", path), (":authority", AUTHORITY), (":method", "POST"), (":scheme", "http")]
         always = [
             ("te", "trailers"),
             ("content-type", "application/grpc"),
             ("user-agent", "grpc-c/51.0.0 (linux)"),
         ]
-        return self._encoder.encode(told + always, huffman=self._huffman)
+        return self._encoder.encode(fields + always, huffman=self._huffman)
 
     def headers(self, call: int, path: str) -> bytes:
         return frame(FrameType.HEADERS, HEAD, call, self.block(path))
@@ -62,8 +62,8 @@ class Answers:
         self._encoder = Encoder()
 
     def headers(self, call: int) -> bytes:
-        told = [(":status", "200"), ("content-type", "application/grpc")]
-        return frame(FrameType.HEADERS, HEAD, call, self._encoder.encode(told, huffman=False))
+        fields = [(":status", "200"), ("content-type", "application/grpc")]
+        return frame(FrameType.HEADERS, HEAD, call, self._encoder.encode(fields, huffman=False))
 
     def trailers(self, call: int) -> bytes:
         return frame(

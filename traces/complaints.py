@@ -35,8 +35,8 @@ def complaint(error: ValidationError) -> str:
             return f"{where} {words}"
     if first["type"] == "literal_error":
         return f"{where} is not {first['ctx']['expected']}"
-    told = first["msg"].removeprefix("Value error, ").splitlines()[0]
-    return f"{where}: {told}" if first["loc"] else told
+    message = first["msg"].removeprefix("Value error, ").splitlines()[0]
+    return f"{where}: {message}" if first["loc"] else message
 
 
 def other_version(found: object, wanted: str, again: str) -> str:

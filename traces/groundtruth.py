@@ -21,7 +21,7 @@ LOGS = "log.r*.json"
 MAX_LOG_NBYTES = 1 << 26
 BUCKET_READY = "bucket_ready"
 PULL_DONE, PUSH_BEGINS = 5, 6  # a parameter server's worker numbers its events
-MAX_TOLD = 5  # differences that are spelled out
+MOST_SIZES = 5  # of a difference, that are spelled out
 
 Lines = Mapping[str, tuple[int, ...]]  # what is compared, by the words that name it: sizes in bytes
 
@@ -90,18 +90,18 @@ def compare(workload: Workload, logs: Sequence[RankLog]) -> TruthCheck:
     Raises BadLog when the logs say nothing that could be compared, or contradict each other.
     """
     if any(log.role for log in logs):
-        told, found = _worker_lines(logs), _exchanged(workload)
+        logged, captured = _worker_lines(logs), _exchanged(workload)
     else:
-        told, found = _bucket_lines(logs), _reduced(workload)
-    if not told:
+        logged, captured = _bucket_lines(logs), _reduced(workload)
+    if not logged:
         raise BadLog("the job's own logs name no bucket, push or pull: there is nothing to compare with")
-    names = [*told, *(name for name in found if name not in told)]
-    differences = [_difference(name, told.get(name), found.get(name)) for name in names]
+    names = [*logged, *(name for name in captured if name not in logged)]
+    differences = [_difference(name, logged.get(name), captured.get(name)) for name in names]
     if logs[-1].rank >= workload.n_ranks:
         differences.insert(0, f"ranks: logs up to rank {logs[-1].rank}, captures of {workload.n_ranks} ranks")
     return TruthCheck(
-        n_compared=len(told),
-        nbytes=sum(map(sum, told.values())),
+        n_compared=len(logged),
+        nbytes=sum(map(sum, logged.values())),
         differences=tuple(filter(None, differences)),
     )
 
@@ -177,14 +177,14 @@ def _by_name(lines: Iterable[tuple[str, int]]) -> Lines:
     return {name: tuple(sizes) for name, sizes in made.items()}
 
 
-def _difference(name: str, told: tuple[int, ...] | None, found: tuple[int, ...] | None) -> str:
-    if told == found:
+def _difference(name: str, logged: tuple[int, ...] | None, captured: tuple[int, ...] | None) -> str:
+    if logged == captured:
         return ""
-    return f"{name}: logged {_sizes(told)}, in the captures {_sizes(found)}"
+    return f"{name}: logged {_sizes(logged)}, in the captures {_sizes(captured)}"
 
 
 def _sizes(sizes: tuple[int, ...] | None) -> str:
     if sizes is None:
         return "none"
-    shown = " + ".join(map(str, sizes[:MAX_TOLD]))
-    return shown + (f" and {len(sizes) - MAX_TOLD} more" if len(sizes) > MAX_TOLD else "") + " B"
+    shown = " + ".join(map(str, sizes[:MOST_SIZES]))
+    return shown + (f" and {len(sizes) - MOST_SIZES} more" if len(sizes) > MOST_SIZES else "") + " B"

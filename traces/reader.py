@@ -77,10 +77,10 @@ def _decoded(
 ) -> Trace:
     folder_settings = [path / SETTINGS for path in paths if (path / SETTINGS).is_file()]
     settings_path = ranks or next(iter(folder_settings), None)
-    told = read_settings(settings_path) if settings_path else {}
+    rank_of = read_settings(settings_path) if settings_path else {}
     name = paths[0].name or str(paths[0])
     choices = tuple(map(choose, connections(streams)))
-    trace = decoded(name, captures, choices, told, clocks)
+    trace = decoded(name, captures, choices, rank_of, clocks)
     return replace(trace, messages=replace(trace.messages, socket_nbytes=_socket_nbytes(captures)))
 
 

@@ -196,13 +196,13 @@ def test_inspect_shows_it_in_table_json_csv_and_page(
     assert "In-network aggregation</h2>" in page.read_text()
     rows = (tables / "aggregations.csv").read_text().splitlines()
     assert [row.split(",")[2] for row in rows] == ["address", "10.0.0.1", "10.0.0.2"]
-    told = json.loads(typed(capsys, "inspect", captures, "--json"))
-    assert [host["address"] for host in told["aggregations"][0]["hosts"]] == ["10.0.0.1", "10.0.0.2"]
+    analysis = json.loads(typed(capsys, "inspect", captures, "--json"))
+    assert [host["address"] for host in analysis["aggregations"][0]["hosts"]] == ["10.0.0.1", "10.0.0.2"]
 
 
 def typed(capsys: pytest.CaptureFixture[str], *words: str | Path) -> str:
     with pytest.raises(SystemExit) as left:
         cli.main([str(word) for word in words])
-    told = capsys.readouterr()
-    assert (left.value.code, told.err) == (0, "")
-    return told.out
+    printed = capsys.readouterr()
+    assert (left.value.code, printed.err) == (0, "")
+    return printed.out

@@ -33,6 +33,6 @@ def test_drops_are_told_as_the_files_tell_them() -> None:
     made = made_analysis()
     (lack,) = [one for one in statements(made) if one.what == "what the captures lack"]
     assert "do not tell what was dropped" in lack.evidence
-    told = replace(made, files=(replace(made.files[0], dropped=3), replace(made.files[0], dropped=4)))
-    (lack,) = [one for one in statements(told) if one.what == "what the captures lack"]
+    counted = replace(made, files=(replace(made.files[0], dropped=3), replace(made.files[0], dropped=4)))
+    (lack,) = [one for one in statements(counted) if one.what == "what the captures lack"]
     assert lack.evidence.startswith("7 packets dropped by the capture")

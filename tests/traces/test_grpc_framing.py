@@ -65,9 +65,11 @@ def test_half_of_the_headers_are_not_in_the_sample_but_few_bytes_stay_hidden(sam
 def test_all_bytes_of_a_stream_are_messages_hidden_or_the_frames_around_them(sample: Found) -> None:
     """What is around one: HEADERS, frame headers, prefix, trailers, WINDOW_UPDATE, PING: under 200 bytes."""
     for one in sample.readings:
-        told = sum(f.payload_nbytes for f in one.frames) + sum(h.end - h.start for h in one.hidden)
-        assert told <= one.stream.nbytes
-        assert one.stream.nbytes - told < 200 * (len(one.frames) + 8)
+        explained_nbytes = sum(f.payload_nbytes for f in one.frames) + sum(
+            h.end - h.start for h in one.hidden
+        )
+        assert explained_nbytes <= one.stream.nbytes
+        assert one.stream.nbytes - explained_nbytes < 200 * (len(one.frames) + 8)
 
 
 def dialogue(path: Path, nbytes: list[int], visible: int = 65_535) -> Connection:

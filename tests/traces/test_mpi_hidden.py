@@ -164,9 +164,9 @@ def test_what_is_recovered_is_what_was_sent(
     whole = frames_in(talk(path, packets[True], packets[False]))
     found = found_in(talk(path, packets[True], packets[False], visible=62))
     for reading in found.readings:
-        told = {frame._replace(recovered=False) for frame in reading.frames}
-        assert told <= set(whole[reading.stream.direction])
-        missing = set(whole[reading.stream.direction]) - told
+        frames = {frame._replace(recovered=False) for frame in reading.frames}
+        assert frames <= set(whole[reading.stream.direction])
+        missing = set(whole[reading.stream.direction]) - frames
         assert sum(f.nbytes for f in missing if f.kind is not MessageKind.DATA) <= sum(
             h.end - h.start for h in reading.hidden
         )

@@ -160,14 +160,14 @@ def test_a_file_with_nothing_but_broken_blocks_is_refused_in_one_line(tmp_path: 
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("limit", "told"), [("MAX_INTERFACES", "interfaces"), ("MAX_READ_BLOCKS", "blocks")])
+@pytest.mark.parametrize(("limit", "noun"), [("MAX_INTERFACES", "interfaces"), ("MAX_READ_BLOCKS", "blocks")])
 def test_there_are_only_so_many_blocks_for_python_to_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, noun: str
 ) -> None:
     monkeypatch.setattr(pcapng, limit, 5)
     packets = read(tmp_path, *GOOD, ng.interface() * 5, ng.packet(2, FRAME))
     assert len(packets) == 1
-    assert f"more than 5 {told}" in packets.fault
+    assert f"more than 5 {noun}" in packets.fault
 
 
 def test_packets_of_a_link_that_is_not_read_are_rows_without_protocol(tmp_path: Path) -> None:

@@ -79,17 +79,17 @@ def test_without_a_ring_the_addresses_decide_and_that_is_said() -> None:
 
 
 def test_a_rank_map_decides() -> None:
-    told = {address: 3 - i for i, address in enumerate(ADDRESSES)}
-    assert given_order(ADDRESSES, told) == ADDRESSES[::-1]
+    rank_of = {address: 3 - i for i, address in enumerate(ADDRESSES)}
+    assert given_order(ADDRESSES, rank_of) == ADDRESSES[::-1]
 
 
 @pytest.mark.parametrize(
-    ("told", "reason"),
+    ("rank_of", "reason"),
     [({"10.0.0.1": 0}, "leaves out 10.0.0.2"), (dict.fromkeys(ADDRESSES, 0), "must number")],
 )
-def test_a_rank_map_that_does_not_fit_is_refused(told: dict[str, int], reason: str) -> None:
+def test_a_rank_map_that_does_not_fit_is_refused(rank_of: dict[str, int], reason: str) -> None:
     with pytest.raises(BadTrace, match=reason):
-        given_order(ADDRESSES, told)
+        given_order(ADDRESSES, rank_of)
 
 
 def test_a_host_that_takes_no_part_in_any_allreduce_is_named() -> None:

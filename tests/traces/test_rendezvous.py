@@ -151,5 +151,5 @@ def test_a_broadcast_stays_as_captured_whatever_allreduces_are_done_by() -> None
 
 def test_of_a_job_of_open_mpi_the_broadcasts_are_rendezvous_and_the_allreduces_took_turns() -> None:
     items = recognise(open_trace([SAMPLE])).items
-    told = {(one.kind, one.rendezvous, bool(one.turns)) for one in items if isinstance(one, Collective)}
-    assert told == {("broadcast", True, False), ("allreduce", False, True)}
+    kinds = {(one.kind, one.rendezvous, bool(one.turns)) for one in items if isinstance(one, Collective)}
+    assert kinds == {("broadcast", True, False), ("allreduce", False, True)}

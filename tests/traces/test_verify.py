@@ -50,8 +50,8 @@ def test_every_wrong_column_is_told_by_packet_and_field_and_nothing_else(tmp_pat
     wrong = {column: getattr(packets, column).copy() for column in WRONG_BY_ONE}
     for values in wrong.values():
         values[0] += 1
-    told = verify(packets.path, replace(packets, **wrong), 2)
-    assert sorted(told) == sorted(WRONG_BY_ONE.values())
+    differences = verify(packets.path, replace(packets, **wrong), 2)
+    assert sorted(differences) == sorted(WRONG_BY_ONE.values())
 
 
 def test_a_packet_that_one_of_the_two_does_not_know_is_told(tmp_path: Path) -> None:

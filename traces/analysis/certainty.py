@@ -76,9 +76,11 @@ def _line(analysis: Analysis) -> Statement:
 
 def _kept(analysis: Analysis) -> Statement:
     losses = analysis.losses
-    told = [file.dropped for file in analysis.files if file.dropped is not None]
+    dropped = [file.dropped for file in analysis.files if file.dropped is not None]
     drops = (
-        f"{sum(told):,} packets dropped by the capture" if told else "the files do not tell what was dropped"
+        f"{sum(dropped):,} packets dropped by the capture"
+        if dropped
+        else "the files do not tell what was dropped"
     )
     unseen = f"{show_nbytes(losses.unseen_nbytes)} of the streams are in no file"
     unclear = (

@@ -42,11 +42,11 @@ class LineRate:
 
 
 def line_rate(
-    told_bps: int | None, fabric: FabricRates | None, bounds: Sequence[Bound], job: JobBound
+    given_bps: int | None, fabric: FabricRates | None, bounds: Sequence[Bound], job: JobBound
 ) -> LineRate | None:
     """None if nothing is known and no link bounded the job: then no capture shows a link's rate."""
-    if told_bps is not None:
-        return LineRate(told_bps, "told")
+    if given_bps is not None:
+        return LineRate(given_bps, "told")
     if fabric is not None:
         return LineRate(fabric.hosts_bps, "fabric")
     links = [(one.rate_bps, one) for one in bounds if one.bound == "link" and one.rate_bps is not None]

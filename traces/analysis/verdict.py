@@ -40,13 +40,13 @@ def _nothing(analysis: Analysis) -> str:
     """Why there is no training; where switches do all of the work, hosts need no connections."""
     if not analysis.aggregations:
         return f"No training was recognised: {analysis.missing}."
-    told = "; ".join(
+    jobs = "; ".join(
         f"job {job.job}: {len(job.hosts)} hosts, {job.chunks:,} chunks, {job.again:,} contributions again"
         for job in analysis.aggregations[:MOST_NAMED]
     )
     more = len(analysis.aggregations) - MOST_NAMED
     return (
-        f"Switches added gradients up ({told}{f'; {more} more' if more > 0 else ''}); "
+        f"Switches added gradients up ({jobs}{f'; {more} more' if more > 0 else ''}); "
         "beside it no training was recognised."
     )
 

@@ -57,9 +57,9 @@ class Paths:
             self._count(found, telling[1 - self._place])
         path = None
         for field in found:
-            told = self._path(field)
-            path = told if path is None else path
-            self._add(field, told)
+            field_path = self._path(field)
+            path = field_path if path is None else path
+            self._add(field, field_path)
         if self._authority is None and len(telling) == 1 and telling[0].is_added and _is_authority(cut):
             self._authority = self._added
         self._is_known = self._is_known and is_whole and not cut and len(block) <= MAX_BLOCK_NBYTES

@@ -62,12 +62,12 @@ def read_dropped(body: bytes, order: ByteOrder) -> tuple[int, int | None]:
     """
     if len(body) < 12:
         raise BadBlock("an interface's statistics are too short")
-    told = [
+    dropped = [
         int.from_bytes(value, order)
         for code, value in _options(body[12:], order)
         if code in (_INTERFACE_DROPS, _SYSTEM_DROPS) and len(value) == 8
     ]
-    return int.from_bytes(body[:4], order), sum(told) if told else None
+    return int.from_bytes(body[:4], order), sum(dropped) if dropped else None
 
 
 def _options(body: bytes, order: ByteOrder) -> Iterator[tuple[int, bytes]]:

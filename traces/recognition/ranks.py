@@ -58,10 +58,10 @@ def inferred_order(
     order = _said_order(addresses, said)
     source = "what they said when they connected"
     if order is None and ring is None:
-        told = sorted({number for some in said.values() if len(some) == 1 for number in some})
-        if len(told) < len(addresses):
+        numbers = sorted({number for some in said.values() if len(some) == 1 for number in some})
+        if len(numbers) < len(addresses):
             return addresses, "ranks: order of the addresses (there is nothing to check it with)"
-        some = ", ".join(map(str, told[:MOST_NAMED])) + (", ..." if len(told) > MOST_NAMED else "")
+        some = ", ".join(map(str, numbers[:MOST_NAMED])) + (", ..." if len(numbers) > MOST_NAMED else "")
         return addresses, (
             f"ranks: order of the addresses; they say that they are {some} of their job: "
             "others are not in these files, so the numbers here are not the job's"

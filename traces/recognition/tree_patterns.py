@@ -56,10 +56,10 @@ def _tree(ahead: Ahead, edges: Sequence[Pair], root: int, shape: Shape, limit: i
     at_root = [edge for edge in edges if root in edge]
     if limit < MAX_SEGMENTS:
         most = min(most, max(1, limit // len(at_root)))
-    told = most < left or ahead.has_turns
+    is_end_known = most < left or ahead.has_turns
     times_ns = ahead.times_ns(at_root[0], most)
     pause_ns = ahead.pause_before_ns(at_root[0])
-    count, confidence = _segments(sent[0][: min(alike, most)], times_ns, pause_ns, told=told)
+    count, confidence = _segments(sent[0][: min(alike, most)], times_ns, pause_ns, is_end_known=is_end_known)
     nbytes = sum(sent[0][:count])
     way = "up to" if edges[0][1] == root or edges[-1][1] == root else "down from"
     parts = "whole" if count == 1 else f"in {count} segments"
@@ -72,23 +72,23 @@ def _tree(ahead: Ahead, edges: Sequence[Pair], root: int, shape: Shape, limit: i
 
 
 def _segments(
-    sizes: Sequence[int], times_ns: Sequence[int], pause_ns: int, *, told: bool
+    sizes: Sequence[int], times_ns: Sequence[int], pause_ns: int, *, is_end_known: bool
 ) -> tuple[int, float]:
     """How many of these messages are one instance, which begins `pause_ns` after the message before it.
 
-    `told`: the ranks did something else after the last.
+    `is_end_known`: the ranks did something else after the last.
     """
     change = next((i for i, size in enumerate(sizes) if size != sizes[0]), len(sizes))
     if change < len(sizes):
         if change > 1 and sizes[change] < sizes[0]:  # the last segment is what is left of the buffer
             return change + 1, SURE
-        return _segments(sizes[:change], times_ns, pause_ns, told=True)
+        return _segments(sizes[:change], times_ns, pause_ns, is_end_known=True)
     if len(sizes) == 1:
         return 1, SURE
     count = _by_gaps(times_ns[: len(sizes)], pause_ns)
     if count:
         return count, BY_GAPS
-    return (len(sizes), BY_GAPS) if told else (1, AMBIGUOUS)
+    return (len(sizes), BY_GAPS) if is_end_known else (1, AMBIGUOUS)
 
 
 def _by_gaps(times_ns: Sequence[int], pause_ns: int) -> int | None:
