@@ -51,15 +51,15 @@ def decoded(
     ends = {end for r in found.readings for end in (r.stream.direction.src, r.stream.direction.dst)}
     messages = collect(_numbered(found, chosen), by_number({*found.said, *ends}))
     vantages = tuple(own_address(packets) for packets in captures)
-    own: list[str] = []
+    seen_hosts: list[str] = []
     partly = ""
     try:
         check_all_seen(messages, vantages)
     except BadTrace as error:
-        own = _own(messages, vantages)
-        if not own:
+        seen_hosts = _hosts_seen_whole(messages, vantages)
+        if not seen_hosts:
             return _without_training(name, captures, choices, clocks, str(error))
-        partly = f"seen from {', '.join(own)} only: {error}"
+        partly = f"seen from {', '.join(seen_hosts)} only: {error}"
     clocks = clocks.of_job(messages.addresses)
     if not clocks.comparable and clocks.apart:
         return _without_training(name, captures, choices, clocks, _no_common_time(clocks))
@@ -76,7 +76,7 @@ def decoded(
         choices=choices,
         messages=reranked(messages, order),
         losses=losses(found.readings),
-        seen_from=tuple(order.index(address) for address in own),
+        seen_from=tuple(order.index(address) for address in seen_hosts),
         clocks=clocks,
         partly=partly,
         notes=(
@@ -91,13 +91,13 @@ def decoded(
     )
 
 
-def _own(messages: Messages, vantages: Sequence[str | None]) -> list[str]:
+def _hosts_seen_whole(messages: Messages, vantages: Sequence[str | None]) -> list[str]:
     """The hosts whose part of the job their own captures show whole; none if its allreduces have no tags."""
     tags = messages.tag[messages.of(ALLREDUCE)]
     if None in vantages or (len(tags) and (tags == UNKNOWN_TAG).all()):
         return []
-    own = [address for address in messages.addresses if address in vantages]
-    return own if len(own) < len(messages.addresses) else []
+    captured = [address for address in messages.addresses if address in vantages]
+    return captured if len(captured) < len(messages.addresses) else []
 
 
 def _without_training(

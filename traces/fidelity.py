@@ -64,7 +64,7 @@ def captured_messages(job: Job) -> tuple[SentMessage, ...]:
     names = {name for (name, _), iterations in by_tag.items() if max(iterations) >= 0}
     messages = job.trace.messages
     data = messages.where(messages.is_data)
-    made = []
+    sent = []
     for row in range(len(data)):
         name, src = data.operations[data.operation[row]], int(data.src[row])
         first_ns = int(data.first_ns[row])
@@ -73,8 +73,8 @@ def captured_messages(job: Job) -> tuple[SentMessage, ...]:
         iteration = next(iter(of_tag)) if len(of_tag) == 1 else _begun_last(begins, first_ns)
         if name in names and iteration >= 0:
             dst, nbytes, end_ns = int(data.dst[row]), int(data.nbytes[row]), int(data.received_ns[row])
-            made.append(SentMessage(iteration, src, dst, nbytes, first_ns, end_ns))
-    return tuple(made)
+            sent.append(SentMessage(iteration, src, dst, nbytes, first_ns, end_ns))
+    return tuple(sent)
 
 
 def _begun_last(begins: Mapping[int, int], now_ns: int) -> int:
@@ -105,9 +105,9 @@ def fidelity(captured: Sequence[SentMessage], replayed: Sequence[SentMessage]) -
     period_ns = _period_ns(captured, their_first)
     errors = []
     for key, group in theirs.items():
-        for there, here in _matched(group, ours.get(key, [])):
-            begins = (there.start_ns - their_first[key[0]], here.start_ns - our_first[key[0]])
-            ends = (there.end_ns - their_first[key[0]], here.end_ns - our_first[key[0]])
+        for original, repeated in _matched(group, ours.get(key, [])):
+            begins = (original.start_ns - their_first[key[0]], repeated.start_ns - our_first[key[0]])
+            ends = (original.end_ns - their_first[key[0]], repeated.end_ns - our_first[key[0]])
             off_ns = (abs(begins[0] - begins[1]) + abs(ends[0] - ends[1])) / 2
             errors.append(min(1.0, off_ns / period_ns))
     share = 2 * len(errors) / (len(captured) + len(replayed))

@@ -171,10 +171,10 @@ def _exchange(iteration: int, worker: int, role: str) -> str:
 
 
 def _by_name(lines: Iterable[tuple[str, int]]) -> Lines:
-    made: defaultdict[str, list[int]] = defaultdict(list)
+    sizes: defaultdict[str, list[int]] = defaultdict(list)
     for name, nbytes in lines:
-        made[name].append(nbytes)
-    return {name: tuple(sizes) for name, sizes in made.items()}
+        sizes[name].append(nbytes)
+    return {name: tuple(some) for name, some in sizes.items()}
 
 
 def _difference(name: str, logged: tuple[int, ...] | None, captured: tuple[int, ...] | None) -> str:

@@ -151,7 +151,7 @@ def time_errors(job: Job, logs: Sequence[RankLog]) -> TimeErrors:
     """
     by_server = any(log.role for log in logs)
     logged = [line for log in logs for line in (_exchanges(log) if by_server else _buckets(log))]
-    place_of, own = _pushed(job) if by_server else _places(job)
+    place_of, in_logs = _pushed(job) if by_server else _places(job)
     errors: list[TimeError] = []
     n_absent = 0
     by_rank: defaultdict[int, list[_Logged]] = defaultdict(list)
@@ -164,22 +164,22 @@ def time_errors(job: Job, logs: Sequence[RankLog]) -> TimeErrors:
                 n_absent += 1
                 continue
             earlier = [other for other in lines if other.ready_ns < line.ready_ns]
-            found = _compared(line, seen, earlier, own)
-            errors += [TimeError(what, rank, line.iteration, line.place, ns) for what, ns in found]
+            differences = _compared(line, seen, earlier, in_logs)
+            errors += [TimeError(what, rank, line.iteration, line.place, ns) for what, ns in differences]
     return TimeErrors(_iteration_ns(by_rank.values()), tuple(errors), n_absent)
 
 
 def _compared(
-    line: _Logged, seen: _Seen, earlier: Sequence[_Logged], own: set[int]
+    line: _Logged, seen: _Seen, earlier: Sequence[_Logged], in_logs: set[int]
 ) -> Iterator[tuple[What, int]]:
-    """`own` are the operations that the logs tell of."""
+    """`in_logs` are the operations that the logs name."""
     if line.done_ns is not None:
         yield "done", abs(seen.done_ns - line.done_ns)
     if any(other.done_ns is None or other.done_ns > line.ready_ns for other in earlier):
         return
     yield "begun", abs(seen.begun_ns - line.ready_ns)
     ends = [other.done_ns for other in earlier if other.done_ns is not None]
-    if ends and own.issuperset(seen.after):  # else something was waited for that no log tells of
+    if ends and in_logs.issuperset(seen.after):  # else something was waited for that no log names
         yield "gap", abs(seen.gap_ns - (line.ready_ns - max(ends)))
 
 
@@ -208,16 +208,16 @@ def _places(job: Job) -> tuple[_ByPlace, set[int]]:
     """The allreduces of each iteration in the order of their tags, and their numbers."""
     numbers = [n for n, one in enumerate(job.operations) if one.kind == "allreduce"]
     n_before: defaultdict[int, int] = defaultdict(int)
-    found: _ByPlace = {}
+    places: _ByPlace = {}
     for number in sorted(numbers, key=lambda n: job.operations[n].tag):
         operation, iteration = job.operations[number], job.labels.iterations[number]
         for start in job.starts[number]:
             if start.rank in operation.begun and start.rank in operation.done:
-                found[start.rank, iteration, n_before[iteration]] = _Seen(
+                places[start.rank, iteration, n_before[iteration]] = _Seen(
                     operation.begun[start.rank], operation.done[start.rank], start.computed_ns, start.after
                 )
         n_before[iteration] += 1
-    return found, set(numbers)
+    return places, set(numbers)
 
 
 def _pushed(job: Job) -> tuple[_ByPlace, set[int]]:
@@ -237,14 +237,14 @@ def _pushed(job: Job) -> tuple[_ByPlace, set[int]]:
         else:
             key = (operation.dst, iteration)
             pulled_ns[key] = max(pulled_ns[key], operation.done[operation.dst])
-    found: _ByPlace = {}
+    places: _ByPlace = {}
     for (worker, iteration), number in pushes.items():
         start = job.starts[number][0]
         if (worker, iteration) in pulled_ns:
             begun_ns = job.operations[number].begun[worker]
             done_ns = pulled_ns[worker, iteration]
-            found[worker, iteration, 0] = _Seen(begun_ns, done_ns, start.computed_ns, start.after)
-    return found, set(numbers)
+            places[worker, iteration, 0] = _Seen(begun_ns, done_ns, start.computed_ns, start.after)
+    return places, set(numbers)
 
 
 def _iteration_ns(by_rank: Iterable[Sequence[_Logged]]) -> int:

@@ -45,23 +45,23 @@ class JobBound:
     evidence: str
 
 
-def host_bounds(found: Sequence[Bound]) -> tuple[HostBound, ...]:
+def host_bounds(bounds: Sequence[Bound]) -> tuple[HostBound, ...]:
     """The bound of each host; a rate held for less than a fifth of its time bounded nothing."""
-    hosts = dict.fromkeys(bound.host for bound in found)
-    return tuple(_of_host(host, [bound for bound in found if bound.host == host]) for host in hosts)
+    hosts = dict.fromkeys(bound.host for bound in bounds)
+    return tuple(_of_host(host, [bound for bound in bounds if bound.host == host]) for host in hosts)
 
 
-def job_bound(found: Sequence[HeldBound], known_bps: Collection[int] = (), n_hosts: int = 1) -> JobBound:
+def job_bound(rates: Sequence[HeldBound], known_bps: Collection[int] = (), n_hosts: int = 1) -> JobBound:
     """The link that was full longest.
 
     `known_bps` are all rates that links of the fabric have, if those are known, and `n_hosts` how many can
     share one: a rate below a fair share of the slowest link was set by no link.
     """
     least_bps = min(known_bps, default=0) / n_hosts
-    links = [rate for rate in found if rate.bound.bound == "link"]
+    links = [rate for rate in rates if rate.bound.bound == "link"]
     unsure = [
         rate.bound
-        for rate in found
+        for rate in rates
         if rate.bound.bound == "unknown" and (rate.bound.rate_bps or 0.0) >= least_bps * (1 - TOLERANCE)
     ]
     best = max(
@@ -88,7 +88,7 @@ def job_bound(found: Sequence[HeldBound], known_bps: Collection[int] = (), n_hos
         where = f"{longest.direction} at {longest.host}"
         why = f"whether a link bounded it could not be told: {where}, {longest.evidence}"
         return JobBound("unknown", None, None, None, longest.held_share, why)
-    if all(rate.bound.bound == "none" and not rate.bound.in_flight_ns for rate in found):
+    if all(rate.bound.bound == "none" and not rate.bound.in_flight_ns for rate in rates):
         why = "whether a link bounded it could not be told: there are too few large packets"
         return JobBound("unknown", None, None, None, 0.0, why)
     why = "no link bounded it: no rate that a link would set was held"
@@ -101,12 +101,12 @@ def job_bound(found: Sequence[HeldBound], known_bps: Collection[int] = (), n_hos
     return JobBound("none", None, None, None, best[0] if best else 0.0, why)
 
 
-def _of_host(host: str, found: Sequence[Bound]) -> HostBound:
-    long = [bound for bound in found if bound.held_share >= LEAST_BOUND]
+def _of_host(host: str, bounds: Sequence[Bound]) -> HostBound:
+    long = [bound for bound in bounds if bound.held_share >= LEAST_BOUND]
     known = [bound for bound in long if bound.limit_bps is not None]
     best = max(known or long, key=lambda bound: bound.held_share, default=None)
     if best is None:
-        most = max((bound.held_share for bound in found), default=0.0)
+        most = max((bound.held_share for bound in bounds), default=0.0)
         return HostBound(host, "none", None, None, most, "no rate that a link would set was held for long")
     return HostBound(host, best.bound, best.limit_bps, best.limited_at, best.held_share, best.evidence)
 

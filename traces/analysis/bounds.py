@@ -125,17 +125,17 @@ def _far_away(rate: HeldBound) -> HeldBound:
 
 def _with_links(seen: Sequence[HeldBound], others: Sequence[HeldBound]) -> list[HeldBound]:
     """`others`' links beside what was `seen` of the host, in place of what that was not sure of."""
-    found = list(seen)
+    kept = list(seen)
     for other in others:
         if other.bound.bound != "link":
             continue
-        same = [rate for rate in found if _is_same_way(rate, other) and _is_one_rate(rate, other)]
+        same = [rate for rate in kept if _is_same_way(rate, other) and _is_one_rate(rate, other)]
         if any(rate.bound.bound == "link" for rate in same):
             continue
-        empty = [rate for rate in found if _is_same_way(rate, other) and rate.bound.bound == "none"]
-        found = [rate for rate in found if not any(rate is one for one in (*same, *empty))]
-        found.append(other)
-    return found
+        empty = [rate for rate in kept if _is_same_way(rate, other) and rate.bound.bound == "none"]
+        kept = [rate for rate in kept if not any(rate is one for one in (*same, *empty))]
+        kept.append(other)
+    return kept
 
 
 def _is_same_way(rate: HeldBound, other: HeldBound) -> bool:
@@ -153,37 +153,37 @@ def _in_flight_ns(time_ns: Ints, rest_ns: int) -> int:
     return int(spacing[spacing <= rest_ns].sum())
 
 
-def _bound(one: Series, found: ShownRate, in_flight_ns: int, utilisation: float | None) -> HeldBound:
+def _bound(one: Series, rate: ShownRate, in_flight_ns: int, utilisation: float | None) -> HeldBound:
     """A link, if its rate explains all bytes that crossed it."""
-    what: What = "link" if found.is_dispersed else "unknown"
-    shown = show_bps(found.rate_bps)
+    what: What = "link" if rate.is_dispersed else "unknown"
+    shown = show_bps(rate.rate_bps)
     evidence = (
-        f"{found.dispersed_share:.0%} of the bytes are spaced as a link of {shown} spaces them, "
-        f"and trains of packets move {found.held_share:.0%} of the bytes at that rate"
+        f"{rate.dispersed_share:.0%} of the bytes are spaced as a link of {shown} spaces them, "
+        f"and trains of packets move {rate.held_share:.0%} of the bytes at that rate"
     )
-    if not found.is_dispersed:
+    if not rate.is_dispersed:
         evidence = (
-            f"trains of packets move {found.held_share:.0%} of the bytes at about {shown}, "
-            f"but only {found.dispersed_share:.0%} are spaced as a link of that rate spaces them"
+            f"trains of packets move {rate.held_share:.0%} of the bytes at about {shown}, "
+            f"but only {rate.dispersed_share:.0%} are spaced as a link of that rate spaces them"
         )
-    if utilisation is not None and utilisation > 1 + max(TOLERANCE, found.uncertainty):
+    if utilisation is not None and utilisation > 1 + max(TOLERANCE, rate.uncertainty):
         what = "unknown"
         evidence = f"{evidence}; yet more was carried than such a link carries"
     bound = Bound(
         host=one.host,
         direction=one.direction,
         bound=what,
-        rate_bps=found.rate_bps,
-        uncertainty=found.uncertainty if what == "link" else None,
-        dispersed_share=found.dispersed_share,
-        held_share=found.held_ns / in_flight_ns,
+        rate_bps=rate.rate_bps,
+        uncertainty=rate.uncertainty if what == "link" else None,
+        dispersed_share=rate.dispersed_share,
+        held_share=rate.held_ns / in_flight_ns,
         utilisation=min(1.0, utilisation) if utilisation is not None and what == "link" else None,
         in_flight_ns=in_flight_ns,
         evidence=evidence,
-        limit_bps=found.rate_bps if what == "link" else None,
+        limit_bps=rate.rate_bps if what == "link" else None,
         limited_at=one.host if what == "link" else None,
     )
-    return HeldBound(bound, found.held)
+    return HeldBound(bound, rate.held)
 
 
 def _possible(rate: HeldBound, known_bps: Collection[int], most_bps: float) -> HeldBound:

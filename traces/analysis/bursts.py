@@ -110,12 +110,12 @@ def _series(trace: Trace) -> Iterator[Series]:
         files_at[point].append(file)
     origin_ns = origin(trace)
     for host in trace.addresses or _hosts(trace, owners):
-        own = [files for files in files_at.values() if owners[files[0]] == host]
+        own_files = [files for files in files_at.values() if owners[files[0]] == host]
         ways: tuple[Way, ...] = ("out", "in")
         for direction in ways:
             seen = [
                 _packets_of(host, direction, [trace.captures[file] for file in files])
-                for files in own or files_at.values()
+                for files in own_files or files_at.values()
             ]
             time_ns, nbytes = max(seen, key=lambda one: len(one[0]))
             if len(time_ns):
@@ -124,13 +124,13 @@ def _series(trace: Trace) -> Iterator[Series]:
 
 def _hosts(trace: Trace, owners: Sequence[str | None]) -> Sequence[str]:
     """Whose rates to tell where there are no ranks: captures' own hosts, or else those that sent most."""
-    own = sorted({owner for owner in owners if owner})
+    owned = sorted({owner for owner in owners if owner})
     sent: Counter[str] = Counter()
-    for packets in trace.captures if not own else ():
+    for packets in trace.captures if not owned else ():
         is_ip = packets.protocol != 0
         nbytes = np.bincount(packets.src[is_ip], packets.wire_nbytes[is_ip], len(packets.addresses))
         sent.update(dict(zip(packets.addresses, nbytes.tolist(), strict=True)))
-    return own or [host for host, _ in sent.most_common(MOST_HOSTS)]
+    return owned or [host for host, _ in sent.most_common(MOST_HOSTS)]
 
 
 def _packets_of(host: str, direction: Way, captures: list[Packets]) -> tuple[Ints, Ints]:

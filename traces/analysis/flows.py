@@ -85,7 +85,7 @@ def _flow(
     arrived = stream.received if can_compare else stream.sent
     duration_ns = max(0, int(arrived.time_ns.max()) - first_ns)
     seen = [(trace.captures[n], rows_of[n].get(direction)) for n in stream.near_src]
-    own = [(packets, rows) for packets, rows in seen if rows is not None]
+    with_rows = [(packets, rows) for packets, rows in seen if rows is not None]
     nbytes = stream.nbytes - stream.unseen_nbytes
     return FlowFigures(
         src=direction.src,
@@ -97,15 +97,15 @@ def _flow(
         dst_rank=ranks.get(direction.dst),
         framing=choice.framing.name if choice.framing else "unknown",
         training=choice.framing is not None and choice.framing.is_training,
-        packets=sum(len(rows) for _, rows in own),
+        packets=sum(len(rows) for _, rows in with_rows),
         payload_nbytes=nbytes,
-        wire_nbytes=sum(int(packets.wire_nbytes[rows].sum(dtype=np.int64)) for packets, rows in own),
+        wire_nbytes=sum(int(packets.wire_nbytes[rows].sum(dtype=np.int64)) for packets, rows in with_rows),
         start_ns=first_ns - origin_ns,
         duration_ns=duration_ns,
         goodput_bps=nbytes * 8e9 / duration_ns if duration_ns else None,
         retransmitted=len(stream.retransmitted_at),
         out_of_order=_out_of_order(stream),
-        reset=any(bool(np.any(packets.flags[rows] & RST)) for packets, rows in own),
+        reset=any(bool(np.any(packets.flags[rows] & RST)) for packets, rows in with_rows),
         rtt_ns=_rtt(trace, stream, rows_of),
         window_nbytes=_window(trace, direction.reverse, rows_of),
         delay_ns=_delay(stream) if can_compare else None,

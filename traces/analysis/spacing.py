@@ -240,13 +240,13 @@ def _contrast(of: _Histogram, rate_bps: float) -> float:
     part = padded[max(0, at - _FLANK) : at + _FLANK + 1]
     if len(part) != 2 * _FLANK + 1:
         return 0.0
-    here = float(part[_FLANK - _BAND : _FLANK + _BAND + 1].mean())
+    band = float(part[_FLANK - _BAND : _FLANK + _BAND + 1].mean())
     inner = _FLANK - _BAND - 3
     flanks = np.concatenate([part[:inner], part[-inner:]])
     usual = float(np.median(np.convolve(flanks, np.ones(5) / 5, "valid")))
     if usual <= 0:
-        return inf if here > 0 else 0.0
-    return here / usual
+        return inf if band > 0 else 0.0
+    return band / usual
 
 
 def weighted_median(values: Floats, weights: Floats) -> float:

@@ -54,32 +54,32 @@ def _nothing(analysis: Analysis) -> str:
 def _guess(analysis: Analysis) -> str:
     """Bursts show when something was sent, not which message of which iteration it was."""
     seen = "No framing was recognised, so messages are guessed from bursts; iterations, if these are any, "
-    found = analysis.shares
-    if found is None:
+    shares = analysis.shares
+    if shares is None:
         return f"{seen}were not seen."
-    return f"{seen}repeat every {show_s(found.time_ns / 1e9)} (median of {found.n_iterations})."
+    return f"{seen}repeat every {show_s(shares.time_ns / 1e9)} (median of {shares.n_iterations})."
 
 
 def _length(analysis: Analysis) -> str:
-    found = analysis.shares
-    if found is None and analysis.shares_refused:
+    shares = analysis.shares
+    if shares is None and analysis.shares_refused:
         why = " and ".join(analysis.shares_refused)
         return f"Iterations, and where their time goes, are not said, because {why}."
-    if found is None:
+    if shares is None:
         return "No iterations were recognised in what was sent."
-    said = f"An iteration takes {show_s(found.time_ns / 1e9)}{_spread(found)}"
+    said = f"An iteration takes {show_s(shares.time_ns / 1e9)}{_spread(shares)}"
     if analysis.shares_refused:
         return f"Where the time goes is not said, because {' and '.join(analysis.shares_refused)}. {said}."
-    compute = f"{found.compute:.0%} is compute{_hidden(found)}{_unseen(analysis)}"
+    compute = f"{shares.compute:.0%} is compute{_hidden(shares)}{_unseen(analysis)}"
     if analysis.seen_from:
-        rest = f"{found.exposed + found.wait:.0%} communication or waiting for other ranks"
+        others = f"{shares.exposed + shares.wait:.0%} communication or waiting for other ranks"
         return (
             f"Seen from {_seen_from(analysis)} only: {said[0].lower()}{said[1:]}, of which {compute}, "
-            f"and {rest}, which only their captures tell apart."
+            f"and {others}, which only their captures tell apart."
         )
     return (
-        f"{said}: of the ranks' time in it {compute}, {found.exposed:.0%} communication that no compute "
-        f"hides, and {found.wait:.0%} waiting for a later rank."
+        f"{said}: of the ranks' time in it {compute}, {shares.exposed:.0%} communication that no compute "
+        f"hides, and {shares.wait:.0%} waiting for a later rank."
     )
 
 
@@ -87,10 +87,10 @@ def _seen_from(analysis: Analysis) -> str:
     return ", ".join(f"rank {rank} ({analysis.addresses[rank]})" for rank in analysis.seen_from)
 
 
-def _hidden(found: Shares) -> str:
-    if found.hidden < LEAST_SHARE:
+def _hidden(shares: Shares) -> str:
+    if shares.hidden < LEAST_SHARE:
         return ""
-    return f" ({found.hidden:.0%} with communication hidden under it)"
+    return f" ({shares.hidden:.0%} with communication hidden under it)"
 
 
 def _unseen(analysis: Analysis) -> str:
@@ -100,26 +100,26 @@ def _unseen(analysis: Analysis) -> str:
     return " or a busy host's own time, which packets do not tell apart"
 
 
-def _spread(found: Shares) -> str:
+def _spread(shares: Shares) -> str:
     """Over how many iterations, and which were left out."""
     some = []
-    if found.n_iterations > 1:
-        least, most = show_s(found.least_ns / 1e9), show_s(found.most_ns / 1e9)
-        some.append(f"median of {found.n_iterations}, {least} to {most}")
-    if found.n_warm_up:
-        left = "the first" if found.n_warm_up == 1 else f"the first {found.n_warm_up}"
+    if shares.n_iterations > 1:
+        least, most = show_s(shares.least_ns / 1e9), show_s(shares.most_ns / 1e9)
+        some.append(f"median of {shares.n_iterations}, {least} to {most}")
+    if shares.n_warm_up:
+        left = "the first" if shares.n_warm_up == 1 else f"the first {shares.n_warm_up}"
         some.append(f"without {left}, the warm-up")
     return f" ({'; '.join(some)})" if some else ""
 
 
 def _late(analysis: Analysis) -> str:
-    found = analysis.shares
+    shares = analysis.shares
     if analysis.seen_from:
         absent = [a for rank, a in enumerate(analysis.addresses) if rank not in analysis.seen_from]
         named = ", ".join(absent[:MOST_ABSENT]) + (", …" if len(absent) > MOST_ABSENT else "")
         return f"Who is late, and a replay, need the captures of the other hosts too: {named}."
     last = max(analysis.stragglers, key=lambda one: (one.times_last, one.mean_late_ns), default=None)
-    if found is None or last is None or not last.times_last:
+    if shares is None or last is None or not last.times_last:
         return "Which rank is late is unknown: there is no operation that all ranks begin by themselves."
     counted = sum(one.times_last for one in analysis.stragglers)
     late = f"{show_s(last.mean_late_ns / 1e9)} after the others on average"
@@ -127,7 +127,7 @@ def _late(analysis: Analysis) -> str:
     if last.mean_late_ns < analysis.clock_error_ns:
         known = f"hosts' clocks are known to ± {show_s(analysis.clock_error_ns / 1e9)} only"
         return f"Which rank is late cannot be told: {where} is last most often, but only {late}, and {known}."
-    if last.mean_late_ns < LATE_SHARE * found.time_ns:
+    if last.mean_late_ns < LATE_SHARE * shares.time_ns:
         return f"No rank is late: {where} is last in {last.times_last} of {counted}, but only {late}."
     others = sorted((one for one in analysis.stragglers if one is not last), key=lambda one: -one.times_last)
     if counted <= len(analysis.stragglers) or 2 * last.times_last <= counted:

@@ -47,9 +47,9 @@ def recover(decoded: Mapping[Direction, GlooDecoded]) -> list[Recovered]:
     for _ in range(MAX_ROUNDS):
         for direction in hidden:
             back = sides.get(direction.reverse)
-            rest = back.left if back else ()
-            if sides[direction].left and seen.get(direction) != rest:
-                seen[direction] = rest
+            unresolved = back.left if back else ()
+            if sides[direction].left and seen.get(direction) != unresolved:
+                seen[direction] = unresolved
                 sides[direction] = _filled(decoded[direction], back, rings)
     return [Recovered(one.decoded.stream, one.frames, one.left) for one in sides.values()]
 
@@ -103,10 +103,10 @@ class _Pair:
         self.forth, self.back, self.rings = forth, back, rings
         theirs = back.by_slot if back else {}
         slots = list({**forth.by_slot, **theirs})
-        self.here = _windows({slot: list(self._signs_here(slot)) for slot in slots}, forth.gaps)
+        self.forth_windows = _windows({slot: list(self._signs_here(slot)) for slot in slots}, forth.gaps)
         # damaged bytes may look like a slot of which nothing is sent or asked for
-        self.slots = [slot for slot in slots if slot in self.here]
-        self.there = (
+        self.slots = [slot for slot in slots if slot in self.forth_windows]
+        self.back_windows = (
             _windows({slot: list(self._signs_there(slot, back)) for slot in self.slots}, back.unresolved)
             if back
             else {}
@@ -142,7 +142,7 @@ class _Pair:
 
     def _lane(self, slot: int) -> GlooLane:
         own, answers, back = self._own(slot), self._theirs(slot).answers, self.back
-        window = self.here[slot]
+        window = self.forth_windows[slot]
         is_ring = self.rings.is_ring(slot)
         seen = [[f.length for f in some] for some in (answers, own.announced, own.data)]
         lengths: Sequence[int] = _merged(seen)
@@ -152,7 +152,7 @@ class _Pair:
         if known is not None and all(is_part(some, known) for some in seen):
             lengths, unseen, sure = known, len(known) - len(answers), len(known)
         elif back and back.left and self.forth.gaps.longest(window.near, window.leave) >= hidden:
-            more = back.unresolved.n_notices(self.there[slot].near, self.there[slot].leave)
+            more = back.unresolved.n_notices(self.back_windows[slot].near, self.back_windows[slot].leave)
             unseen = max(unseen, more)
             is_unclear = more > 0 and (more > MAX_UNSEEN or len(set(lengths)) > 1)
             if not is_unclear:
@@ -223,7 +223,7 @@ class _Pair:
         return [one for one in found if one.most]
 
     def _answer(self, slot: int, back: GlooSide) -> Answers:
-        theirs, ours, window = self._theirs(slot), self._own(slot).answers, self.here[slot]
+        theirs, ours, window = self._theirs(slot), self._own(slot).answers, self.forth_windows[slot]
         direction = back.stream.direction
         known = self.rings.lengths(slot, (direction.src, direction.dst)) if self.rings.is_ring(slot) else None
         seen = [frame.length for some in (theirs.announced, theirs.data, ours) for frame in some]
@@ -233,8 +233,8 @@ class _Pair:
             least = most = max(0, len(known) - len(ours))
             lengths = set(Counter(known) - Counter(frame.length for frame in ours))
         elif back.left and (theirs.data or theirs.announced):
-            there = self.there[slot]
-            most += back.unresolved.nbytes(there.near, there.leave) // (PREAMBLE_NBYTES + min(seen))
+            hiding = self.back_windows[slot]
+            most += back.unresolved.nbytes(hiding.near, hiding.leave) // (PREAMBLE_NBYTES + min(seen))
         return Answers(
             slot=slot,
             length=min(lengths) if len(lengths) == 1 else None,

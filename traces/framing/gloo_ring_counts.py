@@ -178,5 +178,5 @@ def _sent_by_rank(n_ranks: int, nbytes: int, max_segment_nbytes: int) -> tuple[L
 
 def is_part(some: Sequence[int], whole: Sequence[int]) -> bool:
     """Whether `some` are left when a few of `whole` are taken away."""
-    rest = iter(whole)
-    return all(length in rest for length in some)
+    candidates = iter(whole)
+    return all(length in candidates for length in some)

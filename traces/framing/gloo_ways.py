@@ -159,10 +159,10 @@ def is_overtaken(lanes: Sequence[GlooLane], state: State, chosen: int) -> bool:
     lane = lanes[chosen]
     if not lane.queued:
         return False
-    own = lane.queued[state[2 * chosen + 1]]
+    queued = lane.queued[state[2 * chosen + 1]]
     for i, other in enumerate(lanes):
         number = state[2 * i + 1]
-        if i != chosen and number < len(other.queued) and other.queued[number].is_before(own):
+        if i != chosen and number < len(other.queued) and other.queued[number].is_before(queued):
             return True
     return False
 
@@ -199,8 +199,8 @@ def _ends(step: GapStep, node: Node) -> Iterator[State]:
         return
     for counts in _ways(room, count):
         lanes = [v for i in range(n_lanes) for v in (state[2 * i] + counts[i], state[2 * i + 1])]
-        found = [state[2 * n_lanes + i] + n for i, n in enumerate(counts[n_lanes:])]
-        yield (*lanes, *found)
+        answers = [state[2 * n_lanes + i] + n for i, n in enumerate(counts[n_lanes:])]
+        yield (*lanes, *answers)
 
 
 def _ways(room: Sequence[int], count: int) -> Iterator[tuple[int, ...]]:
@@ -209,10 +209,10 @@ def _ways(room: Sequence[int], count: int) -> Iterator[tuple[int, ...]]:
         if count == 0:
             yield ()
         return
-    rest = sum(room[1:])
-    for here in range(max(0, count - rest), min(room[0], count) + 1):
-        for others in _ways(room[1:], count - here):
-            yield (here, *others)
+    others_room = sum(room[1:])
+    for share in range(max(0, count - others_room), min(room[0], count) + 1):
+        for others in _ways(room[1:], count - share):
+            yield (share, *others)
 
 
 def shared(step: GapStep, after: set[State]) -> tuple[set[State], list[GlooFrame], list[GlooGap]]:

@@ -144,9 +144,9 @@ def _reading(dialogue: _Dialogue, side: GrpcSide, likes: _Likes) -> Reading:
 def _recovered(dialogue: _Dialogue, side: GrpcSide, likes: _Likes) -> tuple[list[GrpcMessage], list[Hidden]]:
     """Messages found in the gaps of a side, and what is still hidden."""
     n_missing, paths = dialogue.missing(side)
-    own = {message.nbytes for message in side.messages if message.is_read}
+    read_sizes = {message.nbytes for message in side.messages if message.is_read}
     likely = likes.sizes(paths, dialogue.is_answer(side))
-    filler = Filler(side, (likely & own, likely | own), n_missing)
+    filler = Filler(side, (likely & read_sizes, likely | read_sizes), n_missing)
     filled = [filler.fill(rest) for rest in side.rests]
     if sum(len(one.messages) for one in filled) > n_missing:  # then not all of them can be right
         filled = [FilledRest((), rest.start) for rest in side.rests]

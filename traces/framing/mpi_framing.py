@@ -75,16 +75,16 @@ def _completed(seen: Sequence[MpiDecoded]) -> list[MpiDecoded]:
     """
     sizes = Counter(p.fragment.size for one in seen for p in one.placed if p.fragment.what is What.MATCH)
     between = _between(seen)
-    made = []
+    completed = []
     for (src, dst), forth in between.items():
         back = between.get((dst, src), [])
         if len(forth) > 1 or len(back) > 1:
-            made += forth
+            completed += forth
         elif not back:
-            made += [recovered(one, None, sizes) for one in forth]
+            completed += [recovered(one, None, sizes) for one in forth]
         elif src <= dst:
-            made += _both_completed(forth[0], back[0], sizes)
-    return made
+            completed += _both_completed(forth[0], back[0], sizes)
+    return completed
 
 
 def _both_completed(

@@ -113,12 +113,12 @@ def _explained(
     puts = due_puts(due, time_ns)
     ways: set[_Way] = set()
     for way in _ways(between, due, len(puts), time_ns):
-        rest = gap.end - gap.start - _nbytes(way, puts)
+        left_nbytes = gap.end - gap.start - _nbytes(way, puts)
         n_matches = range(max(0, between.least - way.n_rndvs), between.most - way.n_rndvs + 1)
-        for matches in _sums(rest, n_matches, sizes):
+        for matches in _sums(left_nbytes, n_matches, sizes):
             if next(trials, None) is None:
                 return []
-            if sum(matches) + BTL_NBYTES * len(matches) == rest:
+            if sum(matches) + BTL_NBYTES * len(matches) == left_nbytes:
                 ways.add(way._replace(matches=matches))
     return list(_fragments(gap, ways.pop(), puts, due, between)) if len(ways) == 1 else []
 
@@ -158,17 +158,17 @@ def _fragments(
     """
     fin = Fragment(What.FIN, FIN_NBYTES, FIN_NBYTES - BTL_NBYTES)
     early = max(0, way.n_fins - way.n_puts)
-    made = [Fragment(What.PUT_REQUEST, REQUEST_NBYTES, REQUEST_NBYTES - BTL_NBYTES)] * way.n_requests
-    made += [fin] * early
-    made += [_rndv(due.requests.popleft().fragment) for _ in range(way.n_rndvs)]
-    made += [Fragment(What.MATCH, BTL_NBYTES + size, size) for size in way.matches]
+    fragments = [Fragment(What.PUT_REQUEST, REQUEST_NBYTES, REQUEST_NBYTES - BTL_NBYTES)] * way.n_requests
+    fragments += [fin] * early
+    fragments += [_rndv(due.requests.popleft().fragment) for _ in range(way.n_rndvs)]
+    fragments += [Fragment(What.MATCH, BTL_NBYTES + size, size) for size in way.matches]
     for number, put in enumerate(puts[: way.n_puts]):
         size = put.total or 0
         due.puts[put.address, size] -= 1
-        made.append(Fragment(What.PUT, BTL_NBYTES + SEGMENT_NBYTES + size, size, address=put.address))
-        made += [fin] * (number < way.n_fins - early)
+        fragments.append(Fragment(What.PUT, BTL_NBYTES + SEGMENT_NBYTES + size, size, address=put.address))
+        fragments += [fin] * (number < way.n_fins - early)
     offset = gap.start
-    for fragment in made:
+    for fragment in fragments:
         envelope = between.before if fragment.what in (What.MATCH, What.RNDV) else None
         yield Placed(offset, fragment._replace(envelope=envelope), recovered=True)
         offset += fragment.nbytes

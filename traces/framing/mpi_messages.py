@@ -73,7 +73,7 @@ def frames_of(forth: Sequence[MpiDecoded], back: Sequence[MpiDecoded], match_nby
     connection is a frame of its own there, and a header all of whose data did is SEND_READY.  A message whose
     data is not all there ends behind the stream.
     """
-    made: Frames = defaultdict(list)
+    frames: Frames = defaultdict(list)
     messages: list[_Message] = []
     ledger = _Ledger()
     ends = {one.stream.direction: one.stream.nbytes for one in forth}
@@ -81,20 +81,20 @@ def frames_of(forth: Sequence[MpiDecoded], back: Sequence[MpiDecoded], match_nby
         one = (forth if event.is_outgoing else back)[event.stream]
         direction, placed = one.stream.direction, event.placed
         if not event.is_outgoing:
-            made[direction].append(_answer(placed, ledger))
+            frames[direction].append(_answer(placed, ledger))
         elif placed.fragment.what in (What.MATCH, What.RNDV, What.RGET):
             messages.append(_begun(placed, direction, match_nbytes, ledger))
         elif placed.fragment.what in (What.PUT, What.FRAG):
             messages += _carried(placed, direction, match_nbytes, ledger)
         else:
-            made[direction].append(_control(placed, ledger))
+            frames[direction].append(_control(placed, ledger))
     for message in messages:
-        made[message.direction].append(_frame(message, ends[message.direction]))
+        frames[message.direction].append(_frame(message, ends[message.direction]))
     for one in forth:
         if one.process is not None:
             said = Frame(0, HANDSHAKE_NBYTES, MessageKind.CONTROL, HANDSHAKE, UNKNOWN_TAG, 0)
-            made[one.stream.direction].append(said)
-    return made
+            frames[one.stream.direction].append(said)
+    return frames
 
 
 def _events(forth: Sequence[MpiDecoded], back: Sequence[MpiDecoded]) -> Iterator[_Event]:

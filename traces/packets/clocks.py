@@ -99,8 +99,8 @@ class Clocks:
 
     def of_job(self, addresses: Sequence[str]) -> "Clocks":
         """Those that saw the job of these hosts; other points' only where a host was not captured."""
-        own = {one.host for one in self.hosts}
-        needs_others = not own.issuperset(addresses)
+        with_clock = {one.host for one in self.hosts}
+        needs_others = not with_clock.issuperset(addresses)
         pairs = [
             (one, span)
             for one, span in zip(self.hosts, self.spans_ns, strict=True)

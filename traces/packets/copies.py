@@ -64,11 +64,11 @@ def _hashes(packets: Packets, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uin
 
 def _beginnings(packets: Packets, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
     """A hash of each datagram's first bytes, as far as the capture has them; 0 for TCP."""
-    found = np.zeros(len(rows), np.uint64)
+    hashes = np.zeros(len(rows), np.uint64)
     udp = np.flatnonzero(packets.protocol[rows] == UDP)
     at, visible = packets.payload_at[rows[udp]], packets.visible_nbytes[rows[udp]]
     for octet in range(BEGINNING_NBYTES):
-        there = visible > octet
-        value = packets.data[at[there] + octet].astype(np.uint64) + np.uint64(1)
-        found[udp[there]] = found[udp[there]] * np.uint64(_MIX) + value
-    return found
+        is_visible = visible > octet
+        value = packets.data[at[is_visible] + octet].astype(np.uint64) + np.uint64(1)
+        hashes[udp[is_visible]] = hashes[udp[is_visible]] * np.uint64(_MIX) + value
+    return hashes

@@ -89,8 +89,8 @@ def _openings(packets: Packets, rows: Rows) -> Rows:
 
 def _number(packets: Packets, rows: Rows, opener: Direction, begun: Ints) -> None:
     """Cut both directions of `opener`'s connection where others began."""
-    own = _openings(packets, {opener: rows[opener]}).get(opener) if opener in rows else None
-    cuts = own if own is not None and len(own) == len(begun) else begun
+    openings = _openings(packets, {opener: rows[opener]}).get(opener) if opener in rows else None
+    cuts = openings if openings is not None and len(openings) == len(begun) else begun
     for direction in (opener, opener.reverse):
         part = rows.pop(direction, None)
         if part is None:

@@ -128,12 +128,12 @@ def decode(octets: bytes) -> MessageIndex:
         header = _Header.model_validate_json(line)
     except ValidationError as error:
         raise BadIndex(f"its first line is not a message index header: {complaint(error)}") from error
-    rest = memoryview(octets)[len(line) + 1 :]
-    if hashlib.sha256(rest).hexdigest() != header.body_sha256:
+    body = memoryview(octets)[len(line) + 1 :]
+    if hashlib.sha256(body).hexdigest() != header.body_sha256:
         raise BadIndex("its contents do not match the hash in its first line")
     if len({stream.direction for stream in header.streams}) < len(header.streams):
         raise BadIndex("it names a stream twice")
-    return MessageIndex(header.capture_sha256, tuple(_streams(header, np.frombuffer(rest, np.uint8))))
+    return MessageIndex(header.capture_sha256, tuple(_streams(header, np.frombuffer(body, np.uint8))))
 
 
 def _streams(header: _Header, body: Octets) -> Iterator[StreamIndex]:

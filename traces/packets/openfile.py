@@ -109,8 +109,8 @@ def limited_nbytes(limit: int, status: str, taken: str) -> Iterator[int]:
 def group_free_nbytes(root: Path, membership: str) -> Iterator[int]:
     """What the control groups leave, each with a limit; `membership` is /proc/self/cgroup."""
     for line in membership.splitlines():
-        _, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
+        _, _, entry = line.partition(":")
+        controllers, _, path = entry.partition(":")
         version = "memory" if "memory" in controllers.split(",") else controllers
         if version not in _FILES:
             continue

@@ -84,8 +84,8 @@ def _walk(
             return row, at, True
         if frame + captured > len(data):
             break
-        seconds, rest = _u32(data, at, is_big_endian), _u32(data, at + 4, is_big_endian)
-        records.time_ns[row] = seconds * 1_000_000_000 + rest * variant.unit_ns
+        seconds, fraction = _u32(data, at, is_big_endian), _u32(data, at + 4, is_big_endian)
+        records.time_ns[row] = seconds * 1_000_000_000 + fraction * variant.unit_ns
         records.captured_nbytes[row] = captured
         records.wire_nbytes[row] = max(captured, min(_u32(data, at + 12, is_big_endian), MAX_RECORD_NBYTES))
         records.frame_at[row] = frame

@@ -147,16 +147,18 @@ def _time_ns(ticks: np.uint64, resolution: int, offset_s: int) -> int:
     if resolution & 0x80:
         shift = np.uint64(resolution & 0x7F)
         seconds = ticks >> shift
-        rest = ticks & ((np.uint64(1) << shift) - np.uint64(1))
+        fraction = ticks & ((np.uint64(1) << shift) - np.uint64(1))
         half = np.uint64(32)
         if shift <= half:
-            nanoseconds = rest * POWERS[9] >> shift
+            nanoseconds = fraction * POWERS[9] >> shift
         else:  # in two halves, as the product has more than 64 bits
-            low = (rest & np.uint64(0xFFFFFFFF)) * POWERS[9] >> half
-            nanoseconds = ((rest >> half) * POWERS[9] + low) >> (shift - half)
+            low = (fraction & np.uint64(0xFFFFFFFF)) * POWERS[9] >> half
+            nanoseconds = ((fraction >> half) * POWERS[9] + low) >> (shift - half)
     else:
         seconds = ticks // POWERS[resolution]
-        rest = ticks % POWERS[resolution]
-        nanoseconds = rest * POWERS[9 - resolution] if resolution <= 9 else rest // POWERS[resolution - 9]
+        fraction = ticks % POWERS[resolution]
+        nanoseconds = (
+            fraction * POWERS[9 - resolution] if resolution <= 9 else fraction // POWERS[resolution - 9]
+        )
     whole = MAX_S if seconds > np.uint64(MAX_S) else int(np.int64(seconds))
     return max(-MAX_S, min(whole + offset_s, MAX_S)) * 1_000_000_000 + int(np.int64(nanoseconds))

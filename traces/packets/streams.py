@@ -144,11 +144,11 @@ def _stream(
     by_time.reverse()
     nearest_dst = sorted(by_time, key=lambda point: owner[point] != direction.dst)
     vantage = seen[nearest_src[0]]
-    own = _timeline([vantage])
-    sent = own if len(seen) == 1 else _timeline([seen[point] for point in nearest_src])
+    vantage_line = _timeline([vantage])
+    sent = vantage_line if len(seen) == 1 else _timeline([seen[point] for point in nearest_src])
     received = sent if len(seen) == 1 else _timeline([seen[point] for point in nearest_dst])
     repeated = np.ones(len(vantage.offset), bool)
-    repeated[own.cover.source] = False
+    repeated[vantage_line.cover.source] = False
     return Stream(
         direction=direction,
         opener=opener,
@@ -219,8 +219,8 @@ def _timeline(segments: Sequence[Segments]) -> Timeline:
     start = np.concatenate([s.offset for s in segments])
     nbytes = np.concatenate([s.nbytes for s in segments])
     time_ns = np.concatenate([s.time_ns for s in segments])
-    made = cover(start, start + nbytes)
-    return Timeline(made, time_ns[made.source])
+    covered = cover(start, start + nbytes)
+    return Timeline(covered, time_ns[covered.source])
 
 
 def _visible(segments: Sequence[Segments], captures: Sequence[Packets]) -> Visible:

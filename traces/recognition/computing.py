@@ -23,11 +23,11 @@ def with_computing(
     items: Sequence[Collective | Message], begins: Sequence[Sequence[Beginning]]
 ) -> list[Item]:
     """`items` with their starts, and before each what was computed for it; `begins` has those of each."""
-    made = _Items()
+    collected = _Items()
     for item, some in zip(items, begins, strict=True):
-        made.add(item, some)
-    made.close()
-    return made.found()
+        collected.add(item, some)
+    collected.close()
+    return collected.found()
 
 
 class _Items:
@@ -131,9 +131,10 @@ class _Items:
                 continue
             place = self._place_of[example][1]
             same = [
-                made.duration_ns
+                computing.duration_ns
                 for number in by_iteration.values()
-                if self._place_of[number][1] == place and isinstance(made := self._items[number], Compute)
+                if self._place_of[number][1] == place
+                and isinstance(computing := self._items[number], Compute)
             ]
             self._compute(rank, tuple(self._part[rank, last]), round(median(same)), last, place)
             self._assumed.add(len(self._items) - 1)
@@ -142,10 +143,10 @@ class _Items:
         """Each computing with what is usual at its place; what destinations wait for by the items' ids."""
         durations: defaultdict[tuple[int, Place], list[int]] = defaultdict(list)
         for number, place in self._place_of.items():
-            made = self._items[number]
-            assert isinstance(made, Compute)
+            computing = self._items[number]
+            assert isinstance(computing, Compute)
             if number not in self._assumed:
-                durations[place].append(made.duration_ns)
+                durations[place].append(computing.duration_ns)
         usual = {place: _usual(sorted(some)) for place, some in durations.items() if len(some) > 1}
         return [
             item.model_copy(update={"usual": usual.get(self._place_of[number])})

@@ -30,12 +30,12 @@ class Instance:
 
 @dataclass(frozen=True)
 class InstancesFound:
-    """`rest` are the data messages in which no instance was found, but for `ends`: operations that the
+    """`left` are the data messages in which no instance was found, but for `ends`: operations that the
     capture holds a part of only, and how many messages of them.
     """
 
     instances: tuple[Instance, ...]
-    rest: npt.NDArray[np.int64]
+    left: npt.NDArray[np.int64]
     ends: Mapping[str, int]
 
 
@@ -47,17 +47,17 @@ def cut(messages: Messages) -> InstancesFound:
     rows = np.flatnonzero(untagged)
     run = turns(messages, rows)
     instances: list[Instance] = []
-    rest: list[int] = []
+    left: list[int] = []
     ends: dict[str, int] = {}
     for number, name in numbers.items():
         chosen = messages.operation[rows] == number
         if chosen.any():
-            found, cut_off, left = _cut_one(name, lanes_of(messages, rows[chosen], run[chosen]))
+            found, cut_off, between = _cut_one(name, lanes_of(messages, rows[chosen], run[chosen]))
             instances += found
-            rest += left
+            left += between
             ends[name] = len(cut_off)
     return InstancesFound(
-        tuple(instances), np.array(sorted(rest), np.int64), {n: c for n, c in ends.items() if c}
+        tuple(instances), np.array(sorted(left), np.int64), {n: c for n, c in ends.items() if c}
     )
 
 
@@ -67,7 +67,7 @@ def _cut_one(name: str, ahead: Ahead) -> tuple[list[Instance], list[int], list[i
     If there are no instances, all are between.
     """
     found: list[Instance] = []
-    rest: list[tuple[int, int]] = []  # (number of instances found before, row)
+    left: list[tuple[int, int]] = []  # (number of instances found before, row)
     failures = 0
     while (head := ahead.earliest()) is not None:
         match = best_match(name, ahead) if failures < MAX_FAILURES else None
@@ -83,11 +83,11 @@ def _cut_one(name: str, ahead: Ahead) -> tuple[list[Instance], list[int], list[i
             found.append(Instance(name, match, np.array(sorted(rows), np.int64)))
             failures = 0
         else:
-            rest += ((len(found), row) for row in rows)
+            left += ((len(found), row) for row in rows)
             failures += 1
         ahead = ahead.past(counts)
-    ends = [row for before, row in rest if found and before in (0, len(found))]
-    return found, ends, [row for before, row in rest if not found or before not in (0, len(found))]
+    ends = [row for before, row in left if found and before in (0, len(found))]
+    return found, ends, [row for before, row in left if not found or before not in (0, len(found))]
 
 
 def _is_piece(match: PatternMatch, before: PatternMatch) -> bool:

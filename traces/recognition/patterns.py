@@ -90,8 +90,8 @@ def _ring(ahead: Ahead, order: Sequence[int]) -> PatternMatch | None:
     edges = [(order[i], order[(i + 1) % n]) for i in range(n)]
     plain = _ring_in(ahead, edges, phases=1)
     until_larger = ahead.until_larger(edges[0])
-    phases, rest = divmod(until_larger, n - 1)
-    segmented = _ring_in(ahead, edges, phases) if phases > 1 and not rest else None
+    phases, remainder = divmod(until_larger, n - 1)
+    segmented = _ring_in(ahead, edges, phases) if phases > 1 and not remainder else None
     if plain and segmented and phases % 2 == 0:  # or larger rings follow smaller ones?
         larger = ahead.past(dict.fromkeys(edges, until_larger))
         return plain if _ring_in(larger, edges, phases=1) else segmented

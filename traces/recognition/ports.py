@@ -74,9 +74,9 @@ def ports(trace: Trace) -> dict[int, HostPort]:
     for packets in trace.captures:
         host = own_address(packets)
         if host in trace.addresses:
-            own = (packets.src == packets.addresses.index(host)) & (packets.protocol != 0)
+            is_sent = (packets.src == packets.addresses.index(host)) & (packets.protocol != 0)
             rank_of = np.array([_rank(trace, address) for address in packets.addresses], np.int64)
-            columns = packets.time_ns[own], packets.wire_nbytes[own], rank_of[packets.dst[own]]
+            columns = packets.time_ns[is_sent], packets.wire_nbytes[is_sent], rank_of[packets.dst[is_sent]]
             files[trace.addresses.index(host)].append(columns)
     found = {}
     for rank, some in files.items():

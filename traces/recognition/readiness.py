@@ -52,8 +52,8 @@ def readiness(operations: Sequence[Operation]) -> list[Start | None]:
         last = received[rank][before - 1 : before]
         first = bisect_left(sent[rank], (last[0][0], 0)) if last else 0
         begun = (other for _, other in sent[rank][first : bisect_right(sent[rank], now)])
-        own = [other for other in begun if _may_be_handed_over(operations[other], now[0])][-MAX_AFTER:]
-        after = own or [other for _, other in last]
+        offered = [other for other in begun if _may_be_handed_over(operations[other], now[0])][-MAX_AFTER:]
+        after = offered or [other for _, other in last]
         return Start(rank=rank, after=tuple(sorted(set(after) - {number})))
 
     return [start(number, operation) for number, operation in enumerate(operations)]

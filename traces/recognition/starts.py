@@ -171,11 +171,11 @@ def _implied(
     operation = operations[number]
     if operation.kind != "message" or operation.src == rank:
         return set(after.get((number, rank), ()))
-    own = {other for other in candidates if operations[other].src == rank}
-    if not own:
+    sent = {other for other in candidates if operations[other].src == rank}
+    if not sent:
         return set()
     implied: set[int] = set()
-    oldest = min(own)
+    oldest = min(sent)
     todo = [(number, operation.src)]
     seen: set[int] = set()
     while todo and len(seen) < MAX_STEPS:
@@ -183,6 +183,6 @@ def _implied(
             if other >= oldest and other not in seen:
                 seen.add(other)
                 if operations[other].kind == "message":
-                    implied |= {other} & own
+                    implied |= {other} & sent
                     todo.append((other, operations[other].src))
     return implied

@@ -32,8 +32,8 @@ def untagged(messages: Messages) -> tuple[list[Operation], npt.NDArray[np.int64]
     """
     found = cut(messages)
     instances = in_order(found.instances, messages)
-    made: list[Operation] = []
-    rest = [found.rest]
+    operations: list[Operation] = []
+    left = [found.left]
     counts: Counter[str] = Counter()
     place = 0
     answers = {name: answers_of(messages, name) for name in {one.operation for one in instances}}
@@ -42,14 +42,14 @@ def untagged(messages: Messages) -> tuple[list[Operation], npt.NDArray[np.int64]
         place += 1
         counts[one.operation] += 1
         if one.operation == REDUCE and following and _is_its_broadcast(one, following[0], messages):
-            made.append(_reduce_broadcast(one, following[0], messages))
+            operations.append(_reduce_broadcast(one, following[0], messages))
             counts[BROADCAST] += 1
             place += 1
         elif one.operation in KINDS:
-            made.append(_operation(one, messages, answers[one.operation]))
+            operations.append(_operation(one, messages, answers[one.operation]))
         elif one.operation == REDUCE:
-            rest.append(one.rows)
-    return made, np.sort(np.concatenate(rest)), _notes(messages, counts, found, made)
+            left.append(one.rows)
+    return operations, np.sort(np.concatenate(left)), _notes(messages, counts, found, operations)
 
 
 def _operation(instance: Instance, messages: Messages, answers: Rows | None = None) -> Operation:
@@ -102,7 +102,7 @@ def _reduce_broadcast(reduction: Instance, other: Instance, messages: Messages) 
 
 
 def _notes(
-    messages: Messages, counts: Counter[str], found: InstancesFound, made: list[Operation]
+    messages: Messages, counts: Counter[str], found: InstancesFound, operations: list[Operation]
 ) -> list[str]:
     notes = []
     if counts.total():
@@ -118,11 +118,11 @@ def _notes(
         if (messages.of(UNKNOWN_OPERATION) & messages.is_data).any():
             where += " or by what it hides"
         notes.append(f"left out, cut by {where}: {some}")
-    if len(found.rest):
-        names = Counter(messages.operations[number] for number in messages.operation[found.rest])
+    if len(found.left):
+        names = Counter(messages.operations[number] for number in messages.operation[found.left])
         some = ", ".join(f"{count} of {name}" for name, count in sorted(names.items()))
         notes.append(f"in these messages no whole collective was found, each is one operation: {some}")
-    unsure = sum(operation.recognised.confidence <= AMBIGUOUS for operation in made)
+    unsure = sum(operation.recognised.confidence <= AMBIGUOUS for operation in operations)
     if unsure:
         notes.append(f"{unsure} collectives may be parts of larger ones: nothing tells where one ends")
     return notes
