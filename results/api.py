@@ -31,8 +31,8 @@ from gradwire.results.linktable import read_table
 from gradwire.results.runview import LinkUse, RunView, load_run
 from gradwire.traces import workload as workloads
 from gradwire.traces.analysis.analysis import Analysis, analyse_trace
+from gradwire.traces.analysis.summary import sentences
 from gradwire.traces.analysis.tables import frames
-from gradwire.traces.analysis.verdict import sentences
 from gradwire.traces.reader import open_captures, read_captures
 from gradwire.traces.units import parse_bps
 from gradwire.traces.workload import Workload

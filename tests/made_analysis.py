@@ -114,7 +114,7 @@ def made_analysis() -> Analysis:
         traffic=(Traffic("gloo", True, 1, 7000, 10_000_000, 1.0, "3 preambles"),),
         losses=Losses(7000, 0, 1, 0, 0, 0, 3_000_000),
         rendezvous_packets=4,
-        notes=("ranks: as told",),
+        notes=("ranks: as given",),
     )
 
 

@@ -14,8 +14,8 @@ from gradwire.traces.analysis.analysis import Analysis
 from gradwire.traces.analysis.bottleneck import HostBound
 from gradwire.traces.analysis.bursts import Burstiness
 from gradwire.traces.analysis.flows import FlowFigures
+from gradwire.traces.analysis.summary import sentences
 from gradwire.traces.analysis.transfers import Iteration, Transfer
-from gradwire.traces.analysis.verdict import sentences
 from gradwire.traces.trace import CaptureFile
 from gradwire.traces.units import show_bps, show_nbytes, show_s
 
@@ -25,7 +25,7 @@ MAX_MATRIX_RANKS = 10
 
 
 def print_analysis(analysis: Analysis, advice: Advice | None = None) -> None:
-    """The verdict first, then what to do next, then what there is: parts of which nothing was found are left
+    """The summary first, then what to do next, then what there is: parts of which nothing was found are left
     out.
     """
     to = console()

@@ -35,7 +35,7 @@ def decoded(
     """The messages of the framing that the training is in; where there is none, a trace without messages
     that says why.
 
-    `ranks` by address are what somebody told.  Raises BadTrace.
+    `ranks` by address are those that the user gave.  Raises BadTrace.
     """
     framing = _main_framing(choices)
     if framing is None:
@@ -64,7 +64,7 @@ def decoded(
     if not clocks.comparable and clocks.apart:
         return _without_training(name, captures, choices, clocks, _no_common_time(clocks))
     if ranks:
-        order, note = given_order(messages.addresses, ranks), "ranks: as told"
+        order, note = given_order(messages.addresses, ranks), "ranks: as given"
     else:
         store = _store_address(choices)
         order, note = inferred_order(messages, store, found.said, rings=isinstance(framing, Gloo))

@@ -28,7 +28,7 @@ class _Host(BaseModel):
 
 
 class _Manifest(BaseModel):
-    """As much of a capture's manifest as tells of indexes."""
+    """The part of a capture's manifest that is about indexes."""
 
     model_config = ConfigDict(frozen=True)
     hosts: tuple[_Host, ...]

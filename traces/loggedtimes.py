@@ -144,7 +144,7 @@ def time_errors(job: Job, logs: Sequence[RankLog]) -> TimeErrors:
     Of each rank and bucket: when it began against when it was ready, and the compute before it against the
     time from the latest bucket done until then, both only where no earlier bucket of the rank was in flight
     (else it may have had to wait its turn, and nothing on the wire says since when); and when it was done.
-    The compute is not compared after an operation that no log tells of, as DDP's broadcast of buffers.
+    The compute is not compared after an operation that no log names, as DDP's broadcast of buffers.
 
     Of a parameter server's worker likewise the begin of its pushes and the end of its pulls.  When a push
     was done is not compared: the sender's socket takes the last bytes before the wire does.

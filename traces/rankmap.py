@@ -24,7 +24,7 @@ class Settings(BaseModel):
 
 
 def read_settings(path: Path) -> dict[str, int]:
-    """The ranks that a file like trace.yaml tells, by address."""
+    """The ranks that a file like trace.yaml gives, by address."""
     if path.stat().st_size > MAX_SETTINGS_NBYTES:
         raise BadTrace(
             f"{path}: it is larger than the {MAX_SETTINGS_NBYTES >> 20} MiB that a rank map may have"

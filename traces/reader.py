@@ -85,7 +85,7 @@ def _decoded(
 
 
 class _Manifest(BaseModel):
-    """As much of a capture's manifest as tells of sockets."""
+    """The part of a capture's manifest that is about sockets."""
 
     host_sysctls: Mapping[str, str] = {}
 

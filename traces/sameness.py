@@ -9,7 +9,7 @@ from gradwire.traces.trace import Losses, Trace
 
 
 def differences(whole: Trace, trimmed: Trace) -> tuple[str, ...]:
-    """Sentences on what a trimmed capture tells otherwise than its whole packets do; none if nothing."""
+    """Sentences on what a trimmed capture shows otherwise than its whole packets do; none if nothing."""
     return tuple(_differences(whole, trimmed))
 
 

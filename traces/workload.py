@@ -99,7 +99,7 @@ class Message(_Value):
     """One point-to-point message: a push, a pull, or what no collective explains.
 
     `ready` is when its destination was prepared to receive it, None: from the beginning.  What it comes after
-    may stand later in the workload.
+    may be listed later in the workload.
     """
 
     kind: Literal["message"] = "message"

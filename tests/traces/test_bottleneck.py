@@ -45,7 +45,7 @@ def test_what_a_processor_spaces_bounds_nothing(seed: int) -> None:
 def test_a_plateau_that_the_spacing_does_not_show_is_unknown_not_disproved() -> None:
     job = of_job([paced(40e6, clump=3)])
     assert job.bound == "unknown"
-    assert "could not be told" in job.evidence
+    assert "unclear whether a link bounded it" in job.evidence
 
 
 def test_a_rate_that_no_share_of_a_known_link_explains_is_the_hosts_own() -> None:
@@ -161,7 +161,7 @@ def test_one_hosts_capture_shows_the_link_that_bounded_it(sample: str, mbps: int
     assert mine.host == f"10.0.0.{rank + 1}"
     if sample.startswith("slow_ps") and rank >= 2:
         assert mine.bound == found.job_bound.bound == "unknown"
-        assert "could not be told" in found.job_bound.evidence
+        assert "unclear whether a link bounded it" in found.job_bound.evidence
     else:
         assert mine.rate_bps == pytest.approx(mbps * 1e6, rel=0.05)
         assert found.job_bound.host == mine.host

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradwire.traces.analysis.analysis import analyse, to_json
-from gradwire.traces.analysis.verdict import sentences
+from gradwire.traces.analysis.summary import sentences
 from gradwire.traces.packets.capture import read_capture
 from gradwire.traces.packets.clockbounds import BEND_NS
 from gradwire.traces.packets.clocks import Clocks, compare_clocks
@@ -280,7 +280,7 @@ def test_what_cannot_be_compared_is_refused_in_words(tmp_path: Path) -> None:
     lone = replace(trace.clocks.hosts[3], group=1, comparable=False, reason="nothing connects it")
     hosts = (*trace.clocks.hosts[:3], lone, *trace.clocks.hosts[4:])
     analysis = analyse(find_job(replace(trace, clocks=replace(trace.clocks, hosts=hosts))))
-    assert "who is late cannot be told: the clock of 10.77.0.4 cannot" in sentences(analysis)[0]
+    assert "who is late are unknown: the clock of 10.77.0.4 cannot" in sentences(analysis)[0]
     assert not any(word in " ".join(sentences(analysis)) for word in ("bus bandwidth", "is the late one"))
     assert not analysis.transfers + analysis.spans + analysis.stragglers + analysis.iterations
     delayed = {(f.src, f.dst) for f in analysis.flows if f.delay_ns is not None}

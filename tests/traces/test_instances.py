@@ -175,7 +175,7 @@ def test_equal_broadcasts_at_once_are_one_operation_each_and_that_is_said() -> N
     messages = played(4, [("broadcast", broadcast(4, 1000))] * 6, gap_ns=0)
     some, notes = operations(messages, all_visible=True)
     assert [o.nbytes for o in some] == [1000] * 6
-    assert any("nothing tells where one ends" in note for note in notes)
+    assert any("nothing shows where one ends" in note for note in notes)
 
 
 def test_a_barrier_is_left_out_and_said() -> None:

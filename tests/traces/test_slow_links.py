@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gradwire.traces.analysis.analysis import Analysis, analyse
-from gradwire.traces.analysis.verdict import sentences
+from gradwire.traces.analysis.summary import sentences
 from gradwire.traces.reader import open_trace
 from gradwire.traces.recognition.ranks import BadTrace
 from gradwire.traces.recognition.recognise import Job, find_job

@@ -45,7 +45,7 @@ WRONG_BY_ONE = {
 }
 
 
-def test_every_wrong_column_is_told_by_packet_and_field_and_nothing_else(tmp_path: Path) -> None:
+def test_every_wrong_column_is_reported_by_packet_and_field_and_nothing_else(tmp_path: Path) -> None:
     packets = made(tmp_path)
     wrong = {column: getattr(packets, column).copy() for column in WRONG_BY_ONE}
     for values in wrong.values():
@@ -54,7 +54,7 @@ def test_every_wrong_column_is_told_by_packet_and_field_and_nothing_else(tmp_pat
     assert sorted(differences) == sorted(WRONG_BY_ONE.values())
 
 
-def test_a_packet_that_one_of_the_two_does_not_know_is_told(tmp_path: Path) -> None:
+def test_a_packet_that_one_of_the_two_does_not_know_is_reported(tmp_path: Path) -> None:
     packets = made(tmp_path)
     wrong = packets.protocol.copy()
     wrong[1] = 0
@@ -64,7 +64,7 @@ def test_a_packet_that_one_of_the_two_does_not_know_is_told(tmp_path: Path) -> N
     )
 
 
-def test_a_file_of_another_length_is_told(tmp_path: Path) -> None:
+def test_a_file_of_another_length_is_reported(tmp_path: Path) -> None:
     packets = made(tmp_path)
     packets.path.write_bytes(packets.path.read_bytes()[: 24 + 16 + len(tcp(A, B, 5, b"abc"))])
     assert verify(packets.path, packets, 9) == ["tshark reads 1 packets, gradwire 3"]

@@ -13,7 +13,7 @@ from gradwire.tools.inspectpage import jobtables, wiretables
 from gradwire.tools.inspectpage.charts import as_script, chart_data, chart_notes, load_library
 from gradwire.tools.table import Table
 from gradwire.traces.analysis.analysis import Analysis
-from gradwire.traces.analysis.verdict import sentences
+from gradwire.traces.analysis.summary import sentences
 from gradwire.traces.files import write_whole
 from gradwire.traces.units import show_bps, show_count, show_nbytes, show_s
 
@@ -85,7 +85,7 @@ def page(analysis: Analysis, advice: Advice | None = None) -> str:
     values: dict[str, Any] = {
         "name": title(analysis),
         "what": what(analysis),
-        "verdict": sentences(analysis),
+        "summary": sentences(analysis),
         "tiles": list(_tiles(analysis)),
         "sections": [each for each in SECTIONS if each[0] not in absent],
         "advice": advice,
@@ -184,7 +184,7 @@ def _spans_missing(analysis: Analysis) -> str:
 
 
 def _tiles(analysis: Analysis) -> Iterator[Tile]:
-    """The figures of the verdict, to be seen at a glance."""
+    """The figures of the summary, to be seen at a glance."""
     if (found := analysis.shares) is not None:
         yield Tile("iteration", show_s(found.time_ns / 1e9), f"median of {found.n_iterations}")
     if found is not None and not analysis.shares_refused:

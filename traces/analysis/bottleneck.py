@@ -86,10 +86,10 @@ def job_bound(rates: Sequence[HeldBound], known_bps: Collection[int] = (), n_hos
     longest = max(unsure, key=lambda bound: bound.held_share, default=None)
     if longest is not None and longest.held_share >= LEAST_BOUND:
         where = f"{longest.direction} at {longest.host}"
-        why = f"whether a link bounded it could not be told: {where}, {longest.evidence}"
+        why = f"it is unclear whether a link bounded it: {where}, {longest.evidence}"
         return JobBound("unknown", None, None, None, longest.held_share, why)
     if all(rate.bound.bound == "none" and not rate.bound.in_flight_ns for rate in rates):
-        why = "whether a link bounded it could not be told: there are too few large packets"
+        why = "it is unclear whether a link bounded it: there are too few large packets"
         return JobBound("unknown", None, None, None, 0.0, why)
     why = "no link bounded it: no rate that a link would set was held"
     if best is not None:

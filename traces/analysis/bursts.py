@@ -123,7 +123,7 @@ def _series(trace: Trace) -> Iterator[Series]:
 
 
 def _hosts(trace: Trace, owners: Sequence[str | None]) -> Sequence[str]:
-    """Whose rates to tell where there are no ranks: captures' own hosts, or else those that sent most."""
+    """Whose rates to report where there are no ranks: captures' own hosts, or else those that sent most."""
     owned = sorted({owner for owner in owners if owner})
     sent: Counter[str] = Counter()
     for packets in trace.captures if not owned else ():

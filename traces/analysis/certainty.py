@@ -62,9 +62,9 @@ def _clocks(analysis: Analysis) -> Statement:
 def _line(analysis: Analysis) -> Statement:
     line = analysis.line_rate
     if line is None:
-        return Statement("line rate", None, "not told, and no packets show a link that bounded the job")
+        return Statement("line rate", None, "not given, and no packets show a link that bounded the job")
     if line.source == "told":
-        return Statement("line rate", 1.0, "as told with --line-rate")
+        return Statement("line rate", 1.0, "as given with --line-rate")
     if line.source == "fabric":
         return Statement("line rate", 1.0, "of the fabric in the capture's manifest")
     evidence = (
@@ -80,10 +80,10 @@ def _kept(analysis: Analysis) -> Statement:
     drops = (
         f"{sum(dropped):,} packets dropped by the capture"
         if dropped
-        else "the files do not tell what was dropped"
+        else "the files do not say what was dropped"
     )
     unseen = f"{show_nbytes(losses.unseen_nbytes)} of the streams are in no file"
     unclear = (
-        f"{losses.unresolved:,} gaps whose messages cannot be told ({show_nbytes(losses.unresolved_nbytes)})"
+        f"{losses.unresolved:,} gaps whose messages are unknown ({show_nbytes(losses.unresolved_nbytes)})"
     )
     return Statement("what the captures lack", None, f"{drops}; {unseen}; {unclear}")

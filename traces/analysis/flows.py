@@ -149,7 +149,7 @@ def _acks(packets: Packets, rows: Ints | None) -> tuple[npt.NDArray[np.uint32], 
 
 
 def _window(trace: Trace, direction: Direction, rows_of: list[Rows]) -> Percentiles | None:
-    """Of the windows in one direction's packets, where the SYNs tell how they are scaled."""
+    """Of the windows in one direction's packets, where the SYNs say how they are scaled."""
     for packets, rows in zip(trace.captures, rows_of, strict=True):
         part = rows.get(direction)
         shift = _offered_shift(packets, part)

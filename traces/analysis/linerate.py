@@ -22,8 +22,8 @@ class FabricRates:
 
 @dataclass(frozen=True)
 class LineRate:
-    """`source`: "told" by somebody; of the "fabric" that the capture was made on; or "measured": the fastest
-    rate at which packets of a host show a link, at `host` in `direction`, if a link bounded the job.
+    """`source`: "told", given by the user; of the "fabric" that the capture was made on; or "measured": the
+    fastest rate at which packets of a host show a link, at `host` in `direction`, if a link bounded the job.
     """
 
     bps: float
@@ -42,7 +42,7 @@ class LineRate:
 
 
 def line_rate(
-    given_bps: int | None, fabric: FabricRates | None, bounds: Sequence[Bound], job: JobBound
+    given_bps: int | None, fabric: FabricRates | None, bounds: Sequence[Bound], of_job: JobBound
 ) -> LineRate | None:
     """None if nothing is known and no link bounded the job: then no capture shows a link's rate."""
     if given_bps is not None:
@@ -50,7 +50,7 @@ def line_rate(
     if fabric is not None:
         return LineRate(fabric.hosts_bps, "fabric")
     links = [(one.rate_bps, one) for one in bounds if one.bound == "link" and one.rate_bps is not None]
-    if job.bound != "link" or not links:
+    if of_job.bound != "link" or not links:
         return None
     bps, best = max(links, key=lambda one: one[0])
     return LineRate(bps, "measured", host=best.host, direction=best.direction)

@@ -68,7 +68,7 @@ class Sight(NamedTuple):
     time_ns: Floats
     spacing_ns: Floats  # until the next large packet
     pair_nbytes: Floats
-    far_bps: Floats  # of the pairs that are far enough apart to tell of a link
+    far_bps: Floats  # of the pairs that are far enough apart to show a link
     far_nbytes: Floats
     far_histogram: _Histogram
     trains: tuple[_Trains, ...]  # for each of TRAIN_NS

@@ -13,7 +13,7 @@ from gradwire.traces.trace import Trace
 
 @dataclass(frozen=True)
 class Traffic:
-    """Connections that were taken for the same thing.  `evidence` is that of the largest of them.
+    """Connections that were taken for the same thing.  `evidence` is the largest one's.
 
     What is not TCP has no connections; its packets are counted in every file that has them.
     """
@@ -29,11 +29,11 @@ class Traffic:
 
 def traffic(trace: Trace) -> tuple[Traffic, ...]:
     """Everything in the captures by what it was taken for: training first, then the largest first."""
-    groups: defaultdict[tuple[str, bool], list[Choice]] = defaultdict(list)
+    by_framing: defaultdict[tuple[str, bool], list[Choice]] = defaultdict(list)
     for choice in trace.choices:
         known = choice.framing
-        groups[known.name if known else "unknown", known is not None and known.is_training].append(choice)
-    found = [_together(name, training, some) for (name, training), some in groups.items()]
+        by_framing[known.name if known else "unknown", known is not None and known.is_training].append(choice)
+    found = [_together(name, training, some) for (name, training), some in by_framing.items()]
     found += _not_tcp(trace)
     return tuple(sorted(found, key=lambda one: (not one.training, -one.payload_nbytes)))
 

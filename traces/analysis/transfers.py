@@ -22,7 +22,7 @@ class Transfer:
     from the trace's origin; `time_ns` lasts until the last byte has arrived.  The rates are bytes per second
     as NCCL defines them, None for messages, and where the bus bandwidth would be above the line rate: then
     times were misread.  `line_share` is busbw over the line rate.  `algorithm` is how it
-    was done, as far as its pattern tells, with `confidence` from 0 to 1.
+    was done, as far as its pattern shows, with `confidence` from 0 to 1.
     """
 
     iteration: int
@@ -73,10 +73,10 @@ class AlgorithmUse:
 
 def transfers(job: Job, origin_ns: int, line_rate: LineRate | None) -> tuple[Transfer, ...]:
     """In the order in which they began."""
-    groups: defaultdict[tuple[int, str, int], list[int]] = defaultdict(list)
+    by_operation: defaultdict[tuple[int, str, int], list[int]] = defaultdict(list)
     for number, operation in enumerate(job.operations):
-        groups[job.labels.iterations[number], kind_of(job, number), operation.tag].append(number)
-    found = [_transfer(job, key, numbers, origin_ns, line_rate) for key, numbers in groups.items()]
+        by_operation[job.labels.iterations[number], kind_of(job, number), operation.tag].append(number)
+    found = [_transfer(job, key, numbers, origin_ns, line_rate) for key, numbers in by_operation.items()]
     return tuple(sorted(found, key=lambda transfer: transfer.start_ns))
 
 
@@ -122,13 +122,13 @@ def _transfer(
 
 def algorithm_uses(job: Job) -> tuple[AlgorithmUse, ...]:
     """Every algorithm that was recognised, the one that moved most bytes first."""
-    groups: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    by_algorithm: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for number, recognised in enumerate(job.algorithms):
-        groups[kind_of(job, number), recognised.name].append(number)
-    moved = {key: sum(job.operations[n].nbytes for n in numbers) for key, numbers in groups.items()}
+        by_algorithm[kind_of(job, number), recognised.name].append(number)
+    moved = {key: sum(job.operations[n].nbytes for n in numbers) for key, numbers in by_algorithm.items()}
     found = []
-    for kind, name in sorted(groups, key=lambda key: -moved[key]):
-        numbers = groups[kind, name]
+    for kind, name in sorted(by_algorithm, key=lambda key: -moved[key]):
+        numbers = by_algorithm[kind, name]
         largest = max(numbers, key=lambda n: job.operations[n].nbytes)
         found.append(
             AlgorithmUse(

@@ -45,7 +45,7 @@ class Frame(NamedTuple):
 
 
 class Hidden(NamedTuple):
-    """Bytes [start, end) of a stream that hold whole messages which cannot be told."""
+    """Bytes [start, end) of a stream that hold whole messages, unknown ones."""
 
     start: int
     end: int
@@ -72,8 +72,8 @@ class Fit:
 class Found:
     """All that a framing reads from its connections.
 
-    `said` are the ranks that hosts told of themselves, by address: an empty set for a host of the job that
-    told none.  `notes` are for people.
+    `said` are the ranks that hosts gave themselves, by address: an empty set for a host of the job that
+    gave none.  `notes` are for people.
     """
 
     readings: tuple[Reading, ...]
@@ -84,7 +84,7 @@ class Found:
 class Framing(Protocol):
     """`fit` judges one connection (None: certainly not); `read` is given all that were found to fit.
 
-    Both must stand anything that a file may hold, in time and memory that grow with it at most linearly.
+    Both must survive anything that a file may hold, in time and memory that grow with it at most linearly.
     `is_training` is False for what only sets a job up or watches it.
     """
 

@@ -118,7 +118,7 @@ class _Filler:
         self.settled = []
 
     def _give_up(self, gap: GlooGap | None) -> None:
-        """What has been in flight since the last quiet moment cannot be told, nor what follows until all of
+        """What has been in flight since the last quiet moment stays unknown, and what follows, until all of
         that is over.
         """
         self.is_whole = False

@@ -1,6 +1,6 @@
 """gRPC's messages in one direction of an HTTP/2 connection (grpc/doc/PROTOCOL-HTTP2.md).
 
-A call is one HTTP/2 stream; a message in it is a prefix of 5 bytes, a flag and the length, and so many
+A call is one HTTP/2 stream; a message in it is a prefix of 5 bytes, a flag and the length, and that many
 bytes, cut into DATA frames anywhere.  Where frames are hidden, a message whose prefix was captured still
 has a known length: what of it was not seen must be in the gaps.
 """
@@ -52,7 +52,7 @@ class Rest(NamedTuple):
 class GrpcSide:
     """What one direction sent: messages in order of their ends, gaps' rests, and of calls the paths.
 
-    `calls` are those of which a frame was captured; `paths` are told by requests, where they can be read.
+    `calls` are the calls of captured frames; `paths` come from requests, where they can be read.
     `chunk_nbytes` is the largest DATA frame; `headers` and `trailers` count frames by their sizes.
     """
 

@@ -30,7 +30,7 @@ _READ, _FRAMED, _UNREADABLE = 1.0, 0.9, 0.3
 
 
 class _Likes:
-    """The messages that were read, by size: what those of which less was captured are likened to."""
+    """The messages that were read, by size: those of which less was captured are compared with them."""
 
     def __init__(self, dialogues: Iterable["_Dialogue"]) -> None:
         self._paths: defaultdict[tuple[bool, int], set[str]] = defaultdict(set)

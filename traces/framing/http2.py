@@ -63,7 +63,7 @@ class FrameHeader(NamedTuple):
 
 
 def decode_header(head: bytes) -> FrameHeader | None:
-    """None for 9 bytes that no sender of gRPC would write, by which a place is told to begin no frame.
+    """None for 9 bytes that no sender of gRPC would write: no frame begins there.
 
     Streams are opened by clients only, with odd numbers: gRPC pushes nothing.
     """

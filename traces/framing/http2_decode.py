@@ -116,7 +116,7 @@ class _Streams:
 
 
 def first_frame(stream: Stream) -> int | None:
-    """Where the first frame begins that can be told; None if there is none."""
+    """Where the first frame begins that can be recognised; None if there is none."""
     if stream.opener is None:
         places = stream.visible.starts_from(0, MAX_SEARCH)
         return next((place for place in places if _is_run(stream, place)), None)

@@ -2,7 +2,7 @@
 
 HPACK's dynamic table numbers entries from the newest backwards, so after a block of which a part is
 hidden nobody knows which entry an index means.  But a client names its one authority in every request by
-the same entry, right beside the path: that tells how many entries there are.  The Huffman code, integers
+the same entry, right beside the path: this shows how many entries there are.  The Huffman code, integers
 and the static table are those of the package `hpack`; its own decoder needs every byte of every block.
 """
 
@@ -44,10 +44,10 @@ class Paths:
         self._is_known = True  # whether `_added` is right
         self._authority: int | None = None  # which of these entries names the authority
         self._paths: dict[int, bytes] = {}
-        self._place = 0  # of the path among what tells two requests apart; the authority has the other
+        self._place = 0  # of the path among the fields that differ between requests
 
     def read(self, block: bytes, *, is_whole: bool) -> str | None:
-        """The path that a block asks for, None if that cannot be told."""
+        """The path that a block asks for, None if it is not known."""
         found, cut = _readable_fields(block[:MAX_BLOCK_NBYTES])
         telling = [field for field in found if field.name not in _SAME_FOR_ALL][:2]
         names = [field.name for field in telling]

@@ -20,7 +20,7 @@ class Messages:
     `nbytes` is the payload's size, for notices the announced one.  `first_ns` and `last_ns` are when its
     first and last byte were first seen near the source; `received_ns` is when it and all before it had been
     seen near the destination.  `kind` is a `MessageKind`, `operation` a position in `operations`, the names
-    that the framing gave.  `tag` numbers the instance of an operation (UNKNOWN_TAG: not told).  `whole`: the
+    that the framing gave.  `tag` numbers the instance of an operation (UNKNOWN_TAG: unknown).  `whole`: the
     last byte was seen.  `recovered`: its header was not captured.  `retransmitted` counts packets that
     repeated its bytes.  `socket_nbytes` is what a sender's socket could hold, None where nobody says.
     """

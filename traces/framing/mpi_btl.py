@@ -158,7 +158,7 @@ def is_sure(fragment: Fragment, n_visible: int) -> bool:
 
 
 def operation_of(tag: int) -> tuple[str, int | None]:
-    """The collective that a message belongs to, and its instance if the tag tells.
+    """The collective that a message belongs to, and its instance if the tag says which.
 
     The user's own are `send`, and their tag is kept; nonblocking collectives count theirs down, one for each.
     """

@@ -109,7 +109,7 @@ def _between(decoded: Sequence[MpiDecoded]) -> dict[tuple[_End, _End], list[MpiD
 
 
 def _ends(direction: Direction, names: dict[Direction, Process | None]) -> tuple[_End, _End]:
-    """Between which processes a stream is; connections of processes that told no name are kept apart."""
+    """Between which processes a stream is; connections of processes that gave no name are kept apart."""
     src, dst = names.get(direction), names.get(direction.reverse)
     if src is None or dst is None:
         return (direction.src, direction.sport), (direction.dst, direction.dport)

@@ -1,7 +1,7 @@
 """Messages of a connection whose framing is unknown: cut at pauses of the sender, and marked as a guess.
 
 What an application writes at once leaves as packets close together, the last of them with PSH (RFC 9293,
-3.9.1).  Which pauses are between messages is told by the connection's own distribution of them.
+3.9.1).  The connection's own distribution of pauses shows which are between messages.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ class Pauses:
 
 
 class Plain:
-    """Each burst is a message `send`; nothing is known of what it is for."""
+    """Each burst is a message `send`; its purpose is unknown."""
 
     name = "plain"
     is_training = True
@@ -82,7 +82,7 @@ def _short(connections: Sequence[Connection]) -> list[str]:
     if not seen or max(seen) == HEADERS_NBYTES:
         return []
     few = f"of no packet more than {max(seen)} bytes of payload were captured"
-    return [f"{few}, too few to tell gloo, Open MPI or gRPC: capture with tcpdump -s 128 or more"]
+    return [f"{few}, too few to recognise gloo, Open MPI or gRPC: capture with tcpdump -s 128 or more"]
 
 
 def _judged(found: Pauses, stream: Stream) -> Fit:

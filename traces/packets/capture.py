@@ -1,7 +1,7 @@
 """Opens capture files of any format and returns their packets.  An edge module: it opens files.
 
 pcap (also the modified one) and pcapng, plain or compressed by gzip or zstd, in files or pipes; which
-it is, the first bytes say, not the name.  docs/schemas.md tells what is understood inside.
+it is, the first bytes say, not the name.  docs/schemas.md says what is understood inside.
 """
 
 from collections.abc import Iterator

@@ -120,7 +120,7 @@ def name(clock: HostClock) -> str:
 def compare_clocks(
     captures: Sequence[Packets], rows_of: Sequence[Rows]
 ) -> tuple[tuple[Packets, ...], Clocks]:
-    """The captures in one time, as far as their clocks can be told, and what is known of these.
+    """The captures in one time, as far as their clocks are known, and what is known of these.
 
     `rows_of` are the captures' directions.  Packets are the same objects where nothing was corrected.
     """
@@ -225,7 +225,7 @@ def _settled(
         alone = [node for node in left if node in reasons]
         steady = [node for node in left if node not in reasons and node not in set_back]
         agreeing = _agreeing(steady or alone[:1] or left[:1], seen, begins)
-        # The reference is the agreeing hosts' common time: how far one may be from it, the others tell.
+        # The reference is the agreeing hosts' common time: the others show how far one may be from it.
         settled = {node: Line(begins[node], 0, 0.0, 0) for node in agreeing}
         for node in agreeing:
             bounds = _bounds(node, seen, {other: line for other, line in settled.items() if other != node})

@@ -2,7 +2,7 @@
 
 A packet is known again by its connection, sequence and acknowledgement numbers, also where it was cut up
 on its way (segmentation offload): the first piece keeps them.  A number pair that either point saw twice
-is left out, for which one is which cannot be told.  Files that hold only what their host sent have no
+is left out: nothing shows which one is which.  Files that hold only what their host sent have no
 packet in common; there an acknowledgement shows that the bytes had arrived when it left.
 """
 

@@ -17,7 +17,7 @@ class BadCapture(Exception):
 
 @dataclass(frozen=True)
 class Interface:
-    """Where packets were captured.  `snaplen` 0: unlimited; `dropped`: by the capture, None if not told."""
+    """Where packets were captured.  `snaplen` 0: unlimited; `dropped`: by the capture, None if unknown."""
 
     name: str = ""
     link_type: int = ETHERNET

@@ -58,7 +58,7 @@ def read_interface(body: bytes, order: ByteOrder) -> tuple[Interface, Clock]:
 
 def read_dropped(body: bytes, order: ByteOrder) -> tuple[int, int | None]:
     """Statistics: the number of the interface in its section, and how many packets were lost there by the
-    interface and by the system since the capture began; None if neither is told.
+    interface and by the system since the capture began; None if neither is given.
     """
     if len(body) < 12:
         raise BadBlock("an interface's statistics are too short")

@@ -114,7 +114,7 @@ class _Items:
         return number
 
     def _iteration(self, after: Sequence[int], leads_to: Item) -> int:
-        """That of what it follows, if that is of the training; else that of what it leads to."""
+        """The iteration of what it follows, if that is part of the training; else of what it leads to."""
         latest = max((self._items[other].iteration for other in after), default=-1)
         return latest if 0 <= latest <= leads_to.iteration else leads_to.iteration
 

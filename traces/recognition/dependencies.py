@@ -196,7 +196,7 @@ def _queued(
     found: Mapping[tuple[int, int], Wait],
     turnarounds_ns: Mapping[int, int],
 ) -> dict[tuple[int, int], Wait]:
-    """What a place waits for because a library has so many in flight and no more: gloo has two threads.
+    """What a place waits for because a library limits how many are in flight: gloo has two threads.
 
     Then an operation begins as soon as any other of its iteration is complete, not always the same one.  It
     may have been ready long before, though not before those that began before it; how long cannot be known.

@@ -16,7 +16,7 @@ def main_group(connections: Sequence[Connection]) -> tuple[list[int], list[str]]
     """Which of a gloo job's connections (positions) are the process group that trains, and notes.
 
     Groups are set up one after the other by all ranks, so the k-th connection of each pair is group k.
-    Raises BadTrace if two of them carry much: what they do cannot be told apart by its tags.
+    Raises BadTrace if two of them carry much: tags do not tell the messages of one from the other's.
     """
     pairs: defaultdict[frozenset[str], list[int]] = defaultdict(list)
     for number, connection in enumerate(connections):

@@ -50,7 +50,7 @@ Broadcasts = tuple[tuple[int, ...], ...]  # of each its size
 class Labels:
     """For each operation its iteration (SETUP: none) and its role; `notes` say how that was found.
 
-    `servers` are the ranks to which others push; none if there are no such.  The first `warm_up` iterations
+    `servers` are the ranks to which others push; none if there are none.  The first `warm_up` iterations
     are not like the rest: connections are opened in them, DDP makes its buckets, and when the very first
     began to compute no capture shows.
     """
@@ -131,34 +131,32 @@ def _label_collectives(operations: Sequence[Operation], iterations: list[int]) -
         else:
             before[-1].append(i)
     prefixes = [tuple((operations[i].nbytes,) for i in part) for part in before]
-    groups = equal_runs([operations[i].nbytes for i in chosen], prefixes)
-    repeated = _repeated([prefixes[first] for first, _ in groups])
+    runs = equal_runs([operations[i].nbytes for i in chosen], prefixes)
+    repeated = _repeated([prefixes[first] for first, _ in runs])
     is_after = _come_after(repeated, prefixes, operations[collectives[0]].tag)
-    for number, (first, last) in enumerate(groups):
+    for number, (first, last) in enumerate(runs):
         for i in chosen[first:last]:
             iterations[i] = number
         part = before[last if is_after else first]
         kept = _shared(prefixes[last], repeated) if is_after else _shared(prefixes[first], repeated)
         for i in part[:kept] if is_after else part[len(part) - kept :]:
             iterations[i] = number
-    return _runs_note(repeating, groups, [operations[i].nbytes for i in chosen], is_after)
+    return _runs_note(repeating, runs, [operations[i].nbytes for i in chosen], is_after)
 
 
-def _runs_note(
-    repeating: str, groups: Sequence[tuple[int, int]], sizes: Sequence[int], is_after: bool
-) -> str:
-    if len(groups) == 1:
+def _runs_note(repeating: str, runs: Sequence[tuple[int, int]], sizes: Sequence[int], is_after: bool) -> str:
+    if len(runs) == 1:
         return f"iterations: the {repeating}s do not repeat, so they are one iteration"
-    counts = [last - first for first, last in groups]
+    counts = [last - first for first, last in runs]
     buckets = f"{counts[0]}, then {counts[1]}" if counts[0] != counts[1] else str(counts[0])
-    runs = f"{len(groups)} runs of {repeating}s with the same sum of bytes"
-    first, last = groups[0]
+    equal = f"{len(runs)} runs of {repeating}s with the same sum of bytes"
+    first, last = runs[0]
     again = Counter(sizes[first:last])
     size, times = again.most_common(1)[0]
     if counts[0] == counts[1] and len(again) > 1 < times and size * times > MOST * sum(again.elements()):
         buckets += f", {times} of {size} bytes, which may be as many iterations with something else between"
     after = "; each ends with the broadcasts that follow" if is_after else ""
-    return f"iterations: {runs}; buckets in each: {buckets}{after}"
+    return f"iterations: {equal}; buckets in each: {buckets}{after}"
 
 
 def equal_runs(sizes: Sequence[int], prefixes: Sequence[Broadcasts]) -> list[tuple[int, int]]:
@@ -171,28 +169,28 @@ def equal_runs(sizes: Sequence[int], prefixes: Sequence[Broadcasts]) -> list[tup
     for skipped in range(min(MAX_SETUP_ALLREDUCES, len(sizes)) + 1):
         for may_break in (False, True):
             for count in range(1, len(sizes) - skipped):
-                groups = _cut(sizes, skipped, sum(sizes[skipped : skipped + count]), may_break)
-                heads = [first for first, _ in groups]
+                runs = _cut(sizes, skipped, sum(sizes[skipped : skipped + count]), may_break)
+                heads = [first for first, _ in runs]
                 steady = {prefixes[first] for first in heads[2:]}
                 inside = set(range(skipped, len(sizes))) - set(heads)
-                if groups and len(steady) <= 1 and not any(prefixes[i] for i in inside):
-                    return groups
+                if runs and len(steady) <= 1 and not any(prefixes[i] for i in inside):
+                    return runs
     return [(0, len(sizes))]
 
 
 def _cut(sizes: Sequence[int], first: int, total: int, may_break: bool) -> list[tuple[int, int]]:
     """Runs from `first` on that sum up to `total`; empty if there are not at least two whole ones."""
-    groups, begin, held = [], first, 0
+    runs, begin, held = [], first, 0
     for i in range(first, len(sizes)):
         held += sizes[i]
         if held > total:
             return []
         if held == total:
-            groups.append((begin, i + 1))
+            runs.append((begin, i + 1))
             begin, held = i + 1, 0
-    if len(groups) < 2 or (held and not may_break):
+    if len(runs) < 2 or (held and not may_break):
         return []
-    return [*groups, (begin, len(sizes))] if held else groups
+    return [*runs, (begin, len(sizes))] if held else runs
 
 
 def _repeated(prefixes: Sequence[Broadcasts]) -> Broadcasts:

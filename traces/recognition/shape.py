@@ -17,8 +17,8 @@ SYNCHRONOUS, ASYNCHRONOUS = 0.8, 0.5  # shares of the rounds whose answers waite
 class JobShape:
     """`servers` and `workers` are ranks; an allreduce has no servers.
 
-    `synchronous`: servers answer when all have pushed.  `colocated`: some server is a worker too.  None: not
-    to be told, or of no parameter server.
+    `synchronous`: servers answer when all have pushed.  `colocated`: some server is a worker too.  None:
+    unknown, or of no parameter server.
     """
 
     kind: ShapeKind

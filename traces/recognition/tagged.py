@@ -58,7 +58,7 @@ def by_tag(messages: Messages, rows: npt.NDArray[np.int64]) -> Iterator[npt.NDAr
 
 
 def _collective(messages: Messages, all_visible: bool) -> Operation | str:
-    """The operation, or what it is called if the capture holds a part of it only."""
+    """The operation, or its name if the capture holds only a part of it."""
     name = messages.operations[messages.operation[0]]
     tag = int(messages.tag[0])
     data = messages.where(messages.is_data)

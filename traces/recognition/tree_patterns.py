@@ -1,8 +1,8 @@
 """The message patterns of broadcasts, reductions and barriers.
 
 A tree's edges all carry the same messages: the buffer, whole or cut in segments of one size (the last may be
-shorter).  How many of equal messages are one instance is told by what the ranks do between, or by the gaps in
-time; where neither tells, each message is one.
+shorter).  What the ranks do between, or gaps in time, show how many of equal messages are one
+instance; where neither does, each message is one.
 """
 
 from collections import Counter
@@ -52,7 +52,7 @@ def _tree(ahead: Ahead, edges: Sequence[Pair], root: int, shape: Shape, limit: i
     most = min(in_run.most_common(1)[0][0], left)
     sent = [ahead.nbytes(edge, most) for edge in edges]
     alike = next((i for i in range(most) if len({sizes[i] for sizes in sent}) > 1), most)
-    # Only an edge at the root tells by its times where an instance ends: the others wait for it.
+    # Only an edge at the root shows by its times where an instance ends: the others wait for it.
     at_root = [edge for edge in edges if root in edge]
     if limit < MAX_SEGMENTS:
         most = min(most, max(1, limit // len(at_root)))
@@ -65,7 +65,7 @@ def _tree(ahead: Ahead, edges: Sequence[Pair], root: int, shape: Shape, limit: i
     parts = "whole" if count == 1 else f"in {count} segments"
     evidence = f"{len(edges)} edges, a {shape} tree {way} rank {root}, each carry {nbytes} bytes {parts}"
     if confidence == BY_GAPS:
-        evidence += "; where one ends is told by the gaps in time"
+        evidence += "; gaps in time show where one ends"
     if confidence == AMBIGUOUS:
         evidence += "; equal messages follow at once, each is taken for one operation"
     return PatternMatch("tree", nbytes, dict.fromkeys(edges, count), evidence, confidence, root, shape)

@@ -108,7 +108,7 @@ def _notes(
     if counts.total():
         some = ", ".join(f"{count} of {name}" for name, count in sorted(counts.items()))
         notes.append(
-            f"the messages do not say which collective of a kind they belong to; told by their order: {some}"
+            f"the messages do not say which collective of a kind they belong to; their order decided: {some}"
         )
     if counts[BARRIER]:
         notes.append(f"left out, they carry nothing: {counts[BARRIER]} barriers")
@@ -124,5 +124,5 @@ def _notes(
         notes.append(f"in these messages no whole collective was found, each is one operation: {some}")
     unsure = sum(operation.recognised.confidence <= AMBIGUOUS for operation in operations)
     if unsure:
-        notes.append(f"{unsure} collectives may be parts of larger ones: nothing tells where one ends")
+        notes.append(f"{unsure} collectives may be parts of larger ones: nothing shows where one ends")
     return notes

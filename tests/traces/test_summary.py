@@ -1,4 +1,4 @@
-"""The verdict's sentences say what the figures say, and name what is not known."""
+"""The summary's sentences say what the figures say, and name what is not known."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from gradwire.traces.analysis.exposure import Straggler
 from gradwire.traces.analysis.linerate import FabricRates, LineRate, line_rate
 from gradwire.traces.analysis.percentiles import Percentiles
 from gradwire.traces.analysis.shares import shares
-from gradwire.traces.analysis.verdict import loss_bps, sentences, window_bps
+from gradwire.traces.analysis.summary import loss_bps, sentences, window_bps
 from tests.made_analysis import MS, made_analysis, made_flow
 
 
@@ -63,17 +63,17 @@ def test_one_late_rank_is_named_and_several_are_not_blamed_alone(analysis: Analy
 LINK = Bound("10.0.0.1", "out", "link", 2e9, 0.01, 0.5, 0.7, 0.7, 100 * MS, "spacing and trains")
 BOUND = JobBound("link", 2e9, 0.01, "10.0.0.1", 0.7, "a link of about 2 Gb/s bounded it: held 70%")
 NO_BOUND = JobBound("none", None, None, None, 0.0, "no link bounded it: no rate was held")
-UNSURE = JobBound("unknown", None, None, None, 0.5, "whether a link bounded it could not be told: hm")
+UNSURE = JobBound("unknown", None, None, None, 0.5, "it is unclear whether a link bounded it: hm")
 
 
-def test_the_rate_is_compared_with_the_line_rate_that_was_told_or_measured(analysis: Analysis) -> None:
+def test_the_rate_is_compared_with_the_line_rate_that_was_given_or_measured(analysis: Analysis) -> None:
     assert "1 Gb/s (the median byte's), 10% of the line rate of 10 Gb/s" in sentences(analysis)[2]
     measured = replace(analysis, line_rate=LineRate(2e9, "measured", "10.0.0.1", "out"))
     assert "50% of the measured line rate of 2 Gb/s" in sentences(measured)[2]
     assert "; the line rate is not known (--line-rate); " in sentences(replace(analysis, line_rate=None))[2]
 
 
-def test_a_line_rate_is_told_or_the_fabrics_or_a_bounding_links() -> None:
+def test_a_line_rate_is_given_or_the_fabrics_or_a_bounding_links() -> None:
     fabric = FabricRates(4, 10**9, (10**8, 10**9))
     assert line_rate(10**10, fabric, [LINK], BOUND) == LineRate(1e10, "told")
     assert line_rate(None, fabric, [LINK], BOUND) == LineRate(1e9, "fabric")
@@ -82,18 +82,18 @@ def test_a_line_rate_is_told_or_the_fabrics_or_a_bounding_links() -> None:
     assert line_rate(None, None, [], UNSURE) is None
 
 
-def test_a_missing_proof_is_not_told_as_a_disproof(analysis: Analysis) -> None:
+def test_a_missing_proof_is_not_reported_as_a_disproof(analysis: Analysis) -> None:
     link = sentences(replace(analysis, job_bound=BOUND))[2]
     assert "; a link of about 2 Gb/s bounded it: held 70% (" in link
     unsure = sentences(replace(analysis, job_bound=UNSURE))[2]
-    assert "; whether a link bounded it could not be told: hm (" in unsure
+    assert "; it is unclear whether a link bounded it: hm (" in unsure
     assert "no link bounded" not in unsure + link
 
 
 def test_a_bus_bandwidth_that_cannot_be_is_not_printed(analysis: Analysis) -> None:
     hidden = tuple(replace(one, algbw_Bps=None, busbw_Bps=None) for one in analysis.transfers)
     said = sentences(replace(analysis, transfers=hidden))[2]
-    assert said.startswith("The allreduces' bus bandwidth cannot be told: ")
+    assert said.startswith("The allreduces' bus bandwidth is unknown: ")
     assert "1 Gb/s" not in said
 
 
@@ -117,7 +117,7 @@ def test_limits_follow_their_closed_forms() -> None:
     assert loss_bps(made_flow()) == float("inf")
 
 
-def test_without_training_the_verdict_says_so_and_tells_the_largest_flow(analysis: Analysis) -> None:
+def test_without_training_the_summary_says_so_and_names_the_largest_flow(analysis: Analysis) -> None:
     empty = replace(
         analysis,
         missing="no gloo traffic",

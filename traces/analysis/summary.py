@@ -1,4 +1,4 @@
-"""The verdict: how long an iteration takes, who is late, how near to line rate it comes and what bounds it.
+"""The summary: how long an iteration takes, who is late, how near to line rate it comes and what bounds it.
 
 Three sentences, every one computed: a figure that the captures do not hold is said to be missing.
 """
@@ -25,14 +25,14 @@ LATE_SHARE = 0.01  # of an iteration: less is not a lateness worth a name
 
 
 def sentences(analysis: Analysis) -> tuple[str, str, str]:
-    """The verdict, for people."""
+    """The summary, for people."""
     if analysis.missing:
         return (_nothing(analysis), _largest_flow(analysis), _rate(analysis))
     if analysis.incomparable:
-        refused = f"Iterations, waiting and who is late cannot be told: {analysis.incomparable}."
+        refused = f"Iterations, waiting and who is late are unknown: {analysis.incomparable}."
         return (refused, _largest_flow(analysis), _rate(analysis))
     if analysis.framing == Plain.name:
-        return (_guess(analysis), "Who was late cannot be told from bursts.", _rate(analysis))
+        return (_guess(analysis), "Bursts do not show who was late.", _rate(analysis))
     return (_length(analysis), _late(analysis), _rate(analysis))
 
 
@@ -126,7 +126,7 @@ def _late(analysis: Analysis) -> str:
     where = f"rank {last.rank} ({analysis.addresses[last.rank]})"
     if last.mean_late_ns < analysis.clock_error_ns:
         known = f"hosts' clocks are known to ± {show_s(analysis.clock_error_ns / 1e9)} only"
-        return f"Which rank is late cannot be told: {where} is last most often, but only {late}, and {known}."
+        return f"Which rank is late is unclear: {where} is last most often, but only {late}, and {known}."
     if last.mean_late_ns < LATE_SHARE * shares.time_ns:
         return f"No rank is late: {where} is last in {last.times_last} of {counted}, but only {late}."
     others = sorted((one for one in analysis.stragglers if one is not last), key=lambda one: -one.times_last)
@@ -153,14 +153,14 @@ def _largest_flow(analysis: Analysis) -> str:
 def _rate(analysis: Analysis) -> str:
     line = analysis.line_rate
     if not analysis.burstiness:
-        return "How far from line rate it was cannot be told: no host's packets were seen."
+        return "Its distance from the line rate is unknown: no host's packets were seen."
     n_flows = 1
     reduced = [t for t in analysis.transfers if t.kind == "allreduce" and t.iteration >= 0]
     rates = [t for t in reduced if t.busbw_Bps]
     if 2 * sum(t.nbytes for t in rates) < sum(t.nbytes for t in reduced):
-        why = "as read, that of more than half of their bytes is above the line rate or takes no time"
+        why = "as read, more than half of their bytes exceed the line rate or take no time"
         return (
-            f"The allreduces' bus bandwidth cannot be told: {why}; {analysis.job_bound.evidence} "
+            f"The allreduces' bus bandwidth is unknown: {why}; {analysis.job_bound.evidence} "
             f"({_resent(analysis)})."
         )
     if rates:
@@ -214,9 +214,9 @@ def _bound(analysis: Analysis, achieved_bps: float, n_flows: int) -> str:
     That a link bounded it takes packets that show its rate, or a known line rate that was nearly reached;
     that none did takes packets that show no rate at all.
     """
-    line, job = analysis.line_rate, analysis.job_bound
-    if job.bound == "link":
-        return f"{job.evidence} ({_resent(analysis)})"
+    line, bound = analysis.line_rate, analysis.job_bound
+    if bound.bound == "link":
+        return f"{bound.evidence} ({_resent(analysis)})"
     if line is not None and line.is_known and achieved_bps >= NEAR * line.bps:
         return f"the link bounded it, with {_resent(analysis)}"
     known = _limits_bps(analysis, n_flows)
@@ -224,13 +224,13 @@ def _bound(analysis: Analysis, achieved_bps: float, n_flows: int) -> str:
     if least is not None and achieved_bps >= NEAR * known[least]:
         allowed = show_bps(known[least])
         return f"{least} bounded it: over the round-trip time at most {allowed} ({_resent(analysis)})"
-    if job.bound == "unknown":
-        return f"{job.evidence} ({_resent(analysis)})"
+    if bound.bound == "unknown":
+        return f"{bound.evidence} ({_resent(analysis)})"
     said = {"loss": f"loss ({_resent(analysis)})", "the receivers' windows": "the receivers' windows"}
     others = [said[name] for name in ("the receivers' windows", "loss") if name in known or name == "loss"]
     left = "what the hosts do" if analysis.missing else "the hosts and the steps of the algorithm"
     not_it = ", nor did ".join(others)
-    no_link, _, why = job.evidence.partition(": ")
+    no_link, _, why = bound.evidence.partition(": ")
     return f"{no_link} ({why}), nor did {not_it}: that leaves {left}"
 
 
