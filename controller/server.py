@@ -11,6 +11,7 @@ from gradwire.controller.app import GROUP, FabricController
 from gradwire.controller.connection import Complaints
 from gradwire.controller.ryu_api import OFP_HANDLER, AppManager, cfg, hub
 from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.traces.units import show_first
 
 _COLLECT_AFTER = 50_000  # new objects after which Python looks for unreachable ones
 _POLL_S = 0.005
@@ -96,10 +97,8 @@ class Controller:
 
     def _who_is_missing(self) -> str:
         unready = self._app.steering.unready()
-        more = f" and {len(unready) - _SHOWN_NAMES} more" if len(unready) > _SHOWN_NAMES else ""
-        return (
-            f"these switches are not connected or not programmed: {', '.join(unready[:_SHOWN_NAMES])}{more}"
-        )
+        names = show_first(unready, _SHOWN_NAMES)
+        return f"these switches are not connected or not programmed: {names}"
 
 
 def _check_free(host: str, port: int) -> None:

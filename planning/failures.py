@@ -7,11 +7,11 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
 
 from gradwire.planning.fabrics.fabric import Egress, Fabric
 from gradwire.traces.components import components
+from gradwire.traces.units import show_first
 
 MAX_FAILURES = 1000
 MAX_TIME_S = 86_400
@@ -174,8 +174,7 @@ def outage_s(failures: Sequence[Failure]) -> float:
 
 def show_failures(fabric: Fabric, failures: Sequence[Failure]) -> str:
     """`leaf0-spine1 down from 0.5 s to 1.5 s`, and so on: the first few of them."""
-    few = "; ".join(map(partial(_show_failure, fabric), failures[:_SHOWN]))
-    return f"{few} and {len(failures) - _SHOWN} more" if len(failures) > _SHOWN else few
+    return show_first([_show_failure(fabric, failure) for failure in failures], _SHOWN, "; ")
 
 
 def _show_failure(fabric: Fabric, failure: Failure) -> str:

@@ -9,7 +9,7 @@ from gradwire.planning.fabrics.fabric import Egress, link_name
 from gradwire.planning.plan import Flow, Plan
 from gradwire.planning.trees.tree import Tree
 from gradwire.tools.table import print_left_out
-from gradwire.traces.units import show_count
+from gradwire.traces.units import show_count, show_first
 
 SHOWN = 8
 
@@ -79,8 +79,7 @@ def show_ranks(ranks: Sequence[int]) -> str:
     """`r0…r7`, or all of them if they are few or have gaps."""
     if len(ranks) > 2 and ranks[-1] - ranks[0] == len(ranks) - 1:
         return f"r{ranks[0]}…r{ranks[-1]}"
-    named = [f"r{rank}" for rank in ranks[:SHOWN]]
-    return " ".join(named) + (f" and {len(ranks) - SHOWN} more" if len(ranks) > SHOWN else "")
+    return show_first([f"r{rank}" for rank in ranks], SHOWN, " ")
 
 
 def _print_flows(console: Console, plan: Plan, flows: Sequence[Flow]) -> None:

@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gradwire.traces.complaints import complaint
+from gradwire.traces.units import show_first
 from gradwire.traces.workload import MAX_NBYTES, MAX_RANKS, Collective, Message, Workload
 
 LOGS = "log.r*.json"
@@ -186,5 +187,4 @@ def _difference(name: str, logged: tuple[int, ...] | None, captured: tuple[int, 
 def _sizes(sizes: tuple[int, ...] | None) -> str:
     if sizes is None:
         return "none"
-    shown = " + ".join(map(str, sizes[:MOST_SIZES]))
-    return shown + (f" and {len(sizes) - MOST_SIZES} more" if len(sizes) > MOST_SIZES else "") + " B"
+    return f"{show_first(sizes, MOST_SIZES, ' + ')} B"

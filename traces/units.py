@@ -1,6 +1,7 @@
 """Sizes, rates, times and counts: parses them as people write them, and prints them."""
 
 import re
+from collections.abc import Sequence
 from fractions import Fraction
 
 _SIZE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
@@ -52,6 +53,12 @@ def show_ns(time_ns: int) -> str:
 def show_count(count: int, one: str, many: str = "") -> str:
     """`1 flow`, `2 flows`; `many` where an s does not make the plural."""
     return f"{count} {one if count == 1 else many or f'{one}s'}"
+
+
+def show_first(some: Sequence[object], most: int, between: str = ", ") -> str:
+    """`a, b and 3 more`: the first `most` of them, and how many are left."""
+    first = between.join(map(str, some[:most]))
+    return f"{first} and {len(some) - most} more" if len(some) > most else first
 
 
 def show_nbytes(nbytes: float) -> str:

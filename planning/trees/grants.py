@@ -45,6 +45,7 @@ from gradwire.planning.trees.tree import (
 from gradwire.planning.trees.treecheck import check_elements
 from gradwire.traces.framing.aggregation import FIRST_PORT
 from gradwire.traces.schedules.schedule import Schedule
+from gradwire.traces.units import show_first
 
 WINDOW_S = 0.010
 LEAST_WANTED = 32  # fills the hops of a deep tree at any rate, each of which holds a whole frame
@@ -228,5 +229,4 @@ def first_lost(ground: Ground, trees: Sequence[Tree], failing: Sequence[Stage]) 
 
 def _stage_words(fabric: Fabric, stage: Stage) -> str:
     names = [cable_name(fabric, port) for port in stage.ports]
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"at {stage.due_ns / 1e9:g} s, with {', '.join(names[:_SHOWN])}{more} down,"
+    return f"at {stage.due_ns / 1e9:g} s, with {show_first(names, _SHOWN)} down,"

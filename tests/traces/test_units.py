@@ -8,6 +8,7 @@ from gradwire.traces.units import (
     parse_ns,
     show_bps,
     show_count,
+    show_first,
     show_nbytes,
     show_ns,
     show_s,
@@ -72,3 +73,15 @@ def test_a_time_is_shown_in_the_largest_unit_that_divides_it() -> None:
 def test_one_is_singular_and_none_is_plural() -> None:
     assert [show_count(count, "flow") for count in (0, 1, 2)] == ["0 flows", "1 flow", "2 flows"]
     assert [show_count(count, "switch", "switches") for count in (1, 2)] == ["1 switch", "2 switches"]
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, ""), (1, "r0"), (3, "r0, r1, r2"), (4, "r0, r1, r2 and 1 more"), (9, "r0, r1, r2 and 6 more")],
+)
+def test_the_first_few_are_named_and_the_others_counted(count: int, text: str) -> None:
+    assert show_first([f"r{rank}" for rank in range(count)], 3) == text
+
+
+def test_what_is_named_may_be_numbers_and_joined_by_other_signs() -> None:
+    assert show_first((4, 8, 12), 2, " + ") == "4 + 8 and 1 more"

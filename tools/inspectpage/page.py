@@ -15,7 +15,7 @@ from gradwire.tools.table import Table
 from gradwire.traces.analysis.analysis import Analysis
 from gradwire.traces.analysis.summary import sentences
 from gradwire.traces.files import write_whole
-from gradwire.traces.units import show_bps, show_count, show_nbytes, show_s
+from gradwire.traces.units import show_bps, show_count, show_first, show_nbytes, show_s
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 MOST_IN_CELLS, MOST_IN_SHADES = 16, 128  # ranks of a traffic matrix with figures, and of one without
@@ -132,12 +132,8 @@ def _part(name: str) -> Markup:
 
 def title(analysis: Analysis) -> str:
     """The folder's name, or the first file's and how many there are besides."""
-    more = len(analysis.files) - 1
-    return (
-        f"{analysis.name} and {more} more"
-        if more and analysis.name == analysis.files[0].path.name
-        else analysis.name
-    )
+    names = [file.path.name for file in analysis.files]
+    return show_first(names, 1) if analysis.name == names[0] else analysis.name
 
 
 def what(analysis: Analysis) -> str:

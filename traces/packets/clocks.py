@@ -18,6 +18,7 @@ from gradwire.traces.packets.cover import Ints
 from gradwire.traces.packets.directions import Rows, own_address, points
 from gradwire.traces.packets.packets import Packets
 from gradwire.traces.packets.timestamps import DISORDER_NS
+from gradwire.traces.units import show_first
 
 PLAUSIBLE_NS = 978_307_200 * 10**9  # 2001: before that a host has not set its clock
 _NO_EXCHANGE = "its file and the others' have no packets of both ways in common"
@@ -74,8 +75,8 @@ class Clocks:
         some = [one for one in self.hosts if not one.comparable]
         if not some:
             return ""
-        more = f" and {len(some) - 1} more" if len(some) > 1 else ""
-        return f"the clock of {name(some[0])}{more} cannot be compared with the others': {some[0].reason}"
+        names = show_first([name(one) for one in some], 1)
+        return f"the clock of {names} cannot be compared with the others': {some[0].reason}"
 
     @property
     def error_ns(self) -> int:

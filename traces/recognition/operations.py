@@ -14,7 +14,7 @@ from gradwire.traces.recognition.algorithms import PATTERNS
 from gradwire.traces.recognition.operation import Operation
 from gradwire.traces.recognition.tagged import by_tag, of_tagged, tagged
 from gradwire.traces.recognition.untagged import untagged
-from gradwire.traces.units import show_nbytes
+from gradwire.traces.units import show_first, show_nbytes
 
 MOST_NAMED = 5
 
@@ -58,7 +58,7 @@ def _in_part(found: list[Operation]) -> list[str]:
     tags = [f"{o.kind} {o.tag}" for o in found if not o.is_whole]
     if not tags:
         return []
-    some = ", ".join(tags[:MOST_NAMED]) + (f" and {len(tags) - MOST_NAMED} more" if tags[MOST_NAMED:] else "")
+    some = show_first(tags, MOST_NAMED)
     return [f"known in part, for the capture hides some of their messages: {some}"]
 
 
@@ -67,9 +67,7 @@ def _unusual(found: list[Operation]) -> list[str]:
     tags = [f"{operation.kind} {operation.tag}" for operation in unknown]
     if not tags:
         return []
-    some = ", ".join(tags[:MOST_NAMED]) + (
-        f" and {len(tags) - MOST_NAMED} more" if len(tags) > MOST_NAMED else ""
-    )
+    some = show_first(tags, MOST_NAMED)
     return [f"other sends than gloo's ring or tree, which as-captured replays in their place: {some}"]
 
 
