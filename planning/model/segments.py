@@ -39,7 +39,7 @@ ranks keep step as none do, and an allreduce of such messages is 10 % faster or 
 
 That a rank is ready to receive (a notice about an item of the other direction), and that it is ready to send,
 are bytes of their connection, and keep their place in all queues.  Who hands over says in which order
-(planning.model.simulation).
+(planning.model.progress).
 
 Acknowledgements take no time: ports send them ahead of data (emu.network.shaping).  Losses are left out, and
 slow start, for a connection begins with ten packets once in a run (emu.network.net).

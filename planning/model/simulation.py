@@ -1,36 +1,24 @@
-"""Simulates a schedule: in the fluid model, which shares links fairly and has no other cost; or, with the
-costs of hosts, in a model of TCP segments.
+"""How long a schedule takes: simulated in the fluid model, which shares links max-min fairly and has no other
+cost; or, with the costs of hosts, in a model of TCP segments.
 
-A send becomes ready when what it waits for has ended (see traces.schedules.schedule: `needs` and gates at its
-source, `ready` and gates at its destination).  The sends of one connection and direction then leave
-one after the other, as bytes of one TCP stream do; the connections that are sending share every link
-max-min fairly.  No packets, no queues, no acknowledgements: what a run measures above the fluid model is
-the price of real TCP.
-
-An aggregation is one flow on all links of its tree at once.  It is ready when all its members' gates are open
-and the one before in its group is; those of a group take their tree one after the other.  What its operation
-sends at a member waits for it.
-
-Hosts cost nothing unless their costs are given (planning.model.hosts).  With them that a receiver is ready
-is a message of its own, a notice, which its sender has to handle before the data leave.  Data that have come
-in wait for a processor as well, before what needs them goes on.  So with several sends in flight the costs
-hide behind one another as in the real protocol.  If the costs name a segment, links are not shared as fluids
-are: connections send segments, and notices keep their place among them (planning.model.segments).
+What becomes ready when, and what ranks handle, is planning.model.progress; this file chooses the network
+that carries it, and runs the two until nothing more happens.  In the fluid model the connections that are
+sending share every link max-min fairly (planning.model.fluid).  No packets, no queues, no acknowledgements:
+what a run measures above it is the price of real TCP.  If hosts' costs name a segment, connections send
+segments instead, and notices keep their place among them (planning.model.segments).
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from heapq import heappop, heappush
-from math import inf
 
-from gradwire.planning.fabrics.fabric import ETHERNET_NBYTES, Fabric
+from gradwire.planning.fabrics.fabric import ETHERNET_NBYTES, Egress, Fabric
 from gradwire.planning.model.addedup import tree_links
-from gradwire.planning.model.dag import NO_FLOW, Item, items_of, ordered, waiting_at
+from gradwire.planning.model.dag import Item, items_of
 from gradwire.planning.model.fluid import FluidNetwork
-from gradwire.planning.model.hosts import HostCosts, Processors, Work
-from gradwire.planning.model.network import EventKind, Network, NetworkEvent
-from gradwire.planning.model.segments import MOST_STEPS, SAME_TIME_S, SegmentNetwork, n_steps
+from gradwire.planning.model.hosts import HostCosts
+from gradwire.planning.model.network import Network
+from gradwire.planning.model.progress import Progress
+from gradwire.planning.model.segments import MOST_STEPS, SegmentNetwork, n_steps
 from gradwire.planning.plan import Flow, flow_numbers
 from gradwire.planning.transport import (
     BURST_FRAMES,
@@ -40,20 +28,13 @@ from gradwire.planning.transport import (
 )
 from gradwire.planning.trees.tree import Tree
 from gradwire.traces.framing.gloo import PREAMBLE_NBYTES
-from gradwire.traces.schedules.schedule import Gate, Schedule
-
-# An aggregation goes up and down its tree twice before its first elements are added up: the largest exponents
-# are agreed on, then the first chunk has to be back.  Later chunks follow without a pause.
-ROUNDS = 2
-# What timers are for, but START; that, the first two and the last are what a rank handles.
-ARRIVE, NOTICE, OPEN_GATE, QUEUE_SEND, WORKED, START, ASKED = range(7)
-RECEIVER_READY, SENDER_READY, DATA = range(3)  # what the network is handed, in this order
+from gradwire.traces.schedules.schedule import Schedule
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """When all of a schedule was complete, when each item had become ready and ended (sends, then
-    aggregations), and when each gate opened.
+    """When a schedule was complete (`time_s`), when each item (sends, then aggregations) became ready and
+    ended, and when each gate opened; all in seconds from the start.
     """
 
     time_s: float
@@ -76,37 +57,23 @@ def simulate(
 
     `flows` have their paths, `trees[i]` is that of the schedule's i-th group; without trees what switches
     add up takes no time, which is enough to compare routes.  Each send waits `alpha_s` after it became ready,
-    an aggregation ROUNDS times that, which is latency: it does not occupy the connection.  `eta` is TCP's
-    payload's share of the link rate, that in full frames unless given; that of aggregations is their trees'.
-    With `hosts` a send ends when its receiver has handled it, and `alpha_s` is only that of aggregations;
-    links are still shared as fluids are with trees, or if segments would take more than MOST_STEPS.
-    Raise ValueError for a schedule that can never end.
+    an aggregation twice that (`planning.model.progress.ROUNDS`); this is latency and does not occupy the
+    connection.  `eta` is the share of the link rate that TCP's payload has, in full frames unless given;
+    aggregations have the share of their trees' frames.  With `hosts` a send ends when its receiver has
+    handled it, and `alpha_s` is only that of aggregations; links are still shared as fluids are with trees,
+    or if segments would take more than MOST_STEPS.  Raise ValueError for a schedule that can never end.
     """
     share = payload_efficiency(fabric.mtu_nbytes) if eta is None else eta
-    number = {egress: i for i, egress in enumerate(fabric.rates)}
-    paths = [[number[egress] for egress in flow.path] for flow in flows]
-    paths += [[number[egress] for egress in tree_links(fabric, tree)] for tree in trees]
-    capacity = [rate_bps * share / 8 for rate_bps in fabric.rates.values()]
     items = items_of(flows, schedule, trees, share)
-    network: Network = FluidNetwork(paths, capacity)
-    packet_nbytes = tcp_payload_nbytes(fabric.mtu_nbytes)
-    sizes = [(item.nbytes, len(paths[item.flow])) for item in items[: len(schedule.sends)]]
-    if hosts and hosts.segment_nbytes and not trees and n_steps(hosts.segment_nbytes, sizes) <= MOST_STEPS:
-        network = SegmentNetwork(
-            paths,
-            capacity,
-            segment_nbytes=max(1, hosts.segment_nbytes // packet_nbytes) * packet_nbytes,
-            packet_nbytes=packet_nbytes,
-            burst_nbytes=BURST_FRAMES * fabric.frame_nbytes * share,
-            buffer_nbytes=hosts.buffer_nbytes,
-            lone_nbytes=(PREAMBLE_NBYTES + TCP_HEADERS_NBYTES + ETHERNET_NBYTES) * share,
-        )
-    progress = _Progress(schedule, items, network, alpha_s, hosts, flow_numbers(flows))
+    paths = [flow.path for flow in flows] + [tree_links(fabric, tree) for tree in trees]
+    sends = items[: len(schedule.sends)]
+    network = _network(fabric, paths, share, sends, hosts if not trees else None)
+    progress = Progress(schedule, items, network, alpha_s, hosts, flow_numbers(flows))
     while progress.step():
         pass
     stuck = [number for number, end_s in enumerate(progress.ends_s) if end_s < 0]
     if stuck:
-        what = ("send", stuck[0]) if stuck[0] < len(schedule.sends) else ("operation", items[stuck[0]].op)
+        what = ("send", stuck[0]) if stuck[0] < len(sends) else ("operation", items[stuck[0]].op)
         raise ValueError(
             f"{len(stuck)} sends wait for each other and never begin, among them {what[0]} {what[1]}"
         )
@@ -120,272 +87,27 @@ def simulate(
     )
 
 
-class _Progress:
-    """A schedule under way: what has ended, what is being sent, what waits for what.
-
-    A *part* is one operation at one rank; it is complete when all its sends and its aggregation there have
-    ended and all its gates are open.  Sends and aggregations are both `items`, numbered as these are.
-    """
-
-    def __init__(
-        self,
-        schedule: Schedule,
-        items: Sequence[Item],
-        network: Network,
-        alpha_s: float,
-        hosts: HostCosts | None,
-        flow_of: Mapping[tuple[int, int], int],
-    ) -> None:
-        self._schedule = schedule
-        self._items = items
-        self._alpha_s = alpha_s
-        self._n_sends = len(schedule.sends)
-        self._hosts = hosts
-        self._processors = Processors(hosts.n_cpus, hosts.seed) if hosts else None
-        self._working: dict[int, Work] = {}  # by rank
-        self._now_s = 0.0
-        self._timers: list[tuple[float, int, int]] = []  # (when, what for, its number)
-        self._handing: list[tuple[int, int, int]] = []  # to the network, now: (operation, what, item)
-        self.ends_s = [-1.0] * len(items)
-        self.ready_s = [-1.0] * len(items)
-        self.opened_s = [-1.0] * len(schedule.gates)
-        self._network = network
-        self._flow_of = flow_of
-        self._order = ordered(schedule, items, notices=hosts is not None)
-        self._waits = list(self._order.waits)  # what each item still waits for
-        self._noticed = [hosts is None] * self._n_sends  # the receiver is known to be ready
-        gates = self._link_gates()
-        ready = [number for number, waits in enumerate(self._waits) if not waits]
-        offered = [number for number in range(self._n_sends) if self._is_ready(number)]
-        self._at_start = (ready, offered, gates)
-        if hosts is None:
-            self._start()
-        else:
-            self._start_ranks(hosts)
-
-    def _start(self, rank: int | None = None) -> None:
-        """What waits for nothing becomes possible, everywhere or at one rank."""
-        ready, offered, gates = self._at_start
-        for number in ready:
-            if rank is None or self._rank_of(number) == rank:
-                self._make_ready(number)
-        for number in gates:
-            if rank is None or self._schedule.gates[number].rank == rank:
-                self._set_gate_timer(number)
-        for number in offered:
-            if rank is None or self._rank_of(number) == rank:
-                self._say_ready(number)
-
-    def _start_ranks(self, hosts: HostCosts) -> None:
-        for rank in range(self._schedule.n_ranks):
-            self._work(rank, Work(START, rank, hosts.start_s))
-
-    def _rank_of(self, number: int) -> int:
-        """Where it is decided that it may leave; of a notice that is the receiver of its send."""
-        if number < len(self._items):
-            return self._items[number].ranks[0]
-        return self._items[number - len(self._items)].ranks[1]
-
-    def _link_gates(self) -> list[int]:
-        """Returns the gates that wait for nothing but their gap."""
-        gates = self._schedule.gates
-        self._part_left = Counter({part: len(items) for part, items in self._order.parts.items()})
-        self._part_left.update((gate.op, gate.rank) for gate in gates)
-        self._opened_by: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
-        self._gate_waits = [0] * len(gates)
-        for number, gate in enumerate(gates):
-            for other in gate.after:
-                if self._part_left[other, gate.rank]:
-                    self._opened_by[other, gate.rank].append(number)
-                    self._gate_waits[number] += 1
-            for held in self._held_by(gate):
-                self._waits[held] += 1
-        return [number for number, waits in enumerate(self._gate_waits) if not waits]
-
-    def _held_by(self, gate: Gate) -> list[int]:
-        return [
-            waiting_at(number, gate.rank, self._items, self._n_sends, self._hosts is not None)
-            for number in self._order.parts.get((gate.op, gate.rank), ())
-        ]
-
-    def step(self) -> bool:
-        """Go on to the next thing that happens; False when nothing will."""
-        while self._timers and self._timers[0][0] <= self._now_s + SAME_TIME_S:
-            _, kind, number = heappop(self._timers)
-            self._happen(kind, number)
-        self._hand_over()
-        next_s = min(self._network.next_s(self._now_s), self._timers[0][0] if self._timers else inf)
-        if next_s == inf:
-            return False
-        self._now_s = max(self._now_s, next_s)
-        self._carry_on(self._network.happened(self._now_s))
-        return True
-
-    def _happen(self, kind: int, number: int) -> None:
-        if kind == OPEN_GATE:
-            self._open(number)
-        elif kind == QUEUE_SEND:
-            self._queue(number)
-        elif self._hosts and kind == ARRIVE:
-            self._work(self._items[number].ranks[1], Work(ARRIVE, number, self._hosts.message_s))
-        elif self._hosts and kind == NOTICE:
-            send = number - len(self._items)
-            self._work(self._items[send].ranks[0], Work(NOTICE, send, self._hosts.message_s))
-        elif self._hosts and kind == ASKED:
-            self._work(self._items[number].ranks[1], Work(ASKED, number, self._hosts.message_s))
-        else:
-            self._worked(number)
-
-    def _work(self, rank: int, work: Work) -> None:
-        """Let a rank handle something as soon as it has a processor."""
-        assert self._processors
-        self._processors.add(rank, work)
-        self._begin_work()
-
-    def _begin_work(self) -> None:
-        assert self._processors
-        for rank, work in self._processors.begun():
-            self._working[rank] = work
-            heappush(self._timers, (self._now_s + work.work_s, WORKED, rank))
-
-    def _worked(self, rank: int) -> None:
-        """A rank has handled something: what follows of it is possible, and the next has its turn."""
-        assert self._processors
-        kind, number, _ = self._working.pop(rank)
-        if kind == ARRIVE:
-            self.ends_s[number] = self._now_s
-            self._released_at(number, rank)
-        elif kind == NOTICE:
-            self._noticed[number] = True
-            self._count_down(number)
-        elif kind == ASKED:
-            self._count_down(number + len(self._items))
-        else:
-            self._start(rank)
-        self._processors.end(rank)
-        self._begin_work()
-
-    def _queue(self, number: int) -> None:
-        op, _, nbytes, flow = self._items[number]
-        if flow == NO_FLOW:
-            self._end(number)
-        elif self._hosts:
-            self._handing.append((op, DATA, number))
-        else:
-            self._carry_on(self._network.add(flow, number, nbytes, self._now_s))
-
-    def _hand_over(self) -> None:
-        """Hand the network what ranks send at one instant, as the agents do: operation by operation, and of
-        each first that they are ready to receive.
-        """
-        handing, self._handing = sorted(self._handing), []
-        for _, what, number in handing:
-            _, ranks, nbytes, flow = self._items[number]
-            if what == DATA:
-                self._carry_on(self._network.add(flow, number, nbytes, self._now_s))
-            elif what == SENDER_READY:
-                self._carry_on(self._network.sender_ready(flow, number))
-            elif (back := self._flow_of.get((ranks[1], ranks[0]))) is None:
-                self._announced(number)
-            else:
-                self._carry_on(self._network.receiver_ready(back, number))
-
-    def _carry_on(self, events: Iterable[NetworkEvent]) -> None:
-        """Let what waits for items that have arrived, or that TCP has taken, go on."""
-        for what, number in events:
-            if what is EventKind.ARRIVED:
-                self._end(number)
-            elif what is EventKind.NOTICE:
-                self._announced(number)
-            elif what is EventKind.ASKED:
-                self._asked(number)
-            elif self._hosts and number < self._n_sends:
-                self._released_at(number, self._items[number].ranks[0])
-
-    def _end(self, number: int) -> None:
-        if self._hosts and number < self._n_sends:
-            heappush(self._timers, (self._now_s + self._hosts.wire_s, ARRIVE, number))
-            return
-        self.ends_s[number] = self._now_s
-        for other in self._order.released_by[number]:
-            self._release(other)
-        op, ranks, _, _ = self._items[number]
-        for rank in ranks:
-            self._finish_one(op, rank)
-
-    def _released_at(self, number: int, rank: int) -> None:
-        """An item has ended at one of its ranks."""
-        for other in self._order.released_by[number]:
-            if self._rank_of(other) == rank:
-                self._release(other)
-        self._finish_one(self._items[number].op, rank)
-
-    def _open(self, number: int) -> None:
-        gate = self._schedule.gates[number]
-        self.opened_s[number] = self._now_s
-        for held in self._held_by(gate):
-            self._release(held)
-        self._finish_one(gate.op, gate.rank)
-
-    def _finish_one(self, op: int, rank: int) -> None:
-        self._part_left[op, rank] -= 1
-        if not self._part_left[op, rank]:
-            for gate in self._opened_by[op, rank]:
-                self._gate_waits[gate] -= 1
-                if not self._gate_waits[gate]:
-                    self._set_gate_timer(gate)
-
-    def _set_gate_timer(self, number: int) -> None:
-        when_s = self._now_s + self._schedule.gates[number].gap_ns / 1e9
-        heappush(self._timers, (when_s, OPEN_GATE, number))
-
-    def _release(self, number: int) -> None:
-        self._count_down(number)
-        if self._hosts and number < self._n_sends:
-            self._say_ready(number)
-
-    def _count_down(self, number: int) -> None:
-        self._waits[number] -= 1
-        if not self._waits[number]:
-            self._make_ready(number)
-
-    def _say_ready(self, number: int) -> None:
-        """Let a source that has become ready to send say so, whether its receiver is ready or not."""
-        flow = self._items[number].flow
-        if self._is_ready(number) and flow != NO_FLOW:
-            self._handing.append((self._items[number].op, SENDER_READY, number))
-
-    def _is_ready(self, number: int) -> bool:
-        """Whether a send waits for nothing at its source."""
-        return self._waits[number] == int(not self._noticed[number])
-
-    def _make_ready(self, number: int) -> None:
-        ready = [number]
-        while ready:
-            number = ready.pop()
-            if (item := number - len(self._items)) >= 0:
-                self._handing.append((self._items[item].op, RECEIVER_READY, item))
-            else:
-                heappush(self._timers, self._leaving(number))
-            for following in self._order.follows[number]:
-                self._waits[following] -= 1
-                if not self._waits[following]:
-                    ready.append(following)
-
-    def _leaving(self, number: int) -> tuple[float, int, int]:
-        """The timer of what has become ready."""
-        if number < len(self._items):
-            self.ready_s[number] = self._now_s
-        if number < self._n_sends:
-            alpha_s = 0.0 if self._hosts else self._alpha_s
-            return self._now_s + alpha_s, QUEUE_SEND, number
-        return self._now_s + ROUNDS * self._alpha_s, QUEUE_SEND, number
-
-    def _asked(self, item: int) -> None:
-        """The source of a send has said that it is ready, for which the receiver of a rendezvous waits."""
-        if self._hosts and self._schedule.ops[self._items[item].op].rendezvous:
-            heappush(self._timers, (self._now_s + self._hosts.wire_s, ASKED, item))
-
-    def _announced(self, item: int) -> None:
-        assert self._hosts
-        heappush(self._timers, (self._now_s + self._hosts.wire_s, NOTICE, item + len(self._items)))
+def _network(
+    fabric: Fabric,
+    paths: Sequence[Sequence[Egress]],
+    eta: float,
+    sends: Sequence[Item],
+    hosts: HostCosts | None,
+) -> Network:
+    """A network of segments if `hosts` name one and `sends` take at most MOST_STEPS of them, else a fluid."""
+    numbers = {egress: i for i, egress in enumerate(fabric.rates)}
+    numbered = [[numbers[egress] for egress in path] for path in paths]
+    capacity = [rate_bps * eta / 8 for rate_bps in fabric.rates.values()]
+    sizes = [(send.nbytes, len(paths[send.flow])) for send in sends]
+    if not hosts or not hosts.segment_nbytes or n_steps(hosts.segment_nbytes, sizes) > MOST_STEPS:
+        return FluidNetwork(numbered, capacity)
+    packet_nbytes = tcp_payload_nbytes(fabric.mtu_nbytes)
+    return SegmentNetwork(
+        numbered,
+        capacity,
+        segment_nbytes=max(1, hosts.segment_nbytes // packet_nbytes) * packet_nbytes,
+        packet_nbytes=packet_nbytes,
+        burst_nbytes=BURST_FRAMES * fabric.frame_nbytes * eta,
+        buffer_nbytes=hosts.buffer_nbytes,
+        lone_nbytes=(PREAMBLE_NBYTES + TCP_HEADERS_NBYTES + ETHERNET_NBYTES) * eta,
+    )
