@@ -11,41 +11,30 @@ another, for the model may be wrong about the one and right about the other.
 """
 
 import shlex
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import pairwise
-from math import ceil, isqrt
-from statistics import fmean, median
-from typing import TYPE_CHECKING, NamedTuple
+from statistics import fmean
+from typing import TYPE_CHECKING
 
 from gradwire import COMMAND
+from gradwire.results.candidates import LEAST_SAVED, LateRank, late_rank, network_changes, rank_change
 from gradwire.results.trials import AS_CAPTURED, Base, Kind, Modelled, Trial, modelled
 from gradwire.traces.analysis.analysis import Analysis
 from gradwire.traces.analysis.shares import Shares
-from gradwire.traces.analysis.spacing import SAME
 from gradwire.traces.framing.plain import Plain
-from gradwire.traces.units import show_bps, show_count, show_s
+from gradwire.traces.units import show_s
 from gradwire.traces.workload import Workload
 
 if TYPE_CHECKING:
     from gradwire.planning.fabrics.fabric import Fabric
 
-LEAST_SAVED = 0.01  # of an iteration
 LEAST_EXPLAINED, MOST_EXPLAINED = 0.5, 1.15  # of the measured iteration by the model, for it to be believed
-LEAST_ITERATIONS = 3  # for a rank to be late in most of them
-LEAST_FACTOR = Fraction(1, 10)
 MOST_ITERATIONS = 3  # of which the first is only there for the others to follow it
 MOST_SENDS = 20_000  # of these iterations: the model takes 60 µs for each, and 8 changes are tried
 QUICK_SENDS = 3_000
 REPLAYED_BPS = 200_000_000  # of the hosts' links: what is faster, a machine of two processors cannot replay
 FASTEST = "100G"  # links whose time is none beside any computing
-ALGORITHMS = {
-    "ring": "allreduces by a ring",
-    "halving-doubling": "allreduces by halving-doubling",
-    "ina": "gradients added up by the switches",
-}
 Step = Callable[[int, int], None]
 
 
@@ -84,14 +73,6 @@ class Advice:
     not_said: tuple[str, ...]
 
 
-class _Late(NamedTuple):
-    """The rank whose computing takes `factor` of its time when it is as fast as the others; or why none."""
-
-    rank: int = -1
-    factor: Fraction = Fraction(1)
-    why_not: str = ""
-
-
 COMPANY = "Links, algorithms, fabrics: other jobs used the fabric at the same time, which no model of one has"
 
 
@@ -115,7 +96,7 @@ def advise(
         return None
     if refused := tuple(_refusals(analysis)):
         return Advice(round(found.time_ns), None, (), "", "What to do next is not said.", (), refused)
-    late = _late(analysis)
+    late = late_rank(analysis)
     spec, whence, why_not = ("", "", (COMPANY,)) if had_company else _where(analysis, fabric)
     if late.why_not:
         why_not = (f"A late rank: {late.why_not}", *why_not)
@@ -157,33 +138,6 @@ def _star(n_hosts: int, rate: str) -> str:
     return f"star:hosts={n_hosts},rate={rate}"
 
 
-def _late(analysis: Analysis) -> _Late:
-    """The rank that computes longest in most iterations, if the others are faster by LEAST_SAVED."""
-    found, shape = analysis.shares, analysis.shape
-    assert found
-    servers = set(shape.servers) - set(shape.workers) if shape is not None else set()
-    times: defaultdict[int, dict[int, int]] = defaultdict(dict)  # by iteration and rank
-    for one in analysis.exposures:
-        if one.iteration >= found.n_warm_up and one.rank not in servers:
-            times[one.iteration][one.rank] = one.compute_ns
-    if len(times) < LEAST_ITERATIONS:
-        few = show_count(found.n_iterations, "iteration is", "iterations are")
-        return _Late(why_not=f"{few} too few to say what it costs")
-    longest = Counter(max(some, key=lambda rank: some[rank]) for some in times.values())
-    rank, count = longest.most_common(1)[0]
-    own = [some[rank] for some in times.values() if rank in some]
-    others = [ns for some in times.values() for other, ns in some.items() if other != rank]
-    if not others or 2 * count <= len(times):
-        return _Late(why_not="no rank computes longest in most iterations")
-    late_ns = fmean(own) - median(others)
-    if late_ns < LEAST_SAVED * found.time_ns:
-        return _Late(why_not=f"none computes longer than the others by {LEAST_SAVED:.0%} of an iteration")
-    factor = Fraction(round(1000 * median(others) / fmean(own)), 1000)
-    if factor < LEAST_FACTOR:
-        return _Late(why_not=f"rank {rank} computes ten times as long as the others: it does other work")
-    return _Late(rank, factor)
-
-
 def _chosen(analysis: Analysis) -> tuple[int, ...]:
     """Neighbouring iterations after the warm-up of which all but the first are nearest the median."""
     found = analysis.shares
@@ -208,7 +162,7 @@ def _nothing(found: Shares, not_said: tuple[str, ...]) -> Advice:
 
 
 def _advice(
-    base: Base, analysis: Analysis, late: _Late, whence: str, not_said: tuple[str, ...], step: Step
+    base: Base, analysis: Analysis, late: LateRank, whence: str, not_said: tuple[str, ...], step: Step
 ) -> Advice:
     found = analysis.shares
     assert found
@@ -222,14 +176,14 @@ def _advice(
     before = modelled(base, Trial("fabric", "", base.spec)) or Modelled(0.0, 0.0, 0.0)
     before_s = before.early_s
     explained = before_s * 1e9 / time_ns
-    said, trials = not_said, []
+    said, trials = not_said, list[Trial]()
     if not base.alone and not LEAST_EXPLAINED <= explained <= MOST_EXPLAINED:
         took = f"{show_s(before_s)} for an iteration that took {show_s(time_ns / 1e9)}"
         said += (f"Links, algorithms, fabrics: the model gives {took}: its savings could not be trusted",)
     elif not base.alone:
-        trials += [*_links(base, analysis), *_algorithms(base, analysis), *_fabrics(base)]
+        trials += network_changes(base, analysis)
     if not late.why_not:
-        trials.append(_rank(base, late))
+        trials.append(rank_change(base, late))
     if abs(before.late_s - before_s) > LEAST_SAVED * before_s:
         times = f"{show_s(before_s)} if as early as can be and {show_s(before.late_s)} if as late"
         said += (f"When ranks were ready to send: by the model an iteration takes {times}",)
@@ -278,73 +232,6 @@ def _summary(base: Base, found: Shares, before_s: float, whence: str, changes: S
         f"No change that was tried saves {LEAST_SAVED:.0%} of an iteration, of which {found.compute:.0%} is "
         f"compute; by the fluid model {model}."
     )
-
-
-def _links(base: Base, analysis: Analysis) -> Iterator[Trial]:
-    """Those that bounded the job twice as fast."""
-    from gradwire.planning.fabrics.spec import parse_fabric
-
-    rate_bps = analysis.job_bound.rate_bps
-    if analysis.job_bound.bound != "link" or rate_bps is None:
-        return
-    fabric = parse_fabric(base.spec)
-    hosts, inner = fabric.host_rates_bps, fabric.inner_rates_bps
-    near = {rate for rate in (*hosts, *inner) if abs(rate / rate_bps - 1) <= SAME}
-    at_hosts, between = near & set(hosts), near & set(inner)
-    if len(hosts) != 1 or len(inner) > 1 or not near:
-        return
-    host_bps, inner_bps = hosts[0], inner[0] if inner else None
-    if at_hosts and between:
-        which, keys = "every link", {"rate": 2 * host_bps, "uplink_rate": 2 * (inner_bps or 0)}
-    elif between:
-        which, keys = "the links between switches", {"uplink_rate": 2 * (inner_bps or 0)}
-    else:
-        which = "the hosts' links" if inner else "every link"
-        keys = {"rate": 2 * host_bps} | ({"uplink_rate": inner_bps} if inner_bps else {})
-    bounding_bps = min(between or at_hosts)
-    what = f"{which} twice as fast: {show_bps(2 * bounding_bps)}"
-    yield Trial("link", what, parse_fabric(_with_keys(base.spec, keys)).spec)
-
-
-def _with_keys(spec: str, keys: Mapping[str, int]) -> str:
-    """The spec with these instead of what it has for them."""
-    family, _, rest = spec.partition(":")
-    kept = [part for part in rest.split(",") if part.partition("=")[0] not in keys]
-    return f"{family}:{','.join([*kept, *(f'{key}={value}' for key, value in keys.items())])}"
-
-
-def _algorithms(base: Base, analysis: Analysis) -> Iterator[Trial]:
-    reduces = analysis.shape is not None and analysis.shape.kind == "allreduce"
-    for name, what in ALGORITHMS.items():
-        if reduces or name == "ina":
-            yield Trial("algorithm", what, base.spec, name)
-
-
-def _fabrics(base: Base) -> Iterator[Trial]:
-    """Other families for as many ranks, their hosts' links like those of the capture's fabric."""
-    from gradwire.planning.fabrics.fabric import DEFAULT_MTU_NBYTES
-    from gradwire.planning.fabrics.spec import parse_fabric
-
-    fabric = parse_fabric(base.spec)
-    n_ranks, rates = base.workload.n_ranks, fabric.host_rates_bps
-    if len(rates) != 1:
-        return
-    mtu = f",mtu={fabric.mtu_nbytes}" if fabric.mtu_nbytes != DEFAULT_MTU_NBYTES else ""
-    radix = next(k for k in range(2, 2 * isqrt(2 * n_ranks) + 4, 2) if k * k // 2 >= n_ranks)
-    per_half = max(1, ceil(n_ranks / 4))
-    for what, sizes in (
-        ("a star", f"star:hosts={n_ranks}"),
-        ("a fat-tree", f"fat-tree:k={radix},levels=2"),
-        ("a BiGraph", f"bigraph:n={2 * per_half},m=2"),
-    ):
-        spec = parse_fabric(f"{sizes},rate={rates[0]}{mtu}").spec
-        if spec.partition(":")[0] != fabric.family:
-            yield Trial("fabric", f"{what} of links of {show_bps(rates[0])}", spec)
-
-
-def _rank(base: Base, late: _Late) -> Trial:
-    what = f"rank {late.rank} computes like the others (×{float(late.factor):.3g})"
-    return Trial("rank", what, base.spec, slow={late.rank: late.factor})
 
 
 def _change(base: Base, trial: Trial, before: Modelled, time_ns: int) -> Proposal | None:
