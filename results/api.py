@@ -21,13 +21,14 @@ from gradwire.emu.records import LINK_COLUMNS, RankEvent, Repeat, load_events, l
 from gradwire.planning import plan as plans
 from gradwire.planning.capturefabric import capture_fabric, rates_of
 from gradwire.planning.experiment import Cell, Experiment, plan_of
-from gradwire.planning.fabrics.fabric import Fabric, link_name
+from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.jobs import read_plan, read_workload_only, source_of
 from gradwire.planning.model.audit import audit, by_severity
 from gradwire.planning.plan import Plan
 from gradwire.planning.runfiles import read_json
 from gradwire.results.linktable import read_table
+from gradwire.results.plannedlinks import planned_link
 from gradwire.results.runview import LinkUse, RunView, load_run
 from gradwire.traces import workload as workloads
 from gradwire.traces.analysis.analysis import Analysis, analyse_trace
@@ -179,25 +180,13 @@ def save_plan(plan: Plan, path: AnyPath) -> None:
 
 
 def link_loads(plan: Plan) -> pd.DataFrame:
-    """What a plan puts on each direction of each cable that carries anything, the busiest first.
+    """What a plan puts on each direction of each cable that carries anything, the worst link first.
 
-    Columns: `link`, `rate_bps`, `payload_nbytes`, `flows` in all, `flows_together` at most at once, `busy_s`
-    (its bytes at its rate), `excess_s` (what its collisions add to the bound, phase by phase).
+    Columns: `link`, `rate_bps`, `payload_nbytes`, `flows` in all, `flows_together` at most in one phase,
+    `busy_s` (its bytes at its rate), `excess_s` (how much longer than the busiest host link it is busy,
+    summed over phases).  Raise ValueError for a plan that sends nothing.
     """
-    return pd.DataFrame(
-        [
-            {
-                "link": link_name(plan.fabric, load.egress),
-                "rate_bps": load.rate_bps,
-                "payload_nbytes": load.nbytes,
-                "flows": load.n_flows,
-                "flows_together": load.together,
-                "busy_s": load.busy_s,
-                "excess_s": load.excess_s,
-            }
-            for load in by_severity(audit(plan).loads)
-        ]
-    )
+    return pd.DataFrame([planned_link(plan.fabric, load) for load in by_severity(audit(plan).loads)])
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from gradwire.planning.model.expected import ASSUMED, MOST_ASSUMED_SENDS, forese
 from gradwire.planning.model.predict import bound_s, compute_s
 from gradwire.planning.openflow.rules import guarded_rules
 from gradwire.planning.plan import Plan
+from gradwire.results.plannedlinks import planned_link
 from gradwire.results.row import asked_nbytes
 from gradwire.tools.linkrates import show_rates
 from gradwire.tools.linkusers import flow_json, print_users, tree_json
@@ -78,15 +79,9 @@ def added_nbytes(plan: Plan) -> int:
 
 def _link(plan: Plan, load: LinkLoad) -> dict[str, Any]:
     return {
-        "link": link_name(plan.fabric, load.egress),
+        **asdict(planned_link(plan.fabric, load)),
         "node": load.egress.node,
         "port": load.egress.port,
-        "rate_bps": load.rate_bps,
-        "payload_nbytes": load.nbytes,
-        "flows": load.n_flows,
-        "flows_together": load.together,
-        "busy_s": load.busy_s,
-        "excess_s": load.excess_s,
         "worst_share": load.worst_share,
     }
 
