@@ -61,10 +61,10 @@ def tell_people(controller: Controller, where: str, timeout_s: float) -> None:
     while True:
         controller.check()
         missing = set(controller.unready())
-        n_here = len(names) - len(missing)
+        n_ready = len(names) - len(missing)
         for changed, what in ((before - missing, "has its rules"), (missing - before, "is gone")):
-            if told := [name for name in names if name in changed]:
-                print(f"{', '.join(told)}: {what}; {n_here} of {len(names)}", flush=True)
+            if affected := [name for name in names if name in changed]:
+                print(f"{', '.join(affected)}: {what}; {n_ready} of {len(names)}", flush=True)
         if before and not missing:
             print("ready: every switch has its rules; Ctrl-C ends this", flush=True)
             deadline_s = float("inf")

@@ -144,12 +144,12 @@ class Complaints(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         raised = record.exc_info[1] if record.exc_info else None
-        told = f"{type(raised).__name__}: {raised}" if raised else record.getMessage().splitlines()[-1]
+        reason = f"{type(raised).__name__}: {raised}" if raised else record.getMessage().splitlines()[-1]
         connection = getattr(_serving, "connection", None)
         if connection is None:
-            self.lines.append(f"{record.name}: {told}")
+            self.lines.append(f"{record.name}: {reason}")
         else:
-            connection.trouble = connection.trouble or told
+            connection.trouble = connection.trouble or reason
 
 
 def use_connections() -> None:

@@ -64,15 +64,15 @@ def counts_request(datapath: Any) -> Any:
 
 def job_counts(switch: str, parts: Iterable[ExperimenterPart]) -> list[JobCounts]:
     """What the switch has answered to that.  Raise ValueError for what is not an answer to that."""
-    found: list[JobCounts] = []
+    counts: list[JobCounts] = []
     for part in parts:
         if (part.experimenter, part.exp_type) != (EXPERIMENTER, COUNTS_TYPE):
             raise ValueError(f"{switch}: asked for its jobs' counters, the switch sent something else")
         try:
-            found += read_job_counts(part.data)
+            counts += read_job_counts(part.data)
         except ValueError as error:
             raise ValueError(f"{switch}: {error}") from error
-    return found
+    return counts
 
 
 def summed(counted: Iterable[JobCounts]) -> list[JobCounts]:

@@ -51,8 +51,8 @@ class Intent:
 
 def plan_intent(plan: Plan, down: Collection[Link] = (), before: Guarded | None = None) -> Intent:
     """What is good in `before` stays, see `guarded_rules`."""
-    made = guarded_rules(plan, down, before)
-    return Intent(plan.fabric, plan.routes, made.rules, made.guard.says, made)
+    guarded = guarded_rules(plan, down, before)
+    return Intent(plan.fabric, plan.routes, guarded.rules, guarded.guard.says, guarded)
 
 
 def fabric_intent(fabric: Fabric, routes: str, down: Collection[Link] = ()) -> Intent:
@@ -142,12 +142,16 @@ def led_around(first: Plan, now: Sequence[Tree], down: Collection[Link]) -> Tree
     """
     ground = ground_of(first)
     pairs = zip(first.trees, now, strict=True)
-    found = moved(ground, [tree if tree.nodes else rebuilt(tree, home.nodes) for home, tree in pairs], down)
-    if any(map(lacks_room, found)):
-        found = min(found, moved(ground, first.trees, down), key=lambda made: sum(map(lacks_room, made)))
+    outcomes = moved(
+        ground, [tree if tree.nodes else rebuilt(tree, home.nodes) for home, tree in pairs], down
+    )
+    if any(map(lacks_room, outcomes)):
+        outcomes = min(
+            outcomes, moved(ground, first.trees, down), key=lambda trees: sum(map(lacks_room, trees))
+        )
     return tuple(
-        _on(tree, () if isinstance(made, NoTree) else made.nodes)
-        for tree, made in zip(now, found, strict=True)
+        _on(tree, () if isinstance(outcome, NoTree) else outcome.nodes)
+        for tree, outcome in zip(now, outcomes, strict=True)
     )
 
 

@@ -68,8 +68,8 @@ class FlowRates:
         """The flow that a rule is the first of; None for all other rules.  The library reads 15,000
         matches/s, so each is read once.
         """
-        length = int.from_bytes(entry.rest[2:4], "big")
-        key = switch, entry.rest[:length]
+        length = int.from_bytes(entry.match_and_instructions[2:4], "big")
+        key = switch, entry.match_and_instructions[:length]
         if key not in self._numbers:
             fields = dict(entry.match.items())
             five_tuple = (switch, *(_plain(fields.get(name)) for name in _FIELDS))

@@ -47,7 +47,7 @@ class FlowStats:
             self.packet_count,
             self.byte_count,
         ) = _FIXED.unpack_from(octets)
-        self.rest = octets[_FIXED.size :]
+        self.match_and_instructions = octets[_FIXED.size :]
 
     @classmethod
     def parser(cls, buffer: bytes, offset: int) -> "FlowStats":
@@ -59,16 +59,16 @@ class FlowStats:
 
     @cached_property
     def match(self) -> Any:
-        return parser.OFPMatch.parser(self.rest, 0)
+        return parser.OFPMatch.parser(self.match_and_instructions, 0)
 
     @cached_property
     def instructions(self) -> list[Any]:
         at = (self.match.length + 7) // 8 * 8
-        found = []
-        while at < len(self.rest):
-            found.append(parser.OFPInstruction.parser(self.rest, at))
-            at += found[-1].len
-        return found
+        instructions = []
+        while at < len(self.match_and_instructions):
+            instructions.append(parser.OFPInstruction.parser(self.match_and_instructions, at))
+            at += instructions[-1].len
+        return instructions
 
 
 def use_quick_flow_stats() -> None:
@@ -85,12 +85,14 @@ def complaint(
         keys = group_keys(groups)
         if keys != {number: key for key, number in wanted.groups.items()}:
             return f"did not install the groups it was sent: sent {len(wanted.groups)}, installed {len(keys)}"
-        if Counter((flow.priority, flow.rest) for flow in flows) == Counter(_sent_rules(sent)):
+        if Counter((flow.priority, flow.match_and_instructions) for flow in flows) == Counter(
+            _sent_rules(sent)
+        ):
             return None
-        found = Counter(installed(flows, keys))
+        present = Counter(installed(flows, keys))
     except UnknownRule as error:
         return str(error)
-    missing, foreign = Counter(wanted.rules) - found, found - Counter(wanted.rules)
+    missing, foreign = Counter(wanted.rules) - present, present - Counter(wanted.rules)
     if not missing and not foreign:
         return None
     example = next(iter(missing or foreign))

@@ -29,8 +29,8 @@ class Statistics:
     def ask(self) -> list[str]:
         """Ask every switch; the names of those that are away."""
         self._flows, self._ports, self._jobs = {}, {}, {}
-        here = {name: switch for name, switch in self._switches.items() if switch.datapath is not None}
-        for name, switch in here.items():
+        connected = {name: switch for name, switch in self._switches.items() if switch.datapath is not None}
+        for name, switch in connected.items():
             datapath = switch.datapath
             switch.ask(parser.OFPFlowStatsRequest(datapath), partial(self._flows.__setitem__, name))
             request = parser.OFPPortStatsRequest(datapath, 0, ofp.OFPP_ANY)
@@ -39,7 +39,7 @@ class Statistics:
                 switch.ask(counts_request(datapath), partial(self._jobs.__setitem__, name))
             else:  # Open vSwitch knows of no jobs
                 self._jobs[name] = []
-        return [name for name in self._switches if name not in here]
+        return [name for name in self._switches if name not in connected]
 
     def is_complete(self) -> bool:
         return len(self._flows) == len(self._ports) == len(self._jobs) == len(self._switches)

@@ -165,7 +165,10 @@ class Steering:
         """The intent's rules, those left out that add up and are not at their switches yet."""
         if not intent.has_trees:
             return intent.rules
-        return {name: _without(own, self._switches[name].table.rules) for name, own in intent.rules.items()}
+        return {
+            name: _without(switch_rules, self._switches[name].table.rules)
+            for name, switch_rules in intent.rules.items()
+        }
 
     def _tell(self, rules: Rules, done: Callable[[int], None]) -> None:
         """Tell every switch what is new in `rules`; `done` is called with their number once all have them."""
@@ -191,10 +194,10 @@ class Steering:
         flows: dict[str, list[Any]] = {}
         ports: dict[str, list[Any]] = {}
 
-        def take(answers: dict[str, list[Any]], name: str, told: list[Any]) -> None:
-            answers[name] = told
-            all_told = len(flows) == len(rates.switches) and len(ports) == len(self._switches)
-            if all_told and self._rates is rates and not self._n_changing:
+        def take(answers: dict[str, list[Any]], name: str, answer: list[Any]) -> None:
+            answers[name] = answer
+            all_answered = len(flows) == len(rates.switches) and len(ports) == len(self._switches)
+            if all_answered and self._rates is rates and not self._n_changing:
                 self._rebalance(rates.taken(flows), rates.links_taken(ports), since_ns)
 
         for name, switch in self._switches.items():

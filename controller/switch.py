@@ -100,10 +100,10 @@ class KnownSwitch:
         self.ask(parser.OFPFlowStatsRequest(self.datapath), compare)
 
     def _compare(
-        self, sent: bytes, told: SwitchTable, groups: list[Any], renews: bool, flows: list[Any]
+        self, sent: bytes, table: SwitchTable, groups: list[Any], renews: bool, flows: list[Any]
     ) -> None:
         """Groups are asked for before flows, and answered in order."""
-        wrong = complaint(sent, told, flows, groups)
+        wrong = complaint(sent, table, flows, groups)
         if wrong is None:
             self.is_ready = self._was_ready = True
         elif renews:

@@ -58,5 +58,5 @@ def _ranges(numbers: Iterable[int]) -> str:
     ]
     if not runs:
         return "no ports"
-    told = ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
-    return f"port{'' if len(runs) == len(runs[0]) == 1 else 's'} {told}"
+    shown = ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    return f"port{'' if len(runs) == len(runs[0]) == 1 else 's'} {shown}"

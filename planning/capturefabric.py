@@ -19,14 +19,14 @@ MAX_MANIFEST_NBYTES = 16 << 20
 
 def had_company(paths: Sequence[Path]) -> bool:
     """Whether other jobs ran on the fabric at the same time, by the manifest of `capture_fabric`."""
-    found = _manifest(paths)
-    return found is not None and bool(found[1].get("beside"))
+    manifest = _manifest(paths)
+    return manifest is not None and bool(manifest[1].get("beside"))
 
 
 def hosts_by_rank(paths: Sequence[Path]) -> tuple[str, ...] | None:
     """The host of each rank, by the manifest of `capture_fabric`; None where it does not say."""
-    found = _manifest(paths)
-    hosts = found[1].get("hosts") if found else None
+    manifest = _manifest(paths)
+    hosts = manifest[1].get("hosts") if manifest else None
     try:
         return tuple(each["host"] for each in sorted(hosts or (), key=lambda each: each["rank"])) or None
     except (KeyError, TypeError):
@@ -38,16 +38,16 @@ def capture_fabric(paths: Sequence[Path]) -> "Fabric | None":
 
     Raise ValueError if the manifest is one but cannot be read.
     """
-    found = _manifest(paths)
-    if found is None:
+    manifest = _manifest(paths)
+    if manifest is None:
         return None
-    path, made = found
+    path, contents = manifest
     from gradwire.planning.fabrics.spec import (
         fabric_from_json,
     )  # only here: most captures have no fabric to read
 
     try:
-        return fabric_from_json(made.get("fabric"))
+        return fabric_from_json(contents.get("fabric"))
     except ValueError as error:
         raise ValueError(f"{path}: its fabric cannot be used: {error}") from None
 
@@ -65,13 +65,13 @@ def _manifest(paths: Sequence[Path]) -> tuple[Path, dict[str, Any]] | None:
             f"{path}: it is larger than the {MAX_MANIFEST_NBYTES >> 20} MiB that a manifest may have"
         )
     try:
-        made = json.loads(path.read_bytes())
+        contents = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         place = (
             f": line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         )
         raise ValueError(f"{path}: not valid JSON{place}") from None
-    return (path, made) if isinstance(made, dict) and made.get("schema") == SCHEMA else None
+    return (path, contents) if isinstance(contents, dict) and contents.get("schema") == SCHEMA else None
 
 
 def rates_of(fabric: "Fabric") -> FabricRates | None:

@@ -107,7 +107,7 @@ def plan_of(cell: Cell, job: Experiment) -> Plan:
     check_losses(cell.fabric, losses)
     terms = Terms(job.switch_slots, job.slots, job.elements, failures)
     schedule, host_side = _schedule_and_host_side(cell, job, terms)
-    made = resolve(
+    plan = resolve(
         cell.fabric,
         schedule,
         algorithm=cell.algorithm,
@@ -119,8 +119,8 @@ def plan_of(cell: Cell, job: Experiment) -> Plan:
         ports=_ports(job),
         source=job.source,
     )
-    check_reachable(cell.fabric, made.placement, made.schedule.jobs, failures)
-    return replace(made, failures=failures, losses=losses, host_side=host_side, doubts=_doubts(cell, job))
+    check_reachable(cell.fabric, plan.placement, plan.schedule.jobs, failures)
+    return replace(plan, failures=failures, losses=losses, host_side=host_side, doubts=_doubts(cell, job))
 
 
 def _ports(job: Experiment) -> Ports:
@@ -182,12 +182,12 @@ def _schedule_and_host_side(cell: Cell, job: Experiment, terms: Terms) -> tuple[
         terms,
         job.seed,
     )
-    told = [
+    host_side = [
         f"job {number + 1} of {len(placed)}: {line}"
         for number, workload in enumerate(job.workloads)
         for line in _not_added(job, workload, cell.algorithm, reasons.get(number))
     ]
-    return schedule, tuple(told)
+    return schedule, tuple(host_side)
 
 
 def _not_added(job: Experiment, workload: Workload, algorithm: str, reason: str | None) -> tuple[str, ...]:

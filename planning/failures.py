@@ -131,12 +131,12 @@ def changes(fabric: Fabric, failures: Sequence[Failure]) -> tuple[CableChange, .
         if failure.up_ns is not None:
             steps.append((failure.up_ns, -1, port))
     failed: Counter[Egress] = Counter()
-    made: list[CableChange] = []
+    cable_changes: list[CableChange] = []
     for due_ns, step, port in sorted(steps, key=lambda step: (step[0], -step[1])):
         failed[port] += step
         if failed[port] == (1 if step == 1 else 0):
-            made.append(CableChange(due_ns, port, is_up=step == -1))
-    return tuple(made)
+            cable_changes.append(CableChange(due_ns, port, is_up=step == -1))
+    return tuple(cable_changes)
 
 
 def outages(fabric: Fabric, failures: Sequence[Failure]) -> Iterator[tuple[int, tuple[Egress, ...]]]:

@@ -40,10 +40,10 @@ def read_captured(paths: Sequence[Path], ranks: Path | None = None) -> tuple[Wor
     from gradwire.traces.reader import open_trace
     from gradwire.traces.recognition.recognise import find_job, workload_of
 
-    found = find_job(open_trace(paths, ranks))
-    made = _made_by_capture(paths)
-    original = Original(*made, captured_messages(found)) if made else None
-    return workload_of(found), original
+    job = find_job(open_trace(paths, ranks))
+    fabric_and_hosts = _made_by_capture(paths)
+    original = Original(*fabric_and_hosts, captured_messages(job)) if fabric_and_hosts else None
+    return workload_of(job), original
 
 
 def is_captures(paths: Sequence[Path]) -> bool:
@@ -73,8 +73,8 @@ def read_plan(path: Path) -> Plan:
 def _schema(path: Path) -> str:
     """What a JSON file says at its beginning that it is; empty if it says nothing there."""
     with path.open("rb") as file:
-        found = re.search(rb'"schema"\s*:\s*"([^"]*)"', file.read(HEAD_NBYTES))
-    return found[1].decode(errors="replace") if found else ""
+        match = re.search(rb'"schema"\s*:\s*"([^"]*)"', file.read(HEAD_NBYTES))
+    return match[1].decode(errors="replace") if match else ""
 
 
 def read_workload_only(paths: Sequence[Path], ranks: Path | None = None) -> Workload:

@@ -68,10 +68,10 @@ def at_switches(fabric: Fabric, losses: Iterable[Loss]) -> dict[Egress, tuple[fl
     What goes to a switch is dropped where it comes in, what goes to a host where it goes out.
     """
     switches = set(fabric.switches)
-    found: dict[Egress, tuple[float, float]] = {}
+    ratios: dict[Egress, tuple[float, float]] = {}
     for loss in losses:
         peer = fabric.peers[loss.port]
         place = peer if peer.node in switches else loss.port
-        comes_in, goes_out = found.get(place, (0.0, 0.0))
-        found[place] = (loss.ratio, goes_out) if place is peer else (comes_in, loss.ratio)
-    return found
+        comes_in, goes_out = ratios.get(place, (0.0, 0.0))
+        ratios[place] = (loss.ratio, goes_out) if place is peer else (comes_in, loss.ratio)
+    return ratios

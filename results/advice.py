@@ -91,17 +91,17 @@ def advise(
     `words` name them in a command.  `step` is called with how many changes were tried, of how many, if that
     takes more than two seconds.  With `had_company` other jobs used the fabric too, which the model lacks.
     """
-    found = analysis.shares
-    if found is None or not found.time_ns:
+    shares = analysis.shares
+    if shares is None or not shares.time_ns:
         return None
     if refused := tuple(_refusals(analysis)):
-        return Advice(round(found.time_ns), None, (), "", "What to do next is not said.", (), refused)
+        return Advice(round(shares.time_ns), None, (), "", "What to do next is not said.", (), refused)
     late = late_rank(analysis)
     spec, whence, why_not = ("", "", (COMPANY,)) if had_company else _where(analysis, fabric)
     if late.why_not:
         why_not = (f"A late rank: {late.why_not}", *why_not)
-    if late.why_not and (not spec or found.exposed + found.wait < LEAST_SAVED):
-        return _nothing(found, why_not)
+    if late.why_not and (not spec or shares.exposed + shares.wait < LEAST_SAVED):
+        return _nothing(shares, why_not)
     iterations = _chosen(analysis)
     base = Base(workload(), spec or _star(len(analysis.addresses), FASTEST), not spec, iterations, words)
     return _advice(base, analysis, late, whence, why_not, step)
@@ -140,8 +140,8 @@ def _star(n_hosts: int, rate: str) -> str:
 
 def _chosen(analysis: Analysis) -> tuple[int, ...]:
     """Neighbouring iterations after the warm-up of which all but the first are nearest the median."""
-    found = analysis.shares
-    assert found
+    shares = analysis.shares
+    assert shares
     times = {one.iteration: one.time_ns for one in analysis.iterations if not one.warm_up}
     numbers = sorted(times)
     count = min(MOST_ITERATIONS, len(numbers))
@@ -149,26 +149,26 @@ def _chosen(analysis: Analysis) -> tuple[int, ...]:
     whole = [some for some in windows if all(b == a + 1 for a, b in pairwise(some))] or [
         (number,) for number in numbers
     ]
-    return min(whole, key=lambda some: abs(fmean(times[n] for n in some[1:] or some) - found.time_ns))
+    return min(whole, key=lambda some: abs(fmean(times[n] for n in some[1:] or some) - shares.time_ns))
 
 
-def _nothing(found: Shares, not_said: tuple[str, ...]) -> Advice:
+def _nothing(shares: Shares, not_said: tuple[str, ...]) -> Advice:
     """What needs no model."""
     nothing = "No saving can be worked out"
-    if found.exposed + found.wait < LEAST_SAVED:
+    if shares.exposed + shares.wait < LEAST_SAVED:
         nothing, not_said = "Nothing on the network would help", ()
-    summary = f"{nothing}: {found.compute:.0%} of the ranks' time is compute."
-    return Advice(round(found.time_ns), None, (), "", summary, (), not_said)
+    summary = f"{nothing}: {shares.compute:.0%} of the ranks' time is compute."
+    return Advice(round(shares.time_ns), None, (), "", summary, (), not_said)
 
 
 def _advice(
     base: Base, analysis: Analysis, late: LateRank, whence: str, not_said: tuple[str, ...], step: Step
 ) -> Advice:
-    found = analysis.shares
-    assert found
+    shares = analysis.shares
+    assert shares
     from gradwire.planning.experiment import Experiment, schedule_of
 
-    time_ns = round(found.time_ns)
+    time_ns = round(shares.time_ns)
     n_sends = len(schedule_of(Experiment(base.workload, "", iterations=base.iterations), AS_CAPTURED).sends)
     if n_sends > MOST_SENDS:
         reason = f"{n_sends:,} sends are too many to try changes on while you wait: use gradwire plan"
@@ -206,14 +206,14 @@ def _advice(
         model_ns=round(before_s * 1e9),
         iterations=base.iterations,
         fabric=base.spec,
-        summary=_summary(base, found, before_s, whence, changes),
+        summary=_summary(base, shares, before_s, whence, changes),
         changes=tuple(changes),
         not_said=said,
     )
 
 
-def _summary(base: Base, found: Shares, before_s: float, whence: str, changes: Sequence[Proposal]) -> str:
-    measured = show_s(found.time_ns / 1e9)
+def _summary(base: Base, shares: Shares, before_s: float, whence: str, changes: Sequence[Proposal]) -> str:
+    measured = show_s(shares.time_ns / 1e9)
     some = (
         f"iterations {base.iterations[0]} to {base.iterations[-1]}"
         if len(base.iterations) > 1
@@ -229,7 +229,7 @@ def _summary(base: Base, found: Shares, before_s: float, whence: str, changes: S
     if changes:
         return f"Each change by itself, by the fluid model {model}."
     return (
-        f"No change that was tried saves {LEAST_SAVED:.0%} of an iteration, of which {found.compute:.0%} is "
+        f"No change that was tried saves {LEAST_SAVED:.0%} of an iteration, of which {shares.compute:.0%} is "
         f"compute; by the fluid model {model}."
     )
 

@@ -51,11 +51,11 @@ def read_packets(*captures: AnyPath) -> pd.DataFrame:
     TCP or UDP, and `wire_nbytes`, the frame.  What is not TCP or UDP has empty addresses.  Raise BadCapture,
     OSError.
     """
-    found = []
+    tables = []
     for packets in read_captures(_paths(captures)):
         is_known = packets.protocol != 0
         names = np.array([*packets.addresses, ""], dtype=object)  # none has addresses: all codes are 0
-        found.append(
+        tables.append(
             pd.DataFrame(
                 {
                     "file": str(packets.path),
@@ -74,7 +74,7 @@ def read_packets(*captures: AnyPath) -> pd.DataFrame:
                 }
             )
         )
-    return pd.concat(found, ignore_index=True)
+    return pd.concat(tables, ignore_index=True)
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def plan(  # noqa: PLR0913 - as many choices as the command has
     if seed < 0:
         raise ValueError(f"seed {seed}: a seed is 0 or more")
     workload = job if isinstance(job, Workload) else extract(job)
-    made = Experiment(
+    experiment = Experiment(
         workload,
         workload.source if isinstance(job, Workload) else source_of([Path(job)]),
         seed=seed,
@@ -166,7 +166,7 @@ def plan(  # noqa: PLR0913 - as many choices as the command has
         compute=_factor("compute", compute),
     )
     on = fabric if isinstance(fabric, Fabric) else parse_fabric(str(fabric))
-    return plan_of(Cell(on, algorithm, placement, routes), made)
+    return plan_of(Cell(on, algorithm, placement, routes), experiment)
 
 
 def load_plan(path: AnyPath) -> Plan:

@@ -37,26 +37,26 @@ def late_rank(analysis: Analysis) -> LateRank:
 
     `analysis` has `shares`.
     """
-    found, shape = analysis.shares, analysis.shape
-    assert found
+    shares, shape = analysis.shares, analysis.shape
+    assert shares
     servers = set(shape.servers) - set(shape.workers) if shape is not None else set()
     times: defaultdict[int, dict[int, int]] = defaultdict(dict)  # by iteration and rank
     for one in analysis.exposures:
-        if one.iteration >= found.n_warm_up and one.rank not in servers:
+        if one.iteration >= shares.n_warm_up and one.rank not in servers:
             times[one.iteration][one.rank] = one.compute_ns
     if len(times) < LEAST_ITERATIONS:
-        few = show_count(found.n_iterations, "iteration is", "iterations are")
+        few = show_count(shares.n_iterations, "iteration is", "iterations are")
         return LateRank(why_not=f"{few} too few to say what it costs")
-    longest = Counter(max(some, key=lambda rank: some[rank]) for some in times.values())
+    longest = Counter(max(by_rank, key=lambda rank: by_rank[rank]) for by_rank in times.values())
     rank, count = longest.most_common(1)[0]
-    own = [some[rank] for some in times.values() if rank in some]
-    others = [ns for some in times.values() for other, ns in some.items() if other != rank]
-    if not others or 2 * count <= len(times):
+    late_rank_ns = [by_rank[rank] for by_rank in times.values() if rank in by_rank]
+    others_ns = [ns for by_rank in times.values() for other, ns in by_rank.items() if other != rank]
+    if not others_ns or 2 * count <= len(times):
         return LateRank(why_not="no rank computes longest in most iterations")
-    late_ns = fmean(own) - median(others)
-    if late_ns < LEAST_SAVED * found.time_ns:
+    late_ns = fmean(late_rank_ns) - median(others_ns)
+    if late_ns < LEAST_SAVED * shares.time_ns:
         return LateRank(why_not=f"none computes longer than the others by {LEAST_SAVED:.0%} of an iteration")
-    factor = Fraction(round(1000 * median(others) / fmean(own)), 1000)
+    factor = Fraction(round(1000 * median(others_ns) / fmean(late_rank_ns)), 1000)
     if factor < LEAST_FACTOR:
         return LateRank(why_not=f"rank {rank} computes ten times as long as the others: it does other work")
     return LateRank(rank, factor)
@@ -103,8 +103,8 @@ def _faster_links(base: Base, analysis: Analysis) -> Iterator[Trial]:
 
 def _with_keys(spec: str, keys: Mapping[str, int]) -> str:
     """The spec with these instead of what it has for them."""
-    family, _, rest = spec.partition(":")
-    kept = [part for part in rest.split(",") if part.partition("=")[0] not in keys]
+    family, _, pairs = spec.partition(":")
+    kept = [part for part in pairs.split(",") if part.partition("=")[0] not in keys]
     return f"{family}:{','.join([*kept, *(f'{key}={value}' for key, value in keys.items())])}"
 
 

@@ -33,11 +33,11 @@ def findings(rows: Sequence[Row], busy: Mapping[tuple[int, str], float]) -> list
 
     `busy` is the share of the time that a link, by (position of the row, name), was busy.
     """
-    valid = [made for position, row in enumerate(rows) if (made := _measured(position, row))]
+    valid = [measured for position, row in enumerate(rows) if (measured := _measured(position, row))]
     sentences = [_counted(rows)]
     if valid:
         sentences += _same_job(valid, busy) if _one_size(valid) else _sweep(valid)
-        sentences += _predicted([made for made in valid if not made.row.flows_may_move])
+        sentences += _predicted([measured for measured in valid if not measured.row.flows_may_move])
     return [*sentences, *_failed(rows)]
 
 
@@ -48,7 +48,7 @@ def _measured(position: int, row: Row) -> _Measured | None:
 
 
 def _one_size(valid: Sequence[_Measured]) -> bool:
-    return len({(made.row.bytes, made.row.ranks) for made in valid}) == 1
+    return len({(measured.row.bytes, measured.row.ranks) for measured in valid}) == 1
 
 
 def _counted(rows: Sequence[Row]) -> str:
@@ -72,11 +72,11 @@ def _counted(rows: Sequence[Row]) -> str:
 
 def _same_job(valid: Sequence[_Measured], busy: Mapping[tuple[int, str], float]) -> list[str]:
     """All cells carry the same job, so times compare."""
-    fastest = min(valid, key=lambda made: made.time_s.median)
-    slowest = max(valid, key=lambda made: made.time_s.median)
+    fastest = min(valid, key=lambda measured: measured.time_s.median)
+    slowest = max(valid, key=lambda measured: measured.time_s.median)
     spread = (fastest.time_s.max - fastest.time_s.min) / fastest.time_s.median
     margin = max(LEAST_MARGIN, spread)
-    like = sum(made.time_s.median <= fastest.time_s.median * (1 + margin) for made in valid) - 1
+    like = sum(measured.time_s.median <= fastest.time_s.median * (1 + margin) for measured in valid) - 1
     text = f"Fastest: {fastest}: {show_s(fastest.time_s.median)}, {fastest.ratio:.2f} × its bound"
     if like == len(valid) - 1:
         return [f"{text}; no cell is more than {margin:.1%} slower." if like else f"{text}."]
@@ -87,25 +87,25 @@ def _same_job(valid: Sequence[_Measured], busy: Mapping[tuple[int, str], float])
     return [*sentences, f"Why: {slowest.row.why}."] if slowest.row.why else sentences
 
 
-def _held_up(made: _Measured, busy: Mapping[tuple[int, str], float]) -> str:
-    link, flows = made.row.worst_link, made.row.worst_link_flows
+def _held_up(measured: _Measured, busy: Mapping[tuple[int, str], float]) -> str:
+    link, flows = measured.row.worst_link, measured.row.worst_link_flows
     if link is None or flows is None:
         return ""
-    if made.row.flows_may_move:
+    if measured.row.flows_may_move:
         return f"; as planned, its worst link, {link}, would carry up to {show_count(flows, 'flow')} at once"
     text = f"; its worst link, {link}, carried up to {show_count(flows, 'flow')} at once"
-    share = busy.get((made.position, link))
+    share = busy.get((measured.position, link))
     return text if share is None else f"{text} and was busy {share:.0%} of the time"
 
 
 def _sweep(valid: Sequence[_Measured]) -> list[str]:
     """Sizes differ, so only the distance from the bound compares."""
-    best = min(valid, key=lambda made: made.ratio)
-    worst = max(valid, key=lambda made: made.ratio)
+    best = min(valid, key=lambda measured: measured.ratio)
+    worst = max(valid, key=lambda measured: measured.ratio)
     return [
-        f"{what} its bound: {made} with {show_nbytes(made.row.bytes)}: {made.ratio:.2f} × "
-        f"({show_s(made.time_s.median)})."
-        for what, made in (("Closest to", best), ("Farthest from", worst))
+        f"{what} its bound: {measured} with {show_nbytes(measured.row.bytes)}: {measured.ratio:.2f} × "
+        f"({show_s(measured.time_s.median)})."
+        for what, measured in (("Closest to", best), ("Farthest from", worst))
     ]
 
 
@@ -113,7 +113,7 @@ def _predicted(valid: Sequence[_Measured]) -> list[str]:
     """Of cells whose flows kept their paths: the model knows no others."""
     if not valid:
         return []
-    ratios = [made.ratio_predicted for made in valid]
+    ratios = [measured.ratio_predicted for measured in valid]
     low, high = f"{min(ratios):.2f}", f"{max(ratios):.2f}"
     band = low if low == high else f"{low} to {high}"
     return [f"Measured times are {band} × what the model predicts for the same paths."]

@@ -52,27 +52,27 @@ def planned(work: Sequence[tuple[Cell, Experiment]]) -> list[Plan | Row]:
 
     Raise Refused when the only cell makes no sense.
     """
-    made: list[Plan | Row] = []
-    for cell, job in work:
+    outcomes: list[Plan | Row] = []
+    for cell, experiment in work:
         try:
-            made.append(plan_of(cell, job))
+            outcomes.append(plan_of(cell, experiment))
         except Refused as error:
             if len(work) == 1:
                 raise
-            made.append(_refused(cell, job, str(error)))
-    return made
+            outcomes.append(_refused(cell, experiment, str(error)))
+    return outcomes
 
 
-def _refused(cell: Cell, job: Experiment, reason: str) -> Row:
+def _refused(cell: Cell, experiment: Experiment, reason: str) -> Row:
     return Row(
         fabric=cell.fabric.spec,
         algorithm=cell.algorithm,
         placement=cell.placement,
         routes=cell.routes,
-        ranks=job.n_ranks,
+        ranks=experiment.n_ranks,
         bytes=0,
         verdict=REFUSED,
-        seed=job.seed,
+        seed=experiment.seed,
         hosts=len(cell.fabric.hosts),
         host_rates_bps=cell.fabric.host_rates_bps,
         inner_rates_bps=cell.fabric.inner_rates_bps,
@@ -171,7 +171,7 @@ def _judged(
         judged = replace(judged, warnings=(*judged.warnings, warning))
     audited = audit(plan)
     reason = why(plan, audited.parts)
-    made = result.row(
+    row = result.row(
         plan,
         repeats,
         judged,
@@ -181,11 +181,9 @@ def _judged(
         folder=folder,
         why=f"as planned: {reason}" if reason and plan.flows_may_move else reason or None,
     )
-    made = replace(
-        _with_counters(made, plan, repeats, work), fidelity=_fidelity(plan, repeats, work, original)
-    )
-    result.save(work, made, judged, calibrated)
-    return made
+    row = replace(_with_counters(row, plan, repeats, work), fidelity=_fidelity(plan, repeats, work, original))
+    result.save(work, row, judged, calibrated)
+    return row
 
 
 def _fidelity(
@@ -197,7 +195,7 @@ def _fidelity(
     from gradwire.results.replayedmessages import likeness, replayed_messages  # takes a while to import
 
     messages = replayed_messages(work, plan, len(repeats))
-    used = [made for made, repeat in zip(messages, repeats, strict=True) if not repeat.disturbed]
+    used = [sent for sent, repeat in zip(messages, repeats, strict=True) if not repeat.disturbed]
     return likeness(plan, original.messages, used or messages)
 
 

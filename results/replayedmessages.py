@@ -27,11 +27,11 @@ def replayed_messages(folder: Path, plan: Plan, repeats: int) -> list[tuple[Sent
                 )
             moments = queued if event.event == "queued" else arrived
             moments[event.repeat][event.send] = event.t_ns
-    made = []
+    by_repeat = []
     for begins, ends in zip(queued, arrived, strict=True):
         both = [number for number in begins if number in ends]
-        made.append(tuple(_message(plan, number, begins[number], ends[number]) for number in both))
-    return made
+        by_repeat.append(tuple(_message(plan, number, begins[number], ends[number]) for number in both))
+    return by_repeat
 
 
 def likeness(

@@ -131,7 +131,7 @@ def _tiers(tiers: Sequence[Tier], nodes: Sequence[str]) -> list[NodeTier]:
 
 
 def _fitting(patterns: Sequence[str], nodes: Sequence[str], *place: str | int) -> frozenset[str]:
-    found: set[str] = set()
+    matching: set[str] = set()
     for pattern in patterns:
         if {"*", "?"}.isdisjoint(pattern):
             fitting = set(nodes).intersection(_named([pattern], "tiers", *place))
@@ -139,18 +139,18 @@ def _fitting(patterns: Sequence[str], nodes: Sequence[str], *place: str | int) -
             fitting = {node for node in nodes if fnmatchcase(node, pattern)}
         if not fitting:
             raise BadCabling(f"no node matches {pattern[:40]!r}", "tiers", *place)
-        found |= fitting
-    return frozenset(found)
+        matching |= fitting
+    return frozenset(matching)
 
 
 def _cables(document: FabricDocument, tiers: Sequence[NodeTier]) -> Iterator[Cable]:
     """Every cable, its ports as far as they are named."""
-    made = 0
+    total = 0
     for line, cables in enumerate(document.links):
         a_names, b_names = _named(cables.a, "links", line, "a"), _named(cables.b, "links", line, "b")
         n_cables = len(a_names) * len(b_names)
-        made += n_cables
-        check_size(0, made)
+        total += n_cables
+        check_size(0, total)
         if n_cables > 1 and (cables.a_port, cables.b_port) != (None, None):
             raise BadCabling("this line names a port but makes several cables", "links", line)
         for a in a_names:

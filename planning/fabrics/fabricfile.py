@@ -57,8 +57,8 @@ def fabric_of_yaml(text: bytes, name: str) -> Fabric:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}: " if mark else ""
-        told = ", ".join(filter(None, (error.context, error.problem)))
-        raise ValueError(f"{where}{told}") from error
+        reason = ", ".join(filter(None, (error.context, error.problem)))
+        raise ValueError(f"{where}{reason}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"not valid YAML: {str(error).splitlines()[0]}") from error
     try:

@@ -26,17 +26,17 @@ def distances(fabric: Fabric, switch: str) -> dict[str, int]:
     No path leads through a host.
     """
     inner = set(fabric.switches)
-    found = {switch: 0}
+    far = {switch: 0}
     ring = [switch]
     while ring:
         further = []
         for node in ring:
             for peer in fabric.neighbours[node].values():
-                if peer in inner and peer not in found:
-                    found[peer] = found[node] + 1
+                if peer in inner and peer not in far:
+                    far[peer] = far[node] + 1
                     further.append(peer)
         ring = further
-    return found
+    return far
 
 
 def path_counts(fabric: Fabric, far: Mapping[str, int]) -> dict[str, int]:

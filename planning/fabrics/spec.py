@@ -91,11 +91,11 @@ def with_automatic_queue(fabric: Fabric) -> Fabric:
 def _values(text: str) -> tuple[_Family, dict[str, int], LinkSpec]:
     if len(text) > MAX_SPEC_LENGTH:
         raise ValueError(f"a spec has at most {MAX_SPEC_LENGTH} characters, this one has {len(text)}")
-    name, _, rest = text.partition(":")
+    name, _, pairs = text.partition(":")
     family = FAMILIES.get(name)
     if family is None:
         raise ValueError(f"there is no family {name!r}; choose from {', '.join(FAMILIES)}")
-    values = _keys(rest)
+    values = _keys(pairs)
     for key in values:
         if key not in family.sizes and key not in _LINK_KEYS:
             known = ", ".join((*family.sizes, *_LINK_KEYS))

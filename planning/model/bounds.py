@@ -57,15 +57,15 @@ class Cuts:
 
     @cached_property
     def regions(self) -> tuple[frozenset[str], ...]:
-        found = dict.fromkeys(frozenset([switch]) for switch in self.far)
+        regions = dict.fromkeys(frozenset([switch]) for switch in self.far)
         for distance in sorted(
             {near for far in self.far.values() for s, near in far.items() if s in self.far}
         ):
             near = ((a, b) for a, far in self.far.items() for b, d in far.items() if d <= distance)
             groups = components(self.far, near)
             if len(groups) > 1:
-                found |= dict.fromkeys(_region(self.far, group) for group in groups)
-        return tuple(found)
+                regions |= dict.fromkeys(_region(self.far, group) for group in groups)
+        return tuple(regions)
 
     @cached_property
     def side(self) -> dict[str, int] | None:

@@ -92,9 +92,9 @@ def crowd(n_ranks: int) -> tuple[list[Op], list[Send], list[Gate]]:
     ops: list[Op] = []
     sends: list[Send] = []
     gates: list[Gate] = []
-    for made in [*crowd_kinds(n_ranks)] * CROWD_SAMPLES:
+    for allreduce in [*crowd_kinds(n_ranks)] * CROWD_SAMPLES:
         op = len(ops)
-        ops.append(Op("allreduce", max(send.offset + send.nbytes for send in made), tag=op + 1))
+        ops.append(Op("allreduce", max(send.offset + send.nbytes for send in allreduce), tag=op + 1))
         first = len(sends)
         sends += (
             Send(
@@ -108,7 +108,7 @@ def crowd(n_ranks: int) -> tuple[list[Op], list[Send], list[Gate]]:
                 ready=tuple(first + other for other in send.ready),
                 step=send.step,
             )
-            for send in made
+            for send in allreduce
         )
         if op:
             gates += (Gate(op, rank, (op - 1,), CROWD_PAUSE_NS) for rank in range(n_ranks))
@@ -134,8 +134,8 @@ def crowd_times_s(plan: Plan, arrived_ns: Sequence[int]) -> list[list[float]]:
     """Of each kind and each of its samples: from when every rank has its first send in to the last of all."""
     n_kinds = len(CROWD_CHUNKS) * 2
     times: list[list[float]] = [[] for _ in range(n_kinds)]
-    for op, made in enumerate(plan.schedule.ops):
-        if made.kind == "allreduce":
+    for op, operation in enumerate(plan.schedule.ops):
+        if operation.kind == "allreduce":
             arrivals = [
                 (send.step, at)
                 for send, at in zip(plan.schedule.sends, arrived_ns, strict=True)

@@ -41,8 +41,8 @@ def fit_hosts(
         return costs_with(plan.transport, wire_s=wire_s, start_s=start_s, message_s=message_s, n_cpus=n_cpus)
 
     solved: list[tuple[float, float, float]] = []
-    for made, samples in zip(crowd_kinds(n_ranks), times_s, strict=True):
-        arrivals = _arrivals(plan, made, eta)
+    for sends, samples in zip(crowd_kinds(n_ranks), times_s, strict=True):
+        arrivals = _arrivals(plan, sends, eta)
 
         def model_s(message_s: float, arrivals: _Arrivals = arrivals) -> float:
             return after_first_step_s(arrivals(costs(message_s, 0.0)))

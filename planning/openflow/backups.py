@@ -99,16 +99,16 @@ class Backups:
 
     def _found(self, search: "_Search") -> Path:
         """The way that needs the fewest rules at switches without one; empty if there is none."""
-        failed = search.rest[0]
+        failed = search.steps[0]
         far = self._far[search.target]
-        joins = {search.target, *(end.node for end in (*search.rest[1:], *search.detours))}
+        joins = {search.target, *(end.node for end in (*search.steps[1:], *search.detours))}
         seen = {failed.node, *search.passed}
         ring: dict[str, Path] = {failed.node: ()}
         while ring:
             further: dict[str, Path] = {}
             ends: list[tuple[int, list[int], Path]] = []
-            for here, way in ring.items():
-                for step, peer in self._cables(here):
+            for switch, way in ring.items():
+                for step, peer in self._cables(switch):
                     if step == failed or peer in seen:
                         continue
                     onward = (*way, step)
@@ -132,12 +132,12 @@ class Backups:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """For a way around the first cable of `rest`, to a switch that may be `near` cables from `target`.
+    """For a way around the first cable of `steps`, to a switch that may be `near` cables from `target`.
 
     `detours` are rules that there are already, `passed` the switches that the packet must not meet again.
     """
 
-    rest: Path
+    steps: Path
     target: str
     near: int
     detours: Path

@@ -60,7 +60,7 @@ class Match(NamedTuple):
 def form(match: Match) -> Form | None:
     """The form of a match, None if the data plane does not look it up."""
     # Written out: with a loop this is the dearest step of adding a rule.
-    found = _FORMS.get(
+    known = _FORMS.get(
         (
             match.eth_type is not None,
             match.ipv4_src is not None,
@@ -73,8 +73,8 @@ def form(match: Match) -> Form | None:
             match.eth_dst is not None,
         )
     )
-    is_udp = found is Form.UDP_DST or found is Form.IN_UDP_DST
-    return None if is_udp and match.ip_proto != PROTO_UDP else found
+    is_udp = known is Form.UDP_DST or known is Form.IN_UDP_DST
+    return None if is_udp and match.ip_proto != PROTO_UDP else known
 
 
 _FIELDS = {

@@ -115,7 +115,8 @@ def guarded_rules(plan: Plan, down: Collection[Link] = (), before: Guarded | Non
     serves it still, and no flow is guarded better than then: an answer to a failure must come soon.
     """
     fabric = without(plan.fabric, down) if down else plan.fabric
-    beneath = {switch: list(own) for switch, own in destination_rules(fabric, plan.placement).items()}
+    towards_hosts = destination_rules(fabric, plan.placement)
+    beneath = {switch: list(switch_rules) for switch, switch_rules in towards_hosts.items()}
     for each in sums(plan.trees):
         beneath[each.switch].append(Rule(AGGREGATE_PRIORITY, each.match, (), aggregate=each.aggregate))
     for guard in GUARDS[GUARDS.index(before.guard) if before else 0 :]:
@@ -125,13 +126,13 @@ def guarded_rules(plan: Plan, down: Collection[Link] = (), before: Guarded | Non
             kept.get(number) or _flow_rules(flow, fabric, backups, guard.n_choices)
             for number, flow in enumerate(plan.flows)
         )
-        rules = {switch: list(own) for switch, own in beneath.items()}
-        for own in by_flow:
-            for switch, rule in own:
+        rules = {switch: list(switch_rules) for switch, switch_rules in beneath.items()}
+        for flow_rules in by_flow:
+            for switch, rule in flow_rules:
                 rules[switch].append(rule)
         if has_room(rules):
             break
-    whole = {switch: tuple(own) for switch, own in rules.items()}
+    whole = {switch: tuple(switch_rules) for switch, switch_rules in rules.items()}
     return Guarded(plan, frozenset(down), guard, by_flow, whole)
 
 
@@ -150,13 +151,13 @@ def _kept(plan: Plan, fabric: Fabric, before: Guarded) -> dict[int, FlowRules]:
     for end in old.peers.keys() - fabric.peers.keys():
         lost[end.node].add(end.port)
     return {
-        number: own
-        for number, (flow, was, own) in enumerate(
+        number: flow_rules
+        for number, (flow, was, flow_rules) in enumerate(
             zip(plan.flows, before.plan.flows, before.by_flow, strict=True)
         )
         if is_same[flow.path[-1].node]
         and flow.path == was.path
-        and not any(switch in lost and not lost[switch].isdisjoint(rule.ports) for switch, rule in own)
+        and not any(switch in lost and not lost[switch].isdisjoint(rule.ports) for switch, rule in flow_rules)
     }
 
 
@@ -167,8 +168,8 @@ def groups_of(rules: Iterable[Rule]) -> set[GroupKey]:
 
 def has_room(rules: Mapping[str, Sequence[Rule]]) -> bool:
     """True if our switches hold so many rules and groups."""
-    n_groups = sum(len(groups_of(own)) for own in rules.values())
-    n_rules = [len(own) for own in rules.values()]
+    n_groups = sum(len(groups_of(switch_rules)) for switch_rules in rules.values())
+    n_rules = [len(switch_rules) for switch_rules in rules.values()]
     return n_groups <= MAX_GROUPS and sum(n_rules) <= MAX_FLOWS and max(n_rules) <= MAX_ENTRIES
 
 
@@ -213,7 +214,7 @@ def destination_rules(fabric: Fabric, hosts: Iterable[str] | None = None) -> Rul
             towards[last.node] = next_ports(fabric, last.node)
         for switch, ports in {**towards[last.node], last.node: (last.port,)}.items():
             rules[switch].append(Rule(DESTINATION_PRIORITY, match, ports))
-    return {switch: tuple(own) for switch, own in rules.items()}
+    return {switch: tuple(switch_rules) for switch, switch_rules in rules.items()}
 
 
 class Sum(NamedTuple):
@@ -249,4 +250,7 @@ class TableSize:
 
 def table_sizes(rules: Rules) -> tuple[TableSize, ...]:
     """Of each switch, in their order.  Rules that choose alike among the same ports share a group."""
-    return tuple(TableSize(switch, len(own), len(groups_of(own))) for switch, own in rules.items())
+    return tuple(
+        TableSize(switch, len(switch_rules), len(groups_of(switch_rules)))
+        for switch, switch_rules in rules.items()
+    )

@@ -139,12 +139,12 @@ class _Placing:
 
     def _elsewhere(self, number: int) -> Iterator[tuple[Path, float]]:
         """Every other path of a flow, with the share of its fullest link if it went there."""
-        here, demand_bps = self._paths[number], self._demand_bps[number]
+        current, demand_bps = self._paths[number], self._demand_bps[number]
         flow = self._plan.flows[number]
         hosts = self._plan.placement
         for path in self._alternatives.paths(hosts[flow.src], hosts[flow.dst]):
-            if path != here:
-                more = {egress: 0.0 if egress in here else demand_bps for egress in path}
+            if path != current:
+                more = {egress: 0.0 if egress in current else demand_bps for egress in path}
                 yield (
                     path,
                     max((self._load_bps[end] + bps) / self._capacity_bps[end] for end, bps in more.items()),

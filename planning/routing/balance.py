@@ -133,7 +133,7 @@ def demands(
     number = flow_numbers(flows)
     totals = _totals(schedule)
     cuts = Cuts(fabric)
-    found = [
+    unordered = [
         Demand(
             job=job,
             nbytes={number[pair]: sizes[pair] for pair in sorted(sizes)},
@@ -141,7 +141,7 @@ def demands(
         )
         for (job, _), sizes in totals.items()
     ]
-    return tuple(sorted(found, key=lambda demand: -demand.bound_s))
+    return tuple(sorted(unordered, key=lambda demand: -demand.bound_s))
 
 
 def _totals(schedule: Schedule) -> dict[tuple[int, frozenset[Pair]], Counter[Pair]]:

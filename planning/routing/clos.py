@@ -98,11 +98,11 @@ def _within(network: Clos, ends: Sequence[Ends], first: int) -> list[Way] | None
     if planes is None:
         return None
     higher = Clos(fabric, level, above, planes)
-    found = spread(higher, open_ends, range(higher.n_planes), first)
-    if found is None:
+    ways = spread(higher, open_ends, range(higher.n_planes), first)
+    if ways is None:
         return None
-    rest = iter(found)
-    return [next(rest) if a != b else () for a, b in ends]
+    remaining = iter(ways)
+    return [next(remaining) if a != b else () for a, b in ends]
 
 
 def _pieces(fabric: Fabric, switches: Collection[str]) -> list[list[str]]:
@@ -146,8 +146,8 @@ def put_by_colours(balance: Balance, fabric: Fabric, first: int) -> None:
             asking = [flow for flow in nbytes if flow in members and flow not in balance.ways]
             asking.sort(key=lambda flow: -nbytes[flow])
             ends = [choosing[flow] for flow in asking]
-            found = spread(network, ends, planes, first) if network else None
-            for flow, way in zip(asking, found or (), strict=False):
+            ways = spread(network, ends, planes, first) if network else None
+            for flow, way in zip(asking, ways or (), strict=False):
                 if len(way) == len(links.ways(flow)[0]):  # the shortest
                     balance.put(flow, links.way(way))
             balance.put_greedily([flow for flow in asking if flow not in balance.ways])

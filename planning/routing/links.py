@@ -44,8 +44,8 @@ class Links:
             return ()
         ends = self.ends(flow)
         if ends not in self._known:
-            found = self._alternatives.paths(source, destination)
-            self._known[ends] = tuple(self.way(path) for path in found)
+            paths = self._alternatives.paths(source, destination)
+            self._known[ends] = tuple(self.way(path) for path in paths)
         return self._known[ends]
 
     def way(self, path: Sequence[Egress]) -> Way:
@@ -74,18 +74,18 @@ class Alternatives:
         if source not in fabric.ports or destination not in fabric.ports:
             return []
         first, last = host_port(source), access_port(fabric, destination)
-        here = fabric.peers[first].node
+        start = fabric.peers[first].node
         if last.node not in self._towards:
             self._towards[last.node] = next_ports(fabric, last.node)
-        ways = islice(self._ways(here, last.node), MOST_PATHS)
+        ways = islice(self._ways(start, last.node), MOST_PATHS)
         return [(first, *way, last) for way in ways]
 
-    def _ways(self, here: str, target: str) -> Iterator[Path]:
+    def _ways(self, switch: str, target: str) -> Iterator[Path]:
         """From switch to switch; a step never leads away, so the depth is the fabric's diameter."""
-        if here == target:
+        if switch == target:
             yield ()
             return
-        for port in self._towards[target].get(here, ()):
-            step = Egress(here, port)
+        for port in self._towards[target].get(switch, ()):
+            step = Egress(switch, port)
             for way in self._ways(self._fabric.peers[step].node, target):
                 yield (step, *way)

@@ -39,11 +39,11 @@ def _walk(fabric: Fabric, placement: Sequence[str], flow: Flow, towards: NextPor
     source = placement[flow.src]
     last = access_port(fabric, placement[flow.dst])
     path = [host_port(source)]
-    here = access_switch(fabric, source)
+    switch = access_switch(fabric, source)
     stride = 1
-    while here != last.node:
-        ports = towards[here]
-        path.append(Egress(here, ports[choose(here, ports, flow, stride) if len(ports) > 1 else 0]))
+    while switch != last.node:
+        ports = towards[switch]
+        path.append(Egress(switch, ports[choose(switch, ports, flow, stride) if len(ports) > 1 else 0]))
         stride *= len(ports)
-        here = fabric.peers[path[-1]].node
+        switch = fabric.peers[path[-1]].node
     return (*path, last)

@@ -106,8 +106,8 @@ def granted(fabric: Fabric, placement: Sequence[str], schedule: Schedule, terms:
     for most_slots in _fewer(max((tree.slots for tree in at_first.trees if tree), default=0)):
         if len(best.refused) <= len(at_first.refused):
             break
-        made = planter.lasting(planter.planted(most_slots), failing)
-        best = min(made, best, key=lambda grants: len(grants.refused))  # the reasons with the fewest slots
+        smaller = planter.lasting(planter.planted(most_slots), failing)
+        best = min(smaller, best, key=lambda grants: len(grants.refused))  # the reasons with the fewest slots
     return best
 
 
@@ -221,9 +221,9 @@ def first_lost(ground: Ground, trees: Sequence[Tree], failing: Sequence[Stage]) 
     used = {cable for tree in trees for cable in cables(ground.fabric, tree)}
     for stage in failing:
         if not used.isdisjoint(stage.down):
-            for tree, made in zip(trees, moved(ground, trees, stage.down), strict=True):
-                if lacks_room(made):
-                    return tree, f"{_stage_words(ground.fabric, stage)} {made}"
+            for tree, outcome in zip(trees, moved(ground, trees, stage.down), strict=True):
+                if lacks_room(outcome):
+                    return tree, f"{_stage_words(ground.fabric, stage)} {outcome}"
     return None
 
 

@@ -20,21 +20,21 @@ def moved(ground: Ground, trees: Sequence[Tree], down: Collection[Link]) -> tupl
     inner = frozenset(down).intersection(fabric.inner_links)
     elements = max((tree.elements for tree in trees), default=0)
     room = empty_room(fabric, ground.switch_slots, elements)
-    made: dict[int, Tree | NoTree] = {}
+    outcomes: dict[int, Tree | NoTree] = {}
     for number, tree in enumerate(trees):
         if inner.isdisjoint(cables(fabric, tree)) and room.most_slots(tree.nodes) >= tree.slots:
             room.take(fabric, tree, ground.nbytes[tree.givers, tree.takers])
-            made[number] = tree
-    left = without(fabric, inner) if len(made) < len(trees) else fabric
+            outcomes[number] = tree
+    left = without(fabric, inner) if len(outcomes) < len(trees) else fabric
     for number, tree in enumerate(trees):
-        if number not in made:
-            made[number] = _moved(ground, left, tree, room)
-    return tuple(made[number] for number in range(len(trees)))
+        if number not in outcomes:
+            outcomes[number] = _moved(ground, left, tree, room)
+    return tuple(outcomes[number] for number in range(len(trees)))
 
 
-def lacks_room(made: Tree | NoTree) -> bool:
+def lacks_room(outcome: Tree | NoTree) -> bool:
     """Whether a tree is missing although cables join its hosts, so that these could do without it."""
-    return isinstance(made, NoTree) and not isinstance(made, Parted)
+    return isinstance(outcome, NoTree) and not isinstance(outcome, Parted)
 
 
 def cables(fabric: Fabric, tree: Tree) -> Iterator[Link]:
@@ -51,6 +51,6 @@ def _moved(ground: Ground, left: Fabric, tree: Tree, room: Room) -> Tree | NoTre
         nodes = nodes_with_room(left, SlotRequest(givers, takers, nbytes, tree.slots), room, ground.seed)
     except NoTree as error:
         return error
-    made = rebuilt(tree, nodes)
-    room.take(left, made, nbytes)
-    return made
+    successor = rebuilt(tree, nodes)
+    room.take(left, successor, nbytes)
+    return successor

@@ -210,8 +210,8 @@ def _nodes(
         children[switch] |= below.get(switch, {})
         if switch != root:
             end = fabric.peers[up[switch]]
-            own = children[switch].values()
-            gives, takes = any(each.gives for each in own), any(each.takes for each in own)
+            of_switch = children[switch].values()
+            gives, takes = any(each.gives for each in of_switch), any(each.takes for each in of_switch)
             children[end.node][end.port] = Child(end.port, gives, takes)
     for switch in order:
         sorted_ports = sorted(children[switch])

@@ -56,15 +56,15 @@ def ranks_below(fabric: Fabric, placement: Sequence[str], tree: Tree) -> dict[Eg
     """The ranks that contribute through each of the ports of the tree's children, ascending."""
     rank_at = {host: rank for rank, host in enumerate(placement)}
     of_switch: dict[str, tuple[int, ...]] = {}
-    found: dict[Egress, tuple[int, ...]] = {}
+    below: dict[Egress, tuple[int, ...]] = {}
     for node in reversed(tree.nodes):
         for child in node.children:
             port = Egress(node.switch, child.port)
             peer = fabric.peers[port].node
-            found[port] = (rank_at[peer],) if peer in rank_at else of_switch[peer]
-        ranks = (found[Egress(node.switch, child.port)] for child in node.children)
+            below[port] = (rank_at[peer],) if peer in rank_at else of_switch[peer]
+        ranks = (below[Egress(node.switch, child.port)] for child in node.children)
         of_switch[node.switch] = tuple(sorted(sum(ranks, ())))
-    return found
+    return below
 
 
 def _check_numbers(fabric: Fabric, tree: Tree) -> None:

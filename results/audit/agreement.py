@@ -84,11 +84,11 @@ class Agreement:
         return max(self.held, key=lambda link: abs(link.off_nbytes), default=None)
 
 
-def strayed(plan: Plan, found: Agreement) -> tuple[tuple[int, str], ...]:
+def strayed(plan: Plan, compared: Agreement) -> tuple[tuple[int, str], ...]:
     """(flow, switch) of every flow that was counted at a switch off its path in the plan."""
     return tuple(
         (one.flow, switch)
-        for one in found.flows
+        for one in compared.flows
         for switch, count in one.counted.items()
         if count.packets and switch not in {egress.node for egress in plan.flows[one.flow].path}
     )
@@ -184,9 +184,9 @@ def _flow_findings(plan: Plan, flows: Iterable[FlowCount], late_s: float, moved:
         slowest_bps = min(plan.fabric.rates[egress] for egress in flow.path)
         for switch in held:
             where = f"r{flow.src}→r{flow.dst} at {switch}"
-            found = one.counted.get(switch, NOTHING)
-            late_nbytes = late_s * slowest_bps / 8 if found.packets else 0.0
-            more = found.stream_nbytes - one.expected_nbytes
+            at_switch = one.counted.get(switch, NOTHING)
+            late_nbytes = late_s * slowest_bps / 8 if at_switch.packets else 0.0
+            more = at_switch.stream_nbytes - one.expected_nbytes
             yield from off(where, more, one.expected_nbytes, one.spare_nbytes, late_nbytes)
         for switch, count in one.counted.items():
             if switch not in path and count.packets and not moved:

@@ -124,7 +124,7 @@ def audit_run(folder: Path, plan: Plan, repeats: Sequence[Repeat], number: int) 
         return None
     moved = plan.flows_may_move
     resent = [sum(counts) for counts in zip(*(repeat.retransmits for repeat in repeats), strict=True)]
-    found = agreement(
+    compared = agreement(
         plan,
         load_counters(folder / "switches.json"),
         resent,
@@ -137,9 +137,9 @@ def audit_run(folder: Path, plan: Plan, repeats: Sequence[Repeat], number: int) 
     readings = {} if moved else _readings(folder / "links.parquet", plan, number)
     moments = _moments(folder, plan, number) if readings else {}
     whole = len(moments) == len(plan.schedule.sends) + len(plan.schedule.aggregations)
-    resent_here, loads = repeats[number].retransmits, found.of_trees
-    made = tuple(windows(plan, moments, readings, resent_here, loads)) if whole else ()
-    return RunAudit(plan, found, len(repeats), number, made, _resolution_s(readings))
+    resent_in_repeat, loads = repeats[number].retransmits, compared.of_trees
+    phase_windows = tuple(windows(plan, moments, readings, resent_in_repeat, loads)) if whole else ()
+    return RunAudit(plan, compared, len(repeats), number, phase_windows, _resolution_s(readings))
 
 
 def again_of(plan: Plan, repeats: Sequence[Repeat]) -> Again:

@@ -56,8 +56,8 @@ def _sum_findings(plan: Plan, one: SumCount) -> Iterator[Finding]:
     if more < 0:
         yield Finding("less", where, f"{-more} packets of {one.expected.packets} were not counted there")
     elif more > one.again:
-        told = f"{more} packets more than the {one.expected.packets} expected; {one.again} were sent again"
-        yield Finding("more", where, told)
+        what = f"{more} packets more than the {one.expected.packets} expected; {one.again} were sent again"
+        yield Finding("more", where, what)
     else:
         spare = more * tree.elements * ELEMENT_NBYTES
         expected = one.expected.stream_nbytes
@@ -81,9 +81,9 @@ def _pool_findings(node: Node, joints: Joints) -> Iterator[Finding]:
     for event in REFUSED:
         if counts[event] and not (asks and event == "other_epoch"):
             yield Finding("more", where, f"{counts[event]} packets were refused: {event.replace('_', ' ')}")
-    rest = counts["contributions"] - counts["added"] - sum(counts[event] for event in REFUSED)
-    if not counts["duplicates"] <= rest <= counts["duplicates"] + counts["stale"]:
-        what = f"of {counts['contributions']} contributions {rest} were neither added nor refused, but"
+    others = counts["contributions"] - counts["added"] - sum(counts[event] for event in REFUSED)
+    if not counts["duplicates"] <= others <= counts["duplicates"] + counts["stale"]:
+        what = f"of {counts['contributions']} contributions {others} were neither added nor refused, but"
         yield Finding("ends differ", where, f"{what} {counts['duplicates']} are said to have come twice")
     if counts["saturated"]:
         yield Finding("saturated", where, f"{counts['saturated']} sums did not fit an int32")

@@ -166,5 +166,5 @@ class Joints:
 
 def pool_of(tree: Tree, switch: str, counters: Counters) -> JobCounts | None:
     """None if the switch has not counted the tree, or only what it became when it moved."""
-    found = counters.pools.get((switch, tree.job))
-    return found if found is not None and found.epoch == tree.epoch else None
+    pool = counters.pools.get((switch, tree.job))
+    return pool if pool is not None and pool.epoch == tree.epoch else None

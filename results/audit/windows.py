@@ -136,14 +136,14 @@ def _windows(egress: Egress, passing: Sequence[_Passing], readings: Readings, sp
     by_phase: defaultdict[PhaseKey, list[_Passing]] = defaultdict(list)
     for one in passing:
         by_phase[one.key].append(one)
-    for key, own in by_phase.items():
-        begin = max(0, bisect_right(times, min(one.moments.queued_ns for one in own)) - 2)
-        end = min(last, bisect_left(times, max(one.moments.arrived_ns for one in own)))
+    for key, of_phase in by_phase.items():
+        begin = max(0, bisect_right(times, min(one.moments.queued_ns for one in of_phase)) - 2)
+        end = min(last, bisect_left(times, max(one.moments.arrived_ns for one in of_phase)))
         over_ns = times[end + 1] if end < last else float("inf")
         yield Window(
             key=key,
             egress=egress,
-            planned_nbytes=sum(one.nbytes for one in own),
+            planned_nbytes=sum(one.nbytes for one in of_phase),
             counted_nbytes=readings.nbytes[end] - readings.nbytes[begin],
             least_nbytes=max(0, arrived.until(times[end]) - queued.until(times[min(last, begin + 1)])),
             most_nbytes=queued.until(over_ns) - arrived.until(times[begin]) + spare,

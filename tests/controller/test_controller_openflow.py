@@ -270,11 +270,13 @@ def test_match_fields_in_another_order_are_the_same_rule() -> None:
     """Open vSwitch sorts them; the bytes then differ, and the rules are compared instead."""
     rule = Rule(7, Match(0x800, 1, 2, 6, 30, 40), (1,))
     groups, flows = stated(programmed((rule,), 3))
-    octets = flows[0].rest
+    octets = flows[0].match_and_instructions
     fields = octets[4 : int.from_bytes(octets[2:4], "big")]
     ports = fields[-12:-6], fields[-6:]  # two bytes of value each
-    flows[0].rest = octets[:4] + fields[:-12] + ports[1] + ports[0] + octets[4 + len(fields) :]
-    assert flows[0].rest != octets
+    flows[0].match_and_instructions = (
+        octets[:4] + fields[:-12] + ports[1] + ports[0] + octets[4 + len(fields) :]
+    )
+    assert flows[0].match_and_instructions != octets
     wanted = table((rule,))
     assert complaint(openflow.program(Datapath(), wanted), wanted, flows, groups) is None
 

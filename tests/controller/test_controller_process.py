@@ -228,9 +228,9 @@ def test_a_refused_message_is_named() -> None:
 def test_another_topology_ends_a_run_with_a_line_that_names_both() -> None:
     started = "leaf-spine:leaves=4,spines=2,hosts=2"
     with running("--fabric", "bigraph:n=8,m=2") as controller, switches(controller, spec=started):
-        told = controller.failure()
+        line = controller.failure()
         assert re.search(
-            r"dpid \d has ports 1-4, but \w+ of bigraph:n=8,m=2 has ports 1-6: another topo", told
+            r"dpid \d has ports 1-4, but \w+ of bigraph:n=8,m=2 has ports 1-6: another topo", line
         )
 
 
@@ -239,8 +239,8 @@ def test_people_are_told_of_another_topology_and_it_gets_no_rules() -> None:
     started = "leaf-spine:leaves=2,spines=2,hosts=3"
     with running(*arguments) as controller, switches(controller, spec=started) as those:
         assert controller.process.stderr
-        told = sorted(controller.process.stderr.readline().strip() for _ in range(4))
-        assert told == [
+        lines = sorted(controller.process.stderr.readline().strip() for _ in range(4))
+        assert lines == [
             f"controller: dpid {dpid} has ports 1-{n}, but {name} of bigraph:n=4,m=2 has ports 1-4: "
             "another topology was started"
             for dpid, (n, name) in enumerate(((5, "upper0"), (5, "upper1"), (2, "lower0"), (2, "lower1")), 1)
@@ -276,15 +276,15 @@ def test_a_cable_that_fails_is_led_around_and_forgotten_once_it_is_up(tmp_path: 
         those.links["leaf0"].sendall(port_status(port, is_down=False))
         assert controller.line() == "settled"
     events = [json.loads(line) for line in log.read_text().splitlines()]
-    told = [event for event in events if event["event"] in ("port_down", "port_up", "rerouted", "settled")]
-    assert [event["event"] for event in told] == ["port_down", "rerouted", "port_up", "rerouted", "settled"]
-    down, around, _, back, _ = told
+    logged = [event for event in events if event["event"] in ("port_down", "port_up", "rerouted", "settled")]
+    assert [event["event"] for event in logged] == ["port_down", "rerouted", "port_up", "rerouted", "settled"]
+    down, around, _, back, _ = logged
     assert (down["switch"], down["port"]) == ("leaf0", port)
     assert around["down"] == ["leaf0→spine0"]
     # leaf0 and leaf1 spread over both spines before, over one then; spine0 has lost its way to h0.
     assert around["rules"] == back["rules"] == 3
     assert back["down"] == []
-    assert [event["time_ns"] for event in told] == sorted(event["time_ns"] for event in told)
+    assert [event["time_ns"] for event in logged] == sorted(event["time_ns"] for event in logged)
 
 
 def test_a_failure_of_which_no_message_told_keeps_it_from_being_settled(tmp_path: Path) -> None:
@@ -368,9 +368,9 @@ def test_a_port_that_is_taken_is_told_to_people_by_gradwire_and_to_a_run_by_the_
         socket.create_server(("127.0.0.1", 0)) as taken,
         running("--fabric", SPEC, *options, port=taken.getsockname()[1]) as controller,
     ):
-        told = controller.failure()
-    assert told.startswith(f"{who}: 127.0.0.1:")
-    assert "Address already in use" in told
+        line = controller.failure()
+    assert line.startswith(f"{who}: 127.0.0.1:")
+    assert "Address already in use" in line
 
 
 @pytest.mark.parametrize(

@@ -62,10 +62,10 @@ def test_rules_of_trees_are_found_by_port_and_udp_port(tmp_path: Path) -> None:
 
 
 def test_what_a_switch_tells_of_a_job_is_read_back_as_it_was_told(tmp_path: Path) -> None:
-    told = JobCounts(7, 2, 128, 3, {event: number for number, event in enumerate(EVENTS)})
-    value = counters_json(PLAN.fabric, {"switch0": []}, {"switch0": []}, {"switch0": [told]})
+    counts = JobCounts(7, 2, 128, 3, {event: number for number, event in enumerate(EVENTS)})
+    value = counters_json(PLAN.fabric, {"switch0": []}, {"switch0": []}, {"switch0": [counts]})
     counters = load_counters(written(tmp_path / "switches.json", value))
-    assert counters.pools == {("switch0", 7): told}
+    assert counters.pools == {("switch0", 7): counts}
 
 
 @pytest.mark.parametrize(

@@ -70,9 +70,9 @@ def test_mice_leave_the_aim_as_it_is_and_elephants_that_meet_do_not() -> None:
     assert rebalanced_intent(now, dict.fromkeys(range(len(plan.flows)), 1.0), {}, []) is now
     after = rebalanced_intent(now, dict.fromkeys(range(len(plan.flows)), 1e8), {}, [])
     assert after is not now
-    told = moves(now, after)
-    assert told
-    for move in told:
+    logged = moves(now, after)
+    assert logged
+    for move in logged:
         paths = [
             [end.node for end in flow.path[1:]]
             for intent in (now, after)

@@ -65,6 +65,6 @@ def test_ryu_and_os_ken_give_byte_identical_flow_tables_and_groups(tmp_path: Pat
     with running(command=ryu) as controller, switches(controller, spec=SPEC) as those:
         by_ryu = programming(those)
     assert by_ryu == by_os_ken
-    told = [body for sent in by_ryu.values() for kind, body in sent if kind == FLOW_MOD]
-    assert len(told) > 500
-    assert sum(EXPERIMENTER in body for body in told) > 16
+    flow_mods = [body for sent in by_ryu.values() for kind, body in sent if kind == FLOW_MOD]
+    assert len(flow_mods) > 500
+    assert sum(EXPERIMENTER in body for body in flow_mods) > 16

@@ -60,12 +60,12 @@ class World:
             for switch in there:
                 switch.datapath.deliver(switch)
 
-    def turn(self, end: Egress, is_down: bool, is_told: bool = True) -> None:
+    def turn(self, end: Egress, is_down: bool, is_reported: bool = True) -> None:
         """The port at one end of a cable goes down or up; both ends see it, one PORT_STATUS each."""
         for each in (end, self.fabric.peers[end]):
             down = self.machines[each.node].instruments.down
             (down.add if is_down else down.discard)(interface(each.node, each.port))
-            if is_told:
+            if is_reported:
                 state = ofp.OFPPS_LINK_DOWN if is_down else ofp.OFPPS_LIVE
                 port = parser.OFPPort(each.port, "", b"", 0, state, 0, 0, 0, 0, 0, 0)
                 self.steering.look_at(self.switches[each.node], port)
@@ -106,10 +106,10 @@ def test_a_failed_cable_is_led_around_once_and_no_rule_uses_it(world: World) -> 
     assert [(event["switch"], event["port"]) for event in world.events("port_down")] == [
         (each.node, each.port) for each in (end, world.fabric.peers[end])
     ]
-    (told,) = world.events("rerouted")  # both ends told, one answer
-    assert told["down"] == ["leaf0→spine1"]
-    assert told["rules"] > 0
-    assert 0 < told["seconds"] < 60
+    (logged,) = world.events("rerouted")  # both ends told, one answer
+    assert logged["down"] == ["leaf0→spine1"]
+    assert logged["rules"] > 0
+    assert 0 < logged["seconds"] < 60
 
 
 def test_it_is_told_as_done_only_when_every_barrier_is_reached(world: World) -> None:
@@ -165,7 +165,7 @@ def test_it_is_settled_at_rest_only_after_every_switch_was_asked_twice(world: Wo
 
 
 def test_a_cable_that_is_down_keeps_it_from_being_settled_though_no_message_told(world: World) -> None:
-    world.turn(uplink(world.fabric), is_down=True, is_told=False)
+    world.turn(uplink(world.fabric), is_down=True, is_reported=False)
     world.steering.settle()
     assert not settled(world)
     assert len(world.events("port_down")) == 2
@@ -211,12 +211,12 @@ def test_elephants_on_one_uplink_are_parted_and_the_switches_know() -> None:
     ask_rates(world, 10)
     assert not world.events("rebalanced")  # one reading is not a rate
     ask_rates(world, 11)
-    (told,) = world.events("rebalanced")
+    (logged,) = world.events("rebalanced")
     after = world.steering.intent.plan
     assert plan is not None
     assert after is not None
     moved = [(a, b) for a, b in zip(plan.flows, after.flows, strict=True) if a.path != b.path]
-    assert told["flows"] == len(moved) == len(told["moves"]) > 0
+    assert logged["flows"] == len(moved) == len(logged["moves"]) > 0
     assert world.carry_out() == world.wanted()
     assert {name: set(map(repr, own)) for name, own in plan_rules(after).items()} == world.wanted()
 

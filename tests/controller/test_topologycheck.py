@@ -37,7 +37,7 @@ def test_too_few_ports_are_told_with_both_sides() -> None:
 
 
 @pytest.mark.parametrize(
-    ("numbers", "told"),
+    ("numbers", "shown"),
     [
         ((), "no ports"),
         ((2,), "port 2"),
@@ -46,10 +46,10 @@ def test_too_few_ports_are_told_with_both_sides() -> None:
         ((0, 1, 2, 3, 4, 5, 6), "ports 0-6"),
     ],
 )
-def test_numbers_have_to_be_the_fabrics_to_the_last(numbers: tuple[int, ...], told: str) -> None:
+def test_numbers_have_to_be_the_fabrics_to_the_last(numbers: tuple[int, ...], shown: str) -> None:
     wrong = misfit(parse_fabric(BIGRAPH), "upper0", dict.fromkeys(numbers, b""))
     assert wrong is not None
-    assert wrong.startswith(f"dpid 1 has {told}, but upper0 ")
+    assert wrong.startswith(f"dpid 1 has {shown}, but upper0 ")
 
 
 def test_the_same_numbers_under_names_of_another_family_are_told() -> None:
@@ -85,15 +85,15 @@ def test_the_names_that_are_ours_are_those_of_the_families_but_the_stars() -> No
 
 
 def test_a_switch_is_told_of_once_and_again_only_after_it_fitted() -> None:
-    fabric, told = parse_fabric(BIGRAPH), list[str]()
-    fit = TopologyCheck(fabric, told.append)
+    fabric, notes = parse_fabric(BIGRAPH), list[str]()
+    fit = TopologyCheck(fabric, notes.append)
     wrong = {1: SimpleNamespace(name=b"leaf0-eth1")}
     right = {n: SimpleNamespace(name=name) for n, name in ports(fabric, "upper0").items()}
     assert not fit.admits("upper0", wrong)
     assert not fit.admits("upper0", wrong)
-    assert len(told) == 1
+    assert len(notes) == 1
     assert not fit.admits("upper1", wrong)
-    assert len(told) == 2
+    assert len(notes) == 2
     assert fit.admits("upper0", right)
     assert not fit.admits("upper0", wrong)
-    assert len(told) == 3
+    assert len(notes) == 3

@@ -67,10 +67,10 @@ def test_a_tree_whose_cable_fails_in_mid_run_moves_and_the_log_says_so() -> None
     world.deliver()
     assert world.carry_out() == world.wanted()
     assert epochs_there(world) == {1}
-    (told,) = world.events("tree_moved")
+    (logged,) = world.events("tree_moved")
     spine = {"spine0": "spine1", "spine1": "spine0"}[before]
-    assert (told["job"], told["epoch"], told["from"], told["to"]) == (1, 1, before, spine)
-    assert len(told["down"]) == 1
+    assert (logged["job"], logged["epoch"], logged["from"], logged["to"]) == (1, 1, before, spine)
+    assert len(logged["down"]) == 1
     assert [event["event"] for event in world.events("rerouted", "tree_moved")] == ["rerouted", "tree_moved"]
 
 
@@ -118,9 +118,9 @@ def test_a_tree_that_no_way_is_left_for_is_removed_and_the_log_says_why() -> Non
             fail(world, cable)
             world.deliver()
     assert epochs_there(world) == set()
-    (told,) = world.events("tree_lost")
-    assert told["to"] is None
-    assert told["down"] == ["leaf0→spine0", "leaf0→spine1"]
+    (logged,) = world.events("tree_lost")
+    assert logged["to"] is None
+    assert logged["down"] == ["leaf0→spine0", "leaf0→spine1"]
 
 
 def test_settling_brings_the_plans_tree_back_with_a_larger_epoch_each_time() -> None:

@@ -84,9 +84,9 @@ def test_a_bigraph_from_a_file_has_the_same_reason() -> None:
     assert reason(ours) == reason(known)
 
 
-@pytest.mark.parametrize(("nbytes", "is_told"), [(500_000, False), (530_000, True)])
+@pytest.mark.parametrize(("nbytes", "is_named"), [(500_000, False), (530_000, True)])
 def test_the_reason_is_of_the_kind_of_operation_that_takes_most_of_the_time(
-    nbytes: int, is_told: bool
+    nbytes: int, is_named: bool
 ) -> None:
     """1.024 MB added up, 1,024 bytes in a frame of 1,090, take as long as twice 0.5212 MB over TCP."""
     everybody = (0, 1, 2, 3)
@@ -96,9 +96,9 @@ def test_the_reason_is_of_the_kind_of_operation_that_takes_most_of_the_time(
         sends=(Send(0, 0, 2, 0, nbytes, reduce=False), Send(0, 1, 3, 0, nbytes, reduce=False)),
         aggregations=(Aggregation(1, everybody, everybody), Aggregation(2, everybody, everybody)),
     )
-    told = reason(schedule_plan("leaf-spine:leaves=2,spines=1,hosts=2", schedule))
-    assert told == (
+    sentence = reason(schedule_plan("leaf-spine:leaves=2,spines=1,hosts=2", schedule))
+    assert sentence == (
         "leaf0→spine0 carries 2 flows where a host link carries 1: no routes do better on this fabric"
-        if is_told
+        if is_named
         else ""
     )

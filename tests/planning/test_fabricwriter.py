@@ -42,9 +42,9 @@ def test_regular_cables_are_few_lines() -> None:
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_a_fabric_from_a_file_is_whole_in_a_plan(path: Path) -> None:
     fabric = parse_fabric(str(path))
-    told = json.loads(json.dumps(fabric_to_json(fabric)))
-    assert fabric_from_json(told) == fabric
-    assert hash(fabric_from_json(told)) == hash(fabric)
+    read_back = json.loads(json.dumps(fabric_to_json(fabric)))
+    assert fabric_from_json(read_back) == fabric
+    assert hash(fabric_from_json(read_back)) == hash(fabric)
 
 
 def test_a_plan_names_no_file(tmp_path: Path) -> None:

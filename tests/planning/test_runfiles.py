@@ -57,8 +57,8 @@ def whole_run(folder: Path, plan: Plan) -> None:
         change = {"repeat": 0, "cable": "leaf0-spine0", "switch": "leaf0", "port": 2, "event": "down"}
         times = {"start_ns": 0, "due_ns": 10, "done_ns": 20}
         (folder / "failures.json").write_text(json.dumps([change | times]))
-        told = {"time_ns": 30, "event": "port_down", "switch": "leaf0", "port": 2}
-        (folder / "control.jsonl").write_text(_lines([told]))
+        line = {"time_ns": 30, "event": "port_down", "switch": "leaf0", "port": 2}
+        (folder / "control.jsonl").write_text(_lines([line]))
 
 
 def _lines(values: list[dict[str, Any]]) -> str:
@@ -118,7 +118,7 @@ def test_a_damaged_file_is_one_line_that_names_it_and_what_is_wrong(
 
 
 @pytest.mark.parametrize(
-    ("name", "key", "value", "told"),
+    ("name", "key", "value", "reason"),
     [
         ("repeats.json", "time_s", 0, "repeat 0: time_s is 0.0, not a time above 0"),
         ("repeats.json", "time_s", float("nan"), "repeat 0: time_s is nan, not a time above 0"),
@@ -133,7 +133,7 @@ def test_a_damaged_file_is_one_line_that_names_it_and_what_is_wrong(
     ],
 )
 def test_what_is_whole_but_cannot_be_is_told_where_it_stands(
-    tmp_path: Path, runs: dict[bool, Path], name: str, key: str, value: Any, told: str
+    tmp_path: Path, runs: dict[bool, Path], name: str, key: str, value: Any, reason: str
 ) -> None:
     folder = shutil.copytree(runs[name == "failures.json"], tmp_path / "run")
     path = folder / name
@@ -146,7 +146,7 @@ def test_what_is_whole_but_cannot_be_is_told_where_it_stands(
         path.write_text(json.dumps(content))
     with pytest.raises(BadRun) as caught:
         load_run(folder)
-    assert str(caught.value) == f"{path}: {told}; run it again"
+    assert str(caught.value) == f"{path}: {reason}; run it again"
 
 
 def test_files_of_two_runs_do_not_belong_together(tmp_path: Path) -> None:

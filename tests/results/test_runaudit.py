@@ -111,7 +111,7 @@ def test_a_run_of_sums_is_held_against_its_trees(tmp_path: Path) -> None:
     """One contribution comes twice: the leaf, not answered yet, sends its sum again, and is told to wait."""
     plan = allreduce_plan("fat-tree:k=4,levels=2", "ina", nbytes=1 << 14)
     sentence = "Counted bytes agree with the plan on all 32 links, and of the tree at each of its switches, "
-    for name, again, told in (
+    for name, again, ending in (
         ("none", (), "to the packet; to the byte."),
         ("one", ((3, 5),), "3 packets more, for what was sent again; farthest: h3→leaf1, 1.02 kB more"),
     ):
@@ -132,7 +132,7 @@ def test_a_run_of_sums_is_held_against_its_trees(tmp_path: Path) -> None:
         found = audit_run(folder, plan, load_repeats(folder, plan), 0)
         assert found is not None
         assert found.findings == ()
-        assert found.sentence.startswith(sentence + told)
+        assert found.sentence.startswith(sentence + ending)
 
 
 def test_a_window_of_a_sum_is_of_all_its_ranks_events(tmp_path: Path) -> None:

@@ -35,15 +35,15 @@ def held(
     plan: Plan = PLAN,
     again: Sequence[Sending] = (),
     lost: Sequence[Sending] = (),
-    told: Again | None = None,
+    reported: Again | None = None,
 ) -> Agreement:
-    """Perfect counters, changed, against the plan; `told` is what ranks say that they repeated."""
+    """Perfect counters, changed, against the plan; `reported` is what ranks say that they repeated."""
     value = sums_json(plan, REPEATS, again, lost)
     change(value)
     write_counters(tmp_path, value)
     repeated = [sum(rank == one for one, _ in (*again, *lost)) for rank in range(plan.n_ranks)]
     counters = load_counters(tmp_path / "switches.json")
-    says = Again(repeated, repeated) if told is None else told
+    says = Again(repeated, repeated) if reported is None else reported
     return agreement(plan, counters, (0,) * plan.n_ranks, REPEATS, again=says)
 
 
@@ -141,7 +141,7 @@ def test_what_a_rank_says_that_it_sent_again_is_explained_and_what_it_does_not_s
 ) -> None:
     repeated = [(0, chunk), (5, chunk)]
     assert held(tmp_path, again=repeated).findings == ()
-    found = held(tmp_path, again=repeated, told=Again([0] * 8, [0] * 8))
+    found = held(tmp_path, again=repeated, reported=Again([0] * 8, [0] * 8))
     assert {one.where for one in found.findings if one.where.startswith("sums")} == {
         "sums of job 1 from h0 at leaf0",
         "sums of job 1 from h5 at leaf2",
