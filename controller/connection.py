@@ -1,4 +1,4 @@
-"""One connection to the listening port, from a switch or from anybody else.
+"""One OpenFlow connection to the listening port, from a switch or from anybody else.
 
 os-ken's own receive loop believes what it is sent: a message that it cannot read kills a thread or is
 logged and passed over, and with its native threads (4.2.2) a connection that ends leaves its sender

@@ -81,7 +81,7 @@ class _Match:
 
 
 @dataclass(frozen=True, slots=True)
-class _Flow:
+class _RuleCount:
     switch: str
     match: _Match
     packets: _Number
@@ -110,7 +110,7 @@ class _Port:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    flows: list[_Flow]
+    flows: list[_RuleCount]
     ports: list[_Port]
     pools: list[_Pool] = field(default_factory=list)
     schema: str = SCHEMA
@@ -118,19 +118,20 @@ class _File:
 
 def counters_json(
     fabric: Fabric,
-    flows: Mapping[str, Iterable[Any]],
+    entries: Mapping[str, Iterable[Any]],
     ports: Mapping[str, Iterable[Any]],
     pools: Mapping[str, Iterable[JobCounts]] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """All counters of a fabric, from statistics replies to what `switches.json` holds.
 
-    `pools` are those of the switches that add something up.
-    Packets and bytes are those of the wire, with Ethernet header and without FCS, in both directions
-    as the switch sees them: `rx` is what came in.  A counter that a switch does not have is None.
+    `entries` are OpenFlow's flow statistics, one entry for each rule, and `ports` its port statistics, both
+    by switch.  `pools` are those of the switches that add something up.  Packets and bytes are those of the
+    wire, with Ethernet header and without FCS, in both directions as the switch sees them: `rx` is what came
+    in.  A counter that a switch does not have is None.
     """
     return {
         "schema": SCHEMA,
-        "flows": [row for switch in fabric.switches for row in _flow_rows(switch, flows[switch])],
+        "flows": [row for switch in fabric.switches for row in _rule_rows(switch, entries[switch])],
         "ports": [
             row
             for switch in fabric.switches
@@ -200,21 +201,21 @@ def _by_port(rows: list[_Port], way: str) -> dict[Egress, WireCount]:
     return counts
 
 
-def _flow_rows(switch: str, flows: Iterable[Any]) -> Iterable[dict[str, Any]]:
-    for flow in flows:
+def _rule_rows(switch: str, entries: Iterable[Any]) -> Iterable[dict[str, Any]]:
+    for entry in entries:
         yield {
             "switch": switch,
-            "match": dict(flow.match.items()),
-            "priority": flow.priority,
-            "output": _output(flow),
-            "packets": flow.packet_count,
-            "bytes": flow.byte_count,
+            "match": dict(entry.match.items()),
+            "priority": entry.priority,
+            "output": _output(entry),
+            "packets": entry.packet_count,
+            "bytes": entry.byte_count,
         }
 
 
-def _output(flow: Any) -> int | None:
+def _output(entry: Any) -> int | None:
     """The port of a rule that does nothing but send out of one; None for groups and drops."""
-    actions = [action for instruction in flow.instructions for action in instruction.actions]
+    actions = [action for instruction in entry.instructions for action in instruction.actions]
     return getattr(actions[0], "port", None) if len(actions) == 1 else None
 
 

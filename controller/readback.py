@@ -77,19 +77,19 @@ def use_quick_flow_stats() -> None:
 
 
 def complaint(
-    sent: bytes, wanted: SwitchTable, flows: Iterable[FlowStats], groups: Iterable[Any]
+    sent: bytes, wanted: SwitchTable, entries: Iterable[FlowStats], groups: Iterable[Any]
 ) -> str | None:
     """What is wrong with the rules and groups of a switch that was sent `sent`; None if nothing is."""
-    flows = tuple(flows)
+    entries = tuple(entries)
     try:
         keys = group_keys(groups)
         if keys != {number: key for key, number in wanted.groups.items()}:
             return f"did not install the groups it was sent: sent {len(wanted.groups)}, installed {len(keys)}"
-        if Counter((flow.priority, flow.match_and_instructions) for flow in flows) == Counter(
+        if Counter((entry.priority, entry.match_and_instructions) for entry in entries) == Counter(
             _sent_rules(sent)
         ):
             return None
-        present = Counter(installed(flows, keys))
+        present = Counter(installed(entries, keys))
     except UnknownRule as error:
         return str(error)
     missing, foreign = Counter(wanted.rules) - present, present - Counter(wanted.rules)
@@ -102,16 +102,16 @@ def complaint(
     )
 
 
-def installed(flows: Iterable[FlowStats], groups: Mapping[int, GroupKey]) -> Iterator[Rule]:
+def installed(entries: Iterable[FlowStats], groups: Mapping[int, GroupKey]) -> Iterator[Rule]:
     """The rules that a switch says it has.  Raise UnknownRule."""
-    for flow in flows:
-        match = _our_match(flow.match)
-        actions = [action for instruction in flow.instructions for action in instruction.actions]
+    for entry in entries:
+        match = _our_match(entry.match)
+        actions = [action for instruction in entry.instructions for action in instruction.actions]
         if len(actions) == 1 and (aggregate := aggregate_of(actions[0])):
-            yield Rule(flow.priority, match, (), aggregate=aggregate)
+            yield Rule(entry.priority, match, (), aggregate=aggregate)
         else:
             choice, ports = _output(actions, groups)
-            yield Rule(flow.priority, match, ports, choice)
+            yield Rule(entry.priority, match, ports, choice)
 
 
 def group_keys(descriptions: Iterable[Any]) -> dict[int, GroupKey]:

@@ -22,17 +22,17 @@ class Statistics:
         self._fabric = fabric
         self._switches = switches
         self._past = past
-        self._flows: dict[str, list[Any]] = {}
+        self._entries: dict[str, list[Any]] = {}
         self._ports: dict[str, list[Any]] = {}
         self._jobs: dict[str, list[Any]] = {}
 
     def ask(self) -> list[str]:
         """Ask every switch; the names of those that are away."""
-        self._flows, self._ports, self._jobs = {}, {}, {}
+        self._entries, self._ports, self._jobs = {}, {}, {}
         connected = {name: switch for name, switch in self._switches.items() if switch.datapath is not None}
         for name, switch in connected.items():
             datapath = switch.datapath
-            switch.ask(parser.OFPFlowStatsRequest(datapath), partial(self._flows.__setitem__, name))
+            switch.ask(parser.OFPFlowStatsRequest(datapath), partial(self._entries.__setitem__, name))
             request = parser.OFPPortStatsRequest(datapath, 0, ofp.OFPP_ANY)
             switch.ask(request, partial(self._ports.__setitem__, name))
             if any(rule.aggregate for rule in switch.table.rules):
@@ -42,7 +42,7 @@ class Statistics:
         return [name for name in self._switches if name not in connected]
 
     def is_complete(self) -> bool:
-        return len(self._flows) == len(self._ports) == len(self._jobs) == len(self._switches)
+        return len(self._entries) == len(self._ports) == len(self._jobs) == len(self._switches)
 
     def to_json(self) -> dict[str, Any]:
         """What `switches.json` holds.  Raise ValueError for an answer that is none."""
@@ -50,4 +50,4 @@ class Statistics:
             name: summed([*self._past.get(name, ()), *job_counts(name, parts)])
             for name, parts in self._jobs.items()
         }
-        return counters_json(self._fabric, self._flows, self._ports, jobs)
+        return counters_json(self._fabric, self._entries, self._ports, jobs)

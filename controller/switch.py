@@ -1,4 +1,4 @@
-"""One switch as the controller knows it: its connection, what it was sent, and what it was asked."""
+"""One switch as the controller knows it: its OpenFlow connection, what it was sent, and what it was asked."""
 
 from collections import deque
 from collections.abc import Callable
@@ -100,10 +100,10 @@ class KnownSwitch:
         self.ask(parser.OFPFlowStatsRequest(self.datapath), compare)
 
     def _compare(
-        self, sent: bytes, table: SwitchTable, groups: list[Any], renews: bool, flows: list[Any]
+        self, sent: bytes, table: SwitchTable, groups: list[Any], renews: bool, entries: list[Any]
     ) -> None:
-        """Groups are asked for before flows, and answered in order."""
-        wrong = complaint(sent, table, flows, groups)
+        """`groups` are complete: they were asked for before the entries, and switches answer in order."""
+        wrong = complaint(sent, table, entries, groups)
         if wrong is None:
             self.is_ready = self._was_ready = True
         elif renews:

@@ -99,44 +99,50 @@ def cells(
     return [Cell(*choice) for choice in itertools.product(fabrics, algorithms, placements, routes)]
 
 
-def plan_of(cell: Cell, job: Experiment) -> Plan:
+def plan_of(cell: Cell, experiment: Experiment) -> Plan:
     """Raise Refused for a cell that makes no sense, ValueError for what is wrong in any cell."""
-    failures = tuple(failure for text in job.fail for failure in parse_failures(text, cell.fabric))
+    failures = tuple(failure for text in experiment.fail for failure in parse_failures(text, cell.fabric))
     check_failures(cell.fabric, failures)
-    losses = tuple(loss for text in job.loss for loss in parse_loss(text, cell.fabric))
+    losses = tuple(loss for text in experiment.loss for loss in parse_loss(text, cell.fabric))
     check_losses(cell.fabric, losses)
-    terms = Terms(job.switch_slots, job.slots, job.elements, failures)
-    schedule, host_side = _schedule_and_host_side(cell, job, terms)
+    terms = Terms(experiment.switch_slots, experiment.slots, experiment.elements, failures)
+    schedule, host_side = _schedule_and_host_side(cell, experiment, terms)
     plan = resolve(
         cell.fabric,
         schedule,
         algorithm=cell.algorithm,
         placement=cell.placement,
         routes=cell.routes,
-        seed=job.seed,
+        seed=experiment.seed,
         transport=fabric_transport(cell.fabric),
         terms=terms,
-        ports=_ports(job),
-        source=job.source,
+        ports=_ports(experiment),
+        source=experiment.source,
     )
     check_reachable(cell.fabric, plan.placement, plan.schedule.jobs, failures)
-    return replace(plan, failures=failures, losses=losses, host_side=host_side, doubts=_doubts(cell, job))
+    return replace(
+        plan, failures=failures, losses=losses, host_side=host_side, doubts=_doubts(cell, experiment)
+    )
 
 
-def _ports(job: Experiment) -> Ports:
+def _ports(experiment: Experiment) -> Ports:
     """Of all captured connections, each way."""
     ports = {}
-    firsts = itertools.accumulate((workload.n_ranks for workload in job.workloads), initial=0)
-    for workload, first in zip(job.workloads, firsts, strict=False):
+    firsts = itertools.accumulate((workload.n_ranks for workload in experiment.workloads), initial=0)
+    for workload, first in zip(experiment.workloads, firsts, strict=False):
         for each in workload.connections:
             a, b = each.a + first, each.b + first
             ports[a, b], ports[b, a] = (each.port_a, each.port_b), (each.port_b, each.port_a)
     return ports
 
 
-def _doubts(cell: Cell, job: Experiment) -> tuple[str, ...]:
+def _doubts(cell: Cell, experiment: Experiment) -> tuple[str, ...]:
     """Why what is sent may not be what the jobs did, one line for each."""
-    return tuple(line for workload in job.workloads for line in _doubts_of(workload, cell, job.captured_on))
+    return tuple(
+        line
+        for workload in experiment.workloads
+        for line in _doubts_of(workload, cell, experiment.captured_on)
+    )
 
 
 def _doubts_of(workload: Workload, cell: Cell, captured_on: Fabric | None) -> Iterator[str]:
@@ -159,52 +165,56 @@ def _doubts_of(workload: Workload, cell: Cell, captured_on: Fabric | None) -> It
         )
 
 
-def schedule_of(job: Experiment, algorithm: str) -> Schedule:
+def schedule_of(experiment: Experiment, algorithm: str) -> Schedule:
     """All that the job and those beside it send, whatever the fabric.  Raise as `plan_of` does."""
-    return together([_expanded(job, workload, algorithm) for workload in job.workloads])
+    return together([_expanded(experiment, workload, algorithm) for workload in experiment.workloads])
 
 
-def _schedule_and_host_side(cell: Cell, job: Experiment, terms: Terms) -> tuple[Schedule, tuple[str, ...]]:
+def _schedule_and_host_side(
+    cell: Cell, experiment: Experiment, terms: Terms
+) -> tuple[Schedule, tuple[str, ...]]:
     """The schedule, and what of it was to be added up by switches and is not, as `Plan.host_side` says it."""
     if cell.algorithm not in (INA, INA_LEAF):
-        return schedule_of(job, cell.algorithm), ()
-    hosts = place(cell.placement, cell.fabric, job.n_ranks, job.seed)
-    firsts = itertools.accumulate((workload.n_ranks for workload in job.workloads), initial=0)
+        return schedule_of(experiment, cell.algorithm), ()
+    hosts = place(cell.placement, cell.fabric, experiment.n_ranks, experiment.seed)
+    firsts = itertools.accumulate((workload.n_ranks for workload in experiment.workloads), initial=0)
     placed = [
         (workload, leaves_of(cell.fabric, hosts[first : first + workload.n_ranks]))
-        for workload, first in zip(job.workloads, firsts, strict=False)
+        for workload, first in zip(experiment.workloads, firsts, strict=False)
     ]
     schedule, reasons = served(
         cell.fabric,
         hosts,
-        [_expanded(job, workload, cell.algorithm, leaves) for workload, leaves in placed],
-        lambda number: _expanded(job, job.workloads[number], HOST_SIDE),
+        [_expanded(experiment, workload, cell.algorithm, leaves) for workload, leaves in placed],
+        lambda number: _expanded(experiment, experiment.workloads[number], HOST_SIDE),
         terms,
-        job.seed,
+        experiment.seed,
     )
     host_side = [
         f"job {number + 1} of {len(placed)}: {line}"
-        for number, workload in enumerate(job.workloads)
-        for line in _not_added(job, workload, cell.algorithm, reasons.get(number))
+        for number, workload in enumerate(experiment.workloads)
+        for line in _not_added(experiment, workload, cell.algorithm, reasons.get(number))
     ]
     return schedule, tuple(host_side)
 
 
-def _not_added(job: Experiment, workload: Workload, algorithm: str, reason: str | None) -> tuple[str, ...]:
+def _not_added(
+    experiment: Experiment, workload: Workload, algorithm: str, reason: str | None
+) -> tuple[str, ...]:
     """Why hosts do all of a workload, if there is a reason, or some of it."""
     if reason is not None:
         return (reason,)
-    return not_added(workload, iterations=job.iterations) if algorithm == INA else ()
+    return not_added(workload, iterations=experiment.iterations) if algorithm == INA else ()
 
 
-def _expanded(job: Experiment, workload: Workload, algorithm: str, leaves: Leaves = ()) -> Schedule:
+def _expanded(experiment: Experiment, workload: Workload, algorithm: str, leaves: Leaves = ()) -> Schedule:
     try:
         return expand(
             workload,
             algorithm,
-            iterations=job.iterations,
-            scale=job.scale,
-            compute=job.compute,
+            iterations=experiment.iterations,
+            scale=experiment.scale,
+            compute=experiment.compute,
             leaves=leaves,
         )
     except NotServedError as error:

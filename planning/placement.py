@@ -42,7 +42,7 @@ def hdrm(fabric: Fabric, n_ranks: int, seed: int) -> tuple[str, ...]:
     cabled = bigraph_of(fabric)
     if cabled is None:
         raise Refused(f"placement hdrm works only on a BiGraph, not on a {kind_of(fabric)}")
-    n, m = len(fabric.switches), cabled.n_slots
+    n, m = len(fabric.switches), cabled.hosts_per_switch
     if n & (n - 1) or m & (m - 1):
         raise Refused(f"placement hdrm needs n and m to be powers of two, got n={n}, m={m}")
     if n_ranks != n * m:
@@ -52,11 +52,11 @@ def hdrm(fabric: Fabric, n_ranks: int, seed: int) -> tuple[str, ...]:
 
 
 def _hdrm_host(rank: int, n: int, m: int) -> int:
-    slot, q = divmod(rank, n)
+    position, q = divmod(rank, n)
     index = q // 2
     on_lower_side = rank.bit_count() % 2
-    switch = n // 2 + index if on_lower_side else (index + slot) % (n // 2)
-    return switch * m + slot
+    switch = n // 2 + index if on_lower_side else (index + position) % (n // 2)
+    return switch * m + position
 
 
 PLACEMENTS: dict[str, Callable[[Fabric, int, int], tuple[str, ...]]] = {

@@ -79,8 +79,8 @@ class Plan:
     """`placement[r]` is the host of rank r.  `flows` hold both directions of every connection.
 
     `failures` are the cables that fail in every repeat, `losses` those that lose packets.  `trees[i]` is that
-    of the schedule's i-th group (`Schedule.groups`); each switch grants `switch_slots` to all its trees.
-    `host_side` says, for each job that was to be aggregated and is not, why its hosts do it.
+    of the schedule's i-th reduce group (`Schedule.groups`); each switch grants `switch_slots` to all its
+    trees.  `host_side` says, for each job that was to be aggregated and is not, why its hosts do it.
     `doubts` say why the workload may not be what the job did: a run of it is not valid.
     """
 

@@ -106,7 +106,7 @@ def _as_captured(flow: Flow, ports: Ports) -> Flow:
 def _trees(
     fabric: Fabric, hosts: Sequence[str], schedule: Schedule, terms: Terms, seed: int
 ) -> tuple[Tree, ...]:
-    """That of each group."""
+    """The tree of each reduce group.  Raise Refused if one has none."""
     grants = granted(fabric, hosts, schedule, terms, seed)
     for reason in grants.refused.values():
         raise Refused(f"the switches of {fabric.spec} cannot add this up: {reason}")

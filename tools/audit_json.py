@@ -133,7 +133,7 @@ def _counted_flow(plan: Plan, one: FlowCount) -> dict[str, Any]:
 
 def _sum(plan: Plan, one: SumCount) -> dict[str, Any]:
     return {
-        "tree": one.group,
+        "tree": one.tree_index,
         "link": link_name(plan.fabric, one.egress),
         "expected": _count(one.expected),
         "again": one.again,

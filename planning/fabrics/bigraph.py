@@ -21,16 +21,16 @@ class BiGraph:
 
     upper: tuple[str, ...]
     lower: tuple[str, ...]
-    hosts_at: Mapping[str, tuple[str, ...]]  # by switch; a host's place there is its slot
+    hosts_at: Mapping[str, tuple[str, ...]]  # by switch; its index there is a host's position
 
     @property
-    def n_slots(self) -> int:
+    def hosts_per_switch(self) -> int:
         return len(self.hosts_at[self.upper[0]])
 
     @property
-    def slots(self) -> dict[str, int]:
-        """The slot of every host on its switch."""
-        return {host: slot for hosts in self.hosts_at.values() for slot, host in enumerate(hosts)}
+    def positions(self) -> dict[str, int]:
+        """The position of every host at its switch, from 0."""
+        return {host: i for hosts in self.hosts_at.values() for i, host in enumerate(hosts)}
 
 
 def bigraph_of(fabric: Fabric) -> BiGraph | None:
@@ -74,7 +74,7 @@ def kind_of(fabric: Fabric) -> str:
 
 
 def bigraph(n_switches: int, hosts_per_switch: int, links: LinkSpec = DEFAULT_LINKS) -> Fabric:
-    """Host i is on switch i div `hosts_per_switch`, in slot i mod `hosts_per_switch`.
+    """Host i is on switch i div `hosts_per_switch`, at position i mod `hosts_per_switch`.
 
     Switches 0 .. n/2-1 are the upper layer, the others the lower one.
     """

@@ -30,7 +30,7 @@ def document_of(fabric: Fabric) -> dict[str, Any]:
 
 
 def yaml_of(fabric: Fabric) -> str:
-    """The document as YAML, one line for each of its cables or groups of cables."""
+    """The document as YAML, one line for each of its cables or bundles of cables."""
     text: str = yaml.safe_dump(document_of(fabric), sort_keys=False, default_flow_style=None, width=110)
     return text
 
@@ -62,7 +62,7 @@ def _differences(wire: Wire, usual: Wire) -> dict[str, str]:
 
 
 def _lines(fabric: Fabric, usual: Wire) -> Iterator[dict[str, Any]]:
-    """The lines of `links`: groups of cables where the order alone gives the ports, else cable by cable."""
+    """The lines of `links`: bundles of cables where the order alone gives the ports, else cable by cable."""
     if fabric.links == cable(fabric.host_set, [(link.a, link.b, _wire(link)) for link in fabric.links]):
         for ends, others, wire in _products(_fans(fabric.links)):
             yield {"a": _short(ends), "b": _short(others), **_differences(wire, usual)}
@@ -72,10 +72,11 @@ def _lines(fabric: Fabric, usual: Wire) -> Iterator[dict[str, Any]]:
         yield {"a": link.a, "b": link.b, **ports, **_differences(_wire(link), usual)}
 
 
-Group = tuple[tuple[str, ...], tuple[str, ...], Wire]
+Bundle = tuple[tuple[str, ...], tuple[str, ...], Wire]
+"""Cables from each of the first nodes to each of the second, all alike."""
 
 
-def _fans(links: Sequence[Link]) -> Iterator[Group]:
+def _fans(links: Sequence[Link]) -> Iterator[Bundle]:
     """Cables that follow each other and have one end in common."""
     ends: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
@@ -93,9 +94,9 @@ def _fans(links: Sequence[Link]) -> Iterator[Group]:
         yield ends, others, wire
 
 
-def _products(fans: Iterator[Group]) -> Iterator[Group]:
-    """Fans that follow each other, from one node each to the same others, as one group."""
-    held: Group | None = None
+def _products(fans: Iterator[Bundle]) -> Iterator[Bundle]:
+    """Fans that follow each other, from one node each to the same others, as one bundle."""
+    held: Bundle | None = None
     for ends, others, wire in fans:
         if held is not None and held[1:] == (others, wire) and len(ends) == 1:
             held = ((*held[0], *ends), others, wire)

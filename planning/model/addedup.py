@@ -18,14 +18,14 @@ def as_tcp_nbytes(nbytes: int, tree: Tree, eta: float) -> float:
 
 
 def trees_of(schedule: Schedule, trees: Sequence[Tree]) -> list[tuple[int, Tree]]:
-    """Of each aggregation the number of its group and its tree; none at all if no tree is given.
+    """Of each aggregation the number of its reduce group and its tree; none at all if no tree is given.
 
-    Raise ValueError for more or fewer trees than the schedule has groups.
+    Raise ValueError for more or fewer trees than the schedule has reduce groups.
     """
     if not trees:
         return []
     if len(trees) != len(schedule.groups):
-        raise ValueError(f"got {len(trees)} trees for {len(schedule.groups)} groups")
+        raise ValueError(f"got {len(trees)} trees for {len(schedule.groups)} reduce groups")
     number = {group: i for i, group in enumerate(schedule.groups)}
     groups = [number[each.givers, each.takers] for each in schedule.aggregations]
     return [(group, trees[group]) for group in groups]

@@ -212,7 +212,7 @@ def _part(plan: Plan, keys: Sequence[PhaseKey], sizes: Sizes, bound_s: float) ->
         bound_s=max(bound_s, *in_trees) if in_trees else bound_s,
     )
     links.sort(key=lambda link: (-round(link.busy_s, 9), -link.n_flows))
-    added = sum(size * len(plan.trees[group].givers) for group, size in sizes.groups.items())
+    added = sum(size * len(plan.trees[tree_index].givers) for tree_index, size in sizes.groups.items())
     return PhaseAudit(
         phase=phase,
         keys=tuple(keys),
@@ -239,12 +239,12 @@ def _links(plan: Plan, sizes: Sizes) -> list[Carried]:
             as_tcp[egress] += size
             flows[egress].append(flow)
     eta = payload_efficiency(fabric.mtu_nbytes)
-    for group, size in sizes.groups.items():
-        tree = plan.trees[group]
+    for tree_index, size in sizes.groups.items():
+        tree = plan.trees[tree_index]
         for egress in tree_links(fabric, tree):
             nbytes[egress] += size
             as_tcp[egress] += as_tcp_nbytes(size, tree, eta)
-            trees[egress].append(group)
+            trees[egress].append(tree_index)
     times_s = {egress: busy_s(fabric, egress, as_tcp[egress]) for egress in fabric.rates if egress in nbytes}
     host_s = max(time_s for egress, time_s in times_s.items() if is_host_link(fabric, egress))
     return [

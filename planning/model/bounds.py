@@ -23,7 +23,7 @@ from gradwire.traces.components import components
 class Cuts:
     """The cuts of a fabric that are looked at.
 
-    *Host links*, each alone.  *Regions*: every switch with hosts, and every group of them that is
+    *Host links*, each alone.  *Regions*: every switch with hosts, and every cluster of them that is
     closer together than to the rest with the switches that are nearer to it (the pods of a fat-tree);
     a flow that leaves one takes one of its links outward.  *Sides*: where every cable joins a switch
     of one side to one of the other, as in a BiGraph, a flow crosses each way as often as its shortest path
@@ -62,9 +62,9 @@ class Cuts:
             {near for far in self.far.values() for s, near in far.items() if s in self.far}
         ):
             near = ((a, b) for a, far in self.far.items() for b, d in far.items() if d <= distance)
-            groups = components(self.far, near)
-            if len(groups) > 1:
-                regions |= dict.fromkeys(_region(self.far, group) for group in groups)
+            clusters = components(self.far, near)
+            if len(clusters) > 1:
+                regions |= dict.fromkeys(_region(self.far, cluster) for cluster in clusters)
         return tuple(regions)
 
     @cached_property
@@ -183,12 +183,12 @@ def _crossings(cuts: Cuts, a: str, b: str) -> tuple[int, int]:
     return (more, fewer) if cuts.side[a] == 0 else (fewer, more)
 
 
-def _region(far: Mapping[str, Mapping[str, int]], group: Collection[str]) -> frozenset[str]:
-    """The group, and the switches that are nearer to it than to any other switch with hosts."""
+def _region(far: Mapping[str, Mapping[str, int]], cluster: Collection[str]) -> frozenset[str]:
+    """The cluster, and the switches that are nearer to it than to any other switch with hosts."""
     unreachable = len(far) + max(max(near.values()) for near in far.values())
-    region, members = set(group), frozenset(group)
-    for switch in {switch for member in group for switch in far[member]} - set(far):
-        mine = min(far[member].get(switch, unreachable) for member in group)
+    region, members = set(cluster), frozenset(cluster)
+    for switch in {switch for member in cluster for switch in far[member]} - set(far):
+        mine = min(far[member].get(switch, unreachable) for member in cluster)
         others = min((near.get(switch, unreachable) for s, near in far.items() if s not in members))
         if mine < others:
             region.add(switch)

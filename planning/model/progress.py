@@ -5,8 +5,8 @@ source, `ready` and gates at its destination).  The sends of one connection and 
 one after the other, as bytes of one TCP stream do.
 
 An aggregation is one flow on all links of its tree at once.  It is ready when all its members' gates are open
-and the one before in its group has become ready; those of a group take their tree one after the other.  What
-its operation sends at a member waits for it.
+and the one before in its reduce group has become ready; those of a group take their tree one after the other.
+What its operation sends at a member waits for it.
 
 Hosts cost nothing unless their costs are given (planning.model.hosts).  With costs, a receiver says that it
 is ready in a message of its own, a notice, which the sender has to handle before the data leave.  Data that

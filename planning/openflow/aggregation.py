@@ -43,7 +43,9 @@ class ActionError(ValueError):
 
 
 class JobCounts(NamedTuple):
-    """What a job has counted at a switch since it got its slots there."""
+    """What a switch has counted for a tree since the tree got its aggregation slots there; `job` is the
+    tree's number.
+    """
 
     job: int
     epoch: int

@@ -1,4 +1,4 @@
-"""Flow entries and groups, and what controllers can read about them.  Values only."""
+"""Rules (OpenFlow's flow entries) and groups, and what controllers can read about them.  Values only."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -8,14 +8,14 @@ from typing import NamedTuple
 from gradwire.planning.openflow.match import Match
 
 WRITE_ACTIONS, APPLY_ACTIONS = 3, 4  # OFPIT_WRITE_ACTIONS, OFPIT_APPLY_ACTIONS
-MAX_ENTRIES = 65_536  # flow entries of one switch
-MAX_FLOWS = 262_144  # flow entries of all switches together: the sizes of layout.h
+MAX_ENTRIES = 65_536  # rules of one switch
+MAX_FLOWS = 262_144  # rules of all switches together: the sizes of layout.h
 MAX_GROUPS = 16_384  # groups of all switches together
 MAX_POOLS = 4096  # jobs that are added up, each at each of its switches: the sizes of pools.h
-SMALL_ELEMENTS = 256  # a slot of up to so many is a small one
+SMALL_ELEMENTS = 256  # an aggregation slot of up to so many is a small one
 MAX_SMALL_SLOTS, MAX_LARGE_SLOTS = 131_072, 32_768  # of all switches together
-MAX_BUCKETS = 64  # of a group, its slots, and the outputs of an action list: switch.c's arrays
-NO_COOKIE = 2**64 - 1  # OpenFlow's for a packet that no flow entry sent
+MAX_BUCKETS = 64  # of a group, its hash slots, and the outputs of an action list: switch.c's arrays
+NO_COOKIE = 2**64 - 1  # OpenFlow's for a packet that no rule sent
 
 
 class Reserved(IntEnum):
@@ -38,7 +38,7 @@ class GroupKind(IntEnum):
 
 
 class Gone(IntEnum):
-    """Why a flow entry ended: OFPRR_..."""
+    """Why a rule ended: OFPRR_..."""
 
     IDLE = 0
     HARD = 1
@@ -71,11 +71,12 @@ FROM_PARENT = 0xFF  # in place of a child's index: these packets come from the p
 
 
 class Aggregate(NamedTuple):
-    """Add up what a job's children send (planning.openflow.pool says how): the rule of one child.
+    """Add up what a tree's children send (planning.openflow.pool says how): the rule of one child.
 
-    The rules of all children of a job at one switch, and that of the parent's port, say the same but for
-    `child`: `ports` lead to the children in the order of their indices, bit i of `gives` and `takes` is child
-    i's: it contributes elements, it gets the sum's.  `parent_port` None: this switch is the root.
+    `job` is the tree's number.  The rules of all children of a tree at one switch, and that of the parent's
+    port, say the same but for `child`: `ports` lead to the children in the order of their indices, bit i of
+    `gives` and `takes` is child i's: it contributes elements, it gets the sum's.  `parent_port` None: this
+    switch is the root.
     """
 
     job: int
@@ -94,7 +95,7 @@ Action = Forward | Aggregate
 
 
 class Actions(NamedTuple):
-    """What a flow entry does: an instruction with its actions as they were given; none is a drop."""
+    """What a rule does: an instruction with its actions as they were given; none is a drop."""
 
     given: tuple[Action, ...] = ()
     instruction: int = APPLY_ACTIONS
@@ -111,7 +112,7 @@ def action_set(given: tuple[Action, ...]) -> tuple[Action, ...]:
 
 
 class Entry(NamedTuple):
-    """One flow entry; `flow` is the number of its counters, unique in the fabric."""
+    """One rule in the table; `flow` is the number of its counters, unique in the fabric."""
 
     match: Match
     priority: int
@@ -153,7 +154,7 @@ class GroupEntry:
 
 @dataclass(frozen=True, slots=True)
 class FlowGone:
-    """A flow entry that controllers are told of has ended."""
+    """A rule has ended, and controllers asked to hear of that."""
 
     entry: Entry
     reason: Gone
@@ -181,10 +182,10 @@ Event = FlowGone | PacketIn | PortChanged
 
 
 def slots(group: SwitchGroup) -> tuple[int, ...]:
-    """The numbers of a select group's buckets in order, each as often as its weight says.
+    """A select group's hash slots: the numbers of its buckets in order, each as often as its weight says.
 
-    Weights 100, 100, 200 make slots 0, 1, 2, 2.  Raise ValueError if that is more than the data plane
-    holds.
+    Weights 100, 100, 200 make slots 0, 1, 2, 2; a flow's hash modulo their number chooses one.  Raise
+    ValueError if that is more than the data plane holds.
     """
     if group.kind != GroupKind.SELECT:
         return ()

@@ -218,7 +218,7 @@ def destination_rules(fabric: Fabric, hosts: Iterable[str] | None = None) -> Rul
 
 
 class Sum(NamedTuple):
-    """One flow entry of a tree."""
+    """One rule of a tree, at a switch."""
 
     switch: str
     match: Match
@@ -226,7 +226,7 @@ class Sum(NamedTuple):
 
 
 def sums(trees: Iterable[Tree]) -> Iterator[Sum]:
-    """One entry for each child of each node, and one for what its parent sends down."""
+    """One rule for each child of each node, and one for what its parent sends down."""
     for tree in trees:
         for node in tree.nodes:
             for index, child in enumerate(node.children):

@@ -154,7 +154,7 @@ def put_by_colours(balance: Balance, fabric: Fabric, first: int) -> None:
 
 
 def _networks(fabric: Fabric, choosing: Mapping[int, Ends]) -> Iterator[tuple[Clos | None, Collection[int]]]:
-    """The flows in groups that are spread each for itself, with the planes of each, if there are any.
+    """The flows in sets that are spread each for itself, with the planes of each, if there are any.
 
     If not all switches have the same planes, those may that flows join, as each side of a BiGraph.
     """

@@ -44,11 +44,11 @@ def dmodk(
     JPDC 2012).
 
     The division makes the second choice independent of the first; without it a three-level fat-tree
-    would use k/2 of its (k/2)^2 cores.  On a BiGraph the destination's slot is its number, see `direct`.
+    would use k/2 of its (k/2)^2 cores.  On a BiGraph the destination's position at its switch is its number.
     """
     del schedule, seed
     cabled = bigraph_of(fabric)
-    number = cabled.slots if cabled else {host: i for i, host in enumerate(fabric.hosts)}
+    number = cabled.positions if cabled else {host: i for i, host in enumerate(fabric.hosts)}
 
     def choose(switch: str, ports: tuple[int, ...], flow: Flow, stride: int) -> int:
         del switch
@@ -61,7 +61,7 @@ def direct(
     fabric: Fabric, placement: Sequence[str], flows: Sequence[Flow], schedule: Schedule, seed: int
 ) -> list[Path]:
     """A BiGraph's only path between its sides; a pair on one side goes through the other side's switch number
-    (slot of the destination) mod n/2.
+    (position of the destination at its own switch) mod n/2.
 
     So the flows into one switch from its own side spread over as many transit switches as it has hosts.
     """
@@ -69,12 +69,12 @@ def direct(
     cabled = bigraph_of(fabric)
     if cabled is None:
         raise Refused(f"direct routes work only on a BiGraph, not on a {kind_of(fabric)}")
-    slots = cabled.slots
+    positions = cabled.positions
     number = {switch: i for layer in (cabled.upper, cabled.lower) for i, switch in enumerate(layer)}
 
     def choose(switch: str, ports: tuple[int, ...], flow: Flow, stride: int) -> int:
         del stride
-        wanted = slots[placement[flow.dst]] % len(ports)
+        wanted = positions[placement[flow.dst]] % len(ports)
         towards = fabric.neighbours[switch]
         in_order = sorted(range(len(ports)), key=lambda i: number[towards[ports[i]]])
         return in_order[wanted]

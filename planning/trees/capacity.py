@@ -1,4 +1,4 @@
-"""What trees are built on: a fabric with ranks on it, and the slots and idle cables that it has left."""
+"""What trees are built on: a fabric with ranks, and the aggregation slots and idle cables left on it."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -95,7 +95,10 @@ def _past(
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """Rank r is on `placement[r]`; `nbytes` are those of all sums of a group, `switch_slots` a switch's."""
+    """Rank r is on `placement[r]`; `nbytes` are those of all sums of a reduce group.
+
+    Each switch has `switch_slots` aggregation slots.
+    """
 
     fabric: Fabric
     placement: Sequence[str]
@@ -105,11 +108,13 @@ class Ground:
 
 
 def ground_of(plan: Plan) -> Ground:
-    return Ground(plan.fabric, plan.placement, group_nbytes(plan.schedule), plan.switch_slots, plan.seed)
+    return Ground(
+        plan.fabric, plan.placement, reduce_group_nbytes(plan.schedule), plan.switch_slots, plan.seed
+    )
 
 
-def group_nbytes(schedule: Schedule) -> Counter[Group]:
-    """The bytes of all sums of each group."""
+def reduce_group_nbytes(schedule: Schedule) -> Counter[Group]:
+    """The bytes of all sums of each reduce group."""
     nbytes: Counter[Group] = Counter()
     for each in schedule.aggregations:
         nbytes[each.givers, each.takers] += schedule.ops[each.op].nbytes

@@ -1,4 +1,4 @@
-"""Which groups of a schedule get a tree, and how many slots: all trees of a switch share its slots.
+"""Which reduce groups of a schedule get a tree, and how many aggregation slots: trees share a switch's slots.
 
 A tree's slots are to it what a window is to TCP: with fewer than fill a round trip its cables run idle, and
 more only stand in queues.  Here a round trip is made of the pauses of processes that share the processors,
@@ -29,8 +29,8 @@ from gradwire.planning.trees.capacity import (
     Room,
     SlotRequest,
     empty_room,
-    group_nbytes,
     nodes_with_room,
+    reduce_group_nbytes,
 )
 from gradwire.planning.trees.relocation import cables, lacks_room, moved
 from gradwire.planning.trees.shape import NoTree
@@ -83,9 +83,9 @@ DEFAULT_TERMS = Terms()
 
 @dataclass(frozen=True)
 class Grants:
-    """`trees[i]` serves the schedule's i-th group, None: no tree; `refused` has why, for jobs that get none.
+    """`trees[i]` serves the schedule's i-th reduce group, None: no tree; `refused` says why a job has none.
 
-    A job is one of `Schedule.jobs`.  It has trees for all its groups or for none.
+    A job is one of `Schedule.jobs`.  It has trees for all its reduce groups or for none.
     """
 
     trees: tuple[Tree | None, ...]
@@ -93,12 +93,12 @@ class Grants:
 
 
 def granted(fabric: Fabric, placement: Sequence[str], schedule: Schedule, terms: Terms, seed: int) -> Grants:
-    """The trees of a schedule whose rank r is on `placement[r]`, served in the order of the jobs' groups.
+    """The trees of a schedule whose rank r is on `placement[r]`; reduce groups are served in their order.
 
     Raise ValueError for terms that make no sense.
     """
     _check_terms(fabric, terms)
-    ground = Ground(fabric, placement, group_nbytes(schedule), terms.switch_slots, seed)
+    ground = Ground(fabric, placement, reduce_group_nbytes(schedule), terms.switch_slots, seed)
     planter = _Planter(ground, schedule, terms)
     at_first = planter.planted(MAX_SWITCH_SLOTS)
     failing = tuple(stages(fabric, terms.failures))
@@ -127,7 +127,7 @@ class _Planter:
     def planted(self, most_slots: int) -> Grants:
         """As many jobs as there is room for while nothing fails; no tree has more than `most_slots`."""
         numbers_of: defaultdict[_Job, list[int]] = defaultdict(list)
-        for number, job in enumerate(self._job_of_group()):
+        for number, job in enumerate(self._job_of_reduce_group()):
             numbers_of[job].append(number)
         room = empty_room(self.ground.fabric, self.terms.switch_slots, self.terms.elements)
         trees: dict[int, Tree] = {}
@@ -144,7 +144,7 @@ class _Planter:
 
     def lasting(self, grants: Grants, failing: Sequence[Stage]) -> Grants:
         """Those of which no job loses a tree at any of these stages."""
-        jobs = self._job_of_group()
+        jobs = self._job_of_reduce_group()
         while lost := first_lost(self.ground, [tree for tree in grants.trees if tree], failing):
             tree, reason = lost
             job = jobs[grants.trees.index(tree)]
@@ -153,24 +153,24 @@ class _Planter:
             grants = Grants(left, {**grants.refused, job: reason})
         return grants
 
-    def _job_of_group(self) -> list[_Job]:
+    def _job_of_reduce_group(self) -> list[_Job]:
         job_of = {rank: job for job in self.schedule.jobs for rank in job}
         return [job_of[givers[0]] for givers, _ in self.schedule.groups]
 
     def _plant(self, number: int, room: Room, most_slots: int) -> Tree:
-        """The tree of a group, with its slots taken from the room.  Raise NoTree if there is none."""
+        """The tree of a reduce group, with its slots taken from the room.  Raise NoTree if there is none."""
         ground = self.ground
         if FIRST_PORT + number > LAST_PORT:
             raise NoTree(
                 f"there are UDP ports for {LAST_PORT - FIRST_PORT + 1:,} trees, and this is one too many"
             )
-        group = self.schedule.groups[number]
-        givers, takers = (tuple(ground.placement[rank] for rank in ranks) for ranks in group)
-        request = SlotRequest(givers, takers, ground.nbytes[group], LEAST_SLOTS)
+        reduce_group = self.schedule.groups[number]
+        givers, takers = (tuple(ground.placement[rank] for rank in ranks) for ranks in reduce_group)
+        request = SlotRequest(givers, takers, ground.nbytes[reduce_group], LEAST_SLOTS)
         tree = Tree(
             job=number + 1,
-            givers=group[0],
-            takers=group[1],
+            givers=reduce_group[0],
+            takers=reduce_group[1],
             udp_port=FIRST_PORT + number,
             slots=LEAST_SLOTS,
             elements=self.terms.elements,

@@ -1,4 +1,4 @@
-"""The tree of switches that adds up a group's sums: the one with the fewest, and then least busy, cables.
+"""The tree of switches that makes a reduce group's sums: the one with the fewest, then least busy, cables.
 
 Every cable between switches that a tree takes carries the whole sum up and the whole result down, so the
 fewest cables are the fewest bytes.  From each switch as root a tree of shortest paths is grown, level by
@@ -27,7 +27,7 @@ Uplinks = dict[str, Egress]
 
 
 class NoTree(ValueError):
-    """A group that no tree can serve; the text is the reason."""
+    """A reduce group that no tree can serve; the text is the reason."""
 
 
 class Parted(NoTree):

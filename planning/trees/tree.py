@@ -1,9 +1,9 @@
 """Aggregation trees: which switch adds up what arrives on which ports.  Values of a plan.
 
-A *group* is who contributes to a sum (givers) and who gets it (takers).  Each group of a plan has a tree: its
-nodes are switches, its leaves the hosts of the group's ranks.  Every host of the group is a child, whether it
-gives, takes or both: a child that only takes says that it is ready by bare packets, one that only gives
-learns by bare results that its slot is free.
+A *reduce group* is who contributes to a sum (givers) and who gets it (takers).  Each of a plan has a tree:
+its nodes are switches, its leaves the hosts of the group's ranks.  Every host of the group is a child,
+whether it gives, takes or both: a child that only takes says that it is ready by bare packets, one that only
+gives learns by bare results that its aggregation slot is free.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ ELEMENTS = (64, 256, 2048)  # in a packet that a switch can add up
 DEFAULT_ELEMENTS = 256
 LEAST_SLOTS = 8  # with fewer the latency of a slot's round decides, and not the links
 SWITCH_SLOTS = 1024  # that a switch has for all its trees
-MAX_SWITCH_SLOTS = 0xFFFF  # a flow entry has 16 bits for them
+MAX_SWITCH_SLOTS = 0xFFFF  # a rule has 16 bits for them
 PACKET_HEADERS_NBYTES = 20 + 8 + HEADER_NBYTES  # IPv4, UDP and our own
 
 
@@ -47,7 +47,8 @@ class Node:
 class Tree:
     """`givers` and `takers` are ranks, ascending; `nodes` begin with the root, each after its parent.
 
-    `job` and `udp_port` are the tree's own in its plan.  `slots` are granted at each of its switches,
+    `job` is the tree's number on the wire, from 1; a job of the schedule may have several trees.  `udp_port`
+    is the tree's own in its plan.  `slots` are the aggregation slots that each of its switches grants it,
     `elements` is the most that a packet carries.
     """
 
@@ -100,7 +101,7 @@ def aggregate(tree: Tree, node: Node, child: int = FROM_PARENT) -> Aggregate:
 
 
 def rebuilt(tree: Tree, nodes: tuple[Node, ...]) -> Tree:
-    """The same group on other nodes: a new epoch, so that no packet of the old one counts."""
+    """The same reduce group on other nodes: a new epoch, so that no packet of the old one counts."""
     return replace(tree, nodes=nodes, epoch=tree.epoch + 1)
 
 

@@ -20,12 +20,14 @@ def check_trees(
 ) -> None:
     """Raise ValueError with what is wrong and where; `placement` must be sound."""
     if len(trees) != len(groups):
-        raise ValueError(f"trees: {len(groups)} groups of ranks need {len(groups)} trees, got {len(trees)}")
+        raise ValueError(f"trees: {len(groups)} reduce groups need {len(groups)} trees, got {len(trees)}")
     if switch_slots not in _U16:
         raise ValueError(f"switch_slots: a switch can have 0 to {_U16[-1]}, got {switch_slots}")
     for number, (tree, group) in enumerate(zip(trees, groups, strict=True)):
         if (tree.givers, tree.takers) != group:
-            raise ValueError(f"tree {number}: its givers and takers differ from those of group {number}")
+            raise ValueError(
+                f"tree {number}: its givers and takers differ from those of reduce group {number}"
+            )
         try:
             _check_numbers(fabric, tree)
             _check_nodes(fabric, tree)

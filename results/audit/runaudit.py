@@ -66,7 +66,7 @@ class RunAudit:
 
     @property
     def sentence(self) -> str:
-        """The verdict in one sentence."""
+        """Whether the counters agree with the plan, in one sentence."""
         if self.findings:
             count = len(self.findings)
             more = f" and {show_count(count - 1, 'more finding')}" if count > 1 else ""

@@ -33,8 +33,8 @@ def tree_agreement(plan: Plan, counters: Counters, again: Again, repeats: int) -
     sums: list[SumCount] = []
     findings: list[Finding] = []
     loads: defaultdict[Egress, TreeLoad] = defaultdict(TreeLoad)
-    for group, tree in enumerate(plan.trees):
-        joints = Joints(plan, counters, again, group, due(plan, group, repeats))
+    for tree_index, tree in enumerate(plan.trees):
+        joints = Joints(plan, counters, again, tree_index, due(plan, tree_index, repeats))
         for node in tree.nodes:
             if not plan.failures:
                 sums += joints.sums(node)
@@ -47,8 +47,8 @@ def tree_agreement(plan: Plan, counters: Counters, again: Again, repeats: int) -
 
 
 def _sum_findings(plan: Plan, one: SumCount) -> Iterator[Finding]:
-    tree, peer = plan.trees[one.group], plan.fabric.peers[one.egress]
-    where = f"sums of job {tree.job} from {one.egress.node} at {peer.node}"
+    tree, peer = plan.trees[one.tree_index], plan.fabric.peers[one.egress]
+    where = f"sums of tree {tree.job} from {one.egress.node} at {peer.node}"
     if one.counted is None:
         yield Finding("not counted", where, "the switch has no rule for them")
         return
@@ -67,7 +67,7 @@ def _sum_findings(plan: Plan, one: SumCount) -> Iterator[Finding]:
 def _pool_findings(node: Node, joints: Joints) -> Iterator[Finding]:
     """Each child's chunk was added once, nothing else was, and every sum fitted."""
     tree, pool = joints.tree, joints.pool(node.switch)
-    where = f"sums of job {tree.job} at {node.switch}"
+    where = f"sums of tree {tree.job} at {node.switch}"
     if pool is None:
         yield Finding("not counted", where, "the switch has not told what it added")
         return

@@ -35,10 +35,10 @@ class SumCount:
     """What came in for a tree's sums at a switch through the cable from `egress`, a child's or the parent's.
 
     `expected` is by the plan if nothing is sent again; `again` is how many packets were, at most.  `counted`
-    None: there is no rule for it.
+    None: the switch has no rule for it.  `tree_index` is the position of the tree in the plan.
     """
 
-    group: int
+    tree_index: int
     egress: Egress
     expected: WireCount
     again: int
@@ -56,13 +56,13 @@ class TreeLoad:
         return TreeLoad(self.payload_nbytes + other.payload_nbytes, self.spare_nbytes + other.spare_nbytes)
 
 
-def due(plan: Plan, group: int, repeats: int) -> WireCount:
-    """Packets of a group's stream on each cable, and their bytes where they carry elements."""
-    tree, schedule = plan.trees[group], plan.schedule
+def due(plan: Plan, tree_index: int, repeats: int) -> WireCount:
+    """Packets of the stream of a tree on each cable, and their bytes where they carry elements."""
+    tree, schedule = plan.trees[tree_index], plan.schedule
     sizes = [
         schedule.ops[each.op].nbytes
         for each in schedule.aggregations
-        if (each.givers, each.takers) == schedule.groups[group]
+        if (each.givers, each.takers) == schedule.groups[tree_index]
     ]
     packets = STREAM_BEGINS + repeats * sum(1 + tree.n_chunks(nbytes) for nbytes in sizes)
     return WireCount(packets, packets * HEADERS_NBYTES + repeats * sum(sizes))
@@ -71,7 +71,9 @@ def due(plan: Plan, group: int, repeats: int) -> WireCount:
 def due_packets(plan: Plan, rank: int, repeats: int) -> int:
     """Packets that a rank sends, and gets, for all its sums if none is sent again."""
     return sum(
-        due(plan, group, repeats).packets for group, tree in enumerate(plan.trees) if rank in tree.members
+        due(plan, tree_index, repeats).packets
+        for tree_index, tree in enumerate(plan.trees)
+        if rank in tree.members
     )
 
 
@@ -90,12 +92,12 @@ class Joints:
     plan: Plan
     counters: Counters
     again: Again
-    group: int
+    tree_index: int
     due: WireCount
 
     @property
     def tree(self) -> Tree:
-        return self.plan.trees[self.group]
+        return self.plan.trees[self.tree_index]
 
     def pool(self, switch: str) -> JobCounts | None:
         return pool_of(self.tree, switch, self.counters)
@@ -116,7 +118,9 @@ class Joints:
 
     def _sum(self, port: Egress, again: int, whole: bool) -> SumCount:
         counted = self.counters.sums.get((port, self.tree.udp_port))
-        return SumCount(self.group, self.plan.fabric.peers[port], self.expected(whole=whole), again, counted)
+        return SumCount(
+            self.tree_index, self.plan.fabric.peers[port], self.expected(whole=whole), again, counted
+        )
 
     def loads(self, node: Node) -> Iterator[tuple[Egress, TreeLoad]]:
         """On the cables to the node's children, both ways."""

@@ -157,7 +157,7 @@ def test_without_trees_sums_take_no_time() -> None:
 
 def test_a_tree_too_many_is_an_error() -> None:
     plan = schedule_plan("star:hosts=2", sums(2, MB))
-    with pytest.raises(ValueError, match="2 trees for 1 groups"):
+    with pytest.raises(ValueError, match="2 trees for 1 reduce groups"):
         simulate(plan.fabric, plan.flows, plan.schedule, trees=plan.trees * 2)
 
 

@@ -51,7 +51,9 @@ def test_where_the_destination_alone_decides_there_is_one_rule_for_each_host() -
 def test_direct_goes_through_the_switch_that_the_destinations_slot_names() -> None:
     fabric = parse_fabric(BIGRAPH)
     rules = host_rules(fabric, "direct")
-    assert nodes(fabric, rules, "h0", "h3") == [("upper0", "lower1", "upper1")]  # h3 is slot 1 of upper1
+    assert nodes(fabric, rules, "h0", "h3") == [
+        ("upper0", "lower1", "upper1")
+    ]  # h3 is at position 1 of upper1
     assert nodes(fabric, rules, "h0", "h9") == [("upper0", "lower0")]
 
 

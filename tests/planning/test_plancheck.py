@@ -181,10 +181,10 @@ def tree(number: int, **fields: object) -> Callable[[Value], None]:
             lambda value: value["schedule"]["sends"][-1].update(op=0),
             "waits for a send of a later operation",
         ),
-        (lambda value: value["trees"].pop(), "trees: 2 groups of ranks need 2 trees"),
+        (lambda value: value["trees"].pop(), "trees: 2 reduce groups need 2 trees"),
         (
             lambda value: value["trees"].reverse(),
-            "tree 0: its givers and takers differ from those of group 0",
+            "tree 0: its givers and takers differ from those of reduce group 0",
         ),
         (lambda value: value.update(switch_slots=-1), "switch_slots: a switch can have 0 to 65535, got -1"),
         (lambda value: value.update(switch_slots=7), "leaf0 grants 8 slots but has only 7"),

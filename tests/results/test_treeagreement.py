@@ -116,7 +116,7 @@ def test_a_packet_that_a_rule_did_not_count_is_missing(tmp_path: Path) -> None:
         row.update(packets=row["packets"] - 1, bytes=row["bytes"] - 66 - 1024)
 
     found = held(tmp_path, lose)
-    assert [(one.kind, one.where) for one in found.findings] == [("less", "sums of job 1 from h0 at leaf0")]
+    assert [(one.kind, one.where) for one in found.findings] == [("less", "sums of tree 1 from h0 at leaf0")]
 
 
 def test_a_byte_that_a_rule_did_not_count_is_missing(tmp_path: Path) -> None:
@@ -143,8 +143,8 @@ def test_what_a_rank_says_that_it_sent_again_is_explained_and_what_it_does_not_s
     assert held(tmp_path, again=repeated).findings == ()
     found = held(tmp_path, again=repeated, reported=Again([0] * 8, [0] * 8))
     assert {one.where for one in found.findings if one.where.startswith("sums")} == {
-        "sums of job 1 from h0 at leaf0",
-        "sums of job 1 from h5 at leaf2",
+        "sums of tree 1 from h0 at leaf0",
+        "sums of tree 1 from h5 at leaf2",
     }
 
 
@@ -164,7 +164,7 @@ def test_what_a_switch_refused_or_could_not_hold_is_found(tmp_path: Path, event:
         counts["contributions"] += 0 if event == "saturated" else 3
 
     (finding,) = held(tmp_path, count).findings
-    assert (finding.kind, finding.where) == (kind, "sums of job 1 at leaf1")
+    assert (finding.kind, finding.where) == (kind, "sums of tree 1 at leaf1")
 
 
 def test_hosts_may_ask_whether_the_tree_still_stands_and_switches_may_not(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_rule_that_is_gone_is_a_finding(tmp_path: Path) -> None:
         value["flows"].remove(rule(value, "leaf3", 2))
 
     (finding,) = held(tmp_path, remove).findings
-    assert (finding.kind, finding.where) == ("not counted", "sums of job 1 from h7 at leaf3")
+    assert (finding.kind, finding.where) == ("not counted", "sums of tree 1 from h7 at leaf3")
 
 
 def test_packets_of_a_tree_that_the_plan_has_not_are_found(tmp_path: Path) -> None:
