@@ -51,7 +51,7 @@ def _obey(controller: Controller, line: str) -> None:
     print({"stats": "stats", "settle": "settled"}[word], flush=True)
 
 
-def tell_people(controller: Controller, where: str, timeout_s: float) -> None:
+def report_to_people(controller: Controller, where: str, timeout_s: float) -> None:
     """Say which switches come and go, until killed.  Raise ControllerFailed."""
     names = controller.fabric.switches
     print(f"listening on {where} for the {len(names)} switches of {controller.fabric.spec}", flush=True)
@@ -83,8 +83,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--listen", default=LISTEN, metavar="ADDRESS", help=f"default: {LISTEN}")
     parser.add_argument("--port", type=int, default=6653, help="TCP port for OpenFlow")
     parser.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="until ready")
-    parser.add_argument("--people", action="store_true", help="tell in words, obey nothing but Ctrl-C")
-    parser.add_argument("--log", type=Path, metavar="FILE", help="tell there of failures and what was done")
+    parser.add_argument("--people", action="store_true", help="report in words, obey nothing but Ctrl-C")
+    parser.add_argument("--log", type=Path, metavar="FILE", help="write failures and what was done there")
     parser.add_argument("--no-reroute", action="store_true", help="leave failures to the switches alone")
     return parser.parse_args()
 
@@ -103,7 +103,7 @@ def main() -> int:
             reroute=not arguments.no_reroute,
         )
         if arguments.people:
-            tell_people(controller, f"{arguments.listen}:{arguments.port}", arguments.timeout)
+            report_to_people(controller, f"{arguments.listen}:{arguments.port}", arguments.timeout)
         controller.await_ready(arguments.timeout)
         print("ready", flush=True)
         serve(controller)

@@ -2,7 +2,7 @@
 
 It sees no data packet.  All it knows comes from the plan, so two runs of one plan put the same rules on
 the same switches.  Written against Ryu's API (`controller.ryu_api`), without constructor arguments: what
-to do stands in the configuration, group `gradwire`, as in
+to do is in the configuration, group `gradwire`, as in
 
     [gradwire]
     plan = /path/to/plan.json
@@ -50,8 +50,8 @@ cfg.CONF.register_opts(
         cfg.StrOpt("plan", help="plan.json whose flows are routed"),
         cfg.StrOpt("fabric", help="instead of a plan: the fabric, for routes between all hosts"),
         cfg.StrOpt("routes", default="ecmp", help="the policy for `fabric`"),
-        cfg.StrOpt("log", help="file that tells of failures and what was done"),
-        cfg.BoolOpt("waits", default=True, help="bear switches of another topology until they are right"),
+        cfg.StrOpt("log", help="file for failures and what was done"),
+        cfg.BoolOpt("waits", default=True, help="wait while switches have another topology"),
         cfg.BoolOpt("reroute", default=True, help="answer failures with new routes"),
     ],
     group=GROUP,
@@ -62,7 +62,7 @@ use_whole_parts()
 
 
 def keeping(handler: Handler) -> Handler:
-    """One handler at a time, and keep what it raises in `refusals`.
+    """Run one handler at a time, and keep what it raises in `refusals`.
 
     With its native threads os-ken 4.2.2 drops it without a log line, and the app's thread ends: its
     `hub.TaskExit`, which every thread passes over, is `Exception`.

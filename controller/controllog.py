@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gradwire.traces.files import appended
 
-_MOST_NOTES = 100  # lines on stderr about connections that are none of ours
+_MOST_NOTES = 100  # lines on stderr about connections that no switch of ours made
 
 
 class ControlLog:
@@ -27,13 +27,15 @@ class ControlLog:
             self._file.write(json.dumps({"time_ns": now_ns(), "event": event, **values}) + "\n")
 
     def note(self, text: str) -> None:
-        """What is not a failure of ours, yet somebody may look for it."""
+        """Log what is not a failure of ours but may help somebody, and print it on stderr: the first notes
+        only.
+        """
         self._n_notes += 1
         if self._n_notes <= _MOST_NOTES:
             self.write("note", text=text)
             print(f"controller: {text}", file=sys.stderr, flush=True)
         elif self._n_notes == _MOST_NOTES + 1:
-            self.write("note", text="there are more of these, which are not told")
+            self.write("note", text="there are more of these notes; they are left out")
 
 
 def now_ns() -> int:

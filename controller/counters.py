@@ -153,7 +153,7 @@ def counters_json(
 
 
 def load_counters(path: Path) -> Counters:
-    """Raise OSError, or BadRun for a file that holds no counters."""
+    """The counters in a run's `switches.json`.  Raise OSError, or BadRun for another file."""
     if path.stat().st_size > MAX_FILE_NBYTES:
         raise BadRun(path, f"not a counters file: it is larger than {MAX_FILE_NBYTES >> 20} MiB")
     try:

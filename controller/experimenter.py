@@ -63,7 +63,7 @@ def counts_request(datapath: Any) -> Any:
 
 
 def job_counts(switch: str, parts: Iterable[ExperimenterPart]) -> list[JobCounts]:
-    """What the switch has answered to that.  Raise ValueError for what is not an answer to that."""
+    """What the switch answered to `counts_request`.  Raise ValueError for what is not such an answer."""
     counts: list[JobCounts] = []
     for part in parts:
         if (part.experimenter, part.exp_type) != (EXPERIMENTER, COUNTS_TYPE):

@@ -1,8 +1,8 @@
 """What the switches should have installed, given the cables that are down: routes, rules, aggregation trees.
 
 A tree that has moved has a larger epoch, for ever: the workers of a run outlive its repeats, and follow only
-to larger ones.  A tree for which there is no way left stays here without nodes, so that its epoch is not
-forgotten.
+to larger ones.  A tree whose hosts no cables join any more stays here without nodes, so that its
+epoch is not forgotten.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -50,7 +50,9 @@ class Intent:
 
 
 def plan_intent(plan: Plan, down: Collection[Link] = (), before: Guarded | None = None) -> Intent:
-    """What is good in `before` stays, see `guarded_rules`."""
+    """The intent for a plan with the cables in `down` unusable; what is good in `before` stays, see
+    `guarded_rules`.
+    """
     guarded = guarded_rules(plan, down, before)
     return Intent(plan.fabric, plan.routes, guarded.rules, guarded.guard.says, guarded)
 
@@ -98,7 +100,7 @@ def rebalanced_intent(
 
 
 def moves(before: Intent, after: Intent) -> list[dict[str, object]]:
-    """The flows that take another path, as the control log tells of them."""
+    """The flows that take another path, as the control log records them."""
     if before.plan is None or after.plan is None or before.plan is after.plan:
         return []
     return [
@@ -114,7 +116,7 @@ def moves(before: Intent, after: Intent) -> list[dict[str, object]]:
 
 
 def tree_moves(before: Intent, after: Intent) -> list[dict[str, object]]:
-    """The trees that other switches make, by their roots, as the control log tells of them.
+    """The trees that other switches make, by their roots, as the control log records them.
 
     None in place of a root: there was no tree, or no cables are left for one.
     """

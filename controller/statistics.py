@@ -27,7 +27,7 @@ class Statistics:
         self._jobs: dict[str, list[Any]] = {}
 
     def ask(self) -> list[str]:
-        """Ask every switch; the names of those that are away."""
+        """Ask every switch for its counters; return the names of those that are not connected."""
         self._entries, self._ports, self._jobs = {}, {}, {}
         connected = {name: switch for name, switch in self._switches.items() if switch.datapath is not None}
         for name, switch in connected.items():
@@ -45,7 +45,7 @@ class Statistics:
         return len(self._entries) == len(self._ports) == len(self._jobs) == len(self._switches)
 
     def to_json(self) -> dict[str, Any]:
-        """What `switches.json` holds.  Raise ValueError for an answer that is none."""
+        """What `switches.json` holds.  Raise ValueError for an answer that cannot be read."""
         jobs = {
             name: summed([*self._past.get(name, ()), *job_counts(name, parts)])
             for name, parts in self._jobs.items()

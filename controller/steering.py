@@ -23,13 +23,15 @@ from gradwire.planning.fabrics.fabric import Egress, Link, link_name
 from gradwire.planning.openflow.aggregation import JobCounts
 from gradwire.planning.openflow.rules import Rule, Rules
 
-# Open vSwitch may answer from what it knew before its kernel told it of a change; it has read all that by the
-# next question (its main loop serves controllers first, then reads rtnetlink).
+# Open vSwitch may answer from what it knew before its kernel reported a change; it has read that by the next
+# question (its main loop serves controllers first, then reads rtnetlink).
 _LOOKS = 2
 
 
 class Steering:
-    """Leads the switches from `intent` to `intent`.  Its caller lets one thread in at a time."""
+    """Leads the switches from one intent to the next; `intent` is the present one.  Its caller lets one
+    thread in at a time.
+    """
 
     def __init__(
         self, intent: Intent, switches: Mapping[str, KnownSwitch], log: ControlLog, reroutes: bool
@@ -123,7 +125,7 @@ class Steering:
         return sorted(link_name(self._fabric, Egress(link.a, link.a_port)) for link in down)
 
     def _change(self, intent: Intent, event: str, since_ns: int, **values: object) -> None:
-        """Tell every switch what is new, and the log once all have done it.
+        """Send every switch what is new, and log it once all have carried it out.
 
         A tree that moves is gone from every switch before it comes to any: then its slots are free again, and
         nobody adds to half a tree.  All else need not wait for that.
@@ -140,15 +142,15 @@ class Steering:
 
         def is_cleared(n_before: int) -> None:
             if self.intent is intent:
-                self._tell(intent.rules, lambda n_rules: done(n_before + n_rules))
-            else:  # what came between tells them
+                self._send_rules(intent.rules, lambda n_rules: done(n_before + n_rules))
+            else:  # a later intent has sent its own rules
                 done(n_before)
 
         self._n_changing += 1
         if self._rates:
             self._rates.forget_links()
         self._keep_counts({tree["job"] for tree in trees})
-        self._tell(self._without_new_trees(intent), is_cleared if intent.has_trees else done)
+        self._send_rules(self._without_new_trees(intent), is_cleared if intent.has_trees else done)
 
     def _keep_counts(self, jobs: Collection[object]) -> None:
         """Ask for what these jobs have counted; switches obey in order, so before their rules can go."""
@@ -170,9 +172,9 @@ class Steering:
             for name, switch_rules in intent.rules.items()
         }
 
-    def _tell(self, rules: Rules, done: Callable[[int], None]) -> None:
-        """Tell every switch what is new in `rules`; `done` is called with their number once all have them."""
-        n_waiting, n_rules = 1, 0  # one of them until all are told
+    def _send_rules(self, rules: Rules, done: Callable[[int], None]) -> None:
+        """Send every switch what is new in `rules`; call `done` with their number once all have them."""
+        n_waiting, n_rules = 1, 0  # one of them until all have been sent theirs
 
         def one_is_done() -> None:
             nonlocal n_waiting
@@ -187,6 +189,7 @@ class Steering:
         one_is_done()
 
     def ask_rates(self) -> None:
+        """Ask for the counters of flows and ports; when all have come, move large flows off full links."""
         if self.unready() or self._n_changing or self.intent.plan is None:
             return
         rates = self._rates = self._rates or FlowRates(self.intent.plan)

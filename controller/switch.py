@@ -17,7 +17,7 @@ Take = Callable[[list[Any]], None]
 class KnownSwitch:
     """`refuse` is called with what is wrong, in one line.
 
-    `is_ready`: it was seen to have the rules of `table`, or those that it has been told since.
+    `is_ready`: the switch reported that it has the rules of `table`, or has been sent the changes since.
     """
 
     def __init__(self, name: str, refuse: Callable[[str], None]) -> None:
@@ -33,7 +33,7 @@ class KnownSwitch:
         self._questions: dict[int, tuple[Take, list[Any]]] = {}
 
     def come(self, datapath: Any, table: SwitchTable) -> None:
-        """A new connection.  A switch that had its rules before is told them only if it has lost some."""
+        """A new connection.  A switch that had its rules before gets them again only if some are lost."""
         self.datapath = datapath
         self.table = table
         if self._was_ready:
@@ -50,7 +50,7 @@ class KnownSwitch:
             self._barriers.popleft()()
 
     def update(self, table: SwitchTable, done: Callable[[], None]) -> int:
-        """Tell it what is new in `table`; the number of rules that differ.
+        """Send the switch what is new in `table`; return the number of rules that differ.
 
         `done` is called once it is carried out, or at once if there is nothing to do.  A switch that is
         away gets it when it comes again.
@@ -71,7 +71,7 @@ class KnownSwitch:
         self.datapath.send_msg(request)
 
     def answer(self, message: Any) -> None:
-        """A part of an answer; unasked ones are passed over."""
+        """Take a part of an answer; what was not asked for is ignored."""
         if message.xid not in self._questions:
             return
         take, parts = self._questions[message.xid]
@@ -91,7 +91,7 @@ class KnownSwitch:
         self._barriers.append(lambda: self._check(sent))
 
     def _check(self, sent: bytes, renews: bool = False) -> None:
-        """Ask what is there, and compare it with what it has been told up to now."""
+        """Ask the switch for its rules and groups, and compare these with what it has been sent."""
         if self.datapath is None:
             return
         groups: list[Any] = []

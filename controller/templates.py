@@ -16,7 +16,7 @@ from gradwire.planning.openflow.match import PROTO_TCP, Match
 from gradwire.planning.openflow.rules import Rule
 
 _U16, _U32 = struct.Struct("!H"), struct.Struct("!I")
-# Numbers whose bytes stand nowhere else in a FLOW_MOD; the transaction number is in bytes 4 to 7.
+# Numbers whose bytes occur nowhere else in a FLOW_MOD; the transaction number is in bytes 4 to 7.
 _SRC_MARK, _DST_MARK, _ARGUMENT_MARK, _IN_PORT_MARK = 0xA1A2A3A4, 0xB1B2B3B4, 0xC1C2C3C4, 0xE1E2E3E4
 _SPORT_MARK, _DPORT_MARK, _PRIORITY_MARK = 0xD1D2, 0xD3D4, 0xD5D6
 _AFTER_HEADER = 8
@@ -145,7 +145,7 @@ def _flow_mod(datapath: Any, match: Match, command: int, priority: int, actions:
 
 
 def _position(octets: bytes, number: struct.Struct, mark: int | None) -> int | None:
-    """Where a mark stands behind the header, whose transaction number may look like one."""
+    """The offset of a mark after the header, whose transaction number may look like one."""
     return None if mark is None else octets.index(number.pack(mark), _AFTER_HEADER)
 
 

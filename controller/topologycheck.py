@@ -15,18 +15,18 @@ _ELSE = "another topology was started"
 
 
 class TopologyCheck:
-    """Calls `tell` with what does not fit, once for each switch until it changes."""
+    """Calls `report` with what does not fit, once for each switch until it changes."""
 
-    def __init__(self, fabric: Fabric, tell: Callable[[str], None]) -> None:
+    def __init__(self, fabric: Fabric, report: Callable[[str], None]) -> None:
         self._fabric = fabric
-        self._tell = tell
+        self._report = report
         self._said: dict[str, str | None] = {}
 
     def admits(self, switch: str, ports: Mapping[int, Any]) -> bool:
         """`ports` are the library's `OFPPort`s by number."""
         wrong = misfit(self._fabric, switch, {number: port.name for number, port in ports.items()})
         if wrong is not None and wrong != self._said.get(switch):
-            self._tell(wrong)
+            self._report(wrong)
         self._said[switch] = wrong
         return wrong is None
 

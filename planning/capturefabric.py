@@ -34,8 +34,9 @@ def hosts_by_rank(paths: Sequence[Path]) -> tuple[str, ...] | None:
 
 
 def capture_fabric(paths: Sequence[Path]) -> "Fabric | None":
-    """None unless all captures come from one folder with a manifest of `capture`, or that folder is given.
+    """The fabric on which `capture` made these captures, by the manifest in their folder.
 
+    None unless all of them come from one folder with such a manifest, or that folder is given.
     Raise ValueError if the manifest is one but cannot be read.
     """
     manifest = _manifest(paths)
@@ -53,7 +54,7 @@ def capture_fabric(paths: Sequence[Path]) -> "Fabric | None":
 
 
 def _manifest(paths: Sequence[Path]) -> tuple[Path, dict[str, Any]] | None:
-    """Where it is, and what it says."""
+    """The path and the contents of the manifest; None if the paths are not of one folder that has one."""
     folders = {path if path.is_dir() else path.parent for path in paths}
     if len(folders) != 1:
         return None
@@ -75,7 +76,7 @@ def _manifest(paths: Sequence[Path]) -> tuple[Path, dict[str, Any]] | None:
 
 
 def rates_of(fabric: "Fabric") -> FabricRates | None:
-    """None for a fabric without hosts."""
+    """The rates of a fabric's links; None for a fabric without hosts."""
     rates = {link.rate_bps for link in fabric.links}
     hosts = [link.rate_bps for link in fabric.host_links]
     return FabricRates(len(fabric.hosts), max(hosts), tuple(sorted(rates))) if hosts else None

@@ -93,6 +93,10 @@ class Original:
 def cells(
     fabrics: Sequence[Fabric], algorithms: Sequence[str], placements: Sequence[str], routes: Sequence[str]
 ) -> list[Cell]:
+    """Every combination of these, in the order in which they are given, the routes varying first.
+
+    Raise ValueError for two different fabrics of one name.
+    """
     for a, b in itertools.combinations(fabrics, 2):
         if a.spec == b.spec and a != b:
             raise ValueError(f"two different fabrics are named {a.spec}: give each its own `name:`")
@@ -100,7 +104,10 @@ def cells(
 
 
 def plan_of(cell: Cell, experiment: Experiment) -> Plan:
-    """Raise Refused for a cell that makes no sense, ValueError for what is wrong in any cell."""
+    """The plan of one cell; the same arguments give the same plan.
+
+    Raise Refused for a cell that makes no sense, ValueError for what is wrong in any cell.
+    """
     failures = tuple(failure for text in experiment.fail for failure in parse_failures(text, cell.fabric))
     check_failures(cell.fabric, failures)
     losses = tuple(loss for text in experiment.loss for loss in parse_loss(text, cell.fabric))
@@ -126,7 +133,7 @@ def plan_of(cell: Cell, experiment: Experiment) -> Plan:
 
 
 def _ports(experiment: Experiment) -> Ports:
-    """Of all captured connections, each way."""
+    """The ports of all captured connections, each way."""
     ports = {}
     firsts = itertools.accumulate((workload.n_ranks for workload in experiment.workloads), initial=0)
     for workload, first in zip(experiment.workloads, firsts, strict=False):

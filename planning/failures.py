@@ -123,7 +123,10 @@ def _is_shore(fabric: Fabric, island: Collection[str], port: Egress) -> bool:
 
 
 def changes(fabric: Fabric, failures: Sequence[Failure]) -> tuple[CableChange, ...]:
-    """All of them in the order of time; a cable is up again when the last of its failures is over."""
+    """When cables go down and up, in the order of time.
+
+    A cable is up again when the last of its failures is over, so failures that overlap make one outage.
+    """
     steps: list[tuple[int, int, Egress]] = []
     for failure in failures:
         port = switch_port(fabric, failure.port)
@@ -183,6 +186,7 @@ def _show_failure(fabric: Fabric, failure: Failure) -> str:
 
 
 def show_outage(down_s: float, up_s: float | None) -> str:
+    """`down from 0.5 s to 1.5 s`, or `down from 0.5 s on` without `up_s`; seconds after the start."""
     return f"down from {down_s:g} s {'on' if up_s is None else f'to {up_s:g} s'}"
 
 

@@ -18,7 +18,7 @@ _FIVE_TUPLE = struct.Struct("!IIBHH")
 def flow_hash(src_ip: int, dst_ip: int, proto: int, sport: int, dport: int, seed: int) -> int:
     """A number of 32 bits; a switch sends the flow to its port number `hash % n` of n.
 
-    Addresses are integers as they stand in the header (10.0.0.1 is 0x0A000001).  Packets without
+    Addresses are integers as in the header (10.0.0.1 is 0x0A000001).  Packets without
     ports, and fragments, count as ports 0.
     """
     return _fmix32(_fnv1a(_FIVE_TUPLE.pack(src_ip, dst_ip, proto, sport, dport), seed))

@@ -47,6 +47,7 @@ def read_captured(paths: Sequence[Path], ranks: Path | None = None) -> tuple[Wor
 
 
 def is_captures(paths: Sequence[Path]) -> bool:
+    """Whether the paths are captures: anything but one JSON file, which is a workload or a plan."""
     return not (len(paths) == 1 and paths[0].suffix == ".json" and paths[0].is_file())
 
 

@@ -118,6 +118,7 @@ def flow_numbers(flows: Iterable[Flow]) -> dict[tuple[int, int], int]:
 
 
 def to_json(plan: Plan) -> dict[str, Any]:
+    """What `plan.json` holds (docs/schemas.md)."""
     return {
         "schema": SCHEMA,
         "fabric": fabric_to_json(plan.fabric),
@@ -146,12 +147,12 @@ def to_json(plan: Plan) -> dict[str, Any]:
 
 
 def save(plan: Plan, path: Path) -> None:
-    """Write it whole or not at all."""
+    """Write the plan's file whole or not at all.  Raise OSError."""
     write_whole(path, json.dumps(to_json(plan)) + "\n")
 
 
 def load(path: Path) -> Plan:
-    """Raise BadPlan for a file that is not a plan, or whose plan cannot be carried out."""
+    """The plan in a file.  Raise BadPlan if it is not a plan or cannot be carried out, or OSError."""
     if path.stat().st_size > MAX_FILE_NBYTES:
         raise BadPlan(f"{path}: not a plan: it is larger than {MAX_FILE_NBYTES >> 20} MiB")
     try:

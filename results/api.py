@@ -102,7 +102,7 @@ def inspect(*captures: AnyPath, ranks: AnyPath | None = None, line_rate: str | N
     """What a training job did to the network, by its captures: files, or folders of them.
 
     `ranks` is a file that says which address is which rank (docs/capture.md), `line_rate` that of the hosts'
-    links, like "10G", where the captures' manifest does not say it.  Captures without training are no error:
+    links, like "10G", where the captures' manifest does not say it.  Captures without training raise nothing:
     `missing` says why.  Raise BadCapture, BadTrace, ValueError, OSError.
     """
     paths = _paths(captures)
@@ -129,7 +129,7 @@ def load_workload(path: AnyPath) -> Workload:
 
 
 def save_workload(workload: Workload, path: AnyPath) -> None:
-    """Write it whole or not at all, as NAME.workload.json; raise OSError."""
+    """Write the workload's file whole or not at all, as NAME.workload.json; raise OSError."""
     workloads.save(workload, Path(path))
 
 
@@ -175,7 +175,9 @@ def load_plan(path: AnyPath) -> Plan:
 
 
 def save_plan(plan: Plan, path: AnyPath) -> None:
-    """Write it whole or not at all; `gradwire replay` runs it, `gradwire audit` shows it.  Raise OSError."""
+    """Write the plan's file whole or not at all; `gradwire replay` runs it, `gradwire audit` shows it.  Raise
+    OSError.
+    """
     plans.save(plan, Path(path))
 
 

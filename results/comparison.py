@@ -89,7 +89,10 @@ def save_matrix(rows: Sequence[Row], folder: Path) -> None:
 
 
 def matrix_json(rows: Sequence[Row]) -> dict[str, Any]:
-    """Every measured row names the folder of its run.  Raise BadRun, or OSError."""
+    """What `result.json` of a matrix holds; every measured row names the folder of its run.
+
+    Raise BadRun, or OSError.
+    """
     cells = []
     for row in rows:
         repeats = counted(load_repeats(Path(row.folder))) if row.folder else []
@@ -106,7 +109,9 @@ def matrix_json(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def load_cells(folder: Path) -> dict[str, MatrixCell]:
-    """By name, in the matrix's order.  Raise BadRun, or OSError, for a folder that holds no whole matrix."""
+    """The cells of a matrix by name, in its order.  Raise BadRun for a folder without a whole one, or
+    OSError.
+    """
     check_finished(folder)
     path = folder / RESULT
     if not path.exists():
@@ -169,7 +174,11 @@ def _compared(name: str, before: MatrixCell | None, after: MatrixCell | None) ->
 
 
 def interval(before: Sequence[float], after: Sequence[float]) -> tuple[float, float]:
-    """Of median(after) - median(before), as shares of median(before).  The same values give the same."""
+    """The interval of median(after) - median(before), as shares of median(before): Efron's percentile
+    bootstrap.
+
+    The same values give the same interval.
+    """
     random = np.random.default_rng(SEED)
     drawn = [
         np.median(random.choice(np.asarray(values), (RESAMPLES, len(values))), axis=1)

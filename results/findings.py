@@ -25,6 +25,7 @@ class _Measured:
 
 
 def name(row: Row) -> str:
+    """A cell for a person, such as `ring, linear, ecmp on star:hosts=4`."""
     return f"{row.algorithm}, {row.placement}, {row.routes} on {row.fabric}"
 
 

@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 
 
 class Run(Protocol):
-    """What carries a plan out: `emu.run.run`, or what stands for it in a test."""
+    """What carries a plan out: `emu.run.run`, or what replaces it in a test."""
 
     def __call__(
         self,
@@ -100,7 +100,7 @@ class Laboratory:
         self._number = 0
 
     def row(self, plan: Plan) -> Row:
-        """Run it, and say what that means."""
+        """Carry the plan out, judge the run, and return its row."""
         name = f"{plan.fabric.spec} {plan.algorithm} {plan.placement_name} {plan.routes}"
         calibrated = self.calibration(plan.fabric)
         self._number += 1
@@ -112,7 +112,9 @@ class Laboratory:
         return self._run(plan, folder, self._options, self._progress(name, self._options), finish)
 
     def calibration(self, fabric: Fabric) -> Calibration:
-        """Measured at its first use, on the same cables with queues that drop nothing."""
+        """The fabric's calibration, measured at its first use on the same cables with queues that drop
+        nothing.
+        """
         if fabric not in self._calibrations:
             plan = calibration_plan(with_automatic_queue(fabric), fabric_transport(fabric))
             options = RunOptions(CALIBRATION_REPEATS, self._options.switch)
@@ -189,7 +191,7 @@ def _judged(
 def _fidelity(
     plan: Plan, repeats: Sequence[records.Repeat], work: Path, original: Original | None
 ) -> float | None:
-    """Of the repeats that count; None for a run that is not as the job was captured."""
+    """The fidelity of the repeats that count; None for a run that is not as the job was captured."""
     if original is None or not original.is_of(plan):
         return None
     from gradwire.results.replayedmessages import likeness, replayed_messages  # takes a while to import
@@ -200,7 +202,7 @@ def _fidelity(
 
 
 def _with_counters(row: Row, plan: Plan, repeats: Sequence[records.Repeat], work: Path) -> Row:
-    """With what only the switches' counters tell."""
+    """The row with the figures that need the switches' counters."""
     path = work / "switches.json"
     counters = load_counters(path) if path.exists() else None
     return replace(

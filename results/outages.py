@@ -56,7 +56,7 @@ _LINE = TypeAdapter(_Line)
 
 
 def outages(folder: Path, fabric: Fabric, repeat: int) -> tuple[Outage, ...]:
-    """Those of one repeat, in the order of time; none if no cable failed.
+    """What happened to cables in one repeat, in the order of time; nothing if no cable failed.
 
     Raise BadRun, or OSError, for a wrong file.
     """
@@ -79,7 +79,7 @@ def _is_known(path: Path, fabric: Fabric, change: _Change) -> bool:
 
 
 def control_lines(path: Path) -> Iterator[_Line]:
-    """Those of control.jsonl; none without the file.  Raise BadRun, or OSError."""
+    """The lines of control.jsonl; none without the file.  Raise BadRun, or OSError."""
     if path.exists():
         for _, line in read_lines(path, _LINE):
             yield line

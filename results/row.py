@@ -128,12 +128,12 @@ class Row:
         return self.time_s is not None and self.time_s.max <= failure.down_s
 
     def failure_lines(self) -> tuple[str, ...]:
-        """Each of them for a person."""
+        """The failures, a line each for a person."""
         late = ", after the run was over"
         return tuple(f"{failure}{late if self.is_late(failure) else ''}" for failure in self.failures)
 
     def reason_lines(self) -> tuple[tuple[str, str], ...]:
-        """Each of them for a person, after the verdict with the part of it that the reason is about."""
+        """The reasons, each after the verdict and the part of the run that it is about, for a person."""
         parts = (("machine", self.machine), ("capture", self.capture), ("model", self.model))
         about = {reason: f"{self.verdict} (the {part})" for part, some in parts for reason in some}
         return tuple((about.get(reason, self.verdict), reason) for reason in self.reasons)
@@ -174,7 +174,12 @@ def row(
     folder: Path,
     why: str | None = None,
 ) -> Row:
-    """Without what only counters tell: `tier_nbytes` and `aggregation`."""
+    """The row of a run, without `tier_nbytes` and `aggregation`, which need the switches' counters.
+
+    `expected` is the prediction with its error bars; `worst` is the plan's worst link, `worst_flows` how many
+    flows use it at once, and `why` says why it holds the job up, if it does.  `folder` is where the run will
+    be.
+    """
     good = counted(repeats)
     times = Spread.of([repeat.time_s for repeat in good])
     nbytes = asked_nbytes(plan.schedule)
@@ -235,13 +240,13 @@ def row(
 
 
 def iteration_of(repeats: Sequence[Repeat]) -> IterationTime | None:
-    """Of all their iterations; None if they have none."""
+    """The iteration time over all iterations of these repeats; None if they have none."""
     times_s = [time_s for repeat in repeats for time_s in repeat.iteration_s]
     return IterationTime.of(times_s) if times_s else None
 
 
 def exposed_s_of(repeats: Sequence[Repeat]) -> float | None:
-    """Its median over all their iterations; None if they have none."""
+    """The median over all iterations of what no computing hides of one; None if there are none."""
     exposed_s = [time_s for repeat in repeats for time_s in repeat.exposed_s]
     return median(exposed_s) if exposed_s else None
 

@@ -1,6 +1,6 @@
 """The links of a run, from its folder: bytes, flows, and the share of the time that each was busy.
 
-Counters come first, the plan's own figures stand in where nothing was counted.
+Where nothing was counted, the plan's own figures are used.
 """
 
 from collections.abc import Mapping
@@ -75,9 +75,9 @@ class RunView:
 
 
 def load_run(folder: Path) -> RunView:
-    """Only the plan and the repeats are needed.
+    """The run in a folder.  Only its plan and its repeats are needed; what else is there adds to the view.
 
-    Raise OSError, ValueError or BadPlan, with the path, for what is not a whole run.
+    Raise OSError, BadRun or BadPlan, with the path, for a folder whose run cannot be used.
     """
     check_finished(folder)
     plan = plans.load(folder / "plan.json")

@@ -163,9 +163,10 @@ _MATRIX = TypeAdapter(TrustMatrix)
 
 
 def save(matrix: TrustMatrix, folder: Path) -> None:
+    """Write `result.json` into the matrix's folder.  Raise OSError."""
     write_whole(folder / RESULT, json.dumps(matrix.to_json(), indent=1) + "\n")
 
 
 def load(folder: Path) -> TrustMatrix:
-    """Raise BadRun, or OSError."""
+    """The matrix in a folder.  Raise BadRun, or OSError."""
     return read_json(folder / RESULT, _MATRIX)

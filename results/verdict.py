@@ -52,9 +52,10 @@ def with_model(
     iteration_s: float | None = None,
     exposed_s: float | None = None,
 ) -> Verdict:
-    """The model's part: a run is not valid if the machine's own time rules it, if its capture leaves too much
-    open, or if its time, an iteration or what is exposed of one is outside its error bar.  Either the machine
-    disturbed it then, or something happened that the model does not explain.
+    """The verdict with the model's part: a run is not valid if the machine's own time rules it, if its
+    capture leaves too much open, or if its time, an iteration or what is exposed of one is outside its error
+    bar.  Either the machine disturbed it then, or something happened that the model does not explain.  Times
+    are medians over the counted repeats, None where there are no iterations.
     """
     share = expected.machine_share
     reasons = [expected.doubt] if expected.doubt else []

@@ -123,7 +123,7 @@ NodeTier = tuple[frozenset[str], frozenset[str], WireKeys]
 
 
 def _tiers(tiers: Sequence[Tier], nodes: Sequence[str]) -> list[NodeTier]:
-    """The tiers with the nodes that their patterns stand for."""
+    """The tiers with the nodes that their patterns name."""
     return [
         (_fitting(tier.a, nodes, line, "a"), _fitting(tier.b, nodes, line, "b"), tier)
         for line, tier in enumerate(tiers)

@@ -1,6 +1,6 @@
 """Reads a fabric from a YAML file; an error names its line.
 
-Only plain YAML: no aliases (a few lines of them can stand for billions of nodes), nothing nested deeper than
+Only plain YAML: no aliases (a few lines of them can expand to billions of nodes), nothing nested deeper than
 the document is, no key twice (YAML would quietly take the last).
 """
 

@@ -129,7 +129,7 @@ def busy_s(fabric: Fabric, egress: Egress, nbytes: float) -> float:
 
 
 def audit(plan: Plan) -> Audit:
-    """Raise ValueError for a plan that sends nothing."""
+    """What a plan puts on its links, in all and phase by phase.  Raise ValueError if it sends nothing."""
     sizes = sizes_by_phase(plan.schedule)
     if not sizes:
         raise ValueError("the plan sends nothing, so there is nothing to audit")

@@ -65,6 +65,10 @@ class Calibration:
 
 
 def sizes(plan_rate_bps: int, gso_max_nbytes: int) -> tuple[int, ...]:
+    """The bytes of the messages between the two ranks, in their order: small, medium and large ones.
+
+    `plan_rate_bps` is the rate of the slowest link between them, `gso_max_nbytes` the longest segment.
+    """
     large = min(int(plan_rate_bps / 8 * LARGE_S), MAX_LARGE_NBYTES)
     medium = min(SEGMENT_MESSAGES * gso_max_nbytes, large // 4)
     return (SMALL_NBYTES,) * N_SMALL + (medium,) * N_MEDIUM + (large,) * N_LARGE

@@ -24,8 +24,9 @@ class HostCosts:
     nothing.  `buffer_nbytes` matters only with segments: it is what a sender's socket holds, whose send is
     over for it when TCP has taken the last byte.
 
-    With `seed` each of these times of a processor is drawn anew, from half to one and a half of it: ranks
-    that all take exactly as long keep step, or meet again and again, as none do.  0: none is drawn.
+    With `seed` each of these times of a processor is drawn for itself, from half to one and a half of it:
+    ranks that all take exactly as long keep step, or meet again and again, as real ones do not.  0: none is
+    drawn.
     """
 
     wire_s: float

@@ -33,7 +33,7 @@ class Protection:
 class Backups:
     """Protections in one fabric; what was found for one path serves the others that end alike.
 
-    Without detours there are no backups where they would be needed.
+    Without detours a cable that only a detour could replace has no backup.
     """
 
     def __init__(self, fabric: Fabric, has_detours: bool = True) -> None:

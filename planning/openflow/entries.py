@@ -54,7 +54,7 @@ class Why(IntEnum):
 
 
 class Output(NamedTuple):
-    """`port` is a port of the switch or Reserved; `max_nbytes` is only kept, to be told again.
+    """`port` is a port of the switch or Reserved; `max_nbytes` is only kept, to be reported to controllers.
 
     The switch has no packet buffers, so OpenFlow has it send whole packets to controllers.
     """

@@ -12,7 +12,7 @@ class Form(IntEnum):
     """A set of match fields, numbered as in layout.h.
 
     All forms are looked up and the highest priority wins.  OpenFlow leaves open which of two rules of
-    equal priority a packet meets; here it is the one whose form stands later, the more specific.
+    equal priority a packet meets; here it is the one whose form comes later below, the more specific.
     """
 
     ANY = 0

@@ -241,7 +241,7 @@ def _match(in_port: int, tree: Tree) -> Match:
 
 @dataclass(frozen=True, slots=True)
 class TableSize:
-    """What a switch is told: the rules of its flow table, and the groups that they share."""
+    """How many rules a switch is sent for its flow table, and how many groups these share."""
 
     switch: str
     n_rules: int
@@ -249,7 +249,9 @@ class TableSize:
 
 
 def table_sizes(rules: Rules) -> tuple[TableSize, ...]:
-    """Of each switch, in their order.  Rules that choose alike among the same ports share a group."""
+    """The size of each switch's table, in the order of `rules`.  Rules that choose alike among the same ports
+    share a group.
+    """
     return tuple(
         TableSize(switch, len(switch_rules), len(groups_of(switch_rules)))
         for switch, switch_rules in rules.items()

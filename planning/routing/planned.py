@@ -37,7 +37,11 @@ MOST_SENDS = 20_000  # an alltoall of 128 ranks has 16,256, and its time in the 
 def planned(
     fabric: Fabric, placement: Sequence[str], flows: Sequence[Flow], schedule: Schedule, seed: int
 ) -> list[Path]:
-    """A flow that sends nothing, such as the way back of a one-way connection, takes ecmp's path."""
+    """The path of each flow, spread so that flows that are active together share as few links as can be.
+
+    A flow that sends nothing, such as the way back of a one-way connection, takes ecmp's path.  The
+    seed decides between paths that do equally well.
+    """
     links = Links(fabric, placement, flows)
     asked = demands(fabric, placement, flows, schedule)
     balance = Balance(links, asked)

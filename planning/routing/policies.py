@@ -44,12 +44,13 @@ BUILT_IN: dict[str, Policy] = {
 
 
 def policy_names() -> tuple[str, ...]:
+    """The names of all policies: the built-in ones, then those of installed packages by name."""
     offered = {entry.name for entry in entry_points(group=GROUP)}
     return (*BUILT_IN, *sorted(offered - set(BUILT_IN)))
 
 
 def policy(name: str) -> Policy:
-    """Raise ValueError for a name that nobody offers."""
+    """The policy of this name.  Raise ValueError if neither gradwire nor an installed package offers it."""
     if name in BUILT_IN:
         return BUILT_IN[name]
     for entry in entry_points(group=GROUP, name=name):

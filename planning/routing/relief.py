@@ -14,7 +14,7 @@ MOST_MOVES = 30_000  # of one search, tried or taken: about a second
 MOST_SHAKES = 30  # of one phase
 MOST_MOVES_AT_ONCE = 3_000  # to relieve one link
 DEEPEST = 2  # how many flows may be pushed aside, one by the other
-SLACK = 1e-9  # less than this share of a time is no difference
+SLACK = 1e-9  # times that differ by a smaller share than this count as equal
 
 
 def improve(balance: Balance, movable: Collection[int] | None = None) -> None:

@@ -1,7 +1,7 @@
 """Which reduce groups of a schedule get a tree, and how many aggregation slots: trees share a switch's slots.
 
 A tree's slots are to it what a window is to TCP: with fewer than fill a round trip its cables run idle, and
-more only stand in queues.  Here a round trip is made of the pauses of processes that share the processors,
+more only wait in queues.  Here a round trip is made of the pauses of processes that share the processors,
 which are as long at any rate.  So what is wanted is a time, and the slots follow from the slowest cable, as
 TCP's buffers do (`planning.transport`): the default of 128 at 100 Mb/s.
 
@@ -112,7 +112,7 @@ def granted(fabric: Fabric, placement: Sequence[str], schedule: Schedule, terms:
 
 
 def _fewer(slots: int) -> Iterator[int]:
-    """Half of it, and so on to the least that a tree can have."""
+    """Half of `slots`, and so on to the least that a tree can have."""
     while slots > LEAST_SLOTS:
         slots = max(LEAST_SLOTS, slots // 2)
         yield slots
@@ -143,7 +143,7 @@ class _Planter:
         return Grants(tuple(trees.get(number) for number in range(len(self.schedule.groups))), refused)
 
     def lasting(self, grants: Grants, failing: Sequence[Stage]) -> Grants:
-        """Those of which no job loses a tree at any of these stages."""
+        """The grants without the jobs that lose a tree at any of these stages."""
         jobs = self._job_of_reduce_group()
         while lost := first_lost(self.ground, [tree for tree in grants.trees if tree], failing):
             tree, reason = lost

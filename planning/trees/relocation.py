@@ -13,8 +13,8 @@ def moved(ground: Ground, trees: Sequence[Tree], down: Collection[Link]) -> tupl
     """What becomes of these trees when these cables are down.
 
     A tree that takes none of them and finds its slots stays, the same object.  Another gets new nodes and the
-    next epoch, and keeps its slots; NoTree says why none is left for it.  For a host's cable no tree makes
-    up: who has lost his is waited for, as far as that goes.
+    next epoch, and keeps its slots; NoTree says why none is left for it.  No tree makes up
+    for a host's own cable: its tree stays, and the others wait for that host.
     """
     fabric = ground.fabric
     inner = frozenset(down).intersection(fabric.inner_links)

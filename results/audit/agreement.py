@@ -1,6 +1,6 @@
 """Compares a plan with what the switches counted in its run: flow by flow and link by link.
 
-Counters of packets and bytes tell TCP's stream to the byte (`planning.model.wire`), and the plan says what
+Counters of packets and bytes give TCP's stream to the byte (`planning.model.wire`), and the plan says what
 it must be.  No switch on a flow's path can have seen less.  More is possible by what TCP sent again,
 which the ranks' kernels counted, and by the options of selective acknowledgements.  What switches add up is
 held by `results.audit.treeagreement`; here it is part of what links carry.

@@ -22,7 +22,10 @@ class Finding:
 def off(
     where: str, off_nbytes: int, expected: int, spare: int, late_nbytes: float = 0.0
 ) -> Iterator[Finding]:
-    """Counted less expected bytes: some may be missing for being late, some more be explained."""
+    """The finding at `where`, if any: `off_nbytes` is counted less expected bytes.
+
+    Up to `late_nbytes` may be missing because they were not counted yet; up to `spare` more can be explained.
+    """
     if off_nbytes < -late_nbytes:
         yield Finding("less", where, f"{-off_nbytes} bytes of {expected} were not counted there")
     elif off_nbytes > spare:

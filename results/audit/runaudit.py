@@ -116,9 +116,10 @@ def middle(repeats: Sequence[Repeat]) -> int:
 
 
 def audit_run(folder: Path, plan: Plan, repeats: Sequence[Repeat], number: int) -> RunAudit | None:
-    """None for a folder without the switches' counters; phases are looked at in repeat `number`.
+    """Compare a run's folder with its plan; phases are looked at in repeat `number`.
 
-    Raise OSError or ValueError for files that are none of a run's.
+    None for a folder without the switches' counters.  Raise OSError, or ValueError for files that cannot be
+    used.
     """
     if not (folder / "switches.json").exists():
         return None
@@ -175,7 +176,7 @@ def _n_moves(path: Path, plan: Plan, repeats: int) -> int:
 
     In each repeat, when a cable fails, the switch's group leads the flow to its backup and then the
     controller to its new path; when the cable is back, the same again.  Adaptive routes move a flow
-    at most once each time that the control log tells of, and lead it back after the repeat.
+    at most once for each `rebalanced` in the control log, and lead it back after the repeat.
     """
     n_moves = MOVES_PER_FAILURE * len(plan.failures) * repeats
     if plan.routes == ADAPTIVE:

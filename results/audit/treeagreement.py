@@ -69,7 +69,7 @@ def _pool_findings(node: Node, joints: Joints) -> Iterator[Finding]:
     tree, pool = joints.tree, joints.pool(node.switch)
     where = f"sums of tree {tree.job} at {node.switch}"
     if pool is None:
-        yield Finding("not counted", where, "the switch has not told what it added")
+        yield Finding("not counted", where, "the switch did not report what it added")
         return
     counts = pool.counts
     wanted = len(node.children) * joints.due.packets

@@ -5,7 +5,7 @@ cable of the tree and comes down once; a stream has one chunk when the run begin
 each sum, one for the exponents and then those with the elements.  A switch adds each child's once, whatever
 gets lost.  More packets are possible by what was sent again: the ranks' workers counted what they repeated,
 and the switches what they answered.  A host that has waited long asks its switch with a bare packet of
-another epoch whether the tree still stands; the switch counts these.
+another epoch whether the tree still exists; the switch counts these.
 """
 
 from collections.abc import Iterator, Sequence
@@ -78,7 +78,7 @@ def due_packets(plan: Plan, rank: int, repeats: int) -> int:
 
 
 def plan_pools(plan: Plan, counters: Counters) -> Iterator[tuple[Node, JobCounts]]:
-    """The nodes of the plan's trees, with what their switches counted for them as they stand in the plan."""
+    """The nodes of the plan's trees that did not move, with what their switches counted for them."""
     for tree in plan.trees:
         for node in tree.nodes:
             if (pool := pool_of(tree, node.switch, counters)) is not None:
@@ -148,7 +148,7 @@ class Joints:
         return max(0, pool.counts["partials"] - self.due.packets) if pool else 0
 
     def _asked(self, node: Node, port: int) -> int:
-        """Bare packets by which a host asks whether the tree still stands, at most."""
+        """Bare packets by which a host asks whether the tree still exists, at most."""
         pool = self.pool(node.switch) if self.is_host(node, port) else None
         return pool.counts["other_epoch"] if pool else 0
 

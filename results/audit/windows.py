@@ -1,7 +1,7 @@
 """Compares phases with the ports' counters over time: what passed while each phase was under way.
 
-Phases overlap: a rank goes on when its own data is there.  So a phase's bytes on a link are not told
-apart from those of the next; but between two readings of a port's counter at least those sends have
+Phases overlap: a rank goes on when its own data is there.  So a phase's bytes on a link cannot be
+separated from those of the next; but between two readings of a port's counter at least those sends have
 passed that were queued and have arrived between them, and at most those that were under way then.
 """
 
@@ -20,7 +20,7 @@ from gradwire.planning.plan import Plan, flow_numbers
 from gradwire.planning.transport import tcp_payload_nbytes
 from gradwire.results.audit.treecounts import TreeLoad
 
-SHARP = 0.1  # a phase's bytes are told well if the two limits are within this share of them
+SHARP = 0.1  # a phase's bytes are known well if the two limits are within this share of them
 
 
 @dataclass(frozen=True, slots=True)

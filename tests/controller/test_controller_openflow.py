@@ -91,7 +91,7 @@ def found(talk: Talk) -> list[Rule]:
 
 
 @pytest.mark.parametrize("spec", ["fat-tree:k=4", "bigraph:n=4,m=2"])
-def test_a_switch_tells_back_exactly_the_rules_it_was_sent(spec: str) -> None:
+def test_a_switch_reports_exactly_the_rules_it_was_sent(spec: str) -> None:
     fabric = parse_fabric(spec)
     for rules in (destination_rules(fabric), plan_rules(allreduce_plan(spec, "halving-doubling"))):
         for switch in fabric.switches:
@@ -143,7 +143,7 @@ AFTER = (
 )
 
 
-def test_an_update_leads_to_the_same_rules_as_programming_anew() -> None:
+def test_an_update_leads_to_the_same_rules_as_programming_from_scratch() -> None:
     old = table(BEFORE)
     new = table(AFTER, old)
     talk = connected(3)
@@ -195,7 +195,7 @@ def test_groups_that_stay_keep_their_numbers() -> None:
 
 
 def entry(match: Any, action: Any, priority: int = 1) -> FlowStats:
-    """A flow statistics entry, as it stands on the wire; its end is like a FLOW_MOD's."""
+    """A flow statistics entry, as it is on the wire; its end is like a FLOW_MOD's."""
     apply = parser.OFPInstructionActions(ofp.OFPIT_APPLY_ACTIONS, [action])
     mod = parser.OFPFlowMod(Datapath(), match=match, instructions=[apply])
     mod.set_xid(1)

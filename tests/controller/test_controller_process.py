@@ -118,9 +118,9 @@ def connect(port: int, ended: threading.Event) -> socket.socket:
 
 @dataclass(frozen=True)
 class Switches:
-    """All switches of a fabric, each in a thread; `censor` sees all they are told, and may change it.
+    """All switches of a fabric, each in a thread; `censor` sees all they are sent, and may change it.
 
-    `heard` is what each was told, before that.  `down` are interfaces, which they tell when asked.
+    `heard` is what each was sent, before that.  `down` are interfaces, which they report when asked.
     """
 
     fabric: Fabric
@@ -171,7 +171,7 @@ def switches(
 
 
 @pytest.mark.parametrize("what", ["fabric", "plan"])
-def test_it_is_ready_tells_counters_and_ends_with_its_stdin(what: str, tmp_path: Path) -> None:
+def test_it_is_ready_writes_counters_and_ends_with_its_stdin(what: str, tmp_path: Path) -> None:
     fabric = parse_fabric(SPEC)
     plan = tmp_path / "plan.json"
     save(allreduce_plan(SPEC), plan)
@@ -234,7 +234,7 @@ def test_another_topology_ends_a_run_with_a_line_that_names_both() -> None:
         )
 
 
-def test_people_are_told_of_another_topology_and_it_gets_no_rules() -> None:
+def test_another_topology_is_reported_to_people_and_gets_no_rules() -> None:
     arguments = ("--fabric", "bigraph:n=4,m=2", "--people", "--timeout", "inf")
     started = "leaf-spine:leaves=2,spines=2,hosts=3"
     with running(*arguments) as controller, switches(controller, spec=started) as those:
@@ -287,7 +287,7 @@ def test_a_cable_that_fails_is_led_around_and_forgotten_once_it_is_up(tmp_path: 
     assert [event["time_ns"] for event in logged] == sorted(event["time_ns"] for event in logged)
 
 
-def test_a_failure_of_which_no_message_told_keeps_it_from_being_settled(tmp_path: Path) -> None:
+def test_a_failure_without_a_message_keeps_it_from_being_settled(tmp_path: Path) -> None:
     """The PORT_STATUS may be on its way: the switches are asked."""
     fabric, log = parse_fabric(SPEC), tmp_path / "control.jsonl"
     (port,) = [number for number, peer in fabric.neighbours["leaf0"].items() if peer == "spine0"]
@@ -361,7 +361,7 @@ def test_switches_that_do_not_come_are_named() -> None:
 
 
 @pytest.mark.parametrize(("options", "who"), [(["--people"], "gradwire"), ([], "controller")])
-def test_a_port_that_is_taken_is_told_to_people_by_gradwire_and_to_a_run_by_the_controller(
+def test_a_port_that_is_taken_is_reported_to_people_by_gradwire_and_to_a_run_by_the_controller(
     options: list[str], who: str
 ) -> None:
     with (

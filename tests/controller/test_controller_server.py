@@ -1,4 +1,4 @@
-"""Where the controller listens, and how long and how many strangers it bears."""
+"""Where the controller listens, and how long it waits for strangers, and for how many."""
 
 import select
 import socket
@@ -25,7 +25,7 @@ __main__._end(__main__.main())
 
 
 @contextmanager
-def bearing(patience_s: int, most: int) -> Iterator[Controller]:
+def listening(patience_s: int, most: int) -> Iterator[Controller]:
     code = IMPATIENT.format(patience_s=patience_s, most=most)
     with running(command=(sys.executable, "-c", code, "--fabric", SPEC, "--port")) as controller:
         yield controller
@@ -33,7 +33,7 @@ def bearing(patience_s: int, most: int) -> Iterator[Controller]:
 
 @pytest.fixture
 def impatient() -> Iterator[Controller]:
-    with bearing(PATIENCE_S, 100) as controller:
+    with listening(PATIENCE_S, 100) as controller:
         yield controller
 
 
@@ -55,14 +55,14 @@ def test_who_does_not_introduce_itself_as_a_switch_is_dropped_in_time_and_a_sile
             assert f"did not introduce itself as a switch in {PATIENCE_S} s" in note(impatient)
         assert time.monotonic() - start_s >= PATIENCE_S
         # The switches have been silent for longer than those.
-        n_told = {name: len(heard) for name, heard in those.heard.items()}
+        n_heard = {name: len(heard) for name, heard in those.heard.items()}
         impatient.tell("settle")
         assert impatient.line() == "settled"  # everybody answers
-        assert all(len(those.heard[name]) > n for name, n in n_told.items())
+        assert all(len(those.heard[name]) > n for name, n in n_heard.items())
 
 
 def test_more_strangers_than_there_is_room_for_are_dropped_and_the_switches_come_later() -> None:
-    with bearing(60, MOST) as controller:
+    with listening(60, MOST) as controller:
         with ExitStack() as stack:
             links = [connect(controller.port, threading.Event()) for _ in range(MOST + 1)]
             for link in links:
@@ -97,7 +97,7 @@ def _readable(links: list[socket.socket], deadline_s: float) -> list[socket.sock
     return select.select(links, [], [], max(0.0, deadline_s - time.monotonic()))[0]
 
 
-def test_it_listens_where_it_is_told_and_nowhere_else() -> None:
+def test_it_listens_at_its_address_and_nowhere_else() -> None:
     with running("--fabric", SPEC, "--listen", "127.0.0.2") as controller:
         for _ in range(400):
             try:

@@ -54,7 +54,7 @@ def test_a_new_switch_is_ready_only_once_it_was_seen_to_have_its_rules(machine: 
     assert same(machine, A, B, C)
 
 
-def test_one_that_comes_again_with_its_rules_is_told_nothing(machine: Machine) -> None:
+def test_one_that_comes_again_with_its_rules_is_sent_nothing(machine: Machine) -> None:
     switch = programmed(machine, A, B)
     switch.go()
     assert not ready(switch)
@@ -64,7 +64,7 @@ def test_one_that_comes_again_with_its_rules_is_told_nothing(machine: Machine) -
     assert set(line.sent) == {ofp.OFPT_MULTIPART_REQUEST}
 
 
-def test_one_that_lost_its_rules_is_told_them_again(machine: Machine) -> None:
+def test_one_that_lost_its_rules_is_sent_them_again(machine: Machine) -> None:
     switch = programmed(machine, A, B)
     switch.go()
     fresh = Machine("s", 1, (1, 2, 3))
@@ -73,7 +73,7 @@ def test_one_that_lost_its_rules_is_told_them_again(machine: Machine) -> None:
     assert same(fresh, A, B)
 
 
-def test_one_that_was_never_seen_ready_is_told_all_when_it_comes_again(machine: Machine) -> None:
+def test_one_that_was_never_seen_ready_is_sent_all_when_it_comes_again(machine: Machine) -> None:
     switch = KnownSwitch("s", never)
     come(switch, machine, A)
     switch.go()

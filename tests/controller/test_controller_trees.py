@@ -91,7 +91,7 @@ def test_the_library_and_the_switch_read_the_flow_mod_that_was_meant() -> None:
 
 
 @pytest.mark.parametrize("spec", [SPEC, "star:hosts=3", "fat-tree:k=4", "bigraph:n=4,m=2"])
-def test_a_switch_tells_back_exactly_the_rules_of_its_trees(spec: str) -> None:
+def test_a_switch_reports_exactly_the_rules_of_its_trees(spec: str) -> None:
     plan = planted_plan(spec)
     for switch, rules in plan_rules(plan).items():
         talk = programmed(rules, len(plan.fabric.ports[switch]))

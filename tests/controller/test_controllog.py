@@ -29,7 +29,7 @@ def test_a_log_that_is_opened_again_goes_on(tmp_path: Path) -> None:
     assert [json.loads(line)["event"] for line in path.read_text().splitlines()] == ["one", "two"]
 
 
-def test_without_a_file_notes_alone_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_file_only_notes_are_written(capsys: pytest.CaptureFixture[str]) -> None:
     log = ControlLog(None)
     log.write("switch_came", switch="leaf0")
     log.note("somebody knocked")
@@ -46,6 +46,6 @@ def test_who_knocks_without_end_does_not_fill_the_disk(
     log.close()
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
     assert [line["text"] for line in lines[:100]] == [f"knock {n}" for n in range(100)]
-    assert lines[100]["text"] == "there are more of these, which are not told"
+    assert lines[100]["text"] == "there are more of these notes; they are left out"
     assert [line["event"] for line in lines[101:]] == ["settled"]
     assert len(capsys.readouterr().err.splitlines()) == 100

@@ -61,7 +61,7 @@ def test_rules_of_trees_are_found_by_port_and_udp_port(tmp_path: Path) -> None:
     assert counters.others == {}
 
 
-def test_what_a_switch_tells_of_a_job_is_read_back_as_it_was_told(tmp_path: Path) -> None:
+def test_what_a_switch_reports_of_a_job_is_read_back_unchanged(tmp_path: Path) -> None:
     counts = JobCounts(7, 2, 128, 3, {event: number for number, event in enumerate(EVENTS)})
     value = counters_json(PLAN.fabric, {"switch0": []}, {"switch0": []}, {"switch0": [counts]})
     counters = load_counters(written(tmp_path / "switches.json", value))

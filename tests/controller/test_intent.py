@@ -41,7 +41,7 @@ def test_no_path_leads_over_a_cable_that_is_down() -> None:
     assert all(ends.isdisjoint(flow.path) for flow in now.plan.flows)
 
 
-def test_routes_between_all_hosts_are_made_anew_without_the_cable() -> None:
+def test_routes_between_all_hosts_are_made_again_without_the_cable() -> None:
     fabric = parse_fabric(SPEC)
     first = fabric_intent(fabric, "ecmp")
     (down, *_) = uplinks(fabric)

@@ -1,4 +1,4 @@
-"""Rates from two readings of counters; entries as they stand on the wire."""
+"""Rates from two readings of counters; entries as they are on the wire."""
 
 import struct
 from typing import Any
@@ -57,7 +57,7 @@ def test_only_the_switches_at_which_flows_begin_are_asked() -> None:
 
 
 @pytest.mark.parametrize("age_s", [1, 6])
-def test_a_counter_that_began_anew_gives_no_rate_until_the_next_reading(age_s: int) -> None:
+def test_a_counter_that_began_again_gives_no_rate_until_the_next_reading(age_s: int) -> None:
     """With the rule, or without it (OFPFF_RESET_COUNTS)."""
     made = plan()
     rates, flow = FlowRates(made), made.flows[0]

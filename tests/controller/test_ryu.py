@@ -43,7 +43,7 @@ def is_checked(octets: bytes) -> bool:
 
 
 def programming(those: Switches) -> dict[str, list[tuple[int, bytes]]]:
-    """What every switch was told, once all have been."""
+    """What every switch was sent, once all have their rules."""
     deadline_s = time.monotonic() + READY_S
     while not all(is_checked(bytes(those.heard[switch])) for switch in those.fabric.switches):
         assert time.monotonic() < deadline_s, "not every switch was programmed in time"

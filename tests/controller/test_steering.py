@@ -1,4 +1,4 @@
-"""Failures, settling and moving elephants: every switch in memory, and what the log tells of it."""
+"""Failures, settling and moving elephants: every switch in memory, and what the log says of it."""
 
 from dataclasses import replace
 from typing import Any
@@ -54,7 +54,7 @@ class World:
         switch.come(Line(self.machines[name]), table(self.steering.intent.rules[name], switch.table))
 
     def deliver(self) -> None:
-        """What one switch says may have the others told something."""
+        """What one switch says may have something sent to the others."""
         there = [switch for switch in self.switches.values() if switch.datapath]
         while any(switch.datapath.is_waiting for switch in there):
             for switch in there:
@@ -106,13 +106,13 @@ def test_a_failed_cable_is_led_around_once_and_no_rule_uses_it(world: World) -> 
     assert [(event["switch"], event["port"]) for event in world.events("port_down")] == [
         (each.node, each.port) for each in (end, world.fabric.peers[end])
     ]
-    (logged,) = world.events("rerouted")  # both ends told, one answer
+    (logged,) = world.events("rerouted")  # both ends reported, one answer
     assert logged["down"] == ["leaf0→spine1"]
     assert logged["rules"] > 0
     assert 0 < logged["seconds"] < 60
 
 
-def test_it_is_told_as_done_only_when_every_barrier_is_reached(world: World) -> None:
+def test_it_is_logged_as_done_only_when_every_barrier_is_reached(world: World) -> None:
     world.turn(uplink(world.fabric), is_down=True)
     assert not world.events("rerouted")
     world.deliver()
@@ -129,7 +129,7 @@ def test_a_cable_that_comes_back_brings_the_first_rules_back(world: World) -> No
     assert [event["down"] for event in world.events("rerouted")] == [["leaf0→spine1"], []]
 
 
-def test_without_reroutes_a_failure_is_told_and_nothing_sent() -> None:
+def test_without_reroutes_a_failure_is_logged_and_nothing_sent() -> None:
     world = World(plan_intent(allreduce_plan(SPEC)), reroutes=False)
     n_sent = {name: len(switch.datapath.sent) for name, switch in world.switches.items()}
     world.turn(uplink(world.fabric), is_down=True)
@@ -164,7 +164,7 @@ def test_it_is_settled_at_rest_only_after_every_switch_was_asked_twice(world: Wo
     assert len(world.events("settled")) == 1
 
 
-def test_a_cable_that_is_down_keeps_it_from_being_settled_though_no_message_told(world: World) -> None:
+def test_a_cable_that_is_down_keeps_it_from_being_settled_though_no_message_came(world: World) -> None:
     world.turn(uplink(world.fabric), is_down=True, is_reported=False)
     world.steering.settle()
     assert not settled(world)

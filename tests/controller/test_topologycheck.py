@@ -1,4 +1,6 @@
-"""Another topology than the controller's is told by its ports; what a script calls them is its own matter."""
+"""Another topology than the controller's is recognised by its ports; what a script calls them is its own
+matter.
+"""
 
 from types import SimpleNamespace
 
@@ -29,7 +31,7 @@ def test_every_switch_of_the_fabric_itself_fits(spec: str) -> None:
         assert misfit(fabric, switch, padded | {ofp.OFPP_LOCAL: b"br0"}) is None
 
 
-def test_too_few_ports_are_told_with_both_sides() -> None:
+def test_too_few_ports_are_reported_with_both_sides() -> None:
     started = parse_fabric(LEAF_SPINE)
     assert misfit(parse_fabric(BIGRAPH), "upper0", ports(started, "leaf0")) == (
         "dpid 1 has ports 1-4, but upper0 of bigraph:n=8,m=2 has ports 1-6: another topology was started"
@@ -52,7 +54,7 @@ def test_numbers_have_to_be_the_fabrics_to_the_last(numbers: tuple[int, ...], sh
     assert wrong.startswith(f"dpid 1 has {shown}, but upper0 ")
 
 
-def test_the_same_numbers_under_names_of_another_family_are_told() -> None:
+def test_the_same_numbers_under_names_of_another_family_are_reported() -> None:
     """A leaf with two hosts and two spines has as many ports as a core switch of a fat-tree of four pods."""
     fat_tree, started = parse_fabric("fat-tree:k=4"), parse_fabric(LEAF_SPINE)
     first = fat_tree.switches[0]
@@ -84,7 +86,7 @@ def test_the_names_that_are_ours_are_those_of_the_families_but_the_stars() -> No
             assert (misfit(fabric, switch, elsewhere) is None) == (switch == "switch0")
 
 
-def test_a_switch_is_told_of_once_and_again_only_after_it_fitted() -> None:
+def test_a_switch_is_reported_once_and_again_only_after_it_fitted() -> None:
     fabric, notes = parse_fabric(BIGRAPH), list[str]()
     fit = TopologyCheck(fabric, notes.append)
     wrong = {1: SimpleNamespace(name=b"leaf0-eth1")}

@@ -234,13 +234,13 @@ def test_after_a_failure_many_flows_keep_their_rules_and_the_next_failure_is_sur
     for down in (links[0], links[-1]):
         around = rerouted(plan, [down])
         kept = guarded_rules(around, [down], first)
-        anew = guarded_rules(around, [down])
+        renewed = guarded_rules(around, [down])
         same = sum(new is old for new, old in zip(kept.by_flow, first.by_flow, strict=True))
         assert len(plan.flows) / 3 < same < len(plan.flows)
         for other in links:
             dead = cut(down) | cut(other)
             for number, flow in enumerate(around.flows):
-                if not dead.isdisjoint(flow.path) and survives(around, anew.rules, number, dead):
+                if not dead.isdisjoint(flow.path) and survives(around, renewed.rules, number, dead):
                     assert list(arrivals(around, kept.rules, number, dead))
 
 

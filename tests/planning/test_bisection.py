@@ -108,7 +108,7 @@ def fabrics(draw: st.DrawFn) -> Fabric:
         "leaf-spine:leaves=30,spines=4,hosts=8",
     ],
 )
-def test_of_a_large_fabric_a_bound_is_told_as_one_and_reaches_the_least_cut(spec: str) -> None:
+def test_of_a_large_fabric_a_bound_is_marked_as_one_and_reaches_the_least_cut(spec: str) -> None:
     known = parse_fabric(spec)
     found = worst_even_cut(replace(known, family="file", shape={}))
     assert not found.is_exact

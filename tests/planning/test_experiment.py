@@ -171,7 +171,7 @@ def test_pushes_to_a_server_are_added_up_on_the_way_or_sent_as_they_were() -> No
     assert full.schedule == schedule_of(Experiment(PUSHES, "test"), "as-captured")
 
 
-def test_pushes_that_cannot_be_added_up_are_told() -> None:
+def test_pushes_that_cannot_be_added_up_are_named() -> None:
     odd = Message(src=1, dst=0, nbytes=NBYTES + 1, role="push", start=Start(rank=1))
     plan = added_up(
         "star:hosts=8", "ina", Experiment(PUSHES.model_copy(update={"items": (*PUSHES.items, odd)}), "test")

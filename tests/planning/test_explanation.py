@@ -40,7 +40,7 @@ def test_transit_is_counted_on_both_crossings_of_a_same_side_pair() -> None:
     assert {len(transit_flows(plan, link)) for link in one.collisions} == {24}
 
 
-def test_routes_that_collide_are_told_from_a_fabric_that_is_too_narrow() -> None:
+def test_routes_that_collide_are_distinguished_from_a_fabric_that_is_too_narrow() -> None:
     narrow = reason(alltoall_plan("leaf-spine:leaves=2,spines=1,hosts=2", 4, "ecmp"))
     assert (
         narrow
@@ -56,7 +56,7 @@ def test_routes_that_collide_are_told_from_a_fabric_that_is_too_narrow() -> None
     )
 
 
-def test_a_slow_uplink_is_told_by_its_time_and_not_by_its_flows() -> None:
+def test_a_slow_uplink_is_described_by_its_time_and_not_by_its_flows() -> None:
     plan = schedule_plan("fat-tree:k=4,levels=2,uplink_rate=10M", messages(8, [(0, 7, 1000)]))
     assert "is busy 10.00 × as long as any host link, with 1 flow at once" in reason(plan)
 
@@ -65,7 +65,7 @@ def test_what_no_link_between_switches_holds_up_needs_no_reason() -> None:
     assert reason(allreduce_plan("bigraph:n=8,m=2", "halving-doubling", "hdrm", "direct")) == ""
 
 
-def test_two_jobs_on_one_cable_are_told_as_such() -> None:
+def test_two_jobs_on_one_cable_are_named_as_the_cause() -> None:
     jobs = together([expand(made_allreduce(2, 1 << 20), "ring")] * 2)
     spec = "leaf-spine:leaves=2,spines=1,hosts=2,rate=50M"
     assert reason(schedule_plan(spec, jobs, placement="random", seed=1)) == (

@@ -36,4 +36,4 @@ def test_whatever_the_document_it_is_a_fabric_or_an_error_for_people(value: obje
     except (ValidationError, BadCabling):
         pass
     except ValueError as error:
-        pytest.fail(f"no place is told: {error!r}")
+        pytest.fail(f"no place is named: {error!r}")

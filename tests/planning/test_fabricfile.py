@@ -175,7 +175,7 @@ def test_ports_that_are_named_are_left_out_when_the_others_are_numbered() -> Non
         ("hosts: h0\n---\nhosts: h1", "expected a single document"),
     ],
 )
-def test_what_cannot_be_a_fabric_is_told_with_its_line(text: str, reason: str) -> None:
+def test_what_cannot_be_a_fabric_is_refused_with_its_line(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=re.escape(reason)) as caught:
         fabric_of_yaml(text.encode("latin-1"), "lab")
     assert "\n" not in str(caught.value)

@@ -172,7 +172,7 @@ def test_a_plan_with_a_leaf_that_is_cut_off_for_good_is_refused() -> None:
         check(replace(plan, failures=UPLINKS))
 
 
-def test_failures_are_told_with_their_times_and_no_more_than_a_few() -> None:
+def test_failures_are_shown_with_their_times_and_no_more_than_a_few() -> None:
     assert show_failures(WIDE, (Failure(Egress("leaf0", 3), 250_000_000, 10**9),)) == (
         "leaf0-spine0 down from 0.25 s to 1 s"
     )

@@ -59,7 +59,7 @@ def test_rates_after_starts_and_stops_are_those_of_the_flows_that_are_left(
         assert rates == pytest.approx(expected)
 
 
-def test_only_flows_whose_rate_changes_are_told() -> None:
+def test_only_flows_whose_rate_changes_are_returned() -> None:
     shares = FairShares([[0], [0], [1]], [10.0, 6.0])
     assert dict(shares.change([0, 2], [])) == {0: 10.0, 2: 6.0}
     assert dict(shares.change([1], [])) == {0: 5.0, 1: 5.0}

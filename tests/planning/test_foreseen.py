@@ -67,7 +67,7 @@ def test_cables_that_fail_at_once_are_one_stage() -> None:
 
 @pytest.mark.parametrize("until", ["", ",1.5"])
 @pytest.mark.parametrize("job", [0, 1])
-def test_where_a_spine_has_room_for_one_tree_the_job_whose_cable_fails_is_refused_and_told_why(
+def test_where_a_spine_has_room_for_one_tree_the_job_whose_cable_fails_is_refused_with_its_reason(
     job: int, until: str
 ) -> None:
     """Eight slots are the least that a tree can have, and a spine has 15: so each tree is on its own."""

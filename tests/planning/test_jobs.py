@@ -1,4 +1,4 @@
-"""A job is told apart by what its files say, not by their names."""
+"""A job is recognised by what its files say, not by their names."""
 
 import json
 import shutil
@@ -59,7 +59,7 @@ def test_a_json_file_of_another_kind_is_no_workload(tmp_path: Path, content: str
         read_job([path])
 
 
-def test_a_broken_plan_is_told_as_one(plan_file: Path) -> None:
+def test_a_broken_plan_is_refused_as_a_plan(plan_file: Path) -> None:
     plan_file.write_bytes(plan_file.read_bytes()[:-50])
     with pytest.raises(BadPlan, match="not a plan"):
         read_job([plan_file])

@@ -1,4 +1,4 @@
-"""A list of names and ranges stands for exactly the nodes that it says, and `ranges` is its inverse."""
+"""A list of names and ranges expands to exactly the nodes that it says, and `ranges` is its inverse."""
 
 import pytest
 from hypothesis import given
@@ -27,7 +27,7 @@ def test_a_range_names_every_number_from_the_first_to_the_last(
 
 
 @given(st.lists(NAMES, max_size=30))
-def test_ranges_stand_for_the_names_that_they_were_made_of(names: list[str]) -> None:
+def test_ranges_expand_to_the_names_that_they_were_made_of(names: list[str]) -> None:
     assert names_of(ranges(names)) == tuple(names)
 
 

@@ -1,4 +1,4 @@
-"""Plans: deterministic, with connections that can be opened as they stand."""
+"""Plans: deterministic, with connections that can be opened as they are."""
 
 from pathlib import Path
 

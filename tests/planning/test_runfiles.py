@@ -132,7 +132,7 @@ def test_a_damaged_file_is_one_line_that_names_it_and_what_is_wrong(
         ("options.json", "switch", "magic", "there is no switch 'magic'; choose from gradwire, ovs"),
     ],
 )
-def test_what_is_whole_but_cannot_be_is_told_where_it_stands(
+def test_what_is_whole_but_cannot_be_is_refused_with_its_place(
     tmp_path: Path, runs: dict[bool, Path], name: str, key: str, value: Any, reason: str
 ) -> None:
     folder = shutil.copytree(runs[name == "failures.json"], tmp_path / "run")

@@ -91,7 +91,7 @@ def test_a_matrix_with_nothing_but_refusals_has_one_sentence() -> None:
     assert len(findings([NONSENSE], {})) == 1
 
 
-def test_cables_that_failed_are_told_and_their_cells_not_compared_with_the_prediction() -> None:
+def test_cables_that_failed_are_named_and_their_cells_not_compared_with_the_prediction() -> None:
     failed = (FailedCable("leaf0-spine1", 0.5, 1.5),)
     text = findings([row("one", 2.0), row("other", 6.0, failures=failed)], {})
     assert text[-2] == "Measured times are 1.00 × what the model predicts for the same paths."
@@ -99,7 +99,7 @@ def test_cables_that_failed_are_told_and_their_cells_not_compared_with_the_predi
     assert not any("model predicts" in one for one in findings([row("other", 6.0, failures=failed)], {}))
 
 
-def test_of_adaptive_routes_the_worst_link_is_told_as_planned_and_no_prediction_is() -> None:
+def test_of_adaptive_routes_the_worst_link_is_named_as_planned_and_no_prediction_is() -> None:
     moving = replace(row("other", 6.0), routes="adaptive")
     text = findings([row("one", 2.0), moving], {})
     assert sum("as planned, its worst link" in one for one in text) == 1
@@ -107,7 +107,7 @@ def test_of_adaptive_routes_the_worst_link_is_told_as_planned_and_no_prediction_
     assert not any("model predicts" in one for one in findings([moving], {}))
 
 
-def test_a_cable_that_would_have_failed_after_the_end_is_not_told_as_if_it_had() -> None:
+def test_a_cable_that_would_have_failed_after_the_end_is_not_reported_as_failed() -> None:
     late = (FailedCable("leaf0-spine1", 50, 60),)
     assert findings([row("one", 2.0, failures=late)], {})[-1] == (
         "In 1 cell by plan: leaf0-spine1 down from 50 s to 60 s, after the run was over."

@@ -185,7 +185,7 @@ def test_wrong_elements_and_a_fabric_that_does_not_carry_one_flow_make_it_not_va
     assert row.reasons == ("one flow alone reached 90% of its link",)
 
 
-def test_why_a_run_on_moving_routes_is_slow_is_told_of_its_paths_as_planned(tmp_path: Path) -> None:
+def test_why_a_run_on_moving_routes_is_slow_is_said_of_its_paths_as_planned(tmp_path: Path) -> None:
     """On drawn hosts hashed flows meet on some seed; the same paths are adaptive's to begin with."""
     job = replace(JOB, seed=2)
     still, moving, failing = (

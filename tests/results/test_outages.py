@@ -58,7 +58,7 @@ def test_the_switchs_word_and_the_new_paths_are_timed_from_the_failure(tmp_path:
     )
 
 
-def test_without_planning_anew_only_the_word_is_there(tmp_path: Path) -> None:
+def test_without_rerouting_only_the_switchs_report_is_there(tmp_path: Path) -> None:
     lines = [line("port_down", 504), line("port_up", 1504)]
     folder = written(tmp_path, [change(0, "down", 500), change(0, "up", 1500)], lines)
     assert [(one.heard_s, one.rerouted_s) for one in outages(folder, FABRIC, 0)] == [
@@ -85,7 +85,7 @@ def test_two_cables_that_fail_together_share_an_answer(tmp_path: Path) -> None:
     assert [one.n_flows for one in outages(folder, FABRIC, 0)] == [8, 8]
 
 
-def test_only_the_repeat_that_is_asked_for_is_told(tmp_path: Path) -> None:
+def test_only_the_repeat_that_is_asked_for_is_returned(tmp_path: Path) -> None:
     folder = written(tmp_path, [change(0, "down", 500), change(1, "down", 700)], [])
     assert [one.at_s for one in outages(folder, FABRIC, 1)] == [0.701]
 

@@ -75,7 +75,7 @@ def test_jobs_side_by_side_have_the_busbw_of_the_larger() -> None:
     assert [busy_nbytes(schedule, ranks) for ranks in schedule.jobs] == [6000.0, 12000.0]
 
 
-def test_an_outage_after_the_end_of_every_repeat_is_told_as_such() -> None:
+def test_an_outage_after_the_end_of_every_repeat_is_marked_as_late() -> None:
     during, after = FailedCable("leaf0-spine0", 0.25, None), FailedCable("leaf0-spine1", 50, 60)
     made = replace(row_of(0.2, 0.3), failures=(during, after))
     assert made.failure_lines() == (
@@ -117,6 +117,6 @@ def test_a_servers_job_is_as_large_whoever_adds_the_pushes_up() -> None:
     assert asked_nbytes(expand(made_allreduce(4, 1000), "ina")) == 1000
 
 
-def test_a_row_tells_why_hosts_do_what_switches_were_to_do(tmp_path: Path) -> None:
+def test_a_row_says_why_hosts_do_what_switches_were_to_do(tmp_path: Path) -> None:
     made = replace(summed_plan(), host_side=("job 1 of 1: no slots",))
     assert made_run(tmp_path / "run", made).host_side == ("job 1 of 1: no slots",)

@@ -108,7 +108,9 @@ def test_each_move_explains_one_window_of_selective_acknowledgements(
 
 
 def test_a_run_of_sums_is_held_against_its_trees(tmp_path: Path) -> None:
-    """One contribution comes twice: the leaf, not answered yet, sends its sum again, and is told to wait."""
+    """One contribution comes twice: the leaf, not answered yet, sends its sum again, and hears that it has to
+    wait.
+    """
     plan = allreduce_plan("fat-tree:k=4,levels=2", "ina", nbytes=1 << 14)
     sentence = "Counted bytes agree with the plan on all 32 links, and of the tree at each of its switches, "
     for name, again, ending in (

@@ -54,7 +54,7 @@ def test_a_tree_adds_once_for_each_link_that_leads_up(tmp_path: Path) -> None:
     assert row.saturated == 0
 
 
-def test_the_error_told_is_of_the_sum_that_comes_nearest_to_its_bound(tmp_path: Path) -> None:
+def test_the_error_shown_is_of_the_sum_that_comes_nearest_to_its_bound(tmp_path: Path) -> None:
     large = SumError(op=0, largest=1.0, rms=0.5, bound=10.0)
     near = SumError(op=1, largest=0.9, rms=0.1, bound=1.0)
     repeat = replace(made_repeat(8, 1.0), aggregated=(RankFigures(errors=(large, near)),) * 8)

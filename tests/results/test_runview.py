@@ -46,7 +46,7 @@ def test_what_a_host_sends_is_counted_by_its_switch_over_all_repeats(tmp_path: P
     assert busy(load_run(tmp_path / "run"), FROM_H0) == (0.25, "switch")
 
 
-def test_without_counters_the_plans_own_bytes_stand_in(tmp_path: Path) -> None:
+def test_without_counters_the_plans_own_bytes_are_used(tmp_path: Path) -> None:
     made_run(tmp_path / "run", allreduce_plan(STAR, nbytes=8 * MIB), times_s=(1.0,))
     share, origin = busy(load_run(tmp_path / "run"), FROM_H0)
     assert origin == "plan"

@@ -167,7 +167,7 @@ def test_what_a_switch_refused_or_could_not_hold_is_found(tmp_path: Path, event:
     assert (finding.kind, finding.where) == (kind, "sums of tree 1 at leaf1")
 
 
-def test_hosts_may_ask_whether_the_tree_still_stands_and_switches_may_not(tmp_path: Path) -> None:
+def test_hosts_may_ask_whether_the_tree_still_exists_and_switches_may_not(tmp_path: Path) -> None:
     def ask(value: dict[str, Any], switch: str) -> None:
         counts = pool(value, switch)
         counts["contributions"] += 1
@@ -242,7 +242,7 @@ def test_with_failures_only_the_hosts_links_are_held(tmp_path: Path) -> None:
     }
 
 
-def test_two_jobs_on_one_switch_are_told_apart(tmp_path: Path) -> None:
+def test_two_trees_on_one_switch_are_counted_apart(tmp_path: Path) -> None:
     pair = (0, 1), (2, 3)
     schedule = allreduce_plan("star:hosts=4", "ina", nbytes=NBYTES).schedule
     both = replace(

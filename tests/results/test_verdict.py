@@ -1,4 +1,4 @@
-"""A verdict tells what the machine did from what the fabric did."""
+"""A verdict separates what the machine did from what the fabric did."""
 
 from dataclasses import replace
 

@@ -26,7 +26,7 @@ def looked_at(
     return list(windows(plan, moments, {TO_H1: readings}, (resent, 0)))
 
 
-def test_phases_with_readings_between_them_are_told_apart() -> None:
+def test_phases_with_readings_between_them_are_separated() -> None:
     made = looked_at(Moments(20, 29), Moments(60, 69), Readings([0, 10, 30, 40, 50, 70, 80], [0] * 7))
     first, second = made
     assert (first.planned_nbytes, first.least_nbytes, first.most_nbytes) == (1000, 1000, 1000 + MORE)
