@@ -11,7 +11,7 @@ from time import perf_counter
 
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.spec import parse_fabric
-from gradwire.planning.model.audit import audit
+from gradwire.planning.model.loads import plan_load
 from gradwire.planning.placement import place
 from gradwire.planning.plan import Plan
 from gradwire.planning.resolve import flows_of, resolve
@@ -61,7 +61,7 @@ def _figures(fabric: Fabric, schedule: Schedule, routes: str, seed: int) -> str:
         transport=fabric_transport(fabric),
     )
     planned = perf_counter()
-    found = audit(plan)
+    found = plan_load(plan)
     audited = perf_counter()
     _reroute(plan)
     return (

@@ -21,7 +21,7 @@ from gradwire.controller.steering import Steering
 from gradwire.controller.switch import KnownSwitch
 from gradwire.planning.fabrics.fabric import Link
 from gradwire.planning.fabrics.spec import parse_fabric
-from gradwire.planning.model.audit import audit
+from gradwire.planning.model.loads import plan_load
 from gradwire.planning.plan import Plan
 from gradwire.planning.resolve import resolve
 from gradwire.planning.routing.reroute import rerouted
@@ -92,7 +92,7 @@ def measured(intent: Intent, plan: Plan, link: Link) -> Answer:
         seconds, n_rules = _answered(intent, link)
         all_s = min(all_s, seconds)
     moved = sum(old.path != new.path for old, new in zip(plan.flows, made.flows, strict=True))
-    return Answer(moved, n_rules, paths_s, all_s, audit(made).barrier_s / audit(plan).barrier_s)
+    return Answer(moved, n_rules, paths_s, all_s, plan_load(made).barrier_s / plan_load(plan).barrier_s)
 
 
 def _answered(intent: Intent, link: Link) -> tuple[float, int]:

@@ -24,7 +24,7 @@ from gradwire.planning.experiment import Cell, Experiment, plan_of
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.jobs import read_plan, read_workload_only, source_of
-from gradwire.planning.model.audit import audit, by_severity
+from gradwire.planning.model.loads import by_severity, plan_load
 from gradwire.planning.plan import Plan
 from gradwire.planning.runfiles import read_json
 from gradwire.results.linktable import read_table
@@ -188,7 +188,7 @@ def link_loads(plan: Plan) -> pd.DataFrame:
     `busy_s` (its bytes at its rate), `excess_s` (how much longer than the busiest host link it is busy,
     summed over phases).  Raise ValueError for a plan that sends nothing.
     """
-    return pd.DataFrame([planned_link(plan.fabric, load) for load in by_severity(audit(plan).loads)])
+    return pd.DataFrame([planned_link(plan.fabric, load) for load in by_severity(plan_load(plan).loads)])
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from gradwire.emu.options import RunOptions
 from gradwire.planning.experiment import Cell, Experiment, Original, plan_of
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.spec import with_automatic_queue
-from gradwire.planning.model.audit import audit
 from gradwire.planning.model.calibration import Calibration
 from gradwire.planning.model.expected import expected
 from gradwire.planning.model.explanation import why
+from gradwire.planning.model.loads import plan_load
 from gradwire.planning.openflow.rules import guarded_rules
 from gradwire.planning.plan import Plan
 from gradwire.planning.refused import Refused
@@ -171,15 +171,15 @@ def _judged(
         judged = replace(judged, warnings=(*judged.warnings, held.sentence))
     if warning := guarded_rules(plan).guard.warning:
         judged = replace(judged, warnings=(*judged.warnings, warning))
-    audited = audit(plan)
-    reason = why(plan, audited.parts)
+    load = plan_load(plan)
+    reason = why(plan, load.parts)
     row = result.row(
         plan,
         repeats,
         judged,
         expected=foreseen,
-        worst=audited.worst.egress,
-        worst_flows=audited.worst.together,
+        worst=load.worst.egress,
+        worst_flows=load.worst.together,
         folder=folder,
         why=f"as planned: {reason}" if reason and plan.flows_may_move else reason or None,
     )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from gradwire.planning.fabrics.fabric import Fabric, link_name
-from gradwire.planning.model.audit import LinkLoad
+from gradwire.planning.model.loads import LinkLoad
 
 
 @dataclass(frozen=True, slots=True)

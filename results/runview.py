@@ -14,8 +14,8 @@ from gradwire.controller import counters as switches
 from gradwire.emu.records import Repeat, load_repeats
 from gradwire.planning import plan as plans
 from gradwire.planning.fabrics.fabric import Egress, interface, link_name
-from gradwire.planning.model.audit import Audit, LinkLoad, audit
 from gradwire.planning.model.calibration import Calibration
+from gradwire.planning.model.loads import LinkLoad, PlanLoad, plan_load
 from gradwire.planning.model.wire import wire_nbytes
 from gradwire.planning.plan import Plan
 from gradwire.planning.plancheck import check_path
@@ -64,7 +64,7 @@ class RunView:
     """
 
     plan: Plan
-    audit: Audit
+    load: PlanLoad
     repeat_number: int
     repeat: Repeat
     links: tuple[LinkUse, ...]
@@ -86,14 +86,14 @@ def load_run(folder: Path) -> RunView:
             check_path(plan.fabric, plan.placement[flow.src], plan.placement[flow.dst], flow.path)
         repeats = load_repeats(folder, plan)
         number = middle(repeats)
-        audited = audit(plan)
+        load = plan_load(plan)
         counts = _counts(folder, plan, number, len(repeats))
         return RunView(
             plan=plan,
-            audit=audited,
+            load=load,
             repeat_number=number,
             repeat=repeats[number],
-            links=link_uses(plan, audited.loads, repeats[number].time_s, counts),
+            links=link_uses(plan, load.loads, repeats[number].time_s, counts),
             calibration=_optional(folder / "verdict.json", _JUDGED, _Judged()).calibration,
             manifest=_optional(folder / "manifest.json", _MANIFEST, {}),
             counted=audit_run(folder, plan, repeats, number),

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 from gradwire.emu.records import LINK_COLUMNS, Repeat
 from gradwire.planning import plan as plans
 from gradwire.planning.fabrics.fabric import Egress, interface
-from gradwire.planning.model.audit import audit
 from gradwire.planning.model.calibration import Calibration
 from gradwire.planning.model.errorbar import Expected
+from gradwire.planning.model.loads import plan_load
 from gradwire.planning.plan import Plan
 from gradwire.results import row as result
 from gradwire.results.row import Row
@@ -36,7 +36,7 @@ def made_run(
     repeats = [made_repeat(plan.n_ranks, time_s) for time_s in times_s]
     (folder / "repeats.json").write_text(json.dumps([asdict(repeat) for repeat in repeats]))
     (folder / "manifest.json").write_text(json.dumps({"kernel": "6.1.0", "cpus": 2, "source": source}))
-    worst = audit(plan).worst
+    worst = plan_load(plan).worst
     row = result.row(
         plan,
         repeats,

@@ -5,8 +5,8 @@ from typing import Any
 
 from gradwire.controller.counters import WireCount
 from gradwire.planning.fabrics.fabric import link_name
-from gradwire.planning.model.audit import Carried, PhaseAudit, is_host_link, slowest
 from gradwire.planning.model.explanation import why_phase
+from gradwire.planning.model.loads import Carried, PhaseLoad, is_host_link, slowest
 from gradwire.planning.model.phases import ADDED_UP, PhaseKey
 from gradwire.planning.openflow.rules import Guard, TableSize
 from gradwire.planning.plan import Plan
@@ -20,7 +20,7 @@ from gradwire.tools.linkusers import flow_json, tree_json
 def audit_json(
     source: str,
     plan: Plan,
-    phases: Sequence[PhaseAudit],
+    phases: Sequence[PhaseLoad],
     tables: Sequence[TableSize],
     guard: Guard,
     run: RunAudit | None,
@@ -51,7 +51,7 @@ def phase_name(plan: Plan, key: PhaseKey) -> str:
     return f"{plan.schedule.ops[op].kind} {op}, {'added up' if step == ADDED_UP else f'step {step}'}"
 
 
-def _phase(plan: Plan, number: int, one: PhaseAudit) -> dict[str, Any]:
+def _phase(plan: Plan, number: int, one: PhaseLoad) -> dict[str, Any]:
     return {
         "number": number,
         "name": phase_name(plan, one.keys[0]),
@@ -85,7 +85,7 @@ def _link(plan: Plan, link: Carried) -> dict[str, Any]:
     }
 
 
-def _run(plan: Plan, phases: Sequence[PhaseAudit], run: RunAudit) -> dict[str, Any]:
+def _run(plan: Plan, phases: Sequence[PhaseLoad], run: RunAudit) -> dict[str, Any]:
     found = run.agreement
     number = {key: i for i, one in enumerate(phases) for key in one.keys}
     return {

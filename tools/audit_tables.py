@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.text import Text
 
 from gradwire.planning.fabrics.fabric import link_name
-from gradwire.planning.model.audit import Carried, PhaseAudit, slowest
 from gradwire.planning.model.explanation import why_phase
+from gradwire.planning.model.loads import Carried, PhaseLoad, slowest
 from gradwire.planning.openflow.rules import TableSize
 from gradwire.planning.plan import Plan
 from gradwire.results.audit.agreement import LinkCount, strayed
@@ -25,7 +25,7 @@ COLLISIONS_SHOWN = 6
 MOVES_SHOWN = 12
 
 
-def print_phases(to: Console, plan: Plan, phases: Sequence[PhaseAudit], chosen: Sequence[int]) -> None:
+def print_phases(to: Console, plan: Plan, phases: Sequence[PhaseLoad], chosen: Sequence[int]) -> None:
     """Every different phase in a line, those that add most if there are many, and `chosen` ones in full."""
     order = sorted(range(len(phases)), key=lambda i: (-phases[i].excess_s, -phases[i].phase.least_s, i))
     shown = sorted(order[:PHASES_SHOWN])
@@ -60,7 +60,7 @@ def print_run(to: Console, run: RunAudit) -> None:
     print_left_out(to, len(run.findings) - FINDINGS_SHOWN)
 
 
-def _phase_table(plan: Plan, phases: Sequence[PhaseAudit], shown: Sequence[int]) -> Table:
+def _phase_table(plan: Plan, phases: Sequence[PhaseLoad], shown: Sequence[int]) -> Table:
     figures = columns("#flows", "#payload", "#takes", "#bound", "#× host's", "#collisions")
     what, where = columns("phase, times", "worst link × flows", wrap="anywhere")
     worst = slowest(phases)
@@ -85,7 +85,7 @@ def _phase_table(plan: Plan, phases: Sequence[PhaseAudit], shown: Sequence[int])
     return table_of((*columns("##"), what, *figures, where), shown, row)
 
 
-def _print_phase(to: Console, plan: Plan, number: int, one: PhaseAudit) -> None:
+def _print_phase(to: Console, plan: Plan, number: int, one: PhaseLoad) -> None:
     to.print(Text(f"Phase {number}: {phase_name(plan, one.keys[0])}", style="bold"))
     if one.collisions:
         to.print(f"{why_phase(plan, one)}.")
@@ -101,7 +101,7 @@ def _print_phase(to: Console, plan: Plan, number: int, one: PhaseAudit) -> None:
     print_users(to, plan, worst.egress, flows, trees)
 
 
-def _link_table(plan: Plan, one: PhaseAudit) -> Table:
+def _link_table(plan: Plan, one: PhaseLoad) -> Table:
     def row(link: Carried) -> tuple[str, ...]:
         return (
             link_name(plan.fabric, link.egress),

@@ -8,8 +8,8 @@ from rich.console import Console
 
 from gradwire.planning.fabrics.fabric import link_name
 from gradwire.planning.model.addedup import tree_links
-from gradwire.planning.model.audit import Audit, LinkLoad, audit, by_severity
 from gradwire.planning.model.expected import ASSUMED, MOST_ASSUMED_SENDS, foreseen
+from gradwire.planning.model.loads import LinkLoad, PlanLoad, by_severity, plan_load
 from gradwire.planning.model.predict import bound_s, compute_s
 from gradwire.planning.openflow.rules import guarded_rules
 from gradwire.planning.plan import Plan
@@ -26,7 +26,7 @@ LINKS_SHOWN = 5
 
 def summary(plan: Plan) -> dict[str, Any]:
     """As docs/schemas.md, "plan --json", says."""
-    found = audit(plan)
+    found = plan_load(plan)
     least_s, fluid_s = plan.prediction.bound_s, plan.prediction.fluid_s
     return {
         "fabric": plan.fabric.spec,
@@ -88,7 +88,7 @@ def _link(plan: Plan, load: LinkLoad) -> dict[str, Any]:
 
 def print_summary(console: Console, plan: Plan) -> None:
     """For a person, at most 100 columns."""
-    found = audit(plan)
+    found = plan_load(plan)
     print_heading(console, plan)
     console.print(rich_table(_figures(plan, found)))
     if warning := guarded_rules(plan).guard.warning:
@@ -112,7 +112,7 @@ def print_heading(console: Console, plan: Plan) -> None:
     console.print(choices, style="bold")
 
 
-def _figures(plan: Plan, found: Audit) -> Table:
+def _figures(plan: Plan, found: PlanLoad) -> Table:
     prediction = plan.prediction
     ratio = f"{prediction.fluid_s / prediction.bound_s:.3f} × the bound" if prediction.bound_s else ""
     worst = found.worst
@@ -204,7 +204,7 @@ def _worst_words(worst: LinkLoad) -> str:
     return f"{flows}, adds {show_s(worst.excess_s)}" if worst.excess_s > 1e-9 else f"{flows}, adds nothing"
 
 
-def _worst_links(plan: Plan, found: Audit) -> Table:
+def _worst_links(plan: Plan, found: PlanLoad) -> Table:
     def row(load: LinkLoad) -> tuple[str, ...]:
         return (
             link_name(plan.fabric, load.egress),

@@ -51,7 +51,7 @@ class ReportCell:
         return [*uses[: MOST_LINKS - len(bounding)], *bounding]
 
     def bounds(self, use: LinkUse) -> bool:
-        return self.view is not None and use.egress == self.view.audit.worst.egress
+        return self.view is not None and use.egress == self.view.load.worst.egress
 
     @property
     def iterations(self) -> Markup:
@@ -173,7 +173,7 @@ def _drawing(view: RunView) -> Markup:
         {host: f"rank {rank}" for rank, host in enumerate(plan.placement)},
         "share of the time busy",
         idle | {use.egress: link_title(use) for use in view.links},
-        worst=view.audit.worst.egress,
+        worst=view.load.worst.egress,
         failed=tuple(plan.fabric.cables[failure.port] for failure in plan.failures),
     )
     return Markup(svg)

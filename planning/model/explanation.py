@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from gradwire.planning.fabrics.bigraph import BiGraph, bigraph_of
 from gradwire.planning.fabrics.fabric import Fabric, link_name
 from gradwire.planning.fabrics.paths import access_switch
-from gradwire.planning.model.audit import SLACK, Carried, PhaseAudit, slowest
+from gradwire.planning.model.loads import SLACK, Carried, PhaseLoad, slowest
 from gradwire.planning.model.phases import PhaseKey
 from gradwire.planning.plan import Flow, Plan
 from gradwire.traces.units import show_count
@@ -14,18 +14,18 @@ from gradwire.traces.units import show_count
 SIMILAR = 0.01
 
 
-def why(plan: Plan, audits: Sequence[PhaseAudit]) -> str:
+def why(plan: Plan, phases: Sequence[PhaseLoad]) -> str:
     """Of the kind of operation that takes most of the time, the phase that adds most.
 
     Empty if no link between switches holds any of its phases up, whatever happens to the rest.  It has no
     end, so that it can be part of another sentence.
     """
     seconds: defaultdict[str, float] = defaultdict(float)
-    for one in audits:
+    for one in phases:
         for key in one.keys:
             seconds[_kind(plan, key)] += one.phase.least_s
     most = max(seconds, key=lambda kind: round(seconds[kind], 9))
-    matter = [one for one in audits if any(_kind(plan, key) == most for key in one.keys)]
+    matter = [one for one in phases if any(_kind(plan, key) == most for key in one.keys)]
     one = matter[slowest(matter)]
     return why_phase(plan, one) if one.collisions else ""
 
@@ -34,7 +34,7 @@ def _kind(plan: Plan, key: PhaseKey) -> str:
     return plan.schedule.ops[key[0]].kind if key[0] >= 0 else "message"
 
 
-def why_phase(plan: Plan, one: PhaseAudit) -> str:
+def why_phase(plan: Plan, one: PhaseLoad) -> str:
     """One phase that waits for a link between switches."""
     causes = [text for text in (_jobs(plan, one.worst), _transit(plan, one.worst), _limit(one)) if text]
     return ": ".join([_carries(plan.fabric, one), "; ".join(causes)])
@@ -56,7 +56,7 @@ def _within_a_half(plan: Plan, cabled: BiGraph, flow: Flow) -> bool:
     return (src in cabled.upper) == (dst in cabled.upper)
 
 
-def _carries(fabric: Fabric, one: PhaseAudit) -> str:
+def _carries(fabric: Fabric, one: PhaseLoad) -> str:
     name, at_host = link_name(fabric, one.worst.egress), one.host.n_flows
     if abs(one.worst.share * at_host / one.worst.n_flows - 1) < SIMILAR:
         return f"{name} carries {_flows(one.worst)} where a host link carries {at_host}"
@@ -82,7 +82,7 @@ def _transit(plan: Plan, link: Carried) -> str:
     )
 
 
-def _limit(one: PhaseAudit) -> str:
+def _limit(one: PhaseLoad) -> str:
     phase = one.phase
     if phase.least_s <= phase.bound_s * SLACK:
         return "no routes do better on this fabric"

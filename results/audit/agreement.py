@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from gradwire.controller.counters import Counters, WireCount
 from gradwire.planning.fabrics.fabric import Egress, link_name
-from gradwire.planning.model.audit import is_host_link
+from gradwire.planning.model.loads import is_host_link
 from gradwire.planning.model.wire import SET_UP_SPARE_NBYTES, again_nbytes, payload_nbytes, stream_nbytes
 from gradwire.planning.plan import Plan
 from gradwire.results.audit.findings import Finding, off

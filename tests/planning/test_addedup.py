@@ -12,8 +12,8 @@ import pytest
 from gradwire.planning.experiment import Cell, Experiment, plan_of
 from gradwire.planning.fabrics.fabric import Egress, link_name
 from gradwire.planning.fabrics.spec import parse_fabric
-from gradwire.planning.model.audit import audit
 from gradwire.planning.model.explanation import why
+from gradwire.planning.model.loads import plan_load
 from gradwire.planning.model.phases import ADDED_UP
 from gradwire.planning.model.predict import bound_s, predict
 from gradwire.planning.model.simulation import simulate
@@ -131,7 +131,7 @@ def test_sends_of_an_operation_wait_for_its_sum_at_their_ranks() -> None:
     expected = 16 * (INA_MB_S + exchanged * TCP_MB_S)
     assert plan.prediction.bound_s == pytest.approx(expected)
     assert plan.prediction.fluid_s == pytest.approx(expected)
-    added, *sent = sorted(phase.key for phase in audit(plan).phases)
+    added, *sent = sorted(phase.key for phase in plan_load(plan).phases)
     assert (added, len(sent)) == ((0, ADDED_UP), 2 * 7 + 1)
 
 
@@ -179,7 +179,7 @@ def test_a_server_gets_one_sum_where_w_pushes_were() -> None:
     plan = schedule_plan("star:hosts=5", pushes(4, MB))
     assert plan.prediction.bound_s == pytest.approx(4 * TCP_MB_S)
     assert plan.prediction.fluid_s == pytest.approx(INA_MB_S + 4 * TCP_MB_S)
-    loads = audit(plan).loads
+    loads = plan_load(plan).loads
     assert loads[Egress("switch0", 1)].nbytes == MB  # down to the server
     assert [loads[Egress(f"h{rank}", 0)].nbytes for rank in range(5)] == [4 * MB, MB, MB, MB, MB]
 
@@ -193,7 +193,7 @@ def test_a_server_of_slow_links_is_bounded_by_the_sum_that_comes_in() -> None:
 @pytest.mark.parametrize("mtu", [1500, 9000])
 def test_a_sum_takes_its_own_frames_time_whatever_tcps_would_take(mtu: int) -> None:
     plan = allreduce_plan(f"fat-tree:k=4,levels=2,mtu={mtu}", "ina", nbytes=MIB)
-    found, busy_s = audit(plan), MIB * 8 / (RATE_BPS * INA_SHARE)
+    found, busy_s = plan_load(plan), MIB * 8 / (RATE_BPS * INA_SHARE)
     assert [load.busy_s for load in found.loads.values()] == pytest.approx([busy_s] * len(found.loads))
     assert plan.prediction.bound_s == pytest.approx(busy_s)
     assert plan.prediction.fluid_s == pytest.approx(busy_s)
@@ -206,7 +206,7 @@ def test_a_sum_takes_its_own_frames_time_whatever_tcps_would_take(mtu: int) -> N
 def test_every_link_of_a_tree_carries_the_buffer_up_and_down(spec: str, n_inner: int) -> None:
     """papers: assert S up and S down on each tree link; a host-side ring puts 2 (p-1)/p S on it."""
     plan = allreduce_plan(spec, "ina", nbytes=MIB)
-    found = audit(plan)
+    found = plan_load(plan)
     inner = [egress for egress in found.loads if egress.node in plan.fabric.switches]
     down = [egress for egress in inner if plan.fabric.peers[egress].node in plan.fabric.hosts]
     assert {load.nbytes for load in found.loads.values()} == {MIB}
@@ -214,13 +214,13 @@ def test_every_link_of_a_tree_carries_the_buffer_up_and_down(spec: str, n_inner:
     busy_s = MIB * 8 / (RATE_BPS * INA_SHARE)
     assert [load.busy_s for load in found.loads.values()] == pytest.approx([busy_s] * len(found.loads))
     assert (found.n_collisions, found.worst.together) == (0, 1)
-    ring = audit(allreduce_plan(spec, "ring", nbytes=MIB * plan.n_ranks)).loads
+    ring = plan_load(allreduce_plan(spec, "ring", nbytes=MIB * plan.n_ranks)).loads
     assert {load.nbytes for load in ring.values()} == {2 * (plan.n_ranks - 1) * MIB}
 
 
 def test_a_phase_of_sums_has_its_hosts_links_for_a_bound() -> None:
     plan = allreduce_plan("fat-tree:k=4,levels=2", "ina", nbytes=MIB)
-    (phase,) = audit(plan).phases
+    (phase,) = plan_load(plan).phases
     assert phase.key == (0, ADDED_UP)
     assert phase.bound_s == phase.host_s == phase.least_s == pytest.approx(MIB * 8 / (RATE_BPS * INA_SHARE))
 
@@ -241,7 +241,7 @@ def shared_uplink() -> Plan:
 
 def test_two_trees_on_one_uplink_are_a_collision_with_a_reason() -> None:
     plan = shared_uplink()
-    (one,) = audit(plan).parts
+    (one,) = plan_load(plan).parts
     assert (one.worst.trees, one.worst.flows) == ((0, 1), ())
     assert one.worst.share == pytest.approx(2)
     assert plan.prediction.fluid_s == pytest.approx(2 * INA_MB_S)
@@ -258,7 +258,7 @@ def test_a_tree_of_bare_packets_below_who_does_not_give_puts_nothing_there() -> 
     children = (Child(1, gives=False), Child(2, takes=False), Child(3, takes=False))
     tree = Tree(1, (1, 2), (0,), 0xBEE0, 8, 256, (Node("switch0", children),))
     plan = replace(schedule_plan("star:hosts=3", messages(3, [])), schedule=schedule, trees=(tree,))
-    assert {link_name(fabric, egress) for egress in audit(plan).loads} == {
+    assert {link_name(fabric, egress) for egress in plan_load(plan).loads} == {
         "h1→switch0",
         "h2→switch0",
         "switch0→h0",

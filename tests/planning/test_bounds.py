@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradwire.planning.fabrics.spec import parse_fabric
-from gradwire.planning.model.audit import audit
 from gradwire.planning.model.bounds import Cuts, least_s, phase_bound_s
+from gradwire.planning.model.loads import plan_load
 from gradwire.planning.model.phases import Pair
 from tests.made_plans import PAYLOAD_EFFICIENCY, all_to_all, messages, schedule_plan
 
@@ -105,13 +105,13 @@ def test_no_routes_beat_the_bound(
     spec: str, sends: list[tuple[int, int, int]], routes: str, seed: int
 ) -> None:
     schedule = messages(6, sends)
-    found = audit(schedule_plan(spec, schedule, placement="random", routes=routes, seed=seed))
+    found = plan_load(schedule_plan(spec, schedule, placement="random", routes=routes, seed=seed))
     for phase in found.phases:
         assert phase.host_s <= phase.bound_s * (1 + 1e-9)
         assert phase.bound_s <= phase.least_s * (1 + 1e-9)
 
 
 def test_an_audit_adds_the_bounds_of_its_phases() -> None:
-    found = audit(schedule_plan("bigraph:n=8,m=4", all_to_all(32, 10**6), routes="direct"))
+    found = plan_load(schedule_plan("bigraph:n=8,m=4", all_to_all(32, 10**6), routes="direct"))
     assert found.barrier_bound_s == pytest.approx(40 * MB_S)
     assert found.barrier_s == pytest.approx(40 * MB_S)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.planning.model.audit import audit
 from gradwire.planning.model.explanation import transit_flows, why
+from gradwire.planning.model.loads import plan_load
 from gradwire.planning.plan import Plan
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.schedule import Aggregation, Op, Schedule, Send, together
@@ -17,7 +17,7 @@ EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
 def reason(plan: Plan) -> str:
-    return why(plan, audit(plan).parts)
+    return why(plan, plan_load(plan).parts)
 
 
 def alltoall_plan(spec: str, n_ranks: int, routes: str) -> Plan:
@@ -36,7 +36,7 @@ def test_a_bigraphs_alltoall_is_slow_because_same_side_pairs_cross_twice() -> No
 def test_transit_is_counted_on_both_crossings_of_a_same_side_pair() -> None:
     """n = 8, m = 4: a link has 4 * 4 direct flows, and (3 * 16) / 4 = 12 of each half."""
     plan = alltoall_plan("bigraph:n=8,m=4", 32, "direct")
-    (one,) = audit(plan).parts
+    (one,) = plan_load(plan).parts
     assert {len(transit_flows(plan, link)) for link in one.collisions} == {24}
 
 

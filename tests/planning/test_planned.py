@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gradwire.planning.fabrics.fabric import Egress, Fabric
 from gradwire.planning.fabrics.spec import parse_fabric
-from gradwire.planning.model.audit import audit
+from gradwire.planning.model.loads import plan_load
 from gradwire.planning.model.phases import nbytes_by_phase
 from gradwire.planning.plan import Plan
 from gradwire.planning.plancheck import check_path
@@ -224,7 +224,9 @@ def test_large_flows_are_kept_apart_before_small_ones() -> None:
     # Two of 4 MB and four of 1 MB from one leaf with two uplinks: 6 MB on each is the best there is.
     sizes = [4, 4, 1, 1, 1, 1]
     schedule = messages(12, [(a, a + 6, size * 10**6) for a, size in enumerate(sizes)])
-    (phase,) = audit(schedule_plan("leaf-spine:leaves=2,spines=2,hosts=6", schedule, routes="planned")).phases
+    (phase,) = plan_load(
+        schedule_plan("leaf-spine:leaves=2,spines=2,hosts=6", schedule, routes="planned")
+    ).phases
     assert phase.nbytes == 6_000_000
 
 
@@ -296,7 +298,7 @@ def test_flows_are_led_round_a_failed_cable_and_spread_over_what_is_left() -> No
         check_path(left, plan.placement[flow.src], plan.placement[flow.dst], flow.path)
         assert len(flow.path) == 4 or "spine" not in str(flow.path)
     # Four flows leave the leaf over three cables: two share one, and nowhere three.
-    assert audit(replace(plan, flows=tuple(flows))).worst.together == 2
+    assert plan_load(replace(plan, flows=tuple(flows))).worst.together == 2
 
 
 def test_a_host_that_is_cut_off_keeps_its_flows_as_they_were() -> None:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradwire.planning.fabrics.fabric import Egress, Link
-from gradwire.planning.model.audit import audit
+from gradwire.planning.model.loads import plan_load
 from gradwire.planning.plan import Plan
 from gradwire.planning.plancheck import check_path
 from gradwire.planning.routing.reroute import rerouted
@@ -64,9 +64,9 @@ def test_the_flows_of_a_cable_are_spread_over_those_that_are_left() -> None:
         messages(12, [(rank, rank + 6, MIB) for rank in range(6)]),
         routes="dmodk",
     )
-    assert audit(plan).worst.together == 2
+    assert plan_load(plan).worst.together == 2
     made = rerouted(plan, [link_between(plan, "leaf0", "spine1")])
-    assert audit(made).worst.together == 3
+    assert plan_load(made).worst.together == 3
 
 
 def test_what_the_other_flows_of_a_phase_put_on_a_link_counts() -> None:
@@ -75,4 +75,4 @@ def test_what_the_other_flows_of_a_phase_put_on_a_link_counts() -> None:
         "leaf-spine:leaves=2,spines=3,hosts=2", "halving-doubling", routes="dmodk", nbytes=MIB
     )
     made = rerouted(plan, [link_between(plan, "leaf0", "spine0")])
-    assert audit(made).worst.together == 1
+    assert plan_load(made).worst.together == 1

@@ -12,7 +12,7 @@ import pytest
 from gradwire.planning import plan as plans
 from gradwire.planning.fabrics.fabric import Egress
 from gradwire.planning.failures import Failure
-from gradwire.planning.model.audit import audit
+from gradwire.planning.model.loads import plan_load
 from gradwire.planning.plan import BadPlan, Plan
 from gradwire.planning.runfiles import BadRun
 from gradwire.results.runview import load_run
@@ -44,7 +44,7 @@ def whole_run(folder: Path, plan: Plan) -> None:
     made_run(folder, plan)
     write_counters(folder, switches_json(plan))
     (folder / "options.json").write_text(json.dumps({"repeats": 1, "switch": "gradwire"}))
-    sample_ports(folder, [dict.fromkeys(audit(plan).loads, (100_000, 100))])
+    sample_ports(folder, [dict.fromkeys(plan_load(plan).loads, (100_000, 100))])
     (folder / "events").mkdir()
     for rank in range(plan.n_ranks):
         events: list[dict[str, Any]] = [{"repeat": 0, "event": "start", "t_ns": 0, "due_ns": 0}]

@@ -15,7 +15,7 @@ import pytest
 from gradwire.emu.records import load_repeats
 from gradwire.planning.fabrics.fabric import Egress
 from gradwire.planning.failures import Failure
-from gradwire.planning.model.audit import audit
+from gradwire.planning.model.loads import plan_load
 from gradwire.planning.plan import Plan
 from gradwire.results.outages import outages
 from tests.real.test_run import carried_out, plan_of
@@ -29,7 +29,7 @@ NBYTES = 4_200_000  # about 0.94 s for three ranks
 def failing_plan(down_s: float, up_s: float | None, spec: str = SPEC) -> Plan:
     """A ring, and of its cables between switches the one with most to carry goes down."""
     plan = plan_of(spec, "ring", NBYTES)
-    loads = audit(plan).loads
+    loads = plan_load(plan).loads
     inner = [
         end
         for end, far in plan.fabric.peers.items()

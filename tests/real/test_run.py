@@ -17,7 +17,7 @@ from gradwire.planning import plan as plans
 from gradwire.planning.fabrics.fabric import interface
 from gradwire.planning.fabrics.paths import access_switch
 from gradwire.planning.fabrics.spec import parse_fabric
-from gradwire.planning.model.audit import audit
+from gradwire.planning.model.loads import plan_load
 from gradwire.planning.plan import Plan
 from gradwire.planning.resolve import resolve
 from gradwire.planning.transport import fabric_transport
@@ -101,7 +101,7 @@ def test_with_hdrm_every_link_between_switches_carries_one_flow_per_step(tmp_pat
             payload[at[src], at[dst], steps[rank_at[src], rank_at[dst]]] += 1
     assert payload
     assert set(payload.values()) == {1}
-    assert audit(plan).worst.together == 1
+    assert plan_load(plan).worst.together == 1
 
 
 def test_the_messages_read_back_from_a_replays_captures_are_the_plans_sends(tmp_path: Path) -> None:

@@ -9,14 +9,14 @@ import pytest
 from gradwire.planning.fabrics.fabric import Egress
 from gradwire.planning.fabrics.paths import access_switch
 from gradwire.planning.flowhash import flow_hash, switch_salt
-from gradwire.planning.model.audit import PhaseAudit, audit, slowest, worst_shares
+from gradwire.planning.model.loads import PhaseLoad, plan_load, slowest, worst_shares
 from gradwire.planning.openflow.rules import plan_rules, table_sizes
 from gradwire.planning.plan import Plan
 from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
 
 
-def phases(plan: Plan) -> tuple[PhaseAudit, ...]:
-    return audit(plan).parts
+def phases(plan: Plan) -> tuple[PhaseLoad, ...]:
+    return plan_load(plan).parts
 
 
 def alltoall_plan(spec: str, n_ranks: int, routes: str, nbytes: int = 1000) -> Plan:

@@ -12,8 +12,7 @@ from rich.console import Console
 from gradwire.emu.records import load_repeats
 from gradwire.planning import plan as plans
 from gradwire.planning.fabrics.fabric import Egress, link_name
-from gradwire.planning.model.audit import PhaseAudit, slowest, worst_shares
-from gradwire.planning.model.audit import audit as audited
+from gradwire.planning.model.loads import PhaseLoad, plan_load, slowest, worst_shares
 from gradwire.planning.openflow.rules import Guard, TableSize, guarded_rules, table_sizes
 from gradwire.planning.plan import Plan
 from gradwire.planning.runfiles import INCOMPLETE, check_finished, one_run
@@ -40,7 +39,7 @@ class Audited:
 
     source: Path
     plan: Plan
-    phases: tuple[PhaseAudit, ...]
+    phases: tuple[PhaseLoad, ...]
     tables: tuple[TableSize, ...]
     guard: Guard
     worst: Egress | None
@@ -125,7 +124,7 @@ def _audited(path: Path) -> Audited:
         with one_run(path):
             repeats = load_repeats(path, plan)
             run = audit_run(path, plan, repeats, middle(repeats))
-    found, rules = audited(plan), guarded_rules(plan)
+    found, rules = plan_load(plan), guarded_rules(plan)
     worst = found.worst.egress if found.worst.excess_s > EXCESS_S else None
     return Audited(path, plan, found.parts, table_sizes(rules.rules), rules.guard, worst, run)
 

@@ -77,7 +77,7 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
-class PhaseAudit:
+class PhaseLoad:
     """All phases (`keys`) in which the same flows send the same bytes; `phase` is the first of them.
 
     `links` are those that carry anything, the busiest first; `host` is the busiest host link among them.
@@ -105,7 +105,7 @@ class PhaseAudit:
 
 
 @dataclass(frozen=True)
-class Audit:
+class PlanLoad:
     """`bounded_s`: no order of the sends can take less on these paths.
 
     `barrier_s` is the time if every phase waited for the one before; `barrier_bound_s` is the least that
@@ -115,7 +115,7 @@ class Audit:
 
     loads: Mapping[Egress, LinkLoad]
     phases: tuple[Phase, ...]
-    parts: tuple[PhaseAudit, ...]
+    parts: tuple[PhaseLoad, ...]
     worst: LinkLoad
     bounded_s: float
     barrier_s: float
@@ -128,7 +128,7 @@ def busy_s(fabric: Fabric, egress: Egress, nbytes: float) -> float:
     return nbytes * 8 / (fabric.rates[egress] * payload_efficiency(fabric.mtu_nbytes))
 
 
-def audit(plan: Plan) -> Audit:
+def plan_load(plan: Plan) -> PlanLoad:
     """What a plan puts on its links, in all and phase by phase.  Raise ValueError if it sends nothing."""
     sizes = sizes_by_phase(plan.schedule)
     if not sizes:
@@ -144,7 +144,7 @@ def audit(plan: Plan) -> Audit:
         (replace(part.phase, key=key) for part in parts for key in part.keys), key=lambda phase: phase.key
     )
     loads = _link_loads(plan.fabric, parts)
-    return Audit(
+    return PlanLoad(
         loads=loads,
         phases=tuple(phases),
         parts=tuple(parts),
@@ -173,18 +173,18 @@ def by_severity(loads: Mapping[Egress, LinkLoad]) -> list[LinkLoad]:
     )
 
 
-def slowest(audits: Sequence[PhaseAudit]) -> int:
+def slowest(phases: Sequence[PhaseLoad]) -> int:
     """The position of the phase that adds most to what the hosts' links take; if none does, the longest."""
     return max(
-        range(len(audits)),
-        key=lambda i: (round(audits[i].excess_s, 9), round(audits[i].phase.least_s, 9), -i),
+        range(len(phases)),
+        key=lambda i: (round(phases[i].excess_s, 9), round(phases[i].phase.least_s, 9), -i),
     )
 
 
-def worst_shares(audits: Sequence[PhaseAudit]) -> dict[Egress, float]:
+def worst_shares(phases: Sequence[PhaseLoad]) -> dict[Egress, float]:
     """Of each link its largest share over the phases."""
     shares: defaultdict[Egress, float] = defaultdict(float)
-    for one in audits:
+    for one in phases:
         for link in one.links:
             shares[link.egress] = max(shares[link.egress], link.share)
     return dict(shares)
@@ -195,7 +195,7 @@ def is_host_link(fabric: Fabric, egress: Egress) -> bool:
     return HOST_PORT in (egress.port, fabric.peers[egress].port)
 
 
-def _part(plan: Plan, keys: Sequence[PhaseKey], sizes: Sizes, bound_s: float) -> PhaseAudit:
+def _part(plan: Plan, keys: Sequence[PhaseKey], sizes: Sizes, bound_s: float) -> PhaseLoad:
     """`bound_s` is that of the phase's flows: trees take their hosts' links, wherever else they go."""
     links = _links(plan, sizes)
     at_hosts = [link for link in links if is_host_link(plan.fabric, link.egress)]
@@ -213,7 +213,7 @@ def _part(plan: Plan, keys: Sequence[PhaseKey], sizes: Sizes, bound_s: float) ->
     )
     links.sort(key=lambda link: (-round(link.busy_s, 9), -link.n_flows))
     added = sum(size * len(plan.trees[tree_index].givers) for tree_index, size in sizes.groups.items())
-    return PhaseAudit(
+    return PhaseLoad(
         phase=phase,
         keys=tuple(keys),
         links=tuple(links),
@@ -261,15 +261,15 @@ def _links(plan: Plan, sizes: Sizes) -> list[Carried]:
     ]
 
 
-def _link_loads(fabric: Fabric, parts: Sequence[PhaseAudit]) -> dict[Egress, LinkLoad]:
-    used: defaultdict[Egress, list[tuple[PhaseAudit, Carried]]] = defaultdict(list)
+def _link_loads(fabric: Fabric, parts: Sequence[PhaseLoad]) -> dict[Egress, LinkLoad]:
+    used: defaultdict[Egress, list[tuple[PhaseLoad, Carried]]] = defaultdict(list)
     for part in parts:
         for link in part.links:
             used[link.egress].append((part, link))
     return {egress: _link_load(fabric, egress, used[egress]) for egress in fabric.rates if egress in used}
 
 
-def _link_load(fabric: Fabric, egress: Egress, used: Sequence[tuple[PhaseAudit, Carried]]) -> LinkLoad:
+def _link_load(fabric: Fabric, egress: Egress, used: Sequence[tuple[PhaseLoad, Carried]]) -> LinkLoad:
     times = [(len(part.keys), link.busy_s, part.phase.host_s) for part, link in used]
     flows = frozenset().union(*(link.flows for _, link in used))
     trees = frozenset().union(*(link.trees for _, link in used))
