@@ -90,6 +90,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> int:
+    """Run the controller until its stdin ends; return the exit code, 1 with a line on stderr if it failed."""
     arguments = _arguments()
     try:
         controller = Controller(

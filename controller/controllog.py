@@ -39,4 +39,5 @@ class ControlLog:
 
 
 def now_ns() -> int:
+    """CLOCK_MONOTONIC, in which a run's events are recorded."""
     return time.monotonic_ns()

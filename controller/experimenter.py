@@ -43,6 +43,7 @@ def use_whole_parts() -> None:
 
 
 def action(rule: Aggregate) -> Any:
+    """The action that adds up what matches, as the library's object."""
     return parser.OFPActionExperimenterUnknown(EXPERIMENTER, aggregation.action(rule)[_ACTION_HEAD.size :])
 
 

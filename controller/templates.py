@@ -59,6 +59,7 @@ class FlowMods:
 
 
 def serialized(datapath: Any, messages: Iterable[Any]) -> bytes:
+    """The library's messages as bytes, each with a transaction number of the datapath."""
     encoded = bytearray()
     for message in messages:
         datapath.set_xid(message)

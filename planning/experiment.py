@@ -36,6 +36,8 @@ HOST_SIDE = "ring"  # of a job that switches cannot add up; a parameter server's
 
 @dataclass(frozen=True, slots=True)
 class Cell:
+    """One combination of choices: the names of an algorithm, a placement and a routing policy on a fabric."""
+
     fabric: Fabric
     algorithm: str
     placement: str

@@ -33,7 +33,7 @@ CALIBRATION_REPEATS = 3
 Result = TypeVar("Result")
 
 
-class Run(Protocol):
+class Runner(Protocol):
     """What carries a plan out: `emu.run.run`, or what replaces it in a test."""
 
     def __call__(
@@ -88,7 +88,7 @@ class Laboratory:
         folder: Path,
         options: RunOptions,
         tell: Tell,
-        run: Run,
+        run: Runner,
         original: Original | None = None,
     ) -> None:
         self._folder = folder

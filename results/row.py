@@ -26,6 +26,8 @@ REFUSED = "refused"
 
 @dataclass(frozen=True, slots=True)
 class Spread:
+    """Of a figure over the repeats that count: its median, its least and its largest value."""
+
     median: float
     min: float
     max: float

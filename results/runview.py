@@ -31,7 +31,9 @@ received, mean of all repeats; `plan`: what the plan puts there."""
 
 
 @dataclass(frozen=True, slots=True)
-class LinkCount:
+class LinkBytes:
+    """Bytes of whole frames that passed a link in one repeat, and where the figure is from."""
+
     nbytes: float
     origin: Origin
 
@@ -102,13 +104,13 @@ def load_run(folder: Path) -> RunView:
 
 
 def link_uses(
-    plan: Plan, loads: Mapping[Egress, LinkLoad], time_s: float, counts: Mapping[Egress, LinkCount]
+    plan: Plan, loads: Mapping[Egress, LinkLoad], time_s: float, counts: Mapping[Egress, LinkBytes]
 ) -> tuple[LinkUse, ...]:
     """The use of every link that carried anything in `time_s`, the busiest first."""
     uses, eta = [], payload_efficiency(plan.fabric.mtu_nbytes)
     for egress, rate_bps in plan.fabric.rates.items():
         load = loads.get(egress)
-        count = counts.get(egress) or LinkCount(load.as_tcp_nbytes / eta if load else 0, "plan")
+        count = counts.get(egress) or LinkBytes(load.as_tcp_nbytes / eta if load else 0, "plan")
         if count.nbytes > 0:
             uses.append(
                 LinkUse(
@@ -126,16 +128,16 @@ def link_uses(
     return tuple(sorted(uses, key=lambda use: (-use.busy, -use.together)))
 
 
-def _counts(folder: Path, plan: Plan, repeat: int, n_repeats: int) -> dict[Egress, LinkCount]:
+def _counts(folder: Path, plan: Plan, repeat: int, n_repeats: int) -> dict[Egress, LinkBytes]:
     """What was counted on each link.  Hosts have no sampled port: their switch counts what they send."""
     by_interface = _sampled(folder / "links.parquet", repeat, plan.fabric.mtu_nbytes)
     received = _received(folder / "switches.json")  # over the whole run
     counts = {}
     for egress, peer in plan.fabric.peers.items():
         if (nbytes := by_interface.get(interface(egress.node, egress.port))) is not None:
-            counts[egress] = LinkCount(nbytes, "port")
+            counts[egress] = LinkBytes(nbytes, "port")
         elif (total := received.get(peer)) is not None:
-            counts[egress] = LinkCount(total.nbytes / n_repeats, "switch")
+            counts[egress] = LinkBytes(total.nbytes / n_repeats, "switch")
     return counts
 
 

@@ -88,6 +88,8 @@ class LinksLine(WireKeys):
 
 
 class FabricDocument(_Part):
+    """A fabric as a YAML file describes it: nodes, cables, and what cables have in common."""
+
     name: Annotated[str, Field(pattern=r"^[\w.-]+( [\w.-]+)*$", max_length=60)] = ""
     defaults: WireKeys = WireKeys()
     mtu: Annotated[int, Field(strict=True), AfterValidator(_mtu)] = DEFAULT_MTU_NBYTES

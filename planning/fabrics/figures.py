@@ -43,6 +43,7 @@ class Figures:
 
 
 def figures(fabric: Fabric) -> Figures:
+    """All figures of a fabric that has hosts."""
     n_paths, diameter = shortest_paths(fabric)
     host_rate_bps, uplink_rate_bps = slowest_rates(fabric)
     return Figures(
@@ -61,6 +62,7 @@ def figures(fabric: Fabric) -> Figures:
 
 
 def oversubscription(fabric: Fabric) -> float:
+    """Host-side over uplink capacity of the worst switch with hosts and uplinks; 1.0 if there is none."""
     down: dict[str, int] = dict.fromkeys(fabric.switches, 0)
     up: dict[str, int] = dict.fromkeys(fabric.switches, 0)
     hosts = set(fabric.hosts)

@@ -29,6 +29,8 @@ PAIR_PAUSE_NS = 50_000_000
 
 @dataclass(frozen=True, slots=True)
 class Range:
+    """A fitted figure: its middle, and the range of the fits, in the unit of the field that has it."""
+
     low: float
     middle: float
     high: float

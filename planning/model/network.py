@@ -5,6 +5,8 @@ from typing import NamedTuple, Protocol
 
 
 class EventKind(Enum):
+    """What happens to an item in a network: see `NetworkEvent`."""
+
     TAKEN = "taken"
     ARRIVED = "arrived"
     NOTICE = "notice"

@@ -64,6 +64,8 @@ class Output(NamedTuple):
 
 
 class ToGroup(NamedTuple):
+    """Send a packet to the group of this number."""
+
     group: int
 
 
@@ -139,6 +141,8 @@ class GroupBucket:
 
 @dataclass(frozen=True, slots=True)
 class SwitchGroup:
+    """A group as a controller made it; `kind` is one of GroupKind."""
+
     kind: int
     buckets: tuple[GroupBucket, ...]
 

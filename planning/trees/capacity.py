@@ -108,6 +108,7 @@ class Ground:
 
 
 def ground_of(plan: Plan) -> Ground:
+    """What the plan's trees are built on."""
     return Ground(
         plan.fabric, plan.placement, reduce_group_nbytes(plan.schedule), plan.switch_slots, plan.seed
     )
