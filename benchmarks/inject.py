@@ -102,9 +102,9 @@ def of_host(prepared: Prepared, number: int) -> Prepared:
 def write_inputs(prepared: Prepared, arguments: argparse.Namespace, folder: Path) -> None:
     """For every pace what the sender reads, and the same packets as a pcap file."""
     pieces, frames = prepared.pieces, prepared.frames
-    told = {"fabric": prepared.fabric.spec, "host": prepared.hosts[arguments.host], "n": len(pieces)}
-    told |= {"repeats": arguments.repeat, "timer": arguments.timer}
-    (folder / "job.json").write_text(json.dumps(told))
+    job = {"fabric": prepared.fabric.spec, "host": prepared.hosts[arguments.host], "n": len(pieces)}
+    job |= {"repeats": arguments.repeat, "timer": arguments.timer}
+    (folder / "job.json").write_text(json.dumps(job))
     for name, pace in PACES.items():
         due_ns = deadlines(pace, pieces.recorded_ns, pieces.wire_nbytes)
         work = folder / name
@@ -142,11 +142,16 @@ def inside(folder: Path) -> None:
         for name, pid in pids.items():
             silence(name, pid)
         port = interface(host, HOST_PORT)
-        told = {"processors": sorted(mine), "interfaces": [(pids[host], port)], "loops": 1, "period_ns": 0}
+        settings = {
+            "processors": sorted(mine),
+            "interfaces": [(pids[host], port)],
+            "loops": 1,
+            "period_ns": 0,
+        }
         where = [*enter(pids[host]), "nice", "-n", "-20", "taskset", "-c", str(min(mine))]
         stack.enter_context(captures([host], pids, folder / "captures", BY_BLOCK))
         for name in PACES:
-            (folder / name / "sender.json").write_text(json.dumps(told))
+            (folder / name / "sender.json").write_text(json.dumps(settings))
             for _ in range(job["repeats"]):
                 command = replay_command(folder / name, where, port, name, job["timer"])
                 subprocess.run(command, check=True, capture_output=True)
@@ -180,8 +185,8 @@ def show(folder: Path) -> None:
     """One line for each pace and program."""
     job = json.loads((folder / "job.json").read_text())
     packets = read_capture(folder / "captures" / f"{job['host']}.pcap")
-    own = packets.addresses.index(parse_fabric(job["fabric"]).ip(job["host"]))
-    left = packets.time_ns[(packets.protocol != 0) & (packets.src == own)]
+    source = packets.addresses.index(parse_fabric(job["fabric"]).ip(job["host"]))
+    left = packets.time_ns[(packets.protocol != 0) & (packets.src == source)]
     turns = np.split(left, range(job["n"], len(left), job["n"]))
     if len(turns) != 2 * job["repeats"] * len(PACES) or len(turns[-1]) != job["n"]:
         sys.exit(f"{len(left)} packets left instead of {2 * job['repeats'] * len(PACES)} times {job['n']}")
@@ -206,10 +211,10 @@ def line(due_ns: Ints, turns: list[Ints]) -> str:
     late = [left - due_ns - (left - due_ns).min() for left in turns]
     p50, p99 = ([float(np.quantile(each, q)) / 1e3 for each in late] for q in (0.5, 0.99))
     drift = [drift_ppm(due_ns, each) for each in late]
-    return f"{text}  {told(p50)} {told(p99)} {told(drift)}"
+    return f"{text}  {show_spread(p50)} {show_spread(p99)} {show_spread(drift)}"
 
 
-def told(values: list[float]) -> str:
+def show_spread(values: list[float]) -> str:
     return f"{statistics.median(values):8.1f} [{min(values):.1f} … {max(values):.1f}]"
 
 

@@ -163,8 +163,8 @@ def _bars(pairs: list[tuple[float, float]], full_s: float) -> Iterator[str]:
     for number, (time_s, exposed_s) in enumerate(pairs):
         x, width = percent(number, len(pairs)), percent(FILLED, len(pairs))
         place = f'x="{x}" width="{width}"'
-        told = f"iteration {number + 1}: {show_s(time_s)}, {show_s(exposed_s)} that no computing hides"
-        yield f'<g class="bar"><title>{told}</title>'
+        title = f"iteration {number + 1}: {show_s(time_s)}, {show_s(exposed_s)} that no computing hides"
+        yield f'<g class="bar"><title>{title}</title>'
         yield f'<rect class="over" {place} {_from_to(0, exposed_s, full_s)}/>'
         yield f'<rect class="ideal" {place} {_from_to(exposed_s, time_s, full_s)}/></g>'
 

@@ -89,17 +89,17 @@ def carry_out(
         started_ns, start = time.time_ns(), time.monotonic()
         ran = capture(request, work, progress)
         ended = Ended(started_ns, time.monotonic() - start, ran, keeping.snaplen, keeping.keeps_payload)
-        made = [
+        captures = [
             _finished(request, number, place, fabric, typed, ended, progress)
             for number, (_, place) in enumerate(request.parts(work))
         ]
     if ran.cut_short is None:
         work.rename(keeping.folder)
-        made = [
+        captures = [
             replace(one, folder=place)
-            for one, (_, place) in zip(made, request.parts(keeping.folder), strict=True)
+            for one, (_, place) in zip(captures, request.parts(keeping.folder), strict=True)
         ]
-    first, *others = made
+    first, *others = captures
     return replace(first, beside=tuple(others))
 
 
@@ -130,9 +130,9 @@ def _finished(
     hosts = finish.host_captures(work, fabric, used)
     beside = tuple(other.name for place, other in enumerate(request.jobs) if place != number)
     ended = replace(ended, keeps_payload=keeps, beside=beside)
-    made = manifest(job, fabric, typed, ended, hosts, check, trimmed, times)
-    write_whole(work / "manifest.json", json.dumps(made, indent=1) + "\n")
-    return Captured(work, made, hosts, check, trimmed, times)
+    described = manifest(job, fabric, typed, ended, hosts, check, trimmed, times)
+    write_whole(work / "manifest.json", json.dumps(described, indent=1) + "\n")
+    return Captured(work, described, hosts, check, trimmed, times)
 
 
 @contextmanager
@@ -189,8 +189,8 @@ def show(captured: Captured, as_json: bool) -> None:
 
 def _to_json(captured: Captured) -> dict[str, Any]:
     """The manifest, and those of the jobs beside it."""
-    made = {"folder": str(captured.folder), **captured.manifest}
-    return made | ({"captures_beside": list(map(_to_json, captured.beside))} if captured.beside else {})
+    value = {"folder": str(captured.folder), **captured.manifest}
+    return value | ({"captures_beside": list(map(_to_json, captured.beside))} if captured.beside else {})
 
 
 def report_lines(captured: Captured) -> Iterator[str]:

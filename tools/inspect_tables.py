@@ -35,17 +35,17 @@ def print_analysis(analysis: Analysis, advice: Advice | None = None) -> None:
     to.print()
     if advice is not None:
         _print_advice(to, advice)
-    found = [_files(analysis)]
+    tables = [_files(analysis)]
     if analysis.addresses:
-        found += [_matrix(analysis), _transfers(analysis), _iterations(analysis)]
-    found += [_host_bounds(analysis), _aggregations(analysis), _flows(analysis), _bursts(analysis)]
-    for each in found:
-        if not each.rows:
+        tables += [_matrix(analysis), _transfers(analysis), _iterations(analysis)]
+    tables += [_host_bounds(analysis), _aggregations(analysis), _flows(analysis), _bursts(analysis)]
+    for table in tables:
+        if not table.rows:
             continue
-        to.print(Text(each.title, style="bold"))
-        to.print(rich_table(each))
-        if each.left_out:
-            to.print(Text(f"and {each.left_out:,} more: see --html, --json or --csv", style="dim"))
+        to.print(Text(table.title, style="bold"))
+        to.print(rich_table(table))
+        if table.left_out:
+            to.print(Text(f"and {table.left_out:,} more: see --html, --json or --csv", style="dim"))
         to.print()
     to.print(Text(_losses(analysis)))
     for note in analysis.notes:

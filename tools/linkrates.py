@@ -10,10 +10,10 @@ def show_rates(hosts_bps: Sequence[int], inner_bps: Sequence[int]) -> str:
 
     The cables between switches are told only if their rates are others.
     """
-    told = _span(hosts_bps)
+    text = _span(hosts_bps)
     if inner_bps and tuple(inner_bps) != tuple(hosts_bps):
-        told += f", switch links {_span(inner_bps)}"
-    return told
+        text += f", switch links {_span(inner_bps)}"
+    return text
 
 
 def _span(rates_bps: Sequence[int]) -> str:

@@ -121,11 +121,11 @@ def _heading(rows: Sequence[Row], swept: bool) -> str:
     return f"{what} · {rows[0].hosts} hosts at {rates} · {rows[0].ranks} ranks{size}"
 
 
-def _fitting(to: Console, made: Callable[[str], Table]) -> Table:
+def _fitting(to: Console, table_with: Callable[[str], Table]) -> Table:
     """Worst links in one line or, where that is too wide, with a break before the arrow."""
-    table = made("")
+    table = table_with("")
     wanted = to.measure(rich_table(table, dense=True), options=to.options.update(max_width=UNBOUNDED)).maximum
-    return table if wanted <= to.width else made("\n")
+    return table if wanted <= to.width else table_with("\n")
 
 
 def _matrix(rows: Sequence[Row], before_arrow: str) -> Table:

@@ -184,12 +184,12 @@ class _Cells:
             if each.failure is not None:
                 return refused(f"no live job on {each.fabric}: {each.failure} (see {each.folder})")
         try:
-            made = self._measured(source, target)
+            rows = self._measured(source, target)
         except (BadTrace, BadCapture, BadLog, Refused, RunFailed, ValueError) as error:
             return refused(str(error))
         path.parent.mkdir(exist_ok=True)
-        write_whole(path, json.dumps([asdict(row) for row in made], indent=1) + "\n")
-        return made
+        write_whole(path, json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+        return rows
 
     def _measured(self, source: int, target: int) -> tuple[TrustRow, ...]:
         """ECMP chooses by the ports that the jobs' connections had when they were trained on `target`: with

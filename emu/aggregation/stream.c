@@ -117,7 +117,7 @@ void take_result(struct worker *w, struct slot *slot, const struct packet *packe
 	/* The largest of all: scaled by less, our own numbers would not fit. */
 	if (peak < ours || (sum ? !is_exponent(peak) : peak > 0))
 		return;
-	w->told.received++;
+	w->report.received++;
 	w->progress_ns = w->now_ns;
 	w->n_flying--;
 	w->n_data_flying -= sum && !is_prime;
@@ -156,9 +156,9 @@ void restart(struct worker *w, uint16_t epoch)
 {
 	if (w->is_synced)
 		note_reached(w);
-	w->told.moves++;
-	w->told.epoch = w->epoch = epoch;
-	w->told.has_status = 0;
+	w->report.moves++;
+	w->report.epoch = w->epoch = epoch;
+	w->report.has_status = 0;
 	w->is_synced = false;
 	w->n_flying = w->n_data_flying = w->n_queued = 0;
 	w->timed_chunk = UINT64_MAX;

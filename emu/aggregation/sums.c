@@ -19,8 +19,8 @@ int32_t own_exponent(struct worker *w, const struct sum *sum, uint64_t at, uint6
 		return exponent(most);
 	while (magnitude(sum->data + at) < FLOAT_INFINITY)
 		at++;
-	w->told.position = w->first + (sum - w->sums);
-	w->told.element = at;
+	w->report.position = w->first + (sum - w->sums);
+	w->report.element = at;
 	fail(w, NOT_FINITE);
 	return NO_PEAK;
 }
@@ -67,7 +67,7 @@ void finish(struct worker *w, struct sum *sum)
 	if (sum->is_finished) /* in an earlier epoch: who has it already has helped the others */
 		return;
 	sum->is_finished = true;
-	w->told.finished[w->told.n_finished++] = w->first + (sum - w->sums);
+	w->report.finished[w->report.n_finished++] = w->first + (sum - w->sums);
 	while (w->unfinished < w->end && sum_at(w, w->unfinished)->is_finished)
 		w->unfinished++;
 }
@@ -129,7 +129,7 @@ EXPORTED int64_t worker_begin(struct worker *w, const float *data, float *into, 
 	if (w->stream_end > INT32_MAX) /* a peak tells it */
 		fail(w, NO_CHUNKS);
 	w->end++;
-	w->told.due_ns = 0;
+	w->report.due_ns = 0;
 	return w->end - 1;
 }
 
@@ -147,6 +147,6 @@ EXPORTED int64_t worker_forget(struct worker *w)
 		memmove(w->sums, sum_at(w, first), (w->end - first) * sizeof(*w->sums));
 	w->first = first;
 	if (first == w->end && !w->n_flying)
-		w->told.due_ns = NEVER; /* no more probes */
+		w->report.due_ns = NEVER; /* no more probes */
 	return first;
 }

@@ -76,7 +76,7 @@ class Worker:
         )
         if self._worker is None:
             raise MemoryError
-        self._told: WorkerReport = self._c.worker_told(self._worker).contents
+        self._report: WorkerReport = self._c.worker_report(self._worker).contents
         self._held: dict[int, tuple[Floats | None, Floats | None, NDArray[np.int32]]] = {}
 
     def begin(self, data: Floats | None, into: Floats | None, n_elements: int) -> int:
@@ -134,25 +134,27 @@ class Worker:
     def _finished(self, failure: int) -> list[int]:
         if failure:
             raise self._failed(WorkerFailure(failure))
-        return self._told.finished[: self._told.n_finished]  # type: ignore[no-any-return]
+        return self._report.finished[: self._report.n_finished]  # type: ignore[no-any-return]
 
     @property
     def due_ns(self) -> int | None:
         """When `step` must be called at the latest; None: not before something is received or begun."""
-        return None if self._told.due_ns == NEVER else self._told.due_ns
+        return None if self._report.due_ns == NEVER else self._report.due_ns
 
     @property
-    def rest_ns(self) -> int:
+    def pause_ns(self) -> int:
         """So long may `step` be put off although something can be received: a full window is under way."""
-        return int(self._told.rest_ns)
+        return int(self._report.pause_ns)
 
     @property
     def wants_to_send(self) -> bool:
         """The socket was full: step when it can be written."""
-        return bool(self._told.wants_to_send)
+        return bool(self._report.wants_to_send)
 
     def counts(self) -> WorkerCounts:
-        return WorkerCounts(**{name: getattr(self._told, name) for name in WorkerCounts.__dataclass_fields__})
+        return WorkerCounts(
+            **{name: getattr(self._report, name) for name in WorkerCounts.__dataclass_fields__}
+        )
 
     def scales(self, position: int) -> NDArray[np.int32]:
         """The exponent of each block of a finished sum (emu.replay.sums), NO_PEAK for zeros."""
@@ -166,7 +168,7 @@ class Worker:
     def close(self) -> None:
         """Let go of all arrays.  The socket is its owner's to close."""
         if self._worker is not None:
-            self._told = WorkerReport.from_buffer_copy(self._told)
+            self._report = WorkerReport.from_buffer_copy(self._report)
             self._c.worker_free(self._worker)
             self._worker = None
         self._held.clear()
@@ -177,7 +179,7 @@ class Worker:
         return WorkerFailed(self._reason(failure))
 
     def _reason(self, failure: WorkerFailure) -> str:
-        told, job = self._told, self._tree.job
+        report, job = self._report, self._tree.job
         match failure:
             case WorkerFailure.NO_ANSWER:
                 return (
@@ -185,7 +187,8 @@ class Worker:
                     "check that its rules are installed and its links are up"
                 )
             case WorkerFailure.NOT_FINITE:
-                return f"element {told.element} of sum {told.position} of aggregation job {job} is not finite"
+                place = f"element {report.element} of sum {report.position}"
+                return f"{place} of aggregation job {job} is not finite"
             case WorkerFailure.NO_CHUNKS:
                 return f"aggregation job {job} has used up its chunk numbers; start it again"
             case WorkerFailure.FORGOTTEN:
@@ -193,17 +196,17 @@ class Worker:
                     f"a rank of aggregation job {job} asks for sums of an earlier repeat: was it restarted?"
                 )
             case _:
-                return f"the socket of aggregation job {job} failed: {os.strerror(told.error_number)}"
+                return f"the socket of aggregation job {job} failed: {os.strerror(report.error_number)}"
 
     def _incomplete(self) -> WorkerFailed:
-        told = self._told
+        report = self._report
         absent: tuple[tuple[int, ...], ...] = ()
-        if not told.has_status:
+        if not report.has_status:
             what = "no switch reports what is missing"
-        elif told.epoch != self._tree.epoch:  # the tree that we know is not that of which the bits are
-            what = f"a switch of the new tree has data from some of its children only (bits {told.seen:b})"
+        elif report.epoch != self._tree.epoch:  # the tree that we know is not that of which the bits are
+            what = f"a switch of the new tree has data from some of its children only (bits {report.seen:b})"
         else:
-            absent = missing(self._tree, self._behind, self._rank, told.levels, told.seen)
+            absent = missing(self._tree, self._behind, self._rank, report.levels, report.seen)
             what = complaint(absent)
         return WorkerFailed(
             f"a sum of aggregation job {self._tree.job} has made no progress {self._waited}: {what}",

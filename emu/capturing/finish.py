@@ -166,8 +166,8 @@ def indexed(whole: Trace | str, folder: Path, hosts: Sequence[str]) -> Checked:
         trimmed = open_captures([folder], folder / SETTINGS)
     except (BadIndex, BadTrace, BadCapture, OSError) as error:
         return Checked(agrees=False, why=f"the message index: {error}")
-    found = differences(whole, trimmed)
-    return Checked(not found, len(whole.messages), int(whole.messages.nbytes.sum()), found)
+    differing = differences(whole, trimmed)
+    return Checked(not differing, len(whole.messages), int(whole.messages.nbytes.sum()), differing)
 
 
 def _write_index(capture: Path, read: Mapping[Direction, Stream]) -> None:
@@ -183,13 +183,13 @@ def _write_index(capture: Path, read: Mapping[Direction, Stream]) -> None:
 
 def host_captures(folder: Path, fabric: Fabric, used: Sequence[str]) -> tuple[HostCapture, ...]:
     """What there is of every host of `used`, once the payload is cut off."""
-    made = []
+    captures = []
     for rank, host in enumerate(used):
         path = folder / f"{host}.pcap"
         log = folder / f"{host}.tcpdump.txt"
         index = path.with_suffix(INDEX_SUFFIX)
         has_index = index.exists()
-        made.append(
+        captures.append(
             HostCapture(
                 rank=rank,
                 host=host,
@@ -204,7 +204,7 @@ def host_captures(folder: Path, fabric: Fabric, used: Sequence[str]) -> tuple[Ho
                 index_sha256=_sha256(index) if has_index else "",
             )
         )
-    return tuple(made)
+    return tuple(captures)
 
 
 def _sha256(path: Path) -> str:

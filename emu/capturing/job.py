@@ -37,12 +37,12 @@ class RankProcesses:
 
     def with_beside(self, jobs: Sequence["RankProcesses"]) -> "RankProcesses":
         """All of them as one, which ends with the last and is cut short with any."""
-        made = RankProcesses(dict(self.processes), dict(self.outputs), self.lines)
+        joined = RankProcesses(dict(self.processes), dict(self.outputs), self.lines)
         for number, job in enumerate(jobs, start=1):
-            made.processes |= {f"{BESIDE}-{number}: {name}": each for name, each in job.processes.items()}
-            made.outputs |= {f"{BESIDE}-{number}: {name}": path for name, path in job.outputs.items()}
-            made.others += (job.lines,) if job.lines else ()
-        return made
+            joined.processes |= {f"{BESIDE}-{number}: {name}": each for name, each in job.processes.items()}
+            joined.outputs |= {f"{BESIDE}-{number}: {name}": path for name, path in job.outputs.items()}
+            joined.others += (job.lines,) if job.lines else ()
+        return joined
 
     def follow(self, watch: Watch, stop: IO[str], limit_s: float, heard: Heard) -> str | None:
         """Wait for the end of all.  None if all went well, else in a line why the job was cut short.

@@ -59,12 +59,12 @@ def rewritten(
     heads = np.zeros(total, np.uint8)
     hosts = np.array(addresses, np.int64), np.frombuffer(b"".join(macs), np.uint8).reshape(-1, 6)
     for first in range(0, len(pieces), _CHUNK):
-        some = slice(first, first + _CHUNK)
+        chunk = slice(first, first + _CHUNK)
         low = int(head_at[first])
-        high = low + int(stride[some].sum())
-        part, at = heads[low:high], head_at[some] - low
-        of_part = pieces.taken(some)
-        _copy(of_part, captures, visible[some], part, at)
+        high = low + int(stride[chunk].sum())
+        part, at = heads[low:high], head_at[chunk] - low
+        of_part = pieces.taken(chunk)
+        _copy(of_part, captures, visible[chunk], part, at)
         _readdress(of_part, *hosts, part, at)
     zeros = pieces.payload_nbytes - visible
     return Frames(heads, head_at, nbytes, zeros)
@@ -87,8 +87,8 @@ def _copy(pieces: Pieces, captures: Sequence[Packets], visible: Ints, out: Octet
         packets, mine = captures[number], np.flatnonzero(pieces.file == number)
         row, header = pieces.row[mine], pieces.header_nbytes[mine].astype(np.int64)
         offset = packets.network_offset[row].astype(np.int64)
-        here = np.minimum(header, packets.captured_nbytes[row] - offset)  # options may be cut off
-        out[spans(at[mine], here)] = packets.data[spans(packets.frame_at[row] + offset, here)]
+        captured = np.minimum(header, packets.captured_nbytes[row] - offset)  # options may be cut off
+        out[spans(at[mine], captured)] = packets.data[spans(packets.frame_at[row] + offset, captured)]
         source = packets.payload_at[row] + pieces.offset[mine]
         out[spans(at[mine] + header, visible[mine])] = packets.data[spans(source, visible[mine])]
 

@@ -57,7 +57,7 @@ def prepare(
     fabric: Fabric | None,
     options: InjectOptions,
     ranks: Mapping[str, int],
-    told: Mapping[str, str],
+    assigned: Mapping[str, str],
 ) -> Prepared:
     """Without a `fabric` for a star of the capture's hosts.
 
@@ -70,8 +70,8 @@ def prepare(
         raise NothingToSend(
             f"{paths[0]}: nothing to send: {_left_out_words(left_out) or 'the captures are empty'}"
         )
-    chosen_fabric = fabric or _star(len(addresses) - list(told.values()).count(LEFT_OUT))
-    host_of = mapped(addresses, ranks, chosen_fabric.hosts, told)
+    chosen_fabric = fabric or _star(len(addresses) - list(assigned.values()).count(LEFT_OUT))
+    host_of = mapped(addresses, ranks, chosen_fabric.hosts, assigned)
     hosts = tuple(host for host in chosen_fabric.hosts if host in host_of.values())
     chosen = choose(files, {address: hosts.index(host) for address, host in host_of.items()}, left_out)
     _check_count(sum(len(file.rows) for file in chosen) * options.loops, MAX_PACKETS)

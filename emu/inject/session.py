@@ -49,13 +49,13 @@ def main(folder: Path) -> None:
         for host in hosts:
             silence(host, pids[host])
         interfaces = [(pids[host], interface(host, HOST_PORT)) for host in hosts]
-        told_sender = {
+        sender_settings = {
             "processors": sorted(mine),
             "interfaces": interfaces,
             "loops": request["loops"],
             "period_ns": request["period_ns"],
         }
-        write_whole(folder / "sender.json", json.dumps(told_sender))
+        write_whole(folder / "sender.json", json.dumps(sender_settings))
         queues = Queues(pids.values())
         quiet_s = _QUIET_S + longest_round_trip_s(fabric)
         with captures(hosts, pids, folder / "captures", BY_BLOCK):

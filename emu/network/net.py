@@ -143,8 +143,8 @@ def _as_mininet(fabric: Fabric, pid_of: Mapping[str, int]) -> Mininet:
             intf=MadeIntf,
         )
     for host in fabric.hosts:
-        made = nodes[host].intf()
-        made.ip, made.prefixLen, made.mac = fabric.ip(host), _PREFIX_LENGTH, fabric.mac(host)
+        port = nodes[host].intf()
+        port.ip, port.prefixLen, port.mac = fabric.ip(host), _PREFIX_LENGTH, fabric.mac(host)
     net.built = True
     return net
 

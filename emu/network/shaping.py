@@ -110,12 +110,12 @@ def windows_at(fabric: Fabric, trees: Sequence[Tree], may_move: bool) -> Counter
 
     If trees `may_move` during a run, each of them can come to any cable between switches.
     """
-    found: Counter[str] = Counter()
+    window_nbytes: Counter[str] = Counter()
     for tree in trees:
         ports = set(child_ports(tree))
         if may_move:
             ports |= {Egress(link.a, link.a_port) for link in fabric.inner_links}
         ends = ports | {fabric.peers[port] for port in ports}
         for end in ends:
-            found[interface(*end)] += _TIMES * tree.slots * tree.frame_nbytes
-    return found
+            window_nbytes[interface(*end)] += _TIMES * tree.slots * tree.frame_nbytes
+    return window_nbytes

@@ -114,7 +114,7 @@ class Aggregating:
             others = (seat.worker.due_ns for other, seat in self._seats.items() if other != fd)
             until_ns = min([until_ns, *(ns for ns in others if ns is not None)])
             return self._taken(fd, self._seats[fd].worker.run(poll.fileno(), until_ns))
-        time.sleep(min(self._seats[fd].worker.rest_ns for fd in busy) / 1e9)
+        time.sleep(min(self._seats[fd].worker.pause_ns for fd in busy) / 1e9)
         return None
 
     def begin(self, number: int, buffers: dict[int, NDArray[np.uint8]]) -> None:

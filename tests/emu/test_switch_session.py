@@ -26,8 +26,8 @@ ALL_PORTS = bytes.fromhex("041200100000000d000d000000000000")  # Scapy's has a b
 
 def targets(talk: Talk) -> list[list[int | None]]:
     """Where the buckets of each group lead that the data plane has been told of."""
-    told = [op for op in talk.operations if isinstance(op, SetGroup)]
-    return [[bucket.target() for bucket in op.value.buckets] for op in told]
+    groups = [op for op in talk.operations if isinstance(op, SetGroup)]
+    return [[bucket.target() for bucket in op.value.buckets] for op in groups]
 
 
 @pytest.fixture

@@ -107,10 +107,10 @@ def lies(members: Members, random: Random) -> Iterator[bytes]:
     chunk = under_way(members, random)
     good = header(PacketKind.CONTRIBUTION, chunk, ELEMENTS) + BIG
     for kind in (PacketKind.RESULT, PacketKind.STATUS, PacketKind.EPOCH):
-        told = header(
+        head = header(
             kind, chunk, ELEMENTS if kind == PacketKind.RESULT else 0, epoch=kind == PacketKind.EPOCH
         )
-        payload = told + BIG * (kind == PacketKind.RESULT)
+        payload = head + BIG * (kind == PacketKind.RESULT)
         yield frame(payload, udp_port=port, to=BROADCAST_IP, to_mac=ALL_MAC)
         yield frame(payload, udp_port=port)
         yield frame(payload, udp_port=port, to=fabric.ip("h1"), to_mac=fabric.mac("h1"))

@@ -35,15 +35,15 @@ def differences(bench: Bench, pool: Pool, number: int, steps: list[Step]) -> lis
         expected = [frame_of(sent) for sent in pool.receive(child, header, elements)]
         verdict = bench.receive(port, frame)
         found = bench.sent(len(expected))
-        told = f"step {at}: child {child}, {header}, {pool.rule}"
+        where = f"step {at}: child {child}, {header}, {pool.rule}"
         if found != expected:
-            return [f"{told}: sent {found}, not {expected}"]
+            return [f"{where}: sent {found}, not {expected}"]
         counts = bench.maps.pool_counts(number)
         if counts != {event: pool.counted[event] for event in EVENTS}:
-            return [f"{told}: counted {counts}, not {pool.counted}"]
+            return [f"{where}: counted {counts}, not {pool.counted}"]
         is_dropped = any(pool.counted[event] != before[event] for event in DROPPED)
         if verdict != (SHOT if is_dropped else STOLEN):
-            return [f"{told}: returned {verdict}"]
+            return [f"{where}: returned {verdict}"]
     return []
 
 

@@ -30,7 +30,7 @@ class Listener(PlainController):
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[tuple[int, Any]] = []
+        self.unasked: list[tuple[int, Any]] = []
 
     def wait(self, kind: int, timeout_s: float = 5) -> tuple[int, Any]:
         """The next message of this kind: (ns, message)."""
@@ -85,7 +85,7 @@ def packets_through_a_controller() -> dict[str, Any]:
                 requests.append(packet)
                 controller.send_packet(packet.data, packet.match["in_port"], output(FLOOD))
             ping.join()
-            found["told"] = [
+            found["unasked"] = [
                 [p.reason, p.cookie, p.match["in_port"], p.total_len, len(p.data), p.buffer_id]
                 for p in requests
             ]
@@ -109,7 +109,7 @@ def test_packets_go_to_a_controller_and_from_there_through_ports_groups_and_the_
     found = inside(packets_through_a_controller)
     assert found["flooded"]
     n = 14 + 20 + 64  # ping's 56 bytes, ICMP's header
-    assert found["told"] == [[0, 77, 1, n, n, ANY], [0, 77, 2, n, n, ANY]]
+    assert found["unasked"] == [[0, 77, 1, n, n, ANY], [0, 77, 2, n, n, ANY]]
     # The echo passes the rule there only by the table; the answer passes that back each time.
     assert found["counted"] == [[1, 1], [1, 2], [1, 3]]
     assert found["not back"] == [1, 3]

@@ -33,7 +33,7 @@ class Observation:
     flows: list[Any]
     groups: list[GroupRow]
     n_active: int
-    told: list[Any]
+    unasked: list[Any]
 
 
 def difference(ours: Observation, peer: Observation) -> str:
@@ -48,7 +48,7 @@ def difference(ours: Observation, peer: Observation) -> str:
         for who, extra in (("ours", left - right), ("Open vSwitch", right - left)):
             lines += [f"port {port}: only {who} sends {n} of {len(frame)} octets {frame[:38].hex()}"
                       for frame, n in extra.items()]  # fmt: skip
-    for name in ("flows", "groups", "told"):
+    for name in ("flows", "groups", "unasked"):
         left, right = getattr(ours, name), getattr(peer, name)
         lines += [f"{name}: only ours {row}" for row in left if row not in right]
         lines += [f"{name}: only Open vSwitch {row}" for row in right if row not in left]
@@ -80,7 +80,7 @@ class TwoSwitches:
         for side in self.sides:
             side.speaker.send(forget)
             assert side.speaker.barrier() == []
-            side.speaker.told = [m for m in side.speaker.told if m.msg_type == ofp.OFPT_FLOW_REMOVED]
+            side.speaker.unasked = [m for m in side.speaker.unasked if m.msg_type == ofp.OFPT_FLOW_REMOVED]
             side.ends.drop()
 
     def set_down(self, down: frozenset[int]) -> None:
@@ -121,25 +121,25 @@ class TwoSwitches:
             side.settle()
             observed.append(_observation(side, refused, came))
         ours, peer = observed
-        told = self._packets_told()
+        packet_ins = self._packet_ins_of_both()
         ours = replace(ours, groups=self.uncounted.taken_off(ours.groups))
-        return [replace(ours, told=told[0]), replace(peer, told=told[1])]
+        return [replace(ours, unasked=packet_ins[0]), replace(peer, unasked=packet_ins[1])]
 
-    def _packets_told(self) -> list[list[Any]]:
+    def _packet_ins_of_both(self) -> list[list[Any]]:
         """What both have told in PACKET_IN; they come beside the answers, so wait until they agree."""
         deadline_s = time.monotonic() + PATIENCE_S
         while True:
-            told = [
-                sorted(_packet_in(m) for m in side.speaker.told if m.msg_type == ofp.OFPT_PACKET_IN)
+            packet_ins = [
+                sorted(_packet_in(m) for m in side.speaker.unasked if m.msg_type == ofp.OFPT_PACKET_IN)
                 for side in self.sides
             ]
-            if told[0] == told[1] or time.monotonic() > deadline_s:
+            if packet_ins[0] == packet_ins[1] or time.monotonic() > deadline_s:
                 break
             for side in self.sides:
                 side.speaker.barrier()
         for side in self.sides:
-            side.speaker.told = [m for m in side.speaker.told if m.msg_type == ofp.OFPT_FLOW_REMOVED]
-        return told
+            side.speaker.unasked = [m for m in side.speaker.unasked if m.msg_type == ofp.OFPT_FLOW_REMOVED]
+        return packet_ins
 
     def removals(self) -> tuple[list[Any], list[Any]]:
         """Delete all flows; what both told of the removal of the scenario's own.
@@ -153,14 +153,14 @@ class TwoSwitches:
             ours, peer = (
                 sorted(
                     _removal(message)
-                    for message in side.speaker.told
+                    for message in side.speaker.unasked
                     if message.msg_type == ofp.OFPT_FLOW_REMOVED and message.cookie >> 32 == scenario
                 )
                 for side in self.sides
             )
             if ours == peer or time.monotonic() > deadline_s:
                 for side in self.sides:
-                    side.speaker.told.clear()
+                    side.speaker.unasked.clear()
                 return ours, peer
             for side in self.sides:
                 side.speaker.barrier()

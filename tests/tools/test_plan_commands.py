@@ -167,7 +167,7 @@ def test_a_plan_says_whether_links_or_gaps_bound_it_and_tells_the_other_figure()
     """1 MB at 100 Mb/s and 1448 of 1514 bytes: 83.6 ms; the second message is sent 40 ms or 2 s later."""
     fabric = "star:hosts=2,rate=100M"
     links = "the least any fabric could take with these host links"
-    for gap_ms, told in (
+    for gap_ms, pattern in (
         (0, f"bound +83.6 ms +{links}$"),
         (40, f"bound +83.6 ms +{links}; computing 40 ms$"),
         (2000, "bound +2 s +the longest chain of computing; the host links need 83.6 ms$"),
@@ -176,7 +176,7 @@ def test_a_plan_says_whether_links_or_gaps_bound_it_and_tells_the_other_figure()
         made = schedule_plan(fabric, messages(2, [(0, 1, 500_000), (0, 1, 500_000)], gates))
         shown = StringIO()
         print_summary(Console(file=shown, width=MAX_COLUMNS), made)
-        assert re.search(told, shown.getvalue().replace(" \n", "\n"), re.MULTILINE), shown.getvalue()
+        assert re.search(pattern, shown.getvalue().replace(" \n", "\n"), re.MULTILINE), shown.getvalue()
         assert "not in the bound" not in shown.getvalue()
 
 

@@ -84,9 +84,9 @@ def job_of(collective: str, n_ranks: int, nbytes: int, n_jobs: int) -> Experimen
     """`n_jobs` equal jobs of `n_ranks` ranks each."""
     if n_ranks < 2:
         raise ValueError(f"{n_jobs} jobs would have {n_ranks} ranks each; a job needs at least 2")
-    made = made_alltoall if collective == ALLTOALL else made_allreduce
-    one = made(n_ranks, nbytes)
-    return Experiment(one, f"bench {collective}", beside=(one,) * (n_jobs - 1))
+    make = made_alltoall if collective == ALLTOALL else made_allreduce
+    workload = make(n_ranks, nbytes)
+    return Experiment(workload, f"bench {collective}", beside=(workload,) * (n_jobs - 1))
 
 
 def sizes(begin: int, end: int, factor: int) -> list[int]:

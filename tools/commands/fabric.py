@@ -10,7 +10,8 @@ from rich.console import Console
 
 from gradwire.planning.fabrics.fabric import DEFAULT_MTU_NBYTES, Fabric, Link
 from gradwire.planning.fabrics.fabricwriter import yaml_of
-from gradwire.planning.fabrics.figures import Figures, figures
+from gradwire.planning.fabrics.figures import Figures
+from gradwire.planning.fabrics.figures import figures as figures_of
 from gradwire.planning.fabrics.nodenames import ranges
 from gradwire.planning.fabrics.paths import access_switch
 from gradwire.planning.fabrics.spec import parse_fabric
@@ -54,7 +55,7 @@ def fabric(
             raise ValueError(f"{option} takes one fabric, got {len(fabrics)}: run it once for each")
     if as_yaml and as_json:
         raise ValueError("--yaml and --json cannot be used together: give one of them")
-    columns = [figures(one) for one in fabrics]
+    columns = [figures_of(one) for one in fabrics]
     if svg is not None:
         write_whole(svg, fabric_svg(fabrics[0]))
     if as_yaml:
@@ -68,25 +69,25 @@ def fabric(
 
 
 def _print(to: Console, columns: Sequence[tuple[Fabric, Figures]]) -> None:
-    for some in _batches(columns, to.width):
-        to.print(rich_table(_table(some), head_style="bold"))
+    for batch in _batches(columns, to.width):
+        to.print(rich_table(_table(batch), head_style="bold"))
         to.print()
-    for one, found in columns:
-        if found.worst_ratio > 1 + SLACK:
-            told = f"{one.spec}: its worst even cut parts {_side(one, found)} from the rest"
-            to.print(told, style="dim", soft_wrap=True)
-    sizes = sorted({found.n_hosts for _, found in columns})
+    for one, figures in columns:
+        if figures.worst_ratio > 1 + SLACK:
+            sentence = f"{one.spec}: its worst even cut parts {_side(one, figures)} from the rest"
+            to.print(sentence, style="dim", soft_wrap=True)
+    sizes = sorted({figures.n_hosts for _, figures in columns})
     if len(sizes) > 1:
         counts = f"{', '.join(map(str, sizes[:-1]))} and {sizes[-1]}"
         console(stderr=True).print(f"note: these have {counts} hosts; compare fabrics with equally many")
 
 
-def _side(fabric: Fabric, found: Figures) -> str:
+def _side(fabric: Fabric, figures: Figures) -> str:
     """`upper0..1 lower0..1`, and how many hosts of other switches make it half of all."""
-    near = set(found.bisection.near)
-    missing = found.n_hosts // 2 - sum(access_switch(fabric, host) in near for host in fabric.hosts)
+    near = set(figures.bisection.near)
+    missing = figures.n_hosts // 2 - sum(access_switch(fabric, host) in near for host in fabric.hosts)
     more = f"{show_count(missing, 'host')} of other switches" if missing > 0 else ""
-    return " and ".join(filter(None, (" ".join(ranges(found.bisection.near)), more)))
+    return " and ".join(filter(None, (" ".join(ranges(figures.bisection.near)), more)))
 
 
 def _row(fabric: Fabric, column: Figures) -> dict[str, object]:
@@ -130,11 +131,11 @@ def _batches(columns: Sequence[tuple[Fabric, Figures]], width: int) -> list[list
     return batches
 
 
-def _table(some: Sequence[tuple[Fabric, Figures]]) -> Table:
-    heads = columns(*(f"#{one.spec}" for one, _ in some), wrap="anywhere")
-    rows = [(name, *(cell(one, found) for one, found in some)) for name, cell in _CELLS]
-    if any(one.mtu_nbytes != DEFAULT_MTU_NBYTES for one, _ in some):
-        rows.append(("MTU", *(f"{one.mtu_nbytes} bytes" for one, _ in some)))
+def _table(batch: Sequence[tuple[Fabric, Figures]]) -> Table:
+    heads = columns(*(f"#{one.spec}" for one, _ in batch), wrap="anywhere")
+    rows = [(name, *(cell(one, figures) for one, figures in batch)) for name, cell in _CELLS]
+    if any(one.mtu_nbytes != DEFAULT_MTU_NBYTES for one, _ in batch):
+        rows.append(("MTU", *(f"{one.mtu_nbytes} bytes" for one, _ in batch)))
     return table_of((*columns(""), *heads), rows, tuple)
 
 
@@ -142,23 +143,23 @@ def _rates(links: Sequence[Link]) -> str:
     return ", ".join(show_bps(rate) for rate in sorted({link.rate_bps for link in links})) or "none"
 
 
-def _bisection(fabric: Fabric, found: Figures) -> str:
+def _bisection(fabric: Fabric, figures: Figures) -> str:
     del fabric
-    return ("" if found.bisection.is_exact else "at most ") + show_bps(found.bisection.bps)
+    return ("" if figures.bisection.is_exact else "at most ") + show_bps(figures.bisection.bps)
 
 
 _CELLS: tuple[tuple[str, Callable[[Fabric, Figures], str]], ...] = (
-    ("hosts", lambda _, found: str(found.n_hosts)),
-    ("switches", lambda _, found: str(found.n_switches)),
-    ("switch ports", lambda _, found: str(found.n_ports)),
-    ("cables", lambda _, found: str(found.n_cables)),
-    ("  between switches", lambda _, found: str(found.n_inner_cables)),
+    ("hosts", lambda _, figures: str(figures.n_hosts)),
+    ("switches", lambda _, figures: str(figures.n_switches)),
+    ("switch ports", lambda _, figures: str(figures.n_ports)),
+    ("cables", lambda _, figures: str(figures.n_cables)),
+    ("  between switches", lambda _, figures: str(figures.n_inner_cables)),
     ("host links", lambda one, _: _rates(one.host_links)),
     ("switch links", lambda one, _: _rates(one.inner_links)),
-    ("oversubscription", lambda _, found: f"{found.oversubscription:.3g} : 1"),
+    ("oversubscription", lambda _, figures: f"{figures.oversubscription:.3g} : 1"),
     ("bisection", _bisection),
-    ("  of full", lambda _, found: f"{1 / found.worst_ratio:.0%}"),
-    ("worst even cut", lambda _, found: f"{found.worst_ratio:.3g} : 1"),
-    ("shortest paths", lambda _, found: ", ".join(map(str, found.n_paths))),
-    ("switches on a path", lambda _, found: f"up to {found.diameter}"),
+    ("  of full", lambda _, figures: f"{1 / figures.worst_ratio:.0%}"),
+    ("worst even cut", lambda _, figures: f"{figures.worst_ratio:.3g} : 1"),
+    ("shortest paths", lambda _, figures: ", ".join(map(str, figures.n_paths))),
+    ("switches on a path", lambda _, figures: f"up to {figures.diameter}"),
 )

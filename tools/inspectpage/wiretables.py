@@ -58,11 +58,11 @@ def flows_table(analysis: Analysis) -> Table:
     return made_table(caption, columns, some, row, "No connection carried any payload.", "The largest")
 
 
-def _part(found: Percentiles | None, name: str, show: Callable[[float], str]) -> Cell:
-    if found is None:
+def _part(percentiles: Percentiles | None, name: str, show: Callable[[float], str]) -> Cell:
+    if percentiles is None:
         return Cell(NOTHING, "")
-    values = (f"{part} {show(getattr(found, part))}" for part in ("min", "p50", "p90", "p99", "max"))
-    return number(getattr(found, name), show, f"{', '.join(values)} of {found.n:,}")
+    values = (f"{part} {show(getattr(percentiles, part))}" for part in ("min", "p50", "p90", "p99", "max"))
+    return number(getattr(percentiles, name), show, f"{', '.join(values)} of {percentiles.n:,}")
 
 
 def aggregations_table(analysis: Analysis) -> Table:

@@ -45,16 +45,16 @@ class Pools:
         self._release()
         size = SMALL if rule.elements <= SMALL else LARGE
         slots = self._slots[size]
-        made: list[bytes] = []
+        created: list[bytes] = []
         try:
             for slot in range(rule.slots):
                 key = _SLOT.pack(pool, slot)
                 slots[key] = _EMPTY[size]
-                made.append(key)
+                created.append(key)
             _COUNTER.pack_into(self._counters, pool * _COUNTER.size, *[0] * len(EVENTS))
             self._pools[_NUMBER.pack(pool)] = _value(pool, rule, ifindex)
         except OSError:
-            for key in made:
+            for key in created:
                 del slots[key]
             raise
         self._granted[pool] = size, rule.slots

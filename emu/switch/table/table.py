@@ -85,12 +85,12 @@ class FlowTable:
 
     def entries(self, selection: Selection) -> list[Entry]:
         if selection.priority is not None:
-            found = list(self._entries.get(selection.match, ()))
+            candidates = list(self._entries.get(selection.match, ()))
         else:
-            found = [entry for same in self._entries.values() for entry in same]
+            candidates = [entry for same in self._entries.values() for entry in same]
             if selection.is_all():
-                return found
-        return [entry for entry in found if selection.chooses(entry)]
+                return candidates
+        return [entry for entry in candidates if selection.chooses(entry)]
 
     def __len__(self) -> int:
         return self._n_entries
