@@ -163,7 +163,7 @@ def _shown(request: CaptureRequest, quiet: bool) -> Iterator[Progressed]:
 
 def default_folder(request: CaptureRequest) -> Path:
     """`captures/DATE-TIME-JOB` below the current folder, which nothing has yet."""
-    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{request.job}-{request.n_ranks}"
+    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{request.title}-{request.n_ranks}"
     for number in itertools.count(1):
         folder = Path("captures") / (name if number == 1 else f"{name}-{number}")
         if not folder.exists() and not folder.with_name(folder.name + INCOMPLETE).exists():

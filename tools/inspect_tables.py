@@ -25,7 +25,7 @@ MAX_MATRIX_RANKS = 10
 
 
 def print_analysis(analysis: Analysis, advice: Advice | None = None) -> None:
-    """The verdict first, then what to do next, then what there is: parts of which nothing was found are left
+    """The summary first, then what to do next, then what there is: parts of which nothing was found are left
     out.
     """
     to = console()

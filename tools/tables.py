@@ -39,14 +39,16 @@ _HEAD = (
 def print_rows(to: Console, rows: Sequence[Row]) -> None:
     """Refused cells have no size: a sweep is told by the others."""
     swept = len({row.bytes for row in rows if row.time_s}) > 1
-    for _, group in groupby(rows, key=_cell if swept else _fabric):
-        some = list(group)
+    for _, same in groupby(rows, key=_cell if swept else _fabric):
+        batch = list(same)
         to.print()
-        to.print(Text(_heading(some, swept), style="bold"))
+        to.print(Text(_heading(batch, swept), style="bold"))
         if swept:
-            to.print(Text("\n".join(nccl_lines(some, reduces=some[0].algorithm != PAIRWISE))), soft_wrap=True)
+            to.print(
+                Text("\n".join(nccl_lines(batch, reduces=batch[0].algorithm != PAIRWISE))), soft_wrap=True
+            )
         else:
-            to.print(rich_table(_fitting(to, partial(_matrix, some)), dense=True))
+            to.print(rich_table(_fitting(to, partial(_matrix, batch)), dense=True))
     for _, same in groupby(rows, key=_fabric):
         for grid in aggregation_grids(list(same)):
             to.print()

@@ -107,7 +107,7 @@ def carry_out(
             advance()
     numbers = range(len(request.jobs))
     return TrustMatrix(
-        request.job,
+        request.title,
         request.n_ranks,
         trial.routes,
         trial.snaplen,

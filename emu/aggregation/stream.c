@@ -1,4 +1,4 @@
-/* The stream of chunks of one group in one epoch: which chunk is what, and what its result sets off.
+/* The stream of chunks of one tree in one epoch: which chunk is what, and what its result sets off.
  *
  * Chunk 0 is the sync chunk: its result's peak is minus the place at which all go on; nobody lacks a result
  * from before it.  Each sum is a prime chunk, whose peak is the exponent of the first n_slots blocks, and its

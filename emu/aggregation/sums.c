@@ -1,4 +1,4 @@
-/* The sums of one group: their places in the stream, what they give to a chunk, and what its result says. */
+/* The sums of one tree: their places in the stream, what they give to a chunk, and what its result says. */
 #include <endian.h>
 #include <stdlib.h>
 
@@ -108,7 +108,7 @@ static struct sum *append(struct worker *w)
 	return &w->sums[w->end - w->first];
 }
 
-/* Queue the group's next sum; returns its position, or -1 if there is no memory. */
+/* Queue the tree's next sum; returns its position, or -1 if there is no memory. */
 EXPORTED int64_t worker_begin(struct worker *w, const float *data, float *into, int32_t *exponents,
 			      uint64_t n_elements)
 {

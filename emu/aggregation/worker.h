@@ -43,7 +43,7 @@ struct packet {
 
 /* One aggregation.  In the stream it is a prime chunk, then n_data data chunks.
  *
- * The place of a chunk is its number in the stream of all chunks of the group.  It is the same for all ranks
+ * The place of a chunk is its number in the stream of all chunks of the tree.  It is the same for all ranks
  * and in each epoch, whatever number the chunk has there.
  */
 struct sum {

@@ -35,7 +35,7 @@ class WorkerFailed(Exception):
 
 
 class Worker:
-    """Sums of one group, one after the other, over a connected, non-blocking datagram socket.
+    """Sums of one tree, one after the other, over a connected, non-blocking datagram socket.
 
     `rtt_ns` is about what a window of the tree's slots takes there and back.  `ranks_behind` names the ranks
     that a failure is about.  `patience_ns` is how long switches may be silent, or a sum that all have begun
@@ -56,7 +56,7 @@ class Worker:
         segments: int = 1,
     ) -> None:
         if rank not in tree.members:
-            raise ValueError(f"rank {rank} is not in the tree of job {tree.job}")
+            raise ValueError(f"rank {rank} is not in the tree of aggregation job {tree.job}")
         self._sock, self._tree, self._rank, self._behind = sock, tree, rank, ranks_behind
         self._patience_ns = patience_ns
         # A window is no longer one if it goes as one.
@@ -80,7 +80,7 @@ class Worker:
         self._held: dict[int, tuple[Floats | None, Floats | None, NDArray[np.int32]]] = {}
 
     def begin(self, data: Floats | None, into: Floats | None, n_elements: int) -> int:
-        """Queue the group's next sum and return its position.  `step` is due at once.
+        """Queue the tree's next sum and return its position.  `step` is due at once.
 
         `data` (of a giver) must not change before `forget`; `into` (of a taker) is written until the sum is
         reported as finished, never after.
@@ -102,7 +102,7 @@ class Worker:
     def _check(self, name: str, array: Floats | None, ranks: tuple[int, ...], n_elements: int) -> None:
         if (array is not None) != (self._rank in ranks):
             due = "an array" if self._rank in ranks else "None"
-            raise ValueError(f"{name}: rank {self._rank} of job {self._tree.job} must pass {due}")
+            raise ValueError(f"{name}: rank {self._rank} of aggregation job {self._tree.job} must pass {due}")
         if array is None:
             return
         if array.dtype != np.float32 or array.shape != (n_elements,) or not array.flags.c_contiguous:

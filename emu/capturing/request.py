@@ -53,7 +53,7 @@ class CaptureRequest:
             raise ValueError(f"cannot slow down rank {beyond[0]}: the job has ranks 0 to {self.n_ranks - 1}")
 
     @property
-    def job(self) -> str:
+    def title(self) -> str:
         """In a word or two, for names and titles."""
         if self.training is None:
             return Path(self.command[0]).name
@@ -61,7 +61,7 @@ class CaptureRequest:
 
     @property
     def name(self) -> str:
-        return f"{self.job}, {self.n_ranks} ranks"
+        return f"{self.title}, {self.n_ranks} ranks"
 
     @property
     def total_ranks(self) -> int:

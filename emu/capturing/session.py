@@ -54,7 +54,7 @@ def main(folder: Path) -> None:
 
 
 def _listening(n_hosts: int) -> Listening:
-    """Whole packets; by block, since in immediate mode the ring would be slots of a whole snaplen each."""
+    """Whole packets; by block, since in immediate mode the ring would hold frames of a whole snaplen each."""
     ring = ring_kib(n_hosts, free_nbytes(Path("/proc/meminfo").read_text()))
     return Listening(MAX_SNAPLEN, ring, is_immediate=False)
 

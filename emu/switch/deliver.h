@@ -150,7 +150,7 @@ static long choose_live(__u32 number, void *context)
 /* The number of the one bucket that a packet takes, MAX_BUCKETS if there is none. */
 static __always_inline __u32 choose(struct passage *passage, const struct group *group)
 {
-	__u32 slot;
+	__u32 place;
 
 	passage->chosen = MAX_BUCKETS;
 	if (group->kind == FAILOVER) {
@@ -159,10 +159,10 @@ static __always_inline __u32 choose(struct passage *passage, const struct group 
 	}
 	if (group->kind == INDIRECT)
 		return 0;
-	if (!group->n_slots)
+	if (!group->n_weighted)
 		return MAX_BUCKETS;
-	slot = flow_hash(&passage->packet->tuple, passage->port->salt) % group->n_slots;
-	return slot < MAX_BUCKETS ? group->slots[slot] : MAX_BUCKETS;
+	place = flow_hash(&passage->packet->tuple, passage->port->salt) % group->n_weighted;
+	return place < MAX_BUCKETS ? group->weighted[place] : MAX_BUCKETS;
 }
 
 /* The interface through which the packet leaves as it is, or 0: copies have been sent, if anything was. */

@@ -12,7 +12,7 @@
 #define MAX_SWITCH_PORTS 1024 /* of one switch */
 #define MAX_FLOWS 262144      /* rules of all switches together */
 #define MAX_GROUPS 16384
-#define MAX_BUCKETS 64 /* of one group; also its slots, and the outputs of one action list */
+#define MAX_BUCKETS 64 /* of one group, of its weighted list, and outputs of one action list */
 #define PACKET_IN_RING_NBYTES (2 << 20)
 
 /* Places that are no interface; the numbers are OpenFlow's. */
@@ -82,8 +82,8 @@ struct group {
 	__u32 kind;
 	__u32 n_buckets;
 	__u32 counter; /* index into group_counters, beyond its end for an action list */
-	__u32 n_slots;
-	__u8 slots[MAX_BUCKETS]; /* SELECT: bucket numbers, each as often as its weight says */
+	__u32 n_weighted;
+	__u8 weighted[MAX_BUCKETS]; /* SELECT: bucket numbers, each as often as its weight says */
 	struct bucket buckets[MAX_BUCKETS];
 };
 

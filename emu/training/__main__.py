@@ -80,8 +80,8 @@ def _be_rank(folder: Path, settings: dict[str, Any], rank: int) -> None:
         if rank == options.servers:
             os.write(heard, f"iteration {iteration}\n".encode())
 
-    job = ps if options.servers else ddp
-    job.train(options, rank, folder / f"log.r{rank}.json", began)
+    trainer = ps if options.servers else ddp
+    trainer.train(options, rank, folder / f"log.r{rank}.json", began)
     dist.destroy_process_group()
 
 

@@ -33,7 +33,7 @@ def differences(bench: Bench, pool: Pool, number: int, steps: list[Step]) -> lis
         port = PARENT_PORT if child == FROM_PARENT else pool.rule.ports[child]
         before = pool.counted.copy()
         expected = [frame_of(sent) for sent in pool.receive(child, header, elements)]
-        verdict = bench.receive(port, frame)
+        returned = bench.receive(port, frame)
         found = bench.sent(len(expected))
         where = f"step {at}: child {child}, {header}, {pool.rule}"
         if found != expected:
@@ -42,8 +42,8 @@ def differences(bench: Bench, pool: Pool, number: int, steps: list[Step]) -> lis
         if counts != {event: pool.counted[event] for event in EVENTS}:
             return [f"{where}: counted {counts}, not {pool.counted}"]
         is_dropped = any(pool.counted[event] != before[event] for event in DROPPED)
-        if verdict != (SHOT if is_dropped else STOLEN):
-            return [f"{where}: returned {verdict}"]
+        if returned != (SHOT if is_dropped else STOLEN):
+            return [f"{where}: returned {returned}"]
     return []
 
 

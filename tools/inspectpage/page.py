@@ -85,7 +85,7 @@ def page(analysis: Analysis, advice: Advice | None = None) -> str:
     values: dict[str, Any] = {
         "name": title(analysis),
         "what": what(analysis),
-        "verdict": sentences(analysis),
+        "sentences": sentences(analysis),
         "tiles": list(_tiles(analysis)),
         "sections": [each for each in SECTIONS if each[0] not in absent],
         "advice": advice,
@@ -188,7 +188,7 @@ def _spans_missing(analysis: Analysis) -> str:
 
 
 def _tiles(analysis: Analysis) -> Iterator[Tile]:
-    """The figures of the verdict, to be seen at a glance."""
+    """The figures of the sentences, to be seen at a glance."""
     if (shares := analysis.shares) is not None:
         yield Tile("iteration", show_s(shares.time_ns / 1e9), f"median of {shares.n_iterations}")
     if shares is not None and not analysis.shares_refused:

@@ -13,7 +13,7 @@ from gradwire.emu.switch.ports import SwitchPorts
 from gradwire.emu.switch.server.connection import Address, ControllerConnection
 from gradwire.emu.switch.server.session import Session
 from gradwire.emu.switch.server.state import SwitchState
-from gradwire.emu.switch.table.jobs import Jobs, SharedSlots
+from gradwire.emu.switch.table.jobs import AggregationJobs, SharedSlots
 from gradwire.emu.switch.table.numbers import Numbers
 from gradwire.emu.switch.table.table import FlowTable
 from gradwire.planning.openflow.entries import MAX_FLOWS, MAX_GROUPS, Event, FlowGone
@@ -46,7 +46,8 @@ class SwitchAgent:
         """`patience_s` 0 is without end; each switch has `slots` for the jobs that it adds up."""
         flows, groups, shared = Numbers(MAX_FLOWS), Numbers(MAX_GROUPS), SharedSlots()
         self._switches = {
-            each.dpid: SwitchState(each, FlowTable(flows, groups, Jobs(shared, slots))) for each in switches
+            each.dpid: SwitchState(each, FlowTable(flows, groups, AggregationJobs(shared, slots)))
+            for each in switches
         }
         self._plane = plane
         self._controllers = tuple(dict.fromkeys(controllers))
