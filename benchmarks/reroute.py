@@ -34,7 +34,7 @@ TRIES = 3
 
 
 class Sink:
-    """What of os-ken's datapath a `KnownSwitch` needs to be told things; counts the FLOW_MODs."""
+    """The part of os-ken's datapath that a `KnownSwitch` sends to; counts the FLOW_MODs."""
 
     ofproto, ofproto_parser = ofp, parser
 

@@ -27,7 +27,10 @@ FLUID_TOLERANCE = 0.15
 
 @dataclass(frozen=True)
 class Study:
-    """One cell, over all seeds if any is drawn; `asked` tells what is asked of its rows, and if it is so."""
+    """One cell, over all seeds if any is drawn.
+
+    `asked` says what its rows should be, and whether they are.
+    """
 
     name: str
     fabric: str

@@ -24,7 +24,7 @@ AXIS_HEIGHT = 24
 BAR_TOP, BAR_HEIGHT = 20, 14  # within a row, below its label
 OVERHANG = 4  # of the bound's line over the bar
 HEIGHT = 96
-MOST_BARS = 400  # more are not told apart
+MOST_BARS = 400  # nobody can distinguish more
 ABOVE = 1.15  # the axis is so much longer than the longest iteration
 FILLED = 0.7  # of a bar's place
 

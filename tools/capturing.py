@@ -47,7 +47,7 @@ PHASES = {
 
 @dataclass(frozen=True)
 class Keeping:
-    """Where to, how much of each packet, and whether the whole payload stays beside it."""
+    """The folder, how much of each packet is kept, and whether the whole payload stays beside it."""
 
     folder: Path
     snaplen: int
@@ -56,7 +56,7 @@ class Keeping:
 
 @dataclass(frozen=True)
 class Captured:
-    """What there is now: the folder, its manifest, and the parts of it that are reported."""
+    """A finished capture: its folder, its manifest, and the parts of it that are reported."""
 
     folder: Path
     manifest: dict[str, Any]
@@ -68,7 +68,7 @@ class Captured:
 
     @property
     def is_faithful(self) -> bool:
-        """Whether nothing is known against it and those beside it: what decides the exit code."""
+        """Whether the capture and those beside it passed every check, which decides the exit code."""
         failed = _has_failed(self.check) or _has_failed(self.trimmed) or _has_faults(self.times)
         return not failed and all(one.is_faithful for one in self.beside)
 
@@ -172,7 +172,7 @@ def default_folder(request: CaptureRequest) -> Path:
 
 
 def show(captured: Captured, as_json: bool) -> None:
-    """Print what there is, and what can be done with it; leave with the exit code that it deserves."""
+    """Print the capture and what can be done with it; leave with its exit code."""
     if as_json:
         print(json.dumps(_to_json(captured), indent=1))
     else:
@@ -194,7 +194,7 @@ def _to_json(captured: Captured) -> dict[str, Any]:
 
 
 def report_lines(captured: Captured) -> Iterator[str]:
-    """What there is, in lines."""
+    """The capture in lines of text."""
     known = [host.counts for host in captured.hosts if host.counts]
     n_packets, lost = sum(c.captured for c in known), sum(c.lost for c in known)
     nbytes = sum(host.nbytes for host in captured.hosts)

@@ -1,6 +1,6 @@
 """A fabric as an SVG drawing, its links coloured by load.
 
-The drawing stands alone or inside an HTML page; it needs no script and follows the reader's light or
+The drawing is a file of its own or inside an HTML page; it needs no script and follows the reader's light or
 dark scheme.  Each cable is two lines, one per direction, and traffic keeps to the right of the way it
 goes, as on a road.
 """

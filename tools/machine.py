@@ -51,7 +51,7 @@ def congestion_controls() -> tuple[str, ...]:
 
 
 def tool_version(command: Sequence[str]) -> str | None:
-    """The version in the first line that `command` prints; None if there is no such tool."""
+    """The version in the first line that `command` prints; None if the tool is missing."""
     try:
         lines = _run(command).stdout.splitlines()
     except FileNotFoundError:

@@ -45,7 +45,7 @@ class ReportCell:
 
     @property
     def links(self) -> list[LinkUse]:
-        """The busiest links, and the worst link if it is none of them (it may rest in other phases)."""
+        """The busiest links, and the worst link if it is not one of them (it may be idle in other phases)."""
         uses = self.view.links if self.view else ()
         bounding = [use for use in uses[MOST_LINKS:] if self.bounds(use)]
         return [*uses[: MOST_LINKS - len(bounding)], *bounding]

@@ -28,7 +28,7 @@ class Column:
 class Cell:
     """`key` is what a page sorts it by: a number, "" for one that is not there, None to sort by the text.
 
-    `style` is its style on a terminal.  On a page `hint` is its tooltip, and `share` draws a bar behind the
+    `style` is its style on a terminal.  On a page `hint` is its tooltip, and `share` draws a bar under the
     text, in percent.
     """
 

@@ -37,7 +37,7 @@ _HEAD = (
 
 
 def print_rows(to: Console, rows: Sequence[Row]) -> None:
-    """Refused cells have no size: a sweep is told by the others."""
+    """Print the rows: as a sweep if measured rows have several sizes (refused cells have none)."""
     swept = len({row.bytes for row in rows if row.time_s}) > 1
     for _, same in groupby(rows, key=_cell if swept else _fabric):
         batch = list(same)

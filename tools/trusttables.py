@@ -47,7 +47,7 @@ def print_matrix(to: Console, matrix: TrustMatrix) -> None:
 
 
 def beside(row: TrustRow) -> str:
-    """What tells the row of a job beside the first from the first's."""
+    """The end of a row's name for a job beside the first one."""
     return f", beside-{row.job}" if row.job else ""
 
 

@@ -39,8 +39,8 @@ static int64_t timeout_ns(const struct worker *w, uint32_t n_timeouts)
 }
 
 /* One data chunk at a time is timed, as RFC 6298 means it: its gains are for one sample a round trip.
- * Not the others: their results wait for ranks that still compute.  If it has to go again, which of the two
- * the answer is for cannot be told; after a timeout all wait longer, or one that is too short would
+ * Not the others: their results wait for ranks that still compute.  If it has to go again, the
+ * answer may be for either; after a timeout all wait longer, or one that is too short would
  * never be found out (Karn, Partridge, 1987).
  */
 static void start_timing(struct worker *w, const struct slot *slot, bool is_timeout)

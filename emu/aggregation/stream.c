@@ -151,7 +151,7 @@ static void note_reached(struct worker *w)
 		w->reached = least;
 }
 
-/* The tree was built anew: none of what is under way counts any more. */
+/* The tree was built again: nothing that is under way counts any more. */
 void restart(struct worker *w, uint16_t epoch)
 {
 	if (w->is_synced)

@@ -5,7 +5,7 @@
 #include "numbers.h"
 #include "worker.h"
 
-/* The exponent of our elements [at, at + n), as far as there are so many. */
+/* The exponent of our elements [at, at + n), or of fewer where the sum ends before. */
 int32_t own_exponent(struct worker *w, const struct sum *sum, uint64_t at, uint64_t n)
 {
 	uint64_t left = at < sum->n_elements ? sum->n_elements - at : 0;

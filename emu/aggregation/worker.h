@@ -99,7 +99,7 @@ struct worker {
 	int64_t round_trip_ns, variation_ns;
 	uint64_t timed_chunk;
 	uint32_t n_backoffs; /* timed chunks in a row that had to go again after a timeout */
-	int64_t answered_ns; /* when the latest data chunk went of which a result is here */
+	int64_t answered_ns; /* when the latest data chunk with a result was sent */
 };
 
 /* stream.c */

@@ -18,13 +18,14 @@ from gradwire.traces.framing.aggregation import ELEMENT_NBYTES, HEADER_NBYTES
 Floats = NDArray[np.float32]
 
 SEGMENTS = 32  # packets that may go to the kernel as one
-PATIENCE_NS = 3_500_000_000  # whoever waits for a rank that died is told of it within 5 s
+PATIENCE_NS = 3_500_000_000  # a rank that waits for one that died learns so within 5 s
 _MAX_DATAGRAM_NBYTES = 65_507
 RanksBehind = Mapping[Egress, tuple[int, ...]]
+"""The ranks that contribute through each (switch, port) of a tree's children."""
 
 
 class WorkerFailed(Exception):
-    """A sum cannot be had; one line that says which and why.
+    """A sum failed; the text is one line that says which and why.
 
     `blamed` are the ranks that it names as missing, ascending; a switch may lack only some of them.
     """
@@ -39,9 +40,9 @@ class Worker:
 
     `rtt_ns` is about what a window of the tree's slots takes there and back.  `ranks_behind` names the ranks
     that a failure is about.  `patience_ns` is how long switches may be silent, or a sum that all have begun
-    may stand still.  `segments` above 1 lets the kernel take so many packets as one (UDP_SEGMENT): only for a
-    device with tx-udp-segmentation off, or the switch would get them as one.  Raise OSError if the library
-    was not compiled.
+    may make no progress.  `segments` is how many packets the kernel may take as one (UDP_SEGMENT): above 1
+    only for a device with tx-udp-segmentation off, or the switch would get them as one.  Raise OSError if
+    the library was not compiled.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Worker:
             raise ValueError(f"rank {rank} is not in the tree of aggregation job {tree.job}")
         self._sock, self._tree, self._rank, self._behind = sock, tree, rank, ranks_behind
         self._patience_ns = patience_ns
-        # A window is no longer one if it goes as one.
+        # A quarter of the window at most goes as one: a window sent whole would be a burst.
         packet_nbytes = HEADER_NBYTES + tree.elements * ELEMENT_NBYTES
         segments = max(1, min(segments, tree.slots // 4, _MAX_DATAGRAM_NBYTES // packet_nbytes))
         self._c = library()
@@ -143,7 +144,7 @@ class Worker:
 
     @property
     def pause_ns(self) -> int:
-        """So long may `step` be put off although something can be received: a full window is under way."""
+        """How long `step` may wait although something can be received: a full window is under way."""
         return int(self._report.pause_ns)
 
     @property
@@ -166,7 +167,7 @@ class Worker:
         self._held = {position: arrays for position, arrays in self._held.items() if position >= first}
 
     def close(self) -> None:
-        """Let go of all arrays.  The socket is its owner's to close."""
+        """Release all arrays.  The owner of the socket closes it."""
         if self._worker is not None:
             self._report = WorkerReport.from_buffer_copy(self._report)
             self._c.worker_free(self._worker)
@@ -203,7 +204,7 @@ class Worker:
         absent: tuple[tuple[int, ...], ...] = ()
         if not report.has_status:
             what = "no switch reports what is missing"
-        elif report.epoch != self._tree.epoch:  # the tree that we know is not that of which the bits are
+        elif report.epoch != self._tree.epoch:  # the bits are of a tree that we do not know yet
             what = f"a switch of the new tree has data from some of its children only (bits {report.seen:b})"
         else:
             absent = missing(self._tree, self._behind, self._rank, report.levels, report.seen)
@@ -218,16 +219,13 @@ class Worker:
         return f"for {self._patience_ns / 1e9:g} s"
 
 
-"""The ranks that contribute through each (switch, port) of a tree's children."""
-
-
 def missing(
     tree: Tree, behind: RanksBehind, rank: int, levels: int, seen: int
 ) -> tuple[tuple[int, ...], ...]:
     """The ranks behind each of the children that are not in `seen`, ascending.
 
-    The bitmap is of the switch `levels` above the one at which `rank`'s host is.  Empty if there is no such
-    switch in the tree.
+    The bitmap is of the switch `levels` above the switch of `rank`'s host.  The result is empty if the tree
+    has no such switch.
     """
     above = path(tree, behind, rank)
     if levels >= len(above):
@@ -258,6 +256,6 @@ def path(tree: Tree, behind: RanksBehind, rank: int) -> tuple[Node, ...]:
     """The switches that the rank's contributions go through, the root last."""
     return tuple(
         node
-        for node in reversed(tree.nodes)  # each stands after its parent
+        for node in reversed(tree.nodes)  # each comes after its parent
         if any(rank in behind[Egress(node.switch, child.port)] for child in node.children)
     )

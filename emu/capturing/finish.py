@@ -82,7 +82,7 @@ def write_rank_map(folder: Path, fabric: Fabric, used: Sequence[str]) -> None:
 
 
 def read_whole(folder: Path) -> Trace | str:
-    """The captures with all payload, every read of which is noted; or why they cannot be read."""
+    """The captures with all payload, each read noted; a text says why they cannot be read."""
     try:
         return open_recorded([folder / WHOLE], folder / SETTINGS)
     except (BadTrace, BadCapture, OSError) as error:
@@ -123,7 +123,7 @@ class TimesCheck:
 
 
 def timed(whole: Trace | str, folder: Path) -> TimesCheck | None:
-    """The times of what was read against those in the logs of the folder; None if either is lacking."""
+    """The decoded times against the times in the folder's logs; None if either is missing."""
     try:
         logs = read_logs(folder)
         if not logs or isinstance(whole, str):
@@ -171,7 +171,7 @@ def indexed(whole: Trace | str, folder: Path, hosts: Sequence[str]) -> Checked:
 
 
 def _write_index(capture: Path, read: Mapping[Direction, Stream]) -> None:
-    """Nothing is written for a file that lacks nothing."""
+    """Write no index for a capture that shows every message by itself."""
     path = index_path(capture)
     if path is None or not capture.exists():
         return
@@ -182,7 +182,7 @@ def _write_index(capture: Path, read: Mapping[Direction, Stream]) -> None:
 
 
 def host_captures(folder: Path, fabric: Fabric, used: Sequence[str]) -> tuple[HostCapture, ...]:
-    """What there is of every host of `used`, once the payload is cut off."""
+    """The files of every host of `used`, once the payload is cut off."""
     captures = []
     for rank, host in enumerate(used):
         path = folder / f"{host}.pcap"

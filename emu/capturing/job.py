@@ -26,8 +26,8 @@ Heard = Callable[[str], None]
 
 @dataclass
 class RankProcesses:
-    """`processes` by name, with where each writes; `lines` is what tells of progress, if anything does.
-    `others` are lines that are read and not heard, of jobs beside it.
+    """`processes` by name, with where each writes; `lines` reports progress, if anything does.
+    `others` are the progress lines of jobs beside it, which are read and ignored.
     """
 
     processes: dict[str, "subprocess.Popen[Any]"]
@@ -36,7 +36,7 @@ class RankProcesses:
     others: tuple[IO[str], ...] = ()
 
     def with_beside(self, jobs: Sequence["RankProcesses"]) -> "RankProcesses":
-        """All of them as one, which ends with the last and is cut short with any."""
+        """All jobs as one, which ends with the last of them and is cut short with any of them."""
         joined = RankProcesses(dict(self.processes), dict(self.outputs), self.lines)
         for number, job in enumerate(jobs, start=1):
             joined.processes |= {f"{BESIDE}-{number}: {name}": each for name, each in job.processes.items()}
@@ -111,7 +111,7 @@ def begun(
     folder: Path,
     child: ChildProcess | None,
 ) -> Iterator[RankProcesses]:
-    """The job, begun on its hosts of the fabric; what is left of it ends with this."""
+    """Start the job on its hosts of the fabric; its processes end at the latest with this context."""
     used = request.hosts(fabric)
     with ExitStack() as stack:
         if child:

@@ -136,10 +136,10 @@ def hosts_of(files: Sequence[Candidates]) -> set[str]:
 
 
 def choose(files: Sequence[Candidates], number_of: Mapping[str, int], left_out: Counter[str]) -> list[Chosen]:
-    """Each packet once; `number_of` are the hosts' numbers by address, of those that are not left out.
+    """Each packet once; `number_of` has the number of each host that is not left out, by address.
 
-    Which file a packet is taken from is decided for each pair of hosts: the source's own, else that with
-    most packets of the pair, and of equal ones not the destination's own, and that which had the first first.
+    All packets of a pair of hosts come from one file: the source's own, else the file with most packets of
+    the pair.  Among equal ones the destination's own comes last, and the file with the earliest packet first.
     """
     mapped: list[Chosen] = []
     n_hosts = max(number_of.values(), default=0) + 1

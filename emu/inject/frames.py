@@ -1,6 +1,6 @@
 """Rewrites captured packets for the fabric: its MAC and IP addresses, and correct checksums.
 
-What the snaplen cut off is zeros, and is not stored: a frame is a head, and so many zeros.
+What the snaplen cut off is zeros, which are not stored: a frame is a head and a number of zeros.
 """
 
 from collections.abc import Sequence
@@ -123,7 +123,7 @@ def _readdress(pieces: Pieces, addresses: Ints, macs: npt.NDArray[np.uint8], out
 
 
 def _checksum(pieces: Pieces, out: Octets, places: tuple[Ints, Ints, Ints], pseudo: Ints) -> None:
-    """Fill in both checksums; of a segment for the kernel to cut only the part that it wants beforehand."""
+    """Fill in both checksums; a segment that the kernel cuts gets only the sum that the kernel expects."""
     ip, l4, checksum_at = places
     ends = np.concatenate((ip[1:] - VNET_NBYTES - ETHERNET_NBYTES, [len(out)]))
     padded = np.concatenate((out, np.zeros(2, np.uint8)))
@@ -177,6 +177,6 @@ def word_sums(octets: npt.NDArray[np.uint8], cuts: Ints) -> Ints:
 
 
 def pseudo_header_sums(src: Ints, dst: Ints, protocol: Ints, nbytes: Ints) -> Ints:
-    """Of TCP's and UDP's pseudo headers (RFC 9293, 3.1); `nbytes` is the length of the segment."""
+    """The sums of TCP's and UDP's pseudo headers (RFC 9293, 3.1); `nbytes` is the length of the segment."""
     sums: Ints = (src >> 16) + (src & 0xFFFF) + (dst >> 16) + (dst & 0xFFFF) + protocol + nbytes
     return sums

@@ -1,4 +1,4 @@
-"""Which host of the fabric stands in for which host of a capture."""
+"""Which host of the fabric plays which host of a capture."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from ipaddress import IPv4Address

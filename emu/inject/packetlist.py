@@ -64,8 +64,8 @@ class Pieces:
 
 
 def pieces(files: Sequence[Chosen], mtu_nbytes: int) -> tuple[Pieces, list[str]]:
-    """All packets of all files in the order of time, whole, for a fabric of this MTU, and what there is to
-    say about the clocks.
+    """All packets of all files in the order of time, whole, for a fabric of this MTU, and notes about the
+    clocks.
     """
     parts, notes = [], []
     for number, file in enumerate(files):

@@ -59,7 +59,7 @@ def prepare(
     ranks: Mapping[str, int],
     assigned: Mapping[str, str],
 ) -> Prepared:
-    """Without a `fabric` for a star of the capture's hosts.
+    """Prepare the captures' packets for `fabric`, or for a star of the captures' hosts.
 
     Raise BadCapture, NothingToSend, ValueError, OSError.
     """
@@ -104,7 +104,7 @@ def _files(paths: Sequence[Path], left_out: Counter[str]) -> list[Candidates]:
 
 
 def _parts(chosen: Sequence[Chosen], mtu_nbytes: int, exact_mtu: bool) -> tuple[Pieces, list[str]]:
-    """All that is sent in one loop, and what there is to say about it."""
+    """The pieces of one loop, and notes about them."""
     whole, notes = pieces(chosen, mtu_nbytes)
     parts = cut(whole, exact_mtu)
     if len(parts) > len(whole) and not exact_mtu:

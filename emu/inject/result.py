@@ -94,7 +94,7 @@ class Injection:
 def result(
     source: str, options: InjectOptions, prepared: Prepared, observed: ReadTimes, counted: InjectionCounts
 ) -> Injection:
-    """The packets of all loops together."""
+    """The figures of all loops' packets together."""
     times, parts = observed.times, prepared.pieces
     late = times.left_ns[times.left_ns != NEVER] - times.due_ns[times.left_ns != NEVER]
     was_handed = times.handed_ns != NEVER
@@ -147,7 +147,7 @@ def result(
 def judge(
     handed: TimePercentiles | None, drift: float | None, observed: ReadTimes, counted: InjectionCounts
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Why the machine decided and not the fabric, and what does not take validity away.
+    """Reasons that make the injection not valid, and warnings that do not.
 
     `handed` is how late packets were handed to their ports, None of packets without deadlines.
     """

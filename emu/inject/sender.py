@@ -73,7 +73,7 @@ class MessageVector:
 
     def __init__(self, frames: Frames) -> None:
         count = len(frames.head_at)
-        self._heads = np.ascontiguousarray(frames.heads)  # kept: the kernel is told addresses only
+        self._heads = np.ascontiguousarray(frames.heads)  # kept: the kernel gets addresses only
         self._zeros = np.zeros(_ZEROS_NBYTES, np.uint8)
         self._pieces = np.zeros((count, 2, 2), np.uint64)
         self._pieces[:, 0, 0] = frames.head_at.astype(np.uint64) + np.uint64(self._heads.ctypes.data)

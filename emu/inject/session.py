@@ -82,7 +82,7 @@ def silence(host: str, pid: int) -> None:
 
 
 def _sent(folder: Path, queues: Queues, duration_s: float, quiet_s: float, watch: Watch) -> InjectionCounts:
-    """Have the sender send, wait until nothing is under way, and tell what was counted meanwhile."""
+    """Have the sender send, wait until nothing is under way, and return what was counted meanwhile."""
     command = python("gradwire.emu.inject.sender", str(folder))
     with running("the sender", command, folder / "sender.log") as sender:
         sender.await_line("ready", SENDER_START_S, watch)

@@ -93,7 +93,7 @@ def captures(
 
 
 def dropped(hosts: Sequence[str], folder: Path) -> dict[str, int]:
-    """How many packets each capture that has ended lacks by its own word, of those that lack any."""
+    """How many packets each ended capture lost by its own count; captures that lost none are left out."""
     reported = {host: counts(_log(folder, host).read_text()) for host in hosts}
     return {host: figures.lost for host, figures in reported.items() if figures and figures.lost}
 
@@ -120,7 +120,7 @@ def _await_written(children: Sequence[ChildProcess]) -> None:
 
 
 def _ask(child: ChildProcess) -> TcpdumpCounts | None:
-    """None if there is no answer in time: then its last words tell what it lacks."""
+    """None without an answer in time: its last words then say what it lost."""
     _check_runs(child)
     before = len(answers(child.log.read_text()))
     child.process.send_signal(signal.SIGUSR1)

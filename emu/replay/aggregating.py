@@ -39,7 +39,7 @@ class Seat:
 
 
 def take_seats(plan: Plan, rank: int) -> list[Seat]:
-    """One in each tree of which the rank is a member, in the network namespace of its host.
+    """A seat in each tree that has the rank as a member, in the network namespace of its host.
 
     As many packets go out together as a TCP segment may be long.
     """

@@ -160,7 +160,7 @@ def to_ints(block: Floats, exponent: int, n_givers: int) -> Ints:
 
 
 def to_floats(sums: Ints, exponent: int, n_givers: int) -> Floats:
-    """What the sum of givers' integers stands for; infinite where float32 has no room, as its own sum."""
+    """The value of the sum of givers' integers; infinite where float32 has no room, as its own sum."""
     if exponent == NO_PEAK:
         return np.zeros(len(sums), np.float32)
     with np.errstate(over="ignore"):

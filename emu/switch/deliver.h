@@ -26,7 +26,7 @@ struct passage {
 	__u32 n_sent;
 };
 
-/* The ring's records have sizes that the verifier knows beforehand.  That a frame is no shorter than its Ethernet
+/* The ring's records have constant sizes, as the verifier wants them.  That a frame is no shorter than its Ethernet
  * header is said because Linux 6.1 learns nothing from a comparison with 0, and of `kept` itself by the barrier.
  */
 #define TELL(passage, size)                                                                          \

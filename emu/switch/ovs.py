@@ -151,6 +151,6 @@ def _run(command: list[str], folder: Path) -> None:
         )
     except FileNotFoundError as error:
         raise OvsError(f"{command[0]} is not installed: run apt-get install openvswitch-switch") from error
-    if done.returncode or "rror" in done.stderr:  # a port that cannot be added is told, with exit code 0
+    if done.returncode or "rror" in done.stderr:  # it reports a port that it cannot add, with exit code 0
         complaint = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         raise OvsError(f"{command[0]}: {complaint[0]}")

@@ -1,4 +1,4 @@
-"""What a captured program is told of where it runs."""
+"""What a captured program learns of where it runs."""
 
 from pathlib import Path
 

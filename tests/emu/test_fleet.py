@@ -217,7 +217,7 @@ def test_of_complaints_the_one_that_blames_the_fewest_ranks_is_told_or_the_first
 
 
 def test_a_complaint_of_a_worker_comes_with_the_ranks_that_it_blames(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rank 2 blames one, ranks 0 and 1 more; rank 3 none, which is no more exact than all."""
+    """Rank 2 blames one, ranks 0 and 1 more; rank 3 none, which is as inexact as all."""
 
     def fail(_: Plan, rank: int) -> None:
         raise WorkerFailed(f"{rank} complains", tuple(range(1, 4 - rank)))

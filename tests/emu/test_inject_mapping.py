@@ -1,4 +1,4 @@
-"""Which host of the fabric stands for which of the capture."""
+"""Which host of the fabric plays which host of the capture."""
 
 import pytest
 

@@ -96,7 +96,7 @@ def test_switches_that_do_not_answer_at_all_are_told_of() -> None:
 
 
 def test_a_rank_that_was_restarted_spoils_no_sum() -> None:
-    """It begins in the middle of an epoch: the switch refuses its packets, others are told who is missing."""
+    """It begins in the middle of an epoch: the switch refuses its packets, others learn who is missing."""
     with Lab(star(3)) as lab:
         into = begin(lab, {rank: numbers(rank, 4000, 8) for rank in range(3)})
         lab.run(lambda: lab.workers[0].counts().received > 100)

@@ -57,7 +57,7 @@ def frame(
     tag: bytes = b"",
     flags: int = 0,
 ) -> bytes:
-    """A datagram in its Ethernet frame; `tag` stands before the type, `flags` are IP's, with the offset."""
+    """A datagram in its Ethernet frame; `tag` comes before the type, `flags` are IP's, with the offset."""
     udp = struct.pack("!HHHH", udp_port, udp_port, 8 + len(payload), 0)
     length = 20 + len(udp) + len(payload)
     addresses = socket.inet_aton(source) + socket.inet_aton(to)

@@ -1,4 +1,4 @@
-"""A job of three hosts that one switch adds up, told by OpenFlow to the switch agent."""
+"""An aggregation job of three hosts at one switch, sent to the switch agent by OpenFlow."""
 
 import json
 import subprocess

@@ -26,7 +26,7 @@ DROPPED: tuple[Event, ...] = ("malformed", "stale", "early", "other_epoch")
 
 
 def differences(bench: Bench, pool: Pool, number: int, steps: list[Step]) -> list[str]:
-    """The first step after which the program has not done what the model does, told in words."""
+    """The first step after which the program has not done what the model does, in words."""
     bench.grant(number, pool.rule)
     for at, step in enumerate(steps):
         child, header, elements, frame = packet(pool, step)

@@ -26,7 +26,7 @@ FABRIC = parse_fabric("star:hosts=3,rate=100M")
 
 
 class Listener(PlainController):
-    """Keeps what it is told unasked, with the instant."""
+    """Keeps the messages that come unasked, with the instant."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -179,7 +179,7 @@ def failing_cable(which_end: str) -> dict[str, Any]:
                 start_ns = time.monotonic_ns()
                 subprocess.run([*command, state], check=True)
                 heard_ns, status = controller.wait(PORT_STATUS)
-                while status.desc.state != expected:  # being enabled is told before the cable is up
+                while status.desc.state != expected:  # it reports being enabled before the cable is up
                     heard_ns, status = controller.wait(PORT_STATUS)
                 found["delays_ms"].append((heard_ns - start_ns) // 10**6)
                 found["states"].append([status.desc.port_no, status.reason, status.desc.state])

@@ -246,7 +246,7 @@ N_TOLD = 300
 
 
 def overrun() -> dict[str, Any]:
-    """Packets for the controller while the agent stands still; the ring to it has room for a part of them."""
+    """Packets for the controller while the agent is stopped; the ring to it has room for a part of them."""
     frame = bytes(Ether(src=A, dst=B) / DATAGRAM / bytes(1500))
     with tempfile.TemporaryDirectory(dir="/run") as folder, our_switch(Path(folder)) as switch:
         for name in (interface("ours", 1), "ours1"):

@@ -68,12 +68,12 @@ def port_mod(speaker: Speaker, port: int, config: int) -> bytes:
 
 
 def heard(speaker: Speaker, n: int = 1) -> list[str]:
-    """What is told unasked: at least `n` messages, or all that come in 2 s; each kind once."""
+    """The messages that come unasked: at least `n` messages, or all that come in 2 s; each kind once."""
     return heard_until(speaker, lambda messages: len(messages) >= n)
 
 
 def heard_of_port(speaker: Speaker, config: int) -> list[str]:
-    """A port that is put down or up may be told of twice: again when its carrier has changed."""
+    """A port that is put down or up may be reported twice: again when its carrier has changed."""
     return heard_until(
         speaker,
         lambda messages: (
@@ -188,7 +188,7 @@ def port_taken_down() -> dict[str, Any]:
 
 
 def settled(speaker: Speaker, config: int) -> None:
-    """Wait until the port is what it was told to be."""
+    """Wait until the port has the state that was asked for."""
     deadline_s = time.monotonic() + 5
     while time.monotonic() < deadline_s:
         described = speaker.ask(parser.OFPPortDescStatsRequest(DATAPATH, 0))

@@ -84,7 +84,7 @@ class TwoSwitches:
             side.ends.drop()
 
     def set_down(self, down: frozenset[int]) -> None:
-        """Cut exactly these cables, and wait until both switches have told so."""
+        """Cut exactly these cables, and wait until both switches have reported it."""
         changed = sorted(down ^ self.down)
         if not changed:
             return
@@ -126,7 +126,7 @@ class TwoSwitches:
         return [replace(ours, unasked=packet_ins[0]), replace(peer, unasked=packet_ins[1])]
 
     def _packet_ins_of_both(self) -> list[list[Any]]:
-        """What both have told in PACKET_IN; they come beside the answers, so wait until they agree."""
+        """What both have sent as PACKET_IN; these come beside the answers, so wait until they agree."""
         deadline_s = time.monotonic() + PATIENCE_S
         while True:
             packet_ins = [
@@ -142,9 +142,9 @@ class TwoSwitches:
         return packet_ins
 
     def removals(self) -> tuple[list[Any], list[Any]]:
-        """Delete all flows; what both told of the removal of the scenario's own.
+        """Delete all flows; what both report of the removal of the scenario's own.
 
-        Open vSwitch tells some time after the barrier's answer: both are waited for until they agree.
+        Open vSwitch reports it some time after the barrier's answer: both are waited for until they agree.
         """
         scenario = self.scenario
         self.reset()
@@ -166,7 +166,7 @@ class TwoSwitches:
                 side.speaker.barrier()
 
     def _marked(self, change: Change) -> Change:
-        """The change with this scenario's number in its cookie, for what is told of it later."""
+        """The change with this scenario's number in its cookie, by which later messages name it."""
         if isinstance(change, FlowChange):
             return replace(change, cookie=self.scenario << 32 | change.cookie)
         return change

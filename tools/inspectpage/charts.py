@@ -79,7 +79,7 @@ def chart_notes(analysis: Analysis) -> list[str]:
 
 
 def as_script(value: Any) -> str:
-    """JSON that may stand in a script element: no text in it can end that."""
+    """JSON for a script element: no text in it can end the element."""
     text = json.dumps(value, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -100,7 +100,7 @@ def _moved(analysis: Analysis) -> list[Transfer]:
 
 
 def _lanes(moved: Iterable[Transfer]) -> list[tuple[int, Transfer]]:
-    """The first lane that is free; what finds none shares the last."""
+    """Each transfer in the first free lane; a transfer that finds none shares the last."""
     free_ns: list[int] = []
     placed = []
     for one in moved:

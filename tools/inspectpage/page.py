@@ -1,4 +1,4 @@
-"""The analysis page: what captures tell of a job, as one HTML file that needs nothing else."""
+"""The analysis page: what captures show of a job, as one HTML file that needs nothing else."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ SECTIONS = (
     ("sure", "how sure"),
 )
 SOURCES = {
-    "told": "as told",
+    "told": "as given",
     "fabric": "of the capture's fabric",
     "measured": "measured: what packets show",
 }
@@ -126,7 +126,7 @@ def tables(analysis: Analysis) -> dict[str, Table]:
 
 
 def _part(name: str) -> Markup:
-    """A file of ours as it stands."""
+    """A file of ours, unchanged."""
     return Markup((TEMPLATES / name).read_text(encoding="utf-8"))
 
 

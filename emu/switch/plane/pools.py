@@ -1,4 +1,4 @@
-"""The pools of in-network aggregation in the kernel: the slots of one job at one switch each.
+"""The pools of in-network aggregation in the kernel: each has the slots of one aggregation job at one switch.
 
 The structs here are those of pools.h.  A pool costs what it is granted: its slots are made with it.
 """

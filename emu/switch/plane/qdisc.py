@@ -25,7 +25,7 @@ _ANSWER_NBYTES = 65536
 
 
 def transmitted(netlink: socket.socket, ifindex: int) -> Transmitted | None:
-    """None if there is no such interface or its root does not count (`noqueue`)."""
+    """None if the interface is missing or its root does not count (`noqueue`)."""
     request = _TCMSG.pack(socket.AF_UNSPEC, ifindex, 0, _TC_H_ROOT, 0)
     netlink.send(encoded(_RTM_GETQDISC, _FLAGS, ifindex, request))
     counters = None

@@ -25,7 +25,9 @@ _ACTION_GROUP = struct.Struct(ofp.OFP_ACTION_GROUP_PACK_STR)
 _ACTIONS_HEADER_NBYTES = 8
 _DELETES = (ofp.OFPFC_DELETE, ofp.OFPFC_DELETE_STRICT)
 _NO_ACTIONS = Actions()
-_MANY_ACTIONS = 4096  # a fabric's rules have a few hundred; kept are the latest of so many bytes at most
+_MANY_ACTIONS = (
+    4096  # a fabric's rules have a few hundred; lists of up to this many bytes are cached, the latest ones
+)
 _USUAL_NBYTES = 64
 
 
