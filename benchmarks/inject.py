@@ -102,9 +102,9 @@ def of_host(prepared: Prepared, number: int) -> Prepared:
 def write_inputs(prepared: Prepared, arguments: argparse.Namespace, folder: Path) -> None:
     """For every pace what the sender reads, and the same packets as a pcap file."""
     pieces, frames = prepared.pieces, prepared.frames
-    told = {"fabric": prepared.fabric.spec, "host": prepared.hosts[arguments.host], "n": len(pieces)}
-    told |= {"repeats": arguments.repeat, "timer": arguments.timer}
-    (folder / "job.json").write_text(json.dumps(told))
+    settings = {"fabric": prepared.fabric.spec, "host": prepared.hosts[arguments.host], "n": len(pieces)}
+    settings |= {"repeats": arguments.repeat, "timer": arguments.timer}
+    (folder / "settings.json").write_text(json.dumps(settings))
     for name, pace in PACES.items():
         due_ns = deadlines(pace, pieces.recorded_ns, pieces.wire_nbytes)
         work = folder / name
@@ -132,8 +132,8 @@ def pcap(frames: Frames, due_ns: Ints) -> Iterator[bytes]:
 
 def inside(folder: Path) -> None:
     """Send by turns, with one capture around all of it."""
-    job = json.loads((folder / "job.json").read_text())
-    fabric, host = parse_fabric(job["fabric"]), job["host"]
+    settings = json.loads((folder / "settings.json").read_text())
+    fabric, host = parse_fabric(settings["fabric"]), settings["host"]
     mine, _ = own_processor()
     network = emulated(fabric, transport(fabric), ())
     with ExitStack() as stack:
@@ -142,13 +142,18 @@ def inside(folder: Path) -> None:
         for name, pid in pids.items():
             silence(name, pid)
         port = interface(host, HOST_PORT)
-        told = {"processors": sorted(mine), "interfaces": [(pids[host], port)], "loops": 1, "period_ns": 0}
+        sender_settings = {
+            "processors": sorted(mine),
+            "interfaces": [(pids[host], port)],
+            "loops": 1,
+            "period_ns": 0,
+        }
         where = [*enter(pids[host]), "nice", "-n", "-20", "taskset", "-c", str(min(mine))]
         stack.enter_context(captures([host], pids, folder / "captures", BY_BLOCK))
         for name in PACES:
-            (folder / name / "sender.json").write_text(json.dumps(told))
-            for _ in range(job["repeats"]):
-                command = replay_command(folder / name, where, port, name, job["timer"])
+            (folder / name / "sender.json").write_text(json.dumps(sender_settings))
+            for _ in range(settings["repeats"]):
+                command = replay_command(folder / name, where, port, name, settings["timer"])
                 subprocess.run(command, check=True, capture_output=True)
                 command = python("gradwire.emu.inject.sender", str(folder / name))
                 with running("the sender", command, folder / name / "sender.log") as sender:
@@ -178,21 +183,20 @@ def replay_command(work: Path, where: Sequence[str], port: str, name: str, timer
 
 def show(folder: Path) -> None:
     """One line for each pace and program."""
-    job = json.loads((folder / "job.json").read_text())
-    packets = read_capture(folder / "captures" / f"{job['host']}.pcap")
-    own = packets.addresses.index(parse_fabric(job["fabric"]).ip(job["host"]))
-    left = packets.time_ns[(packets.protocol != 0) & (packets.src == own)]
-    turns = np.split(left, range(job["n"], len(left), job["n"]))
-    if len(turns) != 2 * job["repeats"] * len(PACES) or len(turns[-1]) != job["n"]:
-        sys.exit(f"{len(left)} packets left instead of {2 * job['repeats'] * len(PACES)} times {job['n']}")
-    print(
-        f"{job['n']} packets of {job['host']}, {job['repeats']} turns each; medians [and range] of the turns"
-    )
+    settings = json.loads((folder / "settings.json").read_text())
+    n, repeats = settings["n"], settings["repeats"]
+    packets = read_capture(folder / "captures" / f"{settings['host']}.pcap")
+    source = packets.addresses.index(parse_fabric(settings["fabric"]).ip(settings["host"]))
+    left = packets.time_ns[(packets.protocol != 0) & (packets.src == source)]
+    turns = np.split(left, range(n, len(left), n))
+    if len(turns) != 2 * repeats * len(PACES) or len(turns[-1]) != n:
+        sys.exit(f"{len(left)} packets left instead of {2 * repeats * len(PACES)} times {n}")
+    print(f"{n} packets of {settings['host']}, {repeats} turns each; medians [and range] of the turns")
     print(f"{'':15} {'':16} {'packets/s':>10}  {'late p50 µs':>22} {'late p99 µs':>26} {'drift ppm':>24}")
     for number, name in enumerate(PACES):
         with np.load(folder / name / "packets.npz") as stored:
             due_ns = stored["due_ns"]
-        some = turns[2 * job["repeats"] * number : 2 * job["repeats"] * (number + 1)]
+        some = turns[2 * repeats * number : 2 * repeats * (number + 1)]
         for program, mine in ((TCPREPLAY, some[::2]), (OURS, some[1::2])):
             print(f"{name:15} {program:16} {line(due_ns, mine)}")
 
@@ -206,10 +210,10 @@ def line(due_ns: Ints, turns: list[Ints]) -> str:
     late = [left - due_ns - (left - due_ns).min() for left in turns]
     p50, p99 = ([float(np.quantile(each, q)) / 1e3 for each in late] for q in (0.5, 0.99))
     drift = [drift_ppm(due_ns, each) for each in late]
-    return f"{text}  {told(p50)} {told(p99)} {told(drift)}"
+    return f"{text}  {show_spread(p50)} {show_spread(p99)} {show_spread(drift)}"
 
 
-def told(values: list[float]) -> str:
+def show_spread(values: list[float]) -> str:
     return f"{statistics.median(values):8.1f} [{min(values):.1f} … {max(values):.1f}]"
 
 

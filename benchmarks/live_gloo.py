@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("--rank", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.rank is not None:
-        rank(arguments.rank, json.loads((arguments.inside / "job.json").read_text()))
+        rank(arguments.rank, json.loads((arguments.inside / "settings.json").read_text()))
     elif arguments.inside:
         inside(arguments.inside)
     else:
@@ -67,10 +67,10 @@ def compare(workload: Workload, spec: str, repeats: int) -> None:
     with tempfile.TemporaryDirectory(prefix="gradwire-live-") as name:
         folder = Path(name)
         laboratory = Laboratory(folder / "runs", RunOptions(repeats), print_nothing, run)
-        job = Experiment(workload, "live comparison", compute=Fraction(0))
-        ours = laboratory.row(plan_of(Cell(fabric, "as-captured", "linear", "ecmp"), job))
+        experiment = Experiment(workload, "live comparison", compute=Fraction(0))
+        ours = laboratory.row(plan_of(Cell(fabric, "as-captured", "linear", "ecmp"), experiment))
         value = {"fabric": spec, "nbytes": nbytes, "repeats": repeats, "n_ranks": workload.n_ranks}
-        (folder / "job.json").write_text(json.dumps(value))
+        (folder / "settings.json").write_text(json.dumps(value))
         arguments = ["--inside", str(folder)]
         process = isolated("benchmarks.live_gloo", arguments, stdout=subprocess.PIPE)
         try:
@@ -96,18 +96,18 @@ def print_nothing(text: str) -> None:
 
 def inside(folder: Path) -> None:
     """The live side: the fabric, its controller, and one PyTorch process per host."""
-    job = json.loads((folder / "job.json").read_text())
-    fabric = parse_fabric(job["fabric"])
+    settings = json.loads((folder / "settings.json").read_text())
+    fabric = parse_fabric(settings["fabric"])
     network = emulated(fabric, fabric_transport(fabric), ())
     with in_force(network, fabric, "gradwire", folder) as emulation:
         processes = []
-        for number, host in enumerate(emulation.net.hosts[: job["n_ranks"]]):
+        for number, host in enumerate(emulation.net.hosts[: settings["n_ranks"]]):
             names = folder / f"hosts-{number}"
             names.write_text(f"127.0.0.1 localhost\n{fabric.ip(host.name)} {os.uname().nodename}\n")
             command = [*enter(host.pid), "unshare", "--mount", "sh", "-c"]
             command += [f'mount --bind {names} /etc/hosts && exec "$@"', "sh"]
             command += python("benchmarks.live_gloo", "--inside", str(folder), "--rank", str(number))
-            settings = {
+            environment = {
                 "TORCH_CPP_LOG_LEVEL": "ERROR",
                 "MASTER_ADDR": fabric.ip(fabric.hosts[0]),
                 "MASTER_PORT": str(STORE_PORT),
@@ -115,14 +115,16 @@ def inside(folder: Path) -> None:
                 "OMP_NUM_THREADS": "1",
             }
             processes.append(
-                subprocess.Popen(command, env={**os.environ, **settings}, stdout=subprocess.PIPE, text=True)
+                subprocess.Popen(
+                    command, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True
+                )
             )
         outputs = [process.communicate(timeout=LIMIT_S)[0] for process in processes]
         times = [json.loads(output)["time_s"] for output in outputs]
         print(json.dumps([max(each) for each in zip(*times, strict=True)]))
 
 
-def rank(number: int, job: dict[str, object]) -> None:
+def rank(number: int, settings: dict[str, object]) -> None:
     """One live rank: as many repeats of the job's allreduces, each begun together."""
     import time
 
@@ -130,8 +132,8 @@ def rank(number: int, job: dict[str, object]) -> None:
     import torch.distributed as dist
 
     torch.set_num_threads(1)
-    n_ranks, repeats = job["n_ranks"], job["repeats"]
-    counts = job["nbytes"]
+    n_ranks, repeats = settings["n_ranks"], settings["repeats"]
+    counts = settings["nbytes"]
     assert isinstance(n_ranks, int)
     assert isinstance(repeats, int)
     assert isinstance(counts, list)

@@ -93,21 +93,22 @@ def search(side: str, spec: str, rates: list[int], arguments: argparse.Namespace
     """Tries from the highest rate down to the first that is carried faithfully."""
     tries: list[Carried] = []
     for rate_bps in sorted(rates, reverse=True):
-        made = attempt(side, f"{spec},rate={rate_bps}", arguments.seconds)
-        tries.append(made)
+        carried = attempt(side, f"{spec},rate={rate_bps}", arguments.seconds)
+        tries.append(carried)
         if not arguments.json:
             print(
-                f"{side:5} {show_bps(rate_bps):>10}: {show_bps(made.goodput_bps)} = {made.share:.3f}, "
-                f"dropped {made.dropped}, retransmitted {made.retransmits}, CPU idle {made.cpu_idle:.2f}",
+                f"{side:5} {show_bps(rate_bps):>10}: {show_bps(carried.goodput_bps)} = {carried.share:.3f}, "
+                f"dropped {carried.dropped}, retransmitted {carried.retransmits}, "
+                f"CPU idle {carried.cpu_idle:.2f}",
                 flush=True,
             )
-        if made.is_faithful:
+        if carried.is_faithful:
             break
     return tries
 
 
 def best_of(tries: list[Carried]) -> Carried:
-    return max(tries, key=lambda made: (made.is_faithful, made.goodput_bps))
+    return max(tries, key=lambda carried: (carried.is_faithful, carried.goodput_bps))
 
 
 def attempt(side: str, spec: str, seconds: int) -> Carried:

@@ -61,12 +61,12 @@ def _figures(fabric: Fabric, schedule: Schedule, routes: str, seed: int) -> str:
         transport=fabric_transport(fabric),
     )
     planned = perf_counter()
-    found = plan_load(plan)
+    loads = plan_load(plan)
     audited = perf_counter()
     _reroute(plan)
     return (
         f"{len(flows):6}  {routed - begin:8.2f}  {planned - routed:6.2f}  {audited - planned:7.2f}"
-        f"  {found.barrier_s / found.barrier_bound_s:10.3f}  {perf_counter() - audited:9.2f}"
+        f"  {loads.barrier_s / loads.barrier_bound_s:10.3f}  {perf_counter() - audited:9.2f}"
     )
 
 

@@ -34,7 +34,7 @@ TRIES = 3
 
 
 class Sink:
-    """What of os-ken's datapath a `KnownSwitch` needs to be told things; counts the FLOW_MODs."""
+    """The part of os-ken's datapath that a `KnownSwitch` sends to; counts the FLOW_MODs."""
 
     ofproto, ofproto_parser = ofp, parser
 
@@ -87,12 +87,12 @@ def measured(intent: Intent, plan: Plan, link: Link) -> Answer:
     paths_s = all_s = float("inf")
     for _ in range(TRIES):
         start_s = time.perf_counter()
-        made = rerouted(plan, frozenset({link}))
+        new_plan = rerouted(plan, frozenset({link}))
         paths_s = min(paths_s, time.perf_counter() - start_s)
         seconds, n_rules = _answered(intent, link)
         all_s = min(all_s, seconds)
-    moved = sum(old.path != new.path for old, new in zip(plan.flows, made.flows, strict=True))
-    return Answer(moved, n_rules, paths_s, all_s, plan_load(made).barrier_s / plan_load(plan).barrier_s)
+    moved = sum(old.path != new.path for old, new in zip(plan.flows, new_plan.flows, strict=True))
+    return Answer(moved, n_rules, paths_s, all_s, plan_load(new_plan).barrier_s / plan_load(plan).barrier_s)
 
 
 def _answered(intent: Intent, link: Link) -> tuple[float, int]:

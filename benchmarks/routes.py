@@ -27,7 +27,10 @@ FLUID_TOLERANCE = 0.15
 
 @dataclass(frozen=True)
 class Study:
-    """One cell, over all seeds if any is drawn; `asked` tells what is asked of its rows, and if it is so."""
+    """One cell, over all seeds if any is drawn.
+
+    `asked` says what its rows should be, and whether they are.
+    """
 
     name: str
     fabric: str
@@ -51,8 +54,9 @@ def as_the_model(low: float, high: float) -> Callable[[Sequence[Row]], tuple[str
     def asked(rows: Sequence[Row]) -> tuple[str, bool]:
         mean = statistics.mean(row.ratio or 0.0 for row in rows)
         furthest = max(abs((row.ratio_predicted or 0.0) - 1) for row in rows)
-        told = f"mean {mean:.3f}, {low} to {high}; furthest from the model {furthest:.1%}"
-        return f"{told}, at most {FLUID_TOLERANCE:.0%}", low <= mean <= high and furthest <= FLUID_TOLERANCE
+        summary = f"mean {mean:.3f}, {low} to {high}; furthest from the model {furthest:.1%}"
+        summary += f", at most {FLUID_TOLERANCE:.0%}"
+        return summary, low <= mean <= high and furthest <= FLUID_TOLERANCE
 
     return asked
 
@@ -117,9 +121,10 @@ def _carry_out(study: Study, folder: Path, arguments: argparse.Namespace) -> Non
             f"{row.cpu_idle:4.2f}  {row.left_out:8}  {row.wrong:5}  {row.verdict}",
             flush=True,
         )
-    told, is_met = study.asked(rows)
+    summary, is_met = study.asked(rows)
     is_valid = all(row.valid and row.wrong == 0 for row in rows)
-    print(f"{study.name:12}  {told}; all valid: {is_valid}: {'met' if is_met and is_valid else 'NOT MET'}\n")
+    outcome = "met" if is_met and is_valid else "NOT MET"
+    print(f"{study.name:12}  {summary}; all valid: {is_valid}: {outcome}\n")
 
 
 if __name__ == "__main__":

@@ -210,7 +210,7 @@ def main() -> None:
             subprocess.run(command, check=True)
         print(json.dumps(measure(arguments.inside, fabric, plan)))
         return
-    found: dict[str, object] = {
+    figures: dict[str, object] = {
         "fabric": arguments.fabric,
         "switches": len(fabric.switches),
         "flows": len(plan.flows),
@@ -222,8 +222,8 @@ def main() -> None:
         done = subprocess.run(command, stdout=subprocess.PIPE, timeout=LIMIT_S, check=False)
         if done.returncode:
             sys.exit(f"{kind}: exit code {done.returncode}, see above")
-        found[kind] = json.loads(done.stdout)
-    print(json.dumps(found))
+        figures[kind] = json.loads(done.stdout)
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-/* A switch of which every port is a whole aggregation job: its contributions come back as results at once.
+/* A switch with a whole aggregation job at every port: its contributions come back as results at once.
  *
  * For benchmarks/workers.py, which measures what hosts do: nothing is added, nothing is kept.
  */

@@ -103,9 +103,9 @@ def inside(*arguments: str) -> Figures:
         sys.exit(process.returncode)
     figures: Figures = json.loads(said)
     times = {key: round(value - begun_s, 2) for key, value in figures.items() if key.endswith("_at_s")}
-    made = {key.replace("_at_s", "_s"): value for key, value in times.items() if key != "down_at_s"}
+    durations_s = {key.replace("_at_s", "_s"): value for key, value in times.items() if key != "down_at_s"}
     down_s = round(ended_s - figures["down_at_s"], 2)
-    return made | {"down_s": down_s} | {k: v for k, v in figures.items() if k.endswith("_MB")}
+    return durations_s | {"down_s": down_s} | {k: v for k, v in figures.items() if k.endswith("_MB")}
 
 
 def best(measured: list[Figures]) -> Figures:

@@ -72,8 +72,8 @@ def outside(arguments: argparse.Namespace) -> None:
         (headers,) = Path("/usr/include").glob("*-linux-gnu")
         command = ["clang", "-O2", "-g", "-target", "bpf", f"-I{headers}"]
         subprocess.run([*command, "-c", str(source), "-o", str(program)], check=True)
-        told = ["--inside", str(program), "--rate", arguments.rate, "--mib", str(arguments.mib)]
-        process = isolated("benchmarks.workers", told)
+        options = ["--inside", str(program), "--rate", arguments.rate, "--mib", str(arguments.mib)]
+        process = isolated("benchmarks.workers", options)
         try:
             process.wait(LIMIT_S)
         finally:
@@ -166,11 +166,11 @@ def rank(segments: int, turns: str, mib: int) -> None:
                     break
             else:
                 if turns == "rests":
-                    time.sleep(worker.rest_ns / 1e9)
+                    time.sleep(worker.pause_ns / 1e9)
                 poll.poll(max(0.0, ((worker.due_ns or 0) - time.monotonic_ns()) / 1e9))
         seconds, counts = (time.monotonic_ns() - start_ns) / 1e9, worker.counts()
-        told = {"s": seconds, "packets": counts.received, "again": counts.retransmitted}
-        print(json.dumps(told), flush=True)
+        figures = {"s": seconds, "packets": counts.received, "again": counts.retransmitted}
+        print(json.dumps(figures), flush=True)
         worker.close()
     if not np.array_equal(data, into):
         sys.exit("wrong results")

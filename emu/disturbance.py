@@ -1,6 +1,6 @@
 """Detects repeats that the machine disturbed: their times say nothing about the fabric.
 
-A machine that is itself virtual stands still now and then, for a tenth of a second or more; TCP then sends
+A virtual machine stalls now and then, for a tenth of a second or more; TCP then sends
 again what was not lost.  Such a repeat is measured once more, and counted as left out.
 """
 
@@ -56,7 +56,7 @@ def disturbances(
     if gap_lateness_s > late_s:
         reasons.append(Reason("computing ended up to {} ms late", (_ms(gap_lateness_s),)))
     if stall_s > late_s:
-        reasons.append(Reason("the machine stood still for {} ms", (_ms(stall_s),)))
+        reasons.append(Reason("the machine stalled for {} ms", (_ms(stall_s),)))
     if softnet_dropped:
         reasons.append(Reason("{} packets lost in the kernel's receive queues", (softnet_dropped,)))
     return tuple(reasons)
@@ -65,7 +65,7 @@ def disturbances(
 def taken_away(
     time_s: float, cpu_lost_s: Sequence[float], run_delay_s: Sequence[float], stopped_s: Sequence[float]
 ) -> tuple[Reason, ...]:
-    """Why a repeat cannot be believed from which something else took processors or ranks.
+    """Why a repeat cannot be believed: something else took its processors or stopped its ranks.
 
     What is lost is by processor, and empty where it could not be measured; the others are by rank.
     """
@@ -78,7 +78,7 @@ def taken_away(
 
 
 def _lost(cpu_lost_s: Sequence[float], time_s: float) -> list[Reason]:
-    """What real-time programs and other guests took of the processors; of the worst one."""
+    """What real-time programs and other guests took of the worst processor."""
     if not cpu_lost_s:
         return [Reason("real-time priority was refused, so what other programs took of the CPUs is unknown")]
     worst = max(range(len(cpu_lost_s)), key=cpu_lost_s.__getitem__)
@@ -108,7 +108,7 @@ def of_each_kind(reasons: Iterable[Reason]) -> list[str]:
 
 
 def _filled(words: str, figures: Iterable[object]) -> str:
-    """Words of a file are nothing to format with: `{:999999999}` would take the memory."""
+    """Without str.format: words from a file such as `{:999999999}` would take the memory."""
     return "".join(
         f"{part}{figure}" for part, figure in zip_longest(words.split(HOLE), figures, fillvalue="")
     )

@@ -1,6 +1,6 @@
 """How the project starts its own Python processes: in Python's isolated mode (-I).
 
-Without it Python looks for modules in the folder where the user stands, and in PYTHONPATH, where an empty or
+Without it Python looks for modules in the user's current folder, and in PYTHONPATH, where an empty or
 relative entry is that folder again; so whoever owns the folder would have their `json.py` run as root.
 
 As a script, `python -I emu/interpreter.py MODULE ARGUMENTS...` does what `python -m MODULE ARGUMENTS...`

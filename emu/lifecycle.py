@@ -34,7 +34,8 @@ _END_S = 10.0
 def working_folder(folder: Path, may_be_empty: bool = False) -> Iterator[Path]:
     """A new folder to write into, to be renamed to `folder` once it is whole; `folder` itself must not exist.
 
-    With `may_be_empty` it may, empty.  Raise FileExistsError, and RunFailed where there is no room.
+    With `may_be_empty` it may exist if it is empty.  Raise FileExistsError, and RunFailed if the disk is
+    full.
     """
     if folder.exists() and not (may_be_empty and not any(folder.iterdir())):
         raise FileExistsError(f"{folder} already exists; choose another folder")

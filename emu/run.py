@@ -60,8 +60,8 @@ def check_served(plan: Plan, switch: str) -> None:
 def _write_inputs(plan: Plan, options: RunOptions, work: Path) -> None:
     plans.save(plan, work / "plan.json")
     write_whole(work / "options.json", json.dumps(options.to_json()) + "\n")
-    made = manifest(plan, options, work / "plan.json")
-    write_whole(work / "manifest.json", json.dumps(made, indent=1) + "\n")
+    described = manifest(plan, options, work / "plan.json")
+    write_whole(work / "manifest.json", json.dumps(described, indent=1) + "\n")
 
 
 def manifest(plan: Plan, options: RunOptions, plan_file: Path) -> dict[str, Any]:

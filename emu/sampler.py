@@ -46,7 +46,7 @@ def parse_machine(stat: str, softnet_stat: str) -> Machine:
 
 
 def long_enough(earlier: Machine, before: Machine, after: Machine) -> Machine:
-    """From which of the first two shares up to `after` can be told: `before`, if it is not too late."""
+    """The reading from which shares up to `after` are exact: `before`, unless `after` follows too soon."""
     return before if after.total_ticks - before.total_ticks >= LEAST_TICKS else earlier
 
 

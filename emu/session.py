@@ -61,16 +61,16 @@ def main(folder: Path) -> None:
 
 
 def _controller_options(options: RunOptions, folder: Path) -> list[str]:
-    """What the controller is told besides the plan."""
+    """The controller's options besides the plan."""
     return ["--log", str(folder / records.CONTROL_FILE), *([] if options.reroute else ["--no-reroute"])]
 
 
 def _measured(
     plan: Plan, agents: fleet.Fleet, cables: Cables, repeat: int, queues: Queues, stalls: Stalls
 ) -> tuple[list[Outcome], records.RepeatCounts]:
-    """Of the machine: what it did between the common start and the last rank's end, and nothing else.
+    """The outcomes, and what the machine did between the common start and the last rank's end.
 
-    Of a repeat that is too short for that the tenth of a second before it counts, too.
+    For a repeat too short to measure the tenth of a second before it counts as well.
     """
     limit_s = limits.repeat_s(plan)
     drops = queues.dropped()

@@ -86,17 +86,17 @@ def _link(plan: Plan, link: Carried) -> dict[str, Any]:
 
 
 def _run(plan: Plan, phases: Sequence[PhaseLoad], run: RunAudit) -> dict[str, Any]:
-    found = run.agreement
+    agreement = run.agreement
     number = {key: i for i, one in enumerate(phases) for key in one.keys}
     return {
         "agrees": run.agrees,
         "sentence": run.sentence,
-        "moved": found.moved,
+        "moved": agreement.moved,
         "repeats": run.repeats,
         "findings": [{"kind": one.kind, "where": one.where, "what": one.what} for one in run.findings],
-        "links": [_counted_link(plan, link) for link in found.links],
-        "flows": [_counted_flow(plan, flow) for flow in found.flows],
-        "sums": [_sum(plan, one) for one in found.sums],
+        "links": [_counted_link(plan, link) for link in agreement.links],
+        "flows": [_counted_flow(plan, flow) for flow in agreement.flows],
+        "sums": [_sum(plan, one) for one in agreement.sums],
         "repeat": run.repeat,
         "resolution_s": run.resolution_s,
         "windows": [_window(plan, number[window.key], window) for window in run.windows],

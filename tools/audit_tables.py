@@ -37,7 +37,7 @@ def print_phases(to: Console, plan: Plan, phases: Sequence[PhaseLoad], chosen: S
 
 
 def print_tables(to: Console, tables: Sequence[TableSize]) -> None:
-    """How much the switches are told."""
+    """How many rules and groups the switches get."""
     most, least = max(tables, key=lambda t: t.n_rules), min(tables, key=lambda t: t.n_rules)
     groups = max(tables, key=lambda t: t.n_groups)
     rules = f"{least.n_rules} ({least.switch}) to {most.n_rules} ({most.switch})"
@@ -138,7 +138,7 @@ def _count_row(plan: Plan, link: LinkCount) -> tuple[str, ...]:
 
 
 def _print_moves(to: Console, run: RunAudit) -> None:
-    """Where flows were that a failure or a moving policy took off their paths; otherwise it is a finding."""
+    """Where flows were that a failure or a moving policy took off their paths; any other is a finding."""
     if not run.agreement.moved:
         return
     moves = [
@@ -151,11 +151,11 @@ def _print_moves(to: Console, run: RunAudit) -> None:
 
 def _print_windows(to: Console, run: RunAudit) -> None:
     if run.resolution_s is None or not run.windows:
-        to.print("phases: not told apart, as ports were not read, or flows could move", style="dim")
+        to.print("phases: cannot be separated, as ports were not read, or flows could move", style="dim")
         return
     sharp, agreeing = sum(w.sharp for w in run.windows), sum(w.agrees for w in run.windows)
     to.print(
         f"phases, in repeat {run.repeat + 1}: ports were read every {show_s(run.resolution_s)}; of "
         f"{len(run.windows)} link-phases {agreeing} lie between what had to pass and what could, "
-        f"{sharp} of them told to a tenth"
+        f"{sharp} of them known to a tenth"
     )

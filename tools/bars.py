@@ -24,7 +24,7 @@ AXIS_HEIGHT = 24
 BAR_TOP, BAR_HEIGHT = 20, 14  # within a row, below its label
 OVERHANG = 4  # of the bound's line over the bar
 HEIGHT = 96
-MOST_BARS = 400  # more are not told apart
+MOST_BARS = 400  # nobody can distinguish more
 ABOVE = 1.15  # the axis is so much longer than the longest iteration
 FILLED = 0.7  # of a bar's place
 
@@ -163,8 +163,8 @@ def _bars(pairs: list[tuple[float, float]], full_s: float) -> Iterator[str]:
     for number, (time_s, exposed_s) in enumerate(pairs):
         x, width = percent(number, len(pairs)), percent(FILLED, len(pairs))
         place = f'x="{x}" width="{width}"'
-        told = f"iteration {number + 1}: {show_s(time_s)}, {show_s(exposed_s)} that no computing hides"
-        yield f'<g class="bar"><title>{told}</title>'
+        title = f"iteration {number + 1}: {show_s(time_s)}, {show_s(exposed_s)} that no computing hides"
+        yield f'<g class="bar"><title>{title}</title>'
         yield f'<rect class="over" {place} {_from_to(0, exposed_s, full_s)}/>'
         yield f'<rect class="ideal" {place} {_from_to(exposed_s, time_s, full_s)}/></g>'
 

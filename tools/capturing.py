@@ -47,7 +47,7 @@ PHASES = {
 
 @dataclass(frozen=True)
 class Keeping:
-    """Where to, how much of each packet, and whether the whole payload stays beside it."""
+    """The folder, how much of each packet is kept, and whether the whole payload stays beside it."""
 
     folder: Path
     snaplen: int
@@ -56,7 +56,7 @@ class Keeping:
 
 @dataclass(frozen=True)
 class Captured:
-    """What there is now: the folder, its manifest, and the parts of it that are reported."""
+    """A finished capture: its folder, its manifest, and the parts of it that are reported."""
 
     folder: Path
     manifest: dict[str, Any]
@@ -68,7 +68,7 @@ class Captured:
 
     @property
     def is_faithful(self) -> bool:
-        """Whether nothing is known against it and those beside it: what decides the exit code."""
+        """Whether the capture and those beside it passed every check, which decides the exit code."""
         failed = _has_failed(self.check) or _has_failed(self.trimmed) or _has_faults(self.times)
         return not failed and all(one.is_faithful for one in self.beside)
 
@@ -89,17 +89,17 @@ def carry_out(
         started_ns, start = time.time_ns(), time.monotonic()
         ran = capture(request, work, progress)
         ended = Ended(started_ns, time.monotonic() - start, ran, keeping.snaplen, keeping.keeps_payload)
-        made = [
+        captures = [
             _finished(request, number, place, fabric, typed, ended, progress)
             for number, (_, place) in enumerate(request.parts(work))
         ]
     if ran.cut_short is None:
         work.rename(keeping.folder)
-        made = [
+        captures = [
             replace(one, folder=place)
-            for one, (_, place) in zip(made, request.parts(keeping.folder), strict=True)
+            for one, (_, place) in zip(captures, request.parts(keeping.folder), strict=True)
         ]
-    first, *others = made
+    first, *others = captures
     return replace(first, beside=tuple(others))
 
 
@@ -130,9 +130,9 @@ def _finished(
     hosts = finish.host_captures(work, fabric, used)
     beside = tuple(other.name for place, other in enumerate(request.jobs) if place != number)
     ended = replace(ended, keeps_payload=keeps, beside=beside)
-    made = manifest(job, fabric, typed, ended, hosts, check, trimmed, times)
-    write_whole(work / "manifest.json", json.dumps(made, indent=1) + "\n")
-    return Captured(work, made, hosts, check, trimmed, times)
+    described = manifest(job, fabric, typed, ended, hosts, check, trimmed, times)
+    write_whole(work / "manifest.json", json.dumps(described, indent=1) + "\n")
+    return Captured(work, described, hosts, check, trimmed, times)
 
 
 @contextmanager
@@ -163,7 +163,7 @@ def _shown(request: CaptureRequest, quiet: bool) -> Iterator[Progressed]:
 
 def default_folder(request: CaptureRequest) -> Path:
     """`captures/DATE-TIME-JOB` below the current folder, which nothing has yet."""
-    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{request.job}-{request.n_ranks}"
+    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{request.title}-{request.n_ranks}"
     for number in itertools.count(1):
         folder = Path("captures") / (name if number == 1 else f"{name}-{number}")
         if not folder.exists() and not folder.with_name(folder.name + INCOMPLETE).exists():
@@ -172,7 +172,7 @@ def default_folder(request: CaptureRequest) -> Path:
 
 
 def show(captured: Captured, as_json: bool) -> None:
-    """Print what there is, and what can be done with it; leave with the exit code that it deserves."""
+    """Print the capture and what can be done with it; leave with its exit code."""
     if as_json:
         print(json.dumps(_to_json(captured), indent=1))
     else:
@@ -189,12 +189,12 @@ def show(captured: Captured, as_json: bool) -> None:
 
 def _to_json(captured: Captured) -> dict[str, Any]:
     """The manifest, and those of the jobs beside it."""
-    made = {"folder": str(captured.folder), **captured.manifest}
-    return made | ({"captures_beside": list(map(_to_json, captured.beside))} if captured.beside else {})
+    value = {"folder": str(captured.folder), **captured.manifest}
+    return value | ({"captures_beside": list(map(_to_json, captured.beside))} if captured.beside else {})
 
 
 def report_lines(captured: Captured) -> Iterator[str]:
-    """What there is, in lines."""
+    """The capture in lines of text."""
     known = [host.counts for host in captured.hosts if host.counts]
     n_packets, lost = sum(c.captured for c in known), sum(c.lost for c in known)
     nbytes = sum(host.nbytes for host in captured.hosts)

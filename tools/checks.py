@@ -83,32 +83,32 @@ def _kernel() -> Iterator[MachineCheck]:
     yield MachineCheck(
         "root", "ok" if root else "unknown", "yes" if root else "no: runs need sudo", needed=False
     )
-    found = machine.probed()
+    answers = machine.probed()
     for name, purpose in PROBES.items():
-        yield _probe(name, purpose, found.get(name, "not tried: no namespaces"), root)
+        yield _probe(name, purpose, answers.get(name, "not tried: no namespaces"), root)
     controls = machine.congestion_controls()
     missing = "" if {"reno", CONGESTION_CONTROL} <= set(controls) else KERNEL_MEND
     yield MachineCheck("TCP congestion control", "missing" if missing else "ok", " ".join(controls), missing)
 
 
-def _probe(name: str, purpose: str, found: str, root: bool) -> MachineCheck:
-    if found == "ok":
+def _probe(name: str, purpose: str, answer: str, root: bool) -> MachineCheck:
+    if answer == "ok":
         return MachineCheck(name, "ok", purpose)
     if not root:
         mend = f"sudo {COMMAND} doctor"
         return MachineCheck(name, "unknown", "could not be tried without root", mend)
     if name == "switch program" and not SWITCH_OBJECT.exists():
         return MachineCheck(name, "missing", "not compiled", SETUP)
-    return MachineCheck(name, "missing", found, SETUP if "not found" in found else KERNEL_MEND)
+    return MachineCheck(name, "missing", answer, SETUP if "not found" in answer else KERNEL_MEND)
 
 
 def _installed() -> Iterator[MachineCheck]:
     for name, (command, needed) in TOOLS.items():
-        found = machine.tool_version(command)
-        if found is None:
+        version = machine.tool_version(command)
+        if version is None:
             yield MachineCheck(name, "missing", "not installed", SETUP, needed)
         else:
-            yield MachineCheck(name, "ok", found, needed=needed)
+            yield MachineCheck(name, "ok", version, needed=needed)
     wrong = tuple(machine.packages_unlike_the_lock())
     text = "; ".join(wrong[:3]) + (" …" if len(wrong) > 3 else "")
     if wrong:
@@ -130,10 +130,10 @@ def _worker() -> MachineCheck:
 
 def _open_vswitch() -> MachineCheck:
     name = "Open vSwitch"
-    found = machine.tool_version(("ovs-vswitchd", "--version"))
-    if found is None:
+    version = machine.tool_version(("ovs-vswitchd", "--version"))
+    if version is None:
         return MachineCheck(name, "missing", "not installed", SETUP, needed=False)
     if machine.kernel_has_openvswitch():
-        return MachineCheck(name, "ok", f"{found}, kernel datapath", needed=False)
+        return MachineCheck(name, "ok", f"{version}, kernel datapath", needed=False)
     slow = "--switch ovs will be slow: this kernel has no openvswitch module"
-    return MachineCheck(name, "weak", f"{found}, user space", slow, needed=False)
+    return MachineCheck(name, "weak", f"{version}, user space", slow, needed=False)

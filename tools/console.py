@@ -29,10 +29,10 @@ def console(stderr: bool = False) -> Console:
 
     Texts are printed as they are, but for control characters: names from captures and files are not markup.
     """
-    made = Console(stderr=stderr, highlight=False, markup=False)
-    made.width = min(made.width, MAX_COLUMNS) if made.is_terminal else MAX_COLUMNS
-    made.push_render_hook(_PlainText())
-    return made
+    to = Console(stderr=stderr, highlight=False, markup=False)
+    to.width = min(to.width, MAX_COLUMNS) if to.is_terminal else MAX_COLUMNS
+    to.push_render_hook(_PlainText())
+    return to
 
 
 class _PlainText(RenderHook):

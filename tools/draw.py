@@ -1,6 +1,6 @@
 """A fabric as an SVG drawing, its links coloured by load.
 
-The drawing stands alone or inside an HTML page; it needs no script and follows the reader's light or
+The drawing is a file of its own or inside an HTML page; it needs no script and follows the reader's light or
 dark scheme.  Each cable is two lines, one per direction, and traffic keeps to the right of the way it
 goes, as on a road.
 """
@@ -84,20 +84,20 @@ def fabric_svg(
     has no text of its own in `titles`.  `failed` cables are dashed.  `worst` is the link to
     point out; None: that with the highest load.
     """
-    made = _Drawing(fabric, layout(fabric, LEAST_WIDTH), loads, labels or {}, load_means, failed, worst)
-    width, height = made.layout.width, made.layout.height
-    legend = list(_legend(made, height))
+    drawing = _Drawing(fabric, layout(fabric, LEAST_WIDTH), loads, labels or {}, load_means, failed, worst)
+    width, height = drawing.layout.width, drawing.layout.height
+    legend = list(_legend(drawing, height))
     height += LEGEND_HEIGHT if legend else 0
     title = f"{fabric.spec}: {len(fabric.hosts)} hosts, {len(fabric.switches)} switches"
     size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
-    style = "gw-fabric dense" if made.is_dense else "gw-fabric"
+    style = "gw-fabric dense" if drawing.is_dense else "gw-fabric"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="{style}" role="img" {size}>',
         f"<title>{escape(title)}</title><style>{STYLE}</style>",
-        *_links(made, _titles(made) | dict(titles or {})),
-        *_switches(made),
-        *_blocks(made),
-        *_worst_labels(made),
+        *_links(drawing, _titles(drawing) | dict(titles or {})),
+        *_switches(drawing),
+        *_blocks(drawing),
+        *_worst_labels(drawing),
         *legend,
         "</svg>",
     ]
@@ -180,9 +180,9 @@ def _switches(drawing: _Drawing) -> Iterator[str]:
                 yield f'<text class="note" x="4" y="{y:.1f}">{escape(stem[:6])}</text>'
         for switch, text in zip(row, texts, strict=True):
             spot = drawing.layout.spots[switch]
-            told = f"{switch}: {len(drawing.fabric.ports[switch])} ports"
+            title = f"{switch}: {len(drawing.fabric.ports[switch])} ports"
             yield (
-                f'<g><title>{escape(told)}</title><rect class="switch" x="{spot.x - width / 2:.1f}"'
+                f'<g><title>{escape(title)}</title><rect class="switch" x="{spot.x - width / 2:.1f}"'
                 f' y="{spot.y - SWITCH_HEIGHT / 2:.1f}" width="{width:.1f}" height="{SWITCH_HEIGHT}" rx="4"/>'
             )
             yield f'<text x="{spot.x:.1f}" y="{spot.y:.1f}">{escape(text)}</text></g>'
@@ -193,9 +193,9 @@ def _blocks(drawing: _Drawing) -> Iterator[str]:
     for host, away in [(host, block.away) for block in drawing.layout.blocks for host in block.hosts]:
         spot = drawing.layout.spots[host]
         texts = list(filter(None, (host, drawing.labels.get(host))))
-        told = ", ".join([host, drawing.fabric.ip(host), *texts[1:]])
+        title = ", ".join([host, drawing.fabric.ip(host), *texts[1:]])
         yield (
-            f"<g><title>{escape(told)}</title>"
+            f"<g><title>{escape(title)}</title>"
             f'<circle class="host" cx="{spot.x:.1f}" cy="{spot.y:.1f}" r="{radius:.1f}"/>'
         )
         for line, text in enumerate(texts if is_labelled else ()):
@@ -239,8 +239,8 @@ def _legend(drawing: _Drawing, y: float) -> Iterator[str]:
         return
     if drawing.loads is not None:
         y += 8
-        told = f"{drawing.load_means}; traffic keeps right"
-        yield f'<text class="note" x="{MARGIN}" y="{y:.0f}">{escape(told)}</text>'
+        meaning = f"{drawing.load_means}; traffic keeps right"
+        yield f'<text class="note" x="{MARGIN}" y="{y:.0f}">{escape(meaning)}</text>'
     x, y = float(MARGIN), y + 18
     for name, style in names:
         yield f'<line class="lane {style}" x1="{x:.0f}" y1="{y:.0f}" x2="{x + 18:.0f}" y2="{y:.0f}"/>'

@@ -110,7 +110,7 @@ def layout(fabric: Fabric, least_width: float) -> DrawingLayout:
     rows = _two_layers(fabric, hosts_of) or _levels(fabric, hosts_of)
     with_hosts = [[switch for switch in row if switch in hosts_of] for row in rows]
     most = max(sum(len(hosts_of[switch]) for switch in row) for row in with_hosts)
-    deep = max(1, -int(-most * LEAST_HOST_GAP // WIDEST))  # so many lines of hosts, if one is too long
+    deep = max(1, -int(-most * LEAST_HOST_GAP // WIDEST))  # lines of hosts, if one is too long
     columns = {switch: -(-len(hosts) // deep) for switch, hosts in hosts_of.items()}
     units = max(sum(columns[switch] for switch in row) + (len(row) - 1) * 0.4 for row in with_hosts if row)
     host_gap = min(MAX_HOST_GAP, WIDEST / units)

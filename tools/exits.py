@@ -1,6 +1,6 @@
 """How a command ends: an error as one line and an exit code, or a bug with its traceback.
 
-What is at fault is told by the kind of the exception.  `ValueError`, `OSError` and every exception
+The kind of the exception says what is at fault.  `ValueError`, `OSError` and every exception
 class of our own packages describe input or machine, in a text meant for people.  Everything else
 nobody has thought of: it is a bug and keeps its traceback.
 """

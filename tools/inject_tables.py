@@ -48,42 +48,43 @@ def following(quiet: bool) -> Iterator[Told]:
         yield tell
 
 
-def print_injection(to: Console, found: Injection) -> None:
+def print_injection(to: Console, injection: Injection) -> None:
     """Heading, figures, lateness, the worst flows, then everything that is not as it should be."""
-    to.print(Text(f"{found.fabric} · {len(found.hosts)} hosts · {found.pace}", style="bold"))
-    to.print(rich_table(_summary(found)))
-    if found.lateness_histogram:
-        to.print(rich_table(_lateness(found.lateness_histogram), dense=True))
-    to.print(rich_table(_flows(found), dense=True))
-    for line in notes(found):
+    to.print(Text(f"{injection.fabric} · {len(injection.hosts)} hosts · {injection.pace}", style="bold"))
+    to.print(rich_table(_summary(injection)))
+    if injection.lateness_histogram:
+        to.print(rich_table(_lateness(injection.lateness_histogram), dense=True))
+    to.print(rich_table(_flows(injection), dense=True))
+    for line in notes(injection):
         to.print(Text(line, style="dim"))
-    to.print(Text(verdict(found), style="green" if found.verdict == VALID else "bold red"))
+    to.print(Text(verdict(injection), style="green" if injection.verdict == VALID else "bold red"))
 
 
-def verdict(found: Injection) -> str:
+def verdict(injection: Injection) -> str:
     """`valid`, or why not."""
-    return ": ".join(filter(None, (found.verdict, "; ".join(found.reasons))))
+    return ": ".join(filter(None, (injection.verdict, "; ".join(injection.reasons))))
 
 
-def notes(found: Injection) -> list[str]:
+def notes(injection: Injection) -> list[str]:
     """What was left out, lost and where, and what else there is to know."""
-    lines = [f"left out: {count:,} packets {reason}" for reason, count in found.left_out.items()]
-    lines += [f"dropped in the queue of {port}: {count:,}" for port, count in found.queue_dropped.items()]
-    return [*lines, *(f"note: {note}" for note in (*found.notes, *found.warnings))]
+    lines = [f"left out: {count:,} packets {reason}" for reason, count in injection.left_out.items()]
+    lines += [f"dropped in the queue of {port}: {count:,}" for port, count in injection.queue_dropped.items()]
+    return [*lines, *(f"note: {note}" for note in (*injection.notes, *injection.warnings))]
 
 
-def _summary(found: Injection) -> Table:
-    rate = show_bps(found.bytes * 8 / found.took_s) if found.took_s else NOTHING
-    pace = f"{found.packets / found.took_s:,.0f} packets/s, {rate}" if found.took_s else NOTHING
-    lost = f"{found.lost:,} ({found.lost / found.packets:.2%})"
+def _summary(injection: Injection) -> Table:
+    rate = show_bps(injection.bytes * 8 / injection.took_s) if injection.took_s else NOTHING
+    pace = f"{injection.packets / injection.took_s:,.0f} packets/s, {rate}" if injection.took_s else NOTHING
+    sent = f"{injection.packets:,} packets, {show_nbytes(injection.bytes)},"
+    lost, refused = f"{injection.lost:,} ({injection.lost / injection.packets:.2%})", injection.refused
     rows = {
-        "sent": f"{found.packets:,} packets, {show_nbytes(found.bytes)}, in {show_s(found.took_s)}: {pace}",
-        "lost": lost + (f", {found.refused:,} of them at the senders' own ports" if found.refused else ""),
-        "delay": or_nothing(found.delay_s, _percentiles),
-        "reordered": f"{found.reordered:,}"
-        + (f", by {found.max_extent} places at most" if found.reordered else ""),
-        "late": or_nothing(found.lateness_s, _percentiles),
-        "handed late": or_nothing(found.handed_lateness_s, _percentiles),
+        "sent": f"{sent} in {show_s(injection.took_s)}: {pace}",
+        "lost": lost + (f", {refused:,} of them at the senders' own ports" if refused else ""),
+        "delay": or_nothing(injection.delay_s, _percentiles),
+        "reordered": f"{injection.reordered:,}"
+        + (f", by {injection.max_extent} places at most" if injection.reordered else ""),
+        "late": or_nothing(injection.lateness_s, _percentiles),
+        "handed late": or_nothing(injection.handed_lateness_s, _percentiles),
     }
     return table_of(columns("", ""), list(rows.items()), lambda row: (Cell(row[0], style="dim"), row[1]))
 
@@ -100,10 +101,10 @@ def _lateness(histogram: Mapping[str, int]) -> Table:
     return table_of(columns(*titles), [counts], tuple)
 
 
-def _flows(found: Injection) -> Table:
+def _flows(injection: Injection) -> Table:
     """Those that lost most, then those that sent most."""
     figures = columns("#packets", "#bytes", "#lost", "#median", "#99 %", "#reordered")
-    ordered = sorted(found.flows, key=lambda flow: (-flow.lost, -flow.nbytes))
+    ordered = sorted(injection.flows, key=lambda flow: (-flow.lost, -flow.nbytes))
     flows = table_of((*columns("flow", wrap="never"), *figures), ordered, _flow, MOST_FLOWS)
     more = ((Cell(f"… {flows.left_out} more flows: --json"),),) if flows.left_out else ()
     return replace(flows, rows=flows.rows + more)

@@ -25,9 +25,7 @@ MAX_MATRIX_RANKS = 10
 
 
 def print_analysis(analysis: Analysis, advice: Advice | None = None) -> None:
-    """The summary first, then what to do next, then what there is: parts of which nothing was found are left
-    out.
-    """
+    """The summary first, then what to do next, then the tables that have rows."""
     to = console()
     to.print(Text(_title(analysis), style="bold"))
     for sentence in sentences(analysis):
@@ -35,17 +33,17 @@ def print_analysis(analysis: Analysis, advice: Advice | None = None) -> None:
     to.print()
     if advice is not None:
         _print_advice(to, advice)
-    found = [_files(analysis)]
+    tables = [_files(analysis)]
     if analysis.addresses:
-        found += [_matrix(analysis), _transfers(analysis), _iterations(analysis)]
-    found += [_host_bounds(analysis), _aggregations(analysis), _flows(analysis), _bursts(analysis)]
-    for each in found:
-        if not each.rows:
+        tables += [_matrix(analysis), _transfers(analysis), _iterations(analysis)]
+    tables += [_host_bounds(analysis), _aggregations(analysis), _flows(analysis), _bursts(analysis)]
+    for table in tables:
+        if not table.rows:
             continue
-        to.print(Text(each.title, style="bold"))
-        to.print(rich_table(each))
-        if each.left_out:
-            to.print(Text(f"and {each.left_out:,} more: see --html, --json or --csv", style="dim"))
+        to.print(Text(table.title, style="bold"))
+        to.print(rich_table(table))
+        if table.left_out:
+            to.print(Text(f"and {table.left_out:,} more: see --html, --json or --csv", style="dim"))
         to.print()
     to.print(Text(_losses(analysis)))
     for note in analysis.notes:
@@ -174,7 +172,7 @@ def _host_bounds(analysis: Analysis) -> Table:
     def row(one: HostBound) -> tuple[str, ...]:
         by = {"link": "a link on its way", "share": f"its share of the link at {one.limited_at}"}
         rate = show_bps(one.rate_bps) if one.rate_bps is not None else ""
-        return one.host, by.get(one.bound, "cannot be told"), rate, f"{one.held_share:.0%}"
+        return one.host, by.get(one.bound, "unknown"), rate, f"{one.held_share:.0%}"
 
     bounded = [one for one in analysis.host_bounds if one.bound != "none"]
     return _table("What bounded each host", ("host", "bounded by", "#of rate", "#held"), bounded, row)

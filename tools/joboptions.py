@@ -197,8 +197,8 @@ class LiveJob:
             )
         where = str(Path(spec).resolve()) if is_file(spec) else spec
         command = () if training else self.words
-        made = CaptureRequest(self.n_ranks, where, training, command, self.once, self.limit_s)
-        return made.with_beside([job.request(spec) for job in self.beside])
+        first = CaptureRequest(self.n_ranks, where, training, command, self.once, self.limit_s)
+        return first.with_beside([job.request(spec) for job in self.beside])
 
 
 def parse_beside(texts: Sequence[str] | None) -> tuple[LiveJob, ...]:
@@ -211,13 +211,13 @@ def _parsed(text: str) -> LiveJob:
     app.command(add_help_option=False)(_live_job)
     try:
         words = shlex.split(text)
-        made = typer.main.get_command(app)(args=words, prog_name="--beside", standalone_mode=False)
+        job = typer.main.get_command(app)(args=words, prog_name="--beside", standalone_mode=False)
     except typer.BadParameter as error:
         raise ValueError(f"--beside {text!r}: {error.format_message()}") from None
     except (TyperException, ValueError) as error:
         raise ValueError(f"--beside {text!r}: {error}") from None
-    assert isinstance(made, LiveJob)
-    return made
+    assert isinstance(job, LiveJob)
+    return job
 
 
 def _live_job(  # noqa: PLR0913, PLR0917 - a parameter for each option

@@ -8,12 +8,12 @@ from gradwire.traces.units import show_bps
 def show_rates(hosts_bps: Sequence[int], inner_bps: Sequence[int]) -> str:
     """`100 Mb/s`, or `10 to 100 Mb/s, switch links 20 Mb/s to 1 Gb/s`; both ascend, at least one host rate.
 
-    The cables between switches are told only if their rates are others.
+    The rates of cables between switches are named only if they differ.
     """
-    told = _span(hosts_bps)
+    text = _span(hosts_bps)
     if inner_bps and tuple(inner_bps) != tuple(hosts_bps):
-        told += f", switch links {_span(inner_bps)}"
-    return told
+        text += f", switch links {_span(inner_bps)}"
+    return text
 
 
 def _span(rates_bps: Sequence[int]) -> str:

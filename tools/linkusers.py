@@ -54,7 +54,7 @@ def _nodes(plan: Plan, flow: Flow) -> list[str]:
 def print_users(
     console: Console, plan: Plan, link: Egress, flows: Sequence[Flow], trees: Sequence[Tree]
 ) -> None:
-    """Whom a link serves: the first of them, one a line."""
+    """The flows and trees that a link serves: the first of them, one a line."""
     name = link_name(plan.fabric, link)
     if trees:
         console.print(f"trees through {name}", style="dim")
@@ -67,7 +67,7 @@ def print_users(
 
 
 def tree_line(tree: Tree) -> str:
-    """Whose sums, where, and how much room they have."""
+    """Whose sums a tree makes, where, and how much room they have."""
     who = show_ranks(tree.givers)
     if tree.takers != tree.givers:
         who += f" to {show_ranks(tree.takers)}"

@@ -51,13 +51,13 @@ def congestion_controls() -> tuple[str, ...]:
 
 
 def tool_version(command: Sequence[str]) -> str | None:
-    """The version in the first line that `command` prints; None if there is no such tool."""
+    """The version in the first line that `command` prints; None if the tool is missing."""
     try:
         lines = _run(command).stdout.splitlines()
     except FileNotFoundError:
         return None
-    found = re.search(r"\d+(\.\d+)+|\d{6,}", lines[0]) if lines else None
-    return found[0] if found else "of unknown version"
+    version = re.search(r"\d+(\.\d+)+|\d{6,}", lines[0]) if lines else None
+    return version[0] if version else "of unknown version"
 
 
 def kernel_has_openvswitch() -> bool:
@@ -81,8 +81,8 @@ def probed() -> dict[str, str]:
         done = _run(["unshare", *as_root, *NAMESPACES, "bash", str(PROBE), str(SWITCH_OBJECT)])
     except FileNotFoundError as error:
         return {"namespaces": f"{error.filename} is missing"}
-    found = dict(line.rstrip().split("\t", 1) for line in done.stdout.splitlines() if "\t" in line)
-    return found or {"namespaces": done.stderr.strip() or "unshare failed"}
+    outcomes = dict(line.rstrip().split("\t", 1) for line in done.stdout.splitlines() if "\t" in line)
+    return outcomes or {"namespaces": done.stderr.strip() or "unshare failed"}
 
 
 def worker_fault() -> str:

@@ -32,7 +32,7 @@ def carry_out(
     quiet: bool,
     original: Original | None = None,
 ) -> list[Row]:
-    """The rows of all cells, also as `result.json` in the folder; those that are rows already make no sense.
+    """The rows of all cells, also as `result.json` in the folder; what is a row already was refused.
     Runs of the job as it was captured are compared with `original`.
 
     Raise Refused, before anything is run, for what this kind of switch cannot carry out.

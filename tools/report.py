@@ -45,7 +45,7 @@ class ReportCell:
 
     @property
     def links(self) -> list[LinkUse]:
-        """The busiest links, and the worst link if it is none of them (it may rest in other phases)."""
+        """The busiest links, and the worst link if it is not one of them (it may be idle in other phases)."""
         uses = self.view.links if self.view else ()
         bounding = [use for use in uses[MOST_LINKS:] if self.bounds(use)]
         return [*uses[: MOST_LINKS - len(bounding)], *bounding]
@@ -67,10 +67,10 @@ class ReportCell:
 
 
 @dataclass(frozen=True, slots=True)
-class FabricGroup:
+class FabricCells:
     """The cells of one fabric, in the table."""
 
-    fabric: str
+    spec: str
     cells: tuple[ReportCell, ...]
 
     @property
@@ -107,8 +107,8 @@ def page(
         introduction=introduction,
         findings=findings(rows, busy),
         panels=list(_panels(cells)),
-        groups=list(_groups(cells)),
-        grids=[(group.fabric, grid) for group in _groups(cells) for grid in group.grids],
+        fabrics=list(_fabrics(cells)),
+        grids=[(each.spec, grid) for each in _fabrics(cells) for grid in each.grids],
         n_sizes=len({row.bytes for row in rows if row.time_s}),
         has_fidelity=any(row.fidelity is not None for row in rows),
         measured=[cell for cell in cells if cell.view],
@@ -150,10 +150,10 @@ def _panels(cells: Sequence[ReportCell]) -> Iterator[tuple[str, Markup]]:
         yield show_nbytes(nbytes), Markup(bars_svg(some))
 
 
-def _groups(cells: Sequence[ReportCell]) -> Iterator[FabricGroup]:
+def _fabrics(cells: Sequence[ReportCell]) -> Iterator[FabricCells]:
     """Fabrics in the order in which they first come."""
     for spec in dict.fromkeys(cell.row.fabric for cell in cells):
-        yield FabricGroup(spec, tuple(cell for cell in cells if cell.row.fabric == spec))
+        yield FabricCells(spec, tuple(cell for cell in cells if cell.row.fabric == spec))
 
 
 def _shown(cells: Sequence[ReportCell]) -> set[int]:

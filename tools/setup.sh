@@ -78,7 +78,7 @@ make_venv() {
         return
     fi
     $python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "$python is older than 3.11; gradwire needs Debian 12 or newer"
-    # One that was made whole is brought up to date, anything else is made anew.
+    # One that was made whole is brought up to date, anything else is made again.
     if [ -e .venv/made-from ] && .venv/bin/python -c '' 2>/dev/null; then
         say "Python packages: bringing .venv up to date"
     else

@@ -28,7 +28,7 @@ class Column:
 class Cell:
     """`key` is what a page sorts it by: a number, "" for one that is not there, None to sort by the text.
 
-    `style` is its style on a terminal.  On a page `hint` is its tooltip, and `share` draws a bar behind the
+    `style` is its style on a terminal.  On a page `hint` is its tooltip, and `share` draws a bar under the
     text, in percent.
     """
 
@@ -73,7 +73,7 @@ def table_of(
 
 def rich_table(of: Table, *, dense: bool = False, head_style: str = "dim") -> rich.table.Table:
     """As a terminal shows it, without lines and title; without a head if no column has a title."""
-    made = rich.table.Table(
+    shown = rich.table.Table(
         box=None,
         padding=(0, 1, 0, 0) if dense else (0, 1),
         pad_edge=False,
@@ -81,15 +81,15 @@ def rich_table(of: Table, *, dense: bool = False, head_style: str = "dim") -> ri
         show_header=any(column.title for column in of.columns),
     )
     for column in of.columns:
-        made.add_column(
+        shown.add_column(
             column.title,
             justify="right" if column.is_number else "left",
             no_wrap=column.wrap == "never",
             overflow="fold" if column.wrap == "anywhere" else "ellipsis",
         )
     for row in of.rows:
-        made.add_row(*(Text(cell.text, cell.style) for cell in row))
-    return made
+        shown.add_row(*(Text(cell.text, cell.style) for cell in row))
+    return shown
 
 
 def print_left_out(to: Console, count: int, where: str = "; --json lists all") -> None:

@@ -37,16 +37,18 @@ _HEAD = (
 
 
 def print_rows(to: Console, rows: Sequence[Row]) -> None:
-    """Refused cells have no size: a sweep is told by the others."""
+    """Print the rows: as a sweep if measured rows have several sizes (refused cells have none)."""
     swept = len({row.bytes for row in rows if row.time_s}) > 1
-    for _, group in groupby(rows, key=_cell if swept else _fabric):
-        some = list(group)
+    for _, same in groupby(rows, key=_cell if swept else _fabric):
+        batch = list(same)
         to.print()
-        to.print(Text(_heading(some, swept), style="bold"))
+        to.print(Text(_heading(batch, swept), style="bold"))
         if swept:
-            to.print(Text("\n".join(nccl_lines(some, reduces=some[0].algorithm != PAIRWISE))), soft_wrap=True)
+            to.print(
+                Text("\n".join(nccl_lines(batch, reduces=batch[0].algorithm != PAIRWISE))), soft_wrap=True
+            )
         else:
-            to.print(rich_table(_fitting(to, partial(_matrix, some)), dense=True))
+            to.print(rich_table(_fitting(to, partial(_matrix, batch)), dense=True))
     for _, same in groupby(rows, key=_fabric):
         for grid in aggregation_grids(list(same)):
             to.print()
@@ -121,11 +123,11 @@ def _heading(rows: Sequence[Row], swept: bool) -> str:
     return f"{what} · {rows[0].hosts} hosts at {rates} · {rows[0].ranks} ranks{size}"
 
 
-def _fitting(to: Console, made: Callable[[str], Table]) -> Table:
+def _fitting(to: Console, table_with: Callable[[str], Table]) -> Table:
     """Worst links in one line or, where that is too wide, with a break before the arrow."""
-    table = made("")
+    table = table_with("")
     wanted = to.measure(rich_table(table, dense=True), options=to.options.update(max_width=UNBOUNDED)).maximum
-    return table if wanted <= to.width else made("\n")
+    return table if wanted <= to.width else table_with("\n")
 
 
 def _matrix(rows: Sequence[Row], before_arrow: str) -> Table:

@@ -95,12 +95,12 @@ def _kept(packets: Packets, ends: Ends, first_seq: dict[Key, int], sent_only: bo
     if not sent_only:
         keep |= ~carries & (np.arange(len(packets)) <= last)
         return keep
-    own = own_address(packets)
-    if own is None:
+    host_address = own_address(packets)
+    if host_address is None:
         raise ValueError(f"{packets.path}: --sent-only needs captures made at the hosts")
     has_syn = (packets.protocol == TCP) & (packets.flags & SYN != 0)
     keep |= has_syn
-    keep &= packets.src == packets.addresses.index(own)
+    keep &= packets.src == packets.addresses.index(host_address)
     return keep
 
 

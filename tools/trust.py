@@ -51,7 +51,7 @@ _LABORATORY = partial(Laboratory, run=run)
 
 @dataclass(frozen=True, slots=True)
 class TrustTrial:
-    """What is asked for.  `fabrics` are specs or files; replays take `routes` and run `repeats` times.
+    """The settings of a matrix.  `fabrics` are specs or files; replays take `routes` and run `repeats` times.
 
     For `trainings` see tools.trustlive.
     """
@@ -107,7 +107,7 @@ def carry_out(
             advance()
     numbers = range(len(request.jobs))
     return TrustMatrix(
-        request.job,
+        request.title,
         request.n_ranks,
         trial.routes,
         trial.snaplen,
@@ -118,7 +118,7 @@ def carry_out(
 
 
 def _claim(folder: Path, trial: TrustTrial) -> None:
-    """The folder is this matrix's from now on, or has been before."""
+    """Mark the folder as this matrix's, unless it is already.  Raise ValueError."""
     path = folder / "request.json"
     wanted = trial.to_json()
     if not path.exists():
@@ -151,7 +151,7 @@ def _bar(total: int, quiet: bool) -> Iterator[tuple[Tell, Callable[[], None]]]:
 
 
 def _forget_rows(folder: Path, number: int) -> None:
-    """Of the live job on this fabric, which is trained again: as a capture, and as what to compare with."""
+    """Delete the rows that rest on this fabric's live job, as it is trained again."""
     for pattern in (f"{number:02d}-*.json", f"*-{number:02d}.json"):
         for path in (folder / "rows").glob(pattern):
             path.unlink()
@@ -184,12 +184,12 @@ class _Cells:
             if each.failure is not None:
                 return refused(f"no live job on {each.fabric}: {each.failure} (see {each.folder})")
         try:
-            made = self._measured(source, target)
+            rows = self._measured(source, target)
         except (BadTrace, BadCapture, BadLog, Refused, RunFailed, ValueError) as error:
             return refused(str(error))
         path.parent.mkdir(exist_ok=True)
-        write_whole(path, json.dumps([asdict(row) for row in made], indent=1) + "\n")
-        return made
+        write_whole(path, json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+        return rows
 
     def _measured(self, source: int, target: int) -> tuple[TrustRow, ...]:
         """ECMP chooses by the ports that the jobs' connections had when they were trained on `target`: with

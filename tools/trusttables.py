@@ -47,7 +47,7 @@ def print_matrix(to: Console, matrix: TrustMatrix) -> None:
 
 
 def beside(row: TrustRow) -> str:
-    """What tells the row of a job beside the first from the first's."""
+    """The end of a row's name for a job beside the first one."""
     return f", beside-{row.job}" if row.job else ""
 
 
@@ -118,9 +118,9 @@ def write_page(path: Path, matrix: TrustMatrix) -> None:
 
 
 def page(matrix: TrustMatrix) -> str:
-    made = environment()
-    made.filters |= {"share": show_share, "spread": show_spread, "row_name": row_name}
-    return made.get_template("trust.html").render(
+    templates = environment()
+    templates.filters |= {"share": show_share, "spread": show_spread, "row_name": row_name}
+    return templates.get_template("trust.html").render(
         title=f"{' beside '.join(matrix.jobs)}: live and replayed",
         matrix=matrix,
         grids=[_grid(matrix, job) for job in range(len(matrix.jobs))],

@@ -8,7 +8,7 @@ class SumError:
     """How far a sum that switches made is from that of all ranks' numbers in float64.
 
     `bound` is what an element may be off at most: half a unit of the scaled integers per giver, and half a
-    unit of the float32 in which the result stands, at the largest scale of the operation's blocks.
+    unit of the float32 that the result is, at the largest scale of the operation's blocks.
     """
 
     op: int

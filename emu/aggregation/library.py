@@ -34,11 +34,11 @@ class WorkerFailure(IntEnum):
 
 
 class WorkerReport(ctypes.Structure):
-    """`struct told`."""
+    """`struct report`."""
 
     _fields_ = (
         ("due_ns", c_int64),
-        ("rest_ns", c_int64),
+        ("pause_ns", c_int64),
         *((name, c_uint64) for name in WorkerCounts.__dataclass_fields__),
         ("seen", c_uint64),
         ("position", c_int64),
@@ -65,7 +65,7 @@ def library() -> ctypes.CDLL:
         "step": (c_int, (pointer, c_int64)),
         "run": (c_int, (pointer, c_int, c_int64)),
         "forget": (c_int64, (pointer,)),
-        "told": (POINTER(WorkerReport), (pointer,)),
+        "report": (POINTER(WorkerReport), (pointer,)),
         "free": (None, (pointer,)),
     }
     for name, (result, arguments) in signatures.items():

@@ -64,7 +64,7 @@ static inline double power_of_two(int k) /* |k| < 1023 */
 	return power;
 }
 
-/* Rounded half to even.  1.5 * 2^52 has no room behind the point and a mantissa that ends in the integer. */
+/* Rounded half to even.  1.5 * 2^52 has no room after the point, and a mantissa that ends in the integer. */
 static inline void to_ints(uint32_t *restrict out, const float *restrict data, uint32_t n, int k)
 {
 	const double scale = power_of_two(k), to_integer = 0x1.8p52;

@@ -39,8 +39,8 @@ static int64_t timeout_ns(const struct worker *w, uint32_t n_timeouts)
 }
 
 /* One data chunk at a time is timed, as RFC 6298 means it: its gains are for one sample a round trip.
- * Not the others: their results wait for ranks that still compute.  If it has to go again, which of the two
- * the answer is for cannot be told; after a timeout all wait longer, or one that is too short would
+ * Not the others: their results wait for ranks that still compute.  If it has to go again, the
+ * answer may be for either; after a timeout all wait longer, or one that is too short would
  * never be found out (Karn, Partridge, 1987).
  */
 static void start_timing(struct worker *w, const struct slot *slot, bool is_timeout)
@@ -88,9 +88,9 @@ static void was_sent(struct worker *w, struct slot *slot)
 
 	start_timing(w, slot, is_timeout);
 	if (slot->n_sent++)
-		w->told.retransmitted++;
+		w->report.retransmitted++;
 	else
-		w->told.sent++;
+		w->report.sent++;
 	slot->n_timeouts = is_timeout ? slot->n_timeouts + 1 : 0; /* overtaken: the others do arrive */
 	slot->sent_ns = w->now_ns;
 	slot->due_ns = w->now_ns + timeout_ns(w, slot->n_timeouts);
@@ -197,7 +197,7 @@ void flush(struct worker *w)
 	struct batch batch;
 
 	drop_finished(w);
-	w->told.wants_to_send = false;
+	w->report.wants_to_send = false;
 	while (w->n_queued && !w->failure) {
 		int n;
 
@@ -206,7 +206,7 @@ void flush(struct worker *w)
 		if (n > 0)
 			leave_queue(w, &batch, n);
 		else if (errno == EAGAIN) {
-			w->told.wants_to_send = true;
+			w->report.wants_to_send = true;
 			return;
 		} else if ((errno == EIO || errno == EINVAL) && w->segments > 1)
 			w->segments = 1; /* the device computes no checksums, so it cannot cut either */
@@ -229,5 +229,5 @@ void send_probe(struct worker *w)
 	};
 
 	if (send(w->fd, &header, sizeof(header), MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(header))
-		w->told.probes++;
+		w->report.probes++;
 }

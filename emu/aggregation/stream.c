@@ -1,4 +1,4 @@
-/* The stream of chunks of one group in one epoch: which chunk is what, and what its result sets off.
+/* The stream of chunks of one tree in one epoch: which chunk is what, and what its result sets off.
  *
  * Chunk 0 is the sync chunk: its result's peak is minus the place at which all go on; nobody lacks a result
  * from before it.  Each sum is a prime chunk, whose peak is the exponent of the first n_slots blocks, and its
@@ -117,7 +117,7 @@ void take_result(struct worker *w, struct slot *slot, const struct packet *packe
 	/* The largest of all: scaled by less, our own numbers would not fit. */
 	if (peak < ours || (sum ? !is_exponent(peak) : peak > 0))
 		return;
-	w->told.received++;
+	w->report.received++;
 	w->progress_ns = w->now_ns;
 	w->n_flying--;
 	w->n_data_flying -= sum && !is_prime;
@@ -151,14 +151,14 @@ static void note_reached(struct worker *w)
 		w->reached = least;
 }
 
-/* The tree was built anew: none of what is under way counts any more. */
+/* The tree was built again: nothing that is under way counts any more. */
 void restart(struct worker *w, uint16_t epoch)
 {
 	if (w->is_synced)
 		note_reached(w);
-	w->told.moves++;
-	w->told.epoch = w->epoch = epoch;
-	w->told.has_status = 0;
+	w->report.moves++;
+	w->report.epoch = w->epoch = epoch;
+	w->report.has_status = 0;
 	w->is_synced = false;
 	w->n_flying = w->n_data_flying = w->n_queued = 0;
 	w->timed_chunk = UINT64_MAX;

@@ -1,11 +1,11 @@
-/* The sums of one group: their places in the stream, what they give to a chunk, and what its result says. */
+/* The sums of one tree: their places in the stream, what they give to a chunk, and what its result says. */
 #include <endian.h>
 #include <stdlib.h>
 
 #include "numbers.h"
 #include "worker.h"
 
-/* The exponent of our elements [at, at + n), as far as there are so many. */
+/* The exponent of our elements [at, at + n), or of fewer where the sum ends before. */
 int32_t own_exponent(struct worker *w, const struct sum *sum, uint64_t at, uint64_t n)
 {
 	uint64_t left = at < sum->n_elements ? sum->n_elements - at : 0;
@@ -19,8 +19,8 @@ int32_t own_exponent(struct worker *w, const struct sum *sum, uint64_t at, uint6
 		return exponent(most);
 	while (magnitude(sum->data + at) < FLOAT_INFINITY)
 		at++;
-	w->told.position = w->first + (sum - w->sums);
-	w->told.element = at;
+	w->report.position = w->first + (sum - w->sums);
+	w->report.element = at;
 	fail(w, NOT_FINITE);
 	return NO_PEAK;
 }
@@ -67,7 +67,7 @@ void finish(struct worker *w, struct sum *sum)
 	if (sum->is_finished) /* in an earlier epoch: who has it already has helped the others */
 		return;
 	sum->is_finished = true;
-	w->told.finished[w->told.n_finished++] = w->first + (sum - w->sums);
+	w->report.finished[w->report.n_finished++] = w->first + (sum - w->sums);
 	while (w->unfinished < w->end && sum_at(w, w->unfinished)->is_finished)
 		w->unfinished++;
 }
@@ -108,7 +108,7 @@ static struct sum *append(struct worker *w)
 	return &w->sums[w->end - w->first];
 }
 
-/* Queue the group's next sum; returns its position, or -1 if there is no memory. */
+/* Queue the tree's next sum; returns its position, or -1 if there is no memory. */
 EXPORTED int64_t worker_begin(struct worker *w, const float *data, float *into, int32_t *exponents,
 			      uint64_t n_elements)
 {
@@ -129,7 +129,7 @@ EXPORTED int64_t worker_begin(struct worker *w, const float *data, float *into, 
 	if (w->stream_end > INT32_MAX) /* a peak tells it */
 		fail(w, NO_CHUNKS);
 	w->end++;
-	w->told.due_ns = 0;
+	w->report.due_ns = 0;
 	return w->end - 1;
 }
 
@@ -147,6 +147,6 @@ EXPORTED int64_t worker_forget(struct worker *w)
 		memmove(w->sums, sum_at(w, first), (w->end - first) * sizeof(*w->sums));
 	w->first = first;
 	if (first == w->end && !w->n_flying)
-		w->told.due_ns = NEVER; /* no more probes */
+		w->report.due_ns = NEVER; /* no more probes */
 	return first;
 }

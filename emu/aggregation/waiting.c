@@ -21,11 +21,11 @@ static int64_t clock_ns(void)
 }
 
 /* Returns false where a signal came: Python has to see to it. */
-static bool rest(int64_t rest_ns)
+static bool pause_for(int64_t pause_ns)
 {
-	struct timespec length = {.tv_nsec = rest_ns};
+	struct timespec length = {.tv_nsec = pause_ns};
 
-	return rest_ns == 0 || nanosleep(&length, NULL) == 0;
+	return pause_ns == 0 || nanosleep(&length, NULL) == 0;
 }
 
 /* Whole milliseconds, at least as long; at most a second, which is often enough to look again. */
@@ -42,15 +42,15 @@ static int timeout_ms(int64_t left_ns)
  */
 EXPORTED int worker_run(struct worker *w, int poll_fd, int64_t until_ns)
 {
-	uint32_t wanted_to_send = w->told.wants_to_send;
+	uint32_t wanted_to_send = w->report.wants_to_send;
 	struct epoll_event events[2];
 
-	w->told.n_finished = 0;
-	while (!w->failure && !w->told.n_finished && w->told.wants_to_send == wanted_to_send) {
-		int64_t until = w->told.due_ns < until_ns ? w->told.due_ns : until_ns;
+	w->report.n_finished = 0;
+	while (!w->failure && !w->report.n_finished && w->report.wants_to_send == wanted_to_send) {
+		int64_t until = w->report.due_ns < until_ns ? w->report.due_ns : until_ns;
 		int n;
 
-		if (!rest(w->told.rest_ns))
+		if (!pause_for(w->report.pause_ns))
 			break;
 		n = epoll_wait(poll_fd, events, 2, timeout_ms(until - clock_ns()));
 		if (n < 0 && errno != EINTR)

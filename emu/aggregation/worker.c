@@ -1,7 +1,7 @@
 /* One rank's side of one aggregation tree: what comes in is judged here, and what is due is set off.
  *
  * Nothing here blocks or reads a clock: worker_step is called with the time when the socket is ready or when
- * told.due_ns has come, by worker.py or by waiting.c.  stream.c knows what the chunks mean, sums.c what they
+ * report.due_ns has come, by worker.py or by waiting.c.  stream.c knows what the chunks mean, sums.c what they
  * carry, sending.c sends them.  Read worker.h, then those, then this.
  */
 #define _GNU_SOURCE
@@ -16,7 +16,7 @@
 enum { ROUNDS = 8 }; /* batches that one step receives: the caller has other sockets too */
 
 static const int64_t PROBE_NS = 500 * 1000 * 1000;
-static const int64_t MOST_REST_NS = 4 * 1000 * 1000;
+static const int64_t MOST_PAUSE_NS = 4 * 1000 * 1000;
 
 void fail(struct worker *w, enum failure failure)
 {
@@ -26,7 +26,7 @@ void fail(struct worker *w, enum failure failure)
 
 void fail_with(struct worker *w, int error_number)
 {
-	w->told.error_number = error_number;
+	w->report.error_number = error_number;
 	fail(w, BROKEN);
 }
 
@@ -34,12 +34,12 @@ void fail_with(struct worker *w, int error_number)
 
 static void take_status(struct worker *w, const struct slot *slot, const struct header *header)
 {
-	w->told.statuses++;
+	w->report.statuses++;
 	if (!is_data(w, slot))
 		return;
-	w->told.has_status = true;
-	w->told.levels = be16toh(header->count);
-	w->told.seen = be64toh(header->seen);
+	w->report.has_status = true;
+	w->report.levels = be16toh(header->count);
+	w->report.seen = be64toh(header->seen);
 }
 
 /* Nothing is to be done, but others may need again what this rank has given. */
@@ -76,7 +76,7 @@ static void take(struct worker *w, const struct packet *packet, uint32_t nbytes)
 			note_answer(w, slot);
 			take_result(w, slot, packet);
 		} else if (chunk < slot->chunk)
-			w->told.duplicates++;
+			w->report.duplicates++;
 		w->heard_ns = w->now_ns;
 	} else if (header->kind == STATUS && !n_elements && is_due) {
 		w->heard_ns = w->now_ns;
@@ -128,18 +128,18 @@ static void check_patience(struct worker *w)
 }
 
 /* While the window is full a quarter of it may gather: to be woken by every packet costs more than it. */
-static void tell_times(struct worker *w)
+static void report_times(struct worker *w)
 {
-	int64_t rest = w->round_trip_ns / 4;
+	int64_t pause = w->round_trip_ns / 4;
 	bool is_full = w->n_data_flying >= w->n_slots - w->n_slots / 4 && !w->n_queued;
 
-	w->told.rest_ns = !is_full ? 0 : rest < MOST_REST_NS ? rest : MOST_REST_NS;
-	w->told.due_ns = is_idle(w) ? w->probe_ns : NEVER;
+	w->report.pause_ns = !is_full ? 0 : pause < MOST_PAUSE_NS ? pause : MOST_PAUSE_NS;
+	w->report.due_ns = is_idle(w) ? w->probe_ns : NEVER;
 	for (uint32_t i = 0; i < w->n_slots; i++) {
 		const struct slot *slot = &w->slots[i];
 
-		if (slot->is_flying && !slot->is_queued && slot->due_ns < w->told.due_ns)
-			w->told.due_ns = slot->due_ns;
+		if (slot->is_flying && !slot->is_queued && slot->due_ns < w->report.due_ns)
+			w->report.due_ns = slot->due_ns;
 	}
 }
 
@@ -150,9 +150,9 @@ EXPORTED int worker_step(struct worker *w, int64_t now_ns)
 	uint32_t n = BATCH;
 
 	w->now_ns = now_ns;
-	w->told.n_finished = 0;
+	w->report.n_finished = 0;
 	fill_all(w);
-	for (int i = 0; i < ROUNDS && n == BATCH && w->told.n_finished <= FINISHED - BATCH && !w->failure; i++) {
+	for (int i = 0; i < ROUNDS && n == BATCH && w->report.n_finished <= FINISHED - BATCH && !w->failure; i++) {
 		n = receive(w);
 		flush(w);
 	}
@@ -165,13 +165,13 @@ EXPORTED int worker_step(struct worker *w, int64_t now_ns)
 		send_probe(w);
 		w->probe_ns = now_ns + PROBE_NS;
 	}
-	tell_times(w);
+	report_times(w);
 	return w->failure;
 }
 
-EXPORTED struct told *worker_told(struct worker *w)
+EXPORTED struct report *worker_report(struct worker *w)
 {
-	return &w->told;
+	return &w->report;
 }
 
 EXPORTED void worker_free(struct worker *w)
@@ -196,7 +196,7 @@ EXPORTED struct worker *worker_new(int fd, uint16_t job, uint16_t epoch, uint32_
 	if (!w)
 		return NULL;
 	*w = (struct worker){
-		.told = {.due_ns = NEVER, .epoch = epoch},
+		.report = {.due_ns = NEVER, .epoch = epoch},
 		.fd = fd,
 		.job = job,
 		.epoch = epoch,

@@ -18,9 +18,9 @@ enum { VERSION = 1, CONTRIBUTION = 1, RESULT = 2, STATUS = 3, EPOCH = 4 }; /* of
 enum failure { NONE, NO_ANSWER, INCOMPLETE, NOT_FINITE, NO_CHUNKS, FORGOTTEN, BROKEN };
 
 /* Read by worker.py after each call; the order of the fields is the same there. */
-struct told {
+struct report {
 	int64_t due_ns;  /* when the next step must be at the latest, or NEVER */
-	int64_t rest_ns; /* so long the next step may be put off without slowing the stream */
+	int64_t pause_ns; /* so long the next step may be put off without slowing the stream */
 	uint64_t sent, retransmitted, received, duplicates, statuses, moves, probes;
 	uint64_t seen;    /* of the last STATUS on a data chunk, if has_status */
 	int64_t position; /* of NOT_FINITE: where */
@@ -43,7 +43,7 @@ struct packet {
 
 /* One aggregation.  In the stream it is a prime chunk, then n_data data chunks.
  *
- * The place of a chunk is its number in the stream of all chunks of the group.  It is the same for all ranks
+ * The place of a chunk is its number in the stream of all chunks of the tree.  It is the same for all ranks
  * and in each epoch, whatever number the chunk has there.
  */
 struct sum {
@@ -68,7 +68,7 @@ struct slot {
 };
 
 struct worker {
-	struct told told;
+	struct report report;
 	enum failure failure;
 	int fd;
 	uint16_t job, epoch;
@@ -99,7 +99,7 @@ struct worker {
 	int64_t round_trip_ns, variation_ns;
 	uint64_t timed_chunk;
 	uint32_t n_backoffs; /* timed chunks in a row that had to go again after a timeout */
-	int64_t answered_ns; /* when the latest data chunk went of which a result is here */
+	int64_t answered_ns; /* when the latest data chunk with a result was sent */
 };
 
 /* stream.c */

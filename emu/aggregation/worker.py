@@ -18,13 +18,14 @@ from gradwire.traces.framing.aggregation import ELEMENT_NBYTES, HEADER_NBYTES
 Floats = NDArray[np.float32]
 
 SEGMENTS = 32  # packets that may go to the kernel as one
-PATIENCE_NS = 3_500_000_000  # whoever waits for a rank that died is told of it within 5 s
+PATIENCE_NS = 3_500_000_000  # a rank that waits for one that died learns so within 5 s
 _MAX_DATAGRAM_NBYTES = 65_507
 RanksBehind = Mapping[Egress, tuple[int, ...]]
+"""The ranks that contribute through each (switch, port) of a tree's children."""
 
 
 class WorkerFailed(Exception):
-    """A sum cannot be had; one line that says which and why.
+    """A sum failed; the text is one line that says which and why.
 
     `blamed` are the ranks that it names as missing, ascending; a switch may lack only some of them.
     """
@@ -35,13 +36,13 @@ class WorkerFailed(Exception):
 
 
 class Worker:
-    """Sums of one group, one after the other, over a connected, non-blocking datagram socket.
+    """Sums of one tree, one after the other, over a connected, non-blocking datagram socket.
 
     `rtt_ns` is about what a window of the tree's slots takes there and back.  `ranks_behind` names the ranks
     that a failure is about.  `patience_ns` is how long switches may be silent, or a sum that all have begun
-    may stand still.  `segments` above 1 lets the kernel take so many packets as one (UDP_SEGMENT): only for a
-    device with tx-udp-segmentation off, or the switch would get them as one.  Raise OSError if the library
-    was not compiled.
+    may make no progress.  `segments` is how many packets the kernel may take as one (UDP_SEGMENT): above 1
+    only for a device with tx-udp-segmentation off, or the switch would get them as one.  Raise OSError if
+    the library was not compiled.
     """
 
     def __init__(
@@ -56,10 +57,10 @@ class Worker:
         segments: int = 1,
     ) -> None:
         if rank not in tree.members:
-            raise ValueError(f"rank {rank} is not in the tree of job {tree.job}")
+            raise ValueError(f"rank {rank} is not in the tree of aggregation job {tree.job}")
         self._sock, self._tree, self._rank, self._behind = sock, tree, rank, ranks_behind
         self._patience_ns = patience_ns
-        # A window is no longer one if it goes as one.
+        # A quarter of the window at most goes as one: a window sent whole would be a burst.
         packet_nbytes = HEADER_NBYTES + tree.elements * ELEMENT_NBYTES
         segments = max(1, min(segments, tree.slots // 4, _MAX_DATAGRAM_NBYTES // packet_nbytes))
         self._c = library()
@@ -76,11 +77,11 @@ class Worker:
         )
         if self._worker is None:
             raise MemoryError
-        self._told: WorkerReport = self._c.worker_told(self._worker).contents
+        self._report: WorkerReport = self._c.worker_report(self._worker).contents
         self._held: dict[int, tuple[Floats | None, Floats | None, NDArray[np.int32]]] = {}
 
     def begin(self, data: Floats | None, into: Floats | None, n_elements: int) -> int:
-        """Queue the group's next sum and return its position.  `step` is due at once.
+        """Queue the tree's next sum and return its position.  `step` is due at once.
 
         `data` (of a giver) must not change before `forget`; `into` (of a taker) is written until the sum is
         reported as finished, never after.
@@ -102,7 +103,7 @@ class Worker:
     def _check(self, name: str, array: Floats | None, ranks: tuple[int, ...], n_elements: int) -> None:
         if (array is not None) != (self._rank in ranks):
             due = "an array" if self._rank in ranks else "None"
-            raise ValueError(f"{name}: rank {self._rank} of job {self._tree.job} must pass {due}")
+            raise ValueError(f"{name}: rank {self._rank} of aggregation job {self._tree.job} must pass {due}")
         if array is None:
             return
         if array.dtype != np.float32 or array.shape != (n_elements,) or not array.flags.c_contiguous:
@@ -134,25 +135,27 @@ class Worker:
     def _finished(self, failure: int) -> list[int]:
         if failure:
             raise self._failed(WorkerFailure(failure))
-        return self._told.finished[: self._told.n_finished]  # type: ignore[no-any-return]
+        return self._report.finished[: self._report.n_finished]  # type: ignore[no-any-return]
 
     @property
     def due_ns(self) -> int | None:
         """When `step` must be called at the latest; None: not before something is received or begun."""
-        return None if self._told.due_ns == NEVER else self._told.due_ns
+        return None if self._report.due_ns == NEVER else self._report.due_ns
 
     @property
-    def rest_ns(self) -> int:
-        """So long may `step` be put off although something can be received: a full window is under way."""
-        return int(self._told.rest_ns)
+    def pause_ns(self) -> int:
+        """How long `step` may wait although something can be received: a full window is under way."""
+        return int(self._report.pause_ns)
 
     @property
     def wants_to_send(self) -> bool:
         """The socket was full: step when it can be written."""
-        return bool(self._told.wants_to_send)
+        return bool(self._report.wants_to_send)
 
     def counts(self) -> WorkerCounts:
-        return WorkerCounts(**{name: getattr(self._told, name) for name in WorkerCounts.__dataclass_fields__})
+        return WorkerCounts(
+            **{name: getattr(self._report, name) for name in WorkerCounts.__dataclass_fields__}
+        )
 
     def scales(self, position: int) -> NDArray[np.int32]:
         """The exponent of each block of a finished sum (emu.replay.sums), NO_PEAK for zeros."""
@@ -164,9 +167,9 @@ class Worker:
         self._held = {position: arrays for position, arrays in self._held.items() if position >= first}
 
     def close(self) -> None:
-        """Let go of all arrays.  The socket is its owner's to close."""
+        """Release all arrays.  The owner of the socket closes it."""
         if self._worker is not None:
-            self._told = WorkerReport.from_buffer_copy(self._told)
+            self._report = WorkerReport.from_buffer_copy(self._report)
             self._c.worker_free(self._worker)
             self._worker = None
         self._held.clear()
@@ -177,7 +180,7 @@ class Worker:
         return WorkerFailed(self._reason(failure))
 
     def _reason(self, failure: WorkerFailure) -> str:
-        told, job = self._told, self._tree.job
+        report, job = self._report, self._tree.job
         match failure:
             case WorkerFailure.NO_ANSWER:
                 return (
@@ -185,7 +188,8 @@ class Worker:
                     "check that its rules are installed and its links are up"
                 )
             case WorkerFailure.NOT_FINITE:
-                return f"element {told.element} of sum {told.position} of aggregation job {job} is not finite"
+                place = f"element {report.element} of sum {report.position}"
+                return f"{place} of aggregation job {job} is not finite"
             case WorkerFailure.NO_CHUNKS:
                 return f"aggregation job {job} has used up its chunk numbers; start it again"
             case WorkerFailure.FORGOTTEN:
@@ -193,17 +197,17 @@ class Worker:
                     f"a rank of aggregation job {job} asks for sums of an earlier repeat: was it restarted?"
                 )
             case _:
-                return f"the socket of aggregation job {job} failed: {os.strerror(told.error_number)}"
+                return f"the socket of aggregation job {job} failed: {os.strerror(report.error_number)}"
 
     def _incomplete(self) -> WorkerFailed:
-        told = self._told
+        report = self._report
         absent: tuple[tuple[int, ...], ...] = ()
-        if not told.has_status:
+        if not report.has_status:
             what = "no switch reports what is missing"
-        elif told.epoch != self._tree.epoch:  # the tree that we know is not that of which the bits are
-            what = f"a switch of the new tree has data from some of its children only (bits {told.seen:b})"
+        elif report.epoch != self._tree.epoch:  # the bits are of a tree that we do not know yet
+            what = f"a switch of the new tree has data from some of its children only (bits {report.seen:b})"
         else:
-            absent = missing(self._tree, self._behind, self._rank, told.levels, told.seen)
+            absent = missing(self._tree, self._behind, self._rank, report.levels, report.seen)
             what = complaint(absent)
         return WorkerFailed(
             f"a sum of aggregation job {self._tree.job} has made no progress {self._waited}: {what}",
@@ -215,16 +219,13 @@ class Worker:
         return f"for {self._patience_ns / 1e9:g} s"
 
 
-"""The ranks that contribute through each (switch, port) of a tree's children."""
-
-
 def missing(
     tree: Tree, behind: RanksBehind, rank: int, levels: int, seen: int
 ) -> tuple[tuple[int, ...], ...]:
     """The ranks behind each of the children that are not in `seen`, ascending.
 
-    The bitmap is of the switch `levels` above the one at which `rank`'s host is.  Empty if there is no such
-    switch in the tree.
+    The bitmap is of the switch `levels` above the switch of `rank`'s host.  The result is empty if the tree
+    has no such switch.
     """
     above = path(tree, behind, rank)
     if levels >= len(above):
@@ -255,6 +256,6 @@ def path(tree: Tree, behind: RanksBehind, rank: int) -> tuple[Node, ...]:
     """The switches that the rank's contributions go through, the root last."""
     return tuple(
         node
-        for node in reversed(tree.nodes)  # each stands after its parent
+        for node in reversed(tree.nodes)  # each comes after its parent
         if any(rank in behind[Egress(node.switch, child.port)] for child in node.children)
     )

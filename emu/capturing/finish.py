@@ -82,7 +82,7 @@ def write_rank_map(folder: Path, fabric: Fabric, used: Sequence[str]) -> None:
 
 
 def read_whole(folder: Path) -> Trace | str:
-    """The captures with all payload, every read of which is noted; or why they cannot be read."""
+    """The captures with all payload, each read noted; a text says why they cannot be read."""
     try:
         return open_recorded([folder / WHOLE], folder / SETTINGS)
     except (BadTrace, BadCapture, OSError) as error:
@@ -123,7 +123,7 @@ class TimesCheck:
 
 
 def timed(whole: Trace | str, folder: Path) -> TimesCheck | None:
-    """The times of what was read against those in the logs of the folder; None if either is lacking."""
+    """The decoded times against the times in the folder's logs; None if either is missing."""
     try:
         logs = read_logs(folder)
         if not logs or isinstance(whole, str):
@@ -166,12 +166,12 @@ def indexed(whole: Trace | str, folder: Path, hosts: Sequence[str]) -> Checked:
         trimmed = open_captures([folder], folder / SETTINGS)
     except (BadIndex, BadTrace, BadCapture, OSError) as error:
         return Checked(agrees=False, why=f"the message index: {error}")
-    found = differences(whole, trimmed)
-    return Checked(not found, len(whole.messages), int(whole.messages.nbytes.sum()), found)
+    differing = differences(whole, trimmed)
+    return Checked(not differing, len(whole.messages), int(whole.messages.nbytes.sum()), differing)
 
 
 def _write_index(capture: Path, read: Mapping[Direction, Stream]) -> None:
-    """Nothing is written for a file that lacks nothing."""
+    """Write no index for a capture that shows every message by itself."""
     path = index_path(capture)
     if path is None or not capture.exists():
         return
@@ -182,14 +182,14 @@ def _write_index(capture: Path, read: Mapping[Direction, Stream]) -> None:
 
 
 def host_captures(folder: Path, fabric: Fabric, used: Sequence[str]) -> tuple[HostCapture, ...]:
-    """What there is of every host of `used`, once the payload is cut off."""
-    made = []
+    """The files of every host of `used`, once the payload is cut off."""
+    captures = []
     for rank, host in enumerate(used):
         path = folder / f"{host}.pcap"
         log = folder / f"{host}.tcpdump.txt"
         index = path.with_suffix(INDEX_SUFFIX)
         has_index = index.exists()
-        made.append(
+        captures.append(
             HostCapture(
                 rank=rank,
                 host=host,
@@ -204,7 +204,7 @@ def host_captures(folder: Path, fabric: Fabric, used: Sequence[str]) -> tuple[Ho
                 index_sha256=_sha256(index) if has_index else "",
             )
         )
-    return tuple(made)
+    return tuple(captures)
 
 
 def _sha256(path: Path) -> str:

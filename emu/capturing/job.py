@@ -26,8 +26,8 @@ Heard = Callable[[str], None]
 
 @dataclass
 class RankProcesses:
-    """`processes` by name, with where each writes; `lines` is what tells of progress, if anything does.
-    `others` are lines that are read and not heard, of jobs beside it.
+    """`processes` by name, with where each writes; `lines` reports progress, if anything does.
+    `others` are the progress lines of jobs beside it, which are read and ignored.
     """
 
     processes: dict[str, "subprocess.Popen[Any]"]
@@ -36,13 +36,13 @@ class RankProcesses:
     others: tuple[IO[str], ...] = ()
 
     def with_beside(self, jobs: Sequence["RankProcesses"]) -> "RankProcesses":
-        """All of them as one, which ends with the last and is cut short with any."""
-        made = RankProcesses(dict(self.processes), dict(self.outputs), self.lines)
+        """All jobs as one, which ends with the last of them and is cut short with any of them."""
+        joined = RankProcesses(dict(self.processes), dict(self.outputs), self.lines)
         for number, job in enumerate(jobs, start=1):
-            made.processes |= {f"{BESIDE}-{number}: {name}": each for name, each in job.processes.items()}
-            made.outputs |= {f"{BESIDE}-{number}: {name}": path for name, path in job.outputs.items()}
-            made.others += (job.lines,) if job.lines else ()
-        return made
+            joined.processes |= {f"{BESIDE}-{number}: {name}": each for name, each in job.processes.items()}
+            joined.outputs |= {f"{BESIDE}-{number}: {name}": path for name, path in job.outputs.items()}
+            joined.others += (job.lines,) if job.lines else ()
+        return joined
 
     def follow(self, watch: Watch, stop: IO[str], limit_s: float, heard: Heard) -> str | None:
         """Wait for the end of all.  None if all went well, else in a line why the job was cut short.
@@ -111,7 +111,7 @@ def begun(
     folder: Path,
     child: ChildProcess | None,
 ) -> Iterator[RankProcesses]:
-    """The job, begun on its hosts of the fabric; what is left of it ends with this."""
+    """Start the job on its hosts of the fabric; its processes end at the latest with this context."""
     used = request.hosts(fabric)
     with ExitStack() as stack:
         if child:

@@ -48,7 +48,7 @@ def manifest(
     return {
         "schema": SCHEMA,
         "command": list(typed),
-        "job": request.job,
+        "job": request.title,
         "training": request.training.to_json() if request.training else None,
         "program": list(request.command) or None,
         "once": request.once,

@@ -53,15 +53,15 @@ class CaptureRequest:
             raise ValueError(f"cannot slow down rank {beyond[0]}: the job has ranks 0 to {self.n_ranks - 1}")
 
     @property
-    def job(self) -> str:
-        """In a word or two, for names and titles."""
+    def title(self) -> str:
+        """The job in a word or two, for names and titles."""
         if self.training is None:
             return Path(self.command[0]).name
         return f"{'ps' if self.training.servers else 'ddp'}-{self.training.model}"
 
     @property
     def name(self) -> str:
-        return f"{self.job}, {self.n_ranks} ranks"
+        return f"{self.title}, {self.n_ranks} ranks"
 
     @property
     def total_ranks(self) -> int:
@@ -72,17 +72,17 @@ class CaptureRequest:
         return (self, *self.beside)
 
     def with_beside(self, others: Sequence["CaptureRequest"]) -> "CaptureRequest":
-        """With other jobs on the hosts that follow, in their order."""
+        """Add other jobs on the hosts that follow, in their order."""
         first = itertools.accumulate((one.n_ranks for one in others), initial=self.n_ranks)
         placed = (replace(one, first_host=host) for one, host in zip(others, first, strict=False))
         return replace(self, beside=tuple(placed))
 
     def hosts(self, fabric: Fabric) -> tuple[str, ...]:
-        """Those of its ranks, in their order."""
+        """The hosts of the job's ranks, in the order of ranks."""
         return fabric.hosts[self.first_host : self.first_host + self.n_ranks]
 
     def parts(self, folder: Path) -> tuple[tuple["CaptureRequest", Path], ...]:
-        """Each job, and the folder of what is its own: of the first `folder` itself."""
+        """Each job with its own folder; the first job's is `folder` itself."""
         beside = ((one, folder / f"{BESIDE}-{number}") for number, one in enumerate(self.beside, start=1))
         return ((self, folder), *beside)
 
@@ -102,8 +102,9 @@ class CaptureRequest:
 
 
 def check_fits(request: CaptureRequest, fabric: Fabric) -> None:
-    """Raise ValueError if there are not enough hosts."""
+    """Raise ValueError if the fabric has too few hosts."""
     if request.total_ranks > len(fabric.hosts):
         raise ValueError(
-            f"{request.total_ranks} ranks do not fit on the {len(fabric.hosts)} hosts of {fabric.spec}"
+            f"{request.total_ranks} ranks do not fit on the {len(fabric.hosts)} hosts of {fabric.spec}: "
+            "use fewer ranks or a larger fabric"
         )

@@ -21,7 +21,7 @@ from gradwire.emu.network.tcpdump import Listening, captures
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.transport import fabric_transport
 
-RINGS_SHARE = 8  # of the free memory, all rings together take one part in so many
+RINGS_SHARE = 8  # all rings together take an eighth of the free memory
 MAX_RING_KIB, MIN_RING_KIB = 256 * 1024, 8 * 1024  # the most: two seconds of 1 Gb/s
 
 
@@ -54,7 +54,7 @@ def main(folder: Path) -> None:
 
 
 def _listening(n_hosts: int) -> Listening:
-    """Whole packets; by block, since in immediate mode the ring would be slots of a whole snaplen each."""
+    """Capture whole packets, by block: in immediate mode each place in the ring is a whole snaplen."""
     ring = ring_kib(n_hosts, free_nbytes(Path("/proc/meminfo").read_text()))
     return Listening(MAX_SNAPLEN, ring, is_immediate=False)
 

@@ -77,10 +77,10 @@ def candidates(packets: Packets, left_out: Counter[str]) -> Candidates:
 def _kind(address: str) -> int:
     if address in (AGGREGATOR_IP, BROADCAST_IP):
         return _SWITCHES
-    told = ip_address(address)
-    if not isinstance(told, IPv4Address):
+    parsed = ip_address(address)
+    if not isinstance(parsed, IPv4Address):
         return _IPV6
-    is_many = told.is_multicast or told.is_unspecified or told.is_loopback or told.is_reserved
+    is_many = parsed.is_multicast or parsed.is_unspecified or parsed.is_loopback or parsed.is_reserved
     return _MANY if is_many else _HOST  # 255.255.255.255 is reserved
 
 
@@ -128,20 +128,20 @@ _UNWANTED = {
 
 def hosts_of(files: Sequence[Candidates]) -> set[str]:
     """The addresses that packets to send go from or to."""
-    found: set[str] = set()
+    addresses: set[str] = set()
     for file in files:
         for column in (file.src, file.dst):
-            found.update(file.addresses[code] for code in np.unique(column).tolist())
-    return found
+            addresses.update(file.addresses[code] for code in np.unique(column).tolist())
+    return addresses
 
 
 def choose(files: Sequence[Candidates], number_of: Mapping[str, int], left_out: Counter[str]) -> list[Chosen]:
-    """Each packet once; `number_of` are the hosts' numbers by address, of those that are not left out.
+    """Each packet once; `number_of` has the number of each host that is not left out, by address.
 
-    Which file a packet is taken from is decided for each pair of hosts: the source's own, else that with
-    most packets of the pair, and of equal ones not the destination's own, and that which had the first first.
+    All packets of a pair of hosts come from one file: the source's own, else the file with most packets of
+    the pair.  Among equal ones the destination's own comes last, and the file with the earliest packet first.
     """
-    found: list[Chosen] = []
+    mapped: list[Chosen] = []
     n_hosts = max(number_of.values(), default=0) + 1
     pairs: list[Ints] = []
     for file in files:
@@ -149,12 +149,12 @@ def choose(files: Sequence[Candidates], number_of: Mapping[str, int], left_out: 
         src, dst = numbers[file.src], numbers[file.dst]
         known = (src >= 0) & (dst >= 0)
         left_out[UNMAPPED] += int(np.count_nonzero(~known))
-        found.append(Chosen(file.packets, file.rows[known], src[known], dst[known]))
+        mapped.append(Chosen(file.packets, file.rows[known], src[known], dst[known]))
         pairs.append(src[known] * n_hosts + dst[known])
     owners = [number_of.get(own_address(file.packets) or "", -1) for file in files]
-    best = _best_files(found, pairs, owners, n_hosts)
+    best = _best_files(mapped, pairs, owners, n_hosts)
     kept = []
-    for number, (chosen, pair) in enumerate(zip(found, pairs, strict=True)):
+    for number, (chosen, pair) in enumerate(zip(mapped, pairs, strict=True)):
         mine = np.isin(pair, [key for key, file in best.items() if file == number])
         kept.append(Chosen(chosen.packets, chosen.rows[mine], chosen.src[mine], chosen.dst[mine]))
     return kept

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class InjectionCounts:
-    """`cpu_idle` is a share, while it was sent; `queue_dropped` are packets by interface.
+    """`cpu_idle` is a share, measured during the sending; `queue_dropped` are packets by interface.
 
     `softnet_dropped` is what the kernel's receive queues dropped, `capture_dropped` what captures did, by
     host.

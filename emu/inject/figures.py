@@ -16,7 +16,7 @@ _SHARE = 10  # drift is between the first tenth and the last one
 
 @dataclass(frozen=True, slots=True)
 class TimePercentiles:
-    """Of times, in seconds."""
+    """Percentiles of times, in seconds."""
 
     min: float
     p50: float
@@ -50,14 +50,14 @@ class PacketTimes:
 
     @property
     def delay_ns(self) -> Ints:
-        """Of those that arrived, port to port."""
+        """The delay of each packet that arrived, port to port."""
         there = self.arrived_ns != NEVER
         delay: Ints = self.arrived_ns[there] - self.left_ns[there]
         return delay
 
 
 def percentiles(values_ns: Ints) -> TimePercentiles | None:
-    """None of nothing."""
+    """None without values."""
     if not len(values_ns):
         return None
     return TimePercentiles(
@@ -78,7 +78,7 @@ def reordering(sequence: Ints) -> Reordering:
 
 
 def lateness_histogram(late_ns: Ints) -> tuple[int, ...]:
-    """How many up to each of LATENESS_EDGES_S, and how many above the last."""
+    """How many packets were late by up to each of LATENESS_EDGES_S, and how many by more than the last."""
     edges = np.array([round(edge * 1e9) for edge in LATENESS_EDGES_S])
     return tuple(np.bincount(np.searchsorted(edges, late_ns), minlength=len(edges) + 1).tolist())
 
@@ -96,7 +96,7 @@ def drift_ppm(due_ns: Ints, late_ns: Ints) -> float:
 
 @dataclass(frozen=True, slots=True)
 class FlowFigures:
-    """Of one flow; `flow` is its number."""
+    """The figures of one flow; `flow` is its number."""
 
     flow: int
     sent: int

@@ -1,6 +1,6 @@
 """Rewrites captured packets for the fabric: its MAC and IP addresses, and correct checksums.
 
-What the snaplen cut off is zeros, and is not stored: a frame is a head, and so many zeros.
+What the snaplen cut off is zeros, which are not stored: a frame is a head and a number of zeros.
 """
 
 from collections.abc import Sequence
@@ -59,12 +59,12 @@ def rewritten(
     heads = np.zeros(total, np.uint8)
     hosts = np.array(addresses, np.int64), np.frombuffer(b"".join(macs), np.uint8).reshape(-1, 6)
     for first in range(0, len(pieces), _CHUNK):
-        some = slice(first, first + _CHUNK)
+        chunk = slice(first, first + _CHUNK)
         low = int(head_at[first])
-        high = low + int(stride[some].sum())
-        part, at = heads[low:high], head_at[some] - low
-        of_part = pieces.taken(some)
-        _copy(of_part, captures, visible[some], part, at)
+        high = low + int(stride[chunk].sum())
+        part, at = heads[low:high], head_at[chunk] - low
+        of_part = pieces.taken(chunk)
+        _copy(of_part, captures, visible[chunk], part, at)
         _readdress(of_part, *hosts, part, at)
     zeros = pieces.payload_nbytes - visible
     return Frames(heads, head_at, nbytes, zeros)
@@ -87,8 +87,8 @@ def _copy(pieces: Pieces, captures: Sequence[Packets], visible: Ints, out: Octet
         packets, mine = captures[number], np.flatnonzero(pieces.file == number)
         row, header = pieces.row[mine], pieces.header_nbytes[mine].astype(np.int64)
         offset = packets.network_offset[row].astype(np.int64)
-        here = np.minimum(header, packets.captured_nbytes[row] - offset)  # options may be cut off
-        out[spans(at[mine], here)] = packets.data[spans(packets.frame_at[row] + offset, here)]
+        captured = np.minimum(header, packets.captured_nbytes[row] - offset)  # options may be cut off
+        out[spans(at[mine], captured)] = packets.data[spans(packets.frame_at[row] + offset, captured)]
         source = packets.payload_at[row] + pieces.offset[mine]
         out[spans(at[mine] + header, visible[mine])] = packets.data[spans(source, visible[mine])]
 
@@ -123,7 +123,7 @@ def _readdress(pieces: Pieces, addresses: Ints, macs: npt.NDArray[np.uint8], out
 
 
 def _checksum(pieces: Pieces, out: Octets, places: tuple[Ints, Ints, Ints], pseudo: Ints) -> None:
-    """Fill in both checksums; of a segment for the kernel to cut only the part that it wants beforehand."""
+    """Fill in both checksums; a segment that the kernel cuts gets only the sum that the kernel expects."""
     ip, l4, checksum_at = places
     ends = np.concatenate((ip[1:] - VNET_NBYTES - ETHERNET_NBYTES, [len(out)]))
     padded = np.concatenate((out, np.zeros(2, np.uint8)))
@@ -177,6 +177,6 @@ def word_sums(octets: npt.NDArray[np.uint8], cuts: Ints) -> Ints:
 
 
 def pseudo_header_sums(src: Ints, dst: Ints, protocol: Ints, nbytes: Ints) -> Ints:
-    """Of TCP's and UDP's pseudo headers (RFC 9293, 3.1); `nbytes` is the length of the segment."""
+    """The sums of TCP's and UDP's pseudo headers (RFC 9293, 3.1); `nbytes` is the length of the segment."""
     sums: Ints = (src >> 16) + (src & 0xFFFF) + (dst >> 16) + (dst & 0xFFFF) + protocol + nbytes
     return sums

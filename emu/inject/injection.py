@@ -31,12 +31,12 @@ def inject(
             follow(child, limits.SETUP_S + duration_s + _REST_S, progress)
         progress("matching", {})
         counted = InjectionCounts(**json.loads((work / "counted.json").read_text()))
-        found = result(source, options, prepared, read_times(work, prepared, options.loops), counted)
-        write_whole(work / "result.json", json.dumps(found.to_json(), indent=1) + "\n")
+        injection = result(source, options, prepared, read_times(work, prepared, options.loops), counted)
+        write_whole(work / "result.json", json.dumps(injection.to_json(), indent=1) + "\n")
         for name in _ON_THE_WAY:
             (work / name).unlink()
     work.rename(folder)
-    return found
+    return injection
 
 
 _ON_THE_WAY = ("packets.npz", "sent.npz", "sender.json", "counted.json")  # what is of use is in the result
@@ -53,7 +53,7 @@ def check_queues(prepared: Prepared) -> None:
 
 
 def _write_inputs(prepared: Prepared, options: InjectOptions, duration_s: float, work: Path) -> None:
-    told: Mapping[str, object] = {
+    request: Mapping[str, object] = {
         "fabric": fabric_to_json(prepared.fabric),
         "hosts": prepared.hosts,
         "routes": options.routes,
@@ -62,7 +62,7 @@ def _write_inputs(prepared: Prepared, options: InjectOptions, duration_s: float,
         "period_ns": prepared.period_ns,
         "duration_s": duration_s,
     }
-    write_whole(work / "inject.json", json.dumps(told, indent=1) + "\n")
+    write_whole(work / "inject.json", json.dumps(request, indent=1) + "\n")
     frames = prepared.frames
     np.savez(
         work / "packets.npz",

@@ -1,4 +1,4 @@
-"""Which host of the fabric stands in for which host of a capture."""
+"""Which host of the fabric plays which host of a capture."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from ipaddress import IPv4Address
@@ -10,23 +10,23 @@ def mapped(
     addresses: Collection[str],
     ranks: Mapping[str, int],
     hosts: Sequence[str],
-    told: Mapping[str, str],
+    assigned: Mapping[str, str],
 ) -> dict[str, str]:
-    """The fabric's host of each of the capture's `addresses`; what is told to be LEFT_OUT is not there.
+    """The fabric's host of each of the capture's `addresses`, without addresses assigned to LEFT_OUT.
 
-    First comes what is `told` (address to host), then ranks in their order, then all others by their numbers,
-    each on the next free one of `hosts`.  Raise ValueError.
+    The user's choices (`assigned`, host by address) come first.  Ranks in their order, then all other
+    addresses by their numbers, get the next free one of `hosts`.  Raise ValueError.
     """
-    _check(addresses, hosts, told)
-    found = {address: host for address, host in told.items() if host != LEFT_OUT}
-    rest = _in_order((address for address in addresses if address not in told), ranks)
-    free = [host for host in hosts if host not in found.values()]
-    if len(rest) > len(free):
+    _check(addresses, hosts, assigned)
+    host_of = {address: host for address, host in assigned.items() if host != LEFT_OUT}
+    unassigned = _in_order((address for address in addresses if address not in assigned), ranks)
+    free = [host for host in hosts if host not in host_of.values()]
+    if len(unassigned) > len(free):
         raise ValueError(
-            f"the capture has {len(rest) + len(found)} hosts but the fabric has {len(hosts)}: "
-            f"choose a larger fabric, or leave hosts out: --map {rest[-1]}={LEFT_OUT}"
+            f"the capture has {len(unassigned) + len(host_of)} hosts but the fabric has {len(hosts)}: "
+            f"choose a larger fabric, or leave hosts out: --map {unassigned[-1]}={LEFT_OUT}"
         )
-    return found | dict(zip(rest, free, strict=False))
+    return host_of | dict(zip(unassigned, free, strict=False))
 
 
 def _in_order(addresses: Iterable[str], ranks: Mapping[str, int]) -> list[str]:
@@ -36,9 +36,9 @@ def _in_order(addresses: Iterable[str], ranks: Mapping[str, int]) -> list[str]:
     return sorted(addresses, key=place)
 
 
-def _check(addresses: Collection[str], hosts: Sequence[str], told: Mapping[str, str]) -> None:
+def _check(addresses: Collection[str], hosts: Sequence[str], assigned: Mapping[str, str]) -> None:
     seen: dict[str, str] = {}
-    for address, host in told.items():
+    for address, host in assigned.items():
         if address not in addresses:
             raise ValueError(
                 f"--map {address}={host}: the capture has no packets from or to {address} that can be sent"
@@ -56,7 +56,7 @@ def _check(addresses: Collection[str], hosts: Sequence[str], told: Mapping[str, 
 
 def parse_map(texts: Sequence[str]) -> dict[str, str]:
     """`10.77.0.1=h3` or `10.77.0.254=none`, by address.  Raise ValueError."""
-    told: dict[str, str] = {}
+    assigned: dict[str, str] = {}
     for text in texts:
         address, equals, host = text.partition("=")
         try:
@@ -65,7 +65,7 @@ def parse_map(texts: Sequence[str]) -> dict[str, str]:
             equals = ""
         if not equals or not host.strip():
             raise ValueError(f"--map {text!r}: write it like 10.77.0.1=h3, or 10.77.0.1={LEFT_OUT}")
-        if address in told:
+        if address in assigned:
             raise ValueError(f"--map: {address} is given twice")
-        told[address] = host.strip()
-    return told
+        assigned[address] = host.strip()
+    return assigned

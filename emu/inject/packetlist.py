@@ -64,17 +64,17 @@ class Pieces:
 
 
 def pieces(files: Sequence[Chosen], mtu_nbytes: int) -> tuple[Pieces, list[str]]:
-    """All packets of all files in the order of time, whole, for a fabric of this MTU, and what there is to
-    say about the clocks.
+    """All packets of all files in the order of time, whole, for a fabric of this MTU, and notes about the
+    clocks.
     """
     parts, notes = [], []
     for number, file in enumerate(files):
-        told = steady(file.packets.time_ns[file.rows])
-        parts.append(_of_file(number, file, told.time_ns, mtu_nbytes))
-        if told.n_backward:
+        clock = steady(file.packets.time_ns[file.rows])
+        parts.append(_of_file(number, file, clock.time_ns, mtu_nbytes))
+        if clock.n_backward:
             notes.append(
-                f"{file.packets.path}: the clock goes backwards {told.n_backward} times, by "
-                f"{told.largest_ns / 1e6:.3g} ms at most; deadlines were made monotonic"
+                f"{file.packets.path}: the clock goes backwards {clock.n_backward} times, by "
+                f"{clock.largest_ns / 1e6:.3g} ms at most; deadlines were made monotonic"
             )
     joined = Pieces(**{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Pieces)})
     return joined.taken(np.argsort(joined.recorded_ns, kind="stable")), notes
@@ -129,16 +129,16 @@ def cut(whole: Pieces, exact_mtu: bool) -> Pieces:
         return whole
     source = np.repeat(np.arange(len(whole)), n_pieces)
     which = np.arange(len(source)) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)
-    made = whole.taken(source)
+    parts = whole.taken(source)
     offset = which * limit[source]
     is_first, is_last = which == 0, which == n_pieces[source] - 1
-    flags = np.where(is_last, made.flags, made.flags & ~np.uint8(FIN | PSH))
-    is_tcp = made.protocol == TCP
+    flags = np.where(is_last, parts.flags, parts.flags & ~np.uint8(FIN | PSH))
+    is_tcp = parts.protocol == TCP
     return replace(
-        made,
-        seq=np.where(is_tcp, made.seq + offset.astype(np.uint32), made.seq),
-        ip_id=made.ip_id + which.astype(np.uint16),
+        parts,
+        seq=np.where(is_tcp, parts.seq + offset.astype(np.uint32), parts.seq),
+        ip_id=parts.ip_id + which.astype(np.uint16),
         flags=np.where(is_first, flags, flags & ~np.uint8(_CWR)),
         offset=offset.astype(np.int32),
-        payload_nbytes=np.minimum(limit[source], made.payload_nbytes - offset).astype(np.int32),
+        payload_nbytes=np.minimum(limit[source], parts.payload_nbytes - offset).astype(np.int32),
     )

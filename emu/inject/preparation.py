@@ -57,9 +57,9 @@ def prepare(
     fabric: Fabric | None,
     options: InjectOptions,
     ranks: Mapping[str, int],
-    told: Mapping[str, str],
+    assigned: Mapping[str, str],
 ) -> Prepared:
-    """Without a `fabric` for a star of the capture's hosts.
+    """Prepare the captures' packets for `fabric`, or for a star of the captures' hosts.
 
     Raise BadCapture, NothingToSend, ValueError, OSError.
     """
@@ -70,8 +70,8 @@ def prepare(
         raise NothingToSend(
             f"{paths[0]}: nothing to send: {_left_out_words(left_out) or 'the captures are empty'}"
         )
-    chosen_fabric = fabric or _star(len(addresses) - list(told.values()).count(LEFT_OUT))
-    host_of = mapped(addresses, ranks, chosen_fabric.hosts, told)
+    chosen_fabric = fabric or _star(len(addresses) - list(assigned.values()).count(LEFT_OUT))
+    host_of = mapped(addresses, ranks, chosen_fabric.hosts, assigned)
     hosts = tuple(host for host in chosen_fabric.hosts if host in host_of.values())
     chosen = choose(files, {address: hosts.index(host) for address, host in host_of.items()}, left_out)
     _check_count(sum(len(file.rows) for file in chosen) * options.loops, MAX_PACKETS)
@@ -104,7 +104,7 @@ def _files(paths: Sequence[Path], left_out: Counter[str]) -> list[Candidates]:
 
 
 def _parts(chosen: Sequence[Chosen], mtu_nbytes: int, exact_mtu: bool) -> tuple[Pieces, list[str]]:
-    """All that is sent in one loop, and what there is to say about it."""
+    """The pieces of one loop, and notes about them."""
     whole, notes = pieces(chosen, mtu_nbytes)
     parts = cut(whole, exact_mtu)
     if len(parts) > len(whole) and not exact_mtu:

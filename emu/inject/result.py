@@ -92,20 +92,20 @@ class Injection:
 
 
 def result(
-    source: str, options: InjectOptions, prepared: Prepared, told: ReadTimes, counted: InjectionCounts
+    source: str, options: InjectOptions, prepared: Prepared, observed: ReadTimes, counted: InjectionCounts
 ) -> Injection:
-    """The packets of all loops together."""
-    times, parts = told.times, prepared.pieces
+    """The figures of all loops' packets together."""
+    times, parts = observed.times, prepared.pieces
     late = times.left_ns[times.left_ns != NEVER] - times.due_ns[times.left_ns != NEVER]
     was_handed = times.handed_ns != NEVER
     handed_late = (times.handed_ns - times.due_ns)[was_handed]
     has_deadlines = options.pace.kind != TOPSPEED
     drift = drift_ppm(times.due_ns[was_handed], handed_late) if has_deadlines else None
     nbytes = np.tile(parts.wire_nbytes, options.loops)
-    flows = _flows(prepared, options.loops, nbytes, told)
+    flows = _flows(prepared, options.loops, nbytes, observed)
     arrived = int(np.count_nonzero(times.arrived_ns != NEVER))
     handed = percentiles(handed_late) if has_deadlines else None
-    reasons, warnings = judge(handed, drift, told, counted)
+    reasons, warnings = judge(handed, drift, observed, counted)
     ends = times.handed_ns[was_handed]
     return Injection(
         schema=SCHEMA,
@@ -125,7 +125,7 @@ def result(
         lost=len(times.due_ns) - arrived,
         refused=int(np.count_nonzero(~was_handed)),
         arrived=arrived,
-        stray=told.stray,
+        stray=observed.stray,
         delay_s=percentiles(times.delay_ns),
         reordered=sum(flow.reordered for flow in flows),
         max_extent=max((flow.max_extent for flow in flows), default=0),
@@ -145,9 +145,9 @@ def result(
 
 
 def judge(
-    handed: TimePercentiles | None, drift: float | None, told: ReadTimes, counted: InjectionCounts
+    handed: TimePercentiles | None, drift: float | None, observed: ReadTimes, counted: InjectionCounts
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Why the machine decided and not the fabric, and what does not take validity away.
+    """Reasons that make the injection not valid, and warnings that do not.
 
     `handed` is how late packets were handed to their ports, None of packets without deadlines.
     """
@@ -161,9 +161,9 @@ def judge(
         reasons.append(f"the captures lost {count} packets, so loss and delays are not known")
     if counted.softnet_dropped:
         reasons.append(f"the kernel's receive queues dropped {counted.softnet_dropped} packets")
-    if abs(told.clock_set_ns) > _CLOCK_SET_NS:
-        reasons.append(f"the clock was set by {told.clock_set_ns / 1e6:.3g} ms meanwhile")
-    lost = int(np.count_nonzero(told.times.arrived_ns == NEVER))
+    if abs(observed.clock_set_ns) > _CLOCK_SET_NS:
+        reasons.append(f"the clock was set by {observed.clock_set_ns / 1e6:.3g} ms meanwhile")
+    lost = int(np.count_nonzero(observed.times.arrived_ns == NEVER))
     vanished = lost - sum(counted.queue_dropped.values())
     if vanished > 0 and not counted.capture_dropped:
         reasons.append(f"{vanished} packets were lost outside the fabric's queues")
@@ -171,8 +171,8 @@ def judge(
         reasons.append(f"CPU idle {counted.cpu_idle:.0%}")
     elif counted.cpu_idle < WARN_IDLE:
         warnings.append(f"CPU idle {counted.cpu_idle:.0%}")
-    if told.stray:
-        warnings.append(f"{told.stray} packets came twice, or were not sent to where they came")
+    if observed.stray:
+        warnings.append(f"{observed.stray} packets came twice, or were not sent to where they came")
     return tuple(reasons), tuple(warnings)
 
 
@@ -192,11 +192,11 @@ def _histogram(late_ns: Ints) -> dict[str, int]:
     return dict(zip(names, lateness_histogram(late_ns), strict=True))
 
 
-def _flows(prepared: Prepared, loops: int, nbytes: Ints, told: ReadTimes) -> tuple[InjectedFlow, ...]:
+def _flows(prepared: Prepared, loops: int, nbytes: Ints, observed: ReadTimes) -> tuple[InjectedFlow, ...]:
     """In the order of their first packets."""
     parts = prepared.pieces
     number, first = flow_numbers([parts.protocol, parts.src, parts.sport, parts.dst, parts.dport])
-    figures = flow_figures(np.tile(number, loops), nbytes, told.times)
+    figures = flow_figures(np.tile(number, loops), nbytes, observed.times)
     return tuple(_flow(prepared, int(first[figure.flow]), figure) for figure in figures)
 
 

@@ -59,12 +59,12 @@ def opened(interfaces: Sequence[tuple[int, str]]) -> list[socket.socket]:
     sockets = []
     for pid, name in interfaces:
         with inside(pid):
-            made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-            made.bind((name, 0))
-        made.setsockopt(_SOL_PACKET, _PACKET_VNET_HDR, 1)
-        made.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, _SNDBUF_NBYTES)
-        made.settimeout(0)
-        sockets.append(made)
+            sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+            sock.bind((name, 0))
+        sock.setsockopt(_SOL_PACKET, _PACKET_VNET_HDR, 1)
+        sock.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, _SNDBUF_NBYTES)
+        sock.settimeout(0)
+        sockets.append(sock)
     return sockets
 
 
@@ -73,7 +73,7 @@ class MessageVector:
 
     def __init__(self, frames: Frames) -> None:
         count = len(frames.head_at)
-        self._heads = np.ascontiguousarray(frames.heads)  # kept: the kernel is told addresses only
+        self._heads = np.ascontiguousarray(frames.heads)  # kept: the kernel gets addresses only
         self._zeros = np.zeros(_ZEROS_NBYTES, np.uint8)
         self._pieces = np.zeros((count, 2, 2), np.uint64)
         self._pieces[:, 0, 0] = frames.head_at.astype(np.uint64) + np.uint64(self._heads.ctypes.data)
@@ -164,15 +164,15 @@ def own_processor() -> tuple[set[int], set[int]]:
 
 
 def main(folder: Path) -> None:
-    told = json.loads((folder / "sender.json").read_text())
+    settings = json.loads((folder / "sender.json").read_text())
     with np.load(folder / "packets.npz") as stored:
         frames = Frames(*(stored[name] for name in ("heads", "head_at", "head_nbytes", "zeros_nbytes")))
         host, due_ns = stored["src"], stored["due_ns"]
-    sockets = opened(told["interfaces"])
+    sockets = opened(settings["interfaces"])
     messages = MessageVector(frames)
-    loops, period_ns = told["loops"], told["period_ns"]
+    loops, period_ns = settings["loops"], settings["period_ns"]
     handed_ns = np.full(loops * len(host), -1, np.int64)
-    os.sched_setaffinity(0, told["processors"])
+    os.sched_setaffinity(0, settings["processors"])
     hurry(int(due_ns[-1]) // len(due_ns) < PRESSED_NS)
     gc.disable()
     print("ready", flush=True)

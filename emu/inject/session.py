@@ -49,13 +49,13 @@ def main(folder: Path) -> None:
         for host in hosts:
             silence(host, pids[host])
         interfaces = [(pids[host], interface(host, HOST_PORT)) for host in hosts]
-        told_sender = {
+        sender_settings = {
             "processors": sorted(mine),
             "interfaces": interfaces,
             "loops": request["loops"],
             "period_ns": request["period_ns"],
         }
-        write_whole(folder / "sender.json", json.dumps(told_sender))
+        write_whole(folder / "sender.json", json.dumps(sender_settings))
         queues = Queues(pids.values())
         quiet_s = _QUIET_S + longest_round_trip_s(fabric)
         with captures(hosts, pids, folder / "captures", BY_BLOCK):
@@ -82,7 +82,7 @@ def silence(host: str, pid: int) -> None:
 
 
 def _sent(folder: Path, queues: Queues, duration_s: float, quiet_s: float, watch: Watch) -> InjectionCounts:
-    """Have the sender send, wait until nothing is under way, and tell what was counted meanwhile."""
+    """Have the sender send, wait until nothing is under way, and return what was counted meanwhile."""
     command = python("gradwire.emu.inject.sender", str(folder))
     with running("the sender", command, folder / "sender.log") as sender:
         sender.await_line("ready", SENDER_START_S, watch)

@@ -136,9 +136,9 @@ def paired(sent: Keys, seen: Keys) -> Ints:
     nth = np.arange(len(sent)) - np.searchsorted(sorted_sent, sorted_sent)
     place = np.searchsorted(sorted_seen, sorted_sent) + nth
     is_there = place < np.searchsorted(sorted_seen, sorted_sent, "right")
-    found = np.full(len(sent), -1, np.int64)
-    found[order[is_there]] = seen_order[place[is_there]]
-    return found
+    position = np.full(len(sent), -1, np.int64)
+    position[order[is_there]] = seen_order[place[is_there]]
+    return position
 
 
 def arrivals(sent: Seen, seen: Seen) -> Ints:
@@ -147,20 +147,20 @@ def arrivals(sent: Seen, seen: Seen) -> Ints:
     Where fewer arrived than left of equal packets (a loop sends them again and again), an arrival is the
     latest that can have been under way: one that left before it, each once, in the order in which they left.
     """
-    found = paired(sent.key, seen.key)
-    missing = np.unique(sent.key[found < 0])
+    position = paired(sent.key, seen.key)
+    missing = np.unique(sent.key[position < 0])
     partly = np.intersect1d(missing, seen.key)
     if not len(partly):
-        return found
+        return position
     left, came = _groups(sent.key, partly), _groups(seen.key, partly)
     for rows, places in zip(left, came, strict=True):
-        found[rows] = -1
+        position[rows] = -1
         before = np.searchsorted(sent.time_ns[rows], seen.time_ns[places], "right") - 1
         steps = np.arange(len(places))
         latest = np.minimum.accumulate((before - steps)[::-1])[::-1] + steps
         can_be = latest >= 0
-        found[rows[latest[can_be]]] = places[can_be]
-    return found
+        position[rows[latest[can_be]]] = places[can_be]
+    return position
 
 
 def _groups(key: Keys, wanted: Keys) -> list[Ints]:

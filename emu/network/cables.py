@@ -52,7 +52,7 @@ class Cables:
     def end(self) -> list[Done]:
         """What took place since `begin`; everything is up when this returns.  Raise OSError.
 
-        The kernel has then told whoever listens of all that happened: of a carrier it tells a little later.
+        By then the kernel has reported every change to all listeners; a carrier it reports a little later.
         """
         if self._thread is not None:
             self._over.set()

@@ -1,7 +1,7 @@
 """The only module that builds networks: what the fabric says, no more, and in Mininet's terms.
 
 Mininet's own way is some commands per interface, each through a shell: half a minute for
-`fat-tree:k=8`.  Here hosts, links and ports are made by a few batches; then Mininet is told about them, so
+`fat-tree:k=8`.  Here hosts, links and ports are made by a few batches; then Mininet gets to know them, so
 its prompt and its `net` object work as ever.
 """
 
@@ -42,7 +42,7 @@ _PREFIX_LENGTH = 16
 _COMMAND_S = 60
 
 PortLines = Callable[[Egress], Iterable[str]]
-"""What `tc -batch` is told of a port."""
+"""The lines of `tc -batch` for a port."""
 
 
 class NetworkFailed(OSError):
@@ -143,8 +143,8 @@ def _as_mininet(fabric: Fabric, pid_of: Mapping[str, int]) -> Mininet:
             intf=MadeIntf,
         )
     for host in fabric.hosts:
-        made = nodes[host].intf()
-        made.ip, made.prefixLen, made.mac = fabric.ip(host), _PREFIX_LENGTH, fabric.mac(host)
+        port = nodes[host].intf()
+        port.ip, port.prefixLen, port.mac = fabric.ip(host), _PREFIX_LENGTH, fabric.mac(host)
     net.built = True
     return net
 

@@ -1,4 +1,4 @@
-"""Mininet's nodes, interfaces and links for what exists already: Mininet is told of them and starts nothing.
+"""Mininet's nodes, interfaces and links for what exists already: Mininet knows them and starts nothing.
 
 A node's shell comes when somebody wants one, at the prompt for instance: a shell for each is half of the
 time that Mininet takes to build `fat-tree:k=8`.

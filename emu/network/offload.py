@@ -18,8 +18,8 @@ _INTERFACE = struct.Struct("16sP")  # ifreq: name, pointer to the command
 
 
 def switch_off(interface: str, feature: str) -> None:
-    """The kernel then does in software what the device did.  Raise OSError, or ValueError for a feature that
-    there is not.
+    """The kernel then does in software what the device did.  Raise OSError, or ValueError for an unknown
+    feature.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         names = _names(control, interface)

@@ -113,9 +113,9 @@ def link_flags(ifindex: int) -> tuple[int, int | None]:
     if kind == _NLMSG_ERROR:
         error = -_ERROR.unpack_from(answer)[0]
         raise OSError(error, f"interface {ifindex}: {os.strerror(error)}")
-    found = attributes(answer[IFINFOMSG.size :])
-    is_here = _IFLA_LINK in found and _IFLA_LINK_NETNSID not in found
-    other = int.from_bytes(found[_IFLA_LINK], sys.byteorder) if is_here else None
+    by_type = attributes(answer[IFINFOMSG.size :])
+    is_here = _IFLA_LINK in by_type and _IFLA_LINK_NETNSID not in by_type
+    other = int.from_bytes(by_type[_IFLA_LINK], sys.byteorder) if is_here else None
     return IFINFOMSG.unpack_from(answer)[3], other
 
 
@@ -130,13 +130,13 @@ def messages(answer: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 def attributes(body: bytes) -> dict[int, bytes]:
     """The attributes in (the rest of) a message, by type."""
-    found = {}
+    by_type = {}
     at = 0
     while at + _ATTRIBUTE.size <= len(body):
         length, kind = _ATTRIBUTE.unpack_from(body, at)
-        found[kind & _TYPE_MASK] = body[at + _ATTRIBUTE.size : at + length]
+        by_type[kind & _TYPE_MASK] = body[at + _ATTRIBUTE.size : at + length]
         at += max(_ATTRIBUTE.size, (length + 3) // 4 * 4)
-    return found
+    return by_type
 
 
 def _attribute(kind: int, value: bytes) -> bytes:

@@ -17,7 +17,9 @@ from gradwire.planning.trees.tree import Tree, child_ports
 LINK_GROUP = 71  # `ip link delete group 71` would remove every link of ours
 AUTO_QUEUE_MIN_NBYTES = 256 * 1024
 _LEAST_FRAME_NBYTES = 60
-_NETEM_PACKETS = 10_000  # room in netem beside what a delay holds: it is the queue behind it that may drop
+_NETEM_PACKETS = (
+    10_000  # room in netem beside what a delay holds: the queue after it is the one that may drop
+)
 _ACK_SHARE = 10  # the ACK class is guaranteed a tenth and may borrow the rest
 _TIMES = 2  # each chunk of a window, and once more what was sent again because it waited
 
@@ -110,12 +112,12 @@ def windows_at(fabric: Fabric, trees: Sequence[Tree], may_move: bool) -> Counter
 
     If trees `may_move` during a run, each of them can come to any cable between switches.
     """
-    found: Counter[str] = Counter()
+    window_nbytes: Counter[str] = Counter()
     for tree in trees:
         ports = set(child_ports(tree))
         if may_move:
             ports |= {Egress(link.a, link.a_port) for link in fabric.inner_links}
         ends = ports | {fabric.peers[port] for port in ports}
         for end in ends:
-            found[interface(*end)] += _TIMES * tree.slots * tree.frame_nbytes
-    return found
+            window_nbytes[interface(*end)] += _TIMES * tree.slots * tree.frame_nbytes
+    return window_nbytes

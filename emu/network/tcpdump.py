@@ -93,9 +93,9 @@ def captures(
 
 
 def dropped(hosts: Sequence[str], folder: Path) -> dict[str, int]:
-    """How many packets each capture that has ended lacks by its own word, of those that lack any."""
-    told = {host: counts(_log(folder, host).read_text()) for host in hosts}
-    return {host: figures.lost for host, figures in told.items() if figures and figures.lost}
+    """How many packets each ended capture lost by its own count; captures that lost none are left out."""
+    reported = {host: counts(_log(folder, host).read_text()) for host in hosts}
+    return {host: figures.lost for host, figures in reported.items() if figures and figures.lost}
 
 
 def _await_start(children: Sequence[ChildProcess]) -> None:
@@ -120,14 +120,14 @@ def _await_written(children: Sequence[ChildProcess]) -> None:
 
 
 def _ask(child: ChildProcess) -> TcpdumpCounts | None:
-    """None if there is no answer in time: then its last words tell what it lacks."""
+    """None without an answer in time: its last words then say what it lost."""
     _check_runs(child)
     before = len(answers(child.log.read_text()))
     child.process.send_signal(signal.SIGUSR1)
     deadline = time.monotonic() + _ANSWER_S
     while time.monotonic() < deadline:
-        if len(told := answers(child.log.read_text())) > before:
-            return told[-1]
+        if len(replies := answers(child.log.read_text())) > before:
+            return replies[-1]
         _check_runs(child)
         time.sleep(_TICK_S)
     return None
@@ -144,11 +144,11 @@ def _log(folder: Path, host: str) -> Path:
 
 def counts(said: str) -> TcpdumpCounts | None:
     """From what tcpdump wrote at its end; None if it came to none."""
-    found = {what: int(number) for number, what in _AT_END.findall(said)}
-    if not {"captured", "received by filter", "dropped by kernel"} <= set(found):
+    number_of = {what: int(number) for number, what in _AT_END.findall(said)}
+    if not {"captured", "received by filter", "dropped by kernel"} <= set(number_of):
         return None
-    dropped = found["dropped by kernel"] + found.get("dropped by interface", 0)
-    return TcpdumpCounts(found["captured"], found["received by filter"], dropped)
+    dropped = number_of["dropped by kernel"] + number_of.get("dropped by interface", 0)
+    return TcpdumpCounts(number_of["captured"], number_of["received by filter"], dropped)
 
 
 def answers(said: str) -> list[TcpdumpCounts]:

@@ -39,7 +39,7 @@ class Seat:
 
 
 def take_seats(plan: Plan, rank: int) -> list[Seat]:
-    """One in each tree of which the rank is a member, in the network namespace of its host.
+    """A seat in each tree that has the rank as a member, in the network namespace of its host.
 
     As many packets go out together as a TCP segment may be long.
     """
@@ -114,7 +114,7 @@ class Aggregating:
             others = (seat.worker.due_ns for other, seat in self._seats.items() if other != fd)
             until_ns = min([until_ns, *(ns for ns in others if ns is not None)])
             return self._taken(fd, self._seats[fd].worker.run(poll.fileno(), until_ns))
-        time.sleep(min(self._seats[fd].worker.rest_ns for fd in busy) / 1e9)
+        time.sleep(min(self._seats[fd].worker.pause_ns for fd in busy) / 1e9)
         return None
 
     def begin(self, number: int, buffers: dict[int, NDArray[np.uint8]]) -> None:

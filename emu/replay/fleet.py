@@ -57,8 +57,8 @@ class Fleet:
     ) -> list[Outcome]:
         """One repeat on all ranks; the outcomes by rank.
 
-        `begin` is told the common start (CLOCK_MONOTONIC) before it comes; `end` is called when the last rank
-        is done, before any of them checks its data.
+        `begin` is called with the common start (CLOCK_MONOTONIC) before it comes; `end` is called when the
+        last rank is done, before any of them checks its data.
         """
         self._tell(("run", repeat))
         self._gather("prepared", timeout_s)
@@ -121,8 +121,8 @@ class Fleet:
     def _most_exact(self, first: int, complaint: Complaint) -> str:
         """Of a first complaint and those that follow soon, the one that blames the fewest ranks.
 
-        One that blames none by number is told only if all are so.  Raise RunFailed if a process ends
-        meanwhile: its death is the cause of the complaints.
+        One that blames no rank by number is reported only if none of them does.  Raise RunFailed if a
+        process ends meanwhile: its death is the cause of the complaints.
         """
         complaints = {first: complaint}
         deadline = time.monotonic() + _BLAME_S
@@ -209,7 +209,7 @@ def _agent_main(
         _complain(pipe, Complaint(str(error)))
     except EOFError:
         pass  # the run is over
-    except Exception as error:  # noqa: BLE001 - the process ends here: what nobody thought of must be told
+    except Exception as error:  # noqa: BLE001 - the process ends here and must report any error
         traceback.print_exc()
         _complain(pipe, Complaint(f"a bug in gradwire: {type(error).__name__}: {error}"))
     finally:

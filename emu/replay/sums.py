@@ -93,9 +93,9 @@ def _expected(
     normals = _normals(op)
     for begin in range(0, n_elements, _PIECE):
         count = min(_PIECE, n_elements - begin)
-        here = normals[np.arange(begin, begin + count) % _PERIOD]
+        piece = normals[np.arange(begin, begin + count) % _PERIOD]
         blocks = slice(begin // _BLOCK, _n_blocks(begin + count))
-        sums, peaks = (here * np.repeat(factors[blocks], _BLOCK)[:count] for factors in (total, largest))
+        sums, peaks = (piece * np.repeat(factors[blocks], _BLOCK)[:count] for factors in (total, largest))
         yield begin, sums, np.abs(peaks).astype(np.float32)
 
 
@@ -160,7 +160,7 @@ def to_ints(block: Floats, exponent: int, n_givers: int) -> Ints:
 
 
 def to_floats(sums: Ints, exponent: int, n_givers: int) -> Floats:
-    """What the sum of givers' integers stands for; infinite where float32 has no room, as its own sum."""
+    """The value of the sum of givers' integers; infinite where float32 has no room, as its own sum."""
     if exponent == NO_PEAK:
         return np.zeros(len(sums), np.float32)
     with np.errstate(over="ignore"):

@@ -28,7 +28,7 @@ def listen(plan: Plan, rank: int) -> list[socket.socket]:
 
 def connect(plan: Plan, rank: int, listening: Iterable[socket.socket]) -> list[RankConnection]:
     """All connections of `rank`, opened from the plan's own ports."""
-    made: list[RankConnection] = []
+    connections: list[RankConnection] = []
     for flow in _calls(plan):
         if flow.src == rank:
             sock = _socket(plan)
@@ -38,17 +38,17 @@ def connect(plan: Plan, rank: int, listening: Iterable[socket.socket]) -> list[R
             sock.sendall(
                 rank.to_bytes(HELLO_NBYTES, "little")
             )  # gloo's initiator speaks first, its acceptor not
-            made.append(RankConnection(sock, flow.dst))
+            connections.append(RankConnection(sock, flow.dst))
     callers = {(flow.src_ip, flow.sport): flow.src for flow in _calls(plan) if flow.dst == rank}
     for server in listening:
         server.settimeout(CONNECT_S)
-        while len(made) < len({flow.dst for flow in plan.flows if flow.src == rank}):
-            made.append(_accept(server, callers, rank))
+        while len(connections) < len({flow.dst for flow in plan.flows if flow.src == rank}):
+            connections.append(_accept(server, callers, rank))
         server.close()
-    for connection in made:
+    for connection in connections:
         connection.sock.settimeout(0)
         connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return made
+    return connections
 
 
 def tree_socket(tree: Tree) -> socket.socket:

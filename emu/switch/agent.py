@@ -37,8 +37,8 @@ def slot_count(text: str) -> int:
     return int(text)
 
 
-def _is_told() -> bool:
-    """Wait for a line on stdin, the imports done meanwhile; False if stdin ends."""
+def _is_started() -> bool:
+    """Wait for a line on stdin after the imports; False if stdin ends."""
     import_module(_SERVING)
     return bool(sys.stdin.readline())
 
@@ -78,7 +78,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         switches = ports.load(arguments.ports)
-        if arguments.wait and not _is_told():
+        if arguments.wait and not _is_started():
             return 0
         with attached(switches, arguments.object, arguments.pin, arguments.seed) as plane:
             print("attached", flush=True)

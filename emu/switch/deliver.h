@@ -26,35 +26,35 @@ struct passage {
 	__u32 n_sent;
 };
 
-/* The ring's records have sizes that the verifier knows beforehand.  That a frame is no shorter than its Ethernet
+/* The ring's records have constant sizes, as the verifier wants them.  That a frame is no shorter than its Ethernet
  * header is said because Linux 6.1 learns nothing from a comparison with 0, and of `kept` itself by the barrier.
  */
 #define TELL(passage, size)                                                                          \
 	({                                                                                           \
-		struct packet_in *told = bpf_ringbuf_reserve(&packet_ins, sizeof(*told) + (size), 0);   \
+		struct packet_in *record = bpf_ringbuf_reserve(&packet_ins, sizeof(*record) + (size), 0);\
 		__u32 kept = (passage)->skb->len;                                                    \
-		if (told) {                                                                          \
+		if (record) {                                                                        \
 			kept = kept < (size) ? kept : (size);                                        \
-			fill(told, passage);                                                         \
+			fill(record, passage);                                                       \
 			barrier_var(kept);                                                           \
 			if (kept >= ETH_HLEN &&                                                      \
-			    bpf_skb_load_bytes((passage)->skb, 0, told->frame, kept) == 0)           \
-				told->kept_nbytes = kept;                                            \
-			bpf_ringbuf_submit(told, 0);                                                 \
+			    bpf_skb_load_bytes((passage)->skb, 0, record->frame, kept) == 0)         \
+				record->kept_nbytes = kept;                                          \
+			bpf_ringbuf_submit(record, 0);                                               \
 		}                                                                                    \
-		told != 0;                                                                           \
+		record != 0;                                                                         \
 	})
 
-static __always_inline void fill(struct packet_in *told, const struct passage *passage)
+static __always_inline void fill(struct packet_in *record, const struct passage *passage)
 {
-	told->switch_index = passage->port->switch_index;
-	told->in_port = passage->port->number;
-	told->cookie = passage->cookie;
-	told->nbytes = passage->skb->len;
-	told->kept_nbytes = 0;
-	told->vlan_tci = passage->skb->vlan_tci;
-	told->vlan_proto = passage->skb->vlan_present ? passage->skb->vlan_proto : 0;
-	told->reason = passage->is_table_miss ? NO_MATCH : ACTION;
+	record->switch_index = passage->port->switch_index;
+	record->in_port = passage->port->number;
+	record->cookie = passage->cookie;
+	record->nbytes = passage->skb->len;
+	record->kept_nbytes = 0;
+	record->vlan_tci = passage->skb->vlan_tci;
+	record->vlan_proto = passage->skb->vlan_present ? passage->skb->vlan_proto : 0;
+	record->reason = passage->is_table_miss ? NO_MATCH : ACTION;
 }
 
 /* To user space, which has it sent to the controllers. */
@@ -150,7 +150,7 @@ static long choose_live(__u32 number, void *context)
 /* The number of the one bucket that a packet takes, MAX_BUCKETS if there is none. */
 static __always_inline __u32 choose(struct passage *passage, const struct group *group)
 {
-	__u32 slot;
+	__u32 place;
 
 	passage->chosen = MAX_BUCKETS;
 	if (group->kind == FAILOVER) {
@@ -159,10 +159,10 @@ static __always_inline __u32 choose(struct passage *passage, const struct group 
 	}
 	if (group->kind == INDIRECT)
 		return 0;
-	if (!group->n_slots)
+	if (!group->n_weighted)
 		return MAX_BUCKETS;
-	slot = flow_hash(&passage->packet->tuple, passage->port->salt) % group->n_slots;
-	return slot < MAX_BUCKETS ? group->slots[slot] : MAX_BUCKETS;
+	place = flow_hash(&passage->packet->tuple, passage->port->salt) % group->n_weighted;
+	return place < MAX_BUCKETS ? group->weighted[place] : MAX_BUCKETS;
 }
 
 /* The interface through which the packet leaves as it is, or 0: copies have been sent, if anything was. */

@@ -1,4 +1,4 @@
-/* The switch's maps and what stands in them; emu/switch/plane/maps.py has the same layouts. */
+/* The switch's maps and what is in them; emu/switch/plane/maps.py has the same layouts. */
 #ifndef GRADWIRE_LAYOUT_H
 #define GRADWIRE_LAYOUT_H
 
@@ -12,10 +12,10 @@
 #define MAX_SWITCH_PORTS 1024 /* of one switch */
 #define MAX_FLOWS 262144      /* rules of all switches together */
 #define MAX_GROUPS 16384
-#define MAX_BUCKETS 64 /* of one group; also its slots, and the outputs of one action list */
+#define MAX_BUCKETS 64 /* of one group, of its weighted list, and outputs of one action list */
 #define PACKET_IN_RING_NBYTES (2 << 20)
 
-/* Places that are no interface; the numbers are OpenFlow's. */
+/* Places other than an interface; the numbers are OpenFlow's. */
 #define TO_IN_PORT 0xfffffff8
 #define TO_TABLE 0xfffffff9
 #define TO_FLOOD 0xfffffffb
@@ -47,7 +47,7 @@ struct port {
 	__u32 salt;    /* this switch's seed of flow_hash */
 	__u32 counter; /* index into port_counters */
 	__u32 is_live;
-	__u32 rx_loss; /* of 2^32 packets that come in, so many are lost on the cable */
+	__u32 rx_loss; /* how many of 2^32 incoming packets the cable loses */
 	__u32 tx_loss; /* likewise, of those that leave */
 	__u32 loss_seed;
 	__u32 switch_loses; /* some port of this switch has a tx_loss */
@@ -82,8 +82,8 @@ struct group {
 	__u32 kind;
 	__u32 n_buckets;
 	__u32 counter; /* index into group_counters, beyond its end for an action list */
-	__u32 n_slots;
-	__u8 slots[MAX_BUCKETS]; /* SELECT: bucket numbers, each as often as its weight says */
+	__u32 n_weighted;
+	__u8 weighted[MAX_BUCKETS]; /* SELECT: bucket numbers, each as often as its weight says */
 	struct bucket buckets[MAX_BUCKETS];
 };
 
@@ -144,7 +144,7 @@ struct port_counter {
 	__u64 lost_packet_ins; /* had no room in the ring to user space */
 	__u64 lost_in;	       /* by the cable, on the way to here: counted nowhere else */
 	__u64 lost_out;	       /* by the cable, on the way from here */
-	__u64 drawn_in;	       /* packets of which it was drawn whether they are lost */
+	__u64 drawn_in;	       /* packets for which a loss was drawn */
 	__u64 drawn_out;
 };
 

@@ -53,8 +53,8 @@ def running_ovs(
     this ends, and goes with the network namespace.  Raise OvsError.
     """
     logs = logs or folder
-    for made in (folder, logs):
-        made.mkdir(parents=True, exist_ok=True)
+    for directory in (folder, logs):
+        directory.mkdir(parents=True, exist_ok=True)
     folder, logs = folder.resolve(), logs.resolve()
     database, socket = folder / "conf.db", folder / "db.sock"
     if len(str(socket)) > _MAX_SOCKET_PATH:
@@ -95,7 +95,7 @@ def bridges(fabric: Fabric, kind: str, openflow_port: int) -> list[str]:
 @contextmanager
 def _daemon(name: str, command: list[str], folder: Path, logs: Path) -> "Iterator[subprocess.Popen[bytes]]":
     """Not `--detach`ed: a child of ours, ended by its own handle, and deaf to a terminal's Ctrl-C."""
-    own = [
+    files = [
         f"--pidfile={folder / name}.pid",
         f"--unixctl={folder / name}.ctl",
         f"--log-file={logs / name}.log",
@@ -103,7 +103,7 @@ def _daemon(name: str, command: list[str], folder: Path, logs: Path) -> "Iterato
     quiet = ["--verbose=console:off"]
     try:
         process = subprocess.Popen(
-            [*command, *quiet, *own],
+            [*command, *quiet, *files],
             env=_environment(folder),
             stdin=subprocess.DEVNULL,
             start_new_session=True,
@@ -122,8 +122,8 @@ def _daemon(name: str, command: list[str], folder: Path, logs: Path) -> "Iterato
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    own = dict.fromkeys(("OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"), str(folder))
-    return os.environ | own
+    folders = dict.fromkeys(("OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"), str(folder))
+    return os.environ | folders
 
 
 def _await(socket: Path, process: "subprocess.Popen[bytes]", log: Path) -> None:
@@ -151,6 +151,6 @@ def _run(command: list[str], folder: Path) -> None:
         )
     except FileNotFoundError as error:
         raise OvsError(f"{command[0]} is not installed: run apt-get install openvswitch-switch") from error
-    if done.returncode or "rror" in done.stderr:  # a port that cannot be added is told, with exit code 0
+    if done.returncode or "rror" in done.stderr:  # it reports a port that it cannot add, with exit code 0
         complaint = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         raise OvsError(f"{command[0]}: {complaint[0]}")

@@ -1,4 +1,4 @@
-/* The maps of in-network aggregation and what stands in them; emu/switch/plane/pools.py has the same layouts. */
+/* The maps of in-network aggregation and what is in them; emu/switch/plane/pools.py has the same layouts. */
 #ifndef GRADWIRE_POOLS_H
 #define GRADWIRE_POOLS_H
 

@@ -22,7 +22,7 @@ _START_S = 60.0
 def ports_file(
     fabric: Fabric, losses: Iterable[Loss] = (), loss_seed: int = 0
 ) -> dict[str, list[dict[str, object]]]:
-    """What the switch agent is told: which interface is which port of which switch, and what it loses."""
+    """The switch agent's input: which interface is which port of which switch, and what it loses."""
     lossy = at_switches(fabric, losses)
     return {
         "switches": [
@@ -57,7 +57,7 @@ def waiting_agent(
 ) -> AbstractContextManager[ChildProcess]:
     """The agent of our switches, started but idle: the ports need not be there before `attach`.
 
-    Each switch has `slots` for the jobs that it adds up.
+    Each switch has `slots` for its aggregation jobs.
     """
     ports = folder / "ports.json"
     ports.write_text(json.dumps(ports_file(fabric, losses, loss_seed)))

@@ -95,7 +95,7 @@ static __always_inline void hear(const struct pool *pool, struct version *versio
 /* `more` on top of what is held, or, if `keep` is 0, in its place; both have zeros beyond the last element up to
  * the end of its block.  The highest bit of what is returned is set if there is a sum that an int32 cannot hold.
  *
- * A count is read anew for each loop: what the verifier knows of it from one loop would make it walk the next
+ * Each loop reads the count again: what the verifier knows of it from one loop would make it walk the next
  * one again for each length.
  */
 static __always_inline __u32 add(__s32 *held, const __be32 *more, const volatile __be16 *count, __u32 most, __u32 keep)

@@ -2,7 +2,7 @@
  *
  * It is attached (cls_bpf, direct action) to the ingress of each port.  A packet's headers are looked
  * up in the hash map of each match form that the switch has rules of; the rule with the highest
- * OpenFlow priority wins, among equals the form that stands later in `enum form`.  The packet is handed
+ * OpenFlow priority wins, among equals the form that comes later in `enum form`.  The packet is handed
  * to the egress port, whose queueing discipline shapes it, or to several, or to user space for a
  * controller.  Whatever matches nothing is dropped and counted.
  *

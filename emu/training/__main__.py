@@ -33,8 +33,8 @@ _TIMEOUT = dt.timedelta(minutes=5)
 
 def main(folder: Path) -> int:
     print("ready", flush=True)
-    told = json.loads(sys.stdin.readline())
-    ranks = {_forked(folder, told, number): number for number in range(len(told["ranks"]))}
+    settings = json.loads(sys.stdin.readline())
+    ranks = {_forked(folder, settings, number): number for number in range(len(settings["ranks"]))}
     while ranks:
         pid, status = os.wait()
         rank = ranks.pop(pid)
@@ -47,13 +47,13 @@ def main(folder: Path) -> int:
     return 0
 
 
-def _forked(folder: Path, told: dict[str, Any], rank: int) -> int:
+def _forked(folder: Path, settings: dict[str, Any], rank: int) -> int:
     pid = os.fork()
     if pid:
         return pid
     code = 1
     try:
-        _be_rank(folder, told, rank)
+        _be_rank(folder, settings, rank)
         code = 0
     except BaseException:  # noqa: BLE001 - whatever it is, it must not return into the parent's code
         traceback.print_exc()
@@ -63,25 +63,25 @@ def _forked(folder: Path, told: dict[str, Any], rank: int) -> int:
         os._exit(code)
 
 
-def _be_rank(folder: Path, told: dict[str, Any], rank: int) -> None:
+def _be_rank(folder: Path, settings: dict[str, Any], rank: int) -> None:
     output = os.open(folder / f"out.r{rank}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     heard = os.dup(1)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    home = told["ranks"][rank]
+    home = settings["ranks"][rank]
     join(home["pid"])
     os.environ["GLOO_SOCKET_IFNAME"] = home["interface"]
-    options = TrainingOptions.from_json(told["options"])
+    options = TrainingOptions.from_json(settings["options"])
     torch.set_num_threads(1)
-    store = f"tcp://{told['address']}:{STORE_PORT}"
-    dist.init_process_group("gloo", store, _TIMEOUT, rank=rank, world_size=len(told["ranks"]))
+    store = f"tcp://{settings['address']}:{STORE_PORT}"
+    dist.init_process_group("gloo", store, _TIMEOUT, rank=rank, world_size=len(settings["ranks"]))
 
     def began(iteration: int) -> None:
         if rank == options.servers:
             os.write(heard, f"iteration {iteration}\n".encode())
 
-    job = ps if options.servers else ddp
-    job.train(options, rank, folder / f"log.r{rank}.json", began)
+    trainer = ps if options.servers else ddp
+    trainer.train(options, rank, folder / f"log.r{rank}.json", began)
     dist.destroy_process_group()
 
 

@@ -16,7 +16,7 @@ LEARNING_RATE = 0.05
 
 
 def train(options: TrainingOptions, rank: int, log_file: Path, began: Callable[[int], None]) -> None:
-    """Train, and write the rank's log; `began` is told each iteration."""
+    """Train, and write the rank's log; `began` is called with each iteration's number."""
     log = EventLog()
     world = dist.get_world_size()
     model = build(options.model, options.seed)

@@ -24,7 +24,7 @@ BEGINS, ENDS, PUSHED = 1, 2, 7  # the log's events beside those that the check l
 
 
 def train(options: TrainingOptions, rank: int, log_file: Path, began: Callable[[int], None]) -> None:
-    """Serve or work, and write the rank's log; `began` is told each iteration of a worker."""
+    """Serve or work, and write the rank's log; a worker calls `began` with each iteration's number."""
     log = EventLog()
     model = build(options.model, options.seed)
     parameters = parameters_to_vector(model.parameters()).detach().clone()

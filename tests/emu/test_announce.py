@@ -80,10 +80,10 @@ def test_a_port_that_changed_is_told_as_it_is_now(link: InterfaceState, config: 
     assert (port.name, port.config, port.state) == (b"s1-eth4", config, state)
 
 
-@pytest.mark.parametrize(("generation", "told"), [(None, 2**64 - 1), (0, 0), (7, 7)])
-def test_a_role_is_told_with_its_generation(generation: int | None, told: int) -> None:
+@pytest.mark.parametrize(("generation", "expected"), [(None, 2**64 - 1), (0, 0), (7, 7)])
+def test_a_role_is_told_with_its_generation(generation: int | None, expected: int) -> None:
     """6.3.5: a switch that knows no generation says -1, as Open vSwitch does."""
     octets = announce.role(9, ofp.OFPCR_ROLE_MASTER, generation)
     message = read(octets)
-    assert (message.xid, message.role, message.generation_id) == (9, ofp.OFPCR_ROLE_MASTER, told)
+    assert (message.xid, message.role, message.generation_id) == (9, ofp.OFPCR_ROLE_MASTER, expected)
     assert struct.unpack_from("!B", octets, 1) == (ofp.OFPT_ROLE_REPLY,)

@@ -47,7 +47,7 @@ AGGREGATION = {
     **{event.upper(): number for number, event in enumerate(EVENTS)},
     "N_EVENTS": len(EVENTS),
 }
-TOLD = [name for name, *_ in library.WorkerReport._fields_]
+REPORT = [name for name, *_ in library.WorkerReport._fields_]
 WORKER = {
     "VERSION": aggregation.VERSION,
     "NO_PEAK": aggregation.NO_PEAK,
@@ -55,8 +55,8 @@ WORKER = {
     "sizeof(struct header)": aggregation.HEADER_NBYTES,
     **KINDS,
     **{failure.name: failure.value for failure in library.WorkerFailure},
-    "sizeof(struct told)": ctypes.sizeof(library.WorkerReport),
-    **{f"offsetof(struct told, {name})": getattr(library.WorkerReport, name).offset for name in TOLD},
+    "sizeof(struct report)": ctypes.sizeof(library.WorkerReport),
+    **{f"offsetof(struct report, {name})": getattr(library.WorkerReport, name).offset for name in REPORT},
 }
 
 

@@ -1,4 +1,4 @@
-"""What a captured program is told of where it runs."""
+"""What a captured program learns of where it runs."""
 
 from pathlib import Path
 
@@ -10,19 +10,19 @@ FOLDER = Path("/captures/one")
 
 
 def test_a_rank_finds_its_master_its_name_and_its_interface() -> None:
-    told = hosts.rank_environment(FABRIC, FABRIC.hosts, 2, FOLDER, {"HOME": "/root"})
-    assert told["HOME"] == "/root"
-    assert (told["RANK"], told["WORLD_SIZE"], told["LOCAL_RANK"]) == ("2", "3", "0")
-    assert told["MASTER_ADDR"] == FABRIC.ip("h0")
-    assert told["GRADWIRE_ADDRESS"] == FABRIC.ip("h2")
-    assert told["GLOO_SOCKET_IFNAME"] == "h2-eth0"
-    assert told["GRADWIRE_HOSTS"] == "h0,h1,h2"
-    assert told["GRADWIRE_LOG"] == "/captures/one/log.r2.json"
+    environment = hosts.rank_environment(FABRIC, FABRIC.hosts, 2, FOLDER, {"HOME": "/root"})
+    assert environment["HOME"] == "/root"
+    assert (environment["RANK"], environment["WORLD_SIZE"], environment["LOCAL_RANK"]) == ("2", "3", "0")
+    assert environment["MASTER_ADDR"] == FABRIC.ip("h0")
+    assert environment["GRADWIRE_ADDRESS"] == FABRIC.ip("h2")
+    assert environment["GLOO_SOCKET_IFNAME"] == "h2-eth0"
+    assert environment["GRADWIRE_HOSTS"] == "h0,h1,h2"
+    assert environment["GRADWIRE_LOG"] == "/captures/one/log.r2.json"
 
 
 def test_a_program_keeps_the_users_own_python_path() -> None:
-    told = hosts.rank_environment(FABRIC, FABRIC.hosts, 0, FOLDER, {"PYTHONPATH": "/mine:lib"})
-    assert told["PYTHONPATH"] == "/mine:lib"
+    environment = hosts.rank_environment(FABRIC, FABRIC.hosts, 0, FOLDER, {"PYTHONPATH": "/mine:lib"})
+    assert environment["PYTHONPATH"] == "/mine:lib"
     assert "PYTHONPATH" not in hosts.rank_environment(FABRIC, FABRIC.hosts, 0, FOLDER, {})
 
 

@@ -26,7 +26,7 @@ def test_a_quiet_repeat_is_not_disturbed() -> None:
         ("cpu_stolen", 0.31, "31% of the CPUs went to other guests"),
         ("start_skew_s", 0.03, "started up to 30 ms late"),
         ("gap_lateness_s", 0.03, "ended up to 30 ms late"),
-        ("stall_s", 0.149, "stood still for 149 ms"),
+        ("stall_s", 0.149, "stalled for 149 ms"),
         ("softnet_dropped", 2, "2 packets lost"),
     ],
 )

@@ -189,7 +189,7 @@ def test_a_rank_that_waits_while_another_computes_longer_is_not_stalled(
 
 
 @pytest.mark.parametrize(
-    ("complaints", "told"),
+    ("complaints", "expected"),
     [
         ({0: Complaint("some of 2, 3", (2, 3)), 2: Complaint("it is 3", (3,))}, "rank 2: it is 3"),
         ({2: Complaint("it is 3", (3,)), 0: Complaint("some of 2, 3", (2, 3))}, "rank 2: it is 3"),
@@ -199,7 +199,7 @@ def test_a_rank_that_waits_while_another_computes_longer_is_not_stalled(
     ],
 )
 def test_of_complaints_the_one_that_blames_the_fewest_ranks_is_told_or_the_first(
-    complaints: dict[int, Complaint], told: str
+    complaints: dict[int, Complaint], expected: str
 ) -> None:
     with played(4) as (agents, ends, _):
 
@@ -213,11 +213,11 @@ def test_of_complaints_the_one_that_blames_the_fewest_ranks_is_told_or_the_first
         with pytest.raises(RunFailed) as failed:
             agents.connect()
         complaining.join()
-    assert str(failed.value) == told
+    assert str(failed.value) == expected
 
 
 def test_a_complaint_of_a_worker_comes_with_the_ranks_that_it_blames(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rank 2 blames one, ranks 0 and 1 more; rank 3 none, which is no more exact than all."""
+    """Rank 2 blames one, ranks 0 and 1 more; rank 3 none, which is as inexact as all."""
 
     def fail(_: Plan, rank: int) -> None:
         raise WorkerFailed(f"{rank} complains", tuple(range(1, 4 - rank)))

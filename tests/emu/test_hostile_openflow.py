@@ -46,7 +46,7 @@ CHANGES = st.one_of(additions(), group_changes(), modifications(()), deletions((
 MESSAGES = CHANGES | st.sampled_from(QUESTIONS)
 
 
-def told(talk: Talk, octets: bytes) -> list[bytes]:
+def answers(talk: Talk, octets: bytes) -> list[bytes]:
     """The replies, each of which is a whole message of version 1.3."""
     replies = talk.replies(octets)
     for reply in replies:
@@ -88,9 +88,9 @@ def obeyed(talk: Talk) -> set[int]:
 def test_a_damaged_message_is_refused_alone_and_leaves_no_half_group(messages: list[bytes]) -> None:
     talk = Talk()
     for message in messages:
-        told(talk, message)
+        answers(talk, message)
         if not talk.session.is_over:  # a message became an ERROR or a second HELLO
-            assert told(talk, BARRIER)[-1][1] == ofp.OFPT_BARRIER_REPLY
+            assert answers(talk, BARRIER)[-1][1] == ofp.OFPT_BARRIER_REPLY
         assert obeyed(talk) == set(talk.table.groups)
 
 
@@ -98,7 +98,7 @@ def test_a_damaged_message_is_refused_alone_and_leaves_no_half_group(messages: l
 def test_any_stream_is_answered_in_whole_messages(pieces: list[bytes], start: int) -> None:
     talk = Talk()
     for piece in pieces:
-        told(talk, piece[start:])
+        answers(talk, piece[start:])
     assert obeyed(talk) == set(talk.table.groups)
 
 
@@ -140,9 +140,9 @@ def test_a_stream_that_never_completes_a_message_takes_no_memory() -> None:
 @pytest.mark.parametrize("kind", range(256))
 def test_every_type_of_message_is_answered_or_passed_over_when_it_is_empty(kind: int) -> None:
     talk = Talk()
-    told(talk, struct.pack("!BBHI", 4, kind, 8, 5))
+    answers(talk, struct.pack("!BBHI", 4, kind, 8, 5))
     if not talk.session.is_over:
-        assert [reply[1] for reply in told(talk, BARRIER)] == [ofp.OFPT_BARRIER_REPLY]
+        assert [reply[1] for reply in answers(talk, BARRIER)] == [ofp.OFPT_BARRIER_REPLY]
 
 
 # The controller's listening port.

@@ -26,8 +26,8 @@ def written(folder: Path, *files: Sequence[Record]) -> list[Path]:
     return paths
 
 
-def prepared(paths: Sequence[Path], loops: int = 1, told: Mapping[str, str] | None = None) -> Prepared:
-    return prepare(paths, None, InjectOptions(loops=loops), {}, told or {})
+def prepared(paths: Sequence[Path], loops: int = 1, assigned: Mapping[str, str] | None = None) -> Prepared:
+    return prepare(paths, None, InjectOptions(loops=loops), {}, assigned or {})
 
 
 def exchange(shift_ns: int, seen_by: str) -> list[Record]:
@@ -55,11 +55,11 @@ def test_what_only_the_other_end_has_is_sent_as_that_has_it(tmp_path: Path) -> N
 def test_every_packet_of_both_ends_files_is_sent_once_in_a_real_capture() -> None:
     folder = SAMPLES / "ddp_gloo_8"
     found = prepared(sorted(folder.glob("h*.pcap")))
-    own = [prepared([path]) for path in sorted(folder.glob("h*.pcap"))]
-    for number, alone in enumerate(own):
-        host = alone.hosts.index(alone.host_of[f"10.77.0.{number + 1}"])
+    alone = [prepared([path]) for path in sorted(folder.glob("h*.pcap"))]
+    for number, single in enumerate(alone):
+        host = single.hosts.index(single.host_of[f"10.77.0.{number + 1}"])
         mine = int(np.count_nonzero(found.pieces.src == number))
-        assert mine == int(np.count_nonzero(alone.pieces.src == host))
+        assert mine == int(np.count_nonzero(single.pieces.src == host))
 
 
 def test_what_cannot_be_sent_is_left_out_and_counted(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_what_cannot_be_sent_is_left_out_and_counted(tmp_path: Path) -> None:
         Record(8, ethernet(ipv4(A[0], B[0], 1, b"echo request"))),
         Record(9, tcp(B, C, 7, flags=ACK)),
     ]
-    found = prepared(written(tmp_path, records), told={C[0]: "none"})
+    found = prepared(written(tmp_path, records), assigned={C[0]: "none"})
     assert len(found.pieces) == 1
     expected = Counter({OTHER: 2, IPV6: 1, MULTICAST: 2, FRAGMENT: 1, TO_ITSELF: 1, UNMAPPED: 1})
     assert Counter(found.left_out) == expected

@@ -1,4 +1,4 @@
-"""Which host of the fabric stands for which of the capture."""
+"""Which host of the fabric plays which host of the capture."""
 
 import pytest
 
@@ -18,21 +18,21 @@ def test_ranks_come_first_in_their_order() -> None:
 
 
 def test_what_is_told_is_obeyed_and_the_others_take_what_is_free() -> None:
-    told = {"10.77.0.2": "h0", "10.77.0.1": LEFT_OUT}
-    assert mapped(ADDRESSES, {}, HOSTS, told) == {"10.77.0.2": "h0", "10.77.0.10": "h1"}
+    assigned = {"10.77.0.2": "h0", "10.77.0.1": LEFT_OUT}
+    assert mapped(ADDRESSES, {}, HOSTS, assigned) == {"10.77.0.2": "h0", "10.77.0.10": "h1"}
 
 
 @pytest.mark.parametrize(
-    ("told", "complaint"),
+    ("assigned", "complaint"),
     [
         ({"10.77.0.9": "h0"}, "no packets from or to 10.77.0.9"),
         ({"10.77.0.1": "h9"}, "no host h9; it has h0 to h3"),
         ({"10.77.0.1": "h0", "10.77.0.2": "h0"}, "cannot be both"),
     ],
 )
-def test_a_map_that_cannot_be_is_refused(told: dict[str, str], complaint: str) -> None:
+def test_a_map_that_cannot_be_is_refused(assigned: dict[str, str], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        mapped(ADDRESSES, {}, HOSTS, told)
+        mapped(ADDRESSES, {}, HOSTS, assigned)
 
 
 def test_too_small_a_fabric_is_told_with_both_ways_out() -> None:

@@ -11,7 +11,7 @@ import pytest
 from gradwire.emu.inject.counts import InjectionCounts
 from gradwire.emu.inject.figures import NEVER, PacketTimes, TimePercentiles
 from gradwire.emu.inject.injection import check_queues
-from gradwire.emu.inject.options import InjectOptions
+from gradwire.emu.inject.options import AS_RECORDED, InjectOptions
 from gradwire.emu.inject.preparation import Prepared, prepare
 from gradwire.emu.inject.result import Injection, judge, result
 from gradwire.emu.inject.times import Fields, ReadTimes, keys, read_times
@@ -31,24 +31,26 @@ def prepared(folder: Path, fabric: str = "star:hosts=2", nbytes: int = 100) -> P
     return prepare([path], parse_fabric(fabric), InjectOptions(), {}, {})
 
 
-def told(late_ns: int = 1000, stray: int = 0, clock_set_ns: int = 0) -> ReadTimes:
+def observed_times(late_ns: int = 1000, stray: int = 0, clock_set_ns: int = 0) -> ReadTimes:
     due = np.arange(N) * 10**6
     times = PacketTimes(due, due + late_ns, due + late_ns + 500, due + late_ns + 5500)
     return ReadTimes(times, stray, clock_set_ns)
 
 
-def made(folder: Path, told: ReadTimes, counted: InjectionCounts = QUIET, pace: Pace = Pace()) -> Injection:  # noqa: B008
-    return result("made", InjectOptions(pace=pace), prepared(folder), told, counted)
+def injection_of(
+    folder: Path, observed: ReadTimes, counted: InjectionCounts = QUIET, pace: Pace = AS_RECORDED
+) -> Injection:
+    return result("made", InjectOptions(pace=pace), prepared(folder), observed, counted)
 
 
-def without(told: ReadTimes, *rows: int) -> ReadTimes:
-    arrived = told.times.arrived_ns.copy()
+def without(observed: ReadTimes, *rows: int) -> ReadTimes:
+    arrived = observed.times.arrived_ns.copy()
     arrived[list(rows)] = NEVER
-    return replace(told, times=replace(told.times, arrived_ns=arrived))
+    return replace(observed, times=replace(observed.times, arrived_ns=arrived))
 
 
 def test_figures_are_those_of_the_packets(tmp_path: Path) -> None:
-    found = made(tmp_path, told())
+    found = injection_of(tmp_path, observed_times())
     assert (found.packets, found.sent, found.arrived, found.lost, found.reordered) == (N, N, N, 0, 0)
     assert found.bytes == N * (54 + 100)
     assert found.planned_s == pytest.approx((N - 1) * 1e-3)
@@ -61,37 +63,45 @@ def test_figures_are_those_of_the_packets(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "counted", "reason"),
+    ("observed", "counted", "reason"),
     [
-        (told(late_ns=1_100_000), {}, "handed over 1.1 ms late"),
-        (told(), {"capture_dropped": {"h0": 2, "h1": 1}}, "captures lost 3 packets"),
-        (told(), {"softnet_dropped": 4}, "receive queues dropped 4"),
-        (told(), {"cpu_idle": 0.01}, "CPU idle 1%"),
-        (told(clock_set_ns=-5_000_000), {}, "clock was set by -5 ms"),
-        (without(told(), 3, 4), {"queue_dropped": {"switch0-eth2": 1}}, "1 packets were lost outside"),
+        (observed_times(late_ns=1_100_000), {}, "handed over 1.1 ms late"),
+        (observed_times(), {"capture_dropped": {"h0": 2, "h1": 1}}, "captures lost 3 packets"),
+        (observed_times(), {"softnet_dropped": 4}, "receive queues dropped 4"),
+        (observed_times(), {"cpu_idle": 0.01}, "CPU idle 1%"),
+        (observed_times(clock_set_ns=-5_000_000), {}, "clock was set by -5 ms"),
+        (
+            without(observed_times(), 3, 4),
+            {"queue_dropped": {"switch0-eth2": 1}},
+            "1 packets were lost outside",
+        ),
     ],
 )
 def test_what_the_machine_did_makes_it_not_valid(
-    told: ReadTimes, counted: Mapping[str, Any], reason: str, tmp_path: Path
+    observed: ReadTimes, counted: Mapping[str, Any], reason: str, tmp_path: Path
 ) -> None:
-    found = made(tmp_path, told, replace(QUIET, **counted))
+    found = injection_of(tmp_path, observed, replace(QUIET, **counted))
     assert found.verdict == "not valid"
     assert any(reason in text for text in found.reasons)
 
 
 def test_what_the_fabrics_queues_dropped_is_a_result(tmp_path: Path) -> None:
-    found = made(tmp_path, without(told(), 3, 4), replace(QUIET, queue_dropped={"switch0-eth2": 2}))
+    found = injection_of(
+        tmp_path, without(observed_times(), 3, 4), replace(QUIET, queue_dropped={"switch0-eth2": 2})
+    )
     assert (found.verdict, found.lost, found.flows[0].lost) == ("valid", 2, 2)
 
 
 def test_at_top_speed_nothing_is_late_and_a_busy_machine_is_expected(tmp_path: Path) -> None:
-    found = made(tmp_path, told(late_ns=10**9), replace(QUIET, cpu_idle=0.0), Pace(TOPSPEED))
+    found = injection_of(
+        tmp_path, observed_times(late_ns=10**9), replace(QUIET, cpu_idle=0.0), Pace(TOPSPEED)
+    )
     assert (found.verdict, found.lateness_s, found.drift_ppm) == ("valid", None, None)
     assert found.warnings == ("CPU idle 0%",)
 
 
 def test_packets_that_came_twice_are_told() -> None:
-    reasons, warnings = judge(None, None, told(stray=2), QUIET)
+    reasons, warnings = judge(None, None, observed_times(stray=2), QUIET)
     assert (reasons, len(warnings)) == ((), 1)
 
 
@@ -122,16 +132,16 @@ def test_times_are_read_from_what_the_sender_and_the_ports_wrote(tmp_path: Path)
     handed = np.array([time_ns + 500 for time_ns, _ in left])
     handed[7] = NEVER
     np.savez(tmp_path / "sent.npz", handed_ns=handed, clocks=np.array([0, 10**12, 0]))
-    told = read_times(tmp_path, replace(found, period_ns=10**9), loops=2)
+    observed = read_times(tmp_path, replace(found, period_ns=10**9), loops=2)
     due = np.array([10**12 + time_ns for time_ns, _ in left])
-    assert told.times.due_ns.tolist() == due.tolist()
+    assert observed.times.due_ns.tolist() == due.tolist()
     there = np.ones(2 * N, bool)
     there[7] = False
-    assert told.times.handed_ns[there].tolist() == (due + 500)[there].tolist()
-    assert told.times.arrived_ns[3] == NEVER
-    assert (told.times.left_ns - due)[there].tolist() == [700] * (2 * N - 1)
+    assert observed.times.handed_ns[there].tolist() == (due + 500)[there].tolist()
+    assert observed.times.arrived_ns[3] == NEVER
+    assert (observed.times.left_ns - due)[there].tolist() == [700] * (2 * N - 1)
     there[3] = False
-    assert (told.times.arrived_ns - due)[there].tolist() == [4700] * (2 * N - 2)
+    assert (observed.times.arrived_ns - due)[there].tolist() == [4700] * (2 * N - 2)
 
 
 def test_keys_of_what_is_sent_are_those_of_what_a_port_sees(tmp_path: Path) -> None:

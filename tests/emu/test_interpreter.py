@@ -1,4 +1,4 @@
-"""No process of the project runs Python code from the folder where the user stands."""
+"""No process of the project runs Python code from the user's current folder."""
 
 import ast
 import os

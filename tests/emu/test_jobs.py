@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradwire.emu.switch.table.jobs import Jobs, SharedSlots
+from gradwire.emu.switch.table.jobs import AggregationJobs, SharedSlots
 from gradwire.emu.switch.table.numbers import Numbers, TableFullError
 from gradwire.emu.switch.table.operations import Operation, RemovePool, RemoveRule, SetPool, SetRule
 from gradwire.emu.switch.table.table import FlowTable, Selection
@@ -125,7 +125,7 @@ def operations(table: FlowTable, what: str, match: Match, priority: int) -> Iter
 @given(STEPS, STEPS)
 def test_a_job_has_its_slots_as_long_as_it_has_an_entry(mine: list[Step], its: list[Step]) -> None:
     shared = SharedSlots(Numbers(N_POOLS), SMALL, LARGE)
-    tables = [FlowTable(Numbers(99), Numbers(1), Jobs(shared, SWITCH_SLOTS)) for _ in range(2)]
+    tables = [FlowTable(Numbers(99), Numbers(1), AggregationJobs(shared, SWITCH_SLOTS)) for _ in range(2)]
     plains, plane = [Plain(), Plain()], DataPlane()
     planes = [plane, DataPlane(pools=plane.pools)]
     for number, step in [(0, step) for step in mine] + [(1, step) for step in its]:
@@ -163,7 +163,7 @@ def test_an_entry_that_gets_other_actions_frees_the_slots_of_its_job() -> None:
 
 def test_a_fabric_without_a_pool_left_refuses_the_next_job_and_takes_it_when_one_has_gone() -> None:
     shared = SharedSlots(Numbers(1))
-    one, other = (FlowTable(Numbers(9), Numbers(1), Jobs(shared)) for _ in range(2))
+    one, other = (FlowTable(Numbers(9), Numbers(1), AggregationJobs(shared)) for _ in range(2))
     one.add(entry(MATCHES[0], 1, adds=True), reset_counts=False)
     with pytest.raises(TableFullError):
         other.add(entry(MATCHES[0], 1, adds=True), reset_counts=False)
@@ -206,6 +206,6 @@ def test_no_output_and_no_group_selects_an_entry_that_adds_up() -> None:
 
 
 def test_a_switch_without_slots_adds_nothing_up() -> None:
-    table = FlowTable(Numbers(9), Numbers(1), Jobs(SharedSlots(), 0))
+    table = FlowTable(Numbers(9), Numbers(1), AggregationJobs(SharedSlots(), 0))
     with pytest.raises(TableFullError, match="needs 2 slots, and fewer are left"):
         table.add(entry(MATCHES[0], 1, adds=True), reset_counts=False)

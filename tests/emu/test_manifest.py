@@ -54,8 +54,8 @@ def test_a_version_told_on_stderr_is_heard_too(tmp_path: Path, tc: Path) -> None
 @pytest.mark.usefixtures("tc")
 def test_the_plan_is_named_by_its_hash_and_what_decides_it_is_there(tmp_path: Path) -> None:
     value = made(tmp_path, RunOptions(repeats=5))
-    told = subprocess.check_output(["sha256sum", tmp_path / "plan.json"], text=True)
-    assert value["plan_sha256"] == told.split()[0]
+    printed = subprocess.check_output(["sha256sum", tmp_path / "plan.json"], text=True)
+    assert value["plan_sha256"] == printed.split()[0]
     assert (value["seed"], value["repeats"]) == (7, 5)
     assert value["transport"] == {
         "congestion_control": PLAN.transport.congestion_control,

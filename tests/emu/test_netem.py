@@ -1,4 +1,4 @@
-"""The kernel is asked for netem only where a cable has a delay; its lack is told with a remedy."""
+"""The kernel is asked for netem only where a cable has a delay; without it the error names a remedy."""
 
 import subprocess
 

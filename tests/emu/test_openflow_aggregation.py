@@ -1,4 +1,4 @@
-"""Jobs to add up, told to a switch by OpenFlow: taken, refused, told again, counted (os-ken's messages)."""
+"""Aggregation jobs sent to a switch by OpenFlow: taken, refused, sent again, counted (os-ken's messages)."""
 
 import struct
 from typing import Any

@@ -74,8 +74,8 @@ def test_a_packet_without_an_action_is_dropped() -> None:
 
 def test_a_packet_for_a_controller_comes_as_a_packet_in_of_no_flow() -> None:
     """7.4.1: the cookie is -1 where no flow entry sent the packet."""
-    (told,) = orders.send_packet(table(), PORTS, packet_out(to(ofp.OFPP_CONTROLLER)))
-    assert told == PacketIn(ofp.OFPP_CONTROLLER, Why.ACTION, NO_COOKIE, 60, FRAME)
+    (packet_in,) = orders.send_packet(table(), PORTS, packet_out(to(ofp.OFPP_CONTROLLER)))
+    assert packet_in == PacketIn(ofp.OFPP_CONTROLLER, Why.ACTION, NO_COOKIE, 60, FRAME)
     assert NO_COOKIE == 0xFFFFFFFFFFFFFFFF
 
 

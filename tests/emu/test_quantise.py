@@ -70,9 +70,9 @@ def test_a_sum_is_no_further_from_the_exact_one_than_its_bound(values: list[list
     exponents = agreed([block_exponents(each, 3) for each in data], 1)
     result = np.zeros(6, np.float32)
     for block in range(2):
-        here = slice(3 * block, 3 * block + 3)
-        ints = np.sum([to_ints(each[here], int(exponents[block]), len(data)) for each in data], axis=0)
-        result[here] = to_floats(ints.astype(np.int32), int(exponents[block]), len(data))
+        elements = slice(3 * block, 3 * block + 3)
+        ints = np.sum([to_ints(each[elements], int(exponents[block]), len(data)) for each in data], axis=0)
+        result[elements] = to_floats(ints.astype(np.int32), int(exponents[block]), len(data))
     bound = bounds(result, exponents, 3, len(data))
     for i in range(6):
         exact = sum(Fraction(float(each[i])) for each in data)

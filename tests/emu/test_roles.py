@@ -94,7 +94,7 @@ def test_unless_it_asks_for_more_a_slave_hears_only_of_ports() -> None:
     heard = [member.hears(event, reason) for event in EVENTS for reason in (0, 1, 2)]
     member.role = SLAVE
     heard_as_slave = [member.hears(event, reason) for event in EVENTS for reason in (0, 1, 2)]
-    assert heard == [True, True, False] + [True] * 6  # INVALID_TTL is never told: nothing decrements it
+    assert heard == [True, True, False] + [True] * 6  # INVALID_TTL is never sent: nothing decrements it
     assert heard_as_slave == [False] * 3 + [True] * 3 + [False] * 3
 
 

@@ -1,4 +1,4 @@
-"""What the timer of a processor noted is told for the time that is asked for, and nothing beside it."""
+"""A processor's timer reports its stalls within the time that is asked for, and no others."""
 
 from gradwire.emu.stalls import LEAST_NS, MAX_STALLS, PERIOD_NS, Stalls, Timer
 

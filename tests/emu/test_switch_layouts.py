@@ -27,7 +27,7 @@ UNUSUAL = [
 ]
 
 
-def verdict(octets: bytes, at: int, by_fields: bool) -> object:
+def outcome(octets: bytes, at: int, by_fields: bool) -> object:
     """What is read there: a match and where it ends, or the error's numbers."""
     try:
         return oxm.match_by_fields(octets, at) if by_fields else oxm.match(octets, at)
@@ -58,11 +58,11 @@ def test_an_unusual_match_is_left_to_the_field_by_field_way(match: Match) -> Non
 
 
 @given(match=USUAL, data=st.data())
-def test_a_match_with_some_wrong_bytes_gets_the_verdict_of_the_field_by_field_way(
+def test_a_match_with_some_wrong_bytes_gets_the_answer_of_the_field_by_field_way(
     match: Match, data: st.DataObject
 ) -> None:
     octets = bytearray(encode.match_by_fields(match))
     for _ in range(data.draw(st.integers(1, 3))):
         octets[data.draw(st.integers(0, len(octets) - 1))] = data.draw(st.integers(0, 255))
     cut = bytes(octets[: data.draw(st.integers(len(octets) - 12, len(octets)))])
-    assert verdict(cut, 0, by_fields=False) == verdict(cut, 0, by_fields=True)
+    assert outcome(cut, 0, by_fields=False) == outcome(cut, 0, by_fields=True)

@@ -1,4 +1,4 @@
-"""What Open vSwitch is told of a fabric; that it obeys is shown in tests/real/test_switch.py."""
+"""The commands that Open vSwitch gets for a fabric; that it obeys is shown in tests/real/test_switch.py."""
 
 from pathlib import Path
 

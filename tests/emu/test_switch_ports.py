@@ -62,8 +62,8 @@ def test_losses_stand_at_the_switches_that_do_the_dropping(tmp_path: Path) -> No
     losses = [Loss(Egress(host, HOST_PORT), 0.01), Loss(leaf, 0.02)]
     path.write_text(json.dumps(ports_file(fabric, losses, loss_seed=7)))
     read = ports.load(path)
-    told = {(s.name, port.port): (port.rx_loss, port.tx_loss) for s in read for port in s.ports}
-    lossy = {place: ratios for place, ratios in told.items() if any(ratios)}
+    loss_of = {(s.name, port.port): (port.rx_loss, port.tx_loss) for s in read for port in s.ports}
+    lossy = {place: ratios for place, ratios in loss_of.items() if any(ratios)}
     assert lossy == {(leaf.node, leaf.port): (0.01, 0.02)}
     assert {switch.loss_seed for switch in read} == {7}
 

@@ -25,9 +25,9 @@ ALL_PORTS = bytes.fromhex("041200100000000d000d000000000000")  # Scapy's has a b
 
 
 def targets(talk: Talk) -> list[list[int | None]]:
-    """Where the buckets of each group lead that the data plane has been told of."""
-    told = [op for op in talk.operations if isinstance(op, SetGroup)]
-    return [[bucket.target() for bucket in op.value.buckets] for op in told]
+    """Where the buckets of each group lead that the data plane has got."""
+    groups = [op for op in talk.operations if isinstance(op, SetGroup)]
+    return [[bucket.target() for bucket in op.value.buckets] for op in groups]
 
 
 @pytest.fixture
@@ -370,7 +370,7 @@ SAMPLES = [bytes(row[1]) for row in REFUSED] + [
     st.binary(max_size=40),
 )
 def test_no_message_makes_the_session_fail(sample: bytes, damage: list[tuple[int, int]], more: bytes) -> None:
-    """Whatever stands in a frame, the answer is made of whole messages and the next one is obeyed."""
+    """Whatever is in a frame, the answer is made of whole messages and the next one is obeyed."""
     octets = bytearray(sample + more)
     for position, value in damage:
         if position < len(octets):

@@ -272,12 +272,12 @@ def test_of_actions_to_write_the_last_output_is_left_and_of_those_to_apply_all()
 def test_of_an_entry_that_ends_is_told_if_it_asks_for_that(cause: str) -> None:
     ours = table()
     list(ours.set_group(5, SwitchGroup(GroupKind.ALL, buckets(1)), 0))
-    told = Entry(DST, 10, Actions((ToGroup(5),)), 0, 1, 0, 0)
-    list(ours.add(told, reset_counts=False))
+    entry = Entry(DST, 10, Actions((ToGroup(5),)), 0, 1, 0, 0)
+    list(ours.add(entry, reset_counts=False))
     list(ours.add(Entry(PAIR, 10, Actions((ToGroup(5),)), 0, 0, 0, 0), reset_counts=False))
     ended = list(ours.delete_group(5) if cause == "group" else ours.delete(Selection()))
     reason = Gone.GROUP_DELETED if cause == "group" else Gone.DELETED
-    assert [each for each in ended if isinstance(each, FlowGone)] == [FlowGone(told, reason)]
+    assert [each for each in ended if isinstance(each, FlowGone)] == [FlowGone(entry, reason)]
 
 
 def test_entries_overlap_if_one_packet_can_match_both_at_one_priority() -> None:

@@ -11,7 +11,7 @@ from gradwire.planning.openflow.match import Match
 
 
 class Watched:
-    """A table with one entry and a counter; seen when it is told."""
+    """A table with one entry and a counter; it is seen when asked."""
 
     def __init__(self, idle_s: int = 0, hard_s: int = 0) -> None:
         self.table = FlowTable(Numbers(10), Numbers(1))

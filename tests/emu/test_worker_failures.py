@@ -96,7 +96,7 @@ def test_switches_that_do_not_answer_at_all_are_told_of() -> None:
 
 
 def test_a_rank_that_was_restarted_spoils_no_sum() -> None:
-    """It begins in the middle of an epoch: the switch refuses its packets, others are told who is missing."""
+    """It begins in the middle of an epoch: the switch refuses its packets, others learn who is missing."""
     with Lab(star(3)) as lab:
         into = begin(lab, {rank: numbers(rank, 4000, 8) for rank in range(3)})
         lab.run(lambda: lab.workers[0].counts().received > 100)
@@ -124,8 +124,8 @@ def test_arrays_that_cannot_be_are_refused_before_anything_is_sent() -> None:
     array = np.zeros(16, np.float32)
     with Lab(star(3, givers=(0, 1), takers=(1, 2))) as lab:
         for rank, data, into, reason in (
-            (0, None, None, "data: rank 0 of job 7 must pass an array"),
-            (0, array, array, "into: rank 0 of job 7 must pass None"),
+            (0, None, None, "data: rank 0 of aggregation job 7 must pass an array"),
+            (0, array, array, "into: rank 0 of aggregation job 7 must pass None"),
             (1, array, array, "into shares memory with data"),
             (1, array, array[:8].copy(), "expected 16 contiguous float32 numbers"),
             (2, None, np.zeros(16), "float64"),
@@ -137,7 +137,7 @@ def test_arrays_that_cannot_be_are_refused_before_anything_is_sent() -> None:
         lab.workers[0].close()
         with pytest.raises(ValueError, match="closed"):
             lab.workers[0].step(0)
-        with pytest.raises(ValueError, match="rank 5 is not in the tree of job 7"):
+        with pytest.raises(ValueError, match="rank 5 is not in the tree of aggregation job 7"):
             Worker(lab.peers[0], lab.tree, 5, 0, ranks_behind=lab.behind)
 
 

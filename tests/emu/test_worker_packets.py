@@ -100,18 +100,18 @@ def test_a_full_socket_is_told_of_and_holds_nothing_up() -> None:
     with Lab(star(2, slots=64)) as lab:
         lab.workers[0]._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 0)  # the least there is
         into = begin(lab, data)
-        told = []
+        waiting = []
         step = lab.workers[0].step
 
         def watched(now_ns: int) -> list[int]:
             finished = step(now_ns)
-            told.append(lab.workers[0].wants_to_send)
+            waiting.append(lab.workers[0].wants_to_send)
             return finished
 
         lab.workers[0].step = watched  # type: ignore[method-assign]
         lab.run(lambda: all(lab.finished.values()))
         check(data, into, 8, slots=64)
-        assert True in told and not told[-1]
+        assert True in waiting and not waiting[-1]
         assert lab.workers[0].counts().retransmitted == 0
 
 

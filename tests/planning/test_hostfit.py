@@ -1,5 +1,6 @@
 """What hosts cost is found again in times made by hand from known costs."""
 
+from functools import cache
 from math import log2
 
 import pytest
@@ -18,6 +19,7 @@ LATENCY_S = 0.0003
 START_S = 0.001
 
 
+@cache
 def plan(spec: str = f"star:hosts={P},rate=10G") -> Plan:
     fabric = parse_fabric(spec)
     return calibration_plan(fabric, fabric_transport(fabric))

@@ -57,7 +57,7 @@ def frame(
     tag: bytes = b"",
     flags: int = 0,
 ) -> bytes:
-    """A datagram in its Ethernet frame; `tag` stands before the type, `flags` are IP's, with the offset."""
+    """A datagram in its Ethernet frame; `tag` comes before the type, `flags` are IP's, with the offset."""
     udp = struct.pack("!HHHH", udp_port, udp_port, 8 + len(payload), 0)
     length = 20 + len(udp) + len(payload)
     addresses = socket.inet_aton(source) + socket.inet_aton(to)
@@ -107,10 +107,10 @@ def lies(members: Members, random: Random) -> Iterator[bytes]:
     chunk = under_way(members, random)
     good = header(PacketKind.CONTRIBUTION, chunk, ELEMENTS) + BIG
     for kind in (PacketKind.RESULT, PacketKind.STATUS, PacketKind.EPOCH):
-        told = header(
+        head = header(
             kind, chunk, ELEMENTS if kind == PacketKind.RESULT else 0, epoch=kind == PacketKind.EPOCH
         )
-        payload = told + BIG * (kind == PacketKind.RESULT)
+        payload = head + BIG * (kind == PacketKind.RESULT)
         yield frame(payload, udp_port=port, to=BROADCAST_IP, to_mac=ALL_MAC)
         yield frame(payload, udp_port=port)
         yield frame(payload, udp_port=port, to=fabric.ip("h1"), to_mac=fabric.mac("h1"))

@@ -115,7 +115,7 @@ def agent_started(fabric: Fabric, folder: Path, *options: str) -> AbstractContex
 
 @contextmanager
 def programmed(fabric: Fabric, folder: Path, *what: str) -> Iterator[Child]:
-    """The fabric cabled, its switches ours and told `what` by the controller, which is yielded."""
+    """The fabric cabled, with our switches and a controller of `what`, which is yielded."""
     cable_up(fabric)
     command = python("gradwire.controller", *what, "--port", str(OPENFLOW_PORT))
     with (

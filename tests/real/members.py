@@ -49,7 +49,7 @@ def at(host: str) -> Iterator[None]:
 
 
 def raw(host: str, protocol: int = 0) -> socket.socket:
-    """It hears nothing unless told which protocol."""
+    """A raw socket hears nothing without a protocol."""
     with at(host):
         link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(protocol))
         link.bind((interface(host, 0), protocol))

@@ -60,7 +60,7 @@ def our_switch(folder: Path, *options: str) -> Iterator[Side]:
 
 @contextmanager
 def open_vswitch(folder: Path) -> Iterator[Side]:
-    """Open vSwitch with one bridge, dpid 1.  It counts late unless told to."""
+    """Open vSwitch with one bridge, dpid 1.  It counts late unless asked to count at once."""
     cable_up("peer")
     with (
         closing(Speaker(PEER_OPENFLOW_PORT)) as speaker,

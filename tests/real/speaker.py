@@ -18,13 +18,13 @@ _HEADER = struct.Struct("!BBHI")
 
 
 class Speaker:
-    """Listens for one switch; what the switch says unasked is kept in `told`."""
+    """Listens for one switch; what the switch says unasked is kept in `unasked`."""
 
     def __init__(self, port: int) -> None:
         self._server = socket.create_server(("127.0.0.1", port))
         self._server.settimeout(10)
         self._pending = bytearray()
-        self.told: list[Any] = []
+        self.unasked: list[Any] = []
 
     def accept(self) -> None:
         self._link, _ = self._server.accept()
@@ -67,7 +67,7 @@ class Speaker:
             if message.msg_type == ofp.OFPT_ECHO_REQUEST:
                 self.send(serialized(parser.OFPEchoReply(DATAPATH, message.data), message.xid))
             elif message.msg_type in (ofp.OFPT_PACKET_IN, ofp.OFPT_PORT_STATUS, ofp.OFPT_FLOW_REMOVED):
-                self.told.append(message)
+                self.unasked.append(message)
             else:
                 answers.append(message)
                 if message.msg_type == kind:

@@ -79,7 +79,7 @@ def test_an_agent_whose_controller_has_gone_ends_when_its_patience_does_and_its_
 
 
 def waited() -> dict[str, Any]:
-    """An agent that is told to begin, and one whose parent has gone."""
+    """An agent that gets its line to begin, and one whose parent has gone."""
     found: dict[str, Any] = {}
     with scratch() as folder:
         (folder / "ports.json").write_text(json.dumps(ports_file(FABRIC)))

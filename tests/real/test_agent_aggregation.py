@@ -1,4 +1,4 @@
-"""A job of three hosts that one switch adds up, told by OpenFlow to the switch agent."""
+"""An aggregation job of three hosts at one switch, sent to the switch agent by OpenFlow."""
 
 import json
 import subprocess
@@ -61,7 +61,7 @@ print(json.dumps(sums), flush=True)
 """
 
 
-def told(speaker: Speaker, job: int = JOB) -> list[tuple[int, int]]:
+def statistics(speaker: Speaker, job: int = JOB) -> list[tuple[int, int]]:
     """The rules of the three children; the errors (type, code) in answer."""
     for child, port in enumerate(PORTS):
         rule = Aggregate(job, EPOCH, child, 4, N_ELEMENTS, None, PORTS, gives=0b111, takes=0b111)
@@ -113,7 +113,7 @@ def added_up(ratio: float, patience_s: float) -> dict[str, Any]:
         with lab.running(lab.agent_command(folder, "--slots", "4"), folder / "agent.log") as agent:
             agent.await_line("attached", 10)
             speaker.accept()
-            found["refused"] = [told(speaker), told(speaker, JOB + 1)]
+            found["refused"] = [statistics(speaker), statistics(speaker, JOB + 1)]
             found["sums"] = sums(patience_s, N_CHUNKS)
             found["counted"] = counted(speaker)
             request = parser.OFPPortStatsRequest(DATAPATH, 0, ofp.OFPP_ANY)
@@ -128,7 +128,7 @@ def added_up(ratio: float, patience_s: float) -> dict[str, Any]:
             )
             speaker.barrier()
             found["counted afterwards"] = counted(speaker)
-            assert told(speaker) == []
+            assert statistics(speaker) == []
             found["counted again"] = [set(counts.values()) == {0} for counts in counted(speaker)]
             speaker.close()
     return found

@@ -34,7 +34,7 @@ UnderWay = dict[tuple[str, int], Future[list[Any]]]
 
 
 def stopped(rank: int) -> list[Any]:
-    """A member stands still in mid-tensor: what the others complain of, and after how long."""
+    """A member stops in mid-tensor: what the others complain of, and after how long."""
     with summing(two_level_plan()) as members:
         began = [0.0]
 

@@ -98,9 +98,9 @@ def in_anothers_name() -> dict[str, Any]:
     with summing(two_level_plan()) as members:
         link, fabric = raw("h0"), members.plan.fabric
         members.stopped = {1}
-        own = frame(header(PacketKind.CONTRIBUTION, 0), udp_port=FIRST_PORT, source=fabric.ip("h1"))
+        genuine = frame(header(PacketKind.CONTRIBUTION, 0), udp_port=FIRST_PORT, source=fabric.ip("h1"))
         as_h1 = bytes.fromhex(fabric.mac("h1").replace(":", ""))
-        forged = own[:6] + as_h1 + own[12:]
+        forged = genuine[:6] + as_h1 + genuine[12:]
         n_sent = 0
 
         def disturb(turn: int) -> None:

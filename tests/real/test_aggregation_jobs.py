@@ -103,11 +103,11 @@ def test_of_ten_thousand_packets_of_each_of_eight_workers_every_sum_is_right(
         for figures in repeat.aggregated:
             assert figures.sent == figures.received == n_packets + 1 + (number == 0)
     counters = load_counters(folder / "switches.json")
-    told = aggregation_row(plan, repeats, counters)
-    assert told is not None
-    assert (told.contributions, told.saturated) == (p * (n_packets + 1) + 1 * p * (len(repeats) == 1), 0)
-    assert told.largest_error <= told.error_bound
-    assert told.retransmitted >= 0.8 * loss * 12 * n_packets
+    row = aggregation_row(plan, repeats, counters)
+    assert row is not None
+    assert (row.contributions, row.saturated) == (p * (n_packets + 1) + 1 * p * (len(repeats) == 1), 0)
+    assert row.largest_error <= row.error_bound
+    assert row.retransmitted >= 0.8 * loss * 12 * n_packets
     ports = json.loads((folder / "switches.json").read_text())["ports"]
     n_sent = len(repeats) * n_packets * 24  # on a cable, either way
     assert sum(row["rx_dropped"] + row["tx_dropped"] for row in ports) >= 0.8 * loss * n_sent

@@ -26,24 +26,24 @@ DROPPED: tuple[Event, ...] = ("malformed", "stale", "early", "other_epoch")
 
 
 def differences(bench: Bench, pool: Pool, number: int, steps: list[Step]) -> list[str]:
-    """The first step after which the program has not done what the model does, told in words."""
+    """The first step after which the program has not done what the model does, in words."""
     bench.grant(number, pool.rule)
     for at, step in enumerate(steps):
         child, header, elements, frame = packet(pool, step)
         port = PARENT_PORT if child == FROM_PARENT else pool.rule.ports[child]
         before = pool.counted.copy()
         expected = [frame_of(sent) for sent in pool.receive(child, header, elements)]
-        verdict = bench.receive(port, frame)
+        returned = bench.receive(port, frame)
         found = bench.sent(len(expected))
-        told = f"step {at}: child {child}, {header}, {pool.rule}"
+        where = f"step {at}: child {child}, {header}, {pool.rule}"
         if found != expected:
-            return [f"{told}: sent {found}, not {expected}"]
+            return [f"{where}: sent {found}, not {expected}"]
         counts = bench.maps.pool_counts(number)
         if counts != {event: pool.counted[event] for event in EVENTS}:
-            return [f"{told}: counted {counts}, not {pool.counted}"]
+            return [f"{where}: counted {counts}, not {pool.counted}"]
         is_dropped = any(pool.counted[event] != before[event] for event in DROPPED)
-        if verdict != (SHOT if is_dropped else STOLEN):
-            return [f"{told}: returned {verdict}"]
+        if returned != (SHOT if is_dropped else STOLEN):
+            return [f"{where}: returned {returned}"]
     return []
 
 

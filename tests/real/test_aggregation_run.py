@@ -116,7 +116,7 @@ def test_with_packets_lost_both_ways_the_sums_are_right(loss: str, levels: int, 
     n_links = 4 if levels == 1 else 6
     most = 2 * ((1 - share) ** (-2 * n_links) - 1) + 0.05  # and what a late timer sends again in vain
     shares = []
-    for number in range(TRIES):  # a machine that stands still makes hosts send again what was not lost
+    for number in range(TRIES):  # a machine that stalls makes hosts send again what was not lost
         (repeat, *_) = carried_out(plan, tmp_path / f"run{number}", repeats=1)
         assert repeat.wrong == 0
         sent = sum(figures.sent for figures in repeat.aggregated)

@@ -28,7 +28,7 @@ PHASES = (hypothesis.Phase.generate, *([hypothesis.Phase.shrink] if IS_SHRUNK el
 
 def differences() -> dict[str, int]:
     """How much was compared; AssertionError at the first difference, with its scenario."""
-    seen = {"scenarios": 0, "requests": 0, "refused": 0, "packets": 0, "came out": 0, "told": 0}
+    seen = {"scenarios": 0, "requests": 0, "refused": 0, "packets": 0, "came out": 0, "unasked": 0}
     with tempfile.TemporaryDirectory(dir="/run") as folder, two_switches(Path(folder)) as both:
 
         @settings(
@@ -49,11 +49,11 @@ def differences() -> dict[str, int]:
                 seen["requests"] += len(phase.changes)
                 seen["refused"] += len(ours.refusals)
                 seen["packets"] += len(phase.frames)
-                seen["told"] += len(ours.told)
+                seen["unasked"] += len(ours.unasked)
                 seen["came out"] += sum(came.total() for came in ours.came.values())
             ours_removed, peer_removed = both.removals()
             assert ours_removed == peer_removed
-            seen["told"] += len(ours_removed)
+            seen["unasked"] += len(ours_removed)
             seen["scenarios"] += 1
 
         same()

@@ -1,7 +1,7 @@
 """A run in which a cable fails: every sum is right, and its files say what happened.
 
 TCP sends again what was in the cable.  If that is all that a connection had under way, nothing
-acknowledges it, and the connection stands still for TCP's least timeout, 200 ms: however fast the
+acknowledges it, and the connection waits for TCP's least timeout, 200 ms: however fast the
 switches go on, it is this that a short run shows.
 """
 

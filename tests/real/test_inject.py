@@ -21,7 +21,7 @@ pytestmark = pytest.mark.real
 
 SAMPLE = PROJECT / "traces" / "samples" / "ddp_gloo_4_resnet18_tso"
 N_PACKETS = 500  # of each file
-ROOM = "queue=128MB"  # for all of them at once: a machine that stands still for a while drops nothing
+ROOM = "queue=128MB"  # for all of them at once: a machine that stalls for a while drops nothing
 
 
 @pytest.fixture(scope="module")

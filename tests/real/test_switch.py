@@ -197,7 +197,7 @@ def test_both_kinds_of_switch_use_the_rules_and_the_ports_of_the_plan() -> None:
 
 
 class PlainController:
-    """A controller of one switch, that says what it is told to and sees every answer."""
+    """A controller of one switch that sends what a test gives it and sees every answer."""
 
     def __init__(self) -> None:
         self._server = socket.create_server(("127.0.0.1", lab.OPENFLOW_PORT))
@@ -323,7 +323,7 @@ def test_answers_that_nobody_reads_do_not_pile_up() -> None:
 
 
 def hostile_controller() -> list[Any]:
-    """Bytes that are no OpenFlow end their connection, and only that."""
+    """Bytes that are not OpenFlow end their connection, and only that one."""
     fabric = parse_fabric("star:hosts=2")
     with scratch() as folder:
         lab.cable_up(fabric)

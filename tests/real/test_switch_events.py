@@ -26,11 +26,11 @@ FABRIC = parse_fabric("star:hosts=3,rate=100M")
 
 
 class Listener(PlainController):
-    """Keeps what it is told unasked, with the instant."""
+    """Keeps the messages that come unasked, with the instant."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[tuple[int, Any]] = []
+        self.unasked: list[tuple[int, Any]] = []
 
     def wait(self, kind: int, timeout_s: float = 5) -> tuple[int, Any]:
         """The next message of this kind: (ns, message)."""
@@ -85,7 +85,7 @@ def packets_through_a_controller() -> dict[str, Any]:
                 requests.append(packet)
                 controller.send_packet(packet.data, packet.match["in_port"], output(FLOOD))
             ping.join()
-            found["told"] = [
+            found["unasked"] = [
                 [p.reason, p.cookie, p.match["in_port"], p.total_len, len(p.data), p.buffer_id]
                 for p in requests
             ]
@@ -109,7 +109,7 @@ def test_packets_go_to_a_controller_and_from_there_through_ports_groups_and_the_
     found = inside(packets_through_a_controller)
     assert found["flooded"]
     n = 14 + 20 + 64  # ping's 56 bytes, ICMP's header
-    assert found["told"] == [[0, 77, 1, n, n, ANY], [0, 77, 2, n, n, ANY]]
+    assert found["unasked"] == [[0, 77, 1, n, n, ANY], [0, 77, 2, n, n, ANY]]
     # The echo passes the rule there only by the table; the answer passes that back each time.
     assert found["counted"] == [[1, 1], [1, 2], [1, 3]]
     assert found["not back"] == [1, 3]
@@ -179,7 +179,7 @@ def failing_cable(which_end: str) -> dict[str, Any]:
                 start_ns = time.monotonic_ns()
                 subprocess.run([*command, state], check=True)
                 heard_ns, status = controller.wait(PORT_STATUS)
-                while status.desc.state != expected:  # being enabled is told before the cable is up
+                while status.desc.state != expected:  # it reports being enabled before the cable is up
                     heard_ns, status = controller.wait(PORT_STATUS)
                 found["delays_ms"].append((heard_ns - start_ns) // 10**6)
                 found["states"].append([status.desc.port_no, status.reason, status.desc.state])

@@ -48,7 +48,7 @@ def rule(match: Fields, priority: int, *actions: Action, cookie: int = 0) -> Flo
     return FlowChange(ofp.OFPFC_ADD, match, priority, actions, cookie=cookie)
 
 
-def told(switch: Side, *changes: FlowChange | GroupChange) -> None:
+def instruct(switch: Side, *changes: FlowChange | GroupChange) -> None:
     switch.speaker.send(b"".join(encoded(change, n) for n, change in enumerate(changes)))
     assert switch.speaker.barrier() == []
 
@@ -85,11 +85,11 @@ def tagged() -> dict[str, Any]:
     )
     with tempfile.TemporaryDirectory(dir="/run") as folder, our_switch(Path(folder)) as switch:
         switch.markers(is_on=True)
-        told(switch, rule(TO_B, 9, Output(2)), rule((("eth_type", 0x0806),), 9, Output(3)))
-        told(switch, rule((), 0, Output(7)))
+        instruct(switch, rule(TO_B, 9, Output(2)), rule((("eth_type", 0x0806),), 9, Output(3)))
+        instruct(switch, rule((), 0, Output(7)))
         found["in"] = outcome(switch, (plain, tag, inner_arp, twice))
         for name, action in (("table", Output(ofp.OFPP_TABLE)), ("group", ToGroup(4))):
-            told(switch, GroupChange(ofp.OFPGC_ADD, ofp.OFPGT_ALL, 4, (GroupBucket((Output(2),)),)))
+            instruct(switch, GroupChange(ofp.OFPGC_ADD, ofp.OFPGT_ALL, 4, (GroupBucket((Output(2),)),)))
             found[name] = []
             for frame in (plain, tag, inner_arp, twice):
                 switch.ends.drop()
@@ -99,7 +99,7 @@ def tagged() -> dict[str, Any]:
                 found[name].append(
                     [port if octets == bytes(frame) else -1 for port in PORTS for octets in came[port]]
                 )
-            told(switch, GroupChange(ofp.OFPGC_DELETE, ofp.OFPGT_ALL, 4))
+            instruct(switch, GroupChange(ofp.OFPGC_DELETE, ofp.OFPGT_ALL, 4))
     return found
 
 
@@ -119,7 +119,7 @@ def ethernet() -> dict[str, Any]:
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(dir="/run") as folder, our_switch(Path(folder)) as switch:
         switch.markers(is_on=True)
-        told(
+        instruct(
             switch,
             rule((("in_port", 1), ("eth_src", A), ("eth_dst", B)), 1, Output(2)),
             rule((("in_port", 1), ("eth_dst", A)), 2, Output(3)),
@@ -128,7 +128,7 @@ def ethernet() -> dict[str, Any]:
         )
         found["request, reply, other"] = outcome(switch, (request, reply, odd))
         found["from another port"] = outcome(switch, (request, reply, odd), in_port=2)
-        told(switch, rule((("eth_type", 0x0806),), 4, Output(7)))
+        instruct(switch, rule((("eth_type", 0x0806),), 4, Output(7)))
         found["ARP by its type"] = outcome(switch, (request, reply, odd))
     return found
 
@@ -159,10 +159,10 @@ def several() -> dict[str, Any]:
     buckets = tuple(GroupBucket((Output(port),)) for port in (1, 2, 7))
     with tempfile.TemporaryDirectory(dir="/run") as folder, our_switch(Path(folder)) as switch:
         switch.markers(is_on=True)
-        told(switch, GroupChange(ofp.OFPGC_ADD, ofp.OFPGT_ALL, 1, buckets))
-        told(switch, GroupChange(ofp.OFPGC_ADD, ofp.OFPGT_ALL, 2))
+        instruct(switch, GroupChange(ofp.OFPGC_ADD, ofp.OFPGT_ALL, 1, buckets))
+        instruct(switch, GroupChange(ofp.OFPGC_ADD, ofp.OFPGT_ALL, 2))
         for name, actions in lists.items():
-            told(switch, rule(TO_B, 9, *actions))
+            instruct(switch, rule(TO_B, 9, *actions))
             (found[name],) = outcome(switch, [frame])
     return found
 
@@ -188,12 +188,12 @@ MOST_IN_A_MESSAGE = 65472  # and what is left of OpenFlow's 65,535 is its own
 
 
 def long_frames() -> list[list[int]]:
-    """[bytes told, bytes that came and are right] of each frame that went to the controller."""
+    """[bytes said, bytes that came and are right] of each frame that went to the controller."""
     with tempfile.TemporaryDirectory(dir="/run") as folder, our_switch(Path(folder)) as switch:
         for name in (interface("ours", 1), "ours1"):
             lab.run("ip", "link", "set", name, "mtu", "65535")
         switch.markers(is_on=True)
-        told(switch, rule(IPV4, 5, CONTROLLER, cookie=3))
+        instruct(switch, rule(IPV4, 5, CONTROLLER, cookie=3))
         found = []
         for nbytes in (*SIZES, 65549):
             head = bytes(
@@ -203,9 +203,9 @@ def long_frames() -> list[list[int]]:
             switch.ends.send([Frame(1, frame, "")])
             switch.ends.received(PORTS)
             deadline_s = time.monotonic() + 5
-            while not switch.speaker.told and time.monotonic() < deadline_s:
+            while not switch.speaker.unasked and time.monotonic() < deadline_s:
                 switch.speaker.barrier()
-            message = switch.speaker.told.pop()
+            message = switch.speaker.unasked.pop()
             is_right = message.data == frame[: len(message.data)]
             found.append([message.total_len, len(message.data) if is_right else -1])
     return found
@@ -246,29 +246,32 @@ N_TOLD = 300
 
 
 def overrun() -> dict[str, Any]:
-    """Packets for the controller while the agent stands still; the ring to it has room for a part of them."""
+    """Packets for the controller while the agent is stopped; the ring to it has room for a part of them."""
     frame = bytes(Ether(src=A, dst=B) / DATAGRAM / bytes(1500))
     with tempfile.TemporaryDirectory(dir="/run") as folder, our_switch(Path(folder)) as switch:
         for name in (interface("ours", 1), "ours1"):
             lab.run("ip", "link", "set", name, "mtu", "9000")
-        told(switch, rule((), 0, CONTROLLER))
+        instruct(switch, rule((), 0, CONTROLLER))
         os.kill(switch.pid, signal.SIGSTOP)
         switch.ends.send([Frame(1, frame + bytes(1000), "")] * N_TOLD)
         time.sleep(0.5)
         os.kill(switch.pid, signal.SIGCONT)
         (port,) = switch.speaker.ask(parser.OFPPortStatsRequest(DATAPATH, 0, 1))
-        told_of = switch.speaker.told
+        messages = switch.speaker.unasked
         deadline_s = time.monotonic() + 5
-        while len(told_of) + port.rx_over_err < N_TOLD and time.monotonic() < deadline_s:
+        while len(messages) + port.rx_over_err < N_TOLD and time.monotonic() < deadline_s:
             switch.speaker.barrier()
-        numbers = [len(told_of), port.rx_over_err, port.rx_errors, port.rx_dropped]
-        return {"told, lost": numbers, "whole": all(each.data == frame + bytes(1000) for each in told_of)}
+        numbers = [len(messages), port.rx_over_err, port.rx_errors, port.rx_dropped]
+        return {
+            "received, lost": numbers,
+            "whole": all(each.data == frame + bytes(1000) for each in messages),
+        }
 
 
-def test_what_a_controller_was_not_told_of_is_counted_as_the_ports_overruns() -> None:
+def test_packets_that_did_not_reach_the_controller_are_counted_as_the_ports_overruns() -> None:
     found = inside(overrun)
-    n_told, n_over, n_errors, n_dropped = found["told, lost"]
+    n_messages, n_over, n_errors, n_dropped = found["received, lost"]
     assert n_over > 0
-    assert n_told + n_over == N_TOLD
+    assert n_messages + n_over == N_TOLD
     assert n_errors == n_dropped == n_over
     assert found["whole"]

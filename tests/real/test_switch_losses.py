@@ -41,9 +41,9 @@ def lost(ratio: float, seed: int, n: int, way: int) -> list[Any]:
         other = PortState(0, 2 - way, 0, 2 - way, True, switch_loses=bool(way))
         bench.maps.set_port(bench.ifindex[2 - way], other)
         bench.maps.apply(0, bench.ifindex, SetRule(Match(), 0, (Output(2),), 0))
-        verdicts = [bench.receive(1, host_frame(bytes(10))) for _ in range(n)]
+        results = [bench.receive(1, host_frame(bytes(10))) for _ in range(n)]
         received = bench.maps.received(1)
-        numbers = [number for number, verdict in enumerate(verdicts) if verdict in (SHOT, STOLEN)]
+        numbers = [number for number, returned in enumerate(results) if returned in (SHOT, STOLEN)]
         return [
             numbers,
             received.packets,

@@ -37,9 +37,9 @@ class Switch:
             self.maps.apply(0, IFINDEX, operation)
 
     def passes(self, packet: Packet) -> bool:
-        verdict = run_program(self.loaded, packet.octets())
-        assert verdict in (REDIRECT, SHOT)
-        return verdict == REDIRECT
+        returned = run_program(self.loaded, packet.octets())
+        assert returned in (REDIRECT, SHOT)
+        return returned == REDIRECT
 
 
 def rule(match: Match, priority: int, port: int, flow: int = 0) -> SetRule:

@@ -68,24 +68,26 @@ def port_mod(speaker: Speaker, port: int, config: int) -> bytes:
 
 
 def heard(speaker: Speaker, n: int = 1) -> list[str]:
-    """What is told unasked: at least `n` messages, or all that come in 2 s; each kind once."""
-    return heard_until(speaker, lambda told: len(told) >= n)
+    """The messages that come unasked: at least `n` messages, or all that come in 2 s; each kind once."""
+    return heard_until(speaker, lambda messages: len(messages) >= n)
 
 
 def heard_of_port(speaker: Speaker, config: int) -> list[str]:
-    """A port that is put down or up may be told of twice: again when its carrier has changed."""
+    """A port that is put down or up may be reported twice: again when its carrier has changed."""
     return heard_until(
         speaker,
-        lambda told: [m.desc.state for m in told if KINDS[m.msg_type] == "port"][-1:] == [STATES[config]],
+        lambda messages: (
+            [m.desc.state for m in messages if KINDS[m.msg_type] == "port"][-1:] == [STATES[config]]
+        ),
     )
 
 
 def heard_until(speaker: Speaker, is_all: Callable[[list[Any]], bool]) -> list[str]:
     deadline_s = time.monotonic() + 2
-    while not is_all(speaker.told) and time.monotonic() < deadline_s:
+    while not is_all(speaker.unasked) and time.monotonic() < deadline_s:
         speaker.barrier()
-    kinds = {KINDS[message.msg_type] for message in speaker.told}
-    speaker.told.clear()
+    kinds = {KINDS[message.msg_type] for message in speaker.unasked}
+    speaker.unasked.clear()
     return sorted(kinds)
 
 
@@ -171,7 +173,7 @@ def port_taken_down() -> dict[str, Any]:
             assert asked(speaker, encoded(FlowChange(ofp.OFPFC_ADD, match, 3, (Output(out_port),)), 1)) == []
         switch.markers(is_on=True)
         for config in (0, ofp.OFPPC_PORT_DOWN, 0):
-            speaker.told.clear()
+            speaker.unasked.clear()
             assert asked(speaker, port_mod(speaker, 2, config)) == []
             settled(speaker, config)
             described = speaker.ask(parser.OFPPortDescStatsRequest(DATAPATH, 0))
@@ -181,12 +183,12 @@ def port_taken_down() -> dict[str, Any]:
                 if in_port in live:
                     switch.ends.send([Frame(in_port, FRAME, "")])
                 found[name].append(switch.ends.received(live)[out_port][FRAME])
-        found["told"] = sorted({message.desc.port_no for message in speaker.told})
+        found["unasked"] = sorted({message.desc.port_no for message in speaker.unasked})
     return found
 
 
 def settled(speaker: Speaker, config: int) -> None:
-    """Wait until the port is what it was told to be."""
+    """Wait until the port has the state that was asked for."""
     deadline_s = time.monotonic() + 5
     while time.monotonic() < deadline_s:
         described = speaker.ask(parser.OFPPortDescStatsRequest(DATAPATH, 0))
@@ -200,7 +202,7 @@ def test_a_port_that_is_taken_down_passes_nothing_until_it_is_taken_up() -> None
         "states": [[0, ofp.OFPPS_LIVE], [ofp.OFPPC_PORT_DOWN, ofp.OFPPS_LINK_DOWN], [0, ofp.OFPPS_LIVE]],
         "out": [1, 0, 1],
         "in": [1, 0, 1],
-        "told": [2],
+        "unasked": [2],
     }
 
 
@@ -222,7 +224,7 @@ def idle_entry() -> list[Any]:
             time.sleep(0.05)
         time.sleep(2)  # without a word: nothing else may wake the agent
         switch.speaker.barrier()
-        (gone,) = switch.speaker.told
+        (gone,) = switch.speaker.unasked
         lived_s = gone.duration_sec + gone.duration_nsec / 1e9
         return [gone.reason, lived_s - last_s, gone.packet_count > 20]
 

@@ -33,7 +33,7 @@ class Observation:
     flows: list[Any]
     groups: list[GroupRow]
     n_active: int
-    told: list[Any]
+    unasked: list[Any]
 
 
 def difference(ours: Observation, peer: Observation) -> str:
@@ -48,7 +48,7 @@ def difference(ours: Observation, peer: Observation) -> str:
         for who, extra in (("ours", left - right), ("Open vSwitch", right - left)):
             lines += [f"port {port}: only {who} sends {n} of {len(frame)} octets {frame[:38].hex()}"
                       for frame, n in extra.items()]  # fmt: skip
-    for name in ("flows", "groups", "told"):
+    for name in ("flows", "groups", "unasked"):
         left, right = getattr(ours, name), getattr(peer, name)
         lines += [f"{name}: only ours {row}" for row in left if row not in right]
         lines += [f"{name}: only Open vSwitch {row}" for row in right if row not in left]
@@ -80,11 +80,11 @@ class TwoSwitches:
         for side in self.sides:
             side.speaker.send(forget)
             assert side.speaker.barrier() == []
-            side.speaker.told = [m for m in side.speaker.told if m.msg_type == ofp.OFPT_FLOW_REMOVED]
+            side.speaker.unasked = [m for m in side.speaker.unasked if m.msg_type == ofp.OFPT_FLOW_REMOVED]
             side.ends.drop()
 
     def set_down(self, down: frozenset[int]) -> None:
-        """Cut exactly these cables, and wait until both switches have told so."""
+        """Cut exactly these cables, and wait until both switches have reported it."""
         changed = sorted(down ^ self.down)
         if not changed:
             return
@@ -121,30 +121,30 @@ class TwoSwitches:
             side.settle()
             observed.append(_observation(side, refused, came))
         ours, peer = observed
-        told = self._packets_told()
+        packet_ins = self._packet_ins_of_both()
         ours = replace(ours, groups=self.uncounted.taken_off(ours.groups))
-        return [replace(ours, told=told[0]), replace(peer, told=told[1])]
+        return [replace(ours, unasked=packet_ins[0]), replace(peer, unasked=packet_ins[1])]
 
-    def _packets_told(self) -> list[list[Any]]:
-        """What both have told in PACKET_IN; they come beside the answers, so wait until they agree."""
+    def _packet_ins_of_both(self) -> list[list[Any]]:
+        """What both have sent as PACKET_IN; these come beside the answers, so wait until they agree."""
         deadline_s = time.monotonic() + PATIENCE_S
         while True:
-            told = [
-                sorted(_packet_in(m) for m in side.speaker.told if m.msg_type == ofp.OFPT_PACKET_IN)
+            packet_ins = [
+                sorted(_packet_in(m) for m in side.speaker.unasked if m.msg_type == ofp.OFPT_PACKET_IN)
                 for side in self.sides
             ]
-            if told[0] == told[1] or time.monotonic() > deadline_s:
+            if packet_ins[0] == packet_ins[1] or time.monotonic() > deadline_s:
                 break
             for side in self.sides:
                 side.speaker.barrier()
         for side in self.sides:
-            side.speaker.told = [m for m in side.speaker.told if m.msg_type == ofp.OFPT_FLOW_REMOVED]
-        return told
+            side.speaker.unasked = [m for m in side.speaker.unasked if m.msg_type == ofp.OFPT_FLOW_REMOVED]
+        return packet_ins
 
     def removals(self) -> tuple[list[Any], list[Any]]:
-        """Delete all flows; what both told of the removal of the scenario's own.
+        """Delete all flows; what both report of the removal of the scenario's own.
 
-        Open vSwitch tells some time after the barrier's answer: both are waited for until they agree.
+        Open vSwitch reports it some time after the barrier's answer: both are waited for until they agree.
         """
         scenario = self.scenario
         self.reset()
@@ -153,20 +153,20 @@ class TwoSwitches:
             ours, peer = (
                 sorted(
                     _removal(message)
-                    for message in side.speaker.told
+                    for message in side.speaker.unasked
                     if message.msg_type == ofp.OFPT_FLOW_REMOVED and message.cookie >> 32 == scenario
                 )
                 for side in self.sides
             )
             if ours == peer or time.monotonic() > deadline_s:
                 for side in self.sides:
-                    side.speaker.told.clear()
+                    side.speaker.unasked.clear()
                 return ours, peer
             for side in self.sides:
                 side.speaker.barrier()
 
     def _marked(self, change: Change) -> Change:
-        """The change with this scenario's number in its cookie, for what is told of it later."""
+        """The change with this scenario's number in its cookie, by which later messages name it."""
         if isinstance(change, FlowChange):
             return replace(change, cookie=self.scenario << 32 | change.cookie)
         return change

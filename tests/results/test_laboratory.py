@@ -1,8 +1,9 @@
 """The laboratory: fabrics calibrated once, plans carried out one after the other, rows judged."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 from gradwire.emu.options import RunOptions
 from gradwire.planning.experiment import Cell, Experiment, Original, plan_of
 from gradwire.planning.fabrics.spec import parse_fabric
-from gradwire.planning.model.calibration import Calibration
+from gradwire.planning.model.calibration import Calibration, HostTimes
+from gradwire.planning.model.expected import expected
+from gradwire.planning.model.hostfit import fit_hosts
 from gradwire.planning.model.hosts import HostCosts
 from gradwire.planning.model.simulation import simulate
 from gradwire.planning.plan import Plan
@@ -32,8 +35,32 @@ RING_S = 0.002 + 14 * 0.002
 """JOB's ring on a fabric without contention: a notice, then 14 steps of a latency.  An eighth of it is one
 segment, which crosses links at once, and what they owe of it, 0.7 ms, is over when the next comes.
 """
+Times = tuple[tuple[float, ...], ...]
 LARGE = plan_of(Cell(FAT_TREE, "ring", "linear", "ecmp"), Experiment(made_allreduce(8, 8 * 420_000), "test"))
 LARGE_S = 0.002 + 14 * (0.002 + 420_000 * 8 / (50e6 * 0.95))
+
+
+@cache
+def ends_s(plan: Plan, eta: float) -> Sequence[float]:
+    """When each send of the plan ends; the same plans are run by many tests."""
+    return simulate(plan.fabric, plan.flows, plan.schedule, eta=eta, hosts=HOSTS).ends_s
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _models_once() -> Iterator[None]:
+    """Each model of the same values is computed once for all tests: they take a second together."""
+
+    @cache
+    def fit(plan: Plan, times_s: Times, starts_s: tuple[float, ...], *rest: Any) -> HostTimes | None:
+        return fit_hosts(plan, times_s, starts_s, *rest)
+
+    def fitted(plan: Plan, times_s: Sequence[Sequence[float]], starts_s: Sequence[float], *rest: Any) -> Any:
+        return fit(plan, tuple(map(tuple, times_s)), tuple(starts_s), *rest)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("gradwire.results.laboratory.expected", cache(expected))
+        patched.setattr("gradwire.results.calibrating.fit_hosts", fitted)
+        yield
 
 
 class FakeRuns:
@@ -75,16 +102,15 @@ class FakeRuns:
         (work / "manifest.json").write_text(json.dumps({"cpus": HOSTS.n_cpus}))
         (work / "repeats.json").write_text(json.dumps([asdict(repeat) for repeat in repeats]))
         for repeat in range(options.repeats):
-            self._events(work, plan, repeat)
+            self._events(work, ends_s(plan, self._truth.eta), repeat)
         made = finish(work)
         work.rename(folder)
         return made
 
-    def _events(self, work: Path, plan: Plan, repeat: int) -> None:
+    def _events(self, work: Path, ends: Sequence[float], repeat: int) -> None:
         start_ns = 10**9
         events: list[dict[str, Any]] = [{"event": "start", "t_ns": start_ns, "due_ns": start_ns}]
-        ends_s = simulate(plan.fabric, plan.flows, plan.schedule, eta=self._truth.eta, hosts=HOSTS).ends_s
-        for number, end_s in enumerate(ends_s):
+        for number, end_s in enumerate(ends):
             if self._announces:
                 events.append(
                     {"event": "queued", "send": number, "t_ns": start_ns + round(end_s * 1e9) - 1000}

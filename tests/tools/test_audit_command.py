@@ -214,10 +214,10 @@ def test_a_plan_of_sums_is_told_with_its_trees_and_its_counters(
     (tmp_path / "run" / "repeats.json").write_text(json.dumps(repeats))
     write_counters(tmp_path / "run", sums_json(plan))
     assert run(str(tmp_path / "run")) == 0
-    told = capsys.readouterr().out
-    assert "allreduce 0, added up" in told
-    assert "job 1: sums of r0…r7" in told
-    assert max(map(len, told.splitlines())) <= 100
+    output = capsys.readouterr().out
+    assert "allreduce 0, added up" in output
+    assert "job 1: sums of r0…r7" in output
+    assert max(map(len, output.splitlines())) <= 100
     (value,) = printed(capsys, [str(tmp_path / "run")])
     assert value["run"]["agrees"]
     (phase,) = value["phases"]

@@ -137,7 +137,7 @@ def test_doctor_exits_with_1_where_the_demo_cannot_run(
 
 def test_the_json_says_what_the_table_says(good: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     doctor(as_json=True)
-    told = json.loads(capsys.readouterr().out)
-    assert told["schema"] == "gradwire.doctor/1"
-    assert told["can_run_demo"] is True
-    assert [check["name"] for check in told["checks"]] == [check.name for check in all_checks()]
+    report = json.loads(capsys.readouterr().out)
+    assert report["schema"] == "gradwire.doctor/1"
+    assert report["can_run_demo"] is True
+    assert [check["name"] for check in report["checks"]] == [check.name for check in all_checks()]

@@ -27,7 +27,7 @@ OF = {"plan": PLANNED, "replay": (*PLANNED, RunChoices), "bench": (MatrixChoices
 
 
 class Given:
-    """A context of Typer's in which one parameter stands on the command line."""
+    """A context of Typer's with one parameter on the command line."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -98,10 +98,10 @@ def test_the_version_is_that_of_the_project(capsys: pytest.CaptureFixture[str]) 
 
 def test_a_command_that_fails_ends_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert ends(["fabric", "fat-tree:k=5"]) == 1
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith("gradwire: fabric 'fat-tree:k=5'")
-    assert told.err.count("\n") == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("gradwire: fabric 'fat-tree:k=5'")
+    assert printed.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("arguments", [[], ["nonsense"], ["doctor", "--nonsense"], ["doctor", "too", "much"]])

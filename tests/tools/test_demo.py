@@ -27,7 +27,7 @@ def test_every_cell_can_be_planned_and_the_first_is_the_capture_itself(
 
     monkeypatch.setattr(demo, "need_root_and_tools", lambda command: None)
     monkeypatch.setattr(demo, "carry_out", carried_out)
-    monkeypatch.setattr(demo, "show", lambda *told: shown.append(told))
+    monkeypatch.setattr(demo, "show", lambda *arguments: shown.append(arguments))
     with pytest.raises(SystemExit) as left:
         main(["demo", "--out", str(tmp_path)])
     assert left.value.code == 0

@@ -22,7 +22,7 @@ FIELDS = ("version", "kind", "job", "epoch", "count", "chunk", "peak", "seen")
 ELEMENTS = [-(1 << 31), -1, 0, 1, (1 << 31) - 1]
 
 
-def told(packet: GradwireAggregation) -> tuple[int, ...]:
+def field_values(packet: GradwireAggregation) -> tuple[int, ...]:
     return tuple(getattr(packet, name) for name in FIELDS)
 
 
@@ -48,7 +48,7 @@ headers = st.builds(
 def test_scapy_reads_the_header_that_we_write(header: Header, elements: list[int]) -> None:
     wire = encode(header) + struct.pack(f"!{len(elements)}i", *elements)
     read = GradwireAggregation(wire)
-    assert told(read) == tuple(getattr(header, name) for name in FIELDS)
+    assert field_values(read) == tuple(getattr(header, name) for name in FIELDS)
     assert read.elements == elements[: header.n_elements]
 
 
@@ -120,7 +120,7 @@ def test_wireshark_reads_every_field_as_scapy_wrote_it(capture: Path) -> None:
     for packet, layer in zip(map(GradwireAggregation, map(bytes, PACKETS)), layers, strict=False):
         said = layer["gwagg"]
         read = tuple(int(said[f"gwagg.{name}"], 0) for name in FIELDS)
-        assert read == told(packet)
+        assert read == field_values(packet)
 
 
 def test_wireshark_sums_the_elements_up_and_shows_the_first(capture: Path) -> None:

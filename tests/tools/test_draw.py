@@ -35,9 +35,9 @@ def drawn(svg: str) -> ET.Element:
 @pytest.mark.parametrize("spec", SPECS)
 def test_every_direction_of_every_cable_is_a_line_that_tells_its_name(spec: str) -> None:
     fabric = parse_fabric(spec)
-    told = Counter(title.text for title in drawn(fabric_svg(fabric)).iter(f"{SVG}title"))
+    titles = Counter(title.text for title in drawn(fabric_svg(fabric)).iter(f"{SVG}title"))
     for egress, peer in fabric.peers.items():
-        assert told[f"{egress.node}→{peer.node}, 100 Mb/s"] == 1
+        assert titles[f"{egress.node}→{peer.node}, 100 Mb/s"] == 1
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -111,10 +111,10 @@ def test_the_legend_ends_inside_the_narrowest_drawing(load_means: str) -> None:
 def test_a_links_own_title_is_told_instead_of_its_load() -> None:
     fabric = parse_fabric("star:hosts=2")
     root = drawn(fabric_svg(fabric, {}, titles={Egress("h0", 0): "<b>, all day"}))
-    told = Counter(title.text for title in root.iter(f"{SVG}title"))
-    assert told["<b>, all day"] == 1
-    assert told["h0→switch0, 100 Mb/s, load 0.00"] == 0
-    assert told["h1→switch0, 100 Mb/s, load 0.00"] == 1
+    titles = Counter(title.text for title in root.iter(f"{SVG}title"))
+    assert titles["<b>, all day"] == 1
+    assert titles["h0→switch0, 100 Mb/s, load 0.00"] == 0
+    assert titles["h1→switch0, 100 Mb/s, load 0.00"] == 1
 
 
 def test_labels_are_text_whatever_they_contain() -> None:
@@ -219,9 +219,9 @@ def test_a_switch_that_hangs_in_the_air_is_an_error() -> None:
 def test_the_link_that_the_caller_points_out_is_marked_though_another_has_more_load() -> None:
     fabric = parse_fabric("star:hosts=2")
     loads = {Egress("h0", 0): 0.5, Egress("switch0", 2): 0.9}
-    told = [
+    titles = [
         {text.text for text in drawn(fabric_svg(fabric, loads, worst=worst)).iter(f"{SVG}text")}
         for worst in (Egress("h0", 0), None)
     ]
-    assert ["h0→switch0 0.50" in texts for texts in told] == [True, False]
-    assert ["switch0→h1 0.90" in texts for texts in told] == [False, True]
+    assert ["h0→switch0 0.50" in texts for texts in titles] == [True, False]
+    assert ["switch0→h1 0.90" in texts for texts in titles] == [False, True]

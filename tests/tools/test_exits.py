@@ -51,9 +51,9 @@ def test_what_nobody_thought_of_is_a_bug_with_its_traceback(
     error: Exception, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert outcome(error) == 1
-    told = capsys.readouterr().err
-    assert told.startswith("Traceback")
-    assert told.splitlines()[-1].startswith("gradwire: this is a bug")
+    printed = capsys.readouterr().err
+    assert printed.startswith("Traceback")
+    assert printed.splitlines()[-1].startswith("gradwire: this is a bug")
 
 
 def test_the_traceback_of_a_fault_can_be_asked_for(
@@ -61,9 +61,9 @@ def test_the_traceback_of_a_fault_can_be_asked_for(
 ) -> None:
     monkeypatch.setenv("GRADWIRE_TRACEBACK", "1")
     assert outcome(ValueError("odd k")) == 1
-    told = capsys.readouterr().err
-    assert told.startswith("Traceback")
-    assert told.endswith("gradwire: odd k\n")
+    printed = capsys.readouterr().err
+    assert printed.startswith("Traceback")
+    assert printed.endswith("gradwire: odd k\n")
 
 
 def test_an_interrupt_is_130(capsys: pytest.CaptureFixture[str]) -> None:

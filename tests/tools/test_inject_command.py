@@ -13,7 +13,7 @@ from gradwire.emu.inject.timetable import PPS, RATE, RECORDED, TOPSPEED, Pace
 from gradwire.tools import cli
 from gradwire.tools.commands.inject import parse_pace
 from gradwire.tools.inject_tables import notes, print_injection, verdict
-from tests.emu.test_inject_result import QUIET, N, made, told, without
+from tests.emu.test_inject_result import QUIET, N, injection_of, observed_times, without
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def printed(found: Injection) -> str:
 
 def test_the_table_tells_what_was_lost_where_and_the_verdict(tmp_path: Path) -> None:
     counted = replace(QUIET, queue_dropped={"switch0-eth2": 2})
-    found = made(tmp_path, without(told(), 3, 4), counted)
+    found = injection_of(tmp_path, without(observed_times(), 3, 4), counted)
     text = printed(found)
     assert f"{N} packets" in text
     assert "2 (1.00%)" in text
@@ -68,12 +68,12 @@ def test_the_table_tells_what_was_lost_where_and_the_verdict(tmp_path: Path) -> 
 
 
 def test_a_verdict_says_why(tmp_path: Path) -> None:
-    found = made(tmp_path, told(), replace(QUIET, softnet_dropped=3))
+    found = injection_of(tmp_path, observed_times(), replace(QUIET, softnet_dropped=3))
     assert verdict(found) == "not valid: the kernel's receive queues dropped 3 packets"
 
 
 def test_notes_name_what_was_left_out(tmp_path: Path) -> None:
-    found = replace(made(tmp_path, told()), left_out={"IPv6": 1200})
+    found = replace(injection_of(tmp_path, observed_times()), left_out={"IPv6": 1200})
     assert "left out: 1,200 packets IPv6" in notes(found)
 
 

@@ -33,8 +33,8 @@ def gradwire(capsys: pytest.CaptureFixture[str]) -> Gradwire:
         with pytest.raises(SystemExit) as left:
             cli.main([str(word) for word in words])
         assert isinstance(left.value.code, int)
-        told = capsys.readouterr()
-        return Done(left.value.code, told.out, told.err)
+        printed = capsys.readouterr()
+        return Done(left.value.code, printed.out, printed.err)
 
     return call
 

@@ -195,12 +195,12 @@ def test_many_flows_and_spans_leave_the_page_below_ten_megabytes() -> None:
     )
     text = page(large)
     assert len(text.encode()) < 10_000_000
-    for told in (
+    for sentence in (
         f"{65_000 - MAX_ROWS:,} more are in the files that",
         "The first 60,000 of 200,000 spans are drawn",
         "hosts that moved most are drawn of 100",
     ):
-        assert told in text
+        assert sentence in text
     assert text.count("<tr>") < 6 * MAX_ROWS
 
 

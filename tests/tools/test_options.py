@@ -69,7 +69,7 @@ def test_what_names_no_iteration_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "names"),
+    ("text", "names"),
     [
         (options.FABRIC_HELP, FAMILIES),
         (options.ALGORITHM_HELP, ALGORITHMS),
@@ -77,8 +77,8 @@ def test_what_names_no_iteration_is_refused(text: str) -> None:
         (options.ROUTES_HELP, policy_names()),
     ],
 )
-def test_the_help_of_an_option_names_every_choice(told: str, names: Iterable[str]) -> None:
-    assert [name for name in names if name not in told] == []
+def test_the_help_of_an_option_names_every_choice(text: str, names: Iterable[str]) -> None:
+    assert [name for name in names if name not in text] == []
 
 
 def test_an_example_in_the_help_is_a_fabric_of_its_family() -> None:

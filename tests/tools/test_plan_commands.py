@@ -109,6 +109,53 @@ def test_a_fabric_as_json_has_the_documented_fields(capsys: pytest.CaptureFixtur
     assert row["mtu_nbytes"] == 1500
 
 
+def test_a_fabric_has_the_same_figures_as_a_table_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """Four hosts at one switch: half of them send 2 × 50 Mb/s, as much as the cut carries."""
+    spec = "star:hosts=4,rate=50M,queue=30KB,mtu=9000"
+    assert run("fabric", spec, "--json") == 0
+    (row,) = printed_json(capsys)
+    assert list(row.items()) == [
+        ("fabric", "star:hosts=4,rate=50M,queue=30kB,mtu=9000"),
+        ("family", "star"),
+        ("hosts", 4),
+        ("switches", 1),
+        ("switch_ports", 4),
+        ("cables", 4),
+        ("inner_cables", 0),
+        ("host_rate_bps", 50_000_000),
+        ("uplink_rate_bps", None),
+        ("bisection_bps", 100_000_000),
+        ("bisection_exact", True),
+        ("full_bps", 100_000_000),
+        ("worst_cut_ratio", 1.0),
+        ("worst_cut_switches", row["worst_cut_switches"]),
+        ("oversubscription", 1.0),
+        ("shortest_paths", [1]),
+        ("diameter_switches", 1),
+        ("queue_nbytes", 30_000),
+        ("delay_ns", 0),
+        ("mtu_nbytes", 9000),
+    ]
+    assert run("fabric", spec) == 0
+    shown = [re.split(r"  +", line.strip()) for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert shown[1:] == [
+        ["hosts", "4"],
+        ["switches", "1"],
+        ["switch ports", "4"],
+        ["cables", "4"],
+        ["between switches", "0"],
+        ["host links", "50 Mb/s"],
+        ["switch links", "none"],
+        ["oversubscription", "1 : 1"],
+        ["bisection", "100 Mb/s"],
+        ["of full", "100%"],
+        ["worst even cut", "1 : 1"],
+        ["shortest paths", "1"],
+        ["switches on a path", "up to 1"],
+        ["MTU", "9000 bytes"],
+    ]
+
+
 def test_a_fabric_is_drawn_into_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("fabric", "star:hosts=4", "--svg", str(tmp_path / "star.svg")) == 0
     assert (tmp_path / "star.svg").read_text().startswith("<svg ")
@@ -167,7 +214,7 @@ def test_a_plan_says_whether_links_or_gaps_bound_it_and_tells_the_other_figure()
     """1 MB at 100 Mb/s and 1448 of 1514 bytes: 83.6 ms; the second message is sent 40 ms or 2 s later."""
     fabric = "star:hosts=2,rate=100M"
     links = "the least any fabric could take with these host links"
-    for gap_ms, told in (
+    for gap_ms, pattern in (
         (0, f"bound +83.6 ms +{links}$"),
         (40, f"bound +83.6 ms +{links}; computing 40 ms$"),
         (2000, "bound +2 s +the longest chain of computing; the host links need 83.6 ms$"),
@@ -176,7 +223,7 @@ def test_a_plan_says_whether_links_or_gaps_bound_it_and_tells_the_other_figure()
         made = schedule_plan(fabric, messages(2, [(0, 1, 500_000), (0, 1, 500_000)], gates))
         shown = StringIO()
         print_summary(Console(file=shown, width=MAX_COLUMNS), made)
-        assert re.search(told, shown.getvalue().replace(" \n", "\n"), re.MULTILINE), shown.getvalue()
+        assert re.search(pattern, shown.getvalue().replace(" \n", "\n"), re.MULTILINE), shown.getvalue()
         assert "not in the bound" not in shown.getvalue()
 
 

@@ -153,8 +153,8 @@ def test_the_shade_of_a_link_is_that_of_its_share_of_the_time(tmp_path: Path) ->
 
 def test_a_link_tells_its_bytes_flows_and_share(tmp_path: Path) -> None:
     row = made_run(tmp_path / "a", allreduce_plan("star:hosts=2", nbytes=1_448_000), (1.0,))
-    told = "h0→switch0, 100 Mb/s: busy 12% of the time, 1.51 MB, 1 flow, 1 at once"
-    assert f"<title>{told}</title>" in report(tmp_path, [row])
+    title = "h0→switch0, 100 Mb/s: busy 12% of the time, 1.51 MB, 1 flow, 1 at once"
+    assert f"<title>{title}</title>" in report(tmp_path, [row])
 
 
 def test_a_link_that_nothing_was_counted_at_is_told_to_be_idle(tmp_path: Path) -> None:
@@ -255,8 +255,8 @@ def test_a_failure_is_marked_and_told_with_what_was_done_about_it(tmp_path: Path
     ]
     (tmp_path / "run" / "control.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     page = Page(report(tmp_path, [row]))
-    told = "leaf0-spine1 down from 0.25 s to 0.5 s"
-    assert f"In 1 cell by plan: {told}" in page.text
+    title = "leaf0-spine1 down from 0.25 s to 0.5 s"
+    assert f"In 1 cell by plan: {title}" in page.text
     assert [attributes.get("class") for attributes in page.all("g")].count("failure") == 1
     assert "Cables that failed, in this repeat" in page.text
     assert all(figure in page.text for figure in ("+2 ms", "+30 ms", "17"))

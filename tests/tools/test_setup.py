@@ -20,7 +20,7 @@ COMPILE = "#!/bin/sh\nmkdir -p emu/switch/build && cat emu/switch/switch.c > emu
 COMPILE_WORKER = """#!/bin/sh
 mkdir -p emu/aggregation/build && cat emu/aggregation/worker.c > emu/aggregation/build/libworker.so
 """
-# What stands for .venv's Python: it tells what it was called with.
+# In place of .venv's Python: it prints what it was called with.
 PYTHON = """#!/bin/sh
 [ "$1" = -c ] && exit 0
 echo "$PWD|$*"

@@ -100,7 +100,7 @@ HOSTS, INNER = (100_000_000,), (20_000_000, 1_000_000_000)
 
 
 @pytest.mark.parametrize(
-    ("hosts", "inner", "told"),
+    ("hosts", "inner", "expected"),
     [
         (HOSTS, (), "100 Mb/s"),
         (HOSTS, HOSTS, "100 Mb/s"),
@@ -111,10 +111,10 @@ HOSTS, INNER = (100_000_000,), (20_000_000, 1_000_000_000)
     ],
 )
 def test_a_heading_tells_the_hosts_rates_and_others_only_if_they_differ(
-    hosts: tuple[int, ...], inner: tuple[int, ...], told: str
+    hosts: tuple[int, ...], inner: tuple[int, ...], expected: str
 ) -> None:
     text = printed(replace(measured(), host_rates_bps=hosts, inner_rates_bps=inner))
-    assert f"1024 hosts at {told} · 512 ranks" in " ".join(text.split())
+    assert f"1024 hosts at {expected} · 512 ranks" in " ".join(text.split())
 
 
 def test_a_refused_cell_is_a_row_with_its_reason_below() -> None:

@@ -18,6 +18,7 @@ from gradwire.traces.recognition.iterations import Labels, Role
 from gradwire.traces.recognition.operation import Operation
 from gradwire.traces.recognition.recognise import Job, find_job
 from gradwire.traces.recognition.starts import Beginning
+from gradwire.traces.trace import Trace
 
 SAMPLES = PROJECT / "traces" / "samples"
 MS = 1_000_000
@@ -34,13 +35,18 @@ class Bucket(NamedTuple):
     after: tuple[int, ...] = ()
 
 
+@cache
+def any_job() -> Job:
+    """Times are compared without its messages."""
+    return find_job(open_trace([SAMPLES / "ddp_gloo_4_resnet18_tso"]))
+
+
 def job_of(operations: Sequence[Operation], iterations: Sequence[int], starts: Sequence[Beginning]) -> Job:
     roles: list[Role] = ["other"] * len(operations)
     if operations[0].kind == "message":
         roles = ["push" if one.src == 1 else "pull" for one in operations]
-    trace = open_trace([SAMPLES / "ddp_gloo_4_resnet18_tso"])  # any: times are compared without it
     return replace(
-        find_job(trace),
+        any_job(),
         operations=tuple(operations),
         labels=Labels(tuple(iterations), tuple(roles), ()),
         starts=tuple((start,) for start in starts),
@@ -214,8 +220,13 @@ SLOW = (  # captured on links that bound the job; with how many times of each ki
 
 
 @cache
+def read(folder: Path) -> Trace:
+    return open_trace([folder])
+
+
+@cache
 def stored(folder: Path) -> TimeErrors:
-    return time_errors(find_job(open_trace([folder])), read_logs(folder))
+    return time_errors(find_job(read(folder)), read_logs(folder))
 
 
 @pytest.mark.parametrize(("folder", "counts"), SLOW, ids=[folder.name for folder, _ in SLOW])

@@ -84,22 +84,23 @@ def audit(
     sources = [path for given in what for path in _sources(given)]
     if svg is not None and len(sources) != 1:
         raise ValueError(f"--svg draws one plan, got {len(sources)}: run it once for each")
-    made = [_audited(path) for path in sources]
-    chosen = [_chosen(phase, one) for one in made]
+    audits = [_audited(path) for path in sources]
+    chosen = [_chosen(phase, one) for one in audits]
     if svg is not None:
-        write_whole(svg, _drawing(made[0], chosen[0], phase))
+        write_whole(svg, _drawing(audits[0], chosen[0], phase))
     if as_json:
         values = [
-            audit_json(str(one.source), one.plan, one.phases, one.tables, one.guard, one.run) for one in made
+            audit_json(str(one.source), one.plan, one.phases, one.tables, one.guard, one.run)
+            for one in audits
         ]
         print(json.dumps(values, indent=1))
     else:
         to = console()
-        for one, numbers in zip(made, chosen, strict=True):
+        for one, numbers in zip(audits, chosen, strict=True):
             _print(to, one, numbers)
         if svg is not None:
             to.print(f"drawn in {svg}", soft_wrap=True)
-    if any(one.run and not one.run.agrees for one in made):
+    if any(one.run and not one.run.agrees for one in audits):
         raise typer.Exit(DISAGREES)
 
 
@@ -108,12 +109,12 @@ def _sources(path: Path) -> list[Path]:
     if not path.is_dir() or (path / "plan.json").exists():
         return [path]
     folders = sorted(plan.parent for plan in path.glob("*/plan.json"))
-    found = [folder for folder in folders if not folder.name.endswith(INCOMPLETE)]
-    if not found:
+    finished = [folder for folder in folders if not folder.name.endswith(INCOMPLETE)]
+    if not finished:
         for folder in folders:
             check_finished(folder)
         raise ValueError(f"{path}: neither a run nor a folder of runs: there is no plan.json in it")
-    return found
+    return finished
 
 
 def _audited(path: Path) -> Audited:
@@ -124,9 +125,9 @@ def _audited(path: Path) -> Audited:
         with one_run(path):
             repeats = load_repeats(path, plan)
             run = audit_run(path, plan, repeats, middle(repeats))
-    found, rules = plan_load(plan), guarded_rules(plan)
-    worst = found.worst.egress if found.worst.excess_s > EXCESS_S else None
-    return Audited(path, plan, found.parts, table_sizes(rules.rules), rules.guard, worst, run)
+    loads, rules = plan_load(plan), guarded_rules(plan)
+    worst = loads.worst.egress if loads.worst.excess_s > EXCESS_S else None
+    return Audited(path, plan, loads.parts, table_sizes(rules.rules), rules.guard, worst, run)
 
 
 def _chosen(phase: str | None, one: Audited) -> Sequence[int]:

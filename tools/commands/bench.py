@@ -68,7 +68,10 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
     counts = sizes(parse_nbytes(begin), parse_nbytes(end or begin), factor)
     todo = planned(
         [
-            (cell, network.on(job_of(collective, ranks or len(cell.fabric.hosts) // jobs, nbytes, jobs)))
+            (
+                cell,
+                network.on(experiment_of(collective, ranks or len(cell.fabric.hosts) // jobs, nbytes, jobs)),
+            )
             for cell in matrix.cells()
             for nbytes in counts
         ]
@@ -80,13 +83,13 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
     show(rows, folder, run.as_json, run.html, f"{collective}, {begin} to {end or begin}")
 
 
-def job_of(collective: str, n_ranks: int, nbytes: int, n_jobs: int) -> Experiment:
+def experiment_of(collective: str, n_ranks: int, nbytes: int, n_jobs: int) -> Experiment:
     """`n_jobs` equal jobs of `n_ranks` ranks each."""
     if n_ranks < 2:
         raise ValueError(f"{n_jobs} jobs would have {n_ranks} ranks each; a job needs at least 2")
-    made = made_alltoall if collective == ALLTOALL else made_allreduce
-    one = made(n_ranks, nbytes)
-    return Experiment(one, f"bench {collective}", beside=(one,) * (n_jobs - 1))
+    make = made_alltoall if collective == ALLTOALL else made_allreduce
+    workload = make(n_ranks, nbytes)
+    return Experiment(workload, f"bench {collective}", beside=(workload,) * (n_jobs - 1))
 
 
 def sizes(begin: int, end: int, factor: int) -> list[int]:

@@ -53,14 +53,14 @@ def controller(
     (`mn --arp`). A PLAN has its own routes; --routes is for a SPEC.
     """
     if what.endswith(".json"):
-        job = [what]
+        source = [what]
     else:
         parse_fabric(what)  # its complaint at once
-        job = ["--fabric", what, "--routes", routes]
+        source = ["--fabric", what, "--routes", routes]
     if not is_loopback(listen):
         print(f"gradwire: warning: {OPEN_TO_OTHERS.format(listen)}", file=sys.stderr, flush=True)
     need_emulation()
-    command = python("gradwire.controller", *job, "--people", "--listen", listen, "--port", str(port))
+    command = python("gradwire.controller", *source, "--people", "--listen", listen, "--port", str(port))
     command += ["--timeout", FOR_EVER_S if timeout is None else str(timeout)]
     if log is not None:
         command += ["--log", str(log)]

@@ -2,15 +2,18 @@
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from gradwire.planning.fabrics.bisection import Cut
 from gradwire.planning.fabrics.fabric import DEFAULT_MTU_NBYTES, Fabric, Link
 from gradwire.planning.fabrics.fabricwriter import yaml_of
-from gradwire.planning.fabrics.figures import Figures, figures
+from gradwire.planning.fabrics.figures import Figures
+from gradwire.planning.fabrics.figures import figures as figures_of
 from gradwire.planning.fabrics.nodenames import ranges
 from gradwire.planning.fabrics.paths import access_switch
 from gradwire.planning.fabrics.spec import parse_fabric
@@ -23,6 +26,7 @@ from gradwire.traces.units import show_bps, show_count
 
 NAMES_COLUMN = 20
 MIN_COLUMN = 12
+MTU = "MTU"
 SLACK = 1e-9  # of a ratio of whole numbers
 
 
@@ -54,7 +58,7 @@ def fabric(
             raise ValueError(f"{option} takes one fabric, got {len(fabrics)}: run it once for each")
     if as_yaml and as_json:
         raise ValueError("--yaml and --json cannot be used together: give one of them")
-    columns = [figures(one) for one in fabrics]
+    columns = [figures_of(one) for one in fabrics]
     if svg is not None:
         write_whole(svg, fabric_svg(fabrics[0]))
     if as_yaml:
@@ -68,52 +72,30 @@ def fabric(
 
 
 def _print(to: Console, columns: Sequence[tuple[Fabric, Figures]]) -> None:
-    for some in _batches(columns, to.width):
-        to.print(rich_table(_table(some), head_style="bold"))
+    for batch in _batches(columns, to.width):
+        to.print(rich_table(_table(batch), head_style="bold"))
         to.print()
-    for one, found in columns:
-        if found.worst_ratio > 1 + SLACK:
-            told = f"{one.spec}: its worst even cut parts {_side(one, found)} from the rest"
-            to.print(told, style="dim", soft_wrap=True)
-    sizes = sorted({found.n_hosts for _, found in columns})
+    for one, figures in columns:
+        if figures.worst_ratio > 1 + SLACK:
+            sentence = f"{one.spec}: its worst even cut parts {_side(one, figures)} from the rest"
+            to.print(sentence, style="dim", soft_wrap=True)
+    sizes = sorted({figures.n_hosts for _, figures in columns})
     if len(sizes) > 1:
         counts = f"{', '.join(map(str, sizes[:-1]))} and {sizes[-1]}"
         console(stderr=True).print(f"note: these have {counts} hosts; compare fabrics with equally many")
 
 
-def _side(fabric: Fabric, found: Figures) -> str:
+def _side(fabric: Fabric, figures: Figures) -> str:
     """`upper0..1 lower0..1`, and how many hosts of other switches make it half of all."""
-    near = set(found.bisection.near)
-    missing = found.n_hosts // 2 - sum(access_switch(fabric, host) in near for host in fabric.hosts)
+    near = set(figures.bisection.near)
+    missing = figures.n_hosts // 2 - sum(access_switch(fabric, host) in near for host in fabric.hosts)
     more = f"{show_count(missing, 'host')} of other switches" if missing > 0 else ""
-    return " and ".join(filter(None, (" ".join(ranges(found.bisection.near)), more)))
+    return " and ".join(filter(None, (" ".join(ranges(figures.bisection.near)), more)))
 
 
-def _row(fabric: Fabric, column: Figures) -> dict[str, object]:
-    """As docs/schemas.md, "fabric", says."""
-    queues = {link.queue_nbytes for link in fabric.links if link.queue_nbytes is not None}
-    return {
-        "fabric": fabric.spec,
-        "family": fabric.family,
-        "hosts": column.n_hosts,
-        "switches": column.n_switches,
-        "switch_ports": column.n_ports,
-        "cables": column.n_cables,
-        "inner_cables": column.n_inner_cables,
-        "host_rate_bps": column.host_rate_bps,
-        "uplink_rate_bps": column.uplink_rate_bps,
-        "bisection_bps": column.bisection.bps,
-        "bisection_exact": column.bisection.is_exact,
-        "full_bps": column.full_bps,
-        "worst_cut_ratio": column.worst_ratio,
-        "worst_cut_switches": list(column.bisection.near),
-        "oversubscription": column.oversubscription,
-        "shortest_paths": list(column.n_paths),
-        "diameter_switches": column.diameter,
-        "queue_nbytes": min(queues, default=None),
-        "delay_ns": max(link.delay_ns for link in fabric.links),
-        "mtu_nbytes": fabric.mtu_nbytes,
-    }
+def _row(fabric: Fabric, figures: Figures) -> dict[str, object]:
+    """As docs/schemas.md, "fabric --json", says."""
+    return {one.field: one.value(fabric, figures) for one in _FIGURES if one.field}
 
 
 def _batches(columns: Sequence[tuple[Fabric, Figures]], width: int) -> list[list[tuple[Fabric, Figures]]]:
@@ -130,35 +112,78 @@ def _batches(columns: Sequence[tuple[Fabric, Figures]], width: int) -> list[list
     return batches
 
 
-def _table(some: Sequence[tuple[Fabric, Figures]]) -> Table:
-    heads = columns(*(f"#{one.spec}" for one, _ in some), wrap="anywhere")
-    rows = [(name, *(cell(one, found) for one, found in some)) for name, cell in _CELLS]
-    if any(one.mtu_nbytes != DEFAULT_MTU_NBYTES for one, _ in some):
-        rows.append(("MTU", *(f"{one.mtu_nbytes} bytes" for one, _ in some)))
+def _table(batch: Sequence[tuple[Fabric, Figures]]) -> Table:
+    """A row for each figure with a title; the MTU only if a fabric's is not Ethernet's."""
+    heads = columns(*(f"#{one.spec}" for one, _ in batch), wrap="anywhere")
+    has_mtu = any(one.mtu_nbytes != DEFAULT_MTU_NBYTES for one, _ in batch)
+    rows = [
+        (figure.title, *(figure.text(*pair) for pair in batch))
+        for figure in _FIGURES
+        if figure.title and (has_mtu or figure.title != MTU)
+    ]
     return table_of((*columns(""), *heads), rows, tuple)
 
 
-def _rates(links: Sequence[Link]) -> str:
+@dataclass(frozen=True, slots=True)
+class _Figure:
+    """A figure of a fabric for both outputs: `field` is its name in JSON, `title` its row in the table.
+
+    Without a field it is in the table only, without a title in JSON only; one that has another place in each
+    is there twice.  The table shows `value` as `show` makes it.
+    """
+
+    field: str
+    title: str
+    value: Callable[[Fabric, Figures], Any]
+    show: Callable[[Any], str] = str
+
+    def text(self, fabric: Fabric, figures: Figures) -> str:
+        return self.show(self.value(fabric, figures))
+
+
+def _show_rates(links: Sequence[Link]) -> str:
     return ", ".join(show_bps(rate) for rate in sorted({link.rate_bps for link in links})) or "none"
 
 
-def _bisection(fabric: Fabric, found: Figures) -> str:
-    del fabric
-    return ("" if found.bisection.is_exact else "at most ") + show_bps(found.bisection.bps)
+def _show_bisection(cut: Cut) -> str:
+    return ("" if cut.is_exact else "at most ") + show_bps(cut.bps)
 
 
-_CELLS: tuple[tuple[str, Callable[[Fabric, Figures], str]], ...] = (
-    ("hosts", lambda _, found: str(found.n_hosts)),
-    ("switches", lambda _, found: str(found.n_switches)),
-    ("switch ports", lambda _, found: str(found.n_ports)),
-    ("cables", lambda _, found: str(found.n_cables)),
-    ("  between switches", lambda _, found: str(found.n_inner_cables)),
-    ("host links", lambda one, _: _rates(one.host_links)),
-    ("switch links", lambda one, _: _rates(one.inner_links)),
-    ("oversubscription", lambda _, found: f"{found.oversubscription:.3g} : 1"),
-    ("bisection", _bisection),
-    ("  of full", lambda _, found: f"{1 / found.worst_ratio:.0%}"),
-    ("worst even cut", lambda _, found: f"{found.worst_ratio:.3g} : 1"),
-    ("shortest paths", lambda _, found: ", ".join(map(str, found.n_paths))),
-    ("switches on a path", lambda _, found: f"up to {found.diameter}"),
+def _show_numbers(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def _queue_nbytes(fabric: Fabric, figures: Figures) -> int | None:
+    del figures
+    return min((link.queue_nbytes for link in fabric.links if link.queue_nbytes is not None), default=None)
+
+
+_FIGURES = (
+    _Figure("fabric", "", lambda fabric, _: fabric.spec),
+    _Figure("family", "", lambda fabric, _: fabric.family),
+    _Figure("hosts", "hosts", lambda _, figures: figures.n_hosts),
+    _Figure("switches", "switches", lambda _, figures: figures.n_switches),
+    _Figure("switch_ports", "switch ports", lambda _, figures: figures.n_ports),
+    _Figure("cables", "cables", lambda _, figures: figures.n_cables),
+    _Figure("inner_cables", "  between switches", lambda _, figures: figures.n_inner_cables),
+    _Figure("", "host links", lambda fabric, _: fabric.host_links, _show_rates),
+    _Figure("", "switch links", lambda fabric, _: fabric.inner_links, _show_rates),
+    _Figure("host_rate_bps", "", lambda _, figures: figures.host_rate_bps),
+    _Figure("uplink_rate_bps", "", lambda _, figures: figures.uplink_rate_bps),
+    _Figure("", "oversubscription", lambda _, figures: figures.oversubscription, "{:.3g} : 1".format),
+    _Figure("", "bisection", lambda _, figures: figures.bisection, _show_bisection),
+    _Figure("bisection_bps", "", lambda _, figures: figures.bisection.bps),
+    _Figure("bisection_exact", "", lambda _, figures: figures.bisection.is_exact),
+    _Figure("", "  of full", lambda _, figures: 1 / figures.worst_ratio, "{:.0%}".format),
+    _Figure("full_bps", "", lambda _, figures: figures.full_bps),
+    _Figure("worst_cut_ratio", "worst even cut", lambda _, figures: figures.worst_ratio, "{:.3g} : 1".format),
+    _Figure("worst_cut_switches", "", lambda _, figures: list(figures.bisection.near)),
+    _Figure("oversubscription", "", lambda _, figures: figures.oversubscription),
+    _Figure("shortest_paths", "shortest paths", lambda _, figures: list(figures.n_paths), _show_numbers),
+    _Figure(
+        "diameter_switches", "switches on a path", lambda _, figures: figures.diameter, "up to {}".format
+    ),
+    _Figure("queue_nbytes", "", _queue_nbytes),
+    _Figure("delay_ns", "", lambda fabric, _: max(link.delay_ns for link in fabric.links)),
+    _Figure("mtu_nbytes", MTU, lambda fabric, _: fabric.mtu_nbytes, "{} bytes".format),
 )

@@ -126,13 +126,13 @@ def inject(  # noqa: PLR0913, PLR0917 - a parameter for each option
     need_root_and_tools("inject", switch, captures=True)
     folder = out or default_folder()
     with following(quiet=as_json) as progress:
-        found = carried_out(source_of(captures), prepared, options, folder / "inject", progress)
+        injection = carried_out(source_of(captures), prepared, options, folder / "inject", progress)
     if as_json:
-        print(json.dumps(found.to_json(), indent=1))
+        print(json.dumps(injection.to_json(), indent=1))
     else:
-        print_injection(console(), found)
+        print_injection(console(), injection)
         console().print(f"\nrun: {folder / 'inject'}", soft_wrap=True)
-    if found.reasons:
+    if injection.reasons:
         raise typer.Exit(NOT_VALID)
 
 

@@ -34,7 +34,7 @@ def inspect(
         typer.Option(
             "--html",
             metavar="FILE",
-            help="Also write a report: one HTML page that needs no other file, with verdict, timeline, "
+            help="Also write a report: one HTML page that needs no other file, with summary, timeline, "
             "collectives, flows and bursts.",
             show_default=False,
         ),
@@ -82,7 +82,7 @@ def inspect(
 ) -> None:
     """Show what a captured training job sent, how long its iterations took, and what slowed it down.
 
-    The verdict comes first, then what to do next, then tables of the traffic
+    A summary comes first, then what to do next, then tables of the traffic
     between ranks, collectives, iterations, flows and bursts, and the losses.
     """
     line_rate_bps = None if line_rate is None else _positive_bps(line_rate)

@@ -47,20 +47,20 @@ def plan(
     given = read_job(job, traffic.rank_map)
     if isinstance(given, Plan):
         refuse_planned(context, job[0])
-        made = given
+        chosen = given
     else:
         cells = matrix.cells()
         if len(cells) > 1:
             raise ValueError(
                 f"--ina {matrix.ina} makes {len(cells)} plans; plan makes one: choose off, on or leaf"
             )
-        made = plan_of(cells[0], traffic.job(given, job, network))
+        chosen = plan_of(cells[0], traffic.job(given, job, network))
     if output is not None:
-        plans.save(made, output)
+        plans.save(chosen, output)
     if as_json:
-        print(json.dumps(summary(made), indent=1))
+        print(json.dumps(summary(chosen), indent=1))
         return
     to = console()
-    print_summary(to, made)
+    print_summary(to, chosen)
     if output is not None:
         to.print(f"\nplan written to {output}", soft_wrap=True)

@@ -42,8 +42,8 @@ def up(
     if switch not in SWITCHES:
         raise ValueError(f"there is no switch {switch!r}; choose from {', '.join(SWITCHES)}")
     need_root_and_tools("up", switch)
-    told = str(Path(spec).resolve()) if is_file(spec) else fabric.spec
-    options = {"fabric": told, "switch": switch, "is_script": script is not None}
+    source = str(Path(spec).resolve()) if is_file(spec) else fabric.spec
+    options = {"fabric": source, "switch": switch, "is_script": script is not None}
     if script is not None:
         raise typer.Exit(_carried_out(options, _text(script)))
     raise typer.Exit(_typed(options))

@@ -79,7 +79,7 @@ def chart_notes(analysis: Analysis) -> list[str]:
 
 
 def as_script(value: Any) -> str:
-    """JSON that may stand in a script element: no text in it can end that."""
+    """JSON for a script element: no text in it can end the element."""
     text = json.dumps(value, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -100,17 +100,17 @@ def _moved(analysis: Analysis) -> list[Transfer]:
 
 
 def _lanes(moved: Iterable[Transfer]) -> list[tuple[int, Transfer]]:
-    """The first lane that is free; what finds none shares the last."""
+    """Each transfer in the first free lane; a transfer that finds none shares the last."""
     free_ns: list[int] = []
-    found = []
+    placed = []
     for one in moved:
         lane = next((n for n, ns in enumerate(free_ns) if ns <= one.start_ns), len(free_ns))
         lane = min(lane, MAX_LANES - 1)
         if lane == len(free_ns):
             free_ns.append(0)
         free_ns[lane] = max(free_ns[lane], one.start_ns + one.time_ns)
-        found.append((lane, one))
-    return found
+        placed.append((lane, one))
+    return placed
 
 
 def _bar(lane: int, one: Transfer) -> tuple[int, float, float, str, str]:
@@ -128,10 +128,10 @@ def _bar(lane: int, one: Transfer) -> tuple[int, float, float, str, str]:
 
 
 def _hosts(analysis: Analysis) -> dict[str, list[WindowRates]]:
-    found: defaultdict[str, list[WindowRates]] = defaultdict(list)
+    by_host: defaultdict[str, list[WindowRates]] = defaultdict(list)
     for rates in analysis.rates:
-        found[rates.host].append(rates)
-    return found
+        by_host[rates.host].append(rates)
+    return by_host
 
 
 def _shown_hosts(analysis: Analysis) -> dict[str, list[WindowRates]]:
@@ -157,13 +157,13 @@ def _rates(
     begin_ns = min(one.start_ns for one in some)
     count = max((one.start_ns - begin_ns) // window_ns + len(one.bps) for one in some)
     ranks = {address: rank for rank, address in enumerate(analysis.addresses)}
-    made = []
+    host_series = []
     for host, rates in hosts.items():
         by_way = {one.direction: one for one in rates}
         name = f"rank {ranks[host]} ({host})" if host in ranks else host
         series = {way: _on(by_way.get(way), begin_ns, count) for way in ("out", "in")}
-        made.append({"name": name, **series})
-    return [(begin_ns + n * window_ns) / 1e3 for n in range(count)], made
+        host_series.append({"name": name, **series})
+    return [(begin_ns + n * window_ns) / 1e3 for n in range(count)], host_series
 
 
 def _on(rates: WindowRates | None, begin_ns: int, count: int) -> Sequence[float | None]:

@@ -1,4 +1,4 @@
-"""The analysis page: what captures tell of a job, as one HTML file that needs nothing else."""
+"""The analysis page: what captures show of a job, as one HTML file that needs nothing else."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ SECTIONS = (
     ("sure", "how sure"),
 )
 SOURCES = {
-    "told": "as told",
+    "told": "as given",
     "fabric": "of the capture's fabric",
     "measured": "measured: what packets show",
 }
@@ -79,7 +79,7 @@ def page(analysis: Analysis, advice: Advice | None = None) -> str:
         lstrip_blocks=True,
     )
     data = chart_data(analysis)
-    made = tables(analysis) | {"advice": jobtables.advice_table(advice)}
+    filled = tables(analysis) | {"advice": jobtables.advice_table(advice)}
     absent = {"next"} if advice is None else set()
     absent |= set() if analysis.aggregations else {"aggregation"}
     values: dict[str, Any] = {
@@ -93,7 +93,7 @@ def page(analysis: Analysis, advice: Advice | None = None) -> str:
         "data_json": Markup(as_script(data)),  # no < is left in it
         "chart_notes": chart_notes(analysis),
         "spans_missing": _spans_missing(analysis),
-        "tables": made,
+        "tables": filled,
         "matrix": heat_map(analysis),
         "losses": losses(analysis),
         "made": f"Times count from the first {'packet' if analysis.missing else 'byte of the training'}. "
@@ -126,7 +126,7 @@ def tables(analysis: Analysis) -> dict[str, Table]:
 
 
 def _part(name: str) -> Markup:
-    """A file of ours as it stands."""
+    """A file of ours, unchanged."""
     return Markup((TEMPLATES / name).read_text(encoding="utf-8"))
 
 
@@ -158,8 +158,12 @@ def losses(analysis: Analysis) -> str:
     """What was resent, what the captures hide, and what is in none of them."""
     lost = analysis.losses
     cut = sum(file.truncated for file in analysis.files)
-    told = [file.dropped for file in analysis.files if file.dropped is not None]
-    dropped = f"says that it dropped {sum(told):,} packets" if told else "does not tell what it dropped"
+    dropped_counts = [file.dropped for file in analysis.files if file.dropped is not None]
+    dropped = (
+        f"says that it dropped {sum(dropped_counts):,} packets"
+        if dropped_counts
+        else "does not say what it dropped"
+    )
     n_files = len(analysis.files)
     whose = "data packets" if analysis.missing else "data packets of the training"
     parts = [
@@ -181,11 +185,11 @@ def _spans_missing(analysis: Analysis) -> str:
 
 def _tiles(analysis: Analysis) -> Iterator[Tile]:
     """The figures of the summary, to be seen at a glance."""
-    if (found := analysis.shares) is not None:
-        yield Tile("iteration", show_s(found.time_ns / 1e9), f"median of {found.n_iterations}")
-    if found is not None and not analysis.shares_refused:
-        yield Tile("exposed communication", f"{found.exposed:.0%}", "of the ranks' time")
-        yield Tile("waiting", f"{found.wait:.0%}", "for a later rank")
+    if (shares := analysis.shares) is not None:
+        yield Tile("iteration", show_s(shares.time_ns / 1e9), f"median of {shares.n_iterations}")
+    if shares is not None and not analysis.shares_refused:
+        yield Tile("exposed communication", f"{shares.exposed:.0%}", "of the ranks' time")
+        yield Tile("waiting", f"{shares.wait:.0%}", "for a later rank")
     late = max(analysis.stragglers, key=lambda one: (one.times_last, one.mean_late_ns), default=None)
     if late is not None and late.times_last:
         counted = sum(one.times_last for one in analysis.stragglers)

@@ -58,15 +58,15 @@ def flows_table(analysis: Analysis) -> Table:
     return made_table(caption, columns, some, row, "No connection carried any payload.", "The largest")
 
 
-def _part(found: Percentiles | None, name: str, show: Callable[[float], str]) -> Cell:
-    if found is None:
+def _part(percentiles: Percentiles | None, name: str, show: Callable[[float], str]) -> Cell:
+    if percentiles is None:
         return Cell(NOTHING, "")
-    values = (f"{part} {show(getattr(found, part))}" for part in ("min", "p50", "p90", "p99", "max"))
-    return number(getattr(found, name), show, f"{', '.join(values)} of {found.n:,}")
+    values = (f"{part} {show(getattr(percentiles, part))}" for part in ("min", "p50", "p90", "p99", "max"))
+    return number(getattr(percentiles, name), show, f"{', '.join(values)} of {percentiles.n:,}")
 
 
 def aggregations_table(analysis: Analysis) -> Table:
-    """A row for each job; what is of one kind of packets has its bytes as a hint."""
+    """A row for each aggregation job; the count of each kind of packets has their bytes as a hint."""
     kinds = ("contribution", "partial", "probe", "result", "status", "epoch")
     columns = (
         "#job", "#UDP port", "#hosts", "#chunks", "#elements", *(f"#{kind} packets" for kind in kinds),
@@ -129,7 +129,7 @@ def bursts_table(analysis: Analysis) -> Table:
         )
 
     some = sorted(analysis.burstiness, key=lambda one: (one.window_ns, -one.peak_to_mean))
-    reason = "No host's packets were seen, so its rates cannot be told."
+    reason = "No host's packets were seen, so its rates are unknown."
     return made_table("The busiest window of each length, over the mean", columns, some, row, reason)
 
 
@@ -158,7 +158,7 @@ def files_table(analysis: Analysis) -> Table:
             number(file.last_ns - file.first_ns, time),
             number(file.snaplen) if file.snaplen else Cell("none", 0),
             number(file.snapped),
-            Cell("not told", "") if file.dropped is None else number(file.dropped),
+            Cell("unknown", "") if file.dropped is None else number(file.dropped),
             Cell("cut off" if file.truncated else "whole"),
         )
 

@@ -2,8 +2,8 @@
 (() => {
 // Tables: a click on a heading sorts; numbers largest first.
 function key(row, column) {
-  const cell = row.cells[column], told = cell.dataset.k;
-  return told === undefined ? cell.textContent.trim() : told === "" ? null : Number(told);
+  const cell = row.cells[column], key = cell.dataset.k;
+  return key === undefined ? cell.textContent.trim() : key === "" ? null : Number(key);
 }
 function sort(heading) {
   const body = heading.closest("table").tBodies[0], column = heading.cellIndex, all = [...body.rows];

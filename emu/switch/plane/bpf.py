@@ -163,7 +163,7 @@ class BpfObject:
     """A compiled object, loaded and verified by the kernel; a context manager, closes its handles."""
 
     def __init__(self, path: Path) -> None:
-        """Raise BpfError if there is no such object or the kernel refuses it."""
+        """Raise BpfError if the object is missing or the kernel refuses it."""
         self._libbpf = _Libbpf()
         lib = self._libbpf.lib
         self._object = lib.bpf_object__open_file(os.fsencode(path), None)

@@ -53,7 +53,7 @@ class Instruments(Protocol):
         """(packets, bytes) of a group, then of each of its buckets."""
 
     def pool_counts(self, pool: int) -> Mapping[Event, int]:
-        """What the job whose slots these are has counted."""
+        """What the pool's aggregation job has counted."""
 
     def received(self, interface: str) -> Received: ...
 

@@ -103,8 +103,8 @@ class DataPlane:
 
     def packet_ins(self, most: int) -> list[tuple[int, PacketIn]]:
         """(dpid, packet) of what has come for controllers, `most` at a time."""
-        found = [packet_in(record) for record in self.ring.records(most)]
-        return [(self._dpids[switch_index], packet) for switch_index, packet in found]
+        packets = [packet_in(record) for record in self.ring.records(most)]
+        return [(self._dpids[switch_index], packet) for switch_index, packet in packets]
 
     def flow_counts(self, flow: int) -> tuple[int, int]:
         return self._maps.flow_counts(flow)

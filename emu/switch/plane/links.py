@@ -29,7 +29,7 @@ GONE = InterfaceState(bytes(_MAC_NBYTES), is_up=False, is_enabled=False)
 
 
 class LinkWatch:
-    """The state of interfaces by index, as far as the kernel has told."""
+    """The state of interfaces by index, as the kernel reports it."""
 
     def __init__(self) -> None:
         self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
@@ -39,7 +39,7 @@ class LinkWatch:
         self._ask()
 
     def changes(self) -> Iterator[tuple[int, InterfaceState]]:
-        """(index, state) of each interface that the kernel has told of since; the same one maybe often."""
+        """(index, state) of each interface that the kernel has reported since; one may come several times."""
         while True:
             try:
                 datagram = self.socket.recv(_DATAGRAM_NBYTES)

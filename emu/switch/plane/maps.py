@@ -232,11 +232,11 @@ def _group(operation: SetGroup, ifindex: Mapping[int, int]) -> bytes:
         (_target(bucket.target(), ifindex), _target(bucket.watch_port, ifindex))
         for bucket in operation.value.buckets
     ]
-    return _group_value(operation.value.kind, operation.counter, operation.slots, buckets)
+    return _group_value(operation.value.kind, operation.counter, operation.weighted, buckets)
 
 
-def _group_value(kind: int, counter: int, slots: tuple[int, ...], buckets: list[tuple[int, int]]) -> bytes:
-    free = [0] * (MAX_BUCKETS - len(slots))
-    head = _GROUP_HEAD.pack(kind, len(buckets), counter, len(slots), *slots, *free)
+def _group_value(kind: int, counter: int, weighted: tuple[int, ...], buckets: list[tuple[int, int]]) -> bytes:
+    free = [0] * (MAX_BUCKETS - len(weighted))
+    head = _GROUP_HEAD.pack(kind, len(buckets), counter, len(weighted), *weighted, *free)
     value = head + b"".join(_BUCKET.pack(*bucket) for bucket in buckets)
     return value.ljust(_GROUP_HEAD.size + MAX_BUCKETS * _BUCKET.size, b"\0")

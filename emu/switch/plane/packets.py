@@ -49,10 +49,10 @@ def packet_in(record: bytes) -> tuple[int, PacketIn]:
 
 def completed(frame: bytes) -> bytes:
     """The frame with its TCP or UDP checksum, if it has but the sum of the pseudo header (RFC 1071)."""
-    found = _segment(frame)
-    if found is None:
+    segment = _segment(frame)
+    if segment is None:
         return frame
-    proto, addresses, start, end = found
+    proto, addresses, start, end = segment
     at = start + _CHECKSUM_AT.get(proto, len(frame))
     if at + 2 > end or end > len(frame):
         return frame

@@ -1,4 +1,4 @@
-"""The pools of in-network aggregation in the kernel: the slots of one job at one switch each.
+"""The pools of in-network aggregation in the kernel: each has the slots of one aggregation job at one switch.
 
 The structs here are those of pools.h.  A pool costs what it is granted: its slots are made with it.
 """
@@ -45,16 +45,16 @@ class Pools:
         self._release()
         size = SMALL if rule.elements <= SMALL else LARGE
         slots = self._slots[size]
-        made: list[bytes] = []
+        created: list[bytes] = []
         try:
             for slot in range(rule.slots):
                 key = _SLOT.pack(pool, slot)
                 slots[key] = _EMPTY[size]
-                made.append(key)
+                created.append(key)
             _COUNTER.pack_into(self._counters, pool * _COUNTER.size, *[0] * len(EVENTS))
             self._pools[_NUMBER.pack(pool)] = _value(pool, rule, ifindex)
         except OSError:
-            for key in made:
+            for key in created:
                 del slots[key]
             raise
         self._granted[pool] = size, rule.slots

@@ -25,23 +25,23 @@ _ANSWER_NBYTES = 65536
 
 
 def transmitted(netlink: socket.socket, ifindex: int) -> Transmitted | None:
-    """None if there is no such interface or its root does not count (`noqueue`)."""
+    """None if the interface is missing or its root does not count (`noqueue`)."""
     request = _TCMSG.pack(socket.AF_UNSPEC, ifindex, 0, _TC_H_ROOT, 0)
     netlink.send(encoded(_RTM_GETQDISC, _FLAGS, ifindex, request))
-    found = None
+    counters = None
     while True:  # the acknowledgement, which comes last, ends it
         for kind, sequence, body in messages(netlink.recv(_ANSWER_NBYTES)):
             if kind == _RTM_NEWQDISC:
-                found = _statistics(body[_TCMSG.size :])
+                counters = _statistics(body[_TCMSG.size :])
             elif sequence == ifindex:
-                return found
+                return counters
 
 
 def _statistics(body: bytes) -> Transmitted | None:
-    found = attributes(body)
-    if found.get(_TCA_KIND) == _NOQUEUE or _TCA_STATS2 not in found:
+    by_type = attributes(body)
+    if by_type.get(_TCA_KIND) == _NOQUEUE or _TCA_STATS2 not in by_type:
         return None
-    statistics = attributes(found[_TCA_STATS2])
+    statistics = attributes(by_type[_TCA_STATS2])
     nbytes, packets = _BASIC.unpack_from(statistics[_TCA_STATS_BASIC])
     if _TCA_STATS_PKT64 in statistics:  # only where 32 bits did not hold them
         packets = int.from_bytes(statistics[_TCA_STATS_PKT64], sys.byteorder)

@@ -15,7 +15,7 @@ from gradwire.planning.openflow.entries import Event, FlowGone, PacketIn, PortCh
 # about a hundred rules, a few milliseconds.
 _RECEIVE_NBYTES = 1 << 14
 _MAX_UNSENT_NBYTES = 1 << 20  # of answers, and of packets for the controller
-_HOPELESS_NBYTES = 1 << 24  # a controller that is told of changes and does not read is left
+_HOPELESS_NBYTES = 1 << 24  # a controller with more than this unread is disconnected
 
 Address = tuple[str, int]
 
@@ -86,9 +86,9 @@ class ControllerConnection:
         return bool(self._unsent) or self._has_work or not self.session.is_over
 
     def hear(self, event: Event) -> bool:
-        """Have the controller told.  False if it has not read for so long that it is left."""
+        """Queue the event for the controller.  False if it reads so little that it is to be disconnected."""
         if isinstance(event, PacketIn) and len(self._unsent) > _MAX_UNSENT_NBYTES:
-            self._say_behind()  # it would be told late of what it has no time for
+            self._say_behind()  # the packet would only arrive later at one that is too slow already
             return True
         self._unsent += self.session.tell(event)
         return len(self._unsent) < _HOPELESS_NBYTES

@@ -13,7 +13,7 @@ from gradwire.emu.switch.ports import SwitchPorts
 from gradwire.emu.switch.server.connection import Address, ControllerConnection
 from gradwire.emu.switch.server.session import Session
 from gradwire.emu.switch.server.state import SwitchState
-from gradwire.emu.switch.table.jobs import Jobs, SharedSlots
+from gradwire.emu.switch.table.jobs import AggregationJobs, SharedSlots
 from gradwire.emu.switch.table.numbers import Numbers
 from gradwire.emu.switch.table.table import FlowTable
 from gradwire.planning.openflow.entries import MAX_FLOWS, MAX_GROUPS, Event, FlowGone
@@ -25,7 +25,7 @@ _SLOW_RETRY_S = 0.5  # of further controllers, and of any after a while
 _CONNECT_S = 1.0
 _EXPIRY_S = 0.25
 _PACKETS_AT_ONCE = 128
-_MAX_STRANGERS = 16  # connect so many at a time: whom a controller's backlog does not take waits for a second
+_MAX_STRANGERS = 16  # of them connect at a time: beyond a controller's backlog they would wait for a second
 
 
 class NoController(OSError):
@@ -43,10 +43,11 @@ class SwitchAgent:
         patience_s: float,
         slots: int = SWITCH_SLOTS,
     ) -> None:
-        """`patience_s` 0 is without end; each switch has `slots` for the jobs that it adds up."""
+        """`patience_s` 0 waits for ever; each switch has `slots` for its aggregation jobs."""
         flows, groups, shared = Numbers(MAX_FLOWS), Numbers(MAX_GROUPS), SharedSlots()
         self._switches = {
-            each.dpid: SwitchState(each, FlowTable(flows, groups, Jobs(shared, slots))) for each in switches
+            each.dpid: SwitchState(each, FlowTable(flows, groups, AggregationJobs(shared, slots)))
+            for each in switches
         }
         self._plane = plane
         self._controllers = tuple(dict.fromkeys(controllers))
@@ -57,7 +58,7 @@ class SwitchAgent:
         self._start_s = time.monotonic()
         self._deadline_s = self._start_s + patience_s
         self._next_try_s = self._next_expiry_s = 0.0
-        self._is_told = False
+        self._has_reported = False
         self._selector.register(plane.watch.socket, selectors.EVENT_READ, self._on_links)
         self._selector.register(plane.ring.fd, selectors.EVENT_READ, self._on_packets)
 
@@ -67,8 +68,8 @@ class SwitchAgent:
             now_s = time.monotonic()
             self._connect(now_s)
             self._expire(now_s)
-            if not self._leaderless and not self._is_told:
-                self._is_told = True
+            if not self._leaderless and not self._has_reported:
+                self._has_reported = True
                 print("connected", flush=True)
             for key, events in self._selector.select(self._pause_s()):
                 serve: Callable[[int], None] = key.data

@@ -1,7 +1,7 @@
 """One switch's end of an OpenFlow 1.3 connection, without a socket: bytes in, replies and operations out.
 
-Everything that is asked for is done, or refused with the error that the specification names; nothing
-is passed over in silence.  There are no meters, queues, packet buffers or second tables.
+The session does what a request asks for, or refuses it with the error that the specification names;
+it ignores nothing.  There are no meters, queues, packet buffers or second tables.
 """
 
 import struct
@@ -70,7 +70,7 @@ class Session:
         try:
             while not self.is_over and len(pending) - at >= _HEADER.size:
                 version, kind, length, xid = _HEADER.unpack_from(pending, at)
-                if length < _HEADER.size:  # there is no telling where the next message begins
+                if length < _HEADER.size:  # the next message may begin anywhere
                     self.is_over = True
                     yield encode.error(xid, bad_length(), bytes(pending[at : at + _HEADER.size]))
                     return

@@ -1,4 +1,4 @@
-"""The jobs that a switch adds up, and the slots that it grants them.  Pure.
+"""The aggregation jobs of a switch, which are the trees that it adds up for, and their slots.  Pure.
 
 A job has its slots as long as any entry of the table adds up for it, in force or in the shadow of another.
 """
@@ -57,8 +57,8 @@ class TreePool:
     n_entries: int = 0
 
 
-class Jobs:
-    """Those of one switch, by number.  Callers check that the entries of a job agree."""
+class AggregationJobs:
+    """The aggregation jobs of one switch, by number.  Callers check that the entries of a job agree."""
 
     def __init__(self, shared: SharedSlots, slots: int = SWITCH_SLOTS) -> None:
         """`slots` are the switch's own share."""
@@ -71,7 +71,7 @@ class Jobs:
         if rule.job in self.held:
             return
         if rule.slots > self._free_slots or not self._shared.has(rule):
-            raise TableFullError(f"job {rule.job} needs {rule.slots} slots, and fewer are left")
+            raise TableFullError(f"aggregation job {rule.job} needs {rule.slots} slots, and fewer are left")
 
     def enter(self, rule: Aggregate, dport: int | None) -> Iterator[SetPool]:
         """An entry with this rule has come; if it is the job's first, the job gets its slots."""

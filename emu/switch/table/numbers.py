@@ -2,7 +2,7 @@
 
 
 class TableFullError(Exception):
-    """There is no room for one more rule or group, or for a job's slots."""
+    """The switch has no room for one more rule or group, or for an aggregation job's slots."""
 
 
 class Numbers:

@@ -28,12 +28,15 @@ class ClearCounters(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SetGroup:
-    """`slots` are the buckets' numbers: `slots[flow_hash % len(slots)]` is what a select group takes."""
+    """`weighted` has each bucket's number as often as its weight says.
+
+    A select group takes the bucket at `flow_hash % len(weighted)`.
+    """
 
     group: int
     value: SwitchGroup
     counter: int
-    slots: tuple[int, ...]
+    weighted: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ in the shadow of the one that is in the data plane, and come back when that is d
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from gradwire.emu.switch.table.jobs import Jobs, SharedSlots, aggregate_of
+from gradwire.emu.switch.table.jobs import AggregationJobs, SharedSlots, aggregate_of
 from gradwire.emu.switch.table.numbers import Numbers, TableFullError
 from gradwire.emu.switch.table.operations import (
     ClearCounters,
@@ -71,10 +71,14 @@ class FlowTable:
     """The state of one switch.  Callers check messages; here only room can be lacking."""
 
     def __init__(
-        self, flows: Numbers, groups: Numbers, jobs: Jobs | None = None, max_entries: int = MAX_ENTRIES
+        self,
+        flows: Numbers,
+        groups: Numbers,
+        jobs: AggregationJobs | None = None,
+        max_entries: int = MAX_ENTRIES,
     ) -> None:
         self.groups: dict[int, GroupEntry] = {}
-        self.jobs = jobs or Jobs(SharedSlots())
+        self.jobs = jobs or AggregationJobs(SharedSlots())
         self.mortals: dict[int, Entry] = {}  # those with a timeout, by flow
         self._flow_numbers = flows
         self._group_numbers = groups
@@ -85,12 +89,12 @@ class FlowTable:
 
     def entries(self, selection: Selection) -> list[Entry]:
         if selection.priority is not None:
-            found = list(self._entries.get(selection.match, ()))
+            candidates = list(self._entries.get(selection.match, ()))
         else:
-            found = [entry for same in self._entries.values() for entry in same]
+            candidates = [entry for same in self._entries.values() for entry in same]
             if selection.is_all():
-                return found
-        return [entry for entry in found if selection.chooses(entry)]
+                return candidates
+        return [entry for entry in candidates if selection.chooses(entry)]
 
     def __len__(self) -> int:
         return self._n_entries

@@ -68,7 +68,7 @@ def change_groups(
     if mod.command == ofp.OFPGC_DELETE:
         chosen = sorted(table.groups) if mod.number == ofp.OFPG_ALL else [mod.number]
         for number in chosen:
-            if number in table.groups:  # deleting a group that is not there is no error
+            if number in table.groups:  # deleting a group that does not exist succeeds
                 yield from table.delete_group(number)
         return
     _check_group_mod(mod, table, ports)
@@ -83,7 +83,7 @@ def change_groups(
 def check_actions(
     actions: Iterable[Forward], table: FlowTable, ports: Collection[int], places: Collection[int] = _PLACES
 ) -> None:
-    """Raise ProtocolError for a port or a group that there is not; `places` are the reserved ports."""
+    """Raise ProtocolError for a port or a group that does not exist; `places` are the reserved ports."""
     for action in actions:
         if isinstance(action, Output):
             if action.port not in ports and action.port not in places:

@@ -25,7 +25,9 @@ _ACTION_GROUP = struct.Struct(ofp.OFP_ACTION_GROUP_PACK_STR)
 _ACTIONS_HEADER_NBYTES = 8
 _DELETES = (ofp.OFPFC_DELETE, ofp.OFPFC_DELETE_STRICT)
 _NO_ACTIONS = Actions()
-_MANY_ACTIONS = 4096  # a fabric's rules have a few hundred; kept are the latest of so many bytes at most
+_MANY_ACTIONS = (
+    4096  # a fabric's rules have a few hundred; lists of up to this many bytes are cached, the latest ones
+)
 _USUAL_NBYTES = 64
 
 
@@ -112,12 +114,12 @@ def _usual_instructions(octets: bytes) -> Actions:
 
 
 def _instructions(octets: bytes) -> Actions:
-    found: list[Actions] = []
+    applied: list[Actions] = []
     for kind, start, end in _structs(octets, 0, len(octets), ofp.OFPET_BAD_INSTRUCTION, ofp.OFPBIC_BAD_LEN):
         match kind:
             case ofp.OFPIT_APPLY_ACTIONS | ofp.OFPIT_WRITE_ACTIONS:
                 given = actions(octets, start + _ACTIONS_HEADER_NBYTES, end)
-                found.append(Actions(given, kind))
+                applied.append(Actions(given, kind))
             case ofp.OFPIT_GOTO_TABLE:
                 raise ProtocolError(ofp.OFPET_BAD_INSTRUCTION, ofp.OFPBIC_BAD_TABLE_ID)
             case ofp.OFPIT_WRITE_METADATA | ofp.OFPIT_CLEAR_ACTIONS | ofp.OFPIT_METER:
@@ -126,21 +128,21 @@ def _instructions(octets: bytes) -> Actions:
                 raise ProtocolError(ofp.OFPET_BAD_INSTRUCTION, ofp.OFPBIC_BAD_EXPERIMENTER)
             case _:
                 raise ProtocolError(ofp.OFPET_BAD_INSTRUCTION, ofp.OFPBIC_UNKNOWN_INST)
-    if len(found) > 1:
+    if len(applied) > 1:
         raise ProtocolError(ofp.OFPET_BAD_INSTRUCTION, ofp.OFPBIC_UNSUP_INST)
-    given = found[0].given if found else ()
+    given = applied[0].given if applied else ()
     if len(given) > 1 and not all(isinstance(each, Output) for each in given):
         # The data plane has for an entry a list of outputs, a group, or a job to add up.
         raise bad_action(ofp.OFPBAC_TOO_MANY)
-    return found[0] if found else _NO_ACTIONS
+    return applied[0] if applied else _NO_ACTIONS
 
 
 def actions(body: bytes, offset: int, end: int) -> tuple[Action, ...]:
     """An action list, in order; an empty one is a drop."""
-    found: list[Action] = []
+    parsed: list[Action] = []
     for kind, start, stop in _structs(body, offset, end, ofp.OFPET_BAD_ACTION, ofp.OFPBAC_BAD_LEN):
         if kind == ofp.OFPAT_EXPERIMENTER:
-            found.append(_aggregate(body[start:stop]))
+            parsed.append(_aggregate(body[start:stop]))
             continue
         layout = {ofp.OFPAT_OUTPUT: _ACTION_OUTPUT, ofp.OFPAT_GROUP: _ACTION_GROUP}.get(kind)
         if layout is None:
@@ -149,12 +151,12 @@ def actions(body: bytes, offset: int, end: int) -> tuple[Action, ...]:
             raise bad_action(ofp.OFPBAC_BAD_LEN)
         if kind == ofp.OFPAT_OUTPUT:
             _, _, port, max_nbytes = layout.unpack_from(body, start)
-            found.append(Output(port, max_nbytes))
+            parsed.append(Output(port, max_nbytes))
         else:
-            found.append(ToGroup(layout.unpack_from(body, start)[2]))
-    if len(found) > MAX_BUCKETS:
+            parsed.append(ToGroup(layout.unpack_from(body, start)[2]))
+    if len(parsed) > MAX_BUCKETS:
         raise bad_action(ofp.OFPBAC_TOO_MANY)
-    return tuple(found)
+    return tuple(parsed)
 
 
 def _aggregate(octets: bytes) -> Aggregate:

@@ -131,9 +131,9 @@ def _action(given: Action) -> bytes:
 
 def flow_stats(entry: Entry, packets: int, nbytes: int, now_ns: int) -> bytes:
     seconds, nanoseconds = divmod(now_ns - entry.since_ns, 10**9)
-    rest = match(entry.match) + instructions(entry.actions)
+    match_and_actions = match(entry.match) + instructions(entry.actions)
     head = _FLOW_STATS.pack(
-        ofp.OFP_FLOW_STATS_0_SIZE + len(rest),
+        ofp.OFP_FLOW_STATS_0_SIZE + len(match_and_actions),
         0,
         seconds,
         nanoseconds,
@@ -145,7 +145,7 @@ def flow_stats(entry: Entry, packets: int, nbytes: int, now_ns: int) -> bytes:
         packets,
         nbytes,
     )
-    return head + rest
+    return head + match_and_actions
 
 
 def aggregate(n_flows: int, packets: int, nbytes: int) -> bytes:

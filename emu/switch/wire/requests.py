@@ -88,10 +88,10 @@ def _group_buckets(body: bytes) -> Iterator[GroupBucket]:
 def _forwards(body: bytes, at: int, end: int) -> tuple[Forward, ...]:
     """The actions of what has no match, without which nothing can be added up."""
     given = decode.actions(body, at, end)
-    found = tuple(action for action in given if not isinstance(action, Aggregate))
-    if len(found) < len(given):
+    forwards = tuple(action for action in given if not isinstance(action, Aggregate))
+    if len(forwards) < len(given):
         raise decode.bad_action(ofp.OFPBAC_MATCH_INCONSISTENT)
-    return found
+    return forwards
 
 
 def _group_error(code: int) -> ProtocolError:
