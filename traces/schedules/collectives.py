@@ -1,14 +1,15 @@
 """Collectives as schedules: each function is one textbook algorithm.
 
-Every function returns the sends of one operation; `first` is the id of the first of them (ids are
-positions, see traces.schedules.schedule).  Offsets and sizes are in bytes and, where data is added, multiples
-of an element (float32, 4 bytes).
+Every function returns the sends of operation 0 alone, with ids from 0 on.  Offsets and sizes are in bytes
+and, where data is added, multiples of an element (float32, 4 bytes).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from gradwire.traces.schedules.schedule import Send
+import numpy as np
+
+from gradwire.traces.schedules.sends import Edges, Send, Sends
 
 ELEMENT_NBYTES = 4
 GLOO_MAX_SEGMENT_NBYTES = 1 << 20
@@ -18,7 +19,7 @@ class NotServedError(ValueError):
     """An algorithm that cannot serve this number of ranks; the text says why."""
 
 
-def ring(n_ranks: int, nbytes: int, op: int = 0, first: int = 0) -> list[Send]:
+def ring(n_ranks: int, nbytes: int) -> Sends:
     """Reduce-scatter round the ring, then all-gather: 2(n-1) steps.
 
     In step s, rank r sends chunk (r - s) mod n to rank r+1.  After n-1 steps rank r owns the full sum
@@ -26,33 +27,29 @@ def ring(n_ranks: int, nbytes: int, op: int = 0, first: int = 0) -> list[Send]:
     its own.  Receivers have two buffers: they are ready for a step when the one before the last is in.
     """
     check_ranks("a ring", n_ranks)
-    cuts = chunk_starts(nbytes, n_ranks)
-
-    def number(step: int, src: int) -> int:
-        return first + step * n_ranks + src % n_ranks
-
-    return [
-        Send(
-            op=op,
-            src=src,
-            dst=(src + 1) % n_ranks,
-            offset=cuts[(src - step) % n_ranks],
-            nbytes=cuts[(src - step) % n_ranks + 1] - cuts[(src - step) % n_ranks],
-            reduce=step < n_ranks - 1,
-            needs=(number(step - 1, src - 1),) if step else (),
-            ready=(number(step - 2, src),) if step > 1 else (),
-            step=step,
-        )
-        for step in range(2 * (n_ranks - 1))
-        for src in range(n_ranks)
-    ]
+    cuts = np.array(chunk_starts(nbytes, n_ranks))
+    n_steps = 2 * (n_ranks - 1)
+    step = np.repeat(np.arange(n_steps, dtype=np.int32), n_ranks)
+    src = np.tile(np.arange(n_ranks, dtype=np.int32), n_steps)
+    chunk = (src - step) % n_ranks
+    later, last_but_one = step[step > 0], step[step > 1]
+    return Sends(
+        op=np.zeros(len(step), np.int32),
+        src=src,
+        dst=(src + 1) % np.int32(n_ranks),
+        step=step,
+        offset=cuts[chunk],
+        nbytes=cuts[chunk + 1] - cuts[chunk],
+        shift=np.zeros(len(step), np.int64),
+        reduce=step < n_ranks - 1,
+        needs=Edges.one(step > 0, (later - 1) * n_ranks + (src[step > 0] - 1) % n_ranks),
+        ready=Edges.one(step > 1, (last_but_one - 2) * n_ranks + src[step > 1]),
+    )
 
 
 def gloo_ring(
     n_ranks: int,
     nbytes: int,
-    op: int = 0,
-    first: int = 0,
     max_segment_nbytes: int = GLOO_MAX_SEGMENT_NBYTES,
 ) -> list[Send]:
     """gloo's own chunked ring, two segments in flight (gloo/allreduce.cc, `ring`).
@@ -73,10 +70,10 @@ def gloo_ring(
             if length <= 0:
                 continue
             dst = (src - 1) % n_ranks
-            ids[round_, src] = first + len(sends)
+            ids[round_, src] = len(sends)
             sends.append(
                 Send(
-                    op=op,
+                    op=0,
                     src=src,
                     dst=dst,
                     offset=offset,
@@ -140,7 +137,7 @@ def _gloo_done(
     return tuple(ids[key] for key in keys if key in ids)
 
 
-def piece_starts(sends: list[Send]) -> Iterator[int]:
+def piece_starts(sends: Iterable[Send]) -> Iterator[int]:
     """The starts of the pieces of the buffer that no send divides (for `contributions`)."""
     for send in sends:
         yield send.offset
@@ -168,7 +165,7 @@ def check_ranks(what: str, n_ranks: int) -> None:
         raise NotServedError(f"{what} needs at least 2 ranks, got {n_ranks}")
 
 
-def all_pairs(n_ranks: int, nbytes: int, op: int = 0, first: int = 0) -> list[Send]:
+def all_pairs(n_ranks: int, nbytes: int) -> list[Send]:
     """Direct reduce-scatter and all-gather, all posted at once: 2(n-1)/n S bytes each rank, in two steps.
 
     Rank r adds up chunk r.  Its closed form is 2 alpha + 2(n-1)/n S beta.
@@ -176,13 +173,13 @@ def all_pairs(n_ranks: int, nbytes: int, op: int = 0, first: int = 0) -> list[Se
     check_ranks("all-pairs", n_ranks)
     cut = chunk_starts(nbytes, n_ranks)
     pairs = [(src, (src + shift) % n_ranks) for shift in range(1, n_ranks) for src in range(n_ranks)]
-    number = {pair: first + place for place, pair in enumerate(pairs)}
+    number = {pair: place for place, pair in enumerate(pairs)}
     into = {rank: tuple(number[pair] for pair in pairs if pair[1] == rank) for rank in range(n_ranks)}
     size = [cut[chunk + 1] - cut[chunk] for chunk in range(n_ranks)]
-    sends = [Send(op, src, dst, cut[dst], size[dst], reduce=True) for src, dst in pairs]
+    sends = [Send(0, src, dst, cut[dst], size[dst], reduce=True) for src, dst in pairs]
     for src, dst in pairs:
         ready = (number[dst, src],)  # the receiver's own chunk has left
         sends.append(
-            Send(op, src, dst, cut[src], size[src], reduce=False, needs=into[src], ready=ready, step=1)
+            Send(0, src, dst, cut[src], size[src], reduce=False, needs=into[src], ready=ready, step=1)
         )
     return sends
