@@ -19,12 +19,21 @@ from gradwire.traces.schedules.sends import Send
 
 _PERIOD = 97  # prime, so that a shifted chunk shows
 _BYTE_PERIOD = 251
+MAX_HELD_NBYTES = 8 << 30
 
 
 def summed_by_switches(schedule: Schedule) -> dict[int, Aggregation]:
     """The operations that are an aggregation and nothing else."""
     sent = set(np.unique(schedule.sends.op).tolist())
     return {each.op: each for each in schedule.aggregations if each.op not in sent}
+
+
+def held_nbytes(schedule: Schedule) -> int:
+    """What all ranks hold together: the buffer of every operation at each of its ranks, and at who takes an
+    aggregation's sum what it gave beside it.
+    """
+    held = sum(op.nbytes * len(members) for op, members in zip(schedule.ops, schedule.members, strict=True))
+    return held + sum(schedule.ops[each.op].nbytes * len(each.takers) for each in schedule.aggregations)
 
 
 def buffers(schedule: Schedule, rank: int) -> dict[int, NDArray[np.uint8]]:

@@ -89,7 +89,7 @@ def flow(number: int, **fields: object) -> Callable[[Value], None]:
             lambda value: value["schedule"]["ops"][0].update(nbytes=4001),
             "operation 0, allreduce: 4001 bytes",
         ),
-        (lambda value: value["schedule"]["ops"][0].update(nbytes=1 << 40), "GiB, the limit is 8 GiB"),
+        (lambda value: value["schedule"]["ops"][0].update(nbytes=1 << 51), f"{1 << 51} bytes"),
         (lambda value: value["schedule"]["ops"][0].update(root=4), "root 4"),
         (lambda value: value["schedule"]["ops"][0].update(tag=1 << 32), "tag 4294967296"),
         (lambda value: value["schedule"]["gates"][0].update(gap_ns=10**18), "gate 0"),

@@ -68,6 +68,14 @@ class Edges(NamedTuple):
         np.cumsum(have, out=starts[1:])
         return cls(starts, ids.astype(np.int32, copy=False))
 
+    @classmethod
+    def present(cls, ids: NDArray[np.integer[Any]]) -> Self:
+        """A row of ids for each send; those below 0 are left out."""
+        is_there = ids >= 0
+        starts = np.zeros(len(ids) + 1, np.int32)
+        np.cumsum(is_there.sum(axis=1), out=starts[1:])
+        return cls(starts, ids[is_there].astype(np.int32))
+
     @property
     def counts(self) -> Numbers:
         """How many ids each send has."""
