@@ -16,7 +16,7 @@ from gradwire.planning.experiment import Cell, Experiment, plan_of
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.results.laboratory import Laboratory
 from gradwire.results.row import Row
-from gradwire.traces.schedules.expand import PAIRWISE
+from gradwire.traces.schedules.names import PAIRWISE
 from gradwire.traces.units import parse_bps, parse_nbytes
 from gradwire.traces.workload import made_alltoall
 

@@ -32,7 +32,8 @@ from gradwire.planning.plan import Plan
 from gradwire.planning.resolve import resolve
 from gradwire.planning.routing.oblivious import dmodk
 from gradwire.planning.transport import fabric_transport, payload_efficiency
-from gradwire.traces.schedules.schedule import Op, Schedule, Send
+from gradwire.traces.schedules.schedule import Op, Schedule
+from gradwire.traces.schedules.sends import Send
 from gradwire.traces.units import parse_bps, show_bps
 
 SERVER_PORT, FIRST_CLIENT_PORT = 5201, 40_000
@@ -130,7 +131,7 @@ def permutation(spec: str) -> Plan:
     fabric = parse_fabric(spec)
     n = len(fabric.hosts)
     sends = tuple(Send(i, i, (i + n // 2 + 1) % n, 0, 1, reduce=False) for i in range(n))
-    schedule = Schedule(n, tuple(Op("message", 1, root=i) for i in range(n)), sends)
+    schedule = Schedule.of(n, tuple(Op("message", 1, root=i) for i in range(n)), sends)
     plan = resolve(
         fabric,
         schedule,

@@ -19,7 +19,8 @@ from gradwire.planning.routing.planned import reassigned
 from gradwire.planning.routing.policies import policy
 from gradwire.planning.routing.reroute import without
 from gradwire.planning.transport import fabric_transport
-from gradwire.traces.schedules.expand import PAIRWISE, expand
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.names import PAIRWISE
 from gradwire.traces.schedules.schedule import Schedule
 from gradwire.traces.workload import made_allreduce, made_alltoall
 

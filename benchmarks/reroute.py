@@ -27,7 +27,8 @@ from gradwire.planning.resolve import resolve
 from gradwire.planning.routing.reroute import rerouted
 from gradwire.planning.transport import fabric_transport
 from gradwire.traces.schedules.expand import expand
-from gradwire.traces.schedules.schedule import Op, Schedule, Send
+from gradwire.traces.schedules.schedule import Op, Schedule
+from gradwire.traces.schedules.sends import Send
 from gradwire.traces.workload import made_allreduce
 
 TRIES = 3
@@ -72,7 +73,7 @@ def schedules(n_ranks: int, nbytes: int) -> Iterator[tuple[str, Schedule]]:
     each = nbytes // n_ranks
     ops = tuple(Op("message", each, tag=i, root=src) for i, (src, _) in enumerate(pairs))
     sends = tuple(Send(i, src, dst, 0, each, reduce=False) for i, (src, dst) in enumerate(pairs))
-    yield "alltoall", Schedule(n_ranks, ops, sends, ())
+    yield "alltoall", Schedule.of(n_ranks, ops, sends, ())
 
 
 def failing(plan: Plan) -> list[Link]:

@@ -42,7 +42,8 @@ from gradwire.planning.openflow.rules import plan_rules
 from gradwire.planning.plan import Plan, save
 from gradwire.planning.resolve import resolve
 from gradwire.planning.transport import fabric_transport
-from gradwire.traces.schedules.schedule import Op, Schedule, Send
+from gradwire.traces.schedules.schedule import Op, Schedule
+from gradwire.traces.schedules.sends import Send
 
 OPENFLOW_PORT = 6653
 CONTROLLER_S = 120  # until it gives up on switches that are slow
@@ -59,7 +60,7 @@ def alltoall(fabric: Fabric) -> Plan:
     """ECMP plan of one message for each two hosts, whose answers make it a flow for each ordered pair."""
     n_ranks = len(fabric.hosts)
     pairs = [(src, dst) for src in range(n_ranks) for dst in range(src)]
-    schedule = Schedule(
+    schedule = Schedule.of(
         n_ranks,
         tuple(Op("message", 1, tag=i, root=src) for i, (src, _) in enumerate(pairs)),
         tuple(Send(i, src, dst, 0, 1, reduce=False) for i, (src, dst) in enumerate(pairs)),

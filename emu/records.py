@@ -132,7 +132,7 @@ def begun_and_ended(
     found: dict[tuple[int, int], tuple[int, int]] = {}
     for rank, outcome in enumerate(outcomes):
         times = outcome.times
-        begun = [(schedule.sends[number].op, ns) for number, ns in times.queued_ns.items()]
+        begun = [(int(schedule.sends.op[number]), ns) for number, ns in times.queued_ns.items()]
         begun += [(schedule.aggregations[number].op, ns) for number, ns in times.begun_ns.items()]
         for op, ns in begun:
             found[op, rank] = min(found.get((op, rank), (ns, ns)), (ns, ns))
@@ -280,6 +280,8 @@ def _changes(plan: Plan, repeat: int, changes: Sequence[Done]) -> Iterator[dict[
 def _events(plan: Plan, repeat: int, outcome: Outcome) -> list[dict[str, Any]]:
     """In the order of time; all times are CLOCK_MONOTONIC in ns."""
     times = outcome.times
+    sends = plan.schedule.sends
+    columns: dict[str, Any] = {"op": sends.op, "src": sends.src, "dst": sends.dst, "nbytes": sends.nbytes}
     events: list[dict[str, Any]] = [{"event": "start", "t_ns": times.began_ns, "due_ns": times.start_ns}]
     for event, moments in (
         ("queued", times.queued_ns),
@@ -287,8 +289,7 @@ def _events(plan: Plan, repeat: int, outcome: Outcome) -> list[dict[str, Any]]:
         ("arrived", times.arrived_ns),
     ):
         for number, t_ns in moments.items():
-            send = plan.schedule.sends[number]
-            what = {"op": send.op, "src": send.src, "dst": send.dst, "nbytes": send.nbytes}
+            what = {name: int(column[number]) for name, column in columns.items()}
             events.append({"event": event, "t_ns": t_ns, "send": number, **what})
     for event, moments in zip(OF_AN_AGGREGATION, (times.begun_ns, times.aggregated_ns), strict=True):
         for number, t_ns in moments.items():

@@ -18,6 +18,7 @@ from gradwire.emu import limits
 from gradwire.emu.lifecycle import Progress, follow, session, working_folder
 from gradwire.emu.network.net import host_sysctls
 from gradwire.emu.options import RunOptions
+from gradwire.emu.replay import payload
 from gradwire.planning import plan as plans
 from gradwire.planning.plan import Plan
 from gradwire.planning.refused import Refused
@@ -51,10 +52,16 @@ def run(
 
 
 def check_served(plan: Plan, switch: str) -> None:
-    """Raise Refused for what this kind of switch cannot do."""
+    """Raise Refused for what this kind of switch cannot do, and for more data than ranks may hold here."""
     if switch == "ovs" and (plan.trees or plan.losses):
         what = "add up gradients" if plan.trees else "lose packets by plan"
         raise Refused(f"Open vSwitch cannot {what}: use --switch gradwire")
+    held = payload.held_nbytes(plan.schedule)
+    if held > payload.MAX_HELD_NBYTES:
+        raise Refused(
+            f"the ranks of a run would hold {held / 2**30:.1f} GiB, the limit is "
+            f"{payload.MAX_HELD_NBYTES >> 30} GiB: choose fewer iterations or scale the sizes down"
+        )
 
 
 def _write_inputs(plan: Plan, options: RunOptions, work: Path) -> None:

@@ -22,7 +22,8 @@ from gradwire.planning.trees.grants import Terms, granted
 from gradwire.planning.trees.tree import DEFAULT_ELEMENTS, SWITCH_SLOTS
 from gradwire.traces.schedules.aggregating import Leaves
 from gradwire.traces.schedules.collectives import NotServedError
-from gradwire.traces.schedules.expand import AS_CAPTURED, INA, INA_LEAF, expand, not_added
+from gradwire.traces.schedules.expand import expand, not_added
+from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF
 from gradwire.traces.schedules.pushes import first_come_servers
 from gradwire.traces.schedules.schedule import Schedule, together
 from gradwire.traces.trace import MAX_UNREAD

@@ -1,13 +1,13 @@
 """A plan: everything that happens in a run, decided and written down in advance.
 
 `planning.resolve` makes one; the network, the controller, the agents and the result only read it.
-File form: `plan.json` (schema `gradwire.plan/2`): the fabric by its spec (one from a file: in full),
-everything else in full.
+File form: `plan.json` (schema `gradwire.plan/3`): the fabric by its spec (one from a file: in full), the
+sends as columns, everything else in full.
 """
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,14 @@ from gradwire.planning.fabrics.spec import fabric_from_json, fabric_to_json
 from gradwire.planning.failures import Failure
 from gradwire.planning.losses import Loss
 from gradwire.planning.plancheck import check
+from gradwire.planning.transport import Transport
 from gradwire.planning.trees.tree import SWITCH_SLOTS, Tree
 from gradwire.traces.complaints import complaint, other_version
 from gradwire.traces.files import write_whole
 from gradwire.traces.schedules.schedule import Schedule
+from gradwire.traces.schedules.sends import Sends
 
-SCHEMA = "gradwire.plan/2"
+SCHEMA = "gradwire.plan/3"
 MAX_FILE_NBYTES = 512 << 20
 ADAPTIVE = "adaptive"  # routes on which the controller moves flows during the run
 
@@ -47,16 +49,6 @@ class Flow:
     sport: int
     dport: int
     path: tuple[Egress, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Transport:
-    """How the hosts' TCP and the ports are set; scaled with the link rate (`planning.transport`)."""
-
-    congestion_control: str
-    rcvbuf_nbytes: int
-    sndbuf_nbytes: int
-    gso_max_nbytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +130,17 @@ def to_json(plan: Plan) -> dict[str, Any]:
         },
         "transport": asdict(plan.transport),
         "prediction": asdict(plan.prediction),
-        "schedule": asdict(plan.schedule),
+        "schedule": _schedule_to_json(plan.schedule),
         "flows": [asdict(flow) for flow in plan.flows],
         "failures": [asdict(failure) for failure in plan.failures],
         "trees": [asdict(tree) for tree in plan.trees],
         "losses": [asdict(loss) for loss in plan.losses],
     }
+
+
+def _schedule_to_json(schedule: Schedule) -> dict[str, Any]:
+    rest = asdict(replace(schedule, sends=Sends.of(())))
+    return rest | {"sends": schedule.sends.to_json()}
 
 
 def save(plan: Plan, path: Path) -> None:

@@ -8,18 +8,23 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gradwire.planning.fabrics.fabric import Egress, Fabric
 from gradwire.planning.failures import check_failures, check_reachable
 from gradwire.planning.losses import check_losses
 from gradwire.planning.trees.treecheck import check_trees
 from gradwire.traces.schedules.collectives import ELEMENT_NBYTES
-from gradwire.traces.schedules.schedule import Aggregation, Group, Op, Schedule, Send
+from gradwire.traces.schedules.schedule import Aggregation, Group, Schedule
+from gradwire.traces.schedules.sends import Edges, Numbers, Sends
 from gradwire.traces.workload import MAX_GAP_NS, MAX_SLOT, MAX_TAG
 
 if TYPE_CHECKING:  # planning.plan checks what it reads
-    from gradwire.planning.plan import Plan, Transport
+    from gradwire.planning.plan import Plan
+    from gradwire.planning.transport import Transport
 
-MAX_HELD_NBYTES = 8 << 30  # every rank holds the buffer of every operation that it takes part in
+MAX_OP_NBYTES = 1 << 50
 MAX_FLUID_S = 86_400.0
 _PORTS = range(1, 65_536)
 _BUFFERS = range(4096, (64 << 20) + 1)
@@ -64,48 +69,74 @@ def check_schedule(schedule: Schedule) -> None:
         tags = range((MAX_TAG if op.contract.is_collective else MAX_SLOT) + 1)
         if op.kind == "compute" and op.nbytes:
             raise ValueError(f"operation {number} is a computation, so it must have 0 bytes, got {op.nbytes}")
-        if op.nbytes < 0 or not whole or op.root not in ranks or op.tag not in tags:
+        if not 0 <= op.nbytes <= MAX_OP_NBYTES or not whole or op.root not in ranks or op.tag not in tags:
             raise ValueError(
                 f"operation {number}, {op.kind}: {op.nbytes} bytes, root {op.root} or tag {op.tag} is "
                 f"out of range"
             )
-    for number, send in enumerate(schedule.sends):
-        if send.src not in ranks or send.dst not in ranks or send.src == send.dst:
-            raise ValueError(
-                f"send {number} goes from rank {send.src} to {send.dst}; these must be two ranks from "
-                f"0 to {schedule.n_ranks - 1}"
-            )
-        if send.op not in range(len(schedule.ops)):
-            raise ValueError(f"send {number} names operation {send.op}, the plan has {len(schedule.ops)}")
-        if schedule.ops[send.op].kind == "compute":
-            raise ValueError(f"send {number} names operation {send.op}, a computation, which sends nothing")
-        _check_bytes(number, send, schedule.ops[send.op])
-        for rank, others in ((send.src, send.needs), (send.dst, send.ready)):
-            _check_waits(number, rank, others, schedule.sends)
+    _check_ends(schedule)
+    _check_bytes(schedule)
+    _check_waits(schedule.sends, schedule.sends.src, schedule.sends.needs)
+    _check_waits(schedule.sends, schedule.sends.dst, schedule.sends.ready)
     _check_gates(schedule)
     if schedule.aggregations:
         _check_aggregations(schedule)
-    _check_memory(schedule)
 
 
-def _check_bytes(number: int, send: Send, op: Op) -> None:
-    if min(send.offset, send.nbytes) < 0 or send.offset + send.nbytes > op.nbytes:
+def _first(wrong: NDArray[np.bool_]) -> int | None:
+    """The first position where it is true."""
+    places = np.flatnonzero(wrong)
+    return int(places[0]) if len(places) else None
+
+
+def _check_ends(schedule: Schedule) -> None:
+    """The ranks and the operation of each send."""
+    sends, n_ranks, n_ops = schedule.sends, schedule.n_ranks, len(schedule.ops)
+    low, high = np.minimum(sends.src, sends.dst), np.maximum(sends.src, sends.dst)
+    if (number := _first((low < 0) | (high >= n_ranks) | (low == high))) is not None:
         raise ValueError(
-            f"send {number}: {send.nbytes} bytes at offset {send.offset} exceed the operation's {op.nbytes}"
+            f"send {number} goes from rank {sends.src[number]} to {sends.dst[number]}; these must be two "
+            f"ranks from 0 to {n_ranks - 1}"
         )
-    aligned = send.offset % ELEMENT_NBYTES == send.nbytes % ELEMENT_NBYTES == 0
-    if send.reduce and not (op.contract.adds and aligned):
+    if (number := _first((sends.op < 0) | (sends.op >= n_ops))) is not None:
+        raise ValueError(f"send {number} names operation {sends.op[number]}, the plan has {n_ops}")
+    computes = np.array([op.kind == "compute" for op in schedule.ops], np.bool_)
+    if (number := _first(computes[sends.op])) is not None:
+        raise ValueError(
+            f"send {number} names operation {sends.op[number]}, a computation, which sends nothing"
+        )
+
+
+def _check_bytes(schedule: Schedule) -> None:
+    """What each send reads and writes, of operations that exist."""
+    sends = schedule.sends
+    held = np.array([op.nbytes for op in schedule.ops], np.int64)[sends.op]
+    adds = np.array([op.contract.adds for op in schedule.ops], np.bool_)[sends.op]
+    for offset in (sends.offset, sends.offset + sends.shift):
+        outside = (offset < 0) | (sends.nbytes < 0) | (sends.nbytes > held) | (offset > held - sends.nbytes)
+        if (number := _first(outside)) is not None:
+            raise ValueError(
+                f"send {number}: {sends.nbytes[number]} bytes at offset {offset[number]} exceed the "
+                f"operation's {held[number]}"
+            )
+    split = (sends.offset | sends.shift | sends.nbytes) % ELEMENT_NBYTES != 0
+    if (number := _first(sends.reduce & (split | ~adds))) is not None:
         raise ValueError(f"send {number} adds bytes that are not whole float32 elements of an allreduce")
 
 
-def _check_waits(number: int, rank: int, others: Sequence[int], sends: Sequence[Send]) -> None:
-    for other in others:
-        if not 0 <= other < number:
-            raise ValueError(f"send {number} waits for send {other}, which does not come before it")
-        if rank not in (sends[other].src, sends[other].dst):
-            raise ValueError(
-                f"send {number} waits for send {other}, which rank {rank} neither sends nor receives"
-            )
+def _check_waits(sends: Sends, rank: Numbers, edges: Edges) -> None:
+    """What each send's `rank` waits for comes before it, and is the rank's own."""
+    waiting, others = edges.owners, edges.ids
+    if (place := _first((others < 0) | (others >= waiting))) is not None:
+        raise ValueError(
+            f"send {waiting[place]} waits for send {others[place]}, which does not come before it"
+        )
+    here = rank[waiting]
+    if (place := _first((sends.src[others] != here) & (sends.dst[others] != here))) is not None:
+        raise ValueError(
+            f"send {waiting[place]} waits for send {others[place]}, which rank {here[place]} neither sends "
+            "nor receives"
+        )
 
 
 def _check_gates(schedule: Schedule) -> None:
@@ -146,12 +177,19 @@ def _check_aggregations(schedule: Schedule) -> None:
     twice = [part for part, times in parts.items() if times > 1]
     if twice:
         raise ValueError(f"operation {twice[0][0]} has rank {twice[0][1]} in two of its aggregations")
-    for number, send in enumerate(schedule.sends):
-        if any(schedule.sends[other].op > send.op for other in (*send.needs, *send.ready)):
-            raise ValueError(f"send {number} of operation {send.op} waits for a send of a later operation")
-        if schedule.ops[send.op].kind == "reduce":
-            raise ValueError(f"send {number} names operation {send.op}, a reduce, which only switches can do")
-    sent = {send.op for send in schedule.sends}
+    sends = schedule.sends
+    for edges in (sends.needs, sends.ready):
+        owners = edges.owners
+        if (place := _first(sends.op[edges.ids] > sends.op[owners])) is not None:
+            number = owners[place]
+            raise ValueError(
+                f"send {number} of operation {sends.op[number]} waits for a send of a later operation"
+            )
+    sent = set(np.unique(sends.op).tolist())
+    for op in sorted(sent):
+        if schedule.ops[op].kind == "reduce":
+            first = _first(sends.op == op)
+            raise ValueError(f"send {first} names operation {op}, a reduce, which only switches can do")
     for op, times in Counter(each.op for each in schedule.aggregations).items():
         if times > 1 and op not in sent:
             raise ValueError(f"operation {op}: nothing joins the sums of its {times} aggregations")
@@ -177,19 +215,6 @@ def _check_ranks(number: int, aggregation: Aggregation, schedule: Schedule) -> N
         raise ValueError(f"aggregation {number}: {op.nbytes} bytes are not whole float32 elements")
 
 
-def _check_memory(schedule: Schedule) -> None:
-    """Who takes an aggregation's sum holds what it gave beside it."""
-    parts = {(send.op, rank) for send in schedule.sends for rank in (send.src, send.dst)}
-    parts |= {(each.op, rank) for each in schedule.aggregations for rank in each.members}
-    held = sum(schedule.ops[op].nbytes for op, _ in parts)
-    held += sum(schedule.ops[each.op].nbytes * len(each.takers) for each in schedule.aggregations)
-    if held > MAX_HELD_NBYTES:
-        raise ValueError(
-            f"the ranks would hold {held / 2**30:.1f} GiB, the limit is {MAX_HELD_NBYTES >> 30} GiB: "
-            "choose fewer iterations or scale the sizes down"
-        )
-
-
 def _check_flows(plan: "Plan") -> None:
     address = [plan.fabric.ip(host) for host in plan.placement]
     pairs = Counter((flow.src, flow.dst) for flow in plan.flows)
@@ -199,7 +224,7 @@ def _check_flows(plan: "Plan") -> None:
             raise ValueError(
                 f"flows: rank {src} to {dst}: two ranks must have exactly one flow in each direction"
             )
-    missing = {(send.src, send.dst) for send in plan.schedule.sends} - set(pairs)
+    missing = plan.schedule.sends.pairs() - set(pairs)
     if missing:
         raise ValueError("flows: rank {} sends to {}, but there is no flow for it".format(*min(missing)))
     back = {(flow.src, flow.dst): flow for flow in plan.flows}

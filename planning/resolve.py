@@ -7,11 +7,12 @@ from types import MappingProxyType
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.model.predict import predict
 from gradwire.planning.placement import place
-from gradwire.planning.plan import Flow, Plan, Transport
+from gradwire.planning.plan import Flow, Plan
 from gradwire.planning.plancheck import check_path, check_schedule
 from gradwire.planning.refused import Refused
 from gradwire.planning.routing.policies import policy
 from gradwire.planning.seeded import draw
+from gradwire.planning.transport import Transport
 from gradwire.planning.trees.grants import DEFAULT_TERMS, Terms, granted
 from gradwire.planning.trees.tree import Tree
 from gradwire.traces.framing.wellknown import STORE_PORT
@@ -119,7 +120,7 @@ def flows_of(fabric: Fabric, placement: Sequence[str], schedule: Schedule, seed:
     The rank with the higher number opens it from a port of its own to the lower one's only listening
     port.  No port is used twice on a host.
     """
-    pairs = sorted({(min(send.src, send.dst), max(send.src, send.dst)) for send in schedule.sends})
+    pairs = sorted({(min(pair), max(pair)) for pair in schedule.sends.pairs()})
     used: list[set[int]] = [set() for _ in range(schedule.n_ranks)]
     listening = [_free_port(used[rank], seed, "listen", rank) for rank in range(schedule.n_ranks)]
     for low, high in pairs:

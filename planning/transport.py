@@ -4,9 +4,10 @@ At 100 Gb/s a 64 KB segment lasts 5 µs, at 50 Mb/s 10 ms: with the kernel's def
 collective measures 2.1 times its ideal here.  So what is a number of bytes scales with the link rate.
 """
 
+from dataclasses import dataclass
+
 from gradwire.planning.fabrics.fabric import ETHERNET_NBYTES, Fabric
 from gradwire.planning.fabrics.paths import access_switch, distances
-from gradwire.planning.plan import Transport
 
 TCP_HEADERS_NBYTES = 20 + 20 + 12  # IPv4, TCP and its timestamp option (RFC 7323, appendix A)
 
@@ -20,6 +21,16 @@ RECEIVE_WINDOW_SEGMENTS = 5
 MIN_RCVBUF_NBYTES = 128 * 1024
 MAX_RCVBUF_NBYTES = 4 * 1024 * 1024
 MAX_GSO_NBYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """How the hosts' TCP and the ports are set; scaled with the link rate (`fabric_transport`)."""
+
+    congestion_control: str
+    rcvbuf_nbytes: int
+    sndbuf_nbytes: int
+    gso_max_nbytes: int
 
 
 def tcp_payload_nbytes(mtu_nbytes: int) -> int:

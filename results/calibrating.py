@@ -14,9 +14,10 @@ from gradwire.planning.model import calibration
 from gradwire.planning.model.calibration import MAX_CROWD, Calibration
 from gradwire.planning.model.hostfit import fit_hosts
 from gradwire.planning.model.predict import predict
-from gradwire.planning.plan import Plan, Transport
+from gradwire.planning.plan import Plan
 from gradwire.planning.resolve import resolve_placed
 from gradwire.planning.runfiles import read_json
+from gradwire.planning.transport import Transport
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from gradwire.emu.aggregation.figures import AggregationRow
 from gradwire.emu.records import Repeat
 from gradwire.planning.fabrics.fabric import Egress, link_name
@@ -19,6 +21,7 @@ from gradwire.results.verdict import Verdict, counted
 from gradwire.traces.files import write_whole
 from gradwire.traces.iterationtimes import IterationTime
 from gradwire.traces.schedules.schedule import Schedule
+from gradwire.traces.schedules.sends import totals
 
 POINT_TO_POINT = ("message", "reduce")  # kinds of operations; a reduce is messages to one server
 REFUSED = "refused"
@@ -270,11 +273,12 @@ def busy_nbytes(schedule: Schedule, ranks: Sequence[int]) -> float:
     receives the most, which for an alltoall of S bytes is (p-1)/p S, NCCL's figure for it.  Pushes to a
     parameter server count as the messages that they are, whoever adds them up.
     """
-    sent, received = Counter[int](), Counter[int]()
-    for send in schedule.sends:
-        if not schedule.ops[send.op].contract.is_collective:
-            sent[send.src] += send.nbytes
-            received[send.dst] += send.nbytes
+    sends = schedule.sends
+    alone = np.array([not op.contract.is_collective for op in schedule.ops], np.bool_)[sends.op]
+    sent, received = (
+        Counter(dict(enumerate(totals(ends[alone], sends.nbytes[alone], schedule.n_ranks).tolist())))
+        for ends in (sends.src, sends.dst)
+    )
     for each in schedule.aggregations:
         op = schedule.ops[each.op]
         if op.kind == "reduce":

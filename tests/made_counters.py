@@ -48,7 +48,7 @@ def flow_frames(plan: Plan, flow: Flow, repeats: int) -> list[int]:
     sent = [SYN]
     if flow.src > flow.dst:
         sent.append(HEADERS + HELLO)
-    for send in plan.schedule.sends * repeats:
+    for send in [*plan.schedule.sends] * repeats:
         if (send.src, send.dst) == (flow.src, flow.dst):
             left = send.nbytes + 2 * PREAMBLE
             while left > 0:

@@ -7,7 +7,7 @@ import numpy as np
 
 from gradwire.traces.framing.frames import UNKNOWN_TAG, MessageKind
 from gradwire.traces.framing.messages import Messages
-from gradwire.traces.schedules.schedule import Send
+from gradwire.traces.schedules.sends import Send
 
 Call = tuple[str, Sequence[Send]]  # the operation's name, and its sends with ids from 0 on
 

@@ -8,7 +8,8 @@ from gradwire.planning.plan import Plan
 from gradwire.planning.resolve import resolve
 from gradwire.planning.transport import fabric_transport
 from gradwire.traces.schedules.expand import expand
-from gradwire.traces.schedules.schedule import Gate, Op, Schedule, Send
+from gradwire.traces.schedules.schedule import Gate, Op, Schedule
+from gradwire.traces.schedules.sends import Send
 from gradwire.traces.workload import made_allreduce
 
 MIB = 1 << 20
@@ -52,7 +53,7 @@ def schedule_plan(
 
 def messages(n_ranks: int, sends: Sequence[tuple[int, int, int]], gates: Sequence[Gate] = ()) -> Schedule:
     """A schedule of messages (src, dst, nbytes), each an operation of its own."""
-    return Schedule(
+    return Schedule.of(
         n_ranks,
         ops=tuple(Op("message", nbytes, tag=i, root=src) for i, (src, _, nbytes) in enumerate(sends)),
         sends=tuple(Send(i, src, dst, 0, nbytes, reduce=False) for i, (src, dst, nbytes) in enumerate(sends)),

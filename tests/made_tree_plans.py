@@ -50,7 +50,7 @@ def summed(tree: Tree, n_ranks: int, sizes: Sequence[int], gap_ns: int = 0) -> S
     """Operations of so many bytes, one after the other, that the tree's switches do alone."""
     everybody = tree.givers == tree.takers
     root = 0 if everybody else tree.takers[0]
-    return Schedule(
+    return Schedule.of(
         n_ranks,
         tuple(
             Op("allreduce" if everybody else "reduce", nbytes, tag=number, root=root)

@@ -9,7 +9,7 @@ from gradwire.planning.fabrics.spec import FAMILIES, parse_fabric
 from gradwire.planning.placement import PLACEMENTS
 from gradwire.planning.routing.policies import BUILT_IN
 from gradwire.tools import cli
-from gradwire.traces.schedules.expand import ALGORITHMS
+from gradwire.traces.schedules.names import ALGORITHMS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

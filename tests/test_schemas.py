@@ -19,7 +19,8 @@ from gradwire.planning.fabrics.fabricdocument import FabricDocument, LinksLine
 from gradwire.planning.fabrics.spec import FAMILIES
 from gradwire.planning.losses import Loss
 from gradwire.planning.model.calibration import Calibration, HostTimes, Range
-from gradwire.planning.plan import Flow, Prediction, Transport
+from gradwire.planning.plan import Flow, Prediction
+from gradwire.planning.transport import Transport
 from gradwire.planning.trees.tree import Node, Tree
 from gradwire.results.advice import Advice, Proposal
 from gradwire.results.comparison import ComparedCell, MatrixCell, matrix_json
@@ -42,7 +43,8 @@ from gradwire.traces.analysis.transfers import AlgorithmUse, Iteration, Transfer
 from gradwire.traces.iterationtimes import IterationTime
 from gradwire.traces.packets.clocks import HostClock
 from gradwire.traces.recognition.shape import JobShape
-from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send
+from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule
+from gradwire.traces.schedules.sends import Send
 from gradwire.traces.trace import CaptureFile
 from gradwire.traces.workload import Collective, Compute, Message, Start, Turn, Usual, Workload
 from tests.documented import SCHEMAS, documented_fields

@@ -50,7 +50,7 @@ from gradwire.tools.options import (
     parse_percent,
     parse_slow,
 )
-from gradwire.traces.schedules.expand import AS_CAPTURED, INA, INA_LEAF
+from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF
 from gradwire.traces.schedules.straggling import straggler_words, straggling
 from gradwire.traces.workload import Workload
 

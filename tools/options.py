@@ -12,7 +12,7 @@ from gradwire.emu.options import SWITCHES
 from gradwire.planning.fabrics.spec import FAMILIES
 from gradwire.planning.placement import PLACEMENTS
 from gradwire.planning.routing.policies import policy_names
-from gradwire.traces.schedules.expand import ALGORITHMS
+from gradwire.traces.schedules.names import ALGORITHMS
 
 MAX_ITERATIONS = 100_000
 

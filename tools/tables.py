@@ -21,7 +21,7 @@ from gradwire.tools.aggregationtables import aggregation_grids, broken_heads, me
 from gradwire.tools.linkrates import show_rates
 from gradwire.tools.table import NOTHING, Cell, Table, columns, or_nothing, rich_table, table_of
 from gradwire.traces.schedules.collectives import ELEMENT_NBYTES
-from gradwire.traces.schedules.expand import PAIRWISE
+from gradwire.traces.schedules.names import PAIRWISE
 from gradwire.traces.units import show_nbytes, show_s
 
 UNBOUNDED = 10_000  # columns

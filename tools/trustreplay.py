@@ -22,7 +22,7 @@ from gradwire.traces.iterationtimes import (
     logged_starts,
     together,
 )
-from gradwire.traces.schedules.expand import AS_CAPTURED
+from gradwire.traces.schedules.names import AS_CAPTURED
 from gradwire.traces.workload import Workload
 
 

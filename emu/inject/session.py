@@ -26,8 +26,7 @@ from gradwire.emu.network.tcpdump import BY_BLOCK, captures, dropped
 from gradwire.emu.watch import RunFailed, Watch, running
 from gradwire.planning.fabrics.fabric import HOST_PORT, Fabric, interface
 from gradwire.planning.fabrics.spec import fabric_from_json
-from gradwire.planning.plan import Transport
-from gradwire.planning.transport import fabric_transport, longest_round_trip_s
+from gradwire.planning.transport import Transport, fabric_transport, longest_round_trip_s
 from gradwire.traces.files import write_whole
 
 MAX_SEGMENT_NBYTES = 1 << 16

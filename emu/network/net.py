@@ -28,7 +28,8 @@ from gradwire.planning.fabrics.fabric import (
     Fabric,
     interface,
 )
-from gradwire.planning.plan import Flow, Transport
+from gradwire.planning.plan import Flow
+from gradwire.planning.transport import Transport
 
 HOST_SYSCTLS = {
     "net/ipv4/tcp_slow_start_after_idle": "0",

@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from gradwire.planning.fabrics.fabric import Egress, Fabric, Link, interface
-from gradwire.planning.plan import Transport
-from gradwire.planning.transport import BURST_FRAMES
+from gradwire.planning.transport import BURST_FRAMES, Transport
 from gradwire.planning.trees.tree import Tree, child_ports
 
 LINK_GROUP = 71  # `ip link delete group 71` would remove every link of ours

@@ -23,7 +23,8 @@ from gradwire.emu.replay.state import Possible, RankState
 from gradwire.planning.failures import outage_s, show_failures
 from gradwire.planning.plan import Plan
 from gradwire.traces.framing.gloo import Opcode, encode_preamble
-from gradwire.traces.schedules.schedule import Send, longest_quiet_s, swaps
+from gradwire.traces.schedules.schedule import longest_quiet_s
+from gradwire.traces.schedules.sends import Send, swaps
 
 STALL_S = 15.0  # no event at all for so long, with nothing to compute or to mend, is a fault, not a slow link
 _DRAIN_S = 0.001
@@ -44,7 +45,7 @@ class RankAgent:
         self._by_plan = (
             f"; planned failures: {show_failures(plan.fabric, plan.failures)}" if plan.failures else ""
         )
-        self._sends = plan.schedule.sends
+        self._sends = plan.schedule.sends.of_rank(rank)
         self._rank = rank
         self._connections = {connection.peer: connection for connection in connections}
         self._matching = Matching(plan.schedule, rank, repeat)
@@ -52,9 +53,10 @@ class RankAgent:
         self._state = RankState(plan.schedule, rank)
         self._buffers = payload.buffers(plan.schedule, rank)
         self._aggregating = Aggregating(plan, rank, seats)
-        largest = max((send.nbytes for send in self._sends if send.reduce and send.dst == rank), default=0)
+        added = (send.nbytes for send in self._sends.values() if send.reduce and send.dst == rank)
+        largest = max(added, default=0)
         self._scratch = {peer: np.full(largest, 0, np.uint8) for peer in self._connections}  # pages made now
-        self._swapped = swaps(plan.schedule.sends)
+        self._swapped = swaps(plan.schedule.sends, plan.schedule.sends.numbers_of(rank))
         self._held: dict[int, NDArray[np.uint8]] = {}  # by our half of a swap: what the other half brought
         self._flushed: set[RankConnection] = set()  # since the last poll: what they wait for may have changed
         self._gaps: list[tuple[int, int]] = []  # heap of (due_ns, op)
@@ -161,7 +163,7 @@ class RankAgent:
             send = self._sends[number]
             slot = self._matching.slots[send.op]
             if send.dst == self._rank:
-                self._matching.posted((send.src, slot), number)
+                self._matching.posted(number)
                 self._answer((send.src, slot))
                 touched[send.src] = None
             else:
@@ -256,7 +258,8 @@ class RankAgent:
         if send.reduce:
             into = self._scratch[connection.peer][:length]
         else:
-            into = self._buffers[send.op][send.offset : send.offset + length]
+            begin = send.offset + send.shift
+            into = self._buffers[send.op][begin : begin + length]
         connection.expect_body(memoryview(into))  # type: ignore[arg-type]
 
     def _arrived(self, peer: int) -> None:

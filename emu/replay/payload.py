@@ -14,16 +14,26 @@ from numpy.typing import NDArray
 from gradwire.emu.replay import sums
 from gradwire.traces.schedules.collectives import ELEMENT_NBYTES
 from gradwire.traces.schedules.kinds import Data
-from gradwire.traces.schedules.schedule import Aggregation, Op, Schedule, Send
+from gradwire.traces.schedules.schedule import Aggregation, Op, Schedule
+from gradwire.traces.schedules.sends import Send
 
 _PERIOD = 97  # prime, so that a shifted chunk shows
 _BYTE_PERIOD = 251
+MAX_HELD_NBYTES = 8 << 30
 
 
 def summed_by_switches(schedule: Schedule) -> dict[int, Aggregation]:
     """The operations that are an aggregation and nothing else."""
-    sent = {send.op for send in schedule.sends}
+    sent = set(np.unique(schedule.sends.op).tolist())
     return {each.op: each for each in schedule.aggregations if each.op not in sent}
+
+
+def held_nbytes(schedule: Schedule) -> int:
+    """What all ranks hold together: the buffer of every operation at each of its ranks, and at who takes an
+    aggregation's sum what it gave beside it.
+    """
+    held = sum(op.nbytes * len(members) for op, members in zip(schedule.ops, schedule.members, strict=True))
+    return held + sum(schedule.ops[each.op].nbytes * len(each.takers) for each in schedule.aggregations)
 
 
 def buffers(schedule: Schedule, rank: int) -> dict[int, NDArray[np.uint8]]:
@@ -47,7 +57,8 @@ def _to_sum(op: Op, aggregation: Aggregation, rank: int) -> NDArray[np.uint8]:
 
 def add(buffer: NDArray[np.uint8], send: Send, data: NDArray[np.uint8]) -> None:
     """Add a received chunk of float32 to the receiver's own."""
-    own = buffer[send.offset : send.offset + send.nbytes].view(np.float32)
+    begin = send.offset + send.shift
+    own = buffer[begin : begin + send.nbytes].view(np.float32)
     own += data[: send.nbytes].view(np.float32)
 
 

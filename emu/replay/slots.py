@@ -33,7 +33,7 @@ def in_order(schedule: Schedule, rank: int, slots: list[int]) -> tuple[dict[Key,
     """(sends, receives) of `rank`: their ids in order for each (peer, slot)."""
     sends: defaultdict[Key, list[int]] = defaultdict(list)
     receives: defaultdict[Key, list[int]] = defaultdict(list)
-    for number, send in enumerate(schedule.sends):
+    for number, send in schedule.sends.of_rank(rank).items():
         if send.src == rank:
             sends[send.dst, slots[send.op]].append(number)
         elif send.dst == rank:
@@ -45,20 +45,21 @@ class Matching:
     """One rank's sends and receives of a repeat: which may leave, and which one comes in.
 
     In each slot a send leaves after those before it, when its data are there and the receiver has announced
-    one receive more than has been sent.  The receives of a slot with rendezvous are announced one for each
-    send that the source has announced.
+    it.  Receives are announced in the order of their sends, too, and those of a slot with rendezvous one for
+    each send that the source has announced.
     """
 
     def __init__(self, schedule: Schedule, rank: int, repeat: int) -> None:
         self.slots = slots_of(schedule, repeat)
-        self._nbytes = [send.nbytes for send in schedule.sends]
+        self._nbytes = schedule.sends.nbytes
         sends, receives = in_order(schedule, rank, self.slots)
         self._to_send = {key: deque(numbers) for key, numbers in sends.items()}
         self._to_receive = {key: deque(numbers) for key, numbers in receives.items()}
         self._sendable: set[int] = set()
         self._credit: defaultdict[Key, int] = defaultdict(int)
         self._rendezvous = {slot for slot, op in zip(self.slots, schedule.ops, strict=True) if op.rendezvous}
-        self._posted: defaultdict[Key, deque[int]] = defaultdict(deque)
+        self._to_announce = {key: deque(numbers) for key, numbers in receives.items()}
+        self._posted: set[int] = set()
         self._asked: defaultdict[Key, int] = defaultdict(int)
 
     def has_data(self, number: int) -> None:
@@ -69,16 +70,16 @@ class Matching:
         """The peer has one more send ready."""
         self._asked[key] += 1
 
-    def posted(self, key: Key, number: int) -> None:
+    def posted(self, number: int) -> None:
         """A receive waits for nothing more on its own side."""
-        self._posted[key].append(number)
+        self._posted.add(number)
 
     def answering(self, key: Key) -> Iterator[int]:
         """Take the receives that may be announced, in their order."""
-        waiting = self._posted[key]
+        waiting = self._to_announce.get(key)
         if key[1] not in self._rendezvous:
-            self._asked[key] = len(waiting)
-        while waiting and self._asked[key]:
+            self._asked[key] = len(waiting or ())
+        while waiting and waiting[0] in self._posted and self._asked[key]:
             self._asked[key] -= 1
             yield waiting.popleft()
 

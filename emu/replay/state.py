@@ -31,9 +31,7 @@ class RankState:
     """
 
     def __init__(self, schedule: Schedule, rank: int) -> None:
-        self._mine = {
-            number: send for number, send in enumerate(schedule.sends) if rank in (send.src, send.dst)
-        }
+        self._mine = schedule.sends.of_rank(rank)
         self._rank = rank
         self._left: dict[int, int] = {}  # what a send or receive of ours waits for, its op's gate included
         self._waiters: defaultdict[int, list[int]] = defaultdict(list)

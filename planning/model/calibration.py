@@ -13,7 +13,8 @@ from statistics import median
 from gradwire.planning.plan import Plan
 from gradwire.traces.schedules.collectives import ring
 from gradwire.traces.schedules.doubling import halving_doubling
-from gradwire.traces.schedules.schedule import Gate, Op, Schedule, Send
+from gradwire.traces.schedules.schedule import Gate, Op, Schedule
+from gradwire.traces.schedules.sends import Send
 
 SMALL_NBYTES = 64
 SEGMENT_MESSAGES = 12  # a medium message is so many segments: its alpha has the store-and-forward in it
@@ -90,7 +91,7 @@ def schedule(rate_bps: int, gso_max_nbytes: int, far: int = 1, n_crowd: int = 0)
         sends.append(Send(n_crowd_ops + number, src, dst, 0, nbytes, reduce=False, needs=needs))
         if n_crowd_ops:
             gates += (Gate(n_crowd_ops + number, rank, (n_crowd_ops - 1,), PAIR_PAUSE_NS) for rank in pair)
-    return Schedule(max(n_crowd, far + 1), tuple(ops), tuple(sends), tuple(gates))
+    return Schedule.of(max(n_crowd, far + 1), tuple(ops), tuple(sends), tuple(gates))
 
 
 def crowd(n_ranks: int) -> tuple[list[Op], list[Send], list[Gate]]:

@@ -44,10 +44,10 @@ def items_of(flows: Sequence[Flow], schedule: Schedule, trees: Sequence[Tree], e
     Without trees aggregations are empty.
     """
     number = flow_numbers(flows)
-    items = [
-        Item(send.op, (send.src, send.dst), float(send.nbytes), number[send.src, send.dst])
-        for send in schedule.sends
-    ]
+    sends = schedule.sends
+    pairs = list(zip(sends.src.tolist(), sends.dst.tolist(), strict=True))
+    columns = zip(sends.op.tolist(), pairs, sends.nbytes.astype(float).tolist(), strict=True)
+    items = [Item(op, pair, nbytes, number[pair]) for op, pair, nbytes in columns]
     of_trees = trees_of(schedule, trees)
     for i, each in enumerate(schedule.aggregations):
         nbytes, flow = 0.0, NO_FLOW
@@ -77,13 +77,14 @@ def ordered(schedule: Schedule, items: Sequence[Item], notices: bool = False) ->
     waits = [int(notices and number < n_sends) for number in range(n_numbers)]
     released_by: list[list[int]] = [[] for _ in range(n_numbers)]
     follows: list[list[int]] = [[] for _ in range(n_numbers)]
-    for number, send in enumerate(schedule.sends):
-        for other in send.needs:
-            released_by[other].append(number)
-        for other in send.ready:
-            released_by[other].append(first_notice + number)
-        waits[number] += len(send.needs)
-        waits[first_notice + number] += len(send.ready) + int(notices and schedule.ops[send.op].rendezvous)
+    sends = schedule.sends
+    for edges, first in ((sends.needs, 0), (sends.ready, first_notice)):
+        for number, other in zip(edges.owners.tolist(), edges.ids.tolist(), strict=True):
+            released_by[other].append(first + number)
+            waits[first + number] += 1
+    if notices and any(op.rendezvous for op in schedule.ops):
+        for number, op in enumerate(sends.op.tolist(), start=first_notice):
+            waits[number] += schedule.ops[op].rendezvous
     last: dict[Group, int] = {}
     for number, each in enumerate(schedule.aggregations, start=n_sends):
         for rank in each.members:

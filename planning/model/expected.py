@@ -37,8 +37,8 @@ from gradwire.planning.model.errorbar import Bar, Expected
 from gradwire.planning.model.hosts import HostCosts, costs_with
 from gradwire.planning.model.predict import PredictedTimes, times_of
 from gradwire.planning.model.simulation import simulate
-from gradwire.planning.plan import ADAPTIVE, Plan, Transport
-from gradwire.planning.transport import longest_round_trip_s, payload_efficiency
+from gradwire.planning.plan import ADAPTIVE, Plan
+from gradwire.planning.transport import Transport, longest_round_trip_s, payload_efficiency
 from gradwire.traces.schedules.latest import at_the_latest
 from gradwire.traces.schedules.schedule import Schedule
 from gradwire.traces.units import show_s

@@ -7,7 +7,8 @@ from gradwire.planning.model.calibration import HostTimes, Range, after_first_st
 from gradwire.planning.model.hosts import HostCosts, costs_with
 from gradwire.planning.model.simulation import simulate
 from gradwire.planning.plan import Plan
-from gradwire.traces.schedules.schedule import Op, Schedule, Send
+from gradwire.traces.schedules.schedule import Op, Schedule
+from gradwire.traces.schedules.sends import Send
 
 MAX_S = 0.02  # of a processor for one message, or for a rank's start
 _ROUNDS = 7  # of a search: 20 ms / 2^7 is the step if nothing but halving helps, which is never so
@@ -66,7 +67,7 @@ _Arrivals = Callable[[HostCosts], list[tuple[int, float]]]
 def _arrivals(plan: Plan, sends: Sequence[Send], eta: float) -> _Arrivals:
     """When the sends of one allreduce of the crowd arrive, each with its step, if hosts cost so much."""
     nbytes = max(send.offset + send.nbytes for send in sends)
-    schedule = Schedule(plan.n_ranks, (Op("allreduce", nbytes),), tuple(sends))
+    schedule = Schedule.of(plan.n_ranks, (Op("allreduce", nbytes),), tuple(sends))
     pairs = {frozenset((send.src, send.dst)) for send in sends}  # notices go the other way
     flows = [flow for flow in plan.flows if frozenset((flow.src, flow.dst)) in pairs]
 

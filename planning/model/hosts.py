@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
-from gradwire.planning.plan import Transport
-from gradwire.planning.transport import buffered_nbytes
+from gradwire.planning.transport import Transport, buffered_nbytes
 
 
 @dataclass(frozen=True, slots=True)

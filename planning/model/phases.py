@@ -41,9 +41,11 @@ def sizes_by_phase(schedule: Schedule) -> dict[PhaseKey, Sizes]:
     phases: defaultdict[PhaseKey, Sizes] = defaultdict(Sizes)
     keys = phase_keys(schedule)
     number = {group: i for i, group in enumerate(schedule.groups)}
-    for send, key in zip(schedule.sends, keys, strict=False):
+    sends = schedule.sends
+    ends = zip(sends.src.tolist(), sends.dst.tolist(), strict=True)
+    for pair, nbytes, key in zip(ends, sends.nbytes.tolist(), keys, strict=False):
         pairs = phases[key].pairs
-        pairs[send.src, send.dst] = pairs.get((send.src, send.dst), 0) + send.nbytes
+        pairs[pair] = pairs.get(pair, 0) + nbytes
     for each, key in zip(schedule.aggregations, keys[len(schedule.sends) :], strict=True):
         groups, group = phases[key].groups, number[each.givers, each.takers]
         groups[group] = groups.get(group, 0) + schedule.ops[each.op].nbytes
@@ -59,13 +61,15 @@ def phase_keys(schedule: Schedule) -> list[PhaseKey]:
     """The phase of each send, then of each aggregation."""
     depths = _depths(schedule)
     ops = schedule.ops
+    is_collective = [op.contract.is_collective for op in ops]
+    sends = schedule.sends
     own = [
-        (send.op, send.step) if ops[send.op].contract.is_collective else (-1, depths[send.op])
-        for send in schedule.sends
+        (op, step) if is_collective[op] else (-1, depths[op])
+        for op, step in zip(sends.op.tolist(), sends.step.tolist(), strict=True)
     ]
     own += [(each.op, ADDED_UP) for each in schedule.aggregations]
     job_of = schedule.job_of
-    jobs = [job_of[send.src] for send in schedule.sends]
+    jobs = [job_of[src] for src in sends.src.tolist()]
     jobs += [job_of[each.members[0]] for each in schedule.aggregations]
     shared = _shared_keys(zip(jobs, own, strict=True))
     return [shared[job, key] for job, key in zip(jobs, own, strict=True)]

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from statistics import median
 from typing import NamedTuple
 
+import numpy as np
+
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.paths import host_port
 from gradwire.planning.model.addedup import as_tcp_nbytes, trees_of
@@ -17,6 +19,7 @@ from gradwire.planning.transport import payload_efficiency
 from gradwire.planning.trees.tree import Tree
 from gradwire.traces.schedules.periods import periods
 from gradwire.traces.schedules.schedule import Schedule
+from gradwire.traces.schedules.sends import totals
 
 
 def predict(
@@ -52,7 +55,8 @@ def times_of(schedule: Schedule, simulated: Simulated) -> PredictedTimes:
 def begun_and_ended(schedule: Schedule, simulated: Simulated) -> dict[tuple[int, int], tuple[int, int]]:
     """By operation and rank when the first of its data left, or when it was computed, in ns."""
     found: dict[tuple[int, int], tuple[int, int]] = {}
-    parts = [[(send.op, send.src)] for send in schedule.sends]
+    ends = zip(schedule.sends.op.tolist(), schedule.sends.src.tolist(), strict=True)
+    parts = [[end] for end in ends]
     parts += [[(each.op, rank) for rank in each.members] for each in schedule.aggregations]
     for some, ready_s in zip(parts, simulated.ready_s, strict=True):
         ns = round(ready_s * 1e9)
@@ -96,10 +100,11 @@ def bound_s(
                 nbytes = each_nbytes(len(members), made.nbytes)
                 sent[rank] += nbytes
                 received[rank] += nbytes
-    for send in schedule.sends:
-        if send.op not in equal:
-            sent[send.src] += send.nbytes
-            received[send.dst] += send.nbytes
+    sends = schedule.sends
+    others = ~np.isin(sends.op, np.fromiter(equal, np.int32, len(equal)))
+    for ends, counted in ((sends.src, sent), (sends.dst, received)):
+        for rank, nbytes in enumerate(totals(ends[others], sends.nbytes[others], schedule.n_ranks).tolist()):
+            counted[rank] += nbytes
     for each, (_, tree) in zip(schedule.aggregations, trees_of(schedule, trees), strict=bool(trees)):
         nbytes = as_tcp_nbytes(schedule.ops[each.op].nbytes, tree, eta)
         for rank in each.givers:

@@ -5,13 +5,15 @@ headers, and an acknowledgement nothing else, so `nbytes - HEADERS_NBYTES * pack
 and what only some packets have: the options of SYN packets and of selective acknowledgements.
 """
 
-from collections import Counter
 from collections.abc import Sequence
+
+import numpy as np
 
 from gradwire.planning.fabrics.fabric import ETHERNET_NBYTES
 from gradwire.planning.plan import Flow, Plan
 from gradwire.planning.transport import TCP_HEADERS_NBYTES, tcp_payload_nbytes
 from gradwire.traces.framing.gloo import HELLO_NBYTES, PREAMBLE_NBYTES
+from gradwire.traces.schedules.sends import Nbytes, totals
 
 HEADERS_NBYTES = ETHERNET_NBYTES + TCP_HEADERS_NBYTES
 # MSS 4, SACK permitted 2, timestamps 10, no-operation 1, window scale 3, less the 12 of every packet.
@@ -35,10 +37,8 @@ def wire_nbytes(nbytes: int, n_packets: int, mtu_nbytes: int) -> int:
 
 def payload_nbytes(plan: Plan) -> list[int]:
     """The payload of each flow in one repeat."""
-    nbytes: Counter[tuple[int, int]] = Counter()
-    for send in plan.schedule.sends:
-        nbytes[send.src, send.dst] += send.nbytes
-    return [nbytes[flow.src, flow.dst] for flow in plan.flows]
+    nbytes = _by_pair(plan, plan.schedule.sends.nbytes)
+    return [nbytes.get((flow.src, flow.dst), 0) for flow in plan.flows]
 
 
 def framing_nbytes(plan: Plan) -> list[int]:
@@ -47,11 +47,19 @@ def framing_nbytes(plan: Plan) -> list[int]:
     A send is announced by a preamble, led by another, and answered in the other direction by its
     receiver's notice that it is ready: three preambles.
     """
-    preambles: Counter[tuple[int, int]] = Counter()
-    for send in plan.schedule.sends:
-        preambles[send.src, send.dst] += 2
-        preambles[send.dst, send.src] += 1
-    return [preambles[flow.src, flow.dst] * PREAMBLE_NBYTES for flow in plan.flows]
+    n_sends = _by_pair(plan, np.ones(len(plan.schedule.sends), np.int64))
+    return [
+        (2 * n_sends.get((flow.src, flow.dst), 0) + n_sends.get((flow.dst, flow.src), 0)) * PREAMBLE_NBYTES
+        for flow in plan.flows
+    ]
+
+
+def _by_pair(plan: Plan, of_send: Nbytes) -> dict[tuple[int, int], int]:
+    """The sum of a figure of each send by source and destination."""
+    sends, n_ranks = plan.schedule.sends, plan.n_ranks
+    keys, where = np.unique(sends.src.astype(np.int64) * n_ranks + sends.dst, return_inverse=True)
+    sums = totals(where, of_send, len(keys)).tolist()
+    return {divmod(key, n_ranks): of_pair for key, of_pair in zip(keys.tolist(), sums, strict=True)}
 
 
 def stream_nbytes(plan: Plan, repeats: int) -> list[int]:

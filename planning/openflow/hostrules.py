@@ -12,7 +12,8 @@ from gradwire.planning.plan import ADAPTIVE, Flow
 from gradwire.planning.refused import Refused
 from gradwire.planning.routing.policies import policy
 from gradwire.planning.routing.reroute import without
-from gradwire.traces.schedules.schedule import Op, Schedule, Send
+from gradwire.traces.schedules.schedule import Op, Schedule
+from gradwire.traces.schedules.sends import Send
 
 PAIR_PRIORITY = 200
 SEED = 0
@@ -59,7 +60,7 @@ def _all_pairs(fabric: Fabric) -> tuple[tuple[Flow, ...], Schedule]:
     flows = tuple(Flow(src, dst, fabric.ip(hosts[src]), fabric.ip(hosts[dst]), 0, 0) for src, dst in pairs)
     ops = tuple(Op("message", 1, tag=i, root=src) for i, (src, _) in enumerate(pairs))
     sends = tuple(Send(i, src, dst, 0, 1, reduce=False) for i, (src, dst) in enumerate(pairs))
-    return flows, Schedule(len(hosts), ops, sends)
+    return flows, Schedule.of(len(hosts), ops, sends)
 
 
 def _collapsed(dst: str, ports: dict[str, int]) -> list[Rule]:

@@ -5,14 +5,14 @@ A package adds one with an entry point in the group `gradwire.routing`; it canno
 
 from collections.abc import Sequence
 from importlib.metadata import entry_points
-from typing import Protocol
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Protocol
 
-from gradwire.planning.fabrics.fabric import Fabric
-from gradwire.planning.plan import ADAPTIVE, Flow
-from gradwire.planning.routing.oblivious import direct, dmodk, ecmp
-from gradwire.planning.routing.planned import planned
-from gradwire.planning.routing.shortest import Path
-from gradwire.traces.schedules.schedule import Schedule
+if TYPE_CHECKING:
+    from gradwire.planning.fabrics.fabric import Fabric
+    from gradwire.planning.plan import Flow
+    from gradwire.planning.routing.shortest import Path
+    from gradwire.traces.schedules.schedule import Schedule
 
 GROUP = "gradwire.routing"
 
@@ -25,21 +25,21 @@ class Policy(Protocol):
 
     def __call__(
         self,
-        fabric: Fabric,
+        fabric: "Fabric",
         placement: Sequence[str],
-        flows: Sequence[Flow],
-        schedule: Schedule,
+        flows: Sequence["Flow"],
+        schedule: "Schedule",
         seed: int,
         /,
-    ) -> Sequence[Path]: ...
+    ) -> Sequence["Path"]: ...
 
 
-BUILT_IN: dict[str, Policy] = {
-    "ecmp": ecmp,
-    "dmodk": dmodk,
-    "direct": direct,
-    "planned": planned,
-    ADAPTIVE: ecmp,  # to begin with
+BUILT_IN = {  # loaded when they are asked for, as a package's are: help pages need only the names
+    "ecmp": "gradwire.planning.routing.oblivious:ecmp",
+    "dmodk": "gradwire.planning.routing.oblivious:dmodk",
+    "direct": "gradwire.planning.routing.oblivious:direct",
+    "planned": "gradwire.planning.routing.planned:planned",
+    "adaptive": "gradwire.planning.routing.oblivious:ecmp",  # to begin with
 }
 
 
@@ -51,9 +51,11 @@ def policy_names() -> tuple[str, ...]:
 
 def policy(name: str) -> Policy:
     """The policy of this name.  Raise ValueError if neither gradwire nor an installed package offers it."""
+    loaded: Policy
     if name in BUILT_IN:
-        return BUILT_IN[name]
+        loaded = resolve_name(BUILT_IN[name])
+        return loaded
     for entry in entry_points(group=GROUP, name=name):
-        loaded: Policy = entry.load()
+        loaded = entry.load()
         return loaded
     raise ValueError(f"there is no routing policy {name!r}; choose from {', '.join(policy_names())}")

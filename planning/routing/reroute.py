@@ -3,6 +3,8 @@
 from collections.abc import Collection
 from dataclasses import replace
 
+import numpy as np
+
 from gradwire.planning.fabrics.fabric import Egress, Fabric, Link
 from gradwire.planning.fabrics.paths import access_switch, distances
 from gradwire.planning.plan import Plan
@@ -37,8 +39,12 @@ def _possible(plan: Plan, left: Fabric) -> Schedule:
     """The schedule without the sends between switches that have no way to each other: they take no link."""
     access = [access_switch(left, host) for host in plan.placement]
     far = {switch: distances(left, switch) for switch in set(access)}
-    sends = tuple(send for send in plan.schedule.sends if access[send.dst] in far[access[send.src]])
-    return plan.schedule if len(sends) == len(plan.schedule.sends) else replace(plan.schedule, sends=sends)
+    sends = plan.schedule.sends
+    reaches = np.array([[to in far[here] for to in access] for here in access])
+    possible = np.flatnonzero(reaches[sends.src, sends.dst])
+    if len(possible) == len(sends):
+        return plan.schedule
+    return replace(plan.schedule, sends=sends.chosen(possible))
 
 
 def without(fabric: Fabric, down: Collection[Link]) -> Fabric:

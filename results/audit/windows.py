@@ -118,8 +118,9 @@ def _passings(plan: Plan) -> Iterator[tuple[PhaseKey, int, Sequence[Egress]]]:
     schedule = plan.schedule
     number = flow_numbers(plan.flows)
     keys = iter(phase_keys(schedule))
-    for send, key in zip(schedule.sends, keys, strict=False):
-        yield key, send.nbytes, plan.flows[number[send.src, send.dst]].path
+    sends = schedule.sends
+    for src, dst, nbytes in zip(sends.src.tolist(), sends.dst.tolist(), sends.nbytes.tolist(), strict=True):
+        yield next(keys), nbytes, plan.flows[number[src, dst]].path
     of_trees = trees_of(schedule, plan.trees)
     for each, (_, tree), key in zip(schedule.aggregations, of_trees, keys, strict=True):
         yield key, schedule.ops[each.op].nbytes, tree_links(plan.fabric, tree)

@@ -43,7 +43,7 @@ def written_to(schedule: Schedule, rank: int, peers: tuple[int, ...]) -> list[in
 @pytest.mark.parametrize("rank", range(3))
 def test_at_an_instant_notices_leave_before_data_on_the_hosts_one_link(rank: int) -> None:
     """gloo posts its receives first (gloo/allreduce.cc): else its predecessor's data wait for its own."""
-    schedule = Schedule(3, (Op("allreduce", 3000),), tuple(gloo_ring(3, 3000)))
+    schedule = Schedule.of(3, (Op("allreduce", 3000),), tuple(gloo_ring(3, 3000)))
     successor, predecessor = (rank - 1) % 3, (rank + 1) % 3
     assert written_to(schedule, rank, (successor, predecessor)) == [predecessor, successor]
 

@@ -25,8 +25,10 @@ from gradwire.planning.failures import Failure
 from gradwire.planning.plan import Plan
 from gradwire.planning.resolve import resolve
 from gradwire.planning.transport import fabric_transport
-from gradwire.traces.schedules.expand import ALLREDUCE, AS_CAPTURED, expand
-from gradwire.traces.schedules.schedule import Gate, Op, Schedule, Send, sent_nbytes
+from gradwire.traces.schedules.expand import ALLREDUCE, expand
+from gradwire.traces.schedules.names import AS_CAPTURED
+from gradwire.traces.schedules.schedule import Gate, Op, Schedule, sent_nbytes
+from gradwire.traces.schedules.sends import Send, Sends
 from gradwire.traces.workload import made_allreduce
 
 
@@ -93,7 +95,8 @@ def test_every_sum_is_right_and_tcp_counts_what_the_plan_says(algorithm: str) ->
 
 def test_a_chunk_that_is_not_added_makes_wrong_elements() -> None:
     schedule = expand(made_allreduce(4, 4 * 1000), "ring")
-    spoiled = tuple(replace(send, reduce=False) if send.step == 1 else send for send in schedule.sends)
+    sends = schedule.sends
+    spoiled = replace(sends, reduce=sends.reduce & (sends.step != 1))
     (outcomes,) = run(replace(schedule, sends=spoiled))
     assert sum(outcome.wrong for outcome in outcomes) > 0
 
@@ -111,7 +114,7 @@ def test_each_send_is_handed_over_and_arrives_once_and_after_what_it_needs() -> 
 
 def test_a_compute_gap_delays_what_follows_it() -> None:
     gap_ns = 50_000_000
-    schedule = Schedule(
+    schedule = Schedule.of(
         2,
         (Op("message", 10), Op("message", 10, root=1)),
         (Send(0, 0, 1, 0, 10, False), Send(1, 1, 0, 0, 10, False)),
@@ -147,7 +150,7 @@ def test_what_nobody_thought_of_in_an_agent_is_told() -> None:
     plan = on_loopback(expand(made_allreduce(4, 4000), "ring"))
     sends = plan.schedule.sends
     beyond = replace(sends[0], offset=10**9)  # no plan that was checked has this
-    spoiled = replace(plan, schedule=replace(plan.schedule, sends=(beyond, *sends[1:])))
+    spoiled = replace(plan, schedule=replace(plan.schedule, sends=Sends.of((beyond, *sends[1:]))))
     with pytest.raises(RunFailed, match=r"rank \d: a bug in gradwire: \w+"):
         run_plan(spoiled)
 
@@ -156,7 +159,7 @@ def test_a_rank_that_waits_in_vain_is_named_once_with_the_failures_of_the_plan(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(agent, "STALL_S", 0.3)
-    schedule = Schedule(
+    schedule = Schedule.of(
         2,
         (Op("message", 10), Op("message", 10, root=1)),
         (Send(0, 0, 1, 0, 10, False), Send(1, 1, 0, 0, 10, False)),
@@ -178,7 +181,7 @@ def test_a_rank_that_waits_while_another_computes_longer_is_not_stalled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(agent, "STALL_S", 0.3)
-    schedule = Schedule(
+    schedule = Schedule.of(
         2,
         (Op("message", 10), Op("message", 10, root=1)),
         (Send(0, 0, 1, 0, 10, False), Send(1, 1, 0, 0, 10, False)),

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from gradwire.emu.replay import payload
-from gradwire.traces.schedules.schedule import Op, Schedule, Send
+from gradwire.traces.schedules.schedule import Op, Schedule
+from gradwire.traces.schedules.sends import Send
 
 N_RANKS = 64
 
@@ -12,7 +13,7 @@ N_RANKS = 64
 def schedule(nbytes: int = 4000) -> Schedule:
     ring = [Send(0, r, (r + 1) % N_RANKS, 0, nbytes, True) for r in range(N_RANKS)]
     message = Send(1, 0, 1, 0, 1001, False)
-    return Schedule(N_RANKS, (Op("allreduce", nbytes), Op("message", 1001, root=0)), (*ring, message))
+    return Schedule.of(N_RANKS, (Op("allreduce", nbytes), Op("message", 1001, root=0)), (*ring, message))
 
 
 def test_the_sum_of_all_ranks_buffers_is_counted_as_right_in_any_order() -> None:

@@ -5,8 +5,10 @@ import random
 import pytest
 
 from gradwire.emu.replay.state import Possible, RankState
-from gradwire.traces.schedules.expand import ALGORITHMS, expand
-from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.names import ALGORITHMS
+from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule
+from gradwire.traces.schedules.sends import Send
 from gradwire.traces.workload import made_allreduce
 
 LEAVES = ((0, 1, 2), (3, 4), (5, 6, 7))
@@ -82,7 +84,7 @@ def test_an_operation_waits_for_the_one_before_it_on_the_same_rank() -> None:
 
 
 def test_a_compute_gap_is_waited_for_after_what_it_follows() -> None:
-    schedule = Schedule(
+    schedule = Schedule.of(
         2,
         (Op("message", 10), Op("message", 10, root=1)),
         (Send(0, 0, 1, 0, 10, False), Send(1, 1, 0, 0, 10, False)),
@@ -97,7 +99,7 @@ def test_a_compute_gap_is_waited_for_after_what_it_follows() -> None:
 def two_sums(gap_ns: int = 0) -> Schedule:
     """Two allreduces of one group; the second has a send, from rank 0 to rank 1, who is not of the group."""
     group = (0, 2)
-    return Schedule(
+    return Schedule.of(
         3,
         (Op("allreduce", 40), Op("allreduce", 40)),
         (Send(1, 0, 1, 0, 40, False),),
@@ -125,7 +127,7 @@ def test_a_rank_of_an_aggregation_sends_only_what_it_has_the_sum_of_and_others_a
 
 
 def test_an_operation_without_sends_lets_the_next_one_begin_when_its_sum_is_there() -> None:
-    schedule = Schedule(
+    schedule = Schedule.of(
         2,
         (Op("allreduce", 40), Op("message", 4, root=0)),
         (Send(1, 0, 1, 0, 4, False),),

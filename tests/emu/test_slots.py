@@ -3,7 +3,8 @@
 from gradwire.emu.replay.slots import Matching, in_order, slots_of
 from gradwire.traces.framing.gloo import unpack_slot
 from gradwire.traces.schedules.expand import expand
-from gradwire.traces.schedules.schedule import Op, Schedule, Send
+from gradwire.traces.schedules.schedule import Op, Schedule
+from gradwire.traces.schedules.sends import Send
 from gradwire.traces.workload import made_allreduce
 
 
@@ -15,7 +16,7 @@ def test_a_collectives_tag_is_never_used_twice_in_all_repeats() -> None:
 
 
 def test_a_message_keeps_its_tag_as_the_slot() -> None:
-    schedule = Schedule(2, (Op("message", 10, tag=2),), (Send(0, 0, 1, 0, 10, reduce=False),))
+    schedule = Schedule.of(2, (Op("message", 10, tag=2),), (Send(0, 0, 1, 0, 10, reduce=False),))
     assert slots_of(schedule, repeat=5) == [2]
 
 
@@ -28,7 +29,7 @@ def test_both_ends_of_a_slot_see_its_sends_in_the_same_order() -> None:
             assert in_order(schedule, peer, slots)[1][rank, slot] == numbers == sorted(numbers)
 
 
-TWO_AND_ONE_BACK = Schedule(
+TWO_AND_ONE_BACK = Schedule.of(
     2,
     (Op("message", 10, tag=2),),
     (
@@ -60,3 +61,12 @@ def test_what_comes_in_is_the_next_send_of_its_slot_with_its_length_or_none() ->
     assert matching.arriving((0, 2), 4) == 0
     assert matching.arriving((0, 2), 6) == 1
     assert matching.arriving((0, 2), 6) is None
+
+
+def test_receives_are_announced_in_the_order_of_their_sends_whichever_is_ready_first() -> None:
+    """So the first notice in a slot is the first send's, and the checker may rely on `ready`."""
+    matching = Matching(TWO_AND_ONE_BACK, 1, repeat=0)
+    matching.posted(1)
+    assert list(matching.answering((0, 2))) == []
+    matching.posted(0)
+    assert list(matching.answering((0, 2))) == [0, 1]

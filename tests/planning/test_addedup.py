@@ -19,7 +19,8 @@ from gradwire.planning.model.predict import bound_s, predict
 from gradwire.planning.model.simulation import simulate
 from gradwire.planning.plan import Plan
 from gradwire.planning.trees.tree import Child, Node, Tree
-from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send
+from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule
+from gradwire.traces.schedules.sends import Send, Sends
 from gradwire.traces.workload import made_allreduce
 from tests.made_plans import MIB, allreduce_plan, messages, schedule_plan
 
@@ -34,7 +35,7 @@ TCP_MB_S = MB * 8 / (RATE_BPS * TCP_SHARE)
 def sums(n_ranks: int, *nbytes: int, gates: tuple[Gate, ...] = ()) -> Schedule:
     """One group of all ranks, with so many sums."""
     everybody = tuple(range(n_ranks))
-    return Schedule(
+    return Schedule.of(
         n_ranks,
         ops=tuple(Op("allreduce", size) for size in nbytes),
         sends=(),
@@ -107,7 +108,9 @@ def test_a_flow_and_a_sum_share_the_link_of_their_host() -> None:
     """Half of r0's link each: the flow's megabyte is through at twice its time, then the sum is alone."""
     added = sums(3, MB)
     schedule = replace(
-        added, ops=(*added.ops, Op("message", MB, root=0)), sends=(Send(1, 0, 1, 0, MB, reduce=False),)
+        added,
+        ops=(*added.ops, Op("message", MB, root=0)),
+        sends=Sends.of([Send(1, 0, 1, 0, MB, reduce=False)]),
     )
     flow_s, sum_s = ends_s(schedule_plan("star:hosts=3", schedule))
     assert flow_s == pytest.approx(2 * TCP_MB_S)
@@ -136,7 +139,7 @@ def test_sends_of_an_operation_wait_for_its_sum_at_their_ranks() -> None:
 
 
 def test_a_rank_passes_on_only_the_whole_sum_and_another_does_not_wait() -> None:
-    pair = Schedule(
+    pair = Schedule.of(
         4,
         ops=(Op("allreduce", MB),),
         sends=(Send(0, 1, 2, 0, MB, reduce=False), Send(0, 3, 2, 0, MB // 4, reduce=False)),
@@ -165,7 +168,7 @@ def pushes(n_workers: int, nbytes: int) -> Schedule:
     """Rank 0 gets the sum of what the others push, and answers each of them."""
     workers = tuple(range(1, n_workers + 1))
     answers = messages(n_workers + 1, [(0, worker, nbytes) for worker in workers])
-    return Schedule(
+    return Schedule.of(
         n_workers + 1,
         ops=(Op("reduce", nbytes, root=0), *answers.ops),
         sends=tuple(replace(send, op=send.op + 1) for send in answers.sends),
@@ -185,7 +188,7 @@ def test_a_server_gets_one_sum_where_w_pushes_were() -> None:
 
 
 def test_a_server_of_slow_links_is_bounded_by_the_sum_that_comes_in() -> None:
-    schedule = replace(pushes(4, MB), sends=(), gates=())
+    schedule = replace(pushes(4, MB), sends=Sends.of(()), gates=())
     plan = schedule_plan("star:hosts=5", schedule)
     assert plan.prediction.bound_s == pytest.approx(INA_MB_S)
 
@@ -254,7 +257,7 @@ def test_two_trees_on_one_uplink_are_a_collision_with_a_reason() -> None:
 
 def test_a_tree_of_bare_packets_below_who_does_not_give_puts_nothing_there() -> None:
     fabric = parse_fabric("star:hosts=3")
-    schedule = Schedule(3, ops=(Op("reduce", MB),), sends=(), aggregations=(Aggregation(0, (1, 2), (0,)),))
+    schedule = Schedule.of(3, ops=(Op("reduce", MB),), sends=(), aggregations=(Aggregation(0, (1, 2), (0,)),))
     children = (Child(1, gives=False), Child(2, takes=False), Child(3, takes=False))
     tree = Tree(1, (1, 2), (0,), 0xBEE0, 8, 256, (Node("switch0", children),))
     plan = replace(schedule_plan("star:hosts=3", messages(3, [])), schedule=schedule, trees=(tree,))

@@ -80,7 +80,7 @@ def test_routes_and_ranks_of_a_bigraph_from_a_file_are_the_family_s(routes: str)
     mine, known = recabled(parse_fabric("bigraph:n=8,m=4"), 3), parse_fabric("bigraph:n=8,m=4")
     assert place("hdrm", mine, 32, 0) == place("hdrm", known, 32, 0)
     flows = [Flow(src, dst, "", "", 1, 1) for src in range(32) for dst in range(32) if src != dst]
-    empty = Schedule(32, (), ())
+    empty = Schedule.of(32, (), ())
     paths = [policy(routes)(fabric, fabric.hosts, flows, empty, 0) for fabric in (mine, known)]
     if routes == "direct":
         assert [nodes(path) for path in paths[0]] == [nodes(path) for path in paths[1]]
@@ -94,6 +94,6 @@ def nodes(path: "tuple[Egress, ...] | list[Egress]") -> list[str]:
 def test_a_file_that_is_cabled_otherwise_is_refused_in_words_that_fit() -> None:
     pod = parse_fabric(str(EXAMPLES / "pod.yaml"))
     with pytest.raises(Refused, match="not on a fabric from a file that is cabled otherwise"):
-        policy("direct")(pod, pod.hosts, [], Schedule(2, (), ()), 0)
+        policy("direct")(pod, pod.hosts, [], Schedule.of(2, (), ()), 0)
     with pytest.raises(Refused, match="not on a fabric from a file that is cabled otherwise"):
         place("hdrm", pod, 2, 0)

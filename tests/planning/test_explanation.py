@@ -9,7 +9,8 @@ from gradwire.planning.model.explanation import transit_flows, why
 from gradwire.planning.model.loads import plan_load
 from gradwire.planning.plan import Plan
 from gradwire.traces.schedules.expand import expand
-from gradwire.traces.schedules.schedule import Aggregation, Op, Schedule, Send, together
+from gradwire.traces.schedules.schedule import Aggregation, Op, Schedule, together
+from gradwire.traces.schedules.sends import Send
 from gradwire.traces.workload import made_allreduce
 from tests.made_plans import allreduce_plan, messages, schedule_plan
 
@@ -90,7 +91,7 @@ def test_the_reason_is_of_the_kind_of_operation_that_takes_most_of_the_time(
 ) -> None:
     """1.024 MB added up, 1,024 bytes in a frame of 1,090, take as long as twice 0.5212 MB over TCP."""
     everybody = (0, 1, 2, 3)
-    schedule = Schedule(
+    schedule = Schedule.of(
         4,
         ops=(Op("broadcast", nbytes), Op("allreduce", 512_000), Op("allreduce", 512_000)),
         sends=(Send(0, 0, 2, 0, nbytes, reduce=False), Send(0, 1, 3, 0, nbytes, reduce=False)),

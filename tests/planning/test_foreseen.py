@@ -21,7 +21,7 @@ from tests.made_plans import allreduce_plan
 
 NBYTES = 1 << 16
 TWO_SPINES = "leaf-spine:leaves=4,spines=2,hosts=1"
-PAIR = Schedule(2, (Op("allreduce", NBYTES),), (), (), (Aggregation(0, (0, 1), (0, 1)),))
+PAIR = Schedule.of(2, (Op("allreduce", NBYTES),), (), (), (Aggregation(0, (0, 1), (0, 1)),))
 
 
 def failures_of(fabric: Fabric, *texts: str) -> tuple[Failure, ...]:

@@ -23,7 +23,7 @@ NBYTES = 1 << 20
 def sums(n_ranks: int, *groups: tuple[int, ...]) -> Schedule:
     """An allreduce of each of these groups; those that share a rank are one job."""
     ops = tuple(Op("allreduce", NBYTES) for _ in groups)
-    return Schedule(
+    return Schedule.of(
         n_ranks, ops, (), (), tuple(Aggregation(i, ranks, ranks) for i, ranks in enumerate(groups))
     )
 
@@ -122,7 +122,7 @@ def test_a_job_that_misses_one_tree_gives_back_the_others() -> None:
     hosts = ("h6", "h7", "h0", "h1", "h8", "h9", "h2", "h3")
     first, last = sums(2, (0, 1)), sums(2, (0, 1))
     middle = sums(4, (0, 1), (2, 3))
-    joined = Schedule(
+    joined = Schedule.of(
         4, (*middle.ops, Op("allreduce", 4)), (), (), (*middle.aggregations, Aggregation(2, (1, 2), (1, 2)))
     )
     grants = granted(fabric, hosts, together([first, joined, last]), Terms(switch_slots=64, slots=60), seed=0)

@@ -11,7 +11,8 @@ from gradwire.planning.model.phases import (
     sizes_by_phase,
 )
 from gradwire.traces.schedules.expand import expand
-from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send, together
+from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule, together
+from gradwire.traces.schedules.sends import Send
 from gradwire.traces.workload import made_allreduce
 from tests.made_plans import messages
 
@@ -72,7 +73,7 @@ def test_what_switches_add_up_of_an_operation_comes_before_its_sends() -> None:
 
 
 def test_ranks_that_are_added_up_together_are_one_job() -> None:
-    schedule = Schedule(
+    schedule = Schedule.of(
         5,
         (Op("allreduce", 4),) * 2,
         (),
@@ -94,7 +95,7 @@ def test_a_worker_that_only_gives_waits_for_nobody() -> None:
     """Two sums one after the other, and a message behind them: nothing has arrived at the worker before."""
     reduce = Op("reduce", 8, root=0)
     message = Op("message", 8, root=1)
-    schedule = Schedule(
+    schedule = Schedule.of(
         3,
         (reduce, reduce, message),
         (Send(2, 1, 0, 0, 8, reduce=False),),

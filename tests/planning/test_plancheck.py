@@ -48,7 +48,17 @@ def spoiled(change: Callable[[Value], None], folder: Path, plan: Plan | None = N
 
 
 def send(number: int, **fields: object) -> Callable[[Value], None]:
-    return lambda value: value["schedule"]["sends"][number].update(fields)
+    """Change columns of one send."""
+
+    def change(value: Value) -> None:
+        for name, changed in fields.items():
+            value["schedule"]["sends"][name][number] = changed
+
+    return change
+
+
+def no_sends(value: Value) -> Value:
+    return {name: [] for name in value["schedule"]["sends"]}
 
 
 def flow(number: int, **fields: object) -> Callable[[Value], None]:
@@ -68,7 +78,7 @@ def flow(number: int, **fields: object) -> Callable[[Value], None]:
         (send(5, needs=[5]), "send 5 waits for send 5, which does not come before it"),
         (send(5, ready=[99_999]), "send 5 waits for send 99999"),
         (send(4, needs=[1]), "which rank 0 neither sends nor receives"),
-        (send(0, src="zero"), "schedule.sends.0.src"),
+        (send(0, src="zero"), "schedule.sends: the column src of the sends must have whole numbers"),
         (lambda value: value["schedule"]["gates"][0].update(after=[1]), "gate 0: operation 1 cannot come"),
         (lambda value: value["schedule"]["gates"][0].update(gap_ns=-1), "gate 0"),
         (
@@ -79,11 +89,22 @@ def flow(number: int, **fields: object) -> Callable[[Value], None]:
             lambda value: value["schedule"]["ops"][0].update(nbytes=4001),
             "operation 0, allreduce: 4001 bytes",
         ),
-        (lambda value: value["schedule"]["ops"][0].update(nbytes=1 << 40), "GiB, the limit is 8 GiB"),
+        (lambda value: value["schedule"]["ops"][0].update(nbytes=1 << 51), f"{1 << 51} bytes"),
         (lambda value: value["schedule"]["ops"][0].update(root=4), "root 4"),
         (lambda value: value["schedule"]["ops"][0].update(tag=1 << 32), "tag 4294967296"),
         (lambda value: value["schedule"]["gates"][0].update(gap_ns=10**18), "gate 0"),
-        (lambda value: value["schedule"].update(sends=[], gates=[]), "it sends nothing"),
+        (lambda value: value["schedule"].update(sends=no_sends(value), gates=[]), "it sends nothing"),
+        (send(0, reduce=1), "the column reduce of the sends must have true and false"),
+        (send(0, nbytes=True), "the column nbytes of the sends must have whole numbers"),
+        (send(0, nbytes=1 << 70), "the column nbytes of the sends has a number that is too large"),
+        (send(0, offset=(1 << 63) - 4), "exceed the operation's 4000"),
+        (send(0, shift=-4), "bytes at offset -4 exceed the operation's 4000"),
+        (send(0, shift=3004), "1000 bytes at offset 3004 exceed the operation's 4000"),
+        (send(0, needs=7), "the column needs of the sends must have lists"),
+        (send(0, needs=["one"]), "the column needs of the sends must have whole numbers"),
+        (lambda value: value["schedule"]["sends"]["src"].pop(), "the columns of the sends differ in length"),
+        (lambda value: value["schedule"]["sends"].pop("src"), "the sends must be the columns op, src, dst"),
+        (lambda value: value["schedule"].update(sends=[]), "the sends must be the columns op, src, dst"),
         (lambda value: value["schedule"].update(n_ranks=5), "each of 5 ranks needs a host of its own"),
         (
             lambda value: value.update(placement=["h0", "h1", "h2", "h2"]),
@@ -92,10 +113,10 @@ def flow(number: int, **fields: object) -> Callable[[Value], None]:
         (lambda value: value.update(placement=["h0", "h1", "h2", "h99"]), "'h99' is not a host"),
         (lambda value: value.update(fabric="torus:k=3"), "torus"),
         (
-            lambda value: value.update(schema="gradwire.plan/1"),
-            "it is gradwire.plan/1, which an older gradwire wrote",
+            lambda value: value.update(schema="gradwire.plan/2"),
+            "it is gradwire.plan/2, which an older gradwire wrote",
         ),
-        (lambda value: value.update(schema="else"), "its schema is not gradwire.plan/2"),
+        (lambda value: value.update(schema="else"), "its schema is not gradwire.plan/3"),
         (lambda value: value.pop("flows"), "flows"),
         (lambda value: value["flows"].pop(), "one flow in each direction"),
         (lambda value: value.update(flows=[]), "sends to 1, but there is no flow"),
@@ -173,12 +194,14 @@ def tree(number: int, **fields: object) -> Callable[[Value], None]:
         (aggregation(1, givers=[0, 3], takers=[0, 3]), "operation 0 has rank 0 in two of its aggregations"),
         (
             lambda value: value["schedule"].update(
-                sends=[], gates=[], ops=[{**op, "kind": "allreduce"} for op in value["schedule"]["ops"]]
+                sends=no_sends(value),
+                gates=[],
+                ops=[{**op, "kind": "allreduce"} for op in value["schedule"]["ops"]],
             ),
             "operation 0: nothing joins the sums of its 2 aggregations",
         ),
         (
-            lambda value: value["schedule"]["sends"][-1].update(op=0),
+            send(-1, op=0),
             "waits for a send of a later operation",
         ),
         (lambda value: value["trees"].pop(), "trees: 2 reduce groups need 2 trees"),
@@ -229,8 +252,8 @@ def test_a_send_of_a_reduce_is_refused(tmp_path: Path) -> None:
     def change(value: Value) -> None:
         value["schedule"]["ops"][1].update(kind="reduce")
         value["schedule"]["aggregations"][2:] = []
-        for send in value["schedule"]["sends"]:
-            send["reduce"] = False
+        sends = value["schedule"]["sends"]
+        sends["reduce"] = [False] * len(sends["reduce"])
 
     with pytest.raises(BadPlan, match="operation 1, a reduce, which only switches can do"):
         plans.load(spoiled(change, tmp_path, leafwise_plan()))

@@ -232,9 +232,8 @@ def test_large_flows_are_kept_apart_before_small_ones() -> None:
 
 def two_jobs(n: int, algorithm: str) -> Schedule:
     make = {"ring": ring, "halving-doubling": halving_doubling}[algorithm]
-    first = make(n, MIB, 0, 0)
-    second = [replace(send, src=send.src + n, dst=send.dst + n) for send in make(n, MIB, 1, len(first))]
-    return Schedule(2 * n, (Op("allreduce", MIB), Op("allreduce", MIB)), (*first, *second))
+    one = Schedule.of(n, (Op("allreduce", MIB),), make(n, MIB))
+    return together((one, one))
 
 
 def jobs_plan(fabric: Fabric, hosts: Sequence[str], algorithm: str) -> Plan:

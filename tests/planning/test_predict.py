@@ -9,6 +9,7 @@ from gradwire.planning.model.predict import bound_s, compute_s
 from gradwire.planning.model.simulation import simulate
 from gradwire.planning.plan import Plan
 from gradwire.traces.schedules.schedule import Gate, Schedule
+from gradwire.traces.schedules.sends import Sends
 from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
 
 RATE_BPS = 100e6
@@ -66,7 +67,8 @@ def test_what_the_papers_call_contention_free_takes_its_bound(
 
 def without_readiness(plan: Plan) -> float:
     """The ratio when receivers never make senders wait, as in the papers' model."""
-    schedule = replace(plan.schedule, sends=tuple(replace(send, ready=()) for send in plan.schedule.sends))
+    never = Sends.of(replace(send, ready=()) for send in plan.schedule.sends)
+    schedule = replace(plan.schedule, sends=never)
     return simulate(plan.fabric, plan.flows, schedule).time_s / plan.prediction.bound_s
 
 
@@ -191,7 +193,7 @@ def test_a_collective_waits_for_the_gap_of_its_slowest_rank() -> None:
 def test_a_receiver_that_is_not_ready_holds_its_sender_back() -> None:
     plan = schedule_plan("star:hosts=3", messages(3, [(0, 1, 2 * 10**6), (2, 1, 10**6)]))
     first, second = plan.schedule.sends
-    schedule = replace(plan.schedule, sends=(first, replace(second, ready=(0,))))
+    schedule = replace(plan.schedule, sends=Sends.of((first, replace(second, ready=(0,)))))
     ends_s = simulate(plan.fabric, plan.flows, schedule).ends_s
     assert ends_s == pytest.approx((2 * MB_S, 3 * MB_S))
 

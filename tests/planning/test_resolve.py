@@ -12,7 +12,8 @@ from gradwire.planning.transport import fabric_transport
 from gradwire.planning.trees.grants import Terms
 from gradwire.traces.framing.wellknown import STORE_PORT
 from gradwire.traces.schedules.expand import expand
-from gradwire.traces.schedules.schedule import Op, Schedule, Send
+from gradwire.traces.schedules.schedule import Op, Schedule
+from gradwire.traces.schedules.sends import Send
 from gradwire.traces.workload import made_allreduce
 from tests.made_plans import allreduce_plan, messages, schedule_plan
 
@@ -104,7 +105,7 @@ def test_more_ranks_than_hosts_are_refused() -> None:
 )
 def test_a_send_that_leaves_the_ranks_is_refused(send: Send) -> None:
     with pytest.raises(ValueError, match="send 0 goes from rank"):
-        schedule_plan("star:hosts=2", Schedule(2, (Op("message", 4),), (send,)))
+        schedule_plan("star:hosts=2", Schedule.of(2, (Op("message", 4),), (send,)))
 
 
 def test_a_schedule_whose_groups_get_no_tree_is_refused() -> None:

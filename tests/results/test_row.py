@@ -12,7 +12,9 @@ from gradwire.planning.model.errorbar import Expected
 from gradwire.planning.plan import Plan
 from gradwire.results.row import FailedCable, Row, asked_nbytes, busy_nbytes, row
 from gradwire.results.verdict import Verdict
-from gradwire.traces.schedules.expand import PAIRWISE, expand
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.names import PAIRWISE
+from gradwire.traces.schedules.sends import Sends
 from gradwire.traces.workload import made_allreduce, made_alltoall
 from tests.made_plans import messages
 from tests.made_runs import made_repeat, made_run
@@ -105,7 +107,7 @@ def test_pushes_have_the_same_busbw_whoever_adds_them_up() -> None:
     into, out_of = ([(rank, 0, 1000) for rank in range(1, 5)], [(0, rank, 1000) for rank in range(1, 5)])
     summed = pushes(4, 1000)
     assert busy_nbytes(summed, range(5)) == busy_nbytes(messages(5, [*into, *out_of]), range(5)) == 4000
-    unanswered = replace(summed, ops=summed.ops[:1], sends=(), gates=())
+    unanswered = replace(summed, ops=summed.ops[:1], sends=Sends.of(()), gates=())
     assert busy_nbytes(unanswered, range(5)) == busy_nbytes(messages(5, into), range(5)) == 4000
 
 

@@ -16,6 +16,7 @@ from gradwire.planning.plan import Plan
 from gradwire.results.audit.agreement import Agreement, agreement
 from gradwire.results.audit.treecounts import Again, due, due_packets
 from gradwire.traces.schedules.schedule import Schedule
+from gradwire.traces.schedules.sends import Sends
 from tests.made_counters import write_counters
 from tests.made_plans import allreduce_plan, schedule_plan
 from tests.made_sums import Sending, sums_json
@@ -107,7 +108,7 @@ def test_elements_from_who_does_not_give_are_not_explained_by_packets_sent_again
 
 
 def _without_sends(schedule: Schedule) -> Schedule:
-    return replace(schedule, ops=schedule.ops[:1], sends=(), gates=())
+    return replace(schedule, ops=schedule.ops[:1], sends=Sends.of(()), gates=())
 
 
 def test_a_packet_that_a_rule_did_not_count_is_missing(tmp_path: Path) -> None:

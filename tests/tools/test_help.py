@@ -8,7 +8,7 @@ from gradwire.planning.routing.policies import BUILT_IN
 from gradwire.tools import cli
 from gradwire.tools.console import MAX_COLUMNS
 from gradwire.tools.options import MEANINGS
-from gradwire.traces.schedules.expand import ALGORITHMS
+from gradwire.traces.schedules.names import ALGORITHMS
 
 COMMANDS = [command.name for command in cli.TABLE if command.exists]
 TWO_MEANINGS = {"--beside"}  # another captured job in plan and replay, one to train in capture and trust

@@ -16,7 +16,7 @@ from gradwire.tools.options import (
     parse_percent,
     parse_slow,
 )
-from gradwire.traces.schedules.expand import ALGORITHMS
+from gradwire.traces.schedules.names import ALGORITHMS
 from gradwire.traces.schedules.straggling import straggler_words
 
 

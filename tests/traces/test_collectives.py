@@ -1,7 +1,7 @@
 """Collectives are checked by what they achieve, not by the list of sends they emit."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -13,15 +13,18 @@ from gradwire.traces.schedules.collectives import (
 )
 from gradwire.traces.schedules.doubling import halving_doubling
 from gradwire.traces.schedules.kinds import CONTRACTS
-from gradwire.traces.schedules.schedule import Schedule, Send, contributions, sent_nbytes
+from gradwire.traces.schedules.schedule import Schedule, contributions, sent_nbytes
+from gradwire.traces.schedules.sends import Send
 from gradwire.traces.schedules.trees import broadcast
 
-Allreduce = Callable[[int, int], list[Send]]
-POWERS = [(halving_doubling, n) for n in (2, 4, 8, 16)]
-ANY = [(algorithm, n) for algorithm in (ring, gloo_ring) for n in (2, 3, 4, 7, 8, 16)]
+Allreduce = Callable[[int, int], Sequence[Send]]
+POWERS: list[tuple[Allreduce, int]] = [(halving_doubling, n) for n in (2, 4, 8, 16)]
+ANY: list[tuple[Allreduce, int]] = [
+    (algorithm, n) for algorithm in (ring, gloo_ring) for n in (2, 3, 4, 7, 8, 16)
+]
 
 
-def have_at_end(sends: list[Send], n_ranks: int, nbytes: int) -> list[dict[int, Counter[int]]]:
+def have_at_end(sends: Sequence[Send], n_ranks: int, nbytes: int) -> list[dict[int, Counter[int]]]:
     return contributions(sends, n_ranks, [start for start in piece_starts(sends) if start < nbytes])
 
 
@@ -38,7 +41,7 @@ def test_allreduce_adds_every_rank_exactly_once(algorithm: Allreduce, n_ranks: i
 def test_allreduce_is_bandwidth_optimal(algorithm: Allreduce, n_ranks: int) -> None:
     nbytes = n_ranks * 8400  # divides into whole elements for every algorithm
     sends = algorithm(n_ranks, nbytes)
-    sent = sent_nbytes(Schedule(n_ranks, (), tuple(sends)))
+    sent = sent_nbytes(Schedule.of(n_ranks, (), tuple(sends)))
     assert set(sent) == {2 * (n_ranks - 1) * nbytes // n_ranks}
 
 

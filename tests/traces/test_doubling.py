@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from gradwire.traces.schedules.collectives import NotServedError, piece_starts, ring
 from gradwire.traces.schedules.doubling import Fold, halving_doubling, recursive_doubling
-from gradwire.traces.schedules.schedule import contributions, swaps
+from gradwire.traces.schedules.schedule import contributions
+from gradwire.traces.schedules.sends import Sends, swaps
 
 BOTH = (recursive_doubling, halving_doubling)
 
@@ -62,9 +63,9 @@ def test_folded_halving_doubling_has_two_floor_lg_n_plus_three_steps() -> None:
 
 
 def test_swaps_are_exchanges_of_the_same_bytes_only() -> None:
-    doubling = swaps(recursive_doubling(4, 400))
+    doubling = swaps(Sends.of(recursive_doubling(4, 400)))
     assert doubling == {0: 1, 1: 0, 2: 3, 3: 2, 4: 6, 6: 4, 5: 7, 7: 5}
-    assert swaps(ring(4, 400)) == swaps(halving_doubling(4, 400)) == {}
+    assert swaps(ring(4, 400)) == swaps(Sends.of(halving_doubling(4, 400))) == {}
 
 
 def test_a_fold_numbers_the_ranks_that_take_part() -> None:

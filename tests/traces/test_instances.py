@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from gradwire.traces.recognition.operations import operations
 from gradwire.traces.schedules.collectives import all_pairs, ring
 from gradwire.traces.schedules.doubling import halving_doubling, recursive_doubling
-from gradwire.traces.schedules.schedule import Send
+from gradwire.traces.schedules.sends import Send
 from gradwire.traces.schedules.trees import SHAPES, broadcast, parents, reduce_broadcast
 from gradwire.traces.workload import Shape
 from tests.made_messages import Call, played
 
-Algorithm = Callable[[int, int], list[Send]]
+Algorithm = Callable[[int, int], Sequence[Send]]
 
 
 def segmented_ring(n_ranks: int, nbytes: int, phases: int = 3) -> list[Send]:

@@ -9,7 +9,8 @@ from gradwire.planning import plan as plans
 from gradwire.planning.plan import BadPlan
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.latest import at_the_latest
-from gradwire.traces.schedules.schedule import Gate, Op, Schedule, Send, together
+from gradwire.traces.schedules.schedule import Gate, Op, Schedule, together
+from gradwire.traces.schedules.sends import Send
 from gradwire.traces.schedules.straggling import straggling
 from gradwire.traces.workload import SCHEMA, Collective, Compute, Item, Start, Workload
 from tests.made_plans import schedule_plan
@@ -82,7 +83,7 @@ def test_each_has_its_own_latest_end_in_a_chain_of_computing(
         gates.append(Gate(op, 0, (op - 1,) if op else (), gap_ms * MS, most))
         before_ms = least_ms
     ops = (*(Op("compute", 0) for _ in ranges_ms), Op("message", 8))
-    schedule = Schedule(2, ops, (Send(len(ranges_ms), 0, 1, 0, 8, reduce=False),), tuple(gates))
+    schedule = Schedule.of(2, ops, (Send(len(ranges_ms), 0, 1, 0, 8, reduce=False),), tuple(gates))
     latest = at_the_latest(schedule)
     assert latest is not None
     ends_ms = [sum(gate.gap_ns for gate in latest.gates[: op + 1]) / MS for op in range(len(gates))]

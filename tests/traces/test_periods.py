@@ -6,7 +6,8 @@ import pytest
 
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.periods import Period, periods
-from gradwire.traces.schedules.schedule import Op, Schedule, Send
+from gradwire.traces.schedules.schedule import Op, Schedule
+from gradwire.traces.schedules.sends import Send
 from gradwire.traces.schedules.straggling import straggling
 from gradwire.traces.workload import SCHEMA, Collective, Compute, Item, Start, Workload
 from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, schedule_plan
@@ -68,7 +69,7 @@ def test_computing_behind_data_in_flight_hides_them() -> None:
     sends = tuple(Send(op, rank, 1 - rank, 0, 8, reduce=True) for op in (0, 4) for rank in (0, 1))
     times = {(op, rank): (ns, ns) for op, ns in ((0, 0), (4, 4 * S)) for rank in (0, 1)}
     times |= {(1, 0): (S, 2 * S), (2, 1): (S, 2 * S), (3, 0): (3 * S // 2, 4 * S)}
-    assert periods(Schedule(2, ops, sends), times) == (Period(0, 4.0, 4.0 - (3.0 + 1.0) / 2),)
+    assert periods(Schedule.of(2, ops, sends), times) == (Period(0, 4.0, 4.0 - (3.0 + 1.0) / 2),)
 
 
 def test_an_iteration_that_sends_something_else_does_not_count() -> None:
@@ -76,7 +77,7 @@ def test_an_iteration_that_sends_something_else_does_not_count() -> None:
     ops = (Op("message", 9), *(Op("message", 8, iteration=i) for i in (1, 2, 3)))
     sends = tuple(Send(op, 0, 1, 0, each.nbytes, reduce=False) for op, each in enumerate(ops))
     times = {(0, 0): (0, 0), (1, 0): (7 * S, 0), (2, 0): (8 * S, 0), (3, 0): (9 * S, 0)}
-    found = periods(Schedule(2, ops, sends), times)
+    found = periods(Schedule.of(2, ops, sends), times)
     assert [(one.iteration, one.time_s) for one in found] == [(1, 1.0), (2, 1.0)]
 
 
@@ -85,8 +86,8 @@ def test_a_second_job_beside_does_not_count() -> None:
     sends += [Send(2, 2, 3, 0, 8, reduce=False), Send(3, 2, 3, 0, 8, reduce=False)]
     ops = tuple(Op("message", 8, iteration=iteration) for iteration in (0, 1, 0, 1))
     times = {(0, 0): (0, 0), (1, 0): (S, S), (2, 2): (0, 0), (3, 2): (9 * S, 9 * S)}
-    assert periods(Schedule(4, ops, tuple(sends)), times) == (Period(0, 1.0, 1.0),)
+    assert periods(Schedule.of(4, ops, tuple(sends)), times) == (Period(0, 1.0, 1.0),)
 
 
 def test_nothing_repeats_in_what_sends_nothing() -> None:
-    assert periods(Schedule(2, (), ()), {}) == ()
+    assert periods(Schedule.of(2, (), ()), {}) == ()

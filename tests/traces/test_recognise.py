@@ -75,7 +75,7 @@ def test_the_messages_of_each_collective_are_those_of_gloos_algorithm(sample: st
         if not isinstance(item, Collective):
             continue
         if item.kind == "allreduce":
-            sends = gloo_ring(n_ranks, item.nbytes, 0, 0, GLOO_SEGMENT_NBYTES)
+            sends = gloo_ring(n_ranks, item.nbytes, GLOO_SEGMENT_NBYTES)
         else:
             sends = broadcast(n_ranks, item.nbytes, item.root)
         rows = (data.tag == item.tag) & data.of(item.kind)

@@ -22,7 +22,8 @@ from gradwire.traces.recognition.operations import operations
 from gradwire.traces.recognition.recognise import recognise
 from gradwire.traces.schedules.collectives import ring
 from gradwire.traces.schedules.expand import expand
-from gradwire.traces.schedules.schedule import Op, Schedule, Send
+from gradwire.traces.schedules.schedule import Op, Schedule
+from gradwire.traces.schedules.sends import Send
 from gradwire.traces.workload import SCHEMA, Collective, Workload
 from tests.made_messages import played
 from tests.made_plans import PAYLOAD_EFFICIENCY, schedule_plan
@@ -81,11 +82,11 @@ def test_without_hosts_announcements_take_no_time() -> None:
 
 def test_a_receive_is_announced_once_its_source_has_asked_and_in_order() -> None:
     sends = (Send(0, 0, 1, 0, 4, reduce=False), Send(0, 0, 1, 4, 6, reduce=False))
-    schedule = Schedule(2, (Op("broadcast", 10, tag=2, rendezvous=True),), sends)
+    schedule = Schedule.of(2, (Op("broadcast", 10, tag=2, rendezvous=True),), sends)
     receiver = Matching(schedule, 1, repeat=0)
     key = 0, receiver.slots[0]
-    receiver.posted(key, 0)
-    receiver.posted(key, 1)
+    receiver.posted(0)
+    receiver.posted(1)
     assert list(receiver.answering(key)) == []
     receiver.asked(key)
     assert list(receiver.answering(key)) == [0]
@@ -96,10 +97,10 @@ def test_a_receive_is_announced_once_its_source_has_asked_and_in_order() -> None
 
 
 def test_without_rendezvous_it_is_announced_at_once() -> None:
-    schedule = Schedule(2, (Op("broadcast", 4, tag=2),), (Send(0, 0, 1, 0, 4, reduce=False),))
+    schedule = Schedule.of(2, (Op("broadcast", 4, tag=2),), (Send(0, 0, 1, 0, 4, reduce=False),))
     receiver = Matching(schedule, 1, repeat=0)
     key = 0, receiver.slots[0]
-    receiver.posted(key, 0)
+    receiver.posted(0)
     assert list(receiver.answering(key)) == [0]
 
 

@@ -6,7 +6,8 @@ import pytest
 from gradwire.emu.replay import payload
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.model.predict import bound_s
-from gradwire.traces.schedules.expand import PAIRWISE, expand
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.names import PAIRWISE
 from gradwire.traces.schedules.schedule import Gate, Op, Schedule, longest_quiet_s, together
 from gradwire.traces.workload import made_allreduce, made_alltoall
 
@@ -77,6 +78,6 @@ def test_a_rank_may_have_to_wait_for_all_that_others_compute_in_two_iterations()
     )
     seconds = {0: 20, 1: 1}
     gates = tuple(Gate(number, op.root, (), seconds[op.root] * 10**9) for number, op in enumerate(ops))
-    schedule = Schedule(3, ops, (), gates)
+    schedule = Schedule.of(3, ops, (), gates)
     assert [longest_quiet_s(schedule, rank) for rank in range(3)] == [2, 80, 82]
-    assert longest_quiet_s(Schedule(2, (), ()), 0) == 0
+    assert longest_quiet_s(Schedule.of(2, (), ()), 0) == 0

@@ -8,7 +8,8 @@ import pytest
 
 from gradwire.traces.schedules.aggregating import ina, ina_leaf
 from gradwire.traces.schedules.collectives import NotServedError, piece_starts, ring
-from gradwire.traces.schedules.schedule import Aggregation, Send, contributions
+from gradwire.traces.schedules.schedule import Aggregation, contributions
+from gradwire.traces.schedules.sends import Send
 
 LEAVES = [
     [[0, 1], [2, 3]],
@@ -87,16 +88,15 @@ def test_bytes_through_each_hosts_link_are_those_of_the_closed_form() -> None:
 
 
 def test_a_send_waits_only_for_earlier_ones_that_its_rank_knows() -> None:
-    _, sends = ina_leaf(6, [[3, 1], [0, 5], [4, 2]], 12_000, op=7, first=100)
-    for number, send in enumerate(sends, start=100):
-        assert send.op == 7
+    _, sends = ina_leaf(6, [[3, 1], [0, 5], [4, 2]], 12_000)
+    for number, send in enumerate(sends):
         for rank, others in ((send.src, send.needs), (send.dst, send.ready)):
-            assert all(100 <= other < number for other in others)
-            assert all(rank in (sends[other - 100].src, sends[other - 100].dst) for other in others)
+            assert all(0 <= other < number for other in others)
+            assert all(rank in (sends[other].src, sends[other].dst) for other in others)
 
 
 def test_ranks_alone_under_their_switches_make_a_textbook_ring() -> None:
-    assert ina_leaf(5, [[rank] for rank in range(5)], 20_000) == ((), ring(5, 20_000))
+    assert ina_leaf(5, [[rank] for rank in range(5)], 20_000) == ((), list(ring(5, 20_000)))
 
 
 def test_one_leaf_is_one_aggregation_and_nothing_else() -> None:
@@ -106,7 +106,7 @@ def test_one_leaf_is_one_aggregation_and_nothing_else() -> None:
 @pytest.mark.parametrize("n_ranks", [2, 16])
 def test_ina_is_one_aggregation_of_all_ranks(n_ranks: int) -> None:
     everybody = tuple(range(n_ranks))
-    assert ina(n_ranks, op=3) == Aggregation(3, everybody, everybody)
+    assert ina(n_ranks) == Aggregation(0, everybody, everybody)
 
 
 def test_one_rank_has_nothing_to_add() -> None:

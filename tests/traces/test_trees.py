@@ -7,7 +7,8 @@ import pytest
 from gradwire.planning.model.phases import phase_keys
 from gradwire.traces.schedules.collectives import all_pairs
 from gradwire.traces.schedules.kinds import OpKind
-from gradwire.traces.schedules.schedule import Op, Schedule, Send, contributions, sent_nbytes, together
+from gradwire.traces.schedules.schedule import Op, Schedule, contributions, sent_nbytes, together
+from gradwire.traces.schedules.sends import Send
 from gradwire.traces.schedules.trees import SHAPES, broadcast, parents, reduce_broadcast
 from gradwire.traces.workload import Shape
 
@@ -82,7 +83,7 @@ def test_the_binomial_reduction_is_the_broadcast_backwards() -> None:
 
 
 def phases_of(kind: OpKind, sends: list[Send]) -> int:
-    schedule = Schedule(8, (Op(kind, 100),), tuple(sends))
+    schedule = Schedule.of(8, (Op(kind, 100),), tuple(sends))
     return len(set(phase_keys(schedule)))
 
 
@@ -92,7 +93,7 @@ def test_all_pairs_sends_what_a_ring_does_in_two_steps(n_ranks: int) -> None:
     everybody = Counter(range(n_ranks))
     have = contributions(sends, n_ranks, [28 * chunk for chunk in range(n_ranks)])
     assert all(held == everybody for rank in have for held in rank.values())
-    schedule = Schedule(n_ranks, (Op("allreduce", 28 * n_ranks),), tuple(sends))
+    schedule = Schedule.of(n_ranks, (Op("allreduce", 28 * n_ranks),), tuple(sends))
     assert sent_nbytes(schedule) == [2 * (n_ranks - 1) * 28] * n_ranks
     assert {send.step for send in sends} == {0, 1}
     assert together([schedule, schedule]).sends[len(sends)].op == 1

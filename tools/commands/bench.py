@@ -10,7 +10,7 @@ from gradwire.results.laboratory import planned
 from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, takes_choices
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import carry_out, check_page, default_folder, show
-from gradwire.traces.schedules.expand import PAIRWISE
+from gradwire.traces.schedules.names import PAIRWISE
 from gradwire.traces.units import parse_nbytes
 from gradwire.traces.workload import made_allreduce, made_alltoall
 

@@ -5,21 +5,20 @@ from dataclasses import replace
 from itertools import pairwise
 
 from gradwire.traces.schedules.collectives import check_ranks, chunk_starts, ring
-from gradwire.traces.schedules.schedule import Aggregation, Send
+from gradwire.traces.schedules.schedule import Aggregation
+from gradwire.traces.schedules.sends import Send
 
 Leaves = Sequence[Sequence[int]]
 
 
-def ina(n_ranks: int, op: int = 0) -> Aggregation:
+def ina(n_ranks: int) -> Aggregation:
     """All ranks give and take: each host sends S and receives S, and so does each link of the tree."""
     check_ranks("adding up in switches", n_ranks)
     ranks = tuple(range(n_ranks))
-    return Aggregation(op, givers=ranks, takers=ranks)
+    return Aggregation(0, givers=ranks, takers=ranks)
 
 
-def ina_leaf(
-    n_ranks: int, leaves: Leaves, nbytes: int, op: int = 0, first: int = 0
-) -> tuple[tuple[Aggregation, ...], list[Send]]:
+def ina_leaf(n_ranks: int, leaves: Leaves, nbytes: int) -> tuple[tuple[Aggregation, ...], list[Send]]:
     """First switches add up what is below them, hosts do the rest: shard by shard round a ring of the leaves.
 
     `leaves` has the ranks under each first switch.  The vector of S bytes has as many shards as the smallest
@@ -41,22 +40,29 @@ def ina_leaf(
             f"ina:leaf needs the ranks under each leaf switch, each of {n_ranks} ranks once; got {some}"
         )
     given = [tuple(sorted(leaf)) for leaf in some if len(leaf) > 1]
-    added = tuple(Aggregation(op, givers=leaf, takers=leaf) for leaf in given)
+    added = tuple(Aggregation(0, givers=leaf, takers=leaf) for leaf in given)
     if len(some) == 1:
         return added, []
     sends: list[Send] = []
     cuts = chunk_starts(nbytes, min(map(len, some)))
     for shard, (start, end) in enumerate(pairwise(cuts)):
-        sends += _shard(some, shard, start, end - start, op, first + len(sends))
+        sends += _shard(some, shard, start, end - start, first=len(sends))
     return added, sends
 
 
-def _shard(leaves: Leaves, shard: int, offset: int, nbytes: int, op: int, first: int) -> list[Send]:
+def _shard(leaves: Leaves, shard: int, offset: int, nbytes: int, first: int) -> list[Send]:
     """`nbytes` from `offset` on, round the ring of those that own the shard and then inside each leaf."""
     owners = [leaf[shard] for leaf in leaves]
     sends = [
-        replace(send, src=owners[send.src], dst=owners[send.dst], offset=offset + send.offset)
-        for send in ring(len(owners), nbytes, op, first)
+        replace(
+            send,
+            src=owners[send.src],
+            dst=owners[send.dst],
+            offset=offset + send.offset,
+            needs=tuple(first + other for other in send.needs),
+            ready=tuple(first + other for other in send.ready),
+        )
+        for send in ring(len(owners), nbytes)
     ]
     # The last step of the reduce-scatter and all of the all-gather bring an owner the L sums of its shard.
     last = len(leaves) - 2
@@ -69,5 +75,5 @@ def _shard(leaves: Leaves, shard: int, offset: int, nbytes: int, op: int, first:
             if rank != owner:
                 needs = complete[owner]
                 step = 2 * (len(leaves) - 1)
-                sends.append(Send(op, owner, rank, offset, nbytes, reduce=False, needs=needs, step=step))
+                sends.append(Send(0, owner, rank, offset, nbytes, reduce=False, needs=needs, step=step))
     return sends

@@ -1,14 +1,15 @@
 """Collectives as schedules: each function is one textbook algorithm.
 
-Every function returns the sends of one operation; `first` is the id of the first of them (ids are
-positions, see traces.schedules.schedule).  Offsets and sizes are in bytes and, where data is added, multiples
-of an element (float32, 4 bytes).
+Every function returns the sends of operation 0 alone, with ids from 0 on.  Offsets and sizes are in bytes
+and, where data is added, multiples of an element (float32, 4 bytes).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from gradwire.traces.schedules.schedule import Send
+import numpy as np
+
+from gradwire.traces.schedules.sends import Edges, Nbytes, Send, Sends
 
 ELEMENT_NBYTES = 4
 GLOO_MAX_SEGMENT_NBYTES = 1 << 20
@@ -18,7 +19,7 @@ class NotServedError(ValueError):
     """An algorithm that cannot serve this number of ranks; the text says why."""
 
 
-def ring(n_ranks: int, nbytes: int, op: int = 0, first: int = 0) -> list[Send]:
+def ring(n_ranks: int, nbytes: int) -> Sends:
     """Reduce-scatter round the ring, then all-gather: 2(n-1) steps.
 
     In step s, rank r sends chunk (r - s) mod n to rank r+1.  After n-1 steps rank r owns the full sum
@@ -26,35 +27,31 @@ def ring(n_ranks: int, nbytes: int, op: int = 0, first: int = 0) -> list[Send]:
     its own.  Receivers have two buffers: they are ready for a step when the one before the last is in.
     """
     check_ranks("a ring", n_ranks)
-    cuts = chunk_starts(nbytes, n_ranks)
-
-    def number(step: int, src: int) -> int:
-        return first + step * n_ranks + src % n_ranks
-
-    return [
-        Send(
-            op=op,
-            src=src,
-            dst=(src + 1) % n_ranks,
-            offset=cuts[(src - step) % n_ranks],
-            nbytes=cuts[(src - step) % n_ranks + 1] - cuts[(src - step) % n_ranks],
-            reduce=step < n_ranks - 1,
-            needs=(number(step - 1, src - 1),) if step else (),
-            ready=(number(step - 2, src),) if step > 1 else (),
-            step=step,
-        )
-        for step in range(2 * (n_ranks - 1))
-        for src in range(n_ranks)
-    ]
+    cuts = np.array(chunk_starts(nbytes, n_ranks))
+    n_steps = 2 * (n_ranks - 1)
+    step = np.repeat(np.arange(n_steps, dtype=np.int32), n_ranks)
+    src = np.tile(np.arange(n_ranks, dtype=np.int32), n_steps)
+    chunk = (src - step) % n_ranks
+    later, last_but_one = step[step > 0], step[step > 1]
+    return Sends(
+        op=np.zeros(len(step), np.int32),
+        src=src,
+        dst=(src + 1) % np.int32(n_ranks),
+        step=step,
+        offset=cuts[chunk],
+        nbytes=cuts[chunk + 1] - cuts[chunk],
+        shift=np.zeros(len(step), np.int64),
+        reduce=step < n_ranks - 1,
+        needs=Edges.one(step > 0, (later - 1) * n_ranks + (src[step > 0] - 1) % n_ranks),
+        ready=Edges.one(step > 1, (last_but_one - 2) * n_ranks + src[step > 1]),
+    )
 
 
 def gloo_ring(
     n_ranks: int,
     nbytes: int,
-    op: int = 0,
-    first: int = 0,
     max_segment_nbytes: int = GLOO_MAX_SEGMENT_NBYTES,
-) -> list[Send]:
+) -> Sends:
     """gloo's own chunked ring, two segments in flight (gloo/allreduce.cc, `ring`).
 
     Each rank's chunk is cut in at least two equal segments of at most `max_segment_nbytes`; the last may be
@@ -63,31 +60,25 @@ def gloo_ring(
     """
     check_ranks("gloo's ring", n_ranks)
     cut = _gloo_cut(n_ranks, nbytes, max_segment_nbytes)
-    ids: dict[tuple[int, int], int] = {}  # (round over both halves, source) -> id
-    sends: list[Send] = []
-    for round_ in range(2 * cut.rounds):
-        before = cut.rounds_before(round_)
-        for src in range(n_ranks):
-            offset = cut.offset(round_, src)
-            length = min(cut.segment_nbytes, nbytes - offset)
-            if length <= 0:
-                continue
-            dst = (src - 1) % n_ranks
-            ids[round_, src] = first + len(sends)
-            sends.append(
-                Send(
-                    op=op,
-                    src=src,
-                    dst=dst,
-                    offset=offset,
-                    nbytes=length,
-                    reduce=round_ < cut.rounds,
-                    needs=_gloo_done(ids, before, src, n_ranks),
-                    ready=_gloo_done(ids, before, dst, n_ranks),
-                    step=round_,
-                )
-            )
-    return sends
+    step = np.repeat(np.arange(2 * cut.rounds), n_ranks)
+    src = np.tile(np.arange(n_ranks), 2 * cut.rounds)
+    dst = (src - 1) % n_ranks
+    offset = cut.offset(step, src)
+    is_there = offset < nbytes
+    ids = np.where(is_there, np.cumsum(is_there) - 1, -1).reshape(-1, n_ranks)  # by step and source
+    before = cut.steps_before(step)
+    return Sends(
+        op=np.zeros(int(is_there.sum()), np.int32),
+        src=src[is_there].astype(np.int32),
+        dst=dst[is_there].astype(np.int32),
+        step=step[is_there].astype(np.int32),
+        offset=offset[is_there],
+        shift=np.zeros(int(is_there.sum()), np.int64),
+        nbytes=np.minimum(cut.segment_nbytes, nbytes - offset[is_there]),
+        reduce=step[is_there] < cut.rounds,
+        needs=_gloo_done(ids, before[is_there], src[is_there]),
+        ready=_gloo_done(ids, before[is_there], dst[is_there]),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +94,18 @@ class _GlooCut:
         """Those of each half: a rank sends all segments but one rank's."""
         return (self.n_ranks - 1) * self.per_rank
 
-    def offset(self, round_: int, src: int) -> int:
-        """Where the segment begins that `src` sends in this round; for one that is absent, beyond the end."""
-        reduce = round_ < self.rounds
-        index = (src + reduce) * self.per_rank + round_ % self.rounds
+    def offset(self, step: Nbytes, src: Nbytes) -> Nbytes:
+        """Where the segments begin that `src` sends in these steps; of one that is absent, beyond the end."""
+        index = (src + (step < self.rounds)) * self.per_rank + step % self.rounds
         return index % (self.n_ranks * self.per_rank) * self.segment_nbytes
 
-    def rounds_before(self, round_: int) -> tuple[int, ...]:
-        """The rounds that a rank must be done with before it goes on to this one."""
-        if round_ % self.rounds >= 2:
-            return (round_ - 2,)
-        if round_ >= self.rounds:  # the first two of the all-gather: all of the reduce-scatter
-            return (self.rounds - 2, self.rounds - 1)
-        return ()
+    def steps_before(self, step: Nbytes) -> Nbytes:
+        """The two steps that a rank must be done with before it goes on to each of these; -1: none."""
+        before = np.where(step % self.rounds >= 2, step - 2, -1)
+        is_turn = (step >= self.rounds) & (before < 0)  # the all-gather's first two wait for the last two
+        return np.stack(
+            [np.where(is_turn, self.rounds - 2, before), np.where(is_turn, self.rounds - 1, -1)], axis=1
+        )
 
 
 def _gloo_cut(n_ranks: int, nbytes: int, max_segment_nbytes: int) -> _GlooCut:
@@ -132,15 +122,19 @@ def gloo_ring_sends(n_ranks: int, nbytes: int, max_segment_nbytes: int) -> int:
     return 2 * (n_ranks - 1) * -(-nbytes // _gloo_cut(n_ranks, nbytes, max_segment_nbytes).segment_nbytes)
 
 
-def _gloo_done(
-    ids: Mapping[tuple[int, int], int], rounds: tuple[int, ...], rank: int, n_ranks: int
-) -> tuple[int, ...]:
-    """What `rank` receives and sends in these rounds, as far as there is something."""
-    keys = [(round_, src) for round_ in rounds for src in ((rank + 1) % n_ranks, rank)]
-    return tuple(ids[key] for key in keys if key in ids)
+def _gloo_done(ids: Nbytes, before: Nbytes, rank: Nbytes) -> Edges:
+    """What each `rank` receives and sends in the steps before, as far as there is something.
+
+    `ids` are those of all sends, by step and source; both it and `before` have -1 for what does not exist.
+    """
+    neighbour = (rank + 1) % ids.shape[1]
+    columns = [ids[steps, sender] for steps in before.T for sender in (neighbour, rank)]
+    exists = [steps >= 0 for steps in before.T for _ in range(2)]
+    done = np.where(np.stack(exists, axis=1), np.stack(columns, axis=1), -1)
+    return Edges.present(done)
 
 
-def piece_starts(sends: list[Send]) -> Iterator[int]:
+def piece_starts(sends: Iterable[Send]) -> Iterator[int]:
     """The starts of the pieces of the buffer that no send divides (for `contributions`)."""
     for send in sends:
         yield send.offset
@@ -168,7 +162,7 @@ def check_ranks(what: str, n_ranks: int) -> None:
         raise NotServedError(f"{what} needs at least 2 ranks, got {n_ranks}")
 
 
-def all_pairs(n_ranks: int, nbytes: int, op: int = 0, first: int = 0) -> list[Send]:
+def all_pairs(n_ranks: int, nbytes: int) -> list[Send]:
     """Direct reduce-scatter and all-gather, all posted at once: 2(n-1)/n S bytes each rank, in two steps.
 
     Rank r adds up chunk r.  Its closed form is 2 alpha + 2(n-1)/n S beta.
@@ -176,13 +170,13 @@ def all_pairs(n_ranks: int, nbytes: int, op: int = 0, first: int = 0) -> list[Se
     check_ranks("all-pairs", n_ranks)
     cut = chunk_starts(nbytes, n_ranks)
     pairs = [(src, (src + shift) % n_ranks) for shift in range(1, n_ranks) for src in range(n_ranks)]
-    number = {pair: first + place for place, pair in enumerate(pairs)}
+    number = {pair: place for place, pair in enumerate(pairs)}
     into = {rank: tuple(number[pair] for pair in pairs if pair[1] == rank) for rank in range(n_ranks)}
     size = [cut[chunk + 1] - cut[chunk] for chunk in range(n_ranks)]
-    sends = [Send(op, src, dst, cut[dst], size[dst], reduce=True) for src, dst in pairs]
+    sends = [Send(0, src, dst, cut[dst], size[dst], reduce=True) for src, dst in pairs]
     for src, dst in pairs:
         ready = (number[dst, src],)  # the receiver's own chunk has left
         sends.append(
-            Send(op, src, dst, cut[src], size[src], reduce=False, needs=into[src], ready=ready, step=1)
+            Send(0, src, dst, cut[src], size[src], reduce=False, needs=into[src], ready=ready, step=1)
         )
     return sends

@@ -8,7 +8,7 @@ that 2^q exchange.
 from dataclasses import dataclass, field
 
 from gradwire.traces.schedules.collectives import ELEMENT_NBYTES, check_ranks
-from gradwire.traces.schedules.schedule import Send
+from gradwire.traces.schedules.sends import Send
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,6 @@ class Fold:
 class _Sends:
     """Sends in the making; `last[r]` are those that rank r must be done with before its next."""
 
-    op: int
-    first: int
     made: list[Send] = field(default_factory=list)
     last: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
@@ -53,18 +51,18 @@ class _Sends:
         ids: dict[int, list[int]] = {}
         for src, dst, offset, nbytes in exchanges:
             if nbytes:
-                number = self.first + len(self.made)
+                number = len(self.made)
                 needs, ready = self.last.get(src, ()), self.last.get(dst, ())
-                self.made.append(Send(self.op, src, dst, offset, nbytes, reduce, needs, ready, step))
+                self.made.append(Send(0, src, dst, offset, nbytes, reduce, needs, ready, step))
                 for rank in (src, dst):
                     ids.setdefault(rank, []).append(number)
         self.last |= {rank: tuple(some) for rank, some in ids.items()}
 
 
-def recursive_doubling(n_ranks: int, nbytes: int, op: int = 0, first: int = 0) -> list[Send]:
+def recursive_doubling(n_ranks: int, nbytes: int) -> list[Send]:
     """lg n exchanges of the whole buffer, near first; lg n (alpha + S beta) if n is a power of two."""
     _check("recursive doubling", n_ranks, nbytes)
-    fold, sends = Fold(n_ranks), _Sends(op, first)
+    fold, sends = Fold(n_ranks), _Sends()
     sends.step([(even, odd, 0, nbytes) for even, odd in fold.folded], reduce=True)
     for distance in fold.distances:
         pairs = [(fold.rank(v), fold.rank(v ^ distance)) for v in range(fold.n_inner)]
@@ -73,7 +71,7 @@ def recursive_doubling(n_ranks: int, nbytes: int, op: int = 0, first: int = 0) -
     return sends.made
 
 
-def halving_doubling(n_ranks: int, nbytes: int, op: int = 0, first: int = 0) -> list[Send]:
+def halving_doubling(n_ranks: int, nbytes: int) -> list[Send]:
     """Rabenseifner's allreduce: halves of what is left, near first, then the same back, as EFLOPS, gloo and
     Open MPI do it.  2 lg n steps, 2(n-1)/n S bytes each rank.
 
@@ -82,7 +80,7 @@ def halving_doubling(n_ranks: int, nbytes: int, op: int = 0, first: int = 0) -> 
     back its sum, and gets the whole at the end.
     """
     _check("halving-doubling", n_ranks, nbytes)
-    fold, sends = Fold(n_ranks, keeps_odd=False), _Sends(op, first)
+    fold, sends = Fold(n_ranks, keeps_odd=False), _Sends()
     left = _half(nbytes)
     into = [(even, odd, left, nbytes - left) for even, odd in fold.folded]
     sends.step(into + [(odd, even, 0, left) for even, odd in fold.folded], reduce=True)

@@ -1,7 +1,7 @@
 """Expands a workload into a schedule, with a given algorithm."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 
@@ -18,15 +18,16 @@ from gradwire.traces.schedules.collectives import (
 from gradwire.traces.schedules.doubling import halving_doubling, recursive_doubling
 from gradwire.traces.schedules.inturn import in_turn
 from gradwire.traces.schedules.kinds import CONTRACTS
+from gradwire.traces.schedules.names import ALGORITHMS, AS_CAPTURED, INA, INA_LEAF, PAIRWISE
 from gradwire.traces.schedules.pushes import Unit, after_of, summed_pushes
-from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule, Send
+from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule
 from gradwire.traces.schedules.selection import bridged, in_order, prepared
+from gradwire.traces.schedules.sends import Send, Sends
 from gradwire.traces.schedules.trees import SHAPES, broadcast, reduce_broadcast
 from gradwire.traces.workload import Collective, Compute, Item, Message, Workload
 
-Allreduce = Callable[[int, int, int, int], list[Send]]
+Allreduce = Callable[[int, int], Sequence[Send]]
 
-AS_CAPTURED = "as-captured"
 ALLREDUCE: dict[str, Allreduce] = {
     "ring": ring,
     "halving-doubling": halving_doubling,
@@ -34,12 +35,9 @@ ALLREDUCE: dict[str, Allreduce] = {
     "all-pairs": all_pairs,
     **{f"tree:{shape}": partial(reduce_broadcast, up=shape, down=shape) for shape in SHAPES},
 }
-INA, INA_LEAF = "ina", "ina:leaf"  # switches add: those of a tree over all ranks, or each rank's first alone
-ALGORITHMS = (AS_CAPTURED, *ALLREDUCE, INA, INA_LEAF)
 # What was captured of these is done again by the same algorithm; a segmented ring sends the same bytes
 # between the same ranks as a textbook one.
 CAPTURED: dict[str, Allreduce] = {**ALLREDUCE, "segmented-ring": ring}
-PAIRWISE = "pairwise"  # of an alltoall: every rank's chunks to all others, all posted at once
 MAX_SENDS = 1_000_000
 TOO_MANY_SENDS = f"the schedule has more than {MAX_SENDS:,} sends; choose fewer iterations"
 MAX_RANKS = 512  # a ring of so many has half a million sends
@@ -78,16 +76,71 @@ def expand(
     units = _units(workload, chosen, algorithm)
     how = _How(workload.n_ranks, algorithm, scale, leaves)
     ops = tuple(_op([chosen[number] for number in unit], how) for unit in units)
-    sends: list[Send] = []
+    sends = _Growing()
     aggregations: list[Aggregation] = []
+    collectives: dict[
+        Item, _Carried
+    ] = {}  # those alike but for tag, iteration and starts have the same sends
     for number, unit in enumerate(units):
-        added, more = _carried([chosen[one] for one in unit], ops[number], how, number, len(sends))
-        aggregations += added
-        sends += more
-        if len(sends) > MAX_SENDS:
-            raise ValueError(TOO_MANY_SENDS)
+        item = chosen[unit[0]]
+        if isinstance(item, Message) and len(unit) == 1:
+            sends.add_message(Send(number, item.src, item.dst, 0, ops[number].nbytes, reduce=False))
+            continue
+        items = [chosen[one] for one in unit]
+        if not isinstance(item, Collective):
+            carried = _carried(items, ops[number], how, MAX_SENDS - len(sends))
+        elif (key := item.model_copy(update={"tag": 0, "iteration": 0, "starts": ()})) in collectives:
+            carried = collectives[key]
+        else:
+            carried = collectives[key] = _carried(items, ops[number], how, MAX_SENDS - len(sends))
+        aggregations += (replace(each, op=number) for each in carried.aggregations)
+        sends.add(carried.sends, number)
     gates = tuple(_gates(chosen, units, compute))
-    return Schedule(workload.n_ranks, ops, tuple(sends), gates, tuple(aggregations))
+    return Schedule(workload.n_ranks, ops, sends.joined(), gates, tuple(aggregations))
+
+
+@dataclass(frozen=True, slots=True)
+class _Carried:
+    """What switches add up of one operation, and what ranks send, as operation 0."""
+
+    aggregations: tuple[Aggregation, ...]
+    sends: Sends
+
+
+class _Growing:
+    """The sends of operations, one after the other; at most MAX_SENDS."""
+
+    def __init__(self) -> None:
+        self._parts: list[Sends] = []
+        self._messages: list[Send] = []  # since the last part
+        self._n_sends = 0
+
+    def __len__(self) -> int:
+        return self._n_sends
+
+    def add_message(self, send: Send) -> None:
+        self._count(1)
+        self._messages.append(send)
+
+    def add(self, sends: Sends, op: int) -> None:
+        self._count(len(sends))
+        if len(sends):
+            self._end_messages()
+            self._parts.append(sends.moved(op=op))
+
+    def joined(self) -> Sends:
+        self._end_messages()
+        return Sends.joined(self._parts)
+
+    def _count(self, more: int) -> None:
+        self._n_sends += more
+        if self._n_sends > MAX_SENDS:
+            raise ValueError(TOO_MANY_SENDS)
+
+    def _end_messages(self) -> None:
+        if self._messages:
+            self._parts.append(Sends.of(self._messages))
+            self._messages = []
 
 
 def not_added(workload: Workload, *, iterations: tuple[int, ...] | None = None) -> tuple[str, ...]:
@@ -185,45 +238,42 @@ def training_iterations(workload: Workload) -> tuple[int, ...]:
     return tuple(number for number in workload.iterations if number >= 0) or workload.iterations
 
 
-def _carried(
-    items: Sequence[Item], op: Op, how: _How, number: int, first: int
-) -> tuple[Sequence[Aggregation], list[Send]]:
-    """What switches add up of operation `number`, and what ranks send; `first` is the first send's id."""
-    pushes = [item for item in items if isinstance(item, Message)]
+def _carried(items: Sequence[Item], op: Op, how: _How, most_sends: int) -> _Carried:
+    """Raise ValueError where there would be many more sends than `most_sends`."""
+    item = items[0]
     if op.kind == "reduce":
-        givers = tuple(sorted(push.src for push in pushes))
-        return (Aggregation(number, givers, takers=(op.root,)),), []
+        givers = tuple(sorted(push.src for push in items if isinstance(push, Message)))
+        return _Carried((Aggregation(0, givers, takers=(op.root,)),), Sends.of(()))
+    if not isinstance(item, Collective):
+        return _Carried((), Sends.of(()))
     if op.kind == "allreduce" and how.algorithm == INA:
-        return (ina(how.n_ranks, number),), []
+        return _Carried((ina(how.n_ranks),), Sends.of(()))
     if op.kind == "allreduce" and how.algorithm == INA_LEAF:
-        return ina_leaf(how.n_ranks, how.leaves, op.nbytes, number, first)
-    return (), _sends(items[0], how, op.nbytes, number, first)
+        aggregations, sends = ina_leaf(how.n_ranks, how.leaves, op.nbytes)
+        return _Carried(aggregations, Sends.of(sends))
+    return _Carried((), Sends.of(_collective(item, how, op.nbytes, most_sends)))
 
 
-def _sends(item: Item, how: _How, nbytes: int, op: int, first: int) -> list[Send]:
-    if isinstance(item, Compute):
-        return []
-    if isinstance(item, Message):
-        return [Send(op, item.src, item.dst, 0, nbytes, reduce=False)]
+def _collective(item: Collective, how: _How, nbytes: int, most_sends: int) -> Sequence[Send]:
     if how.algorithm == PAIRWISE:
         raise NotServedError(f"{PAIRWISE} is an algorithm for an alltoall, not for {item.kind}")
     if item.kind == "broadcast":
-        return broadcast(how.n_ranks, nbytes, item.root, item.down or "binomial", op, first)
+        return broadcast(how.n_ranks, nbytes, item.root, item.down or "binomial")
     if how.algorithm == AS_CAPTURED:
-        return _as_captured(item, how, nbytes, op, first)
-    return ALLREDUCE[how.algorithm](how.n_ranks, nbytes, op, first)
+        return _as_captured(item, how, nbytes, most_sends)
+    return ALLREDUCE[how.algorithm](how.n_ranks, nbytes)
 
 
-def _as_captured(item: Collective, how: _How, nbytes: int, op: int, first: int) -> list[Send]:
+def _as_captured(item: Collective, how: _How, nbytes: int, most_sends: int) -> Sequence[Send]:
     if item.algorithm == "reduce-broadcast":
         trees = {"up": item.up or "binomial", "down": item.down or "binomial"}
-        return reduce_broadcast(how.n_ranks, nbytes, op, first, root=item.root, **trees)
+        return reduce_broadcast(how.n_ranks, nbytes, root=item.root, **trees)
     if item.algorithm in CAPTURED:
-        return in_turn(CAPTURED[item.algorithm](how.n_ranks, nbytes, op, first), item.turns, first)
+        return in_turn(CAPTURED[item.algorithm](how.n_ranks, nbytes), item.turns)
     limit = max(ELEMENT_NBYTES, int(GLOO_MAX_SEGMENT_NBYTES * how.scale))
-    if first + gloo_ring_sends(how.n_ranks, nbytes, limit) > MAX_SENDS:  # before they are made
+    if gloo_ring_sends(how.n_ranks, nbytes, limit) > most_sends:  # before they are made
         raise ValueError(TOO_MANY_SENDS)
-    return gloo_ring(how.n_ranks, nbytes, op, first, limit)
+    return gloo_ring(how.n_ranks, nbytes, limit)
 
 
 def _scaled(item: Collective | Message, scale: Fraction, *, in_elements: bool) -> int:

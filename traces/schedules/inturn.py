@@ -4,12 +4,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gradwire.traces.schedules.schedule import Send
+from gradwire.traces.schedules.sends import Send
 from gradwire.traces.workload import Turn
 
 
-def in_turn(sends: Sequence[Send], turns: Sequence[Turn], first: int = 0) -> list[Send]:
-    """The sends of one operation, the first of which has the id `first`, in the order of their steps.
+def in_turn(sends: Sequence[Send], turns: Sequence[Turn]) -> list[Send]:
+    """The sends of one operation, in the order of their steps.
 
     The receiver of a send that a turn names announces it after handing its own send of that number to TCP.
     So the announcement waits behind that data on their connection.  In its step the named send comes last.
@@ -32,11 +32,11 @@ def in_turn(sends: Sequence[Send], turns: Sequence[Turn], first: int = 0) -> lis
             )
         behind[second] = other
     order = sorted(range(len(sends)), key=lambda number: (sends[number].step, number in behind))
-    new = {first + old: first + place for place, old in enumerate(order)}
+    new = {old: place for place, old in enumerate(order)}
     made = []
     for number in order:
         send = sends[number]
-        ready = {*send.ready, *((first + behind[number],) if number in behind else ())}
+        ready = {*send.ready, *((behind[number],) if number in behind else ())}
         made.append(
             replace(
                 send,

@@ -1,41 +1,23 @@
 """A schedule: which rank sends which bytes to whom, and what each send waits for.
 
-The unit is the *send*, one chunk from one rank to another.  Sends belong to *operations* (a
-collective, or a point-to-point message); an operation has one buffer of `nbytes` on every rank
-that takes part.  What switches add up on the way is not a send but an *aggregation*.  What one rank computes
-is an operation too, without a byte: it takes the time of its only gate.  A schedule says nothing of hosts or
-links: only what must come before what, and how long a rank computes.
+The unit is the *send*, one chunk from one rank to another (traces.schedules.sends).  Sends belong to
+*operations* (a collective, or a point-to-point message); an operation has one buffer of `nbytes` on every
+rank that takes part.  What switches add up on the way is not a send but an *aggregation*.  What one rank
+computes is an operation too, without a byte: it takes the time of its only gate.  A schedule says nothing of
+hosts or links: only what must come before what, and how long a rank computes.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Self
+
+import numpy as np
 
 from gradwire.traces.components import components
 from gradwire.traces.schedules.kinds import CONTRACTS, Contract, OpKind
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """One chunk in flight; its id is its position in `Schedule.sends`.
-
-    With `reduce` the receiver adds it to its own copy, without it the receiver's copy is replaced.
-    `needs` are sends that come before it at its source: one that the source receives must have
-    arrived and been added, one that the source itself makes must have been handed to its kernel.
-    `ready` is the same at the destination, for the moment when that announces that it will receive.
-    Of two sends that swap the same bytes to be added (`swaps`), both carry what was there before either.
-    """
-
-    op: int
-    src: int
-    dst: int
-    offset: int
-    nbytes: int
-    reduce: bool
-    needs: tuple[int, ...] = ()
-    ready: tuple[int, ...] = ()
-    step: int = 0
+from gradwire.traces.schedules.sends import Send, Sends, swaps, totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +82,21 @@ class Schedule:
 
     n_ranks: int
     ops: tuple[Op, ...]
-    sends: tuple[Send, ...]
+    sends: Sends
     gates: tuple[Gate, ...] = field(default=())
     aggregations: tuple[Aggregation, ...] = field(default=())
+
+    @classmethod
+    def of(
+        cls,
+        n_ranks: int,
+        ops: Iterable[Op],
+        sends: Iterable[Send],
+        gates: Iterable[Gate] = (),
+        aggregations: Iterable[Aggregation] = (),
+    ) -> Self:
+        """A schedule of sends that are listed one by one."""
+        return cls(n_ranks, tuple(ops), Sends.of(sends), tuple(gates), tuple(aggregations))
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
@@ -111,14 +105,16 @@ class Schedule:
 
     @property
     def payload_nbytes(self) -> int:
-        return sum(send.nbytes for send in self.sends)
+        return int(self.sends.nbytes.sum())
 
     @cached_property
     def members(self) -> tuple[tuple[int, ...], ...]:
         """The ranks that take part in each operation, ascending; none for one that sends nothing."""
         ranks: list[set[int]] = [set() for _ in self.ops]
-        for send in self.sends:
-            ranks[send.op] |= {send.src, send.dst}
+        op = self.sends.op.astype(np.int64)
+        for end in (self.sends.src, self.sends.dst):
+            for number, rank in zip(*divmod(np.unique(op * self.n_ranks + end), self.n_ranks), strict=True):
+                ranks[number].add(int(rank))
         for aggregation in self.aggregations:
             ranks[aggregation.op].update(aggregation.members)
         return tuple(tuple(sorted(each)) for each in ranks)
@@ -145,24 +141,14 @@ def together(schedules: Sequence[Schedule]) -> Schedule:
     The ranks of the second follow those of the first, and so on.
     """
     ops: list[Op] = []
-    sends: list[Send] = []
+    sends: list[Sends] = []
     gates: list[Gate] = []
     aggregations: list[Aggregation] = []
     n_ranks = 0
     for schedule in schedules:
-        n_ops, n_sends = len(ops), len(sends)
+        n_ops = len(ops)
         ops += (replace(op, root=op.root + n_ranks) for op in schedule.ops)
-        sends += (
-            replace(
-                send,
-                op=send.op + n_ops,
-                src=send.src + n_ranks,
-                dst=send.dst + n_ranks,
-                needs=tuple(other + n_sends for other in send.needs),
-                ready=tuple(other + n_sends for other in send.ready),
-            )
-            for send in schedule.sends
-        )
+        sends.append(schedule.sends.moved(op=n_ops, rank=n_ranks))
         gates += (
             replace(
                 gate,
@@ -181,7 +167,7 @@ def together(schedules: Sequence[Schedule]) -> Schedule:
             for each in schedule.aggregations
         )
         n_ranks += schedule.n_ranks
-    return Schedule(n_ranks, tuple(ops), tuple(sends), tuple(gates), tuple(aggregations))
+    return Schedule(n_ranks, tuple(ops), Sends.joined(sends), tuple(gates), tuple(aggregations))
 
 
 def longest_quiet_s(schedule: Schedule, rank: int) -> float:
@@ -196,32 +182,14 @@ def longest_quiet_s(schedule: Schedule, rank: int) -> float:
     return max((sum(in_order[place : place + 2]) for place in range(len(in_order))), default=0) / 1e9
 
 
-def swaps(sends: Sequence[Send]) -> dict[int, int]:
-    """Ids of the sends of one step with which two ranks exchange the same bytes, each adding the other's.
-
-    Each id of such a pair leads to the other.
-    """
-    places: dict[tuple[int, ...], int] = {}
-    found: dict[int, int] = {}
-    for number, send in enumerate(sends):
-        if send.reduce:
-            back = places.get((send.op, send.step, send.dst, send.src, send.offset, send.nbytes))
-            places[send.op, send.step, send.src, send.dst, send.offset, send.nbytes] = number
-            if back is not None:
-                found |= {number: back, back: number}
-    return found
-
-
 def sent_nbytes(schedule: Schedule) -> list[int]:
     """Payload bytes that each rank sends."""
-    sent = [0] * schedule.n_ranks
-    for send in schedule.sends:
-        sent[send.src] += send.nbytes
+    sent: list[int] = totals(schedule.sends.src, schedule.sends.nbytes, schedule.n_ranks).tolist()
     return sent
 
 
 def contributions(
-    sends: Sequence[Send], n_ranks: int, cuts: Iterable[int], aggregations: Iterable[Aggregation] = ()
+    listed: Iterable[Send], n_ranks: int, cuts: Iterable[int], aggregations: Iterable[Aggregation] = ()
 ) -> list[dict[int, Counter[int]]]:
     """What each rank holds at the end: have[rank][start of a piece] counts whose data is in it.
 
@@ -230,6 +198,7 @@ def contributions(
     ids, each reading what its source holds at that moment (swapped ones: at the first one's); its `needs`
     must therefore come first.  `aggregations` of the same operation are done before all of them.
     """
+    sends = Sends.of(listed)
     starts = sorted(set(cuts))
     back = swaps(sends)
     before: dict[tuple[int, int], Counter[int]] = {}  # what a later half of a swap carries

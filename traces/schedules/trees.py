@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gradwire.traces.schedules.collectives import check_ranks
-from gradwire.traces.schedules.schedule import Send
+from gradwire.traces.schedules.sends import Send
 from gradwire.traces.workload import Shape
 
 CHAINS_FANOUT = 4
@@ -62,9 +62,7 @@ def parents(shape: Shape, n_ranks: int, root: int = 0) -> dict[int, int]:
     return {(n + root) % n_ranks: (up + root) % n_ranks for n, up in parent.items()}
 
 
-def broadcast(
-    n_ranks: int, nbytes: int, root: int = 0, shape: Shape = "binomial", op: int = 0, first: int = 0
-) -> list[Send]:
+def broadcast(n_ranks: int, nbytes: int, root: int = 0, shape: Shape = "binomial") -> list[Send]:
     """From the root to all others, each from its parent; whole, in one send an edge.
 
     In a step a rank sends to one child, from the step after it got the data itself: along a binomial tree,
@@ -75,19 +73,17 @@ def broadcast(
     arrived: dict[int, int] = {}
     next_step = {root: 0}
     for child, parent in parents(shape, n_ranks, root).items():
-        arrived[child] = first + len(sends)
+        arrived[child] = len(sends)
         needs = (arrived[parent],) if parent != root else ()
         step = next_step[parent]
         next_step[parent] = next_step[child] = step + 1
-        sends.append(Send(op, parent, child, 0, nbytes, reduce=False, needs=needs, step=step))
+        sends.append(Send(0, parent, child, 0, nbytes, reduce=False, needs=needs, step=step))
     return sends
 
 
 def reduce_broadcast(
     n_ranks: int,
     nbytes: int,
-    op: int = 0,
-    first: int = 0,
     *,
     root: int = 0,
     up: Shape = "binomial",
@@ -105,16 +101,17 @@ def reduce_broadcast(
     steps: dict[int, int] = {}
     complete: defaultdict[int, int] = defaultdict(int)  # the step in which a rank has its own sum
     for child, parent in reversed(above.items()):
-        number = first + len(sends)
+        number = len(sends)
         steps[child] = complete[child]
         complete[parent] = max(complete[parent], steps[child] + 1)
         needs = into.get(child, ())
-        sends.append(Send(op, child, parent, 0, nbytes, reduce=True, needs=needs, step=steps[child]))
+        sends.append(Send(0, child, parent, 0, nbytes, reduce=True, needs=needs, step=steps[child]))
         into[parent] = (*into.get(parent, ()), number)
     first_down = max(steps.values()) + 1
-    for send in broadcast(n_ranks, nbytes, root, down, op, first + len(sends)):
-        needs = send.needs or into[root]
+    n_up = len(sends)
+    for send in broadcast(n_ranks, nbytes, root, down):
+        needs = tuple(n_up + other for other in send.needs) or into[root]
         # A rank that gives its sum away may take the result only afterwards.
-        ready = tuple(first + i for i, s in enumerate(sends) if s.reduce and s.src == send.dst)
+        ready = tuple(i for i, s in enumerate(sends) if s.reduce and s.src == send.dst)
         sends.append(replace(send, needs=needs, ready=ready, step=first_down + send.step))
     return sends
