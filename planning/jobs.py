@@ -12,6 +12,7 @@ from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.model.predict import predict
 from gradwire.planning.plan import Plan
 from gradwire.traces import workload as workloads
+from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.workload import Workload
 
 HEAD_NBYTES = 4096
@@ -65,8 +66,15 @@ def _made_by_capture(paths: Sequence[Path]) -> tuple[Fabric, tuple[str, ...]] | 
 
 
 def read_plan(path: Path) -> Plan:
-    """A plan file, with its prediction worked out again: one from a file is nothing to measure against."""
+    """A plan file, with its prediction worked out again: one from a file is nothing to measure against.
+
+    Raise BadPlan for a file that is not a plan, or whose sends do not do what it says; OSError.
+    """
     plan = plans.load(path)
+    try:
+        check_correct(plan.schedule)
+    except ValueError as error:
+        raise plans.BadPlan(f"{path}: {error}") from error
     prediction = predict(plan.fabric, plan.placement, plan.flows, plan.schedule, plan.trees)
     return replace(plan, prediction=prediction)
 

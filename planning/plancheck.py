@@ -15,8 +15,8 @@ from gradwire.planning.fabrics.fabric import Egress, Fabric
 from gradwire.planning.failures import check_failures, check_reachable
 from gradwire.planning.losses import check_losses
 from gradwire.planning.trees.treecheck import check_trees
-from gradwire.traces.schedules.collectives import ELEMENT_NBYTES
-from gradwire.traces.schedules.schedule import Aggregation, Group, Schedule
+from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
+from gradwire.traces.schedules.schedule import Aggregation, Group, Op, Schedule
 from gradwire.traces.schedules.sends import Edges, Numbers, Sends
 from gradwire.traces.workload import MAX_GAP_NS, MAX_SLOT, MAX_TAG
 
@@ -69,6 +69,7 @@ def check_schedule(schedule: Schedule) -> None:
         tags = range((MAX_TAG if op.contract.is_collective else MAX_SLOT) + 1)
         if op.kind == "compute" and op.nbytes:
             raise ValueError(f"operation {number} is a computation, so it must have 0 bytes, got {op.nbytes}")
+        _check_parties(number, op, schedule.n_ranks)
         if not 0 <= op.nbytes <= MAX_OP_NBYTES or not whole or op.root not in ranks or op.tag not in tags:
             raise ValueError(
                 f"operation {number}, {op.kind}: {op.nbytes} bytes, root {op.root} or tag {op.tag} is "
@@ -89,6 +90,19 @@ def _first(wrong: NDArray[np.bool_]) -> int | None:
     return int(places[0]) if len(places) else None
 
 
+def _check_parties(number: int, op: Op, n_ranks: int) -> None:
+    """The members that an operation names, and those that give, if it names any."""
+    for what, ranks in (("members", op.members), ("givers", op.givers)):
+        if list(ranks) != sorted(set(ranks)) or (ranks and not 0 <= ranks[0] <= ranks[-1] < n_ranks):
+            raise ValueError(
+                f"operation {number}: its {what} must be ranks from 0 to {n_ranks - 1} in ascending order"
+            )
+    if not set(op.givers) <= set(op.members):
+        raise ValueError(f"operation {number}: its givers must be among its members")
+    if op.members and op.kind in ("message", "broadcast", "reduce") and op.root not in op.members:
+        raise ValueError(f"operation {number}: its root {op.root} must be among its members")
+
+
 def _check_ends(schedule: Schedule) -> None:
     """The ranks and the operation of each send."""
     sends, n_ranks, n_ops = schedule.sends, schedule.n_ranks, len(schedule.ops)
@@ -100,6 +114,15 @@ def _check_ends(schedule: Schedule) -> None:
         )
     if (number := _first((sends.op < 0) | (sends.op >= n_ops))) is not None:
         raise ValueError(f"send {number} names operation {sends.op[number]}, the plan has {n_ops}")
+    names_members = np.array([bool(op.members) for op in schedule.ops], np.bool_)[sends.op]
+    members = [place * n_ranks + rank for place, op in enumerate(schedule.ops) for rank in op.members]
+    first = sends.op.astype(np.int64) * n_ranks
+    for rank in (sends.src, sends.dst):
+        if (number := _first(names_members & ~np.isin(first + rank, members))) is not None:
+            raise ValueError(
+                f"send {number} names operation {sends.op[number]}, of which rank {rank[number]} is not a "
+                "member"
+            )
     computes = np.array([op.kind == "compute" for op in schedule.ops], np.bool_)
     if (number := _first(computes[sends.op])) is not None:
         raise ValueError(
@@ -110,7 +133,7 @@ def _check_ends(schedule: Schedule) -> None:
 def _check_bytes(schedule: Schedule) -> None:
     """What each send reads and writes, of operations that exist."""
     sends = schedule.sends
-    held = np.array([op.nbytes for op in schedule.ops], np.int64)[sends.op]
+    held = np.array([op.buffer_nbytes for op in schedule.ops], np.int64)[sends.op]
     adds = np.array([op.contract.adds for op in schedule.ops], np.bool_)[sends.op]
     for offset in (sends.offset, sends.offset + sends.shift):
         outside = (offset < 0) | (sends.nbytes < 0) | (sends.nbytes > held) | (offset > held - sends.nbytes)
@@ -187,9 +210,9 @@ def _check_aggregations(schedule: Schedule) -> None:
             )
     sent = set(np.unique(sends.op).tolist())
     for op in sorted(sent):
-        if schedule.ops[op].kind == "reduce":
+        if schedule.ops[op].kind == "reduce" and any(each.op == op for each in schedule.aggregations):
             first = _first(sends.op == op)
-            raise ValueError(f"send {first} names operation {op}, a reduce, which only switches can do")
+            raise ValueError(f"send {first} names operation {op}, a reduce that switches do")
     for op, times in Counter(each.op for each in schedule.aggregations).items():
         if times > 1 and op not in sent:
             raise ValueError(f"operation {op}: nothing joins the sums of its {times} aggregations")

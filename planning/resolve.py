@@ -16,6 +16,7 @@ from gradwire.planning.transport import Transport
 from gradwire.planning.trees.grants import DEFAULT_TERMS, Terms, granted
 from gradwire.planning.trees.tree import Tree
 from gradwire.traces.framing.wellknown import STORE_PORT
+from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.schedule import Schedule
 
 FIRST_PORT, LAST_PORT = 20_000, 60_999
@@ -75,6 +76,7 @@ def resolve_placed(  # noqa: PLR0913 - likewise
 ) -> Plan:
     """The plan for ranks whose hosts are chosen already: rank r on `hosts[r]`."""
     check_schedule(schedule)
+    check_correct(schedule)
     unrouted = tuple(flows_of(fabric, hosts, schedule, seed))
     paths = policy(routes)(fabric, hosts, [_as_captured(flow, ports) for flow in unrouted], schedule, seed)
     if len(paths) != len(unrouted):

@@ -1,6 +1,7 @@
 """Small plans for the tests of what is computed from plans."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import permutations
 
 from gradwire.planning.fabrics.spec import parse_fabric
@@ -49,6 +50,24 @@ def schedule_plan(
         seed=seed,
         transport=fabric_transport(fabric),
     )
+
+
+def unchecked_plan(spec: str, schedule: Schedule, routes: str = "ecmp", seed: int = 0) -> Plan:
+    """The plan of a schedule that need not do what its kinds say: for tests of times and loads alone."""
+    aggregated = sorted({each.op for each in schedule.aggregations})
+    pairs = sorted(schedule.sends.pairs())
+    first = len(aggregated)
+    stand_in = Schedule.of(
+        schedule.n_ranks,
+        (
+            *(schedule.ops[op] for op in aggregated),
+            *(Op("message", 4, tag=i, root=src) for i, (src, _) in enumerate(pairs)),
+        ),
+        (Send(first + i, src, dst, 0, 4, reduce=False) for i, (src, dst) in enumerate(pairs)),
+        (),
+        (replace(each, op=aggregated.index(each.op)) for each in schedule.aggregations),
+    )
+    return replace(schedule_plan(spec, stand_in, routes=routes, seed=seed), schedule=schedule)
 
 
 def messages(n_ranks: int, sends: Sequence[tuple[int, int, int]], gates: Sequence[Gate] = ()) -> Schedule:

@@ -6,11 +6,11 @@ from dataclasses import replace
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.losses import parse_loss
 from gradwire.planning.plan import Flow, Plan, Prediction
-from gradwire.planning.resolve import resolve
 from gradwire.planning.transport import fabric_transport
 from gradwire.planning.trees.tree import Child, Node, Tree
 from gradwire.traces.framing.aggregation import FIRST_PORT
 from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule
+from tests.made_plans import unchecked_plan
 
 ELEMENTS = 64
 TWO_LEVELS = "leaf-spine:leaves=2,spines=1,hosts=2"
@@ -83,15 +83,4 @@ def tree_plan(spec: str, schedule: Schedule, trees: Sequence[Tree], loss: str = 
 
 def _flows(spec: str, schedule: Schedule) -> tuple[Flow, ...]:
     """Those of the schedule's sends."""
-    if not schedule.sends:
-        return ()
-    fabric = parse_fabric(spec)
-    return resolve(
-        fabric,
-        replace(schedule, aggregations=()),
-        algorithm="made",
-        placement="linear",
-        routes="ecmp",
-        seed=1,
-        transport=fabric_transport(fabric),
-    ).flows
+    return unchecked_plan(spec, replace(schedule, aggregations=()), seed=1).flows if schedule.sends else ()

@@ -20,7 +20,7 @@ from gradwire.results.row import REFUSED, Row
 from gradwire.tools.aggregationtables import aggregation_grids, broken_heads, megabytes
 from gradwire.tools.linkrates import show_rates
 from gradwire.tools.table import NOTHING, Cell, Table, columns, or_nothing, rich_table, table_of
-from gradwire.traces.schedules.collectives import ELEMENT_NBYTES
+from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
 from gradwire.traces.schedules.names import PAIRWISE
 from gradwire.traces.units import show_nbytes, show_s
 

@@ -93,7 +93,7 @@ class RankAgent:
         wrong, figures = self._aggregating.figures()
         return Outcome(
             times=self._times,
-            wrong=wrong + payload.count_wrong(self._schedule, self._buffers),
+            wrong=wrong + payload.count_wrong(self._schedule, self._rank, self._buffers),
             sent_nbytes=self._sent_nbytes,
             retransmits=self._retransmits,
             aggregated=figures if self._schedule.aggregations else None,

@@ -1,19 +1,16 @@
 """The data that is sent: real numbers that are really added, and checked element by element at the end.
 
-Allreduce buffers hold small integers as float32, so that every partial sum is exact (below 2^24) and the
-order of additions does not matter; switches add those exactly too, for an integer keeps its value when it is
-scaled by 2^k, and k is at least 9 here.  What only switches add up has real numbers (`emu.replay.sums`).
+Buffers that are added up hold small integers as float32, so that every partial sum is exact (below 2^24) and
+the order of additions does not matter; switches add those exactly too, for an integer keeps its value when it
+is scaled by 2^k, and k is at least 9 here.  What only switches add up has real numbers (`emu.replay.sums`).
 Everything else is a byte pattern that names its source.
 """
-
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gradwire.emu.replay import sums
-from gradwire.traces.schedules.collectives import ELEMENT_NBYTES
-from gradwire.traces.schedules.kinds import Data
+from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, Held
 from gradwire.traces.schedules.schedule import Aggregation, Op, Schedule
 from gradwire.traces.schedules.sends import Send
 
@@ -45,7 +42,7 @@ def buffers(schedule: Schedule, rank: int) -> dict[int, NDArray[np.uint8]]:
         if op in summed:
             made[op] = _to_sum(schedule.ops[op], summed[op], rank)
         else:
-            made[op] = _initial(schedule.ops[op], op, rank)
+            made[op] = _before(schedule, op, rank)
     return made
 
 
@@ -62,40 +59,38 @@ def add(buffer: NDArray[np.uint8], send: Send, data: NDArray[np.uint8]) -> None:
     own += data[: send.nbytes].view(np.float32)
 
 
-def count_wrong(schedule: Schedule, held: dict[int, NDArray[np.uint8]]) -> int:
-    """Elements (bytes of what is not an allreduce) that are not what they must be.
+def count_wrong(schedule: Schedule, rank: int, held: dict[int, NDArray[np.uint8]]) -> int:
+    """Elements (bytes of what is not added up) of a rank's buffers that are not what they must be.
 
     What only switches added up is not looked at: that is for `sums.checked`, with a bound.
     """
     wrong = 0
     for number in held.keys() - summed_by_switches(schedule).keys():
         op, buffer = schedule.ops[number], held[number]
-        if op.contract.after[1] is Data.SUM:
-            total = _sum(op, number, schedule.members[number])
-            wrong += int(np.count_nonzero(buffer.view(np.float32) != total))
-        else:
-            wrong += int(np.count_nonzero(buffer != _pattern(op.nbytes, number, op.root)))
+        for due in op.contract.after(schedule.parties(number), rank):
+            is_like = _data(op, number, due)
+            found = buffer[due.offset : due.offset + due.nbytes].view(is_like.dtype)
+            wrong += int(np.count_nonzero(found != is_like))
     return wrong
 
 
-def _initial(op: Op, number: int, rank: int) -> NDArray[np.uint8]:
-    if op.contract.before[rank != op.root] is Data.NOTHING:
-        return np.full(op.nbytes, 0, np.uint8)  # not zeros: their pages would be made during the run
-    if op.contract.adds:
-        return (_ramp(op, number) + np.float32(rank)).view(np.uint8)
-    return _pattern(op.nbytes, number, rank)
+def _before(schedule: Schedule, number: int, rank: int) -> NDArray[np.uint8]:
+    """A rank's buffer with what it has made itself."""
+    op = schedule.ops[number]
+    buffer = np.full(op.buffer_nbytes, 0, np.uint8)  # not zeros: their pages would be made during the run
+    for own in op.contract.before(schedule.parties(number), rank):
+        buffer[own.offset : own.offset + own.nbytes] = _data(op, number, own).view(np.uint8)
+    return buffer
 
 
-def _ramp(op: Op, number: int) -> NDArray[np.float32]:
-    one = ((np.arange(_PERIOD) + number) % _PERIOD).astype(np.float32)
-    return np.resize(one, op.nbytes // ELEMENT_NBYTES)
-
-
-def _sum(op: Op, number: int, members: Sequence[int]) -> NDArray[np.float32]:
-    """The sum over the ranks that take part, by its closed form."""
-    return _ramp(op, number) * np.float32(len(members)) + np.float32(sum(members))
-
-
-def _pattern(nbytes: int, number: int, root: int) -> NDArray[np.uint8]:
-    one = ((np.arange(_BYTE_PERIOD) + 7 * number + 31 * root) % _BYTE_PERIOD + 1).astype(np.uint8)
-    return np.resize(one, nbytes)
+def _data(op: Op, number: int, held: Held) -> NDArray[np.float32] | NDArray[np.uint8]:
+    """What a range of a buffer holds: a sum by its closed form, or bytes that name their one giver."""
+    if not op.contract.adds:
+        (giver,) = held.givers
+        start = held.origin + 7 * number + 31 * giver
+        pattern = ((np.arange(_BYTE_PERIOD) + start) % _BYTE_PERIOD + 1).astype(np.uint8)
+        return np.resize(pattern, held.nbytes)
+    start = held.origin // ELEMENT_NBYTES + number
+    one = ((np.arange(_PERIOD) + start) % _PERIOD).astype(np.float32)
+    ramp = np.resize(one, held.nbytes // ELEMENT_NBYTES)
+    return ramp * np.float32(len(held.givers)) + np.float32(sum(held.givers))

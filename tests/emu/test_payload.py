@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from gradwire.emu.replay import payload
-from gradwire.traces.schedules.schedule import Op, Schedule
+from gradwire.traces.schedules.kinds import OpKind
+from gradwire.traces.schedules.schedule import Aggregation, Op, Schedule
 from gradwire.traces.schedules.sends import Send
 
 N_RANKS = 64
@@ -23,7 +24,7 @@ def test_the_sum_of_all_ranks_buffers_is_counted_as_right_in_any_order() -> None
         total = {0: held[0][0].copy()}
         for rank in order:
             payload.add(total[0], made.sends[0], held[rank][0])
-        assert payload.count_wrong(made, total) == 0
+        assert payload.count_wrong(made, 0, total) == 0
 
 
 @pytest.mark.parametrize("spoil", [0, 999])
@@ -32,17 +33,51 @@ def test_one_wrong_element_is_counted(spoil: int) -> None:
     total = sum(payload.buffers(made, rank)[0].view(np.float32) for rank in range(N_RANKS))
     assert isinstance(total, np.ndarray)
     total[spoil] += 1
-    assert payload.count_wrong(made, {0: total.view(np.uint8)}) == 1
+    assert payload.count_wrong(made, 0, {0: total.view(np.uint8)}) == 1
 
 
 def test_a_message_is_right_only_when_its_source_data_came() -> None:
     made = schedule()
     source, destination = payload.buffers(made, 0), payload.buffers(made, 1)
-    assert payload.count_wrong(made, {1: destination[1]}) == 1001
-    assert payload.count_wrong(made, {1: source[1]}) == 0
+    assert payload.count_wrong(made, 1, {1: destination[1]}) == 1001
+    assert payload.count_wrong(made, 1, {1: source[1]}) == 0
 
 
 def test_a_chunk_put_at_the_wrong_place_is_seen() -> None:
     made = schedule()
     source = payload.buffers(made, 0)[1]
-    assert payload.count_wrong(made, {1: np.roll(source, 7)}) > 900
+    assert payload.count_wrong(made, 1, {1: np.roll(source, 7)}) > 900
+
+
+def test_all_ranks_hold_the_buffers_of_all_operations_that_they_take_part_in() -> None:
+    """64 of 4,000 bytes and 2 of 1,001; who takes a sum from switches holds beside it what it gave."""
+    assert payload.held_nbytes(schedule()) == 64 * 4000 + 2 * 1001
+    pushes = Schedule.of(5, (Op("reduce", 3 << 30, root=4),), (), (), [Aggregation(0, (0, 1, 2, 3), (4,))])
+    assert payload.held_nbytes(pushes) == 6 * (3 << 30)
+
+
+@pytest.mark.parametrize("kind", ["allgather", "alltoall", "reducescatter", "reduce", "broadcast"])
+def test_of_each_kind_what_every_rank_must_hold_in_the_end_is_counted(kind: OpKind) -> None:
+    """By what nccl-tests says of each: rank r's part of a buffer of 24 bytes on 3 ranks, 8 bytes each."""
+    n, size = 3, 24
+    made = Schedule.of(n, (Op(kind, size, members=(0, 1, 2)),), ())
+    own = [payload.buffers(made, rank)[0] for rank in range(n)]
+    assert {len(buffer) for buffer in own} == {2 * size if kind == "alltoall" else size}
+    floats = np.stack([buffer.view(np.float32) for buffer in own])
+    total = np.ascontiguousarray(floats.sum(axis=0)).view(np.uint8)
+    for rank in range(n):
+        part = slice(8 * rank, 8 * rank + 8)
+        held = own[rank].copy()
+        if kind == "allgather":
+            held = np.concatenate([own[other][8 * other : 8 * other + 8] for other in range(n)])
+        elif kind == "alltoall":
+            held[size:] = np.concatenate([own[other][part] for other in range(n)])
+        elif kind == "reducescatter":
+            held[part] = total[part]
+        elif kind == "reduce" and rank == 0:
+            held = total
+        elif kind == "broadcast":
+            held = own[0]
+        assert payload.count_wrong(made, rank, {0: held}) == 0
+        owes_nothing = (kind == "reduce" and rank) or (kind == "broadcast" and not rank)
+        assert owes_nothing or payload.count_wrong(made, rank, {0: own[rank]}) > 0

@@ -12,7 +12,7 @@ from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.schedule import Aggregation, Op, Schedule, together
 from gradwire.traces.schedules.sends import Send
 from gradwire.traces.workload import made_allreduce
-from tests.made_plans import allreduce_plan, messages, schedule_plan
+from tests.made_plans import allreduce_plan, messages, schedule_plan, unchecked_plan
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
@@ -97,7 +97,7 @@ def test_the_reason_is_of_the_kind_of_operation_that_takes_most_of_the_time(
         sends=(Send(0, 0, 2, 0, nbytes, reduce=False), Send(0, 1, 3, 0, nbytes, reduce=False)),
         aggregations=(Aggregation(1, everybody, everybody), Aggregation(2, everybody, everybody)),
     )
-    sentence = reason(schedule_plan("leaf-spine:leaves=2,spines=1,hosts=2", schedule))
+    sentence = reason(unchecked_plan("leaf-spine:leaves=2,spines=1,hosts=2", schedule))
     assert sentence == (
         "leaf0→spine0 carries 2 flows where a host link carries 1: no routes do better on this fabric"
         if is_named

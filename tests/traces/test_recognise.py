@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import pytest
 from gradwire.traces.reader import open_trace
 from gradwire.traces.recognition.recognise import Job, find_job, recognise
 from gradwire.traces.schedules.collectives import gloo_ring
+from gradwire.traces.schedules.sends import Send
 from gradwire.traces.schedules.trees import broadcast
 from gradwire.traces.trace import Trace
 from gradwire.traces.workload import Collective, Compute, Item, Message, Workload, load, save
@@ -74,6 +75,7 @@ def test_the_messages_of_each_collective_are_those_of_gloos_algorithm(sample: st
     for item in workload(sample).items:
         if not isinstance(item, Collective):
             continue
+        sends: Iterable[Send]
         if item.kind == "allreduce":
             sends = gloo_ring(n_ranks, item.nbytes, GLOO_SEGMENT_NBYTES)
         else:

@@ -46,8 +46,8 @@ def test_each_job_adds_up_the_data_of_its_own_ranks_only(sizes: tuple[int, ...])
     for op, members in enumerate(made.members):
         total = sum(payload.buffers(made, rank)[op].view(np.float32) for rank in members)
         assert isinstance(total, np.ndarray)
-        assert payload.count_wrong(made, {op: total.view(np.uint8)}) == 0
-        assert payload.count_wrong(made, {op: (total + 1).view(np.uint8)}) == len(total)
+        assert payload.count_wrong(made, members[0], {op: total.view(np.uint8)}) == 0
+        assert payload.count_wrong(made, members[0], {op: (total + 1).view(np.uint8)}) == len(total)
 
 
 def test_jobs_side_by_side_need_no_more_time_than_the_longer_one() -> None:

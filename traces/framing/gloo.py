@@ -24,6 +24,7 @@ COLLECTIVES = {
     6: "broadcast",
     7: "barrier",
     8: "alltoall",
+    9: "reducescatter",  # gloo has none; its prefixes end with 8
 }
 PREFIXES = {name: prefix for prefix, name in COLLECTIVES.items()}
 _TAG_BITS, _DELTA_BITS, _PREFIX_SHIFT = 32, 24, 56

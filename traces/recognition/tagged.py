@@ -3,7 +3,7 @@ tree, or as some ranks take part in them.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from typing import Literal
 
@@ -18,7 +18,9 @@ from gradwire.traces.recognition.lanes import lanes_of
 from gradwire.traces.recognition.operation import Operation, earliest, handed_over_ns, latest
 from gradwire.traces.recognition.patterns import SURE
 from gradwire.traces.recognition.ranks import joined
-from gradwire.traces.schedules.collectives import ELEMENT_NBYTES, gloo_ring
+from gradwire.traces.schedules.collectives import gloo_ring
+from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
+from gradwire.traces.schedules.sends import Send
 from gradwire.traces.schedules.trees import broadcast
 
 Sends = Counter[tuple[int, int, int]]  # by source, destination and length
@@ -242,11 +244,12 @@ def _by_pattern(name: str, data: Messages) -> Recognised:
 @lru_cache(maxsize=256)
 def _usual(name: str, n_ranks: int, nbytes: int, root: int) -> Sends:
     """Sends by source, destination and length, as gloo itself makes them."""
+    made: Iterable[Send]
     if name == "broadcast":
-        sends = broadcast(n_ranks, nbytes, root)
+        made = broadcast(n_ranks, nbytes, root)
     else:
-        sends = gloo_ring(n_ranks, nbytes) if nbytes % ELEMENT_NBYTES == 0 else []
-    return Counter((send.src, send.dst, send.nbytes) for send in sends)
+        made = gloo_ring(n_ranks, nbytes) if nbytes % ELEMENT_NBYTES == 0 else []
+    return Counter((send.src, send.dst, send.nbytes) for send in made)
 
 
 def _announced(messages: Messages) -> Sends:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from gradwire.traces.schedules.collectives import check_ranks, chunk_starts, ring
+from gradwire.traces.schedules.collectives import check_ranks, ring
+from gradwire.traces.schedules.kinds import chunk_starts
 from gradwire.traces.schedules.schedule import Aggregation
 from gradwire.traces.schedules.sends import Send
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, chunk_starts
 from gradwire.traces.schedules.sends import Edges, Nbytes, Send, Sends
 
-ELEMENT_NBYTES = 4
 GLOO_MAX_SEGMENT_NBYTES = 1 << 20
 
 
@@ -129,8 +129,8 @@ def _gloo_done(ids: Nbytes, before: Nbytes, rank: Nbytes) -> Edges:
     """
     neighbour = (rank + 1) % ids.shape[1]
     columns = [ids[steps, sender] for steps in before.T for sender in (neighbour, rank)]
-    exists = [steps >= 0 for steps in before.T for _ in range(2)]
-    done = np.where(np.stack(exists, axis=1), np.stack(columns, axis=1), -1)
+    is_there = [steps >= 0 for steps in before.T for _ in range(2)]
+    done = np.where(np.stack(is_there, axis=1), np.stack(columns, axis=1), -1)
     return Edges.present(done)
 
 
@@ -139,17 +139,6 @@ def piece_starts(sends: Iterable[Send]) -> Iterator[int]:
     for send in sends:
         yield send.offset
         yield send.offset + send.nbytes
-
-
-def chunk_starts(nbytes: int, n_chunks: int) -> list[int]:
-    """Where to cut `nbytes` into chunks of whole elements that differ by at most one element."""
-    elements, rest = divmod(nbytes, ELEMENT_NBYTES)
-    if rest:
-        raise ValueError(
-            f"an allreduce adds {ELEMENT_NBYTES}-byte elements; {nbytes} is not a multiple of "
-            f"{ELEMENT_NBYTES}"
-        )
-    return [elements * i // n_chunks * ELEMENT_NBYTES for i in range(n_chunks + 1)]
 
 
 def _round_up(value: int, multiple: int) -> int:

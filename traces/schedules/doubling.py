@@ -7,7 +7,8 @@ that 2^q exchange.
 
 from dataclasses import dataclass, field
 
-from gradwire.traces.schedules.collectives import ELEMENT_NBYTES, check_ranks
+from gradwire.traces.schedules.collectives import check_ranks
+from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
 from gradwire.traces.schedules.sends import Send
 
 

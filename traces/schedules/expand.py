@@ -7,7 +7,6 @@ from functools import partial
 
 from gradwire.traces.schedules.aggregating import Leaves, ina, ina_leaf
 from gradwire.traces.schedules.collectives import (
-    ELEMENT_NBYTES,
     GLOO_MAX_SEGMENT_NBYTES,
     NotServedError,
     all_pairs,
@@ -17,7 +16,7 @@ from gradwire.traces.schedules.collectives import (
 )
 from gradwire.traces.schedules.doubling import halving_doubling, recursive_doubling
 from gradwire.traces.schedules.inturn import in_turn
-from gradwire.traces.schedules.kinds import CONTRACTS
+from gradwire.traces.schedules.kinds import CONTRACTS, ELEMENT_NBYTES
 from gradwire.traces.schedules.names import ALGORITHMS, AS_CAPTURED, INA, INA_LEAF, PAIRWISE
 from gradwire.traces.schedules.pushes import Unit, after_of, summed_pushes
 from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule
@@ -197,6 +196,14 @@ def _op(items: Sequence[Item], how: _How) -> Op:
         return Op(kind="compute", nbytes=0, root=first.rank, iteration=first.iteration)
     is_sum = len(items) > 1
     root = first.root if isinstance(first, Collective) else first.dst if is_sum else first.src
+    givers: tuple[int, ...] = ()
+    if isinstance(first, Collective):
+        members = tuple(range(how.n_ranks))
+    elif is_sum:
+        givers = tuple(sorted(push.src for push in items if isinstance(push, Message)))
+        members = tuple(sorted((*givers, root)))
+    else:
+        members = tuple(sorted((first.src, first.dst)))
     return Op(
         kind="reduce" if is_sum else first.kind,
         nbytes=_scaled(first, how.scale, in_elements=is_sum or CONTRACTS[first.kind].adds),
@@ -204,6 +211,8 @@ def _op(items: Sequence[Item], how: _How) -> Op:
         root=root,
         iteration=first.iteration,
         rendezvous=isinstance(first, Collective) and first.rendezvous and _is_as_captured(first, how),
+        members=members,
+        givers=givers,
     )
 
 
@@ -242,8 +251,7 @@ def _carried(items: Sequence[Item], op: Op, how: _How, most_sends: int) -> _Carr
     """Raise ValueError where there would be many more sends than `most_sends`."""
     item = items[0]
     if op.kind == "reduce":
-        givers = tuple(sorted(push.src for push in items if isinstance(push, Message)))
-        return _Carried((Aggregation(0, givers, takers=(op.root,)),), Sends.of(()))
+        return _Carried((Aggregation(0, op.givers, takers=(op.root,)),), Sends.of(()))
     if not isinstance(item, Collective):
         return _Carried((), Sends.of(()))
     if op.kind == "allreduce" and how.algorithm == INA:

@@ -1,76 +1,186 @@
 """Kinds of operations: what each rank holds before and after one, a contract that every algorithm must keep.
 
 To add a kind is to add an entry to CONTRACTS, beside the names in the files' schemas (CONTRIBUTING.md).
-Costs are of n ranks with a buffer of S bytes each.  A collective's pre- and postcondition are MSCCL's way to
-say what it is (Cowan et al., MSCCLang, ASPLOS 2023); bus-bandwidth factors are NCCL's (nccl-tests,
-doc/PERFORMANCE.md).
+Costs are of n ranks, for S bytes.  What S counts, and bus-bandwidth factors, are NCCL's (nccl-tests,
+doc/PERFORMANCE.md): the buffer of an allreduce or a broadcast, the input of a reducescatter or an alltoall,
+the output of an allgather.  A collective's pre- and postcondition are MSCCL's way to say what it is (Cowan et
+al., MSCCLang, ASPLOS 2023).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
-from typing import Literal
+from itertools import pairwise
+from typing import Literal, NamedTuple
 
-OpKind = Literal["allreduce", "broadcast", "reduce", "message", "compute"]
+OpKind = Literal[
+    "allreduce", "reducescatter", "allgather", "alltoall", "broadcast", "reduce", "message", "compute"
+]
+ELEMENT_NBYTES = 4  # of what is added: float32
 
 
-class Data(Enum):
-    """What a rank's buffer holds."""
+class Held(NamedTuple):
+    """A range of a rank's buffer: the sum of what `givers` had at `origin` and on of theirs, before.
 
-    NOTHING = auto()
-    OWN = auto()  # what the rank has made itself
-    ROOTS = auto()  # the root's own
-    SUM = auto()  # of all ranks' own, element by element, as float32
+    Offsets and sizes in bytes.
+    """
+
+    offset: int
+    nbytes: int
+    givers: tuple[int, ...]
+    origin: int
+
+
+class Parties(NamedTuple):
+    """Who takes part in an operation of `nbytes`: `members` and, among them, whose data it is about.
+
+    A member that gives nothing, as a parameter server, helps with an allreduce and is owed nothing.
+    """
+
+    nbytes: int
+    members: tuple[int, ...]
+    givers: tuple[int, ...]
+    root: int
+
+
+Condition = Callable[[Parties, int], tuple[Held, ...]]
+"""What a member, by its rank, holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """`before` and `after` are what the root holds, and what the others do.
+    """`before` is what a rank has made itself, `after` what it must hold in the end.
 
     `each_nbytes(n, S)` must go out of every rank's host and come into it at least, however good the
     algorithm; None where that differs from rank to rank.  `payload_nbytes(n, S)` is what all ranks send
-    together at least.
+    together at least.  With `adds` data are added as float32, so that sizes are of whole elements.  With
+    `has_output` a buffer has a second half of S bytes for what comes in.
     """
 
-    before: tuple[Data, Data]
-    after: tuple[Data, Data]
+    before: Condition
+    after: Condition
     payload_nbytes: Callable[[int, int], int]
     each_nbytes: Callable[[int, int], float] | None = None
     is_collective: bool = True
+    adds: bool = False
+    has_output: bool = False
+    sum_is_roots: bool = False
 
-    @property
-    def adds(self) -> bool:
-        """Whether data are added, so that sizes are of whole elements."""
-        return Data.SUM in self.after
+    def buffer_nbytes(self, nbytes: int) -> int:
+        """The buffer of each rank for an operation of so many bytes."""
+        return 2 * nbytes if self.has_output else nbytes
 
     def takers(self, givers: Sequence[int], root: int) -> tuple[int, ...]:
         """Who has the sum at the end, if `givers` are those that have something to add."""
-        return tuple(givers) if self.after[1] is Data.SUM else (root,)
+        return (root,) if self.sum_is_roots else tuple(givers)
 
     def busbw_factor(self, n_ranks: int) -> float:
         """Bus bandwidth over algorithm bandwidth."""
         return self.each_nbytes(n_ranks, 1) if self.each_nbytes else 1.0
 
 
+def chunk_starts(nbytes: int, n_chunks: int) -> list[int]:
+    """Where to cut `nbytes` into chunks of whole elements that differ by at most one element.
+
+    Raise ValueError for a size that is not of whole elements.
+    """
+    elements, rest = divmod(nbytes, ELEMENT_NBYTES)
+    if rest:
+        raise ValueError(
+            f"an allreduce adds {ELEMENT_NBYTES}-byte elements; {nbytes} is not a multiple of "
+            f"{ELEMENT_NBYTES}"
+        )
+    return [elements * i // n_chunks * ELEMENT_NBYTES for i in range(n_chunks + 1)]
+
+
+def block_nbytes(nbytes: int, n_ranks: int) -> int:
+    """What each rank sends to each in an alltoall; the rest of its S bytes stays where it is."""
+    return nbytes // n_ranks
+
+
+def _nothing(_: Parties, __: int) -> tuple[Held, ...]:
+    return ()
+
+
+def _own(parties: Parties, rank: int) -> tuple[Held, ...]:
+    return (Held(0, parties.nbytes, (rank,), 0),) if rank in parties.givers else ()
+
+
+def _roots(parties: Parties, _: int) -> tuple[Held, ...]:
+    return (Held(0, parties.nbytes, (parties.root,), 0),)
+
+
+def _at_root(parties: Parties, rank: int) -> tuple[Held, ...]:
+    return _roots(parties, rank) if rank == parties.root else ()
+
+
+def _sum(parties: Parties, rank: int) -> tuple[Held, ...]:
+    return (Held(0, parties.nbytes, parties.givers, 0),) if rank in parties.givers else ()
+
+
+def _sum_at_root(parties: Parties, rank: int) -> tuple[Held, ...]:
+    return (Held(0, parties.nbytes, parties.givers, 0),) if rank == parties.root else ()
+
+
+def _chunks(parties: Parties) -> dict[int, tuple[int, int]]:
+    """Start and end of each member's chunk."""
+    starts = chunk_starts(parties.nbytes, len(parties.members))
+    return dict(zip(parties.members, pairwise(starts), strict=True))
+
+
+def _own_chunk(parties: Parties, rank: int) -> tuple[Held, ...]:
+    start, end = _chunks(parties)[rank]
+    return (Held(start, end - start, (rank,), start),)
+
+
+def _all_chunks(parties: Parties, _: int) -> tuple[Held, ...]:
+    chunks = _chunks(parties)
+    return tuple(Held(start, end - start, (giver,), start) for giver, (start, end) in chunks.items())
+
+
+def _summed_chunk(parties: Parties, rank: int) -> tuple[Held, ...]:
+    start, end = _chunks(parties)[rank]
+    return (Held(start, end - start, parties.givers, start),)
+
+
+def _blocks(parties: Parties, rank: int) -> tuple[Held, ...]:
+    """In the buffer's second half block i is member i's block for this rank."""
+    block = block_nbytes(parties.nbytes, len(parties.members))
+    place = parties.members.index(rank)
+    return tuple(
+        Held(parties.nbytes + number * block, block, (giver,), place * block)
+        for number, giver in enumerate(parties.members)
+    )
+
+
 def _to_all(n_ranks: int, nbytes: int) -> int:
     return (n_ranks - 1) * nbytes
+
+
+def _all_but_own(n_ranks: int, nbytes: int) -> float:
+    return (n_ranks - 1) * nbytes / n_ranks
 
 
 CONTRACTS: dict[OpKind, Contract] = {
     # 2(n-1)/n S: Patarasuk, Yuan, Bandwidth optimal all-reduce algorithms, JPDC 2009.
     "allreduce": Contract(
-        before=(Data.OWN, Data.OWN),
-        after=(Data.SUM, Data.SUM),
+        before=_own,
+        after=_sum,
         payload_nbytes=lambda n, nbytes: 2 * (n - 1) * nbytes,
         each_nbytes=lambda n, nbytes: 2 * (n - 1) * nbytes / n,
+        adds=True,
     ),
-    "broadcast": Contract((Data.OWN, Data.NOTHING), (Data.ROOTS, Data.ROOTS), _to_all),
-    # Only switches do it: pushes to one server that they add up on the way.
-    "reduce": Contract((Data.NOTHING, Data.OWN), (Data.SUM, Data.OWN), _to_all),
-    "message": Contract(
-        (Data.OWN, Data.NOTHING), (Data.ROOTS, Data.ROOTS), lambda _, nbytes: nbytes, is_collective=False
+    "reducescatter": Contract(_own, _summed_chunk, _to_all, _all_but_own, adds=True),
+    "allgather": Contract(_own_chunk, _all_chunks, _to_all, _all_but_own),
+    "alltoall": Contract(
+        _own,
+        _blocks,
+        payload_nbytes=lambda n, nbytes: n * (n - 1) * block_nbytes(nbytes, n),
+        each_nbytes=_all_but_own,
+        has_output=True,
     ),
-    "compute": Contract(
-        (Data.NOTHING, Data.NOTHING), (Data.NOTHING, Data.NOTHING), lambda *_: 0, is_collective=False
-    ),
+    "broadcast": Contract(_at_root, _roots, _to_all),
+    # By hosts, or pushes to one server that switches add up on the way.
+    "reduce": Contract(_own, _sum_at_root, _to_all, adds=True, sum_is_roots=True),
+    "message": Contract(_at_root, _roots, lambda _, nbytes: nbytes, is_collective=False),
+    "compute": Contract(_nothing, _nothing, lambda *_: 0, is_collective=False),
 }

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gradwire.traces.schedules.collectives import ELEMENT_NBYTES
+from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
 from gradwire.traces.workload import Item, Message
 
 Unit = tuple[int, ...]

@@ -16,7 +16,7 @@ from typing import Self
 import numpy as np
 
 from gradwire.traces.components import components
-from gradwire.traces.schedules.kinds import CONTRACTS, Contract, OpKind
+from gradwire.traces.schedules.kinds import CONTRACTS, Contract, OpKind, Parties
 from gradwire.traces.schedules.sends import Send, Sends, swaps, totals
 
 
@@ -25,6 +25,8 @@ class Op:
     """A collective, a message, or what a rank computes; its id is its position in `Schedule.ops`.
 
     With `rendezvous` receivers announce that they are ready only when the source has said that it is.
+    `members` are the ranks that take part, ascending (empty: those of its sends and aggregations), `givers`
+    those whose data it is about (empty: all members).
     """
 
     kind: OpKind
@@ -33,6 +35,13 @@ class Op:
     root: int = 0  # a broadcast's root, a message's source; who gets a reduce's sum; who computes
     iteration: int = 0
     rendezvous: bool = False
+    members: tuple[int, ...] = ()
+    givers: tuple[int, ...] = ()
+
+    @property
+    def buffer_nbytes(self) -> int:
+        """What each member holds of it."""
+        return self.contract.buffer_nbytes(self.nbytes)
 
     @property
     def contract(self) -> Contract:
@@ -109,7 +118,9 @@ class Schedule:
 
     @cached_property
     def members(self) -> tuple[tuple[int, ...], ...]:
-        """The ranks that take part in each operation, ascending; none for one that sends nothing."""
+        """The ranks that take part in each operation, ascending; none for one that sends nothing and does
+        not name them.
+        """
         ranks: list[set[int]] = [set() for _ in self.ops]
         op = self.sends.op.astype(np.int64)
         for end in (self.sends.src, self.sends.dst):
@@ -117,7 +128,12 @@ class Schedule:
                 ranks[number].add(int(rank))
         for aggregation in self.aggregations:
             ranks[aggregation.op].update(aggregation.members)
-        return tuple(tuple(sorted(each)) for each in ranks)
+        return tuple(op.members or tuple(sorted(each)) for op, each in zip(self.ops, ranks, strict=True))
+
+    def parties(self, op: int) -> Parties:
+        """Who takes part in an operation, and whose data it is about."""
+        made, members = self.ops[op], self.members[op]
+        return Parties(made.nbytes, members, made.givers or members, made.root)
 
     @cached_property
     def jobs(self) -> tuple[tuple[int, ...], ...]:
@@ -147,7 +163,15 @@ def together(schedules: Sequence[Schedule]) -> Schedule:
     n_ranks = 0
     for schedule in schedules:
         n_ops = len(ops)
-        ops += (replace(op, root=op.root + n_ranks) for op in schedule.ops)
+        ops += (
+            replace(
+                op,
+                root=op.root + n_ranks,
+                members=tuple(rank + n_ranks for rank in op.members),
+                givers=tuple(rank + n_ranks for rank in op.givers),
+            )
+            for op in schedule.ops
+        )
         sends.append(schedule.sends.moved(op=n_ops, rank=n_ranks))
         gates += (
             replace(

@@ -145,7 +145,8 @@ class Sends(Sequence[Send]):
             np.array_equal(one, two) for one, two in zip(self._columns(), other._columns(), strict=True)
         )
 
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> int:
+        return hash((self.op.tobytes(), self.src.tobytes(), self.dst.tobytes(), self.nbytes.tobytes()))
 
     def _columns(self) -> Iterator[NDArray[Any]]:
         yield from (getattr(self, name) for name in _DTYPES)

@@ -1,0 +1,262 @@
+"""Checks that a schedule does what its operations' kinds say, in whatever order it lets its sends go.
+
+Where no two accesses to one place are without the order that they need (traces.schedules.order), every order
+gives the same result, and carrying the sends out once shows it: who has whose data, as sets of ranks.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradwire.traces.packets.jit import compiled
+from gradwire.traces.schedules.kinds import Held
+from gradwire.traces.schedules.order import Unordered, Waits, check_swaps, unordered
+from gradwire.traces.schedules.pieces import Hops, Ids, hops_of, piece_starts
+from gradwire.traces.schedules.schedule import Aggregation, Schedule
+from gradwire.traces.schedules.sends import Sends
+
+MAX_SETS_NBYTES = 1 << 31  # of who has whose data
+_ANYTHING = -1  # the origin of what nobody has made
+
+Sets = NDArray[np.uint64]
+"""By place: a bit for each member whose data are in it."""
+
+
+def check_correct(schedule: Schedule) -> None:
+    """Raise ValueError for an operation that its sends do not carry out, or not in every order.
+
+    The schedule's numbers must be in range (planning.plancheck).  Operations that are alike but for their
+    place in the schedule are looked at once.
+    """
+    waits = Waits.of(schedule.sends)
+    aggregations: defaultdict[int, list[Aggregation]] = defaultdict(list)
+    for each in schedule.aggregations:
+        aggregations[each.op].append(each)
+    by_op = np.argsort(schedule.sends.op, kind="stable")
+    starts = np.searchsorted(schedule.sends.op[by_op], np.arange(len(schedule.ops) + 1))
+    known: set[tuple[object, ...] | None] = set()
+    for op in np.flatnonzero(~_is_plain(schedule, starts, by_op)).tolist():
+        numbers = by_op[starts[op] : starts[op + 1]]
+        key = _shape(schedule, op, numbers, aggregations[op])
+        if key in known:
+            continue
+        try:
+            _check_op(schedule, op, numbers, waits, aggregations[op])
+        except ValueError as error:
+            raise ValueError(f"operation {op}: {error}") from None
+        if key is not None:
+            known.add(key)
+
+
+def _is_plain(schedule: Schedule, starts: Ids, by_op: Ids) -> NDArray[np.bool_]:
+    """The operations that are computing, or a message that is one send of the whole from its root."""
+    is_plain = np.array([op.kind == "compute" for op in schedule.ops], np.bool_)
+    alone = np.flatnonzero(np.diff(starts) == 1)
+    sends, numbers = schedule.sends, by_op[starts[alone]]
+    ops = [schedule.ops[op] for op in alone.tolist()]
+    is_plain[alone] |= (
+        np.array([op.kind == "message" and len(op.members) in (0, 2) for op in ops], np.bool_)
+        & (np.array([op.nbytes for op in ops], np.int64) == sends.nbytes[numbers])
+        & (np.array([op.root for op in ops], np.int64) == sends.src[numbers])
+        & (sends.shift[numbers] == 0)
+    )
+    return is_plain
+
+
+def _shape(
+    schedule: Schedule, op: int, numbers: Ids, aggregations: Sequence[Aggregation]
+) -> tuple[object, ...] | None:
+    """What operations have in common that end alike; None for one that waits for others' sends, or is among
+    them.
+    """
+    sends, columns = schedule.sends, list[bytes]()
+    if len(numbers):
+        first, end = int(numbers[0]), int(numbers[-1]) + 1
+        if end - first != len(numbers):
+            return None
+        flat = (sends.src, sends.dst, sends.step, sends.offset, sends.shift, sends.nbytes, sends.reduce)
+        columns += (column[first:end].tobytes() for column in flat)
+        for edges in (sends.needs, sends.ready):
+            starts = edges.starts[first : end + 1]
+            ids = edges.ids[starts[0] : starts[-1]] - first
+            if ids.min(initial=0) < 0:
+                return None
+            columns += ((starts - starts[0]).tobytes(), ids.tobytes())
+    groups = tuple((each.givers, each.takers) for each in aggregations)
+    return (schedule.ops[op].kind, schedule.parties(op), groups, *columns)
+
+
+def _check_op(
+    schedule: Schedule, op: int, numbers: Ids, waits: Waits, aggregations: Sequence[Aggregation]
+) -> None:
+    parties, contract = schedule.parties(op), schedule.ops[op].contract
+    if aggregations and not len(numbers):
+        return  # whole, and among the ranks that plancheck has looked at
+    sends = schedule.sends.chosen(numbers)
+    before = [contract.before(parties, rank) for rank in parties.members]
+    after = [contract.after(parties, rank) for rank in parties.members]
+    ends = {0}
+    for held in chain.from_iterable((*before, *after)):
+        ends |= {held.offset, held.offset + held.nbytes}
+    cuts = piece_starts(sends, sorted(ends))
+    hops = hops_of(sends, cuts, parties.members)
+    check_swaps(waits, numbers)
+    wrong = unordered(waits, numbers, hops, len(parties.members) * len(cuts))
+    if wrong:
+        raise ValueError(_race(schedule, wrong, cuts, parties.members))
+    buffers = _Buffers.of(parties.members, cuts, before, aggregations)
+    _carry_out_all(buffers, sends, numbers, hops, waits)
+    for member, some in enumerate(after):
+        for held in some:
+            _check_held(buffers, member, held)
+
+
+def _race(schedule: Schedule, wrong: Unordered, cuts: Ids, members: Sequence[int]) -> str:
+    member, piece = divmod(wrong.place, len(cuts))
+    return (
+        f"rank {members[member]} may {_access(schedule, wrong.first)} and "
+        f"{_access(schedule, wrong.second)} in either order, bytes {cuts[piece]} to {cuts[piece + 1]}: let "
+        "one wait for the other"
+    )
+
+
+def _access(schedule: Schedule, event: int) -> str:
+    number, is_write = divmod(event, 2)
+    if not is_write:
+        return f"send its bytes in send {number}"
+    return f"{'add' if schedule.sends.reduce[number] else 'receive'} those of send {number}"
+
+
+class _Buffers(NamedTuple):
+    """What all members hold, by place: whose data are in it, and which of their bytes (-1: nobody's)."""
+
+    members: Sequence[int]
+    cuts: Ids
+    sets: Sets
+    origin: Ids
+    bit_of: Mapping[int, int]
+
+    @classmethod
+    def of(
+        cls,
+        members: Sequence[int],
+        cuts: Ids,
+        before: Sequence[Sequence[Held]],
+        aggregations: Sequence[Aggregation],
+    ) -> "_Buffers":
+        """At the beginning; what switches add up is done before all sends.  Raise ValueError if too large."""
+        n_places, n_words = len(members) * len(cuts), (len(members) + 63) // 64
+        if n_places * (n_words + 1) * 8 > MAX_SETS_NBYTES:
+            raise ValueError(f"{len(cuts):,} pieces at {len(members)} ranks are too many to check")
+        bit_of = {rank: place for place, rank in enumerate(members)}
+        sets, origin = np.zeros((n_places, n_words), np.uint64), np.full(n_places, _ANYTHING, np.int64)
+        made = cls(members, cuts, sets, origin, bit_of)
+        for member, some in enumerate(before):
+            for held in some:
+                made.fill(member, held)
+        for each in aggregations:
+            for taker in each.takers:
+                made.fill(bit_of[taker], Held(0, int(cuts[-1]), each.givers, 0))
+        return made
+
+    def fill(self, member: int, held: Held) -> None:
+        places, origin = self.places(member, held)
+        self.sets[places], self.origin[places] = self.bits(held.givers), origin
+
+    def places(self, member: int, held: Held) -> tuple[slice, Ids]:
+        """The places of a range, and which bytes of their givers they have."""
+        first, end = np.searchsorted(self.cuts, (held.offset, held.offset + held.nbytes)).tolist()
+        places = slice(member * len(self.cuts) + first, member * len(self.cuts) + end)
+        return places, self.cuts[first:end] - held.offset + held.origin
+
+    def bits(self, ranks: Sequence[int]) -> Sets:
+        """One set."""
+        bits = np.zeros(64 * self.sets.shape[1], np.uint8)
+        bits[[self.bit_of[rank] for rank in ranks]] = 1
+        packed: Sets = np.packbits(bits, bitorder="little").view(np.uint64)
+        return packed
+
+    def bytes_of(self, place: int) -> str:
+        piece = place % len(self.cuts)
+        return f"bytes {self.cuts[piece]} to {self.cuts[piece + 1]}"
+
+
+def _carry_out_all(buffers: _Buffers, sends: Sends, numbers: Ids, hops: Hops, waits: Waits) -> None:
+    """Carry out an operation's sends, in place; raise ValueError for what is added twice."""
+    partner = waits.partner[numbers]
+    position = np.where(partner >= 0, np.searchsorted(numbers, partner), -1)
+    starts = np.searchsorted(hops.send, np.arange(len(sends) + 1))
+    send, place, member = _carry_out(
+        buffers.sets, buffers.origin, starts, hops.source, hops.target, sends.reduce, position
+    )
+    if send < 0:
+        return
+    what = f"what rank {buffers.members[member]} has made a second time" if member >= 0 else "other bytes"
+    raise ValueError(
+        f"send {numbers[send]} adds {what} to {buffers.bytes_of(place)} of rank {sends.dst[send]}"
+    )
+
+
+@compiled
+def _carry_out(
+    sets: Any, origin: Any, starts: Any, source: Any, target: Any, reduce: Any, partner: Any
+) -> Any:
+    """Carry out all sends in the order of their ids, those of a swap when both have been read.
+
+    Returns the first send that adds what is there already, its place and the member, -1 as the member for
+    bytes that do not belong together; (-1, -1, -1) if all is well.
+    """
+    data = np.empty((len(source), sets.shape[1]), np.uint64)  # what hops bring
+    begins = np.empty(len(source), np.int64)
+    for send in range(len(starts) - 1):
+        for hop in range(starts[send], starts[send + 1]):
+            data[hop], begins[hop] = sets[source[hop]], origin[source[hop]]
+        if partner[send] > send:
+            continue
+        for each in (partner[send], send):
+            for hop in range(starts[each], starts[each + 1]) if each >= 0 else range(0):
+                place = target[hop]
+                if not reduce[each] or origin[place] == _ANYTHING:
+                    sets[place], origin[place] = data[hop], begins[hop]
+                elif begins[hop] != _ANYTHING:
+                    if begins[hop] != origin[place]:
+                        return each, place, -1
+                    member = _common(sets[place], data[hop])
+                    if member >= 0:
+                        return each, place, member
+                    sets[place] |= data[hop]
+    return -1, -1, -1
+
+
+@compiled
+def _common(one: Any, other: Any) -> int:
+    """The first member of two sets; -1: none."""
+    for word in range(len(one)):
+        both = one[word] & other[word]
+        if both:
+            bit = 0
+            while not (both >> np.uint64(bit)) & np.uint64(1):
+                bit += 1
+            return 64 * word + bit
+    return -1
+
+
+def _check_held(buffers: _Buffers, member: int, due: Held) -> None:
+    """Raise ValueError for the first bytes that are not what a rank must hold in the end."""
+    places, origin = buffers.places(member, due)
+    bits = buffers.bits(due.givers)
+    differing = buffers.sets[places] ^ bits
+    wrong = np.flatnonzero(differing.any(axis=1) | (buffers.origin[places] != origin))
+    if not len(wrong):
+        return
+    place = places.start + int(wrong[0])
+    givers = np.flatnonzero(np.unpackbits(differing[wrong[0]].view(np.uint8), bitorder="little"))
+    what = "with other bytes than it must"
+    if len(givers):
+        is_there = np.unpackbits(buffers.sets[place].view(np.uint8), bitorder="little")[givers[0]]
+        what = f"{'with' if is_there else 'without'} what rank {buffers.members[int(givers[0])]} has made"
+    raise ValueError(f"rank {buffers.members[member]} ends {what} in {buffers.bytes_of(place)}")

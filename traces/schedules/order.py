@@ -1,0 +1,302 @@
+"""The order that `needs` and `ready` give to what sends read and write.
+
+An *event* is 2s, send s is read at its source (it is handed to the kernel there), or 2s + 1, it is written,
+or added, at its destination.  Before a read come, at its source, what the send needs; at its destination,
+what it is announced after (`ready`), for it leaves only when it is announced; and the send before in its
+*slot*, which is of the same operation, source and destination, and in which sends leave and are announced in
+turn.  Before a write comes its read; both additions of a swap come after both reads, because the agents hold
+them back.
+
+Two accesses to one place (traces.schedules.pieces) of which one writes must have an order; two additions need
+none, as they commute.  Places that sends connect are a *component*.  Nearly every order is made by the sends
+of one component, so all events of one have their ancestors as bits; an order that others make is followed
+back through all sends.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradwire.traces.packets.jit import compiled
+from gradwire.traces.schedules.pieces import Hops, Ids, components, ranges
+from gradwire.traces.schedules.sends import Sends, swaps
+
+MAX_ORDER_NBYTES = 1 << 30  # of the ancestors in one component
+MAX_STEPS_BACK = 1 << 26  # along all sends, for all pairs of accesses of an operation
+MAX_SUSPECTS = 1 << 16  # pairs of accesses that their own component gives no order
+_ONE = np.uint64(1)
+
+
+class Waits(NamedTuple):
+    """What each send of a schedule waits for, as compiled code takes it; -1: nothing."""
+
+    src: NDArray[np.int32]
+    dst: NDArray[np.int32]
+    reduce: NDArray[np.bool_]
+    need_starts: NDArray[np.int32]
+    need_ids: NDArray[np.int32]
+    ready_starts: NDArray[np.int32]
+    ready_ids: NDArray[np.int32]
+    before: Ids  # the send before in its slot
+    partner: Ids  # the other half of a swap
+    most: int  # events right before one
+
+    @classmethod
+    def of(cls, sends: Sends) -> "Waits":
+        before = np.full(len(sends), -1, np.int64)
+        high = int(max(sends.src.max(initial=0), sends.dst.max(initial=0))) + 1
+        slot = (sends.op.astype(np.int64) * high + sends.src) * high + sends.dst
+        order = np.argsort(slot, kind="stable")
+        same = np.flatnonzero(slot[order][1:] == slot[order][:-1])
+        before[order[same + 1]] = order[same]
+        partner = np.full(len(sends), -1, np.int64)
+        pairs = swaps(sends)
+        partner[list(pairs)] = list(pairs.values())
+        most = int((sends.needs.counts + sends.ready.counts).max(initial=0)) + 3
+        return cls(sends.src, sends.dst, sends.reduce, *sends.needs, *sends.ready, before, partner, most)
+
+
+class Unordered(NamedTuple):
+    """Two events that may come in either order, and must not, at a place."""
+
+    first: int
+    second: int
+    place: int
+
+
+def check_swaps(waits: Waits, numbers: Ids) -> None:
+    """Raise ValueError if one of these sends comes before a half of a swap whose addition it waits for."""
+    edges = (waits.src, waits.need_starts, waits.need_ids), (waits.dst, waits.ready_starts, waits.ready_ids)
+    for rank, edge_starts, edge_ids in edges:
+        counts = np.diff(edge_starts)[numbers].astype(np.int64)
+        ids = edge_ids[ranges(edge_starts[numbers].astype(np.int64), counts)]
+        owners = np.repeat(numbers, counts)
+        late = np.flatnonzero((waits.dst[ids] == rank[owners]) & (waits.partner[ids] >= owners))
+        if len(late):
+            number, other = int(owners[late[0]]), int(ids[late[0]])
+            raise ValueError(
+                f"send {number} waits for send {other}, which is done only with the other half of its swap, "
+                f"send {waits.partner[other]}; that must come before send {number}"
+            )
+
+
+def unordered(waits: Waits, numbers: Ids, hops: Hops, n_places: int) -> Unordered | None:
+    """The first two accesses that need an order and have none; `numbers` are the ids of the hops' sends.
+
+    Swaps must have been checked.  Raise ValueError for what is too much to look at.
+    """
+    if not len(hops.send):
+        return None
+    component = components(hops.source, hops.target, n_places)
+    order = np.argsort(component, kind="stable")  # hops are sorted by send already
+    component, send = component[order], hops.send[order]
+    is_first = np.diff(component, prepend=-1) != 0
+    starts = np.flatnonzero(is_first)
+    most = int(np.add.reduceat(is_first | (np.diff(send, prepend=-1) != 0), starts, dtype=np.int64).max())
+    if 2 * most * -(-2 * most // 64) * 8 > MAX_ORDER_NBYTES:
+        raise ValueError(f"{most:,} sends of the same bytes are too many to check")
+    ends = np.append(starts, len(order))
+    first, second, place = _suspects(waits, numbers[send], hops.source[order], hops.target[order], ends, most)
+    wrong = _first_unordered(waits, first, second)
+    if wrong < 0 and len(first) == MAX_SUSPECTS:
+        raise ValueError("its sends wait for each other in too many ways to check")
+    return None if wrong < 0 else Unordered(int(first[wrong]), int(second[wrong]), int(place[wrong]))
+
+
+@compiled
+def _moment(waits: Any, event: int) -> int:
+    """A number that is larger the later an event comes: those before it have smaller ones."""
+    last: int = max(event // 2, waits.partner[event // 2])
+    return 2 * last + 1 if event % 2 else event
+
+
+@compiled
+def _right_before(waits: Any, event: int, found: Any) -> int:
+    """The events that come right before one, into `found`; returns how many."""
+    send = event // 2
+    if event % 2:
+        found[0] = 2 * send
+        partner, earlier = waits.partner[send], waits.before[send]
+        if partner >= 0:
+            found[1] = 2 * partner
+            return 2
+        if earlier >= 0 and waits.partner[earlier] < 0:
+            found[1] = 2 * earlier + 1
+            return 2
+        return 1
+    count = 0
+    if waits.before[send] >= 0:
+        found[0], count = 2 * waits.before[send], 1
+    for place in range(waits.need_starts[send], waits.need_starts[send + 1]):
+        other = waits.need_ids[place]
+        found[count] = 2 * other + (waits.dst[other] == waits.src[send])
+        count += 1
+    for place in range(waits.ready_starts[send], waits.ready_starts[send + 1]):
+        other = waits.ready_ids[place]
+        found[count] = 2 * other + (waits.dst[other] == waits.dst[send])
+        count += 1
+    return count
+
+
+@compiled
+def _suspects(waits: Any, hop_send: Any, source: Any, target: Any, starts: Any, most: int) -> Any:
+    """The earlier events, the later ones and their places, where no order is made in the component.
+
+    Hops are sorted by component, then send; `starts` is where components begin, and the end; a component has
+    at most `most` sends.
+    """
+    suspects = np.empty((MAX_SUSPECTS, 3), np.int64)
+    n_suspects = 0
+    local = np.full(len(waits.src), -1, np.int64)  # the position of a send in its component
+    sends = np.empty(most, np.int64)
+    found = np.empty(waits.most, np.int64)
+    ancestors = np.zeros((2 * most, (2 * most + 63) // 64), np.uint64)
+    for component in range(len(starts) - 1):
+        begin, end = starts[component], starts[component + 1]
+        n_sends = 0
+        for hop in range(begin, end):
+            if local[hop_send[hop]] < 0:
+                local[hop_send[hop]] = n_sends
+                sends[n_sends] = hop_send[hop]
+                n_sends += 1
+        _fill_ancestors(waits, sends[:n_sends], local, ancestors, found)
+        n_suspects = _look_at(
+            waits,
+            hop_send[begin:end],
+            source[begin:end],
+            target[begin:end],
+            local,
+            ancestors,
+            suspects,
+            n_suspects,
+        )
+        for number in range(n_sends):
+            local[sends[number]] = -1
+    return suspects[:n_suspects, 0], suspects[:n_suspects, 1], suspects[:n_suspects, 2]
+
+
+@compiled
+def _fill_ancestors(waits: Any, sends: Any, local: Any, ancestors: Any, found: Any) -> None:
+    """Of each event of a component (2 * local + 0 or 1) those that come before it, and itself, as bits."""
+    n_words = (2 * len(sends) + 63) // 64
+    ancestors[: 2 * len(sends), :n_words] = 0
+    for send in sends:
+        for turn in range(3):
+            event = 2 * send + turn
+            if turn == 1 and waits.partner[send] > send:
+                break  # the additions of a swap follow its second read
+            if turn == 2:
+                if waits.partner[send] < 0:
+                    break
+                event = 2 * waits.partner[send] + 1
+            mine = 2 * local[event // 2] + event % 2
+            for place in range(_right_before(waits, event, found)):
+                other = found[place]
+                if local[other // 2] >= 0:
+                    theirs = 2 * local[other // 2] + other % 2
+                    for word in range(n_words):
+                        ancestors[mine, word] |= ancestors[theirs, word]
+            ancestors[mine, mine // 64] |= _ONE << np.uint64(mine % 64)
+
+
+@compiled
+def _look_at(
+    waits: Any,
+    hop_send: Any,
+    source: Any,
+    target: Any,
+    local: Any,
+    ancestors: Any,
+    suspects: Any,
+    n_suspects: int,
+) -> int:
+    """Add the suspects of one component; returns how many there are now.
+
+    At each place, in the order of their moments: a read comes after the writes before it, a write after
+    those, too, and after the reads since.  Additions without a read between them are one write, of which each
+    comes after what was before the first.
+    """
+    n_accesses = 2 * len(hop_send)
+    places = np.empty(n_accesses, np.int64)
+    moments = np.empty(n_accesses, np.int64)
+    events = np.empty(n_accesses, np.int64)
+    for hop in range(len(hop_send)):
+        events[2 * hop], events[2 * hop + 1] = 2 * hop_send[hop], 2 * hop_send[hop] + 1
+        places[2 * hop], places[2 * hop + 1] = source[hop], target[hop]
+        moments[2 * hop] = _moment(waits, events[2 * hop])
+        moments[2 * hop + 1] = _moment(waits, events[2 * hop + 1])
+    span = moments.max() - moments.min() + 1
+    order = np.argsort((places - places.min()) * span + moments - moments.min())
+    writes, n_writes = np.empty(n_accesses, np.int64), 0
+    base, n_base = np.empty(n_accesses, np.int64), 0  # what each of several additions comes after
+    reads, n_reads = np.empty(n_accesses, np.int64), 0  # since the writes
+    adds, last = False, np.int64(-1)  # whether the writes are additions
+    for at in order:
+        event, place = events[at], places[at]
+        if place != last:
+            n_writes, n_base, n_reads, adds, last = 0, 0, 0, False, place
+        is_add = event % 2 == 1 and waits.reduce[event // 2]
+        if is_add and n_reads:
+            base[:n_reads] = reads[:n_reads]
+            n_base, n_writes, n_reads = n_reads, 0, 0
+        elif is_add and not adds:
+            base[:n_writes] = writes[:n_writes]
+            n_base, n_writes = n_writes, 0
+        if is_add:
+            n_suspects = _look_back(base[:n_base], event, place, local, ancestors, suspects, n_suspects)
+        else:
+            n_suspects = _look_back(writes[:n_writes], event, place, local, ancestors, suspects, n_suspects)
+        if event % 2 == 0:
+            reads[n_reads] = event
+            n_reads += 1
+        elif is_add:
+            writes[n_writes], adds = event, True
+            n_writes += 1
+        else:
+            n_suspects = _look_back(reads[:n_reads], event, place, local, ancestors, suspects, n_suspects)
+            writes[0], n_writes, n_reads, adds = event, 1, 0, False
+    return n_suspects
+
+
+@compiled
+def _look_back(
+    others: Any, event: int, place: int, local: Any, ancestors: Any, suspects: Any, n_suspects: int
+) -> int:
+    """Add those of `others` that are not among the ancestors of an event, while there is room."""
+    mine = 2 * local[event // 2] + event % 2
+    for other in others:
+        theirs = 2 * local[other // 2] + other % 2
+        if not (ancestors[mine, theirs // 64] >> np.uint64(theirs % 64)) & _ONE and n_suspects < MAX_SUSPECTS:
+            suspects[n_suspects] = other, event, place
+            n_suspects += 1
+    return n_suspects
+
+
+@compiled
+def _first_unordered(waits: Any, first: Any, second: Any) -> int:
+    """The first pair that no sends give an order, from the second event back to the first; -1: none.
+
+    What is left after MAX_STEPS_BACK counts as without order.
+    """
+    seen = np.full(2 * len(waits.src), -1, np.int64)
+    stack = np.empty(2 * len(waits.src) + 1, np.int64)
+    found = np.empty(waits.most, np.int64)
+    n_steps = 0
+    for pair in range(len(first)):
+        moment = _moment(waits, first[pair])
+        stack[0], n_stack, is_before = second[pair], 1, False
+        while n_stack and not is_before:
+            n_stack -= 1
+            event = stack[n_stack]
+            for place in range(_right_before(waits, event, found)):
+                other = found[place]
+                is_before |= other == first[pair]
+                if _moment(waits, other) >= moment and seen[other] != pair:
+                    seen[other] = pair
+                    stack[n_stack] = other
+                    n_stack += 1
+                n_steps += 1
+        if not is_before or n_steps > MAX_STEPS_BACK:
+            return pair
+    return -1

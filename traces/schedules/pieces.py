@@ -1,0 +1,109 @@
+"""Buffers cut into pieces that no send divides, and what sends move from piece to piece.
+
+A *place* is a piece at a member of the operation: member * pieces + piece.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradwire.traces.packets.jit import compiled
+from gradwire.traces.schedules.sends import Sends
+
+Ids = NDArray[np.int64]
+
+MAX_PIECES = 1 << 26  # at all members together, and moved by all sends
+
+
+class Hops(NamedTuple):
+    """One piece of one send each: the send, by its position in the operation, and the places."""
+
+    send: Ids
+    source: Ids
+    target: Ids
+
+
+def piece_starts(sends: Sends, ends: Sequence[int] = ()) -> Ids:
+    """Where the pieces of all buffers begin, ascending, the last where the buffers end.
+
+    What a send reads in pieces it writes in the same ones.  `ends` are further bytes to cut at.  Raise
+    ValueError for more than MAX_PIECES.
+    """
+    targets = sends.offset + sends.shift
+    cuts = np.unique(
+        np.concatenate(
+            (
+                np.array(ends, np.int64),
+                sends.offset,
+                sends.offset + sends.nbytes,
+                targets,
+                targets + sends.nbytes,
+            )
+        )
+    )
+    moving = np.flatnonzero(sends.shift)
+    while len(moving):
+        more = [cuts]
+        for starts, shift in ((sends.offset, sends.shift), (targets, -sends.shift)):
+            first = np.searchsorted(cuts, starts[moving])
+            counts = np.searchsorted(cuts, starts[moving] + sends.nbytes[moving]) - first
+            more.append(cuts[ranges(first, counts)] + np.repeat(shift[moving], counts))
+        made = np.unique(np.concatenate(more))
+        if len(made) == len(cuts):
+            break
+        cuts = made
+        if len(cuts) > MAX_PIECES:
+            raise ValueError(f"its sends cut the buffer into more than {MAX_PIECES:,} pieces")
+    return cuts
+
+
+def ranges(first: Ids, counts: Ids) -> Ids:
+    """first[0], first[0] + 1, ..., `counts[0]` of them, then those from first[1] on, and so on."""
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    made: Ids = np.arange(total) + np.repeat(first - (ends - counts), counts)
+    return made
+
+
+def hops_of(sends: Sends, cuts: Ids, members: Sequence[int]) -> Hops:
+    """By send; `members` are ascending.  Raise ValueError for more than MAX_PIECES."""
+    n_pieces = len(cuts)
+    if n_pieces * len(members) > MAX_PIECES:
+        raise ValueError(f"its sends cut the buffers into more than {MAX_PIECES:,} pieces")
+    first = np.searchsorted(cuts, sends.offset)
+    counts = np.searchsorted(cuts, sends.offset + sends.nbytes) - first
+    if counts.sum() > MAX_PIECES:
+        raise ValueError(f"its sends move more than {MAX_PIECES:,} pieces")
+    into = np.searchsorted(cuts, sends.offset + sends.shift)
+    place = np.array(members, np.int64)
+    src = np.searchsorted(place, sends.src) * n_pieces
+    dst = np.searchsorted(place, sends.dst) * n_pieces
+    send = np.repeat(np.arange(len(sends)), counts)
+    return Hops(send, src[send] + ranges(first, counts), dst[send] + ranges(into, counts))
+
+
+@compiled
+def components(source: Ids, target: Ids, n_places: int) -> Ids:
+    """The component of each hop: the lowest place that hops connect it with."""
+    parent = np.arange(n_places)
+    for hop in range(len(source)):
+        one, other = source[hop], target[hop]
+        while parent[one] != one:
+            parent[one] = parent[parent[one]]
+            one = parent[one]
+        while parent[other] != other:
+            parent[other] = parent[parent[other]]
+            other = parent[other]
+        if one < other:
+            parent[other] = one
+        else:
+            parent[one] = other
+    found = np.empty(len(source), np.int64)
+    for hop in range(len(source)):
+        one = source[hop]
+        while parent[one] != one:
+            one = parent[one]
+        found[hop] = one
+    return found
