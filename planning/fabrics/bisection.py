@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.grids import least_cuts
 from gradwire.planning.fabrics.paths import access_port
 
 MAX_CHOSEN = 18  # switches whose side is tried both ways: 2^17 cuts take a tenth of a second
@@ -91,6 +92,9 @@ def _cuts(fabric: Fabric) -> Iterator[tuple[int, int, tuple[str, ...]]]:
             leaves, spines, m = _clos(shape)
             for near in range(leaves // 2 + 1):  # the spines stay with the larger side
                 yield spines * near, near * m, switches[:near]
+        case "torus" | "mesh":
+            for severed, nodes in least_cuts(shape["x"], shape["y"], wraps=fabric.family == "torus"):
+                yield severed, len(nodes), tuple(switches[number] for number in nodes)
 
 
 def _clos(shape: Mapping[str, int]) -> tuple[int, int, int]:

@@ -1,4 +1,4 @@
-"""Fabrics by name: `fat-tree:k=4`, `bigraph:n=8,m=2,rate=50M`, `star:hosts=8`, or `lab.yaml`."""
+"""Fabrics by name: `fat-tree:k=4`, `bigraph:n=8,m=2,rate=50M`, `torus:x=4,y=4`, or `lab.yaml`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -12,10 +12,12 @@ from gradwire.planning.fabrics.fabricfile import is_file, read_fabric
 from gradwire.planning.fabrics.fabricwriter import document_of
 from gradwire.planning.fabrics.families import fat_tree, leaf_spine, star
 from gradwire.planning.fabrics.family import DEFAULT_RATE_BPS, LinkSpec
+from gradwire.planning.fabrics.grids import mesh, torus
 from gradwire.traces.units import parse_bps, parse_nbytes, parse_ns
 
 MAX_SPEC_LENGTH = 200
 _LINK_KEYS = ("rate", "uplink_rate", "queue", "delay", "mtu")
+_GRID_KEYS = ("rate", "host_rate", "queue", "delay", "mtu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,12 @@ class _Family:
     build: Callable[[Mapping[str, int], LinkSpec], Fabric]
     sizes: Mapping[str, int | None]
     example: str
+    link_keys: tuple[str, ...] = _LINK_KEYS
+
+    @property
+    def is_grid(self) -> bool:
+        """Whether `rate` is that of the cables between switches."""
+        return "host_rate" in self.link_keys
 
 
 FAMILIES = {
@@ -41,7 +49,19 @@ FAMILIES = {
         {"leaves": None, "spines": None, "hosts": None},
         "leaf-spine:leaves=4,spines=2,hosts=2",
     ),
+    "mesh": _Family(
+        lambda size, links: mesh(size["x"], size["y"], links),
+        {"x": None, "y": None},
+        "mesh:x=4,y=4",
+        _GRID_KEYS,
+    ),
     "star": _Family(lambda size, links: star(size["hosts"], links), {"hosts": None}, "star:hosts=8"),
+    "torus": _Family(
+        lambda size, links: torus(size["x"], size["y"], links),
+        {"x": None, "y": None},
+        "torus:x=4,y=4",
+        _GRID_KEYS,
+    ),
 }
 
 
@@ -49,9 +69,10 @@ def parse_fabric(text: str) -> Fabric:
     """The fabric that a spec names, or that a YAML file describes (`planning.fabrics.fabricdocument`).
 
     Of a spec, `parse_fabric(fabric.spec) == fabric`.  Keys that every family takes: `rate=100M` (of the
-    hosts' links), `uplink_rate=` (between switches; like `rate` unless given), `queue=auto` or a size,
-    `delay=0` or a time, `mtu=1500` or more.  Raise ValueError for anything else, OSError for a file that
-    cannot be read.
+    hosts' links; in a torus and a mesh of those between switches), `queue=auto` or a size, `delay=0` or a
+    time, `mtu=1500` or more.  `uplink_rate=` (between switches; like `rate` unless given) is taken where
+    `rate` is the hosts', `host_rate=` (four times `rate` unless given) where it is not.  Raise ValueError
+    for anything else, OSError for a file that cannot be read.
     """
     shown = text if len(text) <= MAX_SPEC_LENGTH else text[:40] + "…"
     try:
@@ -88,6 +109,14 @@ def with_automatic_queue(fabric: Fabric) -> Fabric:
     return family.build(sizes, replace(links, queue_nbytes=None))
 
 
+def with_rates(fabric: Fabric, host_bps: int, inner_bps: int | None) -> Fabric:
+    """One of a family with these rates of all hosts' cables and, if it has any, of all between switches."""
+    family, sizes, links = _values(fabric.spec)
+    if family.is_grid:
+        return family.build(sizes, replace(links, rate_bps=inner_bps or 0, host_rate_bps=host_bps))
+    return family.build(sizes, replace(links, rate_bps=host_bps, uplink_rate_bps=inner_bps))
+
+
 def _values(text: str) -> tuple[_Family, dict[str, int], LinkSpec]:
     if len(text) > MAX_SPEC_LENGTH:
         raise ValueError(f"a spec has at most {MAX_SPEC_LENGTH} characters, this one has {len(text)}")
@@ -97,8 +126,12 @@ def _values(text: str) -> tuple[_Family, dict[str, int], LinkSpec]:
         raise ValueError(f"there is no family {name!r}; choose from {', '.join(FAMILIES)}")
     values = _keys(rest)
     for key in values:
-        if key not in family.sizes and key not in _LINK_KEYS:
-            known = ", ".join((*family.sizes, *_LINK_KEYS))
+        if key == "uplink_rate" and family.is_grid:
+            raise ValueError(
+                f"rate= of a {name} is that of the cables between switches; the hosts' is host_rate="
+            )
+        if key not in family.sizes and key not in family.link_keys:
+            known = ", ".join((*family.sizes, *family.link_keys))
             raise ValueError(f"{name} has no key {key!r}; its keys are {known}")
     sizes = {}
     for key, default in family.sizes.items():
@@ -133,6 +166,7 @@ def _link_spec(values: Mapping[str, str]) -> LinkSpec:
     return LinkSpec(
         rate_bps=parse_bps(values["rate"]) if "rate" in values else DEFAULT_RATE_BPS,
         uplink_rate_bps=parse_bps(values["uplink_rate"]) if "uplink_rate" in values else None,
+        host_rate_bps=parse_bps(values["host_rate"]) if "host_rate" in values else None,
         queue_nbytes=None if queue == "auto" else parse_nbytes(queue),
         delay_ns=parse_ns(values.get("delay", "0")),
         mtu_nbytes=_whole("mtu", values["mtu"]) if "mtu" in values else DEFAULT_MTU_NBYTES,

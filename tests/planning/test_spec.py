@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gradwire.planning.fabrics.fabric import Egress, Fabric, interface
-from gradwire.planning.fabrics.spec import parse_fabric, with_automatic_queue
+from gradwire.planning.fabrics.spec import parse_fabric, with_automatic_queue, with_rates
 
 SPECS = [
     "fat-tree:k=2",
@@ -29,6 +29,11 @@ SPECS = [
     "bigraph:n=4,m=2,rate=50M,queue=9014B,delay=10us,mtu=9000",
     "leaf-spine:leaves=2,spines=2,hosts=2,mtu=1501",
     "star:hosts=8,mtu=4200",
+    "torus:x=4,y=4",
+    "torus:x=1,y=2",
+    "torus:x=2,y=3,rate=50M",
+    "torus:x=32,y=32,rate=50M,host_rate=50M,mtu=9000",
+    "mesh:x=4,y=3,rate=40G,host_rate=100G,queue=100kB,delay=10us",
 ]
 
 
@@ -50,6 +55,8 @@ def test_a_fabric_carries_the_spec_that_rebuilds_it(spec: str) -> None:
         ("star:mtu=1500,hosts=8", "star:hosts=8"),
         ("star:mtu=09000,hosts=8,delay=10us", "star:hosts=8,delay=10us,mtu=9000"),
         ("fat-tree: k = 4 , levels = 2", "fat-tree:k=4,levels=2"),
+        ("torus:y=3,x=4,host_rate=0.4G", "torus:x=4,y=3"),
+        ("mesh:x=4,y=3,host_rate=200M,rate=50M", "mesh:x=4,y=3,rate=50M"),
     ],
 )
 def test_the_same_fabric_has_one_canonical_spec(loose: str, canonical: str) -> None:
@@ -57,7 +64,7 @@ def test_the_same_fabric_has_one_canonical_spec(loose: str, canonical: str) -> N
     assert parse_fabric(loose) == parse_fabric(canonical)
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if not spec.startswith(("torus", "mesh"))])
 def test_every_switch_has_its_hosts_on_its_first_ports_in_slot_order(spec: str) -> None:
     fabric = parse_fabric(spec)
     hosts = set(fabric.hosts)
@@ -114,6 +121,19 @@ def test_an_automatic_queue_replaces_a_size_and_nothing_else() -> None:
     assert {link.queue_nbytes for link in with_automatic_queue(pod).links} == {None}
 
 
+@pytest.mark.parametrize(
+    ("spec", "faster"),
+    [
+        ("star:hosts=4,rate=50M,mtu=9000", "star:hosts=4,rate=200M,mtu=9000"),
+        ("bigraph:n=4,m=2,queue=20kB", "bigraph:n=4,m=2,rate=200M,uplink_rate=30M,queue=20kB"),
+        ("torus:x=3,y=2,delay=10us", "torus:x=3,y=2,rate=30M,host_rate=200M,delay=10us"),
+    ],
+)
+def test_rates_of_all_cables_replace_the_rates_and_nothing_else(spec: str, faster: str) -> None:
+    made = with_rates(parse_fabric(spec), 200_000_000, None if spec.startswith("star") else 30_000_000)
+    assert made == parse_fabric(faster)
+
+
 @pytest.mark.parametrize("sizes", ["fat-tree:k=4", "bigraph:n=4,m=2", "star:hosts=4"])
 def test_fabrics_that_differ_in_their_mtu_are_two_fabrics(sizes: str) -> None:
     plain, jumbo = parse_fabric(sizes), parse_fabric(f"{sizes},mtu=9000")
@@ -131,8 +151,11 @@ def test_hosts_and_uplinks_have_their_own_rates() -> None:
 @pytest.mark.parametrize(
     ("spec", "reason"),
     [
-        ("", "there is no family ''; choose from bigraph, fat-tree, leaf-spine, star"),
-        ("fat-tre:k=4", "there is no family 'fat-tre'; choose from bigraph, fat-tree, leaf-spine, star"),
+        ("", "there is no family ''; choose from bigraph, fat-tree, leaf-spine, mesh, star, torus"),
+        (
+            "fat-tre:k=4",
+            "there is no family 'fat-tre'; choose from bigraph, fat-tree, leaf-spine, mesh, star",
+        ),
         ("fat-tree", "fat-tree needs k=, as in fat-tree:k=4"),
         ("fat-tree:k=5", "even k of at least 2, got 5"),
         ("fat-tree:k=0", "even k of at least 2, got 0"),
@@ -166,6 +189,17 @@ def test_hosts_and_uplinks_have_their_own_rates() -> None:
         ("star:hosts=4,delay=1", "'1' is not a time: write it like 10us or 1ms"),
         ("star:hosts=4,delay=1.5s", "a link's delay can be at most 1s, got 1500ms"),
         ("star:hosts=" + "9" * 1000, "at most 200 characters"),
+        ("star:hosts=4,host_rate=1G", "star has no key 'host_rate'; its keys are hosts, rate"),
+        ("torus:x=4", "torus needs y=, as in torus:x=4,y=4"),
+        ("torus:x=1,y=1", "a torus needs at least 2 nodes, got x=1, y=1"),
+        ("mesh:x=0,y=9", "a mesh needs at least 2 nodes, got x=0, y=9"),
+        ("mesh:x=32,y=33", "gradwire builds at most 1024"),
+        ("torus:x=999999999,y=999999999", "gradwire builds at most 1024"),
+        ("torus:x=4,y=4,uplink_rate=1G", "that of the cables between switches; the hosts' is host_rate="),
+        ("torus:x=4,y=4,rate=40G", "4 times the rate of its other cables, and at most 100G: give host_rate="),
+        ("torus:x=4,y=4,rate=0", "rate above 0"),
+        ("mesh:x=4,y=4,host_rate=0", "rate above 0"),
+        ("mesh:x=4,y=4,rate=900k", "a link's rate must be at least 1M, got 900000 bit/s"),
     ],
 )
 def test_a_wrong_spec_is_refused_with_its_reason_in_one_line(spec: str, reason: str) -> None:
@@ -191,6 +225,8 @@ def test_names_addresses_and_dpids_are_unique() -> None:
         "bigraph:n=2,m=512",
         "leaf-spine:leaves=2,spines=9488,hosts=512",
         "leaf-spine:leaves=1024,spines=18,hosts=1",
+        "torus:x=32,y=32",
+        "mesh:x=1024,y=1",
     ],
 )
 def test_the_largest_fabrics_have_interface_names_that_linux_allows(spec: str) -> None:
