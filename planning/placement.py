@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from gradwire.planning.fabrics.bigraph import bigraph_of, kind_of
 from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.paths import access_switch
 from gradwire.planning.refused import Refused
 from gradwire.planning.seeded import draw
 
@@ -59,8 +60,20 @@ def _hdrm_host(rank: int, n: int, m: int) -> int:
     return switch * m + slot
 
 
+def by_leaf(fabric: Fabric, n_ranks: int, seed: int) -> tuple[str, ...]:
+    """Ranks that follow each other share a leaf, and leaf after leaf is filled, both in the fabric's order.
+
+    A ring then has one flow out of each leaf and one into it, so on a tree no two of its flows share a link,
+    whatever the routes.  Where hosts are numbered leaf after leaf, as in every family, it is `linear`.
+    """
+    del seed
+    number = {switch: i for i, switch in enumerate(fabric.switches)}
+    return tuple(sorted(fabric.hosts, key=lambda host: number[access_switch(fabric, host)])[:n_ranks])
+
+
 PLACEMENTS: dict[str, Callable[[Fabric, int, int], tuple[str, ...]]] = {
     "linear": linear,
     "random": shuffled,
     "hdrm": hdrm,
+    "by-leaf": by_leaf,
 }

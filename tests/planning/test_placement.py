@@ -1,10 +1,19 @@
 """Placements: the published rank map, and what every placement must be."""
 
+from dataclasses import replace
+
 import pytest
 
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.paths import access_switch
 from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.model.audit import audit
 from gradwire.planning.placement import PLACEMENTS, place
 from gradwire.planning.refused import Refused
+from gradwire.planning.resolve import resolve
+from gradwire.planning.transport import fabric_transport
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.workload import made_allreduce
 
 # Huang et al.'s simulator, M=2 N=4 and M=2 N=8.
 GOLDEN = {
@@ -45,7 +54,61 @@ def test_hdrm_is_refused_where_it_makes_no_sense(spec: str, n_ranks: int, reason
         place("hdrm", parse_fabric(spec), n_ranks, seed=0)
 
 
-@pytest.mark.parametrize("name", ["linear", "random"])
+def dealt(spec: str) -> Fabric:
+    """The same switches and cables with hosts dealt to the switches in turn, as cards are."""
+    fabric = parse_fabric(spec)
+    n_leaves = len({access_switch(fabric, host) for host in fabric.hosts})
+    per_leaf = len(fabric.hosts) // n_leaves
+    order = [fabric.hosts[leaf * per_leaf + slot] for slot in range(per_leaf) for leaf in range(n_leaves)]
+    return replace(fabric, spec="dealt", family="file", shape={}, hosts=tuple(order))
+
+
+def most_flows_together(fabric: Fabric, placement: str, n_ranks: int, seed: int) -> int:
+    """Of a ring's allreduce, on any link in any phase."""
+    plan = resolve(
+        fabric,
+        expand(made_allreduce(n_ranks, 1 << 20), "ring"),
+        algorithm="ring",
+        placement=placement,
+        routes="ecmp",
+        seed=seed,
+        transport=fabric_transport(fabric),
+    )
+    return max(load.together for load in audit(plan).loads.values())
+
+
+SPECS = [
+    "fat-tree:k=4",
+    "bigraph:n=6,m=3",
+    "leaf-spine:leaves=4,spines=2,hosts=4",
+    "mesh:x=2,y=3",
+    "star:hosts=4",
+]
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_where_hosts_are_numbered_leaf_after_leaf_by_leaf_is_linear(spec: str) -> None:
+    fabric = parse_fabric(spec)
+    for n_ranks in (1, 3, len(fabric.hosts)):
+        assert place("by-leaf", fabric, n_ranks, seed=0) == place("linear", fabric, n_ranks, seed=0)
+
+
+def test_by_leaf_fills_leaf_after_leaf_in_their_order() -> None:
+    fabric = dealt("leaf-spine:leaves=3,spines=2,hosts=4")
+    assert fabric.hosts[:4] == ("h0", "h4", "h8", "h1")
+    assert place("by-leaf", fabric, 10, seed=0) == tuple(f"h{i}" for i in range(10))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("n_ranks", [16, 11])
+def test_a_ring_by_leaf_shares_no_link_of_a_tree_and_a_linear_one_does(seed: int, n_ranks: int) -> None:
+    # Four flows leave each leaf over two uplinks where each rank's successor is on another leaf.
+    fabric = dealt("leaf-spine:leaves=4,spines=2,hosts=4")
+    assert most_flows_together(fabric, "by-leaf", n_ranks, seed) == 1
+    assert most_flows_together(fabric, "linear", n_ranks, seed) >= 2
+
+
+@pytest.mark.parametrize("name", ["linear", "random", "by-leaf"])
 @pytest.mark.parametrize("n_ranks", [1, 5, 16])
 def test_every_rank_has_a_host_of_its_own(name: str, n_ranks: int) -> None:
     fabric = parse_fabric("fat-tree:k=4")
