@@ -65,6 +65,7 @@ MEANINGS = {  # of the choices' names; README.md, "Choices", says more
     "linear": "rank r on host r",
     "random": "hosts drawn from the seed",
     "hdrm": "EFLOPS' rank map for halving-doubling on a BiGraph",
+    "alternating": "ring on a BiGraph with a link for each flow: ranks on either layer in turn",
     "by-leaf": "ranks that follow each other share a leaf, whatever the hosts' numbers",
     "ecmp": "equal-cost multipath: a hash of the 5-tuple chooses the path",
     "dmodk": "the destination's number chooses the way up",
