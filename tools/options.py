@@ -39,6 +39,7 @@ def _fabric_help() -> str:
         "rate=50M (hosts' links in bit/s; of a mesh or torus the links between switches; default 100M)",
         "uplink_rate=25M (links between switches; default: as rate)",
         "host_rate=100M (mesh and torus only: hosts' links; default 4 × rate)",
+        "rate@h0=800M (one host's link) or rate@leaf0-spine1=40M (the link between two switches)",
         "queue=100KB (per port; default auto)",
         "delay=10us (per cable; default 0)",
         "mtu=9000 (bytes; default 1500)",

@@ -38,7 +38,9 @@ class Cut:
 
 
 def worst_even_cut(fabric: Fabric) -> Cut:
-    """Exact for every built-in family, and for others of which few switches need to be tried."""
+    """Exact for every built-in family without rates of single cables, and for all fabrics of which few
+    switches need to be tried.
+    """
     known = _known(fabric)
     if known is not None:
         return known
@@ -59,6 +61,8 @@ def full_bps(fabric: Fabric) -> int:
 
 def _known(fabric: Fabric) -> Cut | None:
     """The least of the cuts that the symmetry of a built-in family leaves to look at."""
+    if len(fabric.host_rates_bps) > 1 or len(fabric.inner_rates_bps) > 1:  # of single cables
+        return None
     n_hosts = len(fabric.hosts)
     host_bps = fabric.links[0].rate_bps
     inner_bps = fabric.links[-1].rate_bps

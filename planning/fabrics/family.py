@@ -1,7 +1,7 @@
 """What the fabric families have in common: their keys, their limits and the canonical spec."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from gradwire.planning.fabrics.fabric import (
     DEFAULT_MTU_NBYTES,
@@ -12,6 +12,7 @@ from gradwire.planning.fabrics.fabric import (
     Wire,
     cable,
 )
+from gradwire.planning.fabrics.ownrates import KEY, own_rates, with_own_rates
 from gradwire.traces.units import show_ns
 
 DEFAULT_RATE_BPS = 100_000_000
@@ -28,7 +29,8 @@ class LinkSpec:
 
     `rate_bps` is that of the hosts' cables and `uplink_rate_bps` that of the cables between switches (None:
     like the hosts').  In a grid `rate_bps` is that of the cables between switches and `host_rate_bps` that
-    of the hosts' (None: the family's multiple of it).  `queue_nbytes` and `delay_ns` are those of every
+    of the hosts' (None: the family's multiple of it).  `own_rates_bps` are those of single cables, by what
+    `planning.fabrics.ownrates` calls them.  `queue_nbytes` and `delay_ns` are those of every
     cable, `mtu_nbytes` that of the whole fabric.
     """
 
@@ -38,6 +40,7 @@ class LinkSpec:
     queue_nbytes: int | None = None
     delay_ns: int = 0
     mtu_nbytes: int = DEFAULT_MTU_NBYTES
+    own_rates_bps: Mapping[str, int] = field(default_factory=dict)
 
     def at_hosts(self, host_times: int = 1) -> Wire:
         rate_bps = host_times * self.rate_bps if self.host_rate_bps is None else self.host_rate_bps
@@ -103,10 +106,17 @@ def build(
     check_mtu(links.mtu_nbytes)
     check_wire(at_hosts, links.mtu_nbytes)
     check_wire(links.between_switches, links.mtu_nbytes)
-    cables = [(host, switch, at_hosts) for host, switch in zip(hosts, access, strict=True)]
-    cables += [(a, b, links.between_switches) for a, b in between]
+    usual = [(host, switch, at_hosts) for host, switch in zip(hosts, access, strict=True)]
+    usual += [(a, b, links.between_switches) for a, b in between]
+    cables = with_own_rates(set(hosts), usual, links.own_rates_bps)
+    own = own_rates(set(hosts), usual, cables)
+    for name, rate_bps in own.items():
+        try:
+            check_wire(Wire(rate_bps), links.mtu_nbytes)
+        except ValueError as error:
+            raise ValueError(f"{KEY}{name}: {error}") from None
     return Fabric(
-        spec=_spec(family, shape, links, host_times),
+        spec=_spec(family, shape, replace(links, own_rates_bps=own), host_times),
         family=family,
         shape=dict(shape),
         hosts=tuple(hosts),
@@ -133,6 +143,7 @@ def _spec(family: str, shape: Mapping[str, int], links: LinkSpec, host_times: in
         keys.append(f"delay={show_ns(links.delay_ns)}")
     if links.mtu_nbytes != DEFAULT_MTU_NBYTES:
         keys.append(f"mtu={links.mtu_nbytes}")
+    keys += [f"{KEY}{name}={exact(rate_bps)}" for name, rate_bps in links.own_rates_bps.items()]
     return f"{family}:{','.join(keys)}"
 
 

@@ -13,6 +13,7 @@ from gradwire.planning.fabrics.fabricwriter import document_of
 from gradwire.planning.fabrics.families import fat_tree, leaf_spine, star
 from gradwire.planning.fabrics.family import DEFAULT_RATE_BPS, LinkSpec
 from gradwire.planning.fabrics.grids import mesh, torus
+from gradwire.planning.fabrics.ownrates import KEY
 from gradwire.traces.units import parse_bps, parse_nbytes, parse_ns
 
 MAX_SPEC_LENGTH = 200
@@ -71,15 +72,22 @@ def parse_fabric(text: str) -> Fabric:
     Of a spec, `parse_fabric(fabric.spec) == fabric`.  Keys that every family takes: `rate=100M` (of the
     hosts' links; in a torus and a mesh of those between switches), `queue=auto` or a size, `delay=0` or a
     time, `mtu=1500` or more.  `uplink_rate=` (between switches; like `rate` unless given) is taken where
-    `rate` is the hosts', `host_rate=` (four times `rate` unless given) where it is not.  Raise ValueError
-    for anything else, OSError for a file that cannot be read.
+    `rate` is the hosts', `host_rate=` (four times `rate` unless given) where it is not.  `rate@h0=` is the
+    rate of one host's cable, `rate@leaf0-spine1=` that of the cable between two nodes.  Raise ValueError for
+    anything else, OSError for a file that cannot be read.
     """
     shown = text if len(text) <= MAX_SPEC_LENGTH else text[:40] + "…"
     try:
         if is_file(text):
             return read_fabric(Path(text))
         family, sizes, links = _values(text)
-        return family.build(sizes, links)
+        fabric = family.build(sizes, links)
+        if len(fabric.spec) > MAX_SPEC_LENGTH:  # 2.5M is written 2500k: a plan could not be read back
+            raise ValueError(
+                f"with its rates in whole numbers a spec has at most {MAX_SPEC_LENGTH} characters, this one"
+                f" has {len(fabric.spec)}"
+            )
+        return fabric
     except ValueError as error:
         raise ValueError(f"fabric {shown!r}: {error}") from error
 
@@ -113,8 +121,10 @@ def with_rates(fabric: Fabric, host_bps: int, inner_bps: int | None) -> Fabric:
     """One of a family with these rates of all hosts' cables and, if it has any, of all between switches."""
     family, sizes, links = _values(fabric.spec)
     if family.is_grid:
-        return family.build(sizes, replace(links, rate_bps=inner_bps or 0, host_rate_bps=host_bps))
-    return family.build(sizes, replace(links, rate_bps=host_bps, uplink_rate_bps=inner_bps))
+        rates = replace(links, rate_bps=inner_bps or 0, host_rate_bps=host_bps)
+    else:
+        rates = replace(links, rate_bps=host_bps, uplink_rate_bps=inner_bps)
+    return family.build(sizes, replace(rates, own_rates_bps={}))
 
 
 def _values(text: str) -> tuple[_Family, dict[str, int], LinkSpec]:
@@ -130,8 +140,8 @@ def _values(text: str) -> tuple[_Family, dict[str, int], LinkSpec]:
             raise ValueError(
                 f"rate= of a {name} is that of the cables between switches; the hosts' is host_rate="
             )
-        if key not in family.sizes and key not in family.link_keys:
-            known = ", ".join((*family.sizes, *family.link_keys))
+        if key not in family.sizes and key not in family.link_keys and not key.startswith(KEY):
+            known = ", ".join((*family.sizes, *family.link_keys, f"{KEY}HOST"))
             raise ValueError(f"{name} has no key {key!r}; its keys are {known}")
     sizes = {}
     for key, default in family.sizes.items():
@@ -170,4 +180,7 @@ def _link_spec(values: Mapping[str, str]) -> LinkSpec:
         queue_nbytes=None if queue == "auto" else parse_nbytes(queue),
         delay_ns=parse_ns(values.get("delay", "0")),
         mtu_nbytes=_whole("mtu", values["mtu"]) if "mtu" in values else DEFAULT_MTU_NBYTES,
+        own_rates_bps={
+            key.removeprefix(KEY): parse_bps(value) for key, value in values.items() if key.startswith(KEY)
+        },
     )

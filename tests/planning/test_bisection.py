@@ -37,6 +37,9 @@ SPECS = [
     "mesh:x=3,y=3",
     "mesh:x=2,y=5,host_rate=100M",
     "mesh:x=7,y=1,host_rate=30M",
+    "star:hosts=5,rate@h0=800M",
+    "bigraph:n=4,m=2,rate@h7=10M,rate@upper0-lower1=20M",
+    "torus:x=3,y=3,rate@node0-node1=10M",
 ]
 
 
