@@ -112,11 +112,14 @@ def _best_width(count: int, n_lines: int, length: int, across: int, along: int) 
 
     There are `n_lines` of `length` nodes.  A line that is severed costs `along`, one across it `across`.
     """
-    best = (n_lines * length * (across + along), length)
-    for width in range(max(1, -(-count // n_lines)), length + 1):
+    best = n_lines * length * (across + along), length
+    for width in range(
+        length, max(0, -(-count // n_lines) - 1), -1
+    ):  # whole lines first: few runs of numbers
         rest = count % width
         n_used = -(-count // width)
         n_along = n_used if width < length else int(rest > 0)
         n_across = min(width, count) if n_used < n_lines else (width - rest) % width
-        best = min(best, (along * n_along + across * n_across, width))
+        if along * n_along + across * n_across < best[0]:
+            best = along * n_along + across * n_across, width
     return best
