@@ -23,6 +23,7 @@ from gradwire.traces.units import show_bps, show_count
 
 NAMES_COLUMN = 20
 MIN_COLUMN = 12
+MOST_NUMBERS = 5  # in a cell
 SLACK = 1e-9  # of a ratio of whole numbers
 
 
@@ -142,6 +143,13 @@ def _rates(links: Sequence[Link]) -> str:
     return ", ".join(show_bps(rate) for rate in sorted({link.rate_bps for link in links})) or "none"
 
 
+def _few(numbers: Sequence[int]) -> str:
+    """All of them, or of many the least and the most: a large torus has a hundred."""
+    if len(numbers) <= MOST_NUMBERS:
+        return ", ".join(map(str, numbers))
+    return f"{numbers[0]} to {numbers[-1]:,}"
+
+
 def _bisection(fabric: Fabric, found: Figures) -> str:
     del fabric
     return ("" if found.bisection.is_exact else "at most ") + show_bps(found.bisection.bps)
@@ -159,6 +167,6 @@ _CELLS: tuple[tuple[str, Callable[[Fabric, Figures], str]], ...] = (
     ("bisection", _bisection),
     ("  of full", lambda _, found: f"{1 / found.worst_ratio:.0%}"),
     ("worst even cut", lambda _, found: f"{found.worst_ratio:.3g} : 1"),
-    ("shortest paths", lambda _, found: ", ".join(map(str, found.n_paths))),
+    ("shortest paths", lambda _, found: _few(found.n_paths)),
     ("switches on a path", lambda _, found: f"up to {found.diameter}"),
 )
