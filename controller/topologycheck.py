@@ -10,7 +10,7 @@ from gradwire.planning.fabrics.fabric import Fabric, interface
 from gradwire.planning.fabrics.fabricdocument import FAMILY
 
 # What the switches of the families are called, each with a number; `switch0` of a star says too little.
-_OURS = re.compile(r"(?:agg|core|edge|leaf|lower|spine|upper)\d+-eth\d+", re.ASCII)
+_OURS = re.compile(r"(?:agg|core|edge|leaf|lower|node|spine|upper)\d+-eth\d+", re.ASCII)
 _ELSE = "another topology was started"
 
 

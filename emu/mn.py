@@ -5,8 +5,9 @@
 Add `--wait` where people type at its prompt (no `--test`): else the prompt comes before the rules, and the
 first pings are lost.
 
-Topologies: `bigraph,N,M`, `fattree,K[,LEVELS]`, `leafspine,LEAVES,SPINES,HOSTS`.  Names, ports, dpids and
-addresses are those of the fabric everywhere else, so `gradwire controller bigraph:n=8,m=2` knows them.
+Topologies: `bigraph,N,M`, `fattree,K[,LEVELS]`, `leafspine,LEAVES,SPINES,HOSTS`, `mesh,X,Y`, `torus,X,Y` (in
+place of Mininet's own).  Names, ports, dpids and addresses are those of the fabric everywhere else, so
+`gradwire controller bigraph:n=8,m=2` knows them.
 """
 
 import sys
@@ -48,6 +49,14 @@ def leafspine(leaves: int, spines: int, hosts: int) -> FabricTopo:
     return FabricTopo(f"leaf-spine:leaves={leaves},spines={spines},hosts={hosts}")
 
 
+def mesh(x: int, y: int) -> FabricTopo:
+    return FabricTopo(f"mesh:x={x},y={y}")
+
+
+def torus(x: int, y: int) -> FabricTopo:
+    return FabricTopo(f"torus:x={x},y={y}")
+
+
 # The names that `mn` looks for.
-topos = {"bigraph": bigraph, "fattree": fattree, "leafspine": leafspine}
+topos = {"bigraph": bigraph, "fattree": fattree, "leafspine": leafspine, "mesh": mesh, "torus": torus}
 switches = {"gradwire": GradwireSwitch}

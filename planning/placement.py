@@ -1,9 +1,11 @@
 """Which host each rank runs on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from math import gcd
 
-from gradwire.planning.fabrics.bigraph import bigraph_of, kind_of
+from gradwire.planning.fabrics.bigraph import BiGraph, bigraph_of, kind_of
 from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.paths import access_switch
 from gradwire.planning.refused import Refused
 from gradwire.planning.seeded import draw
 
@@ -47,8 +49,13 @@ def hdrm(fabric: Fabric, n_ranks: int, seed: int) -> tuple[str, ...]:
         raise Refused(f"placement hdrm needs n and m to be powers of two, got n={n}, m={m}")
     if n_ranks != n * m:
         raise Refused(f"placement hdrm needs a rank on each of the {n * m} hosts, got {n_ranks} ranks")
-    hosts = [host for switch in (*cabled.upper, *cabled.lower) for host in cabled.hosts_at[switch]]
+    hosts = _hosts(cabled)
     return tuple(hosts[_hdrm_host(rank, n, m)] for rank in range(n_ranks))
+
+
+def _hosts(cabled: BiGraph) -> list[str]:
+    """Switch after switch, the upper layer first."""
+    return [host for switch in (*cabled.upper, *cabled.lower) for host in cabled.hosts_at[switch]]
 
 
 def _hdrm_host(rank: int, n: int, m: int) -> int:
@@ -59,8 +66,64 @@ def _hdrm_host(rank: int, n: int, m: int) -> int:
     return switch * m + position
 
 
+def alternating(fabric: Fabric, n_ranks: int, seed: int) -> tuple[str, ...]:
+    """The ring in which ranks that follow each other are on opposite layers of a BiGraph.
+
+    So each of its flows has exactly one shortest path, of one link, and no two have the same link up to n/2
+    hosts at a switch; beyond that, no link has more of them than it must.
+    """
+    del seed
+    cabled = bigraph_of(fabric)
+    if cabled is None:
+        raise Refused(
+            f"placement alternating works only on a BiGraph, not on a {kind_of(fabric)}; "
+            "by-leaf puts a ring's ranks side by side there"
+        )
+    n, m = len(fabric.switches), cabled.n_slots
+    if n_ranks % n:
+        some = f"{n}, {2 * n}, ..., {n * m}" if m > 2 else " or ".join(str(n * i) for i in range(1, m + 1))
+        raise Refused(
+            f"placement alternating goes round all {n} switches once or several times: "
+            f"it needs {some} ranks, got {n_ranks}"
+        )
+    hosts = _hosts(cabled)
+    return tuple(hosts[switch * m + slot] for switch, slot in _alternating(n, n_ranks // n))
+
+
+def _alternating(n: int, n_rounds: int) -> Iterator[tuple[int, int]]:
+    """The switch and the slot of each rank.  Round i takes slot i of every switch.
+
+    It goes down from upper u to lower u + i and up from lower l to upper l + i + 1, modulo n/2: no other
+    round takes these links.  That is the ring of the MultiTree authors' simulator (Huang et al., ISCA 2021).
+    It comes round all switches where 2i + 1 and n/2 have no common factor.  Where some round would not, all
+    rounds go up from l to l + 1 - i, so from each upper switch to the next.
+    """
+    half = n // 2
+    comes_round = all(gcd(2 * slot + 1, half) == 1 for slot in range(n_rounds))
+    for slot in range(n_rounds):
+        upper = 0
+        for _ in range(half):
+            yield upper, slot
+            lower = (upper + slot) % half
+            yield half + lower, slot
+            upper = (lower + (1 + slot if comes_round else 1 - slot)) % half
+
+
+def by_leaf(fabric: Fabric, n_ranks: int, seed: int) -> tuple[str, ...]:
+    """Ranks that follow each other share a leaf, and leaf after leaf is filled, both in the fabric's order.
+
+    A ring then has one flow out of each leaf and one into it, so on a tree no two of its flows share a link,
+    whatever the routes.  Where hosts are numbered leaf after leaf, as in every family, it is `linear`.
+    """
+    del seed
+    number = {switch: i for i, switch in enumerate(fabric.switches)}
+    return tuple(sorted(fabric.hosts, key=lambda host: number[access_switch(fabric, host)])[:n_ranks])
+
+
 PLACEMENTS: dict[str, Callable[[Fabric, int, int], tuple[str, ...]]] = {
     "linear": linear,
     "random": shuffled,
     "hdrm": hdrm,
+    "alternating": alternating,
+    "by-leaf": by_leaf,
 }

@@ -3,7 +3,7 @@ that computes as long as the others.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from fractions import Fraction
 from math import ceil, isqrt
 from statistics import fmean, median
@@ -77,7 +77,7 @@ def network_changes(base: Base, analysis: Analysis) -> Iterator[Trial]:
 
 def _faster_links(base: Base, analysis: Analysis) -> Iterator[Trial]:
     """Those that bounded the job twice as fast."""
-    from gradwire.planning.fabrics.spec import parse_fabric
+    from gradwire.planning.fabrics.spec import parse_fabric, with_rates
 
     rate_bps = analysis.job_bound.rate_bps
     if analysis.job_bound.bound != "link" or rate_bps is None:
@@ -89,23 +89,15 @@ def _faster_links(base: Base, analysis: Analysis) -> Iterator[Trial]:
     if len(hosts) != 1 or len(inner) > 1 or not near:
         return
     host_bps, inner_bps = hosts[0], inner[0] if inner else None
-    if at_hosts and between:
-        which, keys = "every link", {"rate": 2 * host_bps, "uplink_rate": 2 * (inner_bps or 0)}
-    elif between:
-        which, keys = "the links between switches", {"uplink_rate": 2 * (inner_bps or 0)}
+    if at_hosts and (between or not inner):
+        which = "every link"
     else:
-        which = "the hosts' links" if inner else "every link"
-        keys = {"rate": 2 * host_bps} | ({"uplink_rate": inner_bps} if inner_bps else {})
+        which = "the links between switches" if between else "the hosts' links"
+    faster_bps = 2 * host_bps if at_hosts else host_bps
+    faster_inner_bps = 2 * inner_bps if between and inner_bps else inner_bps
     bounding_bps = min(between or at_hosts)
     what = f"{which} twice as fast: {show_bps(2 * bounding_bps)}"
-    yield Trial("link", what, parse_fabric(_with_keys(base.spec, keys)).spec)
-
-
-def _with_keys(spec: str, keys: Mapping[str, int]) -> str:
-    """The spec with these instead of what it has for them."""
-    family, _, pairs = spec.partition(":")
-    kept = [part for part in pairs.split(",") if part.partition("=")[0] not in keys]
-    return f"{family}:{','.join([*kept, *(f'{key}={value}' for key, value in keys.items())])}"
+    yield Trial("link", what, with_rates(fabric, faster_bps, faster_inner_bps).spec)
 
 
 def _algorithms(base: Base, analysis: Analysis) -> Iterator[Trial]:

@@ -30,6 +30,7 @@ LEGEND_HEIGHT = 48
 LANE, THIN_LANE = 2.4, 1.3  # how far each direction's line is from the middle of the cable
 SIDE_BY_SIDE = 4.0  # lanes between cables that join the same two nodes
 SMALL_LETTER = 6.2
+AROUND_TOP, AROUND_LEFT = 0.28, 0.42  # how far a cable around a grid is from its switches, of their distance
 MOST_WORST = 3  # if more links than these have the highest load, none stands out
 
 SHADES = ((0.0, "idle"), (0.25, "to 25 %"), (0.5, "to 50 %"), (0.75, "to 75 %"), (1.0, "to 100 %"))
@@ -146,7 +147,7 @@ def _sideways(fabric: Fabric) -> dict[Link, float]:
 
 
 def _lane(drawing: _Drawing, egress: Egress, sideways: float) -> tuple[str, str]:
-    """The element and the shape of the line from `egress`: straight, or an arc to a node of the same row."""
+    """The element and the shape of the line from `egress`: straight, or an arc past the nodes between."""
     link = drawing.fabric.cables[egress]
     a, b = (drawing.layout.spots[node] for node in (egress.node, drawing.fabric.peers[egress].node))
     lane = THIN_LANE if drawing.is_dense else LANE
@@ -154,10 +155,26 @@ def _lane(drawing: _Drawing, egress: Egress, sideways: float) -> tuple[str, str]
     length = hypot(b.x - a.x, b.y - a.y)
     right_x, right_y = -(b.y - a.y) / length * shift, (b.x - a.x) / length * shift
     start, end = Spot(a.x + right_x, a.y + right_y), Spot(b.x + right_x, b.y + right_y)
-    if abs(a.y - b.y) > 1:
+    grid_gap = drawing.layout.grid_gap
+    if length < 1.5 * grid_gap or (abs(a.y - b.y) > 1 and not grid_gap):
         return "line", f'x1="{start.x:.1f}" y1="{start.y:.1f}" x2="{end.x:.1f}" y2="{end.y:.1f}"'
+    if grid_gap:
+        return "path", _around(start, end, grid_gap)
     top = a.y - 16 - length / 8 + right_y
     return "path", f'd="M{start.x:.1f} {start.y:.1f}Q{(a.x + b.x) / 2:.1f} {top:.1f} {end.x:.1f} {end.y:.1f}"'
+
+
+def _around(start: Spot, end: Spot, gap: float) -> str:
+    """The cable around a row or a column of a grid: at its left or its upper side past all boxes."""
+    length = hypot(end.x - start.x, end.y - start.y)
+    along_x, along_y = (end.x - start.x) / length * gap, (end.y - start.y) / length * gap
+    aside_x, aside_y = (AROUND_LEFT * gap, 0.0) if abs(along_y) > 1 else (0.0, AROUND_TOP * gap)
+    bends = [
+        (spot.x + share * along_x - aside_x, spot.y + share * along_y - aside_y)
+        for spot, share in ((start, 0.3), (start, 0.6), (end, -0.6), (end, -0.3))
+    ]
+    leaving, straight, to, entering = (f"{x:.1f} {y:.1f}" for x, y in bends)
+    return f'd="M{start.x:.1f} {start.y:.1f}Q{leaving} {straight}L{to}Q{entering} {end.x:.1f} {end.y:.1f}"'
 
 
 def _shade(load: float) -> int:

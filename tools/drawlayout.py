@@ -1,4 +1,5 @@
-"""The layout and look of a fabric's drawing: hosts in blocks at their switch, switches in rows by level.
+"""The layout and look of a fabric's drawing: hosts in blocks at their switch, switches in rows by level, or
+where they are in a torus or a mesh.
 
 Light: ColorBrewer's BuPu, then vermilion; dark: a cut of inferno, then sky blue.  In both, luminance alone
 shows the order, so the ramp reads the same with any kind of colour vision; what failed is dashed as well.
@@ -11,6 +12,7 @@ from itertools import pairwise
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.paths import access_switch
 
+GRIDS = ("torus", "mesh")
 MARGIN = 48
 WIDEST = 1104  # of the part between the margins
 LETTER = 7.0  # how wide a letter of 11 pixels' height is, at most
@@ -21,6 +23,9 @@ MAX_HOST_RADIUS = 7.0
 HOST_ROW_GAP = 74
 MANY_CABLES = 60  # between two rows of switches: they need more height
 ROW_GAP, TALL_ROW_GAP = 112, 200
+GRID_GAP, LEAST_GRID_GAP = 120.0, 52.0  # between switches of a torus or a mesh
+GRID_SWITCH_SHARE = 0.55  # of the gap; the rest shows the cable
+GRID_HOST_SHARE = 0.36  # of the gap, to the right of and below its switch
 STYLE = """
 .gw-fabric{color:#1d2129;--paper:#fff;font:11px system-ui,sans-serif;max-width:100%;height:auto}
 .gw-fabric text{fill:currentColor;text-anchor:middle;dominant-baseline:central}
@@ -83,7 +88,9 @@ class HostBlock:
 
 @dataclass(frozen=True)
 class DrawingLayout:
-    """`host_gap` is between neighbouring hosts, `rows` are of switches, from the top."""
+    """`host_gap` is between neighbouring hosts, `rows` are of switches, from the top; `grid_gap` is between
+    neighbouring switches where these are drawn as a grid, else 0.
+    """
 
     spots: Mapping[str, Spot]
     rows: tuple[tuple[str, ...], ...]
@@ -91,19 +98,24 @@ class DrawingLayout:
     host_gap: float
     width: float
     height: float
+    grid_gap: float = 0.0
 
     @property
     def host_radius(self) -> float:
         return min(MAX_HOST_RADIUS, self.host_gap * 0.36)
 
     def row_step(self, row: Sequence[str]) -> float:
-        """The least distance between two switches of a row."""
+        """How much of a row each of its switches has for itself."""
+        if self.grid_gap:
+            return self.grid_gap * GRID_SWITCH_SHARE
         steps = [abs(self.spots[a].x - self.spots[b].x) for a, b in pairwise(row)]
         return min(steps, default=self.width - 2 * MARGIN)
 
 
 def layout(fabric: Fabric, least_width: float) -> DrawingLayout:
     """Raise ValueError for a switch that no cable joins to a host."""
+    if fabric.family in GRIDS:
+        return _grid(fabric, least_width)
     hosts_of: dict[str, list[str]] = {}
     for host in fabric.hosts:
         hosts_of.setdefault(access_switch(fabric, host), []).append(host)
@@ -132,6 +144,32 @@ def layout(fabric: Fabric, least_width: float) -> DrawingLayout:
         if number < len(rows) - 1:
             y += _row_gap(fabric, row, rows[number + 1])
     return DrawingLayout(spots, tuple(rows), tuple(blocks), host_gap, width, y + MARGIN)
+
+
+def _grid(fabric: Fabric, least_width: float) -> DrawingLayout:
+    """Node (x, y) in column x and row y, with room for the cables around at the left and the top."""
+    n_x, n_y = fabric.shape["x"], fabric.shape["y"]
+    gap = min(GRID_GAP, max(LEAST_GRID_GAP, WIDEST / n_x))
+    left = max(MARGIN + gap, (least_width - gap * (n_x - 1)) / 2)
+    top = MARGIN + gap / 2
+    spots = {
+        switch: Spot(left + number // n_y * gap, top + number % n_y * gap)
+        for number, switch in enumerate(fabric.switches)
+    }
+    blocks = []
+    for switch, host in zip(fabric.switches, fabric.hosts, strict=True):
+        beside = gap * GRID_HOST_SHARE
+        spots[host] = Spot(spots[switch].x + beside, spots[switch].y + beside)
+        blocks.append(HostBlock(switch, (host,), 1, 1))
+    return DrawingLayout(
+        spots,
+        tuple(fabric.switches[y::n_y] for y in range(n_y)),
+        tuple(blocks),
+        host_gap=gap / 2,
+        width=2 * left + gap * (n_x - 1),
+        height=top + gap * n_y + MARGIN / 2,
+        grid_gap=gap,
+    )
 
 
 def _row_xs(row: Sequence[str], columns: Mapping[str, int], width: float) -> dict[str, float]:

@@ -36,8 +36,10 @@ def _fabric_help() -> str:
         if default is not None
     ]
     links = (
-        "rate=50M (hosts' links in bit/s; default 100M)",
+        "rate=50M (hosts' links in bit/s; of a mesh or torus the links between switches; default 100M)",
         "uplink_rate=25M (links between switches; default: as rate)",
+        "host_rate=100M (mesh and torus only: hosts' links; default 4 × rate)",
+        "rate@h0=800M (one host's link) or rate@leaf0-spine1=40M (the link between two switches)",
         "queue=100KB (per port; default auto)",
         "delay=10us (per cable; default 0)",
         "mtu=9000 (bytes; default 1500)",
@@ -64,6 +66,8 @@ MEANINGS = {  # of the choices' names; README.md, "Choices", says more
     "linear": "rank r on host r",
     "random": "hosts drawn from the seed",
     "hdrm": "EFLOPS' rank map for halving-doubling on a BiGraph",
+    "alternating": "ring on a BiGraph with a link for each flow: ranks on either layer in turn",
+    "by-leaf": "ranks that follow each other share a leaf, whatever the hosts' numbers",
     "ecmp": "equal-cost multipath: a hash of the 5-tuple chooses the path",
     "dmodk": "the destination's number chooses the way up",
     "direct": "a BiGraph's only path between its halves",

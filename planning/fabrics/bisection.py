@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.grids import least_cuts
 from gradwire.planning.fabrics.paths import access_port
 
 MAX_CHOSEN = 18  # switches whose side is tried both ways: 2^17 cuts take a tenth of a second
@@ -37,7 +38,9 @@ class Cut:
 
 
 def worst_even_cut(fabric: Fabric) -> Cut:
-    """Exact for every built-in family, and for others of which few switches need to be tried."""
+    """Exact for every built-in family without rates of single cables, and for all fabrics of which few
+    switches need to be tried.
+    """
     known = _known(fabric)
     if known is not None:
         return known
@@ -58,6 +61,8 @@ def full_bps(fabric: Fabric) -> int:
 
 def _known(fabric: Fabric) -> Cut | None:
     """The least of the cuts that the symmetry of a built-in family leaves to look at."""
+    if len(fabric.host_rates_bps) > 1 or len(fabric.inner_rates_bps) > 1:  # of single cables
+        return None
     n_hosts = len(fabric.hosts)
     host_bps = fabric.links[0].rate_bps
     inner_bps = fabric.links[-1].rate_bps
@@ -91,6 +96,9 @@ def _cuts(fabric: Fabric) -> Iterator[tuple[int, int, tuple[str, ...]]]:
             leaves, spines, m = _clos(shape)
             for near in range(leaves // 2 + 1):  # the spines stay with the larger side
                 yield spines * near, near * m, switches[:near]
+        case "torus" | "mesh":
+            for severed, nodes in least_cuts(shape["x"], shape["y"], wraps=fabric.family == "torus"):
+                yield severed, len(nodes), tuple(switches[number] for number in nodes)
 
 
 def _clos(shape: Mapping[str, int]) -> tuple[int, int, int]:

@@ -1,4 +1,7 @@
-"""Families of fabrics that a few sizes describe: star, leaf-spine, fat-tree.  BiGraph has its own module."""
+"""Families of fabrics that a few sizes describe: star, leaf-spine, fat-tree.
+
+BiGraph and the grids have modules of their own.
+"""
 
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.family import DEFAULT_LINKS, LinkSpec, build, check_size

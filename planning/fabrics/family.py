@@ -1,7 +1,7 @@
 """What the fabric families have in common: their keys, their limits and the canonical spec."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from gradwire.planning.fabrics.fabric import (
     DEFAULT_MTU_NBYTES,
@@ -12,6 +12,7 @@ from gradwire.planning.fabrics.fabric import (
     Wire,
     cable,
 )
+from gradwire.planning.fabrics.ownrates import KEY, own_rates, with_own_rates
 from gradwire.traces.units import show_ns
 
 DEFAULT_RATE_BPS = 100_000_000
@@ -26,19 +27,24 @@ MAX_DELAY_NS = 1_000_000_000
 class LinkSpec:
     """The rates, queues and delays of a fabric's cables, and its MTU.
 
-    `uplink_rate_bps` is that of the cables between switches (None: like the hosts'), `queue_nbytes` and
-    `delay_ns` are those of every cable, `mtu_nbytes` that of the whole fabric.
+    `rate_bps` is that of the hosts' cables and `uplink_rate_bps` that of the cables between switches (None:
+    like the hosts').  In a grid `rate_bps` is that of the cables between switches and `host_rate_bps` that
+    of the hosts' (None: the family's multiple of it).  `own_rates_bps` are those of single cables, by what
+    `planning.fabrics.ownrates` calls them.  `queue_nbytes` and `delay_ns` are those of every
+    cable, `mtu_nbytes` that of the whole fabric.
     """
 
     rate_bps: int = DEFAULT_RATE_BPS
     uplink_rate_bps: int | None = None
+    host_rate_bps: int | None = None
     queue_nbytes: int | None = None
     delay_ns: int = 0
     mtu_nbytes: int = DEFAULT_MTU_NBYTES
+    own_rates_bps: Mapping[str, int] = field(default_factory=dict)
 
-    @property
-    def at_hosts(self) -> Wire:
-        return Wire(self.rate_bps, self.queue_nbytes, self.delay_ns)
+    def at_hosts(self, host_times: int = 1) -> Wire:
+        rate_bps = host_times * self.rate_bps if self.host_rate_bps is None else self.host_rate_bps
+        return Wire(rate_bps, self.queue_nbytes, self.delay_ns)
 
     @property
     def between_switches(self) -> Wire:
@@ -88,19 +94,29 @@ def build(
     access: Sequence[str],
     between: Sequence[tuple[str, str]],
     links: LinkSpec,
+    host_times: int = 1,
 ) -> Fabric:
     """A fabric whose host i hangs off switch `access[i]`, and whose switches are cabled as `between`.
 
-    Hosts are cabled first, so every switch has its hosts on its first ports.
+    Hosts are cabled first, so every switch has its hosts on its first ports.  Their cables have `host_times`
+    the rate of `links` unless it names a rate of theirs.
     """
+    at_hosts = links.at_hosts(host_times)
     hosts = [f"h{i}" for i in range(len(access))]
     check_mtu(links.mtu_nbytes)
-    check_wire(links.at_hosts, links.mtu_nbytes)
+    check_wire(at_hosts, links.mtu_nbytes)
     check_wire(links.between_switches, links.mtu_nbytes)
-    cables = [(host, switch, links.at_hosts) for host, switch in zip(hosts, access, strict=True)]
-    cables += [(a, b, links.between_switches) for a, b in between]
+    usual = [(host, switch, at_hosts) for host, switch in zip(hosts, access, strict=True)]
+    usual += [(a, b, links.between_switches) for a, b in between]
+    cables = with_own_rates(set(hosts), usual, links.own_rates_bps)
+    own = own_rates(set(hosts), usual, cables)
+    for name, rate_bps in own.items():
+        try:
+            check_wire(Wire(rate_bps), links.mtu_nbytes)
+        except ValueError as error:
+            raise ValueError(f"{KEY}{name}: {error}") from None
     return Fabric(
-        spec=_spec(family, shape, links),
+        spec=_spec(family, shape, replace(links, own_rates_bps=own), host_times),
         family=family,
         shape=dict(shape),
         hosts=tuple(hosts),
@@ -110,7 +126,7 @@ def build(
     )
 
 
-def _spec(family: str, shape: Mapping[str, int], links: LinkSpec) -> str:
+def _spec(family: str, shape: Mapping[str, int], links: LinkSpec, host_times: int) -> str:
     """The shortest text that gives this fabric again: what is at its default is left out."""
     keys = [
         f"{key}={value}" for key, value in shape.items() if (family, key, value) != ("fat-tree", "levels", 3)
@@ -119,12 +135,15 @@ def _spec(family: str, shape: Mapping[str, int], links: LinkSpec) -> str:
         keys.append(f"rate={exact(links.rate_bps)}")
     if links.uplink_rate_bps not in (None, links.rate_bps):
         keys.append(f"uplink_rate={exact(links.uplink_rate_bps or 0)}")
+    if links.host_rate_bps not in (None, host_times * links.rate_bps):
+        keys.append(f"host_rate={exact(links.host_rate_bps or 0)}")
     if links.queue_nbytes is not None:
         keys.append(f"queue={exact(links.queue_nbytes)}B")
     if links.delay_ns:
         keys.append(f"delay={show_ns(links.delay_ns)}")
     if links.mtu_nbytes != DEFAULT_MTU_NBYTES:
         keys.append(f"mtu={links.mtu_nbytes}")
+    keys += [f"{KEY}{name}={exact(rate_bps)}" for name, rate_bps in links.own_rates_bps.items()]
     return f"{family}:{','.join(keys)}"
 
 

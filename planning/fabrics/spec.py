@@ -1,4 +1,4 @@
-"""Fabrics by name: `fat-tree:k=4`, `bigraph:n=8,m=2,rate=50M`, `star:hosts=8`, or `lab.yaml`."""
+"""Fabrics by name: `fat-tree:k=4`, `bigraph:n=8,m=2,rate=50M`, `torus:x=4,y=4`, or `lab.yaml`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -12,10 +12,13 @@ from gradwire.planning.fabrics.fabricfile import is_file, read_fabric
 from gradwire.planning.fabrics.fabricwriter import document_of
 from gradwire.planning.fabrics.families import fat_tree, leaf_spine, star
 from gradwire.planning.fabrics.family import DEFAULT_RATE_BPS, LinkSpec
+from gradwire.planning.fabrics.grids import mesh, torus
+from gradwire.planning.fabrics.ownrates import KEY
 from gradwire.traces.units import parse_bps, parse_nbytes, parse_ns
 
 MAX_SPEC_LENGTH = 200
 _LINK_KEYS = ("rate", "uplink_rate", "queue", "delay", "mtu")
+_GRID_KEYS = ("rate", "host_rate", "queue", "delay", "mtu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,12 @@ class _Family:
     build: Callable[[Mapping[str, int], LinkSpec], Fabric]
     sizes: Mapping[str, int | None]
     example: str
+    link_keys: tuple[str, ...] = _LINK_KEYS
+
+    @property
+    def is_grid(self) -> bool:
+        """Whether `rate` is that of the cables between switches."""
+        return "host_rate" in self.link_keys
 
 
 FAMILIES = {
@@ -41,7 +50,19 @@ FAMILIES = {
         {"leaves": None, "spines": None, "hosts": None},
         "leaf-spine:leaves=4,spines=2,hosts=2",
     ),
+    "mesh": _Family(
+        lambda size, links: mesh(size["x"], size["y"], links),
+        {"x": None, "y": None},
+        "mesh:x=4,y=4",
+        _GRID_KEYS,
+    ),
     "star": _Family(lambda size, links: star(size["hosts"], links), {"hosts": None}, "star:hosts=8"),
+    "torus": _Family(
+        lambda size, links: torus(size["x"], size["y"], links),
+        {"x": None, "y": None},
+        "torus:x=4,y=4",
+        _GRID_KEYS,
+    ),
 }
 
 
@@ -49,16 +70,24 @@ def parse_fabric(text: str) -> Fabric:
     """The fabric that a spec names, or that a YAML file describes (`planning.fabrics.fabricdocument`).
 
     Of a spec, `parse_fabric(fabric.spec) == fabric`.  Keys that every family takes: `rate=100M` (of the
-    hosts' links), `uplink_rate=` (between switches; like `rate` unless given), `queue=auto` or a size,
-    `delay=0` or a time, `mtu=1500` or more.  Raise ValueError for anything else, OSError for a file that
-    cannot be read.
+    hosts' links; in a torus and a mesh of those between switches), `queue=auto` or a size, `delay=0` or a
+    time, `mtu=1500` or more.  `uplink_rate=` (between switches; like `rate` unless given) is taken where
+    `rate` is the hosts', `host_rate=` (four times `rate` unless given) where it is not.  `rate@h0=` is the
+    rate of one host's cable, `rate@leaf0-spine1=` that of the cable between two nodes.  Raise ValueError for
+    anything else, OSError for a file that cannot be read.
     """
     shown = text if len(text) <= MAX_SPEC_LENGTH else text[:40] + "…"
     try:
         if is_file(text):
             return read_fabric(Path(text))
         family, sizes, links = _values(text)
-        return family.build(sizes, links)
+        fabric = family.build(sizes, links)
+        if len(fabric.spec) > MAX_SPEC_LENGTH:  # 2.5M is written 2500k: a plan could not be read back
+            raise ValueError(
+                f"with its rates in whole numbers a spec has at most {MAX_SPEC_LENGTH} characters, this one"
+                f" has {len(fabric.spec)}"
+            )
+        return fabric
     except ValueError as error:
         raise ValueError(f"fabric {shown!r}: {error}") from error
 
@@ -88,6 +117,16 @@ def with_automatic_queue(fabric: Fabric) -> Fabric:
     return family.build(sizes, replace(links, queue_nbytes=None))
 
 
+def with_rates(fabric: Fabric, host_bps: int, inner_bps: int | None) -> Fabric:
+    """One of a family with these rates of all hosts' cables and, if it has any, of all between switches."""
+    family, sizes, links = _values(fabric.spec)
+    if family.is_grid:
+        rates = replace(links, rate_bps=inner_bps or 0, host_rate_bps=host_bps)
+    else:
+        rates = replace(links, rate_bps=host_bps, uplink_rate_bps=inner_bps)
+    return family.build(sizes, replace(rates, own_rates_bps={}))
+
+
 def _values(text: str) -> tuple[_Family, dict[str, int], LinkSpec]:
     if len(text) > MAX_SPEC_LENGTH:
         raise ValueError(f"a spec has at most {MAX_SPEC_LENGTH} characters, this one has {len(text)}")
@@ -97,8 +136,12 @@ def _values(text: str) -> tuple[_Family, dict[str, int], LinkSpec]:
         raise ValueError(f"there is no family {name!r}; choose from {', '.join(FAMILIES)}")
     values = _keys(pairs)
     for key in values:
-        if key not in family.sizes and key not in _LINK_KEYS:
-            known = ", ".join((*family.sizes, *_LINK_KEYS))
+        if key == "uplink_rate" and family.is_grid:
+            raise ValueError(
+                f"rate= of a {name} is that of the cables between switches; the hosts' is host_rate="
+            )
+        if key not in family.sizes and key not in family.link_keys and not key.startswith(KEY):
+            known = ", ".join((*family.sizes, *family.link_keys, f"{KEY}HOST"))
             raise ValueError(f"{name} has no key {key!r}; its keys are {known}")
     sizes = {}
     for key, default in family.sizes.items():
@@ -133,7 +176,11 @@ def _link_spec(values: Mapping[str, str]) -> LinkSpec:
     return LinkSpec(
         rate_bps=parse_bps(values["rate"]) if "rate" in values else DEFAULT_RATE_BPS,
         uplink_rate_bps=parse_bps(values["uplink_rate"]) if "uplink_rate" in values else None,
+        host_rate_bps=parse_bps(values["host_rate"]) if "host_rate" in values else None,
         queue_nbytes=None if queue == "auto" else parse_nbytes(queue),
         delay_ns=parse_ns(values.get("delay", "0")),
         mtu_nbytes=_whole("mtu", values["mtu"]) if "mtu" in values else DEFAULT_MTU_NBYTES,
+        own_rates_bps={
+            key.removeprefix(KEY): parse_bps(value) for key, value in values.items() if key.startswith(KEY)
+        },
     )

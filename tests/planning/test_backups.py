@@ -25,6 +25,8 @@ PLANS = [
     ("fat-tree:k=4,levels=2", "ecmp"),
     ("bigraph:n=8,m=2", "direct"),
     ("leaf-spine:leaves=4,spines=3,hosts=2", "ecmp"),
+    ("torus:x=4,y=4", "ecmp"),
+    ("torus:x=3,y=3", "dmodk"),
 ]
 
 

@@ -30,6 +30,16 @@ SPECS = [
     "bigraph:n=4,m=2,uplink_rate=300M",
     "bigraph:n=6,m=1",
     "bigraph:n=8,m=1",
+    "torus:x=2,y=2",
+    "torus:x=1,y=5",
+    "torus:x=3,y=3",
+    "torus:x=2,y=4,host_rate=100M",
+    "mesh:x=3,y=3",
+    "mesh:x=2,y=5,host_rate=100M",
+    "mesh:x=7,y=1,host_rate=30M",
+    "star:hosts=5,rate@h0=800M",
+    "bigraph:n=4,m=2,rate@h7=10M,rate@upper0-lower1=20M",
+    "torus:x=3,y=3,rate@node0-node1=10M",
 ]
 
 
@@ -106,6 +116,8 @@ def fabrics(draw: st.DrawFn) -> Fabric:
         "fat-tree:k=8",
         "bigraph:n=32,m=16",
         "leaf-spine:leaves=30,spines=4,hosts=8",
+        "torus:x=6,y=8",
+        "mesh:x=10,y=4",
     ],
 )
 def test_of_a_large_fabric_a_bound_is_marked_as_one_and_reaches_the_least_cut(spec: str) -> None:

@@ -24,6 +24,8 @@ SPECS = [
     "leaf-spine:leaves=5,spines=3,hosts=1",
     "star:hosts=9",
     "star:hosts=9,queue=9014B,mtu=9000",
+    "torus:x=3,y=4,rate=50M",
+    "mesh:x=2,y=3,host_rate=100M",
 ]
 
 

@@ -14,6 +14,8 @@ SPECS = [
     "fat-tree:k=4,levels=2",
     "leaf-spine:leaves=3,spines=4,hosts=2",
     "bigraph:n=6,m=2",
+    "torus:x=5,y=4",
+    "mesh:x=4,y=3",
 ]
 
 

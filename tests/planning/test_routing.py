@@ -30,6 +30,9 @@ SPECS = [
     "bigraph:n=4,m=2",
     "bigraph:n=6,m=4",
     "star:hosts=5",
+    "torus:x=4,y=4",
+    "torus:x=3,y=5",
+    "mesh:x=3,y=4",
 ]
 
 
@@ -134,7 +137,7 @@ def test_dmodk_on_a_bigraph_is_direct() -> None:
     assert routed("dmodk", fabric) == routed("direct", fabric)
 
 
-@pytest.mark.parametrize("spec", ["fat-tree:k=4", "star:hosts=4", "leaf-spine:leaves=2,spines=2,hosts=2"])
+@pytest.mark.parametrize("spec", ["fat-tree:k=4", "star:hosts=4", "torus:x=3,y=3"])
 def test_direct_is_refused_off_a_bigraph(spec: str) -> None:
     with pytest.raises(Refused, match="only on a BiGraph"):
         routed("direct", parse_fabric(spec))

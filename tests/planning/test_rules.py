@@ -14,7 +14,7 @@ from gradwire.planning.openflow.rules import Rule, Rules, destination_rules, pla
 from tests.made_graphs import graph
 from tests.made_plans import allreduce_plan
 
-SPECS = ["star:hosts=3", "fat-tree:k=4", "fat-tree:k=4,levels=2", "bigraph:n=4,m=2"]
+SPECS = ["star:hosts=3", "fat-tree:k=4", "fat-tree:k=4,levels=2", "bigraph:n=4,m=2", "torus:x=4,y=3"]
 
 
 def best(rules: tuple[Rule, ...], packet: Match) -> Rule:

@@ -1,13 +1,24 @@
 """A spec names exactly one fabric, and the fabric names its spec."""
 
+import json
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from gradwire.planning.fabrics.fabric import Egress, Fabric, interface
-from gradwire.planning.fabrics.spec import parse_fabric, with_automatic_queue
+from gradwire.planning.fabrics.spec import (
+    FAMILIES,
+    fabric_from_json,
+    fabric_to_json,
+    parse_fabric,
+    with_automatic_queue,
+    with_rates,
+)
 
 SPECS = [
     "fat-tree:k=2",
@@ -29,6 +40,15 @@ SPECS = [
     "bigraph:n=4,m=2,rate=50M,queue=9014B,delay=10us,mtu=9000",
     "leaf-spine:leaves=2,spines=2,hosts=2,mtu=1501",
     "star:hosts=8,mtu=4200",
+    "torus:x=4,y=4",
+    "torus:x=1,y=2",
+    "torus:x=2,y=3,rate=50M",
+    "torus:x=32,y=32,rate=50M,host_rate=50M,mtu=9000",
+    "mesh:x=4,y=3,rate=40G,host_rate=100G,queue=100kB,delay=10us",
+    "star:hosts=8,rate@h0=800M",
+    "bigraph:n=4,m=2,rate=50M,mtu=9000,rate@h1=2500k,rate@h6=1G,rate@upper0-lower1=30M",
+    "fat-tree:k=4,rate@agg3-core2=40M",
+    "torus:x=3,y=3,rate=50M,rate@h4=1G,rate@node0-node6=20M",
 ]
 
 
@@ -50,6 +70,12 @@ def test_a_fabric_carries_the_spec_that_rebuilds_it(spec: str) -> None:
         ("star:mtu=1500,hosts=8", "star:hosts=8"),
         ("star:mtu=09000,hosts=8,delay=10us", "star:hosts=8,delay=10us,mtu=9000"),
         ("fat-tree: k = 4 , levels = 2", "fat-tree:k=4,levels=2"),
+        ("torus:y=3,x=4,host_rate=0.4G", "torus:x=4,y=3"),
+        ("mesh:x=4,y=3,host_rate=200M,rate=50M", "mesh:x=4,y=3,rate=50M"),
+        ("star:rate@h3=1G, rate@h1 = 0.8G ,hosts=8", "star:hosts=8,rate@h1=800M,rate@h3=1G"),
+        ("star:hosts=8,rate@h0=100M", "star:hosts=8"),
+        ("star:hosts=8,rate@switch0-h0=5M", "star:hosts=8,rate@h0=5M"),
+        ("bigraph:n=4,m=1,rate@lower1-upper0=5M", "bigraph:n=4,m=1,rate@upper0-lower1=5M"),
     ],
 )
 def test_the_same_fabric_has_one_canonical_spec(loose: str, canonical: str) -> None:
@@ -57,7 +83,7 @@ def test_the_same_fabric_has_one_canonical_spec(loose: str, canonical: str) -> N
     assert parse_fabric(loose) == parse_fabric(canonical)
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if not spec.startswith(("torus", "mesh"))])
 def test_every_switch_has_its_hosts_on_its_first_ports_in_slot_order(spec: str) -> None:
     fabric = parse_fabric(spec)
     hosts = set(fabric.hosts)
@@ -114,12 +140,119 @@ def test_an_automatic_queue_replaces_a_size_and_nothing_else() -> None:
     assert {link.queue_nbytes for link in with_automatic_queue(pod).links} == {None}
 
 
+@pytest.mark.parametrize(
+    ("spec", "faster"),
+    [
+        ("star:hosts=4,rate=50M,mtu=9000", "star:hosts=4,rate=200M,mtu=9000"),
+        ("bigraph:n=4,m=2,queue=20kB", "bigraph:n=4,m=2,rate=200M,uplink_rate=30M,queue=20kB"),
+        ("torus:x=3,y=2,delay=10us", "torus:x=3,y=2,rate=30M,host_rate=200M,delay=10us"),
+    ],
+)
+def test_rates_of_all_cables_replace_the_rates_and_nothing_else(spec: str, faster: str) -> None:
+    made = with_rates(parse_fabric(spec), 200_000_000, None if spec.startswith("star") else 30_000_000)
+    assert made == parse_fabric(faster)
+
+
 @pytest.mark.parametrize("sizes", ["fat-tree:k=4", "bigraph:n=4,m=2", "star:hosts=4"])
 def test_fabrics_that_differ_in_their_mtu_are_two_fabrics(sizes: str) -> None:
     plain, jumbo = parse_fabric(sizes), parse_fabric(f"{sizes},mtu=9000")
     assert (plain.mtu_nbytes, jumbo.mtu_nbytes) == (1500, 9000)
     assert plain.links == jumbo.links
     assert plain != jumbo
+
+
+def test_a_single_cable_has_the_rate_that_is_given_for_it_and_all_others_the_usual() -> None:
+    fabric = parse_fabric("leaf-spine:leaves=2,spines=2,hosts=2,rate@h3=800M,rate@spine1-leaf0=40M")
+    others = {(link.a, link.b): link.rate_bps for link in fabric.links if link.rate_bps != 100_000_000}
+    assert others == {("h3", "leaf1"): 800_000_000, ("leaf0", "spine1"): 40_000_000}
+    usual = parse_fabric("leaf-spine:leaves=2,spines=2,hosts=2")
+    assert [replace(link, rate_bps=100_000_000) for link in fabric.links] == list(usual.links)
+
+
+def test_an_automatic_queue_keeps_the_rates_of_single_cables() -> None:
+    made = with_automatic_queue(parse_fabric("star:hosts=4,queue=20kB,rate@h0=800M"))
+    assert made.spec == "star:hosts=4,rate@h0=800M"
+
+
+def test_rates_of_all_cables_take_the_place_of_those_of_single_ones() -> None:
+    fabric = parse_fabric("star:hosts=2,rate@h0=50M,rate@h1=50M")
+    assert with_rates(fabric, 70_000_000, None).spec == "star:hosts=2,rate=70M"
+
+
+def test_a_plan_keeps_the_rates_of_single_cables() -> None:
+    fabric = parse_fabric("bigraph:n=4,m=2,rate@h1=800M,rate@upper0-lower1=30M")
+    assert fabric_from_json(json.loads(json.dumps(fabric_to_json(fabric)))) == fabric
+
+
+EXAMPLES = [
+    "star:hosts=5",
+    "bigraph:n=4,m=2",
+    "leaf-spine:leaves=3,spines=2,hosts=2",
+    "torus:x=3,y=2",
+    "mesh:x=2,y=2",
+]
+RATES = st.integers(10**6, 10**11)
+
+
+@given(st.data())
+def test_whatever_the_rates_of_single_cables_the_spec_gives_the_same_fabric_again(
+    data: st.DataObject,
+) -> None:
+    usual = parse_fabric(data.draw(st.sampled_from(EXAMPLES)))
+    links = data.draw(st.lists(st.sampled_from(usual.links), max_size=4, unique=True))
+    keys = []
+    for link in links:
+        ends = data.draw(st.permutations([link.a, link.b]))
+        name = link.a if link in usual.host_links and data.draw(st.booleans()) else "-".join(ends)
+        keys.append((link, name, data.draw(RATES)))
+    spec = ",".join([usual.spec, *(f"rate@{name}={rate}" for _, name, rate in keys)])
+    fabric = parse_fabric(spec)
+    asked = {(link.a, link.b): rate for link, _, rate in keys}
+    for link, was in zip(fabric.links, usual.links, strict=True):
+        assert link == replace(was, rate_bps=asked.get((link.a, link.b), was.rate_bps))
+    assert parse_fabric(fabric.spec) == fabric
+
+
+PIECES = st.sampled_from(
+    [
+        *"hstar:=,@-0189 ",
+        *FAMILIES,
+        "rate",
+        "rate@",
+        "h0",
+        "leaf0-spine1",
+        "hosts=4",
+        "x=2",
+        "y=3",
+        "n=4",
+        "m=2",
+        "1G",
+        "k=4",
+        "\n",
+        "é",
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=12).map("".join) | st.text(max_size=60))
+def test_whatever_the_text_it_is_a_fabric_or_an_error_of_one_line(text: str) -> None:
+    assume(not text.lower().endswith((".yaml", ".yml")))
+    try:
+        fabric = parse_fabric(text)
+    except ValueError as error:
+        told = str(error)
+    else:
+        told = ""
+        assert parse_fabric(fabric.spec) == fabric
+    assert len(told) < 400
+    assert len(told.splitlines()) <= 1
+
+
+def test_a_spec_that_would_be_too_long_to_be_read_back_is_refused() -> None:
+    spec = ",".join(["star:hosts=30", *(f"rate@h{i}=2.5M" for i in range(10, 23))])
+    assert len(spec) == 195
+    with pytest.raises(ValueError, match="at most 200 characters, this one has 208"):
+        parse_fabric(spec)
 
 
 def test_hosts_and_uplinks_have_their_own_rates() -> None:
@@ -131,8 +264,11 @@ def test_hosts_and_uplinks_have_their_own_rates() -> None:
 @pytest.mark.parametrize(
     ("spec", "reason"),
     [
-        ("", "there is no family ''; choose from bigraph, fat-tree, leaf-spine, star"),
-        ("fat-tre:k=4", "there is no family 'fat-tre'; choose from bigraph, fat-tree, leaf-spine, star"),
+        ("", "there is no family ''; choose from bigraph, fat-tree, leaf-spine, mesh, star, torus"),
+        (
+            "fat-tre:k=4",
+            "there is no family 'fat-tre'; choose from bigraph, fat-tree, leaf-spine, mesh, star",
+        ),
         ("fat-tree", "fat-tree needs k=, as in fat-tree:k=4"),
         ("fat-tree:k=5", "even k of at least 2, got 5"),
         ("fat-tree:k=0", "even k of at least 2, got 0"),
@@ -166,6 +302,41 @@ def test_hosts_and_uplinks_have_their_own_rates() -> None:
         ("star:hosts=4,delay=1", "'1' is not a time: write it like 10us or 1ms"),
         ("star:hosts=4,delay=1.5s", "a link's delay can be at most 1s, got 1500ms"),
         ("star:hosts=" + "9" * 1000, "at most 200 characters"),
+        ("star:hosts=4,rate@h4=1G", "there is no host 'h4'; the nearest is h"),
+        ("star:hosts=4,rate@host2=1G", "there is no host 'host2'; the nearest is h2"),
+        ("star:hosts=4,rate@=1G", "there is no host ''; the nearest is h"),
+        ("star:hosts=16,rate@" + "9" * 100 + "=1G", "there is no host '9999"),
+        (
+            "bigraph:n=4,m=1,rate@upper1=1G",
+            "upper1 is a switch: name both ends of one of its cables, as in rate@upper1-",
+        ),
+        (
+            "bigraph:n=4,m=1,rate@upper0-lower2=1G",
+            "there is no cable 'upper0-lower2'; the nearest is upper0-lower",
+        ),
+        (
+            "bigraph:n=4,m=1,rate@uper1-lower0=1G",
+            "there is no cable 'uper1-lower0'; the nearest is upper1-lower0",
+        ),
+        ("bigraph:n=4,m=1,rate@h0-lower0=1G", "there is no cable 'h0-lower0'; the nearest is h0-upper0"),
+        ("star:hosts=4,rate@a-b=1G", "there is no cable 'a-b'; the nearest is h"),
+        ("star:hosts=4,rate@h0=1G,rate@h0-switch0=2G", "rate@h0 and rate@h0-switch0 are one cable: give one"),
+        ("star:hosts=4,rate@h0=1G,rate@h0=1G", "rate@h0 is given twice"),
+        ("star:hosts=4,rate@h0=0", "rate@h0: a link needs a rate above 0"),
+        ("star:hosts=4,rate@h0=200G", "rate@h0: a link needs a rate above 0 and up to 100G"),
+        ("star:hosts=4,rate@h0=fast", "'fast' is not a rate"),
+        ("star:hosts=4,queue@h0=1MB", "star has no key 'queue@h0'; its keys are hosts, rate, uplink_rate"),
+        ("star:hosts=4,host_rate=1G", "star has no key 'host_rate'; its keys are hosts, rate"),
+        ("torus:x=4", "torus needs y=, as in torus:x=4,y=4"),
+        ("torus:x=1,y=1", "a torus needs at least 2 nodes, got x=1, y=1"),
+        ("mesh:x=0,y=9", "a mesh needs at least 2 nodes, got x=0, y=9"),
+        ("mesh:x=32,y=33", "gradwire builds at most 1024"),
+        ("torus:x=999999999,y=999999999", "gradwire builds at most 1024"),
+        ("torus:x=4,y=4,uplink_rate=1G", "that of the cables between switches; the hosts' is host_rate="),
+        ("torus:x=4,y=4,rate=40G", "4 times the rate of its other cables, and at most 100G: give host_rate="),
+        ("torus:x=4,y=4,rate=0", "rate above 0"),
+        ("mesh:x=4,y=4,host_rate=0", "rate above 0"),
+        ("mesh:x=4,y=4,rate=900k", "a link's rate must be at least 1M, got 900000 bit/s"),
     ],
 )
 def test_a_wrong_spec_is_refused_with_its_reason_in_one_line(spec: str, reason: str) -> None:
@@ -191,6 +362,8 @@ def test_names_addresses_and_dpids_are_unique() -> None:
         "bigraph:n=2,m=512",
         "leaf-spine:leaves=2,spines=9488,hosts=512",
         "leaf-spine:leaves=1024,spines=18,hosts=1",
+        "torus:x=32,y=32",
+        "mesh:x=1024,y=1",
     ],
 )
 def test_the_largest_fabrics_have_interface_names_that_linux_allows(spec: str) -> None:

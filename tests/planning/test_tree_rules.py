@@ -13,7 +13,13 @@ from gradwire.planning.plan import Plan
 from tests.made_plans import allreduce_plan
 from tests.made_trees import planted_plan
 
-SPECS = ["star:hosts=3", "leaf-spine:leaves=2,spines=2,hosts=2", "fat-tree:k=4", "bigraph:n=4,m=2"]
+SPECS = [
+    "star:hosts=3",
+    "leaf-spine:leaves=2,spines=2,hosts=2",
+    "fat-tree:k=4",
+    "bigraph:n=4,m=2",
+    "mesh:x=3,y=3",
+]
 
 
 @pytest.fixture(params=SPECS)

@@ -49,6 +49,8 @@ CLEAN = {"code": 0, "dropped": "0", "links": 0, "agents": 0, "bpf": 0}
         ("bigraph:n=8,m=2", "bigraph,8,2", "direct"),
         ("fat-tree:k=4", "fattree,4", "ecmp"),
         ("leaf-spine:leaves=4,spines=2,hosts=2", "leafspine,4,2,2", "dmodk"),
+        ("torus:x=3,y=3", "torus,3,3", "ecmp"),
+        ("mesh:x=2,y=3", "mesh,2,3", "dmodk"),
     ],
 )
 def test_pingall_over_the_fabric_drops_nothing_and_nothing_is_left(spec: str, topo: str, routes: str) -> None:

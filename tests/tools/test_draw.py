@@ -11,6 +11,7 @@ import pytest
 from gradwire.planning.fabrics.fabric import Egress, Fabric, Wire, cable
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.tools.draw import fabric_svg
+from gradwire.traces.units import show_bps
 
 SVG = "{http://www.w3.org/2000/svg}"
 SPECS = [
@@ -25,6 +26,10 @@ SPECS = [
     "bigraph:n=16,m=8",
     "leaf-spine:leaves=16,spines=8,hosts=8",
     "star:hosts=600",
+    "torus:x=4,y=4",
+    "torus:x=1,y=3",
+    "torus:x=32,y=4",
+    "mesh:x=2,y=5",
 ]
 
 
@@ -37,7 +42,8 @@ def test_every_direction_of_every_cable_is_a_line_that_tells_its_name(spec: str)
     fabric = parse_fabric(spec)
     titles = Counter(title.text for title in drawn(fabric_svg(fabric)).iter(f"{SVG}title"))
     for egress, peer in fabric.peers.items():
-        assert titles[f"{egress.node}→{peer.node}, 100 Mb/s"] == 1
+        rate = show_bps(fabric.rates[egress])
+        assert titles[f"{egress.node}→{peer.node}, {rate}"] == 1
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -60,6 +66,33 @@ def test_a_bigraph_has_its_layers_between_two_rows_of_hosts() -> None:
     root = drawn(fabric_svg(parse_fabric("bigraph:n=4,m=2")))
     heights = {t.text or "": float(t.attrib["y"]) for t in root.iter(f"{SVG}text")}
     assert heights["h0"] < heights["upper0"] < heights["lower0"] < heights["h4"]
+
+
+@pytest.mark.parametrize("family", ["torus", "mesh"])
+def test_a_grid_has_node_x_y_in_column_x_and_row_y(family: str) -> None:
+    root = drawn(fabric_svg(parse_fabric(f"{family}:x=4,y=3")))
+    spots = {t.text or "": (float(t.attrib["x"]), float(t.attrib["y"])) for t in root.iter(f"{SVG}text")}
+    columns = [{spots[f"node{3 * x + y}"][0] for y in range(3)} for x in range(4)]
+    rows = [{spots[f"node{3 * x + y}"][1] for x in range(4)} for y in range(3)]
+    assert all(len(same) == 1 for same in columns + rows)
+    assert columns == sorted(columns, key=min)
+    assert rows == sorted(rows, key=min)
+
+
+def test_only_the_cables_around_a_torus_are_bent_and_they_end_at_their_switches() -> None:
+    bent = {}
+    for group in drawn(fabric_svg(parse_fabric("torus:x=4,y=2"))).iter(f"{SVG}g"):
+        path = group.find(f"{SVG}path")
+        if path is not None:
+            bent[(group.findtext(f"{SVG}title") or "").split(",")[0]] = path.attrib["d"]
+    assert sorted(bent) == ["node0→node6", "node1→node7", "node6→node0", "node7→node1"]
+    root = drawn(fabric_svg(parse_fabric("torus:x=4,y=2")))
+    spots = {t.text or "": (float(t.attrib["x"]), float(t.attrib["y"])) for t in root.iter(f"{SVG}text")}
+    for name, shape in bent.items():
+        numbers = [float(number) for number in re.findall(r"-?[\d.]+", shape)]
+        a, b = name.split("→")
+        assert numbers[0] == pytest.approx(spots[a][0], abs=5)
+        assert numbers[-2] == pytest.approx(spots[b][0], abs=5)
 
 
 def test_a_tree_has_its_levels_above_each_other() -> None:

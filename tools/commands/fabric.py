@@ -27,6 +27,7 @@ from gradwire.traces.units import show_bps, show_count
 NAMES_COLUMN = 20
 MIN_COLUMN = 12
 MTU = "MTU"
+MOST_NUMBERS = 5  # in a cell
 SLACK = 1e-9  # of a ratio of whole numbers
 
 
@@ -150,7 +151,10 @@ def _show_bisection(cut: Cut) -> str:
 
 
 def _show_numbers(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers))
+    """All of them, or of many the least and the most: a large torus has a hundred."""
+    if len(numbers) <= MOST_NUMBERS:
+        return ", ".join(map(str, numbers))
+    return f"{numbers[0]} to {numbers[-1]:,}"
 
 
 def _queue_nbytes(fabric: Fabric, figures: Figures) -> int | None:
