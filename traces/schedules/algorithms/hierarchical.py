@@ -1,0 +1,183 @@
+"""Allreduces in two dimensions: in groups and across them, or along the rows and columns of a grid."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from gradwire.traces.schedules.algorithms.ring import all_gather, reduce_scatter
+from gradwire.traces.schedules.collectives import check_ranks, chunk_starts, ring
+from gradwire.traces.schedules.schedule import Send
+
+Allreduce = Callable[[int, int], list[Send]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Sends of a phase among `ranks` only, of the bytes from `offset` on; rank i of them is `ranks[i]`."""
+
+    ranks: Sequence[int]
+    sends: Sequence[Send]
+    offset: int
+
+
+@dataclass
+class _Phases:
+    """Phases one after the other, each for all ranks.
+
+    A rank begins a phase when it is done with its last step of the one before, and with all that it sends or
+    receives there of the bytes in question.
+    """
+
+    made: list[Send] = field(default_factory=list)
+    n_steps: int = 0
+    _before: dict[int, list[int]] = field(default_factory=dict)  # ids of the last phase, by rank
+
+    def phase(self, parts: Sequence[_Part]) -> None:
+        here: defaultdict[int, list[int]] = defaultdict(list)
+        for part in parts:
+            first = len(self.made)
+            for send in part.sends:
+                placed = self._placed(send, part, first)
+                for rank in (placed.src, placed.dst):
+                    here[rank].append(len(self.made))
+                self.made.append(placed)
+        self._before |= here
+        self.n_steps = max((send.step + 1 for send in self.made), default=self.n_steps)
+
+    def _placed(self, send: Send, part: _Part, first: int) -> Send:
+        moved = replace(
+            send,
+            src=part.ranks[send.src],
+            dst=part.ranks[send.dst],
+            offset=part.offset + send.offset,
+            needs=tuple(other + first for other in send.needs),
+            ready=tuple(other + first for other in send.ready),
+            step=self.n_steps + send.step,
+        )
+        return replace(
+            moved,
+            needs=moved.needs or self._done(moved.src, moved),
+            ready=tuple(sorted({*moved.ready, *self._done(moved.dst, moved)})),
+        )
+
+    def _done(self, rank: int, send: Send) -> tuple[int, ...]:
+        ids = self._before.get(rank, [])
+        last = max((self.made[number].step for number in ids), default=0)
+        return tuple(
+            number for number in ids if self.made[number].step == last or _overlap(self.made[number], send)
+        )
+
+
+def _overlap(a: Send, b: Send) -> bool:
+    return a.offset < b.offset + b.nbytes and b.offset < a.offset + a.nbytes
+
+
+def hierarchical(groups: Sequence[Sequence[int]], nbytes: int, across: Allreduce = ring) -> list[Send]:
+    """Reduce-scatter round each group, allreduces across the groups, all-gather round each group.
+
+    Member i of a group adds up chunk i of it, then with member i of all other groups (by `across`).  With
+    g groups of m and rings across: 2(m-1) + 2(g-1) steps, 2(p-1)/p S bytes each rank, of which
+    2(g-1)/p S leave the group.
+    """
+    size = _size(groups)
+    cut = chunk_starts(nbytes, size)
+    phases = _Phases()
+    if size > 1:
+        phases.phase([_Part(group, reduce_scatter(size, nbytes), 0) for group in groups])
+    if len(groups) > 1:
+        lines = [tuple(group[i] for group in groups) for i in range(size)]
+        phases.phase([_Part(line, _across(across, line, cut, i), cut[i]) for i, line in enumerate(lines)])
+    if size > 1:
+        phases.phase([_Part(group, all_gather(size, nbytes), 0) for group in groups])
+    return phases.made
+
+
+def _across(across: Allreduce, line: Sequence[int], cut: list[int], chunk: int) -> list[Send]:
+    """The allreduce of one chunk, without sends of 0 bytes."""
+    return _full(across(len(line), cut[chunk + 1] - cut[chunk]))
+
+
+def _full(sends: list[Send]) -> list[Send]:
+    """The sends that have bytes, numbered anew."""
+    new = {old: place for place, old in enumerate(i for i, send in enumerate(sends) if send.nbytes)}
+    return [
+        replace(
+            sends[old],
+            needs=tuple(new[other] for other in sends[old].needs if other in new),
+            ready=tuple(new[other] for other in sends[old].ready if other in new),
+        )
+        for old in new
+    ]
+
+
+def _size(groups: Sequence[Sequence[int]]) -> int:
+    """The members of each group; raise ValueError for groups that cannot be served."""
+    ranks = sorted(rank for group in groups for rank in group)
+    check_ranks("a hierarchical allreduce", len(ranks))
+    sizes = sorted({len(group) for group in groups})
+    if len(sizes) > 1:
+        raise ValueError(
+            f"a hierarchical allreduce needs groups of one size, got {sizes[0]} to {sizes[-1]} ranks each"
+        )
+    if ranks != list(range(len(ranks))):
+        raise ValueError(f"groups must have each of the ranks 0 to {len(ranks) - 1} once")
+    return sizes[0]
+
+
+def hierarchical_s(m: int, g: int, nbytes: int, alpha: float, beta: float) -> float:
+    """T = 2(m+g-2) alpha + 2(p-1)/p S beta of g groups of m, p = mg; all links are as fast.
+
+    Derived: S/m is left for the g, so (m-1)/m + (g-1)/(mg) = (mg-1)/(mg), twice.
+    """
+    return 2 * (m + g - 2) * alpha + 2 * (m * g - 1) / (m * g) * nbytes * beta
+
+
+def two_d_ring(rows: int, columns: int, nbytes: int) -> list[Send]:
+    """`hierarchical` along rows, then columns, of a grid; rank r is in row r div `columns`.
+
+    The bandwidth-optimal form (Ying et al., "Image classification at supercomputer scale", 2018), one send a
+    rank at a time: `hierarchical_s(columns, rows, ...)`.
+    """
+    _check_grid(rows, columns)
+    return hierarchical(_rows(rows, columns), nbytes)
+
+
+def four_way_ring(rows: int, columns: int, nbytes: int) -> list[Send]:
+    """A whole allreduce along one dimension and then along the other, a quarter of the buffer each way.
+
+    The 2D-Ring that MultiTree was compared with (Huang et al., ISCA 2021): two quarters begin along the rows,
+    two along the columns, in opposite directions, so that on a square torus all four links of a rank are busy
+    and none carries two sends.  About twice the bytes of `two_d_ring`.
+    """
+    _check_grid(rows, columns)
+    cut = chunk_starts(nbytes, 4)
+    along = _rows(rows, columns)
+    down = tuple(zip(*along, strict=True))
+    phases = _Phases()
+    for orders in ((along, along, down, down), (down, down, along, along)):
+        phases.phase(
+            [
+                _Part(
+                    line[:: -1 if way % 2 else 1], _full(ring(len(line), cut[way + 1] - cut[way])), cut[way]
+                )
+                for way, lines in enumerate(orders)
+                for line in lines
+                if len(line) > 1
+            ]
+        )
+    return phases.made
+
+
+def _rows(rows: int, columns: int) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(range(row * columns, (row + 1) * columns)) for row in range(rows))
+
+
+def _check_grid(rows: int, columns: int) -> None:
+    if rows < 1 or columns < 1:
+        raise ValueError(f"a grid needs at least 1 row and 1 column, got {rows} and {columns}")
+    check_ranks("a grid's rings", rows * columns)
+
+
+def four_way_ring_s(a: int, nbytes: int, alpha: float, beta: float) -> float:
+    """T = 4(a-1) (alpha + S/(4a) beta) on an a x a torus whose links each have 1/beta; derived."""
+    return 4 * (a - 1) * (alpha + nbytes / (4 * a) * beta)
