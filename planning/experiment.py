@@ -10,7 +10,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from gradwire.planning.fabrics.fabric import Fabric
-from gradwire.planning.fabrics.paths import access_switch
+from gradwire.planning.fabrics.graph import graph_of
+from gradwire.planning.fabrics.paths import access_switch, host_port
 from gradwire.planning.failures import check_failures, check_reachable, parse_failures
 from gradwire.planning.losses import check_losses, parse_loss
 from gradwire.planning.placement import place
@@ -20,9 +21,9 @@ from gradwire.planning.resolve import Ports, resolve
 from gradwire.planning.transport import fabric_transport
 from gradwire.planning.trees.grants import Terms, granted
 from gradwire.planning.trees.tree import DEFAULT_ELEMENTS, SWITCH_SLOTS
-from gradwire.traces.schedules.aggregating import Leaves
 from gradwire.traces.schedules.collectives import NotServedError
 from gradwire.traces.schedules.expand import expand, not_added
+from gradwire.traces.schedules.hints import NO_HINTS, Hints
 from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF
 from gradwire.traces.schedules.pushes import first_come_servers
 from gradwire.traces.schedules.schedule import Schedule, together
@@ -184,18 +185,19 @@ def _schedule_and_host_side(
     cell: Cell, experiment: Experiment, terms: Terms
 ) -> tuple[Schedule, tuple[str, ...]]:
     """The schedule, and what of it was to be added up by switches and is not, as `Plan.host_side` says it."""
-    if cell.algorithm not in (INA, INA_LEAF):
-        return schedule_of(experiment, cell.algorithm), ()
     hosts = place(cell.placement, cell.fabric, experiment.n_ranks, experiment.seed)
     firsts = itertools.accumulate((workload.n_ranks for workload in experiment.workloads), initial=0)
     placed = [
-        (workload, leaves_of(cell.fabric, hosts[first : first + workload.n_ranks]))
+        (workload, hints_of(cell.fabric, hosts[first : first + workload.n_ranks]))
         for workload, first in zip(experiment.workloads, firsts, strict=False)
     ]
+    if cell.algorithm not in (INA, INA_LEAF):
+        schedules = [_expanded(experiment, workload, cell.algorithm, hints) for workload, hints in placed]
+        return together(schedules), ()
     schedule, reasons = served(
         cell.fabric,
         hosts,
-        [_expanded(experiment, workload, cell.algorithm, leaves) for workload, leaves in placed],
+        [_expanded(experiment, workload, cell.algorithm, hints) for workload, hints in placed],
         lambda number: _expanded(experiment, experiment.workloads[number], HOST_SIDE),
         terms,
         experiment.seed,
@@ -217,7 +219,9 @@ def _not_added(
     return not_added(workload, iterations=experiment.iterations) if algorithm == INA else ()
 
 
-def _expanded(experiment: Experiment, workload: Workload, algorithm: str, leaves: Leaves = ()) -> Schedule:
+def _expanded(
+    experiment: Experiment, workload: Workload, algorithm: str, hints: Hints = NO_HINTS
+) -> Schedule:
     try:
         return expand(
             workload,
@@ -225,7 +229,7 @@ def _expanded(experiment: Experiment, workload: Workload, algorithm: str, leaves
             iterations=experiment.iterations,
             scale=experiment.scale,
             compute=experiment.compute,
-            leaves=leaves,
+            hints=hints,
         )
     except NotServedError as error:
         raise Refused(str(error)) from error
@@ -256,6 +260,18 @@ def served(
             if number not in reasons:
                 reasons[number] = reason
                 chosen[number] = host_side(number)
+
+
+def hints_of(fabric: Fabric, hosts: Sequence[str]) -> Hints:
+    """What an algorithm may know of where its ranks are; rank r is on `hosts[r]`."""
+    shape = fabric.shape
+    grid = (shape["x"], shape["y"]) if fabric.family in ("torus", "mesh") else None
+    return Hints(
+        leaves=leaves_of(fabric, hosts),
+        graph=graph_of(fabric, hosts),
+        grid=grid if tuple(hosts) == fabric.hosts else None,
+        host_bps=min(fabric.rates[host_port(host)] for host in hosts),
+    )
 
 
 def leaves_of(fabric: Fabric, hosts: Sequence[str]) -> tuple[tuple[int, ...], ...]:

@@ -66,6 +66,23 @@ def _hdrm_host(rank: int, n: int, m: int) -> int:
     return switch * m + position
 
 
+def snake(fabric: Fabric, n_ranks: int, seed: int) -> tuple[str, ...]:
+    """Row after row of a torus or a mesh, every other one backwards, so that a ring's ranks are neighbours.
+
+    On a torus with an even number of rows the ring's end is its beginning's neighbour, too.
+    """
+    del seed
+    if fabric.family not in ("torus", "mesh"):
+        raise Refused(
+            f"placement snake works only on a torus or a mesh, not on a {kind_of(fabric)}; by-leaf puts a "
+            "ring's ranks side by side there"
+        )
+    columns = fabric.shape["y"]
+    rows = [fabric.hosts[start : start + columns] for start in range(0, len(fabric.hosts), columns)]
+    hosts = [host for number, row in enumerate(rows) for host in (row[::-1] if number % 2 else row)]
+    return tuple(hosts[:n_ranks])
+
+
 def alternating(fabric: Fabric, n_ranks: int, seed: int) -> tuple[str, ...]:
     """The ring in which ranks that follow each other are on opposite layers of a BiGraph.
 
@@ -79,7 +96,7 @@ def alternating(fabric: Fabric, n_ranks: int, seed: int) -> tuple[str, ...]:
             f"placement alternating works only on a BiGraph, not on a {kind_of(fabric)}; "
             "by-leaf puts a ring's ranks side by side there"
         )
-    n, m = len(fabric.switches), cabled.n_slots
+    n, m = len(fabric.switches), cabled.hosts_per_switch
     if n_ranks % n:
         some = f"{n}, {2 * n}, ..., {n * m}" if m > 2 else " or ".join(str(n * i) for i in range(1, m + 1))
         raise Refused(
@@ -126,4 +143,5 @@ PLACEMENTS: dict[str, Callable[[Fabric, int, int], tuple[str, ...]]] = {
     "hdrm": hdrm,
     "alternating": alternating,
     "by-leaf": by_leaf,
+    "snake": snake,
 }

@@ -6,7 +6,8 @@ from dataclasses import replace
 from random import Random
 
 from gradwire.traces.schedules.collectives import piece_starts
-from gradwire.traces.schedules.schedule import Send, contributions
+from gradwire.traces.schedules.schedule import contributions
+from gradwire.traces.schedules.sends import Send
 
 Held = list[dict[int, Counter[int]]]
 

@@ -17,6 +17,7 @@ from gradwire.planning.plan import Plan
 from gradwire.planning.trees.tree import Node
 from gradwire.traces.framing.aggregation import Header, PacketKind
 from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.schedule import Gate
 from gradwire.traces.workload import made_allreduce
 from tests.made_aggregating import Drop, nothing_lost, running
@@ -63,7 +64,7 @@ def test_only_the_server_gets_what_workers_push(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_hosts_go_on_with_the_sums_of_their_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
-    schedule = expand(made_allreduce(4, 4 * 5000, count=3), "ina:leaf", leaves=((0, 1), (2, 3)))
+    schedule = expand(made_allreduce(4, 4 * 5000, count=3), "ina:leaf", hints=Hints(((0, 1), (2, 3))))
     nodes = [
         Node("leaf0", star_tree((0, 1)).nodes[0].children),
         Node("leaf1", star_tree((0, 1)).nodes[0].children),

@@ -5,13 +5,16 @@ import random
 import pytest
 
 from gradwire.emu.replay.state import Possible, RankState
+from gradwire.planning.experiment import hints_of
+from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.names import ALGORITHMS
 from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule
 from gradwire.traces.schedules.sends import Send
 from gradwire.traces.workload import made_allreduce
 
-LEAVES = ((0, 1, 2), (3, 4), (5, 6, 7))
+FABRIC = parse_fabric("leaf-spine:leaves=4,spines=1,hosts=2")
+HINTS = hints_of(FABRIC, FABRIC.hosts)
 
 
 def play(schedule: Schedule, seed: int) -> list[int]:
@@ -61,7 +64,7 @@ def play(schedule: Schedule, seed: int) -> list[int]:
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("seed", range(5))
 def test_every_order_that_is_possible_ends_and_respects_what_sends_need(algorithm: str, seed: int) -> None:
-    schedule = expand(made_allreduce(8, 340_008, count=3), algorithm, leaves=LEAVES)
+    schedule = expand(made_allreduce(8, 340_008, count=3), algorithm, hints=HINTS)
     order = play(schedule, seed)
     place = {number: i for i, number in enumerate(order)}
     assert len(order) == len(schedule.sends)

@@ -3,13 +3,15 @@
 import re
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
+from gradwire.planning.experiment import Cell, Experiment, plan_of
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.paths import access_switch
 from gradwire.planning.fabrics.spec import parse_fabric
-from gradwire.planning.model.audit import audit
+from gradwire.planning.model.loads import plan_load
 from gradwire.planning.placement import PLACEMENTS, place
 from gradwire.planning.refused import Refused
 from gradwire.planning.resolve import resolve
@@ -76,7 +78,7 @@ def most_flows_together(fabric: Fabric, placement: str, n_ranks: int, seed: int)
         seed=seed,
         transport=fabric_transport(fabric),
     )
-    return max(load.together for load in audit(plan).loads.values())
+    return max(load.together for load in plan_load(plan).loads.values())
 
 
 SPECS = [
@@ -215,3 +217,30 @@ def test_more_ranks_than_hosts_are_refused(name: str) -> None:
 def test_an_unknown_placement_names_the_known_ones() -> None:
     with pytest.raises(ValueError, match="there is no placement 'best'; choose from linear, random, hdrm"):
         place("best", parse_fabric("star:hosts=4"), 2, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("spec", "comes_round"), [("torus:x=4,y=4", True), ("torus:x=4,y=3", True), ("mesh:x=3,y=4", False)]
+)
+def test_the_ranks_of_a_snake_are_neighbours(spec: str, comes_round: bool) -> None:
+    fabric = parse_fabric(spec)
+    nodes = [access_switch(fabric, host) for host in place("snake", fabric, len(fabric.hosts), seed=0)]
+    assert all(b in fabric.neighbours[a].values() for a, b in pairwise(nodes))
+    assert (nodes[0] in fabric.neighbours[nodes[-1]].values()) == comes_round
+    with pytest.raises(Refused, match="on a torus or a mesh, not on a star; by-leaf"):
+        place("snake", parse_fabric("star:hosts=4"), 4, seed=0)
+
+
+@pytest.mark.parametrize(("side", "ring", "two_d"), [(4, 3.0, 1.2), (8, 3.7, 1.65)])
+def test_on_a_torus_rings_take_as_much_longer_than_multitree_as_its_paper_says(
+    side: int, ring: float, two_d: float
+) -> None:
+    """Huang et al., ISCA 2021, large messages; each within 5 %."""
+    fabric = parse_fabric(f"torus:x={side},y={side}")
+    job = Experiment(made_allreduce(side * side, 64 << 20), "test")
+    time_s = {
+        name: plan_of(Cell(fabric, name, placement, "ecmp"), job).prediction.fluid_s
+        for name, placement in (("ring", "snake"), ("2d-ring", "linear"), ("multitree", "linear"))
+    }
+    assert time_s["ring"] / time_s["multitree"] == pytest.approx(ring, rel=0.05)
+    assert time_s["2d-ring"] / time_s["multitree"] == pytest.approx(two_d, rel=0.05)

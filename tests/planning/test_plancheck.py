@@ -15,6 +15,7 @@ from gradwire.planning.plan import BadPlan, Plan
 from gradwire.planning.resolve import resolve
 from gradwire.planning.transport import fabric_transport
 from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.workload import made_allreduce
 from tests.made_tree_plans import TWO_LEVELS, star_tree, summed, tree_plan, two_level_tree
 
@@ -151,7 +152,7 @@ def test_a_plan_that_cannot_be_carried_out_is_refused(
 
 def leafwise_plan() -> Plan:
     """Sums of each leaf, sends, and a reduce."""
-    schedule = expand(made_allreduce(4, 4000, count=2), "ina:leaf", leaves=((0, 1), (2, 3)))
+    schedule = expand(made_allreduce(4, 4000, count=2), "ina:leaf", hints=Hints(((0, 1), (2, 3))))
     nodes = two_level_tree().nodes[1:]
     trees = [
         replace(star_tree(ranks, number=number), nodes=(replace(nodes[number], parent_port=None),))

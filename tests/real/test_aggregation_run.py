@@ -13,6 +13,7 @@ from gradwire.emu.options import RunOptions
 from gradwire.planning.plan import Plan
 from gradwire.planning.refused import Refused
 from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.schedule import together
 from gradwire.traces.workload import made_allreduce
 from tests.made_tree_plans import TWO_LEVELS, star_tree, summed, tree_plan, two_level_tree
@@ -43,7 +44,7 @@ def two_level_plan(loss: str = "0%") -> Plan:
 
 
 def leafwise_plan() -> Plan:
-    schedule = expand(made_allreduce(4, 400_000, count=3), "ina:leaf", leaves=((0, 1), (2, 3)))
+    schedule = expand(made_allreduce(4, 400_000, count=3), "ina:leaf", hints=Hints(((0, 1), (2, 3))))
     leaves = two_level_tree().nodes[1:]
     trees = [
         replace(

@@ -24,7 +24,8 @@ from gradwire.traces.schedules.algorithms.hierarchical import (
 from gradwire.traces.schedules.collectives import NotServedError
 from gradwire.traces.schedules.collectives import ring as ring_allreduce
 from gradwire.traces.schedules.doubling import halving_doubling
-from gradwire.traces.schedules.schedule import Schedule, Send, sent_nbytes
+from gradwire.traces.schedules.schedule import Schedule, sent_nbytes
+from gradwire.traces.schedules.sends import Send
 from gradwire.traces.schedules.trees import SHAPES
 from tests.made_orders import Held, held, in_any_order, step_by_step_s
 
@@ -157,7 +158,7 @@ def test_half_an_element_is_refused_where_data_are_added_and_copied_elsewhere() 
             adds(4, 1002)
     for sends in (ring.all_gather(4, 1002), halving.all_gather(4, 1002)):
         assert gathered()(held(sends, 4, 1002), 4, 1002)
-        assert sum(sent_nbytes(Schedule(4, (), tuple(sends)))) == 3 * 1002
+        assert sum(sent_nbytes(Schedule.of(4, (), tuple(sends)))) == 3 * 1002
 
 
 @pytest.mark.parametrize("p", range(2, 18))
@@ -165,7 +166,7 @@ def test_halves_cost_what_their_closed_forms_say(p: int) -> None:
     nbytes = 4 * p * 30
     for half in (ring.reduce_scatter, ring.all_gather):
         sends = half(p, nbytes)
-        assert set(sent_nbytes(Schedule(p, (), tuple(sends)))) == {(p - 1) * nbytes // p}
+        assert set(sent_nbytes(Schedule.of(p, (), tuple(sends)))) == {(p - 1) * nbytes // p}
         assert {send.step for send in sends} == set(range(p - 1))
         expected = (p - 1) * ALPHA + (p - 1) / p * nbytes * BETA
         assert ring.half_s(p, nbytes, ALPHA, BETA) == pytest.approx(expected)
@@ -192,7 +193,7 @@ def test_halves_of_halving_doubling_have_lg_p_steps_at_the_distances_of_their_or
         (scatter, up if near_first else up[::-1]),
         (gather, up[::-1] if near_first else up),
     ):
-        assert set(sent_nbytes(Schedule(p, (), tuple(sends)))) == {(p - 1) * nbytes // p}
+        assert set(sent_nbytes(Schedule.of(p, (), tuple(sends)))) == {(p - 1) * nbytes // p}
         assert step_by_step_s(sends, ALPHA, BETA) == pytest.approx(expected)
         assert {(send.step, send.src ^ send.dst) for send in sends} == set(enumerate(distances))
     assert [send.nbytes for send in scatter if send.src == 0] == [nbytes >> k for k in range(1, lg + 1)]
@@ -254,7 +255,7 @@ def test_a_double_binary_tree_keeps_to_one_send_a_step_and_to_the_steps_of_its_c
     n_steps = max(send.step for send in sends) + 1
     assert n_steps <= 4 * (n_pieces + height - 1)
     assert n_steps >= 4 * (n_pieces - 1) + 2 * int(log2(p))
-    sent = sent_nbytes(Schedule(p, (), tuple(sends)))
+    sent = sent_nbytes(Schedule.of(p, (), tuple(sends)))
     assert sum(sent) == 2 * (p - 1) * nbytes
     assert max(sent) <= 2 * nbytes
     assert {send.nbytes for send in sends} == {nbytes // (2 * n_pieces)}
@@ -286,7 +287,7 @@ def test_hierarchical_allreduces_cost_what_their_closed_form_says(rows: int, col
     expected = 2 * (rows + columns - 2) * ALPHA + 2 * (p - 1) / p * nbytes * BETA
     assert hierarchical_s(columns, rows, nbytes, ALPHA, BETA) == pytest.approx(expected)
     assert step_by_step_s(sends, ALPHA, BETA) == pytest.approx(expected)
-    assert set(sent_nbytes(Schedule(p, (), tuple(sends)))) == {2 * (p - 1) * nbytes // p}
+    assert set(sent_nbytes(Schedule.of(p, (), tuple(sends)))) == {2 * (p - 1) * nbytes // p}
     outside = Counter(s.src for s in sends for _ in range(s.nbytes) if s.src // columns != s.dst // columns)
     assert set(outside.values()) <= {2 * (rows - 1) * nbytes // p}
 
@@ -297,7 +298,7 @@ def test_the_four_way_ring_keeps_each_link_of_a_torus_to_one_send_a_step(a: int)
     sends = four_way_ring(a, a, nbytes)
     expected = 4 * (a - 1) * (ALPHA + nbytes / (4 * a) * BETA)
     assert four_way_ring_s(a, nbytes, ALPHA, BETA) == pytest.approx(expected)
-    assert set(sent_nbytes(Schedule(a * a, (), tuple(sends)))) == {4 * (a - 1) * nbytes // a}
+    assert set(sent_nbytes(Schedule.of(a * a, (), tuple(sends)))) == {4 * (a - 1) * nbytes // a}
     if a > 2:  # else both ways round a ring lead over the same two cables, one for each
         assert max(Counter((s.step, s.src, s.dst) for s in sends).values()) == 1
         assert step_by_step_s(sends, ALPHA, BETA, by_link=True) == pytest.approx(expected)

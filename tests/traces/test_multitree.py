@@ -192,7 +192,7 @@ def test_on_switches_each_rank_sends_and_receives_one_chunk_a_step() -> None:
         sends = multitree(graph, 4 * graph.n_ranks)
         assert max(Counter((send.step, send.src) for send in sends).values()) == 1
         assert max(Counter((send.step, send.dst) for send in sends).values()) == 1
-        sent = sent_nbytes(Schedule(graph.n_ranks, (), tuple(sends)))
+        sent = sent_nbytes(Schedule.of(graph.n_ranks, (), tuple(sends)))
         assert set(sent) == {2 * (graph.n_ranks - 1) * 4}
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from gradwire.traces.schedules.collectives import NotServedError
 from gradwire.traces.schedules.expand import expand, not_added
+from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.pushes import first_come_servers
 from gradwire.traces.schedules.schedule import Aggregation, Gate
 from gradwire.traces.workload import SCHEMA, Compute, Item, Message, Start, Workload, made_allreduce
@@ -151,7 +152,7 @@ def test_a_job_without_anything_to_add_says_so() -> None:
 
 def test_the_first_switch_alone_serves_no_parameter_server() -> None:
     with pytest.raises(NotServedError, match=r"use ina for pushes to a parameter server"):
-        expand(rounds(1), "ina:leaf", leaves=[[0, 1], [2, 3]])
+        expand(rounds(1), "ina:leaf", hints=Hints([[0, 1], [2, 3]]))
 
 
 def test_a_scaled_sum_has_whole_elements() -> None:

@@ -1,15 +1,13 @@
 """Allreduces that switches add up: on one tree over all ranks, or only at each rank's first switch."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from gradwire.traces.schedules.collectives import check_ranks, ring
+from gradwire.traces.schedules.hints import Leaves
 from gradwire.traces.schedules.kinds import chunk_starts
 from gradwire.traces.schedules.schedule import Aggregation
 from gradwire.traces.schedules.sends import Send
-
-Leaves = Sequence[Sequence[int]]
 
 
 def ina(n_ranks: int) -> Aggregation:

@@ -5,16 +5,21 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 
-from gradwire.traces.schedules.aggregating import Leaves, ina, ina_leaf
+from gradwire.traces.schedules.aggregating import ina, ina_leaf
+from gradwire.traces.schedules.algorithms.doubletree import best_pieces, double_binary_tree
+from gradwire.traces.schedules.algorithms.hierarchical import four_way_ring, hierarchical, two_d_ring
+from gradwire.traces.schedules.algorithms.multitree import multitree
 from gradwire.traces.schedules.collectives import (
     GLOO_MAX_SEGMENT_NBYTES,
     NotServedError,
     all_pairs,
+    check_ranks,
     gloo_ring,
     gloo_ring_sends,
     ring,
 )
 from gradwire.traces.schedules.doubling import halving_doubling, recursive_doubling
+from gradwire.traces.schedules.hints import NO_HINTS, Hints, grid_of
 from gradwire.traces.schedules.inturn import in_turn
 from gradwire.traces.schedules.kinds import CONTRACTS, ELEMENT_NBYTES
 from gradwire.traces.schedules.names import ALGORITHMS, AS_CAPTURED, INA, INA_LEAF, PAIRWISE
@@ -34,6 +39,57 @@ ALLREDUCE: dict[str, Allreduce] = {
     "all-pairs": all_pairs,
     **{f"tree:{shape}": partial(reduce_broadcast, up=shape, down=shape) for shape in SHAPES},
 }
+STEP_S = 0.0005  # assumed of one step of a pipelined tree, to choose the number of pieces
+
+
+def _double_binary_tree(n_ranks: int, nbytes: int, hints: Hints) -> Sequence[Send]:
+    check_ranks("a double binary tree", n_ranks)
+    return double_binary_tree(n_ranks, nbytes, best_pieces(n_ranks, nbytes, STEP_S, 8 / hints.host_bps))
+
+
+def _hierarchical(n_ranks: int, nbytes: int, hints: Hints) -> Sequence[Send]:
+    check_ranks("a hierarchical allreduce", n_ranks)
+    sizes = sorted({len(leaf) for leaf in hints.leaves})
+    if len(sizes) != 1 or len(hints.leaves) == 1:
+        have = f"leaves with {', '.join(map(str, sizes))} ranks" if len(sizes) > 1 else "a single leaf"
+        raise NotServedError(
+            f"hierarchical needs at least 2 first switches with as many ranks each; here is {have}: choose "
+            "ring, or another number of ranks"
+        )
+    return hierarchical(hints.leaves, nbytes)
+
+
+def _on_grid(
+    make: Callable[[int, int, int], Sequence[Send]], n_ranks: int, nbytes: int, hints: Hints
+) -> Sequence[Send]:
+    check_ranks("a grid", n_ranks)
+    rows, columns = grid_of(n_ranks, hints)
+    if min(rows, columns) < 2:
+        raise NotServedError(
+            f"this algorithm needs ranks in rows and columns, and {n_ranks} ranks make no grid: choose ring, "
+            "or another number of ranks"
+        )
+    return make(rows, columns, nbytes)
+
+
+def _multitree(n_ranks: int, nbytes: int, hints: Hints, *, reference: bool = False) -> Sequence[Send]:
+    check_ranks("MultiTree", n_ranks)
+    if hints.graph is None:
+        raise NotServedError("multitree is made for one fabric: name it with --fabric")
+    try:
+        return multitree(hints.graph, nbytes, reference=reference)
+    except ValueError as error:
+        raise NotServedError(f"multitree cannot be made here: {error}") from error
+
+
+NETWORKED: dict[str, Callable[[int, int, Hints], Sequence[Send]]] = {
+    "double-binary-tree": _double_binary_tree,
+    "hierarchical": _hierarchical,
+    "hierarchical:grid": partial(_on_grid, two_d_ring),
+    "2d-ring": partial(_on_grid, four_way_ring),
+    "multitree": _multitree,
+    "multitree:reference": partial(_multitree, reference=True),
+}
 # What was captured of these is done again by the same algorithm; a segmented ring sends the same bytes
 # between the same ranks as a textbook one.
 CAPTURED: dict[str, Allreduce] = {**ALLREDUCE, "segmented-ring": ring}
@@ -49,7 +105,7 @@ class _How:
     n_ranks: int
     algorithm: str
     scale: Fraction
-    leaves: Leaves
+    hints: Hints
 
 
 def expand(
@@ -59,13 +115,13 @@ def expand(
     iterations: tuple[int, ...] | None = None,
     scale: Fraction = Fraction(1),
     compute: Fraction = Fraction(1),
-    leaves: Leaves = (),
+    hints: Hints = NO_HINTS,
 ) -> Schedule:
     """What each rank sends when allreduces are done by `algorithm`; all else stays as captured.
 
     `iterations` picks items by their iteration (None: all but the set-up).  `scale` multiplies every size
     (and gloo's segment limit with it, so that the number of segments stays), `compute` what ranks compute.
-    `leaves` has the ranks under each first switch, for ina:leaf.  With ina, pushes to a parameter server that
+    `hints` say where the ranks are, for the algorithms that ask.  With ina, pushes to a parameter server that
     belong together are added up too (`not_added` tells of the others).
     Raises ValueError for an unknown algorithm or an empty selection, NotServedError for an algorithm that
     cannot serve this workload.
@@ -73,7 +129,7 @@ def expand(
     _check(workload, algorithm, scale, compute)
     chosen = _chosen(workload, iterations)
     units = _units(workload, chosen, algorithm)
-    how = _How(workload.n_ranks, algorithm, scale, leaves)
+    how = _How(workload.n_ranks, algorithm, scale, hints)
     ops = tuple(_op([chosen[number] for number in unit], how) for unit in units)
     sends = _Growing()
     aggregations: list[Aggregation] = []
@@ -257,7 +313,7 @@ def _carried(items: Sequence[Item], op: Op, how: _How, most_sends: int) -> _Carr
     if op.kind == "allreduce" and how.algorithm == INA:
         return _Carried((ina(how.n_ranks),), Sends.of(()))
     if op.kind == "allreduce" and how.algorithm == INA_LEAF:
-        aggregations, sends = ina_leaf(how.n_ranks, how.leaves, op.nbytes)
+        aggregations, sends = ina_leaf(how.n_ranks, how.hints.leaves, op.nbytes)
         return _Carried(aggregations, Sends.of(sends))
     return _Carried((), Sends.of(_collective(item, how, op.nbytes, most_sends)))
 
@@ -269,6 +325,8 @@ def _collective(item: Collective, how: _How, nbytes: int, most_sends: int) -> Se
         return broadcast(how.n_ranks, nbytes, item.root, item.down or "binomial")
     if how.algorithm == AS_CAPTURED:
         return _as_captured(item, how, nbytes, most_sends)
+    if how.algorithm in NETWORKED:
+        return NETWORKED[how.algorithm](how.n_ranks, nbytes, how.hints)
     return ALLREDUCE[how.algorithm](how.n_ranks, nbytes)
 
 

@@ -152,6 +152,11 @@ def _blocks(parties: Parties, rank: int) -> tuple[Held, ...]:
     )
 
 
+def _own_and_own_block(parties: Parties, rank: int) -> tuple[Held, ...]:
+    """A rank's block for itself is in its place from the beginning."""
+    return (*_own(parties, rank), _blocks(parties, rank)[parties.members.index(rank)])
+
+
 def _to_all(n_ranks: int, nbytes: int) -> int:
     return (n_ranks - 1) * nbytes
 
@@ -172,7 +177,7 @@ CONTRACTS: dict[OpKind, Contract] = {
     "reducescatter": Contract(_own, _summed_chunk, _to_all, _all_but_own, adds=True),
     "allgather": Contract(_own_chunk, _all_chunks, _to_all, _all_but_own),
     "alltoall": Contract(
-        _own,
+        _own_and_own_block,
         _blocks,
         payload_nbytes=lambda n, nbytes: n * (n - 1) * block_nbytes(nbytes, n),
         each_nbytes=_all_but_own,

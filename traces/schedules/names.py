@@ -15,4 +15,12 @@ OF_HOSTS = (
     "tree:binary",
     "tree:chains",
 )
-ALGORITHMS = (AS_CAPTURED, *OF_HOSTS, INA, INA_LEAF)
+OF_NETWORK = (
+    "double-binary-tree",
+    "hierarchical",
+    "hierarchical:grid",
+    "2d-ring",
+    "multitree",
+    "multitree:reference",
+)
+ALGORITHMS = (AS_CAPTURED, *OF_HOSTS, *OF_NETWORK, INA, INA_LEAF)

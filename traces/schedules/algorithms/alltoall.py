@@ -10,7 +10,7 @@ from itertools import accumulate
 
 from gradwire.traces.schedules.algorithms.steps import Steps, Transfer
 from gradwire.traces.schedules.collectives import check_ranks
-from gradwire.traces.schedules.schedule import Send
+from gradwire.traces.schedules.sends import Send
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from math import floor, sqrt
 from typing import NamedTuple
 
-from gradwire.traces.schedules.collectives import ELEMENT_NBYTES, check_ranks, chunk_starts
-from gradwire.traces.schedules.schedule import Send
+from gradwire.traces.schedules.collectives import check_ranks
+from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, chunk_starts
+from gradwire.traces.schedules.sends import Send
 
 
 class Edge(NamedTuple):

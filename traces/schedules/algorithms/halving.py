@@ -5,8 +5,9 @@ communication operations in MPICH", IJHPCA 2005.
 """
 
 from gradwire.traces.schedules.algorithms.steps import Steps, Transfer, piece_cuts
-from gradwire.traces.schedules.collectives import NotServedError, check_ranks, chunk_starts
-from gradwire.traces.schedules.schedule import Send
+from gradwire.traces.schedules.collectives import NotServedError, check_ranks
+from gradwire.traces.schedules.kinds import chunk_starts
+from gradwire.traces.schedules.sends import Send
 
 
 def reduce_scatter(n_ranks: int, nbytes: int, *, near_first: bool = False) -> list[Send]:

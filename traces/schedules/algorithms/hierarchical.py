@@ -5,10 +5,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from gradwire.traces.schedules.algorithms.ring import all_gather, reduce_scatter
-from gradwire.traces.schedules.collectives import check_ranks, chunk_starts, ring
-from gradwire.traces.schedules.schedule import Send
+from gradwire.traces.schedules.collectives import check_ranks, ring
+from gradwire.traces.schedules.kinds import chunk_starts
+from gradwire.traces.schedules.sends import Send
 
-Allreduce = Callable[[int, int], list[Send]]
+Allreduce = Callable[[int, int], Sequence[Send]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ def _across(across: Allreduce, line: Sequence[int], cut: list[int], chunk: int) 
     return _full(across(len(line), cut[chunk + 1] - cut[chunk]))
 
 
-def _full(sends: list[Send]) -> list[Send]:
+def _full(sends: Sequence[Send]) -> list[Send]:
     """The sends that have bytes, numbered anew."""
     new = {old: place for place, old in enumerate(i for i, send in enumerate(sends) if send.nbytes)}
     return [

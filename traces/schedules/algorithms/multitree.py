@@ -13,8 +13,9 @@ from itertools import pairwise
 
 from gradwire.traces.schedules.algorithms.graph import Graph
 from gradwire.traces.schedules.algorithms.steps import Steps, Transfer
-from gradwire.traces.schedules.collectives import check_ranks, chunk_starts
-from gradwire.traces.schedules.schedule import Send
+from gradwire.traces.schedules.collectives import check_ranks
+from gradwire.traces.schedules.kinds import chunk_starts
+from gradwire.traces.schedules.sends import Send
 
 Free = dict[tuple[str, str], int]
 """How many more messages each link carries in this step."""

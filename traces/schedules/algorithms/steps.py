@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gradwire.traces.schedules.collectives import ELEMENT_NBYTES
-from gradwire.traces.schedules.schedule import Send
+from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
+from gradwire.traces.schedules.sends import Send
 
 
 class Transfer(NamedTuple):

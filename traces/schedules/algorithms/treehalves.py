@@ -1,8 +1,9 @@
 """The halves of a tree allreduce as collectives of their own: a reduce to the root, a broadcast from it."""
 
 from gradwire.traces.schedules import trees
-from gradwire.traces.schedules.collectives import check_ranks, chunk_starts
-from gradwire.traces.schedules.schedule import Send
+from gradwire.traces.schedules.collectives import check_ranks
+from gradwire.traces.schedules.kinds import chunk_starts
+from gradwire.traces.schedules.sends import Send
 from gradwire.traces.workload import Shape
 
 

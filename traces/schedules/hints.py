@@ -1,0 +1,34 @@
+"""What an algorithm may know of the network that its ranks are on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isqrt
+
+from gradwire.traces.schedules.algorithms.graph import Graph
+
+Leaves = Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Hints:
+    """`leaves` has the ranks under each first switch, `graph` the switches and links between them.
+
+    `grid` is (rows, columns) of a grid of the ranks, of which rank r is in row r div columns; None: the most
+    square one.  `host_bps` is the rate of the slowest host's link.
+    """
+
+    leaves: Leaves = ()
+    graph: Graph | None = None
+    grid: tuple[int, int] | None = None
+    host_bps: int = 100_000_000
+
+
+NO_HINTS = Hints()
+
+
+def grid_of(n_ranks: int, hints: Hints) -> tuple[int, int]:
+    """Rows and columns; of a prime number of ranks there is one row."""
+    if hints.grid is not None and hints.grid[0] * hints.grid[1] == n_ranks:
+        return hints.grid
+    rows = next(rows for rows in range(isqrt(n_ranks), 0, -1) if n_ranks % rows == 0)
+    return rows, n_ranks // rows
