@@ -10,6 +10,7 @@ home=$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")
 cd "$home"
 python=/usr/bin/python3
 sample=traces/samples/ps_1srv_4wk
+rings=traces/samples/ddp_gloo_8
 stamp=.venv/set-up # written last: a set-up that was interrupted has none
 
 # What the set-up was made from, as one line. Compared by content: a checkout changes every file's time.
@@ -113,12 +114,14 @@ add_ryu() {
     cp requirements-ryu.lock .venv-ryu/made-from
 }
 
-# numba compiles the capture reader at its first use and keeps the result; that use is now.
+# numba compiles the capture reader and the checker of schedules at their first use and keeps the result; that
+# use is now.
 warm_reader() {
     [ -d "$sample" ] || return 0
     [ -z "$(find traces -name '*.nbi')" ] || return 0
-    say "capture reader: compiling"
+    say "capture reader and schedule checker: compiling"
     quietly "reading $sample" .venv/bin/python -I emu/interpreter.py gradwire.tools inspect "$sample"
+    quietly "planning $rings" .venv/bin/python -I emu/interpreter.py gradwire.tools plan "$rings"
 }
 
 # As root in somebody's folder: what is made there is theirs, so that they can remove it and work without root.
