@@ -235,7 +235,13 @@ def test_a_pipelined_pair_of_trees_passes() -> None:
         check_correct(schedule("allreduce", n_ranks, 1000, double_binary_tree(n_ranks, 1000, 3)))
 
 
-def test_half_a_million_sends_are_one_check_of_columns() -> None:
+@pytest.mark.parametrize(("n_ranks", "nbytes"), [(8, 256 << 20), (16, 1 << 30)])
+def test_in_a_ring_of_many_segments_the_order_is_seen_in_its_slots(n_ranks: int, nbytes: int) -> None:
+    """A segment is sent on many steps later: it came before what came in between from the same rank."""
+    check_correct(schedule("allreduce", n_ranks, nbytes, gloo_ring(n_ranks, nbytes)))
+
+
+def test_many_sends_are_one_check_of_columns() -> None:
     made = schedule("allreduce", 256, 4096, ring(256, 4096))
     check_correct(made)
     late = replace(made.sends, reduce=made.sends.reduce & (np.arange(len(made.sends)) != 60_000))

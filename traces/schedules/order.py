@@ -39,7 +39,9 @@ class Waits(NamedTuple):
     ready_starts: NDArray[np.int32]
     ready_ids: NDArray[np.int32]
     before: Ids  # the send before in its slot
+    slot: Ids  # a number from 0 on
     partner: Ids  # the other half of a swap
+    has_swaps: NDArray[np.bool_]  # of a slot
     most: int  # events right before one
 
     @classmethod
@@ -50,11 +52,15 @@ class Waits(NamedTuple):
         order = np.argsort(slot, kind="stable")
         same = np.flatnonzero(slot[order][1:] == slot[order][:-1])
         before[order[same + 1]] = order[same]
+        _, slot = np.unique(slot, return_inverse=True)
         partner = np.full(len(sends), -1, np.int64)
         pairs = swaps(sends)
         partner[list(pairs)] = list(pairs.values())
+        has_swaps = np.zeros(int(slot.max(initial=-1)) + 1, np.bool_)
+        has_swaps[slot[partner >= 0]] = True
         most = int((sends.needs.counts + sends.ready.counts).max(initial=0)) + 3
-        return cls(sends.src, sends.dst, sends.reduce, *sends.needs, *sends.ready, before, partner, most)
+        edges = (*sends.needs, *sends.ready)
+        return cls(sends.src, sends.dst, sends.reduce, *edges, before, slot, partner, has_swaps, most)
 
 
 class Unordered(NamedTuple):
@@ -98,6 +104,8 @@ def unordered(waits: Waits, numbers: Ids, hops: Hops, n_places: int) -> Unordere
         raise ValueError(f"{most:,} sends of the same bytes are too many to check")
     ends = np.append(starts, len(order))
     first, second, place = _suspects(waits, numbers[send], hops.source[order], hops.target[order], ends, most)
+    if not len(first):
+        return None
     wrong = _first_unordered(waits, first, second)
     if wrong < 0 and len(first) == MAX_SUSPECTS:
         raise ValueError("its sends wait for each other in too many ways to check")
@@ -151,6 +159,8 @@ def _suspects(waits: Any, hop_send: Any, source: Any, target: Any, starts: Any, 
     local = np.full(len(waits.src), -1, np.int64)  # the position of a send in its component
     sends = np.empty(most, np.int64)
     found = np.empty(waits.most, np.int64)
+    last = np.full(len(waits.has_swaps), -1, np.int64)  # the component's last send in each slot
+    earlier = np.full(len(waits.src), -1, np.int64)  # the component's send before in the same slot
     ancestors = np.zeros((2 * most, (2 * most + 63) // 64), np.uint64)
     for component in range(len(starts) - 1):
         begin, end = starts[component], starts[component + 1]
@@ -160,7 +170,10 @@ def _suspects(waits: Any, hop_send: Any, source: Any, target: Any, starts: Any, 
                 local[hop_send[hop]] = n_sends
                 sends[n_sends] = hop_send[hop]
                 n_sends += 1
-        _fill_ancestors(waits, sends[:n_sends], local, ancestors, found)
+        for number in range(n_sends):
+            slot = waits.slot[sends[number]]
+            earlier[sends[number]], last[slot] = last[slot], sends[number]
+        _fill_ancestors(waits, sends[:n_sends], local, last, earlier, ancestors, found)
         n_suspects = _look_at(
             waits,
             hop_send[begin:end],
@@ -172,12 +185,31 @@ def _suspects(waits: Any, hop_send: Any, source: Any, target: Any, starts: Any, 
             n_suspects,
         )
         for number in range(n_sends):
-            local[sends[number]] = -1
+            local[sends[number]] = last[waits.slot[sends[number]]] = -1
     return suspects[:n_suspects, 0], suspects[:n_suspects, 1], suspects[:n_suspects, 2]
 
 
 @compiled
-def _fill_ancestors(waits: Any, sends: Any, local: Any, ancestors: Any, found: Any) -> None:
+def _in_component(waits: Any, event: int, local: Any, last: Any, earlier: Any) -> int:
+    """The event itself if it is the component's, else the last one of its slot before it that is; -1: none.
+
+    A slot's events come in the order of its sends, but for additions of swaps, which are held back.
+    """
+    send, is_write = event // 2, event % 2
+    if local[send] >= 0:
+        return event
+    if is_write and waits.has_swaps[waits.slot[send]]:
+        return -1
+    other = last[waits.slot[send]]
+    while other > send:
+        other = earlier[other]
+    return -1 if other < 0 else 2 * other + is_write
+
+
+@compiled
+def _fill_ancestors(
+    waits: Any, sends: Any, local: Any, last: Any, earlier: Any, ancestors: Any, found: Any
+) -> None:
     """Of each event of a component (2 * local + 0 or 1) those that come before it, and itself, as bits."""
     n_words = (2 * len(sends) + 63) // 64
     ancestors[: 2 * len(sends), :n_words] = 0
@@ -192,8 +224,8 @@ def _fill_ancestors(waits: Any, sends: Any, local: Any, ancestors: Any, found: A
                 event = 2 * waits.partner[send] + 1
             mine = 2 * local[event // 2] + event % 2
             for place in range(_right_before(waits, event, found)):
-                other = found[place]
-                if local[other // 2] >= 0:
+                other = _in_component(waits, found[place], local, last, earlier)
+                if other >= 0:
                     theirs = 2 * local[other // 2] + other % 2
                     for word in range(n_words):
                         ancestors[mine, word] |= ancestors[theirs, word]
