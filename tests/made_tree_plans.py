@@ -53,7 +53,14 @@ def summed(tree: Tree, n_ranks: int, sizes: Sequence[int], gap_ns: int = 0) -> S
     return Schedule.of(
         n_ranks,
         tuple(
-            Op("allreduce" if everybody else "reduce", nbytes, tag=number, root=root)
+            Op(
+                "allreduce" if everybody else "reduce",
+                nbytes,
+                tag=number,
+                root=root,
+                members=tree.members,
+                givers=tree.givers,
+            )
             for number, nbytes in enumerate(sizes)
         ),
         (),

@@ -17,7 +17,7 @@ from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.doubling import halving_doubling, recursive_doubling
 from gradwire.traces.schedules.expand import ALLREDUCE
 from gradwire.traces.schedules.kinds import OpKind
-from gradwire.traces.schedules.schedule import Op, Schedule, contributions, together
+from gradwire.traces.schedules.schedule import Aggregation, Op, Schedule, contributions, together
 from gradwire.traces.schedules.sends import Send, Sends, swaps
 from gradwire.traces.schedules.trees import broadcast, reduce_broadcast
 
@@ -228,6 +228,22 @@ def test_the_sums_of_a_server_are_those_of_its_workers_alone() -> None:
     assert is_refused(Schedule.of(4, [op], [*pushes[:2], *(replace(pull, needs=(0, 1)) for pull in pulls)]))
     early = [replace(pulls[0], needs=(0, 1)), *pulls[1:]]
     assert is_refused(Schedule.of(4, [op], [*pushes, *early]))
+
+
+def test_a_member_that_switches_leave_out_is_named() -> None:
+    everybody = Aggregation(0, (0, 1, 2), (0, 1, 2))
+    made = Schedule.of(3, [Op("allreduce", 8, members=(0, 1, 2))], (), aggregations=[everybody])
+    check_correct(made)
+    some = replace(made, aggregations=(Aggregation(0, (0, 1), (0, 1)),))
+    assert refusal(some) == "operation 0: rank 0 ends without what rank 2 has made in bytes 0 to 8"
+    op = Op("reduce", 8, root=3, members=(0, 1, 2, 3), givers=(0, 1, 2))
+    push = Schedule.of(4, [op], (), aggregations=[Aggregation(0, (0, 1, 2), (3,))])
+    check_correct(push)
+    assert is_refused(replace(push, aggregations=(Aggregation(0, (0, 1), (3,)),)))
+
+
+def test_an_operation_in_which_nobody_takes_part_is_not_refused() -> None:
+    check_correct(Schedule.of(2, (Op("allreduce", 8),), ()))
 
 
 def test_a_pipelined_pair_of_trees_passes() -> None:
