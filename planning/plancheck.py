@@ -59,9 +59,9 @@ def check(plan: "Plan") -> None:
 def check_schedule(schedule: Schedule) -> None:
     """Raise ValueError for what is out of range, and for what waits for a later one.
 
-    Sends come after sends that they name, gates after operations, and aggregations of a group in the order of
-    their operations.  With aggregations no send waits for one of a later operation either: so each operation
-    ends when those before it have, and nothing waits in a circle.
+    Sends come in the order of their operations, after sends that they name, gates after operations, and
+    aggregations of a group in the order of their operations.  So each send can go when those before it have
+    gone, also those in its slot, and nothing waits in a circle.
     """
     ranks = range(schedule.n_ranks)
     for number, op in enumerate(schedule.ops):
@@ -114,6 +114,11 @@ def _check_ends(schedule: Schedule) -> None:
         )
     if (number := _first((sends.op < 0) | (sends.op >= n_ops))) is not None:
         raise ValueError(f"send {number} names operation {sends.op[number]}, the plan has {n_ops}")
+    if (place := _first(sends.op[1:] < sends.op[:-1])) is not None:
+        raise ValueError(
+            f"send {place + 1} of operation {sends.op[place + 1]} comes after one of operation "
+            f"{sends.op[place]}; sends must be in the order of their operations"
+        )
     names_members = np.array([bool(op.members) for op in schedule.ops], np.bool_)[sends.op]
     members = [place * n_ranks + rank for place, op in enumerate(schedule.ops) for rank in op.members]
     first = sends.op.astype(np.int64) * n_ranks
@@ -201,13 +206,6 @@ def _check_aggregations(schedule: Schedule) -> None:
     if twice:
         raise ValueError(f"operation {twice[0][0]} has rank {twice[0][1]} in two of its aggregations")
     sends = schedule.sends
-    for edges in (sends.needs, sends.ready):
-        owners = edges.owners
-        if (place := _first(sends.op[edges.ids] > sends.op[owners])) is not None:
-            number = owners[place]
-            raise ValueError(
-                f"send {number} of operation {sends.op[number]} waits for a send of a later operation"
-            )
     sent = set(np.unique(sends.op).tolist())
     for op in sorted(sent):
         if schedule.ops[op].kind == "reduce" and any(each.op == op for each in schedule.aggregations):

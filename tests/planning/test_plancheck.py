@@ -12,10 +12,13 @@ import pytest
 from gradwire.planning import plan as plans
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.plan import BadPlan, Plan
+from gradwire.planning.plancheck import check_schedule
 from gradwire.planning.resolve import resolve
 from gradwire.planning.transport import fabric_transport
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.hints import Hints
+from gradwire.traces.schedules.schedule import Gate, Op, Schedule
+from gradwire.traces.schedules.sends import Send
 from gradwire.traces.workload import made_allreduce
 from tests.made_tree_plans import TWO_LEVELS, star_tree, summed, tree_plan, two_level_tree
 
@@ -150,6 +153,18 @@ def test_a_plan_that_cannot_be_carried_out_is_refused(
     assert "\n" not in str(refusal.value)
 
 
+def test_operations_whose_sends_wait_for_each_other_in_one_slot_are_refused() -> None:
+    """The second of a slot waits for the first, which is of an operation that waits for the second's."""
+    ops = Op("message", 4, tag=7), Op("message", 4, tag=7)
+    gates = (Gate(1, 0, (0,)),)
+    sends = Send(0, 0, 1, 0, 4, reduce=False), Send(1, 0, 1, 0, 4, reduce=False)
+    check_schedule(Schedule.of(2, ops, sends, gates))
+    with pytest.raises(
+        ValueError, match=r"^send 1 of operation 0 comes after one of operation 1; sends must"
+    ):
+        check_schedule(Schedule.of(2, ops, reversed(sends), gates))
+
+
 def leafwise_plan() -> Plan:
     """Sums of each leaf, sends, and a reduce."""
     schedule = expand(made_allreduce(4, 4000, count=2), "ina:leaf", hints=Hints(((0, 1), (2, 3))))
@@ -203,7 +218,7 @@ def tree(number: int, **fields: object) -> Callable[[Value], None]:
         ),
         (
             send(-1, op=0),
-            "waits for a send of a later operation",
+            "of operation 0 comes after one of operation 1; sends must be in the order of their operations",
         ),
         (lambda value: value["trees"].pop(), "trees: 2 reduce groups need 2 trees"),
         (
