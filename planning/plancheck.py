@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # planning.plan checks what it reads
 
 MAX_OP_NBYTES = 1 << 50
 MAX_FLUID_S = 86_400.0
+_ROOTED = ("message", "broadcast", "reduce")
 _PORTS = range(1, 65_536)
 _BUFFERS = range(4096, (64 << 20) + 1)
 _MAX_SEGMENT_NBYTES = 64 << 10
@@ -82,6 +83,7 @@ def check_schedule(schedule: Schedule) -> None:
     _check_gates(schedule)
     if schedule.aggregations:
         _check_aggregations(schedule)
+    _check_roots(schedule)
 
 
 def _first(wrong: NDArray[np.bool_]) -> int | None:
@@ -99,8 +101,13 @@ def _check_parties(number: int, op: Op, n_ranks: int) -> None:
             )
     if not set(op.givers) <= set(op.members):
         raise ValueError(f"operation {number}: its givers must be among its members")
-    if op.members and op.kind in ("message", "broadcast", "reduce") and op.root not in op.members:
-        raise ValueError(f"operation {number}: its root {op.root} must be among its members")
+
+
+def _check_roots(schedule: Schedule) -> None:
+    """The rank whose data an operation spreads, or who gets its sum, takes part."""
+    for number, (op, members) in enumerate(zip(schedule.ops, schedule.members, strict=True)):
+        if op.kind in _ROOTED and members and op.root not in members:
+            raise ValueError(f"operation {number}: its root {op.root} must be among its members")
 
 
 def _check_ends(schedule: Schedule) -> None:

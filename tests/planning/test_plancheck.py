@@ -165,6 +165,14 @@ def test_operations_whose_sends_wait_for_each_other_in_one_slot_are_refused() ->
         check_schedule(Schedule.of(2, ops, reversed(sends), gates))
 
 
+@pytest.mark.parametrize("members", [(), (0, 1)])
+def test_a_root_that_takes_no_part_is_refused(members: tuple[int, ...]) -> None:
+    sends = (Send(0, 0, 1, 0, 4, reduce=False),)
+    check_schedule(Schedule.of(3, (Op("broadcast", 4, members=members),), sends))
+    with pytest.raises(ValueError, match=r"^operation 0: its root 2 must be among its members$"):
+        check_schedule(Schedule.of(3, (Op("broadcast", 4, root=2, members=members),), sends))
+
+
 def leafwise_plan() -> Plan:
     """Sums of each leaf, sends, and a reduce."""
     schedule = expand(made_allreduce(4, 4000, count=2), "ina:leaf", hints=Hints(((0, 1), (2, 3))))
