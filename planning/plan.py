@@ -169,6 +169,8 @@ def load(path: Path) -> Plan:
             f": line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         )
         raise BadPlan(f"{path}: not a plan: it is not valid JSON{place}") from error
-    except (ValueError, KeyError, RecursionError) as error:
+    except KeyError as error:
+        raise BadPlan(f"{path}: not a plan: {error.args[0]} is missing") from error
+    except (ValueError, RecursionError) as error:
         raise BadPlan(f"{path}: not a plan: {str(error).splitlines()[0]}") from error
     return plan

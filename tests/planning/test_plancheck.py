@@ -121,6 +121,7 @@ def flow(number: int, **fields: object) -> Callable[[Value], None]:
             "it is gradwire.plan/2, which an older gradwire wrote",
         ),
         (lambda value: value.update(schema="else"), "its schema is not gradwire.plan/3"),
+        (lambda value: value.pop("fabric"), "fabric is missing"),
         (lambda value: value.pop("flows"), "flows"),
         (lambda value: value["flows"].pop(), "one flow in each direction"),
         (lambda value: value.update(flows=[]), "sends to 1, but there is no flow"),
