@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from gradwire.planning.plancheck import check_schedule
 from gradwire.traces.schedules.algorithms.doubletree import double_binary_tree
+from gradwire.traces.schedules.algorithms.ring import all_gather
 from gradwire.traces.schedules.collectives import all_pairs, gloo_ring, ring
 from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.doubling import halving_doubling, recursive_doubling
@@ -244,6 +245,11 @@ def test_a_member_that_switches_leave_out_is_named() -> None:
 
 def test_an_operation_in_which_nobody_takes_part_is_not_refused() -> None:
     check_correct(Schedule.of(2, (Op("allreduce", 8),), ()))
+
+
+def test_what_is_only_gathered_may_end_in_half_an_element() -> None:
+    for n_ranks, nbytes in ((3, 10), (4, 3), (4, 17)):
+        check_correct(schedule("allgather", n_ranks, nbytes, all_gather(n_ranks, nbytes)))
 
 
 def test_a_pipelined_pair_of_trees_passes() -> None:

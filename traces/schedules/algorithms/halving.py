@@ -4,9 +4,9 @@ Recursive halving and recursive doubling, Thakur, Rabenseifner, Gropp, "Optimiza
 communication operations in MPICH", IJHPCA 2005.
 """
 
-from gradwire.traces.schedules.algorithms.steps import Steps, Transfer, piece_cuts
+from gradwire.traces.schedules.algorithms.steps import Steps, Transfer
 from gradwire.traces.schedules.collectives import NotServedError, check_ranks
-from gradwire.traces.schedules.kinds import chunk_starts
+from gradwire.traces.schedules.kinds import chunk_starts, piece_cuts
 from gradwire.traces.schedules.sends import Send
 
 

@@ -1,8 +1,7 @@
 """The halves of a ring allreduce as collectives of their own: p-1 steps each, one chunk a step."""
 
-from gradwire.traces.schedules.algorithms.steps import piece_cuts
 from gradwire.traces.schedules.collectives import check_ranks
-from gradwire.traces.schedules.kinds import chunk_starts
+from gradwire.traces.schedules.kinds import chunk_starts, piece_cuts
 from gradwire.traces.schedules.sends import Send
 
 

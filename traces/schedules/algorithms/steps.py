@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
 from gradwire.traces.schedules.sends import Send
 
 
@@ -49,9 +48,3 @@ class Steps:
         self._done |= {rank: tuple(some) for rank, some in here.items()}
         self.n_steps += 1
         return ids
-
-
-def piece_cuts(nbytes: int, n_pieces: int) -> list[int]:
-    """Where to cut what is only copied: as `chunk_starts` does; half an element at the end is not refused."""
-    elements = nbytes // ELEMENT_NBYTES
-    return [*(elements * i // n_pieces * ELEMENT_NBYTES for i in range(n_pieces)), nbytes]
