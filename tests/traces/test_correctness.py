@@ -252,6 +252,24 @@ def test_what_is_only_gathered_may_end_in_half_an_element() -> None:
         check_correct(schedule("allgather", n_ranks, nbytes, all_gather(n_ranks, nbytes)))
 
 
+@pytest.mark.parametrize(
+    ("sends", "nbytes"),
+    [
+        ([Send(0, 0, 1, 0, (1 << 40) - 1, reduce=False, shift=1)], 1 << 40),
+        (
+            [Send(0, 0, 1, 0, 1 << 20, reduce=False, shift=1 << 20)] * 4000
+            + [Send(0, 0, 1, place, 1, reduce=False) for place in range(40_000)],
+            1 << 21,
+        ),
+    ],
+    ids=["cuts that breed cuts", "many sends of many pieces"],
+)
+def test_cuts_that_would_take_hours_or_all_memory_are_refused(sends: list[Send], nbytes: int) -> None:
+    assert refusal(schedule("broadcast", 2, nbytes, sends)) == (
+        "operation 0: its sends cut the buffer into too many pieces to check"
+    )
+
+
 def test_a_pipelined_pair_of_trees_passes() -> None:
     for n_ranks in range(2, 18):
         check_correct(schedule("allreduce", n_ranks, 1000, double_binary_tree(n_ranks, 1000, 3)))

@@ -15,6 +15,7 @@ from gradwire.traces.schedules.sends import Sends
 Ids = NDArray[np.int64]
 
 MAX_PIECES = 1 << 26  # at all members together, and moved by all sends
+MAX_CUTS = 1 << 27  # looked at in all rounds in which cuts are carried from place to place
 
 
 class Hops(NamedTuple):
@@ -29,7 +30,7 @@ def piece_starts(sends: Sends, ends: Sequence[int] = ()) -> Ids:
     """Where the pieces of all buffers begin, ascending, the last where the buffers end.
 
     What a send reads in pieces it writes in the same ones.  `ends` are further bytes to cut at.  Raise
-    ValueError for more than MAX_PIECES.
+    ValueError for more than MAX_PIECES, and where finding them takes too long.
     """
     targets = sends.offset + sends.shift
     cuts = np.unique(
@@ -44,11 +45,15 @@ def piece_starts(sends: Sends, ends: Sequence[int] = ()) -> Ids:
         )
     )
     moving = np.flatnonzero(sends.shift)
+    n_looked_at = 0
     while len(moving):
         more = [cuts]
         for starts, shift in ((sends.offset, sends.shift), (targets, -sends.shift)):
             first = np.searchsorted(cuts, starts[moving])
             counts = np.searchsorted(cuts, starts[moving] + sends.nbytes[moving]) - first
+            n_looked_at += len(cuts) + int(counts.sum())
+            if n_looked_at > MAX_CUTS:  # before so many are made
+                raise ValueError("its sends cut the buffer into too many pieces to check")
             more.append(cuts[ranges(first, counts)] + np.repeat(shift[moving], counts))
         made = np.unique(np.concatenate(more))
         if len(made) == len(cuts):
