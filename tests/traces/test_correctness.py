@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gradwire.planning.plancheck import check_schedule
+from gradwire.traces.schedules import correctness
 from gradwire.traces.schedules.algorithms.doubletree import double_binary_tree
 from gradwire.traces.schedules.algorithms.ring import all_gather
 from gradwire.traces.schedules.collectives import all_pairs, gloo_ring, ring
@@ -268,6 +269,14 @@ def test_cuts_that_would_take_hours_or_all_memory_are_refused(sends: list[Send],
     assert refusal(schedule("broadcast", 2, nbytes, sends)) == (
         "operation 0: its sends cut the buffer into too many pieces to check"
     )
+
+
+def test_what_is_on_the_way_counts_as_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    sends = [Send(0, 0, 1, 0, 8, reduce=False, needs=(i - 1,) if i else ()) for i in range(100)]
+    made = schedule("broadcast", 2, 8, sends)
+    check_correct(made)
+    monkeypatch.setattr(correctness, "MAX_SETS_NBYTES", 1599)
+    assert refusal(made) == "operation 0: 100 pieces among 2 ranks are too many to check"
 
 
 def test_a_pipelined_pair_of_trees_passes() -> None:

@@ -19,7 +19,7 @@ from gradwire.traces.schedules.pieces import Hops, Ids, hops_of, piece_starts
 from gradwire.traces.schedules.schedule import Aggregation, Schedule
 from gradwire.traces.schedules.sends import Sends
 
-MAX_SETS_NBYTES = 1 << 31  # of who has whose data
+MAX_SETS_NBYTES = 1 << 31  # of who has whose data, at all places or on the way
 _ANYTHING = -1  # the origin of what nobody has made
 
 Sets = NDArray[np.uint64]
@@ -184,7 +184,10 @@ class _Buffers(NamedTuple):
 
 
 def _carry_out_all(buffers: _Buffers, sends: Sends, numbers: Ids, hops: Hops, waits: Waits) -> None:
-    """Carry out an operation's sends, in place; raise ValueError for what is added twice."""
+    """Carry out an operation's sends, in place; raise ValueError for what is added twice, or too much."""
+    n_hops, n_words = len(hops.send), buffers.sets.shape[1]
+    if n_hops * (n_words + 1) * 8 > MAX_SETS_NBYTES:
+        raise ValueError(f"{n_hops:,} pieces among {len(buffers.members)} ranks are too many to check")
     partner = waits.partner[numbers]
     position = np.where(partner >= 0, np.searchsorted(numbers, partner), -1)
     starts = np.searchsorted(hops.send, np.arange(len(sends) + 1))
