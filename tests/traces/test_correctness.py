@@ -271,6 +271,12 @@ def test_cuts_that_would_take_hours_or_all_memory_are_refused(sends: list[Send],
     )
 
 
+def test_a_right_schedule_that_is_too_much_to_check_is_not_called_wrong() -> None:
+    """122,880 sends, two of a rank on their way at a time: most orders of two accesses are made by others."""
+    made = schedule("allreduce", 16, 4 << 30, gloo_ring(16, 4 << 30))
+    assert refusal(made) == "operation 0: its sends wait for each other in too many ways to check"
+
+
 def test_what_is_on_the_way_counts_as_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     sends = [Send(0, 0, 1, 0, 8, reduce=False, needs=(i - 1,) if i else ()) for i in range(100)]
     made = schedule("broadcast", 2, 8, sends)

@@ -107,7 +107,7 @@ def unordered(waits: Waits, numbers: Ids, hops: Hops, n_places: int) -> Unordere
     if not len(first):
         return None
     wrong = _first_unordered(waits, first, second)
-    if wrong < 0 and len(first) == MAX_SUSPECTS:
+    if wrong == len(first) or (wrong < 0 and len(first) == MAX_SUSPECTS):
         raise ValueError("its sends wait for each other in too many ways to check")
     return None if wrong < 0 else Unordered(int(first[wrong]), int(second[wrong]), int(place[wrong]))
 
@@ -309,7 +309,7 @@ def _look_back(
 def _first_unordered(waits: Any, first: Any, second: Any) -> int:
     """The first pair that no sends give an order, from the second event back to the first; -1: none.
 
-    What is left after MAX_STEPS_BACK counts as without order.
+    The number of pairs if that is not known after MAX_STEPS_BACK.
     """
     seen = np.full(2 * len(waits.src), -1, np.int64)
     stack = np.empty(2 * len(waits.src) + 1, np.int64)
@@ -329,6 +329,8 @@ def _first_unordered(waits: Any, first: Any, second: Any) -> int:
                     stack[n_stack] = other
                     n_stack += 1
                 n_steps += 1
-        if not is_before or n_steps > MAX_STEPS_BACK:
+        if not is_before:
             return pair
+        if n_steps > MAX_STEPS_BACK:
+            return len(first)
     return -1
