@@ -29,7 +29,9 @@ def held_nbytes(schedule: Schedule) -> int:
     """What all ranks hold together: the buffer of every operation at each of its ranks, and at who takes an
     aggregation's sum what it gave beside it.
     """
-    held = sum(op.nbytes * len(members) for op, members in zip(schedule.ops, schedule.members, strict=True))
+    held = sum(
+        op.buffer_nbytes * len(members) for op, members in zip(schedule.ops, schedule.members, strict=True)
+    )
     return held + sum(schedule.ops[each.op].nbytes * len(each.takers) for each in schedule.aggregations)
 
 

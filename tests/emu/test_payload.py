@@ -54,6 +54,8 @@ def test_all_ranks_hold_the_buffers_of_all_operations_that_they_take_part_in() -
     assert payload.held_nbytes(schedule()) == 64 * 4000 + 2 * 1001
     pushes = Schedule.of(5, (Op("reduce", 3 << 30, root=4),), (), (), [Aggregation(0, (0, 1, 2, 3), (4,))])
     assert payload.held_nbytes(pushes) == 6 * (3 << 30)
+    blocks = Schedule.of(3, (Op("alltoall", 24, members=(0, 1, 2)),), ())
+    assert payload.held_nbytes(blocks) == sum(len(payload.buffers(blocks, rank)[0]) for rank in range(3))
 
 
 @pytest.mark.parametrize("kind", ["allgather", "alltoall", "reducescatter", "reduce", "broadcast"])
