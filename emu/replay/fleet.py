@@ -4,6 +4,7 @@ import gc
 import multiprocessing
 import os
 import signal
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -187,6 +188,8 @@ def _agent_main(
         join(host_pid)
         gc.freeze()
         gc.disable()
+        # Each send that leaves at once because another has left is two calls deeper (RankAgent._flush).
+        sys.setrecursionlimit(sys.getrecursionlimit() + 2 * len(plan.schedule.sends))
         listening = listen(plan, rank)
         pipe.send(("listening", None))
         pipe.recv()

@@ -125,6 +125,14 @@ def test_a_compute_gap_delays_what_follows_it() -> None:
     assert second.times.queued_ns[1] - second.times.arrived_ns[0] >= gap_ns
 
 
+def test_a_long_chain_of_sends_that_may_all_leave_is_sent() -> None:
+    """All are announced while rank 0 computes, so each leaves as soon as the one before has."""
+    n = 2000
+    sends = [Send(0, 0, 1, 4 * i, 4, reduce=False, needs=(i - 1,) if i else ()) for i in range(n)]
+    (outcomes,) = run(Schedule.of(2, (Op("message", 4 * n),), sends, (Gate(0, 0, (), 200_000_000),)))
+    assert [outcome.wrong for outcome in outcomes] == [0, 0]
+
+
 def test_with_rendezvous_all_is_answered_and_sent_in_every_repeat() -> None:
     ring = expand(made_allreduce(4, 40_000), "ring")
     asked = replace(ring, ops=tuple(replace(op, rendezvous=True) for op in ring.ops))
