@@ -7,8 +7,9 @@ from time import process_time
 
 import pytest
 
-from gradwire.traces.schedules.collectives import piece_starts
+from gradwire.traces.schedules.collectives import NotServedError, piece_starts
 from gradwire.traces.schedules.expand import ALLREDUCE, expand
+from gradwire.traces.schedules.hints import NO_HINTS, Hints
 from gradwire.traces.schedules.schedule import Gate, contributions, sent_nbytes
 from gradwire.traces.workload import (
     SCHEMA,
@@ -173,3 +174,11 @@ def test_more_sends_than_there_may_be_are_refused_before_they_are_made() -> None
     with pytest.raises(ValueError, match="more than 1,000,000 sends"):
         expand(made_allreduce(4, 1 << 40), "as-captured")
     assert process_time() - begin_s < 1
+
+
+@pytest.mark.parametrize(
+    ("n_ranks", "hints"), [(5, NO_HINTS), (4, Hints(grid=(1, 4)))], ids=["a prime number", "a row"]
+)
+def test_ranks_in_one_row_are_refused_by_the_grid_that_they_are(n_ranks: int, hints: Hints) -> None:
+    with pytest.raises(NotServedError, match=f"here {n_ranks} ranks are a grid of 1 by {n_ranks}: "):
+        expand(made_allreduce(n_ranks, 4000), "2d-ring", hints=hints)

@@ -66,8 +66,8 @@ def _on_grid(
     rows, columns = grid_of(n_ranks, hints)
     if min(rows, columns) < 2:
         raise NotServedError(
-            f"this algorithm needs ranks in rows and columns, and {n_ranks} ranks make no grid: choose ring, "
-            "or another number of ranks"
+            "this algorithm needs at least 2 rows and 2 columns of ranks, and here "
+            f"{n_ranks} ranks are a grid of {rows} by {columns}: choose ring, or another number of ranks"
         )
     return make(rows, columns, nbytes)
 
