@@ -17,9 +17,10 @@ from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.doubling import halving_doubling, recursive_doubling
 from gradwire.traces.schedules.expand import ALLREDUCE
 from gradwire.traces.schedules.kinds import OpKind
-from gradwire.traces.schedules.schedule import Op, Schedule, contributions, together
+from gradwire.traces.schedules.schedule import Op, Schedule, together
 from gradwire.traces.schedules.sends import Send, Sends, swaps
 from gradwire.traces.schedules.trees import broadcast, reduce_broadcast
+from tests.made_orders import held_pieces
 
 Make = Callable[[int, int], Sequence[Send]]
 
@@ -41,7 +42,7 @@ def is_wrong(made: Schedule) -> bool:
     before = orders(made)
     if before is None or races(list(made.sends), before):
         return True
-    have = contributions(made.sends, made.n_ranks, range(0, made.ops[0].nbytes, 4))
+    have = held_pieces(made.sends, made.n_ranks, range(0, made.ops[0].nbytes, 4))
     everybody = dict.fromkeys(range(made.n_ranks), 1)
     return any(counts != everybody for rank in have for counts in rank.values())
 

@@ -7,9 +7,8 @@ from time import process_time
 
 import pytest
 
-from gradwire.traces.schedules.collectives import piece_starts
 from gradwire.traces.schedules.expand import ALLREDUCE, expand
-from gradwire.traces.schedules.schedule import Gate, contributions, sent_nbytes
+from gradwire.traces.schedules.schedule import Gate, sent_nbytes
 from gradwire.traces.workload import (
     SCHEMA,
     Collective,
@@ -20,6 +19,7 @@ from gradwire.traces.workload import (
     Workload,
     made_allreduce,
 )
+from tests.made_orders import held
 
 
 def job(*items: Item, n_ranks: int = 4) -> Workload:
@@ -43,9 +43,8 @@ def test_with_every_algorithm_every_rank_has_the_sum_of_all(algorithm: str, n_ra
     """Also of sizes that ranks cannot share equally, and of fewer elements than ranks."""
     for nbytes in (4 * (5 * n_ranks + 3), 4 * n_ranks, 4):
         sends = expand(made_allreduce(n_ranks, nbytes), algorithm).sends
-        cuts = [start for start in piece_starts([*sends]) if start < nbytes]
-        have = contributions(sends, n_ranks, cuts)
-        assert all(held == Counter(range(n_ranks)) for rank in have for held in rank.values())
+        have = held(sends, n_ranks, nbytes)
+        assert all(piece == Counter(range(n_ranks)) for rank in have for piece in rank.values())
 
 
 @pytest.mark.parametrize("n_ranks", [2, 8, 16])

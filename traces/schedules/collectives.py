@@ -4,7 +4,6 @@ Every function returns the sends of operation 0 alone, with ids from 0 on.  Offs
 and, where data is added, multiples of an element (float32, 4 bytes).
 """
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -132,13 +131,6 @@ def _gloo_done(ids: Nbytes, before: Nbytes, rank: Nbytes) -> Edges:
     is_there = [steps >= 0 for steps in before.T for _ in range(2)]
     done = np.where(np.stack(is_there, axis=1), np.stack(columns, axis=1), -1)
     return Edges.present(done)
-
-
-def piece_starts(sends: Iterable[Send]) -> Iterator[int]:
-    """The starts of the pieces of the buffer that no send divides (for `contributions`)."""
-    for send in sends:
-        yield send.offset
-        yield send.offset + send.nbytes
 
 
 def _round_up(value: int, multiple: int) -> int:
