@@ -5,12 +5,13 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from gradwire.traces.schedules.collectives import gloo_ring, gloo_ring_sends, ring
-from gradwire.traces.schedules.doubling import halving_doubling
+from gradwire.traces.schedules.algorithms.doubling import halving_doubling
+from gradwire.traces.schedules.algorithms.ring import ring
+from gradwire.traces.schedules.algorithms.trees import broadcast
+from gradwire.traces.schedules.collectives import gloo_ring, gloo_ring_sends
 from gradwire.traces.schedules.kinds import CONTRACTS
 from gradwire.traces.schedules.schedule import Schedule, sent_nbytes
 from gradwire.traces.schedules.sends import Send
-from gradwire.traces.schedules.trees import broadcast
 from tests.made_orders import held, held_pieces
 
 Allreduce = Callable[[int, int], Sequence[Send]]

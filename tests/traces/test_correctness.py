@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 
 from gradwire.planning.plancheck import check_schedule
 from gradwire.traces.schedules.algorithms.doubletree import double_binary_tree
-from gradwire.traces.schedules.collectives import all_pairs, gloo_ring, ring
+from gradwire.traces.schedules.algorithms.doubling import halving_doubling, recursive_doubling
+from gradwire.traces.schedules.algorithms.ring import ring
+from gradwire.traces.schedules.algorithms.trees import broadcast, reduce_broadcast
+from gradwire.traces.schedules.collectives import all_pairs, gloo_ring
 from gradwire.traces.schedules.correctness import check_correct
-from gradwire.traces.schedules.doubling import halving_doubling, recursive_doubling
 from gradwire.traces.schedules.expand import ALLREDUCE
 from gradwire.traces.schedules.kinds import OpKind
 from gradwire.traces.schedules.schedule import Op, Schedule, together
 from gradwire.traces.schedules.sends import Send, Sends, swaps
-from gradwire.traces.schedules.trees import broadcast, reduce_broadcast
 from tests.made_orders import held_pieces
 
 Make = Callable[[int, int], Sequence[Send]]

@@ -20,7 +20,7 @@ from gradwire.traces.framing.frames import MessageKind
 from gradwire.traces.reader import open_captures
 from gradwire.traces.recognition.recognise import find_job, recognise
 from gradwire.traces.recognition.turns import turns_of
-from gradwire.traces.schedules.doubling import halving_doubling, recursive_doubling
+from gradwire.traces.schedules.algorithms.doubling import halving_doubling, recursive_doubling
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.inturn import in_turn
 from gradwire.traces.workload import SCHEMA, Collective, Turn, Workload

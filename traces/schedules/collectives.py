@@ -1,4 +1,4 @@
-"""Collectives as schedules: each function is one textbook algorithm.
+"""Allreduces by gloo's own ring, and by all pairs at once.
 
 Every function returns the sends of operation 0 alone, with ids from 0 on.  Offsets and sizes are in bytes
 and, where data is added, multiples of an element (float32, 4 bytes).
@@ -16,34 +16,6 @@ GLOO_MAX_SEGMENT_NBYTES = 1 << 20
 
 class NotServedError(ValueError):
     """An algorithm that cannot serve this number of ranks; the text says why."""
-
-
-def ring(n_ranks: int, nbytes: int) -> Sends:
-    """Reduce-scatter round the ring, then all-gather: 2(n-1) steps.
-
-    In step s, rank r sends chunk (r - s) mod n to rank r+1.  After n-1 steps rank r owns the full sum
-    of chunk r+1, which is just what the same rule sends next, so the second half needs no formula of
-    its own.  Receivers have two buffers: they are ready for a step when the one before the last is in.
-    """
-    check_ranks("a ring", n_ranks)
-    cuts = np.array(chunk_starts(nbytes, n_ranks))
-    n_steps = 2 * (n_ranks - 1)
-    step = np.repeat(np.arange(n_steps, dtype=np.int32), n_ranks)
-    src = np.tile(np.arange(n_ranks, dtype=np.int32), n_steps)
-    chunk = (src - step) % n_ranks
-    later, last_but_one = step[step > 0], step[step > 1]
-    return Sends(
-        op=np.zeros(len(step), np.int32),
-        src=src,
-        dst=(src + 1) % np.int32(n_ranks),
-        step=step,
-        offset=cuts[chunk],
-        nbytes=cuts[chunk + 1] - cuts[chunk],
-        shift=np.zeros(len(step), np.int64),
-        reduce=step < n_ranks - 1,
-        needs=Edges.one(step > 0, (later - 1) * n_ranks + (src[step > 0] - 1) % n_ranks),
-        ready=Edges.one(step > 1, (last_but_one - 2) * n_ranks + src[step > 1]),
-    )
 
 
 def gloo_ring(

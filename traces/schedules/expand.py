@@ -7,8 +7,11 @@ from functools import partial
 
 from gradwire.traces.schedules.aggregating import ina, ina_leaf
 from gradwire.traces.schedules.algorithms.doubletree import best_pieces, double_binary_tree
+from gradwire.traces.schedules.algorithms.doubling import halving_doubling, recursive_doubling
 from gradwire.traces.schedules.algorithms.hierarchical import four_way_ring, hierarchical, two_d_ring
 from gradwire.traces.schedules.algorithms.multitree import multitree
+from gradwire.traces.schedules.algorithms.ring import ring
+from gradwire.traces.schedules.algorithms.trees import SHAPES, broadcast, reduce_broadcast
 from gradwire.traces.schedules.collectives import (
     GLOO_MAX_SEGMENT_NBYTES,
     NotServedError,
@@ -16,9 +19,7 @@ from gradwire.traces.schedules.collectives import (
     check_ranks,
     gloo_ring,
     gloo_ring_sends,
-    ring,
 )
-from gradwire.traces.schedules.doubling import halving_doubling, recursive_doubling
 from gradwire.traces.schedules.hints import NO_HINTS, Hints, grid_of
 from gradwire.traces.schedules.inturn import in_turn
 from gradwire.traces.schedules.kinds import CONTRACTS, ELEMENT_NBYTES
@@ -27,7 +28,6 @@ from gradwire.traces.schedules.pushes import Unit, after_of, summed_pushes
 from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule
 from gradwire.traces.schedules.selection import bridged, in_order, prepared
 from gradwire.traces.schedules.sends import Send, Sends
-from gradwire.traces.schedules.trees import SHAPES, broadcast, reduce_broadcast
 from gradwire.traces.workload import Collective, Compute, Item, Message, Workload
 
 Allreduce = Callable[[int, int], Sequence[Send]]

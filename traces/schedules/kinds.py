@@ -92,6 +92,12 @@ def chunk_starts(nbytes: int, n_chunks: int) -> list[int]:
     return [elements * i // n_chunks * ELEMENT_NBYTES for i in range(n_chunks + 1)]
 
 
+def piece_cuts(nbytes: int, n_pieces: int) -> list[int]:
+    """Where to cut what is only copied: as `chunk_starts` does; half an element at the end is not refused."""
+    elements = nbytes // ELEMENT_NBYTES
+    return [*(elements * i // n_pieces * ELEMENT_NBYTES for i in range(n_pieces)), nbytes]
+
+
 def block_nbytes(nbytes: int, n_ranks: int) -> int:
     """What each rank sends to each in an alltoall; the rest of its S bytes stays where it is."""
     return nbytes // n_ranks

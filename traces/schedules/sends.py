@@ -76,6 +76,13 @@ class Edges(NamedTuple):
         np.cumsum(is_there.sum(axis=1), out=starts[1:])
         return cls(starts, ids[is_there].astype(np.int32))
 
+    def renumbered(self, new: NDArray[np.integer[Any]]) -> "Edges":
+        """With `new[id]` in place of each id; an id whose new one is below 0 is left out."""
+        ids = new[self.ids]
+        is_there = ids >= 0
+        n_before = np.concatenate(([0], np.cumsum(is_there)))
+        return Edges(n_before[self.starts].astype(np.int32), ids[is_there].astype(np.int32))
+
     @property
     def counts(self) -> Numbers:
         """How many ids each send has."""
@@ -184,6 +191,13 @@ class Sends(Sequence[Send]):
             for name in _EDGES
         }
         return Sends(**columns, **edges)
+
+    def with_bytes(self) -> "Sends":
+        """The sends that are not empty, numbered anew; nothing waits for those that were left out."""
+        has_bytes = self.nbytes > 0
+        kept = self.chosen(np.flatnonzero(has_bytes), keep_edges=True)
+        new = np.where(has_bytes, np.cumsum(has_bytes) - 1, -1)
+        return replace(kept, needs=kept.needs.renumbered(new), ready=kept.ready.renumbered(new))
 
     def moved(self, *, op: int = 0, rank: int = 0) -> "Sends":
         """The same of an operation, and of ranks, whose numbers are so much higher."""
