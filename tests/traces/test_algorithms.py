@@ -7,6 +7,7 @@ from math import ceil, log2, sqrt
 
 import pytest
 
+from gradwire.traces.schedules.algorithm import NotServedError
 from gradwire.traces.schedules.algorithms import doubling, ring, trees
 from gradwire.traces.schedules.algorithms.doubletree import (
     best_pieces,
@@ -22,7 +23,6 @@ from gradwire.traces.schedules.algorithms.hierarchical import (
     two_d_ring,
 )
 from gradwire.traces.schedules.algorithms.trees import SHAPES
-from gradwire.traces.schedules.collectives import NotServedError
 from gradwire.traces.schedules.schedule import Schedule, sent_nbytes
 from gradwire.traces.schedules.sends import Send
 from tests.made_orders import Held, held, in_any_order, step_by_step_s

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from gradwire.traces.schedules.algorithms.doubling import halving_doubling
+from gradwire.traces.schedules.algorithms.gloo import gloo_ring, gloo_ring_sends
 from gradwire.traces.schedules.algorithms.ring import ring
 from gradwire.traces.schedules.algorithms.trees import broadcast
-from gradwire.traces.schedules.collectives import gloo_ring, gloo_ring_sends
 from gradwire.traces.schedules.kinds import CONTRACTS
 from gradwire.traces.schedules.schedule import Schedule, sent_nbytes
 from gradwire.traces.schedules.sends import Send

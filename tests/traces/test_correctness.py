@@ -11,14 +11,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gradwire.planning.plancheck import check_schedule
+from gradwire.traces.schedules.algorithms.allpairs import all_pairs
 from gradwire.traces.schedules.algorithms.doubletree import double_binary_tree
 from gradwire.traces.schedules.algorithms.doubling import halving_doubling, recursive_doubling
+from gradwire.traces.schedules.algorithms.gloo import gloo_ring
 from gradwire.traces.schedules.algorithms.ring import ring
 from gradwire.traces.schedules.algorithms.trees import broadcast, reduce_broadcast
-from gradwire.traces.schedules.collectives import all_pairs, gloo_ring
+from gradwire.traces.schedules.allreduces import algorithm
 from gradwire.traces.schedules.correctness import check_correct
-from gradwire.traces.schedules.expand import ALLREDUCE
+from gradwire.traces.schedules.hints import NO_HINTS
 from gradwire.traces.schedules.kinds import OpKind
+from gradwire.traces.schedules.names import OF_HOSTS
 from gradwire.traces.schedules.schedule import Op, Schedule, together
 from gradwire.traces.schedules.sends import Send, Sends, swaps
 from tests.made_orders import held_pieces
@@ -138,16 +141,18 @@ def test_a_schedule_is_refused_if_and_only_if_some_order_spoils_it(made: Schedul
     assert is_refused(made) == is_wrong(made)
 
 
-@pytest.mark.parametrize("name", ALLREDUCE)
+@pytest.mark.parametrize("name", OF_HOSTS)
 @pytest.mark.parametrize("nbytes", [4, 52, 1004])
 def test_every_algorithm_passes_for_every_number_of_ranks(name: str, nbytes: int) -> None:
     for n_ranks in range(2, 18):
-        check_correct(schedule("allreduce", n_ranks, nbytes, ALLREDUCE[name](n_ranks, nbytes)))
+        check_correct(
+            schedule("allreduce", n_ranks, nbytes, algorithm(name).sends(n_ranks, nbytes, NO_HINTS))
+        )
 
 
-@pytest.mark.parametrize("name", ALLREDUCE)
+@pytest.mark.parametrize("name", OF_HOSTS)
 def test_without_any_one_of_its_sends_every_algorithm_is_refused(name: str) -> None:
-    sends = list(ALLREDUCE[name](5, 52))
+    sends = list(algorithm(name).sends(5, 52, NO_HINTS))
     for number, send in enumerate(sends):
         assert not send.nbytes or is_refused(schedule("allreduce", 5, 52, without(sends, number)))
 

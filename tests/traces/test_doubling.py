@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradwire.traces.schedules.algorithm import NotServedError
 from gradwire.traces.schedules.algorithms.doubling import Fold, halving_doubling, recursive_doubling
 from gradwire.traces.schedules.algorithms.ring import ring
-from gradwire.traces.schedules.collectives import NotServedError
 from gradwire.traces.schedules.sends import Sends, swaps
 from tests.made_orders import held
 

@@ -7,7 +7,8 @@ from time import process_time
 
 import pytest
 
-from gradwire.traces.schedules.expand import ALLREDUCE, expand
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.names import OF_HOSTS
 from gradwire.traces.schedules.schedule import Gate, sent_nbytes
 from gradwire.traces.workload import (
     SCHEMA,
@@ -37,7 +38,7 @@ def computing(rank: int, iteration: int, *after: int) -> Compute:
 LATE = job(allreduce(0), computing(2, 1, 0), allreduce(1, Start(rank=2, after=(1,))))
 
 
-@pytest.mark.parametrize("algorithm", ALLREDUCE)
+@pytest.mark.parametrize("algorithm", OF_HOSTS)
 @pytest.mark.parametrize("n_ranks", range(2, 18))
 def test_with_every_algorithm_every_rank_has_the_sum_of_all(algorithm: str, n_ranks: int) -> None:
     """Also of sizes that ranks cannot share equally, and of fewer elements than ranks."""
@@ -73,7 +74,7 @@ def test_a_captured_tree_can_be_done_by_another_tree() -> None:
     assert {(send.src, send.dst) for send in sends if send.reduce} == {(1, 0), (2, 1), (3, 2)}
 
 
-@pytest.mark.parametrize("algorithm", ["as-captured", *ALLREDUCE])
+@pytest.mark.parametrize("algorithm", ["as-captured", *OF_HOSTS])
 def test_scaling_keeps_the_bytes_per_rank_in_proportion(algorithm: str) -> None:
     whole = expand(made_allreduce(8, 512_000), algorithm)
     eighth = expand(made_allreduce(8, 512_000), algorithm, scale=Fraction(1, 8))

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradwire.traces.recognition.operations import operations
+from gradwire.traces.schedules.algorithms.allpairs import all_pairs
 from gradwire.traces.schedules.algorithms.doubling import halving_doubling, recursive_doubling
 from gradwire.traces.schedules.algorithms.ring import ring
 from gradwire.traces.schedules.algorithms.trees import SHAPES, broadcast, parents, reduce_broadcast
-from gradwire.traces.schedules.collectives import all_pairs
 from gradwire.traces.schedules.sends import Send
 from gradwire.traces.workload import Shape
 from tests.made_messages import Call, played

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradwire.traces.schedules.algorithms.allpairs import all_pairs
 from gradwire.traces.schedules.algorithms.doubling import halving_doubling, recursive_doubling
+from gradwire.traces.schedules.algorithms.gloo import gloo_ring
 from gradwire.traces.schedules.algorithms.ring import ring
-from gradwire.traces.schedules.collectives import all_pairs, gloo_ring
 from gradwire.traces.schedules.sends import Send, Sends, swaps
 
 N_RANKS = 5

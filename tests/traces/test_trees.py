@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from gradwire.planning.model.phases import phase_keys
+from gradwire.traces.schedules.algorithms.allpairs import all_pairs
 from gradwire.traces.schedules.algorithms.trees import SHAPES, broadcast, parents, reduce_broadcast
-from gradwire.traces.schedules.collectives import all_pairs
 from gradwire.traces.schedules.kinds import OpKind
 from gradwire.traces.schedules.schedule import Op, Schedule, sent_nbytes, together
 from gradwire.traces.schedules.sends import Send

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 
+from gradwire.traces.schedules.algorithm import NotServedError, check_ranks
 from gradwire.traces.schedules.algorithms.steps import Steps, Transfer
-from gradwire.traces.schedules.collectives import NotServedError, check_ranks
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, chunk_starts, piece_cuts
 from gradwire.traces.schedules.sends import Send
 
@@ -50,7 +50,7 @@ class Fold:
 
 
 def recursive_doubling(n_ranks: int, nbytes: int) -> list[Send]:
-    """lg n exchanges of the whole buffer, near first; lg n (alpha + S beta) if n is a power of two."""
+    """lg n exchanges of the whole buffer, near first."""
     check_ranks("recursive doubling", n_ranks)
     chunk_starts(nbytes, 1)  # refuses half an element
     fold, steps = Fold(n_ranks), Steps()
@@ -82,6 +82,22 @@ def halving_doubling(n_ranks: int, nbytes: int) -> list[Send]:
         steps.step(_exchange(fold.ranks, distance, cut, near_first=True, gives_own=True), reduce=False)
     steps.step([Transfer(even, odd, 0, nbytes) for even, odd in fold.folded], reduce=False)
     return steps.made
+
+
+def recursive_doubling_s(p: int, nbytes: int, alpha: float, beta: float) -> float:
+    """T = lg p (alpha + S beta) for powers of two; of other p floor(lg p) and 2 more such steps, to fold."""
+    fold = Fold(p)
+    return (len(fold.distances) + 2 * bool(fold.folded)) * (alpha + nbytes * beta)
+
+
+def halving_doubling_s(p: int, nbytes: int, alpha: float, beta: float) -> float:
+    """T = 2 lg p alpha + 2(p-1)/p S beta for powers of two (Thakur, Rabenseifner, Gropp).
+
+    Of other p the same of the q ranks that exchange, and 3 alpha + 2 S beta: S/2, S/2 and S to fold.
+    """
+    fold = Fold(p)
+    folding_s = 3 * alpha + 2 * nbytes * beta if fold.folded else 0.0
+    return 2 * half_s(fold.n_inner, nbytes, alpha, beta) + folding_s
 
 
 def reduce_scatter(n_ranks: int, nbytes: int, *, near_first: bool = False) -> list[Send]:

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from gradwire.traces.schedules.algorithm import check_ranks
 from gradwire.traces.schedules.algorithms.ring import all_gather, reduce_scatter, ring
-from gradwire.traces.schedules.collectives import check_ranks
 from gradwire.traces.schedules.kinds import chunk_starts
 from gradwire.traces.schedules.sends import Send, Sends
 

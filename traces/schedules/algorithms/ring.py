@@ -5,7 +5,7 @@ Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workst
 
 import numpy as np
 
-from gradwire.traces.schedules.collectives import check_ranks
+from gradwire.traces.schedules.algorithm import check_ranks
 from gradwire.traces.schedules.kinds import chunk_starts, piece_cuts
 from gradwire.traces.schedules.sends import Edges, Sends
 
@@ -57,6 +57,11 @@ def _round(cut: list[int], *, n_adding: int = 0, n_copying: int = 0, first: int 
         needs=Edges.one(step > 0, (later - 1) * n_ranks + (src[step > 0] - 1) % n_ranks),
         ready=Edges.one(step > 1, (last_but_one - 2) * n_ranks + src[step > 1]),
     )
+
+
+def ring_s(p: int, nbytes: int, alpha: float, beta: float) -> float:
+    """T = 2(p-1) alpha + 2(p-1)/p S beta: both halves."""
+    return 2 * half_s(p, nbytes, alpha, beta)
 
 
 def half_s(p: int, nbytes: int, alpha: float, beta: float) -> float:

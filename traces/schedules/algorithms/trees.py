@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 
-from gradwire.traces.schedules.collectives import check_ranks
+from gradwire.traces.schedules.algorithm import check_ranks
 from gradwire.traces.schedules.kinds import chunk_starts
 from gradwire.traces.schedules.sends import Send
 from gradwire.traces.workload import Shape
@@ -131,3 +131,8 @@ def binomial_s(p: int, nbytes: int, alpha: float, beta: float) -> float:
     Concurrency and Computation 2007 (minimum spanning tree).
     """
     return (p - 1).bit_length() * (alpha + nbytes * beta)
+
+
+def chain_s(p: int, nbytes: int, alpha: float, beta: float) -> float:
+    """T = (p-1) (alpha + S beta), a reduction or a broadcast from rank to rank."""
+    return (p - 1) * (alpha + nbytes * beta)

@@ -1,21 +1,14 @@
-"""Allreduces by gloo's own ring, and by all pairs at once.
-
-Every function returns the sends of operation 0 alone, with ids from 0 on.  Offsets and sizes are in bytes
-and, where data is added, multiples of an element (float32, 4 bytes).
-"""
+"""gloo's own ring, which is what "as captured" means where no other algorithm was recognised."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, chunk_starts
-from gradwire.traces.schedules.sends import Edges, Nbytes, Send, Sends
+from gradwire.traces.schedules.algorithm import check_ranks
+from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
+from gradwire.traces.schedules.sends import Edges, Nbytes, Sends
 
 GLOO_MAX_SEGMENT_NBYTES = 1 << 20
-
-
-class NotServedError(ValueError):
-    """An algorithm that cannot serve this number of ranks; the text says why."""
 
 
 def gloo_ring(
@@ -107,29 +100,3 @@ def _gloo_done(ids: Nbytes, before: Nbytes, rank: Nbytes) -> Edges:
 
 def _round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
-
-
-def check_ranks(what: str, n_ranks: int) -> None:
-    """Raise NotServedError for a rank that is alone; `what` names the algorithm."""
-    if n_ranks < 2:
-        raise NotServedError(f"{what} needs at least 2 ranks, got {n_ranks}")
-
-
-def all_pairs(n_ranks: int, nbytes: int) -> list[Send]:
-    """Direct reduce-scatter and all-gather, all posted at once: 2(n-1)/n S bytes each rank, in two steps.
-
-    Rank r adds up chunk r.  Its closed form is 2 alpha + 2(n-1)/n S beta.
-    """
-    check_ranks("all-pairs", n_ranks)
-    cut = chunk_starts(nbytes, n_ranks)
-    pairs = [(src, (src + shift) % n_ranks) for shift in range(1, n_ranks) for src in range(n_ranks)]
-    number = {pair: place for place, pair in enumerate(pairs)}
-    into = {rank: tuple(number[pair] for pair in pairs if pair[1] == rank) for rank in range(n_ranks)}
-    size = [cut[chunk + 1] - cut[chunk] for chunk in range(n_ranks)]
-    sends = [Send(0, src, dst, cut[dst], size[dst], reduce=True) for src, dst in pairs]
-    for src, dst in pairs:
-        ready = (number[dst, src],)  # the receiver's own chunk has left
-        sends.append(
-            Send(0, src, dst, cut[src], size[src], reduce=False, needs=into[src], ready=ready, step=1)
-        )
-    return sends
