@@ -7,8 +7,7 @@ write it as JSON; and the most memory that the process had.
 
 import json
 import resource
-import subprocess
-import sys
+from multiprocessing import get_context
 from time import perf_counter
 
 from gradwire.planning.experiment import Cell, Experiment, plan_of
@@ -31,14 +30,15 @@ JOBS = (  # algorithm, ranks, allreduces of 1 GiB in all
 
 
 def main() -> None:
-    if len(sys.argv) > 1:
-        algorithm, n_ranks, count = sys.argv[1:]
-        print(_figures(algorithm, int(n_ranks), int(count)))
-        return
-    print("algorithm         ranks  allreduces      sends  make s  check s  plan s  JSON s   MiB")
+    print("algorithm         ranks  allreduces      sends  make s  check s  plan s  JSON s   MiB", flush=True)
     for job in JOBS:
-        command = [sys.executable, "-P", "-m", "benchmarks.schedules", *map(str, job)]
-        print(subprocess.run(command, check=True, capture_output=True, text=True).stdout, end="", flush=True)
+        process = get_context("fork").Process(target=_print_figures, args=job)
+        process.start()
+        process.join()
+
+
+def _print_figures(algorithm: str, n_ranks: int, count: int) -> None:
+    print(_figures(algorithm, n_ranks, count), flush=True)
 
 
 def _figures(algorithm: str, n_ranks: int, count: int) -> str:

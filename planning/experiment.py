@@ -21,7 +21,7 @@ from gradwire.planning.resolve import Ports, resolve
 from gradwire.planning.transport import fabric_transport
 from gradwire.planning.trees.grants import Terms, granted
 from gradwire.planning.trees.tree import DEFAULT_ELEMENTS, SWITCH_SLOTS
-from gradwire.traces.schedules.collectives import NotServedError
+from gradwire.traces.schedules.algorithm import NotServedError
 from gradwire.traces.schedules.expand import expand, not_added
 from gradwire.traces.schedules.hints import NO_HINTS, Hints
 from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gradwire.traces.framing.gloo import HELLO_NBYTES, Opcode, pack_slot
 from gradwire.traces.packets.directions import Direction
-from gradwire.traces.schedules.collectives import gloo_ring
+from gradwire.traces.schedules.algorithms.gloo import gloo_ring
 from tests.made_captures import ACK, HEADERS_NBYTES, SYN, Record, pcap, stream
 from tests.made_gloo import Sent
 

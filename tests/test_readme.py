@@ -20,6 +20,7 @@ DOCUMENTS = [
     "docs/schemas.md",
     "docs/benchmarks.md",
     "docs/policies.md",
+    "docs/collectives.md",
     "docs/aggregation.md",
     "docs/openflow-aggregation.md",
     "docs/capture.md",

@@ -12,7 +12,7 @@ from gradwire.emu.options import SWITCHES
 from gradwire.planning.fabrics.spec import FAMILIES
 from gradwire.planning.placement import PLACEMENTS
 from gradwire.planning.routing.policies import policy_names
-from gradwire.traces.schedules.names import ALGORITHMS
+from gradwire.traces.schedules.names import algorithm_names
 
 MAX_ITERATIONS = 100_000
 
@@ -84,11 +84,11 @@ MEANINGS = {  # of the choices' names; README.md, "Choices", says more
 
 
 def _choices_help(does: str, names: Sequence[str]) -> str:
-    """A line for what the option does, and one for each name; of other packages' policies the name alone."""
+    """A line for what the option does, and one for each name; of what other packages add the name alone."""
     return "\n".join([does, *(f"{name}: {MEANINGS[name]}" if name in MEANINGS else name for name in names)])
 
 
-ALGORITHM_HELP = _choices_help("Algorithm for every allreduce.", ALGORITHMS)
+ALGORITHM_HELP = _choices_help("Algorithm for every allreduce.", algorithm_names())
 PLACEMENT_HELP = _choices_help("How ranks are placed on hosts.", tuple(PLACEMENTS))
 ROUTES_HELP = _choices_help("How flows are routed.", policy_names())
 REPEATABLE = "Repeatable."

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from gradwire.planning.plan import Plan
-from gradwire.traces.schedules.collectives import ring
-from gradwire.traces.schedules.doubling import halving_doubling
+from gradwire.traces.schedules.algorithms.doubling import halving_doubling
+from gradwire.traces.schedules.algorithms.ring import ring
 from gradwire.traces.schedules.schedule import Gate, Op, Schedule
 from gradwire.traces.schedules.sends import Send
 

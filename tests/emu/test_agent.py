@@ -6,7 +6,7 @@ import pytest
 
 from gradwire.emu.replay.agent import RankAgent
 from gradwire.emu.replay.connection import RankConnection
-from gradwire.traces.schedules.collectives import gloo_ring
+from gradwire.traces.schedules.algorithms.gloo import gloo_ring
 from gradwire.traces.schedules.schedule import Op, Schedule
 from tests.made_plans import messages, schedule_plan
 

@@ -25,8 +25,8 @@ from gradwire.planning.failures import Failure
 from gradwire.planning.plan import Plan
 from gradwire.planning.resolve import resolve
 from gradwire.planning.transport import fabric_transport
-from gradwire.traces.schedules.expand import ALLREDUCE, expand
-from gradwire.traces.schedules.names import AS_CAPTURED
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.names import AS_CAPTURED, OF_HOSTS
 from gradwire.traces.schedules.schedule import Gate, Op, Schedule, sent_nbytes
 from gradwire.traces.schedules.sends import Send, Sends
 from gradwire.traces.workload import made_allreduce
@@ -83,7 +83,7 @@ def played(n_ranks: int) -> Iterator[tuple[fleet.Fleet, list["Pipe[Any, Any]"], 
         yield fleet.Fleet([], [ours for ours, _ in pairs], watch, ExitStack()), [b for _, b in pairs], watch
 
 
-@pytest.mark.parametrize("algorithm", [AS_CAPTURED, *ALLREDUCE])
+@pytest.mark.parametrize("algorithm", [AS_CAPTURED, *OF_HOSTS])
 def test_every_sum_is_right_and_tcp_counts_what_the_plan_says(algorithm: str) -> None:
     schedule = expand(made_allreduce(8, 8 * 4200), algorithm)
     for outcomes in run(schedule, repeats=2):

@@ -170,7 +170,7 @@ def pushes(n_workers: int, nbytes: int) -> Schedule:
     answers = messages(n_workers + 1, [(0, worker, nbytes) for worker in workers])
     return Schedule.of(
         n_workers + 1,
-        ops=(Op("reduce", nbytes, root=0), *answers.ops),
+        ops=(Op("reduce", nbytes, root=0, members=(0, *workers), givers=workers), *answers.ops),
         sends=tuple(replace(send, op=send.op + 1) for send in answers.sends),
         gates=tuple(Gate(1 + i, 0, after=(0,)) for i in range(n_workers)),
         aggregations=(Aggregation(0, workers, (0,)),),

@@ -51,7 +51,7 @@ def test_the_only_cell_is_refused_as_an_error_before_anything_is_made() -> None:
 
 
 def test_halving_doubling_serves_a_number_of_ranks_that_is_no_power_of_two() -> None:
-    """In 2 floor(lg n) + 3 steps (see traces.schedules.doubling)."""
+    """In 2 floor(lg n) + 3 steps (see traces.schedules.algorithms.doubling)."""
     job = Experiment(made_allreduce(6, 4200), "test")
     plan = plan_of(Cell(FAT_TREE, "halving-doubling", "linear", "ecmp"), job)
     assert {send.step for send in plan.schedule.sends} == set(range(2 * 2 + 3))

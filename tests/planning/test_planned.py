@@ -24,8 +24,8 @@ from gradwire.planning.routing.policies import policy
 from gradwire.planning.routing.shortest import Path
 from gradwire.planning.seeded import draw
 from gradwire.planning.transport import fabric_transport
-from gradwire.traces.schedules.collectives import ring
-from gradwire.traces.schedules.doubling import halving_doubling
+from gradwire.traces.schedules.algorithms.doubling import halving_doubling
+from gradwire.traces.schedules.algorithms.ring import ring
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.schedule import Op, Schedule, together
 from gradwire.traces.workload import made_allreduce, made_alltoall

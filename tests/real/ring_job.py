@@ -22,7 +22,7 @@ from gradwire.traces.framing.gloo import (
     encode_preamble,
     pack_slot,
 )
-from gradwire.traces.schedules.collectives import gloo_ring
+from gradwire.traces.schedules.algorithms.gloo import gloo_ring
 
 ITERATIONS = 9
 NBYTES = 98_304

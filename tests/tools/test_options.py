@@ -16,7 +16,7 @@ from gradwire.tools.options import (
     parse_percent,
     parse_slow,
 )
-from gradwire.traces.schedules.names import ALGORITHMS
+from gradwire.traces.schedules.names import algorithm_names
 from gradwire.traces.schedules.straggling import straggler_words
 
 
@@ -72,7 +72,7 @@ def test_what_names_no_iteration_is_refused(text: str) -> None:
     ("text", "names"),
     [
         (options.FABRIC_HELP, FAMILIES),
-        (options.ALGORITHM_HELP, ALGORITHMS),
+        (options.ALGORITHM_HELP, algorithm_names()),
         (options.PLACEMENT_HELP, PLACEMENTS),
         (options.ROUTES_HELP, policy_names()),
     ],

@@ -1,13 +1,14 @@
 """Generators of schedules: what ranks end with in any order allowed, and closed forms' steps and bytes."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import ceil, log2, sqrt
 
 import pytest
 
-from gradwire.traces.schedules.algorithms import halving, ring, treehalves
+from gradwire.traces.schedules.algorithm import NotServedError
+from gradwire.traces.schedules.algorithms import doubling, ring, trees
 from gradwire.traces.schedules.algorithms.doubletree import (
     best_pieces,
     double_binary_tree,
@@ -21,12 +22,9 @@ from gradwire.traces.schedules.algorithms.hierarchical import (
     hierarchical_s,
     two_d_ring,
 )
-from gradwire.traces.schedules.collectives import NotServedError
-from gradwire.traces.schedules.collectives import ring as ring_allreduce
-from gradwire.traces.schedules.doubling import halving_doubling
+from gradwire.traces.schedules.algorithms.trees import SHAPES
 from gradwire.traces.schedules.schedule import Schedule, sent_nbytes
 from gradwire.traces.schedules.sends import Send
-from gradwire.traces.schedules.trees import SHAPES
 from tests.made_orders import Held, held, in_any_order, step_by_step_s
 
 ALPHA, BETA = 3e-5, 8e-8
@@ -84,30 +82,33 @@ def from_root(root: int) -> Right:
     return lambda have, *_: all(each == Counter([root]) for rank in have for each in rank.values())
 
 
-def cases(sizes: list[int]) -> list[tuple[str, int, int, list[Send], Right]]:
+def cases(sizes: list[int]) -> list[tuple[str, int, int, Sequence[Send], Right]]:
     """(name, ranks, bytes, sends, whether what ranks hold is right) of every generator."""
-    found: list[tuple[str, int, int, list[Send], Right]] = []
+    found: list[tuple[str, int, int, Sequence[Send], Right]] = []
     for nbytes in sizes:
         for p in range(2, 18):
             found += [
                 ("ring reduce-scatter", p, nbytes, ring.reduce_scatter(p, nbytes), scattered()),
                 ("ring all-gather", p, nbytes, ring.all_gather(p, nbytes), gathered()),
-                ("reduce", p, nbytes, treehalves.reduce(p, nbytes, root=p - 1), at_root(p - 1)),
-                ("broadcast", p, nbytes, treehalves.broadcast(p, nbytes, root=1), from_root(1)),
             ]
+            if nbytes:  # a tree sends nothing, too, if that is all there is
+                found += [
+                    ("reduce", p, nbytes, trees.reduce(p, nbytes, root=p - 1), at_root(p - 1)),
+                    ("broadcast", p, nbytes, trees.broadcast(p, nbytes, root=1), from_root(1)),
+                ]
             for pieces in (1, 2, 5):
                 name = f"double binary tree of {pieces} pieces"
                 found.append((name, p, nbytes, double_binary_tree(p, nbytes, pieces), summed))
             if p & (p - 1) == 0:
                 for near in (False, True):
-                    scatter = halving.reduce_scatter(p, nbytes, near_first=near)
-                    gather = halving.all_gather(p, nbytes, near_first=near)
+                    scatter = doubling.reduce_scatter(p, nbytes, near_first=near)
+                    gather = doubling.all_gather(p, nbytes, near_first=near)
                     found.append((f"halving, near first {near}", p, nbytes, scatter, scattered(near)))
                     found.append((f"doubling, near first {near}", p, nbytes, gather, gathered(near)))
         for rows, columns in GRIDS:
             p = rows * columns
             mixed = [[(7 * (i * columns + j)) % p for j in range(columns)] for i in range(rows)]
-            across = halving_doubling if rows > 2 else ring_allreduce
+            across = doubling.halving_doubling if rows > 2 else ring.ring
             grouped = hierarchical(mixed, nbytes, across)
             found.append((f"hierarchical {rows} of {columns}", p, nbytes, grouped, summed))
             found.append((f"2D ring {rows}x{columns}", p, nbytes, two_d_ring(rows, columns, nbytes), summed))
@@ -146,8 +147,8 @@ def test_a_send_left_out_or_added_for_replaced_breaks_every_contract() -> None:
 
 
 def test_half_an_element_is_refused_where_data_are_added_and_copied_elsewhere() -> None:
-    halves = ring.reduce_scatter, halving.reduce_scatter, treehalves.reduce
-    adders: tuple[Callable[[int, int], list[Send]], ...] = (
+    halves = ring.reduce_scatter, doubling.reduce_scatter, trees.reduce
+    adders: tuple[Callable[[int, int], Sequence[Send]], ...] = (
         *halves,
         lambda p, nbytes: double_binary_tree(p, nbytes, 2),
         lambda p, nbytes: two_d_ring(2, p // 2, nbytes),
@@ -156,7 +157,7 @@ def test_half_an_element_is_refused_where_data_are_added_and_copied_elsewhere() 
     for adds in adders:
         with pytest.raises(ValueError, match="1002 is not a multiple of 4"):
             adds(4, 1002)
-    for sends in (ring.all_gather(4, 1002), halving.all_gather(4, 1002)):
+    for sends in (ring.all_gather(4, 1002), doubling.all_gather(4, 1002)):
         assert gathered()(held(sends, 4, 1002), 4, 1002)
         assert sum(sent_nbytes(Schedule.of(4, (), tuple(sends)))) == 3 * 1002
 
@@ -171,11 +172,11 @@ def test_halves_cost_what_their_closed_forms_say(p: int) -> None:
         expected = (p - 1) * ALPHA + (p - 1) / p * nbytes * BETA
         assert ring.half_s(p, nbytes, ALPHA, BETA) == pytest.approx(expected)
         assert step_by_step_s(sends, ALPHA, BETA) == pytest.approx(expected)
-    broadcast = treehalves.broadcast(p, nbytes)
+    broadcast = trees.broadcast(p, nbytes)
     expected = ceil(log2(p)) * (ALPHA + nbytes * BETA)
-    assert treehalves.binomial_s(p, nbytes, ALPHA, BETA) == pytest.approx(expected)
+    assert trees.binomial_s(p, nbytes, ALPHA, BETA) == pytest.approx(expected)
     assert step_by_step_s(broadcast, ALPHA, BETA) == pytest.approx(expected)
-    assert len(treehalves.reduce(p, nbytes)) == p - 1
+    assert len(trees.reduce(p, nbytes)) == p - 1
 
 
 @pytest.mark.parametrize("p", [2, 4, 8, 16])
@@ -185,9 +186,9 @@ def test_halves_of_halving_doubling_have_lg_p_steps_at_the_distances_of_their_or
 ) -> None:
     nbytes, lg = 4 * p * 30, int(log2(p))
     expected = lg * ALPHA + (p - 1) / p * nbytes * BETA
-    assert halving.half_s(p, nbytes, ALPHA, BETA) == pytest.approx(expected)
-    scatter = halving.reduce_scatter(p, nbytes, near_first=near_first)
-    gather = halving.all_gather(p, nbytes, near_first=near_first)
+    assert doubling.half_s(p, nbytes, ALPHA, BETA) == pytest.approx(expected)
+    scatter = doubling.reduce_scatter(p, nbytes, near_first=near_first)
+    gather = doubling.all_gather(p, nbytes, near_first=near_first)
     up = [1 << bit for bit in range(lg)]
     for sends, distances in (
         (scatter, up if near_first else up[::-1]),
@@ -202,10 +203,10 @@ def test_halves_of_halving_doubling_have_lg_p_steps_at_the_distances_of_their_or
 def test_near_first_halves_together_are_halving_doubling() -> None:
     nbytes = 4 * 16 * 10
     halves = (
-        halving.reduce_scatter(16, nbytes, near_first=True),
-        halving.all_gather(16, nbytes, near_first=True),
+        doubling.reduce_scatter(16, nbytes, near_first=True),
+        doubling.all_gather(16, nbytes, near_first=True),
     )
-    whole = halving_doubling(16, nbytes)
+    whole = doubling.halving_doubling(16, nbytes)
     assert {(s.step, s.src, s.dst, s.offset, s.nbytes) for s in halves[0]} | {
         (s.step + 4, s.src, s.dst, s.offset, s.nbytes) for s in halves[1]
     } == {(s.step, s.src, s.dst, s.offset, s.nbytes) for s in whole}
@@ -214,14 +215,14 @@ def test_near_first_halves_together_are_halving_doubling() -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_reduce_along_any_shape_sums_at_its_root(shape: str) -> None:
     for p in range(2, 10):
-        sends = treehalves.reduce(p, 8, 0, shape)  # type: ignore[arg-type]
+        sends = trees.reduce(p, 8, 0, shape)  # type: ignore[arg-type]
         assert len(sends) == p - 1
         assert at_root(0)(held(sends, p, 8), p, 8)
 
 
 @pytest.mark.parametrize("p", [3, 6, 12])
 def test_halves_of_halving_doubling_refuse_other_ranks_than_powers_of_two(p: int) -> None:
-    for half in (halving.reduce_scatter, halving.all_gather):
+    for half in (doubling.reduce_scatter, doubling.all_gather):
         with pytest.raises(NotServedError, match=f"power of two ranks, got {p}"):
             half(p, 400)
 
@@ -317,9 +318,9 @@ def test_groups_that_cannot_be_served_are_refused() -> None:
 
 
 def test_one_rank_is_refused() -> None:
-    for one in (ring.reduce_scatter, ring.all_gather, halving.reduce_scatter, halving.all_gather):
+    for one in (ring.reduce_scatter, ring.all_gather, doubling.reduce_scatter, doubling.all_gather):
         with pytest.raises(NotServedError, match="at least 2 ranks"):
             one(1, 400)
-    for other in (treehalves.reduce, treehalves.broadcast, lambda p, n: double_binary_tree(p, n, 1)):
+    for other in (trees.reduce, trees.broadcast, lambda p, n: double_binary_tree(p, n, 1)):
         with pytest.raises(NotServedError, match="at least 2 ranks"):
             other(1, 400)

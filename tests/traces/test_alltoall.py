@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradwire.traces.schedules.algorithm import NotServedError
 from gradwire.traces.schedules.algorithms.alltoall import (
     Move,
     bruck_alltoall,
@@ -16,7 +17,6 @@ from gradwire.traces.schedules.algorithms.alltoall import (
     pairwise_alltoall,
     pairwise_s,
 )
-from gradwire.traces.schedules.collectives import NotServedError
 from tests.made_orders import in_any_order, step_by_step_s
 
 ALPHA, BETA = 3e-5, 8e-8

@@ -5,17 +5,14 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from gradwire.traces.schedules.collectives import (
-    gloo_ring,
-    gloo_ring_sends,
-    piece_starts,
-    ring,
-)
-from gradwire.traces.schedules.doubling import halving_doubling
+from gradwire.traces.schedules.algorithms.doubling import halving_doubling
+from gradwire.traces.schedules.algorithms.gloo import gloo_ring, gloo_ring_sends
+from gradwire.traces.schedules.algorithms.ring import ring
+from gradwire.traces.schedules.algorithms.trees import broadcast
 from gradwire.traces.schedules.kinds import CONTRACTS
-from gradwire.traces.schedules.schedule import Schedule, contributions, sent_nbytes
+from gradwire.traces.schedules.schedule import Schedule, sent_nbytes
 from gradwire.traces.schedules.sends import Send
-from gradwire.traces.schedules.trees import broadcast
+from tests.made_orders import held, held_pieces
 
 Allreduce = Callable[[int, int], Sequence[Send]]
 POWERS: list[tuple[Allreduce, int]] = [(halving_doubling, n) for n in (2, 4, 8, 16)]
@@ -24,16 +21,12 @@ ANY: list[tuple[Allreduce, int]] = [
 ]
 
 
-def have_at_end(sends: Sequence[Send], n_ranks: int, nbytes: int) -> list[dict[int, Counter[int]]]:
-    return contributions(sends, n_ranks, [start for start in piece_starts(sends) if start < nbytes])
-
-
 @pytest.mark.parametrize(("algorithm", "n_ranks"), ANY + POWERS)
 @pytest.mark.parametrize("nbytes", [4, 1000, 340_008])
 def test_allreduce_adds_every_rank_exactly_once(algorithm: Allreduce, n_ranks: int, nbytes: int) -> None:
     sends = algorithm(n_ranks, nbytes)
     everyone_once = Counter(range(n_ranks))
-    for rank in have_at_end(sends, n_ranks, nbytes):
+    for rank in held(sends, n_ranks, nbytes):
         assert all(piece == everyone_once for piece in rank.values())
 
 
@@ -91,7 +84,7 @@ def test_halving_doubling_begins_with_the_neighbour_and_half_the_vector() -> Non
 def test_a_broadcast_brings_the_roots_data_to_everybody(n_ranks: int, root: int) -> None:
     sends = broadcast(n_ranks, 100, root)
     assert len(sends) == n_ranks - 1
-    for rank in have_at_end(sends, n_ranks, 100):
+    for rank in held(sends, n_ranks, 100):
         assert rank[0] == Counter([root])
 
 
@@ -113,7 +106,7 @@ def test_busbw_factors_are_nccls() -> None:
 
 def test_sends_that_come_before_what_they_need_are_refused() -> None:
     with pytest.raises(ValueError, match="waits for a later send"):
-        contributions([Send(0, 0, 1, 0, 10, True, needs=(1,)), Send(0, 1, 0, 0, 10, True)], 2, [0])
+        held_pieces([Send(0, 0, 1, 0, 10, True, needs=(1,)), Send(0, 1, 0, 0, 10, True)], 2, [0])
 
 
 @pytest.mark.parametrize("n_ranks", [2, 3, 8, 13])

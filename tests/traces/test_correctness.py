@@ -12,16 +12,20 @@ from numpy.typing import NDArray
 
 from gradwire.planning.plancheck import check_schedule
 from gradwire.traces.schedules import correctness
+from gradwire.traces.schedules.algorithms.allpairs import all_pairs
 from gradwire.traces.schedules.algorithms.doubletree import double_binary_tree
-from gradwire.traces.schedules.algorithms.ring import all_gather
-from gradwire.traces.schedules.collectives import all_pairs, gloo_ring, ring
+from gradwire.traces.schedules.algorithms.doubling import halving_doubling, recursive_doubling
+from gradwire.traces.schedules.algorithms.gloo import gloo_ring
+from gradwire.traces.schedules.algorithms.ring import all_gather, ring
+from gradwire.traces.schedules.algorithms.trees import broadcast, reduce_broadcast
+from gradwire.traces.schedules.allreduces import algorithm
 from gradwire.traces.schedules.correctness import check_correct
-from gradwire.traces.schedules.doubling import halving_doubling, recursive_doubling
-from gradwire.traces.schedules.expand import ALLREDUCE
+from gradwire.traces.schedules.hints import NO_HINTS
 from gradwire.traces.schedules.kinds import OpKind
-from gradwire.traces.schedules.schedule import Aggregation, Op, Schedule, contributions, together
+from gradwire.traces.schedules.names import OF_HOSTS
+from gradwire.traces.schedules.schedule import Aggregation, Op, Schedule, together
 from gradwire.traces.schedules.sends import Send, Sends, swaps
-from gradwire.traces.schedules.trees import broadcast, reduce_broadcast
+from tests.made_orders import held_pieces
 
 Make = Callable[[int, int], Sequence[Send]]
 
@@ -43,7 +47,7 @@ def is_wrong(made: Schedule) -> bool:
     before = orders(made)
     if before is None or races(list(made.sends), before):
         return True
-    have = contributions(made.sends, made.n_ranks, range(0, made.ops[0].nbytes, 4))
+    have = held_pieces(made.sends, made.n_ranks, range(0, made.ops[0].nbytes, 4))
     everybody = dict.fromkeys(range(made.n_ranks), 1)
     return any(counts != everybody for rank in have for counts in rank.values())
 
@@ -138,16 +142,18 @@ def test_a_schedule_is_refused_if_and_only_if_some_order_spoils_it(made: Schedul
     assert is_refused(made) == is_wrong(made)
 
 
-@pytest.mark.parametrize("name", ALLREDUCE)
+@pytest.mark.parametrize("name", OF_HOSTS)
 @pytest.mark.parametrize("nbytes", [4, 52, 1004])
 def test_every_algorithm_passes_for_every_number_of_ranks(name: str, nbytes: int) -> None:
     for n_ranks in range(2, 18):
-        check_correct(schedule("allreduce", n_ranks, nbytes, ALLREDUCE[name](n_ranks, nbytes)))
+        check_correct(
+            schedule("allreduce", n_ranks, nbytes, algorithm(name).sends(n_ranks, nbytes, NO_HINTS))
+        )
 
 
-@pytest.mark.parametrize("name", ALLREDUCE)
+@pytest.mark.parametrize("name", OF_HOSTS)
 def test_without_any_one_of_its_sends_every_algorithm_is_refused(name: str) -> None:
-    sends = list(ALLREDUCE[name](5, 52))
+    sends = list(algorithm(name).sends(5, 52, NO_HINTS))
     for number, send in enumerate(sends):
         assert not send.nbytes or is_refused(schedule("allreduce", 5, 52, without(sends, number)))
 
@@ -271,12 +277,6 @@ def test_cuts_that_would_take_hours_or_all_memory_are_refused(sends: list[Send],
     )
 
 
-def test_a_right_schedule_that_is_too_much_to_check_is_not_called_wrong() -> None:
-    """122,880 sends, two of a rank on their way at a time: most orders of two accesses are made by others."""
-    made = schedule("allreduce", 16, 4 << 30, gloo_ring(16, 4 << 30))
-    assert refusal(made) == "operation 0: its sends wait for each other in too many ways to check"
-
-
 def test_what_is_on_the_way_counts_as_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     sends = [Send(0, 0, 1, 0, 8, reduce=False, needs=(i - 1,) if i else ()) for i in range(100)]
     made = schedule("broadcast", 2, 8, sends)
@@ -290,7 +290,7 @@ def test_a_pipelined_pair_of_trees_passes() -> None:
         check_correct(schedule("allreduce", n_ranks, 1000, double_binary_tree(n_ranks, 1000, 3)))
 
 
-@pytest.mark.parametrize(("n_ranks", "nbytes"), [(8, 256 << 20), (16, 1 << 30)])
+@pytest.mark.parametrize(("n_ranks", "nbytes"), [(8, 256 << 20), (16, 4 << 30)])
 def test_in_a_ring_of_many_segments_the_order_is_seen_in_its_slots(n_ranks: int, nbytes: int) -> None:
     """A segment is sent on many steps later: it came before what came in between from the same rank."""
     check_correct(schedule("allreduce", n_ranks, nbytes, gloo_ring(n_ranks, nbytes)))

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradwire.traces.schedules.collectives import NotServedError, piece_starts, ring
-from gradwire.traces.schedules.doubling import Fold, halving_doubling, recursive_doubling
-from gradwire.traces.schedules.schedule import contributions
+from gradwire.traces.schedules.algorithm import NotServedError
+from gradwire.traces.schedules.algorithms.doubling import Fold, halving_doubling, recursive_doubling
+from gradwire.traces.schedules.algorithms.ring import ring
 from gradwire.traces.schedules.sends import Sends, swaps
+from tests.made_orders import held
 
 BOTH = (recursive_doubling, halving_doubling)
 
@@ -19,9 +20,9 @@ BOTH = (recursive_doubling, halving_doubling)
 def test_every_rank_ends_with_everybodys_data_once(algorithm: object, n_ranks: int, words: int) -> None:
     assert callable(algorithm)
     sends = algorithm(n_ranks, 4 * words)
-    have = contributions(sends, n_ranks, [start for start in piece_starts(sends) if start < 4 * words])
+    have = held(sends, n_ranks, 4 * words)
     everybody = Counter(range(n_ranks))
-    assert all(held == everybody for rank in have for held in rank.values())
+    assert all(piece == everybody for rank in have for piece in rank.values())
 
 
 @pytest.mark.parametrize(("n_ranks", "lg"), [(2, 1), (4, 2), (8, 3), (16, 4)])

@@ -7,10 +7,11 @@ from time import process_time
 
 import pytest
 
-from gradwire.traces.schedules.collectives import NotServedError, piece_starts
-from gradwire.traces.schedules.expand import ALLREDUCE, expand
+from gradwire.traces.schedules.algorithm import NotServedError
+from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.hints import NO_HINTS, Hints
-from gradwire.traces.schedules.schedule import Gate, contributions, sent_nbytes
+from gradwire.traces.schedules.names import OF_HOSTS
+from gradwire.traces.schedules.schedule import Gate, sent_nbytes
 from gradwire.traces.workload import (
     SCHEMA,
     Collective,
@@ -21,6 +22,7 @@ from gradwire.traces.workload import (
     Workload,
     made_allreduce,
 )
+from tests.made_orders import held
 
 
 def job(*items: Item, n_ranks: int = 4) -> Workload:
@@ -38,15 +40,14 @@ def computing(rank: int, iteration: int, *after: int) -> Compute:
 LATE = job(allreduce(0), computing(2, 1, 0), allreduce(1, Start(rank=2, after=(1,))))
 
 
-@pytest.mark.parametrize("algorithm", ALLREDUCE)
+@pytest.mark.parametrize("algorithm", OF_HOSTS)
 @pytest.mark.parametrize("n_ranks", range(2, 18))
 def test_with_every_algorithm_every_rank_has_the_sum_of_all(algorithm: str, n_ranks: int) -> None:
     """Also of sizes that ranks cannot share equally, and of fewer elements than ranks."""
     for nbytes in (4 * (5 * n_ranks + 3), 4 * n_ranks, 4):
         sends = expand(made_allreduce(n_ranks, nbytes), algorithm).sends
-        cuts = [start for start in piece_starts([*sends]) if start < nbytes]
-        have = contributions(sends, n_ranks, cuts)
-        assert all(held == Counter(range(n_ranks)) for rank in have for held in rank.values())
+        have = held(sends, n_ranks, nbytes)
+        assert all(piece == Counter(range(n_ranks)) for rank in have for piece in rank.values())
 
 
 @pytest.mark.parametrize("n_ranks", [2, 8, 16])
@@ -75,7 +76,7 @@ def test_a_captured_tree_can_be_done_by_another_tree() -> None:
     assert {(send.src, send.dst) for send in sends if send.reduce} == {(1, 0), (2, 1), (3, 2)}
 
 
-@pytest.mark.parametrize("algorithm", ["as-captured", *ALLREDUCE])
+@pytest.mark.parametrize("algorithm", ["as-captured", *OF_HOSTS])
 def test_scaling_keeps_the_bytes_per_rank_in_proportion(algorithm: str) -> None:
     whole = expand(made_allreduce(8, 512_000), algorithm)
     eighth = expand(made_allreduce(8, 512_000), algorithm, scale=Fraction(1, 8))

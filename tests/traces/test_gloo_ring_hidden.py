@@ -12,7 +12,7 @@ from gradwire.traces.framing import gloo_ring_counts, gloo_ways
 from gradwire.traces.framing.gloo import PREAMBLE_NBYTES, Opcode
 from gradwire.traces.framing.gloo_ring_counts import ring_lengths
 from gradwire.traces.packets.capture import read_capture
-from gradwire.traces.schedules.collectives import gloo_ring
+from gradwire.traces.schedules.algorithms.gloo import gloo_ring
 from tests.made_gloo import found_in
 from tests.made_ring import SEGMENT_NBYTES as SEGMENT_PAYLOAD_NBYTES
 from tests.made_ring import Links, Ring, direction

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradwire.traces.recognition.operations import operations
-from gradwire.traces.schedules.collectives import all_pairs, ring
-from gradwire.traces.schedules.doubling import halving_doubling, recursive_doubling
+from gradwire.traces.schedules.algorithms.allpairs import all_pairs
+from gradwire.traces.schedules.algorithms.doubling import halving_doubling, recursive_doubling
+from gradwire.traces.schedules.algorithms.ring import ring
+from gradwire.traces.schedules.algorithms.trees import SHAPES, broadcast, parents, reduce_broadcast
 from gradwire.traces.schedules.sends import Send
-from gradwire.traces.schedules.trees import SHAPES, broadcast, parents, reduce_broadcast
 from gradwire.traces.workload import Shape
 from tests.made_messages import Call, played
 

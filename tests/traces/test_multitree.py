@@ -7,9 +7,9 @@ from itertools import pairwise, product
 
 import pytest
 
+from gradwire.traces.schedules.algorithm import NotServedError
 from gradwire.traces.schedules.algorithms.graph import Graph
 from gradwire.traces.schedules.algorithms.multitree import grow, multitree, multitree_s
-from gradwire.traces.schedules.collectives import NotServedError
 from gradwire.traces.schedules.schedule import Schedule, sent_nbytes
 from tests.made_orders import held, in_any_order
 

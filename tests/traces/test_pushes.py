@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from gradwire.traces.schedules.collectives import NotServedError
+from gradwire.traces.schedules.algorithm import NotServedError
 from gradwire.traces.schedules.expand import expand, not_added
 from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.pushes import first_come_servers

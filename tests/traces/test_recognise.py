@@ -11,9 +11,9 @@ import pytest
 
 from gradwire.traces.reader import open_trace
 from gradwire.traces.recognition.recognise import Job, find_job, recognise
-from gradwire.traces.schedules.collectives import gloo_ring
+from gradwire.traces.schedules.algorithms.gloo import gloo_ring
+from gradwire.traces.schedules.algorithms.trees import broadcast
 from gradwire.traces.schedules.sends import Send
-from gradwire.traces.schedules.trees import broadcast
 from gradwire.traces.trace import Trace
 from gradwire.traces.workload import Collective, Compute, Item, Message, Workload, load, save
 

@@ -20,7 +20,7 @@ from gradwire.traces.framing.messages import COLUMNS, Messages
 from gradwire.traces.reader import open_trace
 from gradwire.traces.recognition.operations import operations
 from gradwire.traces.recognition.recognise import recognise
-from gradwire.traces.schedules.collectives import ring
+from gradwire.traces.schedules.algorithms.ring import ring
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.schedule import Op, Schedule
 from gradwire.traces.schedules.sends import Send

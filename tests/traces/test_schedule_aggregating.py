@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from gradwire.traces.schedules.aggregating import ina, ina_leaf
-from gradwire.traces.schedules.collectives import NotServedError, piece_starts, ring
-from gradwire.traces.schedules.schedule import Aggregation, contributions
+from gradwire.traces.schedules.algorithm import NotServedError
+from gradwire.traces.schedules.algorithms.ring import ring
+from gradwire.traces.schedules.schedule import Aggregation
 from gradwire.traces.schedules.sends import Send
+from tests.made_orders import held, held_pieces
 
 LEAVES = [
     [[0, 1], [2, 3]],
@@ -32,8 +34,7 @@ def n_ranks_of(leaves: list[list[int]]) -> int:
 def test_every_rank_ends_with_every_ranks_data_once(leaves: list[list[int]], nbytes: int) -> None:
     n_ranks = n_ranks_of(leaves)
     added, sends = ina_leaf(n_ranks, leaves, nbytes)
-    starts = [0, *(start for start in piece_starts(sends) if start < nbytes)]
-    have = contributions(sends, n_ranks, starts, added)
+    have = held(sends, n_ranks, nbytes, aggregations=added)
     assert all(piece == Counter(range(n_ranks)) for rank in have for piece in rank.values())
 
 
@@ -44,8 +45,7 @@ def test_the_sums_are_right_in_every_order_that_the_sends_needs_allow(
 ) -> None:
     n_ranks, nbytes = n_ranks_of(leaves), 1000
     added, sends = ina_leaf(n_ranks, leaves, nbytes)
-    starts = [0, *(start for start in piece_starts(sends) if start < nbytes)]
-    have = contributions(in_another_order(sends, seed), n_ranks, starts, added)
+    have = held(in_another_order(sends, seed), n_ranks, nbytes, aggregations=added)
     assert all(piece == Counter(range(n_ranks)) for rank in have for piece in rank.values())
 
 
@@ -60,7 +60,7 @@ def in_another_order(sends: list[Send], seed: int) -> list[Send]:
 
 
 def test_an_aggregation_alone_gives_the_sum_of_the_givers_to_the_takers_only() -> None:
-    have = contributions([], 4, [0], [Aggregation(0, givers=(1, 2), takers=(0, 2))])
+    have = held_pieces([], 4, [0], [Aggregation(0, givers=(1, 2), takers=(0, 2))])
     assert [rank[0] for rank in have] == [Counter([1, 2]), Counter([1]), Counter([1, 2]), Counter([3])]
 
 

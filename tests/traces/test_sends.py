@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradwire.traces.schedules.collectives import all_pairs, gloo_ring, ring
-from gradwire.traces.schedules.doubling import halving_doubling, recursive_doubling
+from gradwire.traces.schedules.algorithms.allpairs import all_pairs
+from gradwire.traces.schedules.algorithms.doubling import halving_doubling, recursive_doubling
+from gradwire.traces.schedules.algorithms.gloo import gloo_ring
+from gradwire.traces.schedules.algorithms.ring import ring
 from gradwire.traces.schedules.sends import Send, Sends, swaps
 
 N_RANKS = 5
@@ -91,6 +93,7 @@ def test_swaps_are_pairs_of_adding_sends_over_the_same_bytes(sends: list[Send]) 
         assert replace(two, needs=(), ready=()) == replace(one, src=one.dst, dst=one.src, needs=(), ready=())
         assert one.reduce
         assert not one.shift
+        assert one.nbytes  # who exchanges nothing holds nothing back
     for rank in range(N_RANKS):
         numbers = Sends.of(sends).numbers_of(rank)
         assert swaps(Sends.of(sends), numbers).keys() <= set(numbers.tolist())

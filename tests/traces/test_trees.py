@@ -5,12 +5,13 @@ from collections import Counter
 import pytest
 
 from gradwire.planning.model.phases import phase_keys
-from gradwire.traces.schedules.collectives import all_pairs
+from gradwire.traces.schedules.algorithms.allpairs import all_pairs
+from gradwire.traces.schedules.algorithms.trees import SHAPES, broadcast, parents, reduce_broadcast
 from gradwire.traces.schedules.kinds import OpKind
-from gradwire.traces.schedules.schedule import Op, Schedule, contributions, sent_nbytes, together
+from gradwire.traces.schedules.schedule import Op, Schedule, sent_nbytes, together
 from gradwire.traces.schedules.sends import Send
-from gradwire.traces.schedules.trees import SHAPES, broadcast, parents, reduce_broadcast
 from gradwire.traces.workload import Shape
+from tests.made_orders import held_pieces
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def test_an_allreduce_by_trees_gives_everybody_everything_once(up: str, down: st
             sends = reduce_broadcast(n_ranks, 8, root=root, up=up, down=down)  # type: ignore[arg-type]
             assert len(sends) == 2 * (n_ranks - 1)
             everybody = Counter(range(n_ranks))
-            assert all(have[0] == everybody for have in contributions(sends, n_ranks, [0]))
+            assert all(have[0] == everybody for have in held_pieces(sends, n_ranks, [0]))
 
 
 @pytest.mark.parametrize("n_ranks", range(2, 18))
@@ -91,7 +92,7 @@ def phases_of(kind: OpKind, sends: list[Send]) -> int:
 def test_all_pairs_sends_what_a_ring_does_in_two_steps(n_ranks: int) -> None:
     sends = all_pairs(n_ranks, 4 * 7 * n_ranks)
     everybody = Counter(range(n_ranks))
-    have = contributions(sends, n_ranks, [28 * chunk for chunk in range(n_ranks)])
+    have = held_pieces(sends, n_ranks, [28 * chunk for chunk in range(n_ranks)])
     assert all(held == everybody for rank in have for held in rank.values())
     schedule = Schedule.of(n_ranks, (Op("allreduce", 28 * n_ranks),), tuple(sends))
     assert sent_nbytes(schedule) == [2 * (n_ranks - 1) * 28] * n_ranks

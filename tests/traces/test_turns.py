@@ -20,13 +20,13 @@ from gradwire.traces.framing.frames import MessageKind
 from gradwire.traces.reader import open_captures
 from gradwire.traces.recognition.recognise import find_job, recognise
 from gradwire.traces.recognition.turns import turns_of
-from gradwire.traces.schedules.doubling import halving_doubling, recursive_doubling
+from gradwire.traces.schedules.algorithms.doubling import halving_doubling, recursive_doubling
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.inturn import in_turn
-from gradwire.traces.schedules.schedule import contributions
 from gradwire.traces.workload import SCHEMA, Collective, Turn, Workload
 from tests.made_messages import table
 from tests.made_mpi import ALLREDUCE, Part, fin, put, put_request, rndv, talk
+from tests.made_orders import held
 from tests.made_plans import PAYLOAD_EFFICIENCY, schedule_plan
 
 NBYTES = 2_000_000
@@ -71,12 +71,7 @@ def test_in_turn_all_is_added_up_all_the_same(make: type) -> None:
     assert {(s.src, s.dst, s.step, s.offset) for s in sends} == {
         (s.src, s.dst, s.step, s.offset) for s in plain
     }
-    cuts = [
-        0,
-        *(s.offset for s in sends),
-        *(s.offset + s.nbytes for s in sends if s.offset + s.nbytes < 4096),
-    ]
-    have = contributions(sends, 4, cuts)
+    have = held(sends, 4, 4096)
     assert all(set(piece.values()) == {1} and len(piece) == 4 for rank in have for piece in rank.values())
 
 

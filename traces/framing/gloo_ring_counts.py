@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from gradwire.traces.framing.gloo import PREFIXES, unpack_slot
 from gradwire.traces.framing.gloo_sides import GlooSide
 from gradwire.traces.packets.directions import Direction
-from gradwire.traces.schedules.collectives import GLOO_MAX_SEGMENT_NBYTES, gloo_ring, gloo_ring_sends
+from gradwire.traces.schedules.algorithms.gloo import GLOO_MAX_SEGMENT_NBYTES, gloo_ring, gloo_ring_sends
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
 
 MAX_ABSENT = 64  # pieces beyond the buffer's end: there are some where a buffer is tiny

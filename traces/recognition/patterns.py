@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Literal
 
 from gradwire.traces.recognition.lanes import Ahead, Pair
-from gradwire.traces.schedules.doubling import Fold
+from gradwire.traces.schedules.algorithms.doubling import Fold
 from gradwire.traces.workload import Shape
 
 SURE, AMBIGUOUS = 1.0, 0.5

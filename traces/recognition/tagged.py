@@ -18,10 +18,10 @@ from gradwire.traces.recognition.lanes import lanes_of
 from gradwire.traces.recognition.operation import Operation, earliest, handed_over_ns, latest
 from gradwire.traces.recognition.patterns import SURE
 from gradwire.traces.recognition.ranks import joined
-from gradwire.traces.schedules.collectives import gloo_ring
+from gradwire.traces.schedules.algorithms.gloo import gloo_ring
+from gradwire.traces.schedules.algorithms.trees import broadcast
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
 from gradwire.traces.schedules.sends import Send
-from gradwire.traces.schedules.trees import broadcast
 
 Sends = Counter[tuple[int, int, int]]  # by source, destination and length
 _WHOLE: tuple[Literal["allreduce", "broadcast"], ...] = ("allreduce", "broadcast")

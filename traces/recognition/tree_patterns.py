@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from gradwire.traces.recognition.lanes import Ahead, Pair
 from gradwire.traces.recognition.patterns import AMBIGUOUS, SURE, PatternMatch
-from gradwire.traces.schedules.trees import SHAPES, parents
+from gradwire.traces.schedules.algorithms.trees import SHAPES, parents
 from gradwire.traces.workload import Shape
 
 BY_GAPS = 0.8

@@ -3,7 +3,8 @@
 from dataclasses import replace
 from itertools import pairwise
 
-from gradwire.traces.schedules.collectives import check_ranks, ring
+from gradwire.traces.schedules.algorithm import check_ranks
+from gradwire.traces.schedules.algorithms.ring import ring
 from gradwire.traces.schedules.hints import Leaves
 from gradwire.traces.schedules.kinds import chunk_starts
 from gradwire.traces.schedules.schedule import Aggregation

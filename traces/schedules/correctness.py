@@ -1,7 +1,19 @@
-"""Checks that a schedule does what its operations' kinds say, in whatever order it lets its sends go.
+"""Checks that a schedule does what its operations' kinds say, in every order that its sends may take.
 
-Where no two accesses to one place are without the order that they need (traces.schedules.order), every order
-gives the same result, and carrying the sends out once shows it: who has whose data, as sets of ranks.
+`needs` and `ready` leave open in which order many sends happen, so the check has two steps:
+
+1. No races (traces.schedules.order).  Wherever two sends touch the same bytes of a rank, and it matters which
+   comes first, the schedule itself must make one come first.  Then all orders give the same result, because
+   they differ only in the order of sends that do not disturb each other.
+2. One order is carried out, here: that of the ids, which is always allowed, as a send waits only for sends
+   with lower ids (planning.plancheck).  It is carried out with sets in place of numbers: for each piece of
+   each rank's buffer, the ranks whose data are added up in it, and which of their bytes these are.  In the
+   end every rank must hold what the contract of the operation's kind says (traces.schedules.kinds).  Data
+   that are added a second time are an error at once, as a set would not show them.
+
+So a schedule that passes is right in every order, and one that some order spoils is refused.  Also refused
+are two replacements of the same bytes without an order, even if both bring the same data, and what would take
+too much memory or time to check.
 """
 
 from collections import defaultdict
@@ -29,8 +41,8 @@ Sets = NDArray[np.uint64]
 def check_correct(schedule: Schedule) -> None:
     """Raise ValueError for an operation that its sends do not carry out, or not in every order.
 
-    The schedule's numbers must be in range (planning.plancheck).  Operations that are alike but for their
-    place in the schedule are looked at once.
+    The schedule's numbers must be in range (planning.plancheck).  Of operations that differ only in their
+    place in the schedule, one is checked.
     """
     waits = Waits.of(schedule.sends)
     aggregations: defaultdict[int, list[Aggregation]] = defaultdict(list)
@@ -41,7 +53,7 @@ def check_correct(schedule: Schedule) -> None:
     known: set[tuple[object, ...] | None] = set()
     for op in np.flatnonzero(~_is_plain(schedule, starts, by_op)).tolist():
         numbers = by_op[starts[op] : starts[op + 1]]
-        key = _shape(schedule, op, numbers, aggregations[op])
+        key = _equal_for_alike(schedule, op, numbers, aggregations[op])
         if key in known:
             continue
         try:
@@ -53,7 +65,7 @@ def check_correct(schedule: Schedule) -> None:
 
 
 def _is_plain(schedule: Schedule, starts: Ids, by_op: Ids) -> NDArray[np.bool_]:
-    """The operations that are computing, or a message that is one send of the whole from its root."""
+    """The operations that need no check: computing, and a message in one send of the whole from its root."""
     is_plain = np.array([op.kind == "compute" for op in schedule.ops], np.bool_)
     alone = np.flatnonzero(np.diff(starts) == 1)
     sends, numbers = schedule.sends, by_op[starts[alone]]
@@ -67,11 +79,11 @@ def _is_plain(schedule: Schedule, starts: Ids, by_op: Ids) -> NDArray[np.bool_]:
     return is_plain
 
 
-def _shape(
+def _equal_for_alike(
     schedule: Schedule, op: int, numbers: Ids, aggregations: Sequence[Aggregation]
 ) -> tuple[object, ...] | None:
-    """What operations have in common that end alike; None for one that waits for others' sends, or is among
-    them.
+    """Equal for operations with the same outcome; None where an operation's sends wait for sends of others,
+    or lie between them, so that it must be checked by itself.
     """
     sends, columns = schedule.sends, list[bytes]()
     if len(numbers):
@@ -105,7 +117,7 @@ def _check_op(
     check_swaps(waits, numbers)
     wrong = unordered(waits, numbers, hops, len(parties.members) * len(cuts))
     if wrong:
-        raise ValueError(_race(schedule, wrong, cuts, parties.members))
+        raise ValueError(_race_words(schedule, wrong, cuts, parties.members))
     buffers = _Buffers.of(parties.members, cuts, before, aggregations)
     _carry_out_all(buffers, sends, numbers, hops, waits)
     for member, some in enumerate(after):
@@ -113,7 +125,7 @@ def _check_op(
             _check_held(buffers, member, held)
 
 
-def _race(schedule: Schedule, wrong: Unordered, cuts: Ids, members: Sequence[int]) -> str:
+def _race_words(schedule: Schedule, wrong: Unordered, cuts: Ids, members: Sequence[int]) -> str:
     member, piece = divmod(wrong.place, len(cuts))
     return (
         f"rank {members[member]} may {_access(schedule, wrong.first)} and "
@@ -130,7 +142,11 @@ def _access(schedule: Schedule, event: int) -> str:
 
 
 class _Buffers(NamedTuple):
-    """What all members hold, by place: whose data are in it, and which of their bytes (-1: nobody's)."""
+    """What all members hold, by place (traces.schedules.pieces).
+
+    `sets` are the members whose data are in it, `origin` is where these data began in their buffers, as only
+    bytes of the same place may be added; -1: nobody's data.
+    """
 
     members: Sequence[int]
     cuts: Ids
@@ -146,7 +162,10 @@ class _Buffers(NamedTuple):
         before: Sequence[Sequence[Held]],
         aggregations: Sequence[Aggregation],
     ) -> "_Buffers":
-        """At the beginning; what switches add up is done before all sends.  Raise ValueError if too large."""
+        """What members hold at the beginning, with what switches have added up, which comes before all sends.
+
+        Raise ValueError if it is too large.
+        """
         n_places, n_words = len(members) * len(cuts), (len(members) + 63) // 64
         if n_places * (n_words + 1) * 8 > MAX_SETS_NBYTES:
             raise ValueError(f"{len(cuts):,} pieces at {len(members)} ranks are too many to check")
@@ -166,13 +185,13 @@ class _Buffers(NamedTuple):
         self.sets[places], self.origin[places] = self.bits(held.givers), origin
 
     def places(self, member: int, held: Held) -> tuple[slice, Ids]:
-        """The places of a range, and which bytes of their givers they have."""
+        """The places of a range, and for each its origin."""
         first, end = np.searchsorted(self.cuts, (held.offset, held.offset + held.nbytes)).tolist()
         places = slice(member * len(self.cuts) + first, member * len(self.cuts) + end)
         return places, self.cuts[first:end] - held.offset + held.origin
 
     def bits(self, ranks: Sequence[int]) -> Sets:
-        """One set."""
+        """The set of these ranks."""
         bits = np.zeros(64 * self.sets.shape[1], np.uint8)
         bits[[self.bit_of[rank] for rank in ranks]] = 1
         packed: Sets = np.packbits(bits, bitorder="little").view(np.uint64)
@@ -206,12 +225,12 @@ def _carry_out_all(buffers: _Buffers, sends: Sends, numbers: Ids, hops: Hops, wa
 def _carry_out(
     sets: Any, origin: Any, starts: Any, source: Any, target: Any, reduce: Any, partner: Any
 ) -> Any:
-    """Carry out all sends in the order of their ids, those of a swap when both have been read.
+    """Carry out all sends in the order of their ids; both halves of a swap add when both have been read.
 
-    Returns the first send that adds what is there already, its place and the member, -1 as the member for
-    bytes that do not belong together; (-1, -1, -1) if all is well.
+    Returns the first send that must not add what it brings, the place, and the member whose data are there
+    already, or -1 if the data are of other bytes; (-1, -1, -1) if all is well.
     """
-    data = np.empty((len(source), sets.shape[1]), np.uint64)  # what hops bring
+    data = np.empty((len(source), sets.shape[1]), np.uint64)  # what each hop brings
     begins = np.empty(len(source), np.int64)
     for send in range(len(starts) - 1):
         for hop in range(starts[send], starts[send + 1]):
@@ -226,7 +245,7 @@ def _carry_out(
                 elif begins[hop] != _ANYTHING:
                     if begins[hop] != origin[place]:
                         return each, place, -1
-                    member = _common(sets[place], data[hop])
+                    member = _first_common(sets[place], data[hop])
                     if member >= 0:
                         return each, place, member
                     sets[place] |= data[hop]
@@ -234,7 +253,7 @@ def _carry_out(
 
 
 @compiled
-def _common(one: Any, other: Any) -> int:
+def _first_common(one: Any, other: Any) -> int:
     """The first member of two sets; -1: none."""
     for word in range(len(one)):
         both = one[word] & other[word]

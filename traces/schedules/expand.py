@@ -1,98 +1,34 @@
 """Expands a workload into a schedule, with a given algorithm."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 
 from gradwire.traces.schedules.aggregating import ina, ina_leaf
-from gradwire.traces.schedules.algorithms.doubletree import best_pieces, double_binary_tree
-from gradwire.traces.schedules.algorithms.hierarchical import four_way_ring, hierarchical, two_d_ring
-from gradwire.traces.schedules.algorithms.multitree import multitree
-from gradwire.traces.schedules.collectives import (
+from gradwire.traces.schedules.algorithm import NotServedError
+from gradwire.traces.schedules.algorithms.gloo import (
     GLOO_MAX_SEGMENT_NBYTES,
-    NotServedError,
-    all_pairs,
-    check_ranks,
     gloo_ring,
     gloo_ring_sends,
-    ring,
 )
-from gradwire.traces.schedules.doubling import halving_doubling, recursive_doubling
-from gradwire.traces.schedules.hints import NO_HINTS, Hints, grid_of
+from gradwire.traces.schedules.algorithms.trees import broadcast, reduce_broadcast
+from gradwire.traces.schedules.allreduces import algorithm as algorithm_of
+from gradwire.traces.schedules.hints import NO_HINTS, Hints
 from gradwire.traces.schedules.inturn import in_turn
 from gradwire.traces.schedules.kinds import CONTRACTS, ELEMENT_NBYTES
-from gradwire.traces.schedules.names import ALGORITHMS, AS_CAPTURED, INA, INA_LEAF, PAIRWISE
+from gradwire.traces.schedules.names import (
+    AS_CAPTURED,
+    INA,
+    INA_LEAF,
+    OF_HOSTS,
+    PAIRWISE,
+)
 from gradwire.traces.schedules.pushes import Unit, after_of, summed_pushes
 from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule
 from gradwire.traces.schedules.selection import bridged, in_order, prepared
 from gradwire.traces.schedules.sends import Send, Sends
-from gradwire.traces.schedules.trees import SHAPES, broadcast, reduce_broadcast
 from gradwire.traces.workload import Collective, Compute, Item, Message, Workload
 
-Allreduce = Callable[[int, int], Sequence[Send]]
-
-ALLREDUCE: dict[str, Allreduce] = {
-    "ring": ring,
-    "halving-doubling": halving_doubling,
-    "recursive-doubling": recursive_doubling,
-    "all-pairs": all_pairs,
-    **{f"tree:{shape}": partial(reduce_broadcast, up=shape, down=shape) for shape in SHAPES},
-}
-STEP_S = 0.0005  # assumed of one step of a pipelined tree, to choose the number of pieces
-
-
-def _double_binary_tree(n_ranks: int, nbytes: int, hints: Hints) -> Sequence[Send]:
-    check_ranks("a double binary tree", n_ranks)
-    return double_binary_tree(n_ranks, nbytes, best_pieces(n_ranks, nbytes, STEP_S, 8 / hints.host_bps))
-
-
-def _hierarchical(n_ranks: int, nbytes: int, hints: Hints) -> Sequence[Send]:
-    check_ranks("a hierarchical allreduce", n_ranks)
-    sizes = sorted({len(leaf) for leaf in hints.leaves})
-    if len(sizes) != 1 or len(hints.leaves) == 1:
-        have = f"leaves with {', '.join(map(str, sizes))} ranks" if len(sizes) > 1 else "a single leaf"
-        raise NotServedError(
-            f"hierarchical needs at least 2 first switches with as many ranks each; here is {have}: choose "
-            "ring, or another number of ranks"
-        )
-    return hierarchical(hints.leaves, nbytes)
-
-
-def _on_grid(
-    make: Callable[[int, int, int], Sequence[Send]], n_ranks: int, nbytes: int, hints: Hints
-) -> Sequence[Send]:
-    check_ranks("a grid", n_ranks)
-    rows, columns = grid_of(n_ranks, hints)
-    if min(rows, columns) < 2:
-        raise NotServedError(
-            "this algorithm needs at least 2 rows and 2 columns of ranks, and here "
-            f"{n_ranks} ranks are a grid of {rows} by {columns}: choose ring, or another number of ranks"
-        )
-    return make(rows, columns, nbytes)
-
-
-def _multitree(n_ranks: int, nbytes: int, hints: Hints, *, reference: bool = False) -> Sequence[Send]:
-    check_ranks("MultiTree", n_ranks)
-    if hints.graph is None:
-        raise NotServedError("multitree is made for one fabric: name it with --fabric")
-    try:
-        return multitree(hints.graph, nbytes, reference=reference)
-    except ValueError as error:
-        raise NotServedError(f"multitree cannot be made here: {error}") from error
-
-
-NETWORKED: dict[str, Callable[[int, int, Hints], Sequence[Send]]] = {
-    "double-binary-tree": _double_binary_tree,
-    "hierarchical": _hierarchical,
-    "hierarchical:grid": partial(_on_grid, two_d_ring),
-    "2d-ring": partial(_on_grid, four_way_ring),
-    "multitree": _multitree,
-    "multitree:reference": partial(_multitree, reference=True),
-}
-# What was captured of these is done again by the same algorithm; a segmented ring sends the same bytes
-# between the same ranks as a textbook one.
-CAPTURED: dict[str, Allreduce] = {**ALLREDUCE, "segmented-ring": ring}
 MAX_SENDS = 1_000_000
 TOO_MANY_SENDS = f"the schedule has more than {MAX_SENDS:,} sends; choose fewer iterations"
 MAX_RANKS = 512  # a ring of so many has half a million sends
@@ -224,8 +160,8 @@ def _units(workload: Workload, chosen: Mapping[int, Item], algorithm: str) -> tu
 
 
 def _check(workload: Workload, algorithm: str, scale: Fraction, compute: Fraction) -> None:
-    if algorithm not in (*ALGORITHMS, PAIRWISE):
-        raise ValueError(f"there is no algorithm {algorithm!r}; choose from {', '.join(ALGORITHMS)}")
+    if algorithm not in (AS_CAPTURED, INA, INA_LEAF, PAIRWISE):
+        algorithm_of(algorithm)  # raises ValueError for one that there is not
     if scale <= 0 or compute < 0:
         raise ValueError(
             f"a scale must be above 0 and a compute factor at least 0, got {scale} and {compute}"
@@ -325,17 +261,17 @@ def _collective(item: Collective, how: _How, nbytes: int, most_sends: int) -> Se
         return broadcast(how.n_ranks, nbytes, item.root, item.down or "binomial")
     if how.algorithm == AS_CAPTURED:
         return _as_captured(item, how, nbytes, most_sends)
-    if how.algorithm in NETWORKED:
-        return NETWORKED[how.algorithm](how.n_ranks, nbytes, how.hints)
-    return ALLREDUCE[how.algorithm](how.n_ranks, nbytes)
+    return algorithm_of(how.algorithm).sends(how.n_ranks, nbytes, how.hints)
 
 
 def _as_captured(item: Collective, how: _How, nbytes: int, most_sends: int) -> Sequence[Send]:
     if item.algorithm == "reduce-broadcast":
         trees = {"up": item.up or "binomial", "down": item.down or "binomial"}
         return reduce_broadcast(how.n_ranks, nbytes, root=item.root, **trees)
-    if item.algorithm in CAPTURED:
-        return in_turn(CAPTURED[item.algorithm](how.n_ranks, nbytes), item.turns)
+    # A segmented ring sends the same bytes between the same ranks as a textbook one.
+    name = "ring" if item.algorithm == "segmented-ring" else item.algorithm
+    if name in OF_HOSTS:
+        return in_turn(algorithm_of(name).sends(how.n_ranks, nbytes, how.hints), item.turns)
     limit = max(ELEMENT_NBYTES, int(GLOO_MAX_SEGMENT_NBYTES * how.scale))
     if gloo_ring_sends(how.n_ranks, nbytes, limit) > most_sends:  # before they are made
         raise ValueError(TOO_MANY_SENDS)

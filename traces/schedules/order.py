@@ -1,16 +1,28 @@
-"""The order that `needs` and `ready` give to what sends read and write.
+"""Finds races: two sends that touch the same bytes of a rank, in either order, where the order matters.
 
-An *event* is 2s, send s is read at its source (it is handed to the kernel there), or 2s + 1, it is written,
-or added, at its destination.  Before a read come, at its source, what the send needs; at its destination,
-what it is announced after (`ready`), for it leaves only when it is announced; and the send before in its
-*slot*, which is of the same operation, source and destination, and in which sends leave and are announced in
-turn.  Before a write comes its read; both additions of a swap come after both reads, because the agents hold
-them back.
+*Events.*  A send is read at its source, where it is handed to the kernel, and then written, or added, at its
+destination.  Event 2s is the read of send s, event 2s + 1 its write.
 
-Two accesses to one place (traces.schedules.pieces) of which one writes must have an order; two additions need
-none, as they commute.  Places that sends connect are a *component*.  Nearly every order is made by the sends
-of one component, so all events of one have their ancestors as bits; an order that others make is followed
-back through all sends.
+*What comes before what.*  Before the read of a send come
+- what the send `needs`, at its source: the write of a send that the source receives, the read of one that it
+  makes;
+- what it is announced after (`ready`), the same at its destination: a send leaves only when it is announced;
+- the read of the send before in its *slot*, the sends of one operation from one source to one destination, in
+  which sends leave, and are announced, in the order of their ids.
+Before the write of a send come its read and the write of the send before in its slot.  Where one of these two
+is half of a swap its slot orders reads only, and both halves are added after both are read, because the
+agents hold them back.
+
+*Races.*  Two accesses to one place (traces.schedules.pieces) need an order if one of them writes, unless both
+add, as additions commute.  Not every pair has to be compared.  The accesses to a place, in the order of their
+moments (`_moment`), fall into groups: reads that follow each other, additions that follow each other, or one
+write that replaces.  Where every access comes after every one of the group before, all pairs that need an
+order have one, since "comes after" is transitive; where one does not, that pair is a race.
+
+*Two searches.*  Nearly every order is made by the sends of the component that the bytes are in.  So each
+component is looked at by itself first: of each of its events, the events before it, as bits.  A pair without
+an order there is only *suspected*, for sends of other bytes may make the order: it is followed back through
+all sends of the schedule.
 """
 
 from typing import Any, NamedTuple
@@ -26,6 +38,7 @@ MAX_ORDER_NBYTES = 1 << 30  # of the ancestors in one component
 MAX_STEPS_BACK = 1 << 26  # along all sends, for all pairs of accesses of an operation
 MAX_SUSPECTS = 1 << 16  # pairs of accesses that their own component gives no order
 _ONE = np.uint64(1)
+_READS, _ADDS, _REPLACES = 0, 1, 2  # ways of accesses
 
 
 class Waits(NamedTuple):
@@ -42,7 +55,7 @@ class Waits(NamedTuple):
     slot: Ids  # a number from 0 on
     partner: Ids  # the other half of a swap
     has_swaps: NDArray[np.bool_]  # of a slot
-    most: int  # events right before one
+    most: int  # events that any event has right before it
 
     @classmethod
     def of(cls, sends: Sends) -> "Waits":
@@ -114,7 +127,11 @@ def unordered(waits: Waits, numbers: Ids, hops: Hops, n_places: int) -> Unordere
 
 @compiled
 def _moment(waits: Any, event: int) -> int:
-    """A number that is larger the later an event comes: those before it have smaller ones."""
+    """A number for each event that is larger than those of all events before it.
+
+    That of a send's id will do, as sends wait only for lower ids; the additions of a swap come with the later
+    of its two sends.
+    """
     last: int = max(event // 2, waits.partner[event // 2])
     return 2 * last + 1 if event % 2 else event
 
@@ -149,7 +166,7 @@ def _right_before(waits: Any, event: int, found: Any) -> int:
 
 @compiled
 def _suspects(waits: Any, hop_send: Any, source: Any, target: Any, starts: Any, most: int) -> Any:
-    """The earlier events, the later ones and their places, where no order is made in the component.
+    """The pairs of accesses that their component gives no order: earlier events, later events, places.
 
     Hops are sorted by component, then send; `starts` is where components begin, and the end; a component has
     at most `most` sends.
@@ -174,16 +191,8 @@ def _suspects(waits: Any, hop_send: Any, source: Any, target: Any, starts: Any, 
             slot = waits.slot[sends[number]]
             earlier[sends[number]], last[slot] = last[slot], sends[number]
         _fill_ancestors(waits, sends[:n_sends], local, last, earlier, ancestors, found)
-        n_suspects = _look_at(
-            waits,
-            hop_send[begin:end],
-            source[begin:end],
-            target[begin:end],
-            local,
-            ancestors,
-            suspects,
-            n_suspects,
-        )
+        events, places = _accesses(waits, hop_send[begin:end], source[begin:end], target[begin:end])
+        n_suspects = _compare_groups(waits, events, places, local, ancestors, suspects, n_suspects)
         for number in range(n_sends):
             local[sends[number]] = last[waits.slot[sends[number]]] = -1
     return suspects[:n_suspects, 0], suspects[:n_suspects, 1], suspects[:n_suspects, 2]
@@ -210,7 +219,11 @@ def _in_component(waits: Any, event: int, local: Any, last: Any, earlier: Any) -
 def _fill_ancestors(
     waits: Any, sends: Any, local: Any, last: Any, earlier: Any, ancestors: Any, found: Any
 ) -> None:
-    """Of each event of a component (2 * local + 0 or 1) those that come before it, and itself, as bits."""
+    """For each event of a component, as bits, those before it and itself.
+
+    Events have the numbers 2 * local[send] and one more here.  They are taken in the order of their moments,
+    so that what comes right before one is complete already.
+    """
     n_words = (2 * len(sends) + 63) // 64
     ancestors[: 2 * len(sends), :n_words] = 0
     for send in sends:
@@ -233,26 +246,11 @@ def _fill_ancestors(
 
 
 @compiled
-def _look_at(
-    waits: Any,
-    hop_send: Any,
-    source: Any,
-    target: Any,
-    local: Any,
-    ancestors: Any,
-    suspects: Any,
-    n_suspects: int,
-) -> int:
-    """Add the suspects of one component; returns how many there are now.
-
-    At each place, in the order of their moments: a read comes after the writes before it, a write after
-    those, too, and after the reads since.  Additions without a read between them are one write, of which each
-    comes after what was before the first.
-    """
-    n_accesses = 2 * len(hop_send)
-    places = np.empty(n_accesses, np.int64)
-    moments = np.empty(n_accesses, np.int64)
-    events = np.empty(n_accesses, np.int64)
+def _accesses(waits: Any, hop_send: Any, source: Any, target: Any) -> Any:
+    """The events of some hops and the places they touch: place after place, at each by their moments."""
+    events = np.empty(2 * len(hop_send), np.int64)
+    places = np.empty(2 * len(hop_send), np.int64)
+    moments = np.empty(2 * len(hop_send), np.int64)
     for hop in range(len(hop_send)):
         events[2 * hop], events[2 * hop + 1] = 2 * hop_send[hop], 2 * hop_send[hop] + 1
         places[2 * hop], places[2 * hop + 1] = source[hop], target[hop]
@@ -260,34 +258,30 @@ def _look_at(
         moments[2 * hop + 1] = _moment(waits, events[2 * hop + 1])
     span = moments.max() - moments.min() + 1
     order = np.argsort((places - places.min()) * span + moments - moments.min())
-    writes, n_writes = np.empty(n_accesses, np.int64), 0
-    base, n_base = np.empty(n_accesses, np.int64), 0  # what each of several additions comes after
-    reads, n_reads = np.empty(n_accesses, np.int64), 0  # since the writes
-    adds, last = False, np.int64(-1)  # whether the writes are additions
-    for at in order:
-        event, place = events[at], places[at]
-        if place != last:
-            n_writes, n_base, n_reads, adds, last = 0, 0, 0, False, place
-        is_add = event % 2 == 1 and waits.reduce[event // 2]
-        if is_add and n_reads:
-            base[:n_reads] = reads[:n_reads]
-            n_base, n_writes, n_reads = n_reads, 0, 0
-        elif is_add and not adds:
-            base[:n_writes] = writes[:n_writes]
-            n_base, n_writes = n_writes, 0
-        if is_add:
-            n_suspects = _look_back(base[:n_base], event, place, local, ancestors, suspects, n_suspects)
-        else:
-            n_suspects = _look_back(writes[:n_writes], event, place, local, ancestors, suspects, n_suspects)
-        if event % 2 == 0:
-            reads[n_reads] = event
-            n_reads += 1
-        elif is_add:
-            writes[n_writes], adds = event, True
-            n_writes += 1
-        else:
-            n_suspects = _look_back(reads[:n_reads], event, place, local, ancestors, suspects, n_suspects)
-            writes[0], n_writes, n_reads, adds = event, 1, 0, False
+    return events[order], places[order]
+
+
+@compiled
+def _compare_groups(
+    waits: Any, events: Any, places: Any, local: Any, ancestors: Any, suspects: Any, n_suspects: int
+) -> int:
+    """Compare each access of a component with the group before its own; returns how many suspects there are.
+
+    The group before is `events[before:begin]`, the access's own begins at `begin`.
+    """
+    before, begin = 0, 0
+    last_way = _READS
+    for at in range(len(events)):
+        event = events[at]
+        way = _READS if event % 2 == 0 else _ADDS if waits.reduce[event // 2] else _REPLACES
+        if at == 0 or places[at] != places[at - 1]:
+            before, begin = at, at
+        elif way != last_way or way == _REPLACES:
+            before, begin = begin, at
+        last_way = way
+        n_suspects = _look_back(
+            events[before:begin], event, places[at], local, ancestors, suspects, n_suspects
+        )
     return n_suspects
 
 

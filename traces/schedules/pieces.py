@@ -1,6 +1,9 @@
-"""Buffers cut into pieces that no send divides, and what sends move from piece to piece.
+"""Buffers cut into pieces so that every send reads and writes whole pieces.
 
-A *place* is a piece at a member of the operation: member * pieces + piece.
+The buffers of all members of an operation are cut alike.  A *place* is one piece of one member's buffer,
+numbered member * n_pieces + piece.  A *hop* is what one send does with one piece: it reads it at one place,
+and writes it, or adds it, at another.  Places that hops connect are a *component*: data never pass from one
+component to another, so each can be looked at by itself.
 """
 
 from collections.abc import Sequence
@@ -19,7 +22,7 @@ MAX_CUTS = 1 << 27  # looked at in all rounds in which cuts are carried from pla
 
 
 class Hops(NamedTuple):
-    """One piece of one send each: the send, by its position in the operation, and the places."""
+    """All hops of an operation, by send: the send's position in the operation, and the two places."""
 
     send: Ids
     source: Ids
@@ -29,7 +32,8 @@ class Hops(NamedTuple):
 def piece_starts(sends: Sends, ends: Sequence[int] = ()) -> Ids:
     """Where the pieces of all buffers begin, ascending, the last where the buffers end.
 
-    What a send reads in pieces it writes in the same ones.  `ends` are further bytes to cut at.  Raise
+    Cuts are made where any send begins or ends to read or write, and at `ends`.  A send with a shift carries
+    the cuts in what it reads over to what it writes, and the other way round, until no cut is new.  Raise
     ValueError for more than MAX_PIECES, and where finding them takes too long.
     """
     targets = sends.offset + sends.shift
@@ -65,7 +69,7 @@ def piece_starts(sends: Sends, ends: Sequence[int] = ()) -> Ids:
 
 
 def ranges(first: Ids, counts: Ids) -> Ids:
-    """first[0], first[0] + 1, ..., `counts[0]` of them, then those from first[1] on, and so on."""
+    """`counts[0]` numbers from first[0] on, then `counts[1]` numbers from first[1] on, and so on."""
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
     made: Ids = np.arange(total) + np.repeat(first - (ends - counts), counts)
@@ -73,7 +77,7 @@ def ranges(first: Ids, counts: Ids) -> Ids:
 
 
 def hops_of(sends: Sends, cuts: Ids, members: Sequence[int]) -> Hops:
-    """By send; `members` are ascending.  Raise ValueError for more than MAX_PIECES."""
+    """The hops of an operation; `members` are ascending.  Raise ValueError for more than MAX_PIECES."""
     n_pieces = len(cuts)
     if n_pieces * len(members) > MAX_PIECES:
         raise ValueError(f"its sends cut the buffers into more than {MAX_PIECES:,} pieces")
@@ -91,7 +95,10 @@ def hops_of(sends: Sends, cuts: Ids, members: Sequence[int]) -> Hops:
 
 @compiled
 def components(source: Ids, target: Ids, n_places: int) -> Ids:
-    """The component of each hop: the lowest place that hops connect it with."""
+    """The component of each hop, named by its lowest place.
+
+    A forest of places (union-find): each leads to a lower one of its component, the lowest to itself.
+    """
     parent = np.arange(n_places)
     for hop in range(len(source)):
         one, other = source[hop], target[hop]

@@ -17,7 +17,7 @@ import numpy as np
 
 from gradwire.traces.components import components
 from gradwire.traces.schedules.kinds import CONTRACTS, Contract, OpKind, Parties
-from gradwire.traces.schedules.sends import Send, Sends, swaps, totals
+from gradwire.traces.schedules.sends import Send, Sends, totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,36 +210,3 @@ def sent_nbytes(schedule: Schedule) -> list[int]:
     """Payload bytes that each rank sends."""
     sent: list[int] = totals(schedule.sends.src, schedule.sends.nbytes, schedule.n_ranks).tolist()
     return sent
-
-
-def contributions(
-    listed: Iterable[Send], n_ranks: int, cuts: Iterable[int], aggregations: Iterable[Aggregation] = ()
-) -> list[dict[int, Counter[int]]]:
-    """What each rank holds at the end: have[rank][start of a piece] counts whose data is in it.
-
-    `cuts` are the starts of the pieces of the buffer that no send divides.  An all-reduce is right
-    when every count is exactly one for every rank.  The sends are carried out in the order of their
-    ids, each reading what its source holds at that moment (swapped ones: at the first one's); its `needs`
-    must therefore come first.  `aggregations` of the same operation are done before all of them.
-    """
-    sends = Sends.of(listed)
-    starts = sorted(set(cuts))
-    back = swaps(sends)
-    before: dict[tuple[int, int], Counter[int]] = {}  # what a later half of a swap carries
-    have = [{start: Counter([rank]) for start in starts} for rank in range(n_ranks)]
-    for aggregation in aggregations:
-        for start in starts:
-            total = Counter(aggregation.givers)
-            for taker in aggregation.takers:
-                have[taker][start] = total
-    for number, send in enumerate(sends):
-        if any(need >= number for need in send.needs):
-            raise ValueError(f"send {number} waits for a later send: {send.needs}")
-        for start in starts:
-            if send.offset <= start < send.offset + send.nbytes:
-                held = have[send.dst][start]
-                data = before.get((number, start), have[send.src][start])
-                if back.get(number, -1) > number:
-                    before[back[number], start] = held
-                have[send.dst][start] = held + data if send.reduce else Counter(data)
-    return have

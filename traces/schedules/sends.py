@@ -50,31 +50,39 @@ class Send:
 
 
 class Edges(NamedTuple):
-    """Of each send the ids of others: those of send i are `ids[starts[i] : starts[i + 1]]`."""
+    """For each send the ids of others: those of send i are `ids[starts[i] : starts[i + 1]]`."""
 
     starts: Numbers
     ids: Numbers
 
     @classmethod
     def of(cls, ids: Sequence[Sequence[int]]) -> Self:
+        """A sequence of ids for each send."""
         starts = np.zeros(len(ids) + 1, np.int32)
         np.cumsum([len(each) for each in ids], out=starts[1:])
         return cls(starts, np.fromiter(chain.from_iterable(ids), np.int32, int(starts[-1])))
 
     @classmethod
     def one(cls, have: NDArray[np.bool_], ids: Numbers) -> Self:
-        """One id for each send that `have` one, none for the others."""
+        """One id for each send where `have` is true, from `ids` in their order; none for the others."""
         starts = np.zeros(len(have) + 1, np.int32)
         np.cumsum(have, out=starts[1:])
         return cls(starts, ids.astype(np.int32, copy=False))
 
     @classmethod
     def present(cls, ids: NDArray[np.integer[Any]]) -> Self:
-        """A row of ids for each send; those below 0 are left out."""
+        """A row of ids for each send; ids below 0 stand for none and are left out."""
         is_there = ids >= 0
         starts = np.zeros(len(ids) + 1, np.int32)
         np.cumsum(is_there.sum(axis=1), out=starts[1:])
         return cls(starts, ids[is_there].astype(np.int32))
+
+    def renumbered(self, new: NDArray[np.integer[Any]]) -> "Edges":
+        """With `new[id]` in place of each id; an id whose new one is below 0 is left out."""
+        ids = new[self.ids]
+        is_there = ids >= 0
+        n_before = np.concatenate(([0], np.cumsum(is_there)))
+        return Edges(n_before[self.starts].astype(np.int32), ids[is_there].astype(np.int32))
 
     @property
     def counts(self) -> Numbers:
@@ -109,7 +117,7 @@ class Sends(Sequence[Send]):
 
     @classmethod
     def of(cls, sends: Iterable[Send]) -> "Sends":
-        """The columns of these sends, of which `needs` and `ready` name each other by position."""
+        """The columns of these sends, whose `needs` and `ready` name others by their positions."""
         if isinstance(sends, Sends):
             return sends
         made = list(sends)
@@ -177,7 +185,7 @@ class Sends(Sequence[Send]):
         return dict(zip(numbers.tolist(), self.chosen(numbers, keep_edges=True), strict=True))
 
     def chosen(self, numbers: NDArray[Any], *, keep_edges: bool = False) -> "Sends":
-        """Some of the sends by their ids; what they wait for only with `keep_edges`, under its old ids."""
+        """The sends with these ids; `needs` and `ready` are empty, or have the old ids with `keep_edges`."""
         columns: dict[str, Any] = {name: getattr(self, name)[numbers] for name in _DTYPES}
         edges: dict[str, Any] = {
             name: _chosen(getattr(self, name), numbers) if keep_edges else Edges.of([()] * len(numbers))
@@ -185,14 +193,21 @@ class Sends(Sequence[Send]):
         }
         return Sends(**columns, **edges)
 
+    def with_bytes(self) -> "Sends":
+        """The sends that are not empty, numbered anew; nothing waits for those that were left out."""
+        has_bytes = self.nbytes > 0
+        kept = self.chosen(np.flatnonzero(has_bytes), keep_edges=True)
+        new = np.where(has_bytes, np.cumsum(has_bytes) - 1, -1)
+        return replace(kept, needs=kept.needs.renumbered(new), ready=kept.ready.renumbered(new))
+
     def moved(self, *, op: int = 0, rank: int = 0) -> "Sends":
-        """The same of an operation, and of ranks, whose numbers are so much higher."""
+        """The same sends with `op` added to every operation's number, and `rank` to every rank's."""
         more = np.int32(rank)
         return replace(self, op=self.op + np.int32(op), src=self.src + more, dst=self.dst + more)
 
     @classmethod
     def joined(cls, parts: Sequence["Sends"]) -> "Sends":
-        """One after the other; what a part waits for is in that part."""
+        """All parts one after the other; the ids in each part's `needs` and `ready` are those of the part."""
         if len(parts) == 1:
             return parts[0]
         if not parts:
@@ -281,7 +296,7 @@ def swaps(sends: Sends, numbers: NDArray[Any] | None = None) -> dict[int, int]:
     Each id of such a pair leads to the other.  Of all, or of those with these `numbers`.
     """
     ids = np.arange(len(sends)) if numbers is None else numbers
-    ids = ids[sends.reduce[ids] & (sends.shift[ids] == 0)]
+    ids = ids[sends.reduce[ids] & (sends.shift[ids] == 0) & (sends.nbytes[ids] > 0)]
     if not len(ids):
         return {}
     src, dst = sends.src[ids], sends.dst[ids]

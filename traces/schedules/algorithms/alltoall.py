@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from gradwire.traces.schedules.algorithm import check_ranks
 from gradwire.traces.schedules.algorithms.steps import Steps, Transfer
-from gradwire.traces.schedules.collectives import check_ranks
 from gradwire.traces.schedules.sends import Send
 
 

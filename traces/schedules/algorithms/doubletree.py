@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import floor, sqrt
 from typing import NamedTuple
 
-from gradwire.traces.schedules.collectives import check_ranks
+from gradwire.traces.schedules.algorithm import check_ranks
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, chunk_starts
 from gradwire.traces.schedules.sends import Send
 

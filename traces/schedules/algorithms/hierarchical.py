@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from gradwire.traces.schedules.algorithms.ring import all_gather, reduce_scatter
-from gradwire.traces.schedules.collectives import check_ranks, ring
+from gradwire.traces.schedules.algorithm import check_ranks
+from gradwire.traces.schedules.algorithms.ring import all_gather, reduce_scatter, ring
 from gradwire.traces.schedules.kinds import chunk_starts
-from gradwire.traces.schedules.sends import Send
+from gradwire.traces.schedules.sends import Send, Sends
 
 Allreduce = Callable[[int, int], Sequence[Send]]
 
@@ -93,22 +93,9 @@ def hierarchical(groups: Sequence[Sequence[int]], nbytes: int, across: Allreduce
     return phases.made
 
 
-def _across(across: Allreduce, line: Sequence[int], cut: list[int], chunk: int) -> list[Send]:
+def _across(across: Allreduce, line: Sequence[int], cut: list[int], chunk: int) -> Sends:
     """The allreduce of one chunk, without sends of 0 bytes."""
-    return _full(across(len(line), cut[chunk + 1] - cut[chunk]))
-
-
-def _full(sends: Sequence[Send]) -> list[Send]:
-    """The sends that have bytes, numbered anew."""
-    new = {old: place for place, old in enumerate(i for i, send in enumerate(sends) if send.nbytes)}
-    return [
-        replace(
-            sends[old],
-            needs=tuple(new[other] for other in sends[old].needs if other in new),
-            ready=tuple(new[other] for other in sends[old].ready if other in new),
-        )
-        for old in new
-    ]
+    return Sends.of(across(len(line), cut[chunk + 1] - cut[chunk])).with_bytes()
 
 
 def _size(groups: Sequence[Sequence[int]]) -> int:
@@ -159,7 +146,9 @@ def four_way_ring(rows: int, columns: int, nbytes: int) -> list[Send]:
         phases.phase(
             [
                 _Part(
-                    line[:: -1 if way % 2 else 1], _full(ring(len(line), cut[way + 1] - cut[way])), cut[way]
+                    line[:: -1 if way % 2 else 1],
+                    ring(len(line), cut[way + 1] - cut[way]).with_bytes(),
+                    cut[way],
                 )
                 for way, lines in enumerate(orders)
                 for line in lines

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
+from gradwire.traces.schedules.algorithm import check_ranks
 from gradwire.traces.schedules.algorithms.graph import Graph
 from gradwire.traces.schedules.algorithms.steps import Steps, Transfer
-from gradwire.traces.schedules.collectives import check_ranks
 from gradwire.traces.schedules.kinds import chunk_starts
 from gradwire.traces.schedules.sends import Send
 

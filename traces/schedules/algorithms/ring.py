@@ -1,39 +1,67 @@
-"""The halves of a ring allreduce as collectives of their own: p-1 steps each, one chunk a step."""
+"""Rings: the textbook allreduce, and its halves as collectives of their own.
 
-from gradwire.traces.schedules.collectives import check_ranks
+Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 2009.
+"""
+
+import numpy as np
+
+from gradwire.traces.schedules.algorithm import check_ranks
 from gradwire.traces.schedules.kinds import chunk_starts, piece_cuts
-from gradwire.traces.schedules.sends import Send
+from gradwire.traces.schedules.sends import Edges, Sends
 
 
-def reduce_scatter(n_ranks: int, nbytes: int) -> list[Send]:
-    """Rank r ends with the sum of chunk r.  In step s it sends chunk r-s-1 to rank r+1."""
+def ring(n_ranks: int, nbytes: int) -> Sends:
+    """Reduce-scatter round the ring, then all-gather: 2(p-1) steps.
+
+    In step s, rank r sends chunk (r - s) mod p to rank r+1.  After p-1 steps rank r owns the full sum
+    of chunk r+1, which is just what the same rule sends next, so the second half needs no formula of
+    its own.
+    """
     check_ranks("a ring", n_ranks)
-    return _round(chunk_starts(nbytes, n_ranks), shift=1, reduce=True)
+    return _round(chunk_starts(nbytes, n_ranks), n_adding=n_ranks - 1, n_copying=n_ranks - 1)
 
 
-def all_gather(n_ranks: int, nbytes: int) -> list[Send]:
-    """Rank r begins with chunk r of `nbytes` and ends with all.  In step s it sends chunk r-s to rank r+1."""
+def reduce_scatter(n_ranks: int, nbytes: int) -> Sends:
+    """Rank r ends with the sum of chunk r: p-1 steps.  In step s it sends chunk r-s-1."""
     check_ranks("a ring", n_ranks)
-    return _round(piece_cuts(nbytes, n_ranks), shift=0, reduce=False)
+    return _round(chunk_starts(nbytes, n_ranks), n_adding=n_ranks - 1, first=-1).with_bytes()
 
 
-def _round(cut: list[int], *, shift: int, reduce: bool) -> list[Send]:
-    """In each step what came in the one before goes on; receivers have two buffers, as in `ring`."""
-    n_ranks = len(cut) - 1
-    ids: dict[tuple[int, int], int] = {}
-    sends: list[Send] = []
-    for step in range(n_ranks - 1):
-        for src in range(n_ranks):
-            chunk = (src - step - shift) % n_ranks
-            size = cut[chunk + 1] - cut[chunk]
-            if not size:
-                continue
-            ids[step, src] = len(sends)
-            came, freed = (step - 1, (src - 1) % n_ranks), (step - 2, src)
-            needs = (ids[came],) if came in ids else ()
-            ready = (ids[freed],) if freed in ids else ()
-            sends.append(Send(0, src, (src + 1) % n_ranks, cut[chunk], size, reduce, needs, ready, step))
-    return sends
+def all_gather(n_ranks: int, nbytes: int) -> Sends:
+    """Rank r begins with chunk r of `nbytes` and ends with all: p-1 steps.  In step s it sends chunk r-s."""
+    check_ranks("a ring", n_ranks)
+    return _round(piece_cuts(nbytes, n_ranks), n_copying=n_ranks - 1).with_bytes()
+
+
+def _round(cut: list[int], *, n_adding: int = 0, n_copying: int = 0, first: int = 0) -> Sends:
+    """Steps in which every rank sends one chunk to the next rank: first those that add, then those that copy.
+
+    Rank r begins with chunk r + `first`, and passes on in each step what came in the one before.  Receivers
+    have two buffers: they are ready for a step when the one before the last is in.
+    """
+    n_ranks, n_steps = len(cut) - 1, n_adding + n_copying
+    cuts = np.array(cut)
+    step = np.repeat(np.arange(n_steps, dtype=np.int32), n_ranks)
+    src = np.tile(np.arange(n_ranks, dtype=np.int32), n_steps)
+    chunk = (src + first - step) % n_ranks
+    later, last_but_one = step[step > 0], step[step > 1]
+    return Sends(
+        op=np.zeros(len(step), np.int32),
+        src=src,
+        dst=(src + 1) % np.int32(n_ranks),
+        step=step,
+        offset=cuts[chunk],
+        nbytes=cuts[chunk + 1] - cuts[chunk],
+        shift=np.zeros(len(step), np.int64),
+        reduce=step < n_adding,
+        needs=Edges.one(step > 0, (later - 1) * n_ranks + (src[step > 0] - 1) % n_ranks),
+        ready=Edges.one(step > 1, (last_but_one - 2) * n_ranks + src[step > 1]),
+    )
+
+
+def ring_s(p: int, nbytes: int, alpha: float, beta: float) -> float:
+    """T = 2(p-1) alpha + 2(p-1)/p S beta: both halves."""
+    return 2 * half_s(p, nbytes, alpha, beta)
 
 
 def half_s(p: int, nbytes: int, alpha: float, beta: float) -> float:

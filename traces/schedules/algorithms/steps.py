@@ -1,6 +1,6 @@
-"""Sends in the making, step after step, and the pieces that a buffer is cut into."""
+"""Sends in the making, step after step."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,10 +19,11 @@ class Transfer(NamedTuple):
 
 @dataclass
 class Steps:
-    """The sends of one operation; a transfer of 0 bytes is left out.
+    """The sends of one operation; a transfer of 0 bytes is left out, and so is a step without transfers.
 
     With `paced`, a rank begins a step, and is ready to receive in it, when it is done with the last step in
-    which it sent or received (as in `halving_doubling`).  Without, sends wait only for their data.
+    which it sent or received: otherwise a fast pair's next step would compete with the steps that others are
+    still in.  Without, sends wait only for their data.
     """
 
     paced: bool = True
@@ -30,7 +31,7 @@ class Steps:
     n_steps: int = 0
     _done: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
-    def step(self, transfers: Iterable[Transfer], *, reduce: bool) -> list[int | None]:
+    def step(self, transfers: Sequence[Transfer], *, reduce: bool) -> list[int | None]:
         """The id of the send of each transfer, None of one that is left out."""
         ids: list[int | None] = []
         here: dict[int, list[int]] = {}
@@ -46,5 +47,5 @@ class Steps:
             for rank in (src, dst):
                 here.setdefault(rank, []).append(number)
         self._done |= {rank: tuple(some) for rank, some in here.items()}
-        self.n_steps += 1
+        self.n_steps += bool(transfers)
         return ids

@@ -1,4 +1,4 @@
-"""Trees over ranks: who gets a broadcast from whom, and an allreduce as a reduction up and a broadcast down.
+"""Trees over ranks: a reduction up, a broadcast down, and an allreduce as one after the other.
 
 Shapes as in ompi/mca/coll/base/coll_base_topo.c (Open MPI 4.1) and gloo/broadcast.cc, by the rank's distance
 from the root, which is number 0.
@@ -8,7 +8,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 
-from gradwire.traces.schedules.collectives import check_ranks
+from gradwire.traces.schedules.algorithm import check_ranks
+from gradwire.traces.schedules.kinds import chunk_starts
 from gradwire.traces.schedules.sends import Send
 from gradwire.traces.workload import Shape
 
@@ -81,6 +82,24 @@ def broadcast(n_ranks: int, nbytes: int, root: int = 0, shape: Shape = "binomial
     return sends
 
 
+def reduce(n_ranks: int, nbytes: int, root: int = 0, shape: Shape = "binomial") -> list[Send]:
+    """The root ends with the sum: n-1 sends of the whole buffer, each rank's when it has all from below.
+
+    So in a step all children of a rank may meet at it.
+    """
+    check_ranks("a tree", n_ranks)
+    chunk_starts(nbytes, 1)  # refuses half an element
+    sends: list[Send] = []
+    into: defaultdict[int, tuple[int, ...]] = defaultdict(tuple)
+    complete: defaultdict[int, int] = defaultdict(int)  # the step in which a rank has its own sum
+    for child, parent in reversed(parents(shape, n_ranks, root).items()):
+        step = complete[child]
+        complete[parent] = max(complete[parent], step + 1)
+        into[parent] = (*into[parent], len(sends))
+        sends.append(Send(0, child, parent, 0, nbytes, reduce=True, needs=into[child], step=step))
+    return sends
+
+
 def reduce_broadcast(
     n_ranks: int,
     nbytes: int,
@@ -91,27 +110,29 @@ def reduce_broadcast(
 ) -> list[Send]:
     """2(n-1) sends of the whole buffer: added up towards the root along one tree, then spread along another.
 
-    Open MPI's `allreduce_intra_nonoverlapping` and `..._basic_linear` (coll_base_allreduce.c).  A rank sends
-    up as soon as it has all from below, so in the steps upwards all children of a rank may meet at it.
+    Open MPI's `allreduce_intra_nonoverlapping` and `..._basic_linear` (coll_base_allreduce.c).
     """
-    check_ranks("a tree", n_ranks)
-    sends: list[Send] = []
-    into: dict[int, tuple[int, ...]] = {}
-    above = parents(up, n_ranks, root)
-    steps: dict[int, int] = {}
-    complete: defaultdict[int, int] = defaultdict(int)  # the step in which a rank has its own sum
-    for child, parent in reversed(above.items()):
-        number = len(sends)
-        steps[child] = complete[child]
-        complete[parent] = max(complete[parent], steps[child] + 1)
-        needs = into.get(child, ())
-        sends.append(Send(0, child, parent, 0, nbytes, reduce=True, needs=needs, step=steps[child]))
-        into[parent] = (*into.get(parent, ()), number)
-    first_down = max(steps.values()) + 1
+    sends = reduce(n_ranks, nbytes, root, up)
     n_up = len(sends)
+    first_down = max(send.step for send in sends) + 1
+    at_root = tuple(number for number, send in enumerate(sends) if send.dst == root)
+    gives = {send.src: number for number, send in enumerate(sends)}
     for send in broadcast(n_ranks, nbytes, root, down):
-        needs = tuple(n_up + other for other in send.needs) or into[root]
-        # A rank that gives its sum away may take the result only afterwards.
-        ready = tuple(i for i, s in enumerate(sends) if s.reduce and s.src == send.dst)
+        needs = tuple(n_up + other for other in send.needs) or at_root
+        ready = (gives[send.dst],)  # a rank that gives its sum away may take the result only afterwards
         sends.append(replace(send, needs=needs, ready=ready, step=first_down + send.step))
     return sends
+
+
+def binomial_s(p: int, nbytes: int, alpha: float, beta: float) -> float:
+    """T = ceil(lg p) (alpha + S beta), a reduction or a broadcast along a binomial tree.
+
+    Chan, Heimlich, Purkayastha, van de Geijn, "Collective communication: theory, practice, and experience",
+    Concurrency and Computation 2007 (minimum spanning tree).
+    """
+    return (p - 1).bit_length() * (alpha + nbytes * beta)
+
+
+def chain_s(p: int, nbytes: int, alpha: float, beta: float) -> float:
+    """T = (p-1) (alpha + S beta), a reduction or a broadcast from rank to rank."""
+    return (p - 1) * (alpha + nbytes * beta)

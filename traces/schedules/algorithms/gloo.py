@@ -1,50 +1,14 @@
-"""Collectives as schedules: each function is one textbook algorithm.
+"""gloo's own ring, which is what "as captured" means where no other algorithm was recognised."""
 
-Every function returns the sends of operation 0 alone, with ids from 0 on.  Offsets and sizes are in bytes
-and, where data is added, multiples of an element (float32, 4 bytes).
-"""
-
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, chunk_starts
-from gradwire.traces.schedules.sends import Edges, Nbytes, Send, Sends
+from gradwire.traces.schedules.algorithm import check_ranks
+from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
+from gradwire.traces.schedules.sends import Edges, Nbytes, Sends
 
 GLOO_MAX_SEGMENT_NBYTES = 1 << 20
-
-
-class NotServedError(ValueError):
-    """An algorithm that cannot serve this number of ranks; the text says why."""
-
-
-def ring(n_ranks: int, nbytes: int) -> Sends:
-    """Reduce-scatter round the ring, then all-gather: 2(n-1) steps.
-
-    In step s, rank r sends chunk (r - s) mod n to rank r+1.  After n-1 steps rank r owns the full sum
-    of chunk r+1, which is just what the same rule sends next, so the second half needs no formula of
-    its own.  Receivers have two buffers: they are ready for a step when the one before the last is in.
-    """
-    check_ranks("a ring", n_ranks)
-    cuts = np.array(chunk_starts(nbytes, n_ranks))
-    n_steps = 2 * (n_ranks - 1)
-    step = np.repeat(np.arange(n_steps, dtype=np.int32), n_ranks)
-    src = np.tile(np.arange(n_ranks, dtype=np.int32), n_steps)
-    chunk = (src - step) % n_ranks
-    later, last_but_one = step[step > 0], step[step > 1]
-    return Sends(
-        op=np.zeros(len(step), np.int32),
-        src=src,
-        dst=(src + 1) % np.int32(n_ranks),
-        step=step,
-        offset=cuts[chunk],
-        nbytes=cuts[chunk + 1] - cuts[chunk],
-        shift=np.zeros(len(step), np.int64),
-        reduce=step < n_ranks - 1,
-        needs=Edges.one(step > 0, (later - 1) * n_ranks + (src[step > 0] - 1) % n_ranks),
-        ready=Edges.one(step > 1, (last_but_one - 2) * n_ranks + src[step > 1]),
-    )
 
 
 def gloo_ring(
@@ -134,38 +98,5 @@ def _gloo_done(ids: Nbytes, before: Nbytes, rank: Nbytes) -> Edges:
     return Edges.present(done)
 
 
-def piece_starts(sends: Iterable[Send]) -> Iterator[int]:
-    """The starts of the pieces of the buffer that no send divides (for `contributions`)."""
-    for send in sends:
-        yield send.offset
-        yield send.offset + send.nbytes
-
-
 def _round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
-
-
-def check_ranks(what: str, n_ranks: int) -> None:
-    """Raise NotServedError for a rank that is alone; `what` names the algorithm."""
-    if n_ranks < 2:
-        raise NotServedError(f"{what} needs at least 2 ranks, got {n_ranks}")
-
-
-def all_pairs(n_ranks: int, nbytes: int) -> list[Send]:
-    """Direct reduce-scatter and all-gather, all posted at once: 2(n-1)/n S bytes each rank, in two steps.
-
-    Rank r adds up chunk r.  Its closed form is 2 alpha + 2(n-1)/n S beta.
-    """
-    check_ranks("all-pairs", n_ranks)
-    cut = chunk_starts(nbytes, n_ranks)
-    pairs = [(src, (src + shift) % n_ranks) for shift in range(1, n_ranks) for src in range(n_ranks)]
-    number = {pair: place for place, pair in enumerate(pairs)}
-    into = {rank: tuple(number[pair] for pair in pairs if pair[1] == rank) for rank in range(n_ranks)}
-    size = [cut[chunk + 1] - cut[chunk] for chunk in range(n_ranks)]
-    sends = [Send(0, src, dst, cut[dst], size[dst], reduce=True) for src, dst in pairs]
-    for src, dst in pairs:
-        ready = (number[dst, src],)  # the receiver's own chunk has left
-        sends.append(
-            Send(0, src, dst, cut[src], size[src], reduce=False, needs=into[src], ready=ready, step=1)
-        )
-    return sends

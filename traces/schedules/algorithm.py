@@ -1,0 +1,40 @@
+"""What an allreduce algorithm is, and how it says that it cannot serve."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gradwire.traces.schedules.hints import Hints
+from gradwire.traces.schedules.sends import Send
+
+SendsOf = Callable[[int, int, Hints], Sequence[Send]]
+ClosedForm = Callable[[int, int, float, float, Hints], float | None]
+
+
+def no_closed_form(p: int, nbytes: int, alpha: float, beta: float, hints: Hints, /) -> None:
+    """For an algorithm whose time no formula says."""
+    del p, nbytes, alpha, beta, hints
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """An allreduce of the data of all ranks.
+
+    `sends(n_ranks, nbytes, hints)` has the sends of one operation, number 0, with ids from 0 on; it raises
+    NotServedError for ranks, or a network, that it cannot serve.  `time_s(p, nbytes, alpha, beta, hints)` is
+    its closed form in seconds, of p ranks that it serves: a message costs `alpha`, a byte on a host's link
+    `beta`, adding nothing, and no two hosts share a link; None where there is no such formula.
+    """
+
+    name: str
+    sends: SendsOf
+    time_s: ClosedForm = no_closed_form
+
+
+class NotServedError(ValueError):
+    """An algorithm that cannot serve these ranks, or this network; the text says why."""
+
+
+def check_ranks(what: str, n_ranks: int) -> None:
+    """Raise NotServedError for a rank that is alone; `what` names the algorithm."""
+    if n_ranks < 2:
+        raise NotServedError(f"{what} needs at least 2 ranks, got {n_ranks}")

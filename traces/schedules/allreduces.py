@@ -1,0 +1,171 @@
+"""Allreduce algorithms by name: a table of the built-in ones, and those of installed packages.
+
+docs/collectives.md says what each costs, and shows how to write one.  What switches add up is not here, as
+hosts do not send it to each other (traces.schedules.aggregating).
+"""
+
+from collections.abc import Callable, Sequence
+
+from gradwire.traces.schedules.algorithm import Algorithm, NotServedError, SendsOf, check_ranks
+from gradwire.traces.schedules.algorithms.allpairs import all_pairs, all_pairs_s
+from gradwire.traces.schedules.algorithms.doubletree import (
+    best_pieces,
+    double_binary_tree,
+    double_binary_tree_s,
+)
+from gradwire.traces.schedules.algorithms.doubling import (
+    halving_doubling,
+    halving_doubling_s,
+    recursive_doubling,
+    recursive_doubling_s,
+)
+from gradwire.traces.schedules.algorithms.graph import Graph
+from gradwire.traces.schedules.algorithms.hierarchical import (
+    four_way_ring,
+    four_way_ring_s,
+    hierarchical,
+    hierarchical_s,
+    two_d_ring,
+)
+from gradwire.traces.schedules.algorithms.multitree import grow, multitree, multitree_s
+from gradwire.traces.schedules.algorithms.ring import ring, ring_s
+from gradwire.traces.schedules.algorithms.trees import binomial_s, chain_s, reduce_broadcast
+from gradwire.traces.schedules.hints import Hints, grid_of
+from gradwire.traces.schedules.names import algorithm_names, of_packages
+from gradwire.traces.schedules.sends import Send
+from gradwire.traces.workload import Shape
+
+STEP_S = 0.0005  # assumed of one step of a pipelined tree, to choose the number of pieces
+
+
+def algorithm(name: str) -> Algorithm:
+    """The algorithm of this name.
+
+    Raise ValueError if neither gradwire nor an installed package offers it, or a package something else.
+    """
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    packages = of_packages()
+    if name not in packages:
+        raise ValueError(f"there is no algorithm {name!r}; choose from {', '.join(algorithm_names())}")
+    loaded = packages[name].load()
+    if not isinstance(loaded, Algorithm):
+        raise ValueError(
+            f"algorithm {name!r}: its package must offer an Algorithm, and {packages[name].value} is a "
+            f"{type(loaded).__name__}"
+        )
+    return loaded
+
+
+def _same_everywhere(sends: Callable[[int, int], Sequence[Send]]) -> SendsOf:
+    """Of sends that ask nothing of the network."""
+    return lambda n_ranks, nbytes, _: sends(n_ranks, nbytes)
+
+
+def _tree(shape: Shape) -> SendsOf:
+    return lambda n_ranks, nbytes, _: reduce_broadcast(n_ranks, nbytes, up=shape, down=shape)
+
+
+def _pieces(n_ranks: int, nbytes: int, hints: Hints) -> int:
+    return best_pieces(n_ranks, nbytes, STEP_S, 8 / hints.host_bps)
+
+
+def _double_binary_tree(n_ranks: int, nbytes: int, hints: Hints) -> Sequence[Send]:
+    check_ranks("a double binary tree", n_ranks)
+    return double_binary_tree(n_ranks, nbytes, _pieces(n_ranks, nbytes, hints))
+
+
+def _hierarchical(n_ranks: int, nbytes: int, hints: Hints) -> Sequence[Send]:
+    check_ranks("a hierarchical allreduce", n_ranks)
+    sizes = sorted({len(leaf) for leaf in hints.leaves})
+    if len(sizes) != 1 or len(hints.leaves) == 1:
+        have = f"leaves with {', '.join(map(str, sizes))} ranks" if len(sizes) > 1 else "a single leaf"
+        raise NotServedError(
+            f"hierarchical needs at least 2 first switches with as many ranks each; here is {have}: choose "
+            "ring, or another number of ranks"
+        )
+    return hierarchical(hints.leaves, nbytes)
+
+
+def _hierarchical_s(p: int, nbytes: int, alpha: float, beta: float, hints: Hints) -> float:
+    return hierarchical_s(p // len(hints.leaves), len(hints.leaves), nbytes, alpha, beta)
+
+
+def _grid(n_ranks: int, hints: Hints) -> tuple[int, int]:
+    """Its rows and columns, at least 2 of each."""
+    check_ranks("a grid", n_ranks)
+    rows, columns = grid_of(n_ranks, hints)
+    if min(rows, columns) < 2:
+        raise NotServedError(
+            "this algorithm needs at least 2 rows and 2 columns of ranks, and here "
+            f"{n_ranks} ranks are a grid of {rows} by {columns}: choose ring, or another number of ranks"
+        )
+    return rows, columns
+
+
+def _on_grid(make: Callable[[int, int, int], Sequence[Send]]) -> SendsOf:
+    return lambda n_ranks, nbytes, hints: make(*_grid(n_ranks, hints), nbytes)
+
+
+def _two_d_ring_s(p: int, nbytes: int, alpha: float, beta: float, hints: Hints) -> float:
+    rows, columns = _grid(p, hints)
+    return hierarchical_s(columns, rows, nbytes, alpha, beta)
+
+
+def _four_way_ring_s(p: int, nbytes: int, alpha: float, beta: float, hints: Hints) -> float | None:
+    rows, columns = _grid(p, hints)
+    return four_way_ring_s(rows, nbytes, alpha, beta) if rows == columns else None
+
+
+def _graph(n_ranks: int, hints: Hints) -> Graph:
+    check_ranks("MultiTree", n_ranks)
+    if hints.graph is None:
+        raise NotServedError("multitree is made for one fabric: name it with --fabric")
+    return hints.graph
+
+
+def _multitree(name: str, *, reference: bool) -> Algorithm:
+    def sends(n_ranks: int, nbytes: int, hints: Hints) -> Sequence[Send]:
+        graph = _graph(n_ranks, hints)
+        try:
+            return multitree(graph, nbytes, reference=reference)
+        except ValueError as error:
+            raise NotServedError(f"multitree cannot be made here: {error}") from error
+
+    def time_s(p: int, nbytes: int, alpha: float, beta: float, hints: Hints) -> float:
+        return multitree_s(grow(_graph(p, hints), reference=reference), nbytes, alpha, beta)
+
+    return Algorithm(name, sends, time_s)
+
+
+_ALL = (
+    Algorithm("ring", _same_everywhere(ring), lambda p, n, a, b, _: ring_s(p, n, a, b)),
+    Algorithm(
+        "halving-doubling",
+        _same_everywhere(halving_doubling),
+        lambda p, n, a, b, _: halving_doubling_s(p, n, a, b),
+    ),
+    Algorithm(
+        "recursive-doubling",
+        _same_everywhere(recursive_doubling),
+        lambda p, n, a, b, _: recursive_doubling_s(p, n, a, b),
+    ),
+    Algorithm("all-pairs", _same_everywhere(all_pairs), lambda p, n, a, b, _: all_pairs_s(p, n, a, b)),
+    Algorithm("tree:flat", _tree("flat")),
+    Algorithm("tree:binomial", _tree("binomial"), lambda p, n, a, b, _: 2 * binomial_s(p, n, a, b)),
+    Algorithm("tree:in-order-binomial", _tree("in-order-binomial")),
+    Algorithm("tree:chain", _tree("chain"), lambda p, n, a, b, _: 2 * chain_s(p, n, a, b)),
+    Algorithm("tree:binary", _tree("binary")),
+    Algorithm("tree:chains", _tree("chains")),
+    Algorithm(
+        "double-binary-tree",
+        _double_binary_tree,
+        lambda p, n, a, b, hints: double_binary_tree_s(p, n, a, b, _pieces(p, n, hints)),
+    ),
+    Algorithm("hierarchical", _hierarchical, _hierarchical_s),
+    Algorithm("hierarchical:grid", _on_grid(two_d_ring), _two_d_ring_s),
+    Algorithm("2d-ring", _on_grid(four_way_ring), _four_way_ring_s),
+    _multitree("multitree", reference=False),
+    _multitree("multitree:reference", reference=True),
+)
+BUILT_IN = {each.name: each for each in _ALL}
