@@ -68,9 +68,13 @@ def payload_nbytes(path: Path, address: str) -> int:
     packets = read_capture(path)
     mine = (packets.src == packets.addresses.index(address)) & (packets.protocol == TCP)
     columns = packets.dst, packets.sport, packets.dport, packets.seq, packets.payload_nbytes
-    return sum(
-        int(nbytes) for *_, nbytes in set(zip(*(column[mine].tolist() for column in columns), strict=True))
-    )
+    first: dict[tuple[int, ...], int] = {}
+    sent: set[tuple[int, ...]] = set()  # what is sent again may be cut otherwise: every byte by itself
+    for *stream, seq, nbytes in zip(*(column[mine].tolist() for column in columns), strict=True):
+        if nbytes:
+            start = (seq - first.setdefault(tuple(stream), seq)) % (1 << 32)
+            sent.update((*stream, place % (1 << 32)) for place in range(start, start + nbytes))
+    return len(sent)
 
 
 def processes_about(folder: Path) -> list[int]:
