@@ -8,7 +8,8 @@ import pytest
 from gradwire.planning.experiment import hints_of
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.traces.schedules import names
-from gradwire.traces.schedules.allreduces import BUILT_IN, algorithm
+from gradwire.traces.schedules.algorithm import NotServedError
+from gradwire.traces.schedules.collectives import BUILT_IN, algorithm
 from gradwire.traces.schedules.hints import NO_HINTS, Hints
 from gradwire.traces.schedules.names import OF_HOSTS, OF_NETWORK
 from tests.made_orders import step_by_step_s
@@ -20,7 +21,7 @@ EXACT = ("ring", "halving-doubling", "recursive-doubling", "all-pairs", "tree:ch
 
 
 def test_the_table_has_the_names_that_help_pages_list() -> None:
-    assert list(BUILT_IN) == [*OF_HOSTS, *OF_NETWORK]
+    assert list(BUILT_IN) == [("allreduce", name) for name in (*OF_HOSTS, *OF_NETWORK)]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def offer(monkeypatch: pytest.MonkeyPatch, *offered: tuple[str, str]) -> None:
 def test_a_package_cannot_replace_a_built_in_algorithm(monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, ("ring", "nowhere:ring"), ("ina", "nowhere:ina"), ("pairwise", "nowhere:pairwise"))
     assert names.algorithm_names() == names.ALGORITHMS
-    assert algorithm("ring") is BUILT_IN["ring"]
+    assert algorithm("ring") is BUILT_IN["allreduce", "ring"]
 
 
 def test_what_is_not_an_algorithm_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,3 +99,11 @@ def test_a_name_that_nobody_offers_is_refused_with_those_there_are(
         ValueError, match=r"no algorithm 'butterfly'; choose from as-captured, ring, .*, mine"
     ):
         algorithm("butterfly")
+
+
+def test_an_algorithm_of_another_collective_is_refused_with_what_it_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    offer(monkeypatch)
+    with pytest.raises(NotServedError, match=r"ring does allreduce, not alltoall; choose from pairwise$"):
+        algorithm("ring", "alltoall")

@@ -18,7 +18,7 @@ from gradwire.traces.schedules.algorithms.doubling import halving_doubling, recu
 from gradwire.traces.schedules.algorithms.gloo import gloo_ring
 from gradwire.traces.schedules.algorithms.ring import all_gather, ring
 from gradwire.traces.schedules.algorithms.trees import broadcast, reduce_broadcast
-from gradwire.traces.schedules.allreduces import algorithm
+from gradwire.traces.schedules.collectives import algorithm
 from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.hints import NO_HINTS
 from gradwire.traces.schedules.kinds import OpKind

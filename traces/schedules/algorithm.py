@@ -1,9 +1,10 @@
-"""What an allreduce algorithm is, and how it says that it cannot serve."""
+"""What an algorithm of a collective is, and how it says that it cannot serve."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gradwire.traces.schedules.hints import Hints
+from gradwire.traces.schedules.kinds import OpKind
 from gradwire.traces.schedules.sends import Send
 
 SendsOf = Callable[[int, int, Hints], Sequence[Send]]
@@ -17,7 +18,7 @@ def no_closed_form(p: int, nbytes: int, alpha: float, beta: float, hints: Hints,
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """An allreduce of the data of all ranks.
+    """A way to do a collective of all ranks.
 
     `sends(n_ranks, nbytes, hints)` has the sends of one operation, number 0, with ids from 0 on; it raises
     NotServedError for ranks, or a network, that it cannot serve.  `time_s(p, nbytes, alpha, beta, hints)` is
@@ -28,6 +29,7 @@ class Algorithm:
     name: str
     sends: SendsOf
     time_s: ClosedForm = no_closed_form
+    collective: OpKind = "allreduce"
 
 
 class NotServedError(ValueError):

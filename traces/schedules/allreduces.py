@@ -1,7 +1,7 @@
-"""Allreduce algorithms by name: a table of the built-in ones, and those of installed packages.
+"""The built-in algorithms of allreduces.
 
-docs/collectives.md says what each costs, and shows how to write one.  What switches add up is not here, as
-hosts do not send it to each other (traces.schedules.aggregating).
+docs/collectives.md says what each costs.  What switches add up is not here, as hosts do not send it to each
+other (traces.schedules.aggregating).
 """
 
 from collections.abc import Callable, Sequence
@@ -31,30 +31,10 @@ from gradwire.traces.schedules.algorithms.multitree import grow, multitree, mult
 from gradwire.traces.schedules.algorithms.ring import ring, ring_s
 from gradwire.traces.schedules.algorithms.trees import binomial_s, chain_s, reduce_broadcast
 from gradwire.traces.schedules.hints import Hints, grid_of
-from gradwire.traces.schedules.names import algorithm_names, of_packages
 from gradwire.traces.schedules.sends import Send
 from gradwire.traces.workload import Shape
 
 STEP_S = 0.0005  # assumed of one step of a pipelined tree, to choose the number of pieces
-
-
-def algorithm(name: str) -> Algorithm:
-    """The algorithm of this name.
-
-    Raise ValueError if neither gradwire nor an installed package offers it, or a package something else.
-    """
-    if name in BUILT_IN:
-        return BUILT_IN[name]
-    packages = of_packages()
-    if name not in packages:
-        raise ValueError(f"there is no algorithm {name!r}; choose from {', '.join(algorithm_names())}")
-    loaded = packages[name].load()
-    if not isinstance(loaded, Algorithm):
-        raise ValueError(
-            f"algorithm {name!r}: its package must offer an Algorithm, and {packages[name].value} is a "
-            f"{type(loaded).__name__}"
-        )
-    return loaded
 
 
 def _same_everywhere(sends: Callable[[int, int], Sequence[Send]]) -> SendsOf:
@@ -138,7 +118,7 @@ def _multitree(name: str, *, reference: bool) -> Algorithm:
     return Algorithm(name, sends, time_s)
 
 
-_ALL = (
+ALLREDUCES = (
     Algorithm("ring", _same_everywhere(ring), lambda p, n, a, b, _: ring_s(p, n, a, b)),
     Algorithm(
         "halving-doubling",
@@ -168,4 +148,3 @@ _ALL = (
     _multitree("multitree", reference=False),
     _multitree("multitree:reference", reference=True),
 )
-BUILT_IN = {each.name: each for each in _ALL}

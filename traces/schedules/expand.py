@@ -12,7 +12,7 @@ from gradwire.traces.schedules.algorithms.gloo import (
     gloo_ring_sends,
 )
 from gradwire.traces.schedules.algorithms.trees import broadcast, reduce_broadcast
-from gradwire.traces.schedules.allreduces import algorithm as algorithm_of
+from gradwire.traces.schedules.collectives import algorithm as algorithm_of
 from gradwire.traces.schedules.hints import NO_HINTS, Hints
 from gradwire.traces.schedules.inturn import in_turn
 from gradwire.traces.schedules.kinds import CONTRACTS, ELEMENT_NBYTES

@@ -4,6 +4,7 @@ A package adds one with an entry point in the group `gradwire.collective`; it ca
 """
 
 from importlib.metadata import EntryPoint, entry_points
+from itertools import chain
 
 GROUP = "gradwire.collective"
 
@@ -31,14 +32,16 @@ OF_NETWORK = (  # made for one
     "multitree:reference",
 )
 ALGORITHMS = (AS_CAPTURED, *OF_HOSTS, *OF_NETWORK, INA, INA_LEAF)
+BY_COLLECTIVE: dict[str, tuple[str, ...]] = {"allreduce": ALGORITHMS, "alltoall": (PAIRWISE,)}
 
 
 def of_packages() -> dict[str, EntryPoint]:
     """The algorithms of installed packages by name, in the order of their names."""
     offered = {entry.name: entry for entry in entry_points(group=GROUP)}
-    return {name: offered[name] for name in sorted(offered) if name not in (*ALGORITHMS, PAIRWISE)}
+    built_in = set(chain.from_iterable(BY_COLLECTIVE.values()))
+    return {name: offered[name] for name in sorted(offered) if name not in built_in}
 
 
-def algorithm_names() -> tuple[str, ...]:
-    """The names of all algorithms for allreduces: gradwire's, then those of installed packages."""
-    return (*ALGORITHMS, *of_packages())
+def algorithm_names(collective: str = "allreduce") -> tuple[str, ...]:
+    """The names of the algorithms for a collective: gradwire's, then those of installed packages."""
+    return (*BY_COLLECTIVE[collective], *of_packages())
