@@ -137,12 +137,13 @@ def test_a_stream_that_never_completes_a_message_takes_no_memory() -> None:
     assert peak < 2_000_000
 
 
-@pytest.mark.parametrize("kind", range(256))
-def test_every_type_of_message_is_answered_or_passed_over_when_it_is_empty(kind: int) -> None:
-    talk = Talk()
-    answers(talk, struct.pack("!BBHI", 4, kind, 8, 5))
-    if not talk.session.is_over:
-        assert [reply[1] for reply in answers(talk, BARRIER)] == [ofp.OFPT_BARRIER_REPLY]
+def test_every_type_of_message_is_answered_or_passed_over_when_it_is_empty() -> None:
+    for kind in range(256):
+        talk = Talk()
+        answers(talk, struct.pack("!BBHI", 4, kind, 8, 5))
+        if not talk.session.is_over:
+            replied = [reply[1] for reply in answers(talk, BARRIER)]
+            assert replied == [ofp.OFPT_BARRIER_REPLY], f"after a message of type {kind}"
 
 
 # The controller's listening port.

@@ -8,7 +8,9 @@ import pytest
 
 # Stands for a command that has started something: it must be let to stop it.
 COMMAND = """
+import signal
 import time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the suite runs in the background
 import gradwire.tools.__main__ as entry
 def main(arguments):
     try:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gradwire.planning.plancheck import check_schedule
-from gradwire.traces.schedules import correctness
+from gradwire.traces.schedules import correctness, pieces
 from gradwire.traces.schedules.algorithms.allpairs import all_pairs
 from gradwire.traces.schedules.algorithms.doubletree import double_binary_tree
 from gradwire.traces.schedules.algorithms.doubling import halving_doubling, recursive_doubling
@@ -271,7 +271,10 @@ def test_what_is_only_gathered_may_end_in_half_an_element() -> None:
     ],
     ids=["cuts that breed cuts", "many sends of many pieces"],
 )
-def test_cuts_that_would_take_hours_or_all_memory_are_refused(sends: list[Send], nbytes: int) -> None:
+def test_cuts_that_would_take_hours_or_all_memory_are_refused(
+    sends: list[Send], nbytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pieces, "MAX_CUTS", 1 << 24)  # the real limit takes seconds to reach
     assert refusal(schedule("broadcast", 2, nbytes, sends)) == (
         "operation 0: its sends cut the buffer into too many pieces to check"
     )

@@ -140,17 +140,14 @@ STARS = [switched(["s"], ["s"] * p, []) for p in range(2, 18)]
 
 
 @pytest.mark.parametrize("graph", SMALL + STARS)
-@pytest.mark.parametrize("nbytes", [0, 4, 52, 1004])
-@pytest.mark.parametrize("paced", [False, True])
-def test_every_rank_ends_with_the_sum_in_any_order_that_its_sends_allow(
-    graph: Graph, nbytes: int, paced: bool
-) -> None:
-    sends = multitree(graph, nbytes, paced=paced)
+def test_every_rank_ends_with_the_sum_in_any_order_that_its_sends_allow(graph: Graph) -> None:
     everybody = Counter(range(graph.n_ranks))
-    for order in (sends, in_any_order(sends, 1), in_any_order(sends, 2)):
-        have = held(order, graph.n_ranks, nbytes)
-        assert all(each == everybody for rank in have for each in rank.values())
-    assert all(send.nbytes for send in sends)
+    for nbytes, paced in product((0, 4, 52, 1004), (False, True)):
+        sends = multitree(graph, nbytes, paced=paced)
+        for order in (sends, in_any_order(sends, 1), in_any_order(sends, 2)):
+            have = held(order, graph.n_ranks, nbytes)
+            assert all(each == everybody for rank in have for each in rank.values())
+        assert all(send.nbytes for send in sends)
 
 
 @pytest.mark.parametrize("graph", [*SMALL, STARS[3]])
@@ -158,7 +155,7 @@ def test_a_send_left_out_or_replaced_for_added_is_noticed(graph: Graph) -> None:
     nbytes = 4 * graph.n_ranks
     sends = multitree(graph, nbytes)
     everybody = Counter(range(graph.n_ranks))
-    for number, send in enumerate(sends):
+    for number, send in list(enumerate(sends))[:: len(sends) // 60 or 1]:
         for broken in (replace(send, nbytes=0), replace(send, reduce=not send.reduce)):
             wrong = [*sends[:number], broken, *sends[number + 1 :]]
             have = held(wrong, graph.n_ranks, nbytes, cut_by=sends)

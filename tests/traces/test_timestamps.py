@@ -21,13 +21,12 @@ def even(count: int = 1000) -> np.ndarray:
     return 1_700_000_000 * SECOND + np.arange(count, dtype=np.int64) * 10_000_000
 
 
-@pytest.mark.parametrize("bit", range(32))
 @pytest.mark.parametrize("row", [1, 100, 500, 800])
-def test_each_bit_of_the_seconds_is_noticed(bit: int, row: int) -> None:
-    times = even()
-    times[row] = (int(times[row]) // SECOND ^ 1 << bit) * SECOND + int(times[row]) % SECOND
-    found = implausible(times).tolist()
-    assert found == [row]
+def test_each_bit_of_the_seconds_is_noticed(row: int) -> None:
+    for bit in range(32):
+        times = even()
+        times[row] = (int(times[row]) // SECOND ^ 1 << bit) * SECOND + int(times[row]) % SECOND
+        assert implausible(times).tolist() == [row], f"bit {bit}"
 
 
 @pytest.mark.parametrize("years", [-50, -12, 12, 60])
