@@ -26,6 +26,7 @@ from gradwire.results.audit.runaudit import audit_run, middle
 from gradwire.results.audit.runfigures import aggregation_row, tier_nbytes
 from gradwire.results.calibrating import calibration_plan, fitted
 from gradwire.results.row import REFUSED, Row
+from gradwire.results.settling import settled
 
 Tell = Callable[[str], None]
 Progress = Callable[[str, dict[str, Any]], None]
@@ -183,7 +184,11 @@ def _judged(
         folder=folder,
         why=f"as planned: {reason}" if reason and plan.flows_may_move else reason or None,
     )
-    row = replace(_with_counters(row, plan, repeats, work), fidelity=_fidelity(plan, repeats, work, original))
+    row = replace(
+        _with_counters(row, plan, repeats, work),
+        fidelity=_fidelity(plan, repeats, work, original),
+        settled_s=settled(work, plan, repeats),
+    )
     result.save(work, row, judged, calibrated)
     return row
 

@@ -77,6 +77,7 @@ class Row:
     `iteration_s` is an iteration from start to start, over those of all counted repeats, and `exposed_s` what
     of it no computing hides, the waiting for slower ranks included (traces.schedules.periods); None where no
     iteration follows another, and none is closed by computing.
+    `settled_s` is when adaptive routes moved flows for the last time, after the start of a repeat.
     `tier_nbytes` are bytes on the wire in a repeat by tier and direction, `host_side` says why what switches
     were to add up is done by hosts.
     """
@@ -127,6 +128,7 @@ class Row:
     iteration_s: IterationTime | None = None
     exposed_s: float | None = None
     fidelity: float | None = None
+    settled_s: Spread | None = None
 
     def is_late(self, failure: FailedCable) -> bool:
         """Whether every counted repeat was over before the cable would have failed."""

@@ -21,7 +21,7 @@ from gradwire.tools.bars import bars_svg, iterations_svg
 from gradwire.tools.draw import fabric_svg
 from gradwire.tools.linkrates import show_rates
 from gradwire.tools.table import Table
-from gradwire.tools.tables import iteration_words
+from gradwire.tools.tables import iteration_words, settling_words
 from gradwire.traces.files import write_whole
 from gradwire.traces.units import show_bps, show_count, show_nbytes, show_s
 
@@ -137,6 +137,7 @@ def environment() -> Environment:
         "seconds": show_s,
         "percent": lambda share: f"{share:.0%}",
         "drawing": _drawing,
+        "settling": settling_words,
     }
     environment.filters |= filters
     return environment

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from gradwire.planning.model.errorbar import Bar
 from gradwire.planning.plan import ADAPTIVE
-from gradwire.results.row import REFUSED, Row
+from gradwire.results.row import REFUSED, Row, Spread
 from gradwire.tools.aggregationtables import aggregation_grids, broken_heads, megabytes
 from gradwire.tools.linkrates import show_rates
 from gradwire.tools.table import NOTHING, Cell, Table, columns, or_nothing, rich_table, table_of
@@ -72,6 +72,8 @@ def notes(rows: Sequence[Row]) -> list[str]:
         lines += [f"note: {name}: {failure}" for failure in row.failure_lines()]
         if row.flows_may_move and row.time_s:
             lines.append(f"note: {name}: {as_planned(row)}")
+        if row.settled_s:
+            lines.append(f"note: {name}: {settling_words(row.settled_s)}")
         lines += [f"note: {name}: done by the hosts: {reason}" for reason in row.host_side]
         if row.dropped:
             lines.append(f"note: {name}: {row.dropped} packets dropped in the fabric's queues")
@@ -106,6 +108,14 @@ def as_planned(row: Row) -> str:
     unknown = ("the failures", row.failures), ("what the controller moved", row.routes == ADAPTIVE)
     what = " and ".join(text for text, is_so in unknown if is_so)
     return f"prediction and worst link are of the paths as planned; they do not know of {what}"
+
+
+def settling_words(settled_s: Spread) -> str:
+    """When the controller moved flows for the last time, for a person."""
+    if not settled_s.max:
+        return "the controller moved no flow"
+    words = f"flows moved until {show_s(settled_s.median)} after the start"
+    return words if settled_s.min == settled_s.max else f"{words} (at most {show_s(settled_s.max)})"
 
 
 def _fabric(row: Row) -> str:

@@ -5,6 +5,7 @@ busy.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.model.bounds import Cuts, phase_bound_s
@@ -30,10 +31,13 @@ class Balance:
     """Flows on their ways, and what that means for one job at a time.
 
     The phases of two jobs may fall together in any way, so to a phase of one job counts on every link
-    what the busiest phase of each other job may bring there: `look_at` works that out again.
+    what the busiest phase of each other job may bring there: `look_at` works that out again.  `given_s` is
+    how long each link is busy in every phase with what no flow here sends.
     """
 
-    def __init__(self, links: Links, demands: Sequence[Demand]) -> None:
+    def __init__(
+        self, links: Links, demands: Sequence[Demand], given_s: Mapping[int, float] = MappingProxyType({})
+    ) -> None:
         self.links = links
         self.demands = demands
         self.ways: dict[int, Way] = {}
@@ -44,7 +48,8 @@ class Balance:
                 self.sends[flow].append((phase, nbytes))
         self._nbytes: list[defaultdict[int, int]] = [defaultdict(int) for _ in demands]
         self._users: list[defaultdict[int, dict[int, None]]] = [defaultdict(dict) for _ in demands]
-        self._others_s: defaultdict[int, float] = defaultdict(float)
+        self.given_s = given_s
+        self._others_s: defaultdict[int, float] = defaultdict(float, given_s)
 
     @property
     def jobs(self) -> tuple[int, ...]:
@@ -85,8 +90,11 @@ class Balance:
 
     def worst(self, phase: int) -> tuple[float, int]:
         """(time, link) of the busiest link between switches that the phase uses; (0, -1) if it uses none."""
-        used = [link for link, nbytes in self._nbytes[phase].items() if nbytes]
-        return max(((self.busy_s(phase, link), link) for link in used), default=(0.0, -1))
+        return max(((self.busy_s(phase, link), link) for link in self.used(phase)), default=(0.0, -1))
+
+    def used(self, phase: int) -> list[int]:
+        """The links between switches that the phase uses."""
+        return [link for link, nbytes in self._nbytes[phase].items() if nbytes]
 
     def least_s(self, phase: int) -> float:
         """The time of the phase, which its bound may decide."""
@@ -107,7 +115,7 @@ class Balance:
             if demand.job != job:
                 for link, nbytes in carried.items():
                     peaks[demand.job, link] = max(peaks[demand.job, link], nbytes)
-        self._others_s.clear()
+        self._others_s = defaultdict(float, self.given_s)
         for (_, link), nbytes in peaks.items():
             self._others_s[link] += nbytes * self.links.s_per_byte[link]
 

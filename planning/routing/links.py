@@ -22,7 +22,7 @@ class Links:
     def __init__(self, fabric: Fabric, placement: Sequence[str], flows: Sequence[Flow]) -> None:
         switches = set(fabric.switches)
         inner = [end for end, far in fabric.peers.items() if end.node in switches and far.node in switches]
-        self._fabric = fabric
+        self.fabric = fabric
         self._hosts = [(placement[flow.src], placement[flow.dst]) for flow in flows]
         self._alternatives = Alternatives(fabric)
         self._known: dict[tuple[str, str], tuple[Way, ...]] = {}

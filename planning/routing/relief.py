@@ -87,18 +87,18 @@ def _step(
     limits_s: Mapping[int, float],
     movable: Collection[int] | None,
     most_moves: int,
-) -> "_Relief":
+) -> "Relief":
     """Relieve the busiest link of a phase by as few moves as it takes; nothing has moved if that fails."""
     worst_s, link = balance.worst(phase)
     lower = {**limits_s, phase: worst_s * (1 - SLACK)}
-    relief = _Relief(balance, lower, movable, min(most_moves, MOST_MOVES_AT_ONCE))
+    relief = Relief(balance, lower, movable, min(most_moves, MOST_MOVES_AT_ONCE))
     for depth in range(DEEPEST + 1):
         if relief.relieve(phase, link, depth):
             break
     return relief
 
 
-class _Relief:
+class Relief:
     """One attempt: the flows moved so far, with the ways that they had, and how many moves were tried."""
 
     def __init__(

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from random import Random
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given
@@ -18,17 +20,20 @@ RATE = 100e6
 SPEC = "leaf-spine:leaves=2,spines=2,hosts=3,rate=100M"
 
 
-def plan_of(*sends: tuple[int, int], spec: str = SPEC, over: str = "spine0") -> Plan:
-    """Ranks on hosts in order; every flow between leaves goes over one spine."""
+def plan_of(
+    *sends: tuple[int, int], spec: str = SPEC, over: Mapping[tuple[int, int], str] = MappingProxyType({})
+) -> Plan:
+    """Ranks on hosts in order; flows between leaves go over spine0, or the spine that `over` names."""
     n_ranks = max(max(pair) for pair in sends) + 1
     plan = schedule_plan(spec, messages(n_ranks, [(*pair, MIB) for pair in sends]))
     flows = []
     for flow in plan.flows:
         path = flow.path
         if len(path) == 4:
+            spine = over.get((flow.src, flow.dst), "spine0")
             up, down = (
                 next(end for end in plan.fabric.peers if link_name(plan.fabric, end) == name)
-                for name in (f"{path[1].node}→{over}", f"{over}→{path[3].node}")
+                for name in (f"{path[1].node}→{spine}", f"{spine}→{path[3].node}")
             )
             path = (path[0], up, down, path[3])
         flows.append(replace(flow, path=path))
@@ -117,6 +122,40 @@ def test_traffic_that_no_flow_explains_counts_as_load() -> None:
     assert moved(plan, made) == [(0, 3)]
     free = next(end for end in plan.fabric.rates if end.node == "leaf0" and end != shared and end.port > 3)
     assert rebalanced(plan, rates, link_bps={shared: RATE, free: RATE}) is plan
+
+
+def bijection(n_ranks: int, seed: int) -> list[tuple[int, int]]:
+    """Every rank sends to one other, and gets from one: Hedera's random bijections."""
+    random = Random(seed)
+    while True:
+        partners = random.sample(range(n_ranks), n_ranks)
+        pairs = list(enumerate(partners))
+        if all(a != b for a, b in pairs):
+            return pairs
+
+
+@pytest.mark.parametrize("spec", ["fat-tree:k=4,rate=100M", "leaf-spine:leaves=4,spines=4,hosts=4,rate=100M"])
+def test_of_every_bijection_each_flow_ends_with_the_rate_of_its_host(spec: str) -> None:
+    """These fabrics are rearrangeably non-blocking (Benes, 1965): no two flows of one need share a link."""
+    for seed in range(20):
+        pairs = bijection(16, seed)
+        plan = schedule_plan(spec, messages(16, [(*pair, 24_000_000) for pair in pairs]), seed=seed)
+        active = [number(plan, *pair) for pair in pairs]
+        for _ in range(3):
+            plan = rebalanced(plan, fair(plan, active))
+        assert list(fair(plan, active).values()) == [RATE] * 16, seed
+
+
+def test_where_all_other_paths_are_full_one_flow_makes_room_for_another() -> None:
+    # 1→4 and 2→5 meet between spine1 and leaf2.  On the way over spine0 0→2 is in the way of the first, 3→0
+    # in that of the second: one of these two has to move too.
+    spines = {(0, 2): "spine0", (3, 0): "spine0", (1, 4): "spine1", (2, 5): "spine1"}
+    plan = plan_of(*spines, spec="leaf-spine:leaves=3,spines=2,hosts=2,rate=100M", over=spines)
+    active = [number(plan, *pair) for pair in spines]
+    assert list(fair(plan, active).values()) == [RATE, RATE, RATE / 2, RATE / 2]
+    made = rebalanced(plan, fair(plan, active))
+    assert list(fair(made, active).values()) == [RATE] * 4
+    assert len(moved(plan, made)) == 2
 
 
 @cache

@@ -157,6 +157,13 @@ def test_why_a_cell_is_slow_stands_below_the_table() -> None:
     assert shown.count("why: ") == 1
 
 
+def test_how_long_flows_went_on_moving_is_said_below_the_table() -> None:
+    moving = replace(measured(), routes="adaptive", settled_s=Spread(0.5, 0.25, 0.75))
+    shown = " ".join(printed(moving, replace(moving, placement="linear", settled_s=Spread(0, 0, 0))).split())
+    assert "random, adaptive: flows moved until 500 ms after the start (at most 750 ms)" in shown
+    assert "linear, adaptive: the controller moved no flow" in shown
+
+
 @pytest.mark.parametrize(
     ("row", "unknown"),
     [
