@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from random import Random
 from types import MappingProxyType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.adaptive import bijection
 from gradwire.planning.fabrics.fabric import Egress, link_name
 from gradwire.planning.model.fairshare import max_min_rates
 from gradwire.planning.plan import Plan
@@ -124,21 +124,11 @@ def test_traffic_that_no_flow_explains_counts_as_load() -> None:
     assert rebalanced(plan, rates, link_bps={shared: RATE, free: RATE}) is plan
 
 
-def bijection(n_ranks: int, seed: int) -> list[tuple[int, int]]:
-    """Every rank sends to one other, and gets from one: Hedera's random bijections."""
-    random = Random(seed)
-    while True:
-        partners = random.sample(range(n_ranks), n_ranks)
-        pairs = list(enumerate(partners))
-        if all(a != b for a, b in pairs):
-            return pairs
-
-
 @pytest.mark.parametrize("spec", ["fat-tree:k=4,rate=100M", "leaf-spine:leaves=4,spines=4,hosts=4,rate=100M"])
 def test_of_every_bijection_each_flow_ends_with_the_rate_of_its_host(spec: str) -> None:
     """These fabrics are rearrangeably non-blocking (Benes, 1965): no two flows of one need share a link."""
     for seed in range(20):
-        pairs = bijection(16, seed)
+        pairs = list(enumerate(bijection(16, seed)))
         plan = schedule_plan(spec, messages(16, [(*pair, 24_000_000) for pair in pairs]), seed=seed)
         active = [number(plan, *pair) for pair in pairs]
         for _ in range(3):
