@@ -13,11 +13,11 @@ from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.graph import graph_of
 from gradwire.planning.fabrics.paths import access_switch, host_port
 from gradwire.planning.failures import check_failures, check_reachable, parse_failures
+from gradwire.planning.jobplaces import place_jobs
 from gradwire.planning.losses import check_losses, parse_loss
-from gradwire.planning.placement import place
 from gradwire.planning.plan import Plan
 from gradwire.planning.refused import Refused
-from gradwire.planning.resolve import Ports, resolve
+from gradwire.planning.resolve import Ports, resolve_placed
 from gradwire.planning.transport import fabric_transport
 from gradwire.planning.trees.grants import Terms, granted
 from gradwire.planning.trees.tree import DEFAULT_ELEMENTS, SWITCH_SLOTS
@@ -117,9 +117,12 @@ def plan_of(cell: Cell, experiment: Experiment) -> Plan:
     losses = tuple(loss for text in experiment.loss for loss in parse_loss(text, cell.fabric))
     check_losses(cell.fabric, losses)
     terms = Terms(experiment.switch_slots, experiment.slots, experiment.elements, failures)
-    schedule, host_side = _schedule_and_host_side(cell, experiment, terms)
-    plan = resolve(
+    n_workers = [workload.n_ranks for workload in experiment.workloads]
+    jobs = place_jobs(cell.fabric, cell.algorithm, cell.placement, n_workers, experiment.seed)
+    schedule, host_side = _schedule_and_host_side(cell, experiment, jobs, terms)
+    plan = resolve_placed(
         cell.fabric,
+        tuple(itertools.chain.from_iterable(jobs)),
         schedule,
         algorithm=cell.algorithm,
         placement=cell.placement,
@@ -127,19 +130,23 @@ def plan_of(cell: Cell, experiment: Experiment) -> Plan:
         seed=experiment.seed,
         transport=fabric_transport(cell.fabric),
         terms=terms,
-        ports=_ports(experiment),
-        source=experiment.source,
+        ports=_ports(experiment, jobs),
     )
     check_reachable(cell.fabric, plan.placement, plan.schedule.jobs, failures)
     return replace(
-        plan, failures=failures, losses=losses, host_side=host_side, doubts=_doubts(cell, experiment)
+        plan,
+        source=experiment.source,
+        failures=failures,
+        losses=losses,
+        host_side=host_side,
+        doubts=_doubts(cell, experiment),
     )
 
 
-def _ports(experiment: Experiment) -> Ports:
-    """The ports of all captured connections, each way."""
+def _ports(experiment: Experiment, jobs: Sequence[Sequence[str]]) -> Ports:
+    """The ports of all captured connections, each way; `jobs` has the hosts of each workload."""
     ports = {}
-    firsts = itertools.accumulate((workload.n_ranks for workload in experiment.workloads), initial=0)
+    firsts = itertools.accumulate(map(len, jobs), initial=0)
     for workload, first in zip(experiment.workloads, firsts, strict=False):
         for each in workload.connections:
             a, b = each.a + first, each.b + first
@@ -182,21 +189,22 @@ def schedule_of(experiment: Experiment, algorithm: str) -> Schedule:
 
 
 def _schedule_and_host_side(
-    cell: Cell, experiment: Experiment, terms: Terms
+    cell: Cell, experiment: Experiment, jobs: Sequence[Sequence[str]], terms: Terms
 ) -> tuple[Schedule, tuple[str, ...]]:
-    """The schedule, and what of it was to be added up by switches and is not, as `Plan.host_side` says it."""
-    hosts = place(cell.placement, cell.fabric, experiment.n_ranks, experiment.seed)
-    firsts = itertools.accumulate((workload.n_ranks for workload in experiment.workloads), initial=0)
+    """The schedule, and what of it was to be added up by switches and is not, as `Plan.host_side` says it.
+
+    `jobs` has the hosts of each workload.
+    """
     placed = [
-        (workload, hints_of(cell.fabric, hosts[first : first + workload.n_ranks]))
-        for workload, first in zip(experiment.workloads, firsts, strict=False)
+        (workload, hints_of(cell.fabric, hosts))
+        for workload, hosts in zip(experiment.workloads, jobs, strict=True)
     ]
     if cell.algorithm not in (INA, INA_LEAF):
         schedules = [_expanded(experiment, workload, cell.algorithm, hints) for workload, hints in placed]
         return together(schedules), ()
     schedule, reasons = served(
         cell.fabric,
-        hosts,
+        tuple(itertools.chain.from_iterable(jobs)),
         [_expanded(experiment, workload, cell.algorithm, hints) for workload, hints in placed],
         lambda number: _expanded(experiment, experiment.workloads[number], HOST_SIDE),
         terms,
@@ -266,11 +274,13 @@ def hints_of(fabric: Fabric, hosts: Sequence[str]) -> Hints:
     """What an algorithm may know of where its ranks are; rank r is on `hosts[r]`."""
     shape = fabric.shape
     grid = (shape["x"], shape["y"]) if fabric.family in ("torus", "mesh") else None
+    rates = tuple(fabric.rates[host_port(host)] for host in hosts)
     return Hints(
         leaves=leaves_of(fabric, hosts),
         graph=graph_of(fabric, hosts),
         grid=grid if tuple(hosts) == fabric.hosts else None,
-        host_bps=min(fabric.rates[host_port(host)] for host in hosts),
+        host_bps=min(rates),
+        rates_bps=rates,
     )
 
 

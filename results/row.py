@@ -287,7 +287,7 @@ def busy_nbytes(schedule: Schedule, ranks: Sequence[int]) -> float:
             sent.update(dict.fromkeys(each.givers, op.nbytes))
             received[op.root] += op.nbytes * len(each.givers)
     collectives = sum(
-        op.nbytes * op.contract.busbw_factor(len(members))
+        op.nbytes * op.contract.busbw_factor(len(op.givers or members))
         for op, members in zip(schedule.ops, schedule.members, strict=True)
         if op.kind not in POINT_TO_POINT and members and members[0] in ranks
     )

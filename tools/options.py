@@ -67,6 +67,7 @@ MEANINGS = {  # of the choices' names; README.md, "Choices", says more
     "2d-ring": "allreduces along one dimension of a grid, then the other, a quarter each way",
     "multitree": "a tree from each rank, grown along the fabric's free links step by step",
     "multitree:reference": "the same with the authors' rule for when a step ends",
+    "ps:LAYOUT": "parameter servers: central, servers=K, colocated or hierarchical, and options: README.md",
     "ina": "in-network aggregation: switches add the gradients up",
     "ina:leaf": "each rank's first switch adds; a ring of hosts does the rest",
     "linear": "rank r on host r",

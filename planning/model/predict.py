@@ -83,10 +83,11 @@ def bound_s(
 
     An allreduce of S bytes on p ranks counts 2(p-1)/p S in and out of every host, the least that any
     algorithm without help of the switches can do (`Contract.each_nbytes`), so every algorithm is
-    measured against the same figure.  With that help S is enough, out of a giver and into a taker, in the
-    frames of its tree (`trees[i]` is that of the schedule's i-th group; without trees it counts nothing), and
-    what such an operation sends besides.  Everything else counts the bytes that the schedule itself
-    sends and receives.  Communication only: computing is not in it (see `compute_s`).
+    measured against the same figure.  Where parameter servers on hosts of their own help, S is enough, in and
+    out of every worker; where switches do, out of a giver and into a taker, in the frames of its tree
+    (`trees[i]` is that of the schedule's i-th group; without trees it counts nothing), and what such an
+    operation sends besides.  Everything else counts the bytes that the schedule itself sends and receives.
+    Communication only: computing is not in it (see `compute_s`).
     """
     eta = payload_efficiency(fabric.mtu_nbytes)
     sent, received = [0.0] * schedule.n_ranks, [0.0] * schedule.n_ranks
@@ -96,8 +97,10 @@ def bound_s(
         each_nbytes = made.contract.each_nbytes
         if each_nbytes is not None and op not in aggregated:
             equal.add(op)
-            for rank in members:
-                nbytes = each_nbytes(len(members), made.nbytes)
+            givers = made.givers or members
+            helped = len(givers) < len(members)
+            nbytes = made.nbytes if helped else each_nbytes(len(members), made.nbytes)
+            for rank in givers:
                 sent[rank] += nbytes
                 received[rank] += nbytes
     sends = schedule.sends

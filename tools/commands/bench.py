@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from gradwire.planning.experiment import Experiment
+from gradwire.planning.jobplaces import n_workers_on
 from gradwire.results.laboratory import planned
 from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, takes_choices
 from gradwire.tools.machine import need_root_and_tools
@@ -70,7 +71,11 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
         [
             (
                 cell,
-                network.on(experiment_of(collective, ranks or len(cell.fabric.hosts) // jobs, nbytes, jobs)),
+                network.on(
+                    experiment_of(
+                        collective, ranks or n_workers_on(cell.fabric, cell.algorithm, jobs), nbytes, jobs
+                    )
+                ),
             )
             for cell in matrix.cells()
             for nbytes in counts

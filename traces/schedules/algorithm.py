@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.kinds import OpKind
@@ -9,6 +10,8 @@ from gradwire.traces.schedules.sends import Send
 
 SendsOf = Callable[[int, int, Hints], Sequence[Send]]
 ClosedForm = Callable[[int, int, float, float, Hints], float | None]
+Servers = int | Literal["leaf"]
+"""How many ranks an algorithm has beside those whose data it adds up; `leaf`: one under each first switch."""
 
 
 def no_closed_form(p: int, nbytes: int, alpha: float, beta: float, hints: Hints, /) -> None:
@@ -24,12 +27,16 @@ class Algorithm:
     NotServedError for ranks, or a network, that it cannot serve.  `time_s(p, nbytes, alpha, beta, hints)` is
     its closed form in seconds, of p ranks that it serves: a message costs `alpha`, a byte on a host's link
     `beta`, adding nothing, and no two hosts share a link; None where there is no such formula.
+
+    `servers` are further ranks, on hosts of their own, that follow these: they take part and give nothing.
+    With them the hints' leaves and rates are of all ranks, servers included.
     """
 
     name: str
     sends: SendsOf
     time_s: ClosedForm = no_closed_form
     collective: OpKind = "allreduce"
+    servers: Servers = 0
 
 
 class NotServedError(ValueError):

@@ -1,10 +1,10 @@
-"""The built-in algorithms of allreduces.
+"""The built-in algorithms of allreduces, and the families of those whose names have values in them.
 
 docs/collectives.md says what each costs.  What switches add up is not here, as hosts do not send it to each
 other (traces.schedules.aggregating).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from gradwire.traces.schedules.algorithm import Algorithm, NotServedError, SendsOf, check_ranks
 from gradwire.traces.schedules.algorithms.allpairs import all_pairs, all_pairs_s
@@ -29,6 +29,7 @@ from gradwire.traces.schedules.algorithms.hierarchical import (
 )
 from gradwire.traces.schedules.algorithms.multitree import grow, multitree, multitree_s
 from gradwire.traces.schedules.algorithms.ring import ring, ring_s
+from gradwire.traces.schedules.algorithms.servernames import server_algorithm
 from gradwire.traces.schedules.algorithms.trees import binomial_s, chain_s, reduce_broadcast
 from gradwire.traces.schedules.hints import Hints, grid_of
 from gradwire.traces.schedules.sends import Send
@@ -148,3 +149,6 @@ ALLREDUCES = (
     _multitree("multitree", reference=False),
     _multitree("multitree:reference", reference=True),
 )
+FAMILIES: Mapping[str, Callable[[str], Algorithm]] = {  # of what stands behind the colon
+    "ps": server_algorithm,
+}

@@ -3,8 +3,8 @@
 docs/collectives.md shows how to write one.
 """
 
-from gradwire.traces.schedules.algorithm import Algorithm, NotServedError
-from gradwire.traces.schedules.allreduces import ALLREDUCES
+from gradwire.traces.schedules.algorithm import Algorithm, NotServedError, Servers
+from gradwire.traces.schedules.allreduces import ALLREDUCES, FAMILIES
 from gradwire.traces.schedules.kinds import OpKind
 from gradwire.traces.schedules.names import algorithm_names, of_packages
 
@@ -13,26 +13,47 @@ def algorithm(name: str, collective: OpKind = "allreduce") -> Algorithm:
     """The algorithm of this name for this collective.
 
     Raise NotServedError for one that does another collective, ValueError for a name that neither gradwire nor
-    an installed package offers, or where a package offers something else.
+    an installed package offers, for values that an algorithm of a family cannot have, or where a package
+    offers something else.
     """
     if (collective, name) in BUILT_IN:
         return BUILT_IN[collective, name]
     does = [kind for kind, known in BUILT_IN if known == name]
-    packages = of_packages()
-    if not does and name in packages:
-        loaded = packages[name].load()
-        if not isinstance(loaded, Algorithm):
-            raise ValueError(
-                f"algorithm {name!r}: its package must offer an Algorithm, and {packages[name].value} is a "
-                f"{type(loaded).__name__}"
-            )
-        if loaded.collective == collective:
-            return loaded
-        does = [loaded.collective]
+    if not does and (found := _of_family(name) or _of_package(name)):
+        if found.collective == collective:
+            return found
+        does = [found.collective]
     choices = ", ".join(algorithm_names(collective))
     if does:
         raise NotServedError(f"{name} does {' and '.join(does)}, not {collective}; choose from {choices}")
     raise ValueError(f"there is no algorithm {name!r}; choose from {choices}")
+
+
+def servers_of(name: str) -> Servers:
+    """The further ranks that an algorithm has (`Algorithm.servers`); 0 for a name that nobody offers.
+
+    Raise ValueError for values that an algorithm of a family cannot have.
+    """
+    found = _of_family(name) or _of_package(name)
+    return found.servers if found else 0
+
+
+def _of_family(name: str) -> Algorithm | None:
+    family, _, values = name.partition(":")
+    return FAMILIES[family](values) if family in FAMILIES else None
+
+
+def _of_package(name: str) -> Algorithm | None:
+    packages = of_packages()
+    if name not in packages:
+        return None
+    loaded = packages[name].load()
+    if not isinstance(loaded, Algorithm):
+        raise ValueError(
+            f"algorithm {name!r}: its package must offer an Algorithm, and {packages[name].value} is a "
+            f"{type(loaded).__name__}"
+        )
+    return loaded
 
 
 BUILT_IN: dict[tuple[OpKind, str], Algorithm] = {

@@ -13,6 +13,7 @@ from gradwire.traces.schedules.algorithms.gloo import (
 )
 from gradwire.traces.schedules.algorithms.trees import broadcast, reduce_broadcast
 from gradwire.traces.schedules.collectives import algorithm as algorithm_of
+from gradwire.traces.schedules.collectives import servers_of
 from gradwire.traces.schedules.hints import NO_HINTS, Hints
 from gradwire.traces.schedules.inturn import in_turn
 from gradwire.traces.schedules.kinds import CONTRACTS, ELEMENT_NBYTES
@@ -26,19 +27,19 @@ from gradwire.traces.schedules.names import (
 from gradwire.traces.schedules.pushes import Unit, after_of, summed_pushes
 from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule
 from gradwire.traces.schedules.selection import bridged, in_order, prepared
-from gradwire.traces.schedules.sends import Send, Sends
+from gradwire.traces.schedules.sends import MAX_SENDS, Send, Sends
 from gradwire.traces.workload import Collective, Compute, Item, Message, Workload
 
-MAX_SENDS = 1_000_000
 TOO_MANY_SENDS = f"the schedule has more than {MAX_SENDS:,} sends; choose fewer iterations"
 MAX_RANKS = 512  # a ring of so many has half a million sends
 
 
 @dataclass(frozen=True, slots=True)
 class _How:
-    """What all operations of a schedule have in common."""
+    """What all operations of a schedule have in common; `n_servers` further ranks help with allreduces."""
 
     n_ranks: int
+    n_servers: int
     algorithm: str
     scale: Fraction
     hints: Hints
@@ -57,7 +58,8 @@ def expand(
 
     `iterations` picks items by their iteration (None: all but the set-up).  `scale` multiplies every size
     (and gloo's segment limit with it, so that the number of segments stays), `compute` what ranks compute.
-    `hints` say where the ranks are, for the algorithms that ask.  With ina, pushes to a parameter server that
+    `hints` say where the ranks are, for the algorithms that ask.  Parameter servers are further ranks, after
+    the workload's.  With ina, pushes to a parameter server that
     belong together are added up too (`not_added` tells of the others).
     Raises ValueError for an unknown algorithm or an empty selection, NotServedError for an algorithm that
     cannot serve this workload.
@@ -65,7 +67,7 @@ def expand(
     _check(workload, algorithm, scale, compute)
     chosen = _chosen(workload, iterations)
     units = _units(workload, chosen, algorithm)
-    how = _How(workload.n_ranks, algorithm, scale, hints)
+    how = _How(workload.n_ranks, _n_servers(workload, algorithm, hints), algorithm, scale, hints)
     ops = tuple(_op([chosen[number] for number in unit], how) for unit in units)
     sends = _Growing()
     aggregations: list[Aggregation] = []
@@ -87,7 +89,8 @@ def expand(
         aggregations += (replace(each, op=number) for each in carried.aggregations)
         sends.add(carried.sends, number)
     gates = tuple(_gates(chosen, units, compute))
-    return Schedule(workload.n_ranks, ops, sends.joined(), gates, tuple(aggregations))
+    n_ranks = workload.n_ranks + how.n_servers
+    return Schedule(n_ranks, ops, sends.joined(), gates, tuple(aggregations))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +173,17 @@ def _check(workload: Workload, algorithm: str, scale: Fraction, compute: Fractio
         raise ValueError(f"the job has {workload.n_ranks} ranks; gradwire replays at most {MAX_RANKS}")
 
 
+def _n_servers(workload: Workload, algorithm: str, hints: Hints) -> int:
+    servers = servers_of(algorithm)
+    n_servers = max(0, sum(map(len, hints.leaves)) - workload.n_ranks) if servers == "leaf" else servers
+    if workload.n_ranks + n_servers > MAX_RANKS:
+        raise NotServedError(
+            f"{workload.n_ranks} ranks and {n_servers} servers are too many; gradwire replays at most "
+            f"{MAX_RANKS}"
+        )
+    return n_servers
+
+
 def _chosen(workload: Workload, iterations: tuple[int, ...] | None) -> dict[int, Item]:
     """The items of these iterations by their id in the workload, in its order."""
     iterations = training_iterations(workload) if iterations is None else iterations
@@ -191,6 +205,8 @@ def _op(items: Sequence[Item], how: _How) -> Op:
     givers: tuple[int, ...] = ()
     if isinstance(first, Collective):
         members = tuple(range(how.n_ranks))
+        if first.kind == "allreduce" and how.n_servers:
+            givers, members = members, tuple(range(how.n_ranks + how.n_servers))
     elif is_sum:
         givers = tuple(sorted(push.src for push in items if isinstance(push, Message)))
         members = tuple(sorted((*givers, root)))

@@ -1,4 +1,4 @@
-"""What an algorithm may know of the network that its ranks are on."""
+"""What an algorithm may know of the network that its ranks are on, and of the tensors in its buffer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,13 +14,16 @@ class Hints:
     """`leaves` has the ranks under each first switch, `graph` the switches and links between them.
 
     `grid` is (rows, columns) of a grid of the ranks, of which rank r is in row r div columns; None: the most
-    square one.  `host_bps` is the rate of the slowest host's link.
+    square one.  `host_bps` is the rate of the slowest host's link, `rates_bps` has that of each rank's.
+    `keys` are the elements of each tensor in the buffer, in their order there; empty if nobody said.
     """
 
     leaves: Leaves = ()
     graph: Graph | None = None
     grid: tuple[int, int] | None = None
     host_bps: int = 100_000_000
+    rates_bps: Sequence[int] = ()
+    keys: Sequence[int] = ()
 
 
 NO_HINTS = Hints()

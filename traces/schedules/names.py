@@ -31,7 +31,10 @@ OF_NETWORK = (  # made for one
     "multitree",
     "multitree:reference",
 )
-ALGORITHMS = (AS_CAPTURED, *OF_HOSTS, *OF_NETWORK, INA, INA_LEAF)
+FAMILIES = {  # of allreduces: what names begin with, up to the colon, and their form
+    "ps": "ps:LAYOUT",
+}
+ALGORITHMS = (AS_CAPTURED, *OF_HOSTS, *OF_NETWORK, *FAMILIES.values(), INA, INA_LEAF)
 BY_COLLECTIVE: dict[str, tuple[str, ...]] = {"allreduce": ALGORITHMS, "alltoall": (PAIRWISE,)}
 
 
@@ -39,9 +42,16 @@ def of_packages() -> dict[str, EntryPoint]:
     """The algorithms of installed packages by name, in the order of their names."""
     offered = {entry.name: entry for entry in entry_points(group=GROUP)}
     built_in = set(chain.from_iterable(BY_COLLECTIVE.values()))
-    return {name: offered[name] for name in sorted(offered) if name not in built_in}
+    return {
+        name: offered[name]
+        for name in sorted(offered)
+        if name not in built_in and name.partition(":")[0] not in FAMILIES
+    }
 
 
 def algorithm_names(collective: str = "allreduce") -> tuple[str, ...]:
-    """The names of the algorithms for a collective: gradwire's, then those of installed packages."""
+    """The names of the algorithms for a collective: gradwire's, then those of installed packages.
+
+    Of a family, whose names have values in them, it is the form.
+    """
     return (*BY_COLLECTIVE[collective], *of_packages())

@@ -16,6 +16,7 @@ from pydantic_core import core_schema
 Numbers = NDArray[np.int32]
 Nbytes = NDArray[np.int64]
 
+MAX_SENDS = 1_000_000  # of a schedule
 _CHUNK = 1 << 16  # sends that an iteration makes lists of at a time
 _DTYPES: dict[str, type[np.generic]] = {
     **dict.fromkeys(("op", "src", "dst", "step"), np.int32),

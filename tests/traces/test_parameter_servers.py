@@ -1,0 +1,146 @@
+"""Parameter servers as allreduces: who sends what, and how long it takes."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from gradwire.traces.schedules.algorithm import NotServedError
+from gradwire.traces.schedules.collectives import algorithm
+from gradwire.traces.schedules.correctness import check_correct
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.hints import NO_HINTS, Hints
+from gradwire.traces.schedules.schedule import Schedule
+from gradwire.traces.schedules.sends import Send
+from gradwire.traces.workload import made_allreduce
+
+MIB = 1 << 20
+LAYOUTS = (
+    "central",
+    "servers=2",
+    "servers=3,overlap=off",
+    "servers=3,chunk=off",
+    "colocated",
+    "colocated,servers=1",
+    "colocated,overlap=off",
+)
+
+
+def racks(n_ranks: int, n_racks: int) -> Hints:
+    """Workers spread over racks in turn, each with a server after all workers."""
+    return Hints(leaves=[(*range(rack, n_ranks, n_racks), n_ranks + rack) for rack in range(n_racks)])
+
+
+def sent(schedule: Schedule) -> Counter[int]:
+    return Counter({rank: sum(s.nbytes for s in schedule.sends if s.src == rank) for rank in range(40)})
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("p", range(2, 18))
+def test_servers_add_up_the_data_of_any_number_of_workers(layout: str, p: int) -> None:
+    for nbytes in (4, 52, 300_004):
+        check_correct(expand(made_allreduce(p, nbytes), f"ps:{layout}"))
+
+
+@pytest.mark.parametrize("layout", ["hierarchical", "hierarchical,overlap=off,chunk=1000"])
+@pytest.mark.parametrize("p", range(2, 18))
+def test_a_server_in_each_rack_adds_up_the_data_of_all(layout: str, p: int) -> None:
+    for n_racks in {1, 2, min(3, p), p}:
+        check_correct(expand(made_allreduce(p, 52_004), f"ps:{layout}", hints=racks(p, n_racks)))
+
+
+@pytest.mark.parametrize("overlap", ["on", "off"])
+@pytest.mark.parametrize("k", [1, 2, 3, 5])
+def test_workers_push_the_buffer_once_and_each_server_has_an_equal_part_of_it(k: int, overlap: str) -> None:
+    w, nbytes = 6, 30 * MIB // 8
+    schedule = expand(made_allreduce(w, nbytes), f"ps:servers={k},overlap={overlap}")
+    assert schedule.n_ranks == w + k
+    assert schedule.ops[0].givers == tuple(range(w))
+    assert schedule.ops[0].members == tuple(range(w + k))
+    assert sent(schedule) == Counter(dict.fromkeys(range(w), nbytes)) + Counter(
+        dict.fromkeys(range(w, w + k), w * nbytes // k)
+    )
+
+
+@pytest.mark.parametrize("k", [1, 2, 4, 6])
+def test_workers_that_serve_keep_their_own_part(k: int) -> None:
+    p, nbytes = 6, 12 * 4000
+    due = {r: nbytes - nbytes // k * (r < k) + (p - 1) * nbytes // k * (r < k) for r in range(p)}
+    assert sent(expand(made_allreduce(p, nbytes), f"ps:colocated,servers={k}")) == Counter(due)
+
+
+def test_racks_pass_on_the_sum_of_their_workers_only() -> None:
+    p, r, nbytes = 12, 3, 3 * 4096
+    schedule = expand(made_allreduce(p, nbytes), "ps:hierarchical", hints=racks(p, r))
+    between = [s for s in schedule.sends if s.src >= p and s.dst >= p]
+    assert sum(s.nbytes for s in between) == r * 2 * (r - 1) * nbytes // r
+    assert {
+        rank: sum(s.nbytes for s in between if s.src == rank) for rank in range(p, p + r)
+    } == dict.fromkeys(range(p, p + r), 2 * (r - 1) * nbytes // r)
+
+
+def test_a_piece_is_pulled_when_it_is_pushed_and_without_overlap_when_all_are() -> None:
+    on, off = (
+        expand(made_allreduce(3, 9000), f"ps:central,chunk=1000,overlap={word}").sends
+        for word in ("on", "off")
+    )
+    for pull in (send for send in on if not send.reduce):
+        pushes = [on[number] for number in pull.needs]
+        assert sorted(push.src for push in pushes) == [0, 1, 2]
+        assert {(push.offset, push.nbytes) for push in pushes} == {(pull.offset, pull.nbytes)}
+    last = {
+        (push.src, push.offset + push.nbytes) for pull in off if not pull.reduce for push in _needs(off, pull)
+    }
+    assert last == {(0, 9000), (1, 9000), (2, 9000)}
+
+
+def _needs(sends: Sequence[Send], send: Send) -> list[Send]:
+    return [sends[number] for number in send.needs]
+
+
+@pytest.mark.parametrize(
+    ("layout", "p", "factor"),
+    [
+        ("central", 8, 8),
+        ("central,overlap=off", 8, 16),
+        ("servers=2", 8, 4),
+        ("servers=8", 8, 1),
+        ("servers=16", 8, 1),
+        ("colocated,servers=1", 8, 7),
+        ("colocated", 8, 2 * 7 / 8),
+        ("colocated,overlap=off", 8, 2 * 7 / 8),
+        ("colocated,servers=2", 8, 1 / 2 + 7 / 2),
+    ],
+)
+def test_the_closed_forms_are_those_of_the_papers(layout: str, p: int, factor: float) -> None:
+    """In alpha and S beta: facts of PHub, BytePS and Zou et al."""
+    assert algorithm(f"ps:{layout}").time_s(p, 1000, 0.5, 1.0, NO_HINTS) == pytest.approx(1 + factor * 1000)
+
+
+def test_a_server_with_a_faster_cable_takes_less_time() -> None:
+    """PBox: max(1, w / n) S beta."""
+    for n, factor in ((2, 4), (8, 1), (16, 1)):
+        hints = Hints(rates_bps=[100] * 8 + [100 * n])
+        assert algorithm("ps:central").time_s(8, 1000, 0.0, 1.0, hints) == pytest.approx(factor * 1000)
+
+
+@pytest.mark.parametrize(
+    ("layout", "p", "nbytes", "hints", "reason"),
+    [
+        ("central", 1, 400, NO_HINTS, "at least 2 ranks, got 1"),
+        ("colocated,servers=5", 4, 400, NO_HINTS, "5 of 4 workers cannot serve: choose servers=4 or fewer"),
+        ("servers=2,chunk=4", 8, 4_000_000, NO_HINTS, "16,000,000 sends: choose a larger chunk="),
+        ("servers=2,chunk=4", 8, 1 << 32, NO_HINTS, "1,073,741,824 pieces: choose a larger chunk="),
+        ("hierarchical", 4, 400, NO_HINTS, "made for one fabric"),
+        ("hierarchical", 2, 400, Hints(leaves=[(0, 1, 2), (3,)]), "here are 1 servers for 0 workers"),
+        ("servers=2,keys", 4, 400, NO_HINTS, "name them with --keys"),
+        ("servers=2,keys", 4, 400, Hints(keys=[60, 41]), "404 bytes together, and the buffer 400"),
+        ("servers=3,keys", 4, 400, Hints(keys=[60, 40]), "3 servers are more than the 2 keys"),
+        ("servers=512", 4, 400, NO_HINTS, "4 ranks and 512 servers are too many"),
+    ],
+)
+def test_what_servers_cannot_serve_is_refused(
+    layout: str, p: int, nbytes: int, hints: Hints, reason: str
+) -> None:
+    with pytest.raises(NotServedError, match=reason):
+        expand(made_allreduce(p, nbytes), f"ps:{layout}", hints=hints)

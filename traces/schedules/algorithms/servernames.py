@@ -1,0 +1,83 @@
+"""Reads `ps:LAYOUT`, the names of parameter servers' algorithms: `ps:servers=4,chunk=64KiB`."""
+
+from functools import partial
+from typing import Any
+
+from gradwire.traces.schedules.algorithm import Algorithm
+from gradwire.traces.schedules.algorithms.servers import Layout, server_s, server_sends
+from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
+from gradwire.traces.units import parse_nbytes
+
+MAX_SERVERS = 512
+_LAYOUTS = "central, servers=K, colocated and hierarchical"
+_KEYS = ("servers", "chunk", "keys", "assign", "overlap")
+_WORDS: dict[str, dict[str, Any]] = {
+    "assign": {"largest-first": "largest-first", "round-robin": "round-robin"},
+    "overlap": {"on": True, "off": False},
+}
+
+
+def server_algorithm(values: str) -> Algorithm:
+    """The algorithm `ps:VALUES`.  Raise ValueError for values that it cannot have."""
+    name = f"ps:{values}"
+    try:
+        layout = parse_layout(values)
+    except ValueError as error:
+        raise ValueError(f"algorithm {name!r}: {error}") from None
+    return Algorithm(name, partial(server_sends, layout), partial(server_s, layout), servers=layout.further)
+
+
+def parse_layout(text: str) -> Layout:
+    """Raise ValueError for a key that there is not, for one that is there twice, and for a wrong value."""
+    first, *rest = text.split(",")
+    chosen: dict[str, Any] = {}
+    match first.partition("=")[0]:
+        case "central" if first == "central":
+            chosen |= {"kind": "servers", "n_servers": 1}
+        case "servers":
+            chosen["kind"], rest = "servers", [first, *rest]
+        case "colocated" | "hierarchical" as kind if first == kind:
+            chosen["kind"] = kind
+        case _:
+            raise ValueError(f"there is no layout {first!r}; there are {_LAYOUTS}")
+    for item in rest:
+        key, equals, value = item.partition("=")
+        if key not in _KEYS:
+            raise ValueError(f"there is no key {key!r}; there are {', '.join(_KEYS)}")
+        field, read = _read(key, value if equals else None)
+        if field in chosen:
+            raise ValueError(f"{key} cannot be said here, or not again")
+        chosen[field] = read
+    if chosen["kind"] == "hierarchical" and "n_servers" in chosen:
+        raise ValueError("hierarchical has a server under each first switch: leave servers= out")
+    if "assign" in chosen and not chosen.get("keys"):
+        raise ValueError("assign says which server gets which key: add keys, or leave it out")
+    return Layout(**chosen)
+
+
+def _read(key: str, value: str | None) -> tuple[str, Any]:
+    """The field of Layout that a key is for, and its value."""
+    if key == "keys":
+        if value is not None:
+            raise ValueError("keys has no value: their sizes are named with --keys")
+        return "keys", True
+    if value is None:
+        raise ValueError(f"{key} needs a value: {key}=...")
+    if key == "servers":
+        if not (
+            value.isascii() and value.isdecimal() and 1 <= int(value[:9]) <= MAX_SERVERS and len(value) < 9
+        ):
+            raise ValueError(f"servers={value} must be a number from 1 to {MAX_SERVERS}")
+        return "n_servers", int(value)
+    if key == "chunk":
+        return "chunk_nbytes", None if value == "off" else _chunk_nbytes(value)
+    if value not in _WORDS[key]:
+        raise ValueError(f"{key}={value} must be one of {', '.join(_WORDS[key])}")
+    return key, _WORDS[key][value]
+
+
+def _chunk_nbytes(text: str) -> int:
+    nbytes = parse_nbytes(text)
+    if nbytes < ELEMENT_NBYTES:
+        raise ValueError(f"chunk={text} must be {ELEMENT_NBYTES} bytes at least, or off")
+    return nbytes

@@ -1,0 +1,189 @@
+"""Parameter servers as allreduces: who serves, who has which part of the buffer, and how long it takes.
+
+Layouts: PHub (Luo et al., SoCC 2018), whose PBox is a server with a faster cable.  Names: servernames.py.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradwire.traces.schedules.algorithm import NotServedError, Servers, check_ranks
+from gradwire.traces.schedules.algorithms.serving import Group, one_by_one, piece_sends, tiled
+from gradwire.traces.schedules.hints import Hints
+from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, chunk_starts
+from gradwire.traces.schedules.sends import MAX_SENDS, Nbytes, Sends
+
+Kind = Literal["servers", "colocated", "hierarchical"]
+Owners = NDArray[np.intp]
+CHUNK_NBYTES = 32 << 10  # PHub's
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """`n_servers` of them on hosts of their own, or among the workers (None: all of these).
+
+    `hierarchical`: a server under each first switch adds up its workers, and servers exchange their sums.
+    Each has an equal part of the buffer, or with `keys` tensors that are not divided: the largest first, each
+    to the server with the least so far, or in turn.  No piece is larger than `chunk_nbytes` (None: each part,
+    or key, is one).  A server sends a piece as soon as it is summed with `overlap`, else when all are.
+    """
+
+    kind: Kind
+    n_servers: int | None = None
+    keys: bool = False
+    assign: Literal["largest-first", "round-robin"] = "largest-first"
+    chunk_nbytes: int | None = CHUNK_NBYTES
+    overlap: bool = True
+
+    @property
+    def further(self) -> Servers:
+        """The servers on hosts of their own."""
+        if self.kind == "hierarchical":
+            return "leaf"
+        return (self.n_servers or 0) if self.kind == "servers" else 0
+
+    def groups(self, n_ranks: int, hints: Hints) -> list[Group]:
+        """The servers and who pushes to them; raise NotServedError for ranks that have none."""
+        check_ranks("a parameter server", n_ranks)
+        if self.kind == "hierarchical":
+            return _boxes(n_ranks, hints)
+        workers = range(n_ranks)
+        servers = range(n_ranks, n_ranks + (self.n_servers or 0))
+        if self.kind == "colocated":
+            servers = workers[: self.n_servers]
+            if self.n_servers is not None and self.n_servers > n_ranks:
+                raise NotServedError(
+                    f"{self.n_servers} of {n_ranks} workers cannot serve: choose servers={n_ranks} or fewer"
+                )
+        return [Group(server, tuple(rank for rank in workers if rank != server)) for server in servers]
+
+
+def _boxes(n_ranks: int, hints: Hints) -> list[Group]:
+    """Of each first switch its last rank is the server."""
+    if not hints.leaves:
+        raise NotServedError("ps:hierarchical is made for one fabric: name it with --fabric")
+    groups = []
+    for leaf in hints.leaves:
+        servers = [rank for rank in leaf if rank >= n_ranks]
+        if len(servers) != 1 or len(leaf) == 1:
+            raise NotServedError(
+                "ps:hierarchical needs a host for a server and one for a worker under each first switch; "
+                f"here are {len(servers)} servers for {len(leaf) - len(servers)} workers: choose another "
+                "number of ranks, or another placement"
+            )
+        groups.append(Group(servers[0], tuple(rank for rank in leaf if rank < n_ranks)))
+    return groups
+
+
+def server_sends(layout: Layout, n_ranks: int, nbytes: int, hints: Hints) -> Sends:
+    """Pushes that add and pulls that replace; a server needs room for the buffer once.
+
+    Raise NotServedError for ranks, keys or pieces that it cannot serve.
+    """
+    groups = layout.groups(n_ranks, hints)
+    owners, cuts = _pieces(layout, len(groups), nbytes, hints)
+    is_flat = layout.kind != "hierarchical"
+    of_owner = {
+        number: piece_sends([group] if is_flat else groups, group.server)
+        for number, group in enumerate(groups)
+    }
+    sends = tiled(of_owner, owners, cuts)
+    return sends if layout.overlap else one_by_one(sends)
+
+
+def _pieces(layout: Layout, n_servers: int, nbytes: int, hints: Hints) -> tuple[Owners, Nbytes]:
+    """The server of each piece, and where pieces are cut."""
+    starts = np.array(chunk_starts(nbytes, 1))
+    owners = np.zeros(1, np.intp)
+    if layout.keys:
+        sizes = _key_nbytes(nbytes, n_servers, hints)
+        starts, owners = np.concatenate(([0], np.cumsum(sizes))), assigned(layout, sizes, n_servers)
+    elif layout.chunk_nbytes is None:
+        return np.arange(n_servers), np.array(chunk_starts(nbytes, n_servers))
+    if layout.chunk_nbytes is None:
+        return owners, starts
+    counts = -(-np.diff(starts) // layout.chunk_nbytes)
+    if not layout.keys:  # as many for each server
+        counts = -(-counts // n_servers) * n_servers
+    if counts.sum() > MAX_SENDS:
+        raise NotServedError(f"the buffer has {counts.sum():,} pieces: choose a larger chunk=")
+    cuts = [0]
+    for start, end, count in zip(starts[:-1].tolist(), starts[1:].tolist(), counts.tolist(), strict=True):
+        cuts += (start + cut for cut in chunk_starts(end - start, count)[1:])
+    return (np.repeat(owners, counts) if layout.keys else np.arange(counts[0]) % n_servers), np.array(cuts)
+
+
+def _key_nbytes(nbytes: int, n_servers: int, hints: Hints) -> Nbytes:
+    """Raise NotServedError for keys that are not this buffer's, or too few."""
+    if not hints.keys:
+        raise NotServedError("the sizes of the keys are not known: name them with --keys resnet50 or a file")
+    sizes = np.array(hints.keys, np.int64) * ELEMENT_NBYTES
+    if sizes.sum() != nbytes:
+        raise NotServedError(
+            f"the keys have {sizes.sum():,} bytes together, and the buffer {nbytes:,}: choose other --keys, "
+            "or leave keys out"
+        )
+    if len(sizes) < n_servers:
+        raise NotServedError(
+            f"{n_servers} servers are more than the {len(sizes)} keys: choose fewer servers, or leave keys "
+            "out"
+        )
+    return sizes
+
+
+def assigned(layout: Layout, sizes: Sequence[int] | Nbytes, n_servers: int) -> Owners:
+    """The server of each key, by `layout.assign`.
+
+    Largest first is Graham's LPT, at most 4/3 of the best (SIAM J. Appl. Math. 1969).
+    """
+    owners = np.arange(len(sizes)) % n_servers
+    if layout.assign == "largest-first":
+        load = np.zeros(n_servers, np.int64)
+        for key in np.argsort(-np.asarray(sizes), kind="stable").tolist():
+            owners[key] = int(load.argmin())
+            load[owners[key]] += sizes[key]
+    return owners
+
+
+def largest_share(layout: Layout, n_servers: int, nbytes: int, hints: Hints) -> float:
+    """Of the buffer, the part of the server that has most; 1/K where no keys say otherwise."""
+    if not layout.keys:
+        return 1 / n_servers
+    sizes = _key_nbytes(nbytes, n_servers, hints)
+    return float(np.bincount(assigned(layout, sizes, n_servers), sizes).max() / nbytes)
+
+
+def server_s(layout: Layout, p: int, nbytes: int, alpha: float, beta: float, hints: Hints) -> float | None:
+    """T = 2 alpha + f S beta, for the server with the largest share s of the buffer.
+
+    f = max(1, p s / n) with a cable n times as fast as a worker's; 1 + s (p-2) of a worker that serves, which
+    sends (1-s) S to others and s S to each of p-1; 4 alpha and f = max(1, (m + 2(r-1)/r) / n) of r servers
+    with m workers each.  All derived: pushes and pulls overlap, in pieces that cost no time themselves.
+    Without overlap what is pushed and what is pulled take their time one after the other.
+    """
+    groups = layout.groups(p, hints)
+    share = largest_share(layout, len(groups), nbytes, hints)
+    n = _faster(groups, p, hints)
+    if layout.keys and layout.chunk_nbytes is None and layout.overlap:
+        return None  # how far they overlap depends on the keys
+    is_serial = not layout.overlap or layout.chunk_nbytes is None
+    if layout.kind == "hierarchical":
+        r, m = len(groups), max(len(group.workers) for group in groups)
+        across = 2 * (r - 1) / r
+        factor = 2 * max(1, m / n) + across / n if is_serial else max(1, (m + across) / n)
+        return 4 * alpha + factor * nbytes * beta
+    if layout.kind == "colocated":
+        factor = 2 * max((p - 1) * share, 1 - share) if is_serial else 1 + share * (p - 2)
+    else:
+        factor = max(1.0, p * share / n) * (2 if is_serial else 1)
+    return 2 * alpha + factor * nbytes * beta
+
+
+def _faster(groups: Sequence[Group], p: int, hints: Hints) -> float:
+    """How many times as fast the slowest server's cable is as the slowest worker's; 1 if not known."""
+    if not hints.rates_bps:
+        return 1.0
+    return min(hints.rates_bps[group.server] for group in groups) / min(hints.rates_bps[:p])
