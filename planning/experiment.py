@@ -22,6 +22,7 @@ from gradwire.planning.transport import fabric_transport
 from gradwire.planning.trees.grants import Terms, granted
 from gradwire.planning.trees.tree import DEFAULT_ELEMENTS, SWITCH_SLOTS
 from gradwire.traces.schedules.algorithm import NotServedError
+from gradwire.traces.schedules.dtypes import FLOAT32, DType
 from gradwire.traces.schedules.expand import expand, not_added
 from gradwire.traces.schedules.hints import NO_HINTS, Hints
 from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF
@@ -48,7 +49,8 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """What every cell carries; see `traces.schedules.expand.expand` for `iterations`, `scale` and `compute`.
+    """What every cell carries; see `traces.schedules.expand.expand` for `iterations`, `scale`, `compute`
+    and `wire`.
 
     `beside` are other jobs on other hosts at the same time; `fail` are cables that fail, as
     `planning.failures.parse_failures` reads them, `loss` those that lose packets, as
@@ -70,6 +72,7 @@ class Experiment:
     slots: int | None = None
     elements: int = DEFAULT_ELEMENTS
     captured_on: Fabric | None = None
+    wire: DType = FLOAT32
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
@@ -91,7 +94,8 @@ class Original:
     def is_of(self, plan: Plan) -> bool:
         """Whether the plan sends the same there."""
         same_place = (plan.fabric, plan.placement) == (self.fabric, self.hosts)
-        return same_place and plan.algorithm == AS_CAPTURED and not (plan.failures or plan.losses)
+        same_job = plan.algorithm == AS_CAPTURED and plan.schedule.dtypes in ((), (FLOAT32,))
+        return same_place and same_job and not (plan.failures or plan.losses)
 
 
 def cells(
@@ -238,6 +242,7 @@ def _expanded(
             scale=experiment.scale,
             compute=experiment.compute,
             hints=hints,
+            wire=experiment.wire,
         )
     except NotServedError as error:
         raise Refused(str(error)) from error

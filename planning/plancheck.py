@@ -15,7 +15,7 @@ from gradwire.planning.fabrics.fabric import Egress, Fabric
 from gradwire.planning.failures import check_failures, check_reachable
 from gradwire.planning.losses import check_losses
 from gradwire.planning.trees.treecheck import check_trees
-from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
+from gradwire.traces.schedules.dtypes import FLOAT32
 from gradwire.traces.schedules.schedule import Aggregation, Group, Op, Schedule
 from gradwire.traces.schedules.sends import Edges, Numbers, Sends
 from gradwire.traces.workload import MAX_GAP_NS, MAX_SLOT, MAX_TAG
@@ -66,12 +66,12 @@ def check_schedule(schedule: Schedule) -> None:
     """
     ranks = range(schedule.n_ranks)
     for number, op in enumerate(schedule.ops):
-        whole = not op.contract.adds or op.nbytes % ELEMENT_NBYTES == 0
         tags = range((MAX_TAG if op.contract.is_collective else MAX_SLOT) + 1)
         if op.kind == "compute" and op.nbytes:
             raise ValueError(f"operation {number} is a computation, so it must have 0 bytes, got {op.nbytes}")
         _check_parties(number, op, schedule.n_ranks)
-        if not 0 <= op.nbytes <= MAX_OP_NBYTES or not whole or op.root not in ranks or op.tag not in tags:
+        _check_dtype(number, op)
+        if not 0 <= op.nbytes <= MAX_OP_NBYTES or op.root not in ranks or op.tag not in tags:
             raise ValueError(
                 f"operation {number}, {op.kind}: {op.nbytes} bytes, root {op.root} or tag {op.tag} is "
                 f"out of range"
@@ -101,6 +101,20 @@ def _check_parties(number: int, op: Op, n_ranks: int) -> None:
             )
     if not set(op.givers) <= set(op.members):
         raise ValueError(f"operation {number}: its givers must be among its members")
+
+
+def _check_dtype(number: int, op: Op) -> None:
+    """What is added up has whole elements of its type; what is copied has none."""
+    if not op.contract.adds and op.dtype != FLOAT32:
+        raise ValueError(
+            f"operation {number}, {op.kind}: it adds nothing up, so its dtype must be {FLOAT32}, "
+            f"got {op.dtype}"
+        )
+    if op.contract.adds and op.nbytes % op.element_nbytes:
+        raise ValueError(
+            f"operation {number}, {op.kind}: {op.nbytes} bytes are not whole {op.dtype} numbers of "
+            f"{op.element_nbytes} bytes"
+        )
 
 
 def _check_roots(schedule: Schedule) -> None:
@@ -154,9 +168,11 @@ def _check_bytes(schedule: Schedule) -> None:
                 f"send {number}: {sends.nbytes[number]} bytes at offset {offset[number]} exceed the "
                 f"operation's {held[number]}"
             )
-    split = (sends.offset | sends.shift | sends.nbytes) % ELEMENT_NBYTES != 0
+    element = np.array([op.element_nbytes for op in schedule.ops], np.int64)[sends.op]
+    split = (sends.offset | sends.shift | sends.nbytes) % element != 0
     if (number := _first(sends.reduce & (split | ~adds))) is not None:
-        raise ValueError(f"send {number} adds bytes that are not whole float32 elements of an allreduce")
+        dtype = schedule.ops[sends.op[number]].dtype
+        raise ValueError(f"send {number} adds bytes that are not whole {dtype} elements of an allreduce")
 
 
 def _check_waits(sends: Sends, rank: Numbers, edges: Edges) -> None:
@@ -239,8 +255,8 @@ def _check_ranks(number: int, aggregation: Aggregation, schedule: Schedule) -> N
         raise ValueError(
             f"aggregation {number}: switches cannot do {op.kind} with givers {givers}, takers {takers}"
         )
-    if op.nbytes % ELEMENT_NBYTES:
-        raise ValueError(f"aggregation {number}: {op.nbytes} bytes are not whole float32 elements")
+    if op.dtype != FLOAT32:
+        raise ValueError(f"aggregation {number}: switches add up {FLOAT32}, not {op.dtype}")
 
 
 def _check_flows(plan: "Plan") -> None:

@@ -35,6 +35,7 @@ from gradwire.traces.analysis.analysis import Analysis, analyse_trace
 from gradwire.traces.analysis.summary import sentences
 from gradwire.traces.analysis.tables import frames
 from gradwire.traces.reader import open_captures, read_captures
+from gradwire.traces.schedules.dtypes import DType, parse_dtype
 from gradwire.traces.units import parse_bps
 from gradwire.traces.workload import Workload
 
@@ -144,15 +145,17 @@ def plan(  # noqa: PLR0913 - as many choices as the command has
     iterations: Sequence[int] | None = None,
     scale_bytes: float | Fraction = 1,
     compute: float | Fraction = 1,
+    wire: DType = "float32",
 ) -> Plan:
     """Everything of a run, decided beforehand: every send, port number and path, and the time by the model.
 
     `job` is a workload, or a workload file or captures to make one of; `fabric` a spec (`gradwire fabric
     --help`), a YAML file's name, or what `parse_fabric` made; the other words are those of `gradwire plan`.
     `iterations` are those to send, all but the set-up (-1) unless given; `scale_bytes` and `compute` are
-    factors of all sizes, and of how long ranks compute.  The same arguments always give the same plan.  Its
-    `prediction` has the links' time alone; `foreseen` adds what hosts take.  Raise Refused for choices that
-    do not fit together, ValueError for others.
+    factors of all sizes, and of how long ranks compute; `wire` is the type in which gradients are sent and
+    added.  The same arguments always give the same plan.  Its `prediction` has the links' time alone;
+    `foreseen` adds what hosts take.  Raise Refused for choices that do not fit together, ValueError for
+    others.
     """
     if seed < 0:
         raise ValueError(f"seed {seed}: a seed is 0 or more")
@@ -164,6 +167,7 @@ def plan(  # noqa: PLR0913 - as many choices as the command has
         iterations=None if iterations is None else tuple(iterations),
         scale=_factor("scale_bytes", scale_bytes),
         compute=_factor("compute", compute),
+        wire=parse_dtype(wire),
     )
     on = fabric if isinstance(fabric, Fabric) else parse_fabric(str(fabric))
     return plan_of(Cell(on, algorithm, placement, routes), experiment)

@@ -74,6 +74,7 @@ def _refused(cell: Cell, experiment: Experiment, reason: str) -> Row:
         bytes=0,
         verdict=REFUSED,
         seed=experiment.seed,
+        dtype=experiment.wire,
         hosts=len(cell.fabric.hosts),
         host_rates_bps=cell.fabric.host_rates_bps,
         inner_rates_bps=cell.fabric.inner_rates_bps,

@@ -20,6 +20,7 @@ from gradwire.planning.plan import ADAPTIVE, Plan
 from gradwire.results.verdict import Verdict, counted
 from gradwire.traces.files import write_whole
 from gradwire.traces.iterationtimes import IterationTime
+from gradwire.traces.schedules.dtypes import FLOAT32, DType
 from gradwire.traces.schedules.schedule import Schedule
 from gradwire.traces.schedules.sends import totals
 
@@ -54,9 +55,9 @@ class FailedCable:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One cell of a matrix.  `bytes` is the sum of the operations' sizes; a refused cell has no
-    figures.  `hosts`, `host_rates_bps` and `inner_rates_bps` (of the hosts' cables, and
-    of those between switches, ascending) are the fabric's.
+    """One cell of a matrix.  `bytes` is the sum of the operations' sizes, on the wire; a refused cell has no
+    figures.  `dtype` is the type of what is added up.  `hosts`, `host_rates_bps` and `inner_rates_bps` (of
+    the hosts' cables, and of those between switches, ascending) are the fabric's.
 
     `ratio` is the median time over `bound_s` (alpha 0, nominal rate times payload efficiency),
     `ratio_predicted` that over `predicted_s` (the model of the plan's own paths, calibrated host times
@@ -90,6 +91,7 @@ class Row:
     bytes: int
     verdict: str
     seed: int = 0
+    dtype: DType = FLOAT32
     hosts: int = 0
     host_rates_bps: tuple[int, ...] = ()
     inner_rates_bps: tuple[int, ...] = ()
@@ -201,6 +203,7 @@ def row(
         bytes=nbytes,
         verdict="valid" if verdict.valid else "not valid",
         seed=plan.seed,
+        dtype=dtype_of(plan.schedule),
         hosts=len(plan.fabric.hosts),
         host_rates_bps=plan.fabric.host_rates_bps,
         inner_rates_bps=plan.fabric.inner_rates_bps,
@@ -256,6 +259,11 @@ def exposed_s_of(repeats: Sequence[Repeat]) -> float | None:
     """The median over all iterations of what no computing hides of one; None if there are none."""
     exposed_s = [time_s for repeat in repeats for time_s in repeat.exposed_s]
     return median(exposed_s) if exposed_s else None
+
+
+def dtype_of(schedule: Schedule) -> DType:
+    """The type in which what is added up is sent; of several in a plan that somebody made the first."""
+    return schedule.dtypes[0] if schedule.dtypes else FLOAT32
 
 
 def asked_nbytes(schedule: Schedule) -> int:

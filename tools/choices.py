@@ -50,6 +50,7 @@ from gradwire.tools.options import (
     parse_percent,
     parse_slow,
 )
+from gradwire.traces.schedules.dtypes import DTYPES, FLOAT32, parse_dtype
 from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF
 from gradwire.traces.schedules.straggling import straggler_words, straggling
 from gradwire.traces.workload import Workload
@@ -153,12 +154,21 @@ class NetworkChoices:
             f"needs a fabric with mtu={mtu_needed(ELEMENTS[-1])} or more."
         ),
     ] = DEFAULT_ELEMENTS
+    wire: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(DTYPES),
+            help="Type in which gradients are sent and added. What allreduces, and other operations that "
+            "add, have as float32 is converted: float16 and bfloat16 halve its bytes. What is only copied "
+            "stays as it is.",
+        ),
+    ] = FLOAT32
 
     def on(self, job: Experiment) -> Experiment:
         """`job` with these choices."""
         chosen = {each.name: getattr(self, each.name) for each in fields(self)}
         lists = {name: tuple(value) for name, value in chosen.items() if isinstance(value, list)}
-        return replace(job, **chosen | lists)
+        return replace(job, **chosen | lists | {"wire": parse_dtype(self.wire)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,12 @@ from gradwire.planning.model.predict import bound_s, compute_s
 from gradwire.planning.openflow.rules import guarded_rules
 from gradwire.planning.plan import Plan
 from gradwire.results.plannedlinks import planned_link
-from gradwire.results.row import asked_nbytes
+from gradwire.results.row import asked_nbytes, dtype_of
 from gradwire.tools.linkrates import show_rates
 from gradwire.tools.linkusers import flow_json, print_users, tree_json
 from gradwire.tools.table import NOTHING, Cell, Table, columns, rich_table, table_of
 from gradwire.tools.tables import show_range
+from gradwire.traces.schedules.dtypes import FLOAT32
 from gradwire.traces.units import show_bps, show_count, show_nbytes, show_s
 
 LINKS_SHOWN = 5
@@ -37,6 +38,7 @@ def summary(plan: Plan) -> dict[str, Any]:
         "source": plan.source,
         "ranks": plan.n_ranks,
         "hosts": list(plan.placement),
+        "dtype": dtype_of(plan.schedule),
         "bytes": asked_nbytes(plan.schedule),
         "operations": n_operations(plan),
         "sends": len(plan.schedule.sends),
@@ -109,7 +111,8 @@ def print_heading(console: Console, plan: Plan) -> None:
     rates = show_rates(plan.fabric.host_rates_bps, plan.fabric.inner_rates_bps)
     console.print(f"{plan.fabric.spec} at {rates}, {plan.n_ranks} ranks", style="bold")
     choices = f"{plan.algorithm}, placement {plan.placement_name}, routes {plan.routes}, seed {plan.seed}"
-    console.print(choices, style="bold")
+    dtype = dtype_of(plan.schedule)
+    console.print(choices + (f", sent as {dtype}" if dtype != FLOAT32 else ""), style="bold")
 
 
 def _figures(plan: Plan, found: PlanLoad) -> Table:

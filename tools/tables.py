@@ -20,7 +20,7 @@ from gradwire.results.row import REFUSED, Row, Spread
 from gradwire.tools.aggregationtables import aggregation_grids, broken_heads, megabytes
 from gradwire.tools.linkrates import show_rates
 from gradwire.tools.table import NOTHING, Cell, Table, columns, or_nothing, rich_table, table_of
-from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
+from gradwire.traces.schedules.dtypes import FLOAT32, element_nbytes
 from gradwire.traces.schedules.names import PAIRWISE
 from gradwire.traces.units import show_nbytes, show_s
 
@@ -29,10 +29,11 @@ VERDICT_STYLES = {"valid": "green", "not valid": "bold red", REFUSED: "dim"}
 _FIGURES = ("#time", "#busbw\nMB/s", "#bound", "#ratio", "#pred.")
 UNACCOUNTED = "!"  # after a time over its prediction that is outside the prediction's error bar
 _NO_ROOT = -1
+_TYPES = {"float32": "float", "float16": "half", "bfloat16": "bfloat16"}  # NCCL's names
 _HEAD = (
-    "#                                                out-of-place",
-    "#     size      count  type redop root      time   algbw   busbw #wrong  ratio  pred. verdict",
-    "#      (B) (elements)                       (us)  (GB/s)  (GB/s)",
+    "#                                                   out-of-place",
+    "#     size      count     type redop root      time   algbw   busbw #wrong  ratio  pred. verdict",
+    "#      (B) (elements)                          (us)  (GB/s)  (GB/s)",
 )
 
 
@@ -130,6 +131,7 @@ def _heading(rows: Sequence[Row], swept: bool) -> str:
     rates = show_rates(rows[0].host_rates_bps, rows[0].inner_rates_bps)
     what = (_cell if swept else _fabric)(rows[0])
     size = "" if swept else f" · {show_nbytes(max(row.bytes for row in rows))}"
+    size += f" · {rows[0].dtype}" if rows[0].dtype != FLOAT32 else ""
     return f"{what} · {rows[0].hosts} hosts at {rates} · {rows[0].ranks} ranks{size}"
 
 
@@ -198,7 +200,8 @@ def nccl_lines(rows: Sequence[Row], reduces: bool) -> Iterator[str]:
 def _line(row: Row, reduces: bool) -> str:
     if row.time_s is None:
         return f"# {row.verdict}"
-    what = f"{row.bytes:10d} {row.bytes // ELEMENT_NBYTES:10d} {'float':>5} {'sum' if reduces else 'none':>5}"
+    count, redop = row.bytes // element_nbytes(row.dtype), "sum" if reduces else "none"
+    what = f"{row.bytes:10d} {count:10d} {_TYPES[row.dtype]:>8} {redop:>5}"
     time = _fitted(row.time_s.median * 1e6, 9)
     algbw, busbw = (_or_not_known(each, 1e-9) for each in (row.algbw_Bps, row.busbw_Bps))
     ratio = f"{row.ratio:6.3f}" if row.ratio else f"{'N/A':>6}"

@@ -275,7 +275,7 @@ class RankAgent:
 
     def _added(self, number: int, data: NDArray[np.uint8]) -> None:
         send = self._sends[number]
-        payload.add(self._buffers[send.op], send, data)
+        payload.add(self._buffers[send.op], send, data, self._schedule.ops[send.op].dtype)
         self._do(self._state.finished(number))
 
     def _waiting_for(self) -> str:

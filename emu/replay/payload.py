@@ -1,20 +1,24 @@
 """The data that is sent: real numbers that are really added, and checked element by element at the end.
 
-Buffers that are added up hold small integers as float32, so that every partial sum is exact (below 2^24) and
-the order of additions does not matter; switches add those exactly too, for an integer keeps its value when it
-is scaled by 2^k, and k is at least 9 here.  What only switches add up has real numbers (`emu.replay.sums`).
-Everything else is a byte pattern that names its source.
+Buffers that are added up hold small integers, converted to the operation's type.  The n numbers of a sum are
+at most 2^b / n each, where a type of b significant bits has all integers up to 2^b: so every partial sum is
+exact, and the order of additions does not matter.  Switches add those exactly too, for an integer keeps its
+value when it is scaled by 2^k, and k is at least 9 here.  What only switches add up has real numbers
+(`emu.replay.sums`).  Everything else is a byte pattern that names its source.
 """
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gradwire.emu.replay import sums
+from gradwire.traces.schedules.dtypes import FLOAT32, DType, exact_to
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, Held
 from gradwire.traces.schedules.schedule import Aggregation, Op, Schedule
 from gradwire.traces.schedules.sends import Send
 
-_PERIOD = 97  # prime, so that a shifted chunk shows
+_PERIOD = 97  # prime, so that a shifted chunk shows, and what is added is smaller
 _BYTE_PERIOD = 251
 MAX_HELD_NBYTES = 8 << 30
 
@@ -54,11 +58,21 @@ def _to_sum(op: Op, aggregation: Aggregation, rank: int) -> NDArray[np.uint8]:
     return sums.numbers(aggregation.op, rank, op.nbytes // ELEMENT_NBYTES).view(np.uint8)
 
 
-def add(buffer: NDArray[np.uint8], send: Send, data: NDArray[np.uint8]) -> None:
-    """Add a received chunk of float32 to the receiver's own."""
-    begin = send.offset + send.shift
-    own = buffer[begin : begin + send.nbytes].view(np.float32)
-    own += data[: send.nbytes].view(np.float32)
+def number_type(dtype: DType) -> np.dtype[Any]:
+    """As numpy has it."""
+    if dtype == "bfloat16":
+        import ml_dtypes
+
+        made: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return made
+    return np.dtype(dtype)
+
+
+def add(buffer: NDArray[np.uint8], send: Send, data: NDArray[np.uint8], dtype: DType = FLOAT32) -> None:
+    """Add a received chunk of numbers to the receiver's own."""
+    begin, numbers = send.offset + send.shift, number_type(dtype)
+    own = buffer[begin : begin + send.nbytes].view(numbers)
+    own += data[: send.nbytes].view(numbers)
 
 
 def count_wrong(schedule: Schedule, rank: int, held: dict[int, NDArray[np.uint8]]) -> int:
@@ -68,9 +82,9 @@ def count_wrong(schedule: Schedule, rank: int, held: dict[int, NDArray[np.uint8]
     """
     wrong = 0
     for number in held.keys() - summed_by_switches(schedule).keys():
-        op, buffer = schedule.ops[number], held[number]
-        for due in op.contract.after(schedule.parties(number), rank):
-            is_like = _data(op, number, due)
+        op, buffer, parties = schedule.ops[number], held[number], schedule.parties(number)
+        for due in op.contract.after(parties, rank):
+            is_like = _data(op, number, due, len(parties.givers))
             found = buffer[due.offset : due.offset + due.nbytes].view(is_like.dtype)
             wrong += int(np.count_nonzero(found != is_like))
     return wrong
@@ -80,19 +94,24 @@ def _before(schedule: Schedule, number: int, rank: int) -> NDArray[np.uint8]:
     """A rank's buffer with what it has made itself."""
     op = schedule.ops[number]
     buffer = np.full(op.buffer_nbytes, 0, np.uint8)  # not zeros: their pages would be made during the run
-    for own in op.contract.before(schedule.parties(number), rank):
-        buffer[own.offset : own.offset + own.nbytes] = _data(op, number, own).view(np.uint8)
+    parties = schedule.parties(number)
+    for own in op.contract.before(parties, rank):
+        data = _data(op, number, own, len(parties.givers))
+        buffer[own.offset : own.offset + own.nbytes] = data.view(np.uint8)
     return buffer
 
 
-def _data(op: Op, number: int, held: Held) -> NDArray[np.float32] | NDArray[np.uint8]:
-    """What a range of a buffer holds: a sum by its closed form, or bytes that name their one giver."""
+def _data(op: Op, number: int, held: Held, n_givers: int) -> NDArray[Any]:
+    """What a range of a buffer holds: what some of the `n_givers` of a sum have made, added up, or bytes that
+    name their one giver.
+    """
     if not op.contract.adds:
         (giver,) = held.givers
         start = held.origin + 7 * number + 31 * giver
         pattern = ((np.arange(_BYTE_PERIOD) + start) % _BYTE_PERIOD + 1).astype(np.uint8)
         return np.resize(pattern, held.nbytes)
-    start = held.origin // ELEMENT_NBYTES + number
-    one = ((np.arange(_PERIOD) + start) % _PERIOD).astype(np.float32)
-    ramp = np.resize(one, held.nbytes // ELEMENT_NBYTES)
-    return ramp * np.float32(len(held.givers)) + np.float32(sum(held.givers))
+    start = held.origin // op.element_nbytes + number
+    most = max(1, min(_PERIOD - 1, exact_to(op.dtype) // n_givers))
+    ramps = np.add.outer(np.array(held.givers), np.arange(_PERIOD) + start) % _PERIOD
+    made = (ramps % (most + 1)).astype(np.float32).sum(axis=0)
+    return np.resize(made.astype(number_type(op.dtype)), held.nbytes // op.element_nbytes)

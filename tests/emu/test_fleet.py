@@ -25,6 +25,7 @@ from gradwire.planning.failures import Failure
 from gradwire.planning.plan import Plan
 from gradwire.planning.resolve import resolve
 from gradwire.planning.transport import fabric_transport
+from gradwire.traces.schedules.dtypes import DType
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.names import AS_CAPTURED, OF_HOSTS
 from gradwire.traces.schedules.schedule import Gate, Op, Schedule, sent_nbytes
@@ -81,6 +82,15 @@ def played(n_ranks: int) -> Iterator[tuple[fleet.Fleet, list["Pipe[Any, Any]"], 
             opened.enter_context(ours)
             opened.enter_context(theirs)
         yield fleet.Fleet([], [ours for ours, _ in pairs], watch, ExitStack()), [b for _, b in pairs], watch
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_as_many_bytes_are_sent_and_added_as_another_type(dtype: DType) -> None:
+    schedule = expand(made_allreduce(4, 4 * 4201), "ring", wire=dtype)
+    (outcomes,) = run(schedule)
+    assert sum(outcome.wrong for outcome in outcomes) == 0
+    assert [outcome.sent_nbytes for outcome in outcomes] == sent_nbytes(schedule)
+    assert sum(outcome.sent_nbytes for outcome in outcomes) == 2 * 3 * 2 * 4201
 
 
 @pytest.mark.parametrize("algorithm", [AS_CAPTURED, *OF_HOSTS])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from gradwire.emu.replay import payload
+from gradwire.traces.schedules.dtypes import DTYPES, DType, element_nbytes
 from gradwire.traces.schedules.kinds import OpKind
 from gradwire.traces.schedules.schedule import Aggregation, Op, Schedule
 from gradwire.traces.schedules.sends import Send
@@ -25,6 +26,39 @@ def test_the_sum_of_all_ranks_buffers_is_counted_as_right_in_any_order() -> None
         for rank in order:
             payload.add(total[0], made.sends[0], held[rank][0])
         assert payload.count_wrong(made, 0, total) == 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_ranks", [2, 3, 8, 21, 22, 64, 257, 512])
+def test_sums_in_every_type_are_exact_in_any_order(n_ranks: int, dtype: DType) -> None:
+    """Added one by one, rounded each time, in two orders; what they are is known in float64."""
+    ranks = tuple(range(n_ranks))
+    made = Schedule.of(
+        n_ranks, (Op("allreduce", 100 * element_nbytes(dtype), members=ranks, dtype=dtype),), ()
+    )
+    numbers = payload.number_type(dtype)
+    own = [payload.buffers(made, rank)[0].view(numbers) for rank in ranks]
+    exact = np.sum([each.astype(np.float64) for each in own], axis=0)
+    for order in (ranks, ranks[::-1]):
+        total = own[order[0]].copy()
+        for rank in order[1:]:
+            total += own[rank]
+        assert (total.astype(np.float64) == exact).all()
+        assert payload.count_wrong(made, 0, {0: total.view(np.uint8)}) == 0
+    without_last = (exact - own[-1].astype(np.float64)).astype(numbers)
+    assert payload.count_wrong(made, 0, {0: without_last.view(np.uint8)}) >= 100 // 3
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_received_chunk_is_added_in_the_operations_type(dtype: DType) -> None:
+    """A third and a half have another sum in each type."""
+    numbers = payload.number_type(dtype)
+    own, other = (np.full(3, value).astype(numbers) for value in (1 / 3, 0.5))
+    send = Send(0, 0, 1, 0, own.nbytes, reduce=True)
+    payload.add(own.view(np.uint8), send, other.view(np.uint8), dtype)
+    third, bits = 1 / 3, {"float32": 24, "float16": 11, "bfloat16": 8}[dtype]
+    rounded = round(third * 2 ** (bits + 1)) / 2 ** (bits + 1)  # a third is between 1/4 and 1/2
+    assert own.astype(np.float64).tolist() == [round((rounded + 0.5) * 2**bits) / 2**bits] * 3
 
 
 @pytest.mark.parametrize("spoil", [0, 999])

@@ -7,6 +7,7 @@ import pytest
 from gradwire.results.row import REFUSED, Row, Spread
 from gradwire.tools.console import MAX_COLUMNS
 from gradwire.tools.tables import nccl_lines
+from gradwire.traces.schedules.dtypes import DType
 from tests.tools.test_tables import measured, printed
 
 COLUMNS = ["size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong"]  # of nccl-tests
@@ -34,6 +35,13 @@ def test_a_line_holds_what_its_columns_say() -> None:
     line = list(nccl_lines([of_p_ranks(8 << 20, 1.6, 8)], reduces=True))[3].split()
     expected = ["8388608", "2097152", "float", "sum", "-1", "1600000.0", "0.0052", "0.0092", "0"]
     assert line[: len(COLUMNS)] == expected
+
+
+def test_the_type_and_the_count_are_those_of_what_was_sent() -> None:
+    types: dict[DType, str] = {"float16": "half", "bfloat16": "bfloat16"}
+    for dtype, name in types.items():
+        row = replace(of_p_ranks(8 << 20, 1.6, 8), dtype=dtype)
+        assert list(nccl_lines([row], reduces=True))[3].split()[:3] == ["8388608", "4194304", name]
 
 
 def test_the_footer_has_the_mean_of_busbw_and_what_is_wrong() -> None:

@@ -1,6 +1,6 @@
 """Expands a workload into a schedule, with a given algorithm."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -14,6 +14,7 @@ from gradwire.traces.schedules.algorithms.gloo import (
 from gradwire.traces.schedules.algorithms.trees import broadcast, reduce_broadcast
 from gradwire.traces.schedules.collectives import algorithm as algorithm_of
 from gradwire.traces.schedules.collectives import servers_of
+from gradwire.traces.schedules.dtypes import FLOAT32, DType, element_nbytes
 from gradwire.traces.schedules.hints import NO_HINTS, Hints
 from gradwire.traces.schedules.inturn import in_turn
 from gradwire.traces.schedules.kinds import CONTRACTS, ELEMENT_NBYTES
@@ -43,6 +44,12 @@ class _How:
     algorithm: str
     scale: Fraction
     hints: Hints
+    wire: DType = FLOAT32
+
+    @property
+    def narrowing(self) -> int:
+        """How many times fewer bytes an element has on the wire than the float32 that algorithms cut."""
+        return ELEMENT_NBYTES // element_nbytes(self.wire)
 
 
 def expand(
@@ -53,21 +60,24 @@ def expand(
     scale: Fraction = Fraction(1),
     compute: Fraction = Fraction(1),
     hints: Hints = NO_HINTS,
+    wire: DType = FLOAT32,
 ) -> Schedule:
     """What each rank sends when allreduces are done by `algorithm`; all else stays as captured.
 
     `iterations` picks items by their iteration (None: all but the set-up).  `scale` multiplies every size
     (and gloo's segment limit with it, so that the number of segments stays), `compute` what ranks compute.
     `hints` say where the ranks are, for the algorithms that ask.  Parameter servers are further ranks, after
-    the workload's.  With ina, pushes to a parameter server that
-    belong together are added up too (`not_added` tells of the others).
+    the workload's.  What a job adds up as float32 is sent, and added, as `wire`; what is only copied keeps
+    its bytes.  With ina, pushes to a parameter server that belong together are added up too (`not_added`
+    tells of the others).
     Raises ValueError for an unknown algorithm or an empty selection, NotServedError for an algorithm that
     cannot serve this workload.
     """
     _check(workload, algorithm, scale, compute)
     chosen = _chosen(workload, iterations)
+    _check_wire(chosen.values(), algorithm, wire)
     units = _units(workload, chosen, algorithm)
-    how = _How(workload.n_ranks, _n_servers(workload, algorithm, hints), algorithm, scale, hints)
+    how = _How(workload.n_ranks, _n_servers(workload, algorithm, hints), algorithm, scale, hints, wire)
     ops = tuple(_op([chosen[number] for number in unit], how) for unit in units)
     sends = _Growing()
     aggregations: list[Aggregation] = []
@@ -184,6 +194,20 @@ def _n_servers(workload: Workload, algorithm: str, hints: Hints) -> int:
     return n_servers
 
 
+def _check_wire(items: Iterable[Item], algorithm: str, wire: DType) -> None:
+    """Raise NotServedError where another type than float32 cannot be added, or nothing is."""
+    if wire == FLOAT32:
+        return
+    if algorithm in (INA, INA_LEAF):
+        raise NotServedError(
+            f"switches add up float32 as whole numbers, not {wire}: leave --wire out, or choose ring"
+        )
+    if not any(CONTRACTS[item.kind].adds for item in items):
+        raise NotServedError(
+            f"nothing is added up in this job, so that --wire {wire} would change nothing: leave it out"
+        )
+
+
 def _chosen(workload: Workload, iterations: tuple[int, ...] | None) -> dict[int, Item]:
     """The items of these iterations by their id in the workload, in its order."""
     iterations = training_iterations(workload) if iterations is None else iterations
@@ -212,15 +236,18 @@ def _op(items: Sequence[Item], how: _How) -> Op:
         members = tuple(sorted((*givers, root)))
     else:
         members = tuple(sorted((first.src, first.dst)))
+    kind = "reduce" if is_sum else first.kind
+    adds = CONTRACTS[kind].adds
     return Op(
-        kind="reduce" if is_sum else first.kind,
-        nbytes=_scaled(first, how.scale, in_elements=is_sum or CONTRACTS[first.kind].adds),
+        kind=kind,
+        nbytes=_scaled(first, how.scale, in_elements=adds) // (how.narrowing if adds else 1),
         tag=first.tag,
         root=root,
         iteration=first.iteration,
         rendezvous=isinstance(first, Collective) and first.rendezvous and _is_as_captured(first, how),
         members=members,
         givers=givers,
+        dtype=how.wire if adds else FLOAT32,
     )
 
 
@@ -267,7 +294,12 @@ def _carried(items: Sequence[Item], op: Op, how: _How, most_sends: int) -> _Carr
     if op.kind == "allreduce" and how.algorithm == INA_LEAF:
         aggregations, sends = ina_leaf(how.n_ranks, how.hints.leaves, op.nbytes)
         return _Carried(aggregations, Sends.of(sends))
-    return _Carried((), Sends.of(_collective(item, how, op.nbytes, most_sends)))
+    if not op.contract.adds:
+        return _Carried((), Sends.of(_collective(item, how, op.nbytes, most_sends)))
+    # To an algorithm, which cuts float32, links are as many times faster as elements are smaller.
+    hints = replace(how.hints, host_bps=how.hints.host_bps * how.narrowing)
+    made = _collective(item, replace(how, hints=hints), op.nbytes * how.narrowing, most_sends)
+    return _Carried((), Sends.of(made).narrowed(how.narrowing))
 
 
 def _collective(item: Collective, how: _How, nbytes: int, most_sends: int) -> Sequence[Send]:
@@ -288,7 +320,7 @@ def _as_captured(item: Collective, how: _How, nbytes: int, most_sends: int) -> S
     name = "ring" if item.algorithm == "segmented-ring" else item.algorithm
     if name in OF_HOSTS:
         return in_turn(algorithm_of(name).sends(how.n_ranks, nbytes, how.hints), item.turns)
-    limit = max(ELEMENT_NBYTES, int(GLOO_MAX_SEGMENT_NBYTES * how.scale))
+    limit = max(ELEMENT_NBYTES, int(GLOO_MAX_SEGMENT_NBYTES * how.narrowing * how.scale))
     if gloo_ring_sends(how.n_ranks, nbytes, limit) > most_sends:  # before they are made
         raise ValueError(TOO_MANY_SENDS)
     return gloo_ring(how.n_ranks, nbytes, limit)

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
+from gradwire.traces.schedules.dtypes import FLOAT32, element_nbytes
+
 OpKind = Literal[
     "allreduce", "reducescatter", "allgather", "alltoall", "broadcast", "reduce", "message", "compute"
 ]
-ELEMENT_NBYTES = 4  # of what is added: float32
+ELEMENT_NBYTES = element_nbytes(FLOAT32)  # that algorithms cut; expand makes less of them on the wire
 
 
 class Held(NamedTuple):
@@ -34,12 +36,14 @@ class Parties(NamedTuple):
     """Who takes part in an operation of `nbytes`: `members` and, among them, whose data it is about.
 
     A member that gives nothing, as a parameter server, helps with an allreduce and is owed nothing.
+    `element_nbytes` is of what is added, or cut.
     """
 
     nbytes: int
     members: tuple[int, ...]
     givers: tuple[int, ...]
     root: int
+    element_nbytes: int = ELEMENT_NBYTES
 
 
 Condition = Callable[[Parties, int], tuple[Held, ...]]
@@ -52,8 +56,8 @@ class Contract:
 
     `each_nbytes(n, S)` must go out of every rank's host and come into it at least, however good the
     algorithm; None where that differs from rank to rank.  `payload_nbytes(n, S)` is what all ranks send
-    together at least.  With `adds` data are added as float32, so that sizes are of whole elements.  With
-    `has_output` a buffer has a second half of S bytes for what comes in.
+    together at least.  With `adds` data are added, so that sizes are of whole elements.  With `has_output` a
+    buffer has a second half of S bytes for what comes in.
     """
 
     before: Condition
@@ -92,10 +96,10 @@ def chunk_starts(nbytes: int, n_chunks: int) -> list[int]:
     return [elements * i // n_chunks * ELEMENT_NBYTES for i in range(n_chunks + 1)]
 
 
-def piece_cuts(nbytes: int, n_pieces: int) -> list[int]:
+def piece_cuts(nbytes: int, n_pieces: int, element_nbytes: int = ELEMENT_NBYTES) -> list[int]:
     """Where to cut what is only copied: as `chunk_starts` does; half an element at the end is not refused."""
-    elements = nbytes // ELEMENT_NBYTES
-    return [*(elements * i // n_pieces * ELEMENT_NBYTES for i in range(n_pieces)), nbytes]
+    elements = nbytes // element_nbytes
+    return [*(elements * i // n_pieces * element_nbytes for i in range(n_pieces)), nbytes]
 
 
 def block_nbytes(nbytes: int, n_ranks: int) -> int:
@@ -129,7 +133,7 @@ def _sum_at_root(parties: Parties, rank: int) -> tuple[Held, ...]:
 
 def _chunks(parties: Parties) -> dict[int, tuple[int, int]]:
     """Start and end of each member's chunk."""
-    starts = piece_cuts(parties.nbytes, len(parties.members))
+    starts = piece_cuts(parties.nbytes, len(parties.members), parties.element_nbytes)
     return dict(zip(parties.members, pairwise(starts), strict=True))
 
 

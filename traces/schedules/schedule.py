@@ -16,6 +16,7 @@ from typing import Self
 import numpy as np
 
 from gradwire.traces.components import components
+from gradwire.traces.schedules.dtypes import FLOAT32, DType, element_nbytes
 from gradwire.traces.schedules.kinds import CONTRACTS, Contract, OpKind, Parties
 from gradwire.traces.schedules.sends import Send, Sends, totals
 
@@ -26,7 +27,8 @@ class Op:
 
     With `rendezvous` receivers announce that they are ready only when the source has said that it is.
     `members` are the ranks that take part, ascending (empty: those of its sends and aggregations), `givers`
-    those whose data it is about (empty: all members).
+    those whose data it is about (empty: all members).  `dtype` is of the numbers that it adds up, on the wire
+    as well.
     """
 
     kind: OpKind
@@ -37,6 +39,11 @@ class Op:
     rendezvous: bool = False
     members: tuple[int, ...] = ()
     givers: tuple[int, ...] = ()
+    dtype: DType = FLOAT32
+
+    @property
+    def element_nbytes(self) -> int:
+        return element_nbytes(self.dtype)
 
     @property
     def buffer_nbytes(self) -> int:
@@ -113,6 +120,11 @@ class Schedule:
         return tuple(dict.fromkeys((each.givers, each.takers) for each in self.aggregations))
 
     @property
+    def dtypes(self) -> tuple[DType, ...]:
+        """The types of what is added up, in the order in which they first appear."""
+        return tuple(dict.fromkeys(op.dtype for op in self.ops if op.contract.adds))
+
+    @property
     def payload_nbytes(self) -> int:
         return int(self.sends.nbytes.sum())
 
@@ -133,7 +145,7 @@ class Schedule:
     def parties(self, op: int) -> Parties:
         """Who takes part in an operation, and whose data it is about."""
         made, members = self.ops[op], self.members[op]
-        return Parties(made.nbytes, members, made.givers or members, made.root)
+        return Parties(made.nbytes, members, made.givers or members, made.root, made.element_nbytes)
 
     @cached_property
     def jobs(self) -> tuple[tuple[int, ...], ...]:
