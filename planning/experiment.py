@@ -56,7 +56,8 @@ class Experiment:
     `planning.failures.parse_failures` reads them, `loss` those that lose packets, as
     `planning.losses.parse_loss` does.
     For `switch_slots`, `slots` and `elements` see `planning.trees.grants.Terms`.  `captured_on` is
-    the fabric on which the unchanged job was captured, if that is known.
+    the fabric on which the unchanged job was captured, if that is known; `assumptions` say what was taken for
+    granted to make another job of it.
     """
 
     workload: Workload
@@ -73,6 +74,7 @@ class Experiment:
     elements: int = DEFAULT_ELEMENTS
     captured_on: Fabric | None = None
     wire: DType = FLOAT32
+    assumptions: tuple[str, ...] = ()
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
@@ -144,6 +146,7 @@ def plan_of(cell: Cell, experiment: Experiment) -> Plan:
         losses=losses,
         host_side=host_side,
         doubts=_doubts(cell, experiment),
+        assumptions=experiment.assumptions,
     )
 
 

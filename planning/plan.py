@@ -73,7 +73,8 @@ class Plan:
     `failures` are the cables that fail in every repeat, `losses` those that lose packets.  `trees[i]` is that
     of the schedule's i-th reduce group (`Schedule.groups`); each switch grants `switch_slots` to all its
     trees.  `host_side` says, for each job that was to be aggregated and is not, why its hosts do it.
-    `doubts` say why the workload may not be what the job did: a run of it is not valid.
+    `doubts` say why the workload may not be what the job did: a run of it is not valid.  `assumptions` say
+    what was taken for granted where another job than the captured one was asked for.
     """
 
     fabric: Fabric
@@ -93,6 +94,7 @@ class Plan:
     host_side: tuple[str, ...] = ()
     losses: tuple[Loss, ...] = ()
     doubts: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
 
     @property
     def n_ranks(self) -> int:
@@ -126,6 +128,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
                 "switch_slots",
                 "host_side",
                 "doubts",
+                "assumptions",
             )
         },
         "transport": asdict(plan.transport),

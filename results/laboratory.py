@@ -171,6 +171,7 @@ def _judged(
     )
     if held is not None and not held.agrees:
         judged = replace(judged, warnings=(*judged.warnings, held.sentence))
+    judged = replace(judged, warnings=(*judged.warnings, *plan.assumptions))
     if warning := guarded_rules(plan).guard.warning:
         judged = replace(judged, warnings=(*judged.warnings, warning))
     load = plan_load(plan)

@@ -52,6 +52,7 @@ from gradwire.tools.options import (
 )
 from gradwire.traces.schedules.dtypes import DTYPES, FLOAT32, parse_dtype
 from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF
+from gradwire.traces.schedules.otherranks import with_ranks
 from gradwire.traces.schedules.straggling import straggler_words, straggling
 from gradwire.traces.workload import Workload
 
@@ -199,6 +200,15 @@ class TrafficChoices:
             help="Vary compute times at random (from the seed), with this standard deviation, e.g. 10%.",
         ),
     ] = "0"
+    scale_ranks: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Send the job as it would be with N ranks in all: buffers, buckets and the batch of each "
+            "rank stay, further ranks compute as captured ones do; the number of parameter servers stays.",
+            show_default=False,
+        ),
+    ] = None
     beside: Annotated[
         list[Path],
         typer.Option(
@@ -210,9 +220,11 @@ class TrafficChoices:
     def job(self, given: Workload, paths: Sequence[Path], network: NetworkChoices) -> Experiment:
         """The job of `given`, which was read from `paths`.  Raise ValueError for what no option may say."""
         late, varied = parse_slow(self.slow), parse_percent(self.jitter)
+        other = given if self.scale_ranks is None else with_ranks(given, self.scale_ranks)
         chosen = Experiment(
-            workload=straggling(given, late, varied, network.seed),
+            workload=straggling(other, late, varied, network.seed),
             source=source_of(paths) + straggler_words(late, varied),
+            assumptions=other.notes[len(given.notes) :],
             iterations=parse_iterations(self.iteration),
             scale=parse_factor(self.scale_bytes),
             compute=parse_compute(self.compute),

@@ -65,6 +65,7 @@ def summary(plan: Plan) -> dict[str, Any]:
         "trees": [tree_json(plan, tree) for tree in plan.trees],
         "host_side": list(plan.host_side),
         "doubts": list(plan.doubts),
+        "assumptions": list(plan.assumptions),
     }
 
 
@@ -198,6 +199,8 @@ def _sums(plan: Plan) -> Iterator[tuple[str, str, str]]:
         yield "added up", show_nbytes(added_nbytes(plan)), f"in {sums} by switches, over {trees}"
     for reason in plan.host_side:
         yield "host-side", "", reason
+    for assumption in plan.assumptions:
+        yield "assumed", "", assumption
     for doubt in plan.doubts:
         yield "not valid", "", doubt
 

@@ -308,3 +308,20 @@ def test_what_plan_refuses_is_one_line(
     error = capsys.readouterr().err
     assert reason in error
     assert error.count("\n") == 1
+
+
+def test_a_job_with_other_ranks_says_what_it_takes_for_granted(
+    job: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("plan", job, "--fabric", "fat-tree:k=4", "--scale-ranks", "16")
+    assert run(*arguments, "--json", "-o", str(tmp_path / "plan.json")) == 0
+    shown = printed_json(capsys)
+    assert shown["ranks"] == 16
+    assert shown["bytes"] == 2 * 8 * MIB
+    (assumption,) = shown["assumptions"]
+    assert assumption.startswith(
+        "16 ranks for the 8 captured: buffers, buckets and the batch of each rank stay"
+    )
+    assert plans.load(tmp_path / "plan.json").assumptions == (assumption,)
+    assert run("plan", job, "--scale-ranks", "1000000000") == 1
+    assert "a job cannot have 1,000,000,000 ranks" in capsys.readouterr().err
