@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from gradwire.planning.fabrics.fabric import Egress, Fabric
 from gradwire.planning.failures import check_failures, check_reachable
+from gradwire.planning.lockcheck import check_locks
 from gradwire.planning.losses import check_losses
 from gradwire.planning.trees.treecheck import check_trees
 from gradwire.traces.schedules.dtypes import FLOAT32
@@ -84,6 +85,7 @@ def check_schedule(schedule: Schedule) -> None:
     if schedule.aggregations:
         _check_aggregations(schedule)
     _check_roots(schedule)
+    check_locks(schedule)
 
 
 def _first(wrong: NDArray[np.bool_]) -> int | None:

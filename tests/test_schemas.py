@@ -43,6 +43,7 @@ from gradwire.traces.analysis.transfers import AlgorithmUse, Iteration, Transfer
 from gradwire.traces.iterationtimes import IterationTime
 from gradwire.traces.packets.clocks import HostClock
 from gradwire.traces.recognition.shape import JobShape
+from gradwire.traces.schedules.locks import Lock
 from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule
 from gradwire.traces.schedules.sends import Send
 from gradwire.traces.trace import CaptureFile
@@ -70,6 +71,7 @@ ROWS = "replay --json, bench --json, demo --json"
         ("plan.json: schedule, sends", Send),
         ("plan.json: schedule, gates", Gate),
         ("plan.json: schedule, aggregations", Aggregation),
+        ("plan.json: schedule, locks", Lock),
         ("plan.json: flows", Flow),
         ("plan.json: losses", Loss),
         ("plan.json: trees", Tree),

@@ -100,6 +100,9 @@ class Message(_Value):
 
     `ready` is when its destination was prepared to receive it, None: from the beginning.  What it comes after
     may be listed later in the workload.
+    `lock_until` says that its destination has a lock, as an asynchronous parameter server has: of all
+    messages with one it takes the first that comes, and the next only when it has completed item
+    `lock_until`, e.g. its answer.  None: it takes a message whatever else it does.
     """
 
     kind: Literal["message"] = "message"
@@ -111,6 +114,7 @@ class Message(_Value):
     role: Literal["push", "pull", "other"] = "other"
     start: Start
     ready: Start | None = None
+    lock_until: Id | None = None
 
     @property
     def begins(self) -> tuple[Start, ...]:
@@ -234,6 +238,7 @@ class Workload(_Value):
             raise ValueError(f"item {number}: a rank is outside 0..{self.n_ranks - 1}")
         if item.start.rank != item.src:
             raise ValueError(f"item {number}: a message must start at its source")
+        self._check_lock(number, item)
         if item.ready is None:
             return
         if item.ready.rank != item.dst:
@@ -241,6 +246,19 @@ class Workload(_Value):
         if any(other >= len(self.items) or other == number for other in item.ready.after):
             raise ValueError(f"item {number} cannot be received after these items: {item.ready.after}")
         self._check_own_computing(number, item.ready)
+
+    def _check_lock(self, number: int, item: Message) -> None:
+        if item.lock_until is None:
+            return
+        if not number <= item.lock_until < len(self.items):
+            raise ValueError(f"item {number} cannot hold a lock until item {item.lock_until} is complete")
+        last = self.items[item.lock_until]
+        ranks = (last.src, last.dst) if isinstance(last, Message) else [start.rank for start in last.begins]
+        if item.dst not in ranks:
+            raise ValueError(
+                f"item {number} holds a lock of rank {item.dst} until item {item.lock_until}, in which that "
+                "rank has no part"
+            )
 
     @property
     def iterations(self) -> tuple[int, ...]:

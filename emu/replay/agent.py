@@ -240,9 +240,11 @@ class RankAgent:
                 self._queue_ready(key)
                 self._flush(connection)
             elif header.opcode == Opcode.SEND_READY:
-                self._matching.asked(key)
+                number = self._matching.asked(key)
                 self._answer(key)
                 self._flush(connection)
+                if number is not None:
+                    self._do(self._state.asked(number))
             elif header.opcode == Opcode.DATA:
                 self._begin_body(connection, key, header.length)
 

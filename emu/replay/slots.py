@@ -61,14 +61,17 @@ class Matching:
         self._to_announce = {key: deque(numbers) for key, numbers in receives.items()}
         self._posted: set[int] = set()
         self._asked: defaultdict[Key, int] = defaultdict(int)
+        self._to_ask = {key: deque(numbers) for key, numbers in receives.items()}
 
     def has_data(self, number: int) -> None:
         """What this send waited for is there."""
         self._sendable.add(number)
 
-    def asked(self, key: Key) -> None:
-        """The peer has one more send ready."""
+    def asked(self, key: Key) -> int | None:
+        """The peer has one more send ready; returns which, None: the plan has no more."""
         self._asked[key] += 1
+        waiting = self._to_ask.get(key)
+        return waiting.popleft() if waiting else None
 
     def posted(self, number: int) -> None:
         """A receive waits for nothing more on its own side."""

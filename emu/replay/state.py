@@ -1,12 +1,14 @@
 """What one rank may do next: its view of the schedule's DAG.  No sockets, no clock.
 
-The agent tells what has happened (`finished`, `opened`, `aggregated`) and gets back what has become possible.
+The agent tells what has happened (`finished`, `opened`, `asked`, `aggregated`) and gets back what has become
+possible.
 """
 
 from collections import defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from gradwire.traces.schedules.locks import Queues
 from gradwire.traces.schedules.schedule import Group, Schedule
 
 
@@ -27,7 +29,7 @@ class RankState:
 
     An aggregation in which the rank takes part begins when the gate of its operation is open and all earlier
     ones of its group have begun here; the operation's sends and receives come after it.  What the rank
-    computes is complete when its gate is open.
+    computes is complete when its gate is open.  A receive that takes a lock waits for that as well.
     """
 
     def __init__(self, schedule: Schedule, rank: int) -> None:
@@ -36,9 +38,10 @@ class RankState:
         self._left: dict[int, int] = {}  # what a send or receive of ours waits for, its op's gate included
         self._waiters: defaultdict[int, list[int]] = defaultdict(list)
         self._of_op: defaultdict[int, list[int]] = defaultdict(list)
+        self._queues = Queues([lock for lock in schedule.locks if lock.rank == rank])
         for number, send in self._mine.items():
             before = send.needs if send.src == rank else send.ready
-            self._left[number] = len(before) + 1
+            self._left[number] = len(before) + 1 + (send.op in self._queues)
             self._of_op[send.op].append(number)
             for other in before:
                 self._waiters[other].append(number)
@@ -102,6 +105,13 @@ class RankState:
         self._count_down(op, possible)
         return possible
 
+    def asked(self, number: int) -> Possible:
+        """The source of a receive is ready to send it: it asks for its lock, if it takes one."""
+        possible = Possible()
+        if (op := self._mine[number].op) in self._queues:
+            self._granted(self._queues.ask(op), possible)
+        return possible
+
     def finished(self, number: int) -> Possible:
         """A receive has arrived and been added, or a send has been handed to the kernel."""
         self.unfinished.remove(number)
@@ -114,6 +124,7 @@ class RankState:
         """One thing less to do of `op`; what waited for all of it may go on."""
         self._op_left[op] -= 1
         if not self._op_left[op]:
+            self._granted(self._queues.complete(op, self._rank), possible)
             for later in self._op_waiters[op]:
                 self._gate_left[later] -= 1
                 if not self._gate_left[later]:
@@ -140,6 +151,14 @@ class RankState:
     def _satisfied(self, numbers: Iterable[int], possible: Possible) -> None:
         for number in numbers:
             self._left[number] -= 1
+            send = self._mine[number]
             if not self._left[number]:
-                ours = self._mine[number].src == self._rank
+                ours = send.src == self._rank
                 (possible.sends if ours else possible.receives).append(number)
+            elif self._left[number] == 1 and send.op in self._queues:
+                self._granted(self._queues.prepare(send.op), possible)
+
+    def _granted(self, op: int | None, possible: Possible) -> None:
+        """An operation has got its lock, if any has."""
+        if op is not None:
+            self._satisfied(self._of_op[op], possible)

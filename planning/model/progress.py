@@ -8,6 +8,9 @@ An aggregation is one flow on all links of its tree at once.  It is ready when a
 and the one before in its reduce group has become ready; those of a group take their tree one after the other.
 What its operation sends at a member waits for it.
 
+A message that takes a lock waits for that where it is received (traces.schedules.locks): with notices its
+receiver announces it then, without them it begins then, and asks when nothing else holds it.
+
 Hosts cost nothing unless their costs are given (planning.model.hosts).  With costs, a receiver says that it
 is ready in a message of its own, a notice, which the sender has to handle before the data leave.  Data that
 have come in wait for a processor as well, before what needs them goes on.  So with several sends in flight
@@ -23,6 +26,7 @@ from gradwire.planning.model.dag import NO_FLOW, Item, ordered, waiting_at
 from gradwire.planning.model.hosts import HostCosts, Processors, Work
 from gradwire.planning.model.network import EventKind, Network, NetworkEvent
 from gradwire.planning.model.segments import SAME_TIME_S
+from gradwire.traces.schedules.locks import Queues
 from gradwire.traces.schedules.schedule import Gate, Schedule
 
 # An aggregation goes up and down its tree twice before its first elements are added up: the largest exponents
@@ -71,8 +75,11 @@ class Progress:
         self._order = ordered(schedule, items, notices=hosts is not None)
         self._waits = list(self._order.waits)  # what each item still waits for
         self._noticed = [hosts is None] * self._n_sends  # the receiver is known to be ready
+        self._queues = Queues(schedule.locks)
+        self._taking = self._link_locks()
+        self._held_of = {op: number for number, op in self._taking.items()}
         gates = self._link_gates()
-        ready = [number for number, waits in enumerate(self._waits) if not waits]
+        ready = [number for number, waits in enumerate(self._waits) if waits == (number in self._taking)]
         offered = [number for number in range(self._n_sends) if self._is_ready(number)]
         self._at_start = (ready, offered, gates)
         if hosts is None:
@@ -85,7 +92,7 @@ class Progress:
         ready, offered, gates = self._at_start
         for number in ready:
             if rank is None or self._rank_of(number) == rank:
-                self._make_ready(number)
+                self._go_on(number)
         for number in gates:
             if rank is None or self._schedule.gates[number].rank == rank:
                 self._set_gate_timer(number)
@@ -118,6 +125,19 @@ class Progress:
             for held in self._held_by(gate):
                 self._waits[held] += 1
         return [number for number, waits in enumerate(self._gate_waits) if not waits]
+
+    def _link_locks(self) -> dict[int, int]:
+        """Returns the operations that take locks, by the number of what then waits for the lock."""
+        takes = [number for number, item in enumerate(self._items) if item.op in self._queues]
+        held = [
+            waiting_at(
+                number, self._items[number].ranks[1], self._items, self._n_sends, self._hosts is not None
+            )
+            for number in takes
+        ]
+        for number in held:
+            self._waits[number] += 1
+        return {number: self._items[take].op for number, take in zip(held, takes, strict=True)}
 
     def _held_by(self, gate: Gate) -> list[int]:
         return [
@@ -175,6 +195,8 @@ class Progress:
         elif kind == NOTICE:
             self._noticed[number] = True
             self._count_down(number)
+        elif kind == ASKED and (op := self._items[number].op) in self._queues:
+            self._grant(self._queues.ask(op))
         elif kind == ASKED:
             self._count_down(number + len(self._items))
         else:
@@ -247,6 +269,7 @@ class Progress:
     def _finish_one(self, op: int, rank: int) -> None:
         self._part_left[op, rank] -= 1
         if not self._part_left[op, rank]:
+            self._grant(self._queues.complete(op, rank))
             for gate in self._opened_by[op, rank]:
                 self._gate_waits[gate] -= 1
                 if not self._gate_waits[gate]:
@@ -263,8 +286,23 @@ class Progress:
 
     def _count_down(self, number: int) -> None:
         self._waits[number] -= 1
+        if self._waits[number] <= (number in self._taking):
+            self._go_on(number)
+
+    def _go_on(self, number: int) -> None:
+        """Something waits for nothing any more, or for nothing but its lock."""
         if not self._waits[number]:
             self._make_ready(number)
+            return
+        op = self._taking[number]
+        if not self._hosts:
+            self._grant(self._queues.ask(op))
+        self._grant(self._queues.prepare(op))
+
+    def _grant(self, op: int | None) -> None:
+        """An operation has got its lock, if any has."""
+        if op is not None:
+            self._count_down(self._held_of[op])
 
     def _say_ready(self, number: int) -> None:
         """Let a source that has become ready to send say so, whether its receiver is ready or not."""
@@ -299,8 +337,11 @@ class Progress:
         return self._now_s + ROUNDS * self._alpha_s, QUEUE_SEND, number
 
     def _asked(self, item: int) -> None:
-        """The source of a send has said that it is ready, for which the receiver of a rendezvous waits."""
-        if self._hosts and self._schedule.ops[self._items[item].op].rendezvous:
+        """The source of a send has said that it is ready: a receiver with a rendezvous, or a lock, waits for
+        that.
+        """
+        op = self._items[item].op
+        if self._hosts and (self._schedule.ops[op].rendezvous or op in self._queues):
             heappush(self._timers, (self._now_s + self._hosts.wire_s, ASKED, item))
 
     def _announced(self, item: int) -> None:

@@ -1,5 +1,6 @@
 """Expands a workload into a schedule, with a given algorithm."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -18,6 +19,7 @@ from gradwire.traces.schedules.dtypes import FLOAT32, DType, element_nbytes
 from gradwire.traces.schedules.hints import NO_HINTS, Hints
 from gradwire.traces.schedules.inturn import in_turn
 from gradwire.traces.schedules.kinds import CONTRACTS, ELEMENT_NBYTES
+from gradwire.traces.schedules.locks import Lock
 from gradwire.traces.schedules.names import (
     AS_CAPTURED,
     INA,
@@ -99,8 +101,9 @@ def expand(
         aggregations += (replace(each, op=number) for each in carried.aggregations)
         sends.add(carried.sends, number)
     gates = tuple(_gates(chosen, units, compute))
+    locks = tuple(_locks(chosen, units))
     n_ranks = workload.n_ranks + how.n_servers
-    return Schedule(n_ranks, ops, sends.joined(), gates, tuple(aggregations))
+    return Schedule(n_ranks, ops, sends.joined(), gates, tuple(aggregations), locks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +272,18 @@ def _gates(chosen: Mapping[int, Item], units: Sequence[Unit], compute: Fraction)
                 if after:
                     yield Gate(op, start.rank, after)
     yield from prepared(chosen, units)
+
+
+def _locks(chosen: Mapping[int, Item], units: Sequence[Unit]) -> Iterator[Lock]:
+    """The locks of all messages that are sent as such; one whose last item is left out ends with itself."""
+    sections: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    op_of = {number: op for op, unit in enumerate(units) for number in unit}
+    for op, unit in enumerate(units):
+        item = chosen[unit[0]]
+        if len(unit) == 1 and isinstance(item, Message) and item.lock_until is not None:
+            sections[item.dst].append((op, op_of.get(item.lock_until, op)))
+    for rank, some in sorted(sections.items()):
+        yield Lock(rank, tuple(some))
 
 
 def _computing(op: int, item: Compute, after: tuple[int, ...], compute: Fraction) -> Gate:

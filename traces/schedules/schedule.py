@@ -18,6 +18,7 @@ import numpy as np
 from gradwire.traces.components import components
 from gradwire.traces.schedules.dtypes import FLOAT32, DType, element_nbytes
 from gradwire.traces.schedules.kinds import CONTRACTS, Contract, OpKind, Parties
+from gradwire.traces.schedules.locks import Lock
 from gradwire.traces.schedules.sends import Send, Sends, totals
 
 
@@ -94,13 +95,17 @@ class Gate:
 
 @dataclass(frozen=True)
 class Schedule:
-    """All that `n_ranks` ranks send, as a DAG.  A rank without a gate for an op begins it at once."""
+    """All that `n_ranks` ranks send, as a DAG.  A rank without a gate for an op begins it at once.
+
+    What is left open is in which order a rank does what its lock is for; a rank has one lock at most.
+    """
 
     n_ranks: int
     ops: tuple[Op, ...]
     sends: Sends
     gates: tuple[Gate, ...] = field(default=())
     aggregations: tuple[Aggregation, ...] = field(default=())
+    locks: tuple[Lock, ...] = field(default=())
 
     @classmethod
     def of(
@@ -110,9 +115,10 @@ class Schedule:
         sends: Iterable[Send],
         gates: Iterable[Gate] = (),
         aggregations: Iterable[Aggregation] = (),
+        locks: Iterable[Lock] = (),
     ) -> Self:
         """A schedule of sends that are listed one by one."""
-        return cls(n_ranks, tuple(ops), Sends.of(sends), tuple(gates), tuple(aggregations))
+        return cls(n_ranks, tuple(ops), Sends.of(sends), tuple(gates), tuple(aggregations), tuple(locks))
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
@@ -172,6 +178,7 @@ def together(schedules: Sequence[Schedule]) -> Schedule:
     sends: list[Sends] = []
     gates: list[Gate] = []
     aggregations: list[Aggregation] = []
+    locks: list[Lock] = []
     n_ranks = 0
     for schedule in schedules:
         n_ops = len(ops)
@@ -202,8 +209,9 @@ def together(schedules: Sequence[Schedule]) -> Schedule:
             )
             for each in schedule.aggregations
         )
+        locks += (lock.moved(n_ops, n_ranks) for lock in schedule.locks)
         n_ranks += schedule.n_ranks
-    return Schedule(n_ranks, tuple(ops), Sends.joined(sends), tuple(gates), tuple(aggregations))
+    return Schedule(n_ranks, tuple(ops), Sends.joined(sends), tuple(gates), tuple(aggregations), tuple(locks))
 
 
 def longest_quiet_s(schedule: Schedule, rank: int) -> float:
