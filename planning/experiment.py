@@ -179,8 +179,9 @@ def _doubts_of(workload: Workload, cell: Cell, captured_on: Fabric | None) -> It
         return
     if servers := first_come_servers(workload.items):
         yield (
-            f"server {', '.join(map(str, servers))} of {source} answers the worker that comes first: the "
-            "replay keeps the captured order, which another fabric or other hosts would change"
+            f"server {', '.join(map(str, servers))} of {source} answers the worker that comes first, and the "
+            "workload does not say how it takes turns: the replay keeps the captured order, which another "
+            "fabric or other hosts would change"
         )
     turns = sum(len(item.turns) for item in workload.items if isinstance(item, Collective))
     if turns and cell.algorithm == AS_CAPTURED:

@@ -194,6 +194,14 @@ def test_a_plan_doubts_what_a_server_does_that_answers_who_comes_first() -> None
     assert plan_of(cell, Experiment(each, "test", captured_on=STAR)).doubts == ()
     assert len(plan_of(cell, Experiment(each, "test", captured_on=BIGRAPH)).doubts) == 1
     assert plan_of(cell, Experiment(PUSHES, "test")).doubts == ()
+    locked = [
+        item.model_copy(update={"lock_until": n})
+        if isinstance(item, Message) and item.role == "push"
+        else item
+        for n, item in enumerate(each.items)
+    ]
+    with_lock = each.model_copy(update={"items": tuple(locked)})
+    assert plan_of(cell, Experiment(with_lock, "test")).doubts == ()
 
 
 def test_where_nothing_can_be_added_up_the_cell_is_refused() -> None:

@@ -10,6 +10,7 @@ from gradwire.traces.framing.frames import UNKNOWN_OPERATION
 from gradwire.traces.framing.messages import Messages
 from gradwire.traces.recognition.algorithms import PATTERNS, Recognised
 from gradwire.traces.recognition.computing import with_computing
+from gradwire.traces.recognition.firstcome import without_order_of_arrival
 from gradwire.traces.recognition.iterations import Labels, Role, is_point_to_point, label
 from gradwire.traces.recognition.operation import Operation
 from gradwire.traces.recognition.operations import operations
@@ -132,7 +133,9 @@ def workload_of(job: Job) -> Workload:
         unread=min(1.0, job.trace.losses.unread),
         connections=connections(job.trace),
         items=tuple(
-            with_computing([_item(job, number) for number in range(len(job.operations))], job.starts)
+            without_order_of_arrival(
+                with_computing([_item(job, number) for number in range(len(job.operations))], job.starts)
+            )
         ),
     )
 

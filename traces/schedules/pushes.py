@@ -50,11 +50,14 @@ def summed_pushes(items: Sequence[Item], chosen: Mapping[int, Item]) -> Summed:
 def first_come_servers(items: Sequence[Item]) -> tuple[int, ...]:
     """The servers of several workers that answer each worker's push by itself, in ascending order.
 
-    The order of their answers is that in which pushes happened to come.
+    The order of their answers is that in which pushes happened to come.  Those with a lock are left out, as
+    their order is decided again when the job is sent again (traces.schedules.locks).
     """
     matched = _matched(dict(enumerate(items)))
-    alone = set(matched) - _waited_for(items, matched)
-    return tuple(sorted({push.dst for unit in alone if isinstance(push := items[unit[0]], Message)}))
+    pushes = [items[unit[0]] for unit in set(matched) - _waited_for(items, matched)]
+    return tuple(
+        sorted({push.dst for push in pushes if isinstance(push, Message) and push.lock_until is None})
+    )
 
 
 def after_of(chosen: Mapping[int, Item], units: Sequence[Unit]) -> dict[tuple[int, int], tuple[int, ...]]:
