@@ -35,12 +35,14 @@ def fitted(plan: Plan, work: Path) -> Calibration:
     repeats = records.load_repeats(work, plan)
     arrivals = records.load_arrivals(work, plan, len(repeats))
     good = [each for each, repeat in zip(arrivals, repeats, strict=True) if not repeat.disturbed] or arrivals
-    best = max((calibration.fit(plan, *each) for each in good), key=lambda fit: fit.eta)
+    fits = [calibration.fit(plan, *each) for each in good]
+    best = max(fits, key=lambda fit: fit.eta)
     samples = [calibration.crowd_times_s(plan, arrived_ns) for arrived_ns, _ in good]
     times_s = [[time_s for each in samples for time_s in each[kind]] for kind in range(len(samples[0]))]
     starts_s = [_started_s(plan, *each) for each in good]
     hosts = fit_hosts(plan, times_s, starts_s, best.latency_s, best.eta, _n_cpus(work))
-    return replace(best, hosts=hosts)
+    shifts = [fit.shift for fit in fits if fit.shift is not None]
+    return replace(best, hosts=hosts, shift=calibration.middle_shift(shifts))
 
 
 def _n_cpus(work: Path) -> int:

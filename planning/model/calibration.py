@@ -2,13 +2,17 @@
 
 The calibration is itself a plan, carried out by the same agents over the same switches.  First a *crowd* of
 ranks does small allreduces all at once, with so few bytes that the machine's own time is most of it.  Then
-two ranks at the largest distance send to and fro, small messages first, then larger, then very large.
-Fitted, not assumed: the time of a message between those two is alpha + nbytes * 8 / (rate * eta).
+each of them sends to the next, all at once, small messages and then large ones: a *shift*.  At last two ranks
+at the largest distance send to and fro, small messages first, then larger, then very large.
+Fitted, not assumed: the time of a message is alpha + nbytes * 8 / (rate * eta), with figures of their own for
+the shift and for those two.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
+
+import numpy as np
 
 from gradwire.planning.plan import Plan
 from gradwire.traces.schedules.algorithms.doubling import halving_doubling
@@ -26,6 +30,9 @@ CROWD_CHUNKS = (64, 4096)  # bytes that a rank sends in a step
 CROWD_SAMPLES = 2  # allreduces of each kind
 CROWD_PAUSE_NS = 5_000_000  # between two of them, for the last messages of the one before
 PAIR_PAUSE_NS = 50_000_000
+N_SHIFTS, N_LARGE_SHIFTS = 11, 4  # rounds in which each rank of the crowd sends to the next
+LARGE_SHIFT_S = 0.05  # a round of large ones takes about so long
+MAX_SHIFT_NBYTES = 1 << 20  # every rank holds those of all rounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +57,28 @@ class HostTimes:
 
 
 @dataclass(frozen=True, slots=True)
+class Shift:
+    """Of `n_ranks` ranks that all send at once: `alpha_s` is the time of a round of small messages, `eta` as
+    of a calibration.
+    """
+
+    alpha_s: float
+    eta: float
+    n_ranks: int
+
+
+@dataclass(frozen=True, slots=True)
 class Calibration:
     """`alpha_s` per send with data, `latency_s` of a tiny one, `eta` = goodput / nominal rate.
 
-    `hosts` is None in runs from before they were measured.
+    `hosts` and `shift` are None in runs from before they were measured.
     """
 
     alpha_s: float
     latency_s: float
     eta: float
     hosts: HostTimes | None = None
+    shift: Shift | None = None
 
     @property
     def per_send_s(self) -> float:
@@ -78,20 +97,43 @@ def sizes(plan_rate_bps: int, gso_max_nbytes: int) -> tuple[int, ...]:
 
 
 def schedule(rate_bps: int, gso_max_nbytes: int, far: int = 1, n_crowd: int = 0) -> Schedule:
-    """The crowd's allreduces on ranks 0 to `n_crowd` - 1, then rank 0 sends and `far` answers, each when the
-    other's message is in.  Nothing of one part begins before the one before it is over, and a pause.
+    """The crowd's allreduces on ranks 0 to `n_crowd` - 1, their shifts, then rank 0 sends and `far` answers,
+    each when the other's message is in.  Nothing of one part begins before the one before it is over, and a
+    pause.
     """
     ops, sends, gates = crowd(n_crowd)
-    n_crowd_ops = len(ops)
+    if ops:
+        add_shifts(n_crowd, min(int(rate_bps / 8 * LARGE_SHIFT_S), MAX_SHIFT_NBYTES), ops, sends, gates)
+    n_before = len(ops)
     pair = (0, far)
+    round_of_last = sends[len(sends) - n_crowd :]
+    last = {rank: tuple(send.op for send in round_of_last if rank in (send.src, send.dst)) for rank in pair}
     for number, nbytes in enumerate(sizes(rate_bps, gso_max_nbytes)):
         ops.append(Op("message", nbytes, tag=number, root=pair[number % 2]))
         needs = (len(sends) - 1,) if number else ()
         src, dst = pair[number % 2], pair[1 - number % 2]
-        sends.append(Send(n_crowd_ops + number, src, dst, 0, nbytes, reduce=False, needs=needs))
-        if n_crowd_ops:
-            gates += (Gate(n_crowd_ops + number, rank, (n_crowd_ops - 1,), PAIR_PAUSE_NS) for rank in pair)
+        sends.append(Send(n_before + number, src, dst, 0, nbytes, reduce=False, needs=needs))
+        if n_crowd > 1:
+            gates += (Gate(n_before + number, rank, last[rank], PAIR_PAUSE_NS) for rank in pair)
     return Schedule.of(max(n_crowd, far + 1), tuple(ops), tuple(sends), tuple(gates))
+
+
+def add_shifts(n_ranks: int, large_nbytes: int, ops: list[Op], sends: list[Send], gates: list[Gate]) -> None:
+    """Rounds in which rank r sends to r+1 what may leave when that of the round before has come in.
+
+    They begin after all operations of the crowd, and a pause.  Receivers have two buffers, as in a ring.
+    """
+    crowd_ops = tuple(range(len(ops)))
+    for number, nbytes in enumerate((SMALL_NBYTES,) * N_SHIFTS + (large_nbytes,) * N_LARGE_SHIFTS):
+        begin = len(sends) - n_ranks
+        for rank in range(n_ranks):
+            op, following = len(ops), (rank + 1) % n_ranks
+            needs = (begin + (rank - 1) % n_ranks,) if number else ()
+            ready = (begin - n_ranks + rank,) if number > 1 else ()
+            ops.append(Op("message", nbytes, tag=op, root=rank))
+            sends.append(Send(op, rank, following, 0, nbytes, reduce=False, needs=needs, ready=ready))
+            waiting = (rank, following) if number == 0 else (following,) if number == 1 else ()
+            gates += (Gate(op, each, crowd_ops, CROWD_PAUSE_NS) for each in waiting)
 
 
 def crowd(n_ranks: int) -> tuple[list[Op], list[Send], list[Gate]]:
@@ -163,14 +205,13 @@ def first_step(arrivals: Sequence[tuple[int, float]]) -> float:
 
 
 def fit(plan: Plan, arrived_ns: list[int], start_ns: int) -> Calibration:
-    """`arrived_ns[i]` is when send i was in; it left when send i-1 had arrived.
+    """`arrived_ns[i]` is when send i was in; of the two ranks it left when send i-1 had arrived.
 
     Both directions use the same cables.  Of large messages the fastest counts: whatever else happens on the
     machine only makes them longer.
     """
-    first = next(
-        i for i, send in enumerate(plan.schedule.sends) if plan.schedule.ops[send.op].kind == "message"
-    )
+    n_pair = N_SMALL + N_MEDIUM + N_LARGE
+    first = len(plan.schedule.sends) - n_pair
     begins = [arrived_ns[first - 1] if first else start_ns, *arrived_ns[first:]]
     times = [(b - a) / 1e9 for a, b in zip(begins, arrived_ns[first:], strict=False)]
     counts = [send.nbytes for send in plan.schedule.sends[first:]]
@@ -183,5 +224,44 @@ def fit(plan: Plan, arrived_ns: list[int], start_ns: int) -> Calibration:
     used = [flow for flow in plan.flows if (flow.src, flow.dst) in pair]
     rate_bps = min(plan.fabric.rates[end] for flow in used for end in flow.path)
     return Calibration(
-        alpha_s=max(0.0, medium - n_medium * 8 / goodput_bps), latency_s=small, eta=goodput_bps / rate_bps
+        alpha_s=max(0.0, medium - n_medium * 8 / goodput_bps),
+        latency_s=small,
+        eta=goodput_bps / rate_bps,
+        shift=fit_shift(plan, arrived_ns),
+    )
+
+
+def fit_shift(plan: Plan, arrived_ns: Sequence[int]) -> Shift | None:
+    """What the shifts took; None without them.
+
+    A small round counts from the last arrival of the one before to its own, so that waiting for the slowest
+    rank is in it, as in a collective.  Bytes are those of the quickest flow, whose links no other one shares:
+    what it takes for a large message beyond alpha, the median of its rounds.
+    """
+    n_rounds = N_SHIFTS + N_LARGE_SHIFTS
+    end = len(plan.schedule.sends) - (N_SMALL + N_MEDIUM + N_LARGE)
+    n_ranks = (
+        sum(op.kind == "message" for op in plan.schedule.ops[: -(N_SMALL + N_MEDIUM + N_LARGE)]) // n_rounds
+    )
+    if not n_ranks:
+        return None
+    arrived = np.reshape(arrived_ns[end - n_rounds * n_ranks : end], (n_rounds, n_ranks)) / 1e9
+    last = arrived.max(axis=1)
+    alpha_s = float(np.median(np.diff(last[:N_SHIFTS])))
+    took_s = np.median(arrived[N_SHIFTS:] - np.roll(arrived[N_SHIFTS - 1 : -1], 1, axis=1), axis=0)
+    sends = plan.schedule.sends[end - n_ranks : end]
+    rates = {(flow.src, flow.dst): min(plan.fabric.rates[port] for port in flow.path) for flow in plan.flows}
+    eta = max(
+        send.nbytes * 8 / (rates[send.src, send.dst] * max(time_s - alpha_s, time_s / 2))
+        for send, time_s in zip(sends, took_s.tolist(), strict=True)
+    )
+    return Shift(alpha_s, eta, n_ranks)
+
+
+def middle_shift(shifts: Sequence[Shift]) -> Shift | None:
+    """Of several repeats: each figure's median."""
+    if not shifts:
+        return None
+    return Shift(
+        median(each.alpha_s for each in shifts), median(each.eta for each in shifts), shifts[0].n_ranks
     )

@@ -70,3 +70,24 @@ def test_to_and_fro_use_the_same_cables_where_paths_have_different_rates(slow: i
     assert calibration.fit(made, arrived_ns, 0).eta == pytest.approx(PAYLOAD_EFFICIENCY, rel=1e-6)
     large_s = made.schedule.sends[-1].nbytes * 8 / rates[0, 1]
     assert large_s == pytest.approx(calibration.LARGE_S)  # of this path, not of the slowest cable
+
+
+@pytest.mark.parametrize("alpha_s", [0.0002, 0.005])
+@pytest.mark.parametrize("eta", [PAYLOAD_EFFICIENCY, 0.8])
+@pytest.mark.parametrize("n_hosts", [2, 5])
+def test_the_cost_of_messages_that_all_ranks_send_at_once_is_found_again(
+    n_hosts: int, alpha_s: float, eta: float
+) -> None:
+    """Also where one rank's bytes take twice as long, as over a link that is shared."""
+    fabric = parse_fabric(f"star:hosts={n_hosts},rate=50M")
+    made = calibration_plan(fabric, fabric_transport(fabric))
+    arrived_s: list[float] = []
+    for send in made.schedule.sends:
+        ready_s = max((arrived_s[other] for other in send.needs), default=0.0)
+        per_byte_s = 8 / (RATE_BPS * eta) * (2 if send.src == 1 else 1)
+        arrived_s.append(ready_s + alpha_s + send.nbytes * per_byte_s)
+    found = calibration.fit(made, [round(time_s * 1e9) for time_s in arrived_s], 0).shift
+    assert found is not None
+    assert found.n_ranks == n_hosts
+    assert found.alpha_s == pytest.approx(alpha_s, abs=2 * 64 * 8 / (RATE_BPS * eta))
+    assert found.eta == pytest.approx(eta, rel=1e-3)

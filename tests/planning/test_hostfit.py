@@ -6,7 +6,14 @@ from math import log2
 import pytest
 
 from gradwire.planning.fabrics.spec import parse_fabric
-from gradwire.planning.model.calibration import CROWD_CHUNKS, HostTimes, crowd_times_s
+from gradwire.planning.model.calibration import (
+    CROWD_CHUNKS,
+    N_LARGE,
+    N_MEDIUM,
+    N_SMALL,
+    HostTimes,
+    crowd_times_s,
+)
 from gradwire.planning.model.hostfit import fit_hosts
 from gradwire.planning.plan import Plan
 from gradwire.planning.transport import fabric_transport
@@ -17,6 +24,7 @@ P = 16
 RATE_BPS = 10e9  # links that take next to no time
 LATENCY_S = 0.0003
 START_S = 0.001
+N_PAIR = N_SMALL + N_MEDIUM + N_LARGE
 
 
 @cache
@@ -83,17 +91,23 @@ def test_times_of_samples_are_from_the_first_step_to_the_last_arrival() -> None:
 
 
 @pytest.mark.parametrize("spec", ["star:hosts=2", "star:hosts=5", "fat-tree:k=4", "bigraph:n=8,m=4"])
-def test_two_ranks_send_to_and_fro_only_when_the_crowd_is_done(spec: str) -> None:
+def test_shifts_begin_when_the_crowd_is_done_and_two_ranks_after_them(spec: str) -> None:
     made = plan(spec)
     kinds = [op.kind for op in made.schedule.ops]
     n_crowd = kinds.index("message")
     assert set(kinds[n_crowd:]) == {"message"}
     opened = {(gate.op, gate.rank): gate for gate in made.schedule.gates}
-    for send in made.schedule.sends:
-        if send.op >= n_crowd:
-            for rank in (send.src, send.dst):
-                assert opened[send.op, rank].after == (n_crowd - 1,)
-                assert opened[send.op, rank].gap_ns > 0
+    sends = list(made.schedule.sends)
+    shifts = [send for send in sends[: len(sends) - N_PAIR] if send.op >= n_crowd]
+    begins = [opened[send.op, send.src] for send in shifts if (send.op, send.src) in opened]
+    assert begins and all(gate.after == tuple(range(n_crowd)) and gate.gap_ns > 0 for gate in begins)
+    for send in sends[len(sends) - N_PAIR :]:
+        for rank in (send.src, send.dst):
+            assert (
+                opened[send.op, rank].after
+                == tuple(shift.op for shift in shifts if rank in (shift.src, shift.dst))[-2:]
+            )
+            assert opened[send.op, rank].gap_ns > 0
 
 
 def test_without_a_crowd_nothing_is_known_of_hosts() -> None:

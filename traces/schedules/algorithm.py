@@ -27,6 +27,7 @@ class Algorithm:
     NotServedError for ranks, or a network, that it cannot serve.  `time_s(p, nbytes, alpha, beta, hints)` is
     its closed form in seconds, of p ranks that it serves: a message costs `alpha`, a byte on a host's link
     `beta`, adding nothing, and no two hosts share a link; None where there is no such formula.
+    `closed_form` is that formula for a person, with the short name of its source; S are the bytes of a rank.
 
     `servers` are further ranks, on hosts of their own, that follow these: they take part and give nothing.
     With them the hints' leaves and rates are of all ranks, servers included.
@@ -35,6 +36,7 @@ class Algorithm:
     name: str
     sends: SendsOf
     time_s: ClosedForm = no_closed_form
+    closed_form: str = ""
     collective: OpKind = "allreduce"
     servers: Servers = 0
 

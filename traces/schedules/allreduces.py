@@ -116,36 +116,69 @@ def _multitree(name: str, *, reference: bool) -> Algorithm:
     def time_s(p: int, nbytes: int, alpha: float, beta: float, hints: Hints) -> float:
         return multitree_s(grow(_graph(p, hints), reference=reference), nbytes, alpha, beta)
 
-    return Algorithm(name, sends, time_s)
+    return Algorithm(name, sends, time_s, "2(τS/p·β + Dα) (Huang et al. 2021, derived)")
 
 
 ALLREDUCES = (
-    Algorithm("ring", _same_everywhere(ring), lambda p, n, a, b, _: ring_s(p, n, a, b)),
+    Algorithm(
+        "ring",
+        _same_everywhere(ring),
+        lambda p, n, a, b, _: ring_s(p, n, a, b),
+        "2(p−1)α + 2(p−1)/p·Sβ (Patarasuk, Yuan 2009)",
+    ),
     Algorithm(
         "halving-doubling",
         _same_everywhere(halving_doubling),
         lambda p, n, a, b, _: halving_doubling_s(p, n, a, b),
+        "2 lg q·α + 2(q−1)/q·Sβ, q = 2^⌊lg p⌋; if q < p, 3α + 2Sβ more (Thakur et al. 2005)",
     ),
     Algorithm(
         "recursive-doubling",
         _same_everywhere(recursive_doubling),
         lambda p, n, a, b, _: recursive_doubling_s(p, n, a, b),
+        "lg q (α + Sβ), q = 2^⌊lg p⌋; if q < p, 2(α + Sβ) more (Thakur et al. 2005)",
     ),
-    Algorithm("all-pairs", _same_everywhere(all_pairs), lambda p, n, a, b, _: all_pairs_s(p, n, a, b)),
+    Algorithm(
+        "all-pairs",
+        _same_everywhere(all_pairs),
+        lambda p, n, a, b, _: all_pairs_s(p, n, a, b),
+        "2α + 2(p−1)/p·Sβ (derived)",
+    ),
     Algorithm("tree:flat", _tree("flat")),
-    Algorithm("tree:binomial", _tree("binomial"), lambda p, n, a, b, _: 2 * binomial_s(p, n, a, b)),
+    Algorithm(
+        "tree:binomial",
+        _tree("binomial"),
+        lambda p, n, a, b, _: 2 * binomial_s(p, n, a, b),
+        "2⌈lg p⌉(α + Sβ) (Chan et al. 2007)",
+    ),
     Algorithm("tree:in-order-binomial", _tree("in-order-binomial")),
-    Algorithm("tree:chain", _tree("chain"), lambda p, n, a, b, _: 2 * chain_s(p, n, a, b)),
+    Algorithm(
+        "tree:chain",
+        _tree("chain"),
+        lambda p, n, a, b, _: 2 * chain_s(p, n, a, b),
+        "2(p−1)(α + Sβ) (derived)",
+    ),
     Algorithm("tree:binary", _tree("binary")),
     Algorithm("tree:chains", _tree("chains")),
     Algorithm(
         "double-binary-tree",
         _double_binary_tree,
         lambda p, n, a, b, hints: double_binary_tree_s(p, n, a, b, _pieces(p, n, hints)),
+        "at most 4(C+h−1)(α + S/(2C)·β), C pieces, h = ⌈lg p⌉ (Sanders et al. 2009)",
     ),
-    Algorithm("hierarchical", _hierarchical, _hierarchical_s),
-    Algorithm("hierarchical:grid", _on_grid(two_d_ring), _two_d_ring_s),
-    Algorithm("2d-ring", _on_grid(four_way_ring), _four_way_ring_s),
+    Algorithm("hierarchical", _hierarchical, _hierarchical_s, "2(m+g−2)α + 2(p−1)/p·Sβ, p = mg (derived)"),
+    Algorithm(
+        "hierarchical:grid",
+        _on_grid(two_d_ring),
+        _two_d_ring_s,
+        "2(m+g−2)α + 2(p−1)/p·Sβ, p = mg (Ying et al. 2018, derived)",
+    ),
+    Algorithm(
+        "2d-ring",
+        _on_grid(four_way_ring),
+        _four_way_ring_s,
+        "4(a−1)(α + S/(4a)·β), p = a² (Huang et al. 2021, derived)",
+    ),
     _multitree("multitree", reference=False),
     _multitree("multitree:reference", reference=True),
 )

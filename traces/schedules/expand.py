@@ -251,7 +251,26 @@ def _op(items: Sequence[Item], how: _How) -> Op:
         members=members,
         givers=givers,
         dtype=how.wire if adds else FLOAT32,
+        algorithm=_algorithm(first, how) if isinstance(first, Collective) else "",
     )
+
+
+def _algorithm(item: Collective, how: _How) -> str:
+    """The name of the algorithm that does it; empty for gloo's own, and for ranks that take turns."""
+    if item.kind == "broadcast":
+        return f"tree:{item.down or 'binomial'}"
+    if how.algorithm != AS_CAPTURED:
+        return how.algorithm
+    if item.algorithm == "reduce-broadcast":
+        up, down = item.up or "binomial", item.down or "binomial"
+        return f"tree:{up}" if up == down else ""
+    name = _textbook(item)
+    return name if name in OF_HOSTS and not item.turns else ""
+
+
+def _textbook(item: Collective) -> str | None:
+    """A segmented ring sends the same bytes between the same ranks as a textbook one."""
+    return "ring" if item.algorithm == "segmented-ring" else item.algorithm
 
 
 def _is_as_captured(item: Collective, how: _How) -> bool:
@@ -331,8 +350,7 @@ def _as_captured(item: Collective, how: _How, nbytes: int, most_sends: int) -> S
     if item.algorithm == "reduce-broadcast":
         trees = {"up": item.up or "binomial", "down": item.down or "binomial"}
         return reduce_broadcast(how.n_ranks, nbytes, root=item.root, **trees)
-    # A segmented ring sends the same bytes between the same ranks as a textbook one.
-    name = "ring" if item.algorithm == "segmented-ring" else item.algorithm
+    name = _textbook(item)
     if name in OF_HOSTS:
         return in_turn(algorithm_of(name).sends(how.n_ranks, nbytes, how.hints), item.turns)
     limit = max(ELEMENT_NBYTES, int(GLOO_MAX_SEGMENT_NBYTES * how.narrowing * how.scale))

@@ -30,6 +30,8 @@ class Op:
     `members` are the ranks that take part, ascending (empty: those of its sends and aggregations), `givers`
     those whose data it is about (empty: all members).  `dtype` is of the numbers that it adds up, on the wire
     as well.
+    those whose data it is about (empty: all members).  `algorithm` is the name of the one that its sends
+    follow, where that is known: empty for gloo's own and for a message.
     """
 
     kind: OpKind
@@ -41,6 +43,7 @@ class Op:
     members: tuple[int, ...] = ()
     givers: tuple[int, ...] = ()
     dtype: DType = FLOAT32
+    algorithm: str = ""
 
     @property
     def element_nbytes(self) -> int:
