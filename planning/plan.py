@@ -57,13 +57,15 @@ class Prediction:
 
     `bound_s` is the least any fabric with these host links could take; `fluid_s` is the fluid model
     over the plan's own paths.  `iteration_s` is the median iteration in it from start to start, `exposed_s`
-    what of that no computing hides; None if there is none (traces.schedules.periods).
+    what of that no computing hides; None if there is none (traces.schedules.periods).  `jobs_s` is the time
+    of each job in that model, in the order of `Schedule.jobs`; empty if there is only one.
     """
 
     bound_s: float
     fluid_s: float
     iteration_s: float | None = None
     exposed_s: float | None = None
+    jobs_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from gradwire.planning.experiment import Cell, Experiment, Original, plan_of
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.spec import with_automatic_queue
 from gradwire.planning.model.calibration import Calibration
+from gradwire.planning.model.closedform import measured_costs
 from gradwire.planning.model.expected import expected
 from gradwire.planning.model.explanation import why
 from gradwire.planning.model.loads import plan_load
@@ -186,9 +187,11 @@ def _judged(
         folder=folder,
         why=f"as planned: {reason}" if reason and plan.flows_may_move else reason or None,
     )
+    row = result.with_closed_form(row, plan, measured_costs(plan, calibrated))
     row = replace(
         _with_counters(row, plan, repeats, work),
         fidelity=_fidelity(plan, repeats, work, original),
+        fabric_bound_s=load.barrier_bound_s,
         settled_s=settled(work, plan, repeats),
     )
     result.save(work, row, judged, calibrated)

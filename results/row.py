@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -15,6 +15,7 @@ from gradwire.emu.records import Repeat
 from gradwire.planning.fabrics.fabric import Egress, link_name
 from gradwire.planning.failures import cable_name, show_outage
 from gradwire.planning.model.calibration import Calibration
+from gradwire.planning.model.closedform import Costs, closed_time
 from gradwire.planning.model.errorbar import Bar, Expected
 from gradwire.planning.plan import ADAPTIVE, Plan
 from gradwire.results.verdict import Verdict, counted
@@ -54,6 +55,14 @@ class FailedCable:
 
 
 @dataclass(frozen=True, slots=True)
+class JobTime:
+    """When a job of several beside each other is over, and its ranks."""
+
+    ranks: tuple[int, ...]
+    time_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """One cell of a matrix.  `bytes` is the sum of the operations' sizes, on the wire; a refused cell has no
     figures.  `dtype` is the type of what is added up.  `hosts`, `host_rates_bps` and `inner_rates_bps` (of
@@ -79,6 +88,10 @@ class Row:
     of it no computing hides, the waiting for slower ranks included (traces.schedules.periods); None where no
     iteration follows another, and none is closed by computing.
     `settled_s` is when adaptive routes moved flows for the last time, after the start of a repeat.
+    `closed_form` and `closed_s` are those of what was run, with `alpha_s` and `beta_s_per_byte` of the
+    fabric's calibration (`alpha_from` says of what); None, with `no_closed_form` as the reason, where there
+    is none (planning.model.closedform).  `fabric_bound_s` is the least time on this fabric if every phase
+    waits for the one before, whatever the routes.  `jobs` has the median time of each job of several.
     `tier_nbytes` are bytes on the wire in a repeat by tier and direction, `host_side` says why what switches
     were to add up is done by hosts.
     """
@@ -131,6 +144,15 @@ class Row:
     exposed_s: float | None = None
     fidelity: float | None = None
     settled_s: Spread | None = None
+    closed_form: str | None = None
+    closed_s: float | None = None
+    ratio_closed: float | None = None
+    no_closed_form: str | None = None
+    alpha_s: float | None = None
+    beta_s_per_byte: float | None = None
+    alpha_from: str | None = None
+    fabric_bound_s: float | None = None
+    jobs: tuple[JobTime, ...] = ()
 
     def is_late(self, failure: FailedCable) -> bool:
         """Whether every counted repeat was over before the cable would have failed."""
@@ -246,6 +268,32 @@ def row(
         host_side=plan.host_side,
         iteration_s=iteration_of(good),
         exposed_s=exposed_s_of(good),
+        jobs=_jobs(plan, good),
+    )
+
+
+def with_closed_form(row: Row, plan: Plan, costs: Costs) -> Row:
+    """The row beside the closed form of what was run."""
+    closed = closed_time(plan, costs)
+    assert row.time_s
+    return replace(
+        row,
+        closed_form=closed.text,
+        closed_s=closed.time_s,
+        ratio_closed=_ratio(row.time_s.median, closed.time_s) if closed.time_s is not None else None,
+        no_closed_form=closed.missing,
+        alpha_s=costs.alpha_s,
+        beta_s_per_byte=costs.beta_s_per_byte,
+        alpha_from=costs.source,
+    )
+
+
+def _jobs(plan: Plan, repeats: Sequence[Repeat]) -> tuple[JobTime, ...]:
+    """The median over the repeats of when the last rank of each job was done; empty for one job."""
+    jobs = plan.schedule.jobs if len(plan.schedule.jobs) > 1 else ()
+    return tuple(
+        JobTime(ranks, median(max(repeat.rank_time_s[rank] for rank in ranks) for repeat in repeats))
+        for ranks in jobs
     )
 
 

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from gradwire.planning.fabrics.fabric import link_name
 from gradwire.planning.model.addedup import tree_links
+from gradwire.planning.model.closedform import closed_time, nominal_costs
 from gradwire.planning.model.expected import ASSUMED, MOST_ASSUMED_SENDS, foreseen
 from gradwire.planning.model.loads import LinkLoad, PlanLoad, by_severity, plan_load
 from gradwire.planning.model.predict import bound_s, compute_s
@@ -15,6 +16,7 @@ from gradwire.planning.openflow.rules import guarded_rules
 from gradwire.planning.plan import Plan
 from gradwire.results.plannedlinks import planned_link
 from gradwire.results.row import asked_nbytes, dtype_of
+from gradwire.results.row import JobTime, asked_nbytes
 from gradwire.tools.linkrates import show_rates
 from gradwire.tools.linkusers import flow_json, print_users, tree_json
 from gradwire.tools.table import NOTHING, Cell, Table, columns, rich_table, table_of
@@ -29,6 +31,8 @@ def summary(plan: Plan) -> dict[str, Any]:
     """As docs/schemas.md, "plan --json", says."""
     found = plan_load(plan)
     least_s, fluid_s = plan.prediction.bound_s, plan.prediction.fluid_s
+    costs = nominal_costs(plan)
+    closed = closed_time(plan, costs)
     return {
         "fabric": plan.fabric.spec,
         "algorithm": plan.algorithm,
@@ -53,6 +57,17 @@ def summary(plan: Plan) -> dict[str, Any]:
         "foreseen": asdict(known) if (known := foreseen(plan)) is not None else None,
         "assumed_hosts": asdict(ASSUMED),
         "ratio": fluid_s / least_s if least_s else None,
+        "closed_form": closed.text,
+        "closed_s": closed.time_s,
+        "ratio_closed": fluid_s / closed.time_s if closed.time_s else None,
+        "no_closed_form": closed.missing,
+        "alpha_s": costs.alpha_s,
+        "beta_s_per_byte": costs.beta_s_per_byte,
+        "alpha_from": costs.source,
+        "fabric_bound_s": found.barrier_bound_s,
+        "jobs": [
+            asdict(JobTime(*each)) for each in zip(plan.schedule.jobs, plan.prediction.jobs_s, strict=False)
+        ],
         "busiest_s": found.bounded_s,
         "barrier_s": found.barrier_s,
         "phases": len(found.phases),
@@ -125,6 +140,7 @@ def _figures(plan: Plan, found: PlanLoad) -> Table:
         *_sums(plan),
         ("bound", show_s(prediction.bound_s), _bounding(plan)),
         ("predicted", show_s(prediction.fluid_s), f"{ratio}, sharing links fairly"),
+        _closed(plan),
         *_iterations(plan),
         *_foreseen(plan),
         (
@@ -135,6 +151,14 @@ def _figures(plan: Plan, found: PlanLoad) -> Table:
         ("worst link", link_name(plan.fabric, worst.egress), _worst_words(worst)),
     )
     return table_of(columns("", "#", ""), rows, lambda row: (Cell(row[0], style="dim"), *row[1:]))
+
+
+def _closed(plan: Plan) -> tuple[str, str, str]:
+    """The time by the algorithm's own formula, or why there is none."""
+    closed = closed_time(plan, nominal_costs(plan))
+    if closed.time_s is None:
+        return "closed form", NOTHING, closed.missing or ""
+    return "closed form", show_s(closed.time_s), f"{closed.text}, α = 0"
 
 
 def _iterations(plan: Plan) -> Iterator[tuple[str, str, str]]:

@@ -135,23 +135,30 @@ def _heading(rows: Sequence[Row], swept: bool) -> str:
     return f"{what} · {rows[0].hosts} hosts at {rates} · {rows[0].ranks} ranks{size}"
 
 
-def _fitting(to: Console, table_with: Callable[[str], Table]) -> Table:
-    """Worst links in one line or, where that is too wide, with a break before the arrow."""
-    table = table_with("")
-    wanted = to.measure(rich_table(table, dense=True), options=to.options.update(max_width=UNBOUNDED)).maximum
-    return table if wanted <= to.width else table_with("\n")
+def _fitting(to: Console, table_with: Callable[[str, bool], Table]) -> Table:
+    """With times over closed forms if there is room for them.  Worst links in one line or, where that is too
+    wide, with a break before the arrow.
+    """
+    options = to.options.update(max_width=UNBOUNDED)
+    for choice in (("", True), ("\n", True), ("", False)):
+        table = table_with(*choice)
+        if to.measure(rich_table(table, dense=True), options=options).maximum <= to.width:
+            return table
+    return table
 
 
-def _matrix(rows: Sequence[Row], before_arrow: str) -> Table:
+def _matrix(rows: Sequence[Row], before_arrow: str, with_closed: bool) -> Table:
     compared = any(row.fidelity is not None for row in rows)
-    more = ("#fide-\nlity",) if compared else ()
+    closed = with_closed and any(row.ratio_closed is not None for row in rows)
+    more = (("#closed",) if closed else ()) + (("#fide-\nlity",) if compared else ())
     *heads, verdict = columns("algorithm", "placement,\nroutes", *_FIGURES, *more, "verdict", wrap="never")
     link = columns("worst link\n× flows", wrap="anywhere")
 
     def cells(row: Row) -> tuple[Cell | str, ...]:
         cell = row.algorithm, f"{row.placement}, {row.routes}"
+        over_closed = (or_nothing(row.ratio_closed, "{:.3f}".format),) if closed else ()
         likeness = (or_nothing(row.fidelity, "{:.2f}".format),) if compared else ()
-        return *cell, _time(row), *_figures(row), *likeness, *_end(row, before_arrow)
+        return *cell, _time(row), *_figures(row), *over_closed, *likeness, *_end(row, before_arrow)
 
     return table_of((*heads, *link, *columns("##wrong"), verdict), rows, cells)
 

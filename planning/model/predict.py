@@ -30,9 +30,24 @@ def predict(
     trees: Sequence[Tree] = (),
 ) -> Prediction:
     """All figures; `flows` have their paths, and the bound is `least_s`."""
-    times = times_of(schedule, simulate(fabric, flows, schedule, trees=trees))
+    simulated = simulate(fabric, flows, schedule, trees=trees)
+    times = times_of(schedule, simulated)
     bound_s = least_s(fabric, placement, schedule, trees)
-    return Prediction(bound_s, times.time_s, times.iteration_s, times.exposed_s)
+    return Prediction(bound_s, times.time_s, times.iteration_s, times.exposed_s, _jobs_s(schedule, simulated))
+
+
+def _jobs_s(schedule: Schedule, simulated: Simulated) -> tuple[float, ...]:
+    """When each job is over, if there are several."""
+    if len(schedule.jobs) < 2:
+        return ()
+    ends_s = [0.0] * len(schedule.jobs)
+    ranks = [*schedule.sends.src.tolist(), *(each.members[0] for each in schedule.aggregations)]
+    ended = [*zip(ranks, simulated.ends_s, strict=True)]
+    ended += [(gate.rank, at_s) for gate, at_s in zip(schedule.gates, simulated.opened_s, strict=True)]
+    for rank, at_s in ended:
+        if (job := schedule.job_of.get(rank)) is not None:
+            ends_s[job] = max(ends_s[job], at_s)
+    return tuple(ends_s)
 
 
 class PredictedTimes(NamedTuple):

@@ -54,6 +54,12 @@ def test_the_table_has_a_time_for_every_algorithm_with_a_closed_form() -> None:
     assert without == [name for (_, name), each in BUILT_IN.items() if each.time_s is no_closed_form]
 
 
+def test_an_algorithm_has_its_formula_in_words_if_it_has_one() -> None:
+    for known in BUILT_IN.values():
+        assert bool(known.closed_form) == (known.time_s is not no_closed_form)
+        assert not known.closed_form or known.closed_form.endswith(")")
+
+
 @pytest.mark.parametrize("n_ranks", range(2, 10))
 @pytest.mark.parametrize("nbytes", [4, 1004, 28 * 720])
 def test_the_example_is_an_algorithm_that_a_package_can_add(

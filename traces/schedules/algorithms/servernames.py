@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from gradwire.traces.schedules.algorithm import Algorithm
-from gradwire.traces.schedules.algorithms.servers import Layout, server_s, server_sends
+from gradwire.traces.schedules.algorithms.servers import Layout, closed_form, server_s, server_sends
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
 from gradwire.traces.units import parse_nbytes
 
@@ -24,7 +24,13 @@ def server_algorithm(values: str) -> Algorithm:
         layout = parse_layout(values)
     except ValueError as error:
         raise ValueError(f"algorithm {name!r}: {error}") from None
-    return Algorithm(name, partial(server_sends, layout), partial(server_s, layout), servers=layout.further)
+    return Algorithm(
+        name,
+        partial(server_sends, layout),
+        partial(server_s, layout),
+        closed_form(layout),
+        servers=layout.further,
+    )
 
 
 def parse_layout(text: str) -> Layout:

@@ -182,6 +182,22 @@ def server_s(layout: Layout, p: int, nbytes: int, alpha: float, beta: float, hin
     return 2 * alpha + factor * nbytes * beta
 
 
+def closed_form(layout: Layout) -> str:
+    """`server_s` for a person; empty where there is no formula."""
+    if layout.keys and layout.chunk_nbytes is None and layout.overlap:
+        return ""
+    is_serial = not layout.overlap or layout.chunk_nbytes is None
+    forms = {
+        ("hierarchical", False): "4α + max(1, (m + 2(r−1)/r)/n)·Sβ",
+        ("hierarchical", True): "4α + (2 max(1, m/n) + 2(r−1)/(rn))·Sβ",
+        ("colocated", False): "2α + (1 + s(w−2))·Sβ",
+        ("colocated", True): "2α + 2 max((w−1)s, 1−s)·Sβ",
+        ("servers", False): "2α + max(1, ws/n)·Sβ",
+        ("servers", True): "2α + 2 max(1, ws/n)·Sβ",
+    }
+    return f"{forms[layout.kind, is_serial]} (Luo et al. 2018, derived)"
+
+
 def _faster(groups: Sequence[Group], p: int, hints: Hints) -> float:
     """How many times as fast the slowest server's cable is as the slowest worker's; 1 if not known."""
     if not hints.rates_bps:

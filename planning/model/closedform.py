@@ -1,0 +1,121 @@
+"""What a plan would take by the closed forms of its algorithms, beside which its time is held.
+
+A closed form is of one operation (docs/collectives.md).  Where a job has several, and each waits for the one
+before, theirs add up; of jobs beside each other, on hosts of their own, the slowest counts.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gradwire.planning.experiment import hints_of
+from gradwire.planning.fabrics.paths import host_port
+from gradwire.planning.model.calibration import Calibration
+from gradwire.planning.plan import Plan
+from gradwire.planning.transport import payload_efficiency
+from gradwire.traces.schedules.chains import is_chain
+from gradwire.traces.schedules.collectives import algorithm
+from gradwire.traces.schedules.schedule import Op
+from gradwire.traces.units import show_count
+
+DIRECT = ("torus", "mesh")  # families in which a host's cable is faster than those between nodes
+NOMINAL = "the nominal rate; a message costs nothing"
+TWO_RANKS = "two ranks alone"
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What a message and a byte of payload cost, in seconds; `source` says where that comes from."""
+
+    alpha_s: float
+    beta_s_per_byte: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedTime:
+    """The formula for a person and its time; both None, and why, where there is none."""
+
+    text: str | None
+    time_s: float | None
+    missing: str | None = None
+
+
+def nominal_costs(plan: Plan) -> Costs:
+    """As the bound and the fluid time have them."""
+    return Costs(0.0, 8 / (_link_bps(plan) * payload_efficiency(plan.fabric.mtu_nbytes)), NOMINAL)
+
+
+def measured_costs(plan: Plan, calibrated: Calibration) -> Costs:
+    """Those of all ranks that send at once; in runs from before that was measured, of two alone."""
+    shift = calibrated.shift
+    if shift is None:
+        return Costs(calibrated.per_send_s, 8 / (_link_bps(plan) * calibrated.eta), TWO_RANKS)
+    source = f"a shift of {show_count(shift.n_ranks, 'rank')}, all at once"
+    return Costs(shift.alpha_s, 8 / (_link_bps(plan) * shift.eta), source)
+
+
+def _link_bps(plan: Plan) -> int:
+    """The rate of the slowest host's link, servers left out; where each host is the node of a grid, that of
+    the slowest link between nodes.
+    """
+    fabric, schedule = plan.fabric, plan.schedule
+    if fabric.family in DIRECT:
+        return min(fabric.inner_rates_bps)
+    giving = {rank for op in range(len(schedule.ops)) for rank in schedule.parties(op).givers}
+    return min(fabric.rates[host_port(plan.placement[rank])] for rank in giving or range(plan.n_ranks))
+
+
+def closed_time(plan: Plan, costs: Costs) -> ClosedTime:
+    """Of the plan's slowest job."""
+    if not plan.schedule.jobs:
+        return ClosedTime(None, None, "nothing is sent")
+    found = [_of_job(plan, ranks, costs) for ranks in plan.schedule.jobs]
+    missing = next((each for each in found if each.time_s is None), None)
+    return missing or max(found, key=lambda each: each.time_s or 0.0)
+
+
+def _of_job(plan: Plan, ranks: Sequence[int], costs: Costs) -> ClosedTime:
+    schedule, inside = plan.schedule, frozenset(ranks)
+    if any(gate.gap_ns and gate.rank in inside for gate in schedule.gates):
+        return ClosedTime(None, None, "ranks compute")
+    ops = [
+        number
+        for number, (op, members) in enumerate(zip(schedule.ops, schedule.members, strict=True))
+        if op.kind != "compute" and members and members[0] in inside
+    ]
+    # Operations that are alike take as long; hints and multitree's trees are made once for them.
+    alike = Counter((replace(schedule.ops[op], tag=0, iteration=0), schedule.members[op]) for op in ops)
+    times = {key: _of_op(plan, *key, costs) for key in alike}
+    for missing in times.values():
+        if missing.time_s is None:
+            return missing
+    if not is_chain(schedule, ops):
+        return ClosedTime(None, None, "not every operation waits for the one before")
+    texts: Counter[str] = Counter()
+    for key, count in alike.items():
+        texts[times[key].text or ""] += count
+    total_s = sum((times[key].time_s or 0.0) * count for key, count in alike.items())
+    return ClosedTime(" + ".join(_texts(texts)), total_s)
+
+
+def _of_op(plan: Plan, op: Op, members: Sequence[int], costs: Costs) -> ClosedTime:
+    """Of one operation by itself."""
+    if not op.contract.is_collective:
+        return ClosedTime(None, None, "there is no formula for messages of their own")
+    how = f"by {op.algorithm}" if op.algorithm else "as it was captured"
+    missing = ClosedTime(None, None, f"there is no formula for {op.kind} {how}")
+    try:
+        does = algorithm(op.algorithm, op.kind)
+    except ValueError:  # gloo's own, or sums by switches
+        return missing
+    hints = hints_of(plan.fabric, [plan.placement[rank] for rank in members])
+    time_s = does.time_s(len(op.givers or members), op.nbytes, costs.alpha_s, costs.beta_s_per_byte, hints)
+    if time_s is None:
+        return missing
+    return ClosedTime(does.closed_form or f"that of {does.name}", time_s)
+
+
+def _texts(counts: Mapping[str, int]) -> Iterator[str]:
+    for text, count in counts.items():
+        yield text if count == 1 else f"the sum over {count} operations of {text}"

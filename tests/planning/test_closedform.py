@@ -1,0 +1,116 @@
+"""Plans beside the closed forms of their algorithms, and why some have none."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gradwire.planning.model.calibration import Calibration, Shift
+from gradwire.planning.model.closedform import Costs, closed_time, measured_costs, nominal_costs
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.schedule import Gate, Op, together
+from gradwire.traces.workload import made_allreduce
+from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
+
+COSTS = Costs(0.003, 2e-7, "made up")
+ALPHA, BETA = COSTS.alpha_s, COSTS.beta_s_per_byte
+
+
+def test_a_ring_has_the_time_of_patarasuk_and_yuan() -> None:
+    closed = closed_time(allreduce_plan("star:hosts=8", nbytes=MIB), COSTS)
+    assert closed.time_s == pytest.approx(14 * ALPHA + 14 / 8 * MIB * BETA)
+    assert closed.text == "2(p−1)α + 2(p−1)/p·Sβ (Patarasuk, Yuan 2009)"
+    assert closed.missing is None
+
+
+def test_operations_that_wait_for_each_other_add_up() -> None:
+    schedule = expand(made_allreduce(4, MIB, count=3), "all-pairs")
+    closed = closed_time(schedule_plan("star:hosts=4", schedule, "all-pairs"), COSTS)
+    assert closed.time_s == pytest.approx(3 * (2 * ALPHA + 2 * 3 / 4 * MIB * BETA))
+    assert closed.text is not None
+    assert closed.text.startswith("the sum over 3 operations of 2α")
+
+
+def test_the_slowest_of_several_jobs_counts() -> None:
+    one, two = (expand(made_allreduce(n, n * 40_000), "ring") for n in (2, 4))
+    closed = closed_time(schedule_plan("star:hosts=6", together([one, two])), COSTS)
+    assert closed.time_s == pytest.approx(6 * (ALPHA + 40_000 * BETA))
+
+
+def test_operations_that_overlap_have_none() -> None:
+    schedule = expand(made_allreduce(4, MIB, count=2), "ring")
+    closed = closed_time(schedule_plan("star:hosts=4", replace(schedule, gates=schedule.gates[:1])), COSTS)
+    assert (closed.text, closed.time_s) == (None, None)
+    assert closed.missing == "not every operation waits for the one before"
+
+
+def test_what_computes_has_none() -> None:
+    schedule = expand(made_allreduce(2, MIB), "ring")
+    op = len(schedule.ops)
+    computing = replace(schedule, ops=(*schedule.ops, Op("compute", 0)), gates=(Gate(op, 0, (0,), 5),))
+    assert closed_time(schedule_plan("star:hosts=2", computing), COSTS).missing == "ranks compute"
+
+
+def test_what_computes_for_no_time_does_not_hide_the_order() -> None:
+    two = expand(made_allreduce(2, MIB, count=2), "ring")
+    made = replace(
+        two,
+        ops=(two.ops[0], Op("compute", 0, root=0), Op("compute", 0, root=1), two.ops[1]),
+        sends=replace(two.sends, op=two.sends.op * np.int32(3)),
+        gates=tuple(
+            gate for rank in (0, 1) for gate in (Gate(1 + rank, rank, (0,)), Gate(3, rank, (1 + rank,)))
+        ),
+    )
+    closed = closed_time(schedule_plan("star:hosts=2", made), COSTS)
+    assert closed.time_s == pytest.approx(4 * (ALPHA + MIB / 2 * BETA))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "what"),
+    [("tree:flat", "allreduce by tree:flat"), ("as-captured", "allreduce as it was captured")],
+)
+def test_what_has_no_formula_is_named(algorithm: str, what: str) -> None:
+    closed = closed_time(allreduce_plan("star:hosts=4", algorithm), COSTS)
+    assert closed.missing == f"there is no formula for {what}"
+
+
+def test_messages_have_no_formula() -> None:
+    closed = closed_time(schedule_plan("star:hosts=2", messages(2, [(0, 1, 4)])), COSTS)
+    assert closed.missing == "there is no formula for messages of their own"
+
+
+@pytest.mark.parametrize(
+    ("spec", "rate_bps"),
+    [
+        ("star:hosts=4,rate=50M", 50e6),
+        ("leaf-spine:leaves=2,spines=1,hosts=2,rate=50M,uplink_rate=10M", 50e6),
+        ("star:hosts=4,rate=50M,rate@h2=20M", 20e6),
+        ("torus:x=2,y=2,rate=50M", 50e6),  # its hosts' cables are four times as fast
+    ],
+)
+def test_a_byte_costs_what_the_slowest_host_or_node_needs_for_it(spec: str, rate_bps: float) -> None:
+    plan = allreduce_plan(spec)
+    nominal = nominal_costs(plan)
+    assert nominal.alpha_s == 0
+    assert nominal.beta_s_per_byte == pytest.approx(8 / (rate_bps * PAYLOAD_EFFICIENCY))
+    measured = measured_costs(plan, Calibration(0.1, 0.2, 0.8, shift=Shift(0.003, 0.5, 4)))
+    assert (measured.alpha_s, measured.source) == (0.003, "a shift of 4 ranks, all at once")
+    assert measured.beta_s_per_byte == pytest.approx(8 / (rate_bps * 0.5))
+    old = measured_costs(plan, Calibration(0.1, 0.2, 0.8))
+    assert (old.alpha_s, old.source) == (0.2, "two ranks alone")
+    assert old.beta_s_per_byte == pytest.approx(8 / (rate_bps * 0.8))
+
+
+def test_on_a_fabric_that_no_flows_share_the_fluid_time_is_the_closed_form() -> None:
+    for algorithm in ("ring", "halving-doubling", "all-pairs", "recursive-doubling"):
+        plan = allreduce_plan("star:hosts=8,rate=50M", algorithm, nbytes=8 * MIB)
+        closed = closed_time(plan, nominal_costs(plan))
+        assert plan.prediction.fluid_s == pytest.approx(closed.time_s, rel=1e-3)
+
+
+def test_each_job_has_the_time_of_its_own_ring() -> None:
+    schedules = [expand(made_allreduce(n, n * 400_000), "ring") for n in (2, 4)]
+    plan = schedule_plan("star:hosts=6,rate=50M", together(schedules))
+    byte_s = 8 / (50e6 * PAYLOAD_EFFICIENCY)
+    assert plan.prediction.jobs_s == pytest.approx([2 * 400_000 * byte_s, 6 * 400_000 * byte_s])
+    assert allreduce_plan("star:hosts=4").prediction.jobs_s == ()
