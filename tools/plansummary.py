@@ -15,8 +15,7 @@ from gradwire.planning.model.predict import bound_s, compute_s
 from gradwire.planning.openflow.rules import guarded_rules
 from gradwire.planning.plan import Plan
 from gradwire.results.plannedlinks import planned_link
-from gradwire.results.row import asked_nbytes, dtype_of
-from gradwire.results.row import JobTime, asked_nbytes
+from gradwire.results.row import JobTime, asked_nbytes, dtype_of
 from gradwire.tools.linkrates import show_rates
 from gradwire.tools.linkusers import flow_json, print_users, tree_json
 from gradwire.tools.table import NOTHING, Cell, Table, columns, rich_table, table_of

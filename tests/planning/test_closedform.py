@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gradwire.planning.experiment import Cell, Experiment, plan_of
+from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.model.calibration import Calibration, Shift
 from gradwire.planning.model.closedform import Costs, closed_time, measured_costs, nominal_costs
 from gradwire.traces.schedules.expand import expand
@@ -114,3 +116,14 @@ def test_each_job_has_the_time_of_its_own_ring() -> None:
     byte_s = 8 / (50e6 * PAYLOAD_EFFICIENCY)
     assert plan.prediction.jobs_s == pytest.approx([2 * 400_000 * byte_s, 6 * 400_000 * byte_s])
     assert allreduce_plan("star:hosts=4").prediction.jobs_s == ()
+
+
+def test_servers_take_what_the_busiest_needs_of_the_workers_rate() -> None:
+    cell = Cell(
+        parse_fabric("star:hosts=10,rate=50M,rate@h8=25M,rate@h9=25M"), "ps:servers=2", "linear", "ecmp"
+    )
+    plan = plan_of(cell, Experiment(made_allreduce(8, 64_000), "test"))
+    byte_s = 8 / (50e6 * PAYLOAD_EFFICIENCY)
+    assert nominal_costs(plan).beta_s_per_byte == pytest.approx(byte_s)
+    closed = closed_time(plan, Costs(0.003, byte_s, "made up"))
+    assert closed.time_s == pytest.approx(2 * 0.003 + 8 / 2 * 2 * 64_000 * byte_s)  # half as fast as workers
