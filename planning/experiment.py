@@ -57,7 +57,7 @@ class Experiment:
     `planning.losses.parse_loss` does.
     For `switch_slots`, `slots` and `elements` see `planning.trees.grants.Terms`.  `captured_on` is
     the fabric on which the unchanged job was captured, if that is known; `assumptions` say what was taken for
-    granted to make another job of it.
+    granted to make another job of it.  `keys` are the elements of each tensor in a buffer, if anybody said.
     """
 
     workload: Workload
@@ -75,6 +75,7 @@ class Experiment:
     captured_on: Fabric | None = None
     wire: DType = FLOAT32
     assumptions: tuple[str, ...] = ()
+    keys: tuple[int, ...] = ()
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
@@ -204,7 +205,7 @@ def _schedule_and_host_side(
     `jobs` has the hosts of each workload.
     """
     placed = [
-        (workload, hints_of(cell.fabric, hosts))
+        (workload, replace(hints_of(cell.fabric, hosts), keys=experiment.keys))
         for workload, hosts in zip(experiment.workloads, jobs, strict=True)
     ]
     if cell.algorithm not in (INA, INA_LEAF):

@@ -91,6 +91,7 @@ DOORS: dict[str, set[str]] = {
     "traces/framing/framings.py": {"importlib"},  # framings of installed packages
     "traces/groundtruth.py": {"glob", "read_bytes"},
     "traces/indexfiles.py": {"is_file", "read_bytes"},
+    "traces/schedules/keys.py": {"open"},
     "traces/packets/openfile.py": {"is_file", "memmap", "open", "read_text"},
     "traces/rankmap.py": {"read_bytes"},
     "traces/reader.py": {"is_dir", "is_file", "iterdir", "read_bytes"},

@@ -51,6 +51,7 @@ from gradwire.tools.options import (
     parse_slow,
 )
 from gradwire.traces.schedules.dtypes import DTYPES, FLOAT32, parse_dtype
+from gradwire.traces.schedules.keys import RESNET50, keys_named
 from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF
 from gradwire.traces.schedules.otherranks import with_ranks
 from gradwire.traces.schedules.straggling import straggler_words, straggling
@@ -164,12 +165,23 @@ class NetworkChoices:
             "stays as it is.",
         ),
     ] = FLOAT32
+    keys: Annotated[
+        str | None,
+        typer.Option(
+            metavar=f"{RESNET50}|FILE",
+            help="The tensors in the buffer, for parameter servers that share out keys (ps:servers=4,keys): "
+            "those of ResNet-50, or a file with a name and a number of float32 elements in each line.",
+            show_default=False,
+        ),
+    ] = None
 
     def on(self, job: Experiment) -> Experiment:
-        """`job` with these choices."""
+        """`job` with these choices.  Raise ValueError or OSError for a file of keys that cannot be used."""
         chosen = {each.name: getattr(self, each.name) for each in fields(self)}
         lists = {name: tuple(value) for name, value in chosen.items() if isinstance(value, list)}
-        return replace(job, **chosen | lists | {"wire": parse_dtype(self.wire)})
+        keys = keys_named(self.keys) if self.keys is not None else ()
+        read = {"wire": parse_dtype(self.wire), "keys": tuple(key.n_elements for key in keys)}
+        return replace(job, **chosen | lists | read)
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,13 @@ def test_what_happens_on_the_network_becomes_part_of_the_experiment() -> None:
     assert NetworkChoices().on(experiment) == experiment
 
 
+def test_the_named_tensors_become_the_keys_of_the_experiment(tmp_path: Path) -> None:
+    experiment = Experiment(made_allreduce(4, 400), "test")
+    (tmp_path / "keys").write_text("weight 60\nbias 40\n")
+    assert NetworkChoices(keys=str(tmp_path / "keys")).on(experiment) == replace(experiment, keys=(60, 40))
+    assert len(NetworkChoices(keys="resnet50").on(experiment).keys) == 161
+
+
 def test_plan_takes_one_of_what_replay_takes_several_of() -> None:
     once, several = (inspect.signature(load(name)).parameters for name in ("plan", "replay"))
     for name in ("fabric", "algorithm", "placement", "routes"):

@@ -2,17 +2,23 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 
+from gradwire.planning.experiment import Cell, Experiment, plan_of
+from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.traces.schedules.algorithm import NotServedError
+from gradwire.traces.schedules.algorithms.servers import Layout, largest_share
 from gradwire.traces.schedules.collectives import algorithm
 from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.hints import NO_HINTS, Hints
+from gradwire.traces.schedules.keys import keys_named
 from gradwire.traces.schedules.schedule import Schedule
 from gradwire.traces.schedules.sends import Send
 from gradwire.traces.workload import made_allreduce
+from tests.made_plans import PAYLOAD_EFFICIENCY
 
 MIB = 1 << 20
 LAYOUTS = (
@@ -144,3 +150,44 @@ def test_what_servers_cannot_serve_is_refused(
 ) -> None:
     with pytest.raises(NotServedError, match=reason):
         expand(made_allreduce(p, nbytes), f"ps:{layout}", hints=hints)
+
+
+RESNET50 = tuple(key.n_elements for key in keys_named("resnet50"))
+RESNET50_NBYTES = 4 * sum(RESNET50)
+
+
+def planned_s(layout: str, w: int = 16) -> float:
+    """Of an allreduce of ResNet-50's gradients in the model, in units of S beta, on a fabric in which only
+    servers and workers can be a bottleneck.
+    """
+    fabric = parse_fabric("star:hosts=32,rate=1G")
+    cell = Cell(fabric, f"ps:{layout}", "linear", "ecmp")
+    plan = plan_of(cell, Experiment(made_allreduce(w, RESNET50_NBYTES), "test", keys=RESNET50))
+    return plan.prediction.fluid_s / (RESNET50_NBYTES * 8 / (1e9 * PAYLOAD_EFFICIENCY))
+
+
+@pytest.mark.parametrize(
+    ("layout", "factor"),
+    [
+        ("servers=4,keys", 16 / 4),
+        ("servers=11,keys", 16 * 2_359_296 / 25_557_032),  # the largest tensor has 9.2 %
+        ("servers=16,keys", 16 * 2_359_296 / 25_557_032),
+        ("servers=16", 1),
+    ],
+)
+def test_whole_tensors_keep_more_than_11_servers_from_helping(layout: str, factor: float) -> None:
+    """Pieces of 1 % of the buffer, to be quick: the last is pulled by 16 workers after all is pushed."""
+    assert factor <= planned_s(f"{layout},chunk=512KiB") < factor * 1.06 + 0.06
+
+
+def test_largest_first_shares_tensors_out_better_than_in_turn() -> None:
+    """The total over K is the least that the fullest server can have, and the largest tensor."""
+    hints = Hints(keys=RESNET50)
+    first, in_turn = (
+        [largest_share(Layout("servers", k, True, assign), k, RESNET50_NBYTES, hints) for k in range(1, 17)]
+        for assign in ("largest-first", "round-robin")
+    )
+    least = [max(1 / k, 2_359_296 / 25_557_032) for k in range(1, 17)]
+    assert all(a == pytest.approx(b, rel=0.02) for a, b in zip(first, least, strict=True))
+    assert any(b > a for a, b in pairwise(in_turn))  # more servers, and yet more at one
+    assert max(b / a for a, b in zip(first, in_turn, strict=True)) > 1.5

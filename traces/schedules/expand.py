@@ -18,6 +18,7 @@ from gradwire.traces.schedules.collectives import servers_of
 from gradwire.traces.schedules.dtypes import FLOAT32, DType, element_nbytes
 from gradwire.traces.schedules.hints import NO_HINTS, Hints
 from gradwire.traces.schedules.inturn import in_turn
+from gradwire.traces.schedules.keys import scaled
 from gradwire.traces.schedules.kinds import CONTRACTS, ELEMENT_NBYTES
 from gradwire.traces.schedules.locks import Lock
 from gradwire.traces.schedules.names import (
@@ -79,6 +80,7 @@ def expand(
     chosen = _chosen(workload, iterations)
     _check_wire(chosen.values(), algorithm, wire)
     units = _units(workload, chosen, algorithm)
+    hints = replace(hints, keys=scaled(hints.keys, scale))
     how = _How(workload.n_ranks, _n_servers(workload, algorithm, hints), algorithm, scale, hints, wire)
     ops = tuple(_op([chosen[number] for number in unit], how) for unit in units)
     sends = _Growing()
