@@ -7,7 +7,7 @@ from gradwire.planning.fabrics.bigraph import BiGraph, bigraph_of, kind_of
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.paths import access_switch
 from gradwire.planning.refused import Refused
-from gradwire.planning.seeded import draw
+from gradwire.traces.seeded import draw
 
 
 def place(name: str, fabric: Fabric, n_ranks: int, seed: int) -> tuple[str, ...]:

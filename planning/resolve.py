@@ -11,13 +11,13 @@ from gradwire.planning.plan import Flow, Plan
 from gradwire.planning.plancheck import check_path, check_schedule
 from gradwire.planning.refused import Refused
 from gradwire.planning.routing.policies import policy
-from gradwire.planning.seeded import draw
 from gradwire.planning.transport import Transport
 from gradwire.planning.trees.grants import DEFAULT_TERMS, Terms, granted
 from gradwire.planning.trees.tree import Tree
 from gradwire.traces.framing.wellknown import STORE_PORT
 from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.schedule import Schedule
+from gradwire.traces.seeded import draw
 
 FIRST_PORT, LAST_PORT = 20_000, 60_999
 Ports = Mapping[tuple[int, int], tuple[int, int]]

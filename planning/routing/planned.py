@@ -27,8 +27,8 @@ from gradwire.planning.routing.links import Links
 from gradwire.planning.routing.oblivious import direct, dmodk, ecmp
 from gradwire.planning.routing.relief import SLACK, improve, shake
 from gradwire.planning.routing.shortest import Path
-from gradwire.planning.seeded import draw
 from gradwire.traces.schedules.schedule import Schedule
+from gradwire.traces.seeded import draw
 
 OTHERS = (direct, dmodk, ecmp)
 MOST_SENDS = 20_000  # an alltoall of 128 ranks has 16,256, and its time in the fluid model takes 1 to 3 s

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from gradwire.planning.fabrics.fabric import Egress, Fabric
 from gradwire.planning.fabrics.paths import access_port, distances
-from gradwire.planning.seeded import draw
 from gradwire.planning.trees.tree import MAX_CHILDREN, Child, Node
+from gradwire.traces.seeded import draw
 
 MAX_LEVELS = 16  # of switches; a fat-tree has 3
 

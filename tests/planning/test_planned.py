@@ -22,12 +22,12 @@ from gradwire.planning.routing.links import Alternatives
 from gradwire.planning.routing.planned import reassigned
 from gradwire.planning.routing.policies import policy
 from gradwire.planning.routing.shortest import Path
-from gradwire.planning.seeded import draw
 from gradwire.planning.transport import fabric_transport
 from gradwire.traces.schedules.algorithms.doubling import halving_doubling
 from gradwire.traces.schedules.algorithms.ring import ring
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.schedule import Op, Schedule, together
+from gradwire.traces.seeded import draw
 from gradwire.traces.workload import made_allreduce, made_alltoall
 from tests.made_plans import MIB, all_to_all, allreduce_plan, messages, schedule_plan
 

@@ -12,8 +12,8 @@ from gradwire.planning.routing.balance import Balance, demands
 from gradwire.planning.routing.clos import put_by_colours
 from gradwire.planning.routing.links import Links
 from gradwire.planning.routing.relief import improve
-from gradwire.planning.seeded import draw
 from gradwire.traces.schedules.schedule import Schedule
+from gradwire.traces.seeded import draw
 from tests.made_plans import PAYLOAD_EFFICIENCY, messages
 
 MB_S = 1e6 * 8 / (100e6 * PAYLOAD_EFFICIENCY)

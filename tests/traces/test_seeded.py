@@ -1,6 +1,6 @@
 """Draws: the same for ever, and different for whatever differs."""
 
-from gradwire.planning.seeded import draw
+from gradwire.traces.seeded import draw
 
 
 def test_a_draw_is_the_same_on_every_machine() -> None:
