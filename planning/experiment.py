@@ -178,7 +178,8 @@ def _doubts_of(workload: Workload, cell: Cell, captured_on: Fabric | None) -> It
         yield f"{workload.unread:.1%} of the bytes of {source} are unread"
     if (cell.fabric, cell.placement) == (captured_on, "linear"):
         return
-    if servers := first_come_servers(workload.items):
+    is_captured = bool(workload.addresses)  # else no order in which workers came was seen
+    if is_captured and (servers := first_come_servers(workload.items)):
         yield (
             f"server {', '.join(map(str, servers))} of {source} answers the worker that comes first, and the "
             "workload does not say how it takes turns: the replay keeps the captured order, which another "

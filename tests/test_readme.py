@@ -27,6 +27,7 @@ DOCUMENTS = [
     "docs/trust.md",
     "docs/api.md",
     "docs/framings.md",
+    "docs/making.md",
     "tests/vm/README.md",
 ]
 

@@ -46,6 +46,7 @@ from gradwire.traces.recognition.shape import JobShape
 from gradwire.traces.schedules.locks import Lock
 from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule
 from gradwire.traces.schedules.sends import Send
+from gradwire.traces.taxonomy import Taxonomy
 from gradwire.traces.trace import CaptureFile
 from gradwire.traces.workload import Collective, Compute, Message, Start, Turn, Usual, Workload
 from tests.documented import SCHEMAS, documented_fields
@@ -124,6 +125,7 @@ def test_the_fields_of_a_record_are_those_documented(heading: str, record: Any) 
     ("heading", "model"),
     [
         ("*.workload.json", Workload),
+        ("*.workload.json: taxonomy", Taxonomy),
         ("*.workload.json: a collective", Collective),
         ("*.workload.json: a turn", Turn),
         ("*.workload.json: a message", Message),

@@ -16,6 +16,7 @@ from gradwire.traces.analysis.bursts import Burstiness
 from gradwire.traces.analysis.flows import FlowFigures
 from gradwire.traces.analysis.summary import sentences
 from gradwire.traces.analysis.transfers import Iteration, Transfer
+from gradwire.traces.recognition.shape import taxonomy_of
 from gradwire.traces.trace import CaptureFile
 from gradwire.traces.units import show_bps, show_nbytes, show_s
 
@@ -28,6 +29,8 @@ def print_analysis(analysis: Analysis, advice: Advice | None = None) -> None:
     """The summary first, then what to do next, then the tables that have rows."""
     to = console()
     to.print(Text(_title(analysis), style="bold"))
+    if analysis.shape is not None:
+        to.print(Text(f"taxonomy: {taxonomy_of(analysis.shape)}", style="dim"))
     for sentence in sentences(analysis):
         to.print(Text(sentence))
     to.print()

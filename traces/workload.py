@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from gradwire.traces.complaints import complaint, other_version
 from gradwire.traces.files import write_whole
+from gradwire.traces.taxonomy import Taxonomy
 
 SCHEMA: Literal["gradwire.workload/2"] = "gradwire.workload/2"
 MAX_RANKS = 4096
@@ -176,7 +177,8 @@ class Workload(_Value):
     `addresses[r]` is where rank r was in the capture (empty for a made-up workload).  An item's `iteration`
     counts from 0; -1 is the job's set-up.  `unread` is the share of the job's bytes in the captures that
     could not be read as messages.  `connections` has one for each pair of ranks that sent; by their ports
-    ECMP chose paths when the job was captured, and does so in a replay.
+    ECMP chose paths when the job was captured, and does so in a replay.  `taxonomy` is empty in files from
+    before there was one.
     """
 
     schema_: Literal["gradwire.workload/2"] = Field(SCHEMA, alias="schema")
@@ -187,6 +189,7 @@ class Workload(_Value):
     notes: tuple[str, ...] = ()
     unread: Annotated[float, Field(ge=0, le=1)] = 0.0
     connections: tuple[CapturedConnection, ...] = ()
+    taxonomy: Taxonomy = Taxonomy()
     items: tuple[Item, ...]
 
     @model_validator(mode="after")

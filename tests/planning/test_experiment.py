@@ -187,7 +187,8 @@ def test_a_plan_doubts_what_a_server_does_that_answers_who_comes_first() -> None
         Message(src=0, dst=r, nbytes=NBYTES, role="pull", start=Start(rank=0, after=(r - 1,)))
         for r in (1, 2, 3)
     )
-    each = PUSHES.model_copy(update={"items": (*PUSHES.items, *answers), "source": "ps"})
+    captured = {"addresses": tuple(f"10.0.0.{rank + 1}" for rank in range(PUSHES.n_ranks)), "source": "ps"}
+    each = PUSHES.model_copy(update={"items": (*PUSHES.items, *answers), **captured})
     cell = Cell(STAR, "as-captured", "linear", "ecmp")
     (doubt,) = plan_of(cell, Experiment(each, "test")).doubts
     assert doubt.startswith("server 0 of ps answers the worker that comes first")
@@ -202,6 +203,8 @@ def test_a_plan_doubts_what_a_server_does_that_answers_who_comes_first() -> None
     ]
     with_lock = each.model_copy(update={"items": tuple(locked)})
     assert plan_of(cell, Experiment(with_lock, "test")).doubts == ()
+    made = each.model_copy(update={"addresses": ()})  # where nobody came first, because nothing was captured
+    assert plan_of(cell, Experiment(made, "test")).doubts == ()
 
 
 def test_where_nothing_can_be_added_up_the_cell_is_refused() -> None:

@@ -91,3 +91,18 @@ def test_half_a_range_is_none(limits: str, tmp_path: Path) -> None:
     path.write_text(computing(COMPUTE % limits))
     with pytest.raises(BadWorkload, match="item 0: least_ns and most_ns do not make a range"):
         workloads.load(path)
+
+
+def test_a_file_from_before_there_was_a_taxonomy_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "w.json"
+    path.write_text(computing(COMPUTE % ""))
+    taxonomy = workloads.load(path).taxonomy
+    assert str(taxonomy) == "parallelism, optimisation, scheduling, pattern unknown"
+
+
+@pytest.mark.parametrize("words", ['"scheduling": "bounded"', '"scheduling": "synchronous", "staleness": 2'])
+def test_a_bound_and_a_bounded_scheduling_go_together(words: str, tmp_path: Path) -> None:
+    path = tmp_path / "w.json"
+    path.write_text(computing(COMPUTE % "").replace('"items"', f'"taxonomy": {{{words}}}, "items"'))
+    with pytest.raises(BadWorkload, match="a bounded scheduling has a staleness, and no other has one"):
+        workloads.load(path)

@@ -5,12 +5,11 @@ from typing import Annotated
 
 import typer
 
-from gradwire.tools.console import plain
 from gradwire.tools.options import CapturesArgument, RankMapOption
+from gradwire.tools.written import print_written
 from gradwire.traces.reader import open_trace
 from gradwire.traces.recognition.recognise import recognise
-from gradwire.traces.units import show_nbytes
-from gradwire.traces.workload import Compute, save
+from gradwire.traces.workload import save
 
 
 def extract(
@@ -34,12 +33,4 @@ def extract(
     """
     workload = recognise(open_trace(captures, rank_map))
     save(workload, output)
-    numbers = [number for number in workload.iterations if number >= 0]
-    sent = [item for item in workload.items if not isinstance(item, Compute)]
-    nbytes = sum(item.nbytes for item in sent)
-    text = (
-        f"{output}: {workload.n_ranks} ranks, {len(sent)} collectives and messages "
-        f"({show_nbytes(nbytes)}), {len(numbers)} iterations"
-    )
-    for line in (text, *(f"note: {note}" for note in workload.notes)):
-        print(plain(line))
+    print_written(workload, output)

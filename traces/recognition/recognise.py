@@ -18,7 +18,7 @@ from gradwire.traces.recognition.patterns import SURE
 from gradwire.traces.recognition.ports import HostPort, ports
 from gradwire.traces.recognition.ranks import BadTrace, NoTraining
 from gradwire.traces.recognition.readiness import readiness
-from gradwire.traces.recognition.shape import JobShape, shape_of
+from gradwire.traces.recognition.shape import JobShape, shape_of, taxonomy_of
 from gradwire.traces.recognition.starts import Beginning, starts
 from gradwire.traces.recognition.turnaround import turnarounds_ns
 from gradwire.traces.trace import Trace
@@ -132,6 +132,7 @@ def workload_of(job: Job) -> Workload:
         notes=job.notes,
         unread=min(1.0, job.trace.losses.unread),
         connections=connections(job.trace),
+        taxonomy=taxonomy_of(job.shape),
         items=tuple(
             without_order_of_arrival(
                 with_computing([_item(job, number) for number in range(len(job.operations))], job.starts)

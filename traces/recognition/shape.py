@@ -7,6 +7,7 @@ from typing import Literal
 
 from gradwire.traces.recognition.iterations import Labels, is_point_to_point
 from gradwire.traces.recognition.operation import Operation
+from gradwire.traces.taxonomy import Taxonomy
 from gradwire.traces.units import show_nbytes
 
 ShapeKind = Literal["allreduce", "parameter-server", "point-to-point"]
@@ -28,6 +29,19 @@ class JobShape:
     colocated: bool | None
     confidence: float
     evidence: str
+
+
+def taxonomy_of(shape: JobShape) -> Taxonomy:
+    """What a capture shows: who waits for whom and how, not what the bytes mean, so neither the parallelism
+    nor whether gradients or weights are exchanged.
+    """
+    if shape.kind == "allreduce":
+        return Taxonomy(scheduling="synchronous", pattern="allreduce")
+    if shape.kind == "point-to-point":
+        return Taxonomy()
+    if shape.synchronous is None:
+        return Taxonomy(pattern="ps")
+    return Taxonomy(scheduling="synchronous" if shape.synchronous else "asynchronous", pattern="ps")
 
 
 def shape_of(operations: Sequence[Operation], labels: Labels, n_ranks: int) -> JobShape:

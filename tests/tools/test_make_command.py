@@ -1,0 +1,89 @@
+"""`gradwire make`: what it writes, `plan` takes; what makes no sense is refused in one line, at once."""
+
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from gradwire.tools import cli
+from gradwire.traces.making.easgd import VARIANTS
+from gradwire.traces.making.gossip import PATTERNS
+from gradwire.traces.workload import load
+
+PAGE = (Path(__file__).parents[2] / "docs" / "making.md").read_text()
+SMALL = ["--workers", "3", "--nbytes", "4096", "--iterations", "2", "--compute-time", "1ms"]
+JOBS = [
+    *(["easgd", "--variant", variant, "--per-layer", "--layers", "3"] for variant in VARIANTS),
+    *(["gossip", "--pattern", pattern] for pattern in PATTERNS),
+    ["dlrm", "--tables", "2,1"],
+    *(["ps", "--servers", "2", "--staleness", staleness] for staleness in ("0", "1", "inf")),
+]
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as left:
+        cli.main(arguments)
+    return int(left.value.code or 0)
+
+
+@pytest.mark.parametrize("job", JOBS, ids=" ".join)
+def test_what_is_made_can_be_planned(
+    job: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "made.workload.json")
+    assert run("make", *job, *SMALL, "-o", path) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert re.search(r" [345] ranks, \d+ collectives and messages \(.*\), 2 iterations$", first)
+    assert second == f"taxonomy: {load(Path(path)).taxonomy}"
+    assert run("plan", path, "--fabric", "star:hosts=5", "--json") == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert planned["compute_s"] == pytest.approx(0.001 if "round-robin" in job else 0.002)  # at one rank
+    assert planned["doubts"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["bittorrent"], "no kind 'bittorrent' of job to make; choose easgd, gossip, dlrm or ps"),
+        (["gossip", "--variant", "sync1"], "--variant does not apply to gossip, only to easgd"),
+        (["ps", "--per-layer"], "--per-layer does not apply to ps, only to easgd"),
+        (["easgd", "--variant", "sync4"], "--variant sync4: choose round-robin, sync1, sync2 or sync3"),
+        (["gossip", "--pattern", "shout"], "--pattern shout: choose push, pull or permutation"),
+        (["gossip", "--workers", "1000000000"], "1,000,000,000 ranks; gradwire replays at most 512"),
+        (["ps", "--servers", "1000000000"], "1,000,000,008 ranks; gradwire replays at most 512"),
+        (["ps", "--staleness", "-1"], "--staleness: '-1' is not a number from 0 to 1,000,000"),
+        (["ps", "--staleness", "9999999"], "--staleness: '9999999' is not a number from 0 to 1,000,000"),
+        (["ps", "--workers", "500", "--parts", "999"], "would have 9,995,000 messages"),
+        (
+            ["ps", "--workers", "500", "--staleness", "1", "--parts", "16"],
+            "would wait more than 4,000,000 times in all: choose fewer workers, servers",
+        ),
+        (["ps", "--nbytes", "20"], "20 bytes cannot be cut into 8 parts of at least 4 bytes"),
+        (["gossip", "--nbytes", "2000G"], "--nbytes 2000G is not from 4 to 1,099,511,627,776"),
+        (["gossip", "--compute-time", "90000s"], "--compute-time 90000s is not from 0 to 86,400"),
+        (["dlrm", "--tables", "0"], "1 numbers of tables for 8 ranks: give one for each, not all 0"),
+        (["dlrm", "--tables", "1,x"], "--tables: 'x' is not a number from 0 to 1,000,000"),
+        (["dlrm", "--batch", "1000000", "--width", "1000000"], "a message would have 16,000,000,000,000"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_makes_no_job_is_refused_in_one_line(
+    arguments: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "made.workload.json"
+    begun_s = time.monotonic()
+    assert run("make", *arguments, "-o", str(path)) == 1
+    assert time.monotonic() - begun_s < 10
+    said = capsys.readouterr().err
+    assert says in said
+    assert said.count("\n") == 1
+    assert not path.exists()
+
+
+def test_the_page_has_a_row_for_each_kind() -> None:
+    rows = re.findall(r"^\| `([^`]+)` \|", PAGE, re.MULTILINE)
+    wanted = [f"easgd --variant {name}" for name in VARIANTS]
+    wanted += [f"gossip --pattern {name}" for name in PATTERNS]
+    assert rows == [*wanted, "dlrm", "ps --staleness 0", "ps --staleness 1"]

@@ -1,0 +1,60 @@
+"""`gradwire make`: write the workload of a job that nobody captured."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gradwire.tools.choices import takes_choices
+from gradwire.tools.makechoices import (
+    KINDS,
+    Choices,
+    DlrmChoices,
+    EasgdChoices,
+    GossipChoices,
+    ServerChoices,
+    SizeChoices,
+    refuse_foreign,
+)
+from gradwire.tools.options import either
+from gradwire.tools.written import print_written
+from gradwire.traces.workload import save
+
+
+@takes_choices
+def make(
+    context: typer.Context,
+    kind: Annotated[str, typer.Argument(metavar="KIND", help=f"{either([*KINDS])}.", show_default=False)],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Workload file to write: NAME.workload.json.",
+            show_default=False,
+        ),
+    ],
+    size: SizeChoices = SizeChoices(),  # noqa: B008 - nobody changes it
+    easgd: EasgdChoices = EasgdChoices(),  # noqa: B008
+    gossip: GossipChoices = GossipChoices(),  # noqa: B008
+    dlrm: DlrmChoices = DlrmChoices(),  # noqa: B008
+    ps: ServerChoices = ServerChoices(),  # noqa: B008
+) -> None:
+    """Write the workload of a job that nobody captured, for `plan` and `replay`.
+
+    gradwire make easgd --variant sync3 -o sync3.workload.json
+    gradwire make gossip --pattern pull --workers 16 -o pull.workload.json
+    gradwire make dlrm --tables 8,2,2,2 --batch 256 -o dlrm.workload.json
+    gradwire make ps --servers 4 --staleness 1 -o ps.workload.json
+
+    docs/making.md says what each kind sends, which paper it is from, and how
+    long an iteration should take. This needs no root and no network.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"there is no kind {kind!r} of job to make; choose {either([*KINDS])}")
+    refuse_foreign(context, kind)
+    own: dict[str, Choices] = {"easgd": easgd, "gossip": gossip, "dlrm": dlrm, "ps": ps}
+    workload = own[kind].workload(size)
+    save(workload, output)
+    print_written(workload, output)

@@ -1,0 +1,252 @@
+"""The options of `make`: each field of these classes is one, and each class makes the workloads of one kind.
+
+What they mean for the workload is said by the functions of traces/making, which are called here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Annotated, TypeVar
+
+import typer
+
+from gradwire.tools.options import either
+from gradwire.traces.making.dlrm import dlrm
+from gradwire.traces.making.easgd import VARIANTS, easgd
+from gradwire.traces.making.gossip import PATTERNS, gossip
+from gradwire.traces.making.servers import parameter_servers
+from gradwire.traces.taxonomy import MAX_STALENESS
+from gradwire.traces.units import parse_nbytes, parse_ns
+from gradwire.traces.workload import MAX_GAP_NS, MAX_NBYTES, Workload
+
+Name = TypeVar("Name", bound=str)
+MAX_ITERATIONS = 100_000
+MAX_LAYERS = 10_000
+MAX_COUNT = 1_000_000  # samples, values, indices
+_EASGD = "easgd: elastic averaging of workers that each have a model"
+_GOSSIP = "gossip: each rank averages its model with that of a drawn other one"
+_DLRM = "dlrm: a recommendation model, with embedding tables on its ranks"
+_PS = "ps: parameter servers, and workers that may run ahead of each other"
+
+
+@dataclass(frozen=True, slots=True)
+class SizeChoices:
+    """What jobs of all kinds have."""
+
+    workers: Annotated[int, typer.Option(min=2, help="Number of ranks that compute.")] = 8
+    nbytes: Annotated[
+        str, typer.Option(metavar="SIZE", help="Bytes of the model; of dlrm: of its dense layers.")
+    ] = "1MiB"
+    compute_time: Annotated[
+        str, typer.Option(metavar="TIME", help="Time for which a worker computes in each iteration.")
+    ] = "100ms"
+    iterations: Annotated[
+        int, typer.Option(min=1, max=MAX_ITERATIONS, help="Number of iterations; of gossip: rounds.")
+    ] = 10
+
+    @property
+    def model_nbytes(self) -> int:
+        return _within("--nbytes", self.nbytes, parse_nbytes(self.nbytes), 4, MAX_NBYTES)
+
+    @property
+    def compute_ns(self) -> int:
+        return _within("--compute-time", self.compute_time, parse_ns(self.compute_time), 0, MAX_GAP_NS)
+
+
+@dataclass(frozen=True, slots=True)
+class EasgdChoices:
+    """Of easgd alone."""
+
+    variant: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Who talks when.\n"
+            "round-robin: a centre meets one worker in each iteration, by turns\n"
+            "sync1: all workers compute, then their weights are added up along a tree at the centre\n"
+            "sync2: the same with the centre on one of the workers\n"
+            "sync3: the same while the workers compute",
+            rich_help_panel=_EASGD,
+        ),
+    ] = "round-robin"
+    layers: Annotated[
+        int,
+        typer.Option(
+            min=1, max=MAX_LAYERS, help="With --per-layer: number of equal layers.", rich_help_panel=_EASGD
+        ),
+    ] = 50
+    packed: Annotated[
+        bool,
+        typer.Option(
+            "--packed/--per-layer",
+            help="Send all layers as one message, or each as its own, which waits for the one before.",
+            rich_help_panel=_EASGD,
+        ),
+    ] = True
+
+    def workload(self, size: SizeChoices) -> Workload:
+        return easgd(
+            _one_of("--variant", self.variant, VARIANTS),
+            n_workers=size.workers,
+            nbytes=size.model_nbytes,
+            compute_ns=size.compute_ns,
+            n_messages=1 if self.packed else self.layers,
+            n_iterations=size.iterations,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GossipChoices:
+    """Of gossip alone."""
+
+    pattern: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Who sends to whom in a round.\n"
+            "push: every rank to a drawn other one\n"
+            "pull: a drawn other one to every rank, from a snapshot\n"
+            "permutation: as push, but every rank is drawn once",
+            rich_help_panel=_GOSSIP,
+        ),
+    ] = "push"
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed from which ranks are drawn.", rich_help_panel=_GOSSIP)
+    ] = 0
+
+    def workload(self, size: SizeChoices) -> Workload:
+        return gossip(
+            _one_of("--pattern", self.pattern, PATTERNS),
+            n_ranks=size.workers,
+            nbytes=size.model_nbytes,
+            compute_ns=size.compute_ns,
+            n_rounds=size.iterations,
+            seed=self.seed,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DlrmChoices:
+    """Of dlrm alone."""
+
+    tables: Annotated[
+        str,
+        typer.Option(
+            metavar="N,N,…",
+            help="Number of embedding tables on each rank, in their order; a shorter list is repeated.",
+            rich_help_panel=_DLRM,
+        ),
+    ] = "4"
+    batch: Annotated[
+        int, typer.Option(min=1, max=MAX_COUNT, help="Samples of each rank.", rich_help_panel=_DLRM)
+    ] = 64
+    width: Annotated[
+        int,
+        typer.Option(
+            min=1, max=MAX_COUNT, help="Values (float32) of a table's entry.", rich_help_panel=_DLRM
+        ),
+    ] = 64
+    pooling: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=MAX_COUNT,
+            help="Entries of each table that a sample looks up; they are added up.",
+            rich_help_panel=_DLRM,
+        ),
+    ] = 1
+
+    def workload(self, size: SizeChoices) -> Workload:
+        tables = [_number("--tables", word.strip(), MAX_COUNT) for word in self.tables.split(",")]
+        return dlrm(
+            tables,
+            n_ranks=size.workers,
+            batch=self.batch,
+            width=self.width,
+            pooling=self.pooling,
+            nbytes=size.model_nbytes,
+            compute_ns=size.compute_ns,
+            n_iterations=size.iterations,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ServerChoices:
+    """Of ps alone."""
+
+    servers: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Number of servers; each holds an equal part of the model.", rich_help_panel=_PS
+        ),
+    ] = 1
+    parts: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=MAX_LAYERS,
+            help="Pieces in which a worker and a server exchange that part, so that the first can come back "
+            "while others are still on the way.",
+            rich_help_panel=_PS,
+        ),
+    ] = 8
+    staleness: Annotated[
+        str,
+        typer.Option(
+            metavar="N|inf",
+            help="How many of another worker's latest pushes a pull may miss.\n"
+            "0: servers wait for all pushes, and workers for their pulls\n"
+            "1, 2, …: servers wait for older pushes, and workers compute while they pull\n"
+            "inf: servers answer every push by itself",
+            rich_help_panel=_PS,
+        ),
+    ] = "0"
+
+    def workload(self, size: SizeChoices) -> Workload:
+        never = self.staleness == "inf"
+        return parameter_servers(
+            self.servers,
+            size.workers,
+            nbytes=size.model_nbytes,
+            staleness=None if never else _number("--staleness", self.staleness, MAX_STALENESS),
+            compute_ns=size.compute_ns,
+            n_parts=self.parts,
+            n_iterations=size.iterations,
+        )
+
+
+Choices = EasgdChoices | GossipChoices | DlrmChoices | ServerChoices
+KINDS: dict[str, type[Choices]] = {
+    "easgd": EasgdChoices,
+    "gossip": GossipChoices,
+    "dlrm": DlrmChoices,
+    "ps": ServerChoices,
+}
+
+
+def refuse_foreign(context: typer.Context, kind: str) -> None:
+    """Raise ValueError for an option of another kind, which would be ignored."""
+    for other, choices in KINDS.items():
+        for each in fields(choices):
+            source = context.get_parameter_source(each.name)
+            if other != kind and source is not None and source.name == "COMMANDLINE":
+                name = "per-layer" if each.name == "packed" else each.name
+                raise ValueError(f"--{name} does not apply to {kind}, only to {other}")
+
+
+def _within(option: str, text: str, value: int, least: int, most: int) -> int:
+    if not least <= value <= most:
+        raise ValueError(f"{option} {text} is not from {least:,} to {most:,}")
+    return value
+
+
+def _one_of(option: str, name: str, names: Sequence[Name]) -> Name:
+    for each in names:
+        if each == name:
+            return each
+    raise ValueError(f"{option} {name}: choose {either(names)}")
+
+
+def _number(option: str, text: str, most: int) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(most)) and int(text) <= most):
+        raise ValueError(f"{option}: {text!r} is not a number from 0 to {most:,}")
+    return int(text)

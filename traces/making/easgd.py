@@ -1,0 +1,80 @@
+"""Elastic averaging SGD (EASGD): workers with models of their own, which a centre draws together.
+
+You, Buluc, Demmel, Scaling deep learning on GPU and Knights Landing clusters, SC'17 (arXiv 1708.02983); who
+talks when is from memory of it.  A worker's weights move towards the centre's and the centre's towards the
+worker's.  So in an exchange S bytes go each way.
+"""
+
+from typing import Literal, get_args
+
+from gradwire.traces.making.items import Ids, Items, cut
+from gradwire.traces.taxonomy import Taxonomy
+from gradwire.traces.workload import Workload
+
+Variant = Literal["round-robin", "sync1", "sync2", "sync3"]
+VARIANTS: tuple[Variant, ...] = get_args(Variant)
+CENTRE = 0  # the rank
+
+
+def easgd(
+    variant: Variant, *, n_workers: int, nbytes: int, compute_ns: int, n_messages: int, n_iterations: int
+) -> Workload:
+    """Iterations of the variant; weights of `nbytes` go in `n_messages`, one after the other.
+
+    With computing for T, and A for what the ranks need to add up S bytes (as made along binomial trees, in
+    2 ⌈lg p⌉ steps; `--algorithm` chooses others), and n messages:
+
+    round-robin: the centre, a rank of its own, meets one worker in an iteration, by turns: it sends its
+    weights, the worker computes and sends its own.  T + 2 (n α + S β).
+    sync1: all workers compute; their weights are added up at the centre, and its new ones spread.  T + A.
+    sync2: likewise, but the centre is on a worker, so that there is one rank less.
+    sync3: as sync2, but while workers compute, the weights from before that are added up.  max(T, A).
+
+    Raise ValueError for weights that are not whole elements, or less than one for each message.
+    """
+    n_ranks = n_workers + (variant in {"round-robin", "sync1"})
+    items = Items(n_ranks, n_iterations * (n_workers + 2 * n_messages))
+    sizes = cut(nbytes, n_messages)
+    workers = range(n_ranks - n_workers, n_ranks)
+    if variant == "round-robin":
+        _add_round_robin(items, workers, sizes, compute_ns, n_iterations)
+    else:
+        _add_synchronous(items, n_ranks, workers, sizes, compute_ns, n_iterations, variant == "sync3")
+    taxonomy = Taxonomy(
+        parallelism="data",
+        optimisation="decentralised",
+        scheduling="synchronous",
+        pattern="ps" if variant == "round-robin" else "allreduce",
+    )
+    return items.workload(f"easgd {variant}", taxonomy)
+
+
+def _add_round_robin(
+    items: Items, workers: range, sizes: list[int], compute_ns: int, n_iterations: int
+) -> None:
+    after: Ids = ()
+    for number in range(n_iterations):
+        worker = workers[number % len(workers)]
+        after = items.add_messages(CENTRE, worker, sizes, after, number, "pull")
+        after = (items.add_compute(worker, compute_ns, after, number),)
+        after = items.add_messages(worker, CENTRE, sizes, after, number, "push")
+
+
+def _add_synchronous(
+    items: Items,
+    n_ranks: int,
+    workers: range,
+    sizes: list[int],
+    compute_ns: int,
+    n_iterations: int,
+    is_overlapped: bool,
+) -> None:
+    before: list[Ids] = [()] * n_ranks
+    for number in range(n_iterations):
+        computed = list(before)
+        for worker in workers:
+            computed[worker] = (items.add_compute(worker, compute_ns, before[worker], number),)
+        after = before if is_overlapped else computed
+        for size in sizes:
+            after = [(items.add_allreduce(size, after, number),)] * n_ranks
+        before = [mine + summed for mine, summed in zip(computed, after, strict=True)]

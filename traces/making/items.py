@@ -1,0 +1,130 @@
+"""The items of a workload that is made up, one after the other."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Literal
+
+from gradwire.traces.schedules.expand import MAX_RANKS
+from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, chunk_starts
+from gradwire.traces.taxonomy import Taxonomy
+from gradwire.traces.workload import (
+    MAX_NBYTES,
+    SCHEMA,
+    Collective,
+    Compute,
+    Item,
+    Message,
+    Start,
+    Workload,
+)
+
+MAX_ITEMS = 200_000
+MAX_WAITS = 4_000_000  # ids in all that items wait for: 8 bytes each, and about as many characters in a file
+FEWER = "choose fewer workers, servers, layers, parts or iterations"
+Ids = tuple[int, ...]
+Role = Literal["push", "pull", "other"]
+
+
+def cut(nbytes: int, n_parts: int) -> list[int]:
+    """The sizes of parts of whole elements that differ by at most one.
+
+    Raise ValueError for bytes that are not whole elements, and for less than an element in each part.
+    """
+    if nbytes < n_parts * ELEMENT_NBYTES:
+        raise ValueError(
+            f"{nbytes} bytes cannot be cut into {n_parts:,} parts of at least {ELEMENT_NBYTES} bytes: "
+            "choose more bytes, or fewer layers, parts or servers"
+        )
+    return [end - start for start, end in pairwise(chunk_starts(nbytes, n_parts))]
+
+
+class Items:
+    """Each `add_…` appends an item and returns its id; what items wait for are ids of earlier ones.
+
+    Raise ValueError for more ranks than a schedule may have, if more than MAX_ITEMS are to come, and for more
+    than MAX_WAITS.
+    """
+
+    def __init__(self, n_ranks: int, n_items: int) -> None:
+        if n_ranks > MAX_RANKS:
+            raise ValueError(f"the job would have {n_ranks:,} ranks; gradwire replays at most {MAX_RANKS}")
+        if n_items > MAX_ITEMS:
+            raise ValueError(
+                f"the job would have {n_items:,} messages, collectives and computes, and at most "
+                f"{MAX_ITEMS:,} are possible: {FEWER}"
+            )
+        self._n_ranks = n_ranks
+        self._items: list[Item] = []
+        self._n_waits = 0
+
+    def add_compute(self, rank: int, duration_ns: int, after: Ids, iteration: int) -> int:
+        start = Start(rank=rank, after=after)
+        return self._add(Compute(start=start, duration_ns=duration_ns, iteration=iteration), len(after))
+
+    def add_message(
+        self,
+        src: int,
+        dst: int,
+        nbytes: int,
+        after: Ids,
+        iteration: int,
+        role: Role = "other",
+        received_after: Ids = (),
+    ) -> int:
+        """The receiver is prepared for it when it has completed `received_after`."""
+        if nbytes > MAX_NBYTES:
+            raise ValueError(f"a message would have {nbytes:,} bytes; at most {MAX_NBYTES:,} are possible")
+        ready = Start(rank=dst, after=received_after) if received_after else None
+        message = Message(
+            tag=len(self._items),
+            src=src,
+            dst=dst,
+            nbytes=nbytes,
+            iteration=iteration,
+            role=role,
+            start=Start(rank=src, after=after),
+            ready=ready,
+        )
+        return self._add(message, len(after) + len(received_after))
+
+    def add_messages(
+        self, src: int, dst: int, sizes: Sequence[int], after: Ids, iteration: int, role: Role
+    ) -> Ids:
+        """A message of each size, and each of them when the one before it has arrived; the last one's id."""
+        received: Ids = ()
+        for nbytes in sizes:
+            after = received = (self.add_message(src, dst, nbytes, after, iteration, role, received),)
+        return after
+
+    def add_allreduce(self, nbytes: int, after: Sequence[Ids], iteration: int) -> int:
+        """Of all ranks; `after` has what each of them waits for.  Along a binomial tree as it is."""
+        starts = tuple(Start(rank=rank, after=ids) for rank, ids in enumerate(after))
+        collective = Collective(
+            kind="allreduce",
+            tag=len(self._items),
+            nbytes=nbytes,
+            algorithm="reduce-broadcast",
+            up="binomial",
+            down="binomial",
+            iteration=iteration,
+            starts=starts,
+        )
+        return self._add(collective, sum(map(len, after)))
+
+    def workload(self, source: str, taxonomy: Taxonomy) -> Workload:
+        """All that has been added; `source` says in words what was made."""
+        return Workload(
+            schema=SCHEMA,
+            framing="none",
+            n_ranks=self._n_ranks,
+            source=source,
+            taxonomy=taxonomy,
+            items=tuple(self._items),
+        )
+
+    def _add(self, item: Item, n_waits: int) -> int:
+        self._n_waits += n_waits
+        if self._n_waits > MAX_WAITS:
+            raise ValueError(f"the job would wait more than {MAX_WAITS:,} times in all: {FEWER}")
+        self._items.append(item)
+        return len(self._items) - 1
