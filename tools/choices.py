@@ -50,11 +50,13 @@ from gradwire.tools.options import (
     parse_percent,
     parse_slow,
 )
+from gradwire.traces.schedules.buckets import rebucketed
 from gradwire.traces.schedules.dtypes import DTYPES, FLOAT32, parse_dtype
 from gradwire.traces.schedules.keys import RESNET50, keys_named
 from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF
 from gradwire.traces.schedules.otherranks import with_ranks
 from gradwire.traces.schedules.straggling import straggler_words, straggling
+from gradwire.traces.units import parse_nbytes
 from gradwire.traces.workload import Workload
 
 MAX_WINDOW = 8192  # of one tree: what no queue has room for would only be sent again and again
@@ -221,6 +223,15 @@ class TrafficChoices:
             show_default=False,
         ),
     ] = None
+    bucket_size: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Join and cut the allreduces of an iteration into buckets of this size, e.g. 25MiB, as "
+            "DDP's bucket_cap_mb does.",
+            show_default=False,
+        ),
+    ] = None
     beside: Annotated[
         list[Path],
         typer.Option(
@@ -233,6 +244,8 @@ class TrafficChoices:
         """The job of `given`, which was read from `paths`.  Raise ValueError for what no option may say."""
         late, varied = parse_slow(self.slow), parse_percent(self.jitter)
         other = given if self.scale_ranks is None else with_ranks(given, self.scale_ranks)
+        if self.bucket_size is not None:
+            other = rebucketed(other, parse_nbytes(self.bucket_size))
         chosen = Experiment(
             workload=straggling(other, late, varied, network.seed),
             source=source_of(paths) + straggler_words(late, varied),

@@ -310,7 +310,7 @@ def test_what_plan_refuses_is_one_line(
     assert error.count("\n") == 1
 
 
-def test_a_job_with_other_ranks_says_what_it_takes_for_granted(
+def test_a_job_with_other_ranks_or_buckets_says_what_it_takes_for_granted(
     job: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ("plan", job, "--fabric", "fat-tree:k=4", "--scale-ranks", "16")
@@ -323,5 +323,9 @@ def test_a_job_with_other_ranks_says_what_it_takes_for_granted(
         "16 ranks for the 8 captured: buffers, buckets and the batch of each rank stay"
     )
     assert plans.load(tmp_path / "plan.json").assumptions == (assumption,)
+    assert run("plan", job, "--bucket-size", "3MiB", "--json") == 0
+    shown = printed_json(capsys)
+    assert (shown["operations"], shown["bytes"]) == (2 * 3, 2 * 8 * MIB)
+    assert shown["assumptions"][0].startswith("buckets of 3,145,728 bytes: cut where the size says")
     assert run("plan", job, "--scale-ranks", "1000000000") == 1
     assert "a job cannot have 1,000,000,000 ranks" in capsys.readouterr().err
