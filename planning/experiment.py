@@ -49,8 +49,8 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """What every cell carries; see `traces.schedules.expand.expand` for `iterations`, `scale`, `compute`
-    and `wire`.
+    """What every cell carries; see `traces.schedules.expand.expand` for `iterations`, `scale`, `compute`,
+    `wire` and `pace`.
 
     `beside` are other jobs on other hosts at the same time; `fail` are cables that fail, as
     `planning.failures.parse_failures` reads them, `loss` those that lose packets, as
@@ -72,6 +72,7 @@ class Experiment:
     switch_slots: int = SWITCH_SLOTS
     slots: int | None = None
     elements: int = DEFAULT_ELEMENTS
+    pace: str | None = None
     captured_on: Fabric | None = None
     wire: DType = FLOAT32
     assumptions: tuple[str, ...] = ()
@@ -249,6 +250,7 @@ def _expanded(
             compute=experiment.compute,
             hints=hints,
             wire=experiment.wire,
+            pace=experiment.pace,
         )
     except NotServedError as error:
         raise Refused(str(error)) from error

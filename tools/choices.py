@@ -53,7 +53,7 @@ from gradwire.tools.options import (
 from gradwire.traces.schedules.buckets import rebucketed
 from gradwire.traces.schedules.dtypes import DTYPES, FLOAT32, parse_dtype
 from gradwire.traces.schedules.keys import RESNET50, keys_named
-from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF
+from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF, PACES
 from gradwire.traces.schedules.otherranks import with_ranks
 from gradwire.traces.schedules.straggling import straggler_words, straggling
 from gradwire.traces.units import parse_nbytes
@@ -173,6 +173,16 @@ class NetworkChoices:
             metavar=f"{RESNET50}|FILE",
             help="The tensors in the buffer, for parameter servers that share out keys (ps:servers=4,keys): "
             "those of ResNet-50, or a file with a name and a number of float32 elements in each line.",
+            show_default=False,
+        ),
+    ] = None
+    pace: Annotated[
+        str | None,
+        typer.Option(
+            metavar="|".join(PACES),
+            help="When a receiver announces that it is ready. early: as soon as the bytes allow, with two "
+            "buffers for each sender, so the notice is out before the data are ready; step: when it is done "
+            "with the step before. Default: as the algorithm does by itself.",
             show_default=False,
         ),
     ] = None

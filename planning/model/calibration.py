@@ -17,8 +17,9 @@ import numpy as np
 from gradwire.planning.plan import Plan
 from gradwire.traces.schedules.algorithms.doubling import halving_doubling
 from gradwire.traces.schedules.algorithms.ring import ring
+from gradwire.traces.schedules.pacing import by_step, two_buffers
 from gradwire.traces.schedules.schedule import Gate, Op, Schedule
-from gradwire.traces.schedules.sends import Send
+from gradwire.traces.schedules.sends import Send, Sends
 
 SMALL_NBYTES = 64
 SEGMENT_MESSAGES = 12  # a medium message is so many segments: its alpha has the store-and-forward in it
@@ -173,9 +174,12 @@ def crowd_kinds(n_ranks: int) -> tuple[tuple[Send, ...], ...]:
         return ()
     power = 1 << (n_ranks.bit_length() - 1)
     return tuple(
-        tuple(make(n, n * nbytes))
+        tuple(made)
         for nbytes in CROWD_CHUNKS
-        for make, n in ((ring, n_ranks), (halving_doubling, power))
+        for made in (
+            two_buffers(ring(n_ranks, n_ranks * nbytes)),
+            by_step(Sends.of(halving_doubling(power, power * nbytes))),
+        )
     )
 
 

@@ -22,7 +22,8 @@ from gradwire.traces.schedules.collectives import algorithm
 from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.hints import NO_HINTS
 from gradwire.traces.schedules.kinds import OpKind
-from gradwire.traces.schedules.names import OF_HOSTS
+from gradwire.traces.schedules.names import OF_HOSTS, PACES
+from gradwire.traces.schedules.pacing import paced
 from gradwire.traces.schedules.schedule import Aggregation, Op, Schedule, together
 from gradwire.traces.schedules.sends import Send, Sends, swaps
 from tests.made_orders import held_pieces
@@ -32,6 +33,11 @@ Make = Callable[[int, int], Sequence[Send]]
 
 def schedule(kind: OpKind, n_ranks: int, nbytes: int, sends: Sequence[Send]) -> Schedule:
     return Schedule.of(n_ranks, [Op(kind, nbytes, members=tuple(range(n_ranks)))], sends)
+
+
+def sends_of(name: str, n_ranks: int, nbytes: int) -> Sends:
+    chosen = algorithm(name)
+    return paced(Sends.of(chosen.sends(n_ranks, nbytes, NO_HINTS)), chosen.pace)
 
 
 def is_refused(made: Schedule) -> bool:
@@ -116,7 +122,7 @@ def spoiled(draw: st.DrawFn) -> Schedule:
         st.sampled_from([ring, all_pairs, halving_doubling, recursive_doubling, reduce_broadcast, gloo_ring])
     )
     nbytes = 4 * draw(st.integers(1, 6))
-    sends = list(make(n_ranks, nbytes))
+    sends = list(paced(Sends.of(make(n_ranks, nbytes)), draw(st.sampled_from(PACES))))
     for _ in range(draw(st.integers(0, 2))):
         number = draw(st.integers(0, len(sends) - 1))
         send = sends[number]
@@ -146,14 +152,12 @@ def test_a_schedule_is_refused_if_and_only_if_some_order_spoils_it(made: Schedul
 @pytest.mark.parametrize("nbytes", [4, 52, 1004])
 def test_every_algorithm_passes_for_every_number_of_ranks(name: str, nbytes: int) -> None:
     for n_ranks in range(2, 18):
-        check_correct(
-            schedule("allreduce", n_ranks, nbytes, algorithm(name).sends(n_ranks, nbytes, NO_HINTS))
-        )
+        check_correct(schedule("allreduce", n_ranks, nbytes, sends_of(name, n_ranks, nbytes)))
 
 
 @pytest.mark.parametrize("name", OF_HOSTS)
 def test_without_any_one_of_its_sends_every_algorithm_is_refused(name: str) -> None:
-    sends = list(algorithm(name).sends(5, 52, NO_HINTS))
+    sends = list(sends_of(name, 5, 52))
     for number, send in enumerate(sends):
         assert not send.nbytes or is_refused(schedule("allreduce", 5, 52, without(sends, number)))
 

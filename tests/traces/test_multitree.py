@@ -10,7 +10,10 @@ import pytest
 from gradwire.traces.schedules.algorithm import NotServedError
 from gradwire.traces.schedules.algorithms.graph import Graph
 from gradwire.traces.schedules.algorithms.multitree import grow, multitree, multitree_s
+from gradwire.traces.schedules.names import PACES
+from gradwire.traces.schedules.pacing import by_step, paced
 from gradwire.traces.schedules.schedule import Schedule, sent_nbytes
+from gradwire.traces.schedules.sends import Sends
 from tests.made_orders import held, in_any_order
 
 # The simulator's order of a node's links (src/allreduce/network/kncube.py); the counts of meshes hang on it.
@@ -142,8 +145,8 @@ STARS = [switched(["s"], ["s"] * p, []) for p in range(2, 18)]
 @pytest.mark.parametrize("graph", SMALL + STARS)
 def test_every_rank_ends_with_the_sum_in_any_order_that_its_sends_allow(graph: Graph) -> None:
     everybody = Counter(range(graph.n_ranks))
-    for nbytes, paced in product((0, 4, 52, 1004), (False, True)):
-        sends = multitree(graph, nbytes, paced=paced)
+    for nbytes, pace in product((0, 4, 52, 1004), PACES):
+        sends = paced(Sends.of(multitree(graph, nbytes)), pace)
         for order in (sends, in_any_order(sends, 1), in_any_order(sends, 2)):
             have = held(order, graph.n_ranks, nbytes)
             assert all(each == everybody for rank in have for each in rank.values())
@@ -194,13 +197,12 @@ def test_on_switches_each_rank_sends_and_receives_one_chunk_a_step() -> None:
 
 
 def test_paced_ranks_are_done_with_a_step_before_the_next() -> None:
-    sends = multitree(bigraph(4, 2), 64)
+    sends = by_step(Sends.of(multitree(bigraph(4, 2), 64)))
     for send in sends:
         for rank, before in ((send.src, send.needs), (send.dst, send.ready)):
             earlier = [i for i, s in enumerate(sends) if s.step < send.step and rank in (s.src, s.dst)]
             last = max((sends[i].step for i in earlier), default=None)
             assert {i for i in earlier if sends[i].step == last} <= set(before)
-    assert not any(send.ready for send in multitree(bigraph(4, 2), 64, paced=False))
 
 
 LINE = {

@@ -60,7 +60,6 @@ def _shard(leaves: Leaves, shard: int, offset: int, nbytes: int, first: int) -> 
             dst=owners[send.dst],
             offset=offset + send.offset,
             needs=tuple(first + other for other in send.needs),
-            ready=tuple(first + other for other in send.ready),
         )
         for send in ring(len(owners), nbytes)
     ]

@@ -6,6 +6,7 @@ from typing import Literal
 
 from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.kinds import OpKind
+from gradwire.traces.schedules.names import EARLY
 from gradwire.traces.schedules.sends import Send
 
 SendsOf = Callable[[int, int, Hints], Sequence[Send]]
@@ -31,6 +32,8 @@ class Algorithm:
 
     `servers` are further ranks, on hosts of their own, that follow these: they take part and give nothing.
     With them the hints' leaves and rates are of all ranks, servers included.
+
+    The sends get what they have to wait for by `pace` (traces.schedules.pacing) if the user chooses no other.
     """
 
     name: str
@@ -39,6 +42,7 @@ class Algorithm:
     closed_form: str = ""
     collective: OpKind = "allreduce"
     servers: Servers = 0
+    pace: str = EARLY
 
 
 class NotServedError(ValueError):

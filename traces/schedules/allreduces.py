@@ -32,6 +32,7 @@ from gradwire.traces.schedules.algorithms.ring import ring, ring_s
 from gradwire.traces.schedules.algorithms.servernames import server_algorithm
 from gradwire.traces.schedules.algorithms.trees import binomial_s, chain_s, reduce_broadcast
 from gradwire.traces.schedules.hints import Hints, grid_of
+from gradwire.traces.schedules.names import STEP
 from gradwire.traces.schedules.sends import Send
 from gradwire.traces.workload import Shape
 
@@ -116,7 +117,7 @@ def _multitree(name: str, *, reference: bool) -> Algorithm:
     def time_s(p: int, nbytes: int, alpha: float, beta: float, hints: Hints) -> float:
         return multitree_s(grow(_graph(p, hints), reference=reference), nbytes, alpha, beta)
 
-    return Algorithm(name, sends, time_s, "2(τS/p·β + Dα) (Huang et al. 2021, derived)")
+    return Algorithm(name, sends, time_s, "2(τS/p·β + Dα) (Huang et al. 2021, derived)", pace=STEP)
 
 
 ALLREDUCES = (
@@ -131,12 +132,14 @@ ALLREDUCES = (
         _same_everywhere(halving_doubling),
         lambda p, n, a, b, _: halving_doubling_s(p, n, a, b),
         "2 lg q·α + 2(q−1)/q·Sβ, q = 2^⌊lg p⌋; if q < p, 3α + 2Sβ more (Thakur et al. 2005)",
+        pace=STEP,
     ),
     Algorithm(
         "recursive-doubling",
         _same_everywhere(recursive_doubling),
         lambda p, n, a, b, _: recursive_doubling_s(p, n, a, b),
         "lg q (α + Sβ), q = 2^⌊lg p⌋; if q < p, 2(α + Sβ) more (Thakur et al. 2005)",
+        pace=STEP,
     ),
     Algorithm(
         "all-pairs",

@@ -23,11 +23,13 @@ from gradwire.traces.schedules.kinds import CONTRACTS, ELEMENT_NBYTES
 from gradwire.traces.schedules.locks import Lock
 from gradwire.traces.schedules.names import (
     AS_CAPTURED,
+    EARLY,
     INA,
     INA_LEAF,
     OF_HOSTS,
     PAIRWISE,
 )
+from gradwire.traces.schedules.pacing import captured, paced
 from gradwire.traces.schedules.pushes import Unit, after_of, summed_pushes
 from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule
 from gradwire.traces.schedules.selection import bridged, in_order, prepared
@@ -48,6 +50,7 @@ class _How:
     scale: Fraction
     hints: Hints
     wire: DType = FLOAT32
+    pace: str | None = None
 
     @property
     def narrowing(self) -> int:
@@ -64,6 +67,7 @@ def expand(
     compute: Fraction = Fraction(1),
     hints: Hints = NO_HINTS,
     wire: DType = FLOAT32,
+    pace: str | None = None,
 ) -> Schedule:
     """What each rank sends when allreduces are done by `algorithm`; all else stays as captured.
 
@@ -72,16 +76,21 @@ def expand(
     `hints` say where the ranks are, for the algorithms that ask.  Parameter servers are further ranks, after
     the workload's.  What a job adds up as float32 is sent, and added, as `wire`; what is only copied keeps
     its bytes.  With ina, pushes to a parameter server that belong together are added up too (`not_added`
-    tells of the others).
+    tells of the others).  `pace` says when the sends of an algorithm go on (traces.schedules.pacing; None: as
+    is best for it).
     Raises ValueError for an unknown algorithm or an empty selection, NotServedError for an algorithm that
     cannot serve this workload.
     """
     _check(workload, algorithm, scale, compute)
+    if pace is not None and algorithm in (AS_CAPTURED, INA, PAIRWISE):
+        raise NotServedError(
+            f"{algorithm} has a pace of its own; leave --pace out, or choose another algorithm"
+        )
     chosen = _chosen(workload, iterations)
     _check_wire(chosen.values(), algorithm, wire)
     units = _units(workload, chosen, algorithm)
     hints = replace(hints, keys=scaled(hints.keys, scale))
-    how = _How(workload.n_ranks, _n_servers(workload, algorithm, hints), algorithm, scale, hints, wire)
+    how = _How(workload.n_ranks, _n_servers(workload, algorithm, hints), algorithm, scale, hints, wire, pace)
     ops = tuple(_op([chosen[number] for number in unit], how) for unit in units)
     sends = _Growing()
     aggregations: list[Aggregation] = []
@@ -329,7 +338,7 @@ def _carried(items: Sequence[Item], op: Op, how: _How, most_sends: int) -> _Carr
         return _Carried((ina(how.n_ranks),), Sends.of(()))
     if op.kind == "allreduce" and how.algorithm == INA_LEAF:
         aggregations, sends = ina_leaf(how.n_ranks, how.hints.leaves, op.nbytes)
-        return _Carried(aggregations, Sends.of(sends))
+        return _Carried(aggregations, paced(Sends.of(sends), how.pace or EARLY))
     if not op.contract.adds:
         return _Carried((), Sends.of(_collective(item, how, op.nbytes, most_sends)))
     # To an algorithm, which cuts float32, links are as many times faster as elements are smaller.
@@ -345,16 +354,18 @@ def _collective(item: Collective, how: _How, nbytes: int, most_sends: int) -> Se
         return broadcast(how.n_ranks, nbytes, item.root, item.down or "binomial")
     if how.algorithm == AS_CAPTURED:
         return _as_captured(item, how, nbytes, most_sends)
-    return algorithm_of(how.algorithm).sends(how.n_ranks, nbytes, how.hints)
+    found = algorithm_of(how.algorithm)
+    return paced(Sends.of(found.sends(how.n_ranks, nbytes, how.hints)), how.pace or found.pace)
 
 
 def _as_captured(item: Collective, how: _How, nbytes: int, most_sends: int) -> Sequence[Send]:
     if item.algorithm == "reduce-broadcast":
         trees = {"up": item.up or "binomial", "down": item.down or "binomial"}
-        return reduce_broadcast(how.n_ranks, nbytes, root=item.root, **trees)
+        return captured("tree", Sends.of(reduce_broadcast(how.n_ranks, nbytes, root=item.root, **trees)))
     name = _textbook(item)
     if name in OF_HOSTS:
-        return in_turn(algorithm_of(name).sends(how.n_ranks, nbytes, how.hints), item.turns)
+        sends = Sends.of(algorithm_of(name).sends(how.n_ranks, nbytes, how.hints))
+        return in_turn(captured(name, sends), item.turns)
     limit = max(ELEMENT_NBYTES, int(GLOO_MAX_SEGMENT_NBYTES * how.narrowing * how.scale))
     if gloo_ring_sends(how.n_ranks, nbytes, limit) > most_sends:  # before they are made
         raise ValueError(TOO_MANY_SENDS)

@@ -35,6 +35,7 @@ FAMILIES = {  # of allreduces: what names begin with, up to the colon, and their
     "ps": "ps:LAYOUT",
 }
 ALGORITHMS = (AS_CAPTURED, *OF_HOSTS, *OF_NETWORK, *FAMILIES.values(), INA, INA_LEAF)
+EARLY, STEP = PACES = "early", "step"  # when ranks go on (traces.schedules.pacing)
 BY_COLLECTIVE: dict[str, tuple[str, ...]] = {"allreduce": ALGORITHMS, "alltoall": (PAIRWISE,)}
 
 

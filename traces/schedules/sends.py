@@ -64,6 +64,11 @@ class Edges(NamedTuple):
         return cls(starts, np.fromiter(chain.from_iterable(ids), np.int32, int(starts[-1])))
 
     @classmethod
+    def none(cls, n_sends: int) -> Self:
+        """No ids for any of so many sends."""
+        return cls(np.zeros(n_sends + 1, np.int32), np.zeros(0, np.int32))
+
+    @classmethod
     def one(cls, have: NDArray[np.bool_], ids: Numbers) -> Self:
         """One id for each send where `have` is true, from `ids` in their order; none for the others."""
         starts = np.zeros(len(have) + 1, np.int32)
@@ -189,7 +194,7 @@ class Sends(Sequence[Send]):
         """The sends with these ids; `needs` and `ready` are empty, or have the old ids with `keep_edges`."""
         columns: dict[str, Any] = {name: getattr(self, name)[numbers] for name in _DTYPES}
         edges: dict[str, Any] = {
-            name: _chosen(getattr(self, name), numbers) if keep_edges else Edges.of([()] * len(numbers))
+            name: _chosen(getattr(self, name), numbers) if keep_edges else Edges.none(len(numbers))
             for name in _EDGES
         }
         return Sends(**columns, **edges)

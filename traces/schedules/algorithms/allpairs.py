@@ -18,10 +18,7 @@ def all_pairs(n_ranks: int, nbytes: int) -> list[Send]:
     size = [cut[chunk + 1] - cut[chunk] for chunk in range(n_ranks)]
     sends = [Send(0, src, dst, cut[dst], size[dst], reduce=True) for src, dst in pairs]
     for src, dst in pairs:
-        ready = (number[dst, src],)  # the receiver's own chunk has left
-        sends.append(
-            Send(0, src, dst, cut[src], size[src], reduce=False, needs=into[src], ready=ready, step=1)
-        )
+        sends.append(Send(0, src, dst, cut[src], size[src], reduce=False, needs=into[src], step=1))
     return sends
 
 

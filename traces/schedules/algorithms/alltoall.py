@@ -21,12 +21,11 @@ class Move:
     dst_offset: int
 
 
-def pairwise_alltoall(nbytes: Sequence[Sequence[int]], *, paced: bool = True) -> list[Move]:
+def pairwise_alltoall(nbytes: Sequence[Sequence[int]]) -> list[Move]:
     """In step s = 1 ... p-1 rank r sends to r+s and receives from r-s; `nbytes[r][d]` is what r has for d.
 
     A rank's send buffer has the blocks in the order of their destinations, its receive buffer in that of
-    their sources; what a rank has for itself is copied there without a send.  With `paced` a rank is done
-    with a step before it begins the next; without, all is posted at once.
+    their sources; what a rank has for itself is copied there without a send.
     """
     n_ranks = len(nbytes)
     check_ranks("an alltoall", n_ranks)
@@ -36,7 +35,7 @@ def pairwise_alltoall(nbytes: Sequence[Sequence[int]], *, paced: bool = True) ->
         )
     at_source = [list(accumulate(row, initial=0)) for row in nbytes]
     at_destination = [list(accumulate(column, initial=0)) for column in zip(*nbytes, strict=True)]
-    steps = Steps(paced)
+    steps = Steps()
     for shift in range(1, n_ranks):
         pairs = [(src, (src + shift) % n_ranks) for src in range(n_ranks)]
         steps.step([Transfer(a, b, at_source[a][b], nbytes[a][b]) for a, b in pairs], reduce=False)

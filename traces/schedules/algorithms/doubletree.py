@@ -38,8 +38,7 @@ def double_binary_tree(n_ranks: int, nbytes: int, n_pieces: int) -> list[Send]:
     """Reduces each piece to its tree's root and spreads it again: at most 4(C+h-1) steps, C pieces a tree.
 
     In a step a rank sends to one rank at most and receives from one.  A piece goes down as soon as its root
-    has the sum.  A receiver has two buffers for each of its edges: it is ready for a piece when the one
-    before the last is in.
+    has the sum.
     """
     check_ranks("a double binary tree", n_ranks)
     if n_pieces < 1:
@@ -52,7 +51,6 @@ def double_binary_tree(n_ranks: int, nbytes: int, n_pieces: int) -> list[Send]:
     ]
     up = [(n_steps - 1 - step, edge, piece) for step, edge, piece in down]
     sends: list[Send] = []
-    ids: dict[tuple[bool, Edge, int], int] = {}
     into: defaultdict[tuple[int, int, int], tuple[int, ...]] = defaultdict(tuple)  # by tree, piece and rank
     for reduce, begin, directed in ((True, 0, up), (False, n_steps, down)):
         for step, edge, each in sorted(directed):
@@ -62,15 +60,12 @@ def double_binary_tree(n_ranks: int, nbytes: int, n_pieces: int) -> list[Send]:
             size = cut[place + 1] - cut[place]
             if not size:
                 continue
-            ids[reduce, edge, piece] = len(sends)
-            freed = (reduce, edge, piece - 2)
-            ready = (ids[freed],) if freed in ids else ()
             needs = into[edge.tree, piece, src]
             if not reduce:
                 into[edge.tree, piece, dst] = (len(sends),)
             else:
                 into[edge.tree, piece, dst] = (*into[edge.tree, piece, dst], len(sends))
-            sends.append(Send(0, src, dst, cut[place], size, reduce, needs, ready, begin + step))
+            sends.append(Send(0, src, dst, cut[place], size, reduce, needs, step=begin + step))
     return sends
 
 

@@ -25,8 +25,8 @@ class _Part:
 class _Phases:
     """Phases one after the other, each for all ranks.
 
-    A rank begins a phase when it is done with its last step of the one before, and with all that it sends or
-    receives there of the bytes in question.
+    A rank begins to send in a phase when it is done with its last step of the one before, and with all that
+    it sends or receives there of the bytes in question.
     """
 
     made: list[Send] = field(default_factory=list)
@@ -52,14 +52,9 @@ class _Phases:
             dst=part.ranks[send.dst],
             offset=part.offset + send.offset,
             needs=tuple(other + first for other in send.needs),
-            ready=tuple(other + first for other in send.ready),
             step=self.n_steps + send.step,
         )
-        return replace(
-            moved,
-            needs=moved.needs or self._done(moved.src, moved),
-            ready=tuple(sorted({*moved.ready, *self._done(moved.dst, moved)})),
-        )
+        return replace(moved, needs=moved.needs or self._done(moved.src, moved))
 
     def _done(self, rank: int, send: Send) -> tuple[int, ...]:
         ids = self._before.get(rank, [])

@@ -53,19 +53,18 @@ class Trees:
         return max(below.values())
 
 
-def multitree(graph: Graph, nbytes: int, *, reference: bool = False, paced: bool = True) -> list[Send]:
+def multitree(graph: Graph, nbytes: int, *, reference: bool = False) -> list[Send]:
     """Reduce-scatter up the trees of `grow`, then all-gather down, in 2 tau steps.
 
     Each rank sends (p-1)/p S bytes up and is sent as many down.  What goes down in step t of tau goes up in
-    step tau-1-t.  With `paced` ranks keep to these steps, as the paper's network interfaces do, so that no
-    link is shared; without, a send waits for its data alone.
+    step tau-1-t.  No link is shared while ranks keep to these steps, as the paper's network interfaces do.
     """
     trees = grow(graph, reference=reference)
     cut = chunk_starts(nbytes, trees.n_ranks)
     at: defaultdict[int, list[Edge]] = defaultdict(list)
     for edge in trees.edges:
         at[edge.step].append(edge)
-    steps = Steps(paced)
+    steps = Steps()
     into: defaultdict[tuple[int, int], tuple[int, ...]] = defaultdict(tuple)  # by root and rank
     for step in reversed(range(trees.n_steps)):
         _step(steps, [(edge.root, edge.child, edge.parent) for edge in at[step]], cut, into, reduce=True)

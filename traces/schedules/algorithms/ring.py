@@ -36,15 +36,14 @@ def all_gather(n_ranks: int, nbytes: int) -> Sends:
 def _round(cut: list[int], *, n_adding: int = 0, n_copying: int = 0, first: int = 0) -> Sends:
     """Steps in which every rank sends one chunk to the next rank: first those that add, then those that copy.
 
-    Rank r begins with chunk r + `first`, and passes on in each step what came in the one before.  Receivers
-    have two buffers: they are ready for a step when the one before the last is in.
+    Rank r begins with chunk r + `first`, and passes on in each step what came in the one before.
     """
     n_ranks, n_steps = len(cut) - 1, n_adding + n_copying
     cuts = np.array(cut)
     step = np.repeat(np.arange(n_steps, dtype=np.int32), n_ranks)
     src = np.tile(np.arange(n_ranks, dtype=np.int32), n_steps)
     chunk = (src + first - step) % n_ranks
-    later, last_but_one = step[step > 0], step[step > 1]
+    later = step[step > 0]
     return Sends(
         op=np.zeros(len(step), np.int32),
         src=src,
@@ -55,7 +54,7 @@ def _round(cut: list[int], *, n_adding: int = 0, n_copying: int = 0, first: int 
         shift=np.zeros(len(step), np.int64),
         reduce=step < n_adding,
         needs=Edges.one(step > 0, (later - 1) * n_ranks + (src[step > 0] - 1) % n_ranks),
-        ready=Edges.one(step > 1, (last_but_one - 2) * n_ranks + src[step > 1]),
+        ready=Edges.none(len(step)),
     )
 
 

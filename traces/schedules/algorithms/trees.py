@@ -116,11 +116,9 @@ def reduce_broadcast(
     n_up = len(sends)
     first_down = max(send.step for send in sends) + 1
     at_root = tuple(number for number, send in enumerate(sends) if send.dst == root)
-    gives = {send.src: number for number, send in enumerate(sends)}
     for send in broadcast(n_ranks, nbytes, root, down):
         needs = tuple(n_up + other for other in send.needs) or at_root
-        ready = (gives[send.dst],)  # a rank that gives its sum away may take the result only afterwards
-        sends.append(replace(send, needs=needs, ready=ready, step=first_down + send.step))
+        sends.append(replace(send, needs=needs, step=first_down + send.step))
     return sends
 
 
