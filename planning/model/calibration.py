@@ -8,6 +8,7 @@ Fitted, not assumed: the time of a message is alpha + nbytes * 8 / (rate * eta),
 the shift and for those two.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -31,8 +32,8 @@ CROWD_CHUNKS = (64, 4096)  # bytes that a rank sends in a step
 CROWD_SAMPLES = 2  # allreduces of each kind
 CROWD_PAUSE_NS = 5_000_000  # between two of them, for the last messages of the one before
 PAIR_PAUSE_NS = 50_000_000
-N_SHIFTS, N_LARGE_SHIFTS = 11, 4  # rounds in which each rank of the crowd sends to the next
-LARGE_SHIFT_S = 0.05  # a round of large ones takes about so long
+N_SHIFTS, N_LARGE_SHIFTS = 11, 3  # rounds of small, of medium and of large messages: of the last two as many
+LARGE_SHIFT_S = 0.08  # a round of large ones takes about so long; medium ones have half the bytes
 MAX_SHIFT_NBYTES = 1 << 20  # every rank holds those of all rounds
 
 
@@ -125,7 +126,8 @@ def add_shifts(n_ranks: int, large_nbytes: int, ops: list[Op], sends: list[Send]
     They begin after all operations of the crowd, and a pause.  Receivers have two buffers, as in a ring.
     """
     crowd_ops = tuple(range(len(ops)))
-    for number, nbytes in enumerate((SMALL_NBYTES,) * N_SHIFTS + (large_nbytes,) * N_LARGE_SHIFTS):
+    large = (large_nbytes // 2,) * N_LARGE_SHIFTS + (large_nbytes,) * N_LARGE_SHIFTS
+    for number, nbytes in enumerate((SMALL_NBYTES,) * N_SHIFTS + large):
         begin = len(sends) - n_ranks
         for rank in range(n_ranks):
             op, following = len(ops), (rank + 1) % n_ranks
@@ -239,27 +241,31 @@ def fit_shift(plan: Plan, arrived_ns: Sequence[int]) -> Shift | None:
     """What the shifts took; None without them.
 
     A small round counts from the last arrival of the one before to its own, so that waiting for the slowest
-    rank is in it, as in a collective.  Bytes are those of the quickest flow, whose links no other one shares:
-    what it takes for a large message beyond alpha, the median of its rounds.
+    rank is in it, as in a collective.  Goodput is that of the bytes which a large message has more than a
+    medium one, over the time that it takes longer: the median of the flows, each with its part of the links
+    that flows share.
     """
-    n_rounds = N_SHIFTS + N_LARGE_SHIFTS
-    end = len(plan.schedule.sends) - (N_SMALL + N_MEDIUM + N_LARGE)
-    n_ranks = (
-        sum(op.kind == "message" for op in plan.schedule.ops[: -(N_SMALL + N_MEDIUM + N_LARGE)]) // n_rounds
-    )
+    n_rounds = N_SHIFTS + 2 * N_LARGE_SHIFTS
+    n_pair = N_SMALL + N_MEDIUM + N_LARGE
+    end = len(plan.schedule.sends) - n_pair
+    n_ranks = (sum(op.kind == "message" for op in plan.schedule.ops) - n_pair) // n_rounds
     if not n_ranks:
         return None
     arrived = np.reshape(arrived_ns[end - n_rounds * n_ranks : end], (n_rounds, n_ranks)) / 1e9
-    last = arrived.max(axis=1)
-    alpha_s = float(np.median(np.diff(last[:N_SHIFTS])))
-    took_s = np.median(arrived[N_SHIFTS:] - np.roll(arrived[N_SHIFTS - 1 : -1], 1, axis=1), axis=0)
-    sends = plan.schedule.sends[end - n_ranks : end]
-    rates = {(flow.src, flow.dst): min(plan.fabric.rates[port] for port in flow.path) for flow in plan.flows}
-    eta = max(
-        send.nbytes * 8 / (rates[send.src, send.dst] * max(time_s - alpha_s, time_s / 2))
-        for send, time_s in zip(sends, took_s.tolist(), strict=True)
-    )
-    return Shift(alpha_s, eta, n_ranks)
+    alpha_s = float(np.median(np.diff(arrived[:N_SHIFTS].max(axis=1))))
+    took_s = arrived[N_SHIFTS:] - np.roll(arrived[N_SHIFTS - 1 : -1], 1, axis=1)  # rank r after r - 1
+    medium_s, large_s = (np.median(some, axis=0) for some in np.split(took_s, 2))
+    nbytes = plan.schedule.sends.nbytes[end - n_ranks : end]
+    goodput_bps = (nbytes - nbytes // 2) * 8 / np.maximum(large_s - medium_s, 1e-9)
+    return Shift(alpha_s, float(np.median(goodput_bps / _shares_bps(plan, n_ranks))), n_ranks)
+
+
+def _shares_bps(plan: Plan, n_ranks: int) -> list[float]:
+    """Of the flow from each rank to the next its part of the slowest link, if all of them send."""
+    path_of = {(flow.src, flow.dst): flow.path for flow in plan.flows}
+    paths = [path_of[rank, (rank + 1) % n_ranks] for rank in range(n_ranks)]
+    n_flows = Counter(egress for path in paths for egress in path)
+    return [min(plan.fabric.rates[egress] / n_flows[egress] for egress in path) for path in paths]
 
 
 def middle_shift(shifts: Sequence[Shift]) -> Shift | None:

@@ -78,16 +78,29 @@ def test_to_and_fro_use_the_same_cables_where_paths_have_different_rates(slow: i
 def test_the_cost_of_messages_that_all_ranks_send_at_once_is_found_again(
     n_hosts: int, alpha_s: float, eta: float
 ) -> None:
-    """Also where one rank's bytes take twice as long, as over a link that is shared."""
+    """Also where one rank's bytes take twice as long, if that is not half of the ranks."""
     fabric = parse_fabric(f"star:hosts={n_hosts},rate=50M")
     made = calibration_plan(fabric, fabric_transport(fabric))
     arrived_s: list[float] = []
     for send in made.schedule.sends:
         ready_s = max((arrived_s[other] for other in send.needs), default=0.0)
-        per_byte_s = 8 / (RATE_BPS * eta) * (2 if send.src == 1 else 1)
+        per_byte_s = 8 / (RATE_BPS * eta) * (2 if send.src == 1 and n_hosts > 2 else 1)
         arrived_s.append(ready_s + alpha_s + send.nbytes * per_byte_s)
     found = calibration.fit(made, [round(time_s * 1e9) for time_s in arrived_s], 0).shift
     assert found is not None
     assert found.n_ranks == n_hosts
     assert found.alpha_s == pytest.approx(alpha_s, abs=2 * 64 * 8 / (RATE_BPS * eta))
     assert found.eta == pytest.approx(eta, rel=1e-3)
+
+
+def test_goodput_is_a_share_of_the_slowest_link_of_a_flow() -> None:
+    """Every flow crosses an uplink, of half of a host's rate."""
+    fabric = parse_fabric("leaf-spine:leaves=4,spines=1,hosts=1,rate=50M,uplink_rate=25M")
+    made = calibration_plan(fabric, fabric_transport(fabric))
+    arrived_s: list[float] = []
+    for send in made.schedule.sends:
+        ready_s = max((arrived_s[other] for other in send.needs), default=0.0)
+        arrived_s.append(ready_s + send.nbytes * 8 / (25e6 * 0.9))
+    found = calibration.fit(made, [round(time_s * 1e9) for time_s in arrived_s], 0).shift
+    assert found is not None
+    assert found.eta == pytest.approx(0.9, rel=1e-3)
