@@ -13,7 +13,7 @@ from gradwire.planning.experiment import Cell, Experiment, Original, plan_of
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.spec import with_automatic_queue
 from gradwire.planning.model.calibration import Calibration
-from gradwire.planning.model.closedform import measured_costs
+from gradwire.planning.model.closedform import closed_time, measured_costs
 from gradwire.planning.model.expected import expected
 from gradwire.planning.model.explanation import why
 from gradwire.planning.model.loads import plan_load
@@ -26,6 +26,7 @@ from gradwire.results import verdict
 from gradwire.results.audit.runaudit import audit_run, middle
 from gradwire.results.audit.runfigures import aggregation_row, tier_nbytes
 from gradwire.results.calibrating import calibration_plan, fitted
+from gradwire.results.limits import limit_of
 from gradwire.results.row import REFUSED, Row
 from gradwire.results.settling import settled
 
@@ -187,11 +188,14 @@ def _judged(
         folder=folder,
         why=f"as planned: {reason}" if reason and plan.flows_may_move else reason or None,
     )
-    row = result.with_closed_form(row, plan, measured_costs(plan, calibrated))
+    costs = measured_costs(plan, calibrated)
+    closed = closed_time(plan, costs)
+    row = result.with_closed_form(row, costs, closed)
     row = replace(
         _with_counters(row, plan, repeats, work),
         fidelity=_fidelity(plan, repeats, work, original),
         fabric_bound_s=load.barrier_bound_s,
+        limit=limit_of(plan, load, costs, closed),
         settled_s=settled(work, plan, repeats),
     )
     result.save(work, row, judged, calibrated)

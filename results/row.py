@@ -15,7 +15,7 @@ from gradwire.emu.records import Repeat
 from gradwire.planning.fabrics.fabric import Egress, link_name
 from gradwire.planning.failures import cable_name, show_outage
 from gradwire.planning.model.calibration import Calibration
-from gradwire.planning.model.closedform import Costs, closed_time
+from gradwire.planning.model.closedform import ClosedTime, Costs
 from gradwire.planning.model.errorbar import Bar, Expected
 from gradwire.planning.plan import ADAPTIVE, Plan
 from gradwire.results.verdict import Verdict, counted
@@ -92,6 +92,7 @@ class Row:
     fabric's calibration (`alpha_from` says of what); None, with `no_closed_form` as the reason, where there
     is none (planning.model.closedform).  `fabric_bound_s` is the least time on this fabric if every phase
     waits for the one before, whatever the routes.  `jobs` has the median time of each job of several.
+    `limit` is what holds the run up (results.limits).
     `tier_nbytes` are bytes on the wire in a repeat by tier and direction, `host_side` says why what switches
     were to add up is done by hosts.
     """
@@ -152,6 +153,7 @@ class Row:
     beta_s_per_byte: float | None = None
     alpha_from: str | None = None
     fabric_bound_s: float | None = None
+    limit: str | None = None
     jobs: tuple[JobTime, ...] = ()
 
     def is_late(self, failure: FailedCable) -> bool:
@@ -272,9 +274,8 @@ def row(
     )
 
 
-def with_closed_form(row: Row, plan: Plan, costs: Costs) -> Row:
+def with_closed_form(row: Row, costs: Costs, closed: ClosedTime) -> Row:
     """The row beside the closed form of what was run."""
-    closed = closed_time(plan, costs)
     assert row.time_s
     return replace(
         row,

@@ -79,7 +79,7 @@ class MatrixChoices:
             metavar="off|on|leaf",
             help="In-network aggregation. off: allreduces run as --algorithm says; on: switches add up the "
             "gradients (the same as --algorithm ina); leaf: only each rank's first switch does (ina:leaf). "
-            "replay and bench compare several: off,on.",
+            "Several are compared: off,on.",
         ),
     ] = "off"
     placement: Annotated[list[str], typer.Option(metavar="NAME", help=PLACEMENT_HELP)] = field(
@@ -299,16 +299,14 @@ class RunChoices:
         return RunOptions(self.repeat, self.switch, self.captures, self.reroute)
 
 
-def takes_choices(command: Callable[..., None], *, once: bool = False) -> Callable[..., None]:
+def takes_choices(command: Callable[..., None]) -> Callable[..., None]:
     """`command` as Typer reads it: each parameter that is a class of choices gives way to the class's fields.
 
-    Their defaults are those of the parameter's own default.  With `once` what is a list in MatrixChoices is
-    given once, not repeatedly.
+    Their defaults are those of the parameter's own default.
     """
     own = inspect.signature(command)
     parameters: list[inspect.Parameter] = []
     classes: dict[str, Any] = {}
-    single: set[str] = set()
     for name, parameter in own.parameters.items():
         if not is_dataclass(parameter.annotation):
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
@@ -317,11 +315,7 @@ def takes_choices(command: Callable[..., None], *, once: bool = False) -> Callab
         for each in fields(parameter.annotation):
             annotation, default = each.type, getattr(parameter.default, each.name)
             if isinstance(default, list):
-                is_single = once and parameter.annotation is MatrixChoices
-                annotation = _annotation_of_list(each.type, default, is_single)
-                if is_single:
-                    single.add(each.name)
-                    (default,) = default
+                annotation = _annotation_of_list(each.type, default)
             parameters.append(
                 inspect.Parameter(
                     each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
@@ -330,8 +324,6 @@ def takes_choices(command: Callable[..., None], *, once: bool = False) -> Callab
 
     @functools.wraps(command)
     def call(**given: Any) -> None:
-        for name in single:
-            given[name] = [given[name]]
         for name, made in classes.items():
             given[name] = made(**{each.name: given.pop(each.name) for each in fields(made)})
         command(**given)
@@ -341,15 +333,13 @@ def takes_choices(command: Callable[..., None], *, once: bool = False) -> Callab
     return call
 
 
-def _annotation_of_list(annotation: Any, default: list[Any], is_single: bool) -> Any:
-    """With the words that it may be repeated, or as an option that is given once."""
+def _annotation_of_list(annotation: Any, default: list[Any]) -> Any:
+    """With the words that it may be repeated."""
     assert get_origin(annotation) is Annotated
     kind, option = get_args(annotation)
     option = copy.copy(option)
     if not default:
         option.show_default = False
-    if is_single:
-        return Annotated[get_args(kind)[0], option]
     does, *lines = option.help.split("\n")
     option.help = "\n".join([f"{does} Repeatable.", *lines])
     return Annotated[kind, option]

@@ -2,23 +2,23 @@
 
 import itertools
 import json
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gradwire.emu.options import RunOptions
 from gradwire.emu.run import check_served, run
 from gradwire.planning.experiment import Original
 from gradwire.planning.plan import Plan
+from gradwire.results.answer import answer_of_rows
 from gradwire.results.comparison import save_matrix
 from gradwire.results.laboratory import Laboratory
 from gradwire.results.row import REFUSED, Row
 from gradwire.tools.console import console, plain
+from gradwire.tools.progressbar import progress_bar
 from gradwire.tools.report import write_report
 from gradwire.tools.tables import print_rows
 
@@ -40,17 +40,8 @@ def carry_out(
     for plan in todo:
         if isinstance(plan, Plan):
             check_served(plan, options.switch)
-    progress = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console(stderr=True),
-        transient=True,
-        disable=quiet or not sys.stderr.isatty(),
-    )
     rows: list[Row] = []
-    with progress:
+    with progress_bar(quiet=quiet) as progress:
         task = progress.add_task("starting", total=len(todo))
 
         def tell(text: str) -> None:
@@ -97,6 +88,8 @@ def show(
         for line in introduction:
             to.print(line)
         print_rows(to, rows)
+        if sentence := answer_of_rows(rows):
+            to.print(f"\n{sentence}", soft_wrap=True)
         to.print(f"\nruns: {folder}", soft_wrap=True)
     if html:
         write_report(html, title, introduction, rows)

@@ -14,6 +14,7 @@ from gradwire.planning.model.loads import LinkLoad, PlanLoad, by_severity, plan_
 from gradwire.planning.model.predict import bound_s, compute_s
 from gradwire.planning.openflow.rules import guarded_rules
 from gradwire.planning.plan import Plan
+from gradwire.results.limits import limit_of
 from gradwire.results.plannedlinks import planned_link
 from gradwire.results.row import JobTime, asked_nbytes, dtype_of
 from gradwire.tools.linkrates import show_rates
@@ -64,6 +65,7 @@ def summary(plan: Plan) -> dict[str, Any]:
         "beta_s_per_byte": costs.beta_s_per_byte,
         "alpha_from": costs.source,
         "fabric_bound_s": found.barrier_bound_s,
+        "limit": limit_of(plan, found, costs, closed),
         "jobs": [
             asdict(JobTime(*each)) for each in zip(plan.schedule.jobs, plan.prediction.jobs_s, strict=False)
         ],

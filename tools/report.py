@@ -13,6 +13,7 @@ from gradwire.planning.fabrics.fabric import link_name
 from gradwire.planning.model.calibration import Calibration
 from gradwire.planning.transport import payload_efficiency
 from gradwire.results import verdict
+from gradwire.results.answer import answer_of_rows
 from gradwire.results.findings import findings, name
 from gradwire.results.row import Row
 from gradwire.results.runview import LinkUse, RunView, load_run
@@ -105,7 +106,7 @@ def page(
     return environment().get_template("report.html").render(
         title=title,
         introduction=introduction,
-        findings=findings(rows, busy),
+        findings=[*findings(rows, busy), *filter(None, [answer_of_rows(rows)])],
         panels=list(_panels(cells)),
         fabrics=list(_fabrics(cells)),
         grids=[(each.spec, grid) for each in _fabrics(cells) for grid in each.grids],

@@ -1,5 +1,6 @@
 """`fabric` and `plan` on the command line: what they print, refuse and leave in files."""
 
+import html
 import json
 import re
 from io import StringIO
@@ -183,6 +184,62 @@ def test_what_fabric_refuses_is_one_line(
     assert error.count("\n") == 1
 
 
+SEVERAL = ["--fabric", "star:hosts=8", "--algorithm", "ring", "--algorithm", "recursive-doubling"]
+
+
+def test_several_cells_are_rows_and_the_best_is_named(
+    job: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of recursive doubling each host sends 3 S, of a ring 14/8 S, and so the bound."""
+    page = tmp_path / "plan.html"
+    assert (
+        run("plan", job, *SEVERAL, "--placement", "linear", "--placement", "hdrm", "--html", str(page)) == 0
+    )
+    shown = capsys.readouterr().out
+    assert re.search(r"ring +linear, ecmp +\d.* 1\.000 +1\.000 +\S+ ×1", shown)
+    assert re.search(r"recursive-doubling +linear, ecmp +\d.* 1\.714 +1\.000 +\S+ ×1", shown)
+    assert len(re.findall(r"hdrm, ecmp +refused", shown)) == 2
+    reason = "placement hdrm works only on a BiGraph"
+    assert f"refused: ring, hdrm, ecmp on star:hosts=8: {reason}" in shown
+    sentence = next(line for line in shown.splitlines() if line.startswith("Best: "))
+    assert "Best: ring, linear, ecmp on star:hosts=8" in sentence
+    assert "1.71 × as fast as the next, recursive-doubling" in sentence
+    assert sentence.endswith("the hosts' own links hold it up now.")
+    written = page.read_text()
+    for part in (html.escape(sentence, quote=False), "1.714", reason, "recursive-doubling"):
+        assert part in written.replace("&#39;", "'")
+
+
+def test_json_of_several_cells_has_each_in_full_and_the_answer(
+    job: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("plan", job, *SEVERAL, "--placement", "linear", "--placement", "hdrm", "--json") == 0
+    made = printed_json(capsys)
+    assert set(made) == documented_fields("plan --json of several cells")
+    assert [cell["refused"] is None for cell in made["cells"]] == [True, False, True, False]
+    assert set(made["cells"][0]) == documented_fields("plan --json") | {"refused"}
+    assert set(made["cells"][1]) == {"fabric", "algorithm", "placement", "routes", "ranks", "refused"}
+    assert made["answer"].startswith("Best: ring, linear")
+
+
+def test_one_plan_file_cannot_hold_several_plans(
+    job: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("plan", job, *SEVERAL, "-o", str(tmp_path / "plan.json")) == 1
+    error = capsys.readouterr().err
+    assert error == (
+        "gradwire: --output takes one plan, and these options make 2: choose one, or leave it out\n"
+    )
+    assert not list(tmp_path.glob("plan.json"))
+
+
+def test_a_page_shows_one_plan_as_well(job: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "plan.html"
+    assert run("plan", job, *SEVERAL[:4], "--html", str(page)) == 0
+    assert f"report: {page}" in capsys.readouterr().out
+    assert "ring, linear, ecmp on star:hosts=8 takes" in page.read_text()
+
+
 def test_a_plan_is_written_and_shown_again(
     job: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -193,7 +250,9 @@ def test_a_plan_is_written_and_shown_again(
     assert (made.algorithm, made.routes, made.seed, made.source) == ("halving-doubling", "ecmp", 3, job)
     assert run("plan", str(path)) == 0
     assert capsys.readouterr().out.strip() == first[: first.index("\nplan written")].strip()
-    assert max(map(len, first.splitlines()[:-1])) <= 100
+    *lines, sentence, _ = first[: first.index("plan written")].splitlines()
+    assert max(map(len, lines)) <= 100
+    assert sentence.startswith("halving-doubling, linear, ecmp on fat-tree:k=4,levels=2 takes ")
 
 
 def test_a_plan_shows_its_worst_link_and_the_flows_on_it(
@@ -204,8 +263,10 @@ def test_a_plan_shows_its_worst_link_and_the_flows_on_it(
     link = re.search(r"worst link +(\S+) +2 flows at once, adds", shown)
     assert link is not None
     assert shown.split("worst links")[1].splitlines()[1].startswith(link[1])
-    flows = shown.split(f"flows through {link[1]}\n")[1].splitlines()
+    users, sentence = shown.split(f"flows through {link[1]}\n")[1].split("\n\n")
+    flows = users.splitlines()
     assert len(flows) >= 2
+    assert f"; link {link[1]} (2 flows at once) holds it up now." in sentence
     near, far = link[1].split("→")
     assert all(f" {near} {far}" in flow for flow in flows)
 

@@ -1,7 +1,6 @@
 """`gradwire plan`: decide every send, port and path of a run in advance."""
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -9,8 +8,10 @@ import typer
 
 from gradwire.planning import plan as plans
 from gradwire.planning.experiment import plan_of
-from gradwire.planning.jobs import read_job
+from gradwire.planning.jobs import read_job, source_of
 from gradwire.planning.plan import Plan
+from gradwire.results.answer import answer_of_plans
+from gradwire.results.plannedcells import planned_cell
 from gradwire.tools.choices import (
     MatrixChoices,
     NetworkChoices,
@@ -18,12 +19,15 @@ from gradwire.tools.choices import (
     refuse_planned,
     takes_choices,
 )
-from gradwire.tools.console import console
-from gradwire.tools.options import JobArgument, JsonOption
+from gradwire.tools.console import console, plain
+from gradwire.tools.matrixrun import check_page
+from gradwire.tools.options import HtmlOption, JobArgument, JsonOption
+from gradwire.tools.planmatrix import PATIENCE_S, planned, print_cells, to_json, write_page
 from gradwire.tools.plansummary import print_summary, summary
+from gradwire.tools.progressbar import progress_bar
 
 
-@partial(takes_choices, once=True)
+@takes_choices
 def plan(
     context: typer.Context,
     job: JobArgument,
@@ -36,31 +40,62 @@ def plan(
             "--output", "-o", metavar="FILE", help="Write the plan to this file, for `replay` and `audit`."
         ),
     ] = None,
+    html: HtmlOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Decide every send, port number and path of a run in advance, and predict its time.
 
     This needs no root and no network. The same arguments always give the same
-    plan. Given a plan.json, `plan` shows it and refuses options that the plan
-    has already fixed.
+    plan. Repeat --fabric, --algorithm, --placement or --routes to compare: each
+    combination is one row, and the last line says which is best. Given a
+    plan.json, `plan` shows it and refuses options that the plan has already
+    fixed.
     """
+    check_page(html)
     given = read_job(job, traffic.rank_map)
+    title = f"Plan of {source_of(job)}"
     if isinstance(given, Plan):
         refuse_planned(context, job[0])
-        chosen = given
-    else:
-        cells = matrix.cells()
-        if len(cells) > 1:
-            raise ValueError(
-                f"--ina {matrix.ina} makes {len(cells)} plans; plan makes one: choose off, on or leaf"
-            )
-        chosen = plan_of(cells[0], traffic.job(given, job, network))
+        _show_one(given, output, html, title, as_json=as_json)
+        return
+    cells = matrix.cells()
+    experiment = traffic.job(given, job, network)
+    if len(cells) == 1:
+        with progress_bar(quiet=as_json, after_s=PATIENCE_S) as progress:
+            progress.add_task("planning", total=1)
+            made = plan_of(cells[0], experiment)
+        _show_one(made, output, html, title, as_json=as_json)
+        return
     if output is not None:
-        plans.save(chosen, output)
+        raise ValueError(
+            f"--output takes one plan, and these options make {len(cells)}: choose one, or leave it out"
+        )
+    several = planned(cells, experiment, in_full=as_json, quiet=as_json)
+    figures = [each.cell for each in several]
+    if html:
+        write_page(html, title, figures)
     if as_json:
-        print(json.dumps(summary(chosen), indent=1))
+        print(json.dumps(to_json(several), indent=1))
+        return
+    print_cells(console(), figures)
+    if html:
+        print(plain(f"report: {html}"))
+
+
+def _show_one(made: Plan, output: Path | None, html: Path | None, title: str, *, as_json: bool) -> None:
+    """Print one plan, and write the files that were asked for."""
+    if output is not None:
+        plans.save(made, output)
+    cell = planned_cell(made)
+    if html:
+        write_page(html, title, [cell])
+    if as_json:
+        print(json.dumps(summary(made), indent=1))
         return
     to = console()
-    print_summary(to, chosen)
+    print_summary(to, made)
+    to.print(f"\n{answer_of_plans([cell])}", soft_wrap=True)
     if output is not None:
         to.print(f"\nplan written to {output}", soft_wrap=True)
+    if html:
+        print(plain(f"report: {html}"))

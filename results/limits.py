@@ -1,0 +1,41 @@
+"""What holds a plan up, in a few words: the next thing to look at for whoever wants it faster."""
+
+from gradwire.planning.fabrics.fabric import link_name
+from gradwire.planning.model.closedform import ClosedTime, Costs, closed_time
+from gradwire.planning.model.loads import PlanLoad, is_host_link
+from gradwire.planning.model.predict import compute_s
+from gradwire.planning.plan import Plan
+from gradwire.traces.units import show_count
+
+HOSTS_LINKS = "the hosts' own links"
+COMPUTING = "computing"
+MESSAGES = "what each message costs"
+MOST = 0.5  # of a time is what holds it up
+LEAST_EXCESS = 0.01  # of the phases' time: a link that adds less does not matter
+
+
+def limit_of(plan: Plan, load: PlanLoad, costs: Costs, closed: ClosedTime) -> str:
+    """A link between switches and its flows, or COMPUTING, MESSAGES or HOSTS_LINKS."""
+    if _is_computing(plan):
+        return COMPUTING
+    if closed.time_s and _messages_s(plan, costs, closed) > MOST * closed.time_s:
+        return MESSAGES
+    worst = load.worst
+    if is_host_link(plan.fabric, worst.egress) or worst.excess_s <= LEAST_EXCESS * load.barrier_s:
+        return HOSTS_LINKS
+    return f"link {link_name(plan.fabric, worst.egress)} ({show_count(worst.together, 'flow')} at once)"
+
+
+def _is_computing(plan: Plan) -> bool:
+    """Whether more than half of an iteration is; without iterations, of the whole."""
+    made = plan.prediction
+    if made.iteration_s and made.exposed_s is not None:
+        return made.iteration_s - made.exposed_s > MOST * made.iteration_s
+    return compute_s(plan.schedule) > MOST * made.fluid_s
+
+
+def _messages_s(plan: Plan, costs: Costs, closed: ClosedTime) -> float:
+    """What is left of the closed form if bytes cost nothing."""
+    if not costs.alpha_s or closed.time_s is None:
+        return 0.0
+    return closed_time(plan, Costs(costs.alpha_s, 0.0, costs.source)).time_s or 0.0

@@ -1,0 +1,116 @@
+"""Several plans side by side: a table for each fabric, JSON, a page, and the answer in one sentence."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from gradwire.planning.experiment import Cell, Experiment, plan_of
+from gradwire.planning.refused import Refused
+from gradwire.results.answer import answer_of_plans
+from gradwire.results.plannedcells import PlannedCell, planned_cell, refused_cell
+from gradwire.tools.plansummary import summary
+from gradwire.tools.progressbar import progress_bar
+from gradwire.tools.report import environment
+from gradwire.tools.table import NOTHING, Table, columns, or_nothing, rich_table, table_of
+from gradwire.tools.table import Cell as TableCell
+from gradwire.traces.files import write_whole
+from gradwire.traces.units import show_nbytes, show_s
+
+PATIENCE_S = 2.0  # what is over sooner has no progress bar
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A cell, and its plan in full if that was asked for and the cell was not refused."""
+
+    cell: PlannedCell
+    in_full: dict[str, Any] | None = None
+
+
+def planned(cells: Sequence[Cell], experiment: Experiment, *, in_full: bool, quiet: bool) -> list[Planned]:
+    """Plan one cell after the other; of each only its figures are kept."""
+    made = []
+    with progress_bar(quiet=quiet, after_s=PATIENCE_S) as progress:
+        task = progress.add_task("planning", total=len(cells))
+        for cell in cells:
+            what = f"{cell.fabric.spec} {cell.algorithm} {cell.placement} {cell.routes}"
+            progress.update(task, description=what)
+            try:
+                plan = plan_of(cell, experiment)
+            except Refused as error:
+                made.append(Planned(refused_cell(cell, experiment, str(error))))
+            else:
+                made.append(Planned(planned_cell(plan), summary(plan) if in_full else None))
+            progress.advance(task)
+    return made
+
+
+def to_json(made: Sequence[Planned]) -> dict[str, Any]:
+    """As docs/schemas.md, "plan --json of several", says."""
+    cells = []
+    for each in made:
+        cell = each.cell
+        names = {
+            name: getattr(cell, name) for name in ("fabric", "algorithm", "placement", "routes", "ranks")
+        }
+        cells.append({**(each.in_full or names), "refused": cell.refused})
+    return {"cells": cells, "answer": answer_of_plans([each.cell for each in made])}
+
+
+def print_cells(to: Console, cells: Sequence[PlannedCell]) -> None:
+    """A table for each fabric, why cells are refused, and the answer."""
+    for table in tables(cells):
+        to.print(Text(table.title, style="bold"))
+        to.print(rich_table(table, dense=True))
+        to.print()
+    for cell in cells:
+        if cell.refused:
+            to.print(Text(f"refused: {cell.name}: {cell.refused}", style="dim"))
+    if sentence := answer_of_plans(cells):
+        to.print(sentence, soft_wrap=True)
+
+
+def tables(cells: Sequence[PlannedCell]) -> Iterator[Table]:
+    """One for each fabric; cells of one follow each other."""
+    for fabric, some in groupby(cells, key=lambda cell: cell.fabric):
+        same = list(some)
+        nbytes = max(cell.bytes for cell in same)
+        size = f", {show_nbytes(nbytes)}" if nbytes else ""
+        title = f"{fabric}, {max(cell.ranks for cell in same)} ranks{size}"
+        heads = (
+            *columns("algorithm", "placement,\nroutes", wrap="never"),
+            *columns("#predicted", "#× bound", "#× closed\nform", "worst link\n× flows", wrap="anywhere"),
+        )
+        yield table_of(heads, same, _row, title=title)
+
+
+def _row(cell: PlannedCell) -> Iterator[TableCell | str]:
+    yield cell.algorithm
+    yield (
+        f"{cell.placement},\n{cell.routes}"
+        if len(cell.algorithm) > 30
+        else f"{cell.placement}, {cell.routes}"
+    )
+    if cell.refused is not None:
+        yield from (TableCell("refused", style="dim", hint=cell.refused), NOTHING, NOTHING, NOTHING)
+        return
+    yield or_nothing(cell.fluid_s, show_s)
+    yield or_nothing(cell.ratio, "{:.3f}".format)
+    yield or_nothing(cell.ratio_closed, "{:.3f}".format)
+    yield f"{cell.worst_link} ×{cell.worst_link_flows}"
+
+
+def write_page(path: Path, title: str, cells: Sequence[PlannedCell]) -> None:
+    """Write it whole or not at all.  Raise OSError."""
+    page = environment().get_template("plan.html").render(
+        title=title,
+        answer=answer_of_plans(cells),
+        tables=list(tables(cells)),
+        refused=[cell for cell in cells if cell.refused],
+    )  # fmt: skip
+    write_whole(path, page)
