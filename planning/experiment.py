@@ -149,6 +149,7 @@ def plan_of(cell: Cell, experiment: Experiment) -> Plan:
         host_side=host_side,
         doubts=_doubts(cell, experiment),
         assumptions=experiment.assumptions,
+        keys=experiment.keys,
     )
 
 

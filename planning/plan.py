@@ -76,7 +76,8 @@ class Plan:
     of the schedule's i-th reduce group (`Schedule.groups`); each switch grants `switch_slots` to all its
     trees.  `host_side` says, for each job that was to be aggregated and is not, why its hosts do it.
     `doubts` say why the workload may not be what the job did: a run of it is not valid.  `assumptions` say
-    what was taken for granted where another job than the captured one was asked for.
+    what was taken for granted where another job than the captured one was asked for.  `keys` are the
+    elements of each tensor in a buffer, if they were named.
     """
 
     fabric: Fabric
@@ -97,6 +98,7 @@ class Plan:
     losses: tuple[Loss, ...] = ()
     doubts: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
+    keys: tuple[int, ...] = ()
 
     @property
     def n_ranks(self) -> int:
@@ -131,6 +133,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
                 "host_side",
                 "doubts",
                 "assumptions",
+                "keys",
             )
         },
         "transport": asdict(plan.transport),

@@ -105,12 +105,13 @@ def _of_op(plan: Plan, op: Op, members: Sequence[int], costs: Costs) -> ClosedTi
         return ClosedTime(None, None, "there is no formula for messages of their own")
     how = f"by {op.algorithm}" if op.algorithm else "as it was captured"
     missing = ClosedTime(None, None, f"there is no formula for {op.kind} {how}")
+    hints = replace(hints_of(plan.fabric, [plan.placement[rank] for rank in members]), keys=plan.keys)
+    n_ranks = len(op.givers or members)
     try:
         does = algorithm(op.algorithm, op.kind)
-    except ValueError:  # gloo's own, or sums by switches
+        time_s = does.time_s(n_ranks, op.nbytes, costs.alpha_s, costs.beta_s_per_byte, hints)
+    except ValueError:  # gloo's own, sums by switches, or a plan file that says another algorithm
         return missing
-    hints = hints_of(plan.fabric, [plan.placement[rank] for rank in members])
-    time_s = does.time_s(len(op.givers or members), op.nbytes, costs.alpha_s, costs.beta_s_per_byte, hints)
     if time_s is None:
         return missing
     return ClosedTime(does.closed_form or f"that of {does.name}", time_s)
