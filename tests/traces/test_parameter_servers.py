@@ -99,6 +99,16 @@ def test_a_piece_is_pulled_when_it_is_pushed_and_without_overlap_when_all_are() 
         assert {(0, 9000), (1, 9000), (2, 9000)} <= pushed  # the last pieces of all workers
 
 
+def test_a_push_waits_for_nothing_and_a_pull_is_announced_at_once() -> None:
+    """What one rank sends to another leaves in the order of the ids, so no push may be behind a pull."""
+    sends = expand(made_allreduce(4, 4096), "ps:colocated,chunk=128").sends
+    for src, dst in sends.pairs():
+        kinds = [send.reduce for send in sends if (send.src, send.dst) == (src, dst)]
+        assert kinds == [True] * 8 + [False] * 8
+    assert all(not send.needs for send in sends if send.reduce)
+    assert all(not send.ready for send in sends)
+
+
 def _needs(sends: Sequence[Send], send: Send) -> list[Send]:
     return [sends[number] for number in send.needs]
 

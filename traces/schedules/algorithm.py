@@ -33,7 +33,8 @@ class Algorithm:
     `servers` are further ranks, on hosts of their own, that follow these: they take part and give nothing.
     With them the hints' leaves and rates are of all ranks, servers included.
 
-    The sends get what they have to wait for by `pace` (traces.schedules.pacing) if the user chooses no other.
+    The sends get what they have to wait for by `pace` (traces.schedules.pacing) if the user chooses no other;
+    None: they say it themselves.
     """
 
     name: str
@@ -42,7 +43,7 @@ class Algorithm:
     closed_form: str = ""
     collective: OpKind = "allreduce"
     servers: Servers = 0
-    pace: str = EARLY
+    pace: str | None = EARLY
 
 
 class NotServedError(ValueError):

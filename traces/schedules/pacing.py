@@ -29,12 +29,15 @@ MAX_WAITS = 1 << 25  # of the sends of one operation for others
 _READS, _ADDS, _REPLACES = 0, 1, 2  # ways of accesses
 
 
-def paced(sends: Sends, pace: str) -> Sends:
+def paced(sends: Sends, pace: str | None) -> Sends:
     """The sends of one operation, with all that they have to wait for; what they wait for already stays.
 
-    With "step" they come in the order of their steps.  Raise ValueError for a pace that there is not,
-    NotServedError for steps that are not in the order of the bytes, and for more than MAX_WAITS.
+    None: they say all of that themselves.  With "step" they come in the order of their steps.  Raise
+    ValueError for a pace that there is not, NotServedError for steps that are not in the order of the bytes,
+    and for more than MAX_WAITS.
     """
+    if pace is None:
+        return sends
     if pace not in _PACES:
         raise ValueError(f"there is no pace {pace!r}; choose from {', '.join(_PACES)}")
     return _PACES[pace](sends)

@@ -30,6 +30,7 @@ def server_algorithm(values: str) -> Algorithm:
         partial(server_s, layout),
         closed_form(layout),
         servers=layout.further,
+        pace=None,
     )
 
 

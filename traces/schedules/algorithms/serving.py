@@ -27,37 +27,55 @@ class Group(NamedTuple):
 def piece_sends(groups: Sequence[Group], owner: int) -> list[Send]:
     """The sends of one piece, without its size: workers push it to their group's server, servers push their
     sums to the piece's owner, and it comes back on the same way.  With one group there is one server.
+
+    Pulls are announced at the beginning: a notice that waited for a push would wait behind all of them.
     """
     sends: list[Send] = []
 
-    def add(src: int, dst: int, step: int, needs: Sequence[int] = (), ready: Sequence[int] = ()) -> int:
+    def add(src: int, dst: int, step: int, needs: Sequence[int] = ()) -> int:
         is_push = step < (1 if len(groups) == 1 else 2)
-        sends.append(Send(0, src, dst, 0, 0, is_push, tuple(needs), tuple(ready), step))
+        sends.append(Send(0, src, dst, 0, 0, is_push, tuple(needs), step=step))
         return len(sends) - 1
 
     pushes = {group.server: [add(rank, group.server, 0) for rank in group.workers] for group in groups}
     others = [group.server for group in groups if group.server != owner]
     sums = {server: add(server, owner, 1, pushes[server]) for server in others}
     summed = [*pushes[owner], *sums.values()]
-    here = {server: [add(owner, server, 2, summed, [sums[server]])] for server in others} | {owner: summed}
+    here = {server: [add(owner, server, 2, summed)] for server in others} | {owner: summed}
     for group in groups:
-        for rank, push in zip(group.workers, pushes[group.server], strict=True):
-            add(group.server, rank, 1 if len(groups) == 1 else 3, here[group.server], [push])
+        for rank in group.workers:
+            add(group.server, rank, 1 if len(groups) == 1 else 3, here[group.server])
     return sends
 
 
 def tiled(of_owner: Mapping[int, Sequence[Send]], owners: NDArray[np.integer[Any]], cuts: Nbytes) -> Sends:
-    """The sends of all pieces, piece after piece: piece i has the bytes from `cuts[i]` to `cuts[i + 1]`, and
-    is sent as `of_owner[owners[i]]` says.
+    """The sends of all pieces: piece i has the bytes from `cuts[i]` to `cuts[i + 1]`, and is sent as
+    `of_owner[owners[i]]` says.
 
-    Raise NotServedError where that is too much.
+    What one rank sends to another leaves in the order of the ids.  So no push is behind a pull that waits for
+    others: all pushes are first.  But what servers exchange would then begin when the last push is in, so of
+    each owner's pieces they return one after they have sent the next.  Raise NotServedError for too many.
     """
     pieces = {owner: np.flatnonzero(owners == owner) for owner in of_owner}
     _check_size(of_owner, {owner: len(some) for owner, some in pieces.items()})
     parts = [_repeated(Sends.of(of_owner[owner]), len(some)) for owner, some in pieces.items()]
     piece = np.concatenate([np.repeat(some, len(of_owner[owner])) for owner, some in pieces.items()])
     sends = replace(Sends.joined(parts), offset=cuts[piece], nbytes=cuts[piece + 1] - cuts[piece])
-    return _ordered(sends, piece).with_bytes()
+    place = _place_at_owner(owners)[piece]
+    if sends.step.max(initial=0) > 1:
+        order = np.lexsort((piece, np.where(sends.reduce, 2 * place, 2 * place + 3)))
+    else:
+        order = np.lexsort((piece, sends.step))
+    return _ordered(sends, order).with_bytes()
+
+
+def _place_at_owner(owners: NDArray[np.integer[Any]]) -> NDArray[np.intp]:
+    """The place of each piece among those of its owner."""
+    by_owner = np.argsort(owners, kind="stable")
+    starts = np.searchsorted(owners[by_owner], owners[by_owner])
+    place = np.empty(len(owners), np.intp)
+    place[by_owner] = np.arange(len(owners)) - starts
+    return place
 
 
 def _check_size(of_owner: Mapping[int, Sequence[Send]], n_pieces: Mapping[int, int]) -> None:
@@ -81,9 +99,8 @@ def _repeated(sends: Sends, times: int) -> Sends:
     return Sends(**columns, needs=edges(sends.needs), ready=edges(sends.ready))
 
 
-def _ordered(sends: Sends, key: NDArray[np.integer[Any]]) -> Sends:
-    """The sends in the order of `key`, equal ones as they were."""
-    order = np.argsort(key, kind="stable")
+def _ordered(sends: Sends, order: NDArray[np.integer[Any]]) -> Sends:
+    """The sends in this order of their ids."""
     new = np.empty(len(order), np.int64)
     new[order] = np.arange(len(order))
     moved = sends.chosen(order, keep_edges=True)
@@ -95,7 +112,7 @@ def one_by_one(sends: Sends) -> Sends:
 
     Of each sender the last will do: what one rank sends to another comes in order.
     """
-    sends = _ordered(sends, sends.step)
+    sends = _ordered(sends, np.argsort(sends.step, kind="stable"))
     needs: list[tuple[int, ...]] = []
     last_into: dict[int, dict[int, int]] = {}
     for step in range(int(sends.step.max(initial=-1)) + 1):
