@@ -1,6 +1,7 @@
 """Which host each rank runs on."""
 
 from collections.abc import Callable, Iterator
+from itertools import zip_longest
 from math import gcd
 
 from gradwire.planning.fabrics.bigraph import BiGraph, bigraph_of, kind_of
@@ -137,11 +138,25 @@ def by_leaf(fabric: Fabric, n_ranks: int, seed: int) -> tuple[str, ...]:
     return tuple(sorted(fabric.hosts, key=lambda host: number[access_switch(fabric, host)])[:n_ranks])
 
 
+def cyclic(fabric: Fabric, n_ranks: int, seed: int) -> tuple[str, ...]:
+    """One rank on each leaf in turn, in the fabric's order, as SLURM's `--distribution=cyclic` has nodes.
+
+    Ranks that follow each other never share a leaf while there is another one with a free host.
+    """
+    del seed
+    leaves: dict[str, list[str]] = {switch: [] for switch in fabric.switches}
+    for host in fabric.hosts:
+        leaves[access_switch(fabric, host)].append(host)
+    rounds = zip_longest(*leaves.values())
+    return tuple(host for some in rounds for host in some if host is not None)[:n_ranks]
+
+
 PLACEMENTS: dict[str, Callable[[Fabric, int, int], tuple[str, ...]]] = {
     "linear": linear,
     "random": shuffled,
     "hdrm": hdrm,
     "alternating": alternating,
     "by-leaf": by_leaf,
+    "cyclic": cyclic,
     "snake": snake,
 }

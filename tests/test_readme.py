@@ -28,6 +28,7 @@ DOCUMENTS = [
     "docs/api.md",
     "docs/framings.md",
     "docs/making.md",
+    "docs/nics.md",
     "tests/vm/README.md",
 ]
 

@@ -75,6 +75,7 @@ MEANINGS = {  # of the choices' names; README.md, "Choices", says more
     "hdrm": "EFLOPS' rank map for halving-doubling on a BiGraph",
     "alternating": "ring on a BiGraph with a link for each flow: ranks on either layer in turn",
     "by-leaf": "ranks that follow each other share a leaf, whatever the hosts' numbers",
+    "cyclic": "one rank on each leaf in turn, so that ranks that follow each other share none",
     "snake": "ring on a torus or a mesh: row after row, every other one backwards",
     "ecmp": "equal-cost multipath: a hash of the 5-tuple chooses the path",
     "dmodk": "the destination's number chooses the way up",

@@ -1,5 +1,7 @@
 """Link loads against what can be counted on paper."""
 
+from statistics import fmean
+
 import pytest
 
 from gradwire.planning.fabrics.fabric import Egress, link_name
@@ -7,10 +9,11 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.model.loads import plan_load
 from gradwire.planning.resolve import resolve_placed
 from gradwire.planning.transport import fabric_transport
+from gradwire.traces.schedules.algorithms.doubling import reduce_scatter
 from gradwire.traces.schedules.expand import expand
-from gradwire.traces.schedules.schedule import Gate, together
+from gradwire.traces.schedules.schedule import Gate, Op, Schedule, together
 from gradwire.traces.workload import made_allreduce
-from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
+from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan, unchecked_plan
 
 
 @pytest.mark.parametrize("algorithm", ["ring", "halving-doubling", "as-captured"])
@@ -44,6 +47,23 @@ def test_hdrm_with_twice_the_hosts_has_two_flows_a_link() -> None:
 def test_an_ordered_ring_shares_no_link_of_a_tree_whatever_the_hash(spec: str, seed: int) -> None:
     result = plan_load(allreduce_plan(spec, "ring", seed=seed))
     assert {load.together for load in result.loads.values()} == {1}
+
+
+@pytest.mark.parametrize(("near_first", "share"), [(True, 1.60), (False, 6.71)])
+def test_hashed_halving_doubling_on_a_bigraph_is_slowed_as_much_as_its_order_of_distances_says(
+    near_first: bool, share: float
+) -> None:
+    """`bigraph:n=16,m=8`, ranks switch after switch: means of a program of its own, which draws the paths of
+    flows without a hash.  The first half alone: the second one has the same flows, and bytes backwards.
+    """
+    members = tuple(range(128))
+    op = Op("reducescatter", MIB, members=members)
+    sends = reduce_scatter(128, MIB, near_first=near_first)
+    plans = [
+        unchecked_plan("bigraph:n=16,m=8", Schedule.of(128, (op,), sends), seed=seed) for seed in range(10)
+    ]
+    bound_s = 127 / 128 * MIB * 8 / (100e6 * PAYLOAD_EFFICIENCY)
+    assert fmean(plan_load(plan).barrier_s for plan in plans) == pytest.approx(share * bound_s, rel=0.05)
 
 
 @pytest.mark.parametrize("m", [2, 4, 8])

@@ -112,6 +112,18 @@ def test_a_ring_by_leaf_shares_no_link_of_a_tree_and_a_linear_one_does(seed: int
     assert most_flows_together(fabric, "linear", n_ranks, seed) >= 2
 
 
+def test_cyclic_deals_ranks_out_to_the_leaves_in_turn() -> None:
+    fabric = parse_fabric("leaf-spine:leaves=3,spines=2,hosts=2")
+    assert place("cyclic", fabric, 5, seed=0) == ("h0", "h2", "h4", "h1", "h3")
+    assert place("cyclic", parse_fabric("fat-tree:k=4"), 16, seed=0)[:9] == tuple(
+        f"h{i}" for i in (0, 2, 4, 6, 8, 10, 12, 14, 1)
+    )
+    # Where a leaf has no host left the others go on: h0 to h9 of leaves with 4, 4 and 2.
+    short = dealt("leaf-spine:leaves=3,spines=2,hosts=4")
+    fewer = replace(short, hosts=tuple(host for host in short.hosts if host not in ("h10", "h11")))
+    assert place("cyclic", fewer, 10, seed=0)[-2:] == ("h3", "h7")
+
+
 # By hand from the rule of Huang et al.'s simulator: in round i down to lower u + i, up to upper l + i + 1.
 RINGS = {
     "bigraph:n=4,m=2": [0, 4, 2, 6, 1, 7, 3, 5],
@@ -186,7 +198,7 @@ def test_alternating_is_refused_where_it_makes_no_sense(spec: str, n_ranks: int,
         place("alternating", parse_fabric(spec), n_ranks, seed=0)
 
 
-@pytest.mark.parametrize("name", ["linear", "random", "by-leaf"])
+@pytest.mark.parametrize("name", ["linear", "random", "by-leaf", "cyclic"])
 @pytest.mark.parametrize("n_ranks", [1, 5, 16])
 def test_every_rank_has_a_host_of_its_own(name: str, n_ranks: int) -> None:
     fabric = parse_fabric("fat-tree:k=4")

@@ -191,10 +191,19 @@ def hindered() -> Workload:
         (made_allreduce(2, 400), 6, "give a multiple of 4"),
         (made_alltoall(2, 400), 400, "the job has no allreduces"),
         (made_allreduce(2, 1 << 30), 4, "would be 268,435,456 in this job: give a larger size"),
-        (made_allreduce(6, 4000, count=2), 4, "too many buckets would wait for too many others"),
         (hindered(), 16, "wait for each other by more than computing"),
     ],
 )
 def test_what_cannot_be_put_into_such_buckets_is_refused(job: Workload, size: int, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         rebucketed(job, size)
+
+
+def test_more_waiting_than_there_is_room_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of 10 buckets waits for the 10 of the iteration before, at both ranks."""
+    job = made_allreduce(2, 40, count=2)
+    monkeypatch.setattr("gradwire.traces.schedules.buckets.MAX_WAITS", 10 * 10 * 2)
+    rebucketed(job, 4)
+    monkeypatch.setattr("gradwire.traces.schedules.buckets.MAX_WAITS", 10 * 10 * 2 - 1)
+    with pytest.raises(ValueError, match="too many buckets would wait for too many others"):
+        rebucketed(job, 4)
