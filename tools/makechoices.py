@@ -62,6 +62,8 @@ class EasgdChoices:
             metavar="NAME",
             help="Who talks when.\n"
             "round-robin: a centre meets one worker in each iteration, by turns\n"
+            "async: each worker meets it when it has computed, one at a time, first come, first served\n"
+            "hogwild: the same without waiting for each other\n"
             "sync1: all workers compute, then their weights are added up along a tree at the centre\n"
             "sync2: the same with the centre on one of the workers\n"
             "sync3: the same while the workers compute",

@@ -61,6 +61,24 @@ def test_round_robin_pays_for_each_message_both_ways_in_each_iteration(n_message
     assert took_s == pytest.approx(N_ITERATIONS * each_s, rel=1e-6)
 
 
+@pytest.mark.parametrize("n_messages", [1, 5])
+@pytest.mark.parametrize("n_workers", [2, 8])
+def test_a_centre_with_a_lock_serves_one_worker_after_the_other(n_workers: int, n_messages: int) -> None:
+    """First the workers queue up; from then on each meets the centre once in max(T + E, p E)."""
+    nbytes = MIB // 2
+    exchange_s = 2 * (n_messages * ALPHA_S + nbytes * BETA_S)
+    period_s = max(T_S + exchange_s, n_workers * exchange_s)
+    assert (period_s == T_S + exchange_s) == (n_workers == 2)
+    took_s = time_s(made_easgd("async", n_workers, n_messages, nbytes), ALPHA_S)
+    first_s = T_S + n_workers * exchange_s
+    assert took_s == pytest.approx(first_s + (N_ITERATIONS - 1) * period_s, rel=1e-6)
+
+
+def test_without_a_lock_workers_that_keep_step_share_the_link_of_the_centre() -> None:
+    each_s = T_S + 2 * (ALPHA_S + 8 * MIB * BETA_S)
+    assert time_s(made_easgd("hogwild", 8), ALPHA_S) == pytest.approx(N_ITERATIONS * each_s, rel=1e-6)
+
+
 SUMS = [  # an algorithm for 8 ranks; messages one after the other and shares of S in the closed form
     ("as-captured", 6, 0),  # binomial trees, whose root shares its link: seen with few bytes
     ("ring", 14, 1.75),

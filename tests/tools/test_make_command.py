@@ -49,7 +49,10 @@ def test_what_is_made_can_be_planned(
         (["bittorrent"], "no kind 'bittorrent' of job to make; choose easgd, gossip, dlrm or ps"),
         (["gossip", "--variant", "sync1"], "--variant does not apply to gossip, only to easgd"),
         (["ps", "--per-layer"], "--per-layer does not apply to ps, only to easgd"),
-        (["easgd", "--variant", "sync4"], "--variant sync4: choose round-robin, sync1, sync2 or sync3"),
+        (
+            ["easgd", "--variant", "sync4"],
+            "--variant sync4: choose round-robin, async, hogwild, sync1,",
+        ),
         (["gossip", "--pattern", "shout"], "--pattern shout: choose push, pull or permutation"),
         (["gossip", "--workers", "1000000000"], "1,000,000,000 ranks; gradwire replays at most 512"),
         (["ps", "--servers", "1000000000"], "1,000,000,008 ranks; gradwire replays at most 512"),

@@ -113,6 +113,7 @@ def test_taxonomies_are_those_of_their_papers() -> None:
         "data parallel, decentralised, asynchronous, pattern gossip",
         "hybrid parallel, centralised, synchronous, pattern alltoall",
         "data parallel, decentralised, synchronous, pattern ps",
+        *["data parallel, decentralised, asynchronous, pattern ps"] * 2,
         *["data parallel, decentralised, synchronous, pattern allreduce"] * 3,
         "data parallel, centralised, synchronous, pattern ps",
         "data parallel, centralised, bounded (staleness 3), pattern ps",

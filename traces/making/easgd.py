@@ -11,8 +11,9 @@ from gradwire.traces.making.items import Ids, Items, cut
 from gradwire.traces.taxonomy import Taxonomy
 from gradwire.traces.workload import Workload
 
-Variant = Literal["round-robin", "sync1", "sync2", "sync3"]
+Variant = Literal["round-robin", "async", "hogwild", "sync1", "sync2", "sync3"]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
+WITHOUT_TURNS = ("async", "hogwild")
 CENTRE = 0  # the rank
 
 
@@ -26,25 +27,31 @@ def easgd(
 
     round-robin: the centre, a rank of its own, meets one worker in an iteration, by turns: it sends its
     weights, the worker computes and sends its own.  T + 2 (n α + S β).
+    async: every worker computes, sends its weights and gets the centre's, which serves one worker at a time,
+    who comes first.  max(T + E, p E) from one exchange of a worker to its next, with E = 2 (n α + S β).
+    hogwild: the same without a lock, so that exchanges share the centre's link.
     sync1: all workers compute; their weights are added up at the centre, and its new ones spread.  T + A.
     sync2: likewise, but the centre is on a worker, so that there is one rank less.
     sync3: as sync2, but while workers compute, the weights from before that are added up.  max(T, A).
 
     Raise ValueError for weights that are not whole elements, or less than one for each message.
     """
-    n_ranks = n_workers + (variant in {"round-robin", "sync1"})
-    items = Items(n_ranks, n_iterations * (n_workers + 2 * n_messages))
+    n_ranks = n_workers + (variant not in {"sync2", "sync3"})
+    exchanges = n_workers if variant in WITHOUT_TURNS else 1
+    items = Items(n_ranks, n_iterations * (n_workers + 2 * n_messages * exchanges))
     sizes = cut(nbytes, n_messages)
     workers = range(n_ranks - n_workers, n_ranks)
     if variant == "round-robin":
         _add_round_robin(items, workers, sizes, compute_ns, n_iterations)
+    elif variant in WITHOUT_TURNS:
+        _add_without_turns(items, workers, sizes, compute_ns, n_iterations, variant == "async")
     else:
         _add_synchronous(items, n_ranks, workers, sizes, compute_ns, n_iterations, variant == "sync3")
     taxonomy = Taxonomy(
         parallelism="data",
         optimisation="decentralised",
-        scheduling="synchronous",
-        pattern="ps" if variant == "round-robin" else "allreduce",
+        scheduling="asynchronous" if variant in WITHOUT_TURNS else "synchronous",
+        pattern="allreduce" if variant.startswith("sync") else "ps",
     )
     return items.workload(f"easgd {variant}", taxonomy)
 
@@ -58,6 +65,21 @@ def _add_round_robin(
         after = items.add_messages(CENTRE, worker, sizes, after, number, "pull")
         after = (items.add_compute(worker, compute_ns, after, number),)
         after = items.add_messages(worker, CENTRE, sizes, after, number, "push")
+
+
+def _add_without_turns(
+    items: Items, workers: range, sizes: list[int], compute_ns: int, n_iterations: int, has_lock: bool
+) -> None:
+    after: dict[int, Ids] = dict.fromkeys(workers, ())
+    for number in range(n_iterations):
+        for worker in workers:
+            computed = (items.add_compute(worker, compute_ns, after[worker], number),)
+            freed_by = items.next_id + 2 * len(sizes) - 1  # the last message of the exchange
+            pushed = items.add_messages(
+                worker, CENTRE, sizes, computed, number, "push", freed_by if has_lock else None
+            )
+            pulled = items.add_messages(CENTRE, worker, sizes, pushed, number, "pull")
+            after[worker] = computed + pulled
 
 
 def _add_synchronous(

@@ -70,8 +70,11 @@ class Items:
         iteration: int,
         role: Role = "other",
         received_after: Ids = (),
+        lock_until: int | None = None,
     ) -> int:
-        """The receiver is prepared for it when it has completed `received_after`."""
+        """The receiver is prepared for it when it has completed `received_after`; with `lock_until` it takes
+        the receiver's lock until that item is complete there.
+        """
         if nbytes > MAX_NBYTES:
             raise ValueError(f"a message would have {nbytes:,} bytes; at most {MAX_NBYTES:,} are possible")
         ready = Start(rank=dst, after=received_after) if received_after else None
@@ -84,17 +87,35 @@ class Items:
             role=role,
             start=Start(rank=src, after=after),
             ready=ready,
+            lock_until=lock_until,
         )
         return self._add(message, len(after) + len(received_after))
 
     def add_messages(
-        self, src: int, dst: int, sizes: Sequence[int], after: Ids, iteration: int, role: Role
+        self,
+        src: int,
+        dst: int,
+        sizes: Sequence[int],
+        after: Ids,
+        iteration: int,
+        role: Role,
+        lock_until: int | None = None,
     ) -> Ids:
-        """A message of each size, and each of them when the one before it has arrived; the last one's id."""
+        """A message of each size, and each of them when the one before it has arrived; the last one's id.
+
+        The first one may take a lock.
+        """
         received: Ids = ()
         for nbytes in sizes:
-            after = received = (self.add_message(src, dst, nbytes, after, iteration, role, received),)
+            until = lock_until if not received else None
+            number = self.add_message(src, dst, nbytes, after, iteration, role, received, until)
+            after = received = (number,)
         return after
+
+    @property
+    def next_id(self) -> int:
+        """Of the item that is added next."""
+        return len(self._items)
 
     def add_allreduce(self, nbytes: int, after: Sequence[Ids], iteration: int) -> int:
         """Of all ranks; `after` has what each of them waits for.  Along a binomial tree as it is."""
