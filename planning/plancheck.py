@@ -162,7 +162,7 @@ def _check_bytes(schedule: Schedule) -> None:
     """What each send reads and writes, of operations that exist."""
     sends = schedule.sends
     held = np.array([op.buffer_nbytes for op in schedule.ops], np.int64)[sends.op]
-    adds = np.array([op.contract.adds for op in schedule.ops], np.bool_)[sends.op]
+    adds = np.array([op.contract.adds or op.centre is not None for op in schedule.ops], np.bool_)[sends.op]
     for offset in (sends.offset, sends.offset + sends.shift):
         outside = (offset < 0) | (sends.nbytes < 0) | (sends.nbytes > held) | (offset > held - sends.nbytes)
         if (number := _first(outside)) is not None:

@@ -24,7 +24,7 @@ def first_come_job(
 ) -> tuple[Workload, list[Served]]:
     """Worker w computes `compute_ms[w-1][t]` before its push t, and the server `served_ms` before it answers.
 
-    Without `lock` the server takes pushes whenever they come.
+    Without `lock` the server takes pushes whenever they come, as in Hogwild.
     """
     items: list[Item] = []
     served: list[Served] = []
@@ -36,6 +36,8 @@ def first_come_job(
             first = len(items)
             after = (answer[worker],) if worker in answer else ()
             items += _round(worker, first, after, (times_ms[iteration], served_ms), nbytes, iteration)
+            for number in (first + 1, first + 3):
+                items[number] = items[number].model_copy(update={"centre": 0, "unordered": not lock})
             if lock:
                 items[first + 1] = items[first + 1].model_copy(update={"lock_until": first + 3})
             answer[worker] = first + 3

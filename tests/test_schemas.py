@@ -44,7 +44,7 @@ from gradwire.traces.iterationtimes import IterationTime
 from gradwire.traces.packets.clocks import HostClock
 from gradwire.traces.recognition.shape import JobShape
 from gradwire.traces.schedules.locks import Lock
-from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule
+from gradwire.traces.schedules.schedule import Aggregation, Centre, Gate, Op, Schedule
 from gradwire.traces.schedules.sends import Send
 from gradwire.traces.taxonomy import Taxonomy
 from gradwire.traces.trace import CaptureFile
@@ -73,6 +73,7 @@ ROWS = "replay --json, bench --json, demo --json"
         ("plan.json: schedule, gates", Gate),
         ("plan.json: schedule, aggregations", Aggregation),
         ("plan.json: schedule, locks", Lock),
+        ("plan.json: schedule, centres", Centre),
         ("plan.json: flows", Flow),
         ("plan.json: losses", Loss),
         ("plan.json: trees", Tree),

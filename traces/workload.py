@@ -17,6 +17,7 @@ from gradwire.traces.taxonomy import Taxonomy
 SCHEMA: Literal["gradwire.workload/2"] = "gradwire.workload/2"
 MAX_RANKS = 4096
 MAX_NBYTES = 1 << 40
+ELEMENT_NBYTES = 4  # of what is added: float32
 
 Nbytes = Annotated[int, Field(ge=0, le=MAX_NBYTES)]
 Rank = Annotated[int, Field(ge=0, lt=MAX_RANKS)]
@@ -104,6 +105,8 @@ class Message(_Value):
     `lock_until` says that its destination has a lock, as an asynchronous parameter server has: of all
     messages with one it takes the first that comes, and the next only when it has completed item
     `lock_until`, e.g. its answer.  None: it takes a message whatever else it does.
+    `centre` numbers the buffer of its server that a push adds to, or a pull reads; all that name it have one
+    size.  None: the message has a buffer of its own.  `unordered`: a push may come while the centre is read.
     """
 
     kind: Literal["message"] = "message"
@@ -116,6 +119,8 @@ class Message(_Value):
     start: Start
     ready: Start | None = None
     lock_until: Id | None = None
+    centre: Id | None = None
+    unordered: bool = False
 
     @property
     def begins(self) -> tuple[Start, ...]:
@@ -242,6 +247,10 @@ class Workload(_Value):
         if item.start.rank != item.src:
             raise ValueError(f"item {number}: a message must start at its source")
         self._check_lock(number, item)
+        if item.centre is not None and (item.role == "other" or item.nbytes % ELEMENT_NBYTES):
+            raise ValueError(
+                f"item {number}: a centre has pushes and pulls, of whole {ELEMENT_NBYTES}-byte numbers"
+            )
         if item.ready is None:
             return
         if item.ready.rank != item.dst:

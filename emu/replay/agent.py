@@ -14,7 +14,7 @@ from io import FileIO
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwire.emu.replay import payload
+from gradwire.emu.replay import centres, payload
 from gradwire.emu.replay.aggregating import Aggregating, Seat
 from gradwire.emu.replay.connection import PeerLost, RankConnection, totals
 from gradwire.emu.replay.outcome import Outcome, RankTimes
@@ -61,6 +61,7 @@ class RankAgent:
         self._flushed: set[RankConnection] = set()  # since the last poll: what they wait for may have changed
         self._gaps: list[tuple[int, int]] = []  # heap of (due_ns, op)
         self._times = RankTimes()
+        self.accesses: list[centres.Access] = []  # to the rank's centres, in their order
         self._sent_nbytes = self._retransmits = 0
         self._heard_ns = 0  # when anything last happened of which silence would be a fault
 
@@ -88,9 +89,13 @@ class RankAgent:
         self._sent_nbytes = after.payload_nbytes - before.payload_nbytes
         self._retransmits = after.retransmits - before.retransmits
 
-    def outcome(self) -> Outcome:
-        """Check the data of what was run: much work, which the ranks that still run would feel."""
+    def outcome(self, accesses: Sequence[centres.Access] = ()) -> Outcome:
+        """Check the data of what was run: much work, which the ranks that still run would feel.
+
+        `accesses` are those that all ranks have logged.
+        """
         wrong, figures = self._aggregating.figures()
+        wrong += centres.count_wrong(self._schedule, self._rank, self._buffers, accesses)
         return Outcome(
             times=self._times,
             wrong=wrong + payload.count_wrong(self._schedule, self._rank, self._buffers),
@@ -213,6 +218,7 @@ class RankAgent:
             connection = self._connections[send.dst]
             data = self._buffers[send.op][send.offset : send.offset + send.nbytes]
             self._times.queued_ns[number] = time.monotonic_ns()
+            self._log_access(send.op, is_over=False)
             preamble = encode_preamble(Opcode.DATA, key[1], send.nbytes)
             connection.queue_data(preamble, memoryview(data), number)  # type: ignore[arg-type]
 
@@ -220,6 +226,7 @@ class RankAgent:
         self._flushed.add(connection)
         for number in connection.flush():
             self._times.handed_ns[number] = time.monotonic_ns()
+            self._log_access(self._sends[number].op)
             self._do(self._state.finished(number))
             if number in self._held:
                 self._added(self._swapped[number], self._held.pop(number))
@@ -278,7 +285,12 @@ class RankAgent:
     def _added(self, number: int, data: NDArray[np.uint8]) -> None:
         send = self._sends[number]
         payload.add(self._buffers[send.op], send, data, self._schedule.ops[send.op].dtype)
+        self._log_access(send.op)
         self._do(self._state.finished(number))
+
+    def _log_access(self, op: int, *, is_over: bool = True) -> None:
+        if self._schedule.ops[op].centre is not None and self._schedule.centre_of(op).rank == self._rank:
+            self.accesses.append(centres.Access(op, is_over))
 
     def _waiting_for(self) -> str:
         number = min(self._state.unfinished)

@@ -9,6 +9,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import chain
 from multiprocessing.connection import Connection as Pipe
 from typing import Any
 
@@ -67,10 +68,10 @@ class Fleet:
         self._tell(("start", start_ns))
         if begin is not None:
             begin(start_ns)
-        self._gather("done", timeout_s)
+        accesses = list(chain.from_iterable(self._gather("done", timeout_s)))
         if end is not None:
             end()
-        self._tell("check")
+        self._tell(("check", accesses))
         outcomes: list[Outcome] = self._gather("outcome", timeout_s)
         return outcomes
 
@@ -201,10 +202,10 @@ def _agent_main(
             pipe.send(("prepared", None))
             _, start_ns = pipe.recv()
             agent.run(start_ns)
-            pipe.send(("done", None))
+            pipe.send(("done", agent.accesses))
             serve(seats, pipe.fileno())
-            pipe.recv()
-            pipe.send(("outcome", agent.outcome()))
+            _, accesses = pipe.recv()
+            pipe.send(("outcome", agent.outcome(accesses)))
             serve(seats, pipe.fileno())
     except WorkerFailed as error:
         _complain(pipe, Complaint(str(error), error.blamed))

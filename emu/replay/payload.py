@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwire.emu.replay import sums
+from gradwire.emu.replay import centres, sums
 from gradwire.traces.schedules.dtypes import FLOAT32, DType, exact_to
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, Held
 from gradwire.traces.schedules.schedule import Aggregation, Op, Schedule
@@ -34,8 +34,10 @@ def held_nbytes(schedule: Schedule) -> int:
     aggregation's sum what it gave beside it.
     """
     held = sum(
-        op.buffer_nbytes * len(members) for op, members in zip(schedule.ops, schedule.members, strict=True)
+        op.buffer_nbytes * (len(members) - (op.centre is not None))
+        for op, members in zip(schedule.ops, schedule.members, strict=True)
     )
+    held += sum(centre.nbytes for centre in schedule.centres)
     return held + sum(schedule.ops[each.op].nbytes * len(each.takers) for each in schedule.aggregations)
 
 
@@ -43,13 +45,29 @@ def buffers(schedule: Schedule, rank: int) -> dict[int, NDArray[np.uint8]]:
     """The buffer (bytes) of every operation in which `rank` takes part, before it begins."""
     parts = {op for op, members in enumerate(schedule.members) if rank in members}
     summed = summed_by_switches(schedule)
+    shared = {
+        number: np.full(centre.nbytes, 0, np.uint8)
+        for number, centre in enumerate(schedule.centres)
+        if centre.rank == rank
+    }
     made = {}
     for op in sorted(parts):
-        if op in summed:
+        centre = schedule.ops[op].centre
+        if centre is not None:
+            made[op] = shared[centre] if centre in shared else _of_worker(schedule, op)
+        elif op in summed:
             made[op] = _to_sum(schedule.ops[op], summed[op], rank)
         else:
             made[op] = _before(schedule, op, rank)
     return made
+
+
+def _of_worker(schedule: Schedule, op: int) -> NDArray[np.uint8]:
+    """What it pushes, or room for what it pulls."""
+    nbytes = schedule.ops[op].nbytes
+    if schedule.is_push(op):
+        return centres.contribution(op, nbytes).view(np.uint8)
+    return np.full(nbytes, 0, np.uint8)
 
 
 def _to_sum(op: Op, aggregation: Aggregation, rank: int) -> NDArray[np.uint8]:
@@ -78,10 +96,12 @@ def add(buffer: NDArray[np.uint8], send: Send, data: NDArray[np.uint8], dtype: D
 def count_wrong(schedule: Schedule, rank: int, held: dict[int, NDArray[np.uint8]]) -> int:
     """Elements (bytes of what is not added up) of a rank's buffers that are not what they must be.
 
-    What only switches added up is not looked at: that is for `sums.checked`, with a bound.
+    What only switches added up is not looked at: that is for `sums.checked`, with a bound.  Nor is what has a
+    centre (`centres.count_wrong`).
     """
     wrong = 0
-    for number in held.keys() - summed_by_switches(schedule).keys():
+    of_centres = {op for op, made in enumerate(schedule.ops) if made.centre is not None}
+    for number in held.keys() - summed_by_switches(schedule).keys() - of_centres:
         op, buffer, parties = schedule.ops[number], held[number], schedule.parties(number)
         for due in op.contract.after(parties, rank):
             is_like = _data(op, number, due, len(parties.givers))

@@ -8,6 +8,7 @@ instead that the server has a lock (`Message.lock_until`), and its answers wait 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
 from gradwire.traces.schedules.pushes import first_come_servers
 from gradwire.traces.workload import Collective, Compute, Item, Message, Start
 
@@ -72,7 +73,26 @@ def _with_locks(items: Sequence[Item], answers: Mapping[int, int]) -> list[Item]
             freed.append(item.model_copy(update={"ready": ready, "lock_until": answers[push]}))
         else:
             freed.append(_answering(item, items, push_of, push))
+    for server in sorted({item.dst for push in answers if isinstance(item := items[push], Message)}):
+        _set_centre(freed, server)
     return freed
+
+
+def _set_centre(items: list[Item], server: int) -> None:
+    """Let a server add pushes to what it answers with, if all of them have one size."""
+    its = {
+        number: item
+        for number, item in enumerate(items)
+        if isinstance(item, Message) and _serves(item) == server and item.iteration >= 0
+    }
+    sizes = {item.nbytes for item in its.values()}
+    if len(sizes) == 1 and not max(sizes) % ELEMENT_NBYTES:
+        for number, item in its.items():
+            items[number] = item.model_copy(update={"centre": 0})
+
+
+def _serves(item: Message) -> int | None:
+    return {"push": item.dst, "pull": item.src}.get(item.role)
 
 
 def _answering(item: Message | Compute, items: Sequence[Item], push_of: Mapping[int, int], push: int) -> Item:

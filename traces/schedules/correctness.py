@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwire.traces.packets.jit import compiled
+from gradwire.traces.schedules.centres import check_centres
 from gradwire.traces.schedules.kinds import Held
 from gradwire.traces.schedules.order import Unordered, Waits, check_swaps, unordered
 from gradwire.traces.schedules.pieces import Hops, Ids, hops_of, piece_starts
@@ -41,9 +42,11 @@ Sets = NDArray[np.uint64]
 def check_correct(schedule: Schedule) -> None:
     """Raise ValueError for an operation that its sends do not carry out, or not in every order.
 
-    The schedule's numbers must be in range (planning.plancheck).  Of operations that differ only in their
-    place in the schedule, one is checked.
+    What a pull from a centre holds depends on the order of pushes (traces.schedules.centres), and nothing
+    else does.  The schedule's numbers must be in range (planning.plancheck).  Of operations that differ only
+    in their place in the schedule, one is checked.
     """
+    check_centres(schedule)
     waits = Waits.of(schedule.sends)
     aggregations: defaultdict[int, list[Aggregation]] = defaultdict(list)
     for each in schedule.aggregations:

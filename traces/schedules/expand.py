@@ -31,7 +31,7 @@ from gradwire.traces.schedules.names import (
 )
 from gradwire.traces.schedules.pacing import captured, paced
 from gradwire.traces.schedules.pushes import Unit, after_of, summed_pushes
-from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule
+from gradwire.traces.schedules.schedule import Aggregation, Centre, Gate, Op, Schedule
 from gradwire.traces.schedules.selection import bridged, in_order, prepared
 from gradwire.traces.schedules.sends import MAX_SENDS, Send, Sends
 from gradwire.traces.workload import Collective, Compute, Item, Message, Workload
@@ -100,7 +100,8 @@ def expand(
     for number, unit in enumerate(units):
         item = chosen[unit[0]]
         if isinstance(item, Message) and len(unit) == 1:
-            sends.add_message(Send(number, item.src, item.dst, 0, ops[number].nbytes, reduce=False))
+            adds = item.centre is not None and item.role == "push"
+            sends.add_message(Send(number, item.src, item.dst, 0, ops[number].nbytes, reduce=adds))
             continue
         items = [chosen[one] for one in unit]
         if not isinstance(item, Collective):
@@ -113,8 +114,9 @@ def expand(
         sends.add(carried.sends, number)
     gates = tuple(_gates(chosen, units, compute))
     locks = tuple(_locks(chosen, units))
+    ops, centres = _with_centres(ops, [chosen[unit[0]] for unit in units])
     n_ranks = workload.n_ranks + how.n_servers
-    return Schedule(n_ranks, ops, sends.joined(), gates, tuple(aggregations), locks)
+    return Schedule(n_ranks, ops, sends.joined(), gates, tuple(aggregations), locks, centres)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,9 +254,10 @@ def _op(items: Sequence[Item], how: _How) -> Op:
         members = tuple(sorted((first.src, first.dst)))
     kind = "reduce" if is_sum else first.kind
     adds = CONTRACTS[kind].adds
+    in_elements = adds or (isinstance(first, Message) and first.centre is not None)
     return Op(
         kind=kind,
-        nbytes=_scaled(first, how.scale, in_elements=adds) // (how.narrowing if adds else 1),
+        nbytes=_scaled(first, how.scale, in_elements=in_elements) // (how.narrowing if adds else 1),
         tag=first.tag,
         root=root,
         iteration=first.iteration,
@@ -314,6 +317,24 @@ def _locks(chosen: Mapping[int, Item], units: Sequence[Unit]) -> Iterator[Lock]:
             sections[item.dst].append((op, op_of.get(item.lock_until, op)))
     for rank, some in sorted(sections.items()):
         yield Lock(rank, tuple(some))
+
+
+def _with_centres(ops: Sequence[Op], items: Sequence[Item]) -> tuple[tuple[Op, ...], tuple[Centre, ...]]:
+    """The operations with their centres; one is unordered if any of its messages says so."""
+    numbers: dict[tuple[int, int], int] = {}  # by server and what the workload calls it
+    centres: list[Centre] = []
+    found = list(ops)
+    for op, item in enumerate(items):
+        if not isinstance(item, Message) or item.centre is None or ops[op].kind != "message":
+            continue
+        rank = item.dst if item.role == "push" else item.src
+        number = numbers.setdefault((rank, item.centre), len(centres))
+        if number == len(centres):
+            centres.append(Centre(rank, ops[op].nbytes))
+        if item.unordered:
+            centres[number] = replace(centres[number], unordered=True)
+        found[op] = replace(ops[op], centre=number)
+    return tuple(found), tuple(centres)
 
 
 def _computing(op: int, item: Compute, after: tuple[int, ...], compute: Fraction) -> Gate:

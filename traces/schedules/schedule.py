@@ -29,9 +29,8 @@ class Op:
     With `rendezvous` receivers announce that they are ready only when the source has said that it is.
     `members` are the ranks that take part, ascending (empty: those of its sends and aggregations), `givers`
     those whose data it is about (empty: all members).  `dtype` is of the numbers that it adds up, on the wire
-    as well.
-    those whose data it is about (empty: all members).  `algorithm` is the name of the one that its sends
-    follow, where that is known: empty for gloo's own and for a message.
+    as well.  `algorithm` is the name of the one that its sends follow, where that is known: empty for gloo's
+    own and for a message.  `centre` is of a message that adds to one of `Schedule.centres` or reads it.
     """
 
     kind: OpKind
@@ -44,6 +43,7 @@ class Op:
     givers: tuple[int, ...] = ()
     dtype: DType = FLOAT32
     algorithm: str = ""
+    centre: int | None = None
 
     @property
     def element_nbytes(self) -> int:
@@ -75,6 +75,19 @@ class Aggregation:
     @property
     def members(self) -> tuple[int, ...]:
         return tuple(sorted({*self.givers, *self.takers}))
+
+
+@dataclass(frozen=True, slots=True)
+class Centre:
+    """A buffer of `nbytes` at `rank`, of float32 numbers that are 0 at first: an asynchronous server's.
+
+    Pushes are added up in it and pulls read it, each all of it.  If it is `unordered`, as in Hogwild, a pull
+    may read it while others push (traces.schedules.centres).
+    """
+
+    rank: int
+    nbytes: int
+    unordered: bool = False
 
 
 Group = tuple[tuple[int, ...], tuple[int, ...]]
@@ -109,6 +122,7 @@ class Schedule:
     gates: tuple[Gate, ...] = field(default=())
     aggregations: tuple[Aggregation, ...] = field(default=())
     locks: tuple[Lock, ...] = field(default=())
+    centres: tuple[Centre, ...] = field(default=())
 
     @classmethod
     def of(
@@ -119,9 +133,13 @@ class Schedule:
         gates: Iterable[Gate] = (),
         aggregations: Iterable[Aggregation] = (),
         locks: Iterable[Lock] = (),
+        centres: Iterable[Centre] = (),
     ) -> Self:
         """A schedule of sends that are listed one by one."""
-        return cls(n_ranks, tuple(ops), Sends.of(sends), tuple(gates), tuple(aggregations), tuple(locks))
+        columns = Sends.of(sends)
+        return cls(
+            n_ranks, tuple(ops), columns, tuple(gates), tuple(aggregations), tuple(locks), tuple(centres)
+        )
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
@@ -156,6 +174,16 @@ class Schedule:
         made, members = self.ops[op], self.members[op]
         return Parties(made.nbytes, members, made.givers or members, made.root, made.element_nbytes)
 
+    def centre_of(self, op: int) -> Centre:
+        """The centre of an operation that has one."""
+        number = self.ops[op].centre
+        assert number is not None
+        return self.centres[number]
+
+    def is_push(self, op: int) -> bool:
+        """Whether an operation that has a centre adds to it; else it reads it."""
+        return self.ops[op].root != self.centre_of(op).rank
+
     @cached_property
     def jobs(self) -> tuple[tuple[int, ...], ...]:
         """The ranks of each job, ascending: those that exchange anything, directly or through others.
@@ -182,6 +210,7 @@ def together(schedules: Sequence[Schedule]) -> Schedule:
     gates: list[Gate] = []
     aggregations: list[Aggregation] = []
     locks: list[Lock] = []
+    centres: list[Centre] = []
     n_ranks = 0
     for schedule in schedules:
         n_ops = len(ops)
@@ -191,6 +220,7 @@ def together(schedules: Sequence[Schedule]) -> Schedule:
                 root=op.root + n_ranks,
                 members=tuple(rank + n_ranks for rank in op.members),
                 givers=tuple(rank + n_ranks for rank in op.givers),
+                centre=None if op.centre is None else op.centre + len(centres),
             )
             for op in schedule.ops
         )
@@ -213,8 +243,9 @@ def together(schedules: Sequence[Schedule]) -> Schedule:
             for each in schedule.aggregations
         )
         locks += (lock.moved(n_ops, n_ranks) for lock in schedule.locks)
+        centres += (replace(centre, rank=centre.rank + n_ranks) for centre in schedule.centres)
         n_ranks += schedule.n_ranks
-    return Schedule(n_ranks, tuple(ops), Sends.joined(sends), tuple(gates), tuple(aggregations), tuple(locks))
+    return Schedule.of(n_ranks, ops, Sends.joined(sends), gates, aggregations, locks, centres)
 
 
 def longest_quiet_s(schedule: Schedule, rank: int) -> float:
