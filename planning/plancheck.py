@@ -15,6 +15,7 @@ from gradwire.planning.fabrics.fabric import Egress, Fabric
 from gradwire.planning.failures import check_failures, check_reachable
 from gradwire.planning.lockcheck import check_locks
 from gradwire.planning.losses import check_losses
+from gradwire.planning.stagecheck import check_stages
 from gradwire.planning.trees.treecheck import check_trees
 from gradwire.traces.schedules.dtypes import FLOAT32
 from gradwire.traces.schedules.schedule import Aggregation, Group, Op, Schedule
@@ -82,6 +83,7 @@ def check_schedule(schedule: Schedule) -> None:
     _check_waits(schedule.sends, schedule.sends.src, schedule.sends.needs)
     _check_waits(schedule.sends, schedule.sends.dst, schedule.sends.ready)
     _check_gates(schedule)
+    check_stages(schedule)
     if schedule.aggregations:
         _check_aggregations(schedule)
     _check_roots(schedule)

@@ -321,7 +321,8 @@ def asked_nbytes(schedule: Schedule) -> int:
     """
     pushes = {each.op: len(each.givers) for each in schedule.aggregations}
     return sum(
-        op.nbytes * (pushes[number] if op.kind == "reduce" else 1) for number, op in enumerate(schedule.ops)
+        op.asked_nbytes * (pushes[number] if op.kind == "reduce" else 1)
+        for number, op in enumerate(schedule.ops)
     )
 
 
@@ -344,7 +345,7 @@ def busy_nbytes(schedule: Schedule, ranks: Sequence[int]) -> float:
             sent.update(dict.fromkeys(each.givers, op.nbytes))
             received[op.root] += op.nbytes * len(each.givers)
     collectives = sum(
-        op.nbytes * op.contract.busbw_factor(len(op.givers or members))
+        op.nbytes * op.contract.busbw_factor(len(op.givers or (op.groups or (members,))[0]))
         for op, members in zip(schedule.ops, schedule.members, strict=True)
         if op.kind not in POINT_TO_POINT and members and members[0] in ranks
     )

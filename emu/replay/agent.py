@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from gradwire.emu.replay import centres, payload
 from gradwire.emu.replay.aggregating import Aggregating, Seat
+from gradwire.emu.replay.compression import Compressing
 from gradwire.emu.replay.connection import PeerLost, RankConnection, totals
 from gradwire.emu.replay.outcome import Outcome, RankTimes
 from gradwire.emu.replay.slots import Key, Matching
@@ -52,6 +53,7 @@ class RankAgent:
         self._receiving: dict[int, int] = {}  # peer -> the send that is coming in
         self._state = RankState(plan.schedule, rank)
         self._buffers = payload.buffers(plan.schedule, rank)
+        self._compressing = Compressing(plan.schedule, rank)
         self._aggregating = Aggregating(plan, rank, seats)
         added = (send.nbytes for send in self._sends.values() if send.reduce and send.dst == rank)
         largest = max(added, default=0)
@@ -163,6 +165,8 @@ class RankAgent:
 
         What is computed right after something else does not begin later because that was noticed late.
         """
+        for op in possible.done:
+            self._compressing.done(op, self._buffers)
         touched: dict[int, None] = {}  # in this order
         for number in self._in_order(possible):
             send = self._sends[number]

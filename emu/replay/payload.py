@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwire.emu.replay import centres, sums
+from gradwire.emu.replay.compression import Compression, summed_gradients
 from gradwire.traces.schedules.dtypes import FLOAT32, DType, exact_to
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, Held
 from gradwire.traces.schedules.schedule import Aggregation, Op, Schedule
@@ -27,6 +28,11 @@ def summed_by_switches(schedule: Schedule) -> dict[int, Aggregation]:
     """The operations that are an aggregation and nothing else."""
     sent = set(np.unique(schedule.sends.op).tolist())
     return {each.op: each for each in schedule.aggregations if each.op not in sent}
+
+
+def compressed(schedule: Schedule) -> set[int]:
+    """The operations whose sums are compressed afterwards."""
+    return {op.source for op in schedule.ops if op.kind == "topk" and op.source is not None}
 
 
 def held_nbytes(schedule: Schedule) -> int:
@@ -102,36 +108,48 @@ def count_wrong(schedule: Schedule, rank: int, held: dict[int, NDArray[np.uint8]
     wrong = 0
     of_centres = {op for op, made in enumerate(schedule.ops) if made.centre is not None}
     for number in held.keys() - summed_by_switches(schedule).keys() - of_centres:
-        op, buffer, parties = schedule.ops[number], held[number], schedule.parties(number)
-        for due in op.contract.after(parties, rank):
-            is_like = _data(op, number, due, len(parties.givers))
+        op, buffer = schedule.ops[number], held[number]
+        for due in op.contract.after(schedule.parties_of(number, rank), rank):
+            is_like = _data(schedule, number, due)
             found = buffer[due.offset : due.offset + due.nbytes].view(is_like.dtype)
             wrong += int(np.count_nonzero(found != is_like))
+        if op.kind == "topk":
+            compression = Compression(schedule, number)
+            dense = buffer[op.nbytes :].view(np.float32)[compression.shard(rank)]
+            wrong += int(np.count_nonzero(dense != compression.result(rank)))
     return wrong
 
 
 def _before(schedule: Schedule, number: int, rank: int) -> NDArray[np.uint8]:
-    """A rank's buffer with what it has made itself."""
+    """A rank's buffer with what it has made itself; nothing of what carries on another operation."""
     op = schedule.ops[number]
     buffer = np.full(op.buffer_nbytes, 0, np.uint8)  # not zeros: their pages would be made during the run
-    parties = schedule.parties(number)
-    for own in op.contract.before(parties, rank):
-        data = _data(op, number, own, len(parties.givers))
-        buffer[own.offset : own.offset + own.nbytes] = data.view(np.uint8)
+    if op.source is None:
+        for own in op.contract.before(schedule.parties_of(number, rank), rank):
+            data = _data(schedule, number, own)
+            buffer[own.offset : own.offset + own.nbytes] = data.view(np.uint8)
     return buffer
 
 
-def _data(op: Op, number: int, held: Held, n_givers: int) -> NDArray[Any]:
-    """What a range of a buffer holds: what some of the `n_givers` of a sum have made, added up, or bytes that
-    name their one giver.
+def _data(schedule: Schedule, number: int, held: Held) -> NDArray[Any]:
+    """What a range of a buffer holds: what some givers of a sum have made, added up, or what their one giver
+    has: pairs, a part of the result of such, or bytes that name it.
     """
+    op = schedule.ops[number]
+    if op.kind == "topk":
+        return Compression(schedule, number).pairs(held.givers[0])
+    if op.source is not None:
+        return Compression(schedule, op.source).result(held.givers[0])
+    if op.contract.adds and number in compressed(schedule):
+        first = held.origin // op.element_nbytes
+        return summed_gradients(number, held.givers, slice(first, first + held.nbytes // op.element_nbytes))
     if not op.contract.adds:
         (giver,) = held.givers
         start = held.origin + 7 * number + 31 * giver
         pattern = ((np.arange(_BYTE_PERIOD) + start) % _BYTE_PERIOD + 1).astype(np.uint8)
         return np.resize(pattern, held.nbytes)
     start = held.origin // op.element_nbytes + number
-    most = max(1, min(_PERIOD - 1, exact_to(op.dtype) // n_givers))
+    most = max(1, min(_PERIOD - 1, exact_to(op.dtype) // len(schedule.parties(number)[0].givers)))
     ramps = np.add.outer(np.array(held.givers), np.arange(_PERIOD) + start) % _PERIOD
     made = (ramps % (most + 1)).astype(np.float32).sum(axis=0)
     return np.resize(made.astype(number_type(op.dtype)), held.nbytes // op.element_nbytes)

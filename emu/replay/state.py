@@ -15,13 +15,15 @@ from gradwire.traces.schedules.schedule import Group, Schedule
 @dataclass
 class Possible:
     """Sends (ids) whose data may leave, receives (ids) that may be announced, gaps to wait (those of what
-    the rank computes among them), and aggregations (positions) to begin, in this order.
+    the rank computes among them), and aggregations (positions) to begin, in this order.  `done` are the
+    operations that have just been completed at the rank.
     """
 
     sends: list[int] = field(default_factory=list)
     receives: list[int] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)  # (op, gap_ns)
     aggregations: list[int] = field(default_factory=list)
+    done: list[int] = field(default_factory=list)
 
 
 class RankState:
@@ -124,6 +126,7 @@ class RankState:
         """One thing less to do of `op`; what waited for all of it may go on."""
         self._op_left[op] -= 1
         if not self._op_left[op]:
+            possible.done.append(op)
             self._granted(self._queues.complete(op, self._rank), possible)
             for later in self._op_waiters[op]:
                 self._gate_left[later] -= 1

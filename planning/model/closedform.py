@@ -15,6 +15,7 @@ from gradwire.planning.plan import Plan
 from gradwire.planning.transport import payload_efficiency
 from gradwire.traces.schedules.chains import is_chain
 from gradwire.traces.schedules.collectives import algorithm
+from gradwire.traces.schedules.names import is_compressed
 from gradwire.traces.schedules.schedule import Op
 from gradwire.traces.units import show_count
 
@@ -62,7 +63,9 @@ def _link_bps(plan: Plan) -> int:
     fabric, schedule = plan.fabric, plan.schedule
     if fabric.family in DIRECT:
         return min(fabric.inner_rates_bps)
-    giving = {rank for op in range(len(schedule.ops)) for rank in schedule.parties(op).givers}
+    giving = {
+        rank for op in range(len(schedule.ops)) for each in schedule.parties(op) for rank in each.givers
+    }
     return min(fabric.rates[host_port(plan.placement[rank])] for rank in giving or range(plan.n_ranks))
 
 
@@ -85,7 +88,11 @@ def _of_job(plan: Plan, ranks: Sequence[int], costs: Costs) -> ClosedTime:
         if op.kind != "compute" and members and members[0] in inside
     ]
     # Operations that are alike take as long; hints and multitree's trees are made once for them.
-    alike = Counter((replace(schedule.ops[op], tag=0, iteration=0), schedule.members[op]) for op in ops)
+    alike = Counter(
+        (replace(schedule.ops[op], tag=0, iteration=0), schedule.members[op])
+        for op in ops
+        if schedule.ops[op].source is None  # the formula of what is done in stages is of all of them
+    )
     times = {key: _of_op(plan, *key, costs) for key in alike}
     for missing in times.values():
         if missing.time_s is None:
@@ -108,8 +115,8 @@ def _of_op(plan: Plan, op: Op, members: Sequence[int], costs: Costs) -> ClosedTi
     hints = replace(hints_of(plan.fabric, [plan.placement[rank] for rank in members]), keys=plan.keys)
     n_ranks = len(op.givers or members)
     try:
-        does = algorithm(op.algorithm, op.kind)
-        time_s = does.time_s(n_ranks, op.nbytes, costs.alpha_s, costs.beta_s_per_byte, hints)
+        does = algorithm(op.algorithm, "allreduce" if is_compressed(op.algorithm) else op.kind)
+        time_s = does.time_s(n_ranks, op.asked_nbytes, costs.alpha_s, costs.beta_s_per_byte, hints)
     except ValueError:  # gloo's own, sums by switches, or a plan file that says another algorithm
         return missing
     if time_s is None:

@@ -101,18 +101,21 @@ def bound_s(
     measured against the same figure.  Where parameter servers on hosts of their own help, S is enough, in and
     out of every worker; where switches do, out of a giver and into a taker, in the frames of its tree
     (`trees[i]` is that of the schedule's i-th group; without trees it counts nothing), and what such an
-    operation sends besides.  Everything else counts the bytes that the schedule itself sends and receives.
+    operation sends besides.  Of a compressed allreduce the pairs count that each rank must get from others,
+    and the halves of a dense one beside them.  Everything else counts the bytes that the schedule itself
+    sends and receives.
     Communication only: computing is not in it (see `compute_s`).
     """
     eta = payload_efficiency(fabric.mtu_nbytes)
     sent, received = [0.0] * schedule.n_ranks, [0.0] * schedule.n_ranks
     aggregated = {each.op for each in schedule.aggregations}
     equal: set[int] = set()
-    for op, (made, members) in enumerate(zip(schedule.ops, schedule.members, strict=True)):
+    for op, made in enumerate(schedule.ops):
         each_nbytes = made.contract.each_nbytes
-        if each_nbytes is not None and op not in aggregated:
-            equal.add(op)
-            givers = made.givers or members
+        if each_nbytes is None or op in aggregated:
+            continue
+        equal.add(op)
+        for _, members, givers, *_ in schedule.parties(op):
             helped = len(givers) < len(members)
             nbytes = made.nbytes if helped else each_nbytes(len(members), made.nbytes)
             for rank in givers:

@@ -24,7 +24,8 @@ COLLECTIVES = {
     6: "broadcast",
     7: "barrier",
     8: "alltoall",
-    9: "reducescatter",  # gloo has none; its prefixes end with 8
+    9: "reducescatter",  # gloo's own prefixes end with 8
+    10: "topk",
 }
 PREFIXES = {name: prefix for prefix, name in COLLECTIVES.items()}
 _TAG_BITS, _DELTA_BITS, _PREFIX_SHIFT = 32, 24, 56

@@ -7,12 +7,27 @@ from typing import Literal
 from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.kinds import OpKind
 from gradwire.traces.schedules.names import EARLY
-from gradwire.traces.schedules.sends import Send
+from gradwire.traces.schedules.schedule import Op
+from gradwire.traces.schedules.sends import Send, Sends
 
 SendsOf = Callable[[int, int, Hints], Sequence[Send]]
 ClosedForm = Callable[[int, int, float, float, Hints], float | None]
 Servers = int | Literal["leaf"]
 """How many ranks an algorithm has beside those whose data it adds up; `leaf`: one under each first switch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One of the operations that do a collective one after the other: its sends are of operation 0.
+
+    Each but the first has as its `source` the number of the stage that it carries on.
+    """
+
+    op: Op
+    sends: Sends
+
+
+StagesOf = Callable[[int, int, Hints], tuple[Stage, ...]]
 
 
 def no_closed_form(p: int, nbytes: int, alpha: float, beta: float, hints: Hints, /) -> None:
@@ -35,6 +50,9 @@ class Algorithm:
 
     The sends get what they have to wait for by `pace` (traces.schedules.pacing) if the user chooses no other;
     None: they say it themselves.
+
+    With `stages(n_ranks, nbytes, hints)` it is done by several operations one after the other, and `sends`
+    has none.
     """
 
     name: str
@@ -44,6 +62,7 @@ class Algorithm:
     collective: OpKind = "allreduce"
     servers: Servers = 0
     pace: str | None = EARLY
+    stages: StagesOf | None = None
 
 
 class NotServedError(ValueError):

@@ -5,9 +5,11 @@ other (traces.schedules.aggregating).
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from gradwire.traces.schedules.algorithm import Algorithm, NotServedError, SendsOf, check_ranks
 from gradwire.traces.schedules.algorithms.allpairs import all_pairs, all_pairs_s
+from gradwire.traces.schedules.algorithms.compression import COMPRESSIONS, compressed
 from gradwire.traces.schedules.algorithms.doubletree import (
     best_pieces,
     double_binary_tree,
@@ -187,4 +189,5 @@ ALLREDUCES = (
 )
 FAMILIES: Mapping[str, Callable[[str], Algorithm]] = {  # of what stands behind the colon
     "ps": server_algorithm,
+    **{name: partial(compressed, name) for name in COMPRESSIONS},
 }

@@ -108,20 +108,21 @@ def _equal_for_alike(
 def _check_op(
     schedule: Schedule, op: int, numbers: Ids, waits: Waits, aggregations: Sequence[Aggregation]
 ) -> None:
-    parties, contract = schedule.parties(op), schedule.ops[op].contract
+    members, contract = schedule.members[op], schedule.ops[op].contract
     sends = schedule.sends.chosen(numbers)
-    before = [contract.before(parties, rank) for rank in parties.members]
-    after = [contract.after(parties, rank) for rank in parties.members]
+    parties = {rank: each for each in schedule.parties(op) for rank in each.members}
+    before = [contract.before(parties[rank], rank) for rank in members]
+    after = [contract.after(parties[rank], rank) for rank in members]
     ends = {0}
     for held in chain.from_iterable((*before, *after)):
         ends |= {held.offset, held.offset + held.nbytes}
     cuts = piece_starts(sends, sorted(ends))
-    hops = hops_of(sends, cuts, parties.members)
+    hops = hops_of(sends, cuts, members)
     check_swaps(waits, numbers)
-    wrong = unordered(waits, numbers, hops, len(parties.members) * len(cuts))
+    wrong = unordered(waits, numbers, hops, len(members) * len(cuts))
     if wrong:
-        raise ValueError(_race_words(schedule, wrong, cuts, parties.members))
-    buffers = _Buffers.of(parties.members, cuts, before, aggregations)
+        raise ValueError(_race_words(schedule, wrong, cuts, members))
+    buffers = _Buffers.of(members, cuts, before, aggregations)
     _carry_out_all(buffers, sends, numbers, hops, waits)
     for member, some in enumerate(after):
         for held in some:

@@ -28,12 +28,14 @@ from gradwire.traces.schedules.names import (
     INA_LEAF,
     OF_HOSTS,
     PAIRWISE,
+    is_compressed,
 )
 from gradwire.traces.schedules.pacing import captured, paced
 from gradwire.traces.schedules.pushes import Unit, after_of, summed_pushes
 from gradwire.traces.schedules.schedule import Aggregation, Centre, Gate, Op, Schedule
 from gradwire.traces.schedules.selection import bridged, in_order, prepared
 from gradwire.traces.schedules.sends import MAX_SENDS, Send, Sends
+from gradwire.traces.schedules.stages import in_stages
 from gradwire.traces.workload import Collective, Compute, Item, Message, Workload
 
 TOO_MANY_SENDS = f"the schedule has more than {MAX_SENDS:,} sends; choose fewer iterations"
@@ -116,7 +118,28 @@ def expand(
     locks = tuple(_locks(chosen, units))
     ops, centres = _with_centres(ops, [chosen[unit[0]] for unit in units])
     n_ranks = workload.n_ranks + how.n_servers
-    return Schedule(n_ranks, ops, sends.joined(), gates, tuple(aggregations), locks, centres)
+    schedule = Schedule(n_ranks, ops, sends.joined(), gates, tuple(aggregations), locks, centres)
+    return _compressed(schedule, how) if is_compressed(algorithm) else schedule
+
+
+def _compressed(schedule: Schedule, how: _How) -> Schedule:
+    """With the stages of compressed allreduces; raise NotServedError if there is no allreduce."""
+    allreduces = [number for number, op in enumerate(schedule.ops) if op.kind == "allreduce"]
+    if not allreduces:
+        raise NotServedError(f"{how.algorithm} compresses allreduces, and this job has none")
+    found = algorithm_of(how.algorithm)
+    assert found.stages
+    stages = {
+        nbytes: [
+            replace(stage, sends=paced(stage.sends, how.pace or found.pace))
+            for stage in found.stages(how.n_ranks, nbytes, how.hints)
+        ]
+        for nbytes in sorted({schedule.ops[number].nbytes for number in allreduces})
+    }
+    n_sends = {nbytes: sum(len(each.sends) for each in some) for nbytes, some in stages.items()}
+    if sum(n_sends[schedule.ops[number].nbytes] for number in allreduces) + len(schedule.sends) > MAX_SENDS:
+        raise ValueError(TOO_MANY_SENDS)
+    return in_stages(schedule, {number: stages[schedule.ops[number].nbytes] for number in allreduces})
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +240,10 @@ def _check_wire(items: Iterable[Item], algorithm: str, wire: DType) -> None:
     if algorithm in (INA, INA_LEAF):
         raise NotServedError(
             f"switches add up float32 as whole numbers, not {wire}: leave --wire out, or choose ring"
+        )
+    if is_compressed(algorithm):
+        raise NotServedError(
+            f"{algorithm} sends pairs of a float32 and an index, not {wire}: leave --wire out, or choose ring"
         )
     if not any(CONTRACTS[item.kind].adds for item in items):
         raise NotServedError(
@@ -355,6 +382,8 @@ def _carried(items: Sequence[Item], op: Op, how: _How, most_sends: int) -> _Carr
         return _Carried((Aggregation(0, op.givers, takers=(op.root,)),), Sends.of(()))
     if not isinstance(item, Collective):
         return _Carried((), Sends.of(()))
+    if op.kind == "allreduce" and is_compressed(how.algorithm):
+        return _Carried((), Sends.of(()))  # its stages are made at the end
     if op.kind == "allreduce" and how.algorithm == INA:
         return _Carried((ina(how.n_ranks),), Sends.of(()))
     if op.kind == "allreduce" and how.algorithm == INA_LEAF:

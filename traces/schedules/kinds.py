@@ -15,7 +15,15 @@ from typing import Literal, NamedTuple
 from gradwire.traces.schedules.dtypes import FLOAT32, element_nbytes
 
 OpKind = Literal[
-    "allreduce", "reducescatter", "allgather", "alltoall", "broadcast", "reduce", "message", "compute"
+    "allreduce",
+    "reducescatter",
+    "allgather",
+    "alltoall",
+    "broadcast",
+    "reduce",
+    "topk",
+    "message",
+    "compute",
 ]
 ELEMENT_NBYTES = element_nbytes(FLOAT32)  # that algorithms cut; expand makes less of them on the wire
 
@@ -193,6 +201,8 @@ CONTRACTS: dict[OpKind, Contract] = {
         each_nbytes=_all_but_own,
         has_output=True,
     ),
+    # An allgather of pairs, which every rank then adds up (traces.schedules.algorithms.compression).
+    "topk": Contract(_own_chunk, _all_chunks, _to_all, _all_but_own),
     "broadcast": Contract(_at_root, _roots, _to_all),
     # By hosts, or pushes to one server that switches add up on the way.
     "reduce": Contract(_own, _sum_at_root, _to_all, adds=True, sum_is_roots=True),

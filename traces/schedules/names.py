@@ -33,10 +33,18 @@ OF_NETWORK = (  # made for one
 )
 FAMILIES = {  # of allreduces: what names begin with, up to the colon, and their form
     "ps": "ps:LAYOUT",
+    "topk": "topk:RHO",
+    "hitopk": "hitopk:RHO",
 }
+_COMPRESSED = ("topk", "hitopk")  # families whose result is not the sum
 ALGORITHMS = (AS_CAPTURED, *OF_HOSTS, *OF_NETWORK, *FAMILIES.values(), INA, INA_LEAF)
 EARLY, STEP = PACES = "early", "step"  # when ranks go on (traces.schedules.pacing)
 BY_COLLECTIVE: dict[str, tuple[str, ...]] = {"allreduce": ALGORITHMS, "alltoall": (PAIRWISE,)}
+
+
+def is_compressed(algorithm: str) -> bool:
+    """Whether only the largest numbers are sent, and added up."""
+    return algorithm.partition(":")[0] in _COMPRESSED
 
 
 def of_packages() -> dict[str, EntryPoint]:

@@ -31,6 +31,10 @@ class Op:
     those whose data it is about (empty: all members).  `dtype` is of the numbers that it adds up, on the wire
     as well.  `algorithm` is the name of the one that its sends follow, where that is known: empty for gloo's
     own and for a message.  `centre` is of a message that adds to one of `Schedule.centres` or reads it.
+
+    With `groups`, of all members, it is done in each by itself, `nbytes` in each.  Of pairs of an index and a
+    value `dense_nbytes` are the size of what they are taken from, and added up into.  It carries on what the
+    operation `source` has left at each rank; None: it begins with what the rank has made itself.
     """
 
     kind: OpKind
@@ -44,6 +48,9 @@ class Op:
     dtype: DType = FLOAT32
     algorithm: str = ""
     centre: int | None = None
+    groups: tuple[tuple[int, ...], ...] = ()
+    dense_nbytes: int = 0
+    source: int | None = None
 
     @property
     def element_nbytes(self) -> int:
@@ -51,8 +58,13 @@ class Op:
 
     @property
     def buffer_nbytes(self) -> int:
-        """What each member holds of it."""
-        return self.contract.buffer_nbytes(self.nbytes)
+        """What each member holds of it; where there are pairs, what they are added up into is behind them."""
+        return self.contract.buffer_nbytes(self.nbytes) + self.dense_nbytes
+
+    @property
+    def asked_nbytes(self) -> int:
+        """The size of what a job asked for; nothing of what carries on another operation."""
+        return 0 if self.source is not None else self.dense_nbytes or self.nbytes
 
     @property
     def contract(self) -> Contract:
@@ -169,10 +181,17 @@ class Schedule:
             ranks[aggregation.op].update(aggregation.members)
         return tuple(op.members or tuple(sorted(each)) for op, each in zip(self.ops, ranks, strict=True))
 
-    def parties(self, op: int) -> Parties:
-        """Who takes part in an operation, and whose data it is about."""
+    def parties(self, op: int) -> tuple[Parties, ...]:
+        """Who takes part in an operation, and whose data it is about; of each group, if it has some."""
         made, members = self.ops[op], self.members[op]
-        return Parties(made.nbytes, members, made.givers or members, made.root, made.element_nbytes)
+        return tuple(
+            Parties(made.nbytes, ranks, made.givers or ranks, made.root, made.element_nbytes)
+            for ranks in made.groups or (members,)
+        )
+
+    def parties_of(self, op: int, rank: int) -> Parties:
+        """Those of the rank's group."""
+        return next(each for each in self.parties(op) if rank in each.members)
 
     def centre_of(self, op: int) -> Centre:
         """The centre of an operation that has one."""
@@ -221,6 +240,8 @@ def together(schedules: Sequence[Schedule]) -> Schedule:
                 members=tuple(rank + n_ranks for rank in op.members),
                 givers=tuple(rank + n_ranks for rank in op.givers),
                 centre=None if op.centre is None else op.centre + len(centres),
+                groups=tuple(tuple(rank + n_ranks for rank in group) for group in op.groups),
+                source=None if op.source is None else op.source + n_ops,
             )
             for op in schedule.ops
         )

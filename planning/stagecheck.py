@@ -1,0 +1,114 @@
+"""Checks the operations of a plan that are done in groups, that send pairs, and that carry on others."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gradwire.traces.schedules.algorithms.compression import PAIR_NBYTES
+from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
+from gradwire.traces.schedules.schedule import Op, Schedule
+
+_IN_GROUPS = ("reducescatter", "allgather", "topk")
+_CARRIES_ON = {"topk": "reducescatter", "allgather": "topk"}  # by kind that of its source
+
+
+def check_stages(schedule: Schedule) -> None:
+    """Raise ValueError for the first operation of which one of these is wrong."""
+    for number, op in enumerate(schedule.ops):
+        try:
+            _check_groups(op)
+            _check_pairs(op)
+            if op.source is not None:
+                _check_source(number, op, schedule.ops)
+        except ValueError as error:
+            raise ValueError(f"operation {number}, {op.kind}: {error}") from None
+    _check_gated(schedule)
+    _check_inside(schedule)
+
+
+def _check_groups(op: Op) -> None:
+    if not op.groups:
+        return
+    if op.kind not in _IN_GROUPS:
+        raise ValueError(f"it cannot be done in groups; {', '.join(_IN_GROUPS)} can")
+    ranks = sorted(rank for group in op.groups for rank in group)
+    ascending = all(list(group) == sorted(group) for group in op.groups)
+    if tuple(ranks) != op.members or not ascending or len(set(map(len, op.groups))) > 1 or op.givers:
+        raise ValueError(
+            "its groups must have each of its members once, ascending, and all as many; and no givers"
+        )
+
+
+def _check_pairs(op: Op) -> None:
+    if op.kind != "topk":
+        if op.dense_nbytes:
+            raise ValueError(f"it sends no pairs, so dense_nbytes must be 0, got {op.dense_nbytes}")
+        return
+    n_ranks = len(op.groups[0] if op.groups else op.members)
+    kept, rest = divmod(op.nbytes, PAIR_NBYTES * max(1, n_ranks))
+    shards = 1 if op.source is None else len(op.groups)
+    if n_ranks < 2 or rest or op.dense_nbytes % ELEMENT_NBYTES:
+        raise ValueError(
+            f"{op.nbytes} bytes are not as many pairs of {PAIR_NBYTES} bytes of each of {n_ranks} members, "
+            f"or dense_nbytes {op.dense_nbytes} not whole numbers"
+        )
+    if not 0 < kept <= op.dense_nbytes // ELEMENT_NBYTES // max(1, shards):
+        raise ValueError(f"{kept} pairs of each rank do not fit what they are taken from")
+
+
+def _check_source(number: int, op: Op, ops: Sequence[Op]) -> None:
+    """What it carries on comes before it, and has the same numbers at the same ranks."""
+    assert op.source is not None
+    if op.kind not in _CARRIES_ON:
+        raise ValueError(f"it cannot carry on another operation; {' and '.join(_CARRIES_ON)} can")
+    if not 0 <= op.source < number or ops[op.source].kind != _CARRIES_ON[op.kind]:
+        raise ValueError(f"its source must be an earlier {_CARRIES_ON[op.kind]}, got operation {op.source}")
+    source = ops[op.source]
+    dense = source if op.kind == "topk" else op
+    pairs = op if op.kind == "topk" else source
+    if source.members != op.members or dense.nbytes != pairs.dense_nbytes:
+        raise ValueError(f"it has other members or sizes than its source, operation {op.source}")
+    if pairs.source is None or ops[pairs.source].groups != dense.groups:
+        raise ValueError(
+            f"its groups are not those of the reducescatter that operation {op.source} carries on"
+        )
+    if pairs.groups != tuple(tuple(sorted(line)) for line in zip(*dense.groups, strict=True)):
+        raise ValueError(
+            "groups of pairs must have the ranks with the same chunk of all groups of its source"
+        )
+
+
+def _check_gated(schedule: Schedule) -> None:
+    """Ranks are done with an operation before they carry it on, and they carry it on once."""
+    after = {(gate.op, gate.rank): gate.after for gate in schedule.gates}
+    carried: set[int] = set()
+    for number, op in enumerate(schedule.ops):
+        if op.source is None:
+            continue
+        if op.source in carried:
+            raise ValueError(f"operation {number}: operation {op.source} is carried on twice")
+        carried.add(op.source)
+        for rank in op.members:
+            if op.source not in after.get((number, rank), ()):
+                raise ValueError(
+                    f"operation {number} carries on operation {op.source}, so rank {rank} must wait for that"
+                )
+
+
+def _check_inside(schedule: Schedule) -> None:
+    """Sends of an operation in groups stay in their group."""
+    sends = schedule.sends
+    for number, op in enumerate(schedule.ops):
+        if not op.groups:
+            continue
+        group_of = np.zeros(schedule.n_ranks, np.int64)
+        for place, group in enumerate(op.groups):
+            group_of[list(group)] = place
+        low, high = np.searchsorted(sends.op, (number, number + 1)).tolist()
+        wrong = np.flatnonzero(group_of[sends.src[low:high]] != group_of[sends.dst[low:high]])
+        if len(wrong):
+            send = low + int(wrong[0])
+            raise ValueError(
+                f"send {send} goes from rank {sends.src[send]} to {sends.dst[send]}, which are in other "
+                f"groups of operation {number}"
+            )
