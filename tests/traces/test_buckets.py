@@ -168,6 +168,18 @@ def test_a_broadcast_between_them_keeps_allreduces_apart() -> None:
     ]
 
 
+def test_what_frees_a_lock_is_renumbered_with_the_rest() -> None:
+    items = (
+        Collective(kind="allreduce", tag=0, nbytes=12),
+        Message(src=0, dst=1, nbytes=4, iteration=1, start=Start(rank=0, after=(0,)), lock_until=2),
+        Message(src=1, dst=0, nbytes=4, iteration=1, start=Start(rank=1, after=(1,))),
+    )
+    made = rebucketed(Workload(schema=SCHEMA, framing="none", n_ranks=2, items=items), 4)
+    push, pull = (number for number, item in enumerate(made.items) if isinstance(item, Message))
+    assert made.items[push].lock_until == pull  # type: ignore[union-attr]
+    assert made.items[push].begins[0].after == (0, 1, 2)
+
+
 def test_no_tag_is_used_twice() -> None:
     made = rebucketed(captured("ddp_gloo_4_resnet18_tso"), 1 << 20)
     tags = [item.tag for item in made.items if item.kind == "allreduce"]

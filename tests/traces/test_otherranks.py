@@ -12,6 +12,7 @@ from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.otherranks import with_ranks
 from gradwire.traces.schedules.schedule import Schedule
+from gradwire.traces.taxonomy import Taxonomy
 from gradwire.traces.workload import (
     SCHEMA,
     Collective,
@@ -134,20 +135,42 @@ def test_a_worker_less_leaves_the_rest_in_their_order() -> None:
     assert time_s == pytest.approx(2 * S_PER_MB + 3)  # while it computes, the pulls are under way
 
 
-def hurried() -> Workload:
-    """A server that answers each of two workers as soon as that one has pushed."""
+def hurried(locks: bool = False) -> Workload:
+    """A server that answers each of two workers as soon as that one has pushed; with `locks` in the order in
+    which they come, else in that of the capture.
+    """
     items: list[Item] = []
     for worker in (1, 2):
         push = len(items)
-        items.append(Message(src=worker, dst=0, nbytes=MB, role="push", start=Start(rank=worker)))
+        start, until = Start(rank=worker), push + 1 if locks else None
+        items.append(Message(src=worker, dst=0, nbytes=MB, role="push", start=start, lock_until=until))
         items.append(Message(src=0, dst=worker, nbytes=MB, role="pull", start=Start(rank=0, after=(push,))))
     return Workload(schema=SCHEMA, framing="none", n_ranks=3, items=tuple(items))
+
+
+@pytest.mark.parametrize("n_workers", [1, 2, 3, 5])
+def test_an_asynchronous_server_serves_each_worker_for_itself(n_workers: int) -> None:
+    """One lock: a push comes in, its pull goes out, and then the next worker's, w (S + S) beta."""
+    made = Workload.model_validate(with_ranks(hurried(locks=True), n_workers + 1).model_dump(by_alias=True))
+    for number, item in enumerate(made.items):
+        assert isinstance(item, Message)
+        if item.role == "pull":
+            (push,) = (made.items[other] for other in item.start.after)
+            assert isinstance(push, Message)
+            assert (push.src, push.lock_until) == (item.dst, number)
+    cell = Cell(parse_fabric("star:hosts=8"), "as-captured", "linear", "ecmp")
+    plan = plan_of(cell, Experiment(made, "test"))
+    assert plan.prediction.fluid_s == pytest.approx(n_workers * 2 * S_PER_MB)
 
 
 def two_servers() -> Workload:
     """One worker that pushes to both."""
     items = [Message(src=0, dst=server, nbytes=MB, role="push", start=Start(rank=0)) for server in (1, 2)]
     return Workload(schema=SCHEMA, framing="none", n_ranks=3, items=tuple(items))
+
+
+def gossiping() -> Workload:
+    return hurried().model_copy(update={"taxonomy": Taxonomy(optimisation="decentralised")})
 
 
 def test_turns_of_captured_ranks_say_nothing_of_others() -> None:
@@ -181,6 +204,7 @@ def test_one_iteration_still_follows_the_other() -> None:
         (made_alltoall(4, 4096), 8, "rank 0 sends rank 1 messages, and neither is a parameter server"),
         (served(2, 0, MB), 1025, "a job cannot have 1,025 ranks"),
         (hurried(), 5, "server 0 answers the worker that comes first"),
+        (gossiping(), 8, "what other ranks would do in a job that is decentralised.* is not known"),
         (two_servers(), 2, "2 ranks leave no worker: 2 of the 3 captured are servers"),
     ],
 )

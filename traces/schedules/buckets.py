@@ -16,7 +16,7 @@ from typing import Any
 
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
 from gradwire.traces.schedules.pushes import peeled
-from gradwire.traces.workload import Collective, Compute, Item, Message, Start, Workload
+from gradwire.traces.workload import Collective, Compute, Item, Start, Workload
 
 MAX_ITEMS = 1 << 20  # some 2 KB each
 MAX_WAITS = 1 << 22  # of items for others
@@ -147,10 +147,10 @@ class _Cut:
             )
         number_of = {nodes[place]: number for number, place in enumerate(order)}
 
-        def start(rank: int, after: Iterable[Node]) -> Start:
-            return Start(rank=rank, after=tuple(sorted(number_of[node] for node in after)))
+        def numbers(some: Iterable[Node]) -> tuple[int, ...]:
+            return tuple(sorted(number_of[node] for node in some))
 
-        return tuple(self._made(nodes[place], begins[place], start) for place in order)
+        return tuple(self._made(nodes[place], begins[place], numbers) for place in order)
 
     def _all_begins(self, nodes: Sequence[Node]) -> list[dict[int, set[Node]]]:
         found, n_waits = [], 0
@@ -235,19 +235,24 @@ class _Cut:
         return found
 
     def _made(
-        self, node: Node, begins: Mapping[int, set[Node]], start: Callable[[int, Iterable[Node]], Start]
+        self,
+        node: Node,
+        begins: Mapping[int, set[Node]],
+        numbers: Callable[[Iterable[Node]], tuple[int, ...]],
     ) -> Item:
         number, part = node
         item = self._items[number]
+        starts = tuple(Start(rank=rank, after=numbers(after)) for rank, after in begins.items())
         if isinstance(item, Collective):
-            starts = {"starts": tuple(start(rank, after) for rank, after in begins.items())}
-            return item.model_copy(update={**self._bucket(number, part), **starts})
-        ((rank, after),) = begins.items()
-        own = {"start": start(rank, after)}
-        if isinstance(item, Message):
-            ready = item.ready and start(item.ready.rank, self._done(item.ready))
-            return item.model_copy(update={**own, "ready": ready})
-        return item.model_copy(update={**own, **self._computing(item, node)})
+            return item.model_copy(update={**self._bucket(number, part), "starts": starts})
+        if isinstance(item, Compute):
+            return item.model_copy(update={**self._computing(item, node), "start": starts[0]})
+        ready, until = item.ready, item.lock_until
+        if ready is not None:
+            ready = Start(rank=ready.rank, after=numbers(self._done(ready)))
+        if until is not None:
+            (until,) = numbers(self._done(Start(rank=item.dst, after=(until,))))[-1:]
+        return item.model_copy(update={"start": starts[0], "ready": ready, "lock_until": until})
 
     def _bucket(self, number: int, bucket: int) -> dict[str, Any]:
         """What differs from the captured one."""

@@ -4,7 +4,7 @@ Assumed is what data parallelism with a fixed batch per rank says: each rank com
 buffers, buckets and the gaps between them stay.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 
@@ -52,13 +52,13 @@ def with_ranks(workload: Workload, n_ranks: int) -> Workload:
     bridges = bridged(
         workload.items, {number: item for number, item in training.items() if stays(_own(item))}
     )
-    items = _copied({number: item for number, item in bridges.items() if stays(_own(item))}, ranks)
+    copies = _Copies({number: item for number, item in bridges.items() if stays(_own(item))}, ranks)
     return workload.model_copy(
         update={
             "n_ranks": n_ranks,
             "addresses": (),
             "connections": (),
-            "items": tuple(items),
+            "items": tuple(copies.items()),
             "notes": (*workload.notes, assumption(workload, n_ranks)),
         }
     )
@@ -70,11 +70,15 @@ def assumption(workload: Workload, n_ranks: int) -> str:
         f"{n_ranks} ranks for the {workload.n_ranks} captured: buffers, buckets and the batch of each rank "
         "stay, further ranks compute as long as the captured ones, from the first on"
     )
-    if servers := sorted(_servers(_training(workload).values())):
+    training = _training(workload).values()
+    if servers := sorted(_servers(training)):
         one = len(servers) == 1
+        each = any(isinstance(item, Message) and item.lock_until is not None for item in training)
         words += f"; {'server' if one else 'servers'} {', '.join(map(str, servers))} "
         words += "stays and computes" if one else "stay and compute"
-        words += " as long as for the captured workers"
+        words += (
+            f" as long as for {'a' if each else 'the'} captured {'worker for each' if each else 'workers'}"
+        )
     return f"{words}; the set-up is left out"
 
 
@@ -108,6 +112,12 @@ def _servers(items: Iterable[Item]) -> frozenset[int]:
 
 
 def _check(workload: Workload, training: Collection[Item], servers: frozenset[int]) -> None:
+    taxonomy = workload.taxonomy
+    if taxonomy.optimisation == "decentralised" or taxonomy.scheduling == "bounded":
+        raise ValueError(
+            f"what other ranks would do in a job that is {taxonomy} is not known; `gradwire make --workers` "
+            "makes such jobs"
+        )
     for item in training:
         if isinstance(item, Message) and servers.isdisjoint((item.src, item.dst)):
             raise ValueError(
@@ -128,44 +138,93 @@ def _own(item: Item) -> tuple[int, ...]:
     return (item.rank,) if isinstance(item, Compute) else ()
 
 
-def _copied(kept: Mapping[int, Item], ranks: _Ranks) -> Iterator[Item]:
+def _sections(items: Mapping[int, Item]) -> dict[int, int]:
+    """What servers do for one worker alone, and for which: from a push that takes a lock to what frees it."""
+    found: dict[int, int] = {}
+    for number, push in items.items():
+        if not isinstance(push, Message) or push.lock_until is None:
+            continue
+        found[number] = push.src
+        waiting = [push.lock_until]
+        while waiting:
+            one = waiting.pop()
+            item = items.get(one)
+            if one in found or not isinstance(item, Message | Compute) or item.start.rank != push.dst:
+                continue
+            found[one] = push.src
+            waiting += item.start.after
+    return found
+
+
+class _Copies:
     """The items of all ranks, each with its copies after it."""
-    ids: dict[int, dict[int, int]] = {}  # by captured item and copy; of what all ranks share, by 0
-    n_items = 0
-    for number, item in kept.items():
-        workers = [rank for rank in _own(item) if rank not in ranks.servers]
-        copies = ranks.copies(workers[0]) if workers else [0]
-        ids[number] = dict(zip(copies, count(n_items), strict=False))
-        n_items += len(copies)
 
-    def start(one: Start, copy: int) -> Start:
-        """Of a captured rank's copy; a server has none, and waits for all copies of what it waited for."""
-        is_server = one.rank in ranks.servers
-        own = ranks.number_of[one.rank, 0 if is_server else copy]
-        named = [ids[other] for other in one.after if other in ids]
-        after = [
-            each for some in named for each in (some.values() if is_server else [some.get(copy, some[0])])
-        ]
-        return Start(rank=own, after=tuple(after))
+    def __init__(self, kept: Mapping[int, Item], ranks: _Ranks) -> None:
+        self._kept = kept
+        self._ranks = ranks
+        self._sections = _sections(kept)
+        self._ids: dict[int, dict[int, int]] = {}
+        """By captured item and copy; of what all ranks share, by 0."""
+        n_items = 0
+        for number in kept:
+            worker = self._worker(number)
+            copies = [0] if worker is None else ranks.copies(worker)
+            self._ids[number] = dict(zip(copies, count(n_items), strict=False))
+            n_items += len(copies)
 
-    for number, item in kept.items():
-        for copy in ids[number]:
-            yield _copy(item, copy, ranks, start)
+    def items(self) -> Iterator[Item]:
+        for number, copies in self._ids.items():
+            for copy in copies:
+                yield self._copy(number, copy)
 
+    def _worker(self, number: int) -> int | None:
+        """The worker of whose kind each has one of its own; None: all share it."""
+        workers = [rank for rank in _own(self._kept[number]) if rank not in self._ranks.servers]
+        return workers[0] if workers else self._sections.get(number)
 
-def _copy(item: Item, copy: int, ranks: _Ranks, start: Callable[[Start, int], Start]) -> Item:
-    if isinstance(item, Compute):
-        return item.model_copy(update={"start": start(item.start, copy)})
-    if isinstance(item, Message):
-        ends = {
-            name: ranks.number_of[rank, 0 if rank in ranks.servers else copy]
-            for name, rank in (("src", item.src), ("dst", item.dst))
-        }
-        ready = item.ready and start(item.ready, copy)
-        return item.model_copy(update={**ends, "start": start(item.start, copy), "ready": ready})
-    begins = {one.rank: one for one in item.starts}
-    starts = tuple(
-        start(begins[captured], its_copy) for captured, its_copy in ranks.places if captured in begins
-    )
-    root = ranks.number_of.get((item.root, 0), 0)
-    return item.model_copy(update={"starts": starts, "root": root, "turns": ()})
+    def _start(self, one: Start, number: int, copy: int) -> Start:
+        """Of a captured rank's copy.  A server has none: it waits for all copies of what it waited for, but
+        for one alone of what it does for that one.
+        """
+        is_server = one.rank in self._ranks.servers
+        after: list[int] = []
+        for other in one.after:
+            if other in self._ids:
+                ids = self._ids[other]
+                is_own = self._sections.get(number, -1) == self._worker(other)
+                after += ids.values() if is_server and not is_own else [ids.get(copy, ids[0])]
+        rank = self._ranks.number_of[one.rank, 0 if is_server else copy]
+        return Start(rank=rank, after=tuple(after))
+
+    def _copy(self, number: int, copy: int) -> Item:
+        item = self._kept[number]
+        if isinstance(item, Compute):
+            return item.model_copy(update={"start": self._start(item.start, number, copy)})
+        if isinstance(item, Message):
+            return self._message(item, number, copy)
+        begins = {one.rank: one for one in item.starts}
+        starts = tuple(
+            self._start(begins[captured], number, its_copy)
+            for captured, its_copy in self._ranks.places
+            if captured in begins
+        )
+        root = self._ranks.number_of.get((item.root, 0), 0)
+        return item.model_copy(update={"starts": starts, "root": root, "turns": ()})
+
+    def _message(self, item: Message, number: int, copy: int) -> Message:
+        src, dst = (
+            self._ranks.number_of[rank, 0 if rank in self._ranks.servers else copy]
+            for rank in (item.src, item.dst)
+        )
+        until = item.lock_until
+        if until is not None:
+            until = self._ids.get(until, {}).get(copy, self._ids[number][copy])
+        return item.model_copy(
+            update={
+                "src": src,
+                "dst": dst,
+                "start": self._start(item.start, number, copy),
+                "ready": item.ready and self._start(item.ready, number, copy),
+                "lock_until": until,
+            }
+        )
