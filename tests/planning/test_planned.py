@@ -23,10 +23,8 @@ from gradwire.planning.routing.planned import reassigned
 from gradwire.planning.routing.policies import policy
 from gradwire.planning.routing.shortest import Path
 from gradwire.planning.transport import fabric_transport
-from gradwire.traces.schedules.algorithms.doubling import halving_doubling
-from gradwire.traces.schedules.algorithms.ring import ring
 from gradwire.traces.schedules.expand import expand
-from gradwire.traces.schedules.schedule import Op, Schedule, together
+from gradwire.traces.schedules.schedule import Schedule, together
 from gradwire.traces.seeded import draw
 from gradwire.traces.workload import made_allreduce, made_alltoall
 from tests.made_plans import MIB, all_to_all, allreduce_plan, messages, schedule_plan
@@ -231,8 +229,7 @@ def test_large_flows_are_kept_apart_before_small_ones() -> None:
 
 
 def two_jobs(n: int, algorithm: str) -> Schedule:
-    make = {"ring": ring, "halving-doubling": halving_doubling}[algorithm]
-    one = Schedule.of(n, (Op("allreduce", MIB),), make(n, MIB))
+    one = expand(made_allreduce(n, MIB), algorithm)
     return together((one, one))
 
 
