@@ -119,7 +119,7 @@ def _multitree(name: str, *, reference: bool) -> Algorithm:
     def time_s(p: int, nbytes: int, alpha: float, beta: float, hints: Hints) -> float:
         return multitree_s(grow(_graph(p, hints), reference=reference), nbytes, alpha, beta)
 
-    return Algorithm(name, sends, time_s, "2(τS/p·β + Dα) (Huang et al. 2021, derived)", pace=STEP)
+    return Algorithm(name, sends, time_s, "2(τS/p·β + Dα) (Huang et al. 2021, derived)")
 
 
 ALLREDUCES = (
