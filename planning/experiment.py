@@ -73,6 +73,7 @@ class Experiment:
     slots: int | None = None
     elements: int = DEFAULT_ELEMENTS
     pace: str | None = None
+    send_delay_ns: int = 0
     captured_on: Fabric | None = None
     wire: DType = FLOAT32
     assumptions: tuple[str, ...] = ()
@@ -99,7 +100,7 @@ class Original:
         """Whether the plan sends the same there."""
         same_place = (plan.fabric, plan.placement) == (self.fabric, self.hosts)
         same_job = plan.algorithm == AS_CAPTURED and plan.schedule.dtypes in ((), (FLOAT32,))
-        return same_place and same_job and not (plan.failures or plan.losses)
+        return same_place and same_job and not (plan.failures or plan.losses or plan.schedule.send_delay_ns)
 
 
 def cells(
@@ -131,7 +132,7 @@ def plan_of(cell: Cell, experiment: Experiment) -> Plan:
     plan = resolve_placed(
         cell.fabric,
         tuple(itertools.chain.from_iterable(jobs)),
-        schedule,
+        replace(schedule, send_delay_ns=experiment.send_delay_ns),
         algorithm=cell.algorithm,
         placement=cell.placement,
         routes=cell.routes,

@@ -18,7 +18,7 @@ from gradwire.planning.losses import check_losses
 from gradwire.planning.stagecheck import check_stages
 from gradwire.planning.trees.treecheck import check_trees
 from gradwire.traces.schedules.dtypes import FLOAT32
-from gradwire.traces.schedules.schedule import Aggregation, Group, Op, Schedule
+from gradwire.traces.schedules.schedule import MAX_SEND_DELAY_NS, Aggregation, Group, Op, Schedule
 from gradwire.traces.schedules.sends import Edges, Numbers, Sends
 from gradwire.traces.workload import MAX_GAP_NS, MAX_SLOT, MAX_TAG
 
@@ -67,6 +67,10 @@ def check_schedule(schedule: Schedule) -> None:
     gone, also those in its slot, and nothing waits in a circle.
     """
     ranks = range(schedule.n_ranks)
+    if not 0 <= schedule.send_delay_ns <= MAX_SEND_DELAY_NS:
+        raise ValueError(
+            f"a send_delay_ns of {schedule.send_delay_ns} is out of range: 0 to {MAX_SEND_DELAY_NS}"
+        )
     for number, op in enumerate(schedule.ops):
         tags = range((MAX_TAG if op.contract.is_collective else MAX_SLOT) + 1)
         if op.kind == "compute" and op.nbytes:

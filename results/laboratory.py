@@ -77,6 +77,7 @@ def _refused(cell: Cell, experiment: Experiment, reason: str) -> Row:
         verdict=REFUSED,
         seed=experiment.seed,
         dtype=experiment.wire,
+        send_delay_s=experiment.send_delay_ns / 1e9,
         hosts=len(cell.fabric.hosts),
         host_rates_bps=cell.fabric.host_rates_bps,
         inner_rates_bps=cell.fabric.inner_rates_bps,

@@ -65,8 +65,9 @@ class JobTime:
 @dataclass(frozen=True, slots=True)
 class Row:
     """One cell of a matrix.  `bytes` is the sum of the operations' sizes, on the wire; a refused cell has no
-    figures.  `dtype` is the type of what is added up.  `hosts`, `host_rates_bps` and `inner_rates_bps` (of
-    the hosts' cables, and of those between switches, ascending) are the fabric's.
+    figures.  `dtype` is the type of what is added up; each send left `send_delay_s` after it might.  `hosts`,
+    `host_rates_bps` and `inner_rates_bps` (of the hosts' cables, and of those between switches, ascending)
+    are the fabric's.
 
     `ratio` is the median time over `bound_s` (alpha 0, nominal rate times payload efficiency),
     `ratio_predicted` that over `predicted_s` (the model of the plan's own paths, calibrated host times
@@ -106,6 +107,7 @@ class Row:
     verdict: str
     seed: int = 0
     dtype: DType = FLOAT32
+    send_delay_s: float = 0.0
     hosts: int = 0
     host_rates_bps: tuple[int, ...] = ()
     inner_rates_bps: tuple[int, ...] = ()
@@ -228,6 +230,7 @@ def row(
         verdict="valid" if verdict.valid else "not valid",
         seed=plan.seed,
         dtype=dtype_of(plan.schedule),
+        send_delay_s=plan.schedule.send_delay_ns / 1e9,
         hosts=len(plan.fabric.hosts),
         host_rates_bps=plan.fabric.host_rates_bps,
         inner_rates_bps=plan.fabric.inner_rates_bps,

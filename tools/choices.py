@@ -55,8 +55,9 @@ from gradwire.traces.schedules.dtypes import DTYPES, FLOAT32, parse_dtype
 from gradwire.traces.schedules.keys import RESNET50, keys_named
 from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF, PACES
 from gradwire.traces.schedules.otherranks import with_ranks
+from gradwire.traces.schedules.schedule import MAX_SEND_DELAY_NS
 from gradwire.traces.schedules.straggling import straggler_words, straggling
-from gradwire.traces.units import parse_nbytes
+from gradwire.traces.units import parse_nbytes, parse_ns, show_ns
 from gradwire.traces.workload import Workload
 
 MAX_WINDOW = 8192  # of one tree: what no queue has room for would only be sent again and again
@@ -187,13 +188,37 @@ class NetworkChoices:
         ),
     ] = None
 
+    send_delay: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="Let each send leave so long after it may, e.g. 50ms, as on a slow core: latency, for the "
+            "delays of a rank's sends run side by side. At most 10s.",
+        ),
+    ] = "0"
+
     def on(self, job: Experiment) -> Experiment:
-        """`job` with these choices.  Raise ValueError or OSError for a file of keys that cannot be used."""
-        chosen = {each.name: getattr(self, each.name) for each in fields(self)}
+        """`job` with these choices.  Raise ValueError for a type, a pace or a delay that there cannot be, and
+        for a file of keys that cannot be used, or OSError.
+        """
+        chosen = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "send_delay"}
         lists = {name: tuple(value) for name, value in chosen.items() if isinstance(value, list)}
         keys = keys_named(self.keys) if self.keys is not None else ()
-        read = {"wire": parse_dtype(self.wire), "keys": tuple(key.n_elements for key in keys)}
+        read = {
+            "wire": parse_dtype(self.wire),
+            "keys": tuple(key.n_elements for key in keys),
+            "send_delay_ns": _delay_ns(self.send_delay),
+        }
+        if self.pace not in (None, *PACES):
+            raise ValueError(f"--pace {self.pace}: choose {either(PACES)}")
         return replace(job, **chosen | lists | read)
+
+
+def _delay_ns(text: str) -> int:
+    delay_ns = parse_ns(text)
+    if delay_ns > MAX_SEND_DELAY_NS:
+        raise ValueError(f"--send-delay {text}: a send is delayed by {show_ns(MAX_SEND_DELAY_NS)} at most")
+    return delay_ns
 
 
 @dataclass(frozen=True, slots=True)

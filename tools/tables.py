@@ -132,6 +132,7 @@ def _heading(rows: Sequence[Row], swept: bool) -> str:
     what = (_cell if swept else _fabric)(rows[0])
     size = "" if swept else f" · {show_nbytes(max(row.bytes for row in rows))}"
     size += f" · {rows[0].dtype}" if rows[0].dtype != FLOAT32 else ""
+    size += f" · each send {show_s(rows[0].send_delay_s)} late" if rows[0].send_delay_s else ""
     return f"{what} · {rows[0].hosts} hosts at {rates} · {rows[0].ranks} ranks{size}"
 
 

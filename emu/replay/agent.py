@@ -42,7 +42,10 @@ class RankAgent:
         self, plan: Plan, rank: int, connections: list[RankConnection], seats: Sequence[Seat], repeat: int
     ) -> None:
         self._schedule = plan.schedule
+        self._delay_ns = plan.schedule.send_delay_ns
         self._stall_s = STALL_S + outage_s(plan.failures) + longest_quiet_s(plan.schedule, rank)
+        if self._delay_ns:  # all others may be waiting one after the other
+            self._stall_s += plan.prediction.fluid_s
         self._by_plan = (
             f"; planned failures: {show_failures(plan.fabric, plan.failures)}" if plan.failures else ""
         )
@@ -62,6 +65,7 @@ class RankAgent:
         self._held: dict[int, NDArray[np.uint8]] = {}  # by our half of a swap: what the other half brought
         self._flushed: set[RankConnection] = set()  # since the last poll: what they wait for may have changed
         self._gaps: list[tuple[int, int]] = []  # heap of (due_ns, op)
+        self._delayed: list[tuple[int, bool, int]] = []  # heap of (due_ns, whether a send, its number)
         self._times = RankTimes()
         self.accesses: list[centres.Access] = []  # to the rank's centres, in their order
         self._sent_nbytes = self._retransmits = 0
@@ -134,12 +138,14 @@ class RankAgent:
                 if mask & select.EPOLLOUT:
                     self._flush(connection)
             self._end_gaps()
+            self._end_delays()
             for number in [*(finished or ()), *self._aggregating.step([fd for fd, _ in events])]:
                 self._aggregated(number)
 
     def _until_ns(self) -> int:
         """When there is something to do even if nothing happens; a worker's times apart."""
-        return self._gaps[0][0] if self._gaps else self._heard_ns + int(self._stall_s * 1e9)
+        due_ns = [heap[0][0] for heap in (self._gaps, self._delayed) if heap]
+        return min(due_ns, default=self._heard_ns + int(self._stall_s * 1e9))
 
     def _timeout_s(self) -> float:
         return max(0.0, (self._aggregating.due_ns(self._until_ns()) - time.monotonic_ns()) / 1e9)
@@ -147,7 +153,7 @@ class RankAgent:
     def _check_silence(self, heard: bool) -> None:
         """Raise Stalled after too long a silence of the peers; a worker judges its switches' itself."""
         now_ns = time.monotonic_ns()
-        if heard or self._gaps or self._aggregating.outstanding:
+        if heard or self._gaps or self._delayed or self._aggregating.outstanding:
             self._heard_ns = now_ns
         elif now_ns - self._heard_ns >= self._stall_s * 1e9:
             raise Stalled(self._waiting_for())
@@ -159,6 +165,19 @@ class RankAgent:
             if op in self._times.computing_ns:
                 self._times.computed_ns[op] = now_ns
             self._do(self._state.opened(op), due_ns)
+
+    def _end_delays(self) -> None:
+        while self._delayed and self._delayed[0][0] <= time.monotonic_ns():
+            _, is_send, number = heapq.heappop(self._delayed)
+            if is_send:
+                self._queue(number)
+                self._flush(self._connections[self._sends[number].dst])
+            else:
+                self._aggregating.begin(number, self._buffers)
+
+    def _after_delay(self, number: int, *, is_send: bool) -> None:
+        """Queue a send, or begin an aggregation, `send_delay_ns` from now."""
+        heapq.heappush(self._delayed, (time.monotonic_ns() + self._delay_ns, is_send, number))
 
     def _do(self, possible: Possible, since_ns: int | None = None) -> None:
         """Announce receives, send what may leave, and compute: since `since_ns`, or from now on.
@@ -187,7 +206,10 @@ class RankAgent:
             heapq.heappush(self._gaps, (begin_ns + gap_ns, op))
         for number in possible.aggregations:
             self._times.begun_ns[number] = time.monotonic_ns()
-            self._aggregating.begin(number, self._buffers)
+            if self._delay_ns:
+                self._after_delay(number, is_send=False)
+            else:
+                self._aggregating.begin(number, self._buffers)
         for peer in touched:
             self._flush(self._connections[peer])
 
@@ -216,15 +238,20 @@ class RankAgent:
             self._notify(key[0], Opcode.RECV_READY, self._sends[number])
 
     def _queue_ready(self, key: Key) -> None:
-        """Queue the sends of a slot that may leave."""
+        """Queue the sends of a slot that may leave, now or after their delay."""
         for number in self._matching.leaving(key):
-            send = self._sends[number]
-            connection = self._connections[send.dst]
-            data = self._buffers[send.op][send.offset : send.offset + send.nbytes]
             self._times.queued_ns[number] = time.monotonic_ns()
-            self._log_access(send.op, is_over=False)
-            preamble = encode_preamble(Opcode.DATA, key[1], send.nbytes)
-            connection.queue_data(preamble, memoryview(data), number)  # type: ignore[arg-type]
+            if self._delay_ns:
+                self._after_delay(number, is_send=True)
+            else:
+                self._queue(number)
+
+    def _queue(self, number: int) -> None:
+        send = self._sends[number]
+        self._log_access(send.op, is_over=False)
+        data = self._buffers[send.op][send.offset : send.offset + send.nbytes]
+        preamble = encode_preamble(Opcode.DATA, self._matching.slots[send.op], send.nbytes)
+        self._connections[send.dst].queue_data(preamble, memoryview(data), number)  # type: ignore[arg-type]
 
     def _flush(self, connection: RankConnection) -> None:
         self._flushed.add(connection)

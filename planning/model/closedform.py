@@ -17,7 +17,7 @@ from gradwire.traces.schedules.chains import is_chain
 from gradwire.traces.schedules.collectives import algorithm
 from gradwire.traces.schedules.names import is_compressed
 from gradwire.traces.schedules.schedule import Op
-from gradwire.traces.units import show_count
+from gradwire.traces.units import show_count, show_ns
 
 DIRECT = ("torus", "mesh")  # families in which a host's cable is faster than those between nodes
 NOMINAL = "the nominal rate; a message costs nothing"
@@ -44,16 +44,27 @@ class ClosedTime:
 
 def nominal_costs(plan: Plan) -> Costs:
     """As the bound and the fluid time have them."""
-    return Costs(0.0, 8 / (_link_bps(plan) * payload_efficiency(plan.fabric.mtu_nbytes)), NOMINAL)
+    beta_s_per_byte = 8 / (_link_bps(plan) * payload_efficiency(plan.fabric.mtu_nbytes))
+    return _delayed(plan, Costs(0.0, beta_s_per_byte, NOMINAL))
 
 
 def measured_costs(plan: Plan, calibrated: Calibration) -> Costs:
     """Those of all ranks that send at once; in runs from before that was measured, of two alone."""
     shift = calibrated.shift
     if shift is None:
-        return Costs(calibrated.per_send_s, 8 / (_link_bps(plan) * calibrated.eta), TWO_RANKS)
+        costs = Costs(calibrated.per_send_s, 8 / (_link_bps(plan) * calibrated.eta), TWO_RANKS)
+        return _delayed(plan, costs)
     source = f"a shift of {show_count(shift.n_ranks, 'rank')}, all at once"
-    return Costs(shift.alpha_s, 8 / (_link_bps(plan) * shift.eta), source)
+    return _delayed(plan, Costs(shift.alpha_s, 8 / (_link_bps(plan) * shift.eta), source))
+
+
+def _delayed(plan: Plan, costs: Costs) -> Costs:
+    """With the delay of each send as a part of alpha."""
+    delay_ns = plan.schedule.send_delay_ns
+    if not delay_ns:
+        return costs
+    source = f"{costs.source}; {show_ns(delay_ns)} more, by which each send is delayed"
+    return replace(costs, alpha_s=costs.alpha_s + delay_ns / 1e9, source=source)
 
 
 def _link_bps(plan: Plan) -> int:

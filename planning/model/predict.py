@@ -1,7 +1,7 @@
 """The shortest possible time of a schedule, and its time on a plan's own paths.
 
-Rates are nominal, alpha is 0 and the payload's share of a link is that of TCP in full frames, so the
-two figures can be worked out from the plan alone.
+Rates are nominal, alpha is the delay that the schedule gives each send and else 0, and the payload's share of
+a link is that of TCP in full frames, so the two figures can be worked out from the plan alone.
 """
 
 from collections.abc import Sequence

@@ -331,10 +331,10 @@ class Progress:
         """The timer of what has become ready."""
         if number < len(self._items):
             self.ready_s[number] = self._now_s
+        alpha_s = ROUNDS * self._alpha_s
         if number < self._n_sends:
             alpha_s = 0.0 if self._hosts else self._alpha_s
-            return self._now_s + alpha_s, QUEUE_SEND, number
-        return self._now_s + ROUNDS * self._alpha_s, QUEUE_SEND, number
+        return self._now_s + self._schedule.send_delay_ns / 1e9 + alpha_s, QUEUE_SEND, number
 
     def _asked(self, item: int) -> None:
         """The source of a send has said that it is ready: a receiver with a rendezvous, or a lock, waits for

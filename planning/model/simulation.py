@@ -57,11 +57,12 @@ def simulate(
 
     `flows` have their paths, `trees[i]` is that of the schedule's i-th reduce group; without trees what
     switches add up takes no time, which is enough to compare routes.  Each send waits `alpha_s` after it
-    became ready, an aggregation twice that (`planning.model.progress.ROUNDS`); this is latency and does not
-    occupy the connection.  `eta` is the share of the link rate that TCP's payload has, in full frames unless
-    given; aggregations have the share of their trees' frames.  With `hosts` a send ends when its receiver has
-    handled it, and `alpha_s` is only that of aggregations; links are still shared as fluids are with trees,
-    or if segments would take more than MOST_STEPS.  Raise ValueError for a schedule that can never end.
+    became ready, an aggregation twice that (`planning.model.progress.ROUNDS`), and the schedule's delay; this
+    is latency and does not occupy the connection.  `eta` is the share of the link rate that TCP's payload
+    has, in full frames unless given; aggregations have the share of their trees' frames.  With `hosts` a send
+    ends when its receiver has handled it, and `alpha_s` is only that of aggregations; links are still shared
+    as fluids are with trees, or if segments would take more than MOST_STEPS.  Raise ValueError for a schedule
+    that can never end.
     """
     share = payload_efficiency(fabric.mtu_nbytes) if eta is None else eta
     items = items_of(flows, schedule, trees, share)

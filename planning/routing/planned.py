@@ -55,7 +55,7 @@ def planned(
         score = partial(_barrier_s, links, asked)
         enough_s = sum(demand.bound_s for demand in asked)
     else:
-        score = partial(_fluid_s, fabric, flows, schedule)
+        score = partial(_fluid_s, fabric, flows, replace(schedule, send_delay_ns=0))
         enough_s = least_s(fabric, placement, schedule)
     return _fastest(paths, _others(fabric, placement, flows, schedule, seed), score, enough_s)
 

@@ -102,6 +102,8 @@ class Centre:
     unordered: bool = False
 
 
+MAX_SEND_DELAY_NS = 10_000_000_000
+
 Group = tuple[tuple[int, ...], tuple[int, ...]]
 """(givers, takers) of aggregations that share a tree."""
 
@@ -126,6 +128,8 @@ class Schedule:
     """All that `n_ranks` ranks send, as a DAG.  A rank without a gate for an op begins it at once.
 
     What is left open is in which order a rank does what its lock is for; a rank has one lock at most.
+    Each send leaves, and each rank begins its part of an aggregation, `send_delay_ns` after it may, as on a
+    slow core: what a rank has to do meanwhile is not held up.
     """
 
     n_ranks: int
@@ -135,6 +139,7 @@ class Schedule:
     aggregations: tuple[Aggregation, ...] = field(default=())
     locks: tuple[Lock, ...] = field(default=())
     centres: tuple[Centre, ...] = field(default=())
+    send_delay_ns: int = 0
 
     @classmethod
     def of(
@@ -220,7 +225,7 @@ class Schedule:
 
 
 def together(schedules: Sequence[Schedule]) -> Schedule:
-    """Jobs side by side: each keeps its own order, none waits for another.
+    """Jobs side by side: each keeps its own order, none waits for another; their sends have no delay.
 
     The ranks of the second follow those of the first, and so on.
     """
