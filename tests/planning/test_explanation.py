@@ -9,7 +9,7 @@ from gradwire.planning.model.explanation import transit_flows, why
 from gradwire.planning.model.loads import plan_load
 from gradwire.planning.plan import Plan
 from gradwire.traces.schedules.expand import expand
-from gradwire.traces.schedules.schedule import Aggregation, Op, Schedule, together
+from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule, together
 from gradwire.traces.schedules.sends import Send
 from gradwire.traces.workload import made_allreduce
 from tests.made_plans import allreduce_plan, messages, schedule_plan, unchecked_plan
@@ -95,6 +95,7 @@ def test_the_reason_is_of_the_kind_of_operation_that_takes_most_of_the_time(
         4,
         ops=(Op("broadcast", nbytes), Op("allreduce", 512_000), Op("allreduce", 512_000)),
         sends=(Send(0, 0, 2, 0, nbytes, reduce=False), Send(0, 1, 3, 0, nbytes, reduce=False)),
+        gates=tuple(Gate(op, rank, (op - 1,)) for op in (1, 2) for rank in everybody),
         aggregations=(Aggregation(1, everybody, everybody), Aggregation(2, everybody, everybody)),
     )
     sentence = reason(unchecked_plan("leaf-spine:leaves=2,spines=1,hosts=2", schedule))

@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 
+import numpy as np
+
 from gradwire.planning.model.phases import (
     ADDED_UP,
     PhaseKey,
+    Sizes,
     by_job,
     nbytes_by_phase,
     same_phases,
@@ -92,7 +95,9 @@ def test_sums_of_two_jobs_are_one_phase_and_equal_ones_the_same() -> None:
 
 
 def test_a_worker_that_only_gives_waits_for_nobody() -> None:
-    """Two sums one after the other, and a message behind them: nothing has arrived at the worker before."""
+    """Two sums one after the other, and a message behind them: nothing has arrived at the worker before, so
+    all may be under way together.
+    """
     reduce = Op("reduce", 8, root=0)
     message = Op("message", 8, root=1)
     schedule = Schedule.of(
@@ -102,6 +107,37 @@ def test_a_worker_that_only_gives_waits_for_nobody() -> None:
         (Gate(1, 1, (0,)), Gate(2, 1, (1,))),
         (Aggregation(0, (1, 2), (0,)), Aggregation(1, (1, 2), (0,))),
     )
-    assert (-1, 0) in sizes_by_phase(schedule)
+    assert sizes_by_phase(schedule) == {(0, ADDED_UP): Sizes(pairs={(1, 0): 8}, groups={0: 16})}
     waiting = replace(schedule, gates=(Gate(1, 0, (0,)), Gate(2, 0, (1,))))
     assert (-1, 2) in sizes_by_phase(waiting)
+
+
+def test_operations_that_do_not_wait_for_each_other_have_their_steps_together() -> None:
+    """Two halving-doublings of one job, as DDP's second thread begins one before the first is over."""
+    chained = expand(made_allreduce(4, 4 * 1000, count=2), "halving-doubling")
+    apart, beside = (nbytes_by_phase(each) for each in (chained, replace(chained, gates=())))
+    assert list(apart) == [(op, step) for op in (0, 1) for step in range(4)]
+    assert beside == {
+        (0, step): {pair: 2 * nbytes for pair, nbytes in apart[0, step].items()} for step in range(4)
+    }
+
+
+def test_computing_between_two_operations_keeps_them_apart_only_if_it_waits_for_the_first() -> None:
+    ring = expand(made_allreduce(2, 2000, count=2), "ring")
+    first, second = ring.sends.op == 0, np.int32(3)
+    ops = (ring.ops[0], Op("compute", 0, root=0), Op("compute", 0, root=1), ring.ops[1])
+    made = replace(ring, ops=ops, sends=replace(ring.sends, op=np.where(first, np.int32(0), second)))
+    begins = tuple(Gate(3, rank, (1 + rank,)) for rank in (0, 1))
+    for after, n_phases in (((0,), 4), ((), 2)):
+        computing = tuple(Gate(1 + rank, rank, after, 10**6) for rank in (0, 1))
+        assert len(nbytes_by_phase(replace(made, gates=(*computing, *begins)))) == n_phases
+
+
+def test_what_follows_two_operations_comes_after_the_longer_of_them() -> None:
+    """A broadcast of one step beside a ring of four, and a message that waits for both."""
+    ring = expand(made_allreduce(3, 3000), "ring")
+    sends = [*ring.sends, Send(1, 0, 1, 0, 8, reduce=False), Send(2, 1, 2, 0, 8, reduce=False)]
+    ops = (*ring.ops, Op("broadcast", 8, members=(0, 1)), Op("message", 8, root=1))
+    phases = nbytes_by_phase(Schedule.of(3, ops, sends, (Gate(2, 1, (0, 1)),)))
+    assert phases[0, 0] == {(0, 1): 1008, (1, 2): 1000, (2, 0): 1000}
+    assert list(phases) == [(0, 0), (0, 1), (0, 2), (0, 3), (-1, 4)]

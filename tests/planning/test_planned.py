@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import permutations, product
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -24,7 +25,8 @@ from gradwire.planning.routing.policies import policy
 from gradwire.planning.routing.shortest import Path
 from gradwire.planning.transport import fabric_transport
 from gradwire.traces.schedules.expand import expand
-from gradwire.traces.schedules.schedule import Schedule, together
+from gradwire.traces.schedules.schedule import Gate, Op, Schedule, together
+from gradwire.traces.schedules.sends import Send, Sends
 from gradwire.traces.seeded import draw
 from gradwire.traces.workload import made_allreduce, made_alltoall
 from tests.made_plans import MIB, all_to_all, allreduce_plan, messages, schedule_plan
@@ -266,6 +268,51 @@ def test_two_jobs_side_by_side_never_meet_whatever_their_phases(
     right = [host for host in fabric.hosts if host not in left]
     hosts = [*sorted(left, key=lambda h: draw(seed, h)), *sorted(right, key=lambda h: draw(seed, h))]
     assert most_of_both_jobs(jobs_plan(fabric, hosts, algorithm)) == 1
+
+
+def two_operations_of_one_job(*ranks_of: Sequence[int]) -> Schedule:
+    """A halving-doubling of each of these ranks; a message makes them one job."""
+    p = len(ranks_of[0])
+    one = expand(made_allreduce(p, MIB), "halving-doubling")
+    parts = []
+    for op, ranks in enumerate(ranks_of):
+        rank_of = np.array(ranks, np.int32)
+        parts.append(replace(one.sends.moved(op=op), src=rank_of[one.sends.src], dst=rank_of[one.sends.dst]))
+    a, b = ranks_of[0][0], ranks_of[1][0]
+    parts.append(Sends.of([Send(2, a, b, 0, 8, reduce=False)]))
+    ops = (*(replace(one.ops[0], members=()),) * 2, Op("message", 8, root=a))
+    return Schedule(2 * p, ops, Sends.joined(parts), (Gate(2, a, (0,)),))
+
+
+def test_operations_of_one_job_that_may_be_under_way_together_share_links_in_one_phase() -> None:
+    """Each leaf sends four flows over two uplinks: two at once on each, in the two steps across."""
+    schedule = two_operations_of_one_job([0, 1, 4, 5], [2, 3, 6, 7])
+    load = plan_load(schedule_plan("leaf-spine:leaves=2,spines=2,hosts=4", schedule, routes="planned"))
+    assert load.worst.together == 2
+    across = [phase for phase in load.phases if phase.key in {(0, 1), (0, 2)}]
+    assert [phase.least_s / phase.host_s for phase in across] == pytest.approx([2, 2])
+    assert load.n_collisions == 2
+
+
+@pytest.mark.parametrize("spec", ["leaf-spine:leaves=4,spines=4,hosts=4", "fat-tree:k=4"])
+@pytest.mark.parametrize("seed", range(3))
+def test_operations_of_one_job_that_may_be_under_way_together_are_routed_apart(spec: str, seed: int) -> None:
+    """On fabrics that are non-blocking, whatever the hosts."""
+    fabric = parse_fabric(spec)
+    plan = resolve_placed(
+        fabric,
+        tuple(sorted(fabric.hosts, key=lambda host: draw(seed, "any", host))),
+        two_operations_of_one_job(range(8), range(8, 16)),
+        algorithm="halving-doubling",
+        placement="chosen",
+        routes="planned",
+        seed=seed,
+        transport=fabric_transport(fabric),
+    )
+    path_of = {(flow.src, flow.dst): flow.path for flow in plan.flows}
+    for step in range(6):
+        pairs = {(each.src, each.dst) for each in plan.schedule.sends if each.step == step and each.op < 2}
+        assert max(Counter(egress for pair in pairs for egress in path_of[pair]).values()) == 1
 
 
 @pytest.mark.parametrize("seed", range(5))
