@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gradwire.traces.schedules.algorithms.compression import PAIR_NBYTES
+from gradwire.traces.schedules.dtypes import FLOAT32
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
 from gradwire.traces.schedules.schedule import Op, Schedule
 
@@ -17,13 +18,14 @@ def check_stages(schedule: Schedule) -> None:
     for number, op in enumerate(schedule.ops):
         try:
             _check_groups(op)
-            _check_pairs(op)
+            _check_pairs(op, schedule.members[number])
             if op.source is not None:
                 _check_source(number, op, schedule.ops)
         except ValueError as error:
             raise ValueError(f"operation {number}, {op.kind}: {error}") from None
     _check_gated(schedule)
     _check_inside(schedule)
+    _check_merged_whole(schedule)
 
 
 def _check_groups(op: Op) -> None:
@@ -39,21 +41,26 @@ def _check_groups(op: Op) -> None:
         )
 
 
-def _check_pairs(op: Op) -> None:
-    if op.kind != "topk":
+def _check_pairs(op: Op, members: Sequence[int]) -> None:
+    """Ranks have as many pairs each, and not more than the numbers that these are taken from."""
+    if not op.contract.has_pairs:
         if op.dense_nbytes:
             raise ValueError(f"it sends no pairs, so dense_nbytes must be 0, got {op.dense_nbytes}")
         return
-    n_ranks = len(op.groups[0] if op.groups else op.members)
-    kept, rest = divmod(op.nbytes, PAIR_NBYTES * max(1, n_ranks))
-    shards = 1 if op.source is None else len(op.groups)
-    if n_ranks < 2 or rest or op.dense_nbytes % ELEMENT_NBYTES:
+    n_ranks = len(op.groups[0] if op.groups else members)
+    n_kept, rest = divmod(op.nbytes, PAIR_NBYTES * (n_ranks if op.kind == "topk" else 1))
+    if n_ranks < 2 or rest:
         raise ValueError(
-            f"{op.nbytes} bytes are not as many pairs of {PAIR_NBYTES} bytes of each of {n_ranks} members, "
-            f"or dense_nbytes {op.dense_nbytes} not whole numbers"
+            f"{op.nbytes} bytes are not as many pairs of {PAIR_NBYTES} bytes of {n_ranks} members"
         )
-    if not 0 < kept <= op.dense_nbytes // ELEMENT_NBYTES // max(1, shards):
-        raise ValueError(f"{kept} pairs of each rank do not fit what they are taken from")
+    n_shards = len(op.groups) if op.source is not None else 1
+    n_numbers, rest = divmod(op.dense_nbytes, ELEMENT_NBYTES)
+    if rest or not 0 < n_kept <= n_numbers // n_shards:
+        raise ValueError(
+            f"{n_kept} pairs of each rank do not fit what they are taken from, {op.dense_nbytes} bytes"
+        )
+    if op.givers or op.dtype != FLOAT32:
+        raise ValueError(f"all its members give, and its values are {FLOAT32}")
 
 
 def _check_source(number: int, op: Op, ops: Sequence[Op]) -> None:
@@ -112,3 +119,17 @@ def _check_inside(schedule: Schedule) -> None:
                 f"send {send} goes from rank {sends.src[send]} to {sends.dst[send]}, which are in other "
                 f"groups of operation {number}"
             )
+
+
+def _check_merged_whole(schedule: Schedule) -> None:
+    """What is merged comes with all of its pairs."""
+    sends = schedule.sends
+    merges = np.array([op.contract.merges for op in schedule.ops], np.bool_)[sends.op]
+    sizes = np.array([op.nbytes for op in schedule.ops], np.int64)[sends.op]
+    wrong = np.flatnonzero(merges & sends.reduce & ((sends.nbytes != sizes) | (sends.shift != 0)))
+    if len(wrong):
+        send = int(wrong[0])
+        raise ValueError(
+            f"send {send} has {sends.nbytes[send]} of the {sizes[send]} bytes of operation {sends.op[send]}; "
+            "pairs are merged all at once"
+        )

@@ -69,6 +69,7 @@ MEANINGS = {  # of the choices' names; README.md, "Choices", says more
     "multitree:reference": "the same with the authors' rule for when a step ends",
     "ps:LAYOUT": "parameter servers: central, servers=K, colocated or hierarchical, and options: README.md",
     "topk:RHO": "every rank sends its RHO largest numbers, as pairs of index and value: topk:0.01",
+    "gtopk:RHO": "pairs of two ranks are merged and the largest kept, up a tree; the last ones go to all",
     "hitopk:RHO": "each first switch's ranks add up shards, whose RHO largest numbers go between switches",
     "ina": "in-network aggregation: switches add the gradients up",
     "ina:leaf": "each rank's first switch adds; a ring of hosts does the rest",

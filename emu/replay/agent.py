@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gradwire.emu.replay import centres, payload
 from gradwire.emu.replay.aggregating import Aggregating, Seat
-from gradwire.emu.replay.compression import Compressing
+from gradwire.emu.replay.compression import Compressing, merge_pairs
 from gradwire.emu.replay.connection import PeerLost, RankConnection, totals
 from gradwire.emu.replay.outcome import Outcome, RankTimes
 from gradwire.emu.replay.slots import Key, Matching
@@ -315,7 +315,11 @@ class RankAgent:
 
     def _added(self, number: int, data: NDArray[np.uint8]) -> None:
         send = self._sends[number]
-        payload.add(self._buffers[send.op], send, data, self._schedule.ops[send.op].dtype)
+        op, buffer = self._schedule.ops[send.op], self._buffers[send.op]
+        if op.contract.merges:
+            merge_pairs(buffer[: op.nbytes], data[: op.nbytes])
+        else:
+            payload.add(buffer, send, data, op.dtype)
         self._log_access(send.op)
         self._do(self._state.finished(number))
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from gradwire.traces.schedules.algorithms.trees import parents
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
 from gradwire.traces.schedules.schedule import Schedule
 
@@ -56,15 +57,27 @@ def add_pairs(dense: Floats, pairs: Bytes) -> None:
     np.add.at(dense, read["index"], read["value"])
 
 
+def merge_pairs(own: Bytes, others: Bytes) -> None:
+    """Add others' pairs to as many of one's own, in place, and keep the largest."""
+    both = np.concatenate((own.view(PAIR), others.view(PAIR)))
+    indices, place = np.unique(both["index"], return_inverse=True)
+    sums = np.zeros(len(indices), np.float32)
+    np.add.at(sums, place, both["value"])
+    kept = largest(sums, len(own) // PAIR.itemsize)
+    pairs = own.view(PAIR)
+    pairs["index"], pairs["value"] = indices[kept], sums[kept]
+
+
 class Compression:
-    """The topk operation `number` of a schedule: what ranks must send in it, and have in the end."""
+    """The operation `number` of a schedule, with pairs: what ranks must send in it, and have in the end."""
 
     def __init__(self, schedule: Schedule, number: int) -> None:
         self._schedule, self._number, self._op = schedule, number, schedule.ops[number]
 
     def n_kept(self) -> int:
         """The pairs of each rank."""
-        return self._op.nbytes // PAIR.itemsize // len(self._schedule.parties(self._number)[0].members)
+        n_ranks = len(self._schedule.parties(self._number)[0].members)
+        return self._op.nbytes // PAIR.itemsize // (1 if self._op.contract.merges else n_ranks)
 
     def shard(self, rank: int) -> slice:
         """Of which numbers a rank sends the largest, and has the sum in the end."""
@@ -82,12 +95,23 @@ class Compression:
         return summed_gradients(source, self._schedule.parties_of(source, rank).givers, shard)
 
     def pairs(self, rank: int) -> Bytes:
-        """What a rank sends."""
+        """What a rank has selected itself."""
         return packed(self.given(rank), self.n_kept(), self.shard(rank).start)
 
+    def merged(self) -> Bytes:
+        """What is left of all ranks' pairs when they have been merged along gTop-k's tree."""
+        members = self._schedule.members[self._number]
+        made = [self.pairs(rank) for rank in members]
+        for child, parent in reversed(parents("binomial", len(members)).items()):
+            merge_pairs(made[parent], made[child])
+        return made[0]
+
     def result(self, rank: int) -> Floats:
-        """The sum of what all of a rank's group have sent, of its shard."""
+        """The sum of the pairs that a rank must have in the end, of its shard."""
         dense = np.zeros(self._op.dense_nbytes // ELEMENT_NBYTES, np.float32)
+        if self._op.contract.merges:
+            add_pairs(dense, self.merged())
+            return dense
         for other in self._schedule.parties_of(self._number, rank).members:
             add_pairs(dense, self.pairs(other))
         return dense[self.shard(rank)]
@@ -129,7 +153,7 @@ class Compressing:
         self._ops = {
             number: Compression(schedule, number)
             for number, op in enumerate(schedule.ops)
-            if op.kind == "topk" and rank in op.members
+            if op.contract.has_pairs and rank in schedule.members[number]
         }
         self._next = {
             op.source: number

@@ -113,7 +113,7 @@ def count_wrong(schedule: Schedule, rank: int, held: dict[int, NDArray[np.uint8]
             is_like = _data(schedule, number, due)
             found = buffer[due.offset : due.offset + due.nbytes].view(is_like.dtype)
             wrong += int(np.count_nonzero(found != is_like))
-        if op.kind == "topk":
+        if op.contract.has_pairs:
             compression = Compression(schedule, number)
             dense = buffer[op.nbytes :].view(np.float32)[compression.shard(rank)]
             wrong += int(np.count_nonzero(dense != compression.result(rank)))
@@ -136,8 +136,9 @@ def _data(schedule: Schedule, number: int, held: Held) -> NDArray[Any]:
     has: pairs, a part of the result of such, or bytes that name it.
     """
     op = schedule.ops[number]
-    if op.kind == "topk":
-        return Compression(schedule, number).pairs(held.givers[0])
+    if op.contract.has_pairs:
+        pairs = Compression(schedule, number)
+        return pairs.merged() if len(held.givers) > 1 else pairs.pairs(held.givers[0])
     if op.source is not None:
         return Compression(schedule, op.source).result(held.givers[0])
     if op.contract.adds and number in compressed(schedule):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradwire.emu.replay import payload
-from gradwire.emu.replay.compression import PAIR, Compressing, gradients, largest
+from gradwire.emu.replay.compression import PAIR, Compressing, gradients, largest, merge_pairs
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.schedule import Schedule, sent_nbytes
@@ -76,6 +76,26 @@ def test_topk_ends_with_the_sum_of_what_ranks_kept(share: str, k: int) -> None:
     assert carried_out(schedule) == [total] * p
 
 
+def gtopk_sum(d: int, p: int, k: int) -> list[float]:
+    """Shi et al.'s tree: of ranks r and r + 2^i, the farthest ones first, both numbers' largest."""
+    held = [kept_of(made_by(rank, d), k) for rank in range(p)]
+    for distance in [1 << i for i in reversed(range((p - 1).bit_length()))]:
+        for rank in range(distance):
+            if rank + distance < p:
+                one, other = held[rank], held[rank + distance]
+                total = [one.get(place, 0.0) + other.get(place, 0.0) for place in range(d)]
+                present = sorted({*one, *other})
+                kept = kept_of([total[place] for place in present], k)
+                held[rank] = {present[place]: value for place, value in kept.items()}
+    return [held[0].get(place, 0.0) for place in range(d)]
+
+
+@pytest.mark.parametrize("p", [2, 4, 5, 6, 8])
+def test_gtopk_ends_with_the_largest_that_are_left_after_all_merges(p: int) -> None:
+    schedule = expand(made_allreduce(p, 4 * 1201), "gtopk:0.02")
+    assert carried_out(schedule) == [gtopk_sum(1201, p, 24)] * p
+
+
 @pytest.mark.parametrize("d", [600, 4201])
 def test_hitopk_ends_with_the_sum_of_what_was_kept_of_each_switchs_sums(d: int) -> None:
     schedule = expand(made_allreduce(6, 4 * d), "hitopk:0.05", hints=Hints(leaves=LEAVES))
@@ -93,7 +113,9 @@ def carried_out(schedule: Schedule) -> list[list[float]]:
                 continue
             end = send.offset + send.nbytes
             data = held[send.src][op][send.offset : end].copy()
-            if send.reduce:
+            if schedule.ops[op].kind == "gtopk" and send.reduce:
+                merge_pairs(held[send.dst][op][: send.nbytes], data)
+            elif send.reduce:
                 payload.add(held[send.dst][op], send, data)
             else:
                 held[send.dst][op][send.offset : end] = data
@@ -103,13 +125,13 @@ def carried_out(schedule: Schedule) -> list[list[float]]:
     last = schedule.ops[-1]
     found = [held[rank][len(schedule.ops) - 1][last.nbytes if last.dense_nbytes else 0 :] for rank in ranks]
     results: list[list[float]] = [each.view(np.float32).tolist() for each in found]
-    pairs = next(number for number, op in enumerate(schedule.ops) if op.kind == "topk")
+    pairs = next(number for number, op in enumerate(schedule.ops) if op.contract.has_pairs)
     held[0][pairs][: PAIR.itemsize].view(PAIR)["value"] += 1
     assert payload.count_wrong(schedule, 0, held[0]) > 0
     return results
 
 
-@pytest.mark.parametrize("algorithm", ["topk:0.01", "hitopk:0.01"])
+@pytest.mark.parametrize("algorithm", ["topk:0.01", "gtopk:0.01", "hitopk:0.01"])
 def test_agents_send_the_pairs_and_add_them_up(algorithm: str) -> None:
     schedule = expand(made_allreduce(6, 4 * 4201), algorithm, hints=Hints(leaves=LEAVES))
     for outcomes in run(schedule, repeats=2):

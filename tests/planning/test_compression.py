@@ -1,5 +1,6 @@
 """Compressed allreduces and narrower types in plans: bytes and times by their closed forms, and bad plans."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,6 +20,7 @@ from gradwire.results.row import asked_nbytes, busy_nbytes
 from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.dtypes import DType
 from gradwire.traces.schedules.schedule import Op, Schedule, sent_nbytes
+from gradwire.traces.schedules.sends import Edges
 from gradwire.traces.workload import SCHEMA, Collective, Workload, made_allreduce
 
 MIB = 1 << 20
@@ -66,6 +68,40 @@ def test_every_rank_sends_its_pairs_p_less_one_times_and_rows_count_them() -> No
     closed = closed_time(plan, nominal_costs(plan))
     assert closed.time_s == pytest.approx(plan.prediction.bound_s)
     assert closed.text == "(p−1)(α + 8k·β) (Shi et al. 2020)"
+
+
+@pytest.mark.parametrize("p", [2, 4, 8, 16])
+def test_gtopk_takes_twice_the_steps_of_a_binomial_tree(p: int) -> None:
+    k = 1 << 15
+    plan = planned(f"star:hosts={p},rate=50M", "gtopk:1/8", 4 * 8 * k)
+    closed = closed_time(plan, nominal_costs(plan))
+    assert closed.time_s == pytest.approx(2 * math.log2(p) * 8 * k * 8 / (50e6 * ETA))
+    assert plan.prediction.fluid_s == pytest.approx(closed.time_s, rel=0.01)
+
+
+@pytest.mark.parametrize("p", range(2, 18))
+def test_gtopk_is_right_for_any_number_of_ranks_and_each_sends_all_its_pairs(p: int) -> None:
+    schedule = planned(f"star:hosts={p}", "gtopk:0.1", 4 * 4201).schedule
+    check_correct(schedule)
+    assert set(schedule.sends.nbytes.tolist()) == {8 * 420}
+    assert len(schedule.sends) == 2 * (p - 1)
+
+
+def test_a_gtopk_whose_children_may_come_in_either_order_is_refused() -> None:
+    schedule = planned("star:hosts=8", "gtopk:0.1", 4 * 4201).schedule
+    loose = replace(schedule, sends=replace(schedule.sends, ready=Edges.none(len(schedule.sends))))
+    with pytest.raises(ValueError, match="in either order"):
+        check_correct(loose)
+
+
+def test_pairs_that_would_be_merged_in_parts_are_refused() -> None:
+    schedule = planned("star:hosts=8", "gtopk:0.1", 4 * 4201).schedule
+    nbytes = schedule.sends.nbytes.copy()
+    nbytes[0] -= 8
+    with pytest.raises(
+        ValueError, match="send 0 has 3352 of the 3360 bytes of operation 0; pairs are merged"
+    ):
+        check_schedule(replace(schedule, sends=replace(schedule.sends, nbytes=nbytes)))
 
 
 def leaf_bytes(plan: Plan) -> dict[tuple[str, str], int]:
@@ -218,7 +254,7 @@ GROUPS = ((0, 1, 2, 3), (4, 5, 6, 7), (8, 9, 10, 11), (12, 13, 14, 15))
         (changed(2, source=0), "its source must be an earlier topk, got operation 0"),
         (changed(0, groups=GROUPS[:3]), "its groups must have each of its members once"),
         (changed(0, groups=(*GROUPS[:3], (15, 14, 13, 12))), "its groups must have each of its members once"),
-        (changed(1, nbytes=8001), "8001 bytes are not as many pairs of 8 bytes of each of 4 members"),
+        (changed(1, nbytes=8001), "8001 bytes are not as many pairs of 8 bytes of 4 members"),
         (changed(1, dense_nbytes=400), "pairs of each rank do not fit what they are taken from"),
         (changed(0, dense_nbytes=4), "it sends no pairs, so dense_nbytes must be 0, got 4"),
         (changed(1, dense_nbytes=400_004), "other members or sizes than its source"),

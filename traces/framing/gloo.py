@@ -26,6 +26,7 @@ COLLECTIVES = {
     8: "alltoall",
     9: "reducescatter",  # gloo's own prefixes end with 8
     10: "topk",
+    11: "gtopk",
 }
 PREFIXES = {name: prefix for prefix, name in COLLECTIVES.items()}
 _TAG_BITS, _DELTA_BITS, _PREFIX_SHIFT = 32, 24, 56

@@ -22,6 +22,7 @@ OpKind = Literal[
     "broadcast",
     "reduce",
     "topk",
+    "gtopk",
     "message",
     "compute",
 ]
@@ -65,7 +66,8 @@ class Contract:
     `each_nbytes(n, S)` must go out of every rank's host and come into it at least, however good the
     algorithm; None where that differs from rank to rank.  `payload_nbytes(n, S)` is what all ranks send
     together at least.  With `adds` data are added, so that sizes are of whole elements.  With `has_output` a
-    buffer has a second half of S bytes for what comes in.
+    buffer has a second half of S bytes for what comes in.  With `has_pairs` data are pairs of an index and a
+    value; with `merges` only as many of a sum's are kept, so that the order of additions matters.
     """
 
     before: Condition
@@ -76,6 +78,8 @@ class Contract:
     adds: bool = False
     has_output: bool = False
     sum_is_roots: bool = False
+    has_pairs: bool = False
+    merges: bool = False
 
     def buffer_nbytes(self, nbytes: int) -> int:
         """The buffer of each rank for an operation of so many bytes."""
@@ -202,7 +206,11 @@ CONTRACTS: dict[OpKind, Contract] = {
         has_output=True,
     ),
     # An allgather of pairs, which every rank then adds up (traces.schedules.algorithms.compression).
-    "topk": Contract(_own_chunk, _all_chunks, _to_all, _all_but_own),
+    "topk": Contract(_own_chunk, _all_chunks, _to_all, _all_but_own, has_pairs=True),
+    # As many pairs as every rank begins with, of all ranks' data.
+    "gtopk": Contract(
+        _own, _sum, lambda n, nbytes: 2 * (n - 1) * nbytes, adds=True, has_pairs=True, merges=True
+    ),
     "broadcast": Contract(_at_root, _roots, _to_all),
     # By hosts, or pushes to one server that switches add up on the way.
     "reduce": Contract(_own, _sum_at_root, _to_all, adds=True, sum_is_roots=True),

@@ -34,9 +34,10 @@ OF_NETWORK = (  # made for one
 FAMILIES = {  # of allreduces: what names begin with, up to the colon, and their form
     "ps": "ps:LAYOUT",
     "topk": "topk:RHO",
+    "gtopk": "gtopk:RHO",
     "hitopk": "hitopk:RHO",
 }
-_COMPRESSED = ("topk", "hitopk")  # families whose result is not the sum
+_COMPRESSED = ("topk", "gtopk", "hitopk")  # families whose result is not the sum
 ALGORITHMS = (AS_CAPTURED, *OF_HOSTS, *OF_NETWORK, *FAMILIES.values(), INA, INA_LEAF)
 EARLY, STEP = PACES = "early", "step"  # when ranks go on (traces.schedules.pacing)
 BY_COLLECTIVE: dict[str, tuple[str, ...]] = {"allreduce": ALGORITHMS, "alltoall": (PAIRWISE,)}

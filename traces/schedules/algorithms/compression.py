@@ -5,6 +5,9 @@ HiTopKComm), arXiv 2010.10458.  A pair has 4 bytes of each.  The result is not t
 that of those that were sent:
 
 - top-k: every rank gets the pairs of all others, and adds them up;
+- gTop-k (Shi et al., "A Distributed Synchronous SGD Algorithm with Global Top-k Sparsification for Low
+  Bandwidth Networks", ICDCS 2019): pairs are added up along a tree, and wherever two ranks' have been added
+  only the k largest are kept; what is left at the root goes to all;
 - HiTopK: the ranks of each first switch first add up one shard each, dense; then the ranks that have the same
   shard under all switches do a top-k of it, and each gives its sum to its own switch's ranks.
 
@@ -22,8 +25,10 @@ import numpy as np
 
 from gradwire.traces.schedules.algorithm import Algorithm, NotServedError, Stage, check_ranks
 from gradwire.traces.schedules.algorithms.ring import all_gather, half_s, reduce_scatter
+from gradwire.traces.schedules.algorithms.trees import binomial_s, reduce_broadcast
 from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, chunk_starts
+from gradwire.traces.schedules.names import EARLY, STEP
 from gradwire.traces.schedules.schedule import Op
 from gradwire.traces.schedules.sends import Send, Sends
 
@@ -64,8 +69,10 @@ def compressed(family: str, text: str) -> Algorithm:
             f"{family}:1/100"
         )
     share = Share(name, Fraction(whole) / int(parts or 1))
-    stages, time_s, closed_form = COMPRESSIONS[family]
-    return Algorithm(name, _in_stages, partial(time_s, share), closed_form, stages=partial(stages, share))
+    stages, time_s, closed_form, pace = COMPRESSIONS[family]
+    return Algorithm(
+        name, _in_stages, partial(time_s, share), closed_form, pace=pace, stages=partial(stages, share)
+    )
 
 
 def _in_stages(n_ranks: int, nbytes: int, hints: Hints) -> Sequence[Send]:
@@ -86,6 +93,32 @@ def topk_s(share: Share, p: int, nbytes: int, alpha: float, beta: float, hints: 
     """T = (p-1) alpha + (p-1) 8k beta; that of a ring is 2(p-1)/p 4d beta, so they meet at k/d = 1/p."""
     del hints
     return (p - 1) * (alpha + PAIR_NBYTES * share.kept(_n_numbers(nbytes)) * beta)
+
+
+def gtopk_stages(share: Share, n_ranks: int, nbytes: int, hints: Hints) -> tuple[Stage, ...]:
+    """Up a binomial tree to the first rank and down again, 8k bytes a send.
+
+    The result depends on the order of merges, so a rank is ready for a child's pairs when it has merged those
+    of the child before.
+    """
+    del hints
+    check_ranks("gTop-k", n_ranks)
+    pairs_nbytes = PAIR_NBYTES * share.kept(_n_numbers(nbytes))
+    sends = reduce_broadcast(n_ranks, pairs_nbytes)
+    merged: dict[int, tuple[int, ...]] = {}
+    for number, send in enumerate(sends):
+        if send.reduce:
+            sends[number] = replace(send, ready=merged.get(send.dst, ()))
+            merged[send.dst] = (number,)
+    members = tuple(range(n_ranks))
+    op = Op("gtopk", pairs_nbytes, members=members, algorithm=share.name, dense_nbytes=nbytes)
+    return (Stage(op, Sends.of(sends)),)
+
+
+def gtopk_s(share: Share, p: int, nbytes: int, alpha: float, beta: float, hints: Hints) -> float:
+    """T = 2 ceil(lg p) (alpha + 8k beta): the authors' lg p (alpha + 8k beta) up, and as much down."""
+    del hints
+    return 2 * binomial_s(p, PAIR_NBYTES * share.kept(_n_numbers(nbytes)), alpha, beta)
 
 
 def hitopk_stages(share: Share, n_ranks: int, nbytes: int, hints: Hints) -> tuple[Stage, ...]:
@@ -145,11 +178,13 @@ def _in_each(groups: Sequence[Sequence[int]], sends: Sends) -> Sends:
 
 _Stages = Callable[[Share, int, int, Hints], tuple[Stage, ...]]
 _Time = Callable[[Share, int, int, float, float, Hints], float]
-COMPRESSIONS: dict[str, tuple[_Stages, _Time, str]] = {
-    "topk": (topk_stages, topk_s, "(p−1)(α + 8k·β) (Shi et al. 2020)"),
+COMPRESSIONS: dict[str, tuple[_Stages, _Time, str, str]] = {
+    "topk": (topk_stages, topk_s, "(p−1)(α + 8k·β) (Shi et al. 2020)", EARLY),
+    "gtopk": (gtopk_stages, gtopk_s, "2⌈lg p⌉(α + 8k·β) (Shi et al. 2019)", STEP),
     "hitopk": (
         hitopk_stages,
         hitopk_s,
         "2(n−1)(α + S/n·β) + (m−1)(α + 8k/n·β), p = mn (Shi et al. 2020, derived)",
+        EARLY,
     ),
 }
