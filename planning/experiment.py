@@ -22,10 +22,11 @@ from gradwire.planning.transport import fabric_transport
 from gradwire.planning.trees.grants import Terms, granted
 from gradwire.planning.trees.tree import DEFAULT_ELEMENTS, SWITCH_SLOTS
 from gradwire.traces.schedules.algorithm import NotServedError
+from gradwire.traces.schedules.allreduced import with_allreduces
 from gradwire.traces.schedules.dtypes import FLOAT32, DType
 from gradwire.traces.schedules.expand import expand, not_added
 from gradwire.traces.schedules.hints import NO_HINTS, Hints
-from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF
+from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF, PAIRWISE
 from gradwire.traces.schedules.pushes import first_come_servers
 from gradwire.traces.schedules.schedule import Schedule, together
 from gradwire.traces.trace import MAX_UNREAD
@@ -126,6 +127,7 @@ def plan_of(cell: Cell, experiment: Experiment) -> Plan:
     losses = tuple(loss for text in experiment.loss for loss in parse_loss(text, cell.fabric))
     check_losses(cell.fabric, losses)
     terms = Terms(experiment.switch_slots, experiment.slots, experiment.elements, failures)
+    experiment = _without_servers(experiment, cell.algorithm)
     n_workers = [workload.n_ranks for workload in experiment.workloads]
     jobs = place_jobs(cell.fabric, cell.algorithm, cell.placement, n_workers, experiment.seed)
     schedule, host_side = _schedule_and_host_side(cell, experiment, jobs, terms)
@@ -151,6 +153,19 @@ def plan_of(cell: Cell, experiment: Experiment) -> Plan:
         doubts=_doubts(cell, experiment),
         assumptions=experiment.assumptions,
         keys=experiment.keys,
+    )
+
+
+def _without_servers(experiment: Experiment, algorithm: str) -> Experiment:
+    """The jobs as `algorithm` can do them: synchronous parameter servers' as allreduces."""
+    if algorithm in (AS_CAPTURED, INA, INA_LEAF, PAIRWISE):
+        return experiment
+    job, *beside = [with_allreduces(workload, experiment.iterations) for workload in experiment.workloads]
+    return replace(
+        experiment,
+        workload=job.workload,
+        beside=tuple(other.workload for other in beside),
+        assumptions=(*experiment.assumptions, *(note for other in (job, *beside) for note in other.notes)),
     )
 
 

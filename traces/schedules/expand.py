@@ -33,7 +33,7 @@ from gradwire.traces.schedules.names import (
 from gradwire.traces.schedules.pacing import captured, paced
 from gradwire.traces.schedules.pushes import Unit, after_of, summed_pushes
 from gradwire.traces.schedules.schedule import Aggregation, Centre, Gate, Op, Schedule
-from gradwire.traces.schedules.selection import bridged, in_order, prepared
+from gradwire.traces.schedules.selection import chosen_items, in_order, prepared
 from gradwire.traces.schedules.sends import MAX_SENDS, Send, Sends
 from gradwire.traces.schedules.stages import in_stages
 from gradwire.traces.workload import Collective, Compute, Item, Message, Workload
@@ -88,7 +88,7 @@ def expand(
         raise NotServedError(
             f"{algorithm} has a pace of its own; leave --pace out, or choose another algorithm"
         )
-    chosen = _chosen(workload, iterations)
+    chosen = chosen_items(workload, iterations)
     _check_wire(chosen.values(), algorithm, wire)
     units = _units(workload, chosen, algorithm)
     hints = replace(hints, keys=scaled(hints.keys, scale))
@@ -188,7 +188,7 @@ class _Growing:
 
 def not_added(workload: Workload, *, iterations: tuple[int, ...] | None = None) -> tuple[str, ...]:
     """Which pushes stay messages with ina although a server gets them, one line for each reason."""
-    return summed_pushes(workload.items, _chosen(workload, iterations)).notes
+    return summed_pushes(workload.items, chosen_items(workload, iterations)).notes
 
 
 def _units(workload: Workload, chosen: Mapping[int, Item], algorithm: str) -> tuple[Unit, ...]:
@@ -249,17 +249,6 @@ def _check_wire(items: Iterable[Item], algorithm: str, wire: DType) -> None:
         raise NotServedError(
             f"nothing is added up in this job, so that --wire {wire} would change nothing: leave it out"
         )
-
-
-def _chosen(workload: Workload, iterations: tuple[int, ...] | None) -> dict[int, Item]:
-    """The items of these iterations by their id in the workload, in its order."""
-    iterations = training_iterations(workload) if iterations is None else iterations
-    chosen = {number: item for number, item in enumerate(workload.items) if item.iteration in iterations}
-    if all(isinstance(item, Compute) for item in chosen.values()):
-        have = ", ".join(map(str, workload.iterations)) or "none"
-        asked = ", ".join(map(str, iterations))
-        raise ValueError(f"nothing to send in iteration {asked}; the workload has iterations: {have}")
-    return bridged(workload.items, chosen)
 
 
 def _op(items: Sequence[Item], how: _How) -> Op:
@@ -368,11 +357,6 @@ def _computing(op: int, item: Compute, after: tuple[int, ...], compute: Fraction
     gap_ns = int(item.duration_ns * compute)
     most_ns = gap_ns if item.most_ns is None else int(item.most_ns * compute)
     return Gate(op, item.rank, after, gap_ns, most_ns if most_ns > gap_ns else None)
-
-
-def training_iterations(workload: Workload) -> tuple[int, ...]:
-    """All iterations but the set-up, numbered -1; that alone if there is nothing else."""
-    return tuple(number for number in workload.iterations if number >= 0) or workload.iterations
 
 
 def _carried(items: Sequence[Item], op: Op, how: _How, most_sends: int) -> _Carried:

@@ -11,10 +11,29 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gradwire.traces.schedules.pushes import Unit, peeled, waits
 from gradwire.traces.schedules.schedule import Gate
-from gradwire.traces.workload import Compute, Item, Message, Start
+from gradwire.traces.workload import Compute, Item, Message, Start, Workload
 
 Ids = frozenset[int]
 MAX_HELD = 1 << 20  # ids, some 60 bytes each; jobs hold a few for each item, a hostile file their square
+
+
+def training_iterations(workload: Workload) -> tuple[int, ...]:
+    """All iterations but the set-up, numbered -1; that alone if there is nothing else."""
+    return tuple(number for number in workload.iterations if number >= 0) or workload.iterations
+
+
+def chosen_items(workload: Workload, iterations: tuple[int, ...] | None) -> dict[int, Item]:
+    """The items of these iterations by their id in the workload, in its order, without those between.
+
+    Raise ValueError where nothing would be sent.
+    """
+    iterations = training_iterations(workload) if iterations is None else iterations
+    chosen = {number: item for number, item in enumerate(workload.items) if item.iteration in iterations}
+    if all(isinstance(item, Compute) for item in chosen.values()):
+        have = ", ".join(map(str, workload.iterations)) or "none"
+        asked = ", ".join(map(str, iterations))
+        raise ValueError(f"nothing to send in iteration {asked}; the workload has iterations: {have}")
+    return bridged(workload.items, chosen)
 
 
 def bridged(items: Sequence[Item], chosen: Mapping[int, Item]) -> dict[int, Item]:
