@@ -18,7 +18,7 @@ from gradwire.results.laboratory import Laboratory
 from gradwire.results.row import Row
 from gradwire.traces.schedules.names import PAIRWISE
 from gradwire.traces.units import parse_bps, parse_nbytes
-from gradwire.traces.workload import made_alltoall
+from gradwire.traces.workload import made_collective
 
 PAIRS = (
     (("bigraph:n=8,m=4", "direct"), ("leaf-spine:leaves=8,spines=4,hosts=4", "planned")),
@@ -53,7 +53,7 @@ def _measured(
 ) -> tuple[Row, float]:
     """The row, and the fluid model's time with nominal rates and alpha 0."""
     fabric = parse_fabric(f"{spec},rate={parse_bps(arguments.rate)}")
-    workload = made_alltoall(len(fabric.hosts), parse_nbytes(arguments.size))
+    workload = made_collective("alltoall", len(fabric.hosts), parse_nbytes(arguments.size))
     plan = plan_of(Cell(fabric, PAIRWISE, "linear", routes), Experiment(workload, "benchmark"))
     row = laboratory.row(plan)
     model = plan.prediction.fluid_s / plan.prediction.bound_s

@@ -22,7 +22,7 @@ from gradwire.planning.transport import fabric_transport
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.names import PAIRWISE
 from gradwire.traces.schedules.schedule import Schedule
-from gradwire.traces.workload import made_allreduce, made_alltoall
+from gradwire.traces.workload import made_allreduce, made_collective
 
 NBYTES = 16 << 20
 POLICIES = ("planned", "ecmp")
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     n_ranks = len(fabric.hosts)
     workload = made_allreduce(n_ranks, NBYTES)
     schedules = {name: expand(workload, name) for name in ("halving-doubling", "ring")}
-    schedules["alltoall"] = expand(made_alltoall(n_ranks, NBYTES), PAIRWISE)
+    schedules["alltoall"] = expand(made_collective("alltoall", n_ranks, NBYTES), PAIRWISE)
     print("schedule          routes    flows  policy s  plan s  audit s  over bound  reroute s")
     for name, schedule in schedules.items():
         for routes in POLICIES:

@@ -131,6 +131,8 @@ def plan_of(cell: Cell, experiment: Experiment) -> Plan:
     n_workers = [workload.n_ranks for workload in experiment.workloads]
     jobs = place_jobs(cell.fabric, cell.algorithm, cell.placement, n_workers, experiment.seed)
     schedule, host_side = _schedule_and_host_side(cell, experiment, jobs, terms)
+    if not schedule.sends and not schedule.aggregations:
+        raise Refused("with blocks or chunks of 0 bytes nothing is sent: choose a larger size")
     plan = resolve_placed(
         cell.fabric,
         tuple(itertools.chain.from_iterable(jobs)),

@@ -18,6 +18,7 @@ from gradwire.planning.losses import check_losses
 from gradwire.planning.stagecheck import check_stages
 from gradwire.planning.trees.treecheck import check_trees
 from gradwire.traces.schedules.dtypes import FLOAT32
+from gradwire.traces.schedules.kinds import uneven_nbytes
 from gradwire.traces.schedules.schedule import MAX_SEND_DELAY_NS, Aggregation, Group, Op, Schedule
 from gradwire.traces.schedules.sends import Edges, Numbers, Sends
 from gradwire.traces.workload import MAX_GAP_NS, MAX_SLOT, MAX_TAG
@@ -109,6 +110,21 @@ def _check_parties(number: int, op: Op, n_ranks: int) -> None:
             )
     if not set(op.givers) <= set(op.members):
         raise ValueError(f"operation {number}: its givers must be among its members")
+    if op.sizes:
+        _check_sizes(number, op)
+    if not 0 <= op.room_nbytes <= MAX_OP_NBYTES:
+        raise ValueError(f"operation {number}: room for {op.room_nbytes} bytes is out of range")
+
+
+def _check_sizes(number: int, op: Op) -> None:
+    n_members = len(op.members)
+    if op.kind != "alltoall" or {len(op.sizes), *map(len, op.sizes)} != {n_members}:
+        raise ValueError(
+            f"operation {number}: only an alltoall has sizes, of each member for each; it is {op.kind} of "
+            f"{n_members} members"
+        )
+    if min(map(min, op.sizes)) < 0 or uneven_nbytes(op.sizes) != op.nbytes:
+        raise ValueError(f"operation {number}: by its sizes its nbytes must be {uneven_nbytes(op.sizes)}")
 
 
 def _check_dtype(number: int, op: Op) -> None:

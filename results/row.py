@@ -25,7 +25,6 @@ from gradwire.traces.schedules.dtypes import FLOAT32, DType
 from gradwire.traces.schedules.schedule import Schedule
 from gradwire.traces.schedules.sends import totals
 
-POINT_TO_POINT = ("message", "reduce")  # kinds of operations; a reduce is messages to one server
 REFUSED = "refused"
 
 
@@ -219,7 +218,8 @@ def row(
     times = Spread.of([repeat.time_s for repeat in good])
     nbytes = asked_nbytes(plan.schedule)
     bus_nbytes = max(busy_nbytes(plan.schedule, ranks) for ranks in plan.schedule.jobs)
-    collective = all(op.kind not in POINT_TO_POINT for op in plan.schedule.ops)
+    pushed = _pushes(plan.schedule)
+    collective = not pushed and all(op.kind != "message" for op in plan.schedule.ops)
     return Row(
         fabric=plan.fabric.spec,
         algorithm=plan.algorithm,
@@ -319,22 +319,25 @@ def dtype_of(schedule: Schedule) -> DType:
 
 
 def asked_nbytes(schedule: Schedule) -> int:
-    """The sum of the operations' sizes.  A reduce counts as the pushes that it replaces: a parameter server's
-    job is as large whoever adds it up.
+    """The sum of the operations' sizes.  A reduce that switches do counts as the pushes that it replaces: a
+    parameter server's job is as large whoever adds it up.
     """
-    pushes = {each.op: len(each.givers) for each in schedule.aggregations}
-    return sum(
-        op.asked_nbytes * (pushes[number] if op.kind == "reduce" else 1)
-        for number, op in enumerate(schedule.ops)
-    )
+    pushes = _pushes(schedule)
+    return sum(op.asked_nbytes * pushes.get(number, 1) for number, op in enumerate(schedule.ops))
+
+
+def _pushes(schedule: Schedule) -> dict[int, int]:
+    """How many pushes each reduce that switches do replaces."""
+    return {
+        each.op: len(each.givers) for each in schedule.aggregations if schedule.ops[each.op].kind == "reduce"
+    }
 
 
 def busy_nbytes(schedule: Schedule, ranks: Sequence[int]) -> float:
     """The bytes of NCCL's busbw: what the host links of a job's ranks must carry, whatever the algorithm.
 
-    A collective counts its size times `Contract.busbw_factor`; messages count those of the rank that sends or
-    receives the most, which for an alltoall of S bytes is (p-1)/p S, NCCL's figure for it.  Pushes to a
-    parameter server count as the messages that they are, whoever adds them up.
+    A collective counts `Contract.busbw_nbytes`; messages count those of the rank that sends or receives the
+    most.  Pushes to a parameter server count as the messages that they are, whoever adds them up.
     """
     sends = schedule.sends
     alone = np.array([not op.contract.is_collective for op in schedule.ops], np.bool_)[sends.op]
@@ -342,15 +345,16 @@ def busy_nbytes(schedule: Schedule, ranks: Sequence[int]) -> float:
         Counter(dict(enumerate(totals(ends[alone], sends.nbytes[alone], schedule.n_ranks).tolist())))
         for ends in (sends.src, sends.dst)
     )
+    pushes = _pushes(schedule)
     for each in schedule.aggregations:
         op = schedule.ops[each.op]
-        if op.kind == "reduce":
+        if each.op in pushes:
             sent.update(dict.fromkeys(each.givers, op.nbytes))
             received[op.root] += op.nbytes * len(each.givers)
     collectives = sum(
-        op.nbytes * op.contract.busbw_factor(len(op.givers or (op.groups or (members,))[0]))
-        for op, members in zip(schedule.ops, schedule.members, strict=True)
-        if op.kind not in POINT_TO_POINT and members and members[0] in ranks
+        op.contract.busbw_nbytes(schedule.parties(number)[0])
+        for number, (op, members) in enumerate(zip(schedule.ops, schedule.members, strict=True))
+        if op.contract.is_collective and number not in pushes and members and members[0] in ranks
     )
     return collectives + max(max(sent[rank], received[rank]) for rank in ranks)
 

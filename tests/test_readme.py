@@ -9,7 +9,7 @@ from gradwire.planning.fabrics.spec import FAMILIES, parse_fabric
 from gradwire.planning.placement import PLACEMENTS
 from gradwire.planning.routing.policies import BUILT_IN
 from gradwire.tools import cli
-from gradwire.traces.schedules.names import ALGORITHMS
+from gradwire.traces.schedules.names import CHOICES
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -66,7 +66,7 @@ def test_a_fabric_that_the_readme_writes_can_be_built() -> None:
 def test_the_readme_says_what_every_choice_is() -> None:
     table = README.split("### Choices\n")[1].split("\n\n")[0]
     told = re.findall(r"^\|[^|]*\| `([\w:-]+)` \|", table, re.MULTILINE)
-    assert told == [*ALGORITHMS, *PLACEMENTS, *BUILT_IN]
+    assert told == [*CHOICES, *PLACEMENTS, *BUILT_IN]
 
 
 def test_the_readmes_inspect_runs(capsys: pytest.CaptureFixture[str]) -> None:

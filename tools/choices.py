@@ -374,8 +374,19 @@ def refuse_planned(context: typer.Context, plan: Path) -> None:
     """Raise ValueError for an option that a plan file has decided already."""
     for choices in (MatrixChoices, NetworkChoices, TrafficChoices):
         for each in fields(choices):
-            source = context.get_parameter_source(each.name)
-            if source is not None and source.name == "COMMANDLINE":
+            if _is_given(context, each.name):
                 raise ValueError(
                     f"--{each.name.replace('_', '-')} is fixed in {plan}; leave it out, or make another plan"
                 )
+
+
+def refuse_given(context: typer.Context, names: Sequence[str], why: str) -> None:
+    """Raise ValueError for any of these options, by their parameters' names, on the command line."""
+    for name in names:
+        if _is_given(context, name):
+            raise ValueError(f"--{name.replace('_', '-')}: {why}; leave it out")
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"

@@ -12,7 +12,7 @@ from gradwire.emu.options import SWITCHES
 from gradwire.planning.fabrics.spec import FAMILIES
 from gradwire.planning.placement import PLACEMENTS
 from gradwire.planning.routing.policies import policy_names
-from gradwire.traces.schedules.names import algorithm_names
+from gradwire.traces.schedules.names import CHOICES, algorithm_names
 
 MAX_ITERATIONS = 100_000
 
@@ -53,6 +53,7 @@ MEANINGS = {  # of the choices' names; README.md, "Choices", says more
     "as-captured": "as recognised in the capture; gloo's ring where nothing was",
     "ring": "reduce-scatter, then all-gather, in 2(p−1) steps",
     "halving-doubling": "partners at distance 1, 2, 4, …, then back; 2 log₂ p steps",
+    "halving-doubling:far": "the same with the farthest partner first, at distance p/2",
     "recursive-doubling": "the whole buffer with partners at distance 1, 2, 4, …; log₂ p steps",
     "all-pairs": "each rank adds up one p-th for all others; two steps",
     "tree:flat": "up to rank 0 and back; every rank is rank 0's child",
@@ -73,6 +74,8 @@ MEANINGS = {  # of the choices' names; README.md, "Choices", says more
     "hitopk:RHO": "each first switch's ranks add up shards, whose RHO largest numbers go between switches",
     "ina": "in-network aggregation: switches add the gradients up",
     "ina:leaf": "each rank's first switch adds; a ring of hosts does the rest",
+    "pairwise": "alltoall: each block straight to its rank, all posted at once",
+    "bruck": "alltoall: blocks handed on by partners at distance …, 4, 2, 1; ⌈log₂ p⌉ steps",
     "linear": "rank r on host r",
     "random": "hosts drawn from the seed",
     "hdrm": "EFLOPS' rank map for halving-doubling on a BiGraph",
@@ -93,7 +96,10 @@ def _choices_help(does: str, names: Sequence[str]) -> str:
     return "\n".join([does, *(f"{name}: {MEANINGS[name]}" if name in MEANINGS else name for name in names)])
 
 
-ALGORITHM_HELP = _choices_help("Algorithm for every allreduce.", algorithm_names())
+ALGORITHM_HELP = _choices_help(
+    "Algorithm for every allreduce, or for the only other kind of collective.",
+    tuple(dict.fromkeys((*CHOICES, *algorithm_names()))),
+)
 PLACEMENT_HELP = _choices_help("How ranks are placed on hosts.", tuple(PLACEMENTS))
 ROUTES_HELP = _choices_help("How flows are routed.", policy_names())
 REPEATABLE = "Repeatable."

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from gradwire.traces.complaints import complaint, other_version
 from gradwire.traces.files import write_whole
+from gradwire.traces.schedules.kinds import CollectiveKind, Sizes, uneven_nbytes
 from gradwire.traces.taxonomy import Taxonomy
 
 SCHEMA: Literal["gradwire.workload/2"] = "gradwire.workload/2"
@@ -77,10 +78,11 @@ class Collective(_Value):
     `algorithm` is how it was done when it was captured (None: gloo's own, or not known).  `up` and `down` are
     the trees by which data went to the root and from it, if it went by trees.  `turns` are the exchanges that
     did not go both ways at once.  With `rendezvous` each message was announced first, and its receiver
-    answered that; of exchanges `turns` say it.
+    answered that; of exchanges `turns` say it.  `sizes` are those of an alltoall of uneven blocks, what each
+    rank has for each; then `nbytes` is the most that a rank has, or gets.
     """
 
-    kind: Literal["allreduce", "broadcast"]
+    kind: CollectiveKind
     tag: Annotated[int, Field(ge=0, le=MAX_TAG)]
     nbytes: Nbytes
     root: Rank = 0
@@ -89,6 +91,7 @@ class Collective(_Value):
     down: Shape | None = None
     turns: Annotated[tuple[Turn, ...], Field(max_length=MAX_TURNS)] = ()
     rendezvous: bool = False
+    sizes: tuple[tuple[Nbytes, ...], ...] = ()
     iteration: int = 0
     starts: tuple[Start, ...] = ()
 
@@ -234,12 +237,22 @@ class Workload(_Value):
             raise ValueError(f"item {number} has turns, but {item.algorithm} has no exchanges")
         if item.rendezvous and item.algorithm in EXCHANGES:
             raise ValueError(f"item {number} has a rendezvous, but {item.algorithm} has exchanges")
+        if item.sizes:
+            self._check_sizes(number, item)
         second = {(turn.src, turn.dst, turn.number) for turn in item.turns}
         for turn in item.turns:
             if turn.src == turn.dst or max(turn.src, turn.dst) >= self.n_ranks:
                 raise ValueError(f"item {number}: a turn cannot be between ranks {turn.src} and {turn.dst}")
             if (turn.dst, turn.src, turn.number) in second:
                 raise ValueError(f"item {number}: ranks {turn.src} and {turn.dst} would wait for each other")
+
+    def _check_sizes(self, number: int, item: Collective) -> None:
+        if item.kind != "alltoall":
+            raise ValueError(f"item {number} has sizes of blocks, but {item.kind} has none")
+        if {len(item.sizes), *map(len, item.sizes)} != {self.n_ranks}:
+            raise ValueError(f"item {number} needs sizes from each of {self.n_ranks} ranks for each")
+        if item.nbytes != uneven_nbytes(item.sizes):
+            raise ValueError(f"item {number}: by its sizes its nbytes must be {uneven_nbytes(item.sizes)}")
 
     def _check_message(self, number: int, item: Message) -> None:
         if max(item.src, item.dst) >= self.n_ranks:
@@ -301,11 +314,11 @@ def load(path: Path) -> Workload:
         raise BadWorkload(f"{path}: {reason or f'not a workload: {complaint(error)}'}") from error
 
 
-def made_allreduce(n_ranks: int, nbytes: int, count: int = 1) -> Workload:
-    """`count` allreduces of `nbytes`, one after the other: what `bench` runs."""
+def made_collective(kind: CollectiveKind, n_ranks: int, nbytes: int, count: int = 1) -> Workload:
+    """`count` collectives of `nbytes` (traces.schedules.kinds says of what), one after the other."""
     items = tuple(
         Collective(
-            kind="allreduce",
+            kind=kind,
             tag=number,
             nbytes=nbytes,
             iteration=number,
@@ -316,14 +329,12 @@ def made_allreduce(n_ranks: int, nbytes: int, count: int = 1) -> Workload:
     return Workload(schema=SCHEMA, framing="none", n_ranks=n_ranks, source="made", items=items)
 
 
-def made_alltoall(n_ranks: int, nbytes: int) -> Workload:
-    """Every rank has `nbytes` and sends each other rank its share of them, all posted at once.
+def made_allreduce(n_ranks: int, nbytes: int, count: int = 1) -> Workload:
+    """`made_collective` of the usual kind."""
+    return made_collective("allreduce", n_ranks, nbytes, count)
 
-    In the order of the pairwise exchange: rank r's first message is for r+1, its second for r+2...
-    """
-    pairs = [(src, (src + shift) % n_ranks) for shift in range(1, n_ranks) for src in range(n_ranks)]
-    items = tuple(
-        Message(tag=number, src=src, dst=dst, nbytes=nbytes // n_ranks, start=Start(rank=src))
-        for number, (src, dst) in enumerate(pairs)
-    )
-    return Workload(schema=SCHEMA, framing="none", n_ranks=n_ranks, source="made", items=items)
+
+def made_uneven_alltoall(sizes: Sizes) -> Workload:
+    """An alltoall in which rank r has `sizes[r][d]` bytes for rank d."""
+    item = Collective(kind="alltoall", tag=0, nbytes=uneven_nbytes(sizes), sizes=sizes)
+    return Workload(schema=SCHEMA, framing="none", n_ranks=len(sizes), source="made", items=(item,))

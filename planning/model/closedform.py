@@ -15,7 +15,8 @@ from gradwire.planning.plan import Plan
 from gradwire.planning.transport import payload_efficiency
 from gradwire.traces.schedules.chains import is_chain
 from gradwire.traces.schedules.collectives import algorithm
-from gradwire.traces.schedules.names import is_compressed
+from gradwire.traces.schedules.kinds import CollectiveKind
+from gradwire.traces.schedules.names import BY_COLLECTIVE, is_compressed
 from gradwire.traces.schedules.schedule import Op
 from gradwire.traces.units import show_count, show_ns
 
@@ -123,10 +124,14 @@ def _of_op(plan: Plan, op: Op, members: Sequence[int], costs: Costs) -> ClosedTi
         return ClosedTime(None, None, "there is no formula for messages of their own")
     how = f"by {op.algorithm}" if op.algorithm else "as it was captured"
     missing = ClosedTime(None, None, f"there is no formula for {op.kind} {how}")
-    hints = replace(hints_of(plan.fabric, [plan.placement[rank] for rank in members]), keys=plan.keys)
+    hints = replace(
+        hints_of(plan.fabric, [plan.placement[rank] for rank in members]), keys=plan.keys, sizes=op.sizes
+    )
     n_ranks = len(op.givers or members)
+    own: CollectiveKind = next((each for each in BY_COLLECTIVE if each == op.kind), "allreduce")
+    kind = "allreduce" if is_compressed(op.algorithm) else own
     try:
-        does = algorithm(op.algorithm, "allreduce" if is_compressed(op.algorithm) else op.kind)
+        does = algorithm(op.algorithm, kind)
         time_s = does.time_s(n_ranks, op.asked_nbytes, costs.alpha_s, costs.beta_s_per_byte, hints)
     except ValueError:  # gloo's own, sums by switches, or a plan file that says another algorithm
         return missing

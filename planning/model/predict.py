@@ -97,7 +97,7 @@ def bound_s(
     """The least time in which hosts with these links could communicate, however good the fabric.
 
     An allreduce of S bytes on p ranks counts 2(p-1)/p S in and out of every host, the least that any
-    algorithm without help of the switches can do (`Contract.each_nbytes`), so every algorithm is
+    algorithm without help of the switches can do (`Contract.least`), so every algorithm is
     measured against the same figure.  Where parameter servers on hosts of their own help, S is enough, in and
     out of every worker; where switches do, out of a giver and into a taker, in the frames of its tree
     (`trees[i]` is that of the schedule's i-th group; without trees it counts nothing), and what such an
@@ -109,20 +109,19 @@ def bound_s(
     eta = payload_efficiency(fabric.mtu_nbytes)
     sent, received = [0.0] * schedule.n_ranks, [0.0] * schedule.n_ranks
     aggregated = {each.op for each in schedule.aggregations}
-    equal: set[int] = set()
+    at_least: set[int] = set()
     for op, made in enumerate(schedule.ops):
-        each_nbytes = made.contract.each_nbytes
-        if each_nbytes is None or op in aggregated:
+        least = made.contract.least
+        if least is None or op in aggregated:
             continue
-        equal.add(op)
-        for _, members, givers, *_ in schedule.parties(op):
-            helped = len(givers) < len(members)
-            nbytes = made.nbytes if helped else each_nbytes(len(members), made.nbytes)
-            for rank in givers:
-                sent[rank] += nbytes
-                received[rank] += nbytes
+        at_least.add(op)
+        for parties in schedule.parties(op):
+            for rank in parties.members:
+                out, into = least(parties, rank)
+                sent[rank] += out
+                received[rank] += into
     sends = schedule.sends
-    others = ~np.isin(sends.op, np.fromiter(equal, np.int32, len(equal)))
+    others = ~np.isin(sends.op, np.fromiter(at_least, np.int32, len(at_least)))
     for ends, counted in ((sends.src, sent), (sends.dst, received)):
         for rank, nbytes in enumerate(totals(ends[others], sends.nbytes[others], schedule.n_ranks).tolist()):
             counted[rank] += nbytes

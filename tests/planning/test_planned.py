@@ -28,7 +28,7 @@ from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.schedule import Gate, Op, Schedule, together
 from gradwire.traces.schedules.sends import Send, Sends
 from gradwire.traces.seeded import draw
-from gradwire.traces.workload import made_allreduce, made_alltoall
+from gradwire.traces.workload import made_allreduce, made_collective
 from tests.made_plans import MIB, all_to_all, allreduce_plan, messages, schedule_plan
 
 BIGRAPHS = ["bigraph:n=4,m=3", "bigraph:n=6,m=1", "bigraph:n=6,m=2"]
@@ -184,7 +184,7 @@ def test_no_other_policy_is_faster_for_one_to_three_jobs(
     spec: str, sizes: list[tuple[int, str]], seed: int
 ) -> None:
     jobs = [expand(made_allreduce(n if kind == "ring" else 4, MIB), kind) for n, kind in sizes]
-    schedule = together(jobs or [expand(made_alltoall(5, MIB), "pairwise")])
+    schedule = together(jobs or [expand(made_collective("alltoall", 5, MIB), "pairwise")])
     n_hosts = len(parse_fabric(spec).hosts)
     while schedule.n_ranks > n_hosts:
         jobs.pop()

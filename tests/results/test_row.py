@@ -15,7 +15,7 @@ from gradwire.results.verdict import Verdict
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.names import PAIRWISE
 from gradwire.traces.schedules.sends import Sends
-from gradwire.traces.workload import made_allreduce, made_alltoall
+from gradwire.traces.workload import made_allreduce, made_collective
 from tests.made_plans import messages
 from tests.made_runs import made_repeat, made_run
 from tests.planning.test_addedup import pushes
@@ -65,7 +65,7 @@ def test_a_disturbed_repeat_is_counted_and_left_out_of_the_figures() -> None:
 
 
 def test_the_busbw_of_an_alltoall_is_nccls() -> None:
-    made = Experiment(made_alltoall(P, P * 1000), "test")
+    made = Experiment(made_collective("alltoall", P, P * 1000), "test")
     schedule = schedule_of(made, PAIRWISE)
     assert busy_nbytes(schedule, range(P)) == (P - 1) * 1000  # (p-1)/p of what each rank has
 

@@ -8,7 +8,7 @@ from gradwire.planning.routing.policies import BUILT_IN
 from gradwire.tools import cli
 from gradwire.tools.console import MAX_COLUMNS
 from gradwire.tools.options import MEANINGS
-from gradwire.traces.schedules.names import ALGORITHMS
+from gradwire.traces.schedules.names import CHOICES
 
 COMMANDS = [command.name for command in cli.TABLE if command.exists]
 TWO_MEANINGS = {"--beside"}  # another captured job in plan and replay, one to train in capture and trust
@@ -36,7 +36,7 @@ def test_a_page_fits_its_columns_and_names_every_option(
 
 
 def test_every_choice_is_explained_and_nothing_else() -> None:
-    assert set(MEANINGS) == {*ALGORITHMS, *PLACEMENTS, *BUILT_IN}
+    assert set(MEANINGS) == {*CHOICES, *PLACEMENTS, *BUILT_IN}
 
 
 def test_a_page_says_a_line_for_each_choice(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,7 @@
 """Alltoalls: every block arrives at its place, in the steps and bytes of the closed forms."""
 
-from dataclasses import replace
-from itertools import accumulate
+from collections import defaultdict
+from fractions import Fraction
 from math import log2
 
 import pytest
@@ -10,136 +10,146 @@ from hypothesis import strategies as st
 
 from gradwire.traces.schedules.algorithm import NotServedError
 from gradwire.traces.schedules.algorithms.alltoall import (
-    Move,
     bruck_alltoall,
-    bruck_blocks,
     bruck_s,
+    even,
+    hierarchical_alltoall,
+    hierarchical_s,
     pairwise_alltoall,
     pairwise_s,
 )
-from tests.made_orders import in_any_order, step_by_step_s
+from gradwire.traces.schedules.correctness import check_correct
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.hints import Hints
+from gradwire.traces.schedules.kinds import Sizes, uneven_nbytes
+from gradwire.traces.schedules.schedule import sent_nbytes
+from gradwire.traces.schedules.sends import Send
+from gradwire.traces.workload import made_collective, made_uneven_alltoall
+from tests.made_orders import step_by_step_s
 
 ALPHA, BETA = 3e-5, 8e-8
-Byte = tuple[int, int, int]
-"""(source, destination, place in the block)."""
-
-
-def received(moves: list[Move], matrix: list[list[int]]) -> list[dict[int, Byte]]:
-    """What comes to each place of each rank's receive buffer; a place that gets two bytes is an error."""
-    n_ranks = len(matrix)
-    buffers = [[(src, d, i) for d in range(n_ranks) for i in range(row[d])] for src, row in enumerate(matrix)]
-    got: list[dict[int, Byte]] = [{} for _ in range(n_ranks)]
-    for move in moves:
-        send = move.send
-        for i in range(send.nbytes):
-            if move.dst_offset + i in got[send.dst]:
-                raise ValueError("two bytes for one place")
-            got[send.dst][move.dst_offset + i] = buffers[send.src][send.offset + i]
-    return got
-
-
-def right(got: list[dict[int, Byte]], matrix: list[list[int]]) -> bool:
-    for rank, have in enumerate(got):
-        sizes = [row[rank] for row in matrix]
-        starts = list(accumulate(sizes, initial=0))
-        want = {
-            starts[src] + i: (src, rank, i)
-            for src, size in enumerate(sizes)
-            for i in range(size)
-            if src != rank
-        }
-        if have != want:
-            return False
-    return True
-
-
-def is_wrong(moves: list[Move], matrix: list[list[int]]) -> bool:
-    try:
-        return not right(received(moves, matrix), matrix)
-    except (ValueError, IndexError):  # beyond the buffer
-        return True
+GROUPS = [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]
 
 
 @st.composite
-def matrices(draw: st.DrawFn) -> list[list[int]]:
+def tables(draw: st.DrawFn) -> Sizes:
     n_ranks = draw(st.integers(2, 17))
-    row = st.lists(st.integers(0, 9), min_size=n_ranks, max_size=n_ranks)
-    return draw(st.lists(row, min_size=n_ranks, max_size=n_ranks))
+    row = st.tuples(*[st.integers(0, 9)] * n_ranks)
+    return draw(st.tuples(*[row] * n_ranks))
 
 
-@given(matrices())
-def test_blocks_of_any_sizes_arrive_at_their_places(matrix: list[list[int]]) -> None:
-    moves = pairwise_alltoall(matrix)
-    assert right(received(moves, matrix), matrix)
-    assert all(move.send.nbytes and not move.send.reduce for move in moves)
-    assert len(in_any_order([move.send for move in moves], 0)) == len(moves)
-    for number, move in enumerate(moves):
-        for broken in (
-            replace(move, send=replace(move.send, nbytes=0)),
-            replace(move, dst_offset=move.dst_offset + 1_000),
-            replace(move, send=replace(move.send, src=move.send.dst, dst=move.send.src)),
-        ):
-            assert is_wrong([*moves[:number], broken, *moves[number + 1 :]], matrix)
+def sent(sizes: Sizes) -> list[int]:
+    """What each rank has for others."""
+    return [sum(row) - row[rank] for rank, row in enumerate(sizes)]
 
 
-@pytest.mark.parametrize("p", range(2, 18))
-def test_a_pairwise_alltoall_of_even_blocks_costs_what_its_closed_form_says(p: int) -> None:
-    sends = [move.send for move in pairwise_alltoall([[40] * p for _ in range(p)])]
-    expected = (p - 1) * ALPHA + (p - 1) / p * (40 * p) * BETA
-    assert pairwise_s(p, 40 * p, ALPHA, BETA) == pytest.approx(expected)
-    assert step_by_step_s(sends, ALPHA, BETA) == pytest.approx(expected)
-    assert [(s.step, s.dst) for s in sends if s.src == 1] == [(s - 1, (1 + s) % p) for s in range(1, p)]
+def received(sizes: Sizes) -> list[int]:
+    return sent(tuple(zip(*sizes, strict=True)))
 
 
-def carried_out(moves: list[Move], n_ranks: int, size: int) -> list[list[tuple[int, int]]]:
-    """The block (source, destination) of each number at each rank in the end."""
-    work = [[(rank, (rank + block) % n_ranks) for block in range(n_ranks)] for rank in range(n_ranks)]
-    for step in sorted({move.send.step for move in moves}):
-        blocks = bruck_blocks(n_ranks, step)
-        packed = [[row[block] for block in blocks] for row in work]
-        for move in moves:
-            if move.send.step == step:
-                count = move.send.nbytes // size
-                assert move.send.offset == move.dst_offset == 0
-                for place, block in enumerate(blocks[:count]):
-                    work[move.send.dst][block] = packed[move.send.src][place]
-    return work
+@given(tables())
+def test_blocks_of_any_sizes_arrive_at_their_places(sizes: Sizes) -> None:
+    made = expand(made_uneven_alltoall(sizes), "pairwise")
+    check_correct(made)
+    assert sent_nbytes(made) == sent(sizes)
+    assert made.sends.nbytes.min(initial=1) > 0
 
 
-@pytest.mark.parametrize("n_ranks", range(2, 18))
-def test_brucks_alltoall_brings_every_block_to_its_destination(n_ranks: int) -> None:
-    moves = bruck_alltoall(n_ranks, 12)
-    want = [[((rank - block) % n_ranks, rank) for block in range(n_ranks)] for rank in range(n_ranks)]
-    assert carried_out(moves, n_ranks, 12) == want
-    for number, move in enumerate(moves):
-        short = replace(move, send=replace(move.send, nbytes=move.send.nbytes - 12))
-        assert carried_out([*moves[:number], short, *moves[number + 1 :]], n_ranks, 12) != want
+@given(tables())
+def test_a_pairwise_alltoall_costs_what_the_busiest_rank_sends_or_gets(sizes: Sizes) -> None:
+    sends = pairwise_alltoall(uneven_nbytes(sizes), sizes)
+    busiest = max(*sent(sizes), *received(sizes))
+    assert pairwise_s(sizes, ALPHA, BETA) == pytest.approx(ALPHA + busiest * BETA)
+    if busiest:
+        assert step_by_step_s(sends, ALPHA, BETA) == pytest.approx(ALPHA + busiest * BETA)
+
+
+@given(tables())
+def test_an_uneven_alltoall_costs_max_over_mean_of_an_even_one_with_as_many_bytes(sizes: Sizes) -> None:
+    mean = Fraction(sum(sent(sizes)), len(sizes))
+    if mean:
+        even_s = float(mean) * BETA  # each rank sends the mean, and gets it
+        imbalance = max(*sent(sizes), *received(sizes)) / mean
+        assert pairwise_s(sizes, 0.0, BETA) / even_s == pytest.approx(float(imbalance))
+
+
+def test_all_of_a_pairwise_alltoall_is_posted_at_once_to_the_next_rank_first() -> None:
+    sends = pairwise_alltoall(80, even(8, 80))
+    assert {(send.needs, send.ready, send.step) for send in sends} == {((), (), 0)}
+    assert [send.dst for send in sends if send.src == 6] == [7, 0, 1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("n_ranks", [2, 4, 8, 16])
 def test_brucks_alltoall_of_a_power_of_two_sends_half_the_buffer_lg_p_times(n_ranks: int) -> None:
-    sends = [move.send for move in bruck_alltoall(n_ranks, 12)]
     nbytes, lg = 12 * n_ranks, int(log2(n_ranks))
     expected = lg * (ALPHA + nbytes / 2 * BETA)
     assert bruck_s(n_ranks, nbytes, ALPHA, BETA) == pytest.approx(expected)
-    assert step_by_step_s(sends, ALPHA, BETA) == pytest.approx(expected)
-    assert len(sends) == n_ranks * lg
+    assert step_by_step_s(bruck_alltoall(n_ranks, nbytes), ALPHA, BETA) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("n_ranks", [3, 5, 6, 7, 11, 17])
 def test_brucks_alltoall_of_other_ranks_takes_ceil_lg_p_steps(n_ranks: int) -> None:
-    sends = [move.send for move in bruck_alltoall(n_ranks, 12)]
+    sends = bruck_alltoall(n_ranks, 12 * n_ranks)
     assert {send.step for send in sends} == set(range(len(f"{n_ranks - 1:b}")))
     assert sum(s.nbytes for s in sends if s.src == 0) == 12 * sum(i.bit_count() for i in range(n_ranks))
     assert step_by_step_s(sends, ALPHA, BETA) == pytest.approx(bruck_s(n_ranks, 12 * n_ranks, ALPHA, BETA))
 
 
-def test_alltoalls_of_nothing_send_nothing_and_odd_matrices_are_refused() -> None:
-    assert bruck_alltoall(5, 0) == pairwise_alltoall([[7, 0], [0, 7]]) == []
-    for matrix in ([[1, 2], [3]], [[1, -1], [1, 1]]):
-        with pytest.raises(ValueError, match="2 ranks needs 2 sizes of at least 0 for each of them"):
-            pairwise_alltoall(matrix)
+@pytest.mark.parametrize("n_ranks", range(2, 18))
+def test_in_a_step_of_brucks_a_rank_has_one_partner_and_blocks_that_lie_together_are_one_send(
+    n_ranks: int,
+) -> None:
+    sends = bruck_alltoall(n_ranks, 12 * n_ranks)
+    partners = defaultdict[tuple[int, int], set[int]](set)
+    for send in sends:
+        partners[send.step, send.src].add((send.dst - send.src) % n_ranks)
+    assert all(len(found) == 1 for found in partners.values())
+    assert len(sends) <= n_ranks * 2 * n_ranks  # of n/2 lg n blocks
+    assert lies_apart(sends)
+
+
+def lies_apart(sends: list[Send]) -> bool:
+    """Whether no two sends of a pair and a step could be one."""
+    ends = {(s.step, s.src, s.dst, s.shift, s.offset + s.nbytes) for s in sends}
+    return not any((s.step, s.src, s.dst, s.shift, s.offset) in ends for s in sends)
+
+
+def test_a_hierarchical_alltoall_costs_what_its_closed_form_says() -> None:
+    sends = hierarchical_alltoall(GROUPS, 12 * 20)
+    expected = 2 * ALPHA + (2 * 4 + 3 * 3) * 20 * BETA  # 4 blocks for each of 2, then 3 for each of 3
+    assert hierarchical_s(3, 4, 12 * 20, ALPHA, BETA) == pytest.approx(expected)
+    assert step_by_step_s(sends, ALPHA, BETA) == pytest.approx(expected)
+    assert lies_apart(sends)
+
+
+def test_a_hierarchical_alltoall_leaves_a_group_only_between_members_of_the_same_place() -> None:
+    sends = hierarchical_alltoall(GROUPS, 12 * 20)
+    leaving = [send for send in sends if send.src // 3 != send.dst // 3]
+    assert {(send.src % 3, send.step) for send in leaving} == {(place, 1) for place in range(3)}
+    assert all(send.src % 3 == send.dst % 3 for send in leaving)
+    assert sum(send.nbytes for send in leaving) == 12 * 9 * 20  # as of any alltoall: each for 9 others
+
+
+@pytest.mark.parametrize("name", ["bruck", "hierarchical"])
+def test_uneven_blocks_are_refused_with_the_algorithm_that_takes_them(name: str) -> None:
+    sizes = ((0, 1, 2, 3),) * 4
+    with pytest.raises(NotServedError, match=f"{name} is for blocks of one size; .* choose pairwise"):
+        expand(made_uneven_alltoall(sizes), name, hints=Hints(((0, 1), (2, 3))))
+
+
+def test_blocks_of_no_byte_are_not_sent_and_one_rank_is_refused() -> None:
+    for n_ranks in (2, 5):
+        assert not bruck_alltoall(n_ranks, n_ranks - 1)
+        assert not pairwise_alltoall(n_ranks - 1, even(n_ranks, n_ranks - 1))
+    assert not hierarchical_alltoall([[0, 1], [2, 3]], 3)
     with pytest.raises(NotServedError, match="at least 2 ranks"):
         bruck_alltoall(1, 4)
     with pytest.raises(NotServedError, match="at least 2 ranks"):
-        pairwise_alltoall([[4]])
+        pairwise_alltoall(4, ((4,),))
+
+
+def test_bytes_that_make_no_block_stay_where_they_are() -> None:
+    for name in ("pairwise", "bruck"):
+        made = expand(made_collective("alltoall", 5, 103), name)
+        check_correct(made)
+        assert min(sent_nbytes(made)) >= 4 * 20

@@ -22,7 +22,7 @@ from gradwire.traces.workload import (
     Start,
     Workload,
     made_allreduce,
-    made_alltoall,
+    made_collective,
 )
 
 SAMPLES = Path(__file__).parents[2] / "traces" / "samples"
@@ -201,7 +201,7 @@ def hindered() -> Workload:
     [
         (made_allreduce(2, 400), 0, "buckets of 0 bytes do not hold float32 numbers"),
         (made_allreduce(2, 400), 6, "give a multiple of 4"),
-        (made_alltoall(2, 400), 400, "the job has no allreduces"),
+        (made_collective("alltoall", 2, 400), 400, "the job has no allreduces"),
         (made_allreduce(2, 1 << 30), 4, "would be 268,435,456 in this job: give a larger size"),
         (hindered(), 16, "wait for each other by more than computing"),
     ],

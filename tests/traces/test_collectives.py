@@ -101,7 +101,9 @@ def test_half_an_element_is_refused() -> None:
 
 def test_busbw_factors_are_nccls() -> None:
     assert CONTRACTS["allreduce"].busbw_factor(8) == 1.75
-    assert CONTRACTS["broadcast"].busbw_factor(8) == 1.0
+    assert CONTRACTS["broadcast"].busbw_factor(8) == CONTRACTS["reduce"].busbw_factor(8) == 1.0
+    for kind in ("reducescatter", "allgather", "alltoall"):
+        assert CONTRACTS[kind].busbw_factor(8) == 0.875
 
 
 def test_sends_that_come_before_what_they_need_are_refused() -> None:

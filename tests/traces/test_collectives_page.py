@@ -6,7 +6,6 @@ import tomllib
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,12 +13,12 @@ from gradwire.traces.schedules import names
 from gradwire.traces.schedules.algorithm import Algorithm, no_closed_form
 from gradwire.traces.schedules.collectives import BUILT_IN, algorithm
 from gradwire.traces.schedules.hints import NO_HINTS
+from gradwire.traces.schedules.kinds import CollectiveKind
 from tests.made_orders import step_by_step_s
 from tests.made_plans import allreduce_plan
 
 PAGE = (Path(__file__).parents[2] / "docs" / "collectives.md").read_text()
 ALPHA, BETA = 3e-5, 8e-8
-ALLREDUCES = [name for collective, name in BUILT_IN if collective == "allreduce"]
 
 
 def block(language: str) -> str:
@@ -39,19 +38,36 @@ def two_rings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Algor
     sys.modules.pop("mine", None)  # the pages on policies and framings have modules of this name too
 
 
-def listed(pattern: str = r"^\| `([\w:-]+)` \|") -> list[Any]:
-    """What the page's first table has."""
-    return re.findall(pattern, PAGE.split("\n## ")[1], re.MULTILINE)
+TABLES: list[tuple[CollectiveKind, ...]] = [  # of the page, in its order
+    ("allreduce",),
+    ("reducescatter", "allgather"),
+    ("broadcast", "reduce"),
+    ("alltoall",),
+]
 
 
-def test_the_table_names_every_algorithm() -> None:
-    assert listed() == [*ALLREDUCES, *names.FAMILIES.values()]
+def tables() -> list[list[tuple[str, str]]]:
+    """(name, T) of each row of each table of algorithms."""
+    bodies = re.findall(r"^\| algorithm \|.*\n\|[-|]*\n((?:\|.*\n)*)", PAGE, re.MULTILINE)
+    return [re.findall(r"^\| `([\w:-]+)` \|[^|]*\|([^|]*)\|", body, re.MULTILINE) for body in bodies]
 
 
-def test_the_table_has_a_time_for_every_algorithm_with_a_closed_form() -> None:
-    cells = listed(r"^\| `([\w:-]+)` \|[^|]*\|([^|]*)\|")
-    without = [name for name, time in cells if not time.strip()]
-    assert without == [name for (_, name), each in BUILT_IN.items() if each.time_s is no_closed_form]
+@pytest.mark.parametrize("kinds", TABLES)
+def test_a_table_names_every_algorithm_and_has_a_time_for_those_with_a_closed_form(
+    kinds: tuple[CollectiveKind, ...],
+) -> None:
+    table = tables()[TABLES.index(kinds)]
+    families = [*names.FAMILIES.values()] if kinds == ("allreduce",) else []
+    for kind in kinds:
+        found = [name for has, name in BUILT_IN if has == kind]
+        assert [name for name, _ in table] == [*found, *families]
+        without = [name for name in found if BUILT_IN[kind, name].time_s is no_closed_form]
+        assert [name for name, time in table if not time.strip()] == without
+
+
+def test_there_is_a_table_for_every_collective() -> None:
+    assert len(tables()) == len(TABLES)
+    assert {kind for kinds in TABLES for kind in kinds} == set(names.BY_COLLECTIVE)
 
 
 def test_an_algorithm_has_its_formula_in_words_if_it_has_one() -> None:

@@ -15,7 +15,7 @@ from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF, OF_HOSTS
 from gradwire.traces.schedules.schedule import Op, sent_nbytes
 from gradwire.traces.schedules.sends import Send
-from gradwire.traces.workload import SCHEMA, Collective, Workload, made_allreduce, made_alltoall
+from gradwire.traces.workload import SCHEMA, Collective, Workload, made_allreduce, made_collective
 
 HALVES: tuple[DType, ...] = ("float16", "bfloat16")
 
@@ -76,7 +76,7 @@ def test_switches_refuse_other_types_than_float32(algorithm: str, dtype: DType) 
 
 def test_a_job_in_which_nothing_is_added_up_is_refused() -> None:
     with pytest.raises(NotServedError, match="nothing is added up in this job"):
-        expand(made_alltoall(4, 4000), wire="float16")
+        expand(made_collective("alltoall", 4, 4000), wire="float16")
 
 
 def test_a_type_that_there_is_not_is_refused_naming_those_that_there_are() -> None:

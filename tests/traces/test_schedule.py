@@ -9,7 +9,7 @@ from gradwire.planning.model.predict import bound_s
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.names import PAIRWISE
 from gradwire.traces.schedules.schedule import Gate, Op, Schedule, longest_quiet_s, together
-from gradwire.traces.workload import made_allreduce, made_alltoall
+from gradwire.traces.workload import made_allreduce, made_collective
 
 
 def allreduces(*sizes: int, nbytes: int = 48_000) -> Schedule:
@@ -59,7 +59,7 @@ def test_jobs_side_by_side_need_no_more_time_than_the_longer_one() -> None:
 
 @pytest.mark.parametrize("p", [2, 5, 32])
 def test_in_an_alltoall_every_rank_sends_each_other_its_share(p: int) -> None:
-    made = expand(made_alltoall(p, p * 1000), PAIRWISE)
+    made = expand(made_collective("alltoall", p, p * 1000), PAIRWISE)
     pairs = {(send.src, send.dst): send.nbytes for send in made.sends}
     assert pairs == {(a, b): 1000 for a in range(p) for b in range(p) if a != b}
     assert not made.gates
@@ -67,7 +67,9 @@ def test_in_an_alltoall_every_rank_sends_each_other_its_share(p: int) -> None:
 
 
 def test_an_allreduce_is_not_done_pairwise() -> None:
-    with pytest.raises(ValueError, match="pairwise is an algorithm for an alltoall"):
+    with pytest.raises(
+        ValueError, match="pairwise does alltoall, not allreduce; choose from as-captured, ring, "
+    ):
         expand(made_allreduce(4, 4000), PAIRWISE)
 
 

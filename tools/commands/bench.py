@@ -1,32 +1,40 @@
 """`gradwire bench`: measure a collective over a range of sizes, without a capture."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gradwire.planning.experiment import Experiment
+from gradwire.planning.experiment import Cell, Experiment
 from gradwire.planning.jobplaces import n_workers_on
 from gradwire.results.laboratory import planned
-from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, takes_choices
+from gradwire.tools.blocksizes import read_block_sizes
+from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, refuse_given, takes_choices
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import carry_out, check_page, default_folder, show
-from gradwire.traces.schedules.names import PAIRWISE
+from gradwire.tools.options import either
+from gradwire.traces.schedules.kinds import CollectiveKind
+from gradwire.traces.schedules.names import BY_COLLECTIVE, DEFAULTS
 from gradwire.traces.units import parse_nbytes
-from gradwire.traces.workload import made_allreduce, made_alltoall
+from gradwire.traces.workload import Workload, made_collective, made_uneven_alltoall
 
-ALLREDUCE, ALLTOALL = "allreduce", "alltoall"
-COLLECTIVES = (ALLREDUCE, ALLTOALL)
-DEFAULT_ALGORITHM = {ALLREDUCE: "ring", ALLTOALL: PAIRWISE}
+COLLECTIVES = tuple(BY_COLLECTIVE)
 MAX_NBYTES = 1 << 32
 
 
 @takes_choices
 def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
-    collective: Annotated[str, typer.Argument(metavar="COLLECTIVE", help=f"{' or '.join(COLLECTIVES)}.")],
+    context: typer.Context,
+    collective: Annotated[str, typer.Argument(metavar="COLLECTIVE", help=f"{either(COLLECTIVES)}.")],
     begin: Annotated[
         str,
-        typer.Option("-b", "--begin", metavar="SIZE", help="Smallest size: bytes of data at each rank."),
+        typer.Option(
+            "-b",
+            "--begin",
+            metavar="SIZE",
+            help="Smallest size: bytes of each rank's buffer; of an allgather those that each ends with.",
+        ),
     ] = "1MiB",
     end: Annotated[
         str | None, typer.Option("-e", "--end", metavar="SIZE", help="Largest size. Default: the smallest.")
@@ -34,6 +42,15 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
     factor: Annotated[
         int, typer.Option("-f", "--factor", min=2, help="Factor from one size to the next.")
     ] = 2,
+    sizes: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Blocks of an alltoall that are not all of one size, in place of -b, -e and -f: a table as "
+            "CSV or JSON, in whose row r is how many bytes rank r has for each rank.",
+            show_default=False,
+        ),
+    ] = None,
     ranks: Annotated[
         int | None,
         typer.Option(
@@ -54,50 +71,63 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
 
     In the result, `ratio` is the measured time divided by the shortest time that
     any fabric with these host links could reach, latency not counted. Sizes: 64K
-    is 64,000 bytes, 64KiB is 65,536. The default algorithm of an allreduce is
-    ring; an alltoall is always pairwise.
+    is 64,000 bytes, 64KiB is 65,536.
+
+    Algorithms of a reducescatter and an allgather: ring (default), halving-doubling,
+    halving-doubling:far, all-pairs, hierarchical, hierarchical:grid, multitree,
+    multitree:reference; of a broadcast and a reduce: tree:binomial (default) and
+    the other trees; of an alltoall: pairwise (default), bruck, hierarchical. An
+    allreduce takes what is listed below but pairwise and bruck; its default is ring.
 
     Exit code 3: a row is not valid.
     """
     options = run.options
-    if collective not in COLLECTIVES:
-        raise ValueError(f"there is no collective {collective!r}; choose from {', '.join(COLLECTIVES)}")
+    kind = kind_of(collective)
+    if sizes is not None:
+        refuse_given(context, ("begin", "end", "factor"), f"the sizes are in {sizes}")
     if not matrix.algorithm:
-        matrix = replace(matrix, algorithm=[DEFAULT_ALGORITHM[collective]])
-    if collective == ALLTOALL and matrix.algorithms() != [PAIRWISE]:
-        raise ValueError(f"an alltoall is always {PAIRWISE}; leave --algorithm and --ina out")
-    counts = sizes(parse_nbytes(begin), parse_nbytes(end or begin), factor)
+        matrix = replace(matrix, algorithm=[DEFAULTS[kind]])
+    title = f"{kind}, {begin} to {end or begin}" if sizes is None else f"{kind}, {sizes.name}"
+    if sizes is None:
+        counts = sizes_between(parse_nbytes(begin), parse_nbytes(end or begin), factor)
+    elif kind != "alltoall":
+        raise ValueError(f"--sizes {sizes}: {kind} has no blocks of several sizes; only an alltoall has")
+    else:
+        uneven = made_uneven_alltoall(read_block_sizes(sizes))
+        if ranks not in (None, uneven.n_ranks):
+            raise ValueError(f"--sizes {sizes} is of {uneven.n_ranks} ranks; leave --ranks {ranks} out")
+
+    def workloads(cell: Cell) -> list[Workload]:
+        if sizes is not None:
+            return [uneven]
+        n_ranks = ranks or n_workers_on(cell.fabric, cell.algorithm, jobs)
+        if n_ranks < 2:
+            raise ValueError(f"{jobs} jobs would have {n_ranks} ranks each; a job needs at least 2")
+        return [made_collective(kind, n_ranks, nbytes) for nbytes in counts]
+
     todo = planned(
         [
-            (
-                cell,
-                network.on(
-                    experiment_of(
-                        collective, ranks or n_workers_on(cell.fabric, cell.algorithm, jobs), nbytes, jobs
-                    )
-                ),
-            )
+            (cell, network.on(Experiment(workload, f"bench {kind}", beside=(workload,) * (jobs - 1))))
             for cell in matrix.cells()
-            for nbytes in counts
+            for workload in workloads(cell)
         ]
     )
     need_root_and_tools("bench", run.switch, run.captures)
     check_page(run.html)
     folder = run.out or default_folder()
     rows = carry_out(todo, options, folder, quiet=run.as_json)
-    show(rows, folder, run.as_json, run.html, f"{collective}, {begin} to {end or begin}")
+    show(rows, folder, run.as_json, run.html, title)
 
 
-def experiment_of(collective: str, n_ranks: int, nbytes: int, n_jobs: int) -> Experiment:
-    """`n_jobs` equal jobs of `n_ranks` ranks each."""
-    if n_ranks < 2:
-        raise ValueError(f"{n_jobs} jobs would have {n_ranks} ranks each; a job needs at least 2")
-    make = made_alltoall if collective == ALLTOALL else made_allreduce
-    workload = make(n_ranks, nbytes)
-    return Experiment(workload, f"bench {collective}", beside=(workload,) * (n_jobs - 1))
+def kind_of(collective: str) -> CollectiveKind:
+    """Raise ValueError for a collective that there is not."""
+    for kind in COLLECTIVES:
+        if kind == collective:
+            return kind
+    raise ValueError(f"there is no collective {collective!r}; choose from {', '.join(COLLECTIVES)}")
 
 
-def sizes(begin: int, end: int, factor: int) -> list[int]:
+def sizes_between(begin: int, end: int, factor: int) -> list[int]:
     """`begin`, `begin * factor`, … up to `end`; whole float32 elements."""
     if not 4 <= begin <= end <= MAX_NBYTES:
         raise ValueError(f"sizes must ascend, from 4 bytes to at most 4 GiB; got {begin} to {end}")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gradwire.traces.schedules.hints import Hints
-from gradwire.traces.schedules.kinds import OpKind
+from gradwire.traces.schedules.kinds import CollectiveKind
 from gradwire.traces.schedules.names import EARLY
 from gradwire.traces.schedules.schedule import Op
 from gradwire.traces.schedules.sends import Send, Sends
@@ -35,6 +35,11 @@ def no_closed_form(p: int, nbytes: int, alpha: float, beta: float, hints: Hints,
     del p, nbytes, alpha, beta, hints
 
 
+def same_everywhere(sends: Callable[[int, int], Sequence[Send]]) -> SendsOf:
+    """Of sends that ask nothing of the network."""
+    return lambda n_ranks, nbytes, _: sends(n_ranks, nbytes)
+
+
 @dataclass(frozen=True, slots=True)
 class Algorithm:
     """A way to do a collective of all ranks.
@@ -59,7 +64,7 @@ class Algorithm:
     sends: SendsOf
     time_s: ClosedForm = no_closed_form
     closed_form: str = ""
-    collective: OpKind = "allreduce"
+    collective: CollectiveKind = "allreduce"
     servers: Servers = 0
     pace: str | None = EARLY
     stages: StagesOf | None = None

@@ -7,7 +7,7 @@ other (traces.schedules.aggregating).
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from gradwire.traces.schedules.algorithm import Algorithm, NotServedError, SendsOf, check_ranks
+from gradwire.traces.schedules.algorithm import Algorithm, SendsOf, check_ranks, same_everywhere
 from gradwire.traces.schedules.algorithms.allpairs import all_pairs, all_pairs_s
 from gradwire.traces.schedules.algorithms.compression import COMPRESSIONS, compressed
 from gradwire.traces.schedules.algorithms.doubletree import (
@@ -21,7 +21,6 @@ from gradwire.traces.schedules.algorithms.doubling import (
     recursive_doubling,
     recursive_doubling_s,
 )
-from gradwire.traces.schedules.algorithms.graph import Graph
 from gradwire.traces.schedules.algorithms.hierarchical import (
     four_way_ring,
     four_way_ring_s,
@@ -33,17 +32,13 @@ from gradwire.traces.schedules.algorithms.multitree import grow, multitree, mult
 from gradwire.traces.schedules.algorithms.ring import ring, ring_s
 from gradwire.traces.schedules.algorithms.servernames import server_algorithm
 from gradwire.traces.schedules.algorithms.trees import binomial_s, chain_s, reduce_broadcast
-from gradwire.traces.schedules.hints import Hints, grid_of
+from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.names import STEP
+from gradwire.traces.schedules.networks import even_leaves, needed_graph, needed_grid, trees_refused
 from gradwire.traces.schedules.sends import Send
 from gradwire.traces.workload import Shape
 
 STEP_S = 0.0005  # assumed of one step of a pipelined tree, to choose the number of pieces
-
-
-def _same_everywhere(sends: Callable[[int, int], Sequence[Send]]) -> SendsOf:
-    """Of sends that ask nothing of the network."""
-    return lambda n_ranks, nbytes, _: sends(n_ranks, nbytes)
 
 
 def _tree(shape: Shape) -> SendsOf:
@@ -60,92 +55,71 @@ def _double_binary_tree(n_ranks: int, nbytes: int, hints: Hints) -> Sequence[Sen
 
 
 def _hierarchical(n_ranks: int, nbytes: int, hints: Hints) -> Sequence[Send]:
-    check_ranks("a hierarchical allreduce", n_ranks)
-    sizes = sorted({len(leaf) for leaf in hints.leaves})
-    if len(sizes) != 1 or len(hints.leaves) == 1:
-        have = f"leaves with {', '.join(map(str, sizes))} ranks" if len(sizes) > 1 else "a single leaf"
-        raise NotServedError(
-            f"hierarchical needs at least 2 first switches with as many ranks each; here is {have}: choose "
-            "ring, or another number of ranks"
-        )
-    return hierarchical(hints.leaves, nbytes)
+    return hierarchical(even_leaves("a hierarchical allreduce", n_ranks, hints), nbytes)
 
 
 def _hierarchical_s(p: int, nbytes: int, alpha: float, beta: float, hints: Hints) -> float:
     return hierarchical_s(p // len(hints.leaves), len(hints.leaves), nbytes, alpha, beta)
 
 
-def _grid(n_ranks: int, hints: Hints) -> tuple[int, int]:
-    """Its rows and columns, at least 2 of each."""
-    check_ranks("a grid", n_ranks)
-    rows, columns = grid_of(n_ranks, hints)
-    if min(rows, columns) < 2:
-        raise NotServedError(
-            "this algorithm needs at least 2 rows and 2 columns of ranks, and here "
-            f"{n_ranks} ranks are a grid of {rows} by {columns}: choose ring, or another number of ranks"
-        )
-    return rows, columns
-
-
 def _on_grid(make: Callable[[int, int, int], Sequence[Send]]) -> SendsOf:
-    return lambda n_ranks, nbytes, hints: make(*_grid(n_ranks, hints), nbytes)
+    return lambda n_ranks, nbytes, hints: make(*needed_grid(n_ranks, hints), nbytes)
 
 
 def _two_d_ring_s(p: int, nbytes: int, alpha: float, beta: float, hints: Hints) -> float:
-    rows, columns = _grid(p, hints)
+    rows, columns = needed_grid(p, hints)
     return hierarchical_s(columns, rows, nbytes, alpha, beta)
 
 
 def _four_way_ring_s(p: int, nbytes: int, alpha: float, beta: float, hints: Hints) -> float | None:
-    rows, columns = _grid(p, hints)
+    rows, columns = needed_grid(p, hints)
     return four_way_ring_s(rows, nbytes, alpha, beta) if rows == columns else None
-
-
-def _graph(n_ranks: int, hints: Hints) -> Graph:
-    check_ranks("MultiTree", n_ranks)
-    if hints.graph is None:
-        raise NotServedError("multitree is made for one fabric: name it with --fabric")
-    return hints.graph
 
 
 def _multitree(name: str, *, reference: bool) -> Algorithm:
     def sends(n_ranks: int, nbytes: int, hints: Hints) -> Sequence[Send]:
-        graph = _graph(n_ranks, hints)
-        try:
-            return multitree(graph, nbytes, reference=reference)
-        except ValueError as error:
-            raise NotServedError(f"multitree cannot be made here: {error}") from error
+        with trees_refused():
+            return multitree(needed_graph(n_ranks, hints), nbytes, reference=reference)
 
     def time_s(p: int, nbytes: int, alpha: float, beta: float, hints: Hints) -> float:
-        return multitree_s(grow(_graph(p, hints), reference=reference), nbytes, alpha, beta)
+        return multitree_s(grow(needed_graph(p, hints), reference=reference), nbytes, alpha, beta)
 
     return Algorithm(name, sends, time_s, "2(τS/p·β + Dα) (Huang et al. 2021, derived)")
 
 
+_HALVING_DOUBLING = "2 lg q·α + 2(q−1)/q·Sβ, q = 2^⌊lg p⌋; if q < p, 3α + 2Sβ more (Thakur et al. 2005)"
+
 ALLREDUCES = (
     Algorithm(
         "ring",
-        _same_everywhere(ring),
+        same_everywhere(ring),
         lambda p, n, a, b, _: ring_s(p, n, a, b),
         "2(p−1)α + 2(p−1)/p·Sβ (Patarasuk, Yuan 2009)",
     ),
     Algorithm(
         "halving-doubling",
-        _same_everywhere(halving_doubling),
+        same_everywhere(halving_doubling),
         lambda p, n, a, b, _: halving_doubling_s(p, n, a, b),
-        "2 lg q·α + 2(q−1)/q·Sβ, q = 2^⌊lg p⌋; if q < p, 3α + 2Sβ more (Thakur et al. 2005)",
+        _HALVING_DOUBLING,
+        pace=STEP,
+    ),
+    Algorithm(
+        "halving-doubling:far",
+        same_everywhere(partial(halving_doubling, near_first=False)),
+        lambda p, n, a, b, _: halving_doubling_s(p, n, a, b),
+        _HALVING_DOUBLING,
         pace=STEP,
     ),
     Algorithm(
         "recursive-doubling",
-        _same_everywhere(recursive_doubling),
+        same_everywhere(recursive_doubling),
         lambda p, n, a, b, _: recursive_doubling_s(p, n, a, b),
         "lg q (α + Sβ), q = 2^⌊lg p⌋; if q < p, 2(α + Sβ) more (Thakur et al. 2005)",
         pace=STEP,
     ),
     Algorithm(
         "all-pairs",
-        _same_everywhere(all_pairs),
+        same_everywhere(all_pairs),
         lambda p, n, a, b, _: all_pairs_s(p, n, a, b),
         "2α + 2(p−1)/p·Sβ (derived)",
     ),

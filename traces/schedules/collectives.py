@@ -5,11 +5,14 @@ docs/collectives.md shows how to write one.
 
 from gradwire.traces.schedules.algorithm import Algorithm, NotServedError, Servers
 from gradwire.traces.schedules.allreduces import ALLREDUCES, FAMILIES
-from gradwire.traces.schedules.kinds import OpKind
+from gradwire.traces.schedules.alltoalls import ALLTOALLS
+from gradwire.traces.schedules.halves import ALLGATHERS, REDUCESCATTERS
+from gradwire.traces.schedules.kinds import CollectiveKind
 from gradwire.traces.schedules.names import algorithm_names, of_packages
+from gradwire.traces.schedules.rooted import BROADCASTS, REDUCES
 
 
-def algorithm(name: str, collective: OpKind = "allreduce") -> Algorithm:
+def algorithm(name: str, collective: CollectiveKind = "allreduce") -> Algorithm:
     """The algorithm of this name for this collective.
 
     Raise NotServedError for one that does another collective, ValueError for a name that neither gradwire nor
@@ -56,6 +59,7 @@ def _of_package(name: str) -> Algorithm | None:
     return loaded
 
 
-BUILT_IN: dict[tuple[OpKind, str], Algorithm] = {
-    (each.collective, each.name): each for each in (*ALLREDUCES,)
+BUILT_IN: dict[tuple[CollectiveKind, str], Algorithm] = {
+    (each.collective, each.name): each
+    for each in (*ALLREDUCES, *REDUCESCATTERS, *ALLGATHERS, *BROADCASTS, *REDUCES, *ALLTOALLS)
 }

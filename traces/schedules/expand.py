@@ -2,35 +2,20 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
-from gradwire.traces.schedules.aggregating import ina, ina_leaf
 from gradwire.traces.schedules.algorithm import NotServedError
-from gradwire.traces.schedules.algorithms.gloo import (
-    GLOO_MAX_SEGMENT_NBYTES,
-    gloo_ring,
-    gloo_ring_sends,
-)
-from gradwire.traces.schedules.algorithms.trees import broadcast, reduce_broadcast
+from gradwire.traces.schedules.carried import TOO_MANY_SENDS, Carried, How, carried_of, collective_of, name_of
 from gradwire.traces.schedules.collectives import algorithm as algorithm_of
 from gradwire.traces.schedules.collectives import servers_of
-from gradwire.traces.schedules.dtypes import FLOAT32, DType, element_nbytes
+from gradwire.traces.schedules.dtypes import FLOAT32, DType
 from gradwire.traces.schedules.hints import NO_HINTS, Hints
-from gradwire.traces.schedules.inturn import in_turn
 from gradwire.traces.schedules.keys import scaled
-from gradwire.traces.schedules.kinds import CONTRACTS, ELEMENT_NBYTES
+from gradwire.traces.schedules.kinds import CONTRACTS, ELEMENT_NBYTES, Sizes, uneven_nbytes
 from gradwire.traces.schedules.locks import Lock
-from gradwire.traces.schedules.names import (
-    AS_CAPTURED,
-    EARLY,
-    INA,
-    INA_LEAF,
-    OF_HOSTS,
-    PAIRWISE,
-    is_compressed,
-)
-from gradwire.traces.schedules.pacing import captured, paced
+from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF, is_compressed
+from gradwire.traces.schedules.pacing import paced
 from gradwire.traces.schedules.pushes import Unit, after_of, summed_pushes
 from gradwire.traces.schedules.schedule import Aggregation, Centre, Gate, Op, Schedule
 from gradwire.traces.schedules.selection import chosen_items, in_order, prepared
@@ -38,26 +23,7 @@ from gradwire.traces.schedules.sends import MAX_SENDS, Send, Sends
 from gradwire.traces.schedules.stages import in_stages
 from gradwire.traces.workload import Collective, Compute, Item, Message, Workload
 
-TOO_MANY_SENDS = f"the schedule has more than {MAX_SENDS:,} sends; choose fewer iterations"
 MAX_RANKS = 512  # a ring of so many has half a million sends
-
-
-@dataclass(frozen=True, slots=True)
-class _How:
-    """What all operations of a schedule have in common; `n_servers` further ranks help with allreduces."""
-
-    n_ranks: int
-    n_servers: int
-    algorithm: str
-    scale: Fraction
-    hints: Hints
-    wire: DType = FLOAT32
-    pace: str | None = None
-
-    @property
-    def narrowing(self) -> int:
-        """How many times fewer bytes an element has on the wire than the float32 that algorithms cut."""
-        return ELEMENT_NBYTES // element_nbytes(self.wire)
 
 
 def expand(
@@ -73,6 +39,8 @@ def expand(
 ) -> Schedule:
     """What each rank sends when allreduces are done by `algorithm`; all else stays as captured.
 
+    In a workload of one other kind of collectives alone, such as `bench` makes, these are done by it.
+
     `iterations` picks items by their iteration (None: all but the set-up).  `scale` multiplies every size
     (and gloo's segment limit with it, so that the number of segments stays), `compute` what ranks compute.
     `hints` say where the ranks are, for the algorithms that ask.  Parameter servers are further ranks, after
@@ -83,8 +51,11 @@ def expand(
     Raises ValueError for an unknown algorithm or an empty selection, NotServedError for an algorithm that
     cannot serve this workload.
     """
-    _check(workload, algorithm, scale, compute)
-    if pace is not None and algorithm in (AS_CAPTURED, INA, PAIRWISE):
+    _check(workload, scale, compute)
+    collective = collective_of(workload)
+    if algorithm not in (AS_CAPTURED, INA, INA_LEAF):
+        algorithm_of(algorithm, collective)  # raises for one that there is not
+    if pace is not None and algorithm in (AS_CAPTURED, INA):
         raise NotServedError(
             f"{algorithm} has a pace of its own; leave --pace out, or choose another algorithm"
         )
@@ -92,13 +63,12 @@ def expand(
     _check_wire(chosen.values(), algorithm, wire)
     units = _units(workload, chosen, algorithm)
     hints = replace(hints, keys=scaled(hints.keys, scale))
-    how = _How(workload.n_ranks, _n_servers(workload, algorithm, hints), algorithm, scale, hints, wire, pace)
-    ops = tuple(_op([chosen[number] for number in unit], how) for unit in units)
+    n_servers = _n_servers(workload, algorithm, hints)
+    how = How(workload.n_ranks, n_servers, collective, algorithm, scale, hints, wire, pace)
+    ops = [_op([chosen[number] for number in unit], how) for unit in units]
     sends = _Growing()
     aggregations: list[Aggregation] = []
-    collectives: dict[
-        Item, _Carried
-    ] = {}  # those alike but for tag, iteration and starts have the same sends
+    collectives: dict[Item, Carried] = {}  # those alike but for tag, iteration and starts have the same sends
     for number, unit in enumerate(units):
         item = chosen[unit[0]]
         if isinstance(item, Message) and len(unit) == 1:
@@ -107,22 +77,23 @@ def expand(
             continue
         items = [chosen[one] for one in unit]
         if not isinstance(item, Collective):
-            carried = _carried(items, ops[number], how, MAX_SENDS - len(sends))
+            carried = carried_of(items, ops[number], how, MAX_SENDS - len(sends))
         elif (key := item.model_copy(update={"tag": 0, "iteration": 0, "starts": ()})) in collectives:
             carried = collectives[key]
         else:
-            carried = collectives[key] = _carried(items, ops[number], how, MAX_SENDS - len(sends))
+            carried = collectives[key] = carried_of(items, ops[number], how, MAX_SENDS - len(sends))
         aggregations += (replace(each, op=number) for each in carried.aggregations)
         sends.add(carried.sends, number)
+        ops[number] = replace(ops[number], room_nbytes=carried.room_nbytes)
     gates = tuple(_gates(chosen, units, compute))
     locks = tuple(_locks(chosen, units))
-    ops, centres = _with_centres(ops, [chosen[unit[0]] for unit in units])
+    placed, centres = _with_centres(ops, [chosen[unit[0]] for unit in units])
     n_ranks = workload.n_ranks + how.n_servers
-    schedule = Schedule(n_ranks, ops, sends.joined(), gates, tuple(aggregations), locks, centres)
+    schedule = Schedule(n_ranks, placed, sends.joined(), gates, tuple(aggregations), locks, centres)
     return _compressed(schedule, how) if is_compressed(algorithm) else schedule
 
 
-def _compressed(schedule: Schedule, how: _How) -> Schedule:
+def _compressed(schedule: Schedule, how: How) -> Schedule:
     """With the stages of compressed allreduces; raise NotServedError if there is no allreduce."""
     allreduces = [number for number, op in enumerate(schedule.ops) if op.kind == "allreduce"]
     if not allreduces:
@@ -140,14 +111,6 @@ def _compressed(schedule: Schedule, how: _How) -> Schedule:
     if sum(n_sends[schedule.ops[number].nbytes] for number in allreduces) + len(schedule.sends) > MAX_SENDS:
         raise ValueError(TOO_MANY_SENDS)
     return in_stages(schedule, {number: stages[schedule.ops[number].nbytes] for number in allreduces})
-
-
-@dataclass(frozen=True, slots=True)
-class _Carried:
-    """What switches add up of one operation, and what ranks send, as operation 0."""
-
-    aggregations: tuple[Aggregation, ...]
-    sends: Sends
 
 
 class _Growing:
@@ -196,7 +159,7 @@ def _units(workload: Workload, chosen: Mapping[int, Item], algorithm: str) -> tu
     if algorithm not in (INA, INA_LEAF):
         return tuple((number,) for number in in_order(chosen))
     alone = tuple((number,) for number in chosen)
-    reduces = any(CONTRACTS[item.kind].adds for item in chosen.values())
+    reduces = any(item.kind == "allreduce" for item in chosen.values())
     if algorithm == INA_LEAF:
         if not reduces:
             raise NotServedError(
@@ -211,9 +174,7 @@ def _units(workload: Workload, chosen: Mapping[int, Item], algorithm: str) -> tu
     return summed.units
 
 
-def _check(workload: Workload, algorithm: str, scale: Fraction, compute: Fraction) -> None:
-    if algorithm not in (AS_CAPTURED, INA, INA_LEAF, PAIRWISE):
-        algorithm_of(algorithm)  # raises ValueError for one that there is not
+def _check(workload: Workload, scale: Fraction, compute: Fraction) -> None:
     if scale <= 0 or compute < 0:
         raise ValueError(
             f"a scale must be above 0 and a compute factor at least 0, got {scale} and {compute}"
@@ -251,7 +212,7 @@ def _check_wire(items: Iterable[Item], algorithm: str, wire: DType) -> None:
         )
 
 
-def _op(items: Sequence[Item], how: _How) -> Op:
+def _op(items: Sequence[Item], how: How) -> Op:
     """An operation of one item, or of several pushes."""
     first = items[0]
     if isinstance(first, Compute):
@@ -271,9 +232,11 @@ def _op(items: Sequence[Item], how: _How) -> Op:
     kind = "reduce" if is_sum else first.kind
     adds = CONTRACTS[kind].adds
     in_elements = adds or (isinstance(first, Message) and first.centre is not None)
+    nbytes = _scaled(first, how.scale, in_elements=in_elements) // (how.narrowing if adds else 1)
+    sizes = _scaled_sizes(first, how.scale) if isinstance(first, Collective) else ()
     return Op(
         kind=kind,
-        nbytes=_scaled(first, how.scale, in_elements=in_elements) // (how.narrowing if adds else 1),
+        nbytes=uneven_nbytes(sizes) if sizes else nbytes,
         tag=first.tag,
         root=root,
         iteration=first.iteration,
@@ -281,30 +244,13 @@ def _op(items: Sequence[Item], how: _How) -> Op:
         members=members,
         givers=givers,
         dtype=how.wire if adds else FLOAT32,
-        algorithm=_algorithm(first, how) if isinstance(first, Collective) else "",
+        algorithm=name_of(first, how) if isinstance(first, Collective) else "",
+        sizes=sizes,
     )
 
 
-def _algorithm(item: Collective, how: _How) -> str:
-    """The name of the algorithm that does it; empty for gloo's own, and for ranks that take turns."""
-    if item.kind == "broadcast":
-        return f"tree:{item.down or 'binomial'}"
-    if how.algorithm != AS_CAPTURED:
-        return how.algorithm
-    if item.algorithm == "reduce-broadcast":
-        up, down = item.up or "binomial", item.down or "binomial"
-        return f"tree:{up}" if up == down else ""
-    name = _textbook(item)
-    return name if name in OF_HOSTS and not item.turns else ""
-
-
-def _textbook(item: Collective) -> str | None:
-    """A segmented ring sends the same bytes between the same ranks as a textbook one."""
-    return "ring" if item.algorithm == "segmented-ring" else item.algorithm
-
-
-def _is_as_captured(item: Collective, how: _How) -> bool:
-    return item.kind == "broadcast" or how.algorithm in (AS_CAPTURED, item.algorithm)
+def _is_as_captured(item: Collective, how: How) -> bool:
+    return how.algorithm_for(item) in (AS_CAPTURED, item.algorithm)
 
 
 def _gates(chosen: Mapping[int, Item], units: Sequence[Unit], compute: Fraction) -> Iterator[Gate]:
@@ -359,58 +305,16 @@ def _computing(op: int, item: Compute, after: tuple[int, ...], compute: Fraction
     return Gate(op, item.rank, after, gap_ns, most_ns if most_ns > gap_ns else None)
 
 
-def _carried(items: Sequence[Item], op: Op, how: _How, most_sends: int) -> _Carried:
-    """Raise ValueError where there would be many more sends than `most_sends`."""
-    item = items[0]
-    if op.kind == "reduce":
-        return _Carried((Aggregation(0, op.givers, takers=(op.root,)),), Sends.of(()))
-    if not isinstance(item, Collective):
-        return _Carried((), Sends.of(()))
-    if op.kind == "allreduce" and is_compressed(how.algorithm):
-        return _Carried((), Sends.of(()))  # its stages are made at the end
-    if op.kind == "allreduce" and how.algorithm == INA:
-        return _Carried((ina(how.n_ranks),), Sends.of(()))
-    if op.kind == "allreduce" and how.algorithm == INA_LEAF:
-        aggregations, sends = ina_leaf(how.n_ranks, how.hints.leaves, op.nbytes)
-        return _Carried(aggregations, paced(Sends.of(sends), how.pace or EARLY))
-    if not op.contract.adds:
-        return _Carried((), Sends.of(_collective(item, how, op.nbytes, most_sends)))
-    # To an algorithm, which cuts float32, links are as many times faster as elements are smaller.
-    hints = replace(how.hints, host_bps=how.hints.host_bps * how.narrowing)
-    made = _collective(item, replace(how, hints=hints), op.nbytes * how.narrowing, most_sends)
-    return _Carried((), Sends.of(made).narrowed(how.narrowing))
-
-
-def _collective(item: Collective, how: _How, nbytes: int, most_sends: int) -> Sequence[Send]:
-    if how.algorithm == PAIRWISE:
-        raise NotServedError(f"{PAIRWISE} is an algorithm for an alltoall, not for {item.kind}")
-    if item.kind == "broadcast":
-        return broadcast(how.n_ranks, nbytes, item.root, item.down or "binomial")
-    if how.algorithm == AS_CAPTURED:
-        return _as_captured(item, how, nbytes, most_sends)
-    found = algorithm_of(how.algorithm)
-    return paced(Sends.of(found.sends(how.n_ranks, nbytes, how.hints)), how.pace or found.pace)
-
-
-def _as_captured(item: Collective, how: _How, nbytes: int, most_sends: int) -> Sequence[Send]:
-    if item.algorithm == "reduce-broadcast":
-        trees = {"up": item.up or "binomial", "down": item.down or "binomial"}
-        return captured("tree", Sends.of(reduce_broadcast(how.n_ranks, nbytes, root=item.root, **trees)))
-    name = _textbook(item)
-    if name in OF_HOSTS:
-        sends = Sends.of(algorithm_of(name).sends(how.n_ranks, nbytes, how.hints))
-        return in_turn(captured(name, sends), item.turns)
-    limit = max(ELEMENT_NBYTES, int(GLOO_MAX_SEGMENT_NBYTES * how.narrowing * how.scale))
-    if gloo_ring_sends(how.n_ranks, nbytes, limit) > most_sends:  # before they are made
-        raise ValueError(TOO_MANY_SENDS)
-    return gloo_ring(how.n_ranks, nbytes, limit)
-
-
 def _scaled(item: Collective | Message, scale: Fraction, *, in_elements: bool) -> int:
     """Scaled bytes; of what is added up, whole float32 elements."""
-    if not item.nbytes:
-        return 0
-    if in_elements:
-        elements = max(1, round(Fraction(item.nbytes, ELEMENT_NBYTES) * scale))
-        return elements * ELEMENT_NBYTES
-    return max(1, round(item.nbytes * scale))
+    if in_elements and item.nbytes:
+        return _scaled_nbytes(item.nbytes, scale / ELEMENT_NBYTES) * ELEMENT_NBYTES
+    return _scaled_nbytes(item.nbytes, scale)
+
+
+def _scaled_sizes(item: Collective, scale: Fraction) -> Sizes:
+    return tuple(tuple(_scaled_nbytes(nbytes, scale) for nbytes in row) for row in item.sizes)
+
+
+def _scaled_nbytes(nbytes: int, scale: Fraction) -> int:
+    return max(1, round(nbytes * scale)) if nbytes else 0

@@ -1,10 +1,11 @@
-"""What an algorithm may know of the network that its ranks are on, and of the tensors in its buffer."""
+"""What an algorithm may know of the network that its ranks are on, and of what is in its buffer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isqrt
 
 from gradwire.traces.schedules.algorithms.graph import Graph
+from gradwire.traces.schedules.kinds import Sizes
 
 Leaves = Sequence[Sequence[int]]
 
@@ -16,6 +17,7 @@ class Hints:
     `grid` is (rows, columns) of a grid of the ranks, of which rank r is in row r div columns; None: the most
     square one.  `host_bps` is the rate of the slowest host's link, `rates_bps` has that of each rank's.
     `keys` are the elements of each tensor in the buffer, in their order there; empty if nobody said.
+    `sizes` are those of an alltoall of uneven blocks: what each rank has for each; empty: blocks of one size.
     """
 
     leaves: Leaves = ()
@@ -24,6 +26,7 @@ class Hints:
     host_bps: int = 100_000_000
     rates_bps: Sequence[int] = ()
     keys: Sequence[int] = ()
+    sizes: Sizes = ()
 
 
 NO_HINTS = Hints()

@@ -9,23 +9,13 @@ al., MSCCLang, ASPLOS 2023).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
 
 from gradwire.traces.schedules.dtypes import FLOAT32, element_nbytes
 
-OpKind = Literal[
-    "allreduce",
-    "reducescatter",
-    "allgather",
-    "alltoall",
-    "broadcast",
-    "reduce",
-    "topk",
-    "gtopk",
-    "message",
-    "compute",
-]
+CollectiveKind = Literal["allreduce", "reducescatter", "allgather", "alltoall", "broadcast", "reduce"]
+OpKind = CollectiveKind | Literal["topk", "gtopk", "message", "compute"]
 ELEMENT_NBYTES = element_nbytes(FLOAT32)  # that algorithms cut; expand makes less of them on the wire
 
 
@@ -41,11 +31,15 @@ class Held(NamedTuple):
     origin: int
 
 
+Sizes = tuple[tuple[int, ...], ...]
+
+
 class Parties(NamedTuple):
     """Who takes part in an operation of `nbytes`: `members` and, among them, whose data it is about.
 
     A member that gives nothing, as a parameter server, helps with an allreduce and is owed nothing.
-    `element_nbytes` is of what is added, or cut.
+    `element_nbytes` is of what is added, or cut.  `sizes` are those of an alltoall of uneven blocks: what
+    each member has for each; empty: blocks of one size.
     """
 
     nbytes: int
@@ -53,27 +47,29 @@ class Parties(NamedTuple):
     givers: tuple[int, ...]
     root: int
     element_nbytes: int = ELEMENT_NBYTES
+    sizes: Sizes = ()
 
 
 Condition = Callable[[Parties, int], tuple[Held, ...]]
 """What a member, by its rank, holds."""
+Least = Callable[[Parties, int], tuple[float, float]]
+"""The bytes that must go out of a member's host, and come into it, however good the algorithm."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contract:
     """`before` is what a rank has made itself, `after` what it must hold in the end.
 
-    `each_nbytes(n, S)` must go out of every rank's host and come into it at least, however good the
-    algorithm; None where that differs from rank to rank.  `payload_nbytes(n, S)` is what all ranks send
-    together at least.  With `adds` data are added, so that sizes are of whole elements.  With `has_output` a
-    buffer has a second half of S bytes for what comes in.  With `has_pairs` data are pairs of an index and a
-    value; with `merges` only as many of a sum's are kept, so that the order of additions matters.
+    `payload_nbytes(n, S)` is what all ranks send together at least.  With `adds` data are added, so that
+    sizes are of whole elements.  With `has_output` a buffer has a second half of S bytes for what comes in.
+    With `has_pairs` data are pairs of an index and a value; with `merges` only as many of a sum's are kept,
+    so that the order of additions matters.
     """
 
     before: Condition
     after: Condition
     payload_nbytes: Callable[[int, int], int]
-    each_nbytes: Callable[[int, int], float] | None = None
+    least: Least | None = None
     is_collective: bool = True
     adds: bool = False
     has_output: bool = False
@@ -91,7 +87,15 @@ class Contract:
 
     def busbw_factor(self, n_ranks: int) -> float:
         """Bus bandwidth over algorithm bandwidth."""
-        return self.each_nbytes(n_ranks, 1) if self.each_nbytes else 1.0
+        ranks = tuple(range(n_ranks))
+        return self.busbw_nbytes(Parties(1, ranks, ranks, 0))
+
+    def busbw_nbytes(self, parties: Parties) -> float:
+        """The bytes of bus bandwidth: what must pass the busiest member's host one way."""
+        if self.least is None:
+            return float(parties.nbytes)
+        by_themselves = parties._replace(members=parties.givers)  # whoever else helps
+        return max(max(self.least(by_themselves, rank)) for rank in parties.givers)
 
 
 def chunk_starts(nbytes: int, n_chunks: int) -> list[int]:
@@ -165,13 +169,18 @@ def _summed_chunk(parties: Parties, rank: int) -> tuple[Held, ...]:
 
 
 def _blocks(parties: Parties, rank: int) -> tuple[Held, ...]:
-    """In the buffer's second half block i is member i's block for this rank."""
-    block = block_nbytes(parties.nbytes, len(parties.members))
+    """In the buffer's second half are the blocks for this rank, in the order of the members that have them;
+    in the first half each has its own in the order of those that they are for.
+    """
     place = parties.members.index(rank)
-    return tuple(
-        Held(parties.nbytes + number * block, block, (giver,), place * block)
-        for number, giver in enumerate(parties.members)
-    )
+    if parties.sizes:
+        origins = [sum(row[:place]) for row in parties.sizes]
+        blocks = [row[place] for row in parties.sizes]
+    else:
+        block = block_nbytes(parties.nbytes, len(parties.members))
+        origins, blocks = [place * block] * len(parties.members), [block] * len(parties.members)
+    starts = accumulate(blocks, initial=parties.nbytes)
+    return tuple(map(Held, starts, blocks, ((giver,) for giver in parties.members), origins))
 
 
 def _own_and_own_block(parties: Parties, rank: int) -> tuple[Held, ...]:
@@ -179,22 +188,54 @@ def _own_and_own_block(parties: Parties, rank: int) -> tuple[Held, ...]:
     return (*_own(parties, rank), _blocks(parties, rank)[parties.members.index(rank)])
 
 
+def uneven_nbytes(sizes: Sizes) -> int:
+    """S of an alltoall of these blocks: the most that a rank has, or gets, its own block included."""
+    return max(map(sum, (*sizes, *zip(*sizes, strict=True))), default=0)
+
+
 def _to_all(n_ranks: int, nbytes: int) -> int:
     return (n_ranks - 1) * nbytes
 
 
-def _all_but_own(n_ranks: int, nbytes: int) -> float:
-    return (n_ranks - 1) * nbytes / n_ranks
+def _all_but_own(parties: Parties, _: int) -> tuple[float, float]:
+    n_ranks = len(parties.members)
+    return ((n_ranks - 1) * parties.nbytes / n_ranks,) * 2
+
+
+def _both_halves(parties: Parties, rank: int) -> tuple[float, float]:
+    """2(n-1)/n S: Patarasuk, Yuan, Bandwidth optimal all-reduce algorithms, JPDC 2009.
+
+    Where parameter servers on hosts of their own help, S is enough, in and out of every worker.
+    """
+    if rank not in parties.givers:
+        return 0.0, 0.0
+    if len(parties.givers) < len(parties.members):
+        return parties.nbytes, parties.nbytes
+    out, into = _all_but_own(parties, rank)
+    return 2 * out, 2 * into
+
+
+def _blocks_of_others(parties: Parties, rank: int) -> tuple[float, float]:
+    if not parties.sizes:
+        return _all_but_own(parties, rank)
+    place = parties.members.index(rank)
+    own, column = parties.sizes[place], [row[place] for row in parties.sizes]
+    return sum(own) - own[place], sum(column) - own[place]
+
+
+def _out_of_root(parties: Parties, rank: int) -> tuple[float, float]:
+    """S once, whatever the tree: into every other rank, and out of the root."""
+    return (parties.nbytes, 0.0) if rank == parties.root else (0.0, parties.nbytes)
+
+
+def _into_root(parties: Parties, rank: int) -> tuple[float, float]:
+    into, out = _out_of_root(parties, rank)
+    return out, into
 
 
 CONTRACTS: dict[OpKind, Contract] = {
-    # 2(n-1)/n S: Patarasuk, Yuan, Bandwidth optimal all-reduce algorithms, JPDC 2009.
     "allreduce": Contract(
-        before=_own,
-        after=_sum,
-        payload_nbytes=lambda n, nbytes: 2 * (n - 1) * nbytes,
-        each_nbytes=lambda n, nbytes: 2 * (n - 1) * nbytes / n,
-        adds=True,
+        _own, _sum, payload_nbytes=lambda n, nbytes: 2 * (n - 1) * nbytes, least=_both_halves, adds=True
     ),
     "reducescatter": Contract(_own, _summed_chunk, _to_all, _all_but_own, adds=True),
     "allgather": Contract(_own_chunk, _all_chunks, _to_all, _all_but_own),
@@ -202,7 +243,7 @@ CONTRACTS: dict[OpKind, Contract] = {
         _own_and_own_block,
         _blocks,
         payload_nbytes=lambda n, nbytes: n * (n - 1) * block_nbytes(nbytes, n),
-        each_nbytes=_all_but_own,
+        least=_blocks_of_others,
         has_output=True,
     ),
     # An allgather of pairs, which every rank then adds up (traces.schedules.algorithms.compression).
@@ -211,9 +252,9 @@ CONTRACTS: dict[OpKind, Contract] = {
     "gtopk": Contract(
         _own, _sum, lambda n, nbytes: 2 * (n - 1) * nbytes, adds=True, has_pairs=True, merges=True
     ),
-    "broadcast": Contract(_at_root, _roots, _to_all),
+    "broadcast": Contract(_at_root, _roots, _to_all, _out_of_root),
     # By hosts, or pushes to one server that switches add up on the way.
-    "reduce": Contract(_own, _sum_at_root, _to_all, adds=True, sum_is_roots=True),
+    "reduce": Contract(_own, _sum_at_root, _to_all, _into_root, adds=True, sum_is_roots=True),
     "message": Contract(_at_root, _roots, lambda _, nbytes: nbytes, is_collective=False),
     "compute": Contract(_nothing, _nothing, lambda *_: 0, is_collective=False),
 }

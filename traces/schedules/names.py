@@ -6,22 +6,28 @@ A package adds one with an entry point in the group `gradwire.collective`; it ca
 from importlib.metadata import EntryPoint, entry_points
 from itertools import chain
 
+from gradwire.traces.schedules.kinds import CollectiveKind
+
 GROUP = "gradwire.collective"
 
 AS_CAPTURED = "as-captured"  # as it was recognised in the capture
 INA, INA_LEAF = "ina", "ina:leaf"  # switches add: those of a tree over all ranks, or each rank's first alone
-PAIRWISE = "pairwise"  # of an alltoall: every rank's chunks to all others, all posted at once
-OF_HOSTS = (  # the same on every network
-    "ring",
-    "halving-doubling",
-    "recursive-doubling",
-    "all-pairs",
+PAIRWISE, BRUCK = "pairwise", "bruck"  # of alltoalls
+TREES = (
     "tree:flat",
     "tree:binomial",
     "tree:in-order-binomial",
     "tree:chain",
     "tree:binary",
     "tree:chains",
+)
+OF_HOSTS = (  # allreduces, the same on every network
+    "ring",
+    "halving-doubling",
+    "halving-doubling:far",
+    "recursive-doubling",
+    "all-pairs",
+    *TREES,
 )
 OF_NETWORK = (  # made for one
     "double-binary-tree",
@@ -38,9 +44,35 @@ FAMILIES = {  # of allreduces: what names begin with, up to the colon, and their
     "hitopk": "hitopk:RHO",
 }
 _COMPRESSED = ("topk", "gtopk", "hitopk")  # families whose result is not the sum
-ALGORITHMS = (AS_CAPTURED, *OF_HOSTS, *OF_NETWORK, *FAMILIES.values(), INA, INA_LEAF)
+ALGORITHMS = (AS_CAPTURED, *OF_HOSTS, *OF_NETWORK, *FAMILIES.values(), INA, INA_LEAF)  # for allreduces
 EARLY, STEP = PACES = "early", "step"  # when ranks go on (traces.schedules.pacing)
-BY_COLLECTIVE: dict[str, tuple[str, ...]] = {"allreduce": ALGORITHMS, "alltoall": (PAIRWISE,)}
+_HALVES = (
+    "ring",
+    "halving-doubling",
+    "halving-doubling:far",
+    "all-pairs",
+    "hierarchical",
+    "hierarchical:grid",
+    "multitree",
+    "multitree:reference",
+)
+BY_COLLECTIVE: dict[CollectiveKind, tuple[str, ...]] = {
+    "allreduce": ALGORITHMS,
+    "reducescatter": _HALVES,
+    "allgather": _HALVES,
+    "broadcast": TREES,
+    "reduce": TREES,
+    "alltoall": (PAIRWISE, BRUCK, "hierarchical"),
+}
+DEFAULTS: dict[CollectiveKind, str] = {
+    "allreduce": "ring",
+    "reducescatter": "ring",
+    "allgather": "ring",
+    "broadcast": "tree:binomial",
+    "reduce": "tree:binomial",
+    "alltoall": PAIRWISE,
+}
+CHOICES = tuple(dict.fromkeys(chain.from_iterable(BY_COLLECTIVE.values())))
 
 
 def is_compressed(algorithm: str) -> bool:
@@ -51,17 +83,13 @@ def is_compressed(algorithm: str) -> bool:
 def of_packages() -> dict[str, EntryPoint]:
     """The algorithms of installed packages by name, in the order of their names."""
     offered = {entry.name: entry for entry in entry_points(group=GROUP)}
-    built_in = set(chain.from_iterable(BY_COLLECTIVE.values()))
     return {
         name: offered[name]
         for name in sorted(offered)
-        if name not in built_in and name.partition(":")[0] not in FAMILIES
+        if name not in CHOICES and name.partition(":")[0] not in FAMILIES
     }
 
 
-def algorithm_names(collective: str = "allreduce") -> tuple[str, ...]:
-    """The names of the algorithms for a collective: gradwire's, then those of installed packages.
-
-    Of a family, whose names have values in them, it is the form.
-    """
+def algorithm_names(collective: CollectiveKind = "allreduce") -> tuple[str, ...]:
+    """The names of the algorithms for a collective: gradwire's, then those of installed packages."""
     return (*BY_COLLECTIVE[collective], *of_packages())

@@ -12,7 +12,7 @@ from gradwire.traces.schedules.expand import MAX_RANKS
 from gradwire.traces.schedules.pushes import first_come_servers
 from gradwire.traces.schedules.selection import bridged
 from gradwire.traces.units import show_first
-from gradwire.traces.workload import Compute, Item, Message, Start, Workload
+from gradwire.traces.workload import Collective, Compute, Item, Message, Start, Workload
 
 MAX_ITEMS = 1 << 20  # some 2 KB each
 
@@ -112,6 +112,11 @@ def _servers(items: Iterable[Item]) -> frozenset[int]:
 
 
 def _check(workload: Workload, training: Collection[Item], servers: frozenset[int]) -> None:
+    if any(isinstance(item, Collective) and item.sizes for item in training):
+        raise ValueError(
+            f"an alltoall has a table of blocks for {workload.n_ranks} ranks, which says nothing of others: "
+            "leave --scale-ranks out"
+        )
     taxonomy = workload.taxonomy
     if taxonomy.optimisation == "decentralised" or taxonomy.scheduling == "bounded":
         raise ValueError(

@@ -17,7 +17,7 @@ import numpy as np
 
 from gradwire.traces.components import components
 from gradwire.traces.schedules.dtypes import FLOAT32, DType, element_nbytes
-from gradwire.traces.schedules.kinds import CONTRACTS, Contract, OpKind, Parties
+from gradwire.traces.schedules.kinds import CONTRACTS, Contract, OpKind, Parties, Sizes
 from gradwire.traces.schedules.locks import Lock
 from gradwire.traces.schedules.sends import Send, Sends, totals
 
@@ -31,6 +31,8 @@ class Op:
     those whose data it is about (empty: all members).  `dtype` is of the numbers that it adds up, on the wire
     as well.  `algorithm` is the name of the one that its sends follow, where that is known: empty for gloo's
     own and for a message.  `centre` is of a message that adds to one of `Schedule.centres` or reads it.
+    `sizes` are those of an alltoall of uneven blocks (traces.schedules.kinds.Parties).  `room_nbytes` of each
+    member's buffer are for data on their way.
 
     With `groups`, of all members, it is done in each by itself, `nbytes` in each.  Of pairs of an index and a
     value `dense_nbytes` are the size of what they are taken from, and added up into.  It carries on what the
@@ -51,6 +53,8 @@ class Op:
     groups: tuple[tuple[int, ...], ...] = ()
     dense_nbytes: int = 0
     source: int | None = None
+    sizes: Sizes = ()
+    room_nbytes: int = 0
 
     @property
     def element_nbytes(self) -> int:
@@ -59,7 +63,7 @@ class Op:
     @property
     def buffer_nbytes(self) -> int:
         """What each member holds of it; where there are pairs, what they are added up into is behind them."""
-        return self.contract.buffer_nbytes(self.nbytes) + self.dense_nbytes
+        return self.contract.buffer_nbytes(self.nbytes) + self.dense_nbytes + self.room_nbytes
 
     @property
     def asked_nbytes(self) -> int:
@@ -190,7 +194,7 @@ class Schedule:
         """Who takes part in an operation, and whose data it is about; of each group, if it has some."""
         made, members = self.ops[op], self.members[op]
         return tuple(
-            Parties(made.nbytes, ranks, made.givers or ranks, made.root, made.element_nbytes)
+            Parties(made.nbytes, ranks, made.givers or ranks, made.root, made.element_nbytes, made.sizes)
             for ranks in made.groups or (members,)
         )
 

@@ -1,76 +1,148 @@
 """Alltoalls: each rank has a block of its own for each other rank.
 
-Blocks lie at one place in the buffer that is sent and at another in the one that is received: a send's own
-offset is that at its source, and a `Move` adds the one at its destination.
+In the first half of a rank's buffer lie what it has for each rank, in the order of the ranks, in the second
+half what it gets, likewise.  What is passed on lies in between in room behind both.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
 
 from gradwire.traces.schedules.algorithm import check_ranks
-from gradwire.traces.schedules.algorithms.steps import Steps, Transfer
-from gradwire.traces.schedules.sends import Send
+from gradwire.traces.schedules.kinds import Sizes, block_nbytes
+from gradwire.traces.schedules.sends import Edges, Send, Sends
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A send whose bytes come to another place than they are from; ids are positions among the moves."""
+def pairwise_alltoall(nbytes: int, sizes: Sizes) -> Sends:
+    """Rank r sends each other its block, r+1 first, all posted at once; `sizes[r][d]` is what r has for d.
 
-    send: Send
-    dst_offset: int
-
-
-def pairwise_alltoall(nbytes: Sequence[Sequence[int]]) -> list[Move]:
-    """In step s = 1 ... p-1 rank r sends to r+s and receives from r-s; `nbytes[r][d]` is what r has for d.
-
-    A rank's send buffer has the blocks in the order of their destinations, its receive buffer in that of
-    their sources; what a rank has for itself is copied there without a send.
+    S = `nbytes` is the size of either half of the buffer.
     """
-    n_ranks = len(nbytes)
-    check_ranks("an alltoall", n_ranks)
-    if any(len(row) != n_ranks or min(row) < 0 for row in nbytes):
-        raise ValueError(
-            f"an alltoall of {n_ranks} ranks needs {n_ranks} sizes of at least 0 for each of them"
-        )
-    at_source = [list(accumulate(row, initial=0)) for row in nbytes]
-    at_destination = [list(accumulate(column, initial=0)) for column in zip(*nbytes, strict=True)]
-    steps = Steps()
-    for shift in range(1, n_ranks):
-        pairs = [(src, (src + shift) % n_ranks) for src in range(n_ranks)]
-        steps.step([Transfer(a, b, at_source[a][b], nbytes[a][b]) for a, b in pairs], reduce=False)
-    return [Move(send, at_destination[send.dst][send.src]) for send in steps.made]
+    check_ranks("an alltoall", len(sizes))
+    blocks = np.array(sizes, np.int64)
+    n_ranks = len(blocks)
+    src = np.tile(np.arange(n_ranks), n_ranks - 1)
+    dst = (src + np.repeat(np.arange(1, n_ranks), n_ranks)) % n_ranks
+    at_source = np.cumsum(blocks, axis=1) - blocks
+    at_destination = nbytes + np.cumsum(blocks, axis=0) - blocks
+    none = Edges.of([()] * len(src))
+    return Sends(
+        op=np.zeros(len(src), np.int32),
+        src=src.astype(np.int32),
+        dst=dst.astype(np.int32),
+        step=np.zeros(len(src), np.int32),
+        offset=at_source[src, dst],
+        shift=(at_destination - at_source)[src, dst],
+        nbytes=blocks[src, dst],
+        reduce=np.zeros(len(src), np.bool_),
+        needs=none,
+        ready=none,
+    ).with_bytes()
 
 
-def pairwise_s(p: int, nbytes: int, alpha: float, beta: float) -> float:
-    """T = (p-1) alpha + (p-1)/p S beta, S = p blocks of one size.
+def pairwise_s(sizes: Sizes, alpha: float, beta: float) -> float:
+    """T = alpha + n beta, n the most that a rank sends or gets: (p-1)/p S of blocks of one size; derived."""
+    blocks = np.array(sizes, np.int64)
+    np.fill_diagonal(blocks, 0)
+    return alpha + int(max(blocks.sum(axis=0).max(), blocks.sum(axis=1).max())) * beta
 
-    Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
+
+def even(n_ranks: int, nbytes: int) -> Sizes:
+    """Blocks of one size, of S = `nbytes`; the rest of S stays where it is."""
+    return ((block_nbytes(nbytes, n_ranks),) * n_ranks,) * n_ranks
+
+
+class _Block(NamedTuple):
+    """A block's hop: what is read at `place` of the source is written at `target` of the destination."""
+
+    place: int
+    target: int
+
+
+@dataclass
+class _Hops:
+    """Sends of blocks of `block` bytes: those of a pair that lie together at both ends are one.
+
+    A send waits for what brought its blocks, and its receiver is ready when what lay there has left.
     """
-    return (p - 1) * (alpha + nbytes / p * beta)
+
+    block: int
+    made: list[Send] = field(default_factory=list)
+    _brought: dict[tuple[int, int], int] = field(default_factory=dict)  # by rank and place: a send's id
+    _left: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def send(self, step: int, src: int, dst: int, blocks: Sequence[_Block]) -> None:
+        for run in self._runs(blocks):
+            number = len(self.made)
+            needs = {self._brought[src, b.place] for b in run if (src, b.place) in self._brought}
+            ready = {self._left[dst, b.target] for b in run if (dst, b.target) in self._left}
+            place, target = run[0]
+            self.made.append(
+                Send(
+                    0,
+                    src,
+                    dst,
+                    place,
+                    len(run) * self.block,
+                    reduce=False,
+                    needs=tuple(sorted(needs)),
+                    ready=tuple(sorted(ready)),
+                    step=step,
+                    shift=target - place,
+                )
+            )
+            self._brought |= {(dst, b.target): number for b in run}
+            self._left |= {(src, b.place): number for b in run}
+
+    def _runs(self, blocks: Sequence[_Block]) -> Iterator[list[_Block]]:
+        run: list[_Block] = []
+        for block in sorted(blocks):
+            if run and (run[-1].place + self.block, run[-1].target + self.block) != block:
+                yield run
+                run = []
+            run.append(block)
+        if run:
+            yield run
 
 
-def bruck_alltoall(n_ranks: int, nbytes_per_pair: int) -> list[Move]:
-    """ceil(lg p) steps: in step k rank r sends the blocks `bruck_blocks`, packed together, to rank r + 2^k.
+def bruck_alltoall(n_ranks: int, nbytes: int) -> list[Send]:
+    """ceil(lg p) steps, each with one partner: in that of bit k rank r sends to rank r + 2^k.
 
     Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing systems",
-    IEEE TPDS 1997.  Block i is at first what rank r has for rank r+i, at the end what it has from rank r-i.
-    Both offsets are in buffers that a step's blocks are packed into, ascending, and taken out of: what
-    arrives replaces the blocks of these numbers when the rank's own send of the step has left.
+    IEEE TPDS 1997.  Block i, what rank r has for rank r+i, goes the distances of the bits of i, the highest
+    first here: then many of a step's blocks lie together.  Nothing is copied inside a rank, so those that do
+    not are a send each.  On its way a block lies by turns in the room behind both halves and where the
+    rank's own block i has left.
     """
     check_ranks("an alltoall", n_ranks)
-    steps = Steps()
-    for step in range((n_ranks - 1).bit_length()):
-        size = len(bruck_blocks(n_ranks, step)) * nbytes_per_pair
-        steps.step(
-            [Transfer(src, (src + (1 << step)) % n_ranks, 0, size) for src in range(n_ranks)], reduce=False
-        )
-    return [Move(send, dst_offset=0) for send in steps.made]
+    size = block_nbytes(nbytes, n_ranks)
+    hops = _Hops(size)
+    if not size:
+        return []
+
+    def place(rank: int, block: int, n_hops: int, *, is_there: bool = False) -> int:
+        if is_there:
+            return nbytes + (rank - block) % n_ranks * size
+        return 2 * nbytes + block * size if n_hops % 2 else (rank + block) % n_ranks * size
+
+    for step, bit in enumerate(reversed(range((n_ranks - 1).bit_length()))):
+        for src in range(n_ranks):
+            dst = (src + (1 << bit)) % n_ranks
+            blocks = []
+            for block in bruck_blocks(n_ranks, bit):
+                n_hops = (block >> bit + 1).bit_count()
+                is_last = block % (1 << bit) == 0
+                target = place(dst, block, n_hops + 1, is_there=is_last)
+                blocks.append(_Block(place(src, block, n_hops), target))
+            hops.send(step, src, dst, blocks)
+    return hops.made
 
 
-def bruck_blocks(n_ranks: int, step: int) -> tuple[int, ...]:
-    """The numbers of the blocks that move in this step: those with bit `step` set."""
-    return tuple(block for block in range(n_ranks) if block >> step & 1)
+def bruck_blocks(n_ranks: int, bit: int) -> tuple[int, ...]:
+    """The numbers of the blocks that go this distance: those with the bit set."""
+    return tuple(block for block in range(n_ranks) if block >> bit & 1)
 
 
 def bruck_s(p: int, nbytes: int, alpha: float, beta: float) -> float:
@@ -78,5 +150,56 @@ def bruck_s(p: int, nbytes: int, alpha: float, beta: float) -> float:
 
     Thakur, Rabenseifner, Gropp, IJHPCA 2005.
     """
-    moved = [len(bruck_blocks(p, step)) for step in range((p - 1).bit_length())]
-    return sum(alpha + blocks * nbytes / p * beta for blocks in moved)
+    moved = [len(bruck_blocks(p, bit)) for bit in range((p - 1).bit_length())]
+    return sum(alpha + blocks * block_nbytes(nbytes, p) * beta for blocks in moved)
+
+
+def hierarchical_alltoall(groups: Sequence[Sequence[int]], nbytes: int) -> list[Send]:
+    """Two steps: in each group, then between the i-th members of all groups.
+
+    First a member gives each other of its group what it has for that one's line, the members at the same
+    place of all groups; a line then exchanges all that its groups have for each other, together where it
+    lies together.  So a rank has (m-1) + (g-1) partners in place of p-1, and as much leaves a group as ever.
+    """
+    ranks = {rank: (number, i) for number, group in enumerate(groups) for i, rank in enumerate(group)}
+    n_ranks, m = len(ranks), len(groups[0])
+    check_ranks("an alltoall", n_ranks)
+    size = block_nbytes(nbytes, n_ranks)
+    hops = _Hops(size)
+    if not size:
+        return []
+
+    def waiting(src: int, dst: int) -> int:
+        """Where src's block for dst lies at the member of src's group that hands it on to dst."""
+        (_, i), (number, j) = ranks[src], ranks[dst]
+        return dst * size if i == j else 2 * nbytes + (number * m + i) * size
+
+    for group in groups:
+        for i, src in enumerate(group):
+            for j, by in enumerate(group):
+                if i != j:
+                    line = [other[j] for other in groups]
+                    hops.send(
+                        0,
+                        src,
+                        by,
+                        [
+                            _Block(dst * size, nbytes + src * size if dst == by else waiting(src, dst))
+                            for dst in line
+                        ],
+                    )
+    for across in zip(*groups, strict=True):
+        for by in across:
+            for dst in across:
+                if by != dst:
+                    sources = groups[ranks[by][0]]
+                    hops.send(1, by, dst, [_Block(waiting(s, dst), nbytes + s * size) for s in sources])
+    return hops.made
+
+
+def hierarchical_s(m: int, g: int, nbytes: int, alpha: float, beta: float) -> float:
+    """T = 2 alpha + ((m-1) g + (g-1) m) S/p beta of g groups of m, p = mg; derived.
+
+    A rank gives each other of its group g blocks, then each other of its line m.
+    """
+    return 2 * alpha + ((m - 1) * g + (g - 1) * m) * block_nbytes(nbytes, m * g) * beta

@@ -62,11 +62,12 @@ def recursive_doubling(n_ranks: int, nbytes: int) -> list[Send]:
     return steps.made
 
 
-def halving_doubling(n_ranks: int, nbytes: int) -> list[Send]:
+def halving_doubling(n_ranks: int, nbytes: int, *, near_first: bool = True) -> list[Send]:
     """Rabenseifner's allreduce: halves of what is left, near first, then the same back, as EFLOPS, gloo and
     Open MPI do it.  2 lg n steps, 2(n-1)/n S bytes each rank.
 
-    Folded pairs first exchange halves, the odd rank gives back its sum, and gets the whole at the end.
+    Without `near_first` the first partner, with half of the buffer, is the farthest, as in MPICH.  Folded
+    pairs first exchange halves, the odd rank gives back its sum, and gets the whole at the end.
     """
     check_ranks("halving-doubling", n_ranks)
     chunk_starts(nbytes, 1)  # refuses half an element
@@ -77,9 +78,9 @@ def halving_doubling(n_ranks: int, nbytes: int) -> list[Send]:
     steps.step([Transfer(odd, even, left, nbytes - left) for even, odd in fold.folded], reduce=False)
     cut = _halved(nbytes, fold.n_inner)
     for distance in reversed(fold.distances):
-        steps.step(_exchange(fold.ranks, distance, cut, near_first=True, gives_own=False), reduce=True)
+        steps.step(_exchange(fold.ranks, distance, cut, near_first, gives_own=False), reduce=True)
     for distance in fold.distances:
-        steps.step(_exchange(fold.ranks, distance, cut, near_first=True, gives_own=True), reduce=False)
+        steps.step(_exchange(fold.ranks, distance, cut, near_first, gives_own=True), reduce=False)
     steps.step([Transfer(even, odd, 0, nbytes) for even, odd in fold.folded], reduce=False)
     return steps.made
 
@@ -101,29 +102,48 @@ def halving_doubling_s(p: int, nbytes: int, alpha: float, beta: float) -> float:
 
 
 def reduce_scatter(n_ranks: int, nbytes: int, *, near_first: bool = False) -> list[Send]:
-    """lg p exchanges of S/2, S/4, ... bytes; rank r ends with the sum of chunk `chunk_of(r, n_ranks, ...)`.
+    """lg p exchanges of S/2, S/4, ... bytes; rank r ends with the sum of chunk r.
 
-    The partners are at distance p/2, p/4, ..., 1, so that chunk r stays at rank r.  With `near_first`, as
-    in `halving_doubling`, they are at distance 1, 2, ..., p/2: most bytes go to the neighbour.
+    The partners are at distance p/2, p/4, ..., 1, and what each gets lies together.  With `near_first` they
+    are at distance 1, 2, ..., p/2, so that most bytes go to the neighbour: of those chunks every second,
+    fourth, ..., a send each, as a rank keeps those whose numbers end like its own.
     """
     _check_power_of_two(n_ranks)
     steps, cut = Steps(), chunk_starts(nbytes, n_ranks)
-    for distance in reversed(_distances(n_ranks)):
-        steps.step(_exchange(range(n_ranks), distance, cut, near_first, gives_own=False), reduce=True)
+    for distance in _distances(n_ranks)[:: 1 if near_first else -1]:
+        pairs = [(src, src ^ distance) for src in range(n_ranks)]
+        steps.step(_gives(pairs, distance, cut, near_first, gives_own=False), reduce=True)
     return steps.made
 
 
 def all_gather(n_ranks: int, nbytes: int, *, near_first: bool = False) -> list[Send]:
-    """`reduce_scatter` backwards: rank r begins with chunk `chunk_of(r, n_ranks, ...)` and ends with all."""
+    """`reduce_scatter` backwards: rank r begins with chunk r and ends with all."""
     _check_power_of_two(n_ranks)
     steps, cut = Steps(), piece_cuts(nbytes, n_ranks)
-    for distance in _distances(n_ranks):
-        steps.step(_exchange(range(n_ranks), distance, cut, near_first, gives_own=True), reduce=False)
+    for distance in _distances(n_ranks)[:: -1 if near_first else 1]:
+        pairs = [(src, src ^ distance) for src in range(n_ranks)]
+        steps.step(_gives(pairs, distance, cut, near_first, gives_own=True), reduce=False)
     return steps.made
 
 
+def _gives(
+    pairs: Sequence[tuple[int, int]], distance: int, cut: Sequence[int], near_first: bool, *, gives_own: bool
+) -> list[Transfer]:
+    """What the source of each pair has, or adds up, of the chunks that itself or its partner ends with."""
+    n_ranks, transfers = len(cut) - 1, []
+    for src, dst in pairs:
+        rank = src if gives_own else dst
+        if near_first:
+            chunks = range(rank % (2 * distance), n_ranks, 2 * distance)
+            transfers += [Transfer(src, dst, cut[chunk], cut[chunk + 1] - cut[chunk]) for chunk in chunks]
+        else:
+            begin = rank // distance * distance
+            transfers.append(Transfer(src, dst, cut[begin], cut[begin + distance] - cut[begin]))
+    return transfers
+
+
 def chunk_of(rank: int, n_ranks: int, *, near_first: bool = False) -> int:
-    """The rank's own chunk between the halves; with `near_first` the bits of the rank's number reversed."""
+    """A rank's own chunk between an allreduce's halves; with `near_first` the bits of its number reversed."""
     if not near_first:
         return rank
     return sum(1 << place for place, bit in enumerate(f"{rank:0{n_ranks.bit_length() - 1}b}") if bit == "1")
@@ -168,7 +188,7 @@ def _check_power_of_two(n_ranks: int) -> None:
     check_ranks("halving-doubling", n_ranks)
     if n_ranks & (n_ranks - 1):
         raise NotServedError(
-            f"half of halving-doubling needs a power of two ranks, got {n_ranks}; use a ring"
+            f"half of halving-doubling needs a power of two ranks, got {n_ranks}; choose ring"
         )
 
 

@@ -1,15 +1,24 @@
-"""Allreduces in two dimensions: in groups and across them, or along the rows and columns of a grid."""
+"""Allreduces, and their halves, in two dimensions: in groups and across them, or along rows and columns."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from gradwire.traces.schedules.algorithm import check_ranks
-from gradwire.traces.schedules.algorithms.ring import all_gather, reduce_scatter, ring
-from gradwire.traces.schedules.kinds import chunk_starts
+from gradwire.traces.schedules.algorithms.ring import (
+    Chunk,
+    all_gather,
+    gather_round,
+    reduce_scatter,
+    ring,
+    scatter_round,
+)
+from gradwire.traces.schedules.kinds import chunk_starts, piece_cuts
 from gradwire.traces.schedules.sends import Send, Sends
 
 Allreduce = Callable[[int, int], Sequence[Send]]
+Groups = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +77,7 @@ def _overlap(a: Send, b: Send) -> bool:
     return a.offset < b.offset + b.nbytes and b.offset < a.offset + a.nbytes
 
 
-def hierarchical(groups: Sequence[Sequence[int]], nbytes: int, across: Allreduce = ring) -> list[Send]:
+def hierarchical(groups: Groups, nbytes: int, across: Allreduce = ring) -> list[Send]:
     """Reduce-scatter round each group, allreduces across the groups, all-gather round each group.
 
     Member i of a group adds up chunk i of it, then with member i of all other groups (by `across`).  With
@@ -88,12 +97,47 @@ def hierarchical(groups: Sequence[Sequence[int]], nbytes: int, across: Allreduce
     return phases.made
 
 
+def hierarchical_reduce_scatter(groups: Groups, nbytes: int) -> list[Send]:
+    """Rank r ends with the sum of chunk r: rings of each group, then rings of all groups' i-th members.
+
+    A group's i-th member adds up, in its group, the chunks of the i-th members of all groups: a ring for
+    each of them, as they lie apart.  (m-1) + (g-1) steps, (p-1)/p S bytes each rank, of which (g-1)/p S leave
+    the group.
+    """
+    chunks, lines = _chunks_and_lines(groups, chunk_starts(nbytes, _size(groups) * len(groups)))
+    phases = _Phases()
+    phases.phase([_Part(group, scatter_round(own), 0) for group, own in _in_groups(groups, chunks)])
+    phases.phase([_Part(line, scatter_round([chunks[rank] for rank in line]), 0) for line in lines])
+    return phases.made
+
+
+def hierarchical_all_gather(groups: Groups, nbytes: int) -> list[Send]:
+    """`hierarchical_reduce_scatter` backwards: rank r begins with chunk r and ends with all."""
+    chunks, lines = _chunks_and_lines(groups, piece_cuts(nbytes, _size(groups) * len(groups)))
+    phases = _Phases()
+    phases.phase([_Part(line, gather_round([chunks[rank] for rank in line]), 0) for line in lines])
+    phases.phase([_Part(group, gather_round(own), 0) for group, own in _in_groups(groups, chunks)])
+    return phases.made
+
+
+def _chunks_and_lines(groups: Groups, cut: Sequence[int]) -> tuple[list[Chunk], list[tuple[int, ...]]]:
+    """Each rank's chunk, and the i-th members of all groups."""
+    return [(begin, end - begin) for begin, end in pairwise(cut)], list(zip(*groups, strict=True))
+
+
+def _in_groups(groups: Groups, chunks: Sequence[Chunk]) -> Iterator[tuple[Sequence[int], list[Chunk]]]:
+    """Each group with the chunks of another's members, its own among them."""
+    for group in groups:
+        for other in groups:
+            yield group, [chunks[rank] for rank in other]
+
+
 def _across(across: Allreduce, line: Sequence[int], cut: list[int], chunk: int) -> Sends:
     """The allreduce of one chunk, without sends of 0 bytes."""
     return Sends.of(across(len(line), cut[chunk + 1] - cut[chunk])).with_bytes()
 
 
-def _size(groups: Sequence[Sequence[int]]) -> int:
+def _size(groups: Groups) -> int:
     """The members of each group; raise ValueError for groups that cannot be served."""
     ranks = sorted(rank for group in groups for rank in group)
     check_ranks("a hierarchical allreduce", len(ranks))
@@ -108,11 +152,16 @@ def _size(groups: Sequence[Sequence[int]]) -> int:
 
 
 def hierarchical_s(m: int, g: int, nbytes: int, alpha: float, beta: float) -> float:
-    """T = 2(m+g-2) alpha + 2(p-1)/p S beta of g groups of m, p = mg; all links are as fast.
+    """T = 2(m+g-2) alpha + 2(p-1)/p S beta: both halves."""
+    return 2 * half_s(m, g, nbytes, alpha, beta)
 
-    Derived: S/m is left for the g, so (m-1)/m + (g-1)/(mg) = (mg-1)/(mg), twice.
+
+def half_s(m: int, g: int, nbytes: int, alpha: float, beta: float) -> float:
+    """T = (m+g-2) alpha + (p-1)/p S beta of g groups of m, p = mg; all links are as fast.
+
+    Derived: S/m is left for the g, so (m-1)/m + (g-1)/(mg) = (mg-1)/(mg).
     """
-    return 2 * (m + g - 2) * alpha + 2 * (m * g - 1) / (m * g) * nbytes * beta
+    return (m + g - 2) * alpha + (m * g - 1) / (m * g) * nbytes * beta
 
 
 def two_d_ring(rows: int, columns: int, nbytes: int) -> list[Send]:
@@ -122,7 +171,7 @@ def two_d_ring(rows: int, columns: int, nbytes: int) -> list[Send]:
     rank at a time: `hierarchical_s(columns, rows, ...)`.
     """
     _check_grid(rows, columns)
-    return hierarchical(_rows(rows, columns), nbytes)
+    return hierarchical(rows_of(rows, columns), nbytes)
 
 
 def four_way_ring(rows: int, columns: int, nbytes: int) -> list[Send]:
@@ -134,7 +183,7 @@ def four_way_ring(rows: int, columns: int, nbytes: int) -> list[Send]:
     """
     _check_grid(rows, columns)
     cut = chunk_starts(nbytes, 4)
-    along = _rows(rows, columns)
+    along = rows_of(rows, columns)
     down = tuple(zip(*along, strict=True))
     phases = _Phases()
     for orders in ((along, along, down, down), (down, down, along, along)):
@@ -153,7 +202,8 @@ def four_way_ring(rows: int, columns: int, nbytes: int) -> list[Send]:
     return phases.made
 
 
-def _rows(rows: int, columns: int) -> tuple[tuple[int, ...], ...]:
+def rows_of(rows: int, columns: int) -> tuple[tuple[int, ...], ...]:
+    """The ranks of each row."""
     return tuple(tuple(range(row * columns, (row + 1) * columns)) for row in range(rows))
 
 

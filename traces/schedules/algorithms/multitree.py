@@ -5,8 +5,8 @@ Learning", ISCA 2021.  Each rank is the root of a tree that carries one p-th of 
 construction no link is taken more often than it can carry, so the schedule meets no contention.
 """
 
-from collections import defaultdict, deque
-from collections.abc import Collection
+from collections import deque
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -14,7 +14,7 @@ from itertools import pairwise
 from gradwire.traces.schedules.algorithm import check_ranks
 from gradwire.traces.schedules.algorithms.graph import Graph
 from gradwire.traces.schedules.algorithms.steps import Steps, Transfer
-from gradwire.traces.schedules.kinds import chunk_starts
+from gradwire.traces.schedules.kinds import chunk_starts, piece_cuts
 from gradwire.traces.schedules.sends import Send
 
 Free = dict[tuple[str, str], int]
@@ -60,47 +60,77 @@ def multitree(graph: Graph, nbytes: int, *, reference: bool = False) -> list[Sen
     step tau-1-t.  No link is shared while ranks keep to these steps, as the paper's network interfaces do.
     """
     trees = grow(graph, reference=reference)
-    cut = chunk_starts(nbytes, trees.n_ranks)
-    at: defaultdict[int, list[Edge]] = defaultdict(list)
-    for edge in trees.edges:
-        at[edge.step].append(edge)
-    steps = Steps()
-    into: defaultdict[tuple[int, int], tuple[int, ...]] = defaultdict(tuple)  # by root and rank
-    for step in reversed(range(trees.n_steps)):
-        _step(steps, [(edge.root, edge.child, edge.parent) for edge in at[step]], cut, into, reduce=True)
-    into = defaultdict(tuple, {key: ids for key, ids in into.items() if key[0] == key[1]})
-    for step in range(trees.n_steps):
-        _step(steps, [(edge.root, edge.parent, edge.child) for edge in at[step]], cut, into, reduce=False)
+    cut, steps = chunk_starts(nbytes, trees.n_ranks), Steps()
+    complete = {(rank, rank): into for rank, into in _up(trees, steps, cut).items()}
+    _down(trees, steps, cut, complete)
     return steps.made
 
 
+def reduce_scatter(graph: Graph, nbytes: int, *, reference: bool = False) -> list[Send]:
+    """Up the trees: rank r ends with the sum of chunk r, in tau steps."""
+    trees, steps = grow(graph, reference=reference), Steps()
+    _up(trees, steps, chunk_starts(nbytes, trees.n_ranks))
+    return steps.made
+
+
+def all_gather(graph: Graph, nbytes: int, *, reference: bool = False) -> list[Send]:
+    """Down the trees: rank r begins with chunk r and ends with all, in tau steps."""
+    trees, steps = grow(graph, reference=reference), Steps()
+    _down(trees, steps, piece_cuts(nbytes, trees.n_ranks), {})
+    return steps.made
+
+
+Into = dict[tuple[int, int], tuple[int, ...]]
+"""By root and rank: ids of what the rank was sent of the root's chunk."""
+
+
+def _up(trees: Trees, steps: Steps, cut: Sequence[int]) -> dict[int, tuple[int, ...]]:
+    """The ids of what each root is sent of its chunk."""
+    into: Into = {}
+    for edges in reversed(_by_step(trees)):
+        _step(steps, [(edge.root, edge.child, edge.parent) for edge in edges], cut, into, reduce=True)
+    return {root: ids for (root, rank), ids in into.items() if root == rank}
+
+
+def _down(trees: Trees, steps: Steps, cut: Sequence[int], into: Into) -> None:
+    for edges in _by_step(trees):
+        _step(steps, [(edge.root, edge.parent, edge.child) for edge in edges], cut, into, reduce=False)
+
+
+def _by_step(trees: Trees) -> list[list[Edge]]:
+    at: list[list[Edge]] = [[] for _ in range(trees.n_steps)]
+    for edge in trees.edges:
+        at[edge.step].append(edge)
+    return at
+
+
 def _step(
-    steps: Steps,
-    gives: list[tuple[int, int, int]],
-    cut: list[int],
-    into: defaultdict[tuple[int, int], tuple[int, ...]],
-    *,
-    reduce: bool,
+    steps: Steps, gives: Sequence[tuple[int, int, int]], cut: Sequence[int], into: Into, *, reduce: bool
 ) -> None:
-    """A step of (root, source, destination); `into` has what each rank was sent of each root's chunk."""
+    """A step of (root, source, destination)."""
     made = steps.step(
         [
-            Transfer(src, dst, cut[root], cut[root + 1] - cut[root], into[root, src])
+            Transfer(src, dst, cut[root], cut[root + 1] - cut[root], into.get((root, src), ()))
             for root, src, dst in gives
         ],
         reduce=reduce,
     )
     for (root, _, dst), number in zip(gives, made, strict=True):
         if number is not None:
-            into[root, dst] = (*into[root, dst], number)
+            into[root, dst] = (*into.get((root, dst), ()), number)
 
 
 def multitree_s(trees: Trees, nbytes: int, alpha: float, beta: float) -> float:
-    """T = 2 (tau S/p beta + D alpha): only hops that depend on each other pay alpha, and there are D.
+    """T = 2 (tau S/p beta + D alpha): both halves."""
+    return 2 * half_s(trees, nbytes, alpha, beta)
+
+
+def half_s(trees: Trees, nbytes: int, alpha: float, beta: float) -> float:
+    """T = tau S/p beta + D alpha: only hops that depend on each other pay alpha, and there are D.
 
     Derived from the paper's schedule; `beta` is of a link that carries one message a step.
     """
-    return 2 * (trees.n_steps * nbytes / trees.n_ranks * beta + trees.depth * alpha)
+    return trees.n_steps * nbytes / trees.n_ranks * beta + trees.depth * alpha
 
 
 def grow(graph: Graph, *, reference: bool = False) -> Trees:

@@ -134,3 +134,8 @@ def binomial_s(p: int, nbytes: int, alpha: float, beta: float) -> float:
 def chain_s(p: int, nbytes: int, alpha: float, beta: float) -> float:
     """T = (p-1) (alpha + S beta), a reduction or a broadcast from rank to rank."""
     return (p - 1) * (alpha + nbytes * beta)
+
+
+def flat_s(p: int, nbytes: int, alpha: float, beta: float) -> float:
+    """T = alpha + (p-1) S beta: all meet on the root's link; derived."""
+    return alpha + (p - 1) * nbytes * beta

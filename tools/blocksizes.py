@@ -1,0 +1,63 @@
+"""Tables of an alltoall's blocks, from CSV or JSON files: row r is how many bytes rank r has for each."""
+
+import csv
+import json
+from pathlib import Path
+
+from gradwire.traces.schedules.expand import MAX_RANKS
+from gradwire.traces.schedules.kinds import Sizes
+from gradwire.traces.workload import MAX_NBYTES
+
+MAX_FILE_NBYTES = 16 << 20
+
+
+def read_block_sizes(path: Path) -> Sizes:
+    """Raise ValueError with what a table misses, OSError for a file that cannot be read."""
+    if path.stat().st_size > MAX_FILE_NBYTES:
+        raise ValueError(f"{path}: a table of sizes has at most {MAX_FILE_NBYTES >> 20} MiB")
+    try:
+        text = path.read_text()
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: not a table of sizes: it is not text") from None
+    rows = _of_json(path, text) if text.lstrip().startswith(("[", "{")) else _of_csv(path, text)
+    if not 2 <= len(rows) <= MAX_RANKS:
+        raise ValueError(
+            f"{path}: it has {len(rows)} rows; a row for each of 2 to {MAX_RANKS} ranks is needed"
+        )
+    for rank, row in enumerate(rows):
+        if len(row) != len(rows):
+            raise ValueError(
+                f"{path}: row {rank} has {len(row)} sizes, and {len(rows)} ranks need {len(rows)}"
+            )
+        if not 0 <= min(row) <= max(row) <= MAX_NBYTES:
+            raise ValueError(f"{path}: row {rank} has a size that is not from 0 to {MAX_NBYTES:,} bytes")
+    if not any(size for rank, row in enumerate(rows) for other, size in enumerate(row) if other != rank):
+        raise ValueError(f"{path}: nobody has a byte for another rank; write sizes above 0")
+    return rows
+
+
+def _of_json(path: Path, text: str) -> Sizes:
+    try:
+        rows = json.loads(text)
+    except (json.JSONDecodeError, RecursionError):
+        raise ValueError(f"{path}: not a table of sizes: it is not valid JSON") from None
+    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
+        raise ValueError(f"{path}: a table of sizes in JSON is a list with a list for each rank")
+    for rank, row in enumerate(rows):
+        if not all(type(size) is int for size in row):
+            raise ValueError(f"{path}: row {rank} has something else than whole numbers of bytes")
+    return tuple(map(tuple, rows))
+
+
+def _of_csv(path: Path, text: str) -> Sizes:
+    rows: list[tuple[int, ...]] = []
+    for cells in csv.reader(text.splitlines()):
+        if not cells:
+            continue
+        odd = next((cell for cell in cells if not cell.strip().isdecimal()), None)
+        if odd is not None:
+            raise ValueError(
+                f"{path}: row {len(rows)} has {odd.strip()[:20]!r} where a whole number of bytes is needed"
+            )
+        rows.append(tuple(map(int, cells)))
+    return tuple(rows)

@@ -1,0 +1,70 @@
+"""The built-in algorithms of alltoalls.  docs/collectives.md says what each costs."""
+
+from collections.abc import Sequence
+
+from gradwire.traces.schedules.algorithm import Algorithm, NotServedError
+from gradwire.traces.schedules.algorithms.alltoall import (
+    bruck_alltoall,
+    bruck_s,
+    even,
+    hierarchical_alltoall,
+    hierarchical_s,
+    pairwise_alltoall,
+    pairwise_s,
+)
+from gradwire.traces.schedules.hints import Hints
+from gradwire.traces.schedules.names import BRUCK, PAIRWISE
+from gradwire.traces.schedules.networks import even_leaves
+from gradwire.traces.schedules.sends import Send
+
+
+def _pairwise(n_ranks: int, nbytes: int, hints: Hints) -> Sequence[Send]:
+    return pairwise_alltoall(nbytes, hints.sizes or even(n_ranks, nbytes))
+
+
+def _bruck(n_ranks: int, nbytes: int, hints: Hints) -> Sequence[Send]:
+    _check_even(BRUCK, hints)
+    return bruck_alltoall(n_ranks, nbytes)
+
+
+def _hierarchical(n_ranks: int, nbytes: int, hints: Hints) -> Sequence[Send]:
+    _check_even("hierarchical", hints)
+    return hierarchical_alltoall(even_leaves("a hierarchical alltoall", n_ranks, hints, PAIRWISE), nbytes)
+
+
+def _hierarchical_s(p: int, nbytes: int, alpha: float, beta: float, hints: Hints) -> float:
+    g = len(hints.leaves)
+    return hierarchical_s(p // g, g, nbytes, alpha, beta)
+
+
+def _check_even(name: str, hints: Hints) -> None:
+    if hints.sizes:
+        raise NotServedError(f"{name} is for blocks of one size; for uneven ones choose {PAIRWISE}")
+
+
+ALLTOALLS = (  # what is posted at once, or waits for what it carries on, has no pace
+    Algorithm(
+        PAIRWISE,
+        _pairwise,
+        lambda p, n, a, b, hints: pairwise_s(hints.sizes or even(p, n), a, b),
+        "α + nβ, n bytes of the busiest rank: (p−1)/p·S of even blocks (derived)",
+        collective="alltoall",
+        pace=None,
+    ),
+    Algorithm(
+        BRUCK,
+        _bruck,
+        lambda p, n, a, b, _: bruck_s(p, n, a, b),
+        "lg p (α + S/2·β), for other p than powers of two the blocks that move (Thakur et al. 2005)",
+        collective="alltoall",
+        pace=None,
+    ),
+    Algorithm(
+        "hierarchical",
+        _hierarchical,
+        _hierarchical_s,
+        "2α + ((m−1)g + (g−1)m)S/p·β, p = mg (derived)",
+        collective="alltoall",
+        pace=None,
+    ),
+)

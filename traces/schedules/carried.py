@@ -1,0 +1,165 @@
+"""How one operation of a workload is done: what ranks send, and what switches add up."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from gradwire.traces.schedules.aggregating import ina, ina_leaf
+from gradwire.traces.schedules.algorithms.gloo import (
+    GLOO_MAX_SEGMENT_NBYTES,
+    gloo_ring,
+    gloo_ring_sends,
+)
+from gradwire.traces.schedules.algorithms.trees import reduce_broadcast
+from gradwire.traces.schedules.collectives import algorithm as algorithm_of
+from gradwire.traces.schedules.dtypes import FLOAT32, DType, element_nbytes
+from gradwire.traces.schedules.hints import Hints
+from gradwire.traces.schedules.inturn import in_turn
+from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, CollectiveKind
+from gradwire.traces.schedules.names import (
+    AS_CAPTURED,
+    DEFAULTS,
+    EARLY,
+    INA,
+    INA_LEAF,
+    OF_HOSTS,
+    is_compressed,
+)
+from gradwire.traces.schedules.pacing import captured, paced
+from gradwire.traces.schedules.schedule import Aggregation, Op
+from gradwire.traces.schedules.sends import MAX_SENDS, Send, Sends
+from gradwire.traces.workload import Collective, Compute, Item, Workload
+
+TOO_MANY_SENDS = f"the schedule has more than {MAX_SENDS:,} sends; choose fewer iterations"
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """What all operations of a schedule have in common.
+
+    `algorithm` is for collectives of one kind; `n_servers` further ranks help with allreduces.
+    """
+
+    n_ranks: int
+    n_servers: int
+    collective: CollectiveKind
+    algorithm: str
+    scale: Fraction
+    hints: Hints
+    wire: DType = FLOAT32
+    pace: str | None = None
+
+    @property
+    def narrowing(self) -> int:
+        """How many times fewer bytes an element has on the wire than the float32 that algorithms cut."""
+        return ELEMENT_NBYTES // element_nbytes(self.wire)
+
+    def algorithm_for(self, item: Collective) -> str:
+        return self.algorithm if item.kind == self.collective else AS_CAPTURED
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What switches add up of one operation, and what ranks send, as operation 0; `room_nbytes` is what that
+    needs of every buffer for data on their way.
+    """
+
+    aggregations: tuple[Aggregation, ...]
+    sends: Sends
+    room_nbytes: int = 0
+
+
+def collective_of(workload: Workload) -> CollectiveKind:
+    """The kind of collectives that an algorithm is chosen for: allreduces, if there is not one other kind and
+    no message.
+    """
+    kinds = {item.kind for item in workload.items if not isinstance(item, Compute)}
+    only = kinds.pop() if len(kinds) == 1 else "allreduce"
+    return "allreduce" if only == "message" else only
+
+
+def name_of(item: Collective, how: How) -> str:
+    """The name of the algorithm that does it; empty for gloo's own, and for ranks that take turns."""
+    chosen = how.algorithm_for(item)
+    if chosen != AS_CAPTURED:
+        return chosen
+    if item.kind == "broadcast":
+        return f"tree:{item.down or 'binomial'}"
+    if item.kind == "reduce":
+        return f"tree:{item.up or 'binomial'}"
+    if item.kind != "allreduce":
+        return item.algorithm or DEFAULTS[item.kind]
+    if item.algorithm == "reduce-broadcast":
+        up, down = item.up or "binomial", item.down or "binomial"
+        return f"tree:{up}" if up == down else ""
+    name = _textbook(item)
+    return name if name in OF_HOSTS and not item.turns else ""
+
+
+def _textbook(item: Collective) -> str | None:
+    """A segmented ring sends the same bytes between the same ranks as a textbook one."""
+    return "ring" if item.algorithm == "segmented-ring" else item.algorithm
+
+
+def carried_of(items: Sequence[Item], op: Op, how: How, most_sends: int) -> Carried:
+    """Raise ValueError where there would be many more sends than `most_sends`, NotServedError for what the
+    algorithm cannot do.
+    """
+    item = items[0]
+    if not isinstance(item, Collective):
+        pushed = (Aggregation(0, op.givers, takers=(op.root,)),) if op.kind == "reduce" else ()
+        return Carried(pushed, Sends.of(()))
+    if op.kind == "allreduce" and is_compressed(how.algorithm):
+        return Carried((), Sends.of(()))  # its stages are made at the end
+    if op.kind == "allreduce" and how.algorithm == INA:
+        return Carried((ina(how.n_ranks),), Sends.of(()))
+    if op.kind == "allreduce" and how.algorithm == INA_LEAF:
+        aggregations, listed = ina_leaf(how.n_ranks, how.hints.leaves, op.nbytes)
+        return Carried(aggregations, paced(Sends.of(listed), how.pace or EARLY))
+    if op.contract.adds:
+        # To an algorithm, which cuts float32, links are as many times faster as elements are smaller.
+        hints = replace(how.hints, host_bps=how.hints.host_bps * how.narrowing)
+        wide = replace(how, hints=hints)
+        sends = _collective(item, wide, op.nbytes * how.narrowing, most_sends).narrowed(how.narrowing)
+    else:
+        with_sizes = replace(how, hints=replace(how.hints, sizes=op.sizes))
+        sends = _collective(item, with_sizes, op.nbytes, most_sends)
+    return Carried((), sends, max(0, _reach_nbytes(sends) - op.buffer_nbytes))
+
+
+def _reach_nbytes(sends: Sends) -> int:
+    """Where the last byte that is read or written lies."""
+    ends = sends.offset + sends.nbytes
+    return int(max(ends.max(initial=0), (ends + sends.shift).max(initial=0)))
+
+
+def _collective(item: Collective, how: How, nbytes: int, most_sends: int) -> Sends:
+    if item.kind == "allreduce" and how.algorithm_for(item) == AS_CAPTURED:
+        return Sends.of(_allreduce_as_captured(item, how, nbytes, most_sends))
+    found = algorithm_of(name_of(item, how), item.kind)
+    sends = Sends.of(found.sends(how.n_ranks, nbytes, how.hints))
+    if item.kind in ("broadcast", "reduce"):
+        sends = _from_root(sends, item.root, how.n_ranks)
+    return paced(sends, how.pace or found.pace)
+
+
+def _from_root(sends: Sends, root: int, n_ranks: int) -> Sends:
+    """The same with this rank in the place of rank 0, and the next ones in those that follow."""
+    first, n = np.int32(root), np.int32(n_ranks)
+    return replace(sends, src=(sends.src + first) % n, dst=(sends.dst + first) % n)
+
+
+def _allreduce_as_captured(item: Collective, how: How, nbytes: int, most_sends: int) -> Sequence[Send]:
+    if item.algorithm == "reduce-broadcast":
+        trees = {"up": item.up or "binomial", "down": item.down or "binomial"}
+        return captured("tree", Sends.of(reduce_broadcast(how.n_ranks, nbytes, root=item.root, **trees)))
+    name = _textbook(item)
+    if name in OF_HOSTS:
+        sends = Sends.of(algorithm_of(name).sends(how.n_ranks, nbytes, how.hints))
+        return in_turn(captured(name, sends), item.turns)
+    limit = max(ELEMENT_NBYTES, int(GLOO_MAX_SEGMENT_NBYTES * how.narrowing * how.scale))
+    if gloo_ring_sends(how.n_ranks, nbytes, limit) > most_sends:  # before they are made
+        raise ValueError(TOO_MANY_SENDS)
+    return gloo_ring(how.n_ranks, nbytes, limit)
