@@ -88,9 +88,9 @@ def check_schedule(schedule: Schedule) -> None:
     _check_waits(schedule.sends, schedule.sends.src, schedule.sends.needs)
     _check_waits(schedule.sends, schedule.sends.dst, schedule.sends.ready)
     _check_gates(schedule)
-    check_stages(schedule)
     if schedule.aggregations:
         _check_aggregations(schedule)
+    check_stages(schedule)
     _check_roots(schedule)
     check_locks(schedule)
 
