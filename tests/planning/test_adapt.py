@@ -136,7 +136,10 @@ def test_of_every_bijection_each_flow_ends_with_the_rate_of_its_host(spec: str) 
         assert list(fair(plan, active).values()) == [RATE] * 16, seed
 
 
-def test_where_all_other_paths_are_full_one_flow_makes_room_for_another() -> None:
+def test_where_all_other_paths_are_full_one_flow_makes_room_for_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gradwire.planning.routing.adapt.put_by_colours", None)  # which nothing needs here
     # 1→4 and 2→5 meet between spine1 and leaf2.  On the way over spine0 0→2 is in the way of the first, 3→0
     # in that of the second: one of these two has to move too.
     spines = {(0, 2): "spine0", (3, 0): "spine0", (1, 4): "spine1", (2, 5): "spine1"}

@@ -82,15 +82,15 @@ def test_buckets_of_the_captured_size_are_the_captured_ones() -> None:
 
 
 def backward(computing_ns: Sequence[int], sizes: Sequence[int], waits: bool) -> Workload:
-    """Two ranks that compute one bucket's gradients after the other's; where it `waits`, the computing before
-    the third bucket also waits for the first allreduce.  What follows the last closes the iteration.
+    """Two ranks that compute one bucket's gradients after the other's; where it `waits`, what is computed for
+    the third one begins when the first is reduced.  What follows the last closes the iteration.
     """
     items: list[Item] = []
     before: dict[int, tuple[int, ...]] = {0: (), 1: ()}
     reduced: list[int] = []
     for k, (duration_ns, nbytes) in enumerate(zip(computing_ns, sizes, strict=True)):
         for rank in (0, 1):
-            after = (*before[rank], *(reduced[:1] if waits and k == 2 else ()))
+            after = tuple(reduced[:1]) if waits and k == 2 else before[rank]
             before[rank] = (len(items),)
             items.append(Compute(start=Start(rank=rank, after=after), duration_ns=duration_ns * (rank + 1)))
         reduced.append(len(items))
@@ -98,6 +98,32 @@ def backward(computing_ns: Sequence[int], sizes: Sequence[int], waits: bool) -> 
         items.append(Collective(kind="allreduce", tag=k, nbytes=nbytes, starts=starts))
     items += (Compute(start=Start(rank=rank, after=tuple(reduced)), duration_ns=7) for rank in (0, 1))
     return Workload(schema=SCHEMA, framing="none", n_ranks=2, items=tuple(items))
+
+
+def due_ns(computing_ns: Sequence[int], sizes: Sequence[int], waits: bool, size: int) -> list[float]:
+    """When the gradients of each bucket of `size` are computed, if no allreduce takes any time.
+
+    Within a captured bucket of b bytes the first x are ready after x/b of what is computed for it.
+    """
+    cuts = [0, *accumulate(sizes)]
+    n_buckets = -(-cuts[-1] // size)
+    due = [0.0] * n_buckets
+    begins = ends = 0.0
+    for k, duration_ns in enumerate(computing_ns):
+        mine = [
+            bucket
+            for bucket in range(n_buckets)
+            if bucket * size < cuts[k + 1] and (bucket + 1) * size > cuts[k]
+        ]
+        begins = ends
+        if waits and k == 2:
+            firsts = [due[bucket] for bucket in range(-(-sizes[0] // size)) if bucket < mine[0]]
+            begins = max(float(computing_ns[0]), *firsts, 0.0)
+        for bucket in mine:
+            share = (min((bucket + 1) * size, cuts[k + 1]) - cuts[k]) / sizes[k]
+            due[bucket] = max(due[bucket], begins + duration_ns * share)
+        ends = begins + duration_ns
+    return due
 
 
 def ready_ns(workload: Workload, rank: int) -> list[int]:
@@ -121,18 +147,13 @@ def ready_ns(workload: Workload, rank: int) -> list[int]:
 def test_a_bucket_is_ready_when_its_last_gradient_is(
     computing: list[int], numbers: list[int], size: int, waits: bool
 ) -> None:
-    """Within a captured bucket of b bytes the first x are ready after x/b of what is computed for it."""
     sizes = [4 * number for number in numbers[: len(computing)]]
     job = backward(computing, sizes, waits)
     made = Workload.model_validate(rebucketed(job, 4 * size).model_dump(by_alias=True))
-    total, ends = sum(sizes), list(accumulate(sizes))
+    total = sum(sizes)
     assert buckets(made, 0) == [4 * size] * (total // (4 * size)) + [r for r in (total % (4 * size),) if r]
     for rank in (0, 1):
-        wanted = []
-        for end in accumulate(buckets(made, 0)):
-            k = next(k for k, one in enumerate(ends) if end <= one)
-            share = (end - ends[k] + sizes[k]) / sizes[k]
-            wanted.append((sum(computing[:k]) + computing[k] * share) * (rank + 1))
+        wanted = due_ns([ns * (rank + 1) for ns in computing], sizes, waits, 4 * size)
         assert ready_ns(made, rank) == pytest.approx(wanted, abs=1)
     assert computed_ns(made) == computed_ns(job)
     closing = [item for item in made.items if isinstance(item, Compute) and item.duration_ns == 7][-2:]
@@ -141,12 +162,13 @@ def test_a_bucket_is_ready_when_its_last_gradient_is(
 
 
 def test_what_is_computed_waits_for_earlier_buckets_and_not_for_its_own() -> None:
-    """Buckets of 8: the third bucket's computing waited for the first, which a bucket of its own holds."""
+    """What is computed for the third bucket waited for the first one, which one bucket with it holds."""
     apart = rebucketed(backward([10, 10, 10], [8, 8, 8], waits=True), 8)
-    third = next(item for item in apart.items if isinstance(item, Compute) and item.start.after == (2, 3))
-    assert [apart.items[other].kind for other in third.start.after] == ["allreduce", "compute"]
+    third = [item for item in apart.items if isinstance(item, Compute)][4]
+    assert [apart.items[other].kind for other in third.start.after] == ["allreduce"]
     joined = rebucketed(backward([10, 10, 10], [8, 8, 8], waits=True), 24)
     assert [item.kind for item in joined.items] == ["compute"] * 6 + ["allreduce"] + ["compute"] * 2
+    assert joined.items[4].begins[0].after == (0,)
 
 
 def test_a_broadcast_between_them_keeps_allreduces_apart() -> None:

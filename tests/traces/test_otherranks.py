@@ -115,6 +115,12 @@ def test_a_server_takes_as_much_longer_as_there_are_more_workers(server: int, n_
     """Synchronous: all pushes come in over the server's link, then all pulls go out: 2 w S beta."""
     made = Workload.model_validate(with_ranks(served(3, server, MB), n_workers + 1).model_dump(by_alias=True))
     assert made.n_ranks == n_workers + 1
+    for iteration in (0, 1):
+        some = [(number, item) for number, item in enumerate(made.items) if item.iteration == iteration]
+        first = next(item for _, item in some if isinstance(item, Compute))
+        pushes = {number for number, item in some if isinstance(item, Message) and item.dst == first.rank}
+        assert len(pushes) == n_workers
+        assert pushes <= set(first.start.after)
     cell = Cell(parse_fabric("star:hosts=8"), "as-captured", "linear", "ecmp")
     plan = plan_of(cell, Experiment(made, "test"))
     assert plan.prediction.fluid_s == pytest.approx(2 * 2 * n_workers * S_PER_MB)
