@@ -154,7 +154,7 @@ def test_a_bucket_is_ready_when_its_last_gradient_is(
     assert buckets(made, 0) == [4 * size] * (total // (4 * size)) + [r for r in (total % (4 * size),) if r]
     for rank in (0, 1):
         wanted = due_ns([ns * (rank + 1) for ns in computing], sizes, waits, 4 * size)
-        assert ready_ns(made, rank) == pytest.approx(wanted, abs=1)
+        assert ready_ns(made, rank) == pytest.approx(wanted, abs=2)  # two cuts, each rounded down
     assert computed_ns(made) == computed_ns(job)
     closing = [item for item in made.items if isinstance(item, Compute) and item.duration_ns == 7][-2:]
     reduced = {number for number, item in enumerate(made.items) if item.kind == "allreduce"}
