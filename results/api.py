@@ -36,7 +36,8 @@ from gradwire.traces.analysis.summary import sentences
 from gradwire.traces.analysis.tables import frames
 from gradwire.traces.reader import open_captures, read_captures
 from gradwire.traces.schedules.dtypes import DType, parse_dtype
-from gradwire.traces.units import parse_bps
+from gradwire.traces.schedules.otherjob import other_job
+from gradwire.traces.units import parse_bps, parse_nbytes
 from gradwire.traces.workload import Workload
 
 AnyPath = str | Path
@@ -145,6 +146,8 @@ def plan(  # noqa: PLR0913 - as many choices as the command has
     iterations: Sequence[int] | None = None,
     scale_bytes: float | Fraction = 1,
     compute: float | Fraction = 1,
+    scale_ranks: int | None = None,
+    bucket_size: str | None = None,
     wire: DType = "float32",
 ) -> Plan:
     """Everything of a run, decided beforehand: every send, port number and path, and the time by the model.
@@ -152,14 +155,17 @@ def plan(  # noqa: PLR0913 - as many choices as the command has
     `job` is a workload, or a workload file or captures to make one of; `fabric` a spec (`gradwire fabric
     --help`), a YAML file's name, or what `parse_fabric` made; the other words are those of `gradwire plan`.
     `iterations` are those to send, all but the set-up (-1) unless given; `scale_bytes` and `compute` are
-    factors of all sizes, and of how long ranks compute; `wire` is the type in which gradients are sent and
-    added.  The same arguments always give the same plan.  Its `prediction` has the links' time alone;
-    `foreseen` adds what hosts take.  Raise Refused for choices that do not fit together, ValueError for
-    others.
+    factors of all sizes, and of how long ranks compute; `scale_ranks` and `bucket_size` (like "25MiB") make
+    another job of it, and `assumptions` of the plan say what that takes for granted; `wire` is the type in
+    which gradients are sent and added.  The same arguments always give the same plan.  Its `prediction` has
+    the links' time alone; `foreseen` adds what hosts take.  Raise Refused for choices that do not fit
+    together, ValueError for others.
     """
     if seed < 0:
         raise ValueError(f"seed {seed}: a seed is 0 or more")
-    workload = job if isinstance(job, Workload) else extract(job)
+    given = job if isinstance(job, Workload) else extract(job)
+    bucket_nbytes = None if bucket_size is None else parse_nbytes(bucket_size)
+    workload, assumptions = other_job(given, scale_ranks, bucket_nbytes)
     experiment = Experiment(
         workload,
         workload.source if isinstance(job, Workload) else source_of([Path(job)]),
@@ -168,6 +174,7 @@ def plan(  # noqa: PLR0913 - as many choices as the command has
         scale=_factor("scale_bytes", scale_bytes),
         compute=_factor("compute", compute),
         wire=parse_dtype(wire),
+        assumptions=assumptions,
     )
     on = fabric if isinstance(fabric, Fabric) else parse_fabric(str(fabric))
     return plan_of(Cell(on, algorithm, placement, routes), experiment)

@@ -63,10 +63,13 @@ def test_a_plan_is_the_one_that_the_command_makes(tmp_path: Path, ran: dict[str,
     workload = ran["FOLDER"] / "job.workload.json"
     fabric = "bigraph:n=4,m=2,rate=50M"
     words = [str(workload), "--fabric", fabric, "--routes", "planned", "--seed", "3", "--scale-bytes", "0.5"]
+    words += ["--scale-ranks", "6", "--bucket-size", "100kB"]
     with pytest.raises(SystemExit) as left:
         cli.main(["plan", *words, "-o", str(tmp_path / "command.json")])
     assert left.value.code == 0
-    made = gradwire.plan(workload, fabric, routes="planned", seed=3, scale_bytes=0.5)
+    made = gradwire.plan(
+        workload, fabric, routes="planned", seed=3, scale_bytes=0.5, scale_ranks=6, bucket_size="100kB"
+    )
     gradwire.save_plan(made, tmp_path / "plan.json")
     assert (tmp_path / "plan.json").read_text() == (tmp_path / "command.json").read_text()
     forged = replace(made, prediction=replace(made.prediction, fluid_s=1e-9))

@@ -50,11 +50,10 @@ from gradwire.tools.options import (
     parse_percent,
     parse_slow,
 )
-from gradwire.traces.schedules.buckets import rebucketed
 from gradwire.traces.schedules.dtypes import DTYPES, FLOAT32, parse_dtype
 from gradwire.traces.schedules.keys import RESNET50, keys_named
 from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF, PACES
-from gradwire.traces.schedules.otherranks import with_ranks
+from gradwire.traces.schedules.otherjob import other_job
 from gradwire.traces.schedules.schedule import MAX_SEND_DELAY_NS
 from gradwire.traces.schedules.straggling import straggler_words, straggling
 from gradwire.traces.units import parse_nbytes, parse_ns, show_ns
@@ -278,13 +277,12 @@ class TrafficChoices:
     def job(self, given: Workload, paths: Sequence[Path], network: NetworkChoices) -> Experiment:
         """The job of `given`, which was read from `paths`.  Raise ValueError for what no option may say."""
         late, varied = parse_slow(self.slow), parse_percent(self.jitter)
-        other = given if self.scale_ranks is None else with_ranks(given, self.scale_ranks)
-        if self.bucket_size is not None:
-            other = rebucketed(other, parse_nbytes(self.bucket_size))
+        bucket_nbytes = None if self.bucket_size is None else parse_nbytes(self.bucket_size)
+        other, assumptions = other_job(given, self.scale_ranks, bucket_nbytes)
         chosen = Experiment(
             workload=straggling(other, late, varied, network.seed),
             source=source_of(paths) + straggler_words(late, varied),
-            assumptions=other.notes[len(given.notes) :],
+            assumptions=assumptions,
             iterations=parse_iterations(self.iteration),
             scale=parse_factor(self.scale_bytes),
             compute=parse_compute(self.compute),
