@@ -10,6 +10,8 @@ from gradwire.traces.making.dlrm import dlrm
 from gradwire.traces.making.easgd import VARIANTS, easgd
 from gradwire.traces.making.gossip import PATTERNS, gossip, pairs
 from gradwire.traces.making.servers import parameter_servers
+from gradwire.traces.schedules.correctness import check_correct
+from gradwire.traces.schedules.expand import expand
 from gradwire.traces.workload import Compute, Message, Workload
 
 ROUNDS = 1000
@@ -78,6 +80,24 @@ def test_a_pull_waits_for_its_own_push_and_for_those_of_others_that_it_must_not_
         bounded = staleness is not None and pull.iteration >= staleness
         others = {(pull.iteration - (staleness or 0), worker): 1 for worker in (2, 3, 4)} if bounded else {}
         assert found == own | others
+
+
+def in_one_buffer(made: Workload) -> Workload:
+    """With odd and even iterations in the same buffers."""
+    items = [
+        item.model_copy(update={"centre": item.centre % 2})
+        if isinstance(item, Message) and item.centre is not None
+        else item
+        for item in made.items
+    ]
+    return made.model_copy(update={"items": tuple(items)})
+
+
+def test_synchronous_servers_need_a_buffer_for_odd_and_one_for_even_iterations() -> None:
+    made = parameter_servers(2, 3, nbytes=48, staleness=0, compute_ns=5, n_parts=2, n_iterations=3)
+    check_correct(expand(made))
+    with pytest.raises(ValueError, match="may add to centre 0 of rank 0 while operation"):
+        check_correct(expand(in_one_buffer(made)))
 
 
 @pytest.mark.parametrize(("staleness", "behind"), [(0, 1), (1, 2), (None, 2)])

@@ -5,9 +5,10 @@ talks when is from memory of it.  A worker's weights move towards the centre's a
 worker's.  So in an exchange S bytes go each way.
 """
 
+from dataclasses import replace
 from typing import Literal, get_args
 
-from gradwire.traces.making.items import Ids, Items, cut
+from gradwire.traces.making.items import Access, Ids, Items, cut
 from gradwire.traces.taxonomy import Taxonomy
 from gradwire.traces.workload import Workload
 
@@ -15,6 +16,7 @@ Variant = Literal["round-robin", "async", "hogwild", "sync1", "sync2", "sync3"]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 WITHOUT_TURNS = ("async", "hogwild")
 CENTRE = 0  # the rank
+PUSH, PULL = Access("push", 0), Access("pull", 0)
 
 
 def easgd(
@@ -62,9 +64,9 @@ def _add_round_robin(
     after: Ids = ()
     for number in range(n_iterations):
         worker = workers[number % len(workers)]
-        after = items.add_messages(CENTRE, worker, sizes, after, number, "pull")
+        after = items.add_messages(CENTRE, worker, sizes, after, number, PULL)
         after = (items.add_compute(worker, compute_ns, after, number),)
-        after = items.add_messages(worker, CENTRE, sizes, after, number, "push")
+        after = items.add_messages(worker, CENTRE, sizes, after, number, PUSH)
 
 
 def _add_without_turns(
@@ -75,10 +77,10 @@ def _add_without_turns(
         for worker in workers:
             computed = (items.add_compute(worker, compute_ns, after[worker], number),)
             freed_by = items.next_id + 2 * len(sizes) - 1  # the last message of the exchange
-            pushed = items.add_messages(
-                worker, CENTRE, sizes, computed, number, "push", freed_by if has_lock else None
-            )
-            pulled = items.add_messages(CENTRE, worker, sizes, pushed, number, "pull")
+            until = freed_by if has_lock else None
+            push, pull = (replace(access, unordered=not has_lock) for access in (PUSH, PULL))
+            pushed = items.add_messages(worker, CENTRE, sizes, computed, number, push, until)
+            pulled = items.add_messages(CENTRE, worker, sizes, pushed, number, pull)
             after[worker] = computed + pulled
 
 

@@ -1,8 +1,9 @@
 """The items of a workload that is made up, one after the other."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, get_args
 
 from gradwire.traces.schedules.expand import MAX_RANKS
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, chunk_starts
@@ -22,7 +23,19 @@ MAX_ITEMS = 200_000
 MAX_WAITS = 4_000_000  # ids in all that items wait for: 8 bytes each, and about as many characters in a file
 FEWER = "choose fewer workers, servers, layers, parts or iterations"
 Ids = tuple[int, ...]
-Role = Literal["push", "pull", "other"]
+Role = Literal["push", "pull"]
+ROLES: tuple[Role, ...] = get_args(Role)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A push that adds to a server's buffer of this number, or a pull that reads it; while others push, if
+    that is `unordered`.
+    """
+
+    role: Role
+    centre: int
+    unordered: bool = False
 
 
 def cut(nbytes: int, n_parts: int) -> list[int]:
@@ -68,7 +81,7 @@ class Items:
         nbytes: int,
         after: Ids,
         iteration: int,
-        role: Role = "other",
+        access: Access | None = None,
         received_after: Ids = (),
         lock_until: int | None = None,
     ) -> int:
@@ -84,10 +97,12 @@ class Items:
             dst=dst,
             nbytes=nbytes,
             iteration=iteration,
-            role=role,
+            role=access.role if access else "other",
             start=Start(rank=src, after=after),
             ready=ready,
             lock_until=lock_until,
+            centre=access.centre if access else None,
+            unordered=access is not None and access.unordered,
         )
         return self._add(message, len(after) + len(received_after))
 
@@ -98,17 +113,18 @@ class Items:
         sizes: Sequence[int],
         after: Ids,
         iteration: int,
-        role: Role,
+        access: Access,
         lock_until: int | None = None,
     ) -> Ids:
         """A message of each size, and each of them when the one before it has arrived; the last one's id.
 
-        The first one may take a lock.
+        The buffers that they access are numbered from that of `access` on.  The first one may take a lock.
         """
         received: Ids = ()
-        for nbytes in sizes:
-            until = lock_until if not received else None
-            number = self.add_message(src, dst, nbytes, after, iteration, role, received, until)
+        for place, nbytes in enumerate(sizes):
+            each = replace(access, centre=access.centre + place)
+            until = lock_until if not place else None
+            number = self.add_message(src, dst, nbytes, after, iteration, each, received, until)
             after = received = (number,)
         return after
 

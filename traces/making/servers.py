@@ -5,14 +5,25 @@ stale synchronous parallel (Ho et al., More effective distributed ML via a stale
 parameter server, NIPS 2013).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from gradwire.traces.making.items import Ids, Items, cut
+from gradwire.traces.making.items import ROLES, Access, Ids, Items, cut
 from gradwire.traces.taxonomy import Taxonomy
 from gradwire.traces.workload import Workload
 
 Pushed = Sequence[dict[int, int]]
 """Ids of messages, by part of the model and worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of the model at its server, and how it is accessed there in an iteration."""
+
+    server: int
+    nbytes: int
+    push: Access
+    pull: Access
 
 
 def parameter_servers(
@@ -29,8 +40,10 @@ def parameter_servers(
 
     A worker exchanges what a server has in `n_parts` messages each way, of which each goes its own way.  A
     pull of iteration t begins when the worker's own push t and everybody's push t - `staleness` of that part
-    are in (None: nobody else's).  Without staleness a worker computes again when all its pulls are in.  Else
-    its pull t comes in while it computes t + 1, which began with what pull t - 1 brought.
+    are in (None: nobody else's).  Without staleness a worker computes again when all its pulls are in, and
+    servers add up odd and even iterations in buffers of their own: the next push may come while others still
+    pull.  With staleness pull t comes in while the worker computes t + 1, which began with what pull t - 1
+    brought, and pulls read what is there while others push.
     Raise ValueError for bytes that are not whole elements, or less than one for each part.
     """
     items = Items(n_servers + n_workers, n_iterations * n_workers * (1 + 2 * n_servers * n_parts))
@@ -41,34 +54,39 @@ def parameter_servers(
     pulled: list[dict[int, Ids]] = [dict.fromkeys(workers, ())] * behind  # by iteration and worker
     pushed: list[Pushed] = []  # by iteration
     for number in range(n_iterations):
+        parts = _parts(sizes, n_servers, staleness, number)
         for worker in workers:
             after = computed[worker] + pulled[-behind][worker]
             computed[worker] = (items.add_compute(worker, compute_ns, after, number),)
-        pushed.append(
-            [
-                {
-                    worker: items.add_message(worker, part % n_servers, size, after, number, "push")
-                    for worker, after in computed.items()
-                }
-                for part, size in enumerate(sizes)
-            ]
-        )
+        pushed.append([_add_pushes(items, part, computed, number) for part in parts])
         bounding = pushed[number - staleness] if staleness is not None and number >= staleness else ()
-        pulled.append(_add_pulls(items, sizes, n_servers, pushed[-1], bounding, number))
+        arrived: dict[int, Ids] = dict.fromkeys(workers, ())
+        for place, part in enumerate(parts):
+            others = set(bounding[place].values()) if bounding else set()
+            for worker, push in pushed[-1][place].items():
+                after = tuple(sorted({push, *others}))
+                pull = items.add_message(part.server, worker, part.nbytes, after, number, part.pull)
+                arrived[worker] += (pull,)
+        pulled.append(arrived)
     return items.workload(_source(n_servers, staleness), _taxonomy(staleness))
 
 
-def _add_pulls(
-    items: Items, sizes: Sequence[int], n_servers: int, pushed: Pushed, bounding: Pushed, iteration: int
-) -> dict[int, Ids]:
-    """The pulls of each worker; each part waits for its own push, and for all of `bounding` if it has any."""
-    arrived: dict[int, Ids] = dict.fromkeys(pushed[0], ())
-    for part, size in enumerate(sizes):
-        others = set(bounding[part].values()) if bounding else set()
-        for worker, push in pushed[part].items():
-            after = tuple(sorted({push, *others}))
-            arrived[worker] += (items.add_message(part % n_servers, worker, size, after, iteration, "pull"),)
-    return arrived
+def _parts(sizes: Sequence[int], n_servers: int, staleness: int | None, number: int) -> list[_Part]:
+    """All parts in an iteration; server after server has one."""
+    first = len(sizes) // n_servers * (number % 2) if staleness == 0 else 0
+    parts = []
+    for place, nbytes in enumerate(sizes):
+        centre = first + place // n_servers
+        push, pull = (Access(role, centre, unordered=staleness != 0) for role in ROLES)
+        parts.append(_Part(place % n_servers, nbytes, push, pull))
+    return parts
+
+
+def _add_pushes(items: Items, part: _Part, computed: Mapping[int, Ids], number: int) -> dict[int, int]:
+    return {
+        worker: items.add_message(worker, part.server, part.nbytes, after, number, part.push)
+        for worker, after in computed.items()
+    }
 
 
 def _source(n_servers: int, staleness: int | None) -> str:
