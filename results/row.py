@@ -22,6 +22,8 @@ from gradwire.results.verdict import Verdict, counted
 from gradwire.traces.files import write_whole
 from gradwire.traces.iterationtimes import IterationTime
 from gradwire.traces.schedules.dtypes import FLOAT32, DType
+from gradwire.traces.schedules.kinds import CollectiveKind
+from gradwire.traces.schedules.names import BY_COLLECTIVE, is_compressed
 from gradwire.traces.schedules.schedule import Schedule
 from gradwire.traces.schedules.sends import totals
 
@@ -64,7 +66,8 @@ class JobTime:
 @dataclass(frozen=True, slots=True)
 class Row:
     """One cell of a matrix.  `bytes` is the sum of the operations' sizes, on the wire; a refused cell has no
-    figures.  `dtype` is the type of what is added up; each send left `send_delay_s` after it might.  `hosts`,
+    figures.  `collective` is what all operations are, None where they differ or are messages.  `dtype` is the
+    type of what is added up; each send left `send_delay_s` after it might.  `hosts`,
     `host_rates_bps` and `inner_rates_bps` (of the hosts' cables, and of those between switches, ascending)
     are the fabric's.
 
@@ -105,6 +108,7 @@ class Row:
     bytes: int
     verdict: str
     seed: int = 0
+    collective: CollectiveKind | None = None
     dtype: DType = FLOAT32
     send_delay_s: float = 0.0
     hosts: int = 0
@@ -229,6 +233,7 @@ def row(
         bytes=nbytes,
         verdict="valid" if verdict.valid else "not valid",
         seed=plan.seed,
+        collective=collective_of(plan.schedule),
         dtype=dtype_of(plan.schedule),
         send_delay_s=plan.schedule.send_delay_ns / 1e9,
         hosts=len(plan.fabric.hosts),
@@ -311,6 +316,17 @@ def exposed_s_of(repeats: Sequence[Repeat]) -> float | None:
     """The median over all iterations of what no computing hides of one; None if there are none."""
     exposed_s = [time_s for repeat in repeats for time_s in repeat.exposed_s]
     return median(exposed_s) if exposed_s else None
+
+
+def collective_of(schedule: Schedule) -> CollectiveKind | None:
+    """The kind of collective that a schedule does; None if it does several, or sends messages."""
+    pushes = _pushes(schedule)
+    kinds = {
+        "allreduce" if is_compressed(op.algorithm) else "message" if number in pushes else op.kind
+        for number, op in enumerate(schedule.ops)
+        if op.kind != "compute"
+    }
+    return next((kind for kind in BY_COLLECTIVE if kinds == {kind}), None)
 
 
 def dtype_of(schedule: Schedule) -> DType:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 from gradwire.traces.schedules.expand import MAX_RANKS
@@ -9,6 +10,7 @@ from gradwire.traces.schedules.kinds import Sizes
 from gradwire.traces.workload import MAX_NBYTES
 
 MAX_FILE_NBYTES = 16 << 20
+_SIZE = re.compile(r"[0-9]{1,20}")
 
 
 def read_block_sizes(path: Path) -> Sizes:
@@ -39,7 +41,7 @@ def read_block_sizes(path: Path) -> Sizes:
 def _of_json(path: Path, text: str) -> Sizes:
     try:
         rows = json.loads(text)
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # what is not JSON, or has a number of thousands of digits
         raise ValueError(f"{path}: not a table of sizes: it is not valid JSON") from None
     if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
         raise ValueError(f"{path}: a table of sizes in JSON is a list with a list for each rank")
@@ -54,7 +56,7 @@ def _of_csv(path: Path, text: str) -> Sizes:
     for cells in csv.reader(text.splitlines()):
         if not cells:
             continue
-        odd = next((cell for cell in cells if not cell.strip().isdecimal()), None)
+        odd = next((cell for cell in cells if not _SIZE.fullmatch(cell.strip())), None)
         if odd is not None:
             raise ValueError(
                 f"{path}: row {len(rows)} has {odd.strip()[:20]!r} where a whole number of bytes is needed"

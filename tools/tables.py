@@ -1,15 +1,11 @@
 """Result rows as tables of at most 100 columns: one per fabric, or one per cell of a sweep of sizes.
 
-A sweep is printed as nccl-tests does it, with our own figures in further columns.  The first nine columns and
-the footer are those of the out-of-place half of NVIDIA/nccl-tests (src/common.cu, src/util.cu); nothing is
-reduced in place here.  Emulated links are a thousand times slower than those that it is made for: GB/s have
-four digits after the point where it has two, and times have nine characters, not seven.
+A sweep is printed as nccl-tests does it (tools.ncclstyle).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby
-from statistics import fmean
 
 from rich.console import Console
 from rich.text import Text
@@ -19,22 +15,14 @@ from gradwire.planning.plan import ADAPTIVE
 from gradwire.results.row import REFUSED, Row, Spread
 from gradwire.tools.aggregationtables import aggregation_grids, broken_heads, megabytes
 from gradwire.tools.linkrates import show_rates
+from gradwire.tools.ncclstyle import UNACCOUNTED, nccl_lines
 from gradwire.tools.table import NOTHING, Cell, Table, columns, or_nothing, rich_table, table_of
-from gradwire.traces.schedules.dtypes import FLOAT32, element_nbytes
-from gradwire.traces.schedules.names import PAIRWISE
+from gradwire.traces.schedules.dtypes import FLOAT32
 from gradwire.traces.units import show_nbytes, show_s
 
 UNBOUNDED = 10_000  # columns
 VERDICT_STYLES = {"valid": "green", "not valid": "bold red", REFUSED: "dim"}
 _FIGURES = ("#time", "#busbw\nMB/s", "#bound", "#ratio", "#pred.")
-UNACCOUNTED = "!"  # after a time over its prediction that is outside the prediction's error bar
-_NO_ROOT = -1
-_TYPES = {"float32": "float", "float16": "half", "bfloat16": "bfloat16"}  # NCCL's names
-_HEAD = (
-    "#                                                   out-of-place",
-    "#     size      count     type redop root      time   algbw   busbw #wrong  ratio  pred. verdict",
-    "#      (B) (elements)                          (us)  (GB/s)  (GB/s)",
-)
 
 
 def print_rows(to: Console, rows: Sequence[Row]) -> None:
@@ -45,9 +33,7 @@ def print_rows(to: Console, rows: Sequence[Row]) -> None:
         to.print()
         to.print(Text(_heading(batch, swept), style="bold"))
         if swept:
-            to.print(
-                Text("\n".join(nccl_lines(batch, reduces=batch[0].algorithm != PAIRWISE))), soft_wrap=True
-            )
+            to.print(Text("\n".join(nccl_lines(batch))), soft_wrap=True)
         else:
             to.print(rich_table(_fitting(to, partial(_matrix, batch)), dense=True))
     for _, same in groupby(rows, key=_fabric):
@@ -186,44 +172,3 @@ def _end(row: Row, before_arrow: str) -> tuple[Cell | str, ...]:
     link = f"{row.worst_link} ×{row.worst_link_flows}" if row.worst_link else NOTHING
     link = link.replace("→", f"{before_arrow}→")
     return link, or_nothing(row.wrong, str), Cell(row.verdict, style=VERDICT_STYLES[row.verdict])
-
-
-def nccl_lines(rows: Sequence[Row], reduces: bool) -> Iterator[str]:
-    """The lines of one configuration's sizes, in their order, 100 columns at most.
-
-    `reduces`: the collective adds up.  A size without a time is a comment with its verdict.
-    """
-    yield from _HEAD
-    for row in rows:
-        yield _line(row, reduces)
-    done = [row for row in rows if row.time_s]
-    wrong = sum(row.wrong or 0 for row in done)
-    yield f"# Out of bounds values : {wrong} {'FAILED' if wrong else 'OK'}"
-    if done:
-        links = dict.fromkeys(f"{row.worst_link} ×{row.worst_link_flows}" for row in done if row.worst_link)
-        yield f"# Worst link           : {', '.join(links)}"
-        yield f"# Avg bus bandwidth    : {fmean((row.busbw_Bps or 0.0) / 1e9 for row in done):.6g}"
-
-
-def _line(row: Row, reduces: bool) -> str:
-    if row.time_s is None:
-        return f"# {row.verdict}"
-    count, redop = row.bytes // element_nbytes(row.dtype), "sum" if reduces else "none"
-    what = f"{row.bytes:10d} {count:10d} {_TYPES[row.dtype]:>8} {redop:>5}"
-    time = _fitted(row.time_s.median * 1e6, 9)
-    algbw, busbw = (_or_not_known(each, 1e-9) for each in (row.algbw_Bps, row.busbw_Bps))
-    ratio = f"{row.ratio:6.3f}" if row.ratio else f"{'N/A':>6}"
-    predicted = row.ratio_predicted if not row.flows_may_move else None
-    pred = f"{predicted:6.3f}" if predicted else f"{'N/A':>6}"
-    mark = UNACCOUNTED if row.is_unaccounted else " "
-    return f"{what} {_NO_ROOT:4d} {time} {algbw} {busbw} {row.wrong:6d} {ratio} {pred}{mark}{row.verdict}"
-
-
-def _or_not_known(value: float | None, factor: float) -> str:
-    return f"{'N/A':>7}" if value is None else f"{value * factor:7.4f}"
-
-
-def _fitted(value: float, width: int) -> str:
-    """With two digits after the point, or as many as there is room for (nccl-tests: getFloatStr)."""
-    n_digits = len(str(int(value)))
-    return f"{value:{width}.{max(0, min(2, width - n_digits - 1))}f}"

@@ -24,6 +24,7 @@ def measured(algorithm: str = "halving-doubling", nbytes: int = 16_777_216, verd
         ranks=512,
         bytes=nbytes,
         verdict=verdict,
+        collective="allreduce",
         time_s=Spread(12.34, 12.1, 12.9),
         algbw_Bps=1_360_000.0,
         busbw_Bps=2_380_000.0,

@@ -1,5 +1,6 @@
 """`gradwire bench`: measure a collective over a range of sizes, without a capture."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -83,33 +84,19 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
     """
     options = run.options
     kind = kind_of(collective)
-    if sizes is not None:
-        refuse_given(context, ("begin", "end", "factor"), f"the sizes are in {sizes}")
     if not matrix.algorithm:
         matrix = replace(matrix, algorithm=[DEFAULTS[kind]])
-    title = f"{kind}, {begin} to {end or begin}" if sizes is None else f"{kind}, {sizes.name}"
     if sizes is None:
+        title, uneven = f"{kind}, {begin} to {end or begin}", None
         counts = sizes_between(parse_nbytes(begin), parse_nbytes(end or begin), factor)
-    elif kind != "alltoall":
-        raise ValueError(f"--sizes {sizes}: {kind} has no blocks of several sizes; only an alltoall has")
     else:
-        uneven = made_uneven_alltoall(read_block_sizes(sizes))
-        if ranks not in (None, uneven.n_ranks):
-            raise ValueError(f"--sizes {sizes} is of {uneven.n_ranks} ranks; leave --ranks {ranks} out")
-
-    def workloads(cell: Cell) -> list[Workload]:
-        if sizes is not None:
-            return [uneven]
-        n_ranks = ranks or n_workers_on(cell.fabric, cell.algorithm, jobs)
-        if n_ranks < 2:
-            raise ValueError(f"{jobs} jobs would have {n_ranks} ranks each; a job needs at least 2")
-        return [made_collective(kind, n_ranks, nbytes) for nbytes in counts]
-
+        refuse_given(context, ("begin", "end", "factor"), f"the sizes are in {sizes}")
+        title, uneven, counts = f"{kind}, {sizes.name}", _uneven(kind, sizes, ranks), []
     todo = planned(
         [
             (cell, network.on(Experiment(workload, f"bench {kind}", beside=(workload,) * (jobs - 1))))
             for cell in matrix.cells()
-            for workload in workloads(cell)
+            for workload in ([uneven] if uneven else _even(kind, cell, ranks, jobs, counts))
         ]
     )
     need_root_and_tools("bench", run.switch, run.captures)
@@ -125,6 +112,28 @@ def kind_of(collective: str) -> CollectiveKind:
         if kind == collective:
             return kind
     raise ValueError(f"there is no collective {collective!r}; choose from {', '.join(COLLECTIVES)}")
+
+
+def _uneven(kind: CollectiveKind, path: Path, n_ranks: int | None) -> Workload:
+    """The alltoall of a table."""
+    if kind != "alltoall":
+        raise ValueError(f"--sizes {path}: {kind} has no blocks of several sizes; only an alltoall has")
+    workload = made_uneven_alltoall(read_block_sizes(path))
+    if n_ranks not in (None, workload.n_ranks):
+        raise ValueError(
+            f"--ranks {n_ranks}: {path} is a table of {workload.n_ranks} ranks; leave --ranks out"
+        )
+    return workload
+
+
+def _even(
+    kind: CollectiveKind, cell: Cell, n_ranks: int | None, n_jobs: int, counts: Sequence[int]
+) -> list[Workload]:
+    """A collective of each of these sizes."""
+    n_ranks = n_ranks or n_workers_on(cell.fabric, cell.algorithm, n_jobs)
+    if n_ranks < 2:
+        raise ValueError(f"{n_jobs} jobs would have {n_ranks} ranks each; a job needs at least 2")
+    return [made_collective(kind, n_ranks, nbytes) for nbytes in counts]
 
 
 def sizes_between(begin: int, end: int, factor: int) -> list[int]:

@@ -28,7 +28,8 @@ def algorithm(name: str, collective: CollectiveKind = "allreduce") -> Algorithm:
         does = [found.collective]
     choices = ", ".join(algorithm_names(collective))
     if does:
-        raise NotServedError(f"{name} does {' and '.join(does)}, not {collective}; choose from {choices}")
+        known = " and ".join(filter(None, (", ".join(does[:-1]), does[-1])))
+        raise NotServedError(f"{name} does {known}, not {collective}; choose from {choices}")
     raise ValueError(f"there is no algorithm {name!r}; choose from {choices}")
 
 

@@ -1,0 +1,116 @@
+"""What `bench` refuses before anything is run, and what it makes of its options."""
+
+from pathlib import Path
+
+import pytest
+
+from gradwire.planning.plan import Plan
+from gradwire.results.row import REFUSED, Row
+from gradwire.tools import cli
+from gradwire.tools.commands import bench
+from gradwire.traces.schedules.names import BY_COLLECTIVE
+
+FABRIC = ("--fabric", "leaf-spine:leaves=2,spines=1,hosts=2")
+
+
+@pytest.fixture
+def todo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Plan | Row]:
+    """What a command would carry out."""
+    asked: list[Plan | Row] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(bench, "need_root_and_tools", lambda *_: None)
+    monkeypatch.setattr(bench, "carry_out", lambda work, *_, **__: asked.extend(work))
+    monkeypatch.setattr(bench, "show", lambda *_: None)
+    return asked
+
+
+def gradwire(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as left:
+        cli.main(arguments)
+    assert isinstance(left.value.code, int)
+    return left.value.code
+
+
+@pytest.mark.parametrize("collective", BY_COLLECTIVE)
+def test_a_collective_is_done_by_its_default_algorithm(collective: str, todo: list[Plan | Row]) -> None:
+    assert gradwire("bench", collective, "-b", "4KiB", *FABRIC) == 0
+    (plan,) = todo
+    assert isinstance(plan, Plan)
+    assert [(op.kind, op.nbytes) for op in plan.schedule.ops] == [(collective, 4096)]
+
+
+def test_algorithms_of_other_collectives_and_other_ranks_are_rows_with_what_would_do(
+    todo: list[Plan | Row],
+) -> None:
+    names = ("ring", "halving-doubling", "tree:chain", "hierarchical")
+    options = [word for name in names for word in ("--algorithm", name)]
+    assert gradwire("bench", "allgather", "-b", "4KiB", "--ranks", "3", *options, *FABRIC) == 0
+    assert [isinstance(one, Plan) for one in todo] == [True, False, False, False]
+    reasons = [one.reasons[0] for one in todo if isinstance(one, Row) and one.verdict == REFUSED]
+    assert "half of halving-doubling needs a power of two ranks, got 3; choose ring" in reasons[0]
+    assert "tree:chain does allreduce, broadcast and reduce, not allgather; choose from ring," in reasons[1]
+    assert "a hierarchy needs at least 2 first switches with as many ranks each" in reasons[2]
+    assert "choose ring" in reasons[2]
+
+
+def test_switches_do_no_alltoall_and_blocks_of_no_byte_are_not_sent(
+    capsys: pytest.CaptureFixture[str], todo: list[Plan | Row]
+) -> None:
+    assert gradwire("bench", "alltoall", "--ina", "on", *FABRIC) == 1
+    assert "switches can add up nothing" in capsys.readouterr().err
+    small = ("bench", "alltoall", "-b", "4", "-e", "16", "-f", "4", "--fabric", "star:hosts=5")
+    assert gradwire(*small) == 0
+    refused, plan = todo
+    assert isinstance(plan, Plan)
+    assert isinstance(refused, Row)
+    assert "nothing is sent: choose a larger size" in refused.reasons[0]
+
+
+def test_uneven_blocks_are_those_of_the_table(tmp_path: Path, todo: list[Plan | Row]) -> None:
+    table = tmp_path / "sizes.csv"
+    table.write_text("0,100,0\n7,0,9\n50,60,0\n")
+    two = ("--algorithm", "pairwise", "--algorithm", "bruck")
+    assert gradwire("bench", "alltoall", "--sizes", str(table), *two, *FABRIC) == 0
+    plan, refused = todo
+    assert isinstance(plan, Plan)
+    sent = {(send.src, send.dst): send.nbytes for send in plan.schedule.sends}
+    assert sent == {(0, 1): 100, (1, 0): 7, (1, 2): 9, (2, 0): 50, (2, 1): 60}
+    assert isinstance(refused, Row)
+    assert "for uneven ones choose pairwise" in refused.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("alltoall", "-b", "1MiB"), "--begin: the sizes are in "),
+        (("alltoall", "-f", "3"), "--factor: the sizes are in "),
+        (("allgather",), "allgather has no blocks of several sizes; only an alltoall has"),
+        (("alltoall", "--ranks", "4"), "is a table of 2 ranks; leave --ranks out"),
+        (("alltoall", "--ranks", "2", "--jobs", "3"), "6 ranks need 6 hosts"),
+        (("allgahter",), "there is no collective 'allgahter'; choose from allreduce, reducescatter,"),
+    ],
+)
+def test_what_does_not_go_with_a_table_is_refused_in_one_line(
+    arguments: tuple[str, ...],
+    reason: str,
+    tmp_path: Path,
+    todo: list[Plan | Row],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    table = tmp_path / "sizes.json"
+    table.write_text("[[0, 1], [2, 0]]")
+    assert gradwire("bench", *arguments, "--sizes", str(table), *FABRIC) == 1
+    error = capsys.readouterr().err
+    assert reason in error
+    assert error.count("\n") == 1
+    assert not todo
+
+
+def test_the_help_names_the_algorithms_of_every_collective(capsys: pytest.CaptureFixture[str]) -> None:
+    gradwire("bench", "--help")
+    shown = " ".join(capsys.readouterr().out.split())
+    begin, end = shown.index("Algorithms of a reducescatter"), shown.index("An allreduce takes")
+    for kind, names in BY_COLLECTIVE.items():
+        assert kind in shown
+        if kind != "allreduce":
+            assert all(name in shown[begin:end] or name.startswith("tree:") for name in names)
