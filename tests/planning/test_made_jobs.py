@@ -27,9 +27,11 @@ T_S = T_NS / 1e9
 N_ITERATIONS = 4
 
 
-def plan(workload: Workload, algorithm: str = "as-captured") -> Plan:
+def plan(workload: Workload, algorithm: str = "as-captured", send_delay_ns: int = 0) -> Plan:
     fabric = parse_fabric(f"star:hosts={workload.n_ranks},rate={RATE_BPS}")
-    return plan_of(Cell(fabric, algorithm, "linear", "ecmp"), Experiment(workload, "test"))
+    return plan_of(
+        Cell(fabric, algorithm, "linear", "ecmp"), Experiment(workload, "test", send_delay_ns=send_delay_ns)
+    )
 
 
 def time_s(workload: Workload, alpha_s: float = 0.0, algorithm: str = "as-captured") -> float:
@@ -112,6 +114,47 @@ def test_the_overlapped_variant_takes_the_larger_of_its_computing_and_a_sum(
     assert (each_s == T_S) == (nbytes < MIB)
     took_s = time_s(made_easgd("sync3", 8, nbytes=nbytes), ALPHA_S, algorithm)
     assert took_s == pytest.approx(N_ITERATIONS * each_s, rel=1e-3)
+
+
+COMMUNICATES = 0.87  # round robin's share of an iteration (You, Buluc, Demmel, SC'17, abstract)
+
+
+def with_share(
+    variant: Variant, delay_ns: int, one_way_s: float, nbytes: int, n_messages: int, algorithm: str
+) -> tuple[float, float]:
+    """The time of an iteration, and how long workers compute, so that round robin communicates for 87 %."""
+    compute_s = 2 * one_way_s * (1 - COMMUNICATES) / COMMUNICATES
+    workload = easgd(
+        variant,
+        n_workers=8,
+        nbytes=nbytes,
+        compute_ns=round(compute_s * 1e9),
+        n_messages=n_messages,
+        n_iterations=8,
+    )
+    return plan(workload, algorithm, delay_ns).prediction.fluid_s / 8, compute_s
+
+
+def test_where_messages_cost_the_overlapped_variant_is_five_times_as_fast() -> None:
+    """50 layers that wait for each other, each delayed by 10 ms, against one message under the computing."""
+    nbytes = 50 * 256
+    one_way_s = 50 * 0.01 + nbytes * BETA_S
+    round_robin_s, compute_s = with_share("round-robin", 10_000_000, one_way_s, nbytes, 50, "as-captured")
+    sync_s, _ = with_share("sync3", 10_000_000, one_way_s, nbytes, 1, "as-captured")
+    assert 1 - compute_s / round_robin_s == pytest.approx(COMMUNICATES, abs=0.001)
+    assert 1 - compute_s / sync_s <= 0.16
+    assert round_robin_s / sync_s >= 5
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "halving-doubling", "all-pairs"])
+def test_where_bytes_cost_no_sum_by_hosts_makes_it_faster_than_their_links_allow(algorithm: str) -> None:
+    """Round robin takes 2 S β beside its computing, the best sum of 8 ranks 2 (8-1)/8 S β under it."""
+    nbytes = 2 * MIB
+    round_robin_s, _ = with_share("round-robin", 0, nbytes * BETA_S, nbytes, 1, "as-captured")
+    sync_s, _ = with_share("sync3", 0, nbytes * BETA_S, nbytes, 1, algorithm)
+    at_most = 1 / (COMMUNICATES * 7 / 8)
+    assert at_most < 1.32
+    assert round_robin_s / sync_s == pytest.approx(at_most, rel=0.001)
 
 
 @pytest.mark.parametrize(("pattern", "seed"), [*product(PATTERNS, range(3))])

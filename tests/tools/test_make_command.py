@@ -61,14 +61,15 @@ def test_what_is_made_can_be_planned(
         (["ps", "--workers", "500", "--parts", "999"], "would have 9,995,000 messages"),
         (
             ["ps", "--workers", "500", "--staleness", "1", "--parts", "16"],
-            "would wait more than 4,000,000 times in all: choose fewer workers, servers",
+            "would have more than 4,000,000 waits of one item for another",
         ),
         (["ps", "--nbytes", "20"], "20 bytes cannot be cut into 8 parts of at least 4 bytes"),
         (["gossip", "--nbytes", "2000G"], "--nbytes 2000G is not from 4 to 1,099,511,627,776"),
         (["gossip", "--compute-time", "90000s"], "--compute-time 90000s is not from 0 to 86,400"),
         (["dlrm", "--tables", "0"], "1 numbers of tables for 8 ranks: give one for each, not all 0"),
+        (["dlrm", "--workers", "500", "--tables", "2,1"], "and sizes of blocks of alltoalls: choose fewer"),
         (["dlrm", "--tables", "1,x"], "--tables: 'x' is not a number from 0 to 1,000,000"),
-        (["dlrm", "--batch", "1000000", "--width", "1000000"], "a message would have 16,000,000,000,000"),
+        (["dlrm", "--batch", "1000000", "--width", "1000000"], "an alltoall would have 128,000,000,000,000"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

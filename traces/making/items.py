@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Literal, get_args
 
 from gradwire.traces.schedules.expand import MAX_RANKS
-from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, chunk_starts
+from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, Sizes, chunk_starts, uneven_nbytes
 from gradwire.traces.taxonomy import Taxonomy
 from gradwire.traces.workload import (
     MAX_NBYTES,
@@ -20,7 +20,7 @@ from gradwire.traces.workload import (
 )
 
 MAX_ITEMS = 200_000
-MAX_WAITS = 4_000_000  # ids in all that items wait for: 8 bytes each, and about as many characters in a file
+MAX_NUMBERS = 4_000_000  # of items that others wait for, and of blocks: 8 bytes each, in a file about as much
 FEWER = "choose fewer workers, servers, layers, parts or iterations"
 Ids = tuple[int, ...]
 Role = Literal["push", "pull"]
@@ -55,7 +55,7 @@ class Items:
     """Each `add_…` appends an item and returns its id; what items wait for are ids of earlier ones.
 
     Raise ValueError for more ranks than a schedule may have, if more than MAX_ITEMS are to come, and for more
-    than MAX_WAITS.
+    than MAX_NUMBERS.
     """
 
     def __init__(self, n_ranks: int, n_items: int) -> None:
@@ -68,7 +68,7 @@ class Items:
             )
         self._n_ranks = n_ranks
         self._items: list[Item] = []
-        self._n_waits = 0
+        self._n_numbers = 0
 
     def add_compute(self, rank: int, duration_ns: int, after: Ids, iteration: int) -> int:
         start = Start(rank=rank, after=after)
@@ -148,6 +148,23 @@ class Items:
         )
         return self._add(collective, sum(map(len, after)))
 
+    def add_alltoall(self, sizes: Sizes, after: Sequence[Ids], iteration: int) -> list[Ids]:
+        """`sizes[r][d]` is what rank r has for rank d.  Returns what each rank is to wait for."""
+        nbytes = uneven_nbytes(sizes)
+        if nbytes > MAX_NBYTES:
+            raise ValueError(f"an alltoall would have {nbytes:,} bytes; at most {MAX_NBYTES:,} are possible")
+        is_even = len({size for row in sizes for size in row}) == 1
+        collective = Collective(
+            kind="alltoall",
+            tag=len(self._items),
+            nbytes=nbytes,
+            sizes=() if is_even else sizes,
+            iteration=iteration,
+            starts=tuple(Start(rank=rank, after=ids) for rank, ids in enumerate(after)),
+        )
+        n_numbers = sum(map(len, after)) + (0 if is_even else len(sizes) ** 2)
+        return [(self._add(collective, n_numbers),)] * len(after)
+
     def workload(self, source: str, taxonomy: Taxonomy) -> Workload:
         """All that has been added; `source` says in words what was made."""
         return Workload(
@@ -159,9 +176,12 @@ class Items:
             items=tuple(self._items),
         )
 
-    def _add(self, item: Item, n_waits: int) -> int:
-        self._n_waits += n_waits
-        if self._n_waits > MAX_WAITS:
-            raise ValueError(f"the job would wait more than {MAX_WAITS:,} times in all: {FEWER}")
+    def _add(self, item: Item, n_numbers: int) -> int:
+        self._n_numbers += n_numbers
+        if self._n_numbers > MAX_NUMBERS:
+            raise ValueError(
+                f"the job would have more than {MAX_NUMBERS:,} waits of one item for another, and sizes of "
+                f"blocks of alltoalls: {FEWER}"
+            )
         self._items.append(item)
         return len(self._items) - 1
