@@ -37,7 +37,7 @@ from gradwire.traces.analysis.tables import frames
 from gradwire.traces.reader import open_captures, read_captures
 from gradwire.traces.schedules.dtypes import DType, parse_dtype
 from gradwire.traces.schedules.otherjob import other_job
-from gradwire.traces.units import parse_bps, parse_nbytes
+from gradwire.traces.units import parse_bps, parse_nbytes, parse_ns
 from gradwire.traces.workload import Workload
 
 AnyPath = str | Path
@@ -149,6 +149,8 @@ def plan(  # noqa: PLR0913 - as many choices as the command has
     scale_ranks: int | None = None,
     bucket_size: str | None = None,
     wire: DType = "float32",
+    pace: str | None = None,
+    send_delay: str = "0",
 ) -> Plan:
     """Everything of a run, decided beforehand: every send, port number and path, and the time by the model.
 
@@ -157,9 +159,10 @@ def plan(  # noqa: PLR0913 - as many choices as the command has
     `iterations` are those to send, all but the set-up (-1) unless given; `scale_bytes` and `compute` are
     factors of all sizes, and of how long ranks compute; `scale_ranks` and `bucket_size` (like "25MiB") make
     another job of it, and `assumptions` of the plan say what that takes for granted; `wire` is the type in
-    which gradients are sent and added.  The same arguments always give the same plan.  Its `prediction` has
-    the links' time alone; `foreseen` adds what hosts take.  Raise Refused for choices that do not fit
-    together, ValueError for others.
+    which gradients are sent and added; `pace` is "early" or "step", by default as the algorithm does by
+    itself, and each send leaves `send_delay` (like "50ms") after it may.  The same arguments always give the
+    same plan.  Its `prediction` has the links' time alone; `foreseen` adds what hosts take.  Raise Refused
+    for choices that do not fit together, ValueError for others.
     """
     if seed < 0:
         raise ValueError(f"seed {seed}: a seed is 0 or more")
@@ -174,6 +177,8 @@ def plan(  # noqa: PLR0913 - as many choices as the command has
         scale=_factor("scale_bytes", scale_bytes),
         compute=_factor("compute", compute),
         wire=parse_dtype(wire),
+        pace=pace,
+        send_delay_ns=parse_ns(send_delay),
         assumptions=assumptions,
     )
     on = fabric if isinstance(fabric, Fabric) else parse_fabric(str(fabric))

@@ -1,6 +1,7 @@
 """Options are the fields of the classes of choices: no list of their names is kept anywhere else."""
 
 import inspect
+import re
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -75,6 +76,21 @@ def test_plan_takes_as_many_of_what_makes_a_matrix_as_replay() -> None:
         kind, option = get_args(in_plan[name].annotation)
         assert (kind, option.help.split("\n")[0].endswith(" Repeatable.")) == (list[str], True)
         assert in_plan[name].default == in_replay[name].default
+
+
+def test_a_pace_and_a_delay_are_checked_when_they_become_part_of_the_experiment() -> None:
+    experiment = Experiment(made_allreduce(4, 4000), "test")
+    chosen = NetworkChoices(pace="step", send_delay="0.5ms").on(experiment)
+    assert chosen == replace(experiment, pace="step", send_delay_ns=500_000)
+    assert NetworkChoices(send_delay="10s").on(experiment).send_delay_ns == 10**10
+    for choices, reason in (
+        (NetworkChoices(pace="late"), "--pace late: choose early or step"),
+        (NetworkChoices(send_delay="10.1s"), "--send-delay 10.1s: a send is delayed by 10s at most"),
+        (NetworkChoices(send_delay="50"), "'50' is not a time: write it like 10us or 1ms"),
+        (NetworkChoices(send_delay="-1ms"), "'-1ms' is not a time"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(reason)):
+            choices.on(experiment)
 
 
 @dataclass(frozen=True)
