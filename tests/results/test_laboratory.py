@@ -20,6 +20,7 @@ from gradwire.planning.model.simulation import simulate
 from gradwire.planning.plan import Plan
 from gradwire.results.laboratory import Laboratory
 from gradwire.results.replayedmessages import replayed_messages
+from gradwire.results.row import Spread
 from gradwire.traces.workload import SCHEMA, Collective, Start, Workload, made_allreduce
 from tests.made_plans import PAYLOAD_EFFICIENCY
 from tests.made_runs import made_repeat
@@ -209,6 +210,23 @@ def test_wrong_elements_and_a_fabric_that_does_not_carry_one_flow_make_it_not_va
     slow = replace(TRUE, eta=0.9 * PAYLOAD_EFFICIENCY)
     row = laboratory(tmp_path / "b", FakeRuns(time_s=LARGE_S * TRUE.eta / slow.eta, truth=slow)).row(LARGE)
     assert row.reasons == ("one flow alone reached 90% of its link",)
+
+
+def test_what_another_job_takes_for_granted_is_a_note_of_its_row_and_no_fault(tmp_path: Path) -> None:
+    job = replace(JOB, assumptions=("8 ranks for the 4 captured",))
+    plan = plan_of(Cell(FAT_TREE, "ring", "linear", "ecmp"), job)
+    row = laboratory(tmp_path, FakeRuns()).row(plan)
+    assert "8 ranks for the 4 captured" in row.warnings
+    assert "8 ranks for the 4 captured" not in row.reasons
+
+
+def test_how_long_flows_went_on_moving_is_said_of_adaptive_routes_alone(tmp_path: Path) -> None:
+    still, moving = (
+        laboratory(tmp_path / routes, FakeRuns()).row(plan_of(Cell(FAT_TREE, "ring", "linear", routes), JOB))
+        for routes in ("ecmp", "adaptive")
+    )
+    assert still.settled_s is None
+    assert moving.settled_s == Spread(0.0, 0.0, 0.0)  # FakeRuns has no controller
 
 
 def test_why_a_run_on_moving_routes_is_slow_is_said_of_its_paths_as_planned(tmp_path: Path) -> None:
