@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import gradwire
 from gradwire.planning.experiment import Cell, Experiment, plan_of
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.jobs import read_job
@@ -55,6 +56,14 @@ def test_a_capture_of_4_on_8_ranks_sends_what_a_capture_of_8_did() -> None:
     iterations = eight.iterations[1:]
     assert len(iterations) == 5
     assert lines(expand(made, iterations=iterations)) == lines(expand(eight, iterations=iterations))
+
+
+def test_an_iteration_of_it_takes_as_long_as_one_of_the_capture_of_8() -> None:
+    """Both on a star at 20 Mb/s: by the model, and from start to start in the packets that 8 ranks sent."""
+    taken_ns = gradwire.inspect(CAPTURES / "slow_ddp_8_mlp_star20M").tables["iterations"]["time_ns"]
+    cell = Cell(parse_fabric("star:hosts=8,rate=20M"), "as-captured", "linear", "ecmp")
+    plan = plan_of(cell, Experiment(with_ranks(captured("ddp_4_mlp_star20M_indexed"), 8), "test"))
+    assert plan.prediction.iteration_s == pytest.approx(taken_ns[2:].median() / 1e9, rel=0.05)
 
 
 def test_further_ranks_compute_as_the_captured_ones_do_from_the_first_on() -> None:
