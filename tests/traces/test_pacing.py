@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradwire.planning.experiment import hints_of
+from gradwire.planning.experiment import Cell, Experiment, hints_of, plan_of
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.plancheck import check_schedule
 from gradwire.traces.schedules import pacing
@@ -64,6 +64,20 @@ def test_every_algorithm_passes_the_checker_at_every_pace_whatever_it_says_itsel
     schedule = allreduce(n_ranks, 4 * n_elements, sends)
     check_schedule(schedule)
     check_correct(schedule)
+
+
+@pytest.mark.parametrize(
+    "name", ["ps:central", "ps:servers=2,chunk=100", "ps:colocated,chunk=100", "ps:hierarchical", "ina:leaf"]
+)
+@pytest.mark.parametrize("pace", PACES)
+def test_servers_and_the_hosts_of_leaves_pass_at_every_pace_as_well(name: str, pace: str) -> None:
+    """A plan is checked when it is made."""
+    fabric = parse_fabric("leaf-spine:leaves=2,spines=2,hosts=5")
+    for nbytes in (4, 1004):
+        plan = plan_of(
+            Cell(fabric, name, "linear", "ecmp"), Experiment(made_allreduce(6, nbytes), "test", pace=pace)
+        )
+        assert plan.schedule.sends
 
 
 @pytest.mark.parametrize("p", range(2, 10))
