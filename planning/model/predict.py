@@ -4,7 +4,8 @@ Rates are nominal, alpha is the delay that the schedule gives each send and else
 a link is that of TCP in full frames, so the two figures can be worked out from the plan alone.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from statistics import median
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from gradwire.planning.plan import Flow, Prediction
 from gradwire.planning.transport import payload_efficiency
 from gradwire.planning.trees.tree import Tree
 from gradwire.traces.schedules.periods import periods
-from gradwire.traces.schedules.schedule import Schedule
+from gradwire.traces.schedules.schedule import Gate, Schedule
 from gradwire.traces.schedules.sends import totals
 
 
@@ -140,10 +141,26 @@ def bound_s(
 def compute_s(schedule: Schedule) -> float:
     """The longest chain of computing, the last included: the time of the schedule if communication took none.
 
-    A run cannot take less than the larger of this and `bound_s`; how far they overlap is the job's own.
+    It goes from rank to rank wherever one waits for what others computed before they sent.  A run cannot take
+    less than the larger of this and `bound_s`; how far they overlap is the job's own.
     """
-    begins: dict[tuple[int, int], float] = {}
-    for gate in sorted(schedule.gates, key=lambda gate: gate.op):
-        ready_ns = max((begins.get((op, gate.rank), 0.0) for op in gate.after), default=0.0)
-        begins[gate.op, gate.rank] = max(begins.get((gate.op, gate.rank), 0.0), ready_ns + gate.gap_ns)
-    return max(begins.values(), default=0.0) / 1e9
+    gates: defaultdict[int, list[Gate]] = defaultdict(list)
+    for gate in schedule.gates:
+        gates[gate.op].append(gate)
+    complete_ns: dict[tuple[int, int], int] = {}  # by operation and rank
+    for op, members in enumerate(schedule.members):
+        begun_ns = dict.fromkeys(members, 0)
+        for gate in gates[op]:
+            after_ns = max((complete_ns.get((other, gate.rank), 0) for other in gate.after), default=0)
+            begun_ns[gate.rank] = max(begun_ns.get(gate.rank, 0), after_ns + gate.gap_ns)
+        for rank, own_ns in begun_ns.items():
+            givers = _givers(schedule, op, rank) if rank in members else ()
+            complete_ns[op, rank] = max(own_ns, *(begun_ns[giver] for giver in givers), 0)
+    return max(complete_ns.values(), default=0) / 1e9
+
+
+def _givers(schedule: Schedule, op: int, rank: int) -> Collection[int]:
+    """Whose data a member has in the end."""
+    made = schedule.ops[op]
+    holds = made.contract.after(schedule.parties_of(op, rank), rank)
+    return {giver for held in holds if held.nbytes or not made.nbytes for giver in held.givers}

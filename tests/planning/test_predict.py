@@ -1,15 +1,23 @@
 """Bounds and the fluid model against closed forms and the papers' bands."""
 
 from dataclasses import replace
+from fractions import Fraction
 from statistics import mean
 
 import pytest
 
+from gradwire.planning.experiment import Cell, Experiment, plan_of
+from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.model.predict import bound_s, compute_s
 from gradwire.planning.model.simulation import simulate
 from gradwire.planning.plan import Plan
+from gradwire.traces.making.dlrm import dlrm
+from gradwire.traces.making.easgd import easgd
+from gradwire.traces.making.gossip import gossip
 from gradwire.traces.schedules.schedule import Gate, Schedule
 from gradwire.traces.schedules.sends import Sends
+from gradwire.traces.schedules.straggling import straggling
+from gradwire.traces.workload import Workload
 from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
 
 RATE_BPS = 100e6
@@ -213,9 +221,33 @@ def test_a_circle_of_waits_is_an_error_not_an_endless_run() -> None:
 
 
 def test_compute_adds_up_along_the_longest_chain_only() -> None:
+    """Rank 1 waits for message 0, which comes when rank 0 has computed for 100 ns."""
     gates = [Gate(0, 0, (), 100), Gate(1, 0, (0,), 30), Gate(1, 1, (0,), 500), Gate(2, 1, (0, 1), 7)]
     schedule = messages(2, [(0, 1, 10), (0, 1, 10), (1, 0, 10)], gates)
-    assert compute_s(schedule) == pytest.approx(507e-9)
+    assert compute_s(schedule) == pytest.approx(607e-9)
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "tree:binomial", "all-pairs"])
+@pytest.mark.parametrize(
+    "made",
+    [
+        easgd("round-robin", n_workers=3, nbytes=12, compute_ns=10**9, n_messages=2, n_iterations=4),
+        easgd("sync1", n_workers=3, nbytes=12, compute_ns=10**9, n_messages=2, n_iterations=4),
+        easgd("sync3", n_workers=3, nbytes=12, compute_ns=10**9, n_messages=2, n_iterations=4),
+        gossip("push", n_ranks=4, nbytes=4, compute_ns=10**9, n_rounds=4, seed=1),
+        dlrm([2, 0, 1], n_ranks=3, batch=1, width=1, pooling=1, nbytes=4, compute_ns=10**9, n_iterations=2),
+    ],
+    ids=lambda made: made.source,
+)
+def test_without_bytes_to_speak_of_a_job_takes_its_longest_chain_of_computing(
+    made: Workload, algorithm: str
+) -> None:
+    """Ranks compute for random times, so that chains lead from rank to rank."""
+    workload = straggling(made, {}, Fraction(1, 3), seed=3)
+    plan = plan_of(
+        Cell(parse_fabric("star:hosts=4,rate=100G"), algorithm, "linear", "ecmp"), Experiment(workload, "")
+    )
+    assert plan.prediction.fluid_s == pytest.approx(compute_s(plan.schedule), rel=1e-5)
 
 
 def test_a_lone_rank_has_nothing_to_send_and_no_bound() -> None:
