@@ -29,6 +29,7 @@ DOCUMENTS = [
     "docs/framings.md",
     "docs/making.md",
     "docs/nics.md",
+    "docs/papers.md",
     "tests/vm/README.md",
 ]
 

@@ -56,6 +56,7 @@ TABLE = (
     Command("inject", RUNS, "Send a capture's packets again at their recorded times."),
     Command("capture", RUNS, "Run a training job, capture its packets, and check them against its log."),
     Command("trust", RUNS, "Check replays against the job itself, trained live on the same fabrics."),
+    Command("reproduce", RUNS, "Check what a paper claims about the network, claim by claim."),
     Command("up", RUNS, "Start a fabric with its controller, and open Mininet's prompt."),
 )
 

@@ -5,7 +5,7 @@ What they mean for the workload is said by the functions of traces/making, which
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Annotated, TypeVar
+from typing import Annotated, TypeVar, get_args
 
 import typer
 
@@ -13,15 +13,22 @@ from gradwire.tools.options import either
 from gradwire.traces.making.dlrm import dlrm
 from gradwire.traces.making.easgd import VARIANTS, easgd
 from gradwire.traces.making.gossip import PATTERNS, gossip
+from gradwire.traces.making.items import shared_out
+from gradwire.traces.making.layerwise import layerwise
 from gradwire.traces.making.servers import parameter_servers
+from gradwire.traces.making.training import training
+from gradwire.traces.schedules.kinds import CollectiveKind
 from gradwire.traces.taxonomy import MAX_STALENESS
 from gradwire.traces.units import parse_nbytes, parse_ns
 from gradwire.traces.workload import MAX_GAP_NS, MAX_NBYTES, Workload
 
 Name = TypeVar("Name", bound=str)
+COLLECTIVES: tuple[CollectiveKind, ...] = get_args(CollectiveKind)
 MAX_ITERATIONS = 100_000
 MAX_LAYERS = 10_000
 MAX_COUNT = 1_000_000  # samples, values, indices
+_COLLECTIVE = "collective: all ranks compute, and then do one collective together"
+_LAYERWISE = "layerwise: each layer's allreduce beside the computing of the others"
 _EASGD = "easgd: elastic averaging of workers that each have a model"
 _GOSSIP = "gossip: each rank averages its model with that of a drawn other one"
 _DLRM = "dlrm: a recommendation model, with embedding tables on its ranks"
@@ -50,6 +57,52 @@ class SizeChoices:
     @property
     def compute_ns(self) -> int:
         return _within("--compute-time", self.compute_time, parse_ns(self.compute_time), 0, MAX_GAP_NS)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveChoices:
+    """Of collective alone."""
+
+    collective: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help=f"{either(COLLECTIVES)}; --nbytes counts as for `bench`.",
+            rich_help_panel=_COLLECTIVE,
+        ),
+    ] = "allreduce"
+
+    def workload(self, size: SizeChoices) -> Workload:
+        return training(
+            _one_of("--collective", self.collective, COLLECTIVES),
+            n_ranks=size.workers,
+            nbytes=size.model_nbytes,
+            compute_ns=size.compute_ns,
+            n_iterations=size.iterations,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LayerwiseChoices:
+    """Of layerwise alone."""
+
+    shares: Annotated[
+        str,
+        typer.Option(
+            metavar="N,N,…",
+            help="How the bytes of the model are shared out over layers, the first layer first.",
+            rich_help_panel=_LAYERWISE,
+        ),
+    ] = "1,1,1,1"
+
+    def workload(self, size: SizeChoices) -> Workload:
+        shares = [_number("--shares", word.strip(), MAX_COUNT) for word in self.shares.split(",")]
+        return layerwise(
+            shared_out(size.model_nbytes, shares),
+            n_ranks=size.workers,
+            compute_ns=size.compute_ns,
+            n_iterations=size.iterations,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +269,10 @@ class ServerChoices:
         )
 
 
-Choices = EasgdChoices | GossipChoices | DlrmChoices | ServerChoices
+Choices = CollectiveChoices | LayerwiseChoices | EasgdChoices | GossipChoices | DlrmChoices | ServerChoices
 KINDS: dict[str, type[Choices]] = {
+    "collective": CollectiveChoices,
+    "layerwise": LayerwiseChoices,
     "easgd": EasgdChoices,
     "gossip": GossipChoices,
     "dlrm": DlrmChoices,

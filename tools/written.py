@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gradwire.tools.console import plain
-from gradwire.traces.units import show_nbytes
+from gradwire.traces.units import show_count, show_nbytes
 from gradwire.traces.workload import Compute, Workload
 
 
@@ -14,7 +14,7 @@ def print_written(workload: Workload, path: Path) -> None:
     nbytes = sum(item.nbytes for item in sent)
     text = (
         f"{path}: {workload.n_ranks} ranks, {len(sent)} collectives and messages "
-        f"({show_nbytes(nbytes)}), {len(numbers)} iterations"
+        f"({show_nbytes(nbytes)}), {show_count(len(numbers), 'iteration')}"
     )
     lines = (
         text,

@@ -9,6 +9,8 @@ import pytest
 from gradwire.traces.making.dlrm import dlrm
 from gradwire.traces.making.easgd import VARIANTS, easgd
 from gradwire.traces.making.gossip import PATTERNS, gossip, pairs
+from gradwire.traces.making.items import shared_out
+from gradwire.traces.making.layerwise import layerwise
 from gradwire.traces.making.servers import parameter_servers
 from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.expand import expand
@@ -139,3 +141,21 @@ def test_taxonomies_are_those_of_their_papers() -> None:
         "data parallel, centralised, bounded (staleness 3), pattern ps",
         "data parallel, centralised, asynchronous, pattern ps",
     ]
+
+
+def test_bytes_are_shared_out_in_whole_elements_and_none_is_lost() -> None:
+    assert shared_out(44, [1, 10]) == [4, 40]
+    assert sum(shared_out(4000, [3, 5, 9])) == 4000
+    for nbytes, shares in ((40, [1, 0]), (4, [1, 1]), (40, [0, 0])):
+        with pytest.raises(ValueError, match="without an element"):
+            shared_out(nbytes, shares)
+
+
+def test_a_layers_forward_pass_waits_for_its_own_allreduce_and_no_other() -> None:
+    items = layerwise([4, 8], n_ranks=2, compute_ns=40, n_iterations=1).items
+    reduces = [number for number, item in enumerate(items) if not isinstance(item, Compute)]
+    assert [item.nbytes for item in items if not isinstance(item, Compute)] == [8, 4]
+    computes = [item for item in items if isinstance(item, Compute)]
+    assert all(item.duration_ns == 10 for item in computes)
+    forward = [set(item.start.after) & set(reduces) for item in computes[-4:]]
+    assert forward == [{reduces[1]}] * 2 + [{reduces[0]}] * 2

@@ -9,9 +9,11 @@ from gradwire.tools.choices import takes_choices
 from gradwire.tools.makechoices import (
     KINDS,
     Choices,
+    CollectiveChoices,
     DlrmChoices,
     EasgdChoices,
     GossipChoices,
+    LayerwiseChoices,
     ServerChoices,
     SizeChoices,
     refuse_foreign,
@@ -22,7 +24,7 @@ from gradwire.traces.workload import save
 
 
 @takes_choices
-def make(
+def make(  # noqa: PLR0913, PLR0917 - a parameter for each kind
     context: typer.Context,
     kind: Annotated[str, typer.Argument(metavar="KIND", help=f"{either([*KINDS])}.", show_default=False)],
     output: Annotated[
@@ -36,6 +38,8 @@ def make(
         ),
     ],
     size: SizeChoices = SizeChoices(),  # noqa: B008 - nobody changes it
+    collective: CollectiveChoices = CollectiveChoices(),  # noqa: B008
+    layerwise: LayerwiseChoices = LayerwiseChoices(),  # noqa: B008
     easgd: EasgdChoices = EasgdChoices(),  # noqa: B008
     gossip: GossipChoices = GossipChoices(),  # noqa: B008
     dlrm: DlrmChoices = DlrmChoices(),  # noqa: B008
@@ -43,6 +47,7 @@ def make(
 ) -> None:
     """Write the workload of a job that nobody captured, for `plan` and `replay`.
 
+    gradwire make collective --nbytes 64MiB --workers 128 -o allreduce.workload.json
     gradwire make easgd --variant sync3 -o sync3.workload.json
     gradwire make gossip --pattern pull --workers 16 -o pull.workload.json
     gradwire make dlrm --tables 8,2,2,2 --batch 256 -o dlrm.workload.json
@@ -54,7 +59,14 @@ def make(
     if kind not in KINDS:
         raise ValueError(f"there is no kind {kind!r} of job to make; choose {either([*KINDS])}")
     refuse_foreign(context, kind)
-    own: dict[str, Choices] = {"easgd": easgd, "gossip": gossip, "dlrm": dlrm, "ps": ps}
+    own: dict[str, Choices] = {
+        "collective": collective,
+        "layerwise": layerwise,
+        "easgd": easgd,
+        "gossip": gossip,
+        "dlrm": dlrm,
+        "ps": ps,
+    }
     workload = own[kind].workload(size)
     save(workload, output)
     print_written(workload, output)

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Literal, get_args
 
 from gradwire.traces.schedules.expand import MAX_RANKS
-from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, Sizes, chunk_starts, uneven_nbytes
+from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, CollectiveKind, Sizes, chunk_starts, uneven_nbytes
 from gradwire.traces.taxonomy import Taxonomy
 from gradwire.traces.workload import (
     MAX_NBYTES,
@@ -49,6 +49,21 @@ def cut(nbytes: int, n_parts: int) -> list[int]:
             "choose more bytes, or fewer layers, parts or servers"
         )
     return [end - start for start, end in pairwise(chunk_starts(nbytes, n_parts))]
+
+
+def shared_out(nbytes: int, shares: Sequence[int]) -> list[int]:
+    """The sizes of parts of whole elements, in proportion to `shares`.
+
+    Raise ValueError for bytes that are not whole elements, and for less than an element in a part.
+    """
+    elements, total = sum(cut(nbytes, 1)) // ELEMENT_NBYTES, sum(shares)
+    ends = [elements * sum(shares[:place]) // (total or 1) for place in range(len(shares) + 1)]
+    if any(start == end for start, end in pairwise(ends)):
+        raise ValueError(
+            f"{nbytes} bytes shared out as {', '.join(map(str, shares))} leave a part without an element: "
+            "choose shares above 0, or more bytes"
+        )
+    return [(end - start) * ELEMENT_NBYTES for start, end in pairwise(ends)]
 
 
 class Items:
@@ -145,6 +160,14 @@ class Items:
             down="binomial",
             iteration=iteration,
             starts=starts,
+        )
+        return self._add(collective, sum(map(len, after)))
+
+    def add_collective(self, kind: CollectiveKind, nbytes: int, after: Sequence[Ids], iteration: int) -> int:
+        """Of all ranks, by its kind's usual algorithm unless a plan chooses another; `after` as there."""
+        starts = tuple(Start(rank=rank, after=ids) for rank, ids in enumerate(after))
+        collective = Collective(
+            kind=kind, tag=len(self._items), nbytes=nbytes, iteration=iteration, starts=starts
         )
         return self._add(collective, sum(map(len, after)))
 

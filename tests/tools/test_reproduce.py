@@ -1,0 +1,101 @@
+"""`gradwire reproduce`: every paper's file, and the claims of one that plans answer."""
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from gradwire.tools import cli, reproducing
+from gradwire.tools.reproducing import PAPERS, load_paper, reproduced
+from tests.documented import documented_fields
+
+HERE = """
+title: A made-up paper
+reference: nobody, 2026
+about: two hosts
+claims:
+  - says: "Two sizes take as much longer as they are larger."
+    source: everywhere
+    ours: the bound of 2 MiB over that of 1 MiB
+    figure: two.bound_s / one.bound_s
+    expected: [2, 2]
+    because: S β
+    trials:
+      one:
+        before: [make collective --workers 2 --nbytes 1MiB --compute-time 0ms --iterations 1 -o one.json]
+        command: plan one.json --fabric star:hosts=2
+      two:
+        before: [make collective --workers 2 --nbytes 2MiB --compute-time 0ms --iterations 1 -o two.json]
+        command: plan two.json --fabric star:hosts=2
+  - says: "It takes packets to know."
+    source: here
+    ours: a run
+    figure: run.ratio
+    expected: [1, 2]
+    because: S β
+    trials:
+      run: {command: bench allreduce -b 1KiB}
+  - says: "What is not there cannot be planned."
+    source: here
+    ours: a plan of nothing
+    figure: none.ratio
+    expected: [1, 2]
+    because: S β
+    trials:
+      none: {command: plan nowhere.workload.json}
+cannot: [its accuracy]
+"""
+
+
+@pytest.fixture
+def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "made-up.yaml").write_text(HERE)
+    monkeypatch.setattr(reproducing, "FOLDER", tmp_path)
+    monkeypatch.setattr(reproducing, "PAPERS", ("made-up",))
+    return tmp_path
+
+
+def test_claims_are_judged_by_the_commands_that_stand_beside_them(made_up: Path) -> None:
+    paper = load_paper("made-up")
+    holds, packets, nowhere = reproduced(paper, made_up, plan_only=True, quiet=True)
+    assert holds.verdict == "holds"
+    assert holds.figure == pytest.approx(2)
+    assert (packets.verdict, packets.reasons) == ("not run", ("it sends packets; leave --plan-only out",))
+    assert nowhere.verdict == "not valid" and "nowhere.workload.json" in nowhere.reasons[0]
+    page = made_up / "page.html"
+    reproducing.write_page(page, paper, [holds, packets, nowhere])
+    text = page.read_text()
+    for part in ("A made-up paper", "its accuracy", "make collective --workers 2 --nbytes 2MiB"):
+        assert part in text
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_every_command_of_a_paper_is_one_that_gradwire_has(name: str) -> None:
+    """Words and options are right; whether a command does what the paper claims is for a run to say."""
+    paper = load_paper(name)
+    assert paper.cannot
+    for claim in paper.claims:
+        for trial in claim.trials.values():
+            for command in (*trial.rounds[0][:-1], f"{trial.rounds[0][-1]} --json"):
+                words = shlex.split(command)
+                asked = CliRunner().invoke(cli.application(words[0]), [*words, "--help"])
+                assert asked.exit_code == 0, (command, asked.output)
+
+
+def test_an_unknown_paper_is_refused_with_those_there_are() -> None:
+    done = CliRunner().invoke(cli.application("reproduce"), ["reproduce", "attention"])
+    assert done.exit_code == 1 and "there is no paper 'attention'; choose from " in done.output
+
+
+def test_json_has_every_claim(made_up: Path) -> None:
+    done = CliRunner().invoke(
+        cli.application("reproduce"),
+        ["reproduce", "made-up", "--plan-only", "--json", "--out", str(made_up / "out")],
+    )
+    assert done.exit_code == 3
+    claims = json.loads(done.stdout)
+    assert [each["verdict"] for each in claims] == ["holds", "not run", "not valid"]
+    assert set(claims[0]) == documented_fields("reproduce --json")
+    assert set(claims[0]["trials"]["one"]) == documented_fields("reproduce --json: trials")

@@ -1,0 +1,55 @@
+"""`gradwire reproduce`: a paper's claims, each with our figure beside it."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from gradwire.tools.console import console
+from gradwire.tools.machine import need_root_and_tools
+from gradwire.tools.matrixrun import check_page, default_folder
+from gradwire.tools.options import HtmlOption, JsonOption, OutOption
+from gradwire.tools.reproducing import PAPERS, load_paper, print_outcomes, reproduced, write_page
+
+NOT_VALID = 3
+
+
+def reproduce(
+    paper: Annotated[str, typer.Argument(metavar="PAPER", help=f"{', '.join(PAPERS[:-1])} or {PAPERS[-1]}.")],
+    plan_only: Annotated[
+        bool,
+        typer.Option(
+            "--plan-only", help="Check only the claims that plans answer: no root, no packets, seconds."
+        ),
+    ] = False,
+    out: OutOption = None,
+    html: HtmlOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check what a paper claims about the network: each claim, and our figure for it.
+
+    A claim is checked by commands that you could type yourself; they are listed
+    beside it. Most send packets, some are about more hosts than one machine can
+    emulate and are planned. What of the paper a network laboratory cannot say is
+    listed too. The page is PAPER.html in the --out folder, unless --html names
+    another file.
+
+    Exit code 3: a figure is not as the closed form says, or a run is not valid.
+    """
+    chosen = load_paper(paper)
+    check_page(html)
+    if not plan_only and any(claim.needs_root for claim in chosen.claims):
+        need_root_and_tools("reproduce")
+    folder = out or default_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    outcomes = reproduced(chosen, folder, plan_only=plan_only, quiet=as_json)
+    page = html or folder / f"{paper}.html"
+    write_page(page, chosen, outcomes)
+    if as_json:
+        print(json.dumps([outcome.to_json() for outcome in outcomes], indent=1))
+    else:
+        to = console()
+        print_outcomes(to, chosen, outcomes)
+        to.print(f"\nreport: {page}", soft_wrap=True)
+    if any(outcome.verdict in ("differs", "not valid") for outcome in outcomes):
+        raise typer.Exit(NOT_VALID)

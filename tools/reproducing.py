@@ -1,0 +1,143 @@
+"""Runs the commands of a paper's claims, and shows what they come to: a table and a page."""
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from gradwire import COMMAND
+from gradwire.emu.interpreter import python
+from gradwire.results.reproduction import Claim, Outcome, Paper, Trial, judged, not_run, read_paper
+from gradwire.tools.console import console
+from gradwire.tools.report import environment
+from gradwire.tools.table import Cell, columns, or_nothing, rich_table, table_of
+from gradwire.tools.tables import VERDICT_STYLES
+from gradwire.traces.files import write_whole
+
+FOLDER = Path(__file__).with_name("papers")
+PAPERS = tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
+NOT_VALID = 3
+STYLES = {"holds": VERDICT_STYLES["valid"], "differs": "bold red", "not valid": "bold red", "not run": "dim"}
+
+
+class TrialFailed(Exception):
+    """A command of a claim that ended with an error; the text is the command's own."""
+
+
+def load_paper(name: str) -> Paper:
+    """Raise ValueError for a paper that gradwire has no file of."""
+    if name not in PAPERS:
+        raise ValueError(f"there is no paper {name!r}; choose from {', '.join(PAPERS)}")
+    return read_paper((FOLDER / f"{name}.yaml").read_text())
+
+
+def reproduced(paper: Paper, folder: Path, *, plan_only: bool, quiet: bool) -> list[Outcome]:
+    """Run the trials of each claim in `folder`, where their files stay; a command that two claims share is
+    run once.
+    """
+    printed: dict[Trial, list[Any]] = {}
+    claims = [claim for claim in paper.claims if not (plan_only and claim.needs_root)]
+    trials = list(dict.fromkeys(trial for claim in claims for trial in claim.trials.values()))
+    failed: dict[Trial, str] = {}
+    with _progress(quiet) as progress:
+        task = progress.add_task("starting", total=sum(trial.seeds for trial in trials))
+        for number, trial in enumerate(trials, start=1):
+            progress.update(task, description=trial.command.split()[0])
+            try:
+                printed[trial] = list(_run(trial, folder, number, lambda: progress.advance(task)))
+            except TrialFailed as error:
+                failed[trial] = str(error)
+    return [_outcome(claim, claim in claims, printed, failed) for claim in paper.claims]
+
+
+def _outcome(
+    claim: Claim, was_run: bool, printed: Mapping[Trial, list[Any]], failed: Mapping[Trial, str]
+) -> Outcome:
+    if not was_run:
+        return not_run(claim, "it sends packets; leave --plan-only out")
+    if reasons := [failed[trial] for trial in claim.trials.values() if trial in failed]:
+        return Outcome(claim, "not valid", None, tuple(reasons))
+    return judged(claim, {name: printed[trial] for name, trial in claim.trials.items()})
+
+
+def _progress(quiet: bool) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console(stderr=True),
+        transient=True,
+        disable=quiet or not sys.stderr.isatty(),
+    )
+
+
+def _run(trial: Trial, folder: Path, number: int, advance: Callable[[], None]) -> Iterable[Any]:
+    """What each of its commands prints: an object, the only row where there are rows."""
+    for place, (*before, command) in enumerate(trial.rounds):
+        for makes in before:
+            _printed(makes, folder)
+        out = f" --out runs/{number:02d}-{place:02d}" if trial.needs_root else ""
+        found = json.loads(_printed(f"{command} --json{out}", folder))
+        advance()
+        yield found[0] if isinstance(found, list) else found
+
+
+def _printed(command: str, folder: Path) -> str:
+    """Its standard output.  Raise TrialFailed if it ends otherwise than well, or than with an invalid row."""
+    done = subprocess.run(
+        python("gradwire.tools", *shlex.split(command)),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode not in (0, NOT_VALID):
+        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise TrialFailed(f"{command}: {said[-1].removeprefix('gradwire: ')}")
+    return done.stdout
+
+
+def print_outcomes(to: Console, paper: Paper, outcomes: Sequence[Outcome]) -> None:
+    to.print(Text(f"{paper.title} ({paper.reference})", style="bold"))
+
+    def cells(outcome: Outcome) -> tuple[Cell | str, ...]:
+        claim = outcome.claim
+        return (
+            claim.says,
+            claim.ours,
+            or_nothing(outcome.figure, "{:.3g}".format),
+            show_expected(claim),
+            Cell(outcome.verdict, style=STYLES[outcome.verdict]),
+        )
+
+    heads = columns("the paper", "here", "#figure", "#expected", "verdict")
+    to.print(rich_table(table_of(heads, outcomes, cells)))
+    for outcome in outcomes:
+        for reason in outcome.reasons:
+            to.print(Text(f"{outcome.verdict}: {outcome.claim.ours}: {reason}", style="dim"))
+    to.print("\nNot for a network laboratory to say:")
+    for line in paper.cannot:
+        to.print(f"  {line}")
+
+
+def show_expected(claim: Claim) -> str:
+    low, high = claim.expected
+    return f"{low:.3g} to {high:.3g}"
+
+
+def write_page(path: Path, paper: Paper, outcomes: Sequence[Outcome]) -> None:
+    """Write it whole or not at all.  Raise OSError."""
+    templates = environment()
+    templates.filters |= {"figure": lambda value: or_nothing(value, "{:.3g}".format)}
+    page = templates.get_template("reproduction.html").render(
+        title=paper.title, paper=paper, outcomes=outcomes, expected=show_expected, typed=COMMAND
+    )
+    write_whole(path, page)
