@@ -95,6 +95,23 @@ def flow(number: int, **fields: object) -> Callable[[Value], None]:
         ),
         (lambda value: value["schedule"]["ops"][0].update(nbytes=1 << 51), f"{1 << 51} bytes"),
         (lambda value: value["schedule"]["ops"][0].update(root=4), "root 4"),
+        (
+            lambda value: value["schedule"]["ops"][0].update(room_nbytes=-1),
+            "room for -1 bytes is out of range",
+        ),
+        (lambda value: value["schedule"]["ops"][0].update(room_nbytes=1 << 60), "operation 0: room for"),
+        (
+            lambda value: value["schedule"]["ops"][0].update(sizes=[[1] * 4] * 4),
+            "operation 0: only an alltoall has sizes, of each member for each; it is allreduce of 4 members",
+        ),
+        (
+            lambda value: value["schedule"]["ops"][0].update(kind="alltoall", sizes=[[1] * 4] * 3),
+            "operation 0: only an alltoall has sizes, of each member for each; it is alltoall of 4 members",
+        ),
+        (
+            lambda value: value["schedule"]["ops"][0].update(kind="alltoall", sizes=[[1] * 4] * 4),
+            "operation 0: by its sizes its nbytes must be 4",
+        ),
         (lambda value: value["schedule"]["ops"][0].update(tag=1 << 32), "tag 4294967296"),
         (lambda value: value["schedule"]["gates"][0].update(gap_ns=10**18), "gate 0"),
         (lambda value: value["schedule"].update(sends=no_sends(value), gates=[]), "it sends nothing"),

@@ -9,13 +9,16 @@ from gradwire.emu.disturbance import Reason
 from gradwire.planning.experiment import Cell, Experiment, plan_of, schedule_of
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.model.errorbar import Expected
+from gradwire.planning.model.predict import bound_s
 from gradwire.planning.plan import Plan
-from gradwire.results.row import FailedCable, Row, asked_nbytes, busy_nbytes, row
+from gradwire.results.row import FailedCable, Row, asked_nbytes, busy_nbytes, collective_of, row
 from gradwire.results.verdict import Verdict
 from gradwire.traces.schedules.expand import expand
-from gradwire.traces.schedules.names import PAIRWISE
+from gradwire.traces.schedules.kinds import CollectiveKind
+from gradwire.traces.schedules.names import BY_COLLECTIVE, DEFAULTS, PAIRWISE
+from gradwire.traces.schedules.schedule import together
 from gradwire.traces.schedules.sends import Sends
-from gradwire.traces.workload import made_allreduce, made_collective
+from gradwire.traces.workload import made_allreduce, made_collective, made_uneven_alltoall
 from tests.made_plans import messages
 from tests.made_runs import made_repeat, made_run
 from tests.planning.test_addedup import pushes
@@ -68,6 +71,58 @@ def test_the_busbw_of_an_alltoall_is_nccls() -> None:
     made = Experiment(made_collective("alltoall", P, P * 1000), "test")
     schedule = schedule_of(made, PAIRWISE)
     assert busy_nbytes(schedule, range(P)) == (P - 1) * 1000  # (p-1)/p of what each rank has
+
+
+@pytest.mark.parametrize(
+    ("kind", "busbw"),
+    [  # nccl-tests, doc/PERFORMANCE.md
+        ("allreduce", 2 * (P - 1) / P),
+        ("reducescatter", (P - 1) / P),
+        ("allgather", (P - 1) / P),
+        ("alltoall", (P - 1) / P),
+        ("broadcast", 1.0),
+        ("reduce", 1.0),
+    ],
+)
+def test_the_busbw_and_the_bound_of_a_collective_do_not_depend_on_its_algorithm(
+    kind: CollectiveKind, busbw: float
+) -> None:
+    fabric = parse_fabric("star:hosts=8,rate=100M")
+    for name in {DEFAULTS[kind], BY_COLLECTIVE[kind][1]} - {"as-captured"}:
+        schedule = schedule_of(Experiment(made_collective(kind, P, NBYTES), "test"), name)
+        assert busy_nbytes(schedule, range(P)) == pytest.approx(busbw * NBYTES)
+        expected_s = busbw * NBYTES * 8 / (100e6 * 1448 / 1514)
+        assert bound_s(fabric, fabric.hosts, schedule) == pytest.approx(expected_s)
+        assert (asked_nbytes(schedule), collective_of(schedule)) == (NBYTES, kind)
+
+
+def test_uneven_blocks_have_the_busbw_and_the_bound_of_the_busiest_rank() -> None:
+    fabric = parse_fabric("star:hosts=3,rate=100M")
+    schedule = expand(made_uneven_alltoall(((9, 100, 200), (0, 9, 50), (400, 0, 9))), PAIRWISE)
+    assert busy_nbytes(schedule, range(3)) == 400
+    assert bound_s(fabric, fabric.hosts, schedule) == pytest.approx(400 * 8 / (100e6 * 1448 / 1514))
+
+
+def test_an_uneven_alltoall_takes_max_over_mean_of_an_even_one_in_a_plan() -> None:
+    sizes = tuple(
+        tuple((3 * src + 5 * dst) % 7 * 4096 * (src != dst) for dst in range(P)) for src in range(P)
+    )
+    sums = [*map(sum, sizes), *map(sum, zip(*sizes, strict=True))]
+    mean = sum(map(sum, sizes)) / P
+    even = made_collective("alltoall", P, round(mean * P / (P - 1)))
+    cell = Cell(parse_fabric("star:hosts=8,rate=100M"), PAIRWISE, "linear", "ecmp")
+    uneven_s, even_s = (
+        plan_of(cell, Experiment(workload, "test")).prediction.fluid_s
+        for workload in (made_uneven_alltoall(sizes), even)
+    )
+    assert uneven_s / even_s == pytest.approx(max(sums) / mean, rel=1e-3)
+
+
+def test_several_kinds_and_messages_are_no_collective() -> None:
+    two = together([expand(made_collective(kind, 2, 4000)) for kind in ("allreduce", "allgather")])
+    assert collective_of(two) is None
+    assert collective_of(messages(2, [(0, 1, 1000)])) is None
+    assert collective_of(pushes(4, 1000)) is None
 
 
 def test_jobs_side_by_side_have_the_busbw_of_the_larger() -> None:

@@ -5,7 +5,18 @@ from pathlib import Path
 import pytest
 
 from gradwire.traces import workload as workloads
-from gradwire.traces.workload import BadWorkload, Message, Start, Workload, made_allreduce
+from gradwire.traces.schedules.kinds import CollectiveKind
+from gradwire.traces.schedules.names import BY_COLLECTIVE
+from gradwire.traces.workload import (
+    BadWorkload,
+    Collective,
+    Message,
+    Start,
+    Workload,
+    made_allreduce,
+    made_collective,
+    made_uneven_alltoall,
+)
 
 
 def one_message(rest: str) -> str:
@@ -31,6 +42,41 @@ def test_a_workload_comes_back_from_its_file(tmp_path: Path) -> None:
     workloads.save(made, tmp_path / "w.json")
     assert workloads.load(tmp_path / "w.json") == made
     assert [p.name for p in tmp_path.iterdir()] == ["w.json"]
+
+
+@pytest.mark.parametrize("kind", BY_COLLECTIVE)
+def test_every_collective_comes_back_from_a_file(kind: CollectiveKind, tmp_path: Path) -> None:
+    made = made_collective(kind, 4, 4000, count=2)
+    workloads.save(made, tmp_path / "w.json")
+    assert workloads.load(tmp_path / "w.json") == made
+
+
+def test_an_uneven_alltoall_comes_back_and_its_bytes_are_the_most_that_a_rank_has_or_gets(
+    tmp_path: Path,
+) -> None:
+    made = made_uneven_alltoall(((1, 2, 3), (0, 0, 9), (5, 0, 0)))
+    assert [item.nbytes for item in made.items if isinstance(item, Collective)] == [12]
+    workloads.save(made, tmp_path / "w.json")
+    assert workloads.load(tmp_path / "w.json") == made
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"kind": "allgather"}, "item 0 has sizes of blocks, but allgather has none"),
+        ({"sizes": ((1, 2), (3, 4), (5, 6))}, "item 0 needs sizes from each of 2 ranks for each"),
+        ({"sizes": ((1, 2), (3,))}, "item 0 needs sizes from each of 2 ranks for each"),
+        ({"nbytes": 6}, "item 0: by its sizes its nbytes must be 7"),
+    ],
+)
+def test_sizes_that_are_not_of_the_ranks_are_refused(
+    fields: dict[str, object], reason: str, tmp_path: Path
+) -> None:
+    (item,) = made_uneven_alltoall(((1, 2), (3, 4))).items
+    made = made_allreduce(2, 4).model_copy(update={"items": (item.model_copy(update=fields),)})
+    workloads.save(made, tmp_path / "w.json")
+    with pytest.raises(BadWorkload, match=reason):
+        workloads.load(tmp_path / "w.json")
 
 
 @pytest.mark.parametrize(
