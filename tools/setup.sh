@@ -114,14 +114,16 @@ add_ryu() {
     cp requirements-ryu.lock .venv-ryu/made-from
 }
 
-# numba compiles the capture reader and the checker of schedules at their first use and keeps the result; that
-# use is now.
+# numba compiles the capture reader, the checker of schedules and the fluid model at their first use and keeps the
+# result; that use is now.
 warm_reader() {
     [ -d "$sample" ] || return 0
-    [ -z "$(find traces -name '*.nbi')" ] || return 0
-    say "capture reader and schedule checker: compiling"
+    [ -z "$(find traces -name '*.nbi')" ] || [ -z "$(find planning -name '*.nbi')" ] || return 0
+    say "capture reader, schedule checker and fluid model: compiling"
     quietly "reading $sample" .venv/bin/python -I emu/interpreter.py gradwire.tools inspect "$sample"
     quietly "planning $rings" .venv/bin/python -I emu/interpreter.py gradwire.tools plan "$rings"
+    quietly "planning $rings for more ranks" .venv/bin/python -I emu/interpreter.py gradwire.tools plan "$rings" \
+        --scale-ranks 64 --algorithm all-pairs --fabric star:hosts=64
 }
 
 # As root in somebody's folder: what is made there is theirs, so that they can remove it and work without root.

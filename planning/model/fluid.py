@@ -10,9 +10,8 @@ from heapq import heappop, heappush
 from math import inf
 
 from gradwire.planning.model.fairshare import FairShares
+from gradwire.planning.model.loops import ROUNDING_NBYTES
 from gradwire.planning.model.network import EventKind, NetworkEvent
-
-ROUNDING_NBYTES = 1e-3  # what rounding may leave of bytes that have left
 
 
 class FluidNetwork:

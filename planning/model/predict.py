@@ -41,14 +41,17 @@ def _jobs_s(schedule: Schedule, simulated: Simulated) -> tuple[float, ...]:
     """When each job is over, if there are several."""
     if len(schedule.jobs) < 2:
         return ()
-    ends_s = [0.0] * len(schedule.jobs)
-    ranks = [*schedule.sends.src.tolist(), *(each.members[0] for each in schedule.aggregations)]
-    ended = [*zip(ranks, simulated.ends_s, strict=True)]
-    ended += [(gate.rank, at_s) for gate, at_s in zip(schedule.gates, simulated.opened_s, strict=True)]
-    for rank, at_s in ended:
-        if (job := schedule.job_of.get(rank)) is not None:
-            ends_s[job] = max(ends_s[job], at_s)
-    return tuple(ends_s)
+    job_of = np.array([schedule.job_of.get(rank, -1) for rank in range(schedule.n_ranks)])
+    ranks = np.concatenate(
+        [
+            schedule.sends.src,
+            np.array([each.members[0] for each in schedule.aggregations], np.int64),
+            np.array([gate.rank for gate in schedule.gates], np.int64),
+        ]
+    )
+    ends_s = np.zeros(len(schedule.jobs) + 1)  # the last is of ranks that are in no job
+    np.maximum.at(ends_s, job_of[ranks], np.array([*simulated.ends_s, *simulated.opened_s]))
+    return tuple(ends_s[:-1].tolist())
 
 
 class PredictedTimes(NamedTuple):
@@ -70,14 +73,18 @@ def times_of(schedule: Schedule, simulated: Simulated) -> PredictedTimes:
 
 def begun_and_ended(schedule: Schedule, simulated: Simulated) -> dict[tuple[int, int], tuple[int, int]]:
     """By operation and rank when the first of its data left, or when it was computed, in ns."""
-    found: dict[tuple[int, int], tuple[int, int]] = {}
-    ends = zip(schedule.sends.op.tolist(), schedule.sends.src.tolist(), strict=True)
-    parts = [[end] for end in ends]
-    parts += [[(each.op, rank) for rank in each.members] for each in schedule.aggregations]
-    for some, ready_s in zip(parts, simulated.ready_s, strict=True):
+    sends, n_ranks = schedule.sends, schedule.n_ranks
+    parts, part_of = np.unique(sends.op * np.int64(n_ranks) + sends.src, return_inverse=True)
+    first_s = np.full(len(parts), np.inf)
+    np.minimum.at(first_s, part_of, np.array(simulated.ready_s[: len(sends)]))
+    found = {
+        divmod(part, n_ranks): (ns, ns)
+        for part, ns in zip(parts.tolist(), np.rint(first_s * 1e9).astype(np.int64).tolist(), strict=True)
+    }
+    for each, ready_s in zip(schedule.aggregations, simulated.ready_s[len(sends) :], strict=True):
         ns = round(ready_s * 1e9)
-        for part in some:
-            found[part] = min(found.get(part, (ns, ns)), (ns, ns))
+        for rank in each.members:
+            found[each.op, rank] = min(found.get((each.op, rank), (ns, ns)), (ns, ns))
     for gate, opened_s in zip(schedule.gates, simulated.opened_s, strict=True):
         if schedule.ops[gate.op].kind == "compute":
             ns = round(opened_s * 1e9)

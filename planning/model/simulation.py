@@ -30,6 +30,8 @@ from gradwire.planning.trees.tree import Tree
 from gradwire.traces.framing.gloo import PREAMBLE_NBYTES
 from gradwire.traces.schedules.schedule import Schedule
 
+COLUMNS_ABOVE = 5_000  # sends; for fewer, to load what was compiled takes longer than it saves
+
 
 @dataclass(frozen=True)
 class Simulated:
@@ -65,6 +67,12 @@ def simulate(
     that can never end.
     """
     share = payload_efficiency(fabric.mtu_nbytes) if eta is None else eta
+    if (
+        hosts is None
+        and not (schedule.aggregations or schedule.locks)
+        and len(schedule.sends) > COLUMNS_ABOVE
+    ):
+        return _checked(schedule, _in_columns(fabric, flows, schedule, alpha_s, share))
     items = items_of(flows, schedule, trees, share)
     paths = [flow.path for flow in flows] + [tree_links(fabric, tree) for tree in trees]
     sends = items[: len(schedule.sends)]
@@ -72,19 +80,49 @@ def simulate(
     progress = Progress(schedule, items, network, alpha_s, hosts, flow_numbers(flows))
     while progress.step():
         pass
-    stuck = [number for number, end_s in enumerate(progress.ends_s) if end_s < 0]
+    return _checked(schedule, (tuple(progress.ready_s), tuple(progress.ends_s), tuple(progress.opened_s)))
+
+
+_Times = tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
+"""When items became ready and ended, and gates opened; -1 for what never happens."""
+
+
+def _checked(schedule: Schedule, times: _Times) -> Simulated:
+    """Raise ValueError if something never happens."""
+    ready_s, ends_s, opened_s = times
+    stuck = [number for number, end_s in enumerate(ends_s) if end_s < 0]
     if stuck:
-        what = ("send", stuck[0]) if stuck[0] < len(sends) else ("operation", items[stuck[0]].op)
+        n_sends = len(schedule.sends)
+        first = ("send", stuck[0])
+        if stuck[0] >= n_sends:
+            first = ("operation", schedule.aggregations[stuck[0] - n_sends].op)
         raise ValueError(
-            f"{len(stuck)} sends wait for each other and never begin, among them {what[0]} {what[1]}"
+            f"{len(stuck)} sends wait for each other and never begin, among them {first[0]} {first[1]}"
         )
-    if never := [number for number, opened_s in enumerate(progress.opened_s) if opened_s < 0]:
+    if never := [number for number, at_s in enumerate(opened_s) if at_s < 0]:
         raise ValueError(f"operation {schedule.gates[never[0]].op} never begins")
-    return Simulated(
-        time_s=max((*progress.ends_s, *progress.opened_s), default=0.0),
-        ready_s=tuple(progress.ready_s),
-        ends_s=tuple(progress.ends_s),
-        opened_s=tuple(progress.opened_s),
+    return Simulated(max((*ends_s, *opened_s), default=0.0), ready_s, ends_s, opened_s)
+
+
+def _in_columns(
+    fabric: Fabric, flows: Sequence[Flow], schedule: Schedule, alpha_s: float, eta: float
+) -> _Times:
+    """The same by compiled loops, for which much has to be loaded."""
+    from gradwire.planning.model.bulk import run
+
+    paths, capacity = _links(fabric, [flow.path for flow in flows], eta)
+    times = run(schedule, flows, paths, capacity, schedule.send_delay_ns / 1e9 + alpha_s)
+    return tuple(times.ready_s.tolist()), tuple(times.ends_s.tolist()), tuple(times.opened_s.tolist())
+
+
+def _links(
+    fabric: Fabric, paths: Sequence[Sequence[Egress]], eta: float
+) -> tuple[list[list[int]], list[float]]:
+    """The paths with numbers for links, and what each of these carries in bytes of payload a second."""
+    numbers = {egress: i for i, egress in enumerate(fabric.rates)}
+    return (
+        [[numbers[egress] for egress in path] for path in paths],
+        [rate_bps * eta / 8 for rate_bps in fabric.rates.values()],
     )
 
 
@@ -96,9 +134,7 @@ def _network(
     hosts: HostCosts | None,
 ) -> Network:
     """A network of segments if `hosts` name one and `sends` take at most MOST_STEPS of them, else a fluid."""
-    numbers = {egress: i for i, egress in enumerate(fabric.rates)}
-    numbered = [[numbers[egress] for egress in path] for path in paths]
-    capacity = [rate_bps * eta / 8 for rate_bps in fabric.rates.values()]
+    numbered, capacity = _links(fabric, paths, eta)
     sizes = [(send.nbytes, len(paths[send.flow])) for send in sends]
     if not hosts or not hosts.segment_nbytes or n_steps(hosts.segment_nbytes, sizes) > MOST_STEPS:
         return FluidNetwork(numbered, capacity)
