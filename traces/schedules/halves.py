@@ -80,8 +80,8 @@ def _halves(
         ),
         ("hierarchical", _in_leaves(of_groups), _leaves_s, two_levels, STEP),
         ("hierarchical:grid", _in_rows(of_groups), _grid_s, two_levels, STEP),
-        ("multitree", _along_trees(trees), _trees_s(reference=False), huang, STEP),
-        ("multitree:reference", _along_trees(reference), _trees_s(reference=True), huang, STEP),
+        ("multitree", _along_trees(trees), _trees_s(reference=False), huang, EARLY),
+        ("multitree:reference", _along_trees(reference), _trees_s(reference=True), huang, EARLY),
     )
     return tuple(
         Algorithm(name, sends, time_s, formula, collective, pace=pace)
