@@ -1,6 +1,6 @@
 """Alltoalls: every block arrives at its place, in the steps and bytes of the closed forms."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from fractions import Fraction
 from math import log2
 
@@ -128,6 +128,8 @@ def test_a_hierarchical_alltoall_leaves_a_group_only_between_members_of_the_same
     assert {(send.src % 3, send.step) for send in leaving} == {(place, 1) for place in range(3)}
     assert all(send.src % 3 == send.dst % 3 for send in leaving)
     assert sum(send.nbytes for send in leaving) == 12 * 9 * 20  # as of any alltoall: each for 9 others
+    together = Counter((send.src, send.dst) for send in leaving)
+    assert max(together.values()) == 3  # a rank's own block, and what lies before and behind it
 
 
 @pytest.mark.parametrize("name", ["bruck", "hierarchical"])

@@ -6,6 +6,7 @@ half what it gets, likewise.  What is passed on lies in between in room behind b
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -61,6 +62,30 @@ class _Block(NamedTuple):
     target: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Where blocks of one size lie in a rank's buffer."""
+
+    n_ranks: int
+    nbytes: int  # of either half
+
+    @property
+    def block(self) -> int:
+        return block_nbytes(self.nbytes, self.n_ranks)
+
+    def own(self, dst: int) -> int:
+        """The rank's own block for `dst`, in the first half."""
+        return dst % self.n_ranks * self.block
+
+    def due(self, src: int) -> int:
+        """That from `src` for the rank, in the second half."""
+        return self.nbytes + src % self.n_ranks * self.block
+
+    def room(self, place: int) -> int:
+        """One that is handed on, behind both."""
+        return 2 * self.nbytes + place * self.block
+
+
 @dataclass
 class _Hops:
     """Sends of blocks of `block` bytes: those of a pair that lie together at both ends are one.
@@ -74,7 +99,8 @@ class _Hops:
     _left: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def send(self, step: int, src: int, dst: int, blocks: Sequence[_Block]) -> None:
-        for run in self._runs(blocks):
+        """Nothing where blocks have no bytes."""
+        for run in self._runs(blocks if self.block else ()):
             number = len(self.made)
             needs = {self._brought[src, b.place] for b in run if (src, b.place) in self._brought}
             ready = {self._left[dst, b.target] for b in run if (dst, b.target) in self._left}
@@ -117,27 +143,23 @@ def bruck_alltoall(n_ranks: int, nbytes: int) -> list[Send]:
     rank's own block i has left.
     """
     check_ranks("an alltoall", n_ranks)
-    size = block_nbytes(nbytes, n_ranks)
-    hops = _Hops(size)
-    if not size:
-        return []
-
-    def place(rank: int, block: int, n_hops: int, *, is_there: bool = False) -> int:
-        if is_there:
-            return nbytes + (rank - block) % n_ranks * size
-        return 2 * nbytes + block * size if n_hops % 2 else (rank + block) % n_ranks * size
-
+    layout = _Layout(n_ranks, nbytes)
+    hops = _Hops(layout.block)
     for step, bit in enumerate(reversed(range((n_ranks - 1).bit_length()))):
         for src in range(n_ranks):
             dst = (src + (1 << bit)) % n_ranks
-            blocks = []
-            for block in bruck_blocks(n_ranks, bit):
-                n_hops = (block >> bit + 1).bit_count()
-                is_last = block % (1 << bit) == 0
-                target = place(dst, block, n_hops + 1, is_there=is_last)
-                blocks.append(_Block(place(src, block, n_hops), target))
+            blocks = [_bruck_hop(layout, src, dst, each, bit) for each in bruck_blocks(n_ranks, bit)]
             hops.send(step, src, dst, blocks)
     return hops.made
+
+
+def _bruck_hop(layout: _Layout, src: int, dst: int, block: int, bit: int) -> _Block:
+    """Of the block with this number, over the distance of a bit that it has."""
+    in_room = (block >> bit + 1).bit_count() % 2 == 1  # after an odd number of hops
+    place = layout.room(block) if in_room else layout.own(src + block)
+    if block % (1 << bit) == 0:  # its last
+        return _Block(place, layout.due(dst - block))
+    return _Block(place, layout.own(dst + block) if in_room else layout.room(block))
 
 
 def bruck_blocks(n_ranks: int, bit: int) -> tuple[int, ...]:
@@ -161,39 +183,26 @@ def hierarchical_alltoall(groups: Sequence[Sequence[int]], nbytes: int) -> list[
     place of all groups; a line then exchanges all that its groups have for each other, together where it
     lies together.  So a rank has (m-1) + (g-1) partners in place of p-1, and as much leaves a group as ever.
     """
-    ranks = {rank: (number, i) for number, group in enumerate(groups) for i, rank in enumerate(group)}
-    n_ranks, m = len(ranks), len(groups[0])
-    check_ranks("an alltoall", n_ranks)
-    size = block_nbytes(nbytes, n_ranks)
-    hops = _Hops(size)
-    if not size:
-        return []
-
-    def waiting(src: int, dst: int) -> int:
-        """Where src's block for dst lies at the member of src's group that hands it on to dst."""
-        (_, i), (number, j) = ranks[src], ranks[dst]
-        return dst * size if i == j else 2 * nbytes + (number * m + i) * size
-
+    group_of = {rank: number for number, group in enumerate(groups) for rank in group}
+    check_ranks("an alltoall", len(group_of))
+    layout = _Layout(len(group_of), nbytes)
+    hops = _Hops(layout.block)
+    lines = list(zip(*groups, strict=True))
     for group in groups:
-        for i, src in enumerate(group):
-            for j, by in enumerate(group):
-                if i != j:
-                    line = [other[j] for other in groups]
-                    hops.send(
-                        0,
-                        src,
-                        by,
-                        [
-                            _Block(dst * size, nbytes + src * size if dst == by else waiting(src, dst))
-                            for dst in line
-                        ],
-                    )
-    for across in zip(*groups, strict=True):
-        for by in across:
-            for dst in across:
-                if by != dst:
-                    sources = groups[ranks[by][0]]
-                    hops.send(1, by, dst, [_Block(waiting(s, dst), nbytes + s * size) for s in sources])
+        for (i, src), (j, by) in permutations(enumerate(group), 2):
+            targets = [layout.room(number * len(group) + i) for number in range(len(groups))]
+            targets[group_of[by]] = layout.due(src)  # its own is there
+            hops.send(
+                0, src, by, [_Block(layout.own(dst), to) for dst, to in zip(lines[j], targets, strict=True)]
+            )
+    for line in lines:
+        for by, dst in permutations(line, 2):
+            number, group = group_of[dst], groups[group_of[by]]
+            places = [layout.room(number * len(group) + i) for i in range(len(group))]
+            places[group.index(by)] = layout.own(dst)
+            hops.send(
+                1, by, dst, [_Block(at, layout.due(src)) for src, at in zip(group, places, strict=True)]
+            )
     return hops.made
 
 
