@@ -20,6 +20,8 @@ def limit_of(plan: Plan, load: PlanLoad, costs: Costs, closed: ClosedTime) -> st
         return COMPUTING
     if closed.time_s and _messages_s(plan, costs, closed) > MOST * closed.time_s:
         return MESSAGES
+    if plan.schedule.send_delay_ns and _left_s(plan, load) > MOST * plan.prediction.fluid_s:
+        return MESSAGES
     worst = load.worst
     if is_host_link(plan.fabric, worst.egress) or worst.excess_s <= LEAST_EXCESS * load.barrier_s:
         return HOSTS_LINKS
@@ -32,6 +34,11 @@ def _is_computing(plan: Plan) -> bool:
     if made.iteration_s and made.exposed_s is not None:
         return made.iteration_s - made.exposed_s > MOST * made.iteration_s
     return compute_s(plan.schedule) > MOST * made.fluid_s
+
+
+def _left_s(plan: Plan, load: PlanLoad) -> float:
+    """What neither bytes nor computing take, also if they take it one after the other."""
+    return plan.prediction.fluid_s - load.barrier_s - compute_s(plan.schedule)
 
 
 def _messages_s(plan: Plan, costs: Costs, closed: ClosedTime) -> float:

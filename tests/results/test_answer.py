@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from gradwire.planning.experiment import Cell, Experiment, plan_of
+from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.model.closedform import Costs, closed_time, nominal_costs
 from gradwire.planning.model.loads import plan_load
 from gradwire.planning.plan import Plan
@@ -11,6 +13,7 @@ from gradwire.results.answer import Contender, answer, answer_of_rows
 from gradwire.results.limits import limit_of
 from gradwire.results.row import REFUSED, Row, Spread
 from gradwire.traces.schedules.schedule import Gate, Op
+from gradwire.traces.workload import made_allreduce
 from tests.made_plans import allreduce_plan
 
 ROW = Row("star:hosts=4", "ring", "linear", "ecmp", ranks=4, bytes=4000, verdict="valid", limit="computing")
@@ -75,6 +78,18 @@ def test_what_messages_cost_holds_up_what_has_few_bytes() -> None:
     ring_bytes_s = 6 / 4 * 4000 * byte_s
     assert limit(plan, Costs(ring_bytes_s / 6 * 1.1, byte_s, "")) == "what each message costs"
     assert limit(plan, Costs(ring_bytes_s / 6 * 0.9, byte_s, "")) == "the hosts' own links"
+
+
+@pytest.mark.parametrize(
+    ("delay_ns", "said"), [(0, "the hosts' own links"), (10**7, "what each message costs")]
+)
+def test_delays_hold_up_what_has_no_closed_form_if_nothing_else_takes_as_long(
+    delay_ns: int, said: str
+) -> None:
+    gloos_own = Experiment(made_allreduce(4, 4000), "test", send_delay_ns=delay_ns)
+    assert (
+        limit(plan_of(Cell(parse_fabric("star:hosts=4"), "as-captured", "linear", "ecmp"), gloos_own)) == said
+    )
 
 
 @pytest.mark.parametrize(("share", "said"), [(0.6, "computing"), (0.4, "the hosts' own links")])
