@@ -20,6 +20,7 @@ from gradwire.tools.report import environment
 from gradwire.tools.table import Cell, columns, or_nothing, rich_table, table_of
 from gradwire.tools.tables import VERDICT_STYLES
 from gradwire.traces.files import write_whole
+from gradwire.traces.units import show_count
 
 FOLDER = Path(__file__).with_name("papers")
 PAPERS = tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
@@ -121,8 +122,12 @@ def print_outcomes(to: Console, paper: Paper, outcomes: Sequence[Outcome]) -> No
     heads = columns("the paper", "here", "#figure", "#expected", "verdict")
     to.print(rich_table(table_of(heads, outcomes, cells)))
     for outcome in outcomes:
-        for reason in outcome.reasons:
+        for reason in outcome.reasons if outcome.verdict != "not run" else ():
             to.print(Text(f"{outcome.verdict}: {outcome.claim.ours}: {reason}", style="dim"))
+    if n_left := sum(outcome.verdict == "not run" for outcome in outcomes):
+        to.print(
+            f"not run: {show_count(n_left, 'claim')} that packets decide; leave --plan-only out", style="dim"
+        )
     to.print("\nNot for a network laboratory to say:")
     for line in paper.cannot:
         to.print(f"  {line}")
