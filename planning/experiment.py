@@ -27,6 +27,7 @@ from gradwire.traces.schedules.dtypes import FLOAT32, DType
 from gradwire.traces.schedules.expand import expand, not_added
 from gradwire.traces.schedules.hints import NO_HINTS, Hints
 from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF, PAIRWISE
+from gradwire.traces.schedules.outbox import FIFO, Order
 from gradwire.traces.schedules.pushes import first_come_servers
 from gradwire.traces.schedules.schedule import Schedule, together
 from gradwire.traces.trace import MAX_UNREAD
@@ -79,6 +80,7 @@ class Experiment:
     wire: DType = FLOAT32
     assumptions: tuple[str, ...] = ()
     keys: tuple[int, ...] = ()
+    order: Order = FIFO
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
@@ -100,7 +102,8 @@ class Original:
     def is_of(self, plan: Plan) -> bool:
         """Whether the plan sends the same there."""
         same_place = (plan.fabric, plan.placement) == (self.fabric, self.hosts)
-        same_job = plan.algorithm == AS_CAPTURED and plan.schedule.dtypes in ((), (FLOAT32,))
+        as_sent = plan.schedule.dtypes in ((), (FLOAT32,)) and plan.schedule.order == FIFO
+        same_job = plan.algorithm == AS_CAPTURED and as_sent
         return same_place and same_job and not (plan.failures or plan.losses or plan.schedule.send_delay_ns)
 
 
@@ -136,7 +139,7 @@ def plan_of(cell: Cell, experiment: Experiment) -> Plan:
     plan = resolve_placed(
         cell.fabric,
         tuple(itertools.chain.from_iterable(jobs)),
-        replace(schedule, send_delay_ns=experiment.send_delay_ns),
+        replace(schedule, send_delay_ns=experiment.send_delay_ns, order=experiment.order),
         algorithm=cell.algorithm,
         placement=cell.placement,
         routes=cell.routes,

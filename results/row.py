@@ -24,6 +24,7 @@ from gradwire.traces.iterationtimes import IterationTime
 from gradwire.traces.schedules.dtypes import FLOAT32, DType
 from gradwire.traces.schedules.kinds import CollectiveKind
 from gradwire.traces.schedules.names import BY_COLLECTIVE, is_compressed
+from gradwire.traces.schedules.outbox import FIFO, Order
 from gradwire.traces.schedules.schedule import Schedule
 from gradwire.traces.schedules.sends import totals
 
@@ -111,6 +112,7 @@ class Row:
     collective: CollectiveKind | None = None
     dtype: DType = FLOAT32
     send_delay_s: float = 0.0
+    order: Order = FIFO
     hosts: int = 0
     host_rates_bps: tuple[int, ...] = ()
     inner_rates_bps: tuple[int, ...] = ()
@@ -236,6 +238,7 @@ def row(
         collective=collective_of(plan.schedule),
         dtype=dtype_of(plan.schedule),
         send_delay_s=plan.schedule.send_delay_ns / 1e9,
+        order=plan.schedule.order,
         hosts=len(plan.fabric.hosts),
         host_rates_bps=plan.fabric.host_rates_bps,
         inner_rates_bps=plan.fabric.inner_rates_bps,

@@ -54,6 +54,7 @@ from gradwire.traces.schedules.dtypes import DTYPES, FLOAT32, parse_dtype
 from gradwire.traces.schedules.keys import RESNET50, keys_named
 from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF, PACES
 from gradwire.traces.schedules.otherjob import other_job
+from gradwire.traces.schedules.outbox import FIFO, ORDERS, parse_order
 from gradwire.traces.schedules.schedule import MAX_SEND_DELAY_NS
 from gradwire.traces.schedules.straggling import straggler_words, straggling
 from gradwire.traces.units import parse_nbytes, parse_ns, show_ns
@@ -195,6 +196,14 @@ class NetworkChoices:
             "delays of a rank's sends run side by side. At most 10s.",
         ),
     ] = "0"
+    order: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(ORDERS),
+            help="Which send of a rank leaves first. fifo: each when it may, so operations in flight share "
+            "the link; newest-first: one at a time, of the operation that began last.",
+        ),
+    ] = FIFO
 
     def on(self, job: Experiment) -> Experiment:
         """`job` with these choices.  Raise ValueError for a type, a pace or a delay that there cannot be, and
@@ -204,6 +213,7 @@ class NetworkChoices:
         lists = {name: tuple(value) for name, value in chosen.items() if isinstance(value, list)}
         keys = keys_named(self.keys) if self.keys is not None else ()
         read = {
+            "order": parse_order(self.order),
             "wire": parse_dtype(self.wire),
             "keys": tuple(key.n_elements for key in keys),
             "send_delay_ns": _delay_ns(self.send_delay),

@@ -22,6 +22,7 @@ from gradwire.tools.linkusers import flow_json, print_users, tree_json
 from gradwire.tools.table import NOTHING, Cell, Table, columns, rich_table, table_of
 from gradwire.tools.tables import show_range
 from gradwire.traces.schedules.dtypes import FLOAT32
+from gradwire.traces.schedules.outbox import FIFO
 from gradwire.traces.units import show_bps, show_count, show_nbytes, show_ns, show_s
 
 LINKS_SHOWN = 5
@@ -44,6 +45,7 @@ def summary(plan: Plan) -> dict[str, Any]:
         "hosts": list(plan.placement),
         "dtype": dtype_of(plan.schedule),
         "send_delay_s": plan.schedule.send_delay_ns / 1e9,
+        "order": plan.schedule.order,
         "bytes": asked_nbytes(plan.schedule),
         "operations": n_operations(plan),
         "sends": len(plan.schedule.sends),
@@ -132,7 +134,9 @@ def print_heading(console: Console, plan: Plan) -> None:
     dtype = dtype_of(plan.schedule)
     choices += f", sent as {dtype}" if dtype != FLOAT32 else ""
     delay_ns = plan.schedule.send_delay_ns
-    console.print(choices + (f", each send {show_ns(delay_ns)} late" if delay_ns else ""), style="bold")
+    choices += f", each send {show_ns(delay_ns)} late" if delay_ns else ""
+    choices += f", {plan.schedule.order}" if plan.schedule.order != FIFO else ""
+    console.print(choices, style="bold")
 
 
 def _figures(plan: Plan, found: PlanLoad) -> Table:

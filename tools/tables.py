@@ -18,6 +18,7 @@ from gradwire.tools.linkrates import show_rates
 from gradwire.tools.ncclstyle import UNACCOUNTED, nccl_lines
 from gradwire.tools.table import NOTHING, Cell, Table, columns, or_nothing, rich_table, table_of
 from gradwire.traces.schedules.dtypes import FLOAT32
+from gradwire.traces.schedules.outbox import FIFO
 from gradwire.traces.units import show_nbytes, show_s
 
 UNBOUNDED = 10_000  # columns
@@ -119,6 +120,7 @@ def _heading(rows: Sequence[Row], swept: bool) -> str:
     size = "" if swept else f" · {show_nbytes(max(row.bytes for row in rows))}"
     size += f" · {rows[0].dtype}" if rows[0].dtype != FLOAT32 else ""
     size += f" · each send {show_s(rows[0].send_delay_s)} late" if rows[0].send_delay_s else ""
+    size += f" · {rows[0].order}" if rows[0].order != FIFO else ""
     return f"{what} · {rows[0].hosts} hosts at {rates} · {rows[0].ranks} ranks{size}"
 
 

@@ -24,6 +24,7 @@ from gradwire.emu.replay.state import Possible, RankState
 from gradwire.planning.failures import outage_s, show_failures
 from gradwire.planning.plan import Plan
 from gradwire.traces.framing.gloo import Opcode, encode_preamble
+from gradwire.traces.schedules.outbox import NEWEST_FIRST, Outbox
 from gradwire.traces.schedules.schedule import longest_quiet_s
 from gradwire.traces.schedules.sends import Send, swaps
 
@@ -68,6 +69,9 @@ class RankAgent:
         self._delayed: list[tuple[int, bool, int]] = []  # heap of (due_ns, whether a send, its number)
         self._times = RankTimes()
         self.accesses: list[centres.Access] = []  # to the rank's centres, in their order
+        own_ops = [send.op for send in self._sends.values() if send.src == rank]
+        self._outbox = Outbox(own_ops) if plan.schedule.order == NEWEST_FIRST else None
+        self._agreed: set[int] = set()  # receives that one end is ready for, until the other is
         self._sent_nbytes = self._retransmits = 0
         self._heard_ns = 0  # when anything last happened of which silence would be a fault
 
@@ -86,6 +90,7 @@ class RankAgent:
             self._times.start_ns = start_ns
             self._times.began_ns = self._heard_ns = time.monotonic_ns()
             self._do(self._state.begin())
+            self._leave()
             self._loop(poll, by_fd)
             self._times.done_ns = time.monotonic_ns()
             self._times.run_delay_ns = _run_delay_ns(scheduled) - waited_ns
@@ -141,6 +146,7 @@ class RankAgent:
             self._end_delays()
             for number in [*(finished or ()), *self._aggregating.step([fd for fd, _ in events])]:
                 self._aggregated(number)
+            self._leave()
 
     def _until_ns(self) -> int:
         """When there is something to do even if nothing happens; a worker's times apart."""
@@ -170,7 +176,7 @@ class RankAgent:
         while self._delayed and self._delayed[0][0] <= time.monotonic_ns():
             _, is_send, number = heapq.heappop(self._delayed)
             if is_send:
-                self._queue(number)
+                self._offer(number)
                 self._flush(self._connections[self._sends[number].dst])
             else:
                 self._aggregating.begin(number, self._buffers)
@@ -236,6 +242,7 @@ class RankAgent:
         """Announce the receives of a slot that may be announced."""
         for number in self._matching.answering(key):
             self._notify(key[0], Opcode.RECV_READY, self._sends[number])
+            self._agree(number)
 
     def _queue_ready(self, key: Key) -> None:
         """Queue the sends of a slot that may leave, now or after their delay."""
@@ -244,20 +251,49 @@ class RankAgent:
             if self._delay_ns:
                 self._after_delay(number, is_send=True)
             else:
-                self._queue(number)
+                self._offer(number)
 
-    def _queue(self, number: int) -> None:
+    def _offer(self, number: int) -> None:
+        """Queue a send, or let it leave when it is its turn."""
+        op, dst = self._sends[number].op, self._sends[number].dst
+        if self._outbox:
+            self._outbox.offer((dst, self._matching.slots[op]), op, number)
+        else:
+            self._queue(number)
+
+    def _queue(self, number: int) -> RankConnection:
         send = self._sends[number]
         self._log_access(send.op, is_over=False)
         data = self._buffers[send.op][send.offset : send.offset + send.nbytes]
         preamble = encode_preamble(Opcode.DATA, self._matching.slots[send.op], send.nbytes)
-        self._connections[send.dst].queue_data(preamble, memoryview(data), number)  # type: ignore[arg-type]
+        connection = self._connections[send.dst]
+        connection.queue_data(preamble, memoryview(data), number)  # type: ignore[arg-type]
+        return connection
+
+    def _agree(self, number: int) -> None:
+        """One end of a receive is ready for it; when both are, it is on its way."""
+        if self._outbox is None:
+            return
+        if number in self._agreed:
+            self._outbox.coming(self._sends[number].op)
+        self._agreed ^= {number}
+
+    def _leave(self) -> None:
+        """Queue what leaves next, where one send is under way at a time.
+
+        That is decided when all has been read that has come: a notice right behind data may let something
+        newer go than these data.
+        """
+        while self._outbox and (number := self._outbox.next()) is not None:
+            self._flush(self._queue(number))
 
     def _flush(self, connection: RankConnection) -> None:
         self._flushed.add(connection)
         for number in connection.flush():
             self._times.handed_ns[number] = time.monotonic_ns()
             self._log_access(self._sends[number].op)
+            if self._outbox:
+                self._outbox.over()
             self._do(self._state.finished(number))
             if number in self._held:
                 self._added(self._swapped[number], self._held.pop(number))
@@ -282,6 +318,7 @@ class RankAgent:
                 self._answer(key)
                 self._flush(connection)
                 if number is not None:
+                    self._agree(number)
                     self._do(self._state.asked(number))
             elif header.opcode == Opcode.DATA:
                 self._begin_body(connection, key, header.length)
@@ -311,7 +348,7 @@ class RankAgent:
         elif send.reduce:
             self._added(number, self._scratch[peer])
         else:
-            self._do(self._state.finished(number))
+            self._received(number)
 
     def _added(self, number: int, data: NDArray[np.uint8]) -> None:
         send = self._sends[number]
@@ -321,6 +358,11 @@ class RankAgent:
         else:
             payload.add(buffer, send, data, op.dtype)
         self._log_access(send.op)
+        self._received(number)
+
+    def _received(self, number: int) -> None:
+        if self._outbox:
+            self._outbox.came(self._sends[number].op)
         self._do(self._state.finished(number))
 
     def _log_access(self, op: int, *, is_over: bool = True) -> None:

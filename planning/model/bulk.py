@@ -1,8 +1,8 @@
 """The fluid model of a large schedule that only sends, as compiled loops over columns.
 
-It does what planning.model.progress and planning.model.fluid do without hosts, aggregations and locks, for
-which those take some 8 µs a send; tests hold the two against each other.  What becomes possible at one
-instant happens in the same order: gates first, then sends by their numbers.
+It does what planning.model.progress and planning.model.fluid do without hosts, aggregations, locks and an
+order of sends, for which those take some 8 µs a send; tests hold the two against each other.  What becomes
+possible at one instant happens in the same order: gates first, then sends by their numbers.
 """
 
 from collections.abc import Sequence

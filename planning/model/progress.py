@@ -27,6 +27,7 @@ from gradwire.planning.model.hosts import HostCosts, Processors, Work
 from gradwire.planning.model.network import EventKind, Network, NetworkEvent
 from gradwire.planning.model.segments import SAME_TIME_S
 from gradwire.traces.schedules.locks import Queues
+from gradwire.traces.schedules.outbox import NEWEST_FIRST, Outbox
 from gradwire.traces.schedules.schedule import Gate, Schedule
 
 # An aggregation goes up and down its tree twice before its first elements are added up: the largest exponents
@@ -75,6 +76,9 @@ class Progress:
         self._order = ordered(schedule, items, notices=hosts is not None)
         self._waits = list(self._order.waits)  # what each item still waits for
         self._noticed = [hosts is None] * self._n_sends  # the receiver is known to be ready
+        self._outboxes = self._made_outboxes()
+        self._agreed: set[int] = set()  # items that one end is ready for, until the other is
+        self._changed: dict[int, None] = {}  # ranks whose outboxes have
         self._queues = Queues(schedule.locks)
         self._taking = self._link_locks()
         self._held_of = {op: number for number, op in self._taking.items()}
@@ -126,6 +130,15 @@ class Progress:
                 self._waits[held] += 1
         return [number for number, waits in enumerate(self._gate_waits) if not waits]
 
+    def _made_outboxes(self) -> list[Outbox] | None:
+        """One for each rank if sends leave newest first, one at a time."""
+        if self._schedule.order != NEWEST_FIRST:
+            return None
+        ops: list[list[int]] = [[] for _ in range(self._schedule.n_ranks)]
+        for item in self._items[: self._n_sends]:
+            ops[item.ranks[0]].append(item.op)
+        return list(map(Outbox, ops))
+
     def _link_locks(self) -> dict[int, int]:
         """Returns the operations that take locks, by the number of what then waits for the lock."""
         takes = [number for number, item in enumerate(self._items) if item.op in self._queues]
@@ -150,6 +163,7 @@ class Progress:
         while self._timers and self._timers[0][0] <= self._now_s + SAME_TIME_S:
             _, kind, number = heappop(self._timers)
             self._happen(kind, number)
+        self._leave()
         self._hand_over()
         next_s = min(self._network.next_s(self._now_s), self._timers[0][0] if self._timers else inf)
         if next_s == inf:
@@ -191,6 +205,7 @@ class Progress:
         kind, number, _ = self._working.pop(rank)
         if kind == ARRIVE:
             self.ends_s[number] = self._now_s
+            self._came(number)
             self._released_at(number, rank)
         elif kind == NOTICE:
             self._noticed[number] = True
@@ -205,13 +220,49 @@ class Progress:
         self._begin_work()
 
     def _queue(self, number: int) -> None:
-        op, _, nbytes, flow = self._items[number]
+        op, ranks, nbytes, flow = self._items[number]
         if flow == NO_FLOW:
             self._end(number)
+        elif self._outboxes and number < self._n_sends:
+            self._outboxes[ranks[0]].offer(self._slot(number), op, number)
+            self._changed[ranks[0]] = None
         elif self._hosts:
             self._handing.append((op, DATA, number))
         else:
             self._carry_on(self._network.add(flow, number, nbytes, self._now_s))
+
+    def _slot(self, number: int) -> tuple[int, int]:
+        """Sends of one slot leave in their order: those of a collective, or messages of one tag."""
+        op, ranks, _, _ = self._items[number]
+        made = self._schedule.ops[op]
+        return ranks[1], -1 - op if made.contract.is_collective else made.tag
+
+    def _leave(self) -> None:
+        """Let each rank begin the send that leaves next, where one is under way at a time."""
+        while self._outboxes and self._changed:
+            rank, _ = self._changed.popitem()
+            number = self._outboxes[rank].next()
+            if number is not None:
+                op, _, nbytes, flow = self._items[number]
+                if self._hosts:
+                    self._handing.append((op, DATA, number))
+                else:
+                    self._carry_on(self._network.add(flow, number, nbytes, self._now_s))
+
+    def _agree(self, number: int) -> None:
+        """One end of a send is ready for it; when both are, it is on its way to the other."""
+        if self._outboxes is None:
+            return
+        if number in self._agreed:
+            op, ranks, _, _ = self._items[number]
+            self._outboxes[ranks[1]].coming(op)
+        self._agreed ^= {number}
+
+    def _came(self, number: int) -> None:
+        if self._outboxes and number < self._n_sends:
+            op, ranks, _, _ = self._items[number]
+            self._outboxes[ranks[1]].came(op)
+            self._changed[ranks[1]] = None
 
     def _hand_over(self) -> None:
         """Hand the network what ranks send at one instant, as the agents do: operation by operation, and of
@@ -232,6 +283,9 @@ class Progress:
     def _carry_on(self, events: Iterable[NetworkEvent]) -> None:
         """Let what waits for items that have arrived, or that TCP has taken, go on."""
         for what, number in events:
+            if what is EventKind.TAKEN and self._outboxes and number < self._n_sends:
+                self._outboxes[self._items[number].ranks[0]].over()
+                self._changed[self._items[number].ranks[0]] = None
             if what is EventKind.ARRIVED:
                 self._end(number)
             elif what is EventKind.NOTICE:
@@ -246,6 +300,7 @@ class Progress:
             heappush(self._timers, (self._now_s + self._hosts.wire_s, ARRIVE, number))
             return
         self.ends_s[number] = self._now_s
+        self._came(number)
         for other in self._order.released_by[number]:
             self._release(other)
         op, ranks, _, _ = self._items[number]
@@ -320,6 +375,7 @@ class Progress:
             number = ready.pop()
             if (item := number - len(self._items)) >= 0:
                 self._handing.append((self._items[item].op, RECEIVER_READY, item))
+                self._agree(item)
             else:
                 heappush(self._timers, self._leaving(number))
             for following in self._order.follows[number]:
@@ -334,6 +390,8 @@ class Progress:
         alpha_s = ROUNDS * self._alpha_s
         if number < self._n_sends:
             alpha_s = 0.0 if self._hosts else self._alpha_s
+            if not self._hosts and self._outboxes:
+                self._outboxes[self._items[number].ranks[1]].coming(self._items[number].op)
         return self._now_s + self._schedule.send_delay_ns / 1e9 + alpha_s, QUEUE_SEND, number
 
     def _asked(self, item: int) -> None:
@@ -341,6 +399,7 @@ class Progress:
         that.
         """
         op = self._items[item].op
+        self._agree(item)
         if self._hosts and (self._schedule.ops[op].rendezvous or op in self._queues):
             heappush(self._timers, (self._now_s + self._hosts.wire_s, ASKED, item))
 

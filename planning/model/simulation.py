@@ -28,6 +28,7 @@ from gradwire.planning.transport import (
 )
 from gradwire.planning.trees.tree import Tree
 from gradwire.traces.framing.gloo import PREAMBLE_NBYTES
+from gradwire.traces.schedules.outbox import FIFO
 from gradwire.traces.schedules.schedule import Schedule
 
 COLUMNS_ABOVE = 5_000  # sends; for fewer, to load what was compiled takes longer than it saves
@@ -70,6 +71,7 @@ def simulate(
     if (
         hosts is None
         and not (schedule.aggregations or schedule.locks)
+        and schedule.order == FIFO
         and len(schedule.sends) > COLUMNS_ABOVE
     ):
         return _checked(schedule, _in_columns(fabric, flows, schedule, alpha_s, share))

@@ -54,7 +54,9 @@ def test_half_of_a_push_is_right_only_if_it_came_while_the_pull_was_read() -> No
     after = before + contribution(second.push, NBYTES)
     torn = np.concatenate([before[: N // 2], after[N // 2 :]])
     begins, ends = Access(first.answer, is_over=False), Access(first.answer)
-    assert pulled(0, torn, [Access(first.push), begins, Access(second.push), ends]) == 0
+    raced = [Access(first.push), begins, Access(second.push), ends]
+    assert pulled(0, torn, raced) == 0
+    assert pulled(0, torn + 1000, raced) == N
     locked = pulled(0, torn, [Access(first.push), begins, ends, Access(second.push)])
     assert locked == np.count_nonzero(torn != before) > 0.4 * N
 

@@ -19,6 +19,7 @@ from gradwire.traces.components import components
 from gradwire.traces.schedules.dtypes import FLOAT32, DType, element_nbytes
 from gradwire.traces.schedules.kinds import CONTRACTS, Contract, OpKind, Parties, Sizes
 from gradwire.traces.schedules.locks import Lock
+from gradwire.traces.schedules.outbox import FIFO, Order
 from gradwire.traces.schedules.sends import Send, Sends, totals
 
 
@@ -134,6 +135,8 @@ class Schedule:
     What is left open is in which order a rank does what its lock is for; a rank has one lock at most.
     Each send leaves, and each rank begins its part of an aggregation, `send_delay_ns` after it may, as on a
     slow core: what a rank has to do meanwhile is not held up.
+    `order` says which of several sends leaves first: "fifo", that which may leave first, or "newest-first"
+    (traces.schedules.outbox).
     """
 
     n_ranks: int
@@ -144,6 +147,7 @@ class Schedule:
     locks: tuple[Lock, ...] = field(default=())
     centres: tuple[Centre, ...] = field(default=())
     send_delay_ns: int = 0
+    order: Order = FIFO
 
     @classmethod
     def of(
@@ -229,9 +233,9 @@ class Schedule:
 
 
 def together(schedules: Sequence[Schedule]) -> Schedule:
-    """Jobs side by side: each keeps its own order, none waits for another; their sends have no delay.
+    """Jobs side by side: each keeps its own order, none waits for another.
 
-    The ranks of the second follow those of the first, and so on.
+    The ranks of the second follow those of the first, and so on.  Their sends have no delay, and leave fifo.
     """
     ops: list[Op] = []
     sends: list[Sends] = []
