@@ -15,6 +15,7 @@ from typing import Any
 
 from gradwire.emu.aggregation.worker import WorkerFailed
 from gradwire.emu.network.namespaces import join
+from gradwire.emu.replay import payload
 from gradwire.emu.replay.agent import RankAgent, Stalled
 from gradwire.emu.replay.aggregating import serve, take_seats
 from gradwire.emu.replay.connection import PeerLost
@@ -146,6 +147,7 @@ def _ranks(ranks: list[int]) -> str:
 @contextmanager
 def started(plan: Plan, host_pids: dict[str, int], watch: Watch) -> Iterator[Fleet]:
     """One agent per rank, in the network namespace of its host's process."""
+    payload.load_types(plan.schedule)
     fork = multiprocessing.get_context("fork")
     processes: list[Any] = []
     pipes: list[Pipe[Any, Any]] = []
