@@ -36,6 +36,7 @@ def carried_out(plan: Plan) -> list[RankAgent]:
             other, _ = server.accept()
         for sock, rank, peer in ((one, low, high), (other, high, low)):
             sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connections[rank].append(RankConnection(sock, peer))
     agents = [RankAgent(plan, rank, connections[rank], (), 0) for rank in range(plan.n_ranks)]
     start_ns = time.monotonic_ns() + 10 * MS

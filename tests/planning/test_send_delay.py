@@ -16,6 +16,7 @@ from gradwire.planning.model.hosts import HostCosts
 from gradwire.planning.model.simulation import simulate
 from gradwire.planning.plan import BadPlan, Plan, load, save, to_json
 from gradwire.planning.plancheck import check_schedule
+from gradwire.traces.schedules.names import PACES
 from gradwire.traces.schedules.schedule import MAX_SEND_DELAY_NS, Op, Schedule
 from gradwire.traces.schedules.sends import Send
 from gradwire.traces.workload import made_allreduce
@@ -55,6 +56,19 @@ def test_small_allreduces_with_a_delay_take_their_closed_forms() -> None:
         assert closed_time(plan, nominal_costs(plan)).time_s == pytest.approx(expected_s)
     assert time_s["ring"] / time_s["halving-doubling"] == pytest.approx(3.73, rel=0.01)
     assert time_s["ring"] / time_s["multitree"] == pytest.approx(7.4, rel=0.01)
+
+
+@pytest.mark.parametrize("pace", PACES)
+@pytest.mark.parametrize("p", [2, 6, 8])
+@pytest.mark.parametrize(
+    "name", ["ring", "halving-doubling", "recursive-doubling", "all-pairs", "tree:chain", "ps:central"]
+)
+def test_at_any_pace_latency_counts_as_often_as_closed_forms_say(name: str, p: int, pace: str) -> None:
+    experiment = Experiment(made_allreduce(p, 12 * p), "test", pace=pace, send_delay_ns=50 * MS)
+    plan = plan_of(Cell(parse_fabric("star:hosts=9,rate=50M"), name, "linear", "ecmp"), experiment)
+    closed_s = closed_time(plan, nominal_costs(plan)).time_s
+    assert closed_s is not None and closed_s >= 0.05
+    assert plan.prediction.fluid_s == pytest.approx(closed_s, rel=0.01)
 
 
 def test_a_delay_is_part_of_alpha_which_says_so() -> None:

@@ -94,6 +94,10 @@ def test_extract_writes_a_workload(gradwire: Gradwire, tmp_path: Path) -> None:
     done = gradwire("extract", SAMPLE, "-o", path)
     assert done.returncode == 0
     assert "8 ranks" in done.stdout
+    taxonomy = load(path).taxonomy
+    assert (taxonomy.scheduling, taxonomy.pattern) == ("synchronous", "allreduce")
+    assert (taxonomy.parallelism, taxonomy.optimisation) == (None, None)  # which no capture shows
+    assert f"taxonomy: {taxonomy}\n" in done.stdout
     assert load(path).iterations == (-1, 0, 1, 2)
 
 

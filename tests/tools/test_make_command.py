@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from gradwire.tools import cli
-from gradwire.tools.makechoices import COLLECTIVES
+from gradwire.tools.makechoices import COLLECTIVES, KINDS
 from gradwire.traces.making.easgd import VARIANTS
 from gradwire.traces.making.gossip import PATTERNS
+from gradwire.traces.units import show_s
 from gradwire.traces.workload import load
 
 PAGE = (Path(__file__).parents[2] / "docs" / "making.md").read_text()
@@ -68,7 +69,7 @@ def test_what_is_made_can_be_planned(
         (["ps", "--staleness", "9999999"], "--staleness: '9999999' is not a number from 0 to 1,000,000"),
         (["ps", "--workers", "500", "--parts", "999"], "would have 9,995,000 messages"),
         (
-            ["ps", "--workers", "500", "--staleness", "1", "--parts", "16"],
+            ["ps", "--workers", "500", "--staleness", "0", "--parts", "19"],
             "would have more than 4,000,000 waits of one item for another",
         ),
         (["ps", "--nbytes", "20"], "20 bytes cannot be cut into 8 parts of at least 4 bytes"),
@@ -94,8 +95,27 @@ def test_what_makes_no_job_is_refused_in_one_line(
     assert not path.exists()
 
 
+ROWS = re.findall(r"^\| `([^`]+)` \| (?:`([^`]*)` )?\| (\S+ m?s) \|", PAGE, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("job", "more", "takes"), ROWS)
+def test_an_example_of_the_page_takes_what_the_page_says(
+    job: str, more: str, takes: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "made.workload.json")
+    assert run("make", *job.split(), "-o", path) == 0
+    capsys.readouterr()
+    assert run("plan", path, "--fabric", "star:hosts=12,rate=50M", *more.split(), "--json") == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert show_s(planned["iteration_s"] or planned["fluid_s"]) == takes
+
+
+def test_the_page_has_examples_of_every_kind() -> None:
+    assert {job.split()[0] for job, _, _ in ROWS} == set(KINDS)
+
+
 def test_the_page_has_a_row_for_each_kind() -> None:
-    rows = re.findall(r"^\| `([^`]+)` \|", PAGE, re.MULTILINE)
+    rows = re.findall(r"^\| `([^`]+)` \|", PAGE.split("What `plan` says")[0], re.MULTILINE)
     wanted = ["collective", "layerwise"]
     wanted += [f"easgd --variant {name}" for name in VARIANTS]
     wanted += [f"gossip --pattern {name}" for name in PATTERNS]

@@ -221,7 +221,8 @@ def hindered() -> Workload:
 @pytest.mark.parametrize(
     ("job", "size", "reason"),
     [
-        (made_allreduce(2, 400), 0, "buckets of 0 bytes do not hold float32 numbers"),
+        (made_allreduce(2, 400), 0, "buckets cannot have 0 bytes"),
+        (made_allreduce(2, 400), (1 << 40) + 4, "at most 1,099,511,627,776"),
         (made_allreduce(2, 400), 6, "give a multiple of 4"),
         (made_collective("alltoall", 2, 400), 400, "the job has no allreduces"),
         (made_allreduce(2, 1 << 30), 4, "would be 268,435,456 in this job: give a larger size"),

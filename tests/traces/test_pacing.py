@@ -127,8 +127,11 @@ def test_early_receivers_of_halving_doubling_announce_all_that_they_add_at_once(
         assert set(send.ready) == (set() if send.reduce else gave)
 
 
-def test_what_is_swapped_waits_for_nothing_that_the_swap_itself_puts_in_order() -> None:
-    assert not any(send.ready for send in early(Sends.of(recursive_doubling(8, 400))))
+def test_a_swap_is_announced_at_once_and_its_sum_waits_for_both_halves() -> None:
+    sends = early(Sends.of(recursive_doubling(8, 400)))
+    for send in sends:
+        halves = {i for i, s in enumerate(sends) if s.step == send.step - 1 and send.src in (s.src, s.dst)}
+        assert (set(send.needs), send.ready) == (halves, ())
 
 
 def test_early_receivers_take_a_result_when_they_have_given_their_own_sum() -> None:

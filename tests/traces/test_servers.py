@@ -5,7 +5,7 @@ from dataclasses import replace
 from gradwire.traces.recognition.iterations import label
 from gradwire.traces.recognition.operation import Operation
 from gradwire.traces.recognition.servers import servers_of
-from gradwire.traces.recognition.shape import JobShape, shape_of
+from gradwire.traces.recognition.shape import JobShape, shape_of, taxonomy_of
 
 COMPUTE_NS, UPDATE_NS, WIRE_NS = 10_000, 100, 50
 
@@ -104,3 +104,30 @@ def test_an_allreduce_that_moves_most_bytes_makes_the_job() -> None:
         message(0, 0, 0, nbytes=10**6), kind="allreduce", what="allreduce", begun=both, done=both
     )
     assert shape([reduce, message(0, 1, 9)], 2).kind == "allreduce"
+
+
+def test_alltoalls_that_move_most_bytes_make_the_job() -> None:
+    exchanges = [replace(message(a, b, 0), what="alltoallv") for a in range(3) for b in range(3) if a != b]
+    found = shape([*exchanges, message(0, 1, 9)], 3)
+    assert (found.kind, found.workers, found.confidence) == ("alltoall", (0, 1, 2), 6 / 7)
+    assert shape([*exchanges, message(0, 1, 9, nbytes=10_000)], 3).kind == "point-to-point"
+
+
+def test_a_capture_shows_the_scheduling_and_the_pattern_but_not_what_the_bytes_mean() -> None:
+    both = {0: 0, 1: 5}
+    reduce = replace(message(0, 0, 0), kind="allreduce", what="allreduce", begun=both, done=both)
+    jobs = [
+        [reduce],
+        [replace(message(a, 1 - a, 0), what="alltoall") for a in (0, 1)],
+        training(range(1), range(1, 4), 5, synchronous=True),
+        training(range(1), range(1, 4), 5, synchronous=False),
+        [message(0, 1, 0), message(1, 2, 1), message(2, 0, 2)],
+    ]
+    unknown = "; parallelism, optimisation unknown"
+    assert [str(taxonomy_of(shape(sends, 4))) for sends in jobs] == [
+        f"synchronous, pattern allreduce{unknown}",
+        f"synchronous, pattern alltoall{unknown}",
+        f"synchronous, pattern ps{unknown}",
+        f"asynchronous, pattern ps{unknown}",
+        "parallelism, optimisation, scheduling, pattern unknown",
+    ]

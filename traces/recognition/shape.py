@@ -1,4 +1,4 @@
-"""The kind of a job: all ranks reduce together, or some are parameter servers."""
+"""The kind of a job: all ranks reduce together, or all exchange, or some are parameter servers."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -10,13 +10,13 @@ from gradwire.traces.recognition.operation import Operation
 from gradwire.traces.taxonomy import Taxonomy
 from gradwire.traces.units import show_nbytes
 
-ShapeKind = Literal["allreduce", "parameter-server", "point-to-point"]
+ShapeKind = Literal["allreduce", "alltoall", "parameter-server", "point-to-point"]
 SYNCHRONOUS, ASYNCHRONOUS = 0.8, 0.5  # shares of the rounds whose answers waited for all pushes
 
 
 @dataclass(frozen=True)
 class JobShape:
-    """`servers` and `workers` are ranks; an allreduce has no servers.
+    """`servers` and `workers` are ranks; an allreduce and an alltoall have no servers.
 
     `synchronous`: servers answer when all have pushed.  `colocated`: some server is a worker too.  None:
     unknown, or of no parameter server.
@@ -35,8 +35,8 @@ def taxonomy_of(shape: JobShape) -> Taxonomy:
     """What a capture shows: who waits for whom and how, not what the bytes mean, so neither the parallelism
     nor whether gradients or weights are exchanged.
     """
-    if shape.kind == "allreduce":
-        return Taxonomy(scheduling="synchronous", pattern="allreduce")
+    if shape.kind == "allreduce" or shape.kind == "alltoall":  # noqa: PLR1714 mypy
+        return Taxonomy(scheduling="synchronous", pattern=shape.kind)
     if shape.kind == "point-to-point":
         return Taxonomy()
     if shape.synchronous is None:
@@ -49,6 +49,14 @@ def shape_of(operations: Sequence[Operation], labels: Labels, n_ranks: int) -> J
     sends = [o for o in operations if is_point_to_point(o)]
     reduced = sum(o.nbytes for o in collective) * max(1, n_ranks - 1)
     sent = sum(o.nbytes for o in sends)
+    exchanges = [o for o in operations if o.kind == "message" and o.what.startswith("alltoall")]
+    exchanged = sum(o.nbytes for o in exchanges)
+    if exchanged > max(reduced, sent):
+        ranks = {rank for o in exchanges for rank in (o.src, o.dst)}
+        evidence = f"{len(exchanges)} messages of alltoalls between {len(ranks)} ranks, "
+        evidence += f"{show_nbytes(exchanged)}; {show_nbytes(reduced + sent)} of anything else"
+        share = exchanged / (exchanged + reduced + sent)
+        return JobShape("alltoall", None, (), tuple(sorted(ranks)), None, share, evidence)
     if reduced >= sent and collective:
         ranks = {rank for o in collective for rank in o.done}
         evidence = f"{sum(o.kind == 'allreduce' for o in collective)} allreduces of {len(ranks)} ranks, "

@@ -16,7 +16,7 @@ from typing import Any
 
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
 from gradwire.traces.schedules.pushes import peeled
-from gradwire.traces.workload import Collective, Compute, Item, Start, Workload
+from gradwire.traces.workload import MAX_NBYTES, Collective, Compute, Item, Start, Workload
 
 MAX_ITEMS = 1 << 20  # some 2 KB each
 MAX_WAITS = 1 << 22  # of items for others
@@ -72,9 +72,10 @@ def rebucketed(workload: Workload, size: int) -> Workload:
     Raise ValueError for a size that holds no elements or makes too many buckets, for a job without
     allreduces, and where the captured ones wait for each other by more than computing.
     """
-    if size < ELEMENT_NBYTES or size % ELEMENT_NBYTES:
+    if not ELEMENT_NBYTES <= size <= MAX_NBYTES or size % ELEMENT_NBYTES:
         raise ValueError(
-            f"buckets of {size} bytes do not hold float32 numbers: give a multiple of {ELEMENT_NBYTES}"
+            f"buckets cannot have {size:,} bytes: give a multiple of {ELEMENT_NBYTES} (float32), at most "
+            f"{MAX_NBYTES:,}"
         )
     rows = list(_rows(workload.items, size))
     if not rows:

@@ -43,7 +43,7 @@ def with_ranks(workload: Workload, n_ranks: int) -> Workload:
     worker that comes first, and for a number of ranks that cannot be.
     """
     if not 2 <= n_ranks <= MAX_RANKS:
-        raise ValueError(f"a job cannot have {n_ranks:,} ranks: gradwire replays 2 to {MAX_RANKS}")
+        raise ValueError(f"gradwire replays jobs of 2 to {MAX_RANKS} ranks, not of {n_ranks:,}")
     if n_ranks == workload.n_ranks:
         return workload
     training = _training(workload)

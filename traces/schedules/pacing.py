@@ -82,7 +82,7 @@ def _in_order_of_bytes(sends: Sends) -> Sends:
 
     The accesses to a place, one after the other, fall into groups: reads, additions, or one replacement.
     Each waits for the group before (see traces.schedules.order, which checks it).  Both halves of a swap are
-    added when both are read, which the agents see to.
+    added when both are read, which the agents see to; so who waits for one that comes in waits for the other.
     """
     cuts = piece_starts(sends)
     hops = hops_of(sends, cuts, np.unique(np.concatenate((sends.src, sends.dst))).tolist())
@@ -98,8 +98,11 @@ def _in_order_of_bytes(sends: Sends) -> Sends:
     send, place, way = send[order], place[order], way[order]
     later, earlier = _group_before(place, way)
     owner, other = send[later], send[earlier]
-    counts = (other < owner) & (partner[owner] != other)
     reads = way[later] == _READS
+    if pairs:
+        halves = np.where(way[earlier] == _ADDS, partner[other], -1)
+        owner, other, reads = np.tile(owner, 2), np.concatenate((other, halves)), np.tile(reads, 2)
+    counts = (other >= 0) & (other < owner) & (partner[owner] != other)
     return replace(
         sends,
         needs=_with(sends.needs, owner[counts & reads], other[counts & reads]),
