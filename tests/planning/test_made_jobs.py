@@ -12,6 +12,7 @@ from gradwire.planning.experiment import Cell, Experiment, plan_of
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.model.simulation import simulate
 from gradwire.planning.plan import Plan
+from gradwire.planning.refused import Refused
 from gradwire.traces.making.dlrm import dlrm
 from gradwire.traces.making.easgd import Variant, easgd
 from gradwire.traces.making.gossip import PATTERNS, gossip
@@ -221,3 +222,12 @@ def test_synchronous_servers_show_none() -> None:
     all_s = MIB * 4 * BETA_S
     for n_servers in range(1, 5):
         assert iteration_s(served(n_servers, 0)) == pytest.approx(T_S + all_s / n_servers, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("staleness", "why"), [(1, "before .staleness 1."), (None, "all workers have pushed")]
+)
+def test_switches_add_up_the_pushes_of_synchronous_servers_alone(staleness: int | None, why: str) -> None:
+    assert {op.kind for op in plan(served(1, 0), "ina").schedule.ops} == {"compute", "reduce", "message"}
+    with pytest.raises(Refused, match=why):
+        plan(served(1, staleness), "ina")

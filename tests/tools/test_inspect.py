@@ -44,6 +44,7 @@ def test_inspect_shows_the_tables_in_100_columns(gradwire: Gradwire) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert max(map(len, done.stdout.splitlines())) <= 100
     assert "…" not in done.stdout
+    assert "\ntaxonomy: synchronous, pattern allreduce; parallelism, optimisation unknown\n" in done.stdout
     for heading in ("8 ranks, gloo", "Payload from rank to rank", "Collectives and messages", "Iterations"):
         assert heading in done.stdout
 

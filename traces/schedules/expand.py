@@ -167,6 +167,11 @@ def _units(workload: Workload, chosen: Mapping[int, Item], algorithm: str) -> tu
                 "use ina for pushes to a parameter server, which switches add up on the whole way to it"
             )
         return alone
+    if workload.taxonomy.scheduling == "bounded":
+        raise NotServedError(
+            "switches add up what all workers push in an iteration, and servers of this job answer a worker "
+            f"before (staleness {workload.taxonomy.staleness})"
+        )
     summed = summed_pushes(workload.items, chosen)
     if not reduces and not summed.n_sums:
         why = "; ".join(summed.notes) or "it has no allreduce and no pushes to a parameter server"
