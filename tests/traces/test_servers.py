@@ -131,3 +131,5 @@ def test_a_capture_shows_the_scheduling_and_the_pattern_but_not_what_the_bytes_m
         f"asynchronous, pattern ps{unknown}",
         "parallelism, optimisation, scheduling, pattern unknown",
     ]
+    unclear = JobShape("parameter-server", None, (0,), (1, 2), None, 0.5, "")
+    assert str(taxonomy_of(unclear)) == "pattern ps; parallelism, optimisation, scheduling unknown"
