@@ -12,9 +12,9 @@ from gradwire.traces.schedules.collectives import servers_of
 from gradwire.traces.schedules.dtypes import FLOAT32, DType
 from gradwire.traces.schedules.hints import NO_HINTS, Hints
 from gradwire.traces.schedules.keys import scaled
-from gradwire.traces.schedules.kinds import CONTRACTS, ELEMENT_NBYTES, Sizes, uneven_nbytes
+from gradwire.traces.schedules.kinds import CONTRACTS, ELEMENT_NBYTES, CollectiveKind, Sizes, uneven_nbytes
 from gradwire.traces.schedules.locks import Lock
-from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF, is_compressed
+from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF, algorithm_names, is_compressed
 from gradwire.traces.schedules.pacing import paced
 from gradwire.traces.schedules.pushes import Unit, after_of, summed_pushes
 from gradwire.traces.schedules.schedule import Aggregation, Centre, Gate, Op, Schedule
@@ -53,12 +53,7 @@ def expand(
     """
     _check(workload, scale, compute)
     collective = collective_of(workload)
-    if algorithm not in (AS_CAPTURED, INA, INA_LEAF):
-        algorithm_of(algorithm, collective)  # raises for one that there is not
-    if pace is not None and algorithm in (AS_CAPTURED, INA):
-        raise NotServedError(
-            f"{algorithm} has a pace of its own; leave --pace out, or choose another algorithm"
-        )
+    _check_algorithm(algorithm, collective, pace)
     chosen = chosen_items(workload, iterations)
     _check_wire(chosen.values(), algorithm, wire)
     units = _units(workload, chosen, algorithm)
@@ -186,6 +181,16 @@ def _check(workload: Workload, scale: Fraction, compute: Fraction) -> None:
         )
     if workload.n_ranks > MAX_RANKS:
         raise ValueError(f"the job has {workload.n_ranks} ranks; gradwire replays at most {MAX_RANKS}")
+
+
+def _check_algorithm(name: str, collective: CollectiveKind, pace: str | None) -> None:
+    if pace is not None and name in (AS_CAPTURED, INA):
+        raise NotServedError(f"{name} has a pace of its own; leave --pace out, or choose another algorithm")
+    if name in (INA, INA_LEAF) and collective != "allreduce":
+        choices = ", ".join(algorithm_names(collective))
+        raise NotServedError(f"{name} does allreduce, not {collective}; choose from {choices}")
+    if name not in (AS_CAPTURED, INA, INA_LEAF):
+        algorithm_of(name, collective)  # raises for one that there is not
 
 
 def _n_servers(workload: Workload, algorithm: str, hints: Hints) -> int:
