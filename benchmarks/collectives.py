@@ -1,6 +1,7 @@
 """Every algorithm of every collective as real packets: right data, exact bytes, the plan's own messages.
 
-    sudo .venv/bin/python -m benchmarks.collectives [COLLECTIVE ...] [--ranks 8,6] [--size 128KiB]
+    sudo .venv/bin/python -m benchmarks.collectives [COLLECTIVE ...] [--algorithm NAME]... [--ranks 8,6]
+        [--size 128KiB]
 
 A line each: elements that are wrong, whether each rank sent as many bytes as the plan says, whether the
 messages in the captures are the plan's sends, and the time over the closed form.  The first three must be
@@ -45,6 +46,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("collectives", nargs="*", metavar="COLLECTIVE", help="default: all")
+    parser.add_argument("--algorithm", action="append", metavar="NAME", help="default: all")
     parser.add_argument("--ranks", default=",".join(map(str, SPECS)), help="of 8 and 6")
     parser.add_argument("--size", default="128KiB")
     arguments = parser.parse_args()
@@ -56,7 +58,8 @@ def main() -> None:
             for kind in BY_COLLECTIVE:
                 if kind in arguments.collectives or not arguments.collectives:
                     for name, workload in _jobs(kind, n_ranks, parse_nbytes(arguments.size)):
-                        n_failed += not _is_right(laboratory, kind, name, workload)
+                        if name in (arguments.algorithm or (name,)):
+                            n_failed += not _is_right(laboratory, kind, name, workload)
     sys.exit(f"{n_failed} were not right" if n_failed else 0)
 
 
