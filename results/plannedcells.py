@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from gradwire.planning.experiment import Cell, Experiment
 from gradwire.planning.fabrics.fabric import link_name
 from gradwire.planning.model.closedform import closed_time, nominal_costs
-from gradwire.planning.model.loads import plan_load
+from gradwire.planning.model.loads import PlanLoad
 from gradwire.planning.plan import Plan
 from gradwire.results.limits import limit_of
 from gradwire.results.row import asked_nbytes
@@ -36,9 +36,9 @@ class PlannedCell:
         return f"{self.algorithm}, {self.placement}, {self.routes} on {self.fabric}"
 
 
-def planned_cell(plan: Plan) -> PlannedCell:
-    """The figures of one plan."""
-    load, costs = plan_load(plan), nominal_costs(plan)
+def planned_cell(plan: Plan, load: PlanLoad) -> PlannedCell:
+    """The figures of one plan; `load` is its own."""
+    costs = nominal_costs(plan)
     closed = closed_time(plan, costs)
     made = plan.prediction
     return PlannedCell(

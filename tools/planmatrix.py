@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gradwire.planning.experiment import Cell, Experiment, plan_of
+from gradwire.planning.model.loads import plan_load
 from gradwire.planning.refused import Refused
 from gradwire.results.answer import answer_of_plans
 from gradwire.results.plannedcells import PlannedCell, planned_cell, refused_cell
@@ -45,7 +46,8 @@ def planned(cells: Sequence[Cell], experiment: Experiment, *, in_full: bool, qui
             except Refused as error:
                 made.append(Planned(refused_cell(cell, experiment, str(error))))
             else:
-                made.append(Planned(planned_cell(plan), summary(plan) if in_full else None))
+                load = plan_load(plan)
+                made.append(Planned(planned_cell(plan, load), summary(plan, load) if in_full else None))
             progress.advance(task)
     return made
 

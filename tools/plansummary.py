@@ -10,7 +10,7 @@ from gradwire.planning.fabrics.fabric import link_name
 from gradwire.planning.model.addedup import tree_links
 from gradwire.planning.model.closedform import closed_time, nominal_costs
 from gradwire.planning.model.expected import ASSUMED, MOST_ASSUMED_SENDS, foreseen
-from gradwire.planning.model.loads import LinkLoad, PlanLoad, by_severity, plan_load
+from gradwire.planning.model.loads import LinkLoad, PlanLoad, by_severity
 from gradwire.planning.model.predict import bound_s, compute_s
 from gradwire.planning.openflow.rules import guarded_rules
 from gradwire.planning.plan import Plan
@@ -28,9 +28,8 @@ from gradwire.traces.units import show_bps, show_count, show_nbytes, show_ns, sh
 LINKS_SHOWN = 5
 
 
-def summary(plan: Plan) -> dict[str, Any]:
-    """As docs/schemas.md, "plan --json", says."""
-    found = plan_load(plan)
+def summary(plan: Plan, found: PlanLoad) -> dict[str, Any]:
+    """As docs/schemas.md, "plan --json", says; `found` is the plan's load."""
     least_s, fluid_s = plan.prediction.bound_s, plan.prediction.fluid_s
     costs = nominal_costs(plan)
     closed = closed_time(plan, costs)
@@ -108,9 +107,8 @@ def _link(plan: Plan, load: LinkLoad) -> dict[str, Any]:
     }
 
 
-def print_summary(console: Console, plan: Plan) -> None:
+def print_summary(console: Console, plan: Plan, found: PlanLoad) -> None:
     """For a person, at most 100 columns."""
-    found = plan_load(plan)
     print_heading(console, plan)
     console.print(rich_table(_figures(plan, found)))
     if warning := guarded_rules(plan).guard.warning:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from gradwire.planning.model.loads import plan_load
 from gradwire.planning.plan import Plan
 from gradwire.results.api import link_loads
 from gradwire.tools.plansummary import summary
@@ -49,7 +50,7 @@ def test_a_shared_uplink_is_busy_a_messages_time_longer_than_a_hosts_link(shared
 
 def test_json_has_every_column_of_the_frame_with_the_same_values(shared: Plan) -> None:
     frame = link_loads(shared).set_index("link")
-    by_link = {link["link"]: link for link in summary(shared)["links"]}
+    by_link = {link["link"]: link for link in summary(shared, plan_load(shared))["links"]}
     assert by_link.keys() == set(frame.index)
     for name, row in frame.iterrows():
         assert {key: by_link[str(name)][key] for key in frame.columns} == row.to_dict()

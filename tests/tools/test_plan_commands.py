@@ -12,6 +12,7 @@ from rich.console import Console
 
 from gradwire.planning import plan as plans
 from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.model.loads import plan_load
 from gradwire.tools import cli
 from gradwire.tools.console import MAX_COLUMNS
 from gradwire.tools.plansummary import print_summary
@@ -283,7 +284,7 @@ def test_a_plan_says_whether_links_or_gaps_bound_it_and_tells_the_other_figure()
         gates = [Gate(1, 0, (0,), gap_ms * 10**6)] if gap_ms else []
         made = schedule_plan(fabric, messages(2, [(0, 1, 500_000), (0, 1, 500_000)], gates))
         shown = StringIO()
-        print_summary(Console(file=shown, width=MAX_COLUMNS), made)
+        print_summary(Console(file=shown, width=MAX_COLUMNS), made, plan_load(made))
         assert re.search(pattern, shown.getvalue().replace(" \n", "\n"), re.MULTILINE), shown.getvalue()
         assert "not in the bound" not in shown.getvalue()
 

@@ -118,9 +118,10 @@ def without(sends: Sequence[Send], dropped: int) -> list[Send]:
 def spoiled(draw: st.DrawFn) -> Schedule:
     """An allreduce of few ranks with up to two of its sends dropped, doubled, moved, or cut loose."""
     n_ranks = draw(st.integers(2, 5))
-    make: Make = draw(
-        st.sampled_from([ring, all_pairs, halving_doubling, recursive_doubling, reduce_broadcast, gloo_ring])
-    )
+    makes: list[Make] = [
+        ring, all_pairs, halving_doubling, recursive_doubling, reduce_broadcast, gloo_ring
+    ]  # fmt: skip
+    make = draw(st.sampled_from(makes))
     nbytes = 4 * draw(st.integers(1, 6))
     sends = list(paced(Sends.of(make(n_ranks, nbytes)), draw(st.sampled_from(PACES))))
     for _ in range(draw(st.integers(0, 2))):

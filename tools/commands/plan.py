@@ -9,6 +9,7 @@ import typer
 from gradwire.planning import plan as plans
 from gradwire.planning.experiment import plan_of
 from gradwire.planning.jobs import read_job, source_of
+from gradwire.planning.model.loads import plan_load
 from gradwire.planning.plan import Plan
 from gradwire.results.answer import answer_of_plans
 from gradwire.results.plannedcells import planned_cell
@@ -86,14 +87,15 @@ def _show_one(made: Plan, output: Path | None, html: Path | None, title: str, *,
     """Print one plan, and write the files that were asked for."""
     if output is not None:
         plans.save(made, output)
-    cell = planned_cell(made)
+    load = plan_load(made)
+    cell = planned_cell(made, load)
     if html:
         write_page(html, title, [cell])
     if as_json:
-        print(json.dumps(summary(made), indent=1))
+        print(json.dumps(summary(made, load), indent=1))
         return
     to = console()
-    print_summary(to, made)
+    print_summary(to, made, load)
     to.print(f"\n{answer_of_plans([cell])}", soft_wrap=True)
     if output is not None:
         to.print(f"\nplan written to {output}", soft_wrap=True)

@@ -4,26 +4,39 @@ others.
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from gradwire.traces.schedules.algorithm import check_ranks
 from gradwire.traces.schedules.kinds import chunk_starts, piece_cuts
-from gradwire.traces.schedules.sends import Send
+from gradwire.traces.schedules.sends import Edges, Send, Sends
 
 
-def all_pairs(n_ranks: int, nbytes: int) -> list[Send]:
+def all_pairs(n_ranks: int, nbytes: int) -> Sends:
     """Direct reduce-scatter and all-gather, all posted at once: 2(n-1)/n S bytes each rank, in two steps.
 
-    Rank r adds up chunk r.
+    Rank r adds up chunk r.  In either step send (i-1) n + r goes from rank r to rank r+i.
     """
     check_ranks("all-pairs", n_ranks)
-    cut = chunk_starts(nbytes, n_ranks)
-    pairs = [(src, (src + shift) % n_ranks) for shift in range(1, n_ranks) for src in range(n_ranks)]
-    number = {pair: place for place, pair in enumerate(pairs)}
-    into = {rank: tuple(number[pair] for pair in pairs if pair[1] == rank) for rank in range(n_ranks)}
-    size = [cut[chunk + 1] - cut[chunk] for chunk in range(n_ranks)]
-    sends = [Send(0, src, dst, cut[dst], size[dst], reduce=True) for src, dst in pairs]
-    for src, dst in pairs:
-        sends.append(Send(0, src, dst, cut[src], size[src], reduce=False, needs=into[src], step=1))
-    return sends
+    cut = np.array(chunk_starts(nbytes, n_ranks))
+    size, ranks, n_sends = np.diff(cut), np.arange(n_ranks), n_ranks * (n_ranks - 1)
+    src = np.tile(ranks, n_ranks - 1)
+    dst = (src + np.repeat(ranks[1:], n_ranks)) % n_ranks
+    into = (ranks[1:] - 1) * n_ranks + (ranks[:, None] - ranks[1:]) % n_ranks  # of each rank
+    starts = np.concatenate([np.zeros(n_sends, np.int32), np.arange(n_sends + 1) * (n_ranks - 1)])
+    is_sum = np.arange(2 * n_sends) < n_sends
+    chunk = np.concatenate([dst, src])
+    return Sends(
+        op=np.zeros(2 * n_sends, np.int32),
+        src=np.tile(src, 2).astype(np.int32),
+        dst=np.tile(dst, 2).astype(np.int32),
+        step=(~is_sum).astype(np.int32),
+        offset=cut[chunk],
+        nbytes=size[chunk],
+        shift=np.zeros(2 * n_sends, np.int64),
+        reduce=is_sum,
+        needs=Edges(starts.astype(np.int32), into[src].ravel().astype(np.int32)),
+        ready=Edges.none(2 * n_sends),
+    )
 
 
 def reduce_scatter(n_ranks: int, nbytes: int) -> list[Send]:
