@@ -52,9 +52,12 @@ def _servers_last(fabric: Fabric, job: Sequence[str]) -> tuple[str, ...]:
 
 
 def n_workers_on(fabric: Fabric, algorithm: str, n_jobs: int) -> int:
-    """The workers of each of so many equal jobs that fill the fabric, with their servers."""
+    """The workers of each of so many equal jobs that fill the fabric, with their servers.
+
+    Two where servers leave fewer: `place_jobs` then says that there is no room.
+    """
     servers = servers_of(algorithm)
     n_hosts = len(fabric.hosts) // n_jobs
-    if servers != "leaf":
-        return n_hosts - servers
-    return n_hosts - len({access_switch(fabric, host) for host in fabric.hosts[:n_hosts]})
+    if servers == "leaf":
+        servers = len({access_switch(fabric, host) for host in fabric.hosts[:n_hosts]})
+    return max(2, n_hosts - servers) if servers else n_hosts
