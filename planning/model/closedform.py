@@ -15,7 +15,7 @@ from gradwire.planning.plan import Plan
 from gradwire.planning.transport import payload_efficiency
 from gradwire.traces.schedules.chains import is_chain
 from gradwire.traces.schedules.collectives import algorithm
-from gradwire.traces.schedules.kinds import CollectiveKind
+from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, CollectiveKind
 from gradwire.traces.schedules.names import BY_COLLECTIVE, is_compressed
 from gradwire.traces.schedules.schedule import Op
 from gradwire.traces.units import show_count, show_ns
@@ -130,9 +130,13 @@ def _of_op(plan: Plan, op: Op, members: Sequence[int], costs: Costs) -> ClosedTi
     n_ranks = len(op.givers or members)
     own: CollectiveKind = next((each for each in BY_COLLECTIVE if each == op.kind), "allreduce")
     kind = "allreduce" if is_compressed(op.algorithm) else own
+    # Algorithms cut float32; what is narrower on the wire is as many numbers, each of which takes less.
+    narrowing = ELEMENT_NBYTES // op.element_nbytes
+    nbytes, beta = op.asked_nbytes * narrowing, costs.beta_s_per_byte / narrowing
+    hints = replace(hints, host_bps=hints.host_bps * narrowing)
     try:
         does = algorithm(op.algorithm, kind)
-        time_s = does.time_s(n_ranks, op.asked_nbytes, costs.alpha_s, costs.beta_s_per_byte, hints)
+        time_s = does.time_s(n_ranks, nbytes, costs.alpha_s, beta, hints)
     except ValueError:  # gloo's own, sums by switches, or a plan file that says another algorithm
         return missing
     if time_s is None:

@@ -48,6 +48,21 @@ def test_half_as_wide_numbers_take_half_of_the_time(algorithm: str, wire: DType)
     assert busy_nbytes(half.schedule, range(8)) == 2 * MIB * 7 / 4
 
 
+@pytest.mark.parametrize("algorithm", ["ring", "ps:servers=2,keys"])
+def test_closed_forms_of_half_as_wide_numbers_are_half_as_long(algorithm: str) -> None:
+    """Also where an algorithm knows the tensors in the buffer."""
+    fabric = parse_fabric("star:hosts=8,rate=50M")
+    times_s: list[float] = []
+    wires: tuple[DType, ...] = ("float32", "float16")
+    for wire in wires:
+        job = Experiment(made_allreduce(6, 4 * MIB), "test", wire=wire, keys=(MIB // 4, 3 * MIB // 4))
+        plan = plan_of(Cell(fabric, algorithm, "linear", "ecmp"), job)
+        time_s = closed_time(plan, nominal_costs(plan)).time_s
+        assert time_s
+        times_s.append(time_s)
+    assert times_s[1] == pytest.approx(times_s[0] / 2)
+
+
 @pytest.mark.parametrize("share", [Fraction(1, 64), Fraction(1, 8), Fraction(1, 2)])
 def test_topk_and_a_ring_meet_where_one_of_p_numbers_is_kept(share: Fraction) -> None:
     """(p-1) 8k over 2(p-1)/p 4d is p k/d: 1 at k/d = 1/p."""

@@ -48,8 +48,8 @@ class Share:
         family = self.name.partition(":")[0]
         if not 0 < self.share <= 1:
             raise NotServedError(
-                f"{self.name} keeps no share above 0 and at most 1 of the numbers: {family}:0.01 keeps one "
-                "in a hundred"
+                f"{self.name}: a share of the numbers is above 0 and at most 1; {family}:0.01 keeps one in a "
+                "hundred"
             )
         if not (k := int(self.share * n_numbers)):
             least = f"{family}:1/{n_numbers} or more" if n_numbers else "ring"
