@@ -21,11 +21,14 @@ SPEC = "leaf-spine:leaves=2,spines=2,hosts=3,rate=100M"
 
 
 def plan_of(
-    *sends: tuple[int, int], spec: str = SPEC, over: Mapping[tuple[int, int], str] = MappingProxyType({})
+    *sends: tuple[int, int],
+    spec: str = SPEC,
+    over: Mapping[tuple[int, int], str] = MappingProxyType({}),
+    nbytes: int = MIB,
 ) -> Plan:
     """Ranks on hosts in order; flows between leaves go over spine0, or the spine that `over` names."""
     n_ranks = max(max(pair) for pair in sends) + 1
-    plan = schedule_plan(spec, messages(n_ranks, [(*pair, MIB) for pair in sends]))
+    plan = schedule_plan(spec, messages(n_ranks, [(*pair, nbytes) for pair in sends]))
     flows = []
     for flow in plan.flows:
         path = flow.path
