@@ -107,7 +107,7 @@ def _others_s(plan: Plan, links: Links, others_bps: Mapping[Egress, float]) -> d
 
 
 def _relieved(start: Balance) -> Mapping[int, Way]:
-    """The ways on which fewer links are too full, or those that flows have if there are none."""
+    """The ways of all elephants, as few links too full as is found."""
     _relieve(start)
     left = _too_full(start)
     if not left:
@@ -120,13 +120,15 @@ def _relieved(start: Balance) -> Mapping[int, Way]:
 
 
 def _relieve(balance: Balance) -> None:
-    """Relieve the links that are too full, the fullest first, until no more of them can be."""
+    """Relieve the links that are too full, the fullest first, until no more of them can be, or enough was
+    tried.
+    """
     left = MOST_MOVES
     hopeless: set[int] = set()
     while full := [link for link in _too_full(balance) if link not in hopeless]:
-        relief = _relief(balance, full[0], left)
-        left -= relief.tried
-        if not relief.moved:
+        n_tried, is_relieved = _relieve_link(balance, full[0], left)
+        left -= n_tried
+        if not is_relieved:
             hopeless.add(full[0])
 
 
@@ -136,17 +138,19 @@ def _too_full(balance: Balance) -> list[int]:
     return sorted(used, key=lambda link: (-balance.busy_s(0, link), link))
 
 
-def _relief(balance: Balance, link: int, most_moves: int) -> Relief:
+def _relieve_link(balance: Balance, link: int, most_moves: int) -> tuple[int, bool]:
     """Move a flow off a link, and as few others as that takes: to where there is room, or else to where all
-    links that get more are as far below this one as can be.
+    links that get more are as far below this one as can be.  How many moves were tried, and with success?
     """
+    n_tried = 0
     for limit in _limits(balance.busy_s(0, link)):
         for depth in range(DEEPEST + 1):
-            relief = Relief(balance, {0: limit}, None, min(most_moves, MOST_MOVES_AT_ONCE))
-            if relief.relieve(0, link, depth):
-                return relief
-            most_moves -= relief.tried
-    return relief
+            relief = Relief(balance, {0: limit}, None, min(most_moves - n_tried, MOST_MOVES_AT_ONCE))
+            is_relieved = relief.relieve(0, link, depth)
+            n_tried += relief.tried
+            if is_relieved:
+                return n_tried, True
+    return n_tried, False
 
 
 def _limits(share: float) -> list[float]:
