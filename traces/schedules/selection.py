@@ -44,6 +44,8 @@ def bridged(items: Sequence[Item], chosen: Mapping[int, Item]) -> dict[int, Item
     another chosen one, is kept.  What it computed for an iteration that is left out goes with that iteration.
     Raise ValueError if what is left out stands for more than MAX_HELD in all.
     """
+    if len(chosen) == max(chosen, default=-1) + 1:  # nothing before the last one is left out
+        return dict(chosen)
     n_held = 0
     kept: dict[int, Item] = {}
     left_out: dict[int, dict[int, Ids]] = {}  # by item and rank: the kept ones that it stands for
