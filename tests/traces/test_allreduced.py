@@ -7,6 +7,7 @@ import pytest
 from gradwire.planning.experiment import Cell, Experiment, plan_of
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.jobs import read_captured
+from gradwire.traces.making.servers import parameter_servers
 from gradwire.traces.schedules.allreduced import with_allreduces
 from gradwire.traces.workload import SCHEMA, Collective, Compute, Item, Message, Start, Workload
 
@@ -112,7 +113,10 @@ def test_rounds_of_several_tensors_find_their_own_pulls() -> None:
             (*ONE_ROUND[:4], message("pull", 1, 0, 1), message("pull", 1, 2, 3)),
             "2 of 2 pushes to rank 1 stay messages: it goes on before all workers have pushed",
         ),
-        ((*ONE_ROUND[:6], message("pull", 1, 2, 5, nbytes=40)), "1 of 1 sums are not pulled by every worker"),
+        (
+            (*ONE_ROUND[:6], message("pull", 1, 2, 5, nbytes=40)),
+            "1 of 1 sums: not every worker pulls as many bytes",
+        ),
         ((*ONE_ROUND, message("other", 0, 1)), "there are 1 other messages, from rank 0 to 1"),
         ((*ONE_ROUND, message("push", 0, 1)), "1 of 3 pushes to rank 1 stay messages: not every worker"),
     ],
@@ -128,6 +132,16 @@ def test_what_is_not_an_allreduce_stays_and_says_why(items: tuple[Item, ...], re
 def test_a_job_without_pushes_stays_and_needs_no_words() -> None:
     workload = job(message("other", 0, 1))
     assert with_allreduces(workload) == (workload, ())
+
+
+@pytest.mark.parametrize("staleness", [0, 1, 2, None])
+def test_servers_that_answer_before_all_have_pushed_stay(staleness: int | None) -> None:
+    """Also in the middle of a job, where each pull has as many pushes before it as with others."""
+    workload = parameter_servers(
+        1, 3, nbytes=4000, staleness=staleness, compute_ns=10**6, n_parts=2, n_iterations=6
+    )
+    assert (with_allreduces(workload).workload is workload) == (staleness != 0)
+    assert (with_allreduces(workload, (3, 4)).workload is workload) == (staleness != 0)
 
 
 @pytest.mark.parametrize("algorithm", ["ring", "ps:central", "hierarchical:grid"])

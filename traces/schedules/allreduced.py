@@ -5,12 +5,12 @@ where several servers have a part of it each, all parts together.  The servers a
 between push and pull, each worker does, as in a job without servers.
 """
 
-from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gradwire.traces.schedules.pushes import Summed, Unit, summed_pushes
+from gradwire.traces.schedules.pushes import Summed, summed_pushes
+from gradwire.traces.schedules.rounds import Round, merged, rounds_of
 from gradwire.traces.schedules.selection import chosen_items
 from gradwire.traces.units import show_count, show_first
 from gradwire.traces.workload import Collective, Compute, Item, Message, Start, Workload
@@ -23,28 +23,6 @@ class Other(NamedTuple):
     notes: tuple[str, ...]
 
 
-class _Round(NamedTuple):
-    """Ids of items: by worker the pushes of one sum, or one at each server, and its pulls; what servers
-    compute between.
-    """
-
-    pushes: Mapping[int, tuple[int, ...]]
-    pulls: Mapping[int, tuple[int, ...]]
-    computing: tuple[int, ...]
-
-    @property
-    def first_push(self) -> int:
-        return min(min(ids) for ids in self.pushes.values())
-
-    @property
-    def last_push(self) -> int:
-        return max(max(ids) for ids in self.pushes.values())
-
-    @property
-    def first_pull(self) -> int:
-        return min(min(ids) for ids in self.pulls.values())
-
-
 def with_allreduces(workload: Workload, iterations: tuple[int, ...] | None = None) -> Other:
     """The job without its parameter servers; `workload` itself if it has none, or does more with them.
 
@@ -54,13 +32,13 @@ def with_allreduces(workload: Workload, iterations: tuple[int, ...] | None = Non
         return Other(workload, ())
     chosen = chosen_items(workload, iterations)
     summed = summed_pushes(workload.items, chosen)
-    single = _rounds(chosen, summed)
+    single = rounds_of(chosen, summed)
     servers = {item.dst for item in chosen.values() if isinstance(item, Message) and item.role == "push"}
     workers = [rank for rank in range(workload.n_ranks) if rank not in servers]
     reasons = _reasons(chosen, summed, single, workers)
     if reasons:
         return Other(workload, tuple(f"pushes and pulls stay messages: {reason}" for reason in reasons))
-    rounds = _merged(chosen, single)
+    rounds = merged(chosen, single)
     items = _Making(chosen, rounds, {rank: number for number, rank in enumerate(workers)}).made()
     made = workload.model_copy(
         update={
@@ -73,7 +51,7 @@ def with_allreduces(workload: Workload, iterations: tuple[int, ...] | None = Non
     return Other(made, (_assumption(rounds, sorted(servers), workers),))
 
 
-def _assumption(rounds: Sequence[_Round], servers: Sequence[int], workers: Sequence[int]) -> str:
+def _assumption(rounds: Sequence[Round], servers: Sequence[int], workers: Sequence[int]) -> str:
     who = f"server {servers[0]}" if len(servers) == 1 else f"servers {show_first(servers, 8)}"
     return (
         f"the pushes and pulls of {len(workers)} workers became {show_count(len(rounds), 'allreduce')}, and "
@@ -82,14 +60,14 @@ def _assumption(rounds: Sequence[_Round], servers: Sequence[int], workers: Seque
 
 
 def _reasons(
-    chosen: Mapping[int, Item], summed: Summed, rounds: Sequence[_Round], workers: Sequence[int]
+    chosen: Mapping[int, Item], summed: Summed, rounds: Sequence[Round], workers: Sequence[int]
 ) -> list[str]:
     """Why the job cannot do without its servers; empty if it can."""
     if summed.notes:
         return list(summed.notes)
     if len(rounds) < summed.n_sums:
         n_left = summed.n_sums - len(rounds)
-        return [f"{n_left:,} of {summed.n_sums:,} sums are not pulled by every worker in their size"]
+        return [f"{n_left:,} of {summed.n_sums:,} sums: not every worker pulls as many bytes when all are in"]
     done = {number for one in rounds for ids in (*one.pushes.values(), *one.pulls.values()) for number in ids}
     left = [item for number, item in chosen.items() if isinstance(item, Message) and number not in done]
     if left:
@@ -102,70 +80,12 @@ def _reasons(
     return []
 
 
-def _rounds(chosen: Mapping[int, Item], summed: Summed) -> list[_Round]:
-    """The sums that are pulled by all their workers: each pull is of the first sum of its size before it."""
-    waiting: defaultdict[tuple[int, int, int], list[int]] = defaultdict(list)  # pulls: server, worker, bytes
-    for number, item in chosen.items():
-        if isinstance(item, Message) and item.role == "pull":
-            waiting[item.src, item.dst, item.nbytes].append(number)
-    computing: dict[Unit, tuple[int, ...]] = {}
-    unit_of = {number: unit for unit in summed.units if len(unit) > 1 for number in unit}
-    for number, item in chosen.items():
-        if isinstance(item, Compute):
-            for unit in {unit_of[other] for other in item.start.after if other in unit_of}:
-                if set(unit).issubset(item.start.after):
-                    computing.setdefault(unit, (number,))
-    rounds = []
-    for unit in sorted(set(unit_of.values()), key=max):
-        pushes: dict[int, tuple[int, ...]] = {}
-        pulls: dict[int, tuple[int, ...]] = {}
-        for push in unit:
-            item = chosen[push]
-            assert isinstance(item, Message)
-            pushes[item.src] = (push,)
-            later = waiting[item.dst, item.src, item.nbytes]
-            pull = next((pull for pull in later if pull > max(unit)), None)
-            if pull is not None:
-                later.remove(pull)
-                pulls[item.src] = (pull,)
-        if len(pulls) == len(unit):
-            rounds.append(_Round(pushes, pulls, computing.get(unit, ())))
-    return rounds
-
-
-def _merged(chosen: Mapping[int, Item], rounds: Sequence[_Round]) -> list[_Round]:
-    """The k-th rounds of an iteration at all servers as one, unless a push waits for what another brought."""
-    alike: defaultdict[tuple[int, int], list[_Round]] = defaultdict(list)
-    n_before: Counter[tuple[int, int]] = Counter()
-    for one in rounds:
-        push = chosen[one.first_push]
-        assert isinstance(push, Message)
-        alike[push.iteration, n_before[push.iteration, push.dst]].append(one)
-        n_before[push.iteration, push.dst] += 1
-    merged: list[_Round] = []
-    for some in alike.values():
-        if max(one.last_push for one in some) < min(one.first_pull for one in some):
-            merged.append(
-                _Round(
-                    {
-                        worker: tuple(n for one in some for n in one.pushes[worker])
-                        for worker in some[0].pushes
-                    },
-                    {worker: tuple(n for one in some for n in one.pulls[worker]) for worker in some[0].pulls},
-                    tuple(number for one in some for number in one.computing),
-                )
-            )
-        else:
-            merged += some
-    return merged
-
-
 @dataclass
 class _Making:
     """Items of the new job, one after the other.  `number_of` has the ranks of the workers there."""
 
     chosen: Mapping[int, Item]
-    rounds: Sequence[_Round]
+    rounds: Sequence[Round]
     number_of: Mapping[int, int]
     _items: list[Item] = field(default_factory=list)
     _is_now: dict[int, tuple[int, ...]] = field(default_factory=dict)  # by old id: what to wait for instead
@@ -190,7 +110,7 @@ class _Making:
         self._items.append(item.model_copy(update={"start": start}))
         return len(self._items) - 1
 
-    def _add_round(self, one: _Round) -> None:
+    def _add_round(self, one: Round) -> None:
         parts = [self.chosen[number] for number in next(iter(one.pushes.values()))]
         allreduce = len(self._items)
         self._items.append(
