@@ -311,9 +311,10 @@ def test_nobody_checks_its_data_before_the_last_rank_is_done_and_the_machine_is_
                 for end in ends:
                     end.recv()
                     seen.append(f"{said}, {end.poll()}")
-                    end.send((said, None))
+                    end.send((said, ()))  # with "done" the accesses to centres
             for end in ends:
-                seen.append(end.recv())
+                what, _ = end.recv()
+                seen.append(what)
                 end.send(("outcome", None))
 
         playing = threading.Thread(target=play)
