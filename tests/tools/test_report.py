@@ -13,7 +13,7 @@ from gradwire.emu import records
 from gradwire.planning.fabrics.fabric import Egress
 from gradwire.planning.failures import parse_failures
 from gradwire.planning.plan import BadPlan
-from gradwire.results.row import REFUSED, Row
+from gradwire.results.row import REFUSED, Row, Spread
 from gradwire.results.verdict import Verdict
 from gradwire.tools.draw import SHADES
 from gradwire.tools.report import MOST_LINKS, facts, write_report
@@ -113,6 +113,13 @@ def test_what_hosts_do_in_place_of_switches_is_shown_with_why(tmp_path: Path) ->
     row = made_run(tmp_path / "01", plan)
     assert not row.reasons + row.warnings
     assert "note: done by the hosts: job 1 of 1: no slots are left" in Page(report(tmp_path, [row])).text
+
+
+def test_the_page_says_how_long_adaptive_routes_went_on_moving_flows(tmp_path: Path) -> None:
+    row = made_run(tmp_path / "run", allreduce_plan(TREE, "ring", routes="adaptive"))
+    moved = replace(row, settled_s=Spread(0.5, 0.5, 0.5))
+    assert "note: flows moved until 500 ms after the start" in Page(report(tmp_path, [moved])).text
+    assert "flows moved until" not in Page(report(tmp_path, [row])).text
 
 
 def test_the_page_needs_nothing_from_outside_and_no_script(tmp_path: Path, rows: list[Row]) -> None:
