@@ -20,7 +20,7 @@ from gradwire.results.row import asked_nbytes, busy_nbytes
 from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.dtypes import DType
 from gradwire.traces.schedules.schedule import Op, Schedule, sent_nbytes
-from gradwire.traces.schedules.sends import Edges
+from gradwire.traces.schedules.sends import Send
 from gradwire.traces.workload import SCHEMA, Collective, Workload, made_allreduce
 
 MIB = 1 << 20
@@ -100,11 +100,23 @@ def test_gtopk_is_right_for_any_number_of_ranks_and_each_sends_all_its_pairs(p: 
     assert len(schedule.sends) == 2 * (p - 1)
 
 
+def star_of_three(op: Op, *, in_turn: bool) -> Schedule:
+    """Ranks 1 and 2 send rank 0 all they have, and get what it has then; `in_turn`: rank 2 after rank 1."""
+    sends = [
+        Send(0, 1, 0, 0, op.nbytes, reduce=True),
+        Send(0, 2, 0, 0, op.nbytes, reduce=True, ready=(0,) if in_turn else ()),
+        *(Send(0, 0, rank, 0, op.nbytes, reduce=False, needs=(0, 1), ready=(rank - 1,)) for rank in (1, 2)),
+    ]
+    return Schedule.of(3, (op,), sends)
+
+
 def test_a_gtopk_whose_children_may_come_in_either_order_is_refused() -> None:
-    schedule = planned("star:hosts=8", "gtopk:0.1", 4 * 4201).schedule
-    loose = replace(schedule, sends=replace(schedule.sends, ready=Edges.none(len(schedule.sends))))
-    with pytest.raises(ValueError, match="in either order"):
-        check_correct(loose)
+    """The sum of an allreduce is the same in both."""
+    op = Op("gtopk", 80, members=(0, 1, 2), dense_nbytes=400)
+    check_correct(star_of_three(op, in_turn=True))
+    check_correct(star_of_three(Op("allreduce", 80, members=(0, 1, 2)), in_turn=False))
+    with pytest.raises(ValueError, match="add those of send 0 and add those of send 1 in either order"):
+        check_correct(star_of_three(op, in_turn=False))
 
 
 def test_pairs_that_would_be_merged_in_parts_are_refused() -> None:
