@@ -38,7 +38,7 @@ def _jobs(
     if n_more and need > len(fabric.hosts):
         raise Refused(
             f"{show_count(sum(n_workers), 'worker')} and {show_count(n_more, 'server')} need {need} hosts, "
-            f"but {fabric.spec} has {len(fabric.hosts)}"
+            f"but {fabric.spec} has {len(fabric.hosts)}: choose fewer, or a larger fabric"
         )
     hosts = place(placement, fabric, need, seed)
     ends = accumulate(map(sum, zip(n_workers, n_servers, strict=True)), initial=0)

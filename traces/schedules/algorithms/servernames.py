@@ -7,6 +7,7 @@ from gradwire.traces.schedules.algorithm import Algorithm
 from gradwire.traces.schedules.algorithms.servers import Layout, closed_form, server_s, server_sends
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
 from gradwire.traces.units import parse_nbytes
+from gradwire.traces.workload import MAX_NBYTES
 
 MAX_SERVERS = 512
 _LAYOUTS = "central, servers=K, colocated and hierarchical"
@@ -85,6 +86,8 @@ def _read(key: str, value: str | None) -> tuple[str, Any]:
 
 def _chunk_nbytes(text: str) -> int:
     nbytes = parse_nbytes(text)
-    if nbytes < ELEMENT_NBYTES:
-        raise ValueError(f"chunk={text} must be {ELEMENT_NBYTES} bytes at least, or off")
+    if not ELEMENT_NBYTES <= nbytes <= MAX_NBYTES:
+        raise ValueError(
+            f"chunk={text} must be from {ELEMENT_NBYTES} bytes to {MAX_NBYTES >> 30} GiB, or off"
+        )
     return nbytes
