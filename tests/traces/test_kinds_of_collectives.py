@@ -4,10 +4,11 @@ from functools import cache
 
 import pytest
 
-from gradwire.planning.experiment import hints_of
+from gradwire.planning.experiment import Cell, Experiment, hints_of, plan_of
 from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.model.closedform import closed_time, nominal_costs
 from gradwire.planning.plancheck import check_schedule
-from gradwire.traces.schedules.algorithm import NotServedError
+from gradwire.traces.schedules.algorithm import NotServedError, no_closed_form
 from gradwire.traces.schedules.collectives import BUILT_IN
 from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.expand import expand
@@ -132,6 +133,25 @@ def test_a_binomial_tree_of_a_power_of_two_takes_the_time_of_its_closed_form(
     key: Name = (kind, "tree:binomial")
     time_s = step_by_step_s(made(key, p, 4000).sends, ALPHA, BETA)
     assert BUILT_IN[key].time_s(p, 4000, ALPHA, BETA, hints(p)) == pytest.approx(time_s)
+
+
+@pytest.mark.parametrize(
+    "key", [key for key in BUILT_IN if BUILT_IN[key].time_s is not no_closed_form], ids=" ".join
+)
+def test_where_no_flows_share_a_link_the_fluid_time_is_the_closed_form(key: Name) -> None:
+    """Of large buffers; step by step, so that nobody sends two at once."""
+    kind, name = key
+    if name in ("double-binary-tree", "2d-ring"):  # of which it is a bound, or None here
+        return
+    spec, routes = "star:hosts=8", "ecmp"
+    if name == "hierarchical":
+        spec, routes = "leaf-spine:leaves=4,spines=2,hosts=2", "planned"
+    elif name == "hierarchical:grid" or name.startswith("multitree"):
+        spec = "mesh:x=2,y=4"
+    cell = Cell(parse_fabric(spec), name, "linear", routes)
+    plan = plan_of(cell, Experiment(made_collective(kind, 8, 16 << 20), "test"))
+    closed = closed_time(plan, nominal_costs(plan))
+    assert plan.prediction.fluid_s == pytest.approx(closed.time_s, rel=1e-3)
 
 
 @pytest.mark.parametrize("kind", ["reducescatter", "allgather"])

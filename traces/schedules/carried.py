@@ -142,6 +142,8 @@ def _collective(item: Collective, how: How, nbytes: int, most_sends: int) -> Sen
     sends = Sends.of(found.sends(how.n_ranks, nbytes, how.hints))
     if item.kind in ("broadcast", "reduce"):
         sends = _from_root(sends, item.root, how.n_ranks)
+    if how.algorithm_for(item) == AS_CAPTURED:
+        return captured("tree", sends) if item.kind in ("broadcast", "reduce") else paced(sends, found.pace)
     return paced(sends, how.pace or found.pace)
 
 

@@ -12,6 +12,7 @@ from gradwire.traces.schedules.algorithms.trees import (
     flat_s,
     reduce,
 )
+from gradwire.traces.schedules.names import STEP
 from gradwire.traces.workload import Shape
 
 _TIMES: dict[Shape, tuple[ClosedForm, str]] = {
@@ -34,6 +35,7 @@ def _broadcast(shape: Shape) -> Algorithm:
         lambda n_ranks, nbytes, _: broadcast(n_ranks, nbytes, 0, shape),
         *_TIMES.get(shape, _NO_TIME),
         collective="broadcast",
+        pace=STEP,  # else a rank's children share its link, and the first is as late as the last
     )
 
 

@@ -4,6 +4,7 @@ In the first half of a rank's buffer lie what it has for each rank, in the order
 half what it gets, likewise.  What is passed on lies in between in room behind both.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
@@ -88,39 +89,34 @@ class _Layout:
 
 @dataclass
 class _Hops:
-    """Sends of blocks of `block` bytes: those of a pair that lie together at both ends are one.
+    """Sends of blocks of `block` bytes, step by step; those of a pair that lie together at both ends are one.
 
-    A send waits for what brought its blocks, and its receiver is ready when what lay there has left.
+    A rank begins a step, as a source and as a receiver, when it is done with the one before.  For that the
+    last send to and from each of its partners is enough, as those of a pair come in their order.
     """
 
     block: int
     made: list[Send] = field(default_factory=list)
-    _brought: dict[tuple[int, int], int] = field(default_factory=dict)  # by rank and place: a send's id
-    _left: dict[tuple[int, int], int] = field(default_factory=dict)
+    _n_steps: int = 0
+    _here: defaultdict[int, dict[tuple[int, int], int]] = field(default_factory=lambda: defaultdict(dict))
+    _done: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
-    def send(self, step: int, src: int, dst: int, blocks: Sequence[_Block]) -> None:
+    def next_step(self) -> None:
+        """Go on with the step that follows."""
+        self._done |= {rank: tuple(sorted(last.values())) for rank, last in self._here.items()}
+        self._here.clear()
+        self._n_steps += 1
+
+    def send(self, src: int, dst: int, blocks: Sequence[_Block]) -> None:
         """Nothing where blocks have no bytes."""
+        needs, ready = self._done.get(src, ()), self._done.get(dst, ())
         for run in self._runs(blocks if self.block else ()):
-            number = len(self.made)
-            needs = {self._brought[src, b.place] for b in run if (src, b.place) in self._brought}
-            ready = {self._left[dst, b.target] for b in run if (dst, b.target) in self._left}
             place, target = run[0]
+            nbytes, shift = len(run) * self.block, target - place
+            self._here[src][src, dst] = self._here[dst][src, dst] = len(self.made)
             self.made.append(
-                Send(
-                    0,
-                    src,
-                    dst,
-                    place,
-                    len(run) * self.block,
-                    reduce=False,
-                    needs=tuple(sorted(needs)),
-                    ready=tuple(sorted(ready)),
-                    step=step,
-                    shift=target - place,
-                )
+                Send(0, src, dst, place, nbytes, False, needs, ready, self._n_steps, shift)  # noqa: FBT003
             )
-            self._brought |= {(dst, b.target): number for b in run}
-            self._left |= {(src, b.place): number for b in run}
 
     def _runs(self, blocks: Sequence[_Block]) -> Iterator[list[_Block]]:
         run: list[_Block] = []
@@ -145,11 +141,12 @@ def bruck_alltoall(n_ranks: int, nbytes: int) -> list[Send]:
     check_ranks("an alltoall", n_ranks)
     layout = _Layout(n_ranks, nbytes)
     hops = _Hops(layout.block)
-    for step, bit in enumerate(reversed(range((n_ranks - 1).bit_length()))):
+    for bit in reversed(range((n_ranks - 1).bit_length())):
         for src in range(n_ranks):
             dst = (src + (1 << bit)) % n_ranks
             blocks = [_bruck_hop(layout, src, dst, each, bit) for each in bruck_blocks(n_ranks, bit)]
-            hops.send(step, src, dst, blocks)
+            hops.send(src, dst, blocks)
+        hops.next_step()
     return hops.made
 
 
@@ -193,16 +190,15 @@ def hierarchical_alltoall(groups: Sequence[Sequence[int]], nbytes: int) -> list[
             targets = [layout.room(number * len(group) + i) for number in range(len(groups))]
             targets[group_of[by]] = layout.due(src)  # its own is there
             hops.send(
-                0, src, by, [_Block(layout.own(dst), to) for dst, to in zip(lines[j], targets, strict=True)]
+                src, by, [_Block(layout.own(dst), to) for dst, to in zip(lines[j], targets, strict=True)]
             )
+    hops.next_step()
     for line in lines:
         for by, dst in permutations(line, 2):
             number, group = group_of[dst], groups[group_of[by]]
             places = [layout.room(number * len(group) + i) for i in range(len(group))]
             places[group.index(by)] = layout.own(dst)
-            hops.send(
-                1, by, dst, [_Block(at, layout.due(src)) for src, at in zip(group, places, strict=True)]
-            )
+            hops.send(by, dst, [_Block(at, layout.due(src)) for src, at in zip(group, places, strict=True)])
     return hops.made
 
 
