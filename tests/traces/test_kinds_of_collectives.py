@@ -2,6 +2,7 @@
 
 from functools import cache
 
+import numpy as np
 import pytest
 
 from gradwire.planning.experiment import Cell, Experiment, hints_of, plan_of
@@ -16,7 +17,7 @@ from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.kinds import CONTRACTS, CollectiveKind
 from gradwire.traces.schedules.names import BY_COLLECTIVE, DEFAULTS
 from gradwire.traces.schedules.schedule import Schedule, sent_nbytes
-from gradwire.traces.workload import made_collective
+from gradwire.traces.workload import made_allreduce, made_collective
 from tests.made_orders import step_by_step_s
 
 ALPHA, BETA = 3e-5, 8e-8
@@ -172,3 +173,21 @@ def test_another_root_than_rank_0_is_served(kind: CollectiveKind, name: str) -> 
     check_correct(schedule)
     at_root = schedule.sends.src if kind == "broadcast" else schedule.sends.dst
     assert 5 in at_root
+
+
+@pytest.mark.parametrize("kind", [kind for kind in BY_COLLECTIVE if kind != "allreduce"])
+def test_beside_allreduces_another_collective_stays_as_it_is_whatever_algorithm_and_pace(
+    kind: CollectiveKind,
+) -> None:
+    """An algorithm is for one kind; the others are done as captured, or by their default."""
+    one, other = (made_collective(each, 8, 4096).items[0] for each in (kind, "allreduce"))
+    both = made_allreduce(8, 4096).model_copy(update={"items": (one, other.model_copy(update={"tag": 1}))})
+    first = [
+        expand(both, *how).sends.chosen(np.arange(7)) for how in (("as-captured",), ("halving-doubling",))
+    ]
+    stepped = expand(both, "halving-doubling", pace="early").sends.chosen(np.arange(7))
+    assert first[0] == first[1] == stepped
+    assert {op.algorithm for op in expand(both, "halving-doubling").ops} == {
+        "halving-doubling",
+        DEFAULTS[kind],
+    }
