@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from fractions import Fraction
 from itertools import pairwise
 
 import pytest
@@ -44,7 +45,7 @@ def sent(schedule: Schedule) -> Counter[int]:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("p", range(2, 18))
 def test_servers_add_up_the_data_of_any_number_of_workers(layout: str, p: int) -> None:
-    for nbytes in (4, 52, 300_004):
+    for nbytes in (0, 4, 52, 300_004):
         check_correct(expand(made_allreduce(p, nbytes), f"ps:{layout}"))
 
 
@@ -187,6 +188,16 @@ def planned_s(layout: str, w: int = 16) -> float:
 def test_whole_tensors_keep_more_than_11_servers_from_helping(layout: str, factor: float) -> None:
     """Pieces of 1 % of the buffer, to be quick: the last is pulled by 16 workers after all is pushed."""
     assert factor <= planned_s(f"{layout},chunk=512KiB") < factor * 1.06 + 0.06
+
+
+def test_keys_of_a_small_buffer_may_have_nothing_left() -> None:
+    """At a 10,000th of the size most of ResNet-50's tensors are less than an element."""
+    scale = Fraction(1, 10_000)
+    schedule = expand(
+        made_allreduce(3, RESNET50_NBYTES), "ps:servers=2,keys", scale=scale, hints=Hints(keys=RESNET50)
+    )
+    check_correct(schedule)
+    assert sum(send.nbytes for send in schedule.sends if send.reduce) == 3 * schedule.ops[0].nbytes
 
 
 def test_largest_first_shares_tensors_out_better_than_in_turn() -> None:

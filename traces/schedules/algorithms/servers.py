@@ -96,24 +96,23 @@ def server_sends(layout: Layout, n_ranks: int, nbytes: int, hints: Hints) -> Sen
 
 def _pieces(layout: Layout, n_servers: int, nbytes: int, hints: Hints) -> tuple[Owners, Nbytes]:
     """The server of each piece, and where pieces are cut."""
-    starts = np.array(chunk_starts(nbytes, 1))
-    owners = np.zeros(1, np.intp)
+    most_nbytes = layout.chunk_nbytes or max(nbytes, 1)
     if layout.keys:
         sizes = _key_nbytes(nbytes, n_servers, hints)
-        starts, owners = np.concatenate(([0], np.cumsum(sizes))), assigned(layout, sizes, n_servers)
-    elif layout.chunk_nbytes is None:
-        return np.arange(n_servers), np.array(chunk_starts(nbytes, n_servers))
-    if layout.chunk_nbytes is None:
-        return owners, starts
-    counts = -(-np.diff(starts) // layout.chunk_nbytes)
-    if not layout.keys:  # as many for each server
-        counts = -(-counts // n_servers) * n_servers
+        counts = -(-sizes // most_nbytes)
+        owners = np.repeat(assigned(layout, sizes, n_servers), counts)
+    else:  # as many for each server
+        sizes = np.array([nbytes])
+        counts = -(-sizes // (most_nbytes * n_servers)) * n_servers
+        owners = np.arange(min(counts[0], MAX_SENDS)) % n_servers
     if counts.sum() > MAX_SENDS:
         raise NotServedError(f"the buffer has {counts.sum():,} pieces: choose a larger chunk=")
     cuts = [0]
-    for start, end, count in zip(starts[:-1].tolist(), starts[1:].tolist(), counts.tolist(), strict=True):
-        cuts += (start + cut for cut in chunk_starts(end - start, count)[1:])
-    return (np.repeat(owners, counts) if layout.keys else np.arange(counts[0]) % n_servers), np.array(cuts)
+    for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
+        if count:
+            start = cuts[-1]
+            cuts += (start + cut for cut in chunk_starts(size, count)[1:])
+    return owners, np.array(cuts)
 
 
 def _key_nbytes(nbytes: int, n_servers: int, hints: Hints) -> Nbytes:
