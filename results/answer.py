@@ -56,7 +56,7 @@ def answer(contenders: Sequence[Contender]) -> str:
         return ""
     largest = max(each.nbytes for each in contenders)
     some = [each for each in contenders if each.nbytes == largest]
-    best = min(some, key=lambda each: each.time_s)
+    best = min(some, key=lambda each: float(f"{each.time_s:.6g}"))  # of those that round alike the first
     size = f" with {show_nbytes(largest)}" if len(some) < len(contenders) else ""
     limit = f"; {best.limit} {_hold(best.limit)} it up now" if best.limit else ""
     if len(some) == 1:
@@ -70,14 +70,17 @@ def _hold(limit: str) -> str:
 
 def _lead(best: Contender, some: Sequence[Contender]) -> str:
     """By how much it beats the next, and the first of all if that is another one."""
-    following = min((each for each in some if each is not best), key=lambda each: each.time_s)
-    ratio = following.time_s / best.time_s
+    others = [each for each in some if each is not best]
+    following = min(others, key=lambda each: each.time_s)
     margin = max(LEAST_MARGIN, best.spread)
-    first = some[0]
-    if ratio <= 1 + margin:
+    alike = [each for each in others if each.time_s <= best.time_s * (1 + margin)]
+    if len(alike) == 1:
         lead = f"no more than {margin:.1%} faster than the next, {following.name}"
+    elif alike:
+        lead = f"no more than {margin:.1%} faster than {len(alike)} other cells"
     else:
-        lead = f"{ratio:.2f} × as fast as the next, {following.name}"
-    if first in (best, following):
+        lead = f"{following.time_s / best.time_s:.2f} × as fast as the next, {following.name}"
+    first = some[0]
+    if first in (best, following, *alike):
         return lead
     return f"{lead}, and {first.time_s / best.time_s:.2f} × as fast as the first, {first.name}"

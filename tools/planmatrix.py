@@ -17,11 +17,12 @@ from gradwire.results.plannedcells import PlannedCell, planned_cell, refused_cel
 from gradwire.tools.plansummary import summary
 from gradwire.tools.progressbar import progress_bar
 from gradwire.tools.report import environment
-from gradwire.tools.table import NOTHING, Table, columns, or_nothing, rich_table, table_of
+from gradwire.tools.table import NOTHING, Table, columns, first_of, or_nothing, rich_table, table_of
 from gradwire.tools.table import Cell as TableCell
 from gradwire.traces.files import write_whole
 from gradwire.traces.units import show_nbytes, show_s
 
+REFUSED_SHOWN = 2  # cells of each reason; the table names them all
 PATIENCE_S = 2.0  # what is over sooner has no progress bar
 
 
@@ -70,11 +71,19 @@ def print_cells(to: Console, cells: Sequence[PlannedCell]) -> None:
         to.print(Text(table.title, style="bold"))
         to.print(rich_table(table, dense=True))
         to.print()
-    for cell in cells:
-        if cell.refused:
-            to.print(Text(f"refused: {cell.name}: {cell.refused}", style="dim"))
+    for reason, names in refusals(cells).items():
+        to.print(Text(f"refused: {reason}: {first_of(names, REFUSED_SHOWN)}", style="dim"))
     if sentence := answer_of_plans(cells):
         to.print(sentence, soft_wrap=True)
+
+
+def refusals(cells: Sequence[PlannedCell]) -> dict[str, list[str]]:
+    """The names of the cells that are refused for each reason."""
+    names: dict[str, list[str]] = {}
+    for cell in cells:
+        if cell.refused is not None:
+            names.setdefault(cell.refused, []).append(cell.name)
+    return names
 
 
 def tables(cells: Sequence[PlannedCell]) -> Iterator[Table]:
@@ -113,6 +122,6 @@ def write_page(path: Path, title: str, cells: Sequence[PlannedCell]) -> None:
         title=title,
         answer=answer_of_plans(cells),
         tables=list(tables(cells)),
-        refused=[cell for cell in cells if cell.refused],
+        refused=refusals(cells),
     )  # fmt: skip
     write_whole(path, page)

@@ -44,6 +44,13 @@ def test_what_repeats_differ_by_is_no_lead() -> None:
     assert "1.04 × as fast" in answer_of_rows([row("ring", 1.04), row("multitree", 1.0)])
 
 
+def test_cells_that_are_alike_are_counted_and_the_first_of_them_named() -> None:
+    rows = [row("tree:flat", 2.0), row("ring", 1.0 + 1e-12), row("all-pairs", 1.0), row("multitree", 1.005)]
+    said = answer_of_rows(rows)
+    assert said.startswith("Best: ring, linear")
+    assert "no more than 1.0% faster than 2 other cells, and 2.00 × as fast as the first, tree:flat" in said
+
+
 def test_only_valid_rows_compete_and_of_several_sizes_the_largest() -> None:
     rows = [row("ring", 0.4), row("ring", 4.0, nbytes=40_000), row("all-pairs", 3.0, nbytes=40_000)]
     rows += [replace(row("bad", 0.1, nbytes=40_000), verdict="not valid"), replace(ROW, verdict=REFUSED)]
