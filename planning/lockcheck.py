@@ -9,7 +9,7 @@ from collections import defaultdict
 from gradwire.traces.schedules.locks import Lock
 from gradwire.traces.schedules.schedule import Schedule
 
-MAX_BITS = 1 << 33  # of all operations, one for each section
+MAX_BITS = 1 << 32  # of all operations, one for each section
 
 
 def check_locks(schedule: Schedule) -> None:

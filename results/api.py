@@ -37,6 +37,7 @@ from gradwire.traces.analysis.tables import frames
 from gradwire.traces.reader import open_captures, read_captures
 from gradwire.traces.schedules.dtypes import DType, parse_dtype
 from gradwire.traces.schedules.otherjob import other_job
+from gradwire.traces.schedules.outbox import Order, parse_order
 from gradwire.traces.units import parse_bps, parse_nbytes, parse_ns
 from gradwire.traces.workload import Workload
 
@@ -151,6 +152,7 @@ def plan(  # noqa: PLR0913 - as many choices as the command has
     wire: DType = "float32",
     pace: str | None = None,
     send_delay: str = "0",
+    order: Order = "fifo",
 ) -> Plan:
     """Everything of a run, decided beforehand: every send, port number and path, and the time by the model.
 
@@ -160,9 +162,10 @@ def plan(  # noqa: PLR0913 - as many choices as the command has
     factors of all sizes, and of how long ranks compute; `scale_ranks` and `bucket_size` (like "25MiB") make
     another job of it, and `assumptions` of the plan say what that takes for granted; `wire` is the type in
     which gradients are sent and added; `pace` is "early" or "step", by default as the algorithm does by
-    itself, and each send leaves `send_delay` (like "50ms") after it may.  The same arguments always give the
-    same plan.  Its `prediction` has the links' time alone; `foreseen` adds what hosts take.  Raise Refused
-    for choices that do not fit together, ValueError for others.
+    itself, each send leaves `send_delay` (like "50ms") after it may, and with the `order` "newest-first" the
+    sends of the newest operation go first.  The same arguments always give the same plan.  Its `prediction`
+    has the links' time alone; `foreseen` adds what hosts take.  Raise Refused for choices that do not fit
+    together, ValueError for others.
     """
     if seed < 0:
         raise ValueError(f"seed {seed}: a seed is 0 or more")
@@ -179,6 +182,7 @@ def plan(  # noqa: PLR0913 - as many choices as the command has
         wire=parse_dtype(wire),
         pace=pace,
         send_delay_ns=parse_ns(send_delay),
+        order=parse_order(order),
         assumptions=assumptions,
     )
     on = fabric if isinstance(fabric, Fabric) else parse_fabric(str(fabric))

@@ -27,8 +27,9 @@ class Access(NamedTuple):
 
 def contribution(op: int, nbytes: int) -> NDArray[np.float32]:
     """What a push adds: by its operation, numbers from 0 to 96."""
-    numbers = np.arange(nbytes // ELEMENT_NBYTES)
-    return np.where(numbers % 2, (op // _EVEN + numbers) % _ODD, (op + numbers) % _EVEN).astype(np.float32)
+    numbers = np.arange(2 * _EVEN * _ODD)  # then they repeat
+    period = np.where(numbers % 2, (op // _EVEN + numbers) % _ODD, (op + numbers) % _EVEN).astype(np.float32)
+    return np.resize(period, nbytes // ELEMENT_NBYTES)
 
 
 def count_wrong(

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
 from gradwire.traces.schedules.schedule import Schedule
 
-MAX_BITS = 1 << 33  # of all operations at their ranks, one for each access to a centre
+MAX_BITS = 1 << 32  # of all operations at their ranks, one for each access to a centre
 MAX_PUSHES = 100_000  # to one centre; their sum is exact in float32 (emu.replay.centres)
 
 Part = tuple[int, int]
