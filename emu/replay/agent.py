@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from gradwire.emu.replay import centres, payload
 from gradwire.emu.replay.aggregating import Aggregating, Seat
-from gradwire.emu.replay.compression import Compressing, merge_pairs
+from gradwire.emu.replay.compression import Compressing
 from gradwire.emu.replay.connection import PeerLost, RankConnection, totals
 from gradwire.emu.replay.outcome import Outcome, RankTimes
+from gradwire.emu.replay.pairs import merge_pairs
 from gradwire.emu.replay.slots import Key, Matching
 from gradwire.emu.replay.state import Possible, RankState
 from gradwire.planning.failures import outage_s, show_failures

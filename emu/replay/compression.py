@@ -7,15 +7,12 @@ whose sums are exact, so that the order of additions does not matter.
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gradwire.emu.replay.pairs import PAIR, Bytes, Floats, add_pairs, merge_pairs, packed
 from gradwire.traces.schedules.algorithms.trees import parents
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
 from gradwire.traces.schedules.schedule import Schedule
 
-PAIR = np.dtype([("index", "<i4"), ("value", "<f4")])
-Bytes = NDArray[np.uint8]
-Floats = NDArray[np.float32]
 _LARGEST = 1 << 14  # 512 ranks' sum is below 2^24
 
 
@@ -32,40 +29,6 @@ def gradients(op: int, rank: int, numbers: slice) -> Floats:
     made: Floats = (mixed % np.uint32(2 * _LARGEST + 1)).astype(np.float32)
     made -= np.float32(_LARGEST)
     return made
-
-
-def largest(numbers: Floats, n_kept: int) -> NDArray[np.intp]:
-    """The places of the largest by size, ascending; of equal ones the first."""
-    sizes = np.abs(numbers)
-    least = np.partition(sizes, len(sizes) - n_kept)[len(sizes) - n_kept]
-    above = np.flatnonzero(sizes > least)
-    equal = np.flatnonzero(sizes == least)[: n_kept - len(above)]
-    return np.sort(np.concatenate((above, equal)))
-
-
-def packed(numbers: Floats, n_kept: int, first: int = 0) -> Bytes:
-    """The pairs of the largest, as bytes; indices are counted from `first` on."""
-    places = largest(numbers, n_kept)
-    pairs = np.empty(n_kept, PAIR)
-    pairs["index"], pairs["value"] = places + first, numbers[places]
-    return pairs.view(np.uint8)
-
-
-def add_pairs(dense: Floats, pairs: Bytes) -> None:
-    """Add the values of all pairs at their indices."""
-    read = pairs.view(PAIR)
-    np.add.at(dense, read["index"], read["value"])
-
-
-def merge_pairs(own: Bytes, others: Bytes) -> None:
-    """Add others' pairs to as many of one's own, in place, and keep the largest."""
-    both = np.concatenate((own.view(PAIR), others.view(PAIR)))
-    indices, place = np.unique(both["index"], return_inverse=True)
-    sums = np.zeros(len(indices), np.float32)
-    np.add.at(sums, place, both["value"])
-    kept = largest(sums, len(own) // PAIR.itemsize)
-    pairs = own.view(PAIR)
-    pairs["index"], pairs["value"] = indices[kept], sums[kept]
 
 
 class Compression:

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from gradwire.emu.replay import centres, sums
 from gradwire.emu.replay.compression import Compression, summed_gradients
+from gradwire.emu.replay.halves import add_halves
+from gradwire.emu.replay.pairs import add_pairs, merge_pairs, packed
 from gradwire.traces.schedules.dtypes import FLOAT32, DType, exact_to
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, Held
 from gradwire.traces.schedules.schedule import Aggregation, Op, Schedule
@@ -94,6 +96,10 @@ def number_type(dtype: DType) -> np.dtype[Any]:
 
 def load_types(schedule: Schedule) -> None:
     """Import and compile what adding takes, so that no agent does it during a run."""
+    if any(op.contract.has_pairs for op in schedule.ops):
+        pairs = packed(np.ones(2, np.float32), 1)
+        merge_pairs(pairs, pairs.copy())
+        add_pairs(np.zeros(2, np.float32), pairs)
     for dtype in schedule.dtypes:
         one = np.ones(1, number_type(dtype)).view(np.uint8)
         add(one.copy(), Send(0, 0, 1, 0, one.nbytes, reduce=True), one, dtype)
@@ -104,8 +110,6 @@ def add(buffer: NDArray[np.uint8], send: Send, data: NDArray[np.uint8], dtype: D
     begin, numbers = send.offset + send.shift, number_type(dtype)
     own, others = buffer[begin : begin + send.nbytes].view(numbers), data[: send.nbytes].view(numbers)
     if dtype == "float16":
-        from gradwire.emu.replay.halves import add_halves
-
         add_halves(own, others)
     else:
         own += others

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradwire.emu.replay import payload
-from gradwire.emu.replay.compression import PAIR, Compressing, gradients, largest, merge_pairs
+from gradwire.emu.replay.compression import Compressing, gradients
+from gradwire.emu.replay.pairs import PAIR, largest, merge_pairs
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.schedule import Schedule, sent_nbytes
