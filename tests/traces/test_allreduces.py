@@ -49,6 +49,7 @@ def test_on_a_square_torus_a_2d_ring_takes_the_time_of_its_closed_form_on_each_l
     time_s = step_by_step_s(algorithm("2d-ring").sends(9, 3600, square), ALPHA, BETA, by_link=True)
     assert algorithm("2d-ring").time_s(9, 3600, ALPHA, BETA, square) == pytest.approx(time_s)
     assert algorithm("2d-ring").time_s(12, 4800, ALPHA, BETA, GRID) is None
+    assert algorithm("2d-ring").time_s(9, 3600, ALPHA, BETA, NO_HINTS) is None
 
 
 @pytest.mark.parametrize("name", ["multitree", "multitree:reference"])

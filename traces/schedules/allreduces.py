@@ -72,8 +72,9 @@ def _two_d_ring_s(p: int, nbytes: int, alpha: float, beta: float, hints: Hints) 
 
 
 def _four_way_ring_s(p: int, nbytes: int, alpha: float, beta: float, hints: Hints) -> float | None:
+    """Of a fabric that is a square grid: elsewhere a rank has no four links."""
     rows, columns = needed_grid(p, hints)
-    return four_way_ring_s(rows, nbytes, alpha, beta) if rows == columns else None
+    return four_way_ring_s(rows, nbytes, alpha, beta) if hints.grid and rows == columns else None
 
 
 def _multitree(name: str, *, reference: bool) -> Algorithm:
