@@ -5,7 +5,7 @@ a link is that of TCP in full frames, so the two figures can be worked out from 
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from statistics import median
 from typing import NamedTuple
 
@@ -151,6 +151,8 @@ def compute_s(schedule: Schedule) -> float:
     It goes from rank to rank wherever one waits for what others computed before they sent.  A run cannot take
     less than the larger of this and `bound_s`; how far they overlap is the job's own.
     """
+    if not any(gate.gap_ns for gate in schedule.gates):
+        return 0.0
     gates: defaultdict[int, list[Gate]] = defaultdict(list)
     for gate in schedule.gates:
         gates[gate.op].append(gate)
@@ -160,14 +162,23 @@ def compute_s(schedule: Schedule) -> float:
         for gate in gates[op]:
             after_ns = max((complete_ns.get((other, gate.rank), 0) for other in gate.after), default=0)
             begun_ns[gate.rank] = max(begun_ns.get(gate.rank, 0), after_ns + gate.gap_ns)
+        givers = _givers(schedule, op) if members else {}
         for rank, own_ns in begun_ns.items():
-            givers = _givers(schedule, op, rank) if rank in members else ()
-            complete_ns[op, rank] = max(own_ns, *(begun_ns[giver] for giver in givers), 0)
+            waits_for_ns = [begun_ns[giver] for giver in givers.get(rank, ())]
+            complete_ns[op, rank] = max(own_ns, *waits_for_ns, 0)
     return max(complete_ns.values(), default=0) / 1e9
 
 
-def _givers(schedule: Schedule, op: int, rank: int) -> Collection[int]:
-    """Whose data a member has in the end."""
+def _givers(schedule: Schedule, op: int) -> dict[int, set[int]]:
+    """By member, whose data it has in the end."""
     made = schedule.ops[op]
-    holds = made.contract.after(schedule.parties_of(op, rank), rank)
-    return {giver for held in holds if held.nbytes or not made.nbytes for giver in held.givers}
+    return {
+        rank: {
+            giver
+            for held in made.contract.after(parties, rank)
+            if held.nbytes or not made.nbytes
+            for giver in held.givers
+        }
+        for parties in schedule.parties(op)
+        for rank in parties.members
+    }
