@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from gradwire.planning.fabrics.fabric import HOST_PORT, Egress, Fabric
 from gradwire.planning.model.addedup import as_tcp_nbytes, tree_links
 from gradwire.planning.model.bounds import Cuts, phase_bound_s
-from gradwire.planning.model.phases import PhaseKey, Sizes, same_phases, sizes_by_phase
+from gradwire.planning.model.phases import Pair, PhaseKey, Sizes, same_phases, sizes_by_phase
 from gradwire.planning.plan import Plan, flow_numbers
 from gradwire.planning.transport import payload_efficiency
 
@@ -133,12 +133,12 @@ def plan_load(plan: Plan) -> PlanLoad:
     sizes = sizes_by_phase(plan.schedule)
     if not sizes:
         raise ValueError("the plan sends nothing, so there is nothing to audit")
-    cuts = Cuts(plan.fabric)
+    cuts, number = Cuts(plan.fabric), flow_numbers(plan.flows)
     parts = []
     for keys in same_phases(sizes):
         one = sizes[keys[0]]
         bound_s = phase_bound_s(cuts, plan.placement, one.pairs)
-        parts.append(_part(plan, sorted(keys), one, bound_s))
+        parts.append(_part(plan, sorted(keys), one, bound_s, number))
     parts.sort(key=lambda part: part.keys)
     phases = sorted(
         (replace(part.phase, key=key) for part in parts for key in part.keys), key=lambda phase: phase.key
@@ -195,9 +195,14 @@ def is_host_link(fabric: Fabric, egress: Egress) -> bool:
     return HOST_PORT in (egress.port, fabric.peers[egress].port)
 
 
-def _part(plan: Plan, keys: Sequence[PhaseKey], sizes: Sizes, bound_s: float) -> PhaseLoad:
-    """`bound_s` is that of the phase's flows: trees take their hosts' links, wherever else they go."""
-    links = _links(plan, sizes)
+def _part(
+    plan: Plan, keys: Sequence[PhaseKey], sizes: Sizes, bound_s: float, number: Mapping[Pair, int]
+) -> PhaseLoad:
+    """`bound_s` is that of the phase's flows: trees take their hosts' links, wherever else they go.
+
+    `number` is the flow of each pair of ranks.
+    """
+    links = _links(plan, sizes, number)
     at_hosts = [link for link in links if is_host_link(plan.fabric, link.egress)]
     worst = max(links, key=lambda link: (link.busy_s, link.n_flows))
     host_s = max(link.busy_s for link in at_hosts)
@@ -224,10 +229,9 @@ def _part(plan: Plan, keys: Sequence[PhaseKey], sizes: Sizes, bound_s: float) ->
     )
 
 
-def _links(plan: Plan, sizes: Sizes) -> list[Carried]:
+def _links(plan: Plan, sizes: Sizes, number: Mapping[Pair, int]) -> list[Carried]:
     """What every link carries in a phase, in cabling order; links without a flow or tree are left out."""
     fabric = plan.fabric
-    number = flow_numbers(plan.flows)
     nbytes: defaultdict[Egress, int] = defaultdict(int)
     as_tcp: defaultdict[Egress, float] = defaultdict(float)
     flows: defaultdict[Egress, list[int]] = defaultdict(list)
