@@ -10,6 +10,7 @@ import select
 import time
 from collections.abc import Sequence
 from io import FileIO
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ from gradwire.emu.replay.state import Possible, RankState
 from gradwire.planning.failures import outage_s, show_failures
 from gradwire.planning.plan import Plan
 from gradwire.traces.framing.gloo import Opcode, encode_preamble
-from gradwire.traces.schedules.outbox import NEWEST_FIRST, Outbox
+from gradwire.traces.schedules.outbox import NEWEST_FIRST, PATIENCE_S, Outbox
 from gradwire.traces.schedules.schedule import longest_quiet_s
 from gradwire.traces.schedules.sends import Send, swaps
 
@@ -71,7 +72,7 @@ class RankAgent:
         self._times = RankTimes()
         self.accesses: list[centres.Access] = []  # to the rank's centres, in their order
         own_ops = [send.op for send in self._sends.values() if send.src == rank]
-        self._outbox = Outbox(own_ops) if plan.schedule.order == NEWEST_FIRST else None
+        self._outbox = Outbox(own_ops, PATIENCE_S) if plan.schedule.order == NEWEST_FIRST else None
         self._agreed: set[int] = set()  # receives that one end is ready for, until the other is
         self._sent_nbytes = self._retransmits = 0
         self._heard_ns = 0  # when anything last happened of which silence would be a fault
@@ -152,6 +153,8 @@ class RankAgent:
     def _until_ns(self) -> int:
         """When there is something to do even if nothing happens; a worker's times apart."""
         due_ns = [heap[0][0] for heap in (self._gaps, self._delayed) if heap]
+        if self._outbox and self._outbox.ask_again_s < inf:
+            due_ns.append(int(self._outbox.ask_again_s * 1e9) + 1)
         return min(due_ns, default=self._heard_ns + int(self._stall_s * 1e9))
 
     def _timeout_s(self) -> float:
@@ -276,7 +279,7 @@ class RankAgent:
         if self._outbox is None:
             return
         if number in self._agreed:
-            self._outbox.coming(self._sends[number].op)
+            self._outbox.coming(self._sends[number].op, time.monotonic())
         self._agreed ^= {number}
 
     def _leave(self) -> None:
@@ -285,7 +288,7 @@ class RankAgent:
         That is decided when all has been read that has come: a notice right behind data may let something
         newer go than these data.
         """
-        while self._outbox and (number := self._outbox.next()) is not None:
+        while self._outbox and (number := self._outbox.next(time.monotonic())) is not None:
             self._flush(self._queue(number))
 
     def _flush(self, connection: RankConnection) -> None:
@@ -363,7 +366,7 @@ class RankAgent:
 
     def _received(self, number: int) -> None:
         if self._outbox:
-            self._outbox.came(self._sends[number].op)
+            self._outbox.came(self._sends[number].op, time.monotonic())
         self._do(self._state.finished(number))
 
     def _log_access(self, op: int, *, is_over: bool = True) -> None:

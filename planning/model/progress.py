@@ -27,14 +27,14 @@ from gradwire.planning.model.hosts import HostCosts, Processors, Work
 from gradwire.planning.model.network import EventKind, Network, NetworkEvent
 from gradwire.planning.model.segments import SAME_TIME_S
 from gradwire.traces.schedules.locks import Queues
-from gradwire.traces.schedules.outbox import NEWEST_FIRST, Outbox
+from gradwire.traces.schedules.outbox import NEWEST_FIRST, PATIENCE_S, Outbox
 from gradwire.traces.schedules.schedule import Gate, Schedule
 
 # An aggregation goes up and down its tree twice before its first elements are added up: the largest exponents
 # are agreed on, then the first chunk has to be back.  Later chunks follow without a pause.
 ROUNDS = 2
 # What timers are for, but START; that, the first two and the last are what a rank handles.
-ARRIVE, NOTICE, OPEN_GATE, QUEUE_SEND, WORKED, START, ASKED = range(7)
+ARRIVE, NOTICE, OPEN_GATE, QUEUE_SEND, WORKED, START, ASKED, LEAVE = range(8)
 RECEIVER_READY, SENDER_READY, DATA = range(3)  # what the network is handed, in this order
 
 
@@ -137,7 +137,7 @@ class Progress:
         ops: list[list[int]] = [[] for _ in range(self._schedule.n_ranks)]
         for item in self._items[: self._n_sends]:
             ops[item.ranks[0]].append(item.op)
-        return list(map(Outbox, ops))
+        return [Outbox(each, PATIENCE_S if self._hosts else 0.0) for each in ops]
 
     def _link_locks(self) -> dict[int, int]:
         """Returns the operations that take locks, by the number of what then waits for the lock."""
@@ -177,6 +177,8 @@ class Progress:
             self._open(number)
         elif kind == QUEUE_SEND:
             self._queue(number)
+        elif kind == LEAVE:
+            self._changed[number] = None
         elif self._hosts and kind == ARRIVE:
             self._work(self._items[number].ranks[1], Work(ARRIVE, number, self._hosts.message_s))
         elif self._hosts and kind == NOTICE:
@@ -241,7 +243,9 @@ class Progress:
         """Let each rank begin the send that leaves next, where one is under way at a time."""
         while self._outboxes and self._changed:
             rank, _ = self._changed.popitem()
-            number = self._outboxes[rank].next()
+            number = self._outboxes[rank].next(self._now_s)
+            if (again_s := self._outboxes[rank].ask_again_s) < inf:
+                heappush(self._timers, (again_s, LEAVE, rank))
             if number is not None:
                 op, _, nbytes, flow = self._items[number]
                 if self._hosts:
@@ -255,13 +259,13 @@ class Progress:
             return
         if number in self._agreed:
             op, ranks, _, _ = self._items[number]
-            self._outboxes[ranks[1]].coming(op)
+            self._outboxes[ranks[1]].coming(op, self._now_s)
         self._agreed ^= {number}
 
     def _came(self, number: int) -> None:
         if self._outboxes and number < self._n_sends:
             op, ranks, _, _ = self._items[number]
-            self._outboxes[ranks[1]].came(op)
+            self._outboxes[ranks[1]].came(op, self._now_s)
             self._changed[ranks[1]] = None
 
     def _hand_over(self) -> None:
@@ -391,7 +395,7 @@ class Progress:
         if number < self._n_sends:
             alpha_s = 0.0 if self._hosts else self._alpha_s
             if not self._hosts and self._outboxes:
-                self._outboxes[self._items[number].ranks[1]].coming(self._items[number].op)
+                self._outboxes[self._items[number].ranks[1]].coming(self._items[number].op, self._now_s)
         return self._now_s + self._schedule.send_delay_ns / 1e9 + alpha_s, QUEUE_SEND, number
 
     def _asked(self, item: int) -> None:

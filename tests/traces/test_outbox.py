@@ -21,8 +21,8 @@ UNIT_NBYTES = int(UNIT_MS / 1e3 * RATE_BPS * PAYLOAD_EFFICIENCY / 8 / 1.5) // 16
 HOSTS = HostCosts(0.0001, 0.0, 0.0001, n_cpus=64, segment_nbytes=15_000, buffer_nbytes=1 << 17)
 
 
-def layers(order: Order, hosts: HostCosts | None = None) -> tuple[Plan, Simulated]:
-    schedule = expand(two_layers(UNIT_NBYTES), "halving-doubling", pace="early")
+def layers(order: Order, hosts: HostCosts | None = None, pace: str = "early") -> tuple[Plan, Simulated]:
+    schedule = expand(two_layers(UNIT_NBYTES), "halving-doubling", pace=pace)
     plan = schedule_plan(f"star:hosts={N_RANKS},rate=100M", replace(schedule, order=order))
     return plan, simulate(plan.fabric, plan.flows, plan.schedule, hosts=hosts)
 
@@ -55,10 +55,11 @@ def test_a_schedule_of_any_size_has_its_order(monkeypatch: pytest.MonkeyPatch) -
         assert simulated.time_s * 1e3 / UNIT_MS == pytest.approx(units, rel=1e-3)
 
 
-def test_the_model_of_segments_serves_in_the_same_order() -> None:
-    """A socket's buffer and notices may let a step of the large one in; 14 and 13 remain within 2 %."""
+@pytest.mark.parametrize("pace", ["early", "step"])
+def test_the_model_of_segments_serves_in_the_same_order(pace: str) -> None:
+    """A socket's buffer may let a step of the large one in; 14 and 13 remain within 2 %."""
     for order, units in ((FIFO, 14), (NEWEST_FIRST, 13)):
-        plan, simulated = layers(order, HOSTS)
+        plan, simulated = layers(order, HOSTS, pace)
         assert simulated.time_s * 1e3 / UNIT_MS == pytest.approx(units, rel=0.02)
         is_first = ends(plan, simulated, SMALL)[-1] < ends(plan, simulated, LARGE)[-2]
         assert is_first == (order == NEWEST_FIRST)
@@ -67,11 +68,11 @@ def test_the_model_of_segments_serves_in_the_same_order() -> None:
 def test_one_send_is_under_way_at_a_time_and_is_not_interrupted() -> None:
     box = Outbox([1, 1, 2])
     box.offer((5, 0), 1, 10)
-    assert box.next() == 10
+    assert box.next(0.0) == 10
     box.offer((6, 0), 2, 20)
-    assert box.next() is None
+    assert box.next(0.0) is None
     box.over()
-    assert box.next() == 20
+    assert box.next(0.0) == 20
 
 
 def test_the_newest_operation_goes_first_and_of_it_the_first_send() -> None:
@@ -80,7 +81,7 @@ def test_the_newest_operation_goes_first_and_of_it_the_first_send() -> None:
     box.offer((6, 0), 2, 21)
     box.offer((5, 1), 2, 20)
     order = []
-    while (send := box.next()) is not None:
+    while (send := box.next(0.0)) is not None:
         order.append(send)
         box.over()
     assert order == [20, 21, 10]
@@ -93,7 +94,7 @@ def test_sends_of_one_slot_keep_their_order() -> None:
     box.offer((5, 7), 3, 30)
     box.offer((6, 7), 2, 20)
     order = []
-    while (send := box.next()) is not None:
+    while (send := box.next(0.0)) is not None:
         order.append(send)
         box.over()
     assert order == [20, 10, 30]
@@ -102,24 +103,38 @@ def test_sends_of_one_slot_keep_their_order() -> None:
 def test_nothing_older_begins_while_something_newer_comes_that_the_rank_goes_on_with() -> None:
     box = Outbox([1, 2, 2])
     box.offer((6, 0), 2, 20)
-    assert box.next() == 20
+    assert box.next(0.0) == 20
     box.over()
-    box.coming(2)
+    box.coming(2, 0.0)
     box.offer((5, 0), 1, 10)
-    assert box.next() is None
-    box.came(2)
+    assert box.next(0.0) is None
+    box.came(2, 0.0)
     box.offer((6, 0), 2, 21)
-    assert box.next() == 21
+    assert box.next(0.0) == 21
     box.over()
-    box.coming(2)  # the last of it: the rank has no more to send
-    assert box.next() == 10
+    box.coming(2, 0.0)  # the last of it: the rank has no more to send
+    assert box.next(0.0) == 10
 
 
 def test_something_newer_is_not_held_back_by_something_older_that_comes() -> None:
     box = Outbox([1, 1, 2])
-    box.coming(1)
+    box.coming(1, 0.0)
     box.offer((5, 0), 2, 20)
-    assert box.next() == 20
+    assert box.next(0.0) == 20
+
+
+def test_something_older_begins_when_nothing_newer_has_happened_for_a_while() -> None:
+    box = Outbox([1, 2, 2], patience_s=0.005)
+    box.offer((5, 0), 1, 10)
+    box.offer((6, 0), 2, 20)
+    assert box.next(1.0) == 20
+    box.over()
+    assert box.next(1.001) is None
+    assert box.ask_again_s == pytest.approx(1.005)
+    box.coming(2, 1.002)
+    box.came(2, 1.004)
+    assert box.next(1.0055) is None
+    assert box.next(1.0095) == 10
 
 
 def _random_job(random: Random, n_ranks: int) -> Workload:
