@@ -16,7 +16,8 @@ class Taxonomy(BaseModel):
 
     `optimisation` is centralised if one model counts, whether a server, several or all ranks hold it;
     decentralised if ranks explore with models of their own, which they draw together.  `staleness` is the
-    bound of a bounded scheduling: how many of the latest updates of another worker one may lack.
+    bound of a bounded scheduling: how many of another worker's latest updates may be missing in what a worker
+    pulls.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
