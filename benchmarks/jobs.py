@@ -14,6 +14,7 @@ shorter or longer.  Everything is on a star: what is measured is the job, not th
 
 import argparse
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -77,8 +78,12 @@ class Job:
 
     @property
     def compute_s(self) -> float:
-        """Of one worker in an iteration."""
-        return max(item.duration_ns for item in self.workload.items if isinstance(item, Compute)) / 1e9
+        """How long a worker computes in an iteration."""
+        of_rank: Counter[int] = Counter()
+        for item in self.workload.items:
+            if isinstance(item, Compute) and item.iteration == 0:
+                of_rank[item.rank] += item.duration_ns
+        return max(of_rank.values(), default=0) / 1e9
 
     def plan(self, setting: Setting) -> Plan:
         fabric = parse_fabric(f"star:hosts={self.workload.n_ranks},rate={setting.rate_bps}")
