@@ -30,11 +30,24 @@ from gradwire.traces.schedules.schedule import sent_nbytes
 from gradwire.traces.units import parse_nbytes
 from gradwire.traces.workload import Workload, made_collective, made_uneven_alltoall
 
-OF_FAMILIES = ("ps:central", "ps:servers=2", "ps:colocated", "ps:hierarchical", "topk:0.01", "hitopk:0.01")
+OF_FAMILIES = (
+    "ps:central",
+    "ps:servers=2",
+    "ps:colocated",
+    "ps:hierarchical",
+    "topk:0.01",
+    "gtopk:0.01",
+    "hitopk:0.01",
+)
 RATE = "rate=100M"
-SPECS = {  # by ranks: where groups are asked for, where a grid is, and elsewhere with room for two servers
-    8: (f"bigraph:n=4,m=2,{RATE}", f"mesh:x=2,y=4,{RATE}", f"star:hosts=10,{RATE}"),
-    6: (f"bigraph:n=2,m=3,{RATE}", f"mesh:x=2,y=3,{RATE}", f"star:hosts=8,{RATE}"),
+SPECS = {  # by ranks: where groups are asked for, with room for servers, where a grid is, and elsewhere
+    8: (
+        f"bigraph:n=4,m=2,{RATE}",
+        f"bigraph:n=4,m=3,{RATE}",
+        f"mesh:x=2,y=4,{RATE}",
+        f"star:hosts=10,{RATE}",
+    ),
+    6: (f"bigraph:n=2,m=3,{RATE}", f"bigraph:n=2,m=4,{RATE}", f"mesh:x=2,y=3,{RATE}", f"star:hosts=8,{RATE}"),
 }
 _HEAD = (
     "collective     algorithm               ranks  fabric       wrong  bytes  messages  time / closed form"
@@ -75,10 +88,7 @@ def _jobs(kind: CollectiveKind, n_ranks: int, nbytes: int) -> Iterator[tuple[str
 
 def _is_right(laboratory: Laboratory, kind: CollectiveKind, name: str, workload: Workload) -> bool:
     """Print the line of one algorithm."""
-    groups, grid, star = SPECS[workload.n_ranks]
-    wants_groups = name in ("hierarchical", "ina:leaf", "ps:hierarchical") or name.startswith("hitopk")
-    wants_grid = name in ("hierarchical:grid", "2d-ring") or name.startswith("multitree")
-    spec = groups if wants_groups else grid if wants_grid else star
+    spec = _spec(name, workload.n_ranks)
     head = f"{kind:13}  {name:22}  {workload.n_ranks:5}  {spec.partition(',')[0]:12}"
     try:
         plan = plan_of(Cell(parse_fabric(spec), name, "linear", "ecmp"), Experiment(workload, "benchmark"))
@@ -95,6 +105,15 @@ def _is_right(laboratory: Laboratory, kind: CollectiveKind, name: str, workload:
     ratio = f"{row.ratio_closed:.2f}" if row.ratio_closed else "no formula"
     print(f"{head}  {row.wrong:5}  {_word(exact)}  {_word(alike):8}  {ratio}", flush=True)
     return not row.wrong and exact and alike
+
+
+def _spec(name: str, n_ranks: int) -> str:
+    groups, racks, grid, star = SPECS[n_ranks]
+    if name == "ps:hierarchical":
+        return racks
+    if name in ("hierarchical", "ina:leaf") or name.startswith("hitopk"):
+        return groups
+    return grid if name in ("hierarchical:grid", "2d-ring") or name.startswith("multitree") else star
 
 
 def _word(is_so: bool) -> str:
