@@ -97,9 +97,9 @@ def number_type(dtype: DType) -> np.dtype[Any]:
 def load_types(schedule: Schedule) -> None:
     """Import and compile what adding takes, so that no agent does it during a run."""
     if any(op.contract.has_pairs for op in schedule.ops):
-        pairs = packed(np.ones(2, np.float32), 1)
+        pairs = packed(np.ones(4, np.float32), 2)  # of one pair the columns would be of another layout
         merge_pairs(pairs, pairs.copy())
-        add_pairs(np.zeros(2, np.float32), pairs)
+        add_pairs(np.zeros(4, np.float32), pairs)
     for dtype in schedule.dtypes:
         one = np.ones(1, number_type(dtype)).view(np.uint8)
         add(one.copy(), Send(0, 0, 1, 0, one.nbytes, reduce=True), one, dtype)

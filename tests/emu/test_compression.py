@@ -1,13 +1,14 @@
 """What ranks select, send and add up in a compressed allreduce, against the definition written out."""
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradwire.emu.replay import payload
+from gradwire.emu.replay import pairs, payload
 from gradwire.emu.replay.compression import Compressing, gradients
 from gradwire.emu.replay.pairs import PAIR, largest, merge_pairs
 from gradwire.traces.schedules.expand import expand
@@ -126,8 +127,8 @@ def carried_out(schedule: Schedule) -> list[list[float]]:
     last = schedule.ops[-1]
     found = [held[rank][len(schedule.ops) - 1][last.nbytes if last.dense_nbytes else 0 :] for rank in ranks]
     results: list[list[float]] = [each.view(np.float32).tolist() for each in found]
-    pairs = next(number for number, op in enumerate(schedule.ops) if op.contract.has_pairs)
-    held[0][pairs][: PAIR.itemsize].view(PAIR)["value"] += 1
+    of_pairs = next(number for number, op in enumerate(schedule.ops) if op.contract.has_pairs)
+    held[0][of_pairs][: PAIR.itemsize].view(PAIR)["value"] += 1
     assert payload.count_wrong(schedule, 0, held[0]) > 0
     return results
 
@@ -138,3 +139,19 @@ def test_agents_send_the_pairs_and_add_them_up(algorithm: str) -> None:
     for outcomes in run(schedule, repeats=2):
         assert sum(outcome.wrong for outcome in outcomes) == 0
         assert [outcome.sent_nbytes for outcome in outcomes] == sent_nbytes(schedule)
+
+
+def n_compiled() -> list[int]:
+    functions: tuple[Any, ...] = (pairs._add, pairs._merge)
+    return [len(function.signatures) for function in functions]
+
+
+def test_agents_compile_nothing_during_a_run() -> None:
+    schedule = expand(made_allreduce(2, 4000), "topk:0.1")
+    payload.load_types(schedule)
+    loaded = n_compiled()
+    buffers = payload.buffers(schedule, 0)
+    Compressing(schedule, 0).done(0, buffers)
+    half = schedule.ops[0].nbytes // 2
+    merge_pairs(buffers[0][:half], payload.buffers(schedule, 1)[0][half : 2 * half])
+    assert n_compiled() == loaded
