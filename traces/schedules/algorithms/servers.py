@@ -3,9 +3,9 @@
 Layouts: PHub (Luo et al., SoCC 2018), whose PBox is a server with a faster cable.  Names: servernames.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from gradwire.traces.schedules.algorithm import NotServedError, Servers, check_r
 from gradwire.traces.schedules.algorithms.serving import Group, one_by_one, piece_sends, tiled
 from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, chunk_starts
-from gradwire.traces.schedules.sends import MAX_SENDS, Nbytes, Sends
+from gradwire.traces.schedules.sends import MAX_SENDS, Nbytes, Sends, totals
 
 Kind = Literal["servers", "colocated", "hierarchical"]
 Owners = NDArray[np.intp]
@@ -155,46 +155,85 @@ def largest_share(layout: Layout, n_servers: int, nbytes: int, hints: Hints) -> 
     return float(np.bincount(assigned(layout, sizes, n_servers), sizes).max() / nbytes)
 
 
-def server_s(layout: Layout, p: int, nbytes: int, alpha: float, beta: float, hints: Hints) -> float | None:
-    """T = 2 alpha + f S beta, for the server with the largest share s of the buffer.
+def _busiest(layout: Layout, n_servers: int, nbytes: int, hints: Hints) -> tuple[float, float]:
+    """Of the server that takes longest its share of the buffer, and that of its largest piece in this; 1
+    without overlap.
+    """
+    if not nbytes:
+        return 1 / n_servers, 1.0
+    owners, cuts = _pieces(layout, n_servers, nbytes, hints)
+    loads, pieces = totals(owners, np.diff(cuts), n_servers), np.zeros(n_servers, np.int64)
+    np.maximum.at(pieces, owners, np.diff(cuts))
+    one_way = pieces if layout.overlap else loads
+    server = int((loads + one_way).argmax())
+    return float(loads[server] / nbytes), float(one_way[server] / loads[server])
 
-    f = max(1, p s / n) with a cable n times as fast as a worker's; 1 + s (p-2) of a worker that serves, which
-    sends (1-s) S to others and s S to each of p-1; 4 alpha and f = max(1, (m + 2(r-1)/r) / n) of r servers
-    with m workers each.  All derived: pushes and pulls overlap, in pieces that cost no time themselves.
-    Without overlap what is pushed and what is pulled take their time one after the other.
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """The formula of a layout for a person, in pieces and in one, and how much of S beta it is in each.
+
+    Of w workers in all, or m with each of r servers, whose cables are n times as fast as a worker's; the
+    server that takes longest has a share s of the buffer, and its largest piece a share q of that.
+    """
+
+    in_pieces: str
+    in_one: str
+    overlapped: Callable[["_Sizes"], float]  # of pieces that take no time
+    serial: Callable[["_Sizes"], float]
+
+
+class _Sizes(NamedTuple):
+    w: int
+    s: float
+    n: float
+    r: int
+    m: int
+
+
+_FORMS: dict[Kind, _Form] = {
+    "servers": _Form(
+        "2α + (1+q) max(1, ws/n)·Sβ",
+        "2α + 2 max(1, ws/n)·Sβ",
+        lambda x: max(1, x.w * x.s / x.n),
+        lambda x: 2 * max(1, x.w * x.s / x.n),
+    ),
+    "colocated": _Form(
+        "2α + ((1−q)(1 + s(w−2)) + 2q max((w−1)s, 1−s))·Sβ",
+        "2α + 2 max((w−1)s, 1−s)·Sβ",
+        lambda x: 1 + x.s * (x.w - 2),
+        lambda x: 2 * max((x.w - 1) * x.s, 1 - x.s),
+    ),
+    "hierarchical": _Form(
+        "4α + ((1−q) max(1, (m + 2(r−1)/r)/n) + q (2 max(1, m/n) + 2(r−1)/(rn)))·Sβ",
+        "4α + (2 max(1, m/n) + 2(r−1)/(rn))·Sβ",
+        lambda x: max(1, (x.m + 2 * (x.r - 1) / x.r) / x.n),
+        lambda x: 2 * max(1, x.m / x.n) + 2 * (x.r - 1) / (x.r * x.n),
+    ),
+}
+
+
+def server_s(layout: Layout, p: int, nbytes: int, alpha: float, beta: float, hints: Hints) -> float:
+    """T = 2 alpha + f S beta, 4 alpha where servers exchange; f is derived (`_FORMS`).
+
+    Pushes and pulls overlap, but for the first push and the last pull of a piece: so f is 1-q of that of
+    pieces that take no time, and q of that of one piece, which is pushed and then pulled.  A worker that
+    serves sends (1-s) S to others and s S to each of p-1.  Without overlap q is 1.
     """
     groups = layout.groups(p, hints)
-    share = largest_share(layout, len(groups), nbytes, hints)
-    n = _faster(groups, p, hints)
-    if layout.keys and layout.chunk_nbytes is None and layout.overlap:
-        return None  # how far they overlap depends on the keys
-    is_serial = not layout.overlap or layout.chunk_nbytes is None
-    if layout.kind == "hierarchical":
-        r, m = len(groups), max(len(group.workers) for group in groups)
-        across = 2 * (r - 1) / r
-        factor = 2 * max(1, m / n) + across / n if is_serial else max(1, (m + across) / n)
-        return 4 * alpha + factor * nbytes * beta
-    if layout.kind == "colocated":
-        factor = 2 * max((p - 1) * share, 1 - share) if is_serial else 1 + share * (p - 2)
-    else:
-        factor = max(1.0, p * share / n) * (2 if is_serial else 1)
-    return 2 * alpha + factor * nbytes * beta
+    s, q = _busiest(layout, len(groups), nbytes, hints)
+    most_workers = max(len(group.workers) for group in groups)
+    sizes = _Sizes(p, s, _faster(groups, p, hints), len(groups), most_workers)
+    form = _FORMS[layout.kind]
+    factor = (1 - q) * form.overlapped(sizes) + q * form.serial(sizes)
+    return (4 if layout.kind == "hierarchical" else 2) * alpha + factor * nbytes * beta
 
 
 def closed_form(layout: Layout) -> str:
-    """`server_s` for a person; empty where there is no formula."""
-    if layout.keys and layout.chunk_nbytes is None and layout.overlap:
-        return ""
-    is_serial = not layout.overlap or layout.chunk_nbytes is None
-    forms = {
-        ("hierarchical", False): "4α + max(1, (m + 2(r−1)/r)/n)·Sβ",
-        ("hierarchical", True): "4α + (2 max(1, m/n) + 2(r−1)/(rn))·Sβ",
-        ("colocated", False): "2α + (1 + s(w−2))·Sβ",
-        ("colocated", True): "2α + 2 max((w−1)s, 1−s)·Sβ",
-        ("servers", False): "2α + max(1, ws/n)·Sβ",
-        ("servers", True): "2α + 2 max(1, ws/n)·Sβ",
-    }
-    return f"{forms[layout.kind, is_serial]} (Luo et al. 2018, derived)"
+    """`server_s` for a person."""
+    form = _FORMS[layout.kind]
+    is_one = not layout.overlap or (layout.chunk_nbytes is None and not layout.keys)
+    return f"{form.in_one if is_one else form.in_pieces} (Luo et al. 2018, derived)"
 
 
 def _faster(groups: Sequence[Group], p: int, hints: Hints) -> float:
