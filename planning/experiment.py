@@ -26,11 +26,12 @@ from gradwire.traces.schedules.allreduced import with_allreduces
 from gradwire.traces.schedules.dtypes import FLOAT32, DType
 from gradwire.traces.schedules.expand import expand, not_added
 from gradwire.traces.schedules.hints import NO_HINTS, Hints
-from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF, PAIRWISE
+from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF, PAIRWISE, Pace
 from gradwire.traces.schedules.outbox import FIFO, Order
 from gradwire.traces.schedules.pushes import first_come_servers
-from gradwire.traces.schedules.schedule import Schedule, together
+from gradwire.traces.schedules.schedule import MAX_SEND_DELAY_NS, Schedule, together
 from gradwire.traces.trace import MAX_UNREAD
+from gradwire.traces.units import show_ns
 from gradwire.traces.workload import Collective, Workload
 
 if TYPE_CHECKING:
@@ -74,13 +75,21 @@ class Experiment:
     switch_slots: int = SWITCH_SLOTS
     slots: int | None = None
     elements: int = DEFAULT_ELEMENTS
-    pace: str | None = None
+    pace: Pace | None = None
     send_delay_ns: int = 0
     captured_on: Fabric | None = None
     wire: DType = FLOAT32
     assumptions: tuple[str, ...] = ()
     keys: tuple[int, ...] = ()
     order: Order = FIFO
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a delay that no plan may have."""
+        if not 0 <= self.send_delay_ns <= MAX_SEND_DELAY_NS:
+            raise ValueError(
+                f"a send is delayed by {show_ns(MAX_SEND_DELAY_NS)} at most, not by "
+                f"{show_ns(self.send_delay_ns)}"
+            )
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
@@ -158,6 +167,7 @@ def plan_of(cell: Cell, experiment: Experiment) -> Plan:
         doubts=_doubts(cell, experiment),
         assumptions=experiment.assumptions,
         keys=experiment.keys,
+        pace=experiment.pace,
     )
 
 

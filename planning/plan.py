@@ -22,6 +22,7 @@ from gradwire.planning.transport import Transport
 from gradwire.planning.trees.tree import SWITCH_SLOTS, Tree
 from gradwire.traces.complaints import complaint, other_version
 from gradwire.traces.files import write_whole
+from gradwire.traces.schedules.names import Pace
 from gradwire.traces.schedules.schedule import Schedule
 from gradwire.traces.schedules.sends import Sends
 
@@ -77,7 +78,8 @@ class Plan:
     trees.  `host_side` says, for each job that was to be aggregated and is not, why its hosts do it.
     `doubts` say why the workload may not be what the job did: a run of it is not valid.  `assumptions` say
     what was taken for granted where another job than the captured one was asked for.  `keys` are the
-    elements of each tensor in a buffer, if they were named.
+    elements of each tensor in a buffer, if they were named.  `pace` is the one that was asked for;
+    None: as the algorithm does by itself.
     """
 
     fabric: Fabric
@@ -99,6 +101,7 @@ class Plan:
     doubts: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
     keys: tuple[int, ...] = ()
+    pace: Pace | None = None
 
     @property
     def n_ranks(self) -> int:
@@ -134,6 +137,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
                 "doubts",
                 "assumptions",
                 "keys",
+                "pace",
             )
         },
         "transport": asdict(plan.transport),

@@ -27,6 +27,7 @@ from gradwire.planning.jobs import read_plan, read_workload_only, source_of
 from gradwire.planning.model.loads import by_severity, plan_load
 from gradwire.planning.plan import Plan
 from gradwire.planning.runfiles import read_json
+from gradwire.planning.sentas import sent_as
 from gradwire.results.linktable import read_table
 from gradwire.results.plannedlinks import planned_link
 from gradwire.results.runview import LinkUse, RunView, load_run
@@ -35,10 +36,11 @@ from gradwire.traces.analysis.analysis import Analysis, analyse_trace
 from gradwire.traces.analysis.summary import sentences
 from gradwire.traces.analysis.tables import frames
 from gradwire.traces.reader import open_captures, read_captures
-from gradwire.traces.schedules.dtypes import DType, parse_dtype
+from gradwire.traces.schedules.dtypes import DType
+from gradwire.traces.schedules.names import Pace
 from gradwire.traces.schedules.otherjob import other_job
-from gradwire.traces.schedules.outbox import Order, parse_order
-from gradwire.traces.units import parse_bps, parse_nbytes, parse_ns
+from gradwire.traces.schedules.outbox import Order
+from gradwire.traces.units import parse_bps, parse_nbytes
 from gradwire.traces.workload import Workload
 
 AnyPath = str | Path
@@ -150,7 +152,8 @@ def plan(  # noqa: PLR0913 - as many choices as the command has
     scale_ranks: int | None = None,
     bucket_size: str | None = None,
     wire: DType = "float32",
-    pace: str | None = None,
+    keys: AnyPath | None = None,
+    pace: Pace | None = None,
     send_delay: str = "0",
     order: Order = "fifo",
 ) -> Plan:
@@ -161,11 +164,12 @@ def plan(  # noqa: PLR0913 - as many choices as the command has
     `iterations` are those to send, all but the set-up (-1) unless given; `scale_bytes` and `compute` are
     factors of all sizes, and of how long ranks compute; `scale_ranks` and `bucket_size` (like "25MiB") make
     another job of it, and `assumptions` of the plan say what that takes for granted; `wire` is the type in
-    which gradients are sent and added; `pace` is "early" or "step", by default as the algorithm does by
-    itself, each send leaves `send_delay` (like "50ms") after it may, and with the `order` "newest-first" the
-    sends of the newest operation go first.  The same arguments always give the same plan.  Its `prediction`
-    has the links' time alone; `foreseen` adds what hosts take.  Raise Refused for choices that do not fit
-    together, ValueError for others.
+    which gradients are sent and added; `keys` names the tensors in a buffer, "resnet50" or a file of them;
+    `pace` is "early" or "step", by default as the algorithm does by itself, each
+    send leaves `send_delay` (like "50ms") after it may, and with the `order` "newest-first" the sends of the
+    newest operation go first.  The same arguments always give the same plan.  Its `prediction` has the links'
+    time alone; `foreseen` adds what hosts take.  Raise Refused for choices that do not fit together,
+    ValueError for others, OSError for a file that cannot be read.
     """
     if seed < 0:
         raise ValueError(f"seed {seed}: a seed is 0 or more")
@@ -179,11 +183,15 @@ def plan(  # noqa: PLR0913 - as many choices as the command has
         iterations=None if iterations is None else tuple(iterations),
         scale=_factor("scale_bytes", scale_bytes),
         compute=_factor("compute", compute),
-        wire=parse_dtype(wire),
-        pace=pace,
-        send_delay_ns=parse_ns(send_delay),
-        order=parse_order(order),
         assumptions=assumptions,
+    )
+    experiment = sent_as(
+        experiment,
+        wire=wire,
+        keys=None if keys is None else str(keys),
+        pace=pace,
+        send_delay=send_delay,
+        order=order,
     )
     on = fabric if isinstance(fabric, Fabric) else parse_fabric(str(fabric))
     return plan_of(Cell(on, algorithm, placement, routes), experiment)

@@ -21,6 +21,7 @@ from gradwire.emu.options import RunOptions
 from gradwire.planning.experiment import Cell, Experiment, cells
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.jobs import read_beside, source_of
+from gradwire.planning.sentas import sent_as
 from gradwire.planning.trees.tree import (
     DEFAULT_ELEMENTS,
     ELEMENTS,
@@ -50,14 +51,13 @@ from gradwire.tools.options import (
     parse_percent,
     parse_slow,
 )
-from gradwire.traces.schedules.dtypes import DTYPES, FLOAT32, parse_dtype
-from gradwire.traces.schedules.keys import RESNET50, keys_named
+from gradwire.traces.schedules.dtypes import DTYPES, FLOAT32
+from gradwire.traces.schedules.keys import RESNET50
 from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF, PACES
 from gradwire.traces.schedules.otherjob import other_job
-from gradwire.traces.schedules.outbox import FIFO, ORDERS, parse_order
-from gradwire.traces.schedules.schedule import MAX_SEND_DELAY_NS
+from gradwire.traces.schedules.outbox import FIFO, ORDERS
 from gradwire.traces.schedules.straggling import straggler_words, straggling
-from gradwire.traces.units import parse_nbytes, parse_ns, show_ns
+from gradwire.traces.units import parse_nbytes
 from gradwire.traces.workload import Workload
 
 MAX_WINDOW = 8192  # of one tree: what no queue has room for would only be sent again and again
@@ -206,28 +206,24 @@ class NetworkChoices:
     ] = FIFO
 
     def on(self, job: Experiment) -> Experiment:
-        """`job` with these choices.  Raise ValueError for a type, a pace or a delay that there cannot be, and
-        for a file of keys that cannot be used, or OSError.
-        """
-        chosen = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "send_delay"}
-        lists = {name: tuple(value) for name, value in chosen.items() if isinstance(value, list)}
-        keys = keys_named(self.keys) if self.keys is not None else ()
-        read = {
-            "order": parse_order(self.order),
-            "wire": parse_dtype(self.wire),
-            "keys": tuple(key.n_elements for key in keys),
-            "send_delay_ns": _delay_ns(self.send_delay),
-        }
-        if self.pace not in (None, *PACES):
-            raise ValueError(f"--pace {self.pace}: choose {either(PACES)}")
-        return replace(job, **chosen | lists | read)
-
-
-def _delay_ns(text: str) -> int:
-    delay_ns = parse_ns(text)
-    if delay_ns > MAX_SEND_DELAY_NS:
-        raise ValueError(f"--send-delay {text}: a send is delayed by {show_ns(MAX_SEND_DELAY_NS)} at most")
-    return delay_ns
+        """`job` with these choices.  Raise ValueError as `sent_as` does, or OSError."""
+        chosen = replace(
+            job,
+            seed=self.seed,
+            fail=tuple(self.fail),
+            loss=tuple(self.loss),
+            switch_slots=self.switch_slots,
+            slots=self.slots,
+            elements=self.elements,
+        )
+        return sent_as(
+            chosen,
+            wire=self.wire,
+            keys=self.keys,
+            pace=self.pace,
+            send_delay=self.send_delay,
+            order=self.order,
+        )
 
 
 @dataclass(frozen=True, slots=True)

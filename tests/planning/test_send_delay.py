@@ -16,7 +16,7 @@ from gradwire.planning.model.hosts import HostCosts
 from gradwire.planning.model.simulation import simulate
 from gradwire.planning.plan import BadPlan, Plan, load, save, to_json
 from gradwire.planning.plancheck import check_schedule
-from gradwire.traces.schedules.names import PACES
+from gradwire.traces.schedules.names import PACES, Pace
 from gradwire.traces.schedules.schedule import MAX_SEND_DELAY_NS, Op, Schedule
 from gradwire.traces.schedules.sends import Send
 from gradwire.traces.workload import made_allreduce
@@ -63,7 +63,7 @@ def test_small_allreduces_with_a_delay_take_their_closed_forms() -> None:
 @pytest.mark.parametrize(
     "name", ["ring", "halving-doubling", "recursive-doubling", "all-pairs", "tree:chain", "ps:central"]
 )
-def test_at_any_pace_latency_counts_as_often_as_closed_forms_say(name: str, p: int, pace: str) -> None:
+def test_at_any_pace_latency_counts_as_often_as_closed_forms_say(name: str, p: int, pace: Pace) -> None:
     experiment = Experiment(made_allreduce(p, 12 * p), "test", pace=pace, send_delay_ns=50 * MS)
     plan = plan_of(Cell(parse_fabric("star:hosts=9,rate=50M"), name, "linear", "ecmp"), experiment)
     closed_s = closed_time(plan, nominal_costs(plan)).time_s

@@ -23,7 +23,7 @@ from gradwire.traces.schedules.collectives import BUILT_IN
 from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.kinds import CollectiveKind
-from gradwire.traces.schedules.names import PACES
+from gradwire.traces.schedules.names import PACES, Pace
 from gradwire.traces.schedules.pacing import by_step, early, paced, two_buffers
 from gradwire.traces.schedules.schedule import Op, Schedule
 from gradwire.traces.schedules.sends import Edges, Send, Sends
@@ -94,7 +94,7 @@ def test_every_algorithm_of_every_collective_passes_at_every_pace(
     "name", ["ps:central", "ps:servers=2,chunk=100", "ps:colocated,chunk=100", "ps:hierarchical", "ina:leaf"]
 )
 @pytest.mark.parametrize("pace", PACES)
-def test_servers_and_the_hosts_of_leaves_pass_at_every_pace_as_well(name: str, pace: str) -> None:
+def test_servers_and_the_hosts_of_leaves_pass_at_every_pace_as_well(name: str, pace: Pace) -> None:
     """A plan is checked when it is made."""
     fabric = parse_fabric("leaf-spine:leaves=2,spines=2,hosts=5")
     for nbytes in (4, 1004):

@@ -5,6 +5,7 @@ A package adds one with an entry point in the group `gradwire.collective`; it ca
 
 from importlib.metadata import EntryPoint, entry_points
 from itertools import chain
+from typing import Literal
 
 from gradwire.traces.schedules.kinds import CollectiveKind
 
@@ -45,7 +46,10 @@ FAMILIES = {  # of allreduces: what names begin with, up to the colon, and their
 }
 _COMPRESSED = ("topk", "gtopk", "hitopk")  # families whose result is not the sum
 ALGORITHMS = (AS_CAPTURED, *OF_HOSTS, *OF_NETWORK, *FAMILIES.values(), INA, INA_LEAF)  # for allreduces
-EARLY, STEP = PACES = "early", "step"  # when ranks go on (traces.schedules.pacing)
+Pace = Literal["early", "step"]  # when ranks go on (traces.schedules.pacing)
+EARLY: Pace = "early"
+STEP: Pace = "step"
+PACES = (EARLY, STEP)
 _HALVES = (
     "ring",
     "halving-doubling",
@@ -73,6 +77,14 @@ DEFAULTS: dict[CollectiveKind, str] = {
     "alltoall": PAIRWISE,
 }
 CHOICES = tuple(dict.fromkeys(chain.from_iterable(BY_COLLECTIVE.values())))
+
+
+def parse_pace(text: str) -> Pace:
+    """A pace by its name."""
+    for pace in PACES:
+        if text == pace:
+            return pace
+    raise ValueError(f"there is no pace {text!r}: choose {' or '.join(PACES)}")
 
 
 def is_compressed(algorithm: str) -> bool:
