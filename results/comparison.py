@@ -9,7 +9,7 @@ With fewer than MIN_REPEATS on either side nothing is claimed: so few values hol
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -22,6 +22,7 @@ from pydantic.dataclasses import dataclass as checked
 from gradwire.emu.records import load_repeats
 from gradwire.planning.runfiles import BadRun, check_finished, one_run, read_json
 from gradwire.results.row import Row
+from gradwire.results.rowchoices import show_choices
 from gradwire.results.verdict import counted
 from gradwire.traces.files import write_whole
 
@@ -97,15 +98,22 @@ def matrix_json(rows: Sequence[Row]) -> dict[str, Any]:
     for row in rows:
         repeats = counted(load_repeats(Path(row.folder))) if row.folder else []
         times_s = [repeat.time_s for repeat in repeats]
-        name = ", ".join((row.fabric, row.algorithm, row.placement, row.routes, f"{row.ranks} ranks"))
         cells.append(
             {
-                "cell": f"{name}, {row.bytes} bytes" if row.bytes else name,
+                "cell": ", ".join(_names(row)),
                 "verdict": row.verdict,
                 "times_s": times_s,
             }
         )
     return {"schema": SCHEMA, "cells": cells, "rows": [row.to_json() for row in rows]}
+
+
+def _names(row: Row) -> Iterator[str]:
+    """What a cell is the same by in two matrices."""
+    yield from (row.fabric, row.algorithm, row.placement, row.routes, f"{row.ranks} ranks")
+    if row.bytes:
+        yield f"{row.bytes} bytes"
+    yield from show_choices(row.choices)
 
 
 def load_cells(folder: Path) -> dict[str, MatrixCell]:

@@ -28,6 +28,7 @@ from gradwire.results.audit.runfigures import aggregation_row, tier_nbytes
 from gradwire.results.calibrating import calibration_plan, fitted
 from gradwire.results.limits import limit_of
 from gradwire.results.row import REFUSED, Row
+from gradwire.results.rowchoices import choices_of
 from gradwire.results.settling import settled
 
 Tell = Callable[[str], None]
@@ -75,9 +76,7 @@ def _refused(cell: Cell, experiment: Experiment, reason: str) -> Row:
         ranks=experiment.n_ranks,
         bytes=0,
         verdict=REFUSED,
-        seed=experiment.seed,
-        dtype=experiment.wire,
-        send_delay_s=experiment.send_delay_ns / 1e9,
+        **choices_of(experiment),
         hosts=len(cell.fabric.hosts),
         host_rates_bps=cell.fabric.host_rates_bps,
         inner_rates_bps=cell.fabric.inner_rates_bps,

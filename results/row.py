@@ -18,12 +18,13 @@ from gradwire.planning.model.calibration import Calibration
 from gradwire.planning.model.closedform import ClosedTime, Costs
 from gradwire.planning.model.errorbar import Bar, Expected
 from gradwire.planning.plan import ADAPTIVE, Plan
+from gradwire.results.rowchoices import Choices, planned_choices
 from gradwire.results.verdict import Verdict, counted
 from gradwire.traces.files import write_whole
 from gradwire.traces.iterationtimes import IterationTime
 from gradwire.traces.schedules.dtypes import FLOAT32, DType
 from gradwire.traces.schedules.kinds import CollectiveKind
-from gradwire.traces.schedules.names import BY_COLLECTIVE, is_compressed
+from gradwire.traces.schedules.names import BY_COLLECTIVE, Pace, is_compressed
 from gradwire.traces.schedules.outbox import FIFO, Order
 from gradwire.traces.schedules.schedule import Schedule
 from gradwire.traces.schedules.sends import totals
@@ -68,7 +69,8 @@ class JobTime:
 class Row:
     """One cell of a matrix.  `bytes` is the sum of the operations' sizes, on the wire; a refused cell has no
     figures.  `collective` is what all operations are, None where they differ or are messages.  `dtype` is the
-    type of what is added up; each send left `send_delay_s` after it might.  `hosts`,
+    type of what is added up; each send left `send_delay_s` after it might.  `pace` is
+    None where the algorithm went on as it does by itself.  `hosts`,
     `host_rates_bps` and `inner_rates_bps` (of the hosts' cables, and of those between switches, ascending)
     are the fabric's.
 
@@ -113,6 +115,7 @@ class Row:
     dtype: DType = FLOAT32
     send_delay_s: float = 0.0
     order: Order = FIFO
+    pace: Pace | None = None
     hosts: int = 0
     host_rates_bps: tuple[int, ...] = ()
     inner_rates_bps: tuple[int, ...] = ()
@@ -179,6 +182,16 @@ class Row:
         return tuple((about.get(reason, self.verdict), reason) for reason in self.reasons)
 
     @property
+    def choices(self) -> Choices:
+        return Choices(
+            seed=self.seed,
+            dtype=self.dtype,
+            send_delay_s=self.send_delay_s,
+            order=self.order,
+            pace=self.pace,
+        )
+
+    @property
     def valid(self) -> bool:
         return self.verdict == "valid"
 
@@ -234,11 +247,8 @@ def row(
         ranks=plan.n_ranks,
         bytes=nbytes,
         verdict="valid" if verdict.valid else "not valid",
-        seed=plan.seed,
+        **planned_choices(plan),
         collective=collective_of(plan.schedule),
-        dtype=dtype_of(plan.schedule),
-        send_delay_s=plan.schedule.send_delay_ns / 1e9,
-        order=plan.schedule.order,
         hosts=len(plan.fabric.hosts),
         host_rates_bps=plan.fabric.host_rates_bps,
         inner_rates_bps=plan.fabric.inner_rates_bps,
@@ -330,11 +340,6 @@ def collective_of(schedule: Schedule) -> CollectiveKind | None:
         if op.kind != "compute"
     }
     return next((kind for kind in BY_COLLECTIVE if kinds == {kind}), None)
-
-
-def dtype_of(schedule: Schedule) -> DType:
-    """The type in which what is added up is sent; of several in a plan that somebody made the first."""
-    return schedule.dtypes[0] if schedule.dtypes else FLOAT32
 
 
 def asked_nbytes(schedule: Schedule) -> int:

@@ -16,14 +16,13 @@ from gradwire.planning.openflow.rules import guarded_rules
 from gradwire.planning.plan import Plan
 from gradwire.results.limits import limit_of
 from gradwire.results.plannedlinks import planned_link
-from gradwire.results.row import JobTime, asked_nbytes, dtype_of
+from gradwire.results.row import JobTime, asked_nbytes
+from gradwire.results.rowchoices import planned_choices, show_choices
 from gradwire.tools.linkrates import show_rates
 from gradwire.tools.linkusers import flow_json, print_users, tree_json
 from gradwire.tools.table import NOTHING, Cell, Table, columns, rich_table, table_of
 from gradwire.tools.tables import show_range
-from gradwire.traces.schedules.dtypes import FLOAT32
-from gradwire.traces.schedules.outbox import FIFO
-from gradwire.traces.units import show_bps, show_count, show_nbytes, show_ns, show_s
+from gradwire.traces.units import show_bps, show_count, show_nbytes, show_s
 
 LINKS_SHOWN = 5
 
@@ -38,13 +37,10 @@ def summary(plan: Plan, found: PlanLoad) -> dict[str, Any]:
         "algorithm": plan.algorithm,
         "placement": plan.placement_name,
         "routes": plan.routes,
-        "seed": plan.seed,
         "source": plan.source,
         "ranks": plan.n_ranks,
         "hosts": list(plan.placement),
-        "dtype": dtype_of(plan.schedule),
-        "send_delay_s": plan.schedule.send_delay_ns / 1e9,
-        "order": plan.schedule.order,
+        **planned_choices(plan),
         "bytes": asked_nbytes(plan.schedule),
         "operations": n_operations(plan),
         "sends": len(plan.schedule.sends),
@@ -129,12 +125,7 @@ def print_heading(console: Console, plan: Plan) -> None:
     rates = show_rates(plan.fabric.host_rates_bps, plan.fabric.inner_rates_bps)
     console.print(f"{plan.fabric.spec} at {rates}, {plan.n_ranks} ranks", style="bold")
     choices = f"{plan.algorithm}, placement {plan.placement_name}, routes {plan.routes}, seed {plan.seed}"
-    dtype = dtype_of(plan.schedule)
-    choices += f", sent as {dtype}" if dtype != FLOAT32 else ""
-    delay_ns = plan.schedule.send_delay_ns
-    choices += f", each send {show_ns(delay_ns)} late" if delay_ns else ""
-    choices += f", {plan.schedule.order}" if plan.schedule.order != FIFO else ""
-    console.print(choices, style="bold")
+    console.print(", ".join([choices, *show_choices(planned_choices(plan))]), style="bold")
 
 
 def _figures(plan: Plan, found: PlanLoad) -> Table:
