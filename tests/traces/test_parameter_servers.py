@@ -121,11 +121,14 @@ def _needs(sends: Sequence[Send], send: Send) -> list[Send]:
         ("central,overlap=off", 8, 16),
         ("servers=2", 8, 4),
         ("servers=8", 8, 1),
+        ("servers=2,overlap=off", 8, 8),
+        ("servers=2,chunk=off", 8, 8),
         ("servers=16", 8, 1),
         ("colocated,servers=1", 8, 7),
         ("colocated", 8, 2 * 7 / 8),
         ("colocated,overlap=off", 8, 2 * 7 / 8),
         ("colocated,servers=2", 8, 1 / 2 + 7 / 2),
+        ("colocated,servers=2,chunk=off", 8, 7),
     ],
 )
 def test_the_closed_forms_of_many_pieces_are_those_of_the_papers(layout: str, p: int, factor: float) -> None:

@@ -2,7 +2,7 @@
 
 Every worker computes, pushes its gradients and pulls parameters.  How far ahead it may be is bounded as in
 stale synchronous parallel (Ho et al., More effective distributed ML via a stale synchronous parallel
-parameter server, NIPS 2013).
+parameter server, NIPS 2013); how many servers hide the exchange is from Zou et al., arXiv 1709.06622.
 """
 
 from collections.abc import Mapping, Sequence
