@@ -15,11 +15,11 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwire.emu.replay import centres, payload
+from gradwire.emu.replay import centre_values, payload
 from gradwire.emu.replay.aggregating import Aggregating, Seat
-from gradwire.emu.replay.compression import Compressing
 from gradwire.emu.replay.connection import PeerLost, RankConnection, totals
 from gradwire.emu.replay.outcome import Outcome, RankTimes
+from gradwire.emu.replay.pair_values import Compressing
 from gradwire.emu.replay.pairs import merge_pairs
 from gradwire.emu.replay.slots import Key, Matching
 from gradwire.emu.replay.state import Possible, RankState
@@ -70,7 +70,7 @@ class RankAgent:
         self._gaps: list[tuple[int, int]] = []  # heap of (due_ns, op)
         self._delayed: list[tuple[int, bool, int]] = []  # heap of (due_ns, whether a send, its number)
         self._times = RankTimes()
-        self.accesses: list[centres.Access] = []  # to the rank's centres, in their order
+        self.accesses: list[centre_values.Access] = []  # to the rank's centres, in their order
         own_ops = [send.op for send in self._sends.values() if send.src == rank]
         self._outbox = Outbox(own_ops, PATIENCE_S) if plan.schedule.order == NEWEST_FIRST else None
         self._agreed: set[int] = set()  # receives that one end is ready for, until the other is
@@ -102,13 +102,13 @@ class RankAgent:
         self._sent_nbytes = after.payload_nbytes - before.payload_nbytes
         self._retransmits = after.retransmits - before.retransmits
 
-    def outcome(self, accesses: Sequence[centres.Access] = ()) -> Outcome:
+    def outcome(self, accesses: Sequence[centre_values.Access] = ()) -> Outcome:
         """Check the data of what was run: much work, which the ranks that still run would feel.
 
         `accesses` are those that all ranks have logged.
         """
         wrong, figures = self._aggregating.figures()
-        wrong += centres.count_wrong(self._schedule, self._rank, self._buffers, accesses)
+        wrong += centre_values.count_wrong(self._schedule, self._rank, self._buffers, accesses)
         return Outcome(
             times=self._times,
             wrong=wrong + payload.count_wrong(self._schedule, self._rank, self._buffers),
@@ -371,7 +371,7 @@ class RankAgent:
 
     def _log_access(self, op: int, *, is_over: bool = True) -> None:
         if self._schedule.ops[op].centre is not None and self._schedule.centre_of(op).rank == self._rank:
-            self.accesses.append(centres.Access(op, is_over))
+            self.accesses.append(centre_values.Access(op, is_over))
 
     def _waiting_for(self) -> str:
         number = min(self._state.unfinished)

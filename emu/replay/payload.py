@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwire.emu.replay import centres, sums
-from gradwire.emu.replay.compression import Compression, summed_gradients
-from gradwire.emu.replay.halves import add_halves
+from gradwire.emu.replay import centre_values, sums
+from gradwire.emu.replay.float16 import add_halves
+from gradwire.emu.replay.pair_values import Compression, summed_gradients
 from gradwire.emu.replay.pairs import add_pairs, merge_pairs, packed
 from gradwire.traces.schedules.dtypes import FLOAT32, DType, exact_to
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, Held
@@ -74,7 +74,7 @@ def _of_worker(schedule: Schedule, op: int) -> NDArray[np.uint8]:
     """What it pushes, or room for what it pulls."""
     nbytes = schedule.ops[op].nbytes
     if schedule.is_push(op):
-        return centres.contribution(op, nbytes).view(np.uint8)
+        return centre_values.contribution(op, nbytes).view(np.uint8)
     return np.full(nbytes, 0, np.uint8)
 
 
@@ -119,7 +119,7 @@ def count_wrong(schedule: Schedule, rank: int, held: dict[int, NDArray[np.uint8]
     """Elements (bytes of what is not added up) of a rank's buffers that are not what they must be.
 
     What only switches added up is not looked at: that is for `sums.checked`, with a bound.  Nor is what has a
-    centre (`centres.count_wrong`).
+    centre (`centre_values.count_wrong`).
     """
     wrong = 0
     of_centres = {op for op, made in enumerate(schedule.ops) if made.centre is not None}

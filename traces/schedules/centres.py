@@ -16,7 +16,7 @@ from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
 from gradwire.traces.schedules.schedule import Schedule
 
 MAX_BITS = 1 << 32  # of all operations at their ranks, one for each access to a centre
-MAX_PUSHES = 100_000  # to one centre; their sum is exact in float32 (emu.replay.centres)
+MAX_PUSHES = 100_000  # to one centre; their sum is exact in float32 (emu.replay.centre_values)
 
 Part = tuple[int, int]
 """An operation at a rank."""

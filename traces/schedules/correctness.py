@@ -2,7 +2,7 @@
 
 `needs` and `ready` leave open in which order many sends happen, so the check has two steps:
 
-1. No races (traces.schedules.order).  Wherever two sends touch the same bytes of a rank, and it matters which
+1. No races (traces.schedules.races).  Wherever two sends touch the same bytes of a rank, and it matters which
    comes first, the schedule itself must make one come first.  Then all orders give the same result, because
    they differ only in the order of sends that do not disturb each other.
 2. One order is carried out, here: that of the ids, which is always allowed, as a send waits only for sends
@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from gradwire.traces.packets.jit import compiled
 from gradwire.traces.schedules.centres import check_centres
 from gradwire.traces.schedules.kinds import Held
-from gradwire.traces.schedules.order import Unordered, Waits, check_swaps, unordered
 from gradwire.traces.schedules.pieces import Hops, Ids, hops_of, piece_starts
+from gradwire.traces.schedules.races import Unordered, Waits, check_swaps, unordered
 from gradwire.traces.schedules.schedule import Aggregation, Schedule
 from gradwire.traces.schedules.sends import Sends
 

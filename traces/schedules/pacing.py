@@ -81,7 +81,7 @@ def _in_order_of_bytes(sends: Sends) -> Sends:
     """Accesses to the same bytes of a rank come in the order of the ids, unless both read or both add.
 
     The accesses to a place, one after the other, fall into groups: reads, additions, or one replacement.
-    Each waits for the group before (see traces.schedules.order, which checks it).  Both halves of a swap are
+    Each waits for the group before (see traces.schedules.races, which checks it).  Both halves of a swap are
     added when both are read, which the agents see to; so who waits for one that comes in waits for the other.
     """
     cuts = piece_starts(sends)

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from gradwire.emu.replay import payload
-from gradwire.emu.replay.centres import Access, contribution, count_wrong
+from gradwire.emu.replay.centre_values import Access, contribution, count_wrong
 from gradwire.traces.schedules.expand import expand
 from tests.made_servers import NBYTES, first_come_job
 

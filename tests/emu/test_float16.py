@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gradwire.emu.replay.halves import add_halves
+from gradwire.emu.replay.float16 import add_halves
 
 SPECIAL = np.array(
     [0, 1, 0x3FF, 0x400, 0x401, 0x7BFF, 0x7C00, 0x7E00], np.uint16

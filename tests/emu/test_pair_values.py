@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradwire.emu.replay import pairs, payload
-from gradwire.emu.replay.compression import Compressing, gradients
+from gradwire.emu.replay.pair_values import Compressing, gradients
 from gradwire.emu.replay.pairs import PAIR, largest, merge_pairs
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.hints import Hints
