@@ -29,7 +29,6 @@ if TYPE_CHECKING:  # planning.plan checks what it reads
 
 MAX_OP_NBYTES = 1 << 50
 MAX_FLUID_S = 86_400.0
-_ROOTED = ("message", "broadcast", "reduce")
 _PORTS = range(1, 65_536)
 _BUFFERS = range(4096, (64 << 20) + 1)
 _MAX_SEGMENT_NBYTES = 64 << 10
@@ -144,7 +143,7 @@ def _check_dtype(number: int, op: Op) -> None:
 def _check_roots(schedule: Schedule) -> None:
     """The rank whose data an operation spreads, or who gets its sum, takes part."""
     for number, (op, members) in enumerate(zip(schedule.ops, schedule.members, strict=True)):
-        if op.kind in _ROOTED and members and op.root not in members:
+        if op.contract.is_rooted and members and op.root not in members:
             raise ValueError(f"operation {number}: its root {op.root} must be among its members")
 
 

@@ -4,13 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gradwire.traces.schedules.algorithms.compression import PAIR_NBYTES
 from gradwire.traces.schedules.dtypes import FLOAT32
-from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
+from gradwire.traces.schedules.kinds import CONTRACTS, ELEMENT_NBYTES, PAIR_NBYTES
 from gradwire.traces.schedules.schedule import Op, Schedule
-
-_IN_GROUPS = ("reducescatter", "allgather", "topk")
-_CARRIES_ON = {"topk": "reducescatter", "allgather": "topk"}  # by kind that of its source
 
 
 def check_stages(schedule: Schedule) -> None:
@@ -31,8 +27,9 @@ def check_stages(schedule: Schedule) -> None:
 def _check_groups(op: Op) -> None:
     if not op.groups:
         return
-    if op.kind not in _IN_GROUPS:
-        raise ValueError(f"it cannot be done in groups; {', '.join(_IN_GROUPS)} can")
+    if not op.contract.in_groups:
+        can = [kind for kind, contract in CONTRACTS.items() if contract.in_groups]
+        raise ValueError(f"it cannot be done in groups; {', '.join(can)} can")
     ranks = sorted(rank for group in op.groups for rank in group)
     ascending = all(list(group) == sorted(group) for group in op.groups)
     if tuple(ranks) != op.members or not ascending or len(set(map(len, op.groups))) > 1 or op.givers:
@@ -48,7 +45,7 @@ def _check_pairs(op: Op, members: Sequence[int]) -> None:
             raise ValueError(f"it sends no pairs, so dense_nbytes must be 0, got {op.dense_nbytes}")
         return
     n_ranks = len(op.groups[0] if op.groups else members)
-    n_kept, rest = divmod(op.nbytes, PAIR_NBYTES * (n_ranks if op.kind == "topk" else 1))
+    n_kept, rest = divmod(op.nbytes, PAIR_NBYTES * (1 if op.contract.merges else n_ranks))
     if n_ranks < 2 or rest:
         raise ValueError(
             f"{op.nbytes} bytes are not as many pairs of {PAIR_NBYTES} bytes of {n_ranks} members"
@@ -66,13 +63,14 @@ def _check_pairs(op: Op, members: Sequence[int]) -> None:
 def _check_source(number: int, op: Op, ops: Sequence[Op]) -> None:
     """What it carries on comes before it, and has the same numbers at the same ranks."""
     assert op.source is not None
-    if op.kind not in _CARRIES_ON:
-        raise ValueError(f"it cannot carry on another operation; {' and '.join(_CARRIES_ON)} can")
-    if not 0 <= op.source < number or ops[op.source].kind != _CARRIES_ON[op.kind]:
-        raise ValueError(f"its source must be an earlier {_CARRIES_ON[op.kind]}, got operation {op.source}")
+    carried = op.contract.carries_on
+    if carried is None:
+        can = [kind for kind, contract in CONTRACTS.items() if contract.carries_on]
+        raise ValueError(f"it cannot carry on another operation; {' and '.join(can)} can")
+    if not 0 <= op.source < number or ops[op.source].kind != carried:
+        raise ValueError(f"its source must be an earlier {carried}, got operation {op.source}")
     source = ops[op.source]
-    dense = source if op.kind == "topk" else op
-    pairs = op if op.kind == "topk" else source
+    dense, pairs = (source, op) if op.contract.has_pairs else (op, source)
     if source.members != op.members or dense.nbytes != pairs.dense_nbytes:
         raise ValueError(f"it has other members or sizes than its source, operation {op.source}")
     if pairs.source is None or ops[pairs.source].groups != dense.groups:

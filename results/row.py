@@ -24,7 +24,7 @@ from gradwire.traces.files import write_whole
 from gradwire.traces.iterationtimes import IterationTime
 from gradwire.traces.schedules.dtypes import FLOAT32, DType
 from gradwire.traces.schedules.kinds import CollectiveKind
-from gradwire.traces.schedules.names import BY_COLLECTIVE, Pace, is_compressed
+from gradwire.traces.schedules.names import BY_COLLECTIVE, Pace
 from gradwire.traces.schedules.outbox import FIFO, Order
 from gradwire.traces.schedules.schedule import Schedule
 from gradwire.traces.schedules.sends import totals
@@ -335,7 +335,7 @@ def collective_of(schedule: Schedule) -> CollectiveKind | None:
     """The kind of collective that a schedule does; None if it does several, or sends messages."""
     pushes = _pushes(schedule)
     kinds = {
-        "allreduce" if is_compressed(op.algorithm) else "message" if number in pushes else op.kind
+        "allreduce" if number in schedule.stages else "message" if number in pushes else op.kind
         for number, op in enumerate(schedule.ops)
         if op.kind != "compute"
     }

@@ -15,8 +15,6 @@ from gradwire.traces.schedules.dtypes import element_nbytes
 from gradwire.traces.schedules.kinds import CONTRACTS
 
 UNACCOUNTED = "!"  # after a time over its prediction that is outside the prediction's error bar
-_ROOTED = ("broadcast", "reduce")
-_IN_PARTS = ("reducescatter", "allgather", "alltoall")  # counts are of one of p parts
 _TYPES = {"float32": "float", "float16": "half", "bfloat16": "bfloat16"}  # NCCL's names
 _HEAD = (
     "#                                                   out-of-place",
@@ -57,12 +55,12 @@ def _line(row: Row) -> str:
 
 def _what(row: Row) -> str:
     """Elements, their type, how they are reduced, and the root."""
-    adds = row.collective is not None and CONTRACTS[row.collective].adds
+    contract = CONTRACTS[row.collective or "compute"]  # of several kinds neither
     n_jobs = len(row.jobs) or 1
-    n_parts = row.ranks // n_jobs if row.collective in _IN_PARTS else 1
+    n_parts = row.ranks // n_jobs if contract.in_parts else 1  # counts are of one part
     count = row.bytes // n_parts // element_nbytes(row.dtype)
-    dtype, redop = (_TYPES[row.dtype], "sum") if adds else ("none", "none")
-    return f"{count:10d} {dtype:>8} {redop:>5} {0 if row.collective in _ROOTED else -1:4d}"
+    dtype, redop = (_TYPES[row.dtype], "sum") if contract.adds else ("none", "none")
+    return f"{count:10d} {dtype:>8} {redop:>5} {0 if contract.is_rooted else -1:4d}"
 
 
 def _or_not_known(value: float | None, factor: float) -> str:

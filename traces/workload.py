@@ -12,13 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from gradwire.traces.complaints import complaint, other_version
 from gradwire.traces.files import write_whole
-from gradwire.traces.schedules.kinds import CollectiveKind, Sizes, uneven_nbytes
+from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, CollectiveKind, Sizes, uneven_nbytes
 from gradwire.traces.taxonomy import Taxonomy
 
 SCHEMA: Literal["gradwire.workload/2"] = "gradwire.workload/2"
 MAX_RANKS = 4096
 MAX_NBYTES = 1 << 40
-ELEMENT_NBYTES = 4  # of what is added: float32
 
 Nbytes = Annotated[int, Field(ge=0, le=MAX_NBYTES)]
 Rank = Annotated[int, Field(ge=0, lt=MAX_RANKS)]

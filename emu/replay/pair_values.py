@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gradwire.emu.replay.pairs import PAIR, Bytes, Floats, add_pairs, merge_pairs, packed
+from gradwire.emu.replay.pairs import Bytes, Floats, add_pairs, merge_pairs, packed
 from gradwire.traces.schedules.algorithms.trees import parents
-from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
+from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, PAIR_NBYTES
 from gradwire.traces.schedules.schedule import Schedule
 
 _LARGEST = 1 << 14  # 512 ranks' sum is below 2^24
@@ -40,7 +40,7 @@ class Compression:
     def n_kept(self) -> int:
         """The pairs of each rank."""
         n_ranks = len(self._schedule.parties(self._number)[0].members)
-        return self._op.nbytes // PAIR.itemsize // (1 if self._op.contract.merges else n_ranks)
+        return self._op.nbytes // PAIR_NBYTES // (1 if self._op.contract.merges else n_ranks)
 
     def shard(self, rank: int) -> slice:
         """Of which numbers a rank sends the largest, and has the sum in the end."""
@@ -90,7 +90,7 @@ class Compression:
         shard, n_kept = self.shard(rank), self.n_kept()
         numbers = buffers[self._op.source].view(np.float32)[shard]
         place = self._schedule.parties_of(self._number, rank).members.index(rank)
-        nbytes = n_kept * PAIR.itemsize
+        nbytes = n_kept * PAIR_NBYTES
         buffers[self._number][place * nbytes : (place + 1) * nbytes] = packed(numbers, n_kept, shard.start)
 
     def unpack(self, rank: int, buffers: dict[int, Bytes], into: int) -> None:

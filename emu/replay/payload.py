@@ -32,11 +32,6 @@ def summed_by_switches(schedule: Schedule) -> dict[int, Aggregation]:
     return {each.op: each for each in schedule.aggregations if each.op not in sent}
 
 
-def compressed(schedule: Schedule) -> set[int]:
-    """The operations whose sums are compressed afterwards."""
-    return {op.source for op in schedule.ops if op.kind == "topk" and op.source is not None}
-
-
 def held_nbytes(schedule: Schedule) -> int:
     """What all ranks hold together: the buffer of every operation at each of its ranks, and at who takes an
     aggregation's sum what it gave beside it.
@@ -157,7 +152,7 @@ def _data(schedule: Schedule, number: int, held: Held) -> NDArray[Any]:
         return pairs.merged() if len(held.givers) > 1 else pairs.pairs(held.givers[0])
     if op.source is not None:
         return Compression(schedule, op.source).result(held.givers[0])
-    if op.contract.adds and number in compressed(schedule):
+    if op.contract.adds and number in schedule.compressed:
         first = held.origin // op.element_nbytes
         return summed_gradients(number, held.givers, slice(first, first + held.nbytes // op.element_nbytes))
     if not op.contract.adds:

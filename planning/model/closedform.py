@@ -15,8 +15,9 @@ from gradwire.planning.plan import Plan
 from gradwire.planning.transport import payload_efficiency
 from gradwire.traces.schedules.chains import is_chain
 from gradwire.traces.schedules.collectives import algorithm
-from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, CollectiveKind
-from gradwire.traces.schedules.names import BY_COLLECTIVE, is_compressed
+from gradwire.traces.schedules.hints import as_float32
+from gradwire.traces.schedules.kinds import CollectiveKind, narrowing
+from gradwire.traces.schedules.names import BY_COLLECTIVE
 from gradwire.traces.schedules.schedule import Op
 from gradwire.traces.units import show_count, show_ns
 
@@ -101,7 +102,7 @@ def _of_job(plan: Plan, ranks: Sequence[int], costs: Costs) -> ClosedTime:
     ]
     # Operations that are alike take as long; hints and multitree's trees are made once for them.
     alike = Counter(
-        (replace(schedule.ops[op], tag=0, iteration=0), schedule.members[op])
+        (replace(schedule.ops[op], tag=0, iteration=0), schedule.members[op], op in schedule.stages)
         for op in ops
         if schedule.ops[op].source is None  # the formula of what is done in stages is of all of them
     )
@@ -118,8 +119,8 @@ def _of_job(plan: Plan, ranks: Sequence[int], costs: Costs) -> ClosedTime:
     return ClosedTime(" + ".join(_texts(texts)), total_s)
 
 
-def _of_op(plan: Plan, op: Op, members: Sequence[int], costs: Costs) -> ClosedTime:
-    """Of one operation by itself."""
+def _of_op(plan: Plan, op: Op, members: Sequence[int], is_stage: bool, costs: Costs) -> ClosedTime:
+    """Of one operation by itself, or of all stages of the allreduce of which it is the first."""
     if not op.contract.is_collective:
         return ClosedTime(None, None, "there is no formula for messages of their own")
     how = f"by {op.algorithm}" if op.algorithm else "as it was captured"
@@ -129,11 +130,9 @@ def _of_op(plan: Plan, op: Op, members: Sequence[int], costs: Costs) -> ClosedTi
     )
     n_ranks = len(op.givers or members)
     own: CollectiveKind = next((each for each in BY_COLLECTIVE if each == op.kind), "allreduce")
-    kind = "allreduce" if is_compressed(op.algorithm) else own
-    # Algorithms cut float32; what is narrower on the wire is as many numbers, each of which takes less.
-    narrowing = ELEMENT_NBYTES // op.element_nbytes
-    nbytes, beta = op.asked_nbytes * narrowing, costs.beta_s_per_byte / narrowing
-    hints = replace(hints, host_bps=hints.host_bps * narrowing)
+    kind = "allreduce" if is_stage else own
+    nbytes, hints = as_float32(op.asked_nbytes, hints, op.dtype)
+    beta = costs.beta_s_per_byte / narrowing(op.dtype)
     try:
         does = algorithm(op.algorithm, kind)
         time_s = does.time_s(n_ranks, nbytes, costs.alpha_s, beta, hints)

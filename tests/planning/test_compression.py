@@ -16,7 +16,7 @@ from gradwire.planning.model.closedform import closed_time, nominal_costs
 from gradwire.planning.plan import Plan
 from gradwire.planning.plancheck import check_schedule
 from gradwire.planning.refused import Refused
-from gradwire.results.row import asked_nbytes, busy_nbytes
+from gradwire.results.row import asked_nbytes, busy_nbytes, collective_of
 from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.dtypes import DType
 from gradwire.traces.schedules.schedule import Op, Schedule, sent_nbytes
@@ -233,6 +233,8 @@ def test_what_waited_for_an_allreduce_waits_for_its_last_stage() -> None:
     fabric = parse_fabric("leaf-spine:leaves=2,spines=1,hosts=2")
     schedule = plan_of(Cell(fabric, "hitopk:0.1", "linear", "ecmp"), Experiment(job, "test")).schedule
     kinds = ["reducescatter", "topk", "allgather", "broadcast", "reducescatter", "topk", "allgather"]
+    assert schedule.stages == {0, 1, 2, 4, 5, 6}
+    assert collective_of(schedule) is None
     assert [op.kind for op in schedule.ops] == kinds
     assert [op.tag for op in schedule.ops] == [1, 1, 1, 2, 3, 3, 3]
     after = {(gate.op, gate.after) for gate in schedule.gates}
@@ -242,6 +244,7 @@ def test_what_waited_for_an_allreduce_waits_for_its_last_stage() -> None:
 
 def test_a_plan_file_keeps_all_of_it(tmp_path: Path) -> None:
     plan = planned(LEAVES, "hitopk:0.01", 400_000)
+    assert collective_of(plan.schedule) == "allreduce"
     plans.save(plan, tmp_path / "plan.json")
     assert plans.load(tmp_path / "plan.json").schedule == plan.schedule
 

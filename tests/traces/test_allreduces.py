@@ -5,13 +5,17 @@ from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
-from gradwire.planning.experiment import hints_of
+from gradwire.planning.experiment import Cell, Experiment, hints_of, plan_of
 from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.refused import Refused
+from gradwire.results.row import collective_of
 from gradwire.traces.schedules import names
 from gradwire.traces.schedules.algorithm import NotServedError
 from gradwire.traces.schedules.collectives import BUILT_IN, algorithm
+from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.hints import NO_HINTS, Hints
 from gradwire.traces.schedules.names import OF_HOSTS, OF_NETWORK
+from gradwire.traces.workload import made_allreduce
 from tests.made_orders import step_by_step_s
 
 ALPHA, BETA = 3e-5, 8e-8
@@ -70,6 +74,9 @@ def test_a_double_binary_tree_takes_its_closed_form_at_most(p: int) -> None:
     assert 0.4 * most_s < time_s <= most_s * 1.001  # pieces differ by an element
 
 
+EXPERIMENT = Experiment(made_allreduce(4, 4000), "test")
+
+
 def offer(monkeypatch: pytest.MonkeyPatch, *offered: tuple[str, str]) -> None:
     entries = EntryPoints([EntryPoint(name, value, names.GROUP) for name, value in offered])
     monkeypatch.setattr(names, "entry_points", entries.select)
@@ -79,6 +86,22 @@ def test_a_package_cannot_replace_a_built_in_algorithm(monkeypatch: pytest.Monke
     offer(monkeypatch, ("ring", "nowhere:ring"), ("ina", "nowhere:ina"), ("pairwise", "nowhere:pairwise"))
     assert names.algorithm_names() == names.ALGORITHMS
     assert algorithm("ring") is BUILT_IN["allreduce", "ring"]
+
+
+HALF = algorithm("topk:1/2")
+
+
+def test_a_package_may_do_an_allreduce_in_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, ("half", "tests.traces.test_allreduces:HALF"))
+    plan = plan_of(Cell(parse_fabric("star:hosts=4"), "half", "linear", "ecmp"), EXPERIMENT)
+    check_correct(plan.schedule)
+    assert [op.kind for op in plan.schedule.ops] == ["topk"]
+    assert plan.schedule.payload_nbytes == 4 * 3 * 8 * 500  # 500 pairs of each to each other
+    assert collective_of(plan.schedule) == "allreduce"
+    with pytest.raises(Refused, match="half sends pairs of a float32 and an index, not float16"):
+        plan_of(
+            Cell(parse_fabric("star:hosts=4"), "half", "linear", "ecmp"), replace(EXPERIMENT, wire="float16")
+        )
 
 
 def test_what_is_not_an_algorithm_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:

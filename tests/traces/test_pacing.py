@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import process_time
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -23,10 +24,11 @@ from gradwire.traces.schedules.collectives import BUILT_IN
 from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.kinds import CollectiveKind
-from gradwire.traces.schedules.names import PACES, Pace
-from gradwire.traces.schedules.pacing import by_step, early, paced, two_buffers
+from gradwire.traces.schedules.names import OF_HOSTS, PACES, Pace
+from gradwire.traces.schedules.pacing import by_step, captured, early, paced, two_buffers
 from gradwire.traces.schedules.schedule import Op, Schedule
 from gradwire.traces.schedules.sends import Edges, Send, Sends
+from gradwire.traces.workload import Algorithm as Captured
 from gradwire.traces.workload import made_allreduce, made_collective
 
 Make = Callable[[int, int], Sequence[Send]]
@@ -186,6 +188,14 @@ def test_a_pace_is_for_algorithms_and_not_for_what_was_captured() -> None:
     assert expand(made_allreduce(4, 400), "halving-doubling").sends == by_step(
         Sends.of(halving_doubling(4, 400))
     )
+
+
+def test_every_exchange_that_a_capture_can_show_has_a_pace() -> None:
+    sends = Sends.of(halving_doubling(2, 8))
+    for name in set(get_args(Captured)) & set(OF_HOSTS):
+        assert len(captured(name, sends)) == 4
+    with pytest.raises(KeyError):
+        captured("halving-dubling", sends)
 
 
 def test_a_quarter_of_a_million_sends_are_paced_in_less_than_two_seconds_of_a_processor() -> None:

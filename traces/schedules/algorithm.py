@@ -35,6 +35,12 @@ def no_closed_form(p: int, nbytes: int, alpha: float, beta: float, hints: Hints,
     del p, nbytes, alpha, beta, hints
 
 
+def no_sends(n_ranks: int, nbytes: int, hints: Hints, /) -> tuple[Send, ...]:
+    """For an algorithm that is done in stages."""
+    del n_ranks, nbytes, hints
+    return ()
+
+
 def same_everywhere(sends: Callable[[int, int], Sequence[Send]]) -> SendsOf:
     """Of sends that ask nothing of the network."""
     return lambda n_ranks, nbytes, _: sends(n_ranks, nbytes)
@@ -56,12 +62,12 @@ class Algorithm:
     The sends get what they have to wait for by `pace` (traces.schedules.pacing) if the user chooses no other;
     None: they say it themselves.
 
-    With `stages(n_ranks, nbytes, hints)` it is done by several operations one after the other, and `sends`
-    has none.
+    With `stages(n_ranks, nbytes, hints)` an allreduce is done by several operations one after the other, and
+    `sends` is left out.  These send pairs of an index and a value, or carry on such (planning.stagecheck).
     """
 
     name: str
-    sends: SendsOf
+    sends: SendsOf = no_sends
     time_s: ClosedForm = no_closed_form
     closed_form: str = ""
     collective: CollectiveKind = "allreduce"

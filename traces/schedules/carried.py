@@ -14,10 +14,10 @@ from gradwire.traces.schedules.algorithms.gloo import (
 )
 from gradwire.traces.schedules.algorithms.trees import reduce_broadcast
 from gradwire.traces.schedules.collectives import algorithm as algorithm_of
-from gradwire.traces.schedules.dtypes import FLOAT32, DType, element_nbytes
-from gradwire.traces.schedules.hints import Hints
+from gradwire.traces.schedules.dtypes import FLOAT32, DType
+from gradwire.traces.schedules.hints import Hints, as_float32
 from gradwire.traces.schedules.inturn import in_turn
-from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, CollectiveKind
+from gradwire.traces.schedules.kinds import CONTRACTS, ELEMENT_NBYTES, CollectiveKind, narrowing
 from gradwire.traces.schedules.names import (
     AS_CAPTURED,
     DEFAULTS,
@@ -25,9 +25,8 @@ from gradwire.traces.schedules.names import (
     INA,
     INA_LEAF,
     OF_HOSTS,
-    is_compressed,
 )
-from gradwire.traces.schedules.pacing import captured, paced
+from gradwire.traces.schedules.pacing import captured, early, paced
 from gradwire.traces.schedules.schedule import Aggregation, Op
 from gradwire.traces.schedules.sends import MAX_SENDS, Send, Sends
 from gradwire.traces.workload import Collective, Compute, Item, Workload
@@ -50,11 +49,6 @@ class How:
     hints: Hints
     wire: DType = FLOAT32
     pace: str | None = None
-
-    @property
-    def narrowing(self) -> int:
-        """How many times fewer bytes an element has on the wire than the float32 that algorithms cut."""
-        return ELEMENT_NBYTES // element_nbytes(self.wire)
 
     def algorithm_for(self, item: Collective) -> str:
         return self.algorithm if item.kind == self.collective else AS_CAPTURED
@@ -111,18 +105,15 @@ def carried_of(items: Sequence[Item], op: Op, how: How, most_sends: int) -> Carr
     if not isinstance(item, Collective):
         pushed = (Aggregation(0, op.givers, takers=(op.root,)),) if op.kind == "reduce" else ()
         return Carried(pushed, Sends.of(()))
-    if op.kind == "allreduce" and is_compressed(how.algorithm):
-        return Carried((), Sends.of(()))  # its stages are made at the end
     if op.kind == "allreduce" and how.algorithm == INA:
         return Carried((ina(how.n_ranks),), Sends.of(()))
     if op.kind == "allreduce" and how.algorithm == INA_LEAF:
         aggregations, listed = ina_leaf(how.n_ranks, how.hints.leaves, op.nbytes)
         return Carried(aggregations, paced(Sends.of(listed), how.pace or EARLY))
     if op.contract.adds:
-        # To an algorithm, which cuts float32, links are as many times faster as elements are smaller.
-        hints = replace(how.hints, host_bps=how.hints.host_bps * how.narrowing)
-        wide = replace(how, hints=hints)
-        sends = _collective(item, wide, op.nbytes * how.narrowing, most_sends).narrowed(how.narrowing)
+        nbytes, hints = as_float32(op.nbytes, how.hints, how.wire)
+        wide = _collective(item, replace(how, hints=hints), nbytes, most_sends)
+        sends = wide.narrowed(narrowing(how.wire))
     else:
         with_sizes = replace(how, hints=replace(how.hints, sizes=op.sizes))
         sends = _collective(item, with_sizes, op.nbytes, most_sends)
@@ -140,10 +131,10 @@ def _collective(item: Collective, how: How, nbytes: int, most_sends: int) -> Sen
         return Sends.of(_allreduce_as_captured(item, how, nbytes, most_sends))
     found = algorithm_of(name_of(item, how), item.kind)
     sends = Sends.of(found.sends(how.n_ranks, nbytes, how.hints))
-    if item.kind in ("broadcast", "reduce"):
+    if CONTRACTS[item.kind].is_rooted:
         sends = _from_root(sends, item.root, how.n_ranks)
     if how.algorithm_for(item) == AS_CAPTURED:
-        return captured("tree", sends) if item.kind in ("broadcast", "reduce") else paced(sends, found.pace)
+        return early(sends) if CONTRACTS[item.kind].is_rooted else paced(sends, found.pace)
     return paced(sends, how.pace or found.pace)
 
 
@@ -156,12 +147,12 @@ def _from_root(sends: Sends, root: int, n_ranks: int) -> Sends:
 def _allreduce_as_captured(item: Collective, how: How, nbytes: int, most_sends: int) -> Sequence[Send]:
     if item.algorithm == "reduce-broadcast":
         trees = {"up": item.up or "binomial", "down": item.down or "binomial"}
-        return captured("tree", Sends.of(reduce_broadcast(how.n_ranks, nbytes, root=item.root, **trees)))
+        return early(Sends.of(reduce_broadcast(how.n_ranks, nbytes, root=item.root, **trees)))
     name = _textbook(item)
     if name in OF_HOSTS:
         sends = Sends.of(algorithm_of(name).sends(how.n_ranks, nbytes, how.hints))
         return in_turn(captured(name, sends), item.turns)
-    limit = max(ELEMENT_NBYTES, int(GLOO_MAX_SEGMENT_NBYTES * how.narrowing * how.scale))
+    limit = max(ELEMENT_NBYTES, int(GLOO_MAX_SEGMENT_NBYTES * narrowing(how.wire) * how.scale))
     if gloo_ring_sends(how.n_ranks, nbytes, limit) > most_sends:  # before they are made
         raise ValueError(TOO_MANY_SENDS)
     return gloo_ring(how.n_ranks, nbytes, limit)

@@ -5,16 +5,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from gradwire.traces.schedules.algorithm import NotServedError
+from gradwire.traces.schedules.algorithm import Algorithm, NotServedError, StagesOf
 from gradwire.traces.schedules.carried import TOO_MANY_SENDS, Carried, How, carried_of, collective_of, name_of
 from gradwire.traces.schedules.collectives import algorithm as algorithm_of
 from gradwire.traces.schedules.collectives import servers_of
 from gradwire.traces.schedules.dtypes import FLOAT32, DType
 from gradwire.traces.schedules.hints import NO_HINTS, Hints
 from gradwire.traces.schedules.keys import scaled
-from gradwire.traces.schedules.kinds import CONTRACTS, ELEMENT_NBYTES, CollectiveKind, Sizes, uneven_nbytes
+from gradwire.traces.schedules.kinds import (
+    CONTRACTS,
+    ELEMENT_NBYTES,
+    CollectiveKind,
+    Sizes,
+    narrowing,
+    uneven_nbytes,
+)
 from gradwire.traces.schedules.locks import Lock
-from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF, algorithm_names, is_compressed
+from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF, algorithm_names
 from gradwire.traces.schedules.pacing import paced
 from gradwire.traces.schedules.pushes import Unit, after_of, summed_pushes
 from gradwire.traces.schedules.schedule import Aggregation, Centre, Gate, Op, Schedule
@@ -53,9 +60,10 @@ def expand(
     """
     _check(workload, scale, compute)
     collective = collective_of(workload)
-    _check_algorithm(algorithm, collective, pace)
+    in_ranks = _checked_algorithm(algorithm, collective, pace)
+    stages = in_ranks.stages if in_ranks else None
     chosen = chosen_items(workload, iterations)
-    _check_wire(chosen.values(), algorithm, wire)
+    _check_wire(chosen.values(), algorithm, wire, has_pairs=stages is not None)
     units = _units(workload, chosen, algorithm)
     hints = replace(hints, keys=scaled(hints.keys, scale))
     n_servers = _n_servers(workload, algorithm, hints)
@@ -85,20 +93,18 @@ def expand(
     placed, centres = _with_centres(ops, [chosen[unit[0]] for unit in units])
     n_ranks = workload.n_ranks + how.n_servers
     schedule = Schedule(n_ranks, placed, sends.joined(), gates, tuple(aggregations), locks, centres)
-    return _compressed(schedule, how) if is_compressed(algorithm) else schedule
+    return _compressed(schedule, how, in_ranks.pace, stages) if in_ranks and stages else schedule
 
 
-def _compressed(schedule: Schedule, how: How) -> Schedule:
+def _compressed(schedule: Schedule, how: How, pace: str | None, stages_of: StagesOf) -> Schedule:
     """With the stages of compressed allreduces; raise NotServedError if there is no allreduce."""
     allreduces = [number for number, op in enumerate(schedule.ops) if op.kind == "allreduce"]
     if not allreduces:
         raise NotServedError(f"{how.algorithm} compresses allreduces, and this job has none")
-    found = algorithm_of(how.algorithm)
-    assert found.stages
     stages = {
         nbytes: [
-            replace(stage, sends=paced(stage.sends, how.pace or found.pace))
-            for stage in found.stages(how.n_ranks, nbytes, how.hints)
+            replace(stage, sends=paced(stage.sends, how.pace or pace))
+            for stage in stages_of(how.n_ranks, nbytes, how.hints)
         ]
         for nbytes in sorted({schedule.ops[number].nbytes for number in allreduces})
     }
@@ -183,14 +189,14 @@ def _check(workload: Workload, scale: Fraction, compute: Fraction) -> None:
         raise ValueError(f"the job has {workload.n_ranks} ranks; gradwire replays at most {MAX_RANKS}")
 
 
-def _check_algorithm(name: str, collective: CollectiveKind, pace: str | None) -> None:
+def _checked_algorithm(name: str, collective: CollectiveKind, pace: str | None) -> Algorithm | None:
+    """None where it is done as captured, or by switches."""
     if pace is not None and name in (AS_CAPTURED, INA):
         raise NotServedError(f"{name} has a pace of its own; leave --pace out, or choose another algorithm")
     if name in (INA, INA_LEAF) and collective != "allreduce":
         choices = ", ".join(algorithm_names(collective))
         raise NotServedError(f"{name} does allreduce, not {collective}; choose from {choices}")
-    if name not in (AS_CAPTURED, INA, INA_LEAF):
-        algorithm_of(name, collective)  # raises for one that there is not
+    return None if name in (AS_CAPTURED, INA, INA_LEAF) else algorithm_of(name, collective)
 
 
 def _n_servers(workload: Workload, algorithm: str, hints: Hints) -> int:
@@ -204,7 +210,7 @@ def _n_servers(workload: Workload, algorithm: str, hints: Hints) -> int:
     return n_servers
 
 
-def _check_wire(items: Iterable[Item], algorithm: str, wire: DType) -> None:
+def _check_wire(items: Iterable[Item], algorithm: str, wire: DType, *, has_pairs: bool) -> None:
     """Raise NotServedError where another type than float32 cannot be added, or nothing is."""
     if wire == FLOAT32:
         return
@@ -212,7 +218,7 @@ def _check_wire(items: Iterable[Item], algorithm: str, wire: DType) -> None:
         raise NotServedError(
             f"switches add up float32 as whole numbers, not {wire}: leave --wire out, or choose ring"
         )
-    if is_compressed(algorithm):
+    if has_pairs:
         raise NotServedError(
             f"{algorithm} sends pairs of a float32 and an index, not {wire}: leave --wire out, or choose ring"
         )
@@ -242,7 +248,7 @@ def _op(items: Sequence[Item], how: How) -> Op:
     kind = "reduce" if is_sum else first.kind
     adds = CONTRACTS[kind].adds
     in_elements = adds or (isinstance(first, Message) and first.centre is not None)
-    nbytes = _scaled(first, how.scale, in_elements=in_elements) // (how.narrowing if adds else 1)
+    nbytes = _scaled(first, how.scale, in_elements=in_elements) // (narrowing(how.wire) if adds else 1)
     sizes = _scaled_sizes(first, how.scale) if isinstance(first, Collective) else ()
     return Op(
         kind=kind,

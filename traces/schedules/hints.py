@@ -1,11 +1,12 @@
 """What an algorithm may know of the network that its ranks are on, and of what is in its buffer."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isqrt
 
 from gradwire.traces.schedules.algorithms.graph import Graph
-from gradwire.traces.schedules.kinds import Sizes
+from gradwire.traces.schedules.dtypes import DType
+from gradwire.traces.schedules.kinds import Sizes, narrowing
 
 Leaves = Sequence[Sequence[int]]
 
@@ -30,6 +31,14 @@ class Hints:
 
 
 NO_HINTS = Hints()
+
+
+def as_float32(nbytes: int, hints: Hints, dtype: DType) -> tuple[int, Hints]:
+    """What an algorithm is asked, which cuts float32, for so many bytes of `dtype`: as many numbers, on links
+    that are as many times faster as these are smaller.
+    """
+    factor = narrowing(dtype)
+    return nbytes * factor, replace(hints, host_bps=hints.host_bps * factor)
 
 
 def grid_of(n_ranks: int, hints: Hints) -> tuple[int, int]:

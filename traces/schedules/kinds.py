@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
 
-from gradwire.traces.schedules.dtypes import FLOAT32, element_nbytes
+from gradwire.traces.schedules.dtypes import FLOAT32, DType, element_nbytes
 
 CollectiveKind = Literal["allreduce", "reducescatter", "allgather", "alltoall", "broadcast", "reduce"]
 OpKind = CollectiveKind | Literal["topk", "gtopk", "message", "compute"]
 ELEMENT_NBYTES = element_nbytes(FLOAT32)  # that algorithms cut; expand makes less of them on the wire
+PAIR_NBYTES = 4 + ELEMENT_NBYTES  # of an int32 index and a value
 
 
 class Held(NamedTuple):
@@ -63,7 +64,10 @@ class Contract:
     `payload_nbytes(n, S)` is what all ranks send together at least.  With `adds` data are added, so that
     sizes are of whole elements.  With `has_output` a buffer has a second half of S bytes for what comes in.
     With `has_pairs` data are pairs of an index and a value; with `merges` only as many of a sum's are kept,
-    so that the order of additions matters.
+    so that the order of additions matters.  With `is_rooted` one rank's data, or who gets them, differ from
+    others'.  With `in_parts` a rank has, or ends with, one of as many parts as there are ranks; with
+    `in_groups` it can be done in each of several groups by itself.  `carries_on` is the kind of the operation
+    of which it can carry on what is left.
     """
 
     before: Condition
@@ -76,6 +80,10 @@ class Contract:
     sum_is_roots: bool = False
     has_pairs: bool = False
     merges: bool = False
+    is_rooted: bool = False
+    in_parts: bool = False
+    in_groups: bool = False
+    carries_on: OpKind | None = None
 
     def buffer_nbytes(self, nbytes: int) -> int:
         """The buffer of each rank for an operation of so many bytes."""
@@ -110,6 +118,11 @@ def chunk_starts(nbytes: int, n_chunks: int) -> list[int]:
             f"{ELEMENT_NBYTES}"
         )
     return [elements * i // n_chunks * ELEMENT_NBYTES for i in range(n_chunks + 1)]
+
+
+def narrowing(dtype: DType) -> int:
+    """How many times fewer bytes a number of this type has than the float32 that algorithms cut."""
+    return ELEMENT_NBYTES // element_nbytes(dtype)
 
 
 def piece_cuts(nbytes: int, n_pieces: int, element_nbytes: int = ELEMENT_NBYTES) -> list[int]:
@@ -237,24 +250,38 @@ CONTRACTS: dict[OpKind, Contract] = {
     "allreduce": Contract(
         _own, _sum, payload_nbytes=lambda n, nbytes: 2 * (n - 1) * nbytes, least=_both_halves, adds=True
     ),
-    "reducescatter": Contract(_own, _summed_chunk, _to_all, _all_but_own, adds=True),
-    "allgather": Contract(_own_chunk, _all_chunks, _to_all, _all_but_own),
+    "reducescatter": Contract(
+        _own, _summed_chunk, _to_all, _all_but_own, adds=True, in_parts=True, in_groups=True
+    ),
+    "allgather": Contract(
+        _own_chunk, _all_chunks, _to_all, _all_but_own, in_parts=True, in_groups=True, carries_on="topk"
+    ),
     "alltoall": Contract(
         _own_and_own_block,
         _blocks,
         payload_nbytes=lambda n, nbytes: n * (n - 1) * block_nbytes(nbytes, n),
         least=_blocks_of_others,
         has_output=True,
+        in_parts=True,
     ),
     # An allgather of pairs, which every rank then adds up (traces.schedules.algorithms.compression).
-    "topk": Contract(_own_chunk, _all_chunks, _to_all, _all_but_own, has_pairs=True),
+    "topk": Contract(
+        _own_chunk,
+        _all_chunks,
+        _to_all,
+        _all_but_own,
+        has_pairs=True,
+        in_parts=True,
+        in_groups=True,
+        carries_on="reducescatter",
+    ),
     # As many pairs as every rank begins with, of all ranks' data.
     "gtopk": Contract(
         _own, _sum, lambda n, nbytes: 2 * (n - 1) * nbytes, adds=True, has_pairs=True, merges=True
     ),
-    "broadcast": Contract(_at_root, _roots, _to_all, _out_of_root),
+    "broadcast": Contract(_at_root, _roots, _to_all, _out_of_root, is_rooted=True),
     # By hosts, or pushes to one server that switches add up on the way.
-    "reduce": Contract(_own, _sum_at_root, _to_all, _into_root, adds=True, sum_is_roots=True),
-    "message": Contract(_at_root, _roots, lambda _, nbytes: nbytes, is_collective=False),
+    "reduce": Contract(_own, _sum_at_root, _to_all, _into_root, adds=True, sum_is_roots=True, is_rooted=True),
+    "message": Contract(_at_root, _roots, lambda _, nbytes: nbytes, is_collective=False, is_rooted=True),
     "compute": Contract(_nothing, _nothing, lambda *_: 0, is_collective=False),
 }

@@ -44,7 +44,6 @@ FAMILIES = {  # of allreduces: what names begin with, up to the colon, and their
     "gtopk": "gtopk:RHO",
     "hitopk": "hitopk:RHO",
 }
-_COMPRESSED = ("topk", "gtopk", "hitopk")  # families whose result is not the sum
 ALGORITHMS = (AS_CAPTURED, *OF_HOSTS, *OF_NETWORK, *FAMILIES.values(), INA, INA_LEAF)  # for allreduces
 Pace = Literal["early", "step"]  # when ranks go on (traces.schedules.pacing)
 EARLY: Pace = "early"
@@ -85,11 +84,6 @@ def parse_pace(text: str) -> Pace:
         if text == pace:
             return pace
     raise ValueError(f"there is no pace {text!r}: choose {' or '.join(PACES)}")
-
-
-def is_compressed(algorithm: str) -> bool:
-    """Whether only the largest numbers are sent, and added up."""
-    return algorithm.partition(":")[0] in _COMPRESSED
 
 
 def of_packages() -> dict[str, EntryPoint]:

@@ -44,8 +44,8 @@ def paced(sends: Sends, pace: str | None) -> Sends:
 
 
 def captured(algorithm: str, sends: Sends) -> Sends:
-    """The sends of one operation, paced as the libraries are that do it by this algorithm."""
-    return _CAPTURED.get(algorithm, early)(sends)
+    """The sends of an allreduce, paced as the libraries are that do it by this algorithm."""
+    return _CAPTURED[algorithm](sends)
 
 
 def early(sends: Sends) -> Sends:
@@ -74,7 +74,12 @@ def by_step(sends: Sends) -> Sends:
 
 
 _PACES: dict[str, Callable[[Sends], Sends]] = {EARLY: early, STEP: by_step}
-_CAPTURED = {"ring": two_buffers, "halving-doubling": by_step, "recursive-doubling": by_step}
+_CAPTURED = {
+    "ring": two_buffers,
+    "halving-doubling": by_step,
+    "recursive-doubling": by_step,
+    "all-pairs": early,
+}
 
 
 def _in_order_of_bytes(sends: Sends) -> Sends:

@@ -217,6 +217,21 @@ class Schedule:
         return self.ops[op].root != self.centre_of(op).rank
 
     @cached_property
+    def compressed(self) -> frozenset[int]:
+        """The operations of whose sums only the largest go on, as pairs."""
+        return frozenset(op.source for op in self.ops if op.contract.has_pairs and op.source is not None)
+
+    @cached_property
+    def stages(self) -> frozenset[int]:
+        """The operations that are stages of compressed allreduces."""
+        carried = {op.source for op in self.ops if op.source is not None}
+        return frozenset(
+            number
+            for number, op in enumerate(self.ops)
+            if op.contract.has_pairs or op.source is not None or number in carried
+        )
+
+    @cached_property
     def jobs(self) -> tuple[tuple[int, ...], ...]:
         """The ranks of each job, ascending: those that exchange anything, directly or through others.
 

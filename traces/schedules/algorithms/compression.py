@@ -27,12 +27,11 @@ from gradwire.traces.schedules.algorithm import Algorithm, NotServedError, Stage
 from gradwire.traces.schedules.algorithms.ring import all_gather, half_s, reduce_scatter
 from gradwire.traces.schedules.algorithms.trees import binomial_s, reduce_broadcast
 from gradwire.traces.schedules.hints import Hints
-from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, chunk_starts
+from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, PAIR_NBYTES, chunk_starts
 from gradwire.traces.schedules.names import EARLY, STEP
 from gradwire.traces.schedules.schedule import Op
-from gradwire.traces.schedules.sends import Send, Sends
+from gradwire.traces.schedules.sends import Sends
 
-PAIR_NBYTES = 8
 _SHARE = re.compile(r"\d{1,9}(\.\d{1,9})?|\d{1,9}/\d{1,9}", re.ASCII)
 
 
@@ -71,12 +70,12 @@ def compressed(family: str, text: str) -> Algorithm:
     share = Share(name, Fraction(whole) / int(parts or 1))
     stages, time_s, closed_form, pace = COMPRESSIONS[family]
     return Algorithm(
-        name, _in_stages, partial(time_s, share), closed_form, pace=pace, stages=partial(stages, share)
+        name,
+        time_s=partial(time_s, share),
+        closed_form=closed_form,
+        pace=pace,
+        stages=partial(stages, share),
     )
-
-
-def _in_stages(n_ranks: int, nbytes: int, hints: Hints) -> Sequence[Send]:
-    raise NotImplementedError(f"an allreduce of {nbytes} bytes on {n_ranks} ranks is done in stages, {hints}")
 
 
 def topk_stages(share: Share, n_ranks: int, nbytes: int, hints: Hints) -> tuple[Stage, ...]:
