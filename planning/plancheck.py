@@ -19,7 +19,7 @@ from gradwire.planning.stagecheck import check_stages
 from gradwire.planning.trees.treecheck import check_trees
 from gradwire.traces.schedules.dtypes import FLOAT32
 from gradwire.traces.schedules.kinds import uneven_nbytes
-from gradwire.traces.schedules.schedule import MAX_SEND_DELAY_NS, Aggregation, Group, Op, Schedule
+from gradwire.traces.schedules.schedule import MAX_SEND_DELAY_NS, Aggregation, Op, ReduceGroup, Schedule
 from gradwire.traces.schedules.sends import Edges, Numbers, Sends
 from gradwire.traces.workload import MAX_GAP_NS, MAX_SLOT, MAX_TAG
 
@@ -236,7 +236,7 @@ def _check_gates(schedule: Schedule) -> None:
 
 
 def _check_aggregations(schedule: Schedule) -> None:
-    last_op: dict[Group, int] = {}
+    last_op: dict[ReduceGroup, int] = {}
     parts = Counter[tuple[int, int]]()
     for number, aggregation in enumerate(schedule.aggregations):
         op = aggregation.op

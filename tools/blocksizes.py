@@ -5,15 +5,15 @@ import json
 import re
 from pathlib import Path
 
-from gradwire.traces.schedules.expand import MAX_RANKS
-from gradwire.traces.schedules.kinds import Sizes
+from gradwire.traces.schedules.expand import MAX_REPLAYED_RANKS
+from gradwire.traces.schedules.kinds import BlockSizes
 from gradwire.traces.workload import MAX_NBYTES
 
 MAX_FILE_NBYTES = 16 << 20
 _SIZE = re.compile(r"[0-9]{1,20}")
 
 
-def read_block_sizes(path: Path) -> Sizes:
+def read_block_sizes(path: Path) -> BlockSizes:
     """Raise ValueError with what a table misses, OSError for a file that cannot be read."""
     if path.stat().st_size > MAX_FILE_NBYTES:
         raise ValueError(f"{path}: a table of sizes has at most {MAX_FILE_NBYTES >> 20} MiB")
@@ -22,9 +22,9 @@ def read_block_sizes(path: Path) -> Sizes:
     except UnicodeDecodeError:
         raise ValueError(f"{path}: not a table of sizes: it is not text") from None
     rows = _of_json(path, text) if text.lstrip().startswith(("[", "{")) else _of_csv(path, text)
-    if not 2 <= len(rows) <= MAX_RANKS:
+    if not 2 <= len(rows) <= MAX_REPLAYED_RANKS:
         raise ValueError(
-            f"{path}: it has {len(rows)} rows; a row for each of 2 to {MAX_RANKS} ranks is needed"
+            f"{path}: it has {len(rows)} rows; a row for each of 2 to {MAX_REPLAYED_RANKS} ranks is needed"
         )
     for rank, row in enumerate(rows):
         if len(row) != len(rows):
@@ -38,7 +38,7 @@ def read_block_sizes(path: Path) -> Sizes:
     return rows
 
 
-def _of_json(path: Path, text: str) -> Sizes:
+def _of_json(path: Path, text: str) -> BlockSizes:
     try:
         rows = json.loads(text)
     except (ValueError, RecursionError):  # what is not JSON, or has a number of thousands of digits
@@ -51,7 +51,7 @@ def _of_json(path: Path, text: str) -> Sizes:
     return tuple(map(tuple, rows))
 
 
-def _of_csv(path: Path, text: str) -> Sizes:
+def _of_csv(path: Path, text: str) -> BlockSizes:
     rows: list[tuple[int, ...]] = []
     for cells in csv.reader(text.splitlines()):
         if not cells:

@@ -12,12 +12,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from gradwire.traces.complaints import complaint, other_version
 from gradwire.traces.files import write_whole
-from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, CollectiveKind, Sizes, uneven_nbytes
+from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, BlockSizes, CollectiveKind, uneven_nbytes
 from gradwire.traces.taxonomy import Taxonomy
 
 SCHEMA: Literal["gradwire.workload/2"] = "gradwire.workload/2"
 MAX_RANKS = 4096
 MAX_NBYTES = 1 << 40
+MAX_ITEMS = 1 << 20  # of a job that another one is made of; some 2 KB each
 
 Nbytes = Annotated[int, Field(ge=0, le=MAX_NBYTES)]
 Rank = Annotated[int, Field(ge=0, lt=MAX_RANKS)]
@@ -333,7 +334,7 @@ def made_allreduce(n_ranks: int, nbytes: int, count: int = 1) -> Workload:
     return made_collective("allreduce", n_ranks, nbytes, count)
 
 
-def made_uneven_alltoall(sizes: Sizes) -> Workload:
+def made_uneven_alltoall(sizes: BlockSizes) -> Workload:
     """An alltoall in which rank r has `sizes[r][d]` bytes for rank d."""
     item = Collective(kind="alltoall", tag=0, nbytes=uneven_nbytes(sizes), sizes=sizes)
     return Workload(schema=SCHEMA, framing="none", n_ranks=len(sizes), source="made", items=(item,))

@@ -10,7 +10,7 @@ from typing import Any
 from gradwire.emu.training.options import TrainingOptions
 from gradwire.planning.fabrics.fabric import Fabric
 
-MAX_RANKS = 64  # each has a tcpdump, and a job's process is not a small one
+MAX_CAPTURED_RANKS = 64  # each has a tcpdump, and a job's process is not a small one
 MAX_LIMIT_S = 86_400.0
 MIN_SNAPLEN, MAX_SNAPLEN = 64, 262_144
 FILE = "request.json"
@@ -36,11 +36,11 @@ class CaptureRequest:
     beside: tuple["CaptureRequest", ...] = ()
 
     def __post_init__(self) -> None:
-        if not 2 <= self.n_ranks <= MAX_RANKS:
-            raise ValueError(f"a captured job needs 2 to {MAX_RANKS} ranks, got {self.n_ranks}")
-        if self.total_ranks > MAX_RANKS:
+        if not 2 <= self.n_ranks <= MAX_CAPTURED_RANKS:
+            raise ValueError(f"a captured job needs 2 to {MAX_CAPTURED_RANKS} ranks, got {self.n_ranks}")
+        if self.total_ranks > MAX_CAPTURED_RANKS:
             raise ValueError(
-                f"jobs captured together can have up to {MAX_RANKS} ranks, got {self.total_ranks}"
+                f"jobs captured together can have up to {MAX_CAPTURED_RANKS} ranks, got {self.total_ranks}"
             )
         if not 0 < self.limit_s <= MAX_LIMIT_S:
             raise ValueError(

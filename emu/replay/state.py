@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gradwire.traces.schedules.locks import Queues
-from gradwire.traces.schedules.schedule import Group, Schedule
+from gradwire.traces.schedules.schedule import ReduceGroup, Schedule
 
 
 @dataclass
@@ -48,7 +48,7 @@ class RankState:
             for other in before:
                 self._waiters[other].append(number)
         self._aggregation_of: dict[int, int] = {}  # by op
-        self._next_of: defaultdict[Group, deque[int]] = defaultdict(deque)  # not begun yet, in order
+        self._next_of: defaultdict[ReduceGroup, deque[int]] = defaultdict(deque)  # not begun yet, in order
         self._may_begin: set[int] = set()
         self._aggregations = schedule.aggregations
         for number, aggregation in enumerate(schedule.aggregations):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gradwire.planning.model.addedup import as_tcp_nbytes, trees_of
 from gradwire.planning.plan import Flow, flow_numbers
 from gradwire.planning.trees.tree import Tree
-from gradwire.traces.schedules.schedule import Group, Schedule
+from gradwire.traces.schedules.schedule import ReduceGroup, Schedule
 
 NO_FLOW = -1
 
@@ -85,7 +85,7 @@ def ordered(schedule: Schedule, items: Sequence[Item], notices: bool = False) ->
     if notices and any(op.rendezvous for op in schedule.ops):
         for number, op in enumerate(sends.op.tolist(), start=first_notice):
             waits[number] += schedule.ops[op].rendezvous
-    last: dict[Group, int] = {}
+    last: dict[ReduceGroup, int] = {}
     for number, each in enumerate(schedule.aggregations, start=n_sends):
         for rank in each.members:
             for part in parts[each.op, rank]:

@@ -10,7 +10,7 @@ from gradwire.planning.plan import Plan
 from gradwire.planning.routing.reroute import without
 from gradwire.planning.trees.shape import Load, NoTree, tree_nodes
 from gradwire.planning.trees.tree import Node, Tree
-from gradwire.traces.schedules.schedule import Group, Schedule
+from gradwire.traces.schedules.schedule import ReduceGroup, Schedule
 
 
 @dataclass
@@ -102,7 +102,7 @@ class Ground:
 
     fabric: Fabric
     placement: Sequence[str]
-    nbytes: Mapping[Group, int]
+    nbytes: Mapping[ReduceGroup, int]
     switch_slots: int
     seed: int
 
@@ -114,9 +114,9 @@ def ground_of(plan: Plan) -> Ground:
     )
 
 
-def reduce_group_nbytes(schedule: Schedule) -> Counter[Group]:
+def reduce_group_nbytes(schedule: Schedule) -> Counter[ReduceGroup]:
     """The bytes of all sums of each reduce group."""
-    nbytes: Counter[Group] = Counter()
+    nbytes: Counter[ReduceGroup] = Counter()
     for each in schedule.aggregations:
         nbytes[each.givers, each.takers] += schedule.ops[each.op].nbytes
     return nbytes

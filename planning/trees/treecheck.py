@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from gradwire.planning.fabrics.fabric import Egress, Fabric
 from gradwire.planning.trees.tree import ELEMENTS, MAX_CHILDREN, Child, Node, Tree, mtu_needed
-from gradwire.traces.schedules.schedule import Group
+from gradwire.traces.schedules.schedule import ReduceGroup
 
 _U16 = range(1 << 16)
 _PORTS = range(1, 1 << 16)
@@ -14,7 +14,7 @@ _PORTS = range(1, 1 << 16)
 def check_trees(
     fabric: Fabric,
     placement: Sequence[str],
-    groups: Sequence[Group],
+    groups: Sequence[ReduceGroup],
     trees: Sequence[Tree],
     switch_slots: int,
 ) -> None:

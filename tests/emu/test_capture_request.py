@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gradwire.emu.capturing.job import RankProcesses
-from gradwire.emu.capturing.request import MAX_RANKS, CaptureRequest, check_fits
+from gradwire.emu.capturing.request import MAX_CAPTURED_RANKS, CaptureRequest, check_fits
 from gradwire.emu.training.options import TrainingOptions
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.tools.joboptions import parse_beside
@@ -43,8 +43,8 @@ def test_a_request_is_read_back_as_it_was_saved(tmp_path: Path) -> None:
 
 
 def test_all_ranks_together_are_bounded() -> None:
-    half = CaptureRequest(MAX_RANKS // 2, FABRIC.spec, command=("true",))
-    assert half.with_beside([half]).total_ranks == MAX_RANKS
+    half = CaptureRequest(MAX_CAPTURED_RANKS // 2, FABRIC.spec, command=("true",))
+    assert half.with_beside([half]).total_ranks == MAX_CAPTURED_RANKS
     with pytest.raises(ValueError, match="up to 64 ranks, got 66"):
         half.with_beside([half, PROGRAM])
 

@@ -21,7 +21,7 @@ from gradwire.traces.schedules.algorithms.alltoall import (
 from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.hints import Hints
-from gradwire.traces.schedules.kinds import Sizes, uneven_nbytes
+from gradwire.traces.schedules.kinds import BlockSizes, uneven_nbytes
 from gradwire.traces.schedules.schedule import sent_nbytes
 from gradwire.traces.schedules.sends import Send
 from gradwire.traces.workload import made_collective, made_uneven_alltoall
@@ -32,23 +32,23 @@ GROUPS = [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> Sizes:
+def tables(draw: st.DrawFn) -> BlockSizes:
     n_ranks = draw(st.integers(2, 17))
     row = st.tuples(*[st.integers(0, 9)] * n_ranks)
     return draw(st.tuples(*[row] * n_ranks))
 
 
-def sent(sizes: Sizes) -> list[int]:
+def sent(sizes: BlockSizes) -> list[int]:
     """What each rank has for others."""
     return [sum(row) - row[rank] for rank, row in enumerate(sizes)]
 
 
-def received(sizes: Sizes) -> list[int]:
+def received(sizes: BlockSizes) -> list[int]:
     return sent(tuple(zip(*sizes, strict=True)))
 
 
 @given(tables())
-def test_blocks_of_any_sizes_arrive_at_their_places(sizes: Sizes) -> None:
+def test_blocks_of_any_sizes_arrive_at_their_places(sizes: BlockSizes) -> None:
     made = expand(made_uneven_alltoall(sizes), "pairwise")
     check_correct(made)
     assert sent_nbytes(made) == sent(sizes)
@@ -56,7 +56,7 @@ def test_blocks_of_any_sizes_arrive_at_their_places(sizes: Sizes) -> None:
 
 
 @given(tables())
-def test_a_pairwise_alltoall_costs_what_the_busiest_rank_sends_or_gets(sizes: Sizes) -> None:
+def test_a_pairwise_alltoall_costs_what_the_busiest_rank_sends_or_gets(sizes: BlockSizes) -> None:
     sends = pairwise_alltoall(uneven_nbytes(sizes), sizes)
     busiest = max(*sent(sizes), *received(sizes))
     assert pairwise_s(sizes, ALPHA, BETA) == pytest.approx(ALPHA + busiest * BETA)
@@ -65,7 +65,7 @@ def test_a_pairwise_alltoall_costs_what_the_busiest_rank_sends_or_gets(sizes: Si
 
 
 @given(tables())
-def test_an_uneven_alltoall_costs_max_over_mean_of_an_even_one_with_as_many_bytes(sizes: Sizes) -> None:
+def test_an_uneven_alltoall_costs_max_over_mean_of_an_even_one_with_as_many_bytes(sizes: BlockSizes) -> None:
     mean = Fraction(sum(sent(sizes)), len(sizes))
     if mean:
         even_s = float(mean) * BETA  # each rank sends the mean, and gets it

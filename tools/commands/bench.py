@@ -21,7 +21,7 @@ from gradwire.traces.units import parse_nbytes
 from gradwire.traces.workload import Workload, made_collective, made_uneven_alltoall
 
 COLLECTIVES = tuple(BY_COLLECTIVE)
-MAX_NBYTES = 1 << 32
+MAX_BENCH_NBYTES = 1 << 32
 
 
 @takes_choices
@@ -138,7 +138,7 @@ def _even(
 
 def sizes_between(begin: int, end: int, factor: int) -> list[int]:
     """`begin`, `begin * factor`, … up to `end`; whole float32 elements."""
-    if not 4 <= begin <= end <= MAX_NBYTES:
+    if not 4 <= begin <= end <= MAX_BENCH_NBYTES:
         raise ValueError(f"sizes must ascend, from 4 bytes to at most 4 GiB; got {begin} to {end}")
     counts: list[int] = []
     while begin <= end:

@@ -5,8 +5,14 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal, get_args
 
-from gradwire.traces.schedules.expand import MAX_RANKS
-from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, CollectiveKind, Sizes, chunk_starts, uneven_nbytes
+from gradwire.traces.schedules.expand import MAX_REPLAYED_RANKS
+from gradwire.traces.schedules.kinds import (
+    ELEMENT_NBYTES,
+    BlockSizes,
+    CollectiveKind,
+    chunk_starts,
+    uneven_nbytes,
+)
 from gradwire.traces.taxonomy import Taxonomy
 from gradwire.traces.workload import (
     MAX_NBYTES,
@@ -19,7 +25,7 @@ from gradwire.traces.workload import (
     Workload,
 )
 
-MAX_ITEMS = 200_000
+MAX_MADE_ITEMS = 200_000
 MAX_NUMBERS = 4_000_000  # of items that others wait for, and of blocks: 8 bytes each, in a file about as much
 FEWER = "choose fewer workers, servers, layers, parts or iterations"
 Ids = tuple[int, ...]
@@ -69,17 +75,19 @@ def shared_out(nbytes: int, shares: Sequence[int]) -> list[int]:
 class Items:
     """Each `add_…` appends an item and returns its id; what items wait for are ids of earlier ones.
 
-    Raise ValueError for more ranks than a schedule may have, if more than MAX_ITEMS are to come, and for more
+    Raise ValueError for more ranks than a schedule may have, if more than MAX_MADE_ITEMS are to come, and for more
     than MAX_NUMBERS.
     """
 
     def __init__(self, n_ranks: int, n_items: int) -> None:
-        if n_ranks > MAX_RANKS:
-            raise ValueError(f"the job would have {n_ranks:,} ranks; gradwire replays at most {MAX_RANKS}")
-        if n_items > MAX_ITEMS:
+        if n_ranks > MAX_REPLAYED_RANKS:
+            raise ValueError(
+                f"the job would have {n_ranks:,} ranks; gradwire replays at most {MAX_REPLAYED_RANKS}"
+            )
+        if n_items > MAX_MADE_ITEMS:
             raise ValueError(
                 f"the job would have {n_items:,} messages, collectives and computes, and at most "
-                f"{MAX_ITEMS:,} are possible: {FEWER}"
+                f"{MAX_MADE_ITEMS:,} are possible: {FEWER}"
             )
         self._n_ranks = n_ranks
         self._items: list[Item] = []
@@ -171,7 +179,7 @@ class Items:
         )
         return self._add(collective, sum(map(len, after)))
 
-    def add_alltoall(self, sizes: Sizes, after: Sequence[Ids], iteration: int) -> list[Ids]:
+    def add_alltoall(self, sizes: BlockSizes, after: Sequence[Ids], iteration: int) -> list[Ids]:
         """`sizes[r][d]` is what rank r has for rank d.  Returns what each rank is to wait for."""
         nbytes = uneven_nbytes(sizes)
         if nbytes > MAX_NBYTES:

@@ -16,9 +16,8 @@ from typing import Any
 
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
 from gradwire.traces.schedules.pushes import peeled
-from gradwire.traces.workload import MAX_NBYTES, Collective, Compute, Item, Start, Workload
+from gradwire.traces.workload import MAX_ITEMS, MAX_NBYTES, Collective, Compute, Item, Start, Workload
 
-MAX_ITEMS = 1 << 20  # some 2 KB each
 MAX_WAITS = 1 << 22  # of items for others
 
 Node = tuple[int, int]

@@ -65,7 +65,7 @@ class Carried:
     room_nbytes: int = 0
 
 
-def collective_of(workload: Workload) -> CollectiveKind:
+def kind_chosen_for(workload: Workload) -> CollectiveKind:
     """The kind of collectives that an algorithm is chosen for: allreduces, if there is not one other kind and
     no message.
     """

@@ -6,7 +6,14 @@ from dataclasses import replace
 from fractions import Fraction
 
 from gradwire.traces.schedules.algorithm import Algorithm, NotServedError, StagesOf
-from gradwire.traces.schedules.carried import TOO_MANY_SENDS, Carried, How, carried_of, collective_of, name_of
+from gradwire.traces.schedules.carried import (
+    TOO_MANY_SENDS,
+    Carried,
+    How,
+    carried_of,
+    kind_chosen_for,
+    name_of,
+)
 from gradwire.traces.schedules.collectives import algorithm as algorithm_of
 from gradwire.traces.schedules.collectives import servers_of
 from gradwire.traces.schedules.dtypes import FLOAT32, DType
@@ -15,8 +22,8 @@ from gradwire.traces.schedules.keys import scaled
 from gradwire.traces.schedules.kinds import (
     CONTRACTS,
     ELEMENT_NBYTES,
+    BlockSizes,
     CollectiveKind,
-    Sizes,
     narrowing,
     uneven_nbytes,
 )
@@ -30,7 +37,7 @@ from gradwire.traces.schedules.sends import MAX_SENDS, Send, Sends
 from gradwire.traces.schedules.stages import in_stages
 from gradwire.traces.workload import Collective, Compute, Item, Message, Workload
 
-MAX_RANKS = 512  # a ring of so many has half a million sends
+MAX_REPLAYED_RANKS = 512  # a ring of so many has half a million sends
 
 
 def expand(
@@ -59,7 +66,7 @@ def expand(
     cannot serve this workload.
     """
     _check(workload, scale, compute)
-    collective = collective_of(workload)
+    collective = kind_chosen_for(workload)
     in_ranks = _checked_algorithm(algorithm, collective, pace)
     stages = in_ranks.stages if in_ranks else None
     chosen = chosen_items(workload, iterations)
@@ -185,8 +192,10 @@ def _check(workload: Workload, scale: Fraction, compute: Fraction) -> None:
         raise ValueError(
             f"a scale must be above 0 and a compute factor at least 0, got {scale} and {compute}"
         )
-    if workload.n_ranks > MAX_RANKS:
-        raise ValueError(f"the job has {workload.n_ranks} ranks; gradwire replays at most {MAX_RANKS}")
+    if workload.n_ranks > MAX_REPLAYED_RANKS:
+        raise ValueError(
+            f"the job has {workload.n_ranks} ranks; gradwire replays at most {MAX_REPLAYED_RANKS}"
+        )
 
 
 def _checked_algorithm(name: str, collective: CollectiveKind, pace: str | None) -> Algorithm | None:
@@ -202,10 +211,10 @@ def _checked_algorithm(name: str, collective: CollectiveKind, pace: str | None) 
 def _n_servers(workload: Workload, algorithm: str, hints: Hints) -> int:
     servers = servers_of(algorithm)
     n_servers = max(0, sum(map(len, hints.leaves)) - workload.n_ranks) if servers == "leaf" else servers
-    if workload.n_ranks + n_servers > MAX_RANKS:
+    if workload.n_ranks + n_servers > MAX_REPLAYED_RANKS:
         raise NotServedError(
             f"{workload.n_ranks} ranks and {n_servers} servers are too many; gradwire replays at most "
-            f"{MAX_RANKS}"
+            f"{MAX_REPLAYED_RANKS}"
         )
     return n_servers
 
@@ -328,7 +337,7 @@ def _scaled(item: Collective | Message, scale: Fraction, *, in_elements: bool) -
     return _scaled_nbytes(item.nbytes, scale)
 
 
-def _scaled_sizes(item: Collective, scale: Fraction) -> Sizes:
+def _scaled_sizes(item: Collective, scale: Fraction) -> BlockSizes:
     return tuple(tuple(_scaled_nbytes(nbytes, scale) for nbytes in row) for row in item.sizes)
 
 

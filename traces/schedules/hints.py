@@ -6,7 +6,7 @@ from math import isqrt
 
 from gradwire.traces.schedules.algorithms.graph import Graph
 from gradwire.traces.schedules.dtypes import DType
-from gradwire.traces.schedules.kinds import Sizes, narrowing
+from gradwire.traces.schedules.kinds import BlockSizes, narrowing
 
 Leaves = Sequence[Sequence[int]]
 
@@ -27,7 +27,7 @@ class Hints:
     host_bps: int = 100_000_000
     rates_bps: Sequence[int] = ()
     keys: Sequence[int] = ()
-    sizes: Sizes = ()
+    sizes: BlockSizes = ()
 
 
 NO_HINTS = Hints()

@@ -32,7 +32,7 @@ class Held(NamedTuple):
     origin: int
 
 
-Sizes = tuple[tuple[int, ...], ...]
+BlockSizes = tuple[tuple[int, ...], ...]
 
 
 class Parties(NamedTuple):
@@ -48,7 +48,7 @@ class Parties(NamedTuple):
     givers: tuple[int, ...]
     root: int
     element_nbytes: int = ELEMENT_NBYTES
-    sizes: Sizes = ()
+    sizes: BlockSizes = ()
 
 
 Condition = Callable[[Parties, int], tuple[Held, ...]]
@@ -201,7 +201,7 @@ def _own_and_own_block(parties: Parties, rank: int) -> tuple[Held, ...]:
     return (*_own(parties, rank), _blocks(parties, rank)[parties.members.index(rank)])
 
 
-def uneven_nbytes(sizes: Sizes) -> int:
+def uneven_nbytes(sizes: BlockSizes) -> int:
     """S of an alltoall of these blocks: the most that a rank has, or gets, its own block included."""
     return max(map(sum, (*sizes, *zip(*sizes, strict=True))), default=0)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from gradwire.traces.components import components
 from gradwire.traces.schedules.dtypes import FLOAT32, DType, element_nbytes
-from gradwire.traces.schedules.kinds import CONTRACTS, Contract, OpKind, Parties, Sizes
+from gradwire.traces.schedules.kinds import CONTRACTS, BlockSizes, Contract, OpKind, Parties
 from gradwire.traces.schedules.locks import Lock
 from gradwire.traces.schedules.outbox import FIFO, Order
 from gradwire.traces.schedules.sends import Send, Sends, totals
@@ -54,7 +54,7 @@ class Op:
     groups: tuple[tuple[int, ...], ...] = ()
     dense_nbytes: int = 0
     source: int | None = None
-    sizes: Sizes = ()
+    sizes: BlockSizes = ()
     room_nbytes: int = 0
 
     @property
@@ -109,7 +109,7 @@ class Centre:
 
 MAX_SEND_DELAY_NS = 10_000_000_000
 
-Group = tuple[tuple[int, ...], tuple[int, ...]]
+ReduceGroup = tuple[tuple[int, ...], tuple[int, ...]]
 """(givers, takers) of aggregations that share a tree."""
 
 
@@ -167,7 +167,7 @@ class Schedule:
         )
 
     @cached_property
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[ReduceGroup, ...]:
         """The groups of the aggregations, in the order in which they first appear."""
         return tuple(dict.fromkeys((each.givers, each.takers) for each in self.aggregations))
 

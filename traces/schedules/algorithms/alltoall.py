@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from gradwire.traces.schedules.algorithm import check_ranks
-from gradwire.traces.schedules.kinds import Sizes, block_nbytes
+from gradwire.traces.schedules.kinds import BlockSizes, block_nbytes
 from gradwire.traces.schedules.sends import Edges, Send, Sends
 
 
-def pairwise_alltoall(nbytes: int, sizes: Sizes) -> Sends:
+def pairwise_alltoall(nbytes: int, sizes: BlockSizes) -> Sends:
     """Rank r sends each other its block, r+1 first, all posted at once; `sizes[r][d]` is what r has for d.
 
     S = `nbytes` is the size of either half of the buffer.
@@ -44,14 +44,14 @@ def pairwise_alltoall(nbytes: int, sizes: Sizes) -> Sends:
     ).with_bytes()
 
 
-def pairwise_s(sizes: Sizes, alpha: float, beta: float) -> float:
+def pairwise_s(sizes: BlockSizes, alpha: float, beta: float) -> float:
     """T = alpha + n beta, n the most that a rank sends or gets: (p-1)/p S of blocks of one size; derived."""
     blocks = np.array(sizes, np.int64)
     np.fill_diagonal(blocks, 0)
     return alpha + int(max(blocks.sum(axis=0).max(), blocks.sum(axis=1).max())) * beta
 
 
-def even(n_ranks: int, nbytes: int) -> Sizes:
+def even(n_ranks: int, nbytes: int) -> BlockSizes:
     """Blocks of one size, of S = `nbytes`; the rest of S stays where it is."""
     return ((block_nbytes(nbytes, n_ranks),) * n_ranks,) * n_ranks
 
