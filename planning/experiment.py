@@ -245,7 +245,7 @@ def _schedule_and_host_side(
     if cell.algorithm not in (INA, INA_LEAF):
         schedules = [_expanded(experiment, workload, cell.algorithm, hints) for workload, hints in placed]
         return together(schedules), ()
-    schedule, reasons = served(
+    schedule, reasons = with_granted_trees(
         cell.fabric,
         tuple(itertools.chain.from_iterable(jobs)),
         [_expanded(experiment, workload, cell.algorithm, hints) for workload, hints in placed],
@@ -288,7 +288,7 @@ def _expanded(
         raise Refused(str(error)) from error
 
 
-def served(
+def with_granted_trees(
     fabric: Fabric,
     placement: Sequence[str],
     schedules: Sequence[Schedule],

@@ -13,7 +13,7 @@ Held = list[dict[int, Counter[int]]]
 
 
 def in_any_order(sends: Sequence[Send], seed: int) -> list[Send]:
-    """The sends numbered anew, in an order that `needs` and `ready` allow, drawn at random."""
+    """The sends numbered again, in an order that `needs` and `ready` allow, drawn at random."""
     left = {number: {*send.needs, *send.ready} for number, send in enumerate(sends)}
     frees: defaultdict[int, list[int]] = defaultdict(list)
     for number, before in left.items():

@@ -162,8 +162,8 @@ def _iterations(plan: Plan) -> Iterator[tuple[str, str, str]]:
     """How long one is, if there are such."""
     iteration_s, exposed_s = plan.prediction.iteration_s, plan.prediction.exposed_s
     if iteration_s is not None and exposed_s is not None:
-        told = f"from start to start; no computing hides {show_s(exposed_s)} of it"
-        yield "iteration", show_s(iteration_s), told
+        meaning = f"from start to start; no computing hides {show_s(exposed_s)} of it"
+        yield "iteration", show_s(iteration_s), meaning
 
 
 def _foreseen(plan: Plan) -> Iterator[tuple[str, str, str]]:
@@ -207,8 +207,8 @@ def _sends(plan: Plan) -> Iterator[tuple[str, str, str]]:
     """What hosts send to each other, if they do."""
     schedule = plan.schedule
     if schedule.sends or not plan.trees:
-        told = f"in {len(schedule.sends)} sends of {show_count(n_operations(plan), 'operation')}"
-        yield "payload", show_nbytes(schedule.payload_nbytes), told
+        number = f"in {len(schedule.sends)} sends of {show_count(n_operations(plan), 'operation')}"
+        yield "payload", show_nbytes(schedule.payload_nbytes), number
         yield "flows", f"{len(plan.flows)}", f"both directions of {len(plan.flows) // 2} connections"
 
 

@@ -101,8 +101,8 @@ def _printed(command: str, folder: Path) -> str:
         check=False,
     )
     if done.returncode not in (0, NOT_VALID):
-        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        raise TrialFailed(f"{command}: {said[-1].removeprefix('gradwire: ')}")
+        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise TrialFailed(f"{command}: {lines[-1].removeprefix('gradwire: ')}")
     return done.stdout
 
 

@@ -122,7 +122,7 @@ def _of_job(plan: Plan, ranks: Sequence[int], costs: Costs) -> ClosedTime:
 def _of_op(plan: Plan, op: Op, members: Sequence[int], is_stage: bool, costs: Costs) -> ClosedTime:
     """Of one operation by itself, or of all stages of the allreduce of which it is the first."""
     if not op.contract.is_collective:
-        return ClosedTime(None, None, "there is no formula for messages of their own")
+        return ClosedTime(None, None, "there is no formula for messages that belong to no collective")
     how = f"by {op.algorithm}" if op.algorithm else "as it was captured"
     missing = ClosedTime(None, None, f"there is no formula for {op.kind} {how}")
     hints = replace(

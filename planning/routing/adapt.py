@@ -5,7 +5,7 @@ Hedera (Al-Fares et al., NSDI 2010): what a large flow would take if only the ho
 Unlike there, a flow on links that have room for it stays where it is, and one is moved only if that
 clearly helps: every move may reorder packets.  Hedera's global first fit moves one flow at a time, and stops
 where all other paths of a flow are full as well; here a flow may push others aside, and where that does
-not help either all of them are spread anew by edge colouring.
+not help either all of them are spread again by edge colouring.
 """
 
 from collections import defaultdict

@@ -78,7 +78,7 @@ def test_what_has_no_formula_is_named(algorithm: str, what: str) -> None:
 
 def test_messages_have_no_formula() -> None:
     closed = closed_time(schedule_plan("star:hosts=2", messages(2, [(0, 1, 4)])), COSTS)
-    assert closed.missing == "there is no formula for messages of their own"
+    assert closed.missing == "there is no formula for messages that belong to no collective"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Workloads that get no trees are done by their hosts, the others as if they were alone."""
 
-from gradwire.planning.experiment import leaves_of, served
+from gradwire.planning.experiment import leaves_of, with_granted_trees
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.trees.grants import Terms
 from gradwire.traces.schedules.expand import expand
@@ -13,12 +13,12 @@ ADDED, RING = expand(ONE, "ina"), expand(ONE, "ring")
 
 
 def test_with_room_for_all_nothing_is_replaced() -> None:
-    schedule, reasons = served(STAR, STAR.hosts, [ADDED] * 3, lambda _: RING, Terms(), 0)
+    schedule, reasons = with_granted_trees(STAR, STAR.hosts, [ADDED] * 3, lambda _: RING, Terms(), 0)
     assert (schedule, reasons) == (together([ADDED] * 3), {})
 
 
 def test_those_without_slots_are_replaced_and_said_why() -> None:
-    schedule, reasons = served(
+    schedule, reasons = with_granted_trees(
         STAR, STAR.hosts, [ADDED] * 3, lambda _: RING, Terms(switch_slots=20, slots=8), 0
     )
     assert schedule == together([ADDED, ADDED, RING])
@@ -28,7 +28,7 @@ def test_those_without_slots_are_replaced_and_said_why() -> None:
 def test_a_workload_is_replaced_whole_though_only_one_of_its_jobs_has_no_room() -> None:
     """Two pairs that never meet are two jobs, but one workload."""
     pairs = together([ADDED, ADDED])
-    schedule, reasons = served(
+    schedule, reasons = with_granted_trees(
         STAR, STAR.hosts, [ADDED, pairs], lambda _: together([RING, RING]), Terms(switch_slots=20, slots=8), 0
     )
     assert schedule == together([ADDED, RING, RING])
@@ -43,7 +43,7 @@ def test_a_workload_is_replaced_once_though_two_of_its_jobs_have_no_room() -> No
         return together([RING, RING])
 
     pairs = together([ADDED, ADDED])
-    _, reasons = served(STAR, STAR.hosts, [pairs], ring_of, Terms(switch_slots=4), 0)
+    _, reasons = with_granted_trees(STAR, STAR.hosts, [pairs], ring_of, Terms(switch_slots=4), 0)
     assert (asked, list(reasons)) == ([0], [0])
 
 

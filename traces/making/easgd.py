@@ -1,7 +1,9 @@
 """Elastic averaging SGD (EASGD): workers with models of their own, which a centre draws together.
 
-You, Buluc, Demmel, Scaling deep learning on GPU and Knights Landing clusters, SC'17 (arXiv 1708.02983); who
-talks when is from memory of it.  A worker's weights move towards the centre's and the centre's towards the
+You, Buluc, Demmel, Scaling deep learning on GPU and Knights Landing clusters, SC'17 (arXiv 1708.02983).
+From its abstract: the original goes round by rank; there are asynchronous variants and a synchronous one with
+sums along a tree, one packed message and overlap.  Who talks when in each is derived from that, and was not
+compared with the paper's text.  A worker's weights move towards the centre's and the centre's towards the
 worker's.  So in an exchange S bytes go each way.
 """
 
@@ -15,7 +17,7 @@ from gradwire.traces.workload import Workload
 Variant = Literal["round-robin", "async", "hogwild", "sync1", "sync2", "sync3"]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 WITHOUT_TURNS = ("async", "hogwild")
-CENTRE = 0  # the rank
+CENTRE_RANK = 0
 PUSH, PULL = Access("push", 0), Access("pull", 0)
 
 
@@ -64,9 +66,9 @@ def _add_round_robin(
     after: Ids = ()
     for number in range(n_iterations):
         worker = workers[number % len(workers)]
-        after = items.add_messages(CENTRE, worker, sizes, after, number, PULL)
+        after = items.add_messages(CENTRE_RANK, worker, sizes, after, number, PULL)
         after = (items.add_compute(worker, compute_ns, after, number),)
-        after = items.add_messages(worker, CENTRE, sizes, after, number, PUSH)
+        after = items.add_messages(worker, CENTRE_RANK, sizes, after, number, PUSH)
 
 
 def _add_without_turns(
@@ -79,8 +81,8 @@ def _add_without_turns(
             freed_by = items.next_id + 2 * len(sizes) - 1  # the last message of the exchange
             until = freed_by if has_lock else None
             push, pull = (replace(access, unordered=not has_lock) for access in (PUSH, PULL))
-            pushed = items.add_messages(worker, CENTRE, sizes, computed, number, push, until)
-            pulled = items.add_messages(CENTRE, worker, sizes, pushed, number, pull)
+            pushed = items.add_messages(worker, CENTRE_RANK, sizes, computed, number, push, until)
+            pulled = items.add_messages(CENTRE_RANK, worker, sizes, pushed, number, pull)
             after[worker] = computed + pulled
 
 

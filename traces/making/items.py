@@ -75,8 +75,8 @@ def shared_out(nbytes: int, shares: Sequence[int]) -> list[int]:
 class Items:
     """Each `add_…` appends an item and returns its id; what items wait for are ids of earlier ones.
 
-    Raise ValueError for more ranks than a schedule may have, if more than MAX_MADE_ITEMS are to come, and for more
-    than MAX_NUMBERS.
+    Raise ValueError for more ranks than a schedule may have, if more than MAX_MADE_ITEMS are to come, and for
+    more than MAX_NUMBERS.
     """
 
     def __init__(self, n_ranks: int, n_items: int) -> None:

@@ -163,7 +163,7 @@ ALLREDUCES = (
     _multitree("multitree", reference=False),
     _multitree("multitree:reference", reference=True),
 )
-FAMILIES: Mapping[str, Callable[[str], Algorithm]] = {  # of what stands behind the colon
+FAMILIES: Mapping[str, Callable[[str], Algorithm]] = {  # of what comes after the colon
     "ps": server_algorithm,
     **{name: partial(compressed, name) for name in COMPRESSIONS},
 }

@@ -133,7 +133,7 @@ def _group_before(place: Ids, way: NDArray[np.int64]) -> tuple[Ids, Ids]:
 
 
 def _in_order_of_steps(sends: Sends) -> Sends:
-    """Numbered anew if they are not.  Raise NotServedError for a send that waits for one of a later step."""
+    """Numbered again if they are not.  Raise NotServedError for a send that waits for one of a later step."""
     if np.all(np.diff(sends.step) >= 0):
         return sends
     for edges in (sends.needs, sends.ready):

@@ -63,7 +63,7 @@ class Op:
 
     @property
     def buffer_nbytes(self) -> int:
-        """What each member holds of it; where there are pairs, what they are added up into is behind them."""
+        """What each member holds of it; what pairs are added up into comes after them."""
         return self.contract.buffer_nbytes(self.nbytes) + self.dense_nbytes + self.room_nbytes
 
     @property
@@ -96,10 +96,10 @@ class Aggregation:
 
 @dataclass(frozen=True, slots=True)
 class Centre:
-    """A buffer of `nbytes` at `rank`, of float32 numbers that are 0 at first: an asynchronous server's.
+    """A buffer of `nbytes` at `rank`, of float32 numbers that are 0 at first: a parameter server's.
 
-    Pushes are added up in it and pulls read it, each all of it.  If it is `unordered`, as in Hogwild, a pull
-    may read it while others push (traces.schedules.centres).
+    Pushes are added up in it and pulls read it, each all of it: when is what operations wait for.  If it is
+    `unordered`, as in Hogwild, a pull may read it while others push (traces.schedules.centres).
     """
 
     rank: int

@@ -200,7 +200,7 @@ class Sends(Sequence[Send]):
         return Sends(**columns, **edges)
 
     def with_bytes(self) -> "Sends":
-        """The sends that are not empty, numbered anew; nothing waits for those that were left out."""
+        """The sends that are not empty, numbered again; nothing waits for those that were left out."""
         has_bytes = self.nbytes > 0
         kept = self.chosen(np.flatnonzero(has_bytes), keep_edges=True)
         new = np.where(has_bytes, np.cumsum(has_bytes) - 1, -1)

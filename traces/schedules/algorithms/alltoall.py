@@ -1,7 +1,7 @@
 """Alltoalls: each rank has a block of its own for each other rank.
 
 In the first half of a rank's buffer lie what it has for each rank, in the order of the ranks, in the second
-half what it gets, likewise.  What is passed on lies in between in room behind both.
+half what it gets, likewise.  What is passed on lies in between in room after both.
 """
 
 from collections import defaultdict
@@ -83,7 +83,7 @@ class _Layout:
         return self.nbytes + src % self.n_ranks * self.block
 
     def room(self, place: int) -> int:
-        """One that is handed on, behind both."""
+        """One that is handed on, after both."""
         return 2 * self.nbytes + place * self.block
 
 
@@ -135,7 +135,7 @@ def bruck_alltoall(n_ranks: int, nbytes: int) -> list[Send]:
     Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing systems",
     IEEE TPDS 1997.  Block i, what rank r has for rank r+i, goes the distances of the bits of i, the highest
     first here: then many of a step's blocks lie together.  Nothing is copied inside a rank, so those that do
-    not are a send each.  On its way a block lies by turns in the room behind both halves and where the
+    not are a send each.  On its way a block lies by turns in the room after both halves and where the
     rank's own block i has left.
     """
     check_ranks("an alltoall", n_ranks)

@@ -54,7 +54,11 @@ def parse_layout(text: str) -> Layout:
             raise ValueError(f"there is no key {key!r}; there are {', '.join(_KEYS)}")
         field, read = _read(key, value if equals else None)
         if field in chosen:
-            raise ValueError(f"{key} cannot be said here, or not again")
+            raise ValueError(
+                "central has one server: leave servers= out"
+                if first == "central" and key == "servers"
+                else f"{key} is given twice"
+            )
         chosen[field] = read
     if chosen["kind"] == "hierarchical" and "n_servers" in chosen:
         raise ValueError("hierarchical has a server under each first switch: leave servers= out")
