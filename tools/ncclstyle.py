@@ -11,11 +11,10 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from gradwire.results.row import Row
-from gradwire.traces.schedules.dtypes import element_nbytes
+from gradwire.traces.schedules.dtypes import element_nbytes, nccl_name
 from gradwire.traces.schedules.kinds import CONTRACTS
 
 UNACCOUNTED = "!"  # after a time over its prediction that is outside the prediction's error bar
-_TYPES = {"float32": "float", "float16": "half", "bfloat16": "bfloat16"}  # NCCL's names
 _HEAD = (
     "#                                                   out-of-place",
     "#     size      count     type redop root      time   algbw   busbw #wrong  ratio  pred. verdict",
@@ -59,7 +58,7 @@ def _what(row: Row) -> str:
     n_jobs = len(row.jobs) or 1
     n_parts = row.ranks // n_jobs if contract.in_parts else 1  # counts are of one part
     count = row.bytes // n_parts // element_nbytes(row.dtype)
-    dtype, redop = (_TYPES[row.dtype], "sum") if contract.adds else ("none", "none")
+    dtype, redop = (nccl_name(row.dtype), "sum") if contract.adds else ("none", "none")
     return f"{count:10d} {dtype:>8} {redop:>5} {0 if contract.is_rooted else -1:4d}"
 
 

@@ -68,7 +68,7 @@ MEANINGS = {  # of the choices' names; README.md, "Choices", says more
     "2d-ring": "allreduces along one dimension of a grid, then the other, a quarter each way",
     "multitree": "a tree from each rank, grown along the fabric's free links step by step",
     "multitree:reference": "the same with the authors' rule for when a step ends",
-    "ps:LAYOUT": "parameter servers: central, servers=K, colocated or hierarchical, and options: README.md",
+    "ps:LAYOUT": "parameter servers: central, servers=K, colocated, hierarchical; more: docs/collectives.md",
     "topk:RHO": "every rank sends its RHO largest numbers, as pairs of index and value: topk:0.01",
     "gtopk:RHO": "pairs of two ranks are merged and the largest kept, up a tree; the last ones go to all",
     "hitopk:RHO": "each first switch's ranks add up shards, whose RHO largest numbers go between switches",

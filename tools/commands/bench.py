@@ -14,9 +14,8 @@ from gradwire.tools.blocksizes import read_block_sizes
 from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, refuse_given, takes_choices
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import carry_out, check_page, default_folder, show
-from gradwire.tools.options import either
 from gradwire.traces.schedules.kinds import CollectiveKind
-from gradwire.traces.schedules.names import BY_COLLECTIVE, DEFAULTS
+from gradwire.traces.schedules.names import BY_COLLECTIVE, CHOICES, DEFAULTS
 from gradwire.traces.units import parse_nbytes
 from gradwire.traces.workload import Workload, made_collective, made_uneven_alltoall
 
@@ -24,10 +23,26 @@ COLLECTIVES = tuple(BY_COLLECTIVE)
 MAX_BENCH_NBYTES = 1 << 32
 
 
+def _collective_help() -> str:
+    """The names, and which algorithms each has."""
+    allreduces = BY_COLLECTIVE["allreduce"]
+    others = " and ".join(name for name in CHOICES if name not in allreduces)
+    lines = [f"allreduce: all algorithms below but {others}; default {DEFAULTS['allreduce']}"]
+    kinds_of: dict[tuple[str, ...], list[CollectiveKind]] = {}
+    for kind in COLLECTIVES:
+        if kind != "allreduce":
+            kinds_of.setdefault(BY_COLLECTIVE[kind], []).append(kind)
+    for names, kinds in kinds_of.items():
+        default = DEFAULTS[kinds[0]]
+        shown = [f"{name} (default)" if name == default else name for name in names]
+        lines.append(f"{' and '.join(kinds)}: {', '.join(shown)}")
+    return "\n".join(["The collective, each with its own algorithms.", *lines])
+
+
 @takes_choices
 def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
     context: typer.Context,
-    collective: Annotated[str, typer.Argument(metavar="COLLECTIVE", help=f"{either(COLLECTIVES)}.")],
+    collective: Annotated[str, typer.Argument(metavar="COLLECTIVE", help=_collective_help())],
     begin: Annotated[
         str,
         typer.Option(
@@ -73,12 +88,6 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
     In the result, `ratio` is the measured time divided by the shortest time that
     any fabric with these host links could reach, latency not counted. Sizes: 64K
     is 64,000 bytes, 64KiB is 65,536.
-
-    Algorithms of a reducescatter and an allgather: ring (default), halving-doubling,
-    halving-doubling:far, all-pairs, hierarchical, hierarchical:grid, multitree,
-    multitree:reference; of a broadcast and a reduce: tree:binomial (default) and
-    the other trees; of an alltoall: pairwise (default), bruck, hierarchical. An
-    allreduce takes what is listed below but pairwise and bruck; its default is ring.
 
     Exit code 3: a row is not valid.
     """
