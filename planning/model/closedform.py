@@ -7,23 +7,26 @@ before, theirs add up; of jobs beside each other, on hosts of their own, the slo
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from gradwire.planning.experiment import hints_of
 from gradwire.planning.fabrics.paths import host_port
 from gradwire.planning.model.calibration import Calibration
 from gradwire.planning.plan import Plan
 from gradwire.planning.transport import payload_efficiency
-from gradwire.traces.schedules.chains import is_chain
 from gradwire.traces.schedules.collectives import algorithm
 from gradwire.traces.schedules.hints import as_float32
 from gradwire.traces.schedules.kinds import CollectiveKind, narrowing
 from gradwire.traces.schedules.names import BY_COLLECTIVE
-from gradwire.traces.schedules.schedule import Op
+from gradwire.traces.schedules.schedule import Op, Schedule
 from gradwire.traces.units import show_count, show_ns
 
 DIRECT = ("torus", "mesh")  # families in which a host's cable is faster than those between nodes
 NOMINAL = "the nominal rate; a message costs nothing"
 TWO_RANKS = "two ranks alone"
+
+
+_Part = tuple[int, int]  # (operation, rank)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +113,37 @@ def _of_job(plan: Plan, ranks: Sequence[int], costs: Costs) -> ClosedTime:
     for missing in times.values():
         if missing.time_s is None:
             return missing
-    if not is_chain(schedule, ops):
+    if not _is_chain(schedule, ops):
         return ClosedTime(None, None, "not every operation waits for the one before")
     texts: Counter[str] = Counter()
     for key, count in alike.items():
         texts[times[key].text or ""] += count
     total_s = sum((times[key].time_s or 0.0) * count for key, count in alike.items())
     return ClosedTime(" + ".join(_texts(texts)), total_s)
+
+
+def _is_chain(schedule: Schedule, ops: Sequence[int]) -> bool:
+    """Whether each of these operations begins, at every rank, when the one before is complete there."""
+    after = {(gate.op, gate.rank): gate.after for gate in schedule.gates}
+    return all(_follows(schedule, after, *each) for each in pairwise(ops))
+
+
+def _follows(schedule: Schedule, after: Mapping[_Part, Sequence[int]], before: int, op: int) -> bool:
+    shared = set(schedule.members[before]) & set(schedule.members[op])
+    return bool(shared) and all(_waits(schedule, after, before, (op, rank)) for rank in shared)
+
+
+def _waits(schedule: Schedule, after: Mapping[_Part, Sequence[int]], before: int, part: _Part) -> bool:
+    """Whether a part waits for `before` at its rank, directly or through what that computes."""
+    todo, seen = list(after.get(part, ())), set[int]()
+    while todo:
+        other = todo.pop()
+        if other == before:
+            return True
+        if other not in seen and schedule.ops[other].kind == "compute":
+            seen.add(other)
+            todo += after.get((other, part[1]), ())
+    return False
 
 
 def _of_op(plan: Plan, op: Op, members: Sequence[int], is_stage: bool, costs: Costs) -> ClosedTime:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gradwire.traces.framing.frames import ALLGATHER, ALLREDUCE, BARRIER, BROADCAST
-from gradwire.traces.recognition.operation import Operation
+from gradwire.traces.recognition.operation import ALLTOALLS, Operation
 from gradwire.traces.recognition.servers import servers_of
 
 SETUP = -1
@@ -23,9 +23,7 @@ COLLECTIVE_NAMES = frozenset(
         BROADCAST,
         BARRIER,
         "allgatherv",
-        "alltoall",
-        "alltoallv",
-        "alltoallw",
+        *ALLTOALLS,
         "exscan",
         "gather",
         "gatherv",

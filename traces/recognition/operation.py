@@ -10,6 +10,7 @@ from gradwire.traces.framing.messages import Messages
 from gradwire.traces.recognition.algorithms import UNKNOWN, Recognised
 from gradwire.traces.workload import Shape, Turn
 
+ALLTOALLS = ("alltoall", "alltoallv", "alltoallw")  # names of `Operation.what`
 OperationKind = Literal["allreduce", "broadcast", "message"]
 # Where nobody says: the largest segment of gloo's ring.  Linux lets a buffer grow up to 4 MiB (tcp_wmem).
 SOCKET_BUFFER_NBYTES = 1 << 20
@@ -49,6 +50,11 @@ class Operation:
     ready_ns: int | None = None
     turns: tuple[Turn, ...] = ()
     rendezvous: bool = False
+
+    @property
+    def is_of_alltoall(self) -> bool:
+        """Whether it is a message of an alltoall, of even or uneven blocks."""
+        return self.kind == "message" and self.what in ALLTOALLS
 
     @property
     def begin_ns(self) -> int:

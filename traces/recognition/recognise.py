@@ -110,7 +110,7 @@ def _algorithm(operation: Operation, role: Role) -> Recognised:
         return operation.recognised
     if role != "other":
         return Recognised("parameter-server", SURE, f"a {role}: one message of {operation.nbytes} bytes")
-    if operation.what.startswith("alltoall"):
+    if operation.is_of_alltoall:
         return Recognised("all-pairs", SURE, f"one message of {operation.nbytes} bytes to each other rank")
     if operation.what == UNKNOWN_OPERATION:
         return Recognised("unknown", 0.0, f"{operation.nbytes} bytes whose header was not captured")

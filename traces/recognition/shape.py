@@ -49,7 +49,7 @@ def shape_of(operations: Sequence[Operation], labels: Labels, n_ranks: int) -> J
     sends = [o for o in operations if is_point_to_point(o)]
     reduced = sum(o.nbytes for o in collective) * max(1, n_ranks - 1)
     sent = sum(o.nbytes for o in sends)
-    exchanges = [o for o in operations if o.kind == "message" and o.what.startswith("alltoall")]
+    exchanges = [o for o in operations if o.is_of_alltoall]
     exchanged = sum(o.nbytes for o in exchanges)
     if exchanged > max(reduced, sent):
         ranks = {rank for o in exchanges for rank in (o.src, o.dst)}
