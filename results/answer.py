@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gradwire.results.findings import name
+from gradwire.results.limits import Limit, show_limit
 from gradwire.results.plannedcells import PlannedCell
 from gradwire.results.row import Row
 from gradwire.traces.units import show_nbytes, show_s
@@ -18,34 +18,45 @@ class Contender:
     name: str
     nbytes: int
     time_s: float
-    limit: str | None
+    limit: Limit | None
     spread: float = 0.0
+
+    @property
+    def margin(self) -> float:
+        """A cell that is no more than this share slower is as good."""
+        return max(LEAST_MARGIN, self.spread)
+
+
+def best(some: Sequence[Contender]) -> Contender:
+    """Of those whose times round alike the first."""
+    return min(some, key=lambda each: float(f"{each.time_s:.6g}"))
+
+
+def alike(one: Contender, some: Sequence[Contender]) -> list[Contender]:
+    """The others that are no slower than `one` by more than its margin."""
+    return [each for each in some if each is not one and each.time_s <= one.time_s * (1 + one.margin)]
+
+
+def contender(row: Row) -> Contender | None:
+    """None of a row that is not valid."""
+    if not row.valid or not row.time_s:
+        return None
+    spread = (row.time_s.max - row.time_s.min) / row.time_s.median
+    return Contender(row.name, row.bytes, row.time_s.median, row.limit, spread)
 
 
 def answer_of_rows(rows: Sequence[Row]) -> str:
     """Of the valid rows; empty if there are none."""
-    return answer(
-        [
-            Contender(
-                name(row),
-                row.bytes,
-                row.time_s.median,
-                row.limit,
-                (row.time_s.max - row.time_s.min) / row.time_s.median,
-            )
-            for row in rows
-            if row.valid and row.time_s
-        ]
-    )
+    return answer([each for each in map(contender, rows) if each])
 
 
 def answer_of_plans(cells: Sequence[PlannedCell]) -> str:
     """Of the cells that were not refused; empty if there are none."""
     return answer(
         [
-            Contender(cell.name, cell.bytes, cell.fluid_s, cell.limit)
+            Contender(cell.name, cell.bytes, cell.fluid_s, cell.figures["limit"])
             for cell in cells
-            if cell.fluid_s is not None
+            if cell.fluid_s is not None and cell.figures is not None
         ]
     )
 
@@ -56,31 +67,25 @@ def answer(contenders: Sequence[Contender]) -> str:
         return ""
     largest = max(each.nbytes for each in contenders)
     some = [each for each in contenders if each.nbytes == largest]
-    best = min(some, key=lambda each: float(f"{each.time_s:.6g}"))  # of those that round alike the first
+    one = best(some)
     size = f" with {show_nbytes(largest)}" if len(some) < len(contenders) else ""
-    limit = f"; {best.limit} {_hold(best.limit)} it up now" if best.limit else ""
+    limit = f"; {show_limit(one.limit)} now" if one.limit else ""
     if len(some) == 1:
-        return f"{best.name}{size} takes {show_s(best.time_s)}{limit}."
-    return f"Best{size}: {best.name}: {show_s(best.time_s)}, {_lead(best, some)}{limit}."
+        return f"{one.name}{size} takes {show_s(one.time_s)}{limit}."
+    return f"Best{size}: {one.name}: {show_s(one.time_s)}, {_lead(one, some)}{limit}."
 
 
-def _hold(limit: str) -> str:
-    return "hold" if limit.endswith("links") else "holds"
-
-
-def _lead(best: Contender, some: Sequence[Contender]) -> str:
+def _lead(one: Contender, some: Sequence[Contender]) -> str:
     """By how much it beats the next, and the first of all if that is another one."""
-    others = [each for each in some if each is not best]
-    following = min(others, key=lambda each: each.time_s)
-    margin = max(LEAST_MARGIN, best.spread)
-    alike = [each for each in others if each.time_s <= best.time_s * (1 + margin)]
-    if len(alike) == 1:
-        lead = f"no more than {margin:.1%} faster than the next, {following.name}"
-    elif alike:
-        lead = f"no more than {margin:.1%} faster than {len(alike)} other cells"
+    following = min((each for each in some if each is not one), key=lambda each: each.time_s)
+    as_good = alike(one, some)
+    if len(as_good) == 1:
+        lead = f"no more than {one.margin:.1%} faster than the next, {following.name}"
+    elif as_good:
+        lead = f"no more than {one.margin:.1%} faster than {len(as_good)} other cells"
     else:
-        lead = f"{following.time_s / best.time_s:.2f} × as fast as the next, {following.name}"
+        lead = f"{following.time_s / one.time_s:.2f} × as fast as the next, {following.name}"
     first = some[0]
-    if first in (best, following, *alike):
+    if first in (one, following, *as_good):
         return lead
-    return f"{lead}, and {first.time_s / best.time_s:.2f} × as fast as the first, {first.name}"
+    return f"{lead}, and {first.time_s / one.time_s:.2f} × as fast as the first, {first.name}"

@@ -13,7 +13,7 @@ from gradwire.planning.experiment import Cell, Experiment, Original, plan_of
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.spec import with_automatic_queue
 from gradwire.planning.model.calibration import Calibration
-from gradwire.planning.model.closedform import closed_time, measured_costs
+from gradwire.planning.model.closedform import measured_costs
 from gradwire.planning.model.expected import expected
 from gradwire.planning.model.explanation import why
 from gradwire.planning.model.loads import plan_load
@@ -26,7 +26,7 @@ from gradwire.results import verdict
 from gradwire.results.audit.runaudit import audit_run, middle
 from gradwire.results.audit.runfigures import aggregation_row, tier_nbytes
 from gradwire.results.calibrating import calibration_plan, fitted
-from gradwire.results.limits import limit_of
+from gradwire.results.planfigures import plan_figures
 from gradwire.results.row import REFUSED, Row
 from gradwire.results.rowchoices import choices_of
 from gradwire.results.settling import settled
@@ -163,10 +163,11 @@ def _judged(
     )
     foreseen = expected(plan, calibrated)
     good = verdict.counted(repeats)
+    time_s = median(each.time_s for each in good)
     iteration = result.iteration_of(good)
     judged = verdict.with_model(
         judged,
-        median(each.time_s for each in good),
+        time_s,
         foreseen,
         iteration.median if iteration else None,
         result.exposed_s_of(good),
@@ -183,19 +184,13 @@ def _judged(
         repeats,
         judged,
         expected=foreseen,
-        worst=load.worst.egress,
-        worst_flows=load.worst.together,
+        figures=plan_figures(plan, load, measured_costs(plan, calibrated), time_s),
         folder=folder,
         why=f"as planned: {reason}" if reason and plan.flows_may_move else reason or None,
     )
-    costs = measured_costs(plan, calibrated)
-    closed = closed_time(plan, costs)
-    row = result.with_closed_form(row, costs, closed)
     row = replace(
         _with_counters(row, plan, repeats, work),
         fidelity=_fidelity(plan, repeats, work, original),
-        fabric_bound_s=load.barrier_bound_s,
-        limit=limit_of(plan, load, costs, closed),
         settled_s=settled(work, plan, repeats),
     )
     result.save(work, row, judged, calibrated)

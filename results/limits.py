@@ -1,5 +1,8 @@
 """What holds a plan up, in a few words: the next thing to look at for whoever wants it faster."""
 
+from dataclasses import dataclass
+from typing import Literal
+
 from gradwire.planning.fabrics.fabric import link_name
 from gradwire.planning.model.closedform import ClosedTime, Costs, closed_time
 from gradwire.planning.model.loads import PlanLoad, is_host_link
@@ -7,15 +10,36 @@ from gradwire.planning.model.predict import compute_s
 from gradwire.planning.plan import Plan
 from gradwire.traces.units import show_count
 
-HOSTS_LINKS = "the hosts' own links"
-COMPUTING = "computing"
-MESSAGES = "what each message costs"
 MOST = 0.5  # of a time is what holds it up
 LEAST_EXCESS = 0.01  # of the phases' time: a link that adds less does not matter
 
 
-def limit_of(plan: Plan, load: PlanLoad, costs: Costs, closed: ClosedTime) -> str:
-    """A link between switches and its flows, or COMPUTING, MESSAGES or HOSTS_LINKS."""
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What holds a run up; `link` is one between switches, on which `flows` meet, else both are None."""
+
+    kind: Literal["computing", "messages", "hosts' links", "link"]
+    link: str | None = None
+    flows: int | None = None
+
+
+COMPUTING, MESSAGES, HOSTS_LINKS = Limit("computing"), Limit("messages"), Limit("hosts' links")
+
+
+def show_limit(limit: Limit) -> str:
+    """With its verb, as in `computing holds it up`."""
+    flows = show_count(limit.flows or 0, "flow")
+    words = {
+        "computing": "computing holds",
+        "messages": "what each message costs holds",
+        "hosts' links": "the hosts' own links hold",
+        "link": f"link {limit.link} ({flows} at once) holds",
+    }
+    return f"{words[limit.kind]} it up"
+
+
+def limit_of(plan: Plan, load: PlanLoad, costs: Costs, closed: ClosedTime) -> Limit:
+    """The worst link between switches, or COMPUTING, MESSAGES or HOSTS_LINKS."""
     if _is_computing(plan):
         return COMPUTING
     if closed.time_s and _messages_s(plan, costs, closed) > MOST * closed.time_s:
@@ -25,7 +49,7 @@ def limit_of(plan: Plan, load: PlanLoad, costs: Costs, closed: ClosedTime) -> st
     worst = load.worst
     if is_host_link(plan.fabric, worst.egress) or worst.excess_s <= LEAST_EXCESS * load.barrier_s:
         return HOSTS_LINKS
-    return f"link {link_name(plan.fabric, worst.egress)} ({show_count(worst.together, 'flow')} at once)"
+    return Limit("link", link_name(plan.fabric, worst.egress), worst.together)
 
 
 def _is_computing(plan: Plan) -> bool:

@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 
 from gradwire.planning.experiment import Cell, Experiment
-from gradwire.planning.fabrics.fabric import link_name
-from gradwire.planning.model.closedform import closed_time, nominal_costs
-from gradwire.planning.model.loads import PlanLoad
 from gradwire.planning.plan import Plan
-from gradwire.results.limits import limit_of
+from gradwire.results.planfigures import PlanFigures
 from gradwire.results.row import asked_nbytes
+from gradwire.results.rowchoices import cell_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,22 +22,16 @@ class PlannedCell:
     fluid_s: float | None = None
     bound_s: float | None = None
     ratio: float | None = None
-    closed_s: float | None = None
-    ratio_closed: float | None = None
-    worst_link: str | None = None
-    worst_link_flows: int | None = None
-    limit: str | None = None
+    figures: PlanFigures | None = None
     refused: str | None = None
 
     @property
     def name(self) -> str:
-        return f"{self.algorithm}, {self.placement}, {self.routes} on {self.fabric}"
+        return cell_name(self.fabric, self.algorithm, self.placement, self.routes)
 
 
-def planned_cell(plan: Plan, load: PlanLoad) -> PlannedCell:
-    """The figures of one plan; `load` is its own."""
-    costs = nominal_costs(plan)
-    closed = closed_time(plan, costs)
+def planned_cell(plan: Plan, figures: PlanFigures) -> PlannedCell:
+    """The cell of one plan."""
     made = plan.prediction
     return PlannedCell(
         fabric=plan.fabric.spec,
@@ -51,11 +43,7 @@ def planned_cell(plan: Plan, load: PlanLoad) -> PlannedCell:
         fluid_s=made.fluid_s,
         bound_s=made.bound_s,
         ratio=made.fluid_s / made.bound_s if made.bound_s else None,
-        closed_s=closed.time_s,
-        ratio_closed=made.fluid_s / closed.time_s if closed.time_s else None,
-        worst_link=link_name(plan.fabric, load.worst.egress),
-        worst_link_flows=load.worst.together,
-        limit=limit_of(plan, load, costs, closed),
+        figures=figures,
     )
 
 

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -12,13 +12,13 @@ import numpy as np
 
 from gradwire.emu.aggregation.figures import AggregationRow
 from gradwire.emu.records import Repeat
-from gradwire.planning.fabrics.fabric import Egress, link_name
 from gradwire.planning.failures import cable_name, show_outage
 from gradwire.planning.model.calibration import Calibration
-from gradwire.planning.model.closedform import ClosedTime, Costs
 from gradwire.planning.model.errorbar import Bar, Expected
 from gradwire.planning.plan import ADAPTIVE, Plan
-from gradwire.results.rowchoices import Choices, planned_choices
+from gradwire.results.limits import Limit
+from gradwire.results.planfigures import PlanFigures
+from gradwire.results.rowchoices import Choices, cell_name, planned_choices
 from gradwire.results.verdict import Verdict, counted
 from gradwire.traces.files import write_whole
 from gradwire.traces.iterationtimes import IterationTime
@@ -163,7 +163,7 @@ class Row:
     beta_s_per_byte: float | None = None
     alpha_from: str | None = None
     fabric_bound_s: float | None = None
-    limit: str | None = None
+    limit: Limit | None = None
     jobs: tuple[JobTime, ...] = ()
 
     def is_late(self, failure: FailedCable) -> bool:
@@ -180,6 +180,10 @@ class Row:
         parts = (("machine", self.machine), ("capture", self.capture), ("model", self.model))
         about = {reason: f"{self.verdict} (the {part})" for part, some in parts for reason in some}
         return tuple((about.get(reason, self.verdict), reason) for reason in self.reasons)
+
+    @property
+    def name(self) -> str:
+        return cell_name(self.fabric, self.algorithm, self.placement, self.routes)
 
     @property
     def choices(self) -> Choices:
@@ -222,16 +226,14 @@ def row(
     verdict: Verdict,
     *,
     expected: Expected,
-    worst: Egress,
-    worst_flows: int,
+    figures: PlanFigures,
     folder: Path,
     why: str | None = None,
 ) -> Row:
     """The row of a run, without `tier_nbytes` and `aggregation`, which need the switches' counters.
 
-    `expected` is the prediction with its error bars; `worst` is the plan's worst link, `worst_flows` how many
-    flows use it at once, and `why` says why it holds the job up, if it does.  `folder` is where the run will
-    be.
+    `expected` is the prediction with its error bars; `figures` are the plan's, and `why` says why its worst
+    link holds the job up, if it does.  `folder` is where the run will be.
     """
     good = counted(repeats)
     times = Spread.of([repeat.time_s for repeat in good])
@@ -266,8 +268,7 @@ def row(
         predicted_iteration=expected.iteration,
         predicted_exposed=expected.exposed,
         machine_share=expected.machine_share,
-        worst_link=link_name(plan.fabric, worst),
-        worst_link_flows=worst_flows,
+        **figures,
         why=why,
         retransmits=sum(sum(repeat.retransmits) for repeat in good),
         dropped=sum(repeat.dropped for repeat in good),
@@ -292,21 +293,6 @@ def row(
         iteration_s=iteration_of(good),
         exposed_s=exposed_s_of(good),
         jobs=_jobs(plan, good),
-    )
-
-
-def with_closed_form(row: Row, costs: Costs, closed: ClosedTime) -> Row:
-    """The row beside the closed form of what was run."""
-    assert row.time_s
-    return replace(
-        row,
-        closed_form=closed.text,
-        closed_s=closed.time_s,
-        ratio_closed=_ratio(row.time_s.median, closed.time_s) if closed.time_s is not None else None,
-        no_closed_form=closed.missing,
-        alpha_s=costs.alpha_s,
-        beta_s_per_byte=costs.beta_s_per_byte,
-        alpha_from=costs.source,
     )
 
 

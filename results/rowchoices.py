@@ -1,4 +1,4 @@
-"""How a cell's job is sent: the choices that all cells of a matrix share, as rows say them."""
+"""The choices that make a cell, and those that all cells of a matrix share, as rows say them."""
 
 from collections.abc import Iterator
 from typing import TypedDict
@@ -12,8 +12,13 @@ from gradwire.traces.schedules.schedule import Schedule
 from gradwire.traces.units import show_ns
 
 
+def cell_name(fabric: str, algorithm: str, placement: str, routes: str) -> str:
+    """A cell for a person, such as `ring, linear, ecmp on star:hosts=4`."""
+    return f"{algorithm}, {placement}, {routes} on {fabric}"
+
+
 class Choices(TypedDict):
-    """Fields of a row, and of `plan --json`."""
+    """How a job is sent: fields of a row, and of `plan --json`."""
 
     seed: int
     dtype: DType

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,10 +13,12 @@ from gradwire.emu.records import LINK_COLUMNS, Repeat
 from gradwire.planning import plan as plans
 from gradwire.planning.fabrics.fabric import Egress, interface
 from gradwire.planning.model.calibration import Calibration
+from gradwire.planning.model.closedform import nominal_costs
 from gradwire.planning.model.errorbar import Expected
 from gradwire.planning.model.loads import plan_load
 from gradwire.planning.plan import Plan
 from gradwire.results import row as result
+from gradwire.results.planfigures import plan_figures
 from gradwire.results.row import Row
 from gradwire.results.verdict import Verdict
 
@@ -36,14 +39,12 @@ def made_run(
     repeats = [made_repeat(plan.n_ranks, time_s) for time_s in times_s]
     (folder / "repeats.json").write_text(json.dumps([asdict(repeat) for repeat in repeats]))
     (folder / "manifest.json").write_text(json.dumps({"kernel": "6.1.0", "cpus": 2, "source": source}))
-    worst = plan_load(plan).worst
     row = result.row(
         plan,
         repeats,
         verdict,
         expected=Expected(plan.prediction.fluid_s),
-        worst=worst.egress,
-        worst_flows=worst.together,
+        figures=plan_figures(plan, plan_load(plan), nominal_costs(plan), median(times_s)),
         folder=folder,
     )
     result.save(folder, row, verdict, CALIBRATED)

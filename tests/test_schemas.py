@@ -24,6 +24,7 @@ from gradwire.planning.transport import Transport
 from gradwire.planning.trees.tree import Node, Tree
 from gradwire.results.advice import Advice, Proposal
 from gradwire.results.comparison import ComparedCell, MatrixCell, matrix_json
+from gradwire.results.limits import Limit
 from gradwire.results.row import Row, Spread
 from gradwire.results.trustresult import Live, Summary, TrustMatrix, TrustRow
 from gradwire.results.verdict import Verdict
@@ -60,6 +61,7 @@ ROWS = "replay --json, bench --json, demo --json"
     ("heading", "record"),
     [
         (ROWS, Row),
+        ("replay --json: limit", Limit),
         ("replay --json: aggregation", AggregationRow),
         ("repeats.json", Repeat),
         ("repeats.json: aggregated", RankFigures),

@@ -13,6 +13,7 @@ from gradwire.planning.experiment import Cell, Experiment, plan_of
 from gradwire.planning.model.loads import plan_load
 from gradwire.planning.refused import Refused
 from gradwire.results.answer import answer_of_plans
+from gradwire.results.planfigures import nominal_figures
 from gradwire.results.plannedcells import PlannedCell, planned_cell, refused_cell
 from gradwire.tools.plansummary import summary
 from gradwire.tools.progressbar import progress_bar
@@ -48,7 +49,9 @@ def planned(cells: Sequence[Cell], experiment: Experiment, *, in_full: bool, qui
                 made.append(Planned(refused_cell(cell, experiment, str(error))))
             else:
                 load = plan_load(plan)
-                made.append(Planned(planned_cell(plan, load), summary(plan, load) if in_full else None))
+                figures = nominal_figures(plan, load)
+                whole = summary(plan, load, figures) if in_full else None
+                made.append(Planned(planned_cell(plan, figures), whole))
             progress.advance(task)
     return made
 
@@ -107,13 +110,13 @@ def _row(cell: PlannedCell) -> Iterator[TableCell | str]:
         if len(cell.algorithm) > 30
         else f"{cell.placement}, {cell.routes}"
     )
-    if cell.refused is not None:
-        yield from (TableCell("refused", style="dim", hint=cell.refused), NOTHING, NOTHING, NOTHING)
+    if cell.figures is None:
+        yield from (TableCell("refused", style="dim", hint=cell.refused or ""), NOTHING, NOTHING, NOTHING)
         return
     yield or_nothing(cell.fluid_s, show_s)
     yield or_nothing(cell.ratio, "{:.3f}".format)
-    yield or_nothing(cell.ratio_closed, "{:.3f}".format)
-    yield f"{cell.worst_link} ×{cell.worst_link_flows}"
+    yield or_nothing(cell.figures["ratio_closed"], "{:.3f}".format)
+    yield f"{cell.figures['worst_link']} ×{cell.figures['worst_link_flows']}"
 
 
 def write_page(path: Path, title: str, cells: Sequence[PlannedCell]) -> None:

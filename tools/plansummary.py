@@ -8,13 +8,12 @@ from rich.console import Console
 
 from gradwire.planning.fabrics.fabric import link_name
 from gradwire.planning.model.addedup import tree_links
-from gradwire.planning.model.closedform import closed_time, nominal_costs
 from gradwire.planning.model.expected import ASSUMED, MOST_ASSUMED_SENDS, foreseen
 from gradwire.planning.model.loads import LinkLoad, PlanLoad, by_severity
 from gradwire.planning.model.predict import bound_s, compute_s
 from gradwire.planning.openflow.rules import guarded_rules
 from gradwire.planning.plan import Plan
-from gradwire.results.limits import limit_of
+from gradwire.results.planfigures import PlanFigures
 from gradwire.results.plannedlinks import planned_link
 from gradwire.results.row import JobTime, asked_nbytes
 from gradwire.results.rowchoices import planned_choices, show_choices
@@ -27,11 +26,9 @@ from gradwire.traces.units import show_bps, show_count, show_nbytes, show_s
 LINKS_SHOWN = 5
 
 
-def summary(plan: Plan, found: PlanLoad) -> dict[str, Any]:
+def summary(plan: Plan, found: PlanLoad, figures: PlanFigures) -> dict[str, Any]:
     """As docs/schemas.md, "plan --json", says; `found` is the plan's load."""
     least_s, fluid_s = plan.prediction.bound_s, plan.prediction.fluid_s
-    costs = nominal_costs(plan)
-    closed = closed_time(plan, costs)
     return {
         "fabric": plan.fabric.spec,
         "algorithm": plan.algorithm,
@@ -55,15 +52,8 @@ def summary(plan: Plan, found: PlanLoad) -> dict[str, Any]:
         "foreseen": asdict(known) if (known := foreseen(plan)) is not None else None,
         "assumed_hosts": asdict(ASSUMED),
         "ratio": fluid_s / least_s if least_s else None,
-        "closed_form": closed.text,
-        "closed_s": closed.time_s,
-        "ratio_closed": fluid_s / closed.time_s if closed.time_s else None,
-        "no_closed_form": closed.missing,
-        "alpha_s": costs.alpha_s,
-        "beta_s_per_byte": costs.beta_s_per_byte,
-        "alpha_from": costs.source,
-        "fabric_bound_s": found.barrier_bound_s,
-        "limit": limit_of(plan, found, costs, closed),
+        **figures,
+        "limit": asdict(figures["limit"]),
         "jobs": [
             asdict(JobTime(*each)) for each in zip(plan.schedule.jobs, plan.prediction.jobs_s, strict=False)
         ],
@@ -71,8 +61,6 @@ def summary(plan: Plan, found: PlanLoad) -> dict[str, Any]:
         "barrier_s": found.barrier_s,
         "phases": len(found.phases),
         "collisions": found.n_collisions,
-        "worst_link": link_name(plan.fabric, found.worst.egress),
-        "worst_link_flows": found.worst.together,
         "backups": guarded_rules(plan).guard.says,
         "links": [_link(plan, load) for load in found.loads.values()],
         "flows": [flow_json(plan, flow) for flow in plan.flows],
@@ -103,10 +91,10 @@ def _link(plan: Plan, load: LinkLoad) -> dict[str, Any]:
     }
 
 
-def print_summary(console: Console, plan: Plan, found: PlanLoad) -> None:
+def print_summary(console: Console, plan: Plan, found: PlanLoad, figures: PlanFigures) -> None:
     """For a person, at most 100 columns."""
     print_heading(console, plan)
-    console.print(rich_table(_figures(plan, found)))
+    console.print(rich_table(_figures(plan, found, figures)))
     if warning := guarded_rules(plan).guard.warning:
         console.print(warning, style="yellow")
     console.print(_assumed(), style="dim")
@@ -128,7 +116,7 @@ def print_heading(console: Console, plan: Plan) -> None:
     console.print(", ".join([choices, *show_choices(planned_choices(plan))]), style="bold")
 
 
-def _figures(plan: Plan, found: PlanLoad) -> Table:
+def _figures(plan: Plan, found: PlanLoad, figures: PlanFigures) -> Table:
     prediction = plan.prediction
     ratio = f"{prediction.fluid_s / prediction.bound_s:.3f} × the bound" if prediction.bound_s else ""
     worst = found.worst
@@ -137,7 +125,7 @@ def _figures(plan: Plan, found: PlanLoad) -> Table:
         *_sums(plan),
         ("bound", show_s(prediction.bound_s), _bounding(plan)),
         ("predicted", show_s(prediction.fluid_s), f"{ratio}, sharing links fairly"),
-        _closed(plan),
+        _closed(figures),
         *_iterations(plan),
         *_foreseen(plan),
         (
@@ -145,17 +133,17 @@ def _figures(plan: Plan, found: PlanLoad) -> Table:
             f"{found.n_collisions}",
             f"of {len(found.phases)} phases wait for inner links",
         ),
-        ("worst link", link_name(plan.fabric, worst.egress), _worst_words(worst)),
+        ("worst link", figures["worst_link"], _worst_words(worst)),
     )
     return table_of(columns("", "#", ""), rows, lambda row: (Cell(row[0], style="dim"), *row[1:]))
 
 
-def _closed(plan: Plan) -> tuple[str, str, str]:
+def _closed(figures: PlanFigures) -> tuple[str, str, str]:
     """The time by the algorithm's own formula, or why there is none."""
-    closed = closed_time(plan, nominal_costs(plan))
-    if closed.time_s is None:
-        return "closed form", NOTHING, closed.missing or ""
-    return "closed form", show_s(closed.time_s), f"{closed.text}, α = 0"
+    if figures["closed_s"] is None:
+        return "closed form", NOTHING, figures["no_closed_form"] or ""
+    alpha = show_s(figures["alpha_s"]) if figures["alpha_s"] else "0"
+    return "closed form", show_s(figures["closed_s"]), f"{figures['closed_form']}, α = {alpha}"
 
 
 def _iterations(plan: Plan) -> Iterator[tuple[str, str, str]]:

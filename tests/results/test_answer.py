@@ -10,13 +10,13 @@ from gradwire.planning.model.closedform import Costs, closed_time, nominal_costs
 from gradwire.planning.model.loads import plan_load
 from gradwire.planning.plan import Plan
 from gradwire.results.answer import Contender, answer, answer_of_rows
-from gradwire.results.limits import limit_of
+from gradwire.results.limits import COMPUTING, HOSTS_LINKS, MESSAGES, Limit, limit_of, show_limit
 from gradwire.results.row import REFUSED, Row, Spread
 from gradwire.traces.schedules.schedule import Gate, Op
 from gradwire.traces.workload import made_allreduce
 from tests.made_plans import allreduce_plan
 
-ROW = Row("star:hosts=4", "ring", "linear", "ecmp", ranks=4, bytes=4000, verdict="valid", limit="computing")
+ROW = Row("star:hosts=4", "ring", "linear", "ecmp", ranks=4, bytes=4000, verdict="valid", limit=COMPUTING)
 
 
 def row(algorithm: str, median_s: float, spread_s: float = 0.0, nbytes: int = 4000) -> Row:
@@ -61,37 +61,36 @@ def test_only_valid_rows_compete_and_of_several_sizes_the_largest() -> None:
 
 
 def test_a_cell_alone_has_its_time_and_its_limit() -> None:
-    said = answer([Contender("ring on a star", 4, 1.5, "the hosts' own links")])
+    said = answer([Contender("ring on a star", 4, 1.5, HOSTS_LINKS)])
     assert said == "ring on a star takes 1.5 s; the hosts' own links hold it up now."
 
 
-def limit(plan: Plan, costs: Costs | None = None) -> str:
+def limit(plan: Plan, costs: Costs | None = None) -> Limit:
     known = costs or nominal_costs(plan)
     return limit_of(plan, plan_load(plan), known, closed_time(plan, known))
 
 
 def test_where_no_flows_meet_the_hosts_own_links_hold_a_ring_up() -> None:
-    assert limit(allreduce_plan("star:hosts=4")) == "the hosts' own links"
+    assert limit(allreduce_plan("star:hosts=4")) == HOSTS_LINKS
 
 
 def test_a_link_that_flows_share_holds_them_up() -> None:
     plan = allreduce_plan("leaf-spine:leaves=2,spines=1,hosts=2,uplink_rate=100M", "halving-doubling")
-    assert limit(plan) == "link leaf0→spine0 (2 flows at once)"
+    assert limit(plan) == Limit("link", "leaf0→spine0", 2)
+    assert show_limit(limit(plan)) == "link leaf0→spine0 (2 flows at once) holds it up"
 
 
 def test_what_messages_cost_holds_up_what_has_few_bytes() -> None:
     plan = allreduce_plan("star:hosts=4", nbytes=4000)
     byte_s = nominal_costs(plan).beta_s_per_byte
     ring_bytes_s = 6 / 4 * 4000 * byte_s
-    assert limit(plan, Costs(ring_bytes_s / 6 * 1.1, byte_s, "")) == "what each message costs"
-    assert limit(plan, Costs(ring_bytes_s / 6 * 0.9, byte_s, "")) == "the hosts' own links"
+    assert limit(plan, Costs(ring_bytes_s / 6 * 1.1, byte_s, "")) == MESSAGES
+    assert limit(plan, Costs(ring_bytes_s / 6 * 0.9, byte_s, "")) == HOSTS_LINKS
 
 
-@pytest.mark.parametrize(
-    ("delay_ns", "said"), [(0, "the hosts' own links"), (10**7, "what each message costs")]
-)
+@pytest.mark.parametrize(("delay_ns", "said"), [(0, HOSTS_LINKS), (10**7, MESSAGES)])
 def test_delays_hold_up_what_has_no_closed_form_if_nothing_else_takes_as_long(
-    delay_ns: int, said: str
+    delay_ns: int, said: Limit
 ) -> None:
     gloos_own = Experiment(made_allreduce(4, 4000), "test", send_delay_ns=delay_ns)
     assert (
@@ -99,8 +98,8 @@ def test_delays_hold_up_what_has_no_closed_form_if_nothing_else_takes_as_long(
     )
 
 
-@pytest.mark.parametrize(("share", "said"), [(0.6, "computing"), (0.4, "the hosts' own links")])
-def test_computing_holds_up_what_computes_most_of_the_time(share: float, said: str) -> None:
+@pytest.mark.parametrize(("share", "said"), [(0.6, COMPUTING), (0.4, HOSTS_LINKS)])
+def test_computing_holds_up_what_computes_most_of_the_time(share: float, said: Limit) -> None:
     plan = allreduce_plan("star:hosts=2")
     computing_s = plan.prediction.fluid_s * share / (1 - share)
     schedule = replace(

@@ -5,6 +5,7 @@ import pytest
 from gradwire.planning.model.loads import plan_load
 from gradwire.planning.plan import Plan
 from gradwire.results.api import link_loads
+from gradwire.results.planfigures import nominal_figures
 from gradwire.tools.plansummary import summary
 from tests.made_plans import PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
 
@@ -50,7 +51,8 @@ def test_a_shared_uplink_is_busy_a_messages_time_longer_than_a_hosts_link(shared
 
 def test_json_has_every_column_of_the_frame_with_the_same_values(shared: Plan) -> None:
     frame = link_loads(shared).set_index("link")
-    by_link = {link["link"]: link for link in summary(shared, plan_load(shared))["links"]}
+    load = plan_load(shared)
+    by_link = {link["link"]: link for link in summary(shared, load, nominal_figures(shared, load))["links"]}
     assert by_link.keys() == set(frame.index)
     for name, row in frame.iterrows():
         assert {key: by_link[str(name)][key] for key in frame.columns} == row.to_dict()

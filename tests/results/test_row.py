@@ -9,8 +9,10 @@ from gradwire.emu.disturbance import Reason
 from gradwire.planning.experiment import Cell, Experiment, plan_of, schedule_of
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.model.errorbar import Expected
+from gradwire.planning.model.loads import plan_load
 from gradwire.planning.model.predict import bound_s
 from gradwire.planning.plan import Plan
+from gradwire.results.planfigures import nominal_figures
 from gradwire.results.row import FailedCable, Row, asked_nbytes, busy_nbytes, collective_of, row
 from gradwire.results.verdict import Verdict
 from gradwire.traces.schedules.expand import expand
@@ -37,14 +39,12 @@ def row_of(*times_s: float, disturbed: float | None = None) -> Row:
     repeats = [made_repeat(P, time_s) for time_s in times_s]
     if disturbed is not None:
         repeats.append(replace(made_repeat(P, disturbed), disturbed=(Reason("stalled"),)))
-    worst = made.flows[0].path[0]
     return row(
         made,
         repeats,
         Verdict(valid=True),
         expected=Expected(0.1),
-        worst=worst,
-        worst_flows=1,
+        figures=nominal_figures(made, plan_load(made)),
         folder=Path("run"),
     )
 

@@ -12,7 +12,11 @@ from rich.console import Console
 
 from gradwire.planning import plan as plans
 from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.model.closedform import ClosedTime, Costs, closed_time
 from gradwire.planning.model.loads import plan_load
+from gradwire.planning.plan import Plan
+from gradwire.results import limits, planfigures
+from gradwire.results.planfigures import nominal_figures
 from gradwire.tools import cli
 from gradwire.tools.console import MAX_COLUMNS
 from gradwire.tools.plansummary import print_summary
@@ -288,7 +292,8 @@ def test_a_plan_says_whether_links_or_gaps_bound_it_and_tells_the_other_figure()
         gates = [Gate(1, 0, (0,), gap_ms * 10**6)] if gap_ms else []
         made = schedule_plan(fabric, messages(2, [(0, 1, 500_000), (0, 1, 500_000)], gates))
         shown = StringIO()
-        print_summary(Console(file=shown, width=MAX_COLUMNS), made, plan_load(made))
+        load = plan_load(made)
+        print_summary(Console(file=shown, width=MAX_COLUMNS), made, load, nominal_figures(made, load))
         assert re.search(pattern, shown.getvalue().replace(" \n", "\n"), re.MULTILINE), shown.getvalue()
         assert "not in the bound" not in shown.getvalue()
 
@@ -395,3 +400,22 @@ def test_a_job_with_other_ranks_or_buckets_says_what_it_takes_for_granted(
     assert shown["assumptions"][0].startswith("buckets of 3,145,728 bytes: cut where the size says")
     assert run("plan", job, "--scale-ranks", "1000000000") == 1
     assert "gradwire replays jobs of 2 to 512 ranks, not of 1,000,000,000" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [(), ("--json",), ("--algorithm", "all-pairs", "--json")])
+def test_a_plan_works_its_closed_form_out_once(
+    options: tuple[str, ...],
+    job: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """For some algorithms that takes a second."""
+    asked: list[Plan] = []
+
+    def counted(plan: Plan, costs: Costs) -> ClosedTime:
+        asked.append(plan)
+        return closed_time(plan, costs)
+
+    for module in (planfigures, limits):
+        monkeypatch.setattr(module, "closed_time", counted)
+    assert run("plan", job, "--algorithm", "ring", "--fabric", "star:hosts=8", *options) == 0
+    assert len(asked) == 1 + options.count("--algorithm")

@@ -12,6 +12,7 @@ from gradwire.planning.jobs import read_job, source_of
 from gradwire.planning.model.loads import plan_load
 from gradwire.planning.plan import Plan
 from gradwire.results.answer import answer_of_plans
+from gradwire.results.planfigures import nominal_figures
 from gradwire.results.plannedcells import planned_cell
 from gradwire.tools.choices import (
     MatrixChoices,
@@ -88,14 +89,15 @@ def _show_one(made: Plan, output: Path | None, html: Path | None, title: str, *,
     if output is not None:
         plans.save(made, output)
     load = plan_load(made)
-    cell = planned_cell(made, load)
+    figures = nominal_figures(made, load)
+    cell = planned_cell(made, figures)
     if html:
         write_page(html, title, [cell])
     if as_json:
-        print(json.dumps(summary(made, load), indent=1))
+        print(json.dumps(summary(made, load, figures), indent=1))
         return
     to = console()
-    print_summary(to, made, load)
+    print_summary(to, made, load, figures)
     to.print(f"\n{answer_of_plans([cell])}", soft_wrap=True)
     if output is not None:
         to.print(f"\nplan written to {output}", soft_wrap=True)
