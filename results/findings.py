@@ -4,10 +4,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gradwire.results.answer import Contender, alike, best, contender
 from gradwire.results.row import REFUSED, Row, Spread
 from gradwire.traces.units import show_count, show_nbytes, show_s
-
-LEAST_MARGIN = 0.01  # a smaller difference between two cells is not worth a name, nor one within the spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +18,10 @@ class _Measured:
     time_s: Spread
     ratio: float
     ratio_predicted: float
+    contender: Contender
 
     def __str__(self) -> str:
-        return name(self.row)
-
-
-def name(row: Row) -> str:
-    """A cell for a person, such as `ring, linear, ecmp on star:hosts=4`."""
-    return f"{row.algorithm}, {row.placement}, {row.routes} on {row.fabric}"
+        return self.row.name
 
 
 def findings(rows: Sequence[Row], busy: Mapping[tuple[int, str], float]) -> list[str]:
@@ -43,8 +38,9 @@ def findings(rows: Sequence[Row], busy: Mapping[tuple[int, str], float]) -> list
 
 
 def _measured(position: int, row: Row) -> _Measured | None:
-    if row.valid and row.time_s and row.ratio is not None and row.ratio_predicted is not None:
-        return _Measured(position, row, row.time_s, row.ratio, row.ratio_predicted)
+    one = contender(row)
+    if one and row.time_s and row.ratio is not None and row.ratio_predicted is not None:
+        return _Measured(position, row, row.time_s, row.ratio, row.ratio_predicted, one)
     return None
 
 
@@ -73,11 +69,11 @@ def _counted(rows: Sequence[Row]) -> str:
 
 def _same_job(valid: Sequence[_Measured], busy: Mapping[tuple[int, str], float]) -> list[str]:
     """All cells carry the same job, so times compare."""
-    fastest = min(valid, key=lambda measured: measured.time_s.median)
+    contenders = [measured.contender for measured in valid]
+    first = best(contenders)
+    fastest = next(measured for measured in valid if measured.contender is first)
     slowest = max(valid, key=lambda measured: measured.time_s.median)
-    spread = (fastest.time_s.max - fastest.time_s.min) / fastest.time_s.median
-    margin = max(LEAST_MARGIN, spread)
-    like = sum(measured.time_s.median <= fastest.time_s.median * (1 + margin) for measured in valid) - 1
+    margin, like = first.margin, len(alike(first, contenders))
     text = f"Fastest: {fastest}: {show_s(fastest.time_s.median)}, {fastest.ratio:.2f} × its bound"
     if like == len(valid) - 1:
         return [f"{text}; no cell is more than {margin:.1%} slower." if like else f"{text}."]
@@ -101,12 +97,12 @@ def _held_up(measured: _Measured, busy: Mapping[tuple[int, str], float]) -> str:
 
 def _sweep(valid: Sequence[_Measured]) -> list[str]:
     """Sizes differ, so only the distance from the bound compares."""
-    best = min(valid, key=lambda measured: measured.ratio)
-    worst = max(valid, key=lambda measured: measured.ratio)
+    closest = min(valid, key=lambda measured: measured.ratio)
+    farthest = max(valid, key=lambda measured: measured.ratio)
     return [
         f"{what} its bound: {measured} with {show_nbytes(measured.row.bytes)}: {measured.ratio:.2f} × "
         f"({show_s(measured.time_s.median)})."
-        for what, measured in (("Closest to", best), ("Farthest from", worst))
+        for what, measured in (("Closest to", closest), ("Farthest from", farthest))
     ]
 
 

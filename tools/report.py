@@ -14,7 +14,7 @@ from gradwire.planning.model.calibration import Calibration
 from gradwire.planning.transport import payload_efficiency
 from gradwire.results import verdict
 from gradwire.results.answer import answer_of_rows
-from gradwire.results.findings import findings, name
+from gradwire.results.findings import findings
 from gradwire.results.row import Row
 from gradwire.results.runview import LinkUse, RunView, load_run
 from gradwire.tools.aggregationtables import aggregation_grids
@@ -42,7 +42,7 @@ class ReportCell:
 
     @property
     def name(self) -> str:
-        return name(self.row)
+        return self.row.name
 
     @property
     def links(self) -> list[LinkUse]:

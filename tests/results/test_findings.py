@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from gradwire.results.answer import answer_of_rows
 from gradwire.results.findings import findings
 from gradwire.results.row import REFUSED, FailedCable, Row, Spread
 
@@ -112,3 +113,16 @@ def test_a_cable_that_would_have_failed_after_the_end_is_not_reported_as_failed(
     assert findings([row("one", 2.0, failures=late)], {})[-1] == (
         "In 1 cell by plan: leaf0-spine1 down from 50 s to 60 s, after the run was over."
     )
+
+
+def test_the_fastest_cell_is_the_best_of_the_answer_on_the_same_page() -> None:
+    """Times that round alike, and repeats that differ: one rule for both sentences."""
+    for rows in (
+        [row("first", 1.0 + 1e-12), row("second", 1.0), row("third", 2.0)],
+        [replace(row("first", 1.0), time_s=Spread(1.0, 0.98, 1.03)), row("second", 1.04), row("third", 1.06)],
+    ):
+        _, fastest, *_ = findings(rows, {})
+        assert fastest.startswith("Fastest: first, linear")
+        assert answer_of_rows(rows).startswith("Best: first, linear")
+        assert "1 cell within" in fastest
+        assert "faster than the next, second" in answer_of_rows(rows)
