@@ -18,11 +18,10 @@ from gradwire.results.comparison import save_matrix
 from gradwire.results.laboratory import Laboratory
 from gradwire.results.row import REFUSED, Row
 from gradwire.tools.console import console, plain
+from gradwire.tools.exits import NOT_VALID
 from gradwire.tools.progressbar import progress_bar
 from gradwire.tools.report import write_report
 from gradwire.tools.tables import print_rows
-
-NOT_VALID = 3
 
 
 def carry_out(

@@ -3,19 +3,18 @@
 import json
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from gradwire import COMMAND
 from gradwire.emu.interpreter import python
 from gradwire.results.reproduction import Claim, Outcome, Paper, Trial, judged, not_run, read_paper
-from gradwire.tools.console import console
+from gradwire.tools.exits import NOT_VALID
+from gradwire.tools.progressbar import progress_bar
 from gradwire.tools.report import environment
 from gradwire.tools.table import Cell, columns, or_nothing, rich_table, table_of
 from gradwire.tools.tables import VERDICT_STYLES
@@ -24,7 +23,6 @@ from gradwire.traces.units import show_count
 
 FOLDER = Path(__file__).with_name("papers")
 PAPERS = tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
-NOT_VALID = 3
 STYLES = {"holds": VERDICT_STYLES["valid"], "differs": "bold red", "not valid": "bold red", "not run": "dim"}
 
 
@@ -47,7 +45,7 @@ def reproduced(paper: Paper, folder: Path, *, plan_only: bool, quiet: bool) -> l
     claims = [claim for claim in paper.claims if not (plan_only and claim.needs_root)]
     trials = list(dict.fromkeys(trial for claim in claims for trial in claim.trials.values()))
     failed: dict[Trial, str] = {}
-    with _progress(quiet) as progress:
+    with progress_bar(quiet=quiet) as progress:
         task = progress.add_task("starting", total=sum(trial.seeds for trial in trials))
         for number, trial in enumerate(trials, start=1):
             progress.update(task, description=trial.command.split()[0])
@@ -66,18 +64,6 @@ def _outcome(
     if reasons := [failed[trial] for trial in claim.trials.values() if trial in failed]:
         return Outcome(claim, "not valid", None, tuple(reasons))
     return judged(claim, {name: printed[trial] for name, trial in claim.trials.items()})
-
-
-def _progress(quiet: bool) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console(stderr=True),
-        transient=True,
-        disable=quiet or not sys.stderr.isatty(),
-    )
 
 
 def _run(trial: Trial, folder: Path, number: int, advance: Callable[[], None]) -> Iterable[Any]:

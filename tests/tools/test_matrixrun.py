@@ -11,7 +11,8 @@ from gradwire.planning.plan import Plan
 from gradwire.planning.refused import Refused
 from gradwire.results.laboratory import Laboratory
 from gradwire.results.row import REFUSED, Row, Spread
-from gradwire.tools.matrixrun import NOT_VALID, carry_out, check_page, default_folder, show
+from gradwire.tools.exits import NOT_VALID
+from gradwire.tools.matrixrun import carry_out, check_page, default_folder, show
 from tests.made_tree_plans import star_tree, summed, tree_plan
 
 ROW = Row(

@@ -17,9 +17,10 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.jobs import source_of
 from gradwire.planning.routing.policies import policy_names
 from gradwire.tools.console import console
+from gradwire.tools.exits import NOT_VALID
 from gradwire.tools.inject_tables import following, print_injection
 from gradwire.tools.machine import need_root_and_tools
-from gradwire.tools.matrixrun import NOT_VALID, default_folder
+from gradwire.tools.matrixrun import default_folder
 from gradwire.tools.options import (
     FABRIC_HELP,
     CapturesArgument,

@@ -6,12 +6,11 @@ from typing import Annotated
 import typer
 
 from gradwire.tools.console import console
+from gradwire.tools.exits import NOT_VALID
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import check_page, default_folder
 from gradwire.tools.options import HtmlOption, JsonOption, OutOption
 from gradwire.tools.reproducing import PAPERS, load_paper, print_outcomes, reproduced, write_page
-
-NOT_VALID = 3
 
 
 def reproduce(
