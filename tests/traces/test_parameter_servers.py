@@ -178,7 +178,7 @@ def test_the_largest_piece_is_pushed_before_it_is_pulled(
         ("servers=2,chunk=4", 8, 4_000_000, NO_HINTS, "16,000,000 sends: choose a larger chunk="),
         ("servers=2,chunk=4", 8, 1 << 32, NO_HINTS, "1,073,741,824 pieces: choose a larger chunk="),
         ("hierarchical", 4, 400, NO_HINTS, "made for one fabric"),
-        ("hierarchical", 2, 400, Hints(leaves=[(0, 1, 2), (3,)]), "here are 1 servers for 0 workers"),
+        ("hierarchical", 2, 400, Hints(leaves=[(0, 1, 2), (3,)]), "one has 1 server and 0 workers"),
         ("servers=2,keys", 4, 400, NO_HINTS, "name them with --keys"),
         ("servers=2,keys", 4, 400, Hints(keys=[60, 41]), "404 bytes together, and the buffer 400"),
         ("servers=3,keys", 4, 400, Hints(keys=[60, 40]), "3 servers are more than the 2 keys"),

@@ -15,6 +15,7 @@ from gradwire.traces.schedules.algorithms.serving import Group, one_by_one, piec
 from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, chunk_starts
 from gradwire.traces.schedules.sends import MAX_SENDS, Nbytes, Sends, totals
+from gradwire.traces.units import show_count
 
 Kind = Literal["servers", "colocated", "hierarchical"]
 Owners = NDArray[np.intp]
@@ -71,8 +72,9 @@ def _boxes(n_ranks: int, hints: Hints) -> list[Group]:
         if len(servers) != 1 or len(leaf) == 1:
             raise NotServedError(
                 "ps:hierarchical needs a host for a server and one for a worker under each first switch; "
-                f"here are {len(servers)} servers for {len(leaf) - len(servers)} workers: choose another "
-                "number of ranks, or another placement"
+                f"one has {show_count(len(servers), 'server')} and "
+                f"{show_count(len(leaf) - len(servers), 'worker')}: choose another number of ranks, or "
+                "another placement"
             )
         groups.append(Group(servers[0], tuple(rank for rank in leaf if rank < n_ranks)))
     return groups
