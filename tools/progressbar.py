@@ -16,12 +16,14 @@ def progress_bar(*, quiet: bool, after_s: float = 0.0) -> Iterator[Progress]:
 
     It comes after so many seconds: what is over earlier needs none.
     """
+    to = console(stderr=True)
+    to.file = sys.stderr  # also while a command that is run meanwhile has its own
     progress = Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        console=console(stderr=True),
+        console=to,
         transient=True,
         disable=quiet or not sys.stderr.isatty(),
     )

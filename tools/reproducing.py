@@ -4,6 +4,8 @@ import json
 import shlex
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,9 @@ from rich.text import Text
 
 from gradwire import COMMAND
 from gradwire.emu.interpreter import python
-from gradwire.results.reproduction import Claim, Outcome, Paper, Trial, judged, not_run, read_paper
-from gradwire.tools.exits import NOT_VALID
+from gradwire.results.reproduction import NEED_ROOT, Claim, Outcome, Paper, Trial, judged, not_run, read_paper
+from gradwire.tools.cli import main
+from gradwire.tools.exits import INTERRUPTED, NOT_VALID
 from gradwire.tools.progressbar import progress_bar
 from gradwire.tools.report import environment
 from gradwire.tools.table import Cell, columns, or_nothing, rich_table, table_of
@@ -79,17 +82,34 @@ def _run(trial: Trial, folder: Path, number: int, advance: Callable[[], None]) -
 
 def _printed(command: str, folder: Path) -> str:
     """Its standard output.  Raise TrialFailed if it ends otherwise than well, or than with an invalid row."""
-    done = subprocess.run(
-        python("gradwire.tools", *shlex.split(command)),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode not in (0, NOT_VALID):
-        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+    words = shlex.split(command)
+    code, output, errors = (_run_apart if words[0] in NEED_ROOT else _run_here)(words, folder)
+    if code not in (0, NOT_VALID):
+        lines = errors.strip().splitlines() or [f"exit code {code}"]
         raise TrialFailed(f"{command}: {lines[-1].removeprefix('gradwire: ')}")
-    return done.stdout
+    return output
+
+
+def _run_apart(words: Sequence[str], folder: Path) -> tuple[int, str, str]:
+    """In a process of its own, as what sends packets needs: exit code, standard output and error."""
+    done = subprocess.run(
+        python("gradwire.tools", *words), cwd=folder, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def _run_here(words: Sequence[str], folder: Path) -> tuple[int, str, str]:
+    """In this process: nearly all of a small plan's time is Python that starts."""
+    output, errors = StringIO(), StringIO()
+    code = 0
+    with chdir(folder), redirect_stdout(output), redirect_stderr(errors):
+        try:
+            main(words)
+        except SystemExit as left:
+            code = int(left.code or 0)
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
+    return code, output.getvalue(), errors.getvalue()
 
 
 def print_outcomes(to: Console, paper: Paper, outcomes: Sequence[Outcome]) -> None:
