@@ -2,13 +2,20 @@
 
 import json
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
+from gradwire.planning.experiment import Cell, Experiment
+from gradwire.planning.placement import PLACEMENTS
+from gradwire.planning.routing.policies import policy_names
 from gradwire.tools import cli, reproducing
 from gradwire.tools.reproducing import PAPERS, load_paper, reproduced
+from gradwire.traces.schedules.collectives import algorithm
+from gradwire.traces.schedules.names import AS_CAPTURED
 from tests.documented import documented_fields
 
 HERE = """
@@ -71,17 +78,56 @@ def test_claims_are_judged_by_the_commands_that_stand_beside_them(made_up: Path)
         assert part in text
 
 
+@pytest.mark.parametrize("name", ["gossip", "mlsl", "zionex"])
+def test_what_plans_answer_of_a_paper_holds(name: str, tmp_path: Path) -> None:
+    """Of eflops and multitree it takes minutes: `gradwire reproduce NAME --plan-only`."""
+    outcomes = reproduced(load_paper(name), tmp_path, plan_only=True, quiet=True)
+    planned = [outcome for outcome in outcomes if outcome.verdict != "not run"]
+    assert planned
+    assert [outcome.verdict for outcome in planned] == ["holds"] * len(planned)
+
+
+PLANNED = 42
+"""The exit code of a command whose options have all been read: nothing is planned or sent."""
+
+
+def check_cells(some: Sequence[tuple[Cell, Experiment]]) -> None:
+    """Raise ValueError for an algorithm or a policy that there is not."""
+    for cell, _ in some:
+        assert cell.placement in PLACEMENTS
+        assert cell.routes in policy_names()
+        if cell.algorithm != AS_CAPTURED:
+            algorithm(cell.algorithm)
+    raise typer.Exit(PLANNED)
+
+
 @pytest.mark.parametrize("name", PAPERS)
-def test_every_command_of_a_paper_is_one_that_gradwire_has(name: str) -> None:
-    """Words and options are right; whether a command does what the paper claims is for a run to say."""
+def test_every_command_of_a_paper_is_one_that_gradwire_has(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it does what the paper claims is for a run to say."""
+    monkeypatch.chdir(tmp_path)
+    for command in ("bench", "replay"):
+        monkeypatch.setattr(f"gradwire.tools.commands.{command}.planned", check_cells)
+    monkeypatch.setattr("gradwire.tools.commands.plan.plan_of", lambda cell, job: check_cells([(cell, job)]))
     paper = load_paper(name)
     assert paper.cannot
-    for claim in paper.claims:
-        for trial in claim.trials.values():
-            for command in (*trial.rounds[0][:-1], f"{trial.rounds[0][-1]} --json"):
-                words = shlex.split(command)
-                asked = CliRunner().invoke(cli.application(words[0]), [*words, "--help"])
-                assert asked.exit_code == 0, (command, asked.output)
+    trials = {trial for claim in paper.claims for trial in claim.trials.values()}
+    for *before, last in {trial.rounds[0] for trial in trials}:
+        for command, code in (*((make, 0) for make in before), (f"{last} --json", PLANNED)):
+            words = shlex.split(command)
+            typed = CliRunner().invoke(cli.application(words[0]), words)
+            assert typed.exit_code == code, (command, typed.output)
+
+
+def test_a_command_that_names_what_there_is_not_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The test above would find it."""
+    monkeypatch.setattr("gradwire.tools.commands.bench.planned", check_cells)
+    for option in ("--algorithm nonsense", "--pace zz", "--fabric foo:bar", "--order last", "-b 1QB"):
+        words = shlex.split(f"bench allreduce {option}")
+        assert CliRunner().invoke(cli.application("bench"), words).exit_code == 1
 
 
 def test_an_unknown_paper_is_refused_with_those_there_are() -> None:
