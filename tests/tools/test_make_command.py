@@ -12,7 +12,7 @@ from gradwire.tools import cli
 from gradwire.tools.makechoices import COLLECTIVES, KINDS
 from gradwire.traces.making.easgd import VARIANTS
 from gradwire.traces.making.gossip import PATTERNS
-from gradwire.traces.making.items import MAX_ITEMS, Items
+from gradwire.traces.making.items import MAX_MADE_ITEMS, Items
 from gradwire.traces.units import show_s
 from gradwire.traces.workload import Message, Workload, load
 
@@ -100,7 +100,7 @@ def test_what_makes_no_job_is_refused_in_one_line(
 
     monkeypatch.setattr(Items, "_add", counted)
     assert run("make", *arguments, "-o", str(path)) == 1
-    assert added["items"] <= MAX_ITEMS
+    assert added["items"] <= MAX_MADE_ITEMS
     said = capsys.readouterr().err
     assert says in said
     assert said.count("\n") == 1
