@@ -23,6 +23,7 @@ from gradwire.traces.schedules.allreduces import ALLREDUCES
 from gradwire.traces.schedules.collectives import BUILT_IN
 from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.kinds import CollectiveKind
 from gradwire.traces.schedules.names import OF_HOSTS, PACES, Pace
 from gradwire.traces.schedules.pacing import by_step, captured, early, paced, two_buffers
@@ -188,6 +189,22 @@ def test_a_pace_is_for_algorithms_and_not_for_what_was_captured() -> None:
     assert expand(made_allreduce(4, 400), "halving-doubling").sends == by_step(
         Sends.of(halving_doubling(4, 400))
     )
+
+
+@pytest.mark.parametrize("name", ["bruck", "hierarchical"])
+def test_by_step_the_last_send_of_each_pair_is_waited_for_alone(name: str) -> None:
+    """What one rank sends another comes in its order."""
+    made = made_collective("alltoall", 8, 8000)
+    hints = Hints(leaves=((0, 1, 2, 3), (4, 5, 6, 7)))
+    sends = expand(made, name, hints=hints).sends
+    assert sends == expand(made, name, hints=hints, pace="step").sends
+    assert max(len(send.needs) for send in sends) > 1
+    for send in sends:
+        for ids in (send.needs, send.ready):
+            pairs = [(sends[number].src, sends[number].dst) for number in ids]
+            assert len(set(pairs)) == len(pairs)
+    early_ = expand(made, name, hints=hints, pace="early").sends
+    assert len(early_.needs.ids) < len(sends.needs.ids)
 
 
 def test_every_exchange_that_a_capture_can_show_has_a_pace() -> None:

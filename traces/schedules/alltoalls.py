@@ -13,7 +13,7 @@ from gradwire.traces.schedules.algorithms.alltoall import (
     pairwise_s,
 )
 from gradwire.traces.schedules.hints import Hints
-from gradwire.traces.schedules.names import BRUCK, PAIRWISE
+from gradwire.traces.schedules.names import BRUCK, PAIRWISE, STEP
 from gradwire.traces.schedules.networks import even_leaves
 from gradwire.traces.schedules.sends import Send
 
@@ -42,7 +42,7 @@ def _check_even(name: str, hints: Hints) -> None:
         raise NotServedError(f"{name} is for blocks of one size; for uneven ones choose {PAIRWISE}")
 
 
-ALLTOALLS = (  # what is posted at once, or waits for what it carries on, has no pace
+ALLTOALLS = (  # what is posted at once has no pace
     Algorithm(
         PAIRWISE,
         _pairwise,
@@ -57,7 +57,7 @@ ALLTOALLS = (  # what is posted at once, or waits for what it carries on, has no
         lambda p, n, a, b, _: bruck_s(p, n, a, b),
         "lg p (α + S/2·β), for other p than powers of two the blocks that move (Thakur et al. 2005)",
         collective="alltoall",
-        pace=None,
+        pace=STEP,
     ),
     Algorithm(
         "hierarchical",
@@ -65,6 +65,6 @@ ALLTOALLS = (  # what is posted at once, or waits for what it carries on, has no
         _hierarchical_s,
         "2α + ((m−1)g + (g−1)m)S/p·β, p = mg (derived)",
         collective="alltoall",
-        pace=None,
+        pace=STEP,
     ),
 )

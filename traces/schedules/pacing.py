@@ -159,10 +159,15 @@ def _within_steps(sends: Sends, edges: Edges) -> Edges:
 
 def _last_steps(sends: Sends) -> Callable[[Numbers], tuple[Ids, Ids]]:
     """A function of a rank for each send, which pairs sends with those that their ranks sent or received in
-    the last step before in which they did either.
+    the last step before in which they did either: the last of each pair, as these come in their order.
     """
-    ids = np.concatenate((np.arange(len(sends)), np.arange(len(sends))))
-    keys = _key(np.concatenate((sends.src, sends.dst)), sends.step[ids])
+    pair = np.lexsort((sends.step, sends.dst, sends.src))  # stable, so that ids ascend
+    columns = (sends.src[pair], sends.dst[pair], sends.step[pair])
+    is_last = np.ones(len(sends), np.bool_)
+    is_last[:-1] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    last_ids = np.sort(pair[is_last])
+    ids = np.concatenate((last_ids, last_ids))
+    keys = _key(np.concatenate((sends.src[last_ids], sends.dst[last_ids])), sends.step[ids])
     order = np.argsort(keys, kind="stable")
     starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
     parts, sizes = keys[order[starts]], np.diff(starts, append=len(keys))

@@ -4,7 +4,6 @@ In the first half of a rank's buffer lie what it has for each rank, in the order
 half what it gets, likewise.  What is passed on lies in between in room after both.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
@@ -89,34 +88,22 @@ class _Layout:
 
 @dataclass
 class _Hops:
-    """Sends of blocks of `block` bytes, step by step; those of a pair that lie together at both ends are one.
-
-    A rank begins a step, as a source and as a receiver, when it is done with the one before.  For that the
-    last send to and from each of its partners is enough, as those of a pair come in their order.
-    """
+    """Sends of blocks of `block` bytes, step by step: one where those of a pair lie together at both ends."""
 
     block: int
     made: list[Send] = field(default_factory=list)
     _n_steps: int = 0
-    _here: defaultdict[int, dict[tuple[int, int], int]] = field(default_factory=lambda: defaultdict(dict))
-    _done: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     def next_step(self) -> None:
         """Go on with the step that follows."""
-        self._done |= {rank: tuple(sorted(last.values())) for rank, last in self._here.items()}
-        self._here.clear()
         self._n_steps += 1
 
     def send(self, src: int, dst: int, blocks: Sequence[_Block]) -> None:
         """Nothing where blocks have no bytes."""
-        needs, ready = self._done.get(src, ()), self._done.get(dst, ())
         for run in self._runs(blocks if self.block else ()):
             place, target = run[0]
-            nbytes, shift = len(run) * self.block, target - place
-            self._here[src][src, dst] = self._here[dst][src, dst] = len(self.made)
-            self.made.append(
-                Send(0, src, dst, place, nbytes, False, needs, ready, self._n_steps, shift)  # noqa: FBT003
-            )
+            nbytes, step = len(run) * self.block, self._n_steps
+            self.made.append(Send(0, src, dst, place, nbytes, reduce=False, step=step, shift=target - place))
 
     def _runs(self, blocks: Sequence[_Block]) -> Iterator[list[_Block]]:
         run: list[_Block] = []

@@ -32,30 +32,20 @@ class _Part:
 
 @dataclass
 class _Phases:
-    """Phases one after the other, each for all ranks.
-
-    A rank begins to send in a phase when it is done with its last step of the one before, and with all that
-    it sends or receives there of the bytes in question.
-    """
+    """Phases one after the other, each for all ranks."""
 
     made: list[Send] = field(default_factory=list)
     n_steps: int = 0
-    _before: dict[int, list[int]] = field(default_factory=dict)  # ids of the last phase, by rank
 
     def phase(self, parts: Sequence[_Part]) -> None:
-        here: defaultdict[int, list[int]] = defaultdict(list)
         for part in parts:
             first = len(self.made)
             for send in part.sends:
-                placed = self._placed(send, part, first)
-                for rank in (placed.src, placed.dst):
-                    here[rank].append(len(self.made))
-                self.made.append(placed)
-        self._before |= here
+                self.made.append(self._placed(send, part, first))
         self.n_steps = max((send.step + 1 for send in self.made), default=self.n_steps)
 
     def _placed(self, send: Send, part: _Part, first: int) -> Send:
-        moved = replace(
+        return replace(
             send,
             src=part.ranks[send.src],
             dst=part.ranks[send.dst],
@@ -63,18 +53,6 @@ class _Phases:
             needs=tuple(other + first for other in send.needs),
             step=self.n_steps + send.step,
         )
-        return replace(moved, needs=moved.needs or self._done(moved.src, moved))
-
-    def _done(self, rank: int, send: Send) -> tuple[int, ...]:
-        ids = self._before.get(rank, [])
-        last = max((self.made[number].step for number in ids), default=0)
-        return tuple(
-            number for number in ids if self.made[number].step == last or _overlap(self.made[number], send)
-        )
-
-
-def _overlap(a: Send, b: Send) -> bool:
-    return a.offset < b.offset + b.nbytes and b.offset < a.offset + a.nbytes
 
 
 def hierarchical(groups: Groups, nbytes: int, across: Allreduce = ring) -> list[Send]:
@@ -186,7 +164,9 @@ def four_way_ring(rows: int, columns: int, nbytes: int) -> list[Send]:
     along = rows_of(rows, columns)
     down = tuple(zip(*along, strict=True))
     phases = _Phases()
+    n_first = 0
     for orders in ((along, along, down, down), (down, down, along, along)):
+        n_first = len(phases.made)
         phases.phase(
             [
                 _Part(
@@ -199,7 +179,22 @@ def four_way_ring(rows: int, columns: int, nbytes: int) -> list[Send]:
                 if len(line) > 1
             ]
         )
-    return phases.made
+    return _kept_apart(phases.made, n_first)
+
+
+def _kept_apart(sends: Sequence[Send], n_first: int) -> list[Send]:
+    """A rank begins to send after the first `n_first` when it is done with their last step.
+
+    The bytes do not ask for that; but quarters of unequal chunks would share links.
+    """
+    last = max((send.step for send in sends[:n_first]), default=0)
+    done: defaultdict[int, list[int]] = defaultdict(list)
+    for number, send in enumerate(sends[:n_first]):
+        if send.step == last:
+            done[send.src].append(number)
+            done[send.dst].append(number)
+    later = (replace(send, needs=(*send.needs, *done[send.src])) for send in sends[n_first:])
+    return [*sends[:n_first], *later]
 
 
 def rows_of(rows: int, columns: int) -> tuple[tuple[int, ...], ...]:
