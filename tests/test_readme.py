@@ -1,6 +1,7 @@
 """What the documents promise is there: commands, fabrics, files."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -64,10 +65,28 @@ def test_a_fabric_that_the_readme_writes_can_be_built() -> None:
         assert parse_fabric(spec).hosts
 
 
-def test_the_readme_says_what_every_choice_is() -> None:
-    table = README.split("### Choices\n")[1].split("\n\n")[0]
-    told = re.findall(r"^\|[^|]*\| `([\w:-]+)` \|", table, re.MULTILINE)
-    assert told == [*CHOICES, *PLACEMENTS, *BUILT_IN]
+@pytest.mark.parametrize(
+    ("option", "names"), [("algorithm", CHOICES), ("placement", PLACEMENTS), ("routes", BUILT_IN)]
+)
+def test_the_readme_names_every_choice_in_the_row_of_its_option(option: str, names: Iterable[str]) -> None:
+    (row,) = re.findall(rf"^\| `--{option}` \|([^|]*)\|", README, re.MULTILINE)
+    assert re.findall(r"`([^`]+)`", row) == list(names)
+
+
+def test_every_option_in_the_readmes_tables_of_choices_is_one_of_plan(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["plan", "--help"])
+    known = set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", capsys.readouterr().out, re.MULTILINE))
+    chosen = README.split("### Choices\n")[1].split("\n### ")[0]
+    cells = re.findall(r"^\|([^|]*--[^|]*)\|", chosen, re.MULTILINE)
+    assert {option for cell in cells for option in re.findall(r"`(--[\w-]+)`", cell)} <= known
+
+
+def test_the_page_on_policies_says_what_every_placement_is() -> None:
+    page = (ROOT / "docs" / "policies.md").read_text().split("\n## Placements\n")[1].split("\n## ")[0]
+    assert re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE) == list(PLACEMENTS)
 
 
 def test_the_readmes_inspect_runs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,7 +49,7 @@ def _fabric_help() -> str:
 
 
 FABRIC_HELP = _fabric_help()
-MEANINGS = {  # of the choices' names; README.md, "Choices", says more
+MEANINGS = {  # of the choices' names; docs/collectives.md and docs/policies.md say more
     "as-captured": "as recognised in the capture; gloo's ring where nothing was",
     "ring": "reduce-scatter, then all-gather, in 2(p−1) steps",
     "halving-doubling": "partners at distance 1, 2, 4, …, then back; 2 log₂ p steps",
