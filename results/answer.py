@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from gradwire.results.limits import Limit, show_limit
 from gradwire.results.plannedcells import PlannedCell
+from gradwire.results.remedy import without_valid_rows
 from gradwire.results.row import Row
 from gradwire.traces.units import show_nbytes, show_s
 
@@ -46,8 +47,8 @@ def contender(row: Row) -> Contender | None:
 
 
 def answer_of_rows(rows: Sequence[Row]) -> str:
-    """Of the valid rows; empty if there are none."""
-    return answer([each for each in map(contender, rows) if each])
+    """Of the valid rows; what would help most if none is, and empty if none was run."""
+    return answer([each for each in map(contender, rows) if each]) or without_valid_rows(rows)
 
 
 def answer_of_plans(cells: Sequence[PlannedCell]) -> str:

@@ -57,7 +57,26 @@ def test_only_valid_rows_compete_and_of_several_sizes_the_largest() -> None:
     said = answer_of_rows(rows)
     assert said.startswith("Best with 40 kB: all-pairs")
     assert "bad" not in said
-    assert answer_of_rows(rows[3:]) == ""
+    assert answer_of_rows(rows[4:]) == ""
+
+
+def test_where_no_row_is_valid_the_answer_says_what_would_help_most() -> None:
+    busy, short, quick, slow = (
+        replace(row("ring", 0.1), verdict="not valid", **why)
+        for why in ({"machine": ("CPU idle 5%",)}, {"machine_share": 0.3}, {"ratio": 0.9}, {"ratio": 2.0})
+    )
+    refused = replace(ROW, verdict=REFUSED)
+    assert answer_of_rows([busy, short, refused, quick]) == (
+        "None of the 3 rows is valid; what would help most is larger sizes (for 2 rows)."
+    )
+    assert answer_of_rows([busy]) == (
+        "The row is not valid; what would help most is a lower rate, fewer hosts, or nothing else on this "
+        "machine."
+    )
+    assert "the same again" in answer_of_rows([slow])
+    assert "gradwire audit" in answer_of_rows([replace(busy, wrong=3)])
+    assert "a capture that leaves no doubts" in answer_of_rows([replace(slow, capture=("unread",))])
+    assert answer_of_rows([busy, row("ring", 0.2)]).startswith("ring")
 
 
 def test_a_cell_alone_has_its_time_and_its_limit() -> None:
