@@ -14,7 +14,8 @@ from gradwire.planning.plan import Plan
 from gradwire.traces.making.dlrm import dlrm
 from gradwire.traces.making.easgd import easgd
 from gradwire.traces.making.gossip import gossip
-from gradwire.traces.schedules.schedule import Gate, Schedule
+from gradwire.traces.schedules.algorithms.alltoall import even, pairwise_alltoall
+from gradwire.traces.schedules.schedule import Gate, Op, Schedule
 from gradwire.traces.schedules.sends import Sends
 from gradwire.traces.schedules.straggling import straggling
 from gradwire.traces.workload import Workload
@@ -127,6 +128,18 @@ def test_a_parameter_servers_bound_is_its_own_link() -> None:
 def test_a_bound_counts_what_a_host_receives_as_well() -> None:
     pushes = schedule_plan("star:hosts=5", messages(5, [(w, 0, 10**6) for w in range(1, 5)]))
     assert pushes.prediction.bound_s == pytest.approx(4 * MB_S)
+
+
+@pytest.mark.parametrize(("p", "nbytes"), [(17, 32), (5, 24), (8, 64)])
+def test_a_bound_of_an_alltoall_does_not_count_what_is_left_of_blocks_of_one_size(
+    p: int, nbytes: int
+) -> None:
+    sends = pairwise_alltoall(nbytes, even(p, nbytes))
+    schedule = Schedule.of(p, (Op("alltoall", nbytes, members=tuple(range(p))),), sends)
+    plan = schedule_plan(f"star:hosts={p}", schedule, "pairwise")
+    expected_s = (p - 1) * (nbytes // p) * MB_S / 1e6
+    assert plan.prediction.bound_s == pytest.approx(expected_s)
+    assert plan.prediction.fluid_s == pytest.approx(expected_s)
 
 
 def test_a_bound_counts_slower_host_links() -> None:

@@ -96,7 +96,7 @@ class Contract:
     def busbw_factor(self, n_ranks: int) -> float:
         """Bus bandwidth over algorithm bandwidth."""
         ranks = tuple(range(n_ranks))
-        return self.busbw_nbytes(Parties(1, ranks, ranks, 0))
+        return self.busbw_nbytes(Parties(n_ranks, ranks, ranks, 0)) / n_ranks  # a byte in each part
 
     def busbw_nbytes(self, parties: Parties) -> float:
         """The bytes of bus bandwidth: what must pass the busiest member's host one way."""
@@ -229,8 +229,10 @@ def _both_halves(parties: Parties, rank: int) -> tuple[float, float]:
 
 
 def _blocks_of_others(parties: Parties, rank: int) -> tuple[float, float]:
+    """Without what is left of S where the ranks do not divide it: that is not sent."""
+    n_ranks = len(parties.members)
     if not parties.sizes:
-        return _all_but_own(parties, rank)
+        return ((n_ranks - 1) * block_nbytes(parties.nbytes, n_ranks),) * 2
     place = parties.members.index(rank)
     own, column = parties.sizes[place], [row[place] for row in parties.sizes]
     return sum(own) - own[place], sum(column) - own[place]
