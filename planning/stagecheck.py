@@ -50,7 +50,7 @@ def _check_pairs(op: Op, members: Sequence[int]) -> None:
         raise ValueError(
             f"{op.nbytes} bytes are not as many pairs of {PAIR_NBYTES} bytes of {n_ranks} members"
         )
-    n_shards = len(op.groups) if op.source is not None else 1
+    n_shards = max(1, len(op.groups)) if op.source is not None else 1
     n_numbers, rest = divmod(op.dense_nbytes, ELEMENT_NBYTES)
     if rest or not 0 < n_kept <= n_numbers // n_shards:
         raise ValueError(
@@ -81,6 +81,8 @@ def _check_source(number: int, op: Op, ops: Sequence[Op]) -> None:
         raise ValueError(
             "groups of pairs must have the ranks with the same chunk of all groups of its source"
         )
+    if not op.groups:
+        raise ValueError(f"it carries on operation {op.source}, so it must be done in groups")
 
 
 def _check_gated(schedule: Schedule) -> None:

@@ -291,12 +291,22 @@ GROUPS = ((0, 1, 2, 3), (4, 5, 6, 7), (8, 9, 10, 11), (12, 13, 14, 15))
         (changed(1, dense_nbytes=400), "pairs of each rank do not fit what they are taken from"),
         (changed(0, dense_nbytes=4), "it sends no pairs, so dense_nbytes must be 0, got 4"),
         (changed(1, dense_nbytes=400_004), "other members or sizes than its source"),
+        (
+            lambda ops: changed(1, groups=(), nbytes=16_000)(changed(0, groups=())(ops)),
+            "operation 1, topk: it carries on operation 0, so it must be done in groups",
+        ),
     ],
 )
 def test_stages_that_do_not_carry_each_other_on_are_refused(change: Change, reason: str) -> None:
     schedule = planned(LEAVES, "hitopk:0.01", 400_000).schedule
     with pytest.raises(ValueError, match=reason):
         check_schedule(replace(schedule, ops=change(schedule.ops)))
+
+
+def test_a_gtopk_that_carries_on_another_operation_is_refused() -> None:
+    schedule = planned("star:hosts=4", "gtopk:0.1", 4000).schedule
+    with pytest.raises(ValueError, match="operation 0, gtopk: it cannot carry on another operation"):
+        check_schedule(replace(schedule, ops=changed(0, source=0)(schedule.ops)))
 
 
 def test_a_stage_that_does_not_wait_for_its_source_is_refused() -> None:
