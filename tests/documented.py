@@ -8,7 +8,7 @@ SCHEMAS = (Path(__file__).parents[1] / "docs" / "schemas.md").read_text()
 
 
 def documented_fields(heading: str) -> set[str]:
-    """The names in the first column of a section's table; an address such as `a.b` counts as it stands.
+    """The names in the first column of a section's table; an address such as `a.b` counts as it is written.
 
     Raise AssertionError for a name that has two rows.
     """

@@ -34,7 +34,7 @@ def read_block_sizes(path: Path) -> BlockSizes:
         if not 0 <= min(row) <= max(row) <= MAX_NBYTES:
             raise ValueError(f"{path}: row {rank} has a size that is not from 0 to {MAX_NBYTES:,} bytes")
     if not any(size for rank, row in enumerate(rows) for other, size in enumerate(row) if other != rank):
-        raise ValueError(f"{path}: nobody has a byte for another rank; write sizes above 0")
+        raise ValueError(f"{path}: no rank has a byte for another: write sizes above 0")
     return rows
 
 
@@ -47,7 +47,7 @@ def _of_json(path: Path, text: str) -> BlockSizes:
         raise ValueError(f"{path}: a table of sizes in JSON is a list with a list for each rank")
     for rank, row in enumerate(rows):
         if not all(type(size) is int for size in row):
-            raise ValueError(f"{path}: row {rank} has something else than whole numbers of bytes")
+            raise ValueError(f"{path}: row {rank} has something other than whole numbers of bytes")
     return tuple(map(tuple, rows))
 
 

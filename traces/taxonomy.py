@@ -15,7 +15,7 @@ class Taxonomy(BaseModel):
     """None for what is not known.
 
     `optimisation` is centralised if one model counts, whether a server, several or all ranks hold it;
-    decentralised if ranks explore with models of their own, which they draw together.  `staleness` is the
+    decentralised if ranks explore with models of their own, which they keep averaging.  `staleness` is the
     bound of a bounded scheduling: how many of another worker's latest updates may be missing in what a worker
     pulls.
     """

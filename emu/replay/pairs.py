@@ -1,7 +1,7 @@
 """Pairs of an index and a value, as compressed allreduces send them, ascending by index.
 
-Adding and merging are compiled: numpy takes 10 ns for a pair, and on few processors what is no time of the
-network would be a tenth of a run's.
+Adding and merging are compiled: numpy takes 10 ns for a pair, which on few processors would be a tenth of a
+run's time, and none of it the network's.
 """
 
 from typing import Any

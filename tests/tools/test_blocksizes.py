@@ -31,8 +31,8 @@ def test_a_table_is_a_row_for_each_rank(table: Path, text: str) -> None:
         ("1,2\n3,x", "row 1 has 'x' where a whole number of bytes is needed"),
         ("1,-2\n3,4", "row 0 has '-2' where a whole number of bytes is needed"),
         ("1,2.5\n3,4", r"row 0 has '2\.5' where"),
-        ("[[1, 2.0], [3, 4]]", "row 0 has something else than whole numbers"),
-        ("[[1, true], [3, 4]]", "row 0 has something else than whole numbers"),
+        ("[[1, 2.0], [3, 4]]", "row 0 has something other than whole numbers"),
+        ("[[1, true], [3, 4]]", "row 0 has something other than whole numbers"),
         ("[[1, -2], [3, 4]]", "row 0 has a size that is not from 0 to 1,099,511,627,776 bytes"),
         ("1,9999999999999\n3,4", "row 0 has a size that is not from 0 to"),
         ("1," + "9" * 5000 + "\n3,4", "row 0 has '9{20}' where a whole number of bytes is needed"),
@@ -41,7 +41,7 @@ def test_a_table_is_a_row_for_each_rank(table: Path, text: str) -> None:
         ('{"sizes": 1}', "is a list with a list for each rank"),
         ("[[1, 2], [3", "not a table of sizes: it is not valid JSON"),
         ("[" * 100_000, "it is not valid JSON"),
-        ("7,0\n0,7", "nobody has a byte for another rank"),
+        ("7,0\n0,7", "no rank has a byte for another"),
     ],
 )
 def test_a_bad_table_is_refused_with_what_it_misses_in_one_line(table: Path, text: str, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Elastic averaging SGD (EASGD): workers with models of their own, which a centre draws together.
+"""Elastic averaging SGD (EASGD): workers' own models, which a centre pulls towards each other.
 
 You, Buluc, Demmel, Scaling deep learning on GPU and Knights Landing clusters, SC'17 (arXiv 1708.02983).
 From its abstract: the original goes round by rank; there are asynchronous variants and a synchronous one with

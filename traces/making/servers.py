@@ -38,7 +38,7 @@ def parameter_servers(
 ) -> Workload:
     """The first ranks serve, each an equal part of `nbytes`; the others work.
 
-    A worker exchanges what a server has in `n_parts` messages each way, of which each goes its own way.  A
+    A worker exchanges what a server has in `n_parts` messages each way, each independent of the others.  A
     pull of iteration t begins when the worker's own push t and everybody's push t - `staleness` of that part
     are in (None: nobody else's).  Without staleness a worker computes again when all its pulls are in, and
     servers add up odd and even iterations in buffers of their own: the next push may come while others still
