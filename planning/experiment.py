@@ -26,7 +26,7 @@ from gradwire.traces.schedules.allreduced import with_allreduces
 from gradwire.traces.schedules.dtypes import FLOAT32, DType
 from gradwire.traces.schedules.expand import expand, not_added
 from gradwire.traces.schedules.hints import NO_HINTS, Hints
-from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF, PAIRWISE, Pace
+from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF, Pace, replaces_servers
 from gradwire.traces.schedules.outbox import FIFO, Order
 from gradwire.traces.schedules.pushes import first_come_servers
 from gradwire.traces.schedules.schedule import MAX_SEND_DELAY_NS, Schedule, together
@@ -173,7 +173,7 @@ def plan_of(cell: Cell, experiment: Experiment) -> Plan:
 
 def _without_servers(experiment: Experiment, algorithm: str) -> Experiment:
     """The jobs as `algorithm` can do them: synchronous parameter servers' as allreduces."""
-    if algorithm in (AS_CAPTURED, INA, INA_LEAF, PAIRWISE):
+    if not replaces_servers(algorithm):
         return experiment
     job, *beside = [with_allreduces(workload, experiment.iterations) for workload in experiment.workloads]
     return replace(

@@ -11,6 +11,7 @@ from gradwire.planning.refused import Refused
 from gradwire.results.row import collective_of
 from gradwire.traces.schedules import names
 from gradwire.traces.schedules.algorithm import NotServedError
+from gradwire.traces.schedules.allreduces import FAMILIES
 from gradwire.traces.schedules.collectives import BUILT_IN, algorithm
 from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.hints import NO_HINTS, Hints
@@ -80,6 +81,23 @@ EXPERIMENT = Experiment(made_allreduce(4, 4000), "test")
 def offer(monkeypatch: pytest.MonkeyPatch, *offered: tuple[str, str]) -> None:
     entries = EntryPoints([EntryPoint(name, value, names.GROUP) for name, value in offered])
     monkeypatch.setattr(names, "entry_points", entries.select)
+
+
+def test_every_algorithm_that_ranks_do_allreduces_by_replaces_servers() -> None:
+    kept = {name for name in names.CHOICES if not names.replaces_servers(name)}
+    assert kept == {"as-captured", "ina", "ina:leaf", "pairwise", "bruck"}
+    assert names.replaces_servers("topk:0.1")
+    assert names.replaces_servers("of-a-package")
+
+
+def test_families_have_the_names_that_help_pages_list() -> None:
+    assert FAMILIES.keys() == names.FAMILIES.keys()
+    assert [names.family_of(name) for name in ("ps:servers=2", "topk:1/2", "tree:flat", "ring")] == [
+        ("ps", "servers=2"),
+        ("topk", "1/2"),
+        None,
+        None,
+    ]
 
 
 def test_a_package_cannot_replace_a_built_in_algorithm(monkeypatch: pytest.MonkeyPatch) -> None:

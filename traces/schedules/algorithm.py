@@ -46,6 +46,11 @@ def same_everywhere(sends: Callable[[int, int], Sequence[Send]]) -> SendsOf:
     return lambda n_ranks, nbytes, _: sends(n_ranks, nbytes)
 
 
+def everywhere_s(time_s: Callable[[int, int, float, float], float]) -> ClosedForm:
+    """Of a time in which nothing of the network counts."""
+    return lambda p, nbytes, alpha, beta, _: time_s(p, nbytes, alpha, beta)
+
+
 @dataclass(frozen=True, slots=True)
 class Algorithm:
     """A way to do a collective of all ranks.

@@ -7,7 +7,7 @@ other (traces.schedules.aggregating).
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from gradwire.traces.schedules.algorithm import Algorithm, SendsOf, check_ranks, same_everywhere
+from gradwire.traces.schedules.algorithm import Algorithm, SendsOf, check_ranks, everywhere_s, same_everywhere
 from gradwire.traces.schedules.algorithms.allpairs import all_pairs, all_pairs_s
 from gradwire.traces.schedules.algorithms.compression import COMPRESSIONS, compressed
 from gradwire.traces.schedules.algorithms.doubletree import (
@@ -34,7 +34,13 @@ from gradwire.traces.schedules.algorithms.servernames import server_algorithm
 from gradwire.traces.schedules.algorithms.trees import binomial_s, chain_s, reduce_broadcast
 from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.names import STEP
-from gradwire.traces.schedules.networks import even_leaves, needed_graph, needed_grid, trees_refused
+from gradwire.traces.schedules.networks import (
+    even_leaves,
+    even_leaves_s,
+    needed_graph,
+    needed_grid,
+    trees_refused,
+)
 from gradwire.traces.schedules.sends import Send
 from gradwire.traces.workload import Shape
 
@@ -56,10 +62,6 @@ def _double_binary_tree(n_ranks: int, nbytes: int, hints: Hints) -> Sequence[Sen
 
 def _hierarchical(n_ranks: int, nbytes: int, hints: Hints) -> Sequence[Send]:
     return hierarchical(even_leaves("a hierarchical allreduce", n_ranks, hints), nbytes)
-
-
-def _hierarchical_s(p: int, nbytes: int, alpha: float, beta: float, hints: Hints) -> float:
-    return hierarchical_s(p // len(hints.leaves), len(hints.leaves), nbytes, alpha, beta)
 
 
 def _on_grid(make: Callable[[int, int, int], Sequence[Send]]) -> SendsOf:
@@ -94,34 +96,34 @@ ALLREDUCES = (
     Algorithm(
         "ring",
         same_everywhere(ring),
-        lambda p, n, a, b, _: ring_s(p, n, a, b),
+        everywhere_s(ring_s),
         "2(p−1)α + 2(p−1)/p·Sβ (Patarasuk, Yuan 2009)",
     ),
     Algorithm(
         "halving-doubling",
         same_everywhere(halving_doubling),
-        lambda p, n, a, b, _: halving_doubling_s(p, n, a, b),
+        everywhere_s(halving_doubling_s),
         _HALVING_DOUBLING,
         pace=STEP,
     ),
     Algorithm(
         "halving-doubling:far",
         same_everywhere(partial(halving_doubling, near_first=False)),
-        lambda p, n, a, b, _: halving_doubling_s(p, n, a, b),
+        everywhere_s(halving_doubling_s),
         _HALVING_DOUBLING,
         pace=STEP,
     ),
     Algorithm(
         "recursive-doubling",
         same_everywhere(recursive_doubling),
-        lambda p, n, a, b, _: recursive_doubling_s(p, n, a, b),
+        everywhere_s(recursive_doubling_s),
         "lg q (α + Sβ), q = 2^⌊lg p⌋; if q < p, 2(α + Sβ) more (Thakur et al. 2005)",
         pace=STEP,
     ),
     Algorithm(
         "all-pairs",
         same_everywhere(all_pairs),
-        lambda p, n, a, b, _: all_pairs_s(p, n, a, b),
+        everywhere_s(all_pairs_s),
         "2α + 2(p−1)/p·Sβ (derived)",
     ),
     Algorithm("tree:flat", _tree("flat")),
@@ -147,7 +149,12 @@ ALLREDUCES = (
         lambda p, n, a, b, hints: double_binary_tree_s(p, n, a, b, _pieces(p, n, hints)),
         "at most 4(C+h−1)(α + S/(2C)·β), C pieces, h = ⌈lg p⌉ (Sanders et al. 2009)",
     ),
-    Algorithm("hierarchical", _hierarchical, _hierarchical_s, "2(m+g−2)α + 2(p−1)/p·Sβ, p = mg (derived)"),
+    Algorithm(
+        "hierarchical",
+        _hierarchical,
+        even_leaves_s(hierarchical_s),
+        "2(m+g−2)α + 2(p−1)/p·Sβ, p = mg (derived)",
+    ),
     Algorithm(
         "hierarchical:grid",
         _on_grid(two_d_ring),

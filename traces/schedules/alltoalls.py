@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gradwire.traces.schedules.algorithm import Algorithm, NotServedError
+from gradwire.traces.schedules.algorithm import Algorithm, NotServedError, everywhere_s
 from gradwire.traces.schedules.algorithms.alltoall import (
     bruck_alltoall,
     bruck_s,
@@ -14,7 +14,7 @@ from gradwire.traces.schedules.algorithms.alltoall import (
 )
 from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.names import BRUCK, PAIRWISE, STEP
-from gradwire.traces.schedules.networks import even_leaves
+from gradwire.traces.schedules.networks import even_leaves, even_leaves_s
 from gradwire.traces.schedules.sends import Send
 
 
@@ -30,11 +30,6 @@ def _bruck(n_ranks: int, nbytes: int, hints: Hints) -> Sequence[Send]:
 def _hierarchical(n_ranks: int, nbytes: int, hints: Hints) -> Sequence[Send]:
     _check_even("hierarchical", hints)
     return hierarchical_alltoall(even_leaves("a hierarchical alltoall", n_ranks, hints, PAIRWISE), nbytes)
-
-
-def _hierarchical_s(p: int, nbytes: int, alpha: float, beta: float, hints: Hints) -> float:
-    g = len(hints.leaves)
-    return hierarchical_s(p // g, g, nbytes, alpha, beta)
 
 
 def _check_even(name: str, hints: Hints) -> None:
@@ -54,7 +49,7 @@ ALLTOALLS = (  # what is posted at once has no pace
     Algorithm(
         BRUCK,
         _bruck,
-        lambda p, n, a, b, _: bruck_s(p, n, a, b),
+        everywhere_s(bruck_s),
         "lg p (α + S/2·β), for other p than powers of two the blocks that move (Thakur et al. 2005)",
         collective="alltoall",
         pace=STEP,
@@ -62,7 +57,7 @@ ALLTOALLS = (  # what is posted at once has no pace
     Algorithm(
         "hierarchical",
         _hierarchical,
-        _hierarchical_s,
+        even_leaves_s(hierarchical_s),
         "2α + ((m−1)g + (g−1)m)S/p·β, p = mg (derived)",
         collective="alltoall",
         pace=STEP,

@@ -8,7 +8,7 @@ from gradwire.traces.schedules.allreduces import ALLREDUCES, FAMILIES
 from gradwire.traces.schedules.alltoalls import ALLTOALLS
 from gradwire.traces.schedules.halves import ALLGATHERS, REDUCESCATTERS
 from gradwire.traces.schedules.kinds import CollectiveKind
-from gradwire.traces.schedules.names import algorithm_names, of_packages
+from gradwire.traces.schedules.names import algorithm_names, family_of, of_packages
 from gradwire.traces.schedules.rooted import BROADCASTS, REDUCES
 
 
@@ -43,8 +43,8 @@ def servers_of(name: str) -> Servers:
 
 
 def _of_family(name: str) -> Algorithm | None:
-    family, _, values = name.partition(":")
-    return FAMILIES[family](values) if family in FAMILIES else None
+    found = family_of(name)
+    return FAMILIES[found[0]](found[1]) if found else None
 
 
 def _of_package(name: str) -> Algorithm | None:

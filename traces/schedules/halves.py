@@ -6,13 +6,19 @@ docs/collectives.md says what each costs.
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from gradwire.traces.schedules.algorithm import Algorithm, ClosedForm, SendsOf, same_everywhere
+from gradwire.traces.schedules.algorithm import Algorithm, ClosedForm, SendsOf, everywhere_s, same_everywhere
 from gradwire.traces.schedules.algorithms import allpairs, doubling, hierarchical, multitree, ring
 from gradwire.traces.schedules.algorithms.graph import Graph
 from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.kinds import CollectiveKind
 from gradwire.traces.schedules.names import EARLY, STEP
-from gradwire.traces.schedules.networks import even_leaves, needed_graph, needed_grid, trees_refused
+from gradwire.traces.schedules.networks import (
+    even_leaves,
+    even_leaves_s,
+    needed_graph,
+    needed_grid,
+    trees_refused,
+)
 from gradwire.traces.schedules.sends import Send
 
 OfGroups = Callable[[hierarchical.Groups, int], Sequence[Send]]
@@ -35,15 +41,6 @@ def _along_trees(make: OfGraph) -> SendsOf:
     return sends
 
 
-def _everywhere(half_s: Callable[[int, int, float, float], float]) -> ClosedForm:
-    return lambda p, nbytes, alpha, beta, _: half_s(p, nbytes, alpha, beta)
-
-
-def _leaves_s(p: int, nbytes: int, alpha: float, beta: float, hints: Hints) -> float:
-    g = len(hints.leaves)
-    return hierarchical.half_s(p // g, g, nbytes, alpha, beta)
-
-
 def _grid_s(p: int, nbytes: int, alpha: float, beta: float, hints: Hints) -> float:
     rows, columns = needed_grid(p, hints)
     return hierarchical.half_s(columns, rows, nbytes, alpha, beta)
@@ -64,21 +61,27 @@ def _halves(
     of_trees: Callable[..., Sequence[Send]],
 ) -> tuple[Algorithm, ...]:
     near, far = (partial(of_doubling, near_first=near_first) for near_first in (True, False))
-    doubled, two_levels = _everywhere(doubling.half_s), "(m+g−2)α + (p−1)/p·Sβ, p = mg (derived)"
+    doubled, two_levels = everywhere_s(doubling.half_s), "(m+g−2)α + (p−1)/p·Sβ, p = mg (derived)"
     trees, reference = of_trees, partial(of_trees, reference=True)
     thakur, huang = "(Thakur et al. 2005)", "τS/p·β + Dα (Huang et al. 2021, derived)"
     made: tuple[tuple[str, SendsOf, ClosedForm, str, str], ...] = (
-        ("ring", same_everywhere(of_ring), _everywhere(ring.half_s), f"(p−1)α + (p−1)/p·Sβ {thakur}", EARLY),
+        (
+            "ring",
+            same_everywhere(of_ring),
+            everywhere_s(ring.half_s),
+            f"(p−1)α + (p−1)/p·Sβ {thakur}",
+            EARLY,
+        ),
         ("halving-doubling", same_everywhere(near), doubled, f"lg p·α + (p−1)/p·Sβ {thakur}", STEP),
         ("halving-doubling:far", same_everywhere(far), doubled, f"lg p·α + (p−1)/p·Sβ {thakur}", STEP),
         (
             "all-pairs",
             same_everywhere(of_all_pairs),
-            _everywhere(allpairs.half_s),
+            everywhere_s(allpairs.half_s),
             "α + (p−1)/p·Sβ (derived)",
             EARLY,
         ),
-        ("hierarchical", _in_leaves(of_groups), _leaves_s, two_levels, STEP),
+        ("hierarchical", _in_leaves(of_groups), even_leaves_s(hierarchical.half_s), two_levels, STEP),
         ("hierarchical:grid", _in_rows(of_groups), _grid_s, two_levels, STEP),
         ("multitree", _along_trees(trees), _trees_s(reference=False), huang, EARLY),
         ("multitree:reference", _along_trees(reference), _trees_s(reference=True), huang, EARLY),

@@ -86,14 +86,21 @@ def parse_pace(text: str) -> Pace:
     raise ValueError(f"there is no pace {text!r}: choose {' or '.join(PACES)}")
 
 
+def family_of(name: str) -> tuple[str, str] | None:
+    """The family of such a name and its values, what comes after the colon; None for other names."""
+    family, _, values = name.partition(":")
+    return (family, values) if family in FAMILIES else None
+
+
+def replaces_servers(name: str) -> bool:
+    """Whether it does as allreduces what captured parameter servers did; a package's algorithm does."""
+    return name not in (AS_CAPTURED, INA, INA_LEAF) and (name in ALGORITHMS or name not in CHOICES)
+
+
 def of_packages() -> dict[str, EntryPoint]:
     """The algorithms of installed packages by name, in the order of their names."""
     offered = {entry.name: entry for entry in entry_points(group=GROUP)}
-    return {
-        name: offered[name]
-        for name in sorted(offered)
-        if name not in CHOICES and name.partition(":")[0] not in FAMILIES
-    }
+    return {name: offered[name] for name in sorted(offered) if name not in CHOICES and not family_of(name)}
 
 
 def algorithm_names(collective: CollectiveKind = "allreduce") -> tuple[str, ...]:

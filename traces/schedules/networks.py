@@ -1,9 +1,9 @@
 """What algorithms that are made for a network need of it, or NotServedError with what would do."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from gradwire.traces.schedules.algorithm import NotServedError, check_ranks
+from gradwire.traces.schedules.algorithm import ClosedForm, NotServedError, check_ranks
 from gradwire.traces.schedules.algorithms.graph import Graph
 from gradwire.traces.schedules.hints import Hints, Leaves, grid_of
 
@@ -15,12 +15,24 @@ def even_leaves(what: str, n_ranks: int, hints: Hints, instead: str = "ring") ->
     check_ranks(what, n_ranks)
     sizes = sorted({len(leaf) for leaf in hints.leaves})
     if len(sizes) != 1 or len(hints.leaves) == 1:
-        have = f"leaves with {', '.join(map(str, sizes))} ranks" if len(sizes) > 1 else "a single leaf"
+        have = "a single leaf" if hints.leaves else "none known"
+        if len(sizes) > 1:
+            have = f"leaves with {', '.join(map(str, sizes))} ranks"
         raise NotServedError(
             f"{what} needs at least 2 first switches with as many ranks each; here is {have}: choose "
             f"{instead}, or another number of ranks"
         )
     return hints.leaves
+
+
+def even_leaves_s(time_s: Callable[[int, int, int, float, float], float]) -> ClosedForm:
+    """Of the time of g groups of m ranks, `time_s(m, g, nbytes, alpha, beta)`."""
+
+    def of_leaves_s(p: int, nbytes: int, alpha: float, beta: float, hints: Hints) -> float:
+        g = len(hints.leaves)
+        return time_s(p // g, g, nbytes, alpha, beta)
+
+    return of_leaves_s
 
 
 def needed_grid(n_ranks: int, hints: Hints) -> tuple[int, int]:

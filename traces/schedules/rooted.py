@@ -3,7 +3,7 @@
 docs/collectives.md says what each costs.
 """
 
-from gradwire.traces.schedules.algorithm import Algorithm, ClosedForm, no_closed_form
+from gradwire.traces.schedules.algorithm import Algorithm, ClosedForm, everywhere_s, no_closed_form
 from gradwire.traces.schedules.algorithms.trees import (
     SHAPES,
     binomial_s,
@@ -16,13 +16,13 @@ from gradwire.traces.schedules.names import STEP
 from gradwire.traces.workload import Shape
 
 _TIMES: dict[Shape, tuple[ClosedForm, str]] = {
-    "flat": (lambda p, nbytes, alpha, beta, _: flat_s(p, nbytes, alpha, beta), "α + (p−1)Sβ (derived)"),
+    "flat": (everywhere_s(flat_s), "α + (p−1)Sβ (derived)"),
     "binomial": (
-        lambda p, nbytes, alpha, beta, _: binomial_s(p, nbytes, alpha, beta),
+        everywhere_s(binomial_s),
         "⌈lg p⌉(α + Sβ) (Chan et al. 2007)",
     ),
     "chain": (
-        lambda p, nbytes, alpha, beta, _: chain_s(p, nbytes, alpha, beta),
+        everywhere_s(chain_s),
         "(p−1)(α + Sβ) (derived)",
     ),
 }

@@ -29,6 +29,7 @@ from gradwire.traces.schedules.algorithms.trees import binomial_s, reduce_broadc
 from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, PAIR_NBYTES, chunk_starts
 from gradwire.traces.schedules.names import EARLY, STEP
+from gradwire.traces.schedules.networks import even_leaves
 from gradwire.traces.schedules.schedule import Op
 from gradwire.traces.schedules.sends import Sends
 
@@ -37,21 +38,25 @@ _SHARE = re.compile(r"\d{1,9}(\.\d{1,9})?|\d{1,9}/\d{1,9}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Of the numbers that are kept; `name` is that of the algorithm."""
+    """Of the numbers that are kept by the algorithm `FAMILY:TEXT`."""
 
-    name: str
+    family: str
+    text: str
     share: Fraction
+
+    @property
+    def name(self) -> str:
+        return f"{self.family}:{self.text}"
 
     def kept(self, n_numbers: int) -> int:
         """How many of so many.  Raise NotServedError for none, and for more than all."""
-        family = self.name.partition(":")[0]
         if not 0 < self.share <= 1:
             raise NotServedError(
-                f"{self.name}: a share of the numbers is above 0 and at most 1; {family}:0.01 keeps one in a "
-                "hundred"
+                f"{self.name}: a share of the numbers is above 0 and at most 1; {self.family}:0.01 keeps "
+                "one in a hundred"
             )
         if not (k := int(self.share * n_numbers)):
-            least = f"{family}:1/{n_numbers} or more" if n_numbers else "ring"
+            least = f"{self.family}:1/{n_numbers} or more" if n_numbers else "ring"
             raise NotServedError(
                 f"{self.name} keeps less than one of {n_numbers:,} numbers: choose {least}, or larger buffers"
             )
@@ -67,7 +72,7 @@ def compressed(family: str, text: str) -> Algorithm:
             f"algorithm {name!r}: {text!r} is not a share of the numbers: write it like {family}:0.01 or "
             f"{family}:1/100"
         )
-    share = Share(name, Fraction(whole) / int(parts or 1))
+    share = Share(family, text, Fraction(whole) / int(parts or 1))
     stages, time_s, closed_form, pace = COMPRESSIONS[family]
     return Algorithm(
         name,
@@ -122,7 +127,6 @@ def gtopk_s(share: Share, p: int, nbytes: int, alpha: float, beta: float, hints:
 
 def hitopk_stages(share: Share, n_ranks: int, nbytes: int, hints: Hints) -> tuple[Stage, ...]:
     """Of m switches with n ranks each a switch's links upwards carry (m-1) RHO d 8 bytes, each way."""
-    check_ranks("HiTopK", n_ranks)
     leaves = _leaves(n_ranks, hints)
     size = len(leaves[0])
     pairs_nbytes = len(leaves) * PAIR_NBYTES * share.kept(_n_numbers(nbytes) // size)
@@ -155,18 +159,8 @@ def _n_numbers(nbytes: int) -> int:
 
 
 def _leaves(n_ranks: int, hints: Hints) -> tuple[tuple[int, ...], ...]:
-    """The ranks under each first switch, ascending.  Raise NotServedError unless all have as many."""
-    leaves = tuple(tuple(sorted(leaf)) for leaf in hints.leaves)
-    sizes = sorted(map(len, leaves))
-    if len(leaves) < 2 or sizes[0] != sizes[-1]:
-        have = (
-            f"{len(leaves)} with {sizes[0]} to {sizes[-1]} of the {n_ranks} ranks" if leaves else "none known"
-        )
-        raise NotServedError(
-            f"hitopk needs at least 2 first switches with as many ranks each, and here is {have}: choose "
-            "topk, or another number of ranks"
-        )
-    return leaves
+    """The ranks under each first switch, ascending."""
+    return tuple(tuple(sorted(leaf)) for leaf in even_leaves("hitopk", n_ranks, hints, "topk"))
 
 
 def _in_each(groups: Sequence[Sequence[int]], sends: Sends) -> Sends:
