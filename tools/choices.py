@@ -30,6 +30,7 @@ from gradwire.planning.trees.tree import (
     SWITCH_SLOTS,
     mtu_needed,
 )
+from gradwire.tools.givenoptions import is_given, option_of
 from gradwire.tools.options import (
     ALGORITHM_HELP,
     FABRIC_HELP,
@@ -329,37 +330,52 @@ class RunChoices:
 
 
 def takes_choices(command: Callable[..., None]) -> Callable[..., None]:
-    """`command` as Typer reads it: each parameter that is a class of choices gives way to the class's fields.
+    """`command` as Typer reads it: each parameter whose default has choices gives way to the choices' fields.
 
-    Their defaults are those of the parameter's own default.
+    The options' defaults are the values there.  A parameter whose default is a dict of choices gets the same
+    names with the choices that were made.
     """
     own = inspect.signature(command)
     parameters: list[inspect.Parameter] = []
-    classes: dict[str, Any] = {}
+    groups: dict[str, Any] = {}
     for name, parameter in own.parameters.items():
-        if not is_dataclass(parameter.annotation):
+        if isinstance(parameter.default, dict):
+            groups[name] = parameter.default
+            parameters += [option for each in parameter.default.values() for option in _options(each)]
+        elif is_dataclass(parameter.default):
+            groups[name] = parameter.default
+            parameters += _options(parameter.default)
+        else:
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-            continue
-        classes[name] = parameter.annotation
-        for each in fields(parameter.annotation):
-            annotation, default = each.type, getattr(parameter.default, each.name)
-            if isinstance(default, list):
-                annotation = _annotation_of_list(each.type, default)
-            parameters.append(
-                inspect.Parameter(
-                    each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
-                )
-            )
 
     @functools.wraps(command)
     def call(**given: Any) -> None:
-        for name, made in classes.items():
-            given[name] = made(**{each.name: given.pop(each.name) for each in fields(made)})
+        def chosen(default: Any) -> Any:
+            return type(default)(**{each.name: given.pop(each.name) for each in fields(default)})
+
+        for name, group in groups.items():
+            several = isinstance(group, dict)
+            given[name] = {key: chosen(each) for key, each in group.items()} if several else chosen(group)
         command(**given)
 
     call.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {each.name: each.annotation for each in parameters}
     return call
+
+
+def _options(choices: Any) -> list[inspect.Parameter]:
+    """A parameter for each field, with the value there as default."""
+    options = []
+    for each in fields(choices):
+        annotation, default = each.type, getattr(choices, each.name)
+        if isinstance(default, list):
+            annotation = _annotation_of_list(each.type, default)
+        options.append(
+            inspect.Parameter(
+                each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+            )
+        )
+    return options
 
 
 def _annotation_of_list(annotation: Any, default: list[Any]) -> Any:
@@ -378,19 +394,14 @@ def refuse_planned(context: typer.Context, plan: Path) -> None:
     """Raise ValueError for an option that a plan file has decided already."""
     for choices in (MatrixChoices, NetworkChoices, TrafficChoices):
         for each in fields(choices):
-            if _is_given(context, each.name):
+            if is_given(context, each.name):
                 raise ValueError(
-                    f"--{each.name.replace('_', '-')} is fixed in {plan}; leave it out, or make another plan"
+                    f"{option_of(context, each.name)} is fixed in {plan}; leave it out, or make another plan"
                 )
 
 
 def refuse_given(context: typer.Context, names: Sequence[str], why: str) -> None:
     """Raise ValueError for any of these options, by their parameters' names, on the command line."""
     for name in names:
-        if _is_given(context, name):
-            raise ValueError(f"--{name.replace('_', '-')}: {why}; leave it out")
-
-
-def _is_given(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
+        if is_given(context, name):
+            raise ValueError(f"{option_of(context, name)}: {why}; leave it out")

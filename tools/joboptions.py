@@ -15,6 +15,7 @@ from gradwire import COMMAND
 from gradwire.emu.capturing.request import MAX_LIMIT_S, MAX_SNAPLEN, MIN_SNAPLEN, CaptureRequest
 from gradwire.emu.training.options import MODELS, TrainingOptions
 from gradwire.planning.fabrics.fabricfile import is_file
+from gradwire.tools.givenoptions import refuse_foreign
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.options import parse_slow
 
@@ -256,11 +257,7 @@ def _live_job(  # noqa: PLR0913, PLR0917 - a parameter for each option
 def refuse_foreign_options(context: typer.Context, job: Sequence[str]) -> None:
     """Raise ValueError for an option that would be ignored."""
     kind = job[0] if len(job) == 1 and job[0] in {DDP, PS} else PROGRAM
-    for name, kinds in BELONGS.items():
-        source = context.get_parameter_source(name)
-        if kind not in kinds and source is not None and source.name == "COMMANDLINE":
-            option = "async" if name == "asynchronous" else name.replace("_", "-")
-            raise ValueError(f"--{option} does not apply to {kind}, only to {' and '.join(sorted(kinds))}")
+    refuse_foreign(context, kind, BELONGS)
 
 
 def need_for_live(command: str, request: CaptureRequest) -> None:

@@ -5,7 +5,7 @@ What they mean for the workload is said by the functions of traces/making, which
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Annotated, TypeVar, get_args
+from typing import Annotated, Any, Protocol, TypeVar, cast, get_args
 
 import typer
 
@@ -269,25 +269,30 @@ class ServerChoices:
         )
 
 
-Choices = CollectiveChoices | LayerwiseChoices | EasgdChoices | GossipChoices | DlrmChoices | ServerChoices
-KINDS: dict[str, type[Choices]] = {
-    "collective": CollectiveChoices,
-    "layerwise": LayerwiseChoices,
-    "easgd": EasgdChoices,
-    "gossip": GossipChoices,
-    "dlrm": DlrmChoices,
-    "ps": ServerChoices,
+class JobChoices(Protocol):
+    """The options of one kind of job, and the workload that they make."""
+
+    def workload(self, size: SizeChoices) -> Workload: ...
+
+
+KINDS: dict[str, JobChoices] = {
+    "collective": CollectiveChoices(),
+    "layerwise": LayerwiseChoices(),
+    "easgd": EasgdChoices(),
+    "gossip": GossipChoices(),
+    "dlrm": DlrmChoices(),
+    "ps": ServerChoices(),
 }
+"""Each with its defaults; `make` has the options of all."""
 
 
-def refuse_foreign(context: typer.Context, kind: str) -> None:
-    """Raise ValueError for an option of another kind, which would be ignored."""
-    for other, choices in KINDS.items():
-        for each in fields(choices):
-            source = context.get_parameter_source(each.name)
-            if other != kind and source is not None and source.name == "COMMANDLINE":
-                name = "per-layer" if each.name == "packed" else each.name
-                raise ValueError(f"--{name} does not apply to {kind}, only to {other}")
+def belongs() -> dict[str, set[str]]:
+    """The kinds that have each option, by the option's parameter."""
+    kinds: dict[str, set[str]] = {}
+    for kind, choices in KINDS.items():
+        for each in fields(cast(Any, choices)):
+            kinds.setdefault(each.name, set()).add(kind)
+    return kinds
 
 
 def _within(option: str, text: str, value: int, least: int, most: int) -> int:

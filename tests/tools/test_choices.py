@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import pytest
 import typer
@@ -20,7 +20,7 @@ from gradwire.tools.choices import (
     refuse_planned,
     takes_choices,
 )
-from gradwire.tools.cli import load
+from gradwire.tools.cli import application, load
 from gradwire.traces.workload import made_allreduce
 
 PLANNED = (MatrixChoices, NetworkChoices, TrafficChoices)
@@ -28,7 +28,10 @@ OF = {"plan": PLANNED, "replay": (*PLANNED, RunChoices), "bench": (MatrixChoices
 
 
 class Given:
-    """A context of Typer's with one parameter on the command line."""
+    """A context of Typer's with one parameter of `replay` on the command line."""
+
+    command = typer.main.get_command(application("replay")).commands["replay"]  # type: ignore[attr-defined]
+    params: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -109,6 +112,19 @@ def test_a_new_field_is_a_new_option() -> None:
 
     assert CliRunner().invoke(app, ["a"]).stdout == "a nothing\n"
     assert CliRunner().invoke(app, ["a", "--dummy", "b"]).stdout == "a b\n"
+
+
+def test_choices_that_a_dict_names_are_handed_over_by_their_names() -> None:
+    """As `make` has its kinds."""
+    app = typer.Typer()
+
+    @app.command()
+    @takes_choices
+    def show(named: dict[str, Dummy] = {"a": Dummy("other")}) -> None:  # noqa: B006
+        print({name: choices.dummy for name, choices in named.items()})
+
+    assert CliRunner().invoke(app, []).stdout == "{'a': 'other'}\n"
+    assert CliRunner().invoke(app, ["--dummy", "b"]).stdout == "{'a': 'b'}\n"
 
 
 def test_a_job_with_other_ranks_or_buckets_is_not_the_captured_one() -> None:

@@ -6,25 +6,15 @@ from typing import Annotated
 import typer
 
 from gradwire.tools.choices import takes_choices
-from gradwire.tools.makechoices import (
-    KINDS,
-    Choices,
-    CollectiveChoices,
-    DlrmChoices,
-    EasgdChoices,
-    GossipChoices,
-    LayerwiseChoices,
-    ServerChoices,
-    SizeChoices,
-    refuse_foreign,
-)
+from gradwire.tools.givenoptions import refuse_foreign
+from gradwire.tools.makechoices import KINDS, JobChoices, SizeChoices, belongs
 from gradwire.tools.options import either
 from gradwire.tools.written import print_written
 from gradwire.traces.workload import save
 
 
 @takes_choices
-def make(  # noqa: PLR0913, PLR0917 - a parameter for each kind
+def make(
     context: typer.Context,
     kind: Annotated[str, typer.Argument(metavar="KIND", help=f"{either([*KINDS])}.", show_default=False)],
     output: Annotated[
@@ -38,12 +28,7 @@ def make(  # noqa: PLR0913, PLR0917 - a parameter for each kind
         ),
     ],
     size: SizeChoices = SizeChoices(),  # noqa: B008 - nobody changes it
-    collective: CollectiveChoices = CollectiveChoices(),  # noqa: B008
-    layerwise: LayerwiseChoices = LayerwiseChoices(),  # noqa: B008
-    easgd: EasgdChoices = EasgdChoices(),  # noqa: B008
-    gossip: GossipChoices = GossipChoices(),  # noqa: B008
-    dlrm: DlrmChoices = DlrmChoices(),  # noqa: B008
-    ps: ServerChoices = ServerChoices(),  # noqa: B008
+    of_kind: dict[str, JobChoices] = KINDS,
 ) -> None:
     """Write the workload of a job that nobody captured, for `plan` and `replay`.
 
@@ -58,15 +43,7 @@ def make(  # noqa: PLR0913, PLR0917 - a parameter for each kind
     """
     if kind not in KINDS:
         raise ValueError(f"there is no kind {kind!r} of job to make; choose {either([*KINDS])}")
-    refuse_foreign(context, kind)
-    own: dict[str, Choices] = {
-        "collective": collective,
-        "layerwise": layerwise,
-        "easgd": easgd,
-        "gossip": gossip,
-        "dlrm": dlrm,
-        "ps": ps,
-    }
-    workload = own[kind].workload(size)
+    refuse_foreign(context, kind, belongs())
+    workload = of_kind[kind].workload(size)
     save(workload, output)
     print_written(workload, output)
