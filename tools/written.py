@@ -1,5 +1,6 @@
 """What a command says of a workload that it has written."""
 
+import json
 from pathlib import Path
 
 from gradwire.tools.console import plain
@@ -7,14 +8,28 @@ from gradwire.traces.units import show_count, show_nbytes
 from gradwire.traces.workload import Compute, Workload
 
 
-def print_written(workload: Workload, path: Path) -> None:
-    """A line for how much is in it, one for what kind of job it is, one for each note."""
-    numbers = [number for number in workload.iterations if number >= 0]
+def print_written(workload: Workload, path: Path, as_json: bool) -> None:
+    """A line for how much is in it, one for what kind of job it is, one for each note; or all of it as JSON,
+    as docs/schemas.md, "make --json, extract --json", says.
+    """
+    n_iterations = sum(number >= 0 for number in workload.iterations)
     sent = [item for item in workload.items if not isinstance(item, Compute)]
     nbytes = sum(item.nbytes for item in sent)
+    if as_json:
+        written = {
+            "path": str(path),
+            "ranks": workload.n_ranks,
+            "items": len(sent),
+            "bytes": nbytes,
+            "iterations": n_iterations,
+            "taxonomy": workload.taxonomy.model_dump(mode="json"),
+            "notes": list(workload.notes),
+        }
+        print(json.dumps(written, indent=1))
+        return
     text = (
         f"{path}: {workload.n_ranks} ranks, {len(sent)} collectives and messages "
-        f"({show_nbytes(nbytes)}), {show_count(len(numbers), 'iteration')}"
+        f"({show_nbytes(nbytes)}), {show_count(n_iterations, 'iteration')}"
     )
     lines = (
         text,

@@ -9,6 +9,7 @@ import pytest
 
 from gradwire.tools import cli
 from gradwire.traces.workload import load
+from tests.documented import documented_fields
 from tests.made_captures import SYN, Record, pcap, stream, udp
 
 ROOT = Path(__file__).parents[2]
@@ -100,6 +101,14 @@ def test_extract_writes_a_workload(gradwire: Gradwire, tmp_path: Path) -> None:
     assert (taxonomy.parallelism, taxonomy.optimisation) == (None, None)  # which no capture shows
     assert f"taxonomy: {taxonomy}\n" in done.stdout
     assert load(path).iterations == (-1, 0, 1, 2)
+
+
+def test_extract_says_what_it_wrote_as_json(gradwire: Gradwire, tmp_path: Path) -> None:
+    path = tmp_path / "job.workload.json"
+    written = json.loads(gradwire("extract", SAMPLE, "-o", path, "--json").stdout)
+    assert set(written) == documented_fields("make --json, extract --json")
+    assert (written["path"], written["ranks"], written["iterations"]) == (str(path), 8, 3)
+    assert written["taxonomy"] == load(path).taxonomy.model_dump()
 
 
 @pytest.mark.parametrize("command", ["inspect", "extract"])

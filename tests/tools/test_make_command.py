@@ -15,6 +15,7 @@ from gradwire.traces.making.gossip import PATTERNS
 from gradwire.traces.making.items import MAX_MADE_ITEMS, Items
 from gradwire.traces.units import show_s
 from gradwire.traces.workload import Message, Workload, load
+from tests.documented import documented_fields
 
 PAGE = (Path(__file__).parents[2] / "docs" / "making.md").read_text()
 SMALL = ["--workers", "3", "--nbytes", "4096", "--iterations", "2", "--compute-time", "1ms"]
@@ -47,6 +48,17 @@ def test_what_is_made_can_be_planned(
     planned = json.loads(capsys.readouterr().out)
     assert planned["compute_s"] == pytest.approx(0.002)
     assert planned["doubts"] == []
+
+
+def test_what_was_made_is_said_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two iterations, in each a message of 4,096 bytes from each of 3 ranks."""
+    path = str(tmp_path / "made.workload.json")
+    assert run("make", "gossip", *SMALL, "-o", path, "--json") == 0
+    written = json.loads(capsys.readouterr().out)
+    assert set(written) == documented_fields("make --json, extract --json")
+    assert written["path"] == path
+    assert [written[name] for name in ("ranks", "items", "bytes", "iterations")] == [3, 6, 6 * 4096, 2]
+    assert written["taxonomy"]["pattern"] == "gossip"
 
 
 @pytest.mark.parametrize(

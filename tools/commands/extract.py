@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gradwire.tools.options import CapturesArgument, RankMapOption
+from gradwire.tools.options import CapturesArgument, JsonOption, RankMapOption
 from gradwire.tools.written import print_written
 from gradwire.traces.reader import open_trace
 from gradwire.traces.recognition.recognise import recognise
@@ -25,6 +25,7 @@ def extract(
         ),
     ],
     rank_map: RankMapOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Write what a captured job communicated to a workload file.
 
@@ -33,4 +34,4 @@ def extract(
     """
     workload = recognise(open_trace(captures, rank_map))
     save(workload, output)
-    print_written(workload, output)
+    print_written(workload, output, as_json)

@@ -8,7 +8,7 @@ import typer
 from gradwire.tools.choices import takes_choices
 from gradwire.tools.givenoptions import refuse_foreign
 from gradwire.tools.makechoices import KINDS, JobChoices, SizeChoices, belongs
-from gradwire.tools.options import either
+from gradwire.tools.options import JsonOption, either
 from gradwire.tools.written import print_written
 from gradwire.traces.workload import save
 
@@ -29,6 +29,7 @@ def make(
     ],
     size: SizeChoices = SizeChoices(),  # noqa: B008 - nobody changes it
     of_kind: dict[str, JobChoices] = KINDS,
+    as_json: JsonOption = False,
 ) -> None:
     """Write the workload of a job that nobody captured, for `plan` and `replay`.
 
@@ -46,4 +47,4 @@ def make(
     refuse_foreign(context, kind, belongs())
     workload = of_kind[kind].workload(size)
     save(workload, output)
-    print_written(workload, output)
+    print_written(workload, output, as_json)
