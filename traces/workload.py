@@ -5,15 +5,18 @@ collectives, messages and computing instead of packets.  File form: `*.workload.
 """
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from gradwire.traces.circles import circle
 from gradwire.traces.complaints import complaint, other_version
 from gradwire.traces.files import write_whole
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, BlockSizes, CollectiveKind, uneven_nbytes
 from gradwire.traces.taxonomy import Taxonomy
+from gradwire.traces.units import show_first
 
 SCHEMA: Literal["gradwire.workload/2"] = "gradwire.workload/2"
 MAX_RANKS = 4096
@@ -214,6 +217,8 @@ class Workload(_Value):
                 self._check_collective(number, item)
             if isinstance(item, Message):
                 self._check_message(number, item)
+        if any(other > number for number, item in enumerate(self.items) for other in awaited(item)):
+            check_no_circle(dict(enumerate(self.items)))
         return self
 
     def _check_start(self, number: int, start: Start) -> None:
@@ -288,6 +293,27 @@ class Workload(_Value):
     @property
     def iterations(self) -> tuple[int, ...]:
         return tuple(sorted({item.iteration for item in self.items}))
+
+
+def awaited(item: Item) -> set[int]:
+    """The items that it waits for, a message at its destination as well."""
+    ready = item.ready.after if isinstance(item, Message) and item.ready else ()
+    return {other for start in item.begins for other in start.after}.union(ready)
+
+
+def check_no_circle(items: Mapping[int, Item]) -> None:
+    """Raise ValueError if some of these, by their ids, wait for each other, so that none could begin."""
+    numbers = list(items)
+    place_of = {number: place for place, number in enumerate(numbers)}
+    before = [{place_of[other] for other in awaited(item) if other in place_of} for item in items.values()]
+    found = [numbers[place] for place in circle(before)]
+    if found:
+        pairs = zip(found, (*found[1:], found[0]), strict=True)
+        number, other = next(pair for pair in pairs if pair[0] < pair[1])
+        raise ValueError(
+            f"items {show_first(found, 6)} wait for each other: item {number} is `ready` only after item "
+            f"{other}, which waits for item {number}"
+        )
 
 
 def _in_range(item: Compute) -> bool:

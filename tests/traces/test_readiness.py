@@ -1,14 +1,17 @@
 """What a message's destination did before it asked for the data, and schedules in which it does so again."""
 
 import pytest
+from pydantic import ValidationError
 
 from gradwire.planning.model.simulation import simulate
 from gradwire.planning.plancheck import check_schedule
 from gradwire.traces.recognition.operation import Operation
-from gradwire.traces.recognition.readiness import MAX_AFTER, readiness
+from gradwire.traces.recognition.readiness import MAX_AFTER, readiness, without_circles
 from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.hints import Hints
+from gradwire.traces.schedules.pushes import summed_pushes
 from gradwire.traces.schedules.selection import in_order, prepared
-from gradwire.traces.workload import Message, Start, Workload
+from gradwire.traces.workload import Collective, Item, Message, Start, Workload
 from tests.made_plans import schedule_plan
 
 S = 1_000_000_000
@@ -108,7 +111,7 @@ SERVED = (item(1, 0), item(2, 0, ready=(2,)), item(0, 1, (0,)), item(0, 2, (1,))
 """Two pushes offered at once to rank 0, which takes the second when it has answered the first."""
 
 
-def workload(items: tuple[Message, ...]) -> Workload:
+def workload(items: tuple[Item, ...]) -> Workload:
     return Workload(schema="gradwire.workload/2", framing="gloo", n_ranks=3, items=items)
 
 
@@ -135,12 +138,38 @@ def test_a_server_that_serves_one_after_the_other_ends_the_first_one_first() -> 
     assert first_answer_s(free) == pytest.approx(4 * each_s, rel=0.01)
 
 
-def test_what_would_wait_for_itself_is_sent_all_the_same() -> None:
-    """From a file: each of two messages is asked for only after the other."""
-    circle = (item(0, 1, ready=(1,)), item(1, 0, ready=(0,)), item(2, 0, ready=(1,)))
-    chosen = dict(enumerate(circle))
-    assert sorted(in_order(chosen)) == [0, 1, 2]
-    check_schedule(expand(workload(circle)))
+CIRCLE = (item(1, 2), item(0, 1, ready=(2,)), item(1, 0, (1,), ready=(0, 1)), item(2, 0, ready=(2,)))
+"""Rank 1 takes message 1 after message 2, which it sends when it has message 1."""
+
+
+def test_messages_that_wait_for_each_other_are_refused_by_their_numbers() -> None:
+    with pytest.raises(ValidationError, match="items 1, 2 wait for each other: item 1 is `ready` only after"):
+        workload(CIRCLE)
+    with pytest.raises(ValueError, match="items 1, 2 wait for each other"):
+        in_order(dict(enumerate(CIRCLE)))
+    longer = (item(0, 1, ready=(2,)), item(1, 2, (0,)), item(2, 1, (1,)))
+    with pytest.raises(ValueError, match=r"items 0, 2, 1 wait .* item 0 is `ready` only after item 2"):
+        summed_pushes(longer, dict(enumerate(longer)))
+
+
+def test_of_messages_that_wait_for_each_other_by_the_clocks_only_what_comes_later_is_left_out() -> None:
+    items, n_changed = without_circles(CIRCLE)
+    assert n_changed == 1
+    ready = [each.ready and each.ready.after for each in items if isinstance(each, Message)]
+    assert ready == [None, (), (0, 1), (2,)]
+    assert without_circles(SERVED) == (list(SERVED), 0)
+
+
+@pytest.mark.parametrize("algorithm", ["ina", "ina:leaf"])
+def test_with_switches_that_add_a_message_comes_after_what_its_destination_does_first(algorithm: str) -> None:
+    """An allreduce, and after it a message that is listed before the one that its destination waits for."""
+    allreduce = Collective(kind="allreduce", tag=0, nbytes=8, starts=tuple(Start(rank=r) for r in range(3)))
+    items = (allreduce, item(2, 0, (0,), ready=(2,)), item(0, 1, (0,)))
+    schedule = expand(workload(items), algorithm, hints=Hints(leaves=((0, 1), (2,))))
+    check_schedule(schedule)
+    gates = {(gate.op, gate.rank): gate.after for gate in schedule.gates}
+    assert schedule.ops[2].members == (0, 2)
+    assert gates[2, 0] == (1,)
 
 
 def test_nothing_is_prepared_for_what_is_left_out() -> None:

@@ -16,9 +16,10 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 
+from gradwire.traces.circles import peeled
 from gradwire.traces.recognition.dependencies import TOLERANCE_NS
 from gradwire.traces.recognition.operation import Operation
-from gradwire.traces.workload import Start
+from gradwire.traces.workload import Item, Message, Start, awaited
 
 # Of a send that was waited for, at least a fifth had left: chosen on two asynchronous captures, not measured.
 LEAST_SENT = 5
@@ -57,6 +58,26 @@ def readiness(operations: Sequence[Operation]) -> list[Start | None]:
         return Start(rank=rank, after=tuple(sorted(set(after) - {number})))
 
     return [start(number, operation) for number, operation in enumerate(operations)]
+
+
+def without_circles(items: Sequence[Item]) -> tuple[list[Item], int]:
+    """The items, of which none waits for itself, and how many messages had to be changed for that.
+
+    Hosts' clocks differ, so that a notice may seem to come after what it made possible.  A message that waits
+    for itself, or for such a one, is then prepared for at its destination whatever comes later.
+    """
+    stuck = set(range(len(items))).difference(peeled([awaited(item) for item in items]))
+    found = list(items)
+    n_changed = 0
+    for number in stuck:
+        item = items[number]
+        if not isinstance(item, Message) or item.ready is None:
+            continue
+        after = tuple(other for other in item.ready.after if other < number or other not in stuck)
+        if after != item.ready.after:
+            found[number] = item.model_copy(update={"ready": Start(rank=item.dst, after=after)})
+            n_changed += 1
+    return found, n_changed
 
 
 def _asked_ns(operations: Sequence[Operation]) -> dict[int, int]:

@@ -17,11 +17,12 @@ from gradwire.traces.recognition.operations import operations
 from gradwire.traces.recognition.patterns import SURE
 from gradwire.traces.recognition.ports import HostPort, ports
 from gradwire.traces.recognition.ranks import BadTrace, NoTraining
-from gradwire.traces.recognition.readiness import readiness
+from gradwire.traces.recognition.readiness import readiness, without_circles
 from gradwire.traces.recognition.shape import JobShape, shape_of, taxonomy_of
 from gradwire.traces.recognition.starts import Beginning, starts
 from gradwire.traces.recognition.turnaround import turnarounds_ns
 from gradwire.traces.trace import Trace
+from gradwire.traces.units import show_count
 from gradwire.traces.workload import (
     SCHEMA,
     Algorithm,
@@ -123,22 +124,28 @@ def workload_of(job: Job) -> Workload:
     """Raise BadTrace for a job of which the captures show some hosts' part only."""
     if job.trace.seen_from:
         raise BadTrace(f"{job.trace.name}: {job.trace.partly}; a workload needs what all ranks did")
+    begun = with_computing([_item(job, number) for number in range(len(job.operations))], job.starts)
+    items, n_changed = without_circles(without_order_of_arrival(begun))
     return Workload(
         schema=SCHEMA,
         framing=job.trace.framing,
         n_ranks=job.trace.n_ranks,
         addresses=job.trace.addresses,
         source=job.trace.name,
-        notes=job.notes,
+        notes=(*job.notes, *_circles_note(n_changed)),
         unread=min(1.0, job.trace.losses.unread),
         connections=connections(job.trace),
         taxonomy=taxonomy_of(job.shape),
-        items=tuple(
-            without_order_of_arrival(
-                with_computing([_item(job, number) for number in range(len(job.operations))], job.starts)
-            )
-        ),
+        items=tuple(items),
     )
+
+
+def _circles_note(n_changed: int) -> tuple[str, ...]:
+    note = (
+        f"by the clocks of the captures {show_count(n_changed, 'message')} would wait for what comes after "
+        "them: when their destinations were ready is left out of these"
+    )
+    return (note,) if n_changed else ()
 
 
 def connections(trace: Trace) -> tuple[CapturedConnection, ...]:

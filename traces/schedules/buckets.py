@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import accumulate, count
 from typing import Any
 
+from gradwire.traces.circles import peeled
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
-from gradwire.traces.schedules.pushes import peeled
 from gradwire.traces.workload import MAX_ITEMS, MAX_NBYTES, Collective, Compute, Item, Start, Workload
 
 MAX_WAITS = 1 << 22  # of items for others
@@ -136,11 +136,7 @@ class _Cut:
         place_of = {node: place for place, node in enumerate(nodes)}
         begins = self._all_begins(nodes)
         before = [{place_of[other] for after in some.values() for other in after} for some in begins]
-        following: list[set[int]] = [set() for _ in nodes]
-        for place, others in enumerate(before):
-            for other in others:
-                following[other].add(place)
-        order = peeled(before, following)
+        order = peeled(before)
         if len(order) < len(nodes):
             raise ValueError(
                 "allreduces of an iteration wait for each other by more than computing: they cannot be joined"

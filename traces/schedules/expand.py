@@ -166,7 +166,6 @@ def _units(workload: Workload, chosen: Mapping[int, Item], algorithm: str) -> tu
     """The items of each operation; raise NotServedError if switches are to add and there is nothing to."""
     if algorithm not in (INA, INA_LEAF):
         return tuple((number,) for number in in_order(chosen))
-    alone = tuple((number,) for number in chosen)
     reduces = any(item.kind == "allreduce" for item in chosen.values())
     if algorithm == INA_LEAF:
         if not reduces:
@@ -174,7 +173,7 @@ def _units(workload: Workload, chosen: Mapping[int, Item], algorithm: str) -> tu
                 "ina:leaf adds up allreduces only, whose sums the hosts of all leaves then exchange; "
                 "use ina for pushes to a parameter server, which switches add up on the whole way to it"
             )
-        return alone
+        return tuple((number,) for number in in_order(chosen))
     if workload.taxonomy.scheduling == "bounded":
         raise NotServedError(
             "switches add up what all workers push in an iteration, and servers of this job answer a worker "

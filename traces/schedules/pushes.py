@@ -1,12 +1,12 @@
 """Pushes to a parameter server that switches can add up, so that the server receives one sum."""
 
-import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from gradwire.traces.circles import peeled
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
-from gradwire.traces.workload import Item, Message
+from gradwire.traces.workload import Item, Message, check_no_circle
 
 Unit = tuple[int, ...]
 """Ids of items that make one operation: of one item, or of the pushes of one sum."""
@@ -40,9 +40,11 @@ def summed_pushes(items: Sequence[Item], chosen: Mapping[int, Item]) -> Summed:
     sums = [unit for unit in matched if unit in waited]
     while True:
         units = sorted((*sums, *_alone(chosen, sums)), key=max)
-        order, stuck = _ordered(units, after_of(chosen, units))
+        order, stuck = _ordered(units, after_of(chosen, units), ready_after(chosen, units))
         if not stuck:
             break
+        if stuck.isdisjoint(sums):
+            check_no_circle(chosen)
         sums = [unit for unit in sums if unit not in stuck]
     return Summed(tuple(order), tuple(_notes(chosen, matched, waited, sums)))
 
@@ -73,12 +75,30 @@ def after_of(chosen: Mapping[int, Item], units: Sequence[Unit]) -> dict[tuple[in
             named = set(start.after)
             places = dict.fromkeys(position[other] for other in start.after if other in position)
             found[number, start.rank] = tuple(
-                place for place in places if waits(chosen, start.rank, units[place], named)
+                place for place in places if _waits(chosen, start.rank, units[place], named)
             )
     return found
 
 
-def waits(chosen: Mapping[int, Item], rank: int, unit: Unit, named: set[int]) -> bool:
+def ready_after(chosen: Mapping[int, Item], units: Sequence[Unit]) -> list[tuple[int, ...]]:
+    """For each unit the positions of those that its destination completes before it is prepared for it.
+
+    What switches add up comes when it comes.
+    """
+    position = {number: place for place, unit in enumerate(units) for number in unit}
+    found: list[tuple[int, ...]] = []
+    for unit in units:
+        item = chosen[unit[0]]
+        ready = item.ready if len(unit) == 1 and isinstance(item, Message) else None
+        named = set(ready.after) if ready else set()
+        places = sorted({position[other] for other in named if other in position})
+        found.append(
+            tuple(place for place in places if ready and _waits(chosen, ready.rank, units[place], named))
+        )
+    return found
+
+
+def _waits(chosen: Mapping[int, Item], rank: int, unit: Unit, named: set[int]) -> bool:
     """Whether what names these items waits for a unit; a server that names some pushes of a sum did not."""
     item = chosen[unit[0]]
     is_server = len(unit) > 1 and isinstance(item, Message) and item.dst == rank
@@ -133,35 +153,23 @@ def _alone(chosen: Mapping[int, Item], sums: Iterable[Unit]) -> list[Unit]:
 
 
 def _ordered(
-    units: Sequence[Unit], after: Mapping[tuple[int, int], tuple[int, ...]]
+    units: Sequence[Unit],
+    after: Mapping[tuple[int, int], tuple[int, ...]],
+    ready: Sequence[tuple[int, ...]],
 ) -> tuple[list[Unit], set[Unit]]:
     """The units, as early as may be; and those that lie on or between circles of waiting."""
     place_of = {number: place for place, unit in enumerate(units) for number in unit}
-    before: list[set[int]] = [set() for _ in units]
-    behind: list[set[int]] = [set() for _ in units]
+    before = [set(places) for places in ready]
     for (number, _), places in after.items():
-        for place in places:
-            before[place_of[number]].add(place)
-            behind[place].add(place_of[number])
-    order = peeled(before, behind)
-    back = set(peeled(behind, before))
+        before[place_of[number]].update(places)
+    behind: list[set[int]] = [set() for _ in units]
+    for place, others in enumerate(before):
+        for other in others:
+            behind[other].add(place)
+    order = peeled(before)
+    back = set(peeled(behind))
     stuck = set(range(len(units))) - set(order) - back
     return [units[place] for place in order], {units[place] for place in stuck}
-
-
-def peeled(before: Sequence[set[int]], behind: Sequence[set[int]]) -> list[int]:
-    """Kahn's order, of several that are possible the first place; what waits in a circle is not in it."""
-    left = [len(some) for some in before]
-    ready = [place for place, count in enumerate(left) if not count]
-    order = []
-    while ready:
-        place = heapq.heappop(ready)
-        order.append(place)
-        for other in behind[place]:
-            left[other] -= 1
-            if not left[other]:
-                heapq.heappush(ready, other)
-    return order
 
 
 def _notes(

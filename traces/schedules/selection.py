@@ -9,9 +9,10 @@ destinations are prepared for messages, and the order of items in which none wai
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gradwire.traces.schedules.pushes import Unit, peeled, waits
+from gradwire.traces.circles import peeled
+from gradwire.traces.schedules.pushes import Unit, ready_after
 from gradwire.traces.schedules.schedule import Gate
-from gradwire.traces.workload import Compute, Item, Message, Start, Workload
+from gradwire.traces.workload import Compute, Item, Message, Start, Workload, awaited, check_no_circle
 
 Ids = frozenset[int]
 MAX_HELD = 1 << 20  # ids, some 60 bytes each; jobs hold a few for each item, a hostile file their square
@@ -113,42 +114,20 @@ def _wanted(kept: Mapping[int, Item], chosen: Mapping[int, Item]) -> dict[int, I
 
 def in_order(chosen: Mapping[int, Item]) -> list[int]:
     """The ids, as near their own order as what they wait for allows: at their source, and for messages at
-    their destination.  What would wait for itself by the latter is put where the former allows.
+    their destination.  Raise ValueError if some wait for each other.
     """
     numbers = list(chosen)
     place_of = {number: place for place, number in enumerate(numbers)}
-    before = [
-        {place_of[other] for other in (*_begin_after(item), *_ready_after(item)) if other in place_of}
-        for item in chosen.values()
-    ]
-    following: list[set[int]] = [set() for _ in numbers]
-    for place, others in enumerate(before):
-        for other in others:
-            following[other].add(place)
-    order = peeled(before, following)
-    placed = set(order)
-    return [
-        numbers[place] for place in (*order, *(place for place in place_of.values() if place not in placed))
-    ]
+    before = [{place_of[other] for other in awaited(item) if other in place_of} for item in chosen.values()]
+    order = peeled(before)
+    if len(order) < len(numbers):
+        check_no_circle(chosen)
+    return [numbers[place] for place in order]
 
 
 def prepared(chosen: Mapping[int, Item], units: Sequence[Unit]) -> Iterator[Gate]:
     """The gates of messages at their destinations; what switches add up comes when it comes."""
-    place = {number: op for op, unit in enumerate(units) for number in unit}
-    for op, unit in enumerate(units):
+    for op, (unit, after) in enumerate(zip(units, ready_after(chosen, units), strict=True)):
         item = chosen[unit[0]]
-        if len(unit) > 1 or not isinstance(item, Message) or item.ready is None:
-            continue
-        named = set(item.ready.after)
-        before = sorted({place[other] for other in named if place.get(other, op) < op})
-        after = [other for other in before if waits(chosen, item.dst, units[other], named)]
-        if after:
-            yield Gate(op, item.dst, tuple(after))
-
-
-def _begin_after(item: Item) -> set[int]:
-    return {other for start in item.begins for other in start.after}
-
-
-def _ready_after(item: Item) -> tuple[int, ...]:
-    return item.ready.after if isinstance(item, Message) and item.ready else ()
+        if after and isinstance(item, Message):
+            yield Gate(op, item.dst, after)
