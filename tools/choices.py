@@ -173,7 +173,7 @@ class NetworkChoices:
         str | None,
         typer.Option(
             metavar=f"{RESNET50}|FILE",
-            help="The tensors in the buffer, for parameter servers that share out keys (ps:servers=4,keys): "
+            help="The tensors in the buffer, for parameter servers that get whole ones (ps:servers=4,keys): "
             "those of ResNet-50, or a file with a name and a number of float32 elements in each line.",
             show_default=False,
         ),
@@ -193,8 +193,8 @@ class NetworkChoices:
         str,
         typer.Option(
             metavar="TIME",
-            help="Let each send leave so long after it may, e.g. 50ms, as on a slow core: latency, for the "
-            "delays of a rank's sends run side by side. At most 10s.",
+            help="Delay every send by this much, e.g. 50ms, as a slow core would. It is latency and fills "
+            "nothing: delays of one rank's sends run side by side. At most 10s.",
         ),
     ] = "0"
     order: Annotated[

@@ -251,7 +251,7 @@ class ServerChoices:
             help="How many of another worker's latest pushes a pull may miss.\n"
             "0: servers wait for all pushes, and workers for their pulls\n"
             "1, 2, …: servers wait for older pushes, and workers compute while they pull\n"
-            "inf: servers answer every push by itself",
+            "inf: servers answer each push as it comes",
             rich_help_panel=_PS,
         ),
     ] = "0"

@@ -28,10 +28,10 @@ def reproduce(
     """Check what a paper claims about the network: each claim, and our figure for it.
 
     A claim is checked by commands that you could type yourself; they are listed
-    beside it. Most send packets, some are about more hosts than one machine can
-    emulate and are planned. What of the paper a network laboratory cannot say is
-    listed too. The page is PAPER.html in the --out folder, unless --html names
-    another file.
+    beside it. Most send packets; those about more hosts than one machine can
+    emulate only plan. Claims that a network laboratory cannot check are listed
+    too. The page is PAPER.html in the --out folder, unless --html names another
+    file.
 
     Exit code 3: a figure is not as the closed form says, or a run is not valid.
     """
