@@ -67,7 +67,7 @@ def bridged(items: Sequence[Item], chosen: Mapping[int, Item]) -> dict[int, Item
         if n_held > MAX_HELD:
             raise ValueError(
                 f"the items left out up to item {number} wait for more than {MAX_HELD:,} others; "
-                "choose more iterations"
+                "choose a larger --bucket-size if you gave one, or more iterations"
             )
     return _wanted(kept, chosen)
 
