@@ -11,7 +11,10 @@ from statistics import median
 
 import pytest
 
+from gradwire.planning.experiment import Cell, Experiment, plan_of
+from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.model.calibration import Calibration, HostTimes, Range
+from gradwire.planning.model.closedform import closed_time, nominal_costs
 from gradwire.planning.model.errorbar import Expected
 from gradwire.planning.model.expected import (
     ASSUMED,
@@ -176,3 +179,16 @@ def test_a_run_of_one_collective_is_the_median_of_five_draws_and_a_plan_draws_no
     calibrated = Calibration(0.0, 0.0, PAYLOAD_EFFICIENCY, hosts)
     assert expected(made, calibrated).predicted_s == median(takes_s(seed) for seed in range(1, 6))
     assert expected(made, calibrated, n_draws=1).predicted_s == takes_s(0)
+
+
+@pytest.mark.parametrize("algorithm", ["ps:central", "ps:servers=4", "ps:colocated"])
+def test_hosts_let_the_pushes_and_pulls_of_a_server_overlap(algorithm: str) -> None:
+    """With hosts it takes a little longer than the closed form, of both ways at once; one after the other
+    would be twice that.
+    """
+    job = Experiment(made_allreduce(4, 2 << 20), "test")
+    plan = plan_of(Cell(parse_fabric("star:hosts=8,rate=100M"), algorithm, "linear", "ecmp"), job)
+    closed_s = closed_time(plan, nominal_costs(plan)).time_s
+    known = foreseen(plan)
+    assert known is not None and closed_s is not None
+    assert 1 < known.predicted_s / closed_s < 1.3
