@@ -13,6 +13,7 @@ from gradwire.planning.jobs import read_job
 from gradwire.traces.schedules.buckets import rebucketed
 from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.otherjob import other_job
 from gradwire.traces.workload import (
     SCHEMA,
     Collective,
@@ -62,7 +63,7 @@ def test_an_iteration_of_resnet18_is_cut_as_the_size_says(size: int, wanted: lis
     """Captured as buckets of 9,461,800, 26,494,976 and 8,769,792 bytes."""
     job = captured("ddp_gloo_4_resnet18_tso")
     assert sum(buckets(job, 1)) == 44_726_568
-    made = rebucketed(job, size)
+    made = rebucketed(job, size).workload
     assert buckets(made, 1) == buckets(made, 2) == wanted
     assert computed_ns(made) == computed_ns(job)
     Workload.model_validate(made.model_dump(by_alias=True))
@@ -71,14 +72,14 @@ def test_an_iteration_of_resnet18_is_cut_as_the_size_says(size: int, wanted: lis
 
 def test_a_captured_bucket_is_cut_where_there_is_one() -> None:
     job = captured("ddp_gloo_8")
-    made = rebucketed(job, 100_000)
+    made = rebucketed(job, 100_000).workload
     assert buckets(made, 1) == buckets(made, 2) == [100_000, 100_000, 100_000, 40_008]
     assert computed_ns(made) == computed_ns(job)
 
 
 def test_buckets_of_the_captured_size_are_the_captured_ones() -> None:
     job = captured("ddp_gloo_8")
-    assert expand(rebucketed(job, 340_008)) == expand(job)
+    assert expand(rebucketed(job, 340_008).workload) == expand(job)
 
 
 def backward(computing_ns: Sequence[int], sizes: Sequence[int], waits: bool) -> Workload:
@@ -149,7 +150,7 @@ def test_a_bucket_is_ready_when_its_last_gradient_is(
 ) -> None:
     sizes = [4 * number for number in numbers[: len(computing)]]
     job = backward(computing, sizes, waits)
-    made = Workload.model_validate(rebucketed(job, 4 * size).model_dump(by_alias=True))
+    made = Workload.model_validate(rebucketed(job, 4 * size).workload.model_dump(by_alias=True))
     total = sum(sizes)
     assert buckets(made, 0) == [4 * size] * (total // (4 * size)) + [r for r in (total % (4 * size),) if r]
     for rank in (0, 1):
@@ -163,10 +164,10 @@ def test_a_bucket_is_ready_when_its_last_gradient_is(
 
 def test_what_is_computed_waits_for_earlier_buckets_and_not_for_its_own() -> None:
     """What is computed for the third bucket waited for the first one, which one bucket with it holds."""
-    apart = rebucketed(backward([10, 10, 10], [8, 8, 8], waits=True), 8)
+    apart = rebucketed(backward([10, 10, 10], [8, 8, 8], waits=True), 8).workload
     third = [item for item in apart.items if isinstance(item, Compute)][4]
     assert [apart.items[other].kind for other in third.start.after] == ["allreduce"]
-    joined = rebucketed(backward([10, 10, 10], [8, 8, 8], waits=True), 24)
+    joined = rebucketed(backward([10, 10, 10], [8, 8, 8], waits=True), 24).workload
     assert [item.kind for item in joined.items] == ["compute"] * 6 + ["allreduce"] + ["compute"] * 2
     assert joined.items[4].begins[0].after == (0,)
 
@@ -182,7 +183,7 @@ def test_a_broadcast_between_them_keeps_allreduces_apart() -> None:
         collective("allreduce", 1, 1),
         collective("allreduce", 2, 2),
     )
-    made = rebucketed(Workload(schema=SCHEMA, framing="none", n_ranks=2, items=items), 4000)
+    made = rebucketed(Workload(schema=SCHEMA, framing="none", n_ranks=2, items=items), 4000).workload
     assert [(item.kind, item.nbytes) for item in made.items if not isinstance(item, Compute)] == [
         ("allreduce", 400),
         ("broadcast", 400),
@@ -196,14 +197,14 @@ def test_what_frees_a_lock_is_renumbered_with_the_rest() -> None:
         Message(src=0, dst=1, nbytes=4, iteration=1, start=Start(rank=0, after=(0,)), lock_until=2),
         Message(src=1, dst=0, nbytes=4, iteration=1, start=Start(rank=1, after=(1,))),
     )
-    made = rebucketed(Workload(schema=SCHEMA, framing="none", n_ranks=2, items=items), 4)
+    made = rebucketed(Workload(schema=SCHEMA, framing="none", n_ranks=2, items=items), 4).workload
     push, pull = (number for number, item in enumerate(made.items) if isinstance(item, Message))
     assert made.items[push].lock_until == pull  # type: ignore[union-attr]
     assert made.items[push].begins[0].after == (0, 1, 2)
 
 
 def test_no_tag_is_used_twice() -> None:
-    made = rebucketed(captured("ddp_gloo_4_resnet18_tso"), 1 << 20)
+    made = rebucketed(captured("ddp_gloo_4_resnet18_tso"), 1 << 20).workload
     tags = [item.tag for item in made.items if item.kind == "allreduce"]
     assert len(set(tags)) == len(tags) > 100
 
@@ -242,3 +243,12 @@ def test_more_waiting_than_there_is_room_for_is_refused(monkeypatch: pytest.Monk
     monkeypatch.setattr("gradwire.traces.schedules.buckets.MAX_WAITS", 10 * 10 * 2 - 1)
     with pytest.raises(ValueError, match="too many buckets would wait for too many others"):
         rebucketed(job, 4)
+
+
+def test_what_is_taken_for_granted_is_said_in_order_and_is_no_note_of_the_capture() -> None:
+    job = made_allreduce(4, 4096, count=3).model_copy(update={"notes": ("of the capture",)})
+    made, notes = other_job(job, 6, 8192)
+    assert made.n_ranks == 6
+    assert [note.partition(" ")[0] for note in notes] == ["6", "buckets"]
+    assert made.notes == job.notes
+    assert other_job(job, None, None) == other_job(job, 4, None) == (job, ())

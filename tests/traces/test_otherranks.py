@@ -52,7 +52,7 @@ def lines(schedule: Schedule) -> list[tuple[object, ...]]:
 def test_a_capture_of_4_on_8_ranks_sends_what_a_capture_of_8_did() -> None:
     """The same model, trained by 4 and by 8 ranks: buckets, and every send of them."""
     eight = captured("slow_ddp_8_mlp_star20M")
-    made = with_ranks(captured("ddp_4_mlp_star20M_indexed"), 8)
+    made = with_ranks(captured("ddp_4_mlp_star20M_indexed"), 8).workload
     iterations = eight.iterations[1:]
     assert len(iterations) == 5
     assert lines(expand(made, iterations=iterations)) == lines(expand(eight, iterations=iterations))
@@ -62,13 +62,13 @@ def test_an_iteration_of_it_takes_as_long_as_one_of_the_capture_of_8() -> None:
     """Both on a star at 20 Mb/s: by the model, and from start to start in the packets that 8 ranks sent."""
     taken_ns = gradwire.inspect(CAPTURES / "slow_ddp_8_mlp_star20M").tables["iterations"]["time_ns"]
     cell = Cell(parse_fabric("star:hosts=8,rate=20M"), "as-captured", "linear", "ecmp")
-    plan = plan_of(cell, Experiment(with_ranks(captured("ddp_4_mlp_star20M_indexed"), 8), "test"))
+    plan = plan_of(cell, Experiment(with_ranks(captured("ddp_4_mlp_star20M_indexed"), 8).workload, "test"))
     assert plan.prediction.iteration_s == pytest.approx(taken_ns[2:].median() / 1e9, rel=0.05)
 
 
 def test_further_ranks_compute_as_the_captured_ones_do_from_the_first_on() -> None:
     four = captured("ddp_4_mlp_star20M_indexed")
-    made = with_ranks(four, 6)
+    made = with_ranks(four, 6).workload
 
     def computed_ns(workload: Workload, rank: int) -> list[int]:
         return [
@@ -122,7 +122,9 @@ def served(n_workers: int, server: int, nbytes: int, n_iterations: int = 2, gap_
 @pytest.mark.parametrize("n_workers", [1, 2, 3, 4, 7])
 def test_a_server_takes_as_much_longer_as_there_are_more_workers(server: int, n_workers: int) -> None:
     """Synchronous: all pushes come in over the server's link, then all pulls go out: 2 w S beta."""
-    made = Workload.model_validate(with_ranks(served(3, server, MB), n_workers + 1).model_dump(by_alias=True))
+    made = Workload.model_validate(
+        with_ranks(served(3, server, MB), n_workers + 1).workload.model_dump(by_alias=True)
+    )
     assert made.n_ranks == n_workers + 1
     for iteration in (0, 1):
         some = [(number, item) for number, item in enumerate(made.items) if item.iteration == iteration]
@@ -137,7 +139,7 @@ def test_a_server_takes_as_much_longer_as_there_are_more_workers(server: int, n_
 
 def test_a_worker_less_leaves_the_rest_in_their_order() -> None:
     """The last worker goes; the server, the last rank, computes as before, three times in turn."""
-    made = with_ranks(served(3, 3, MB, n_iterations=1, gap_ns=10**9), 3)
+    made = with_ranks(served(3, 3, MB, n_iterations=1, gap_ns=10**9), 3).workload
     assert [(item.src, item.dst) for item in made.items if isinstance(item, Message)] == [
         (0, 2),
         (1, 2),
@@ -165,7 +167,9 @@ def hurried(locks: bool = False) -> Workload:
 @pytest.mark.parametrize("n_workers", [1, 2, 3, 5])
 def test_an_asynchronous_server_serves_each_worker_for_itself(n_workers: int) -> None:
     """One lock: a push comes in, its pull goes out, and then the next worker's, w (S + S) beta."""
-    made = Workload.model_validate(with_ranks(hurried(locks=True), n_workers + 1).model_dump(by_alias=True))
+    made = Workload.model_validate(
+        with_ranks(hurried(locks=True), n_workers + 1).workload.model_dump(by_alias=True)
+    )
     for number, item in enumerate(made.items):
         assert isinstance(item, Message)
         if item.role == "pull":
@@ -198,18 +202,18 @@ def test_turns_of_captured_ranks_say_nothing_of_others() -> None:
     item = Collective(kind="allreduce", tag=0, nbytes=4096, algorithm="recursive-doubling", turns=(turn,))
     job = Workload(schema=SCHEMA, framing="none", n_ranks=4, items=(item,))
     for n_ranks in (2, 3, 5, 8):
-        made = with_ranks(job, n_ranks)
+        made = with_ranks(job, n_ranks).workload
         assert made.items[0].turns == ()  # type: ignore[union-attr]
         check_correct(expand(made))
 
 
 def test_the_captured_number_of_ranks_leaves_the_job_as_it_is() -> None:
     job = made_allreduce(4, 4096, count=3)
-    assert with_ranks(job, 4) is job
+    assert with_ranks(job, 4).workload is job
 
 
 def test_one_iteration_still_follows_the_other() -> None:
-    made = with_ranks(made_allreduce(4, 4096, count=3), 6)
+    made = with_ranks(made_allreduce(4, 4096, count=3), 6).workload
     assert [len(item.begins) for item in made.items] == [6, 6, 6]
     for before, (item, following) in enumerate(pairwise(made.items)):
         assert item.iteration < following.iteration

@@ -7,20 +7,13 @@ between push and pull, each worker does, as in a job without servers.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
+from gradwire.traces.schedules.other import Other
 from gradwire.traces.schedules.pushes import Summed, summed_pushes
 from gradwire.traces.schedules.rounds import Round, merged, rounds_of
 from gradwire.traces.schedules.selection import chosen_items
 from gradwire.traces.units import show_count, show_first
 from gradwire.traces.workload import Collective, Compute, Item, Message, Start, Workload
-
-
-class Other(NamedTuple):
-    """A job, and in words what was taken for granted to make it, or why it is still the same."""
-
-    workload: Workload
-    notes: tuple[str, ...]
 
 
 def with_allreduces(workload: Workload, iterations: tuple[int, ...] | None = None) -> Other:
@@ -29,7 +22,7 @@ def with_allreduces(workload: Workload, iterations: tuple[int, ...] | None = Non
     `iterations` are those that are to be sent, as `expand` has them.
     """
     if not any(isinstance(item, Message) and item.role == "push" for item in workload.items):
-        return Other(workload, ())
+        return Other(workload)
     chosen = chosen_items(workload, iterations)
     summed = summed_pushes(workload.items, chosen)
     single = rounds_of(chosen, summed)

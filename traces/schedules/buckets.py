@@ -16,6 +16,7 @@ from typing import Any
 
 from gradwire.traces.circles import peeled
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
+from gradwire.traces.schedules.other import Other
 from gradwire.traces.workload import MAX_ITEMS, MAX_NBYTES, Collective, Compute, Item, Start, Workload
 
 MAX_WAITS = 1 << 22  # of items for others
@@ -63,7 +64,7 @@ class _Row:
         return after - before
 
 
-def rebucketed(workload: Workload, size: int) -> Workload:
+def rebucketed(workload: Workload, size: int) -> Other:
     """The job with gradients in buckets of `size` bytes, the last one of an iteration smaller.
 
     The bytes of an iteration and what ranks compute stay; so does the set-up.  A bucket waits for what its
@@ -82,11 +83,11 @@ def rebucketed(workload: Workload, size: int) -> Workload:
     n_buckets = sum(row.n_buckets for row in rows)
     if n_buckets * (workload.n_ranks + 1) + len(workload.items) > MAX_ITEMS:
         raise ValueError(f"buckets of {size:,} bytes would be {n_buckets:,} in this job: give a larger size")
-    notes = (*workload.notes, assumption(size))
-    return workload.model_copy(update={"items": _Cut(workload.items, rows).items(), "notes": notes})
+    made = workload.model_copy(update={"items": _Cut(workload.items, rows).items()})
+    return Other(made, (_assumption(size),))
 
 
-def assumption(size: int) -> str:
+def _assumption(size: int) -> str:
     """What other buckets take for granted, as a sentence."""
     return (
         f"buckets of {size:,} bytes: cut where the size says, not between tensors; what a rank computes "

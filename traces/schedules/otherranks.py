@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from gradwire.traces.schedules.expand import MAX_REPLAYED_RANKS
+from gradwire.traces.schedules.other import Other
 from gradwire.traces.schedules.pushes import first_come_servers
 from gradwire.traces.schedules.selection import bridged
 from gradwire.traces.units import show_first
@@ -31,7 +32,7 @@ class _Ranks:
         return [copy for rank, copy in self.places if rank == captured]
 
 
-def with_ranks(workload: Workload, n_ranks: int) -> Workload:
+def with_ranks(workload: Workload, n_ranks: int) -> Other:
     """The job on `n_ranks` ranks, without its set-up; `workload` itself if it has as many.
 
     Parameter servers stay; of the others the k-th new rank does, at the same places, what the k-th captured
@@ -43,7 +44,7 @@ def with_ranks(workload: Workload, n_ranks: int) -> Workload:
     if not 2 <= n_ranks <= MAX_REPLAYED_RANKS:
         raise ValueError(f"gradwire replays jobs of 2 to {MAX_REPLAYED_RANKS} ranks, not of {n_ranks:,}")
     if n_ranks == workload.n_ranks:
-        return workload
+        return Other(workload)
     training = _training(workload)
     ranks = _ranks(workload, training.values(), n_ranks)
     stays = {captured for captured, _ in ranks.places}.issuperset
@@ -51,18 +52,11 @@ def with_ranks(workload: Workload, n_ranks: int) -> Workload:
         workload.items, {number: item for number, item in training.items() if stays(_own(item))}
     )
     copies = _Copies({number: item for number, item in bridges.items() if stays(_own(item))}, ranks)
-    return workload.model_copy(
-        update={
-            "n_ranks": n_ranks,
-            "addresses": (),
-            "connections": (),
-            "items": tuple(copies.items()),
-            "notes": (*workload.notes, assumption(workload, n_ranks)),
-        }
-    )
+    made = {"n_ranks": n_ranks, "addresses": (), "connections": (), "items": tuple(copies.items())}
+    return Other(workload.model_copy(update=made), (_assumption(workload, n_ranks),))
 
 
-def assumption(workload: Workload, n_ranks: int) -> str:
+def _assumption(workload: Workload, n_ranks: int) -> str:
     """What another number of ranks takes for granted, as a sentence."""
     words = (
         f"{n_ranks} ranks for the {workload.n_ranks} captured: buffers, buckets and the batch of each rank "
