@@ -202,7 +202,7 @@ class NetworkChoices:
         typer.Option(
             metavar="|".join(ORDERS),
             help="Which send of a rank leaves first. fifo: each when it may, so operations in flight share "
-            "the link; newest-first: one at a time, of the operation that began last.",
+            "the link; newest-first: one operation at a time, the one that began last.",
         ),
     ] = FIFO
 

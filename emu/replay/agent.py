@@ -283,7 +283,7 @@ class RankAgent:
         self._agreed ^= {number}
 
     def _leave(self) -> None:
-        """Queue what leaves next, where one send is under way at a time.
+        """Queue what leaves next, where sends of one operation are under way at a time.
 
         That is decided when all has been read that has come: a notice right behind data may let something
         newer go than these data.
@@ -297,7 +297,7 @@ class RankAgent:
             self._times.handed_ns[number] = time.monotonic_ns()
             self._log_access(self._sends[number].op)
             if self._outbox:
-                self._outbox.over()
+                self._outbox.over(number)
             self._do(self._state.finished(number))
             if number in self._held:
                 self._added(self._swapped[number], self._held.pop(number))

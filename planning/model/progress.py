@@ -131,7 +131,7 @@ class Progress:
         return [number for number, waits in enumerate(self._gate_waits) if not waits]
 
     def _made_outboxes(self) -> list[Outbox] | None:
-        """One for each rank if sends leave newest first, one at a time."""
+        """One for each rank if sends leave newest first."""
         if self._schedule.order != NEWEST_FIRST:
             return None
         ops: list[list[int]] = [[] for _ in range(self._schedule.n_ranks)]
@@ -240,18 +240,18 @@ class Progress:
         return ranks[1], -1 - op if made.contract.is_collective else made.tag
 
     def _leave(self) -> None:
-        """Let each rank begin the send that leaves next, where one is under way at a time."""
+        """Let each rank begin the sends that leave next, where those of one operation are under way."""
         while self._outboxes and self._changed:
             rank, _ = self._changed.popitem()
-            number = self._outboxes[rank].next(self._now_s)
-            if (again_s := self._outboxes[rank].ask_again_s) < inf:
-                heappush(self._timers, (again_s, LEAVE, rank))
-            if number is not None:
+            outbox = self._outboxes[rank]
+            while (number := outbox.next(self._now_s)) is not None:
                 op, _, nbytes, flow = self._items[number]
                 if self._hosts:
                     self._handing.append((op, DATA, number))
                 else:
                     self._carry_on(self._network.add(flow, number, nbytes, self._now_s))
+            if outbox.ask_again_s < inf:
+                heappush(self._timers, (outbox.ask_again_s, LEAVE, rank))
 
     def _agree(self, number: int) -> None:
         """One end of a send is ready for it; when both are, it is on its way to the other."""
@@ -288,7 +288,7 @@ class Progress:
         """Let what waits for items that have arrived, or that TCP has taken, go on."""
         for what, number in events:
             if what is EventKind.TAKEN and self._outboxes and number < self._n_sends:
-                self._outboxes[self._items[number].ranks[0]].over()
+                self._outboxes[self._items[number].ranks[0]].over(number)
                 self._changed[self._items[number].ranks[0]] = None
             if what is EventKind.ARRIVED:
                 self._end(number)

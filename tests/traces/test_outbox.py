@@ -1,4 +1,4 @@
-"""Newest first: one send of a rank under way at a time, of the operation that began last."""
+"""Newest first: sends of one operation of a rank under way at a time, of the one that began last."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,16 @@ from gradwire.planning.model.simulation import Simulated, simulate
 from gradwire.planning.plan import Plan, load, save
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.outbox import FIFO, NEWEST_FIRST, Order, Outbox, parse_order
-from gradwire.traces.workload import SCHEMA, Collective, Compute, Item, Message, Start, Workload
+from gradwire.traces.workload import (
+    SCHEMA,
+    Collective,
+    Compute,
+    Item,
+    Message,
+    Start,
+    Workload,
+    made_allreduce,
+)
 from tests.made_layers import LARGE, N_RANKS, SMALL, UNIT_MS, two_layers
 from tests.made_plans import PAYLOAD_EFFICIENCY, schedule_plan
 
@@ -65,13 +74,43 @@ def test_the_model_of_segments_serves_in_the_same_order(pace: str) -> None:
         assert is_first == (order == NEWEST_FIRST)
 
 
-def test_one_send_is_under_way_at_a_time_and_is_not_interrupted() -> None:
+@pytest.mark.parametrize("delay_ns", [0, 2_000_000])
+@pytest.mark.parametrize(
+    "algorithm",
+    ["ring", "halving-doubling", "all-pairs", "double-binary-tree", "ps:colocated", "ps:servers=2"],
+)
+def test_a_job_of_one_operation_takes_as_long_newest_first_as_fifo(algorithm: str, delay_ns: int) -> None:
+    """There is nothing newer that a send could wait for, and no two ranks push to a server in turn."""
+    schedule = replace(expand(made_allreduce(6, 1 << 18), algorithm), send_delay_ns=delay_ns)
+    fifo, newest = (
+        schedule_plan("star:hosts=8,rate=100M", replace(schedule, order=order)).prediction.fluid_s
+        for order in (FIFO, NEWEST_FIRST)
+    )
+    assert newest == pytest.approx(fifo)
+
+
+def test_sends_of_one_operation_to_several_ranks_are_under_way_together_one_to_each() -> None:
+    box = Outbox([1, 1, 1, 2])
+    box.offer((5, -1), 1, 10)
+    box.offer((5, -1), 1, 11)
+    box.offer((6, -1), 1, 12)
+    assert [box.next(0.0), box.next(0.0), box.next(0.0)] == [10, 12, None]
+    box.offer((7, -2), 2, 20)
+    box.over(10)
+    assert box.next(0.0) is None  # the newer one waits for what is under way, and goes before what is not
+    box.over(12)
+    assert [box.next(0.0), box.next(0.0)] == [20, None]
+    box.over(20)
+    assert box.next(0.0) == 11
+
+
+def test_a_send_that_is_under_way_is_not_interrupted() -> None:
     box = Outbox([1, 1, 2])
     box.offer((5, 0), 1, 10)
     assert box.next(0.0) == 10
     box.offer((6, 0), 2, 20)
     assert box.next(0.0) is None
-    box.over()
+    box.over(10)
     assert box.next(0.0) == 20
 
 
@@ -83,7 +122,7 @@ def test_the_newest_operation_goes_first_and_of_it_the_first_send() -> None:
     order = []
     while (send := box.next(0.0)) is not None:
         order.append(send)
-        box.over()
+        box.over(send)
     assert order == [20, 21, 10]
 
 
@@ -96,7 +135,7 @@ def test_sends_of_one_slot_keep_their_order() -> None:
     order = []
     while (send := box.next(0.0)) is not None:
         order.append(send)
-        box.over()
+        box.over(send)
     assert order == [20, 10, 30]
 
 
@@ -104,14 +143,14 @@ def test_nothing_older_begins_while_something_newer_comes_that_the_rank_goes_on_
     box = Outbox([1, 2, 2])
     box.offer((6, 0), 2, 20)
     assert box.next(0.0) == 20
-    box.over()
+    box.over(20)
     box.coming(2, 0.0)
     box.offer((5, 0), 1, 10)
     assert box.next(0.0) is None
     box.came(2, 0.0)
     box.offer((6, 0), 2, 21)
     assert box.next(0.0) == 21
-    box.over()
+    box.over(21)
     box.coming(2, 0.0)  # the last of it: the rank has no more to send
     assert box.next(0.0) == 10
 
@@ -128,7 +167,7 @@ def test_something_older_begins_when_nothing_newer_has_happened_for_a_while() ->
     box.offer((5, 0), 1, 10)
     box.offer((6, 0), 2, 20)
     assert box.next(1.0) == 20
-    box.over()
+    box.over(20)
     assert box.next(1.001) is None
     assert box.ask_again_s == pytest.approx(1.005)
     box.coming(2, 1.002)

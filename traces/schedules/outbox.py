@@ -1,9 +1,12 @@
-"""Newest first: which send of a rank leaves next, where one of its sends is under way at a time.
+"""Newest first: which send of a rank leaves next, where sends of one operation are under way at a time.
 
 Intel's MLSL serves the newest request first, as backward passes end with the layer that the next forward
 pass needs first (arXiv 1801.08030).  It does so phase by phase: a send that is under way is not interrupted.
 Operations are numbered in the order in which they begin, so the newest has the highest number.  All ranks
 have that same order, so none waits for another in a circle: what goes first is never held back anywhere.
+
+Of the operation under way a rank may send to each other rank at once, one send to each.  If it sent to one
+at a time, all ranks that push to several servers would push to the same one first, and share its link.
 
 An operation that goes first keeps the link free between its steps: while something of it is on its way to a
 rank that has more of it to send, that rank begins nothing older.  On its way is what both ends are ready for.
@@ -49,7 +52,7 @@ class Outbox:
         self._to_send = Counter(ops)
         self._coming: Counter[int] = Counter()
         self._waiting: dict[Slot, deque[tuple[int, int]]] = {}
-        self._is_busy = False
+        self._under_way: dict[int, tuple[int, Slot]] = {}  # by send: its operation and slot
 
     def offer(self, slot: Slot, op: int, send: int) -> None:
         """A send may leave as far as all else is concerned."""
@@ -64,29 +67,44 @@ class Outbox:
         self._coming[op] -= 1
         self._happened_s[op] = now_s
 
-    def over(self) -> None:
-        """The kernel has taken all of the send that was under way."""
-        self._is_busy = False
+    def over(self, send: int) -> None:
+        """The kernel has taken all of a send that was under way."""
+        del self._under_way[send]
 
     def next(self, now_s: float) -> int | None:
         """The send that leaves now, if any: then it is under way."""
         self.ask_again_s = inf
-        if self._is_busy or not self._waiting:
+        found = self._first()
+        if found is None:
             return None
-        slot, (op, send) = max(
-            ((slot, sends[0]) for slot, sends in self._waiting.items()),
-            key=lambda each: (each[1][0], -each[1][1]),
-        )
+        op, slot = found
         if any(count > 0 and newer > op and self._to_send[newer] for newer, count in self._coming.items()):
             return None
         newer_s = [at_s for newer, at_s in self._happened_s.items() if newer > op and self._to_send[newer]]
         if newer_s and now_s < max(newer_s) + self._patience_s:
             self.ask_again_s = max(newer_s) + self._patience_s
             return None
-        self._waiting[slot].popleft()
+        _, send = self._waiting[slot].popleft()
         if not self._waiting[slot]:
             del self._waiting[slot]
         self._to_send[op] -= 1
         self._happened_s[op] = now_s
-        self._is_busy = True
+        self._under_way[send] = op, slot
         return send
+
+    def _first(self) -> tuple[int, Slot] | None:
+        """The newest operation of which a send is next in its slot, and the slot of its first such send; None
+        while sends of another operation are under way, or one in each such slot.
+        """
+        if not self._waiting:
+            return None
+        newest = max(sends[0][0] for sends in self._waiting.values())
+        if any(op != newest for op, _ in self._under_way.values()):
+            return None
+        taken = {slot for _, slot in self._under_way.values()}
+        free = [
+            (sends[0][1], slot)
+            for slot, sends in self._waiting.items()
+            if sends[0][0] == newest and slot not in taken
+        ]
+        return (newest, min(free)[1]) if free else None
