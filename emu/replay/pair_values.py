@@ -80,7 +80,7 @@ class Compression:
         return dense[self.shard(rank)]
 
     def add_up(self, buffers: dict[int, Bytes]) -> None:
-        """Add up all pairs, behind them in the buffer."""
+        """Add up all pairs, into the room after them in the buffer."""
         pairs, dense = np.split(buffers[self._number], [self._op.nbytes])
         add_pairs(dense.view(np.float32), pairs)
 
