@@ -5,6 +5,7 @@ Jobs that switches cannot add up, for lack of room or of a tree, are done by the
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -175,7 +176,11 @@ def _without_servers(experiment: Experiment, algorithm: str) -> Experiment:
     """The jobs as `algorithm` can do them: synchronous parameter servers' as allreduces."""
     if not replaces_servers(algorithm):
         return experiment
-    job, *beside = [with_allreduces(workload, experiment.iterations) for workload in experiment.workloads]
+    jobs = []
+    for number, workload in enumerate(experiment.workloads):
+        with _naming_job(experiment, number):
+            jobs.append(with_allreduces(workload, experiment.iterations))
+    job, *beside = jobs
     return replace(
         experiment,
         workload=job.workload,
@@ -228,7 +233,7 @@ def _doubts_of(workload: Workload, cell: Cell, captured_on: Fabric | None) -> It
 
 def schedule_of(experiment: Experiment, algorithm: str) -> Schedule:
     """All that the job and those beside it send, whatever the fabric.  Raise as `plan_of` does."""
-    return together([_expanded(experiment, workload, algorithm) for workload in experiment.workloads])
+    return together([_expanded(experiment, number, algorithm) for number in range(len(experiment.workloads))])
 
 
 def _schedule_and_host_side(
@@ -238,23 +243,20 @@ def _schedule_and_host_side(
 
     `jobs` has the hosts of each workload.
     """
-    placed = [
-        (workload, replace(hints_of(cell.fabric, hosts), keys=experiment.keys))
-        for workload, hosts in zip(experiment.workloads, jobs, strict=True)
-    ]
+    hints = [replace(hints_of(cell.fabric, hosts), keys=experiment.keys) for hosts in jobs]
+    schedules = [_expanded(experiment, number, cell.algorithm, one) for number, one in enumerate(hints)]
     if cell.algorithm not in (INA, INA_LEAF):
-        schedules = [_expanded(experiment, workload, cell.algorithm, hints) for workload, hints in placed]
         return together(schedules), ()
     schedule, reasons = with_granted_trees(
         cell.fabric,
         tuple(itertools.chain.from_iterable(jobs)),
-        [_expanded(experiment, workload, cell.algorithm, hints) for workload, hints in placed],
-        lambda number: _expanded(experiment, experiment.workloads[number], HOST_SIDE),
+        schedules,
+        lambda number: _expanded(experiment, number, HOST_SIDE),
         terms,
         experiment.seed,
     )
     host_side = [
-        f"job {number + 1} of {len(placed)}: {line}"
+        f"job {number + 1} of {len(jobs)}: {line}"
         for number, workload in enumerate(experiment.workloads)
         for line in _not_added(experiment, workload, cell.algorithm, reasons.get(number))
     ]
@@ -270,12 +272,10 @@ def _not_added(
     return not_added(workload, iterations=experiment.iterations) if algorithm == INA else ()
 
 
-def _expanded(
-    experiment: Experiment, workload: Workload, algorithm: str, hints: Hints = NO_HINTS
-) -> Schedule:
-    try:
+def _expanded(experiment: Experiment, number: int, algorithm: str, hints: Hints = NO_HINTS) -> Schedule:
+    with _naming_job(experiment, number):
         return expand(
-            workload,
+            experiment.workloads[number],
             algorithm,
             iterations=experiment.iterations,
             scale=experiment.scale,
@@ -284,8 +284,18 @@ def _expanded(
             wire=experiment.wire,
             pace=experiment.pace,
         )
-    except NotServedError as error:
-        raise Refused(str(error)) from error
+
+
+@contextmanager
+def _naming_job(experiment: Experiment, number: int) -> Iterator[None]:
+    """Raise what is wrong with one of several jobs with its name, and what cannot be served as Refused."""
+    try:
+        yield
+    except ValueError as error:
+        n_jobs, source = len(experiment.workloads), experiment.workloads[number].source
+        which = f"job {number + 1} of {n_jobs}{source and f', {source}'}: " if n_jobs > 1 else ""
+        kind = Refused if isinstance(error, NotServedError) else ValueError
+        raise kind(f"{which}{error}") from error
 
 
 def with_granted_trees(

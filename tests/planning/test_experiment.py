@@ -3,6 +3,7 @@
 from dataclasses import replace
 from ipaddress import IPv4Address
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -118,6 +119,28 @@ def test_jobs_without_slots_are_done_by_their_hosts_and_the_plan_says_why() -> N
     assert {rank for send in plan.schedule.sends for rank in (send.src, send.dst)} == {4, 5, 6, 7}
     assert len(plan.schedule.sends) == 2 * 3 * 4  # a ring's
     assert (plan.algorithm, plan.switch_slots) == ("ina", 132)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "changed", "reason"),
+    [
+        ("ina", {}, "switches can add up nothing in this job: 1 of 1 pushes"),
+        ("as-captured", {"wire": "bfloat16"}, "nothing is added up in this job"),
+        ("ring", {"iterations": (0,)}, "nothing to send in iteration 0"),
+        ("as-captured", {"iterations": (0,)}, "nothing to send in iteration 0"),
+    ],
+)
+def test_what_is_wrong_with_one_of_several_jobs_is_said_with_its_name(
+    algorithm: str, changed: dict[str, Any], reason: str
+) -> None:
+    other = Message(src=0, dst=1, nbytes=8, role="push", iteration=1, start=Start(rank=0))
+    beside = PUSHES.model_copy(update={"items": (other,), "source": "easgd of 4"})
+    job = replace(Experiment(FOUR, "test", beside=(beside,)), **changed)
+    with pytest.raises(ValueError, match=f"^job 2 of 2, easgd of 4: {reason}"):
+        added_up("star:hosts=8", algorithm, job)
+    alone = replace(job, workload=beside, beside=())
+    with pytest.raises(ValueError, match=f"^{reason}"):
+        added_up("star:hosts=8", algorithm, alone)
 
 
 @pytest.mark.parametrize("algorithm", ["ina", "ring"])
