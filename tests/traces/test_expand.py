@@ -160,6 +160,11 @@ def test_a_captured_allreduce_by_trees_goes_by_the_same_trees() -> None:
     assert {(s.src, s.dst) for s in sends if not s.reduce} == {(2, 3), (2, 0), (2, 1)}
 
 
+def test_a_workload_without_items_is_refused_in_plain_words() -> None:
+    with pytest.raises(ValueError, match=r"^there is nothing to send: the workload has no items$"):
+        expand(job())
+
+
 def test_a_captured_broadcast_goes_by_its_tree() -> None:
     chain = Collective(kind="broadcast", tag=1, nbytes=100, root=1, algorithm="tree", down="chain")
     assert [(s.src, s.dst) for s in expand(job(chain)).sends] == [(1, 2), (2, 3), (3, 0)]
@@ -171,9 +176,12 @@ def test_another_algorithm_takes_the_place_of_the_captured_one() -> None:
 
 
 def test_more_sends_than_there_may_be_are_refused_before_they_are_made() -> None:
+    """gloo cuts a TiB into pieces of 1 MiB, each of which goes round the ring of 7 in 2 * 6 sends."""
     begin_s = process_time()
-    with pytest.raises(ValueError, match="more than 1,000,000 sends"):
-        expand(made_allreduce(4, 1 << 40), "as-captured")
+    with pytest.raises(ValueError, match=r"12,582,912 sends, .* choose another algorithm, such as ring$"):
+        expand(made_allreduce(7, 1 << 40), "as-captured")
+    with pytest.raises(ValueError, match=r"more than 1,000,000 sends; choose fewer iterations, or another"):
+        expand(made_allreduce(7, 1 << 36, 2), "as-captured")
     assert process_time() - begin_s < 1
 
 

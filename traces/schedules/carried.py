@@ -29,9 +29,12 @@ from gradwire.traces.schedules.names import (
 from gradwire.traces.schedules.pacing import captured, early, paced
 from gradwire.traces.schedules.schedule import Aggregation, Op
 from gradwire.traces.schedules.sends import MAX_SENDS, Send, Sends
+from gradwire.traces.units import show_nbytes
 from gradwire.traces.workload import Collective, Compute, Item, Workload
 
-TOO_MANY_SENDS = f"the schedule has more than {MAX_SENDS:,} sends; choose fewer iterations"
+TOO_MANY_SENDS = (
+    f"the schedule has more than {MAX_SENDS:,} sends; choose fewer iterations, or another algorithm"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +156,12 @@ def _allreduce_as_captured(item: Collective, how: How, nbytes: int, most_sends: 
         sends = Sends.of(algorithm_of(name).sends(how.n_ranks, nbytes, how.hints))
         return in_turn(captured(name, sends), item.turns)
     limit = max(ELEMENT_NBYTES, int(GLOO_MAX_SEGMENT_NBYTES * narrowing(how.wire) * how.scale))
-    if gloo_ring_sends(how.n_ranks, nbytes, limit) > most_sends:  # before they are made
+    n_sends = gloo_ring_sends(how.n_ranks, nbytes, limit)  # before they are made
+    if n_sends > MAX_SENDS:
+        raise ValueError(
+            f"one allreduce of {show_nbytes(nbytes)} as captured has {n_sends:,} sends, and a schedule may "
+            f"have {MAX_SENDS:,}: choose another algorithm, such as ring"
+        )
+    if n_sends > most_sends:
         raise ValueError(TOO_MANY_SENDS)
     return gloo_ring(how.n_ranks, nbytes, limit)

@@ -28,10 +28,12 @@ def chosen_items(workload: Workload, iterations: tuple[int, ...] | None) -> dict
 
     Raise ValueError where nothing would be sent.
     """
+    if not workload.items:
+        raise ValueError("there is nothing to send: the workload has no items")
     iterations = training_iterations(workload) if iterations is None else iterations
     chosen = {number: item for number, item in enumerate(workload.items) if item.iteration in iterations}
     if all(isinstance(item, Compute) for item in chosen.values()):
-        have = ", ".join(map(str, workload.iterations)) or "none"
+        have = ", ".join(map(str, workload.iterations))
         asked = ", ".join(map(str, iterations))
         raise ValueError(f"nothing to send in iteration {asked}; the workload has iterations: {have}")
     return bridged(workload.items, chosen)
