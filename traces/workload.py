@@ -5,6 +5,7 @@ collectives, messages and computing instead of packets.  File form: `*.workload.
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
@@ -238,6 +239,10 @@ class Workload(_Value):
     def _check_collective(self, number: int, item: Collective) -> None:
         if item.root >= self.n_ranks:
             raise ValueError(f"item {number}: root {item.root} is outside 0..{self.n_ranks - 1}")
+        starting = Counter(start.rank for start in item.starts)
+        twice = next((rank for rank, count in starting.items() if count > 1), None)
+        if twice is not None:
+            raise ValueError(f"item {number}: rank {twice} has more than one start; give it one")
         if item.turns and item.algorithm not in EXCHANGES:
             raise ValueError(f"item {number} has turns, but {item.algorithm} has no exchanges")
         if item.rendezvous and item.algorithm in EXCHANGES:

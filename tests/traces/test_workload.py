@@ -60,6 +60,15 @@ def test_an_uneven_alltoall_comes_back_and_its_bytes_are_the_most_that_a_rank_ha
     assert workloads.load(tmp_path / "w.json") == made
 
 
+def test_a_rank_that_starts_a_collective_twice_is_refused(tmp_path: Path) -> None:
+    (item,) = made_allreduce(3, 4).items
+    twice = {"starts": (Start(rank=2), Start(rank=1), Start(rank=1))}
+    made = made_allreduce(3, 4).model_copy(update={"items": (item.model_copy(update=twice),)})
+    workloads.save(made, tmp_path / "w.json")
+    with pytest.raises(BadWorkload, match="item 0: rank 1 has more than one start; give it one"):
+        workloads.load(tmp_path / "w.json")
+
+
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
