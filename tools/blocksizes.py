@@ -15,10 +15,12 @@ _SIZE = re.compile(r"[0-9]{1,20}")
 
 def read_block_sizes(path: Path) -> BlockSizes:
     """Raise ValueError with what a table misses, OSError for a file that cannot be read."""
-    if path.stat().st_size > MAX_FILE_NBYTES:
+    with path.open("rb") as file:
+        octets = file.read(MAX_FILE_NBYTES + 1)
+    if len(octets) > MAX_FILE_NBYTES:
         raise ValueError(f"{path}: a table of sizes has at most {MAX_FILE_NBYTES >> 20} MiB")
     try:
-        text = path.read_text()
+        text = octets.decode()
     except UnicodeDecodeError:
         raise ValueError(f"{path}: not a table of sizes: it is not text") from None
     rows = _of_json(path, text) if text.lstrip().startswith(("[", "{")) else _of_csv(path, text)

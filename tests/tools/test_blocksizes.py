@@ -52,11 +52,12 @@ def test_a_bad_table_is_refused_with_what_it_misses_in_one_line(table: Path, tex
     assert "\n" not in str(refused.value)
 
 
-def test_a_file_that_is_no_text_or_too_large_is_refused_unread(table: Path) -> None:
+def test_a_file_that_is_no_text_or_too_large_or_never_ends_is_refused(table: Path) -> None:
     table.write_bytes(b"\xff\xfe1,2")
     with pytest.raises(ValueError, match="it is not text"):
         read_block_sizes(table)
     with table.open("wb") as file:
         file.truncate(MAX_FILE_NBYTES + 1)
-    with pytest.raises(ValueError, match="at most 16 MiB"):
-        read_block_sizes(table)
+    for endless in (table, Path("/dev/zero")):
+        with pytest.raises(ValueError, match="at most 16 MiB"):
+            read_block_sizes(endless)

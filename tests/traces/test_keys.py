@@ -34,6 +34,7 @@ def test_a_file_has_a_name_and_a_number_in_each_line(tmp_path: Path) -> None:
         ("a 1\nb 0\n", "line 2: a file has at most 100,000 keys, of 1 element or more"),
         ("a 99999999999999999999\n", "line 1: .* of 274,877,906,944 together"),
         ("a 1\n" * 100_001, "line 100001: a file has at most 100,000 keys"),
+        ("\n" * 200_001, "a file of keys has at most 200,000 lines"),
         ("\x00" * 5000, "line 1 must be a name and"),
     ],
 )

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 RESNET50 = "resnet50"
 MAX_KEYS, MAX_LINE = 100_000, 1000
+MAX_LINES = 2 * MAX_KEYS  # empty ones as well
 MAX_ELEMENTS = 1 << 38  # of all together: a buffer has at most 2^40 bytes
 _STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))  # width and number of the bottlenecks of each
 _EXPANSION = 4
@@ -37,6 +38,8 @@ def load_keys(path: Path) -> tuple[Key, ...]:
     n_elements = 0
     with path.open(encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(iter(lambda: file.readline(MAX_LINE), ""), start=1):
+            if number > MAX_LINES:
+                raise ValueError(f"{path}: a file of keys has at most {MAX_LINES:,} lines")
             words = line.split()
             if not words:
                 continue
