@@ -167,6 +167,8 @@ def _of_op(plan: Plan, op: Op, members: Sequence[int], is_stage: bool, costs: Co
         return missing
     if time_s is None:
         return missing
+    if not does.has_time_at(plan.pace):
+        return ClosedTime(None, None, f"there is no formula for {op.kind} {how} at the pace {plan.pace}")
     return ClosedTime(does.closed_form or f"that of {does.name}", time_s)
 
 

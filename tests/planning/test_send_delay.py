@@ -16,6 +16,8 @@ from gradwire.planning.model.hosts import HostCosts
 from gradwire.planning.model.simulation import simulate
 from gradwire.planning.plan import BadPlan, Plan, load, save, to_json
 from gradwire.planning.plancheck import check_schedule
+from gradwire.traces.schedules.collectives import algorithm
+from gradwire.traces.schedules.hints import NO_HINTS
 from gradwire.traces.schedules.names import PACES, Pace
 from gradwire.traces.schedules.schedule import MAX_SEND_DELAY_NS, Op, Schedule
 from gradwire.traces.schedules.sends import Send
@@ -66,7 +68,8 @@ def test_small_allreduces_with_a_delay_take_their_closed_forms() -> None:
 def test_at_any_pace_latency_counts_as_often_as_closed_forms_say(name: str, p: int, pace: Pace) -> None:
     experiment = Experiment(made_allreduce(p, 12 * p), "test", pace=pace, send_delay_ns=50 * MS)
     plan = plan_of(Cell(parse_fabric("star:hosts=9,rate=50M"), name, "linear", "ecmp"), experiment)
-    closed_s = closed_time(plan, nominal_costs(plan)).time_s
+    costs = nominal_costs(plan)
+    closed_s = algorithm(name).time_s(p, 12 * p, costs.alpha_s, costs.beta_s_per_byte, NO_HINTS)
     assert closed_s is not None and closed_s >= 0.05
     assert plan.prediction.fluid_s == pytest.approx(closed_s, rel=0.01)
 

@@ -9,6 +9,7 @@ import pytest
 from gradwire.planning.experiment import Cell, Experiment, hints_of, plan_of
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.model.closedform import closed_time, nominal_costs
+from gradwire.planning.plan import Plan
 from gradwire.planning.plancheck import check_schedule
 from gradwire.traces.schedules.algorithm import NotServedError, no_closed_form
 from gradwire.traces.schedules.collectives import BUILT_IN
@@ -16,7 +17,7 @@ from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.kinds import CONTRACTS, CollectiveKind
-from gradwire.traces.schedules.names import BY_COLLECTIVE, DEFAULTS, Pace
+from gradwire.traces.schedules.names import BY_COLLECTIVE, DEFAULTS, PACES, Pace
 from gradwire.traces.schedules.schedule import Schedule, sent_nbytes
 from gradwire.traces.workload import made_allreduce, made_collective
 from tests.made_orders import step_by_step_s
@@ -158,6 +159,45 @@ def test_where_no_flows_share_a_link_the_fluid_time_is_the_closed_form(key: Name
     plan = plan_of(cell, Experiment(made_collective(kind, 8, 16 << 20), "test"))
     closed = closed_time(plan, nominal_costs(plan))
     assert plan.prediction.fluid_s == pytest.approx(closed.time_s, rel=1e-3)
+
+
+def paced_plan(kind: CollectiveKind, name: str, p: int, pace: Pace, delay_ns: int = 0) -> Plan:
+    job = Experiment(made_collective(kind, p, 16 * 2520), "test", pace=pace, send_delay_ns=delay_ns)
+    return plan_of(Cell(parse_fabric(f"star:hosts={p + 2}"), name, "linear", "ecmp"), job)
+
+
+AT_ANY_PACE: list[Name] = [
+    *(key for key, known in BUILT_IN.items() if known.any_pace and key[1] != "double-binary-tree"),
+    ("allreduce", "topk:0.1"),
+]
+
+
+@pytest.mark.parametrize("pace", PACES)
+@pytest.mark.parametrize(("kind", "name"), AT_ANY_PACE)
+def test_a_closed_form_of_any_pace_is_the_time_at_each(kind: CollectiveKind, name: str, pace: Pace) -> None:
+    for p, delay_ns in ((4, 0), (6, 2_000_000), (8, 2_000_000)):
+        plan = paced_plan(kind, name, p, pace, delay_ns)
+        closed = closed_time(plan, nominal_costs(plan))
+        assert plan.prediction.fluid_s == pytest.approx(closed.time_s, rel=1e-3), (p, delay_ns)
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "other"),
+    [
+        ("ps:central", "early", "step"),
+        ("ps:servers=2", "early", "step"),
+        ("multitree", "early", "step"),
+        ("tree:binomial", "step", "early"),
+        ("halving-doubling", "step", "early"),
+    ],
+)
+def test_a_closed_form_of_one_pace_is_not_shown_at_another(name: str, own: Pace, other: Pace) -> None:
+    """At the other one pushes and pulls do not overlap, or those of one step share links."""
+    known, unknown = (paced_plan("allreduce", name, 6, pace, 2_000_000) for pace in (own, other))
+    assert closed_time(known, nominal_costs(known)).time_s is not None
+    closed = closed_time(unknown, nominal_costs(unknown))
+    assert (closed.text, closed.time_s) == (None, None)
+    assert closed.missing == f"there is no formula for allreduce by {name} at the pace {other}"
 
 
 @pytest.mark.parametrize(("pace", "factor"), [("step", 1.0), (None, 1.05)])

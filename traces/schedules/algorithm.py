@@ -65,7 +65,7 @@ class Algorithm:
     With them the hints' leaves and rates are of all ranks, servers included.
 
     The sends get what they have to wait for by `pace` (traces.schedules.pacing) if the user chooses no other;
-    None: they say it themselves.
+    None: they say it themselves.  The closed form is of that pace, or of any with `any_pace`.
 
     With `stages(n_ranks, nbytes, hints)` an allreduce is done by several operations one after the other, and
     `sends` is left out.  These send pairs of an index and a value, or carry on such (planning.stagecheck).
@@ -79,6 +79,11 @@ class Algorithm:
     servers: Servers = 0
     pace: str | None = EARLY
     stages: StagesOf | None = None
+    any_pace: bool = False
+
+    def has_time_at(self, pace: str | None) -> bool:
+        """Whether the closed form is of sends at this pace; None: at the algorithm's own."""
+        return self.any_pace or pace in (None, self.pace or EARLY)
 
 
 class NotServedError(ValueError):

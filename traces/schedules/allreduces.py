@@ -98,6 +98,7 @@ ALLREDUCES = (
         same_everywhere(ring),
         everywhere_s(ring_s),
         "2(p−1)α + 2(p−1)/p·Sβ (Patarasuk, Yuan 2009)",
+        any_pace=True,
     ),
     Algorithm(
         "halving-doubling",
@@ -125,6 +126,7 @@ ALLREDUCES = (
         same_everywhere(all_pairs),
         everywhere_s(all_pairs_s),
         "2α + 2(p−1)/p·Sβ (derived)",
+        any_pace=True,
     ),
     Algorithm("tree:flat", _tree("flat")),
     Algorithm(
@@ -140,6 +142,7 @@ ALLREDUCES = (
         _tree("chain"),
         lambda p, n, a, b, _: 2 * chain_s(p, n, a, b),
         "2(p−1)(α + Sβ) (derived)",
+        any_pace=True,
     ),
     Algorithm("tree:binary", _tree("binary"), pace=STEP),
     Algorithm("tree:chains", _tree("chains"), pace=STEP),
@@ -148,6 +151,7 @@ ALLREDUCES = (
         _double_binary_tree,
         lambda p, n, a, b, hints: double_binary_tree_s(p, n, a, b, _pieces(p, n, hints)),
         "at most 4(C+h−1)(α + S/(2C)·β), C pieces, h = ⌈lg p⌉ (Sanders et al. 2009)",
+        any_pace=True,
     ),
     Algorithm(
         "hierarchical",
@@ -160,6 +164,7 @@ ALLREDUCES = (
         _on_grid(two_d_ring),
         _two_d_ring_s,
         "2(m+g−2)α + 2(p−1)/p·Sβ, p = mg (Ying et al. 2018, derived)",
+        any_pace=True,
     ),
     Algorithm(
         "2d-ring",

@@ -44,6 +44,7 @@ ALLTOALLS = (  # what is posted at once has no pace
         lambda p, n, a, b, hints: pairwise_s(hints.sizes or even(p, n), a, b),
         "α + nβ, n bytes of the busiest rank: (p−1)/p·S of even blocks (derived)",
         collective="alltoall",
+        any_pace=True,
         pace=None,
     ),
     Algorithm(

@@ -23,6 +23,7 @@ from gradwire.traces.schedules.sends import Send
 
 OfGroups = Callable[[hierarchical.Groups, int], Sequence[Send]]
 OfGraph = Callable[[Graph, int], Sequence[Send]]
+ANY_PACE = ("ring", "all-pairs")
 
 
 def _in_leaves(make: OfGroups) -> SendsOf:
@@ -87,7 +88,7 @@ def _halves(
         ("multitree:reference", _along_trees(reference), _trees_s(reference=True), huang, EARLY),
     )
     return tuple(
-        Algorithm(name, sends, time_s, formula, collective, pace=pace)
+        Algorithm(name, sends, time_s, formula, collective, pace=pace, any_pace=name in ANY_PACE)
         for name, sends, time_s, formula, pace in made
     )
 

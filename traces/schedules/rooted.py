@@ -35,6 +35,7 @@ def _broadcast(shape: Shape) -> Algorithm:
         lambda n_ranks, nbytes, _: broadcast(n_ranks, nbytes, 0, shape),
         *_TIMES.get(shape, _NO_TIME),
         collective="broadcast",
+        any_pace=shape == "chain",
         pace=STEP,  # else a rank's children share its link, and the first is as late as the last
     )
 
@@ -45,6 +46,7 @@ def _reduce(shape: Shape) -> Algorithm:
         lambda n_ranks, nbytes, _: reduce(n_ranks, nbytes, 0, shape),
         *_TIMES.get(shape, _NO_TIME),
         collective="reduce",
+        any_pace=shape == "chain",
     )
 
 

@@ -80,6 +80,7 @@ def compressed(family: str, text: str) -> Algorithm:
         closed_form=closed_form,
         pace=pace,
         stages=partial(stages, share),
+        any_pace=family == "topk",  # round a ring
     )
 
 
