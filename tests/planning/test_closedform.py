@@ -9,6 +9,8 @@ from gradwire.planning.experiment import Cell, Experiment, plan_of
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.model.calibration import Calibration, Shift
 from gradwire.planning.model.closedform import Costs, closed_time, measured_costs, nominal_costs
+from gradwire.traces.schedules.algorithms.graph import Graph
+from gradwire.traces.schedules.algorithms.multitree import grow
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.schedule import Gate, Op, together
 from gradwire.traces.workload import made_allreduce
@@ -136,3 +138,29 @@ def test_tensors_that_are_not_divided_take_what_the_largest_share_needs() -> Non
     closed = closed_time(plan, COSTS)
     piece = 1 / 2  # 48,000 bytes are two of at most 32 KiB, and the last is pulled when all is pushed
     assert closed.time_s == pytest.approx(2 * ALPHA + (1 + piece) * 8 * 12_000 * 4 * BETA)
+
+
+def test_the_trees_of_a_plan_are_grown_once_for_its_sends_and_its_closed_form() -> None:
+    grow.cache_clear()
+    cell = Cell(parse_fabric("torus:x=3,y=3"), "multitree", "linear", "ecmp")
+    plan = plan_of(cell, Experiment(made_allreduce(9, 9 * 4000), "test"))
+    costs = nominal_costs(plan)
+    for alpha_s in (0.0, 0.001):
+        assert closed_time(plan, replace(costs, alpha_s=alpha_s)).time_s
+    assert grow.cache_info().misses == 1
+
+
+def test_graphs_that_differ_in_what_links_carry_have_trees_of_their_own() -> None:
+    """A switch that passes three messages on to a host at once saves steps."""
+    nodes = ("s", "a", "b", "c", "d")
+    thin, wide = (
+        Graph(
+            nodes,
+            nodes[1:],
+            nodes[1:],
+            {pair: n for host in nodes[1:] for pair in ((host, "s"), ("s", host))},
+        )
+        for n in (1, 3)
+    )
+    assert hash(thin) == hash(wide) and thin != wide
+    assert grow(wide).n_steps < grow(thin).n_steps

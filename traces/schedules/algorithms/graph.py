@@ -30,6 +30,10 @@ class Graph:
         if not set(self.ranks) <= set(self.hosts) <= known or len(set(self.ranks)) < len(self.ranks):
             raise ValueError("every rank needs a host of its own, and every host must be a node of the graph")
 
+    def __hash__(self) -> int:
+        """Without `capacity`, which has no hash; equal graphs have equal ones all the same."""
+        return hash((self.nodes, self.hosts, self.ranks))
+
     @property
     def n_ranks(self) -> int:
         return len(self.ranks)

@@ -8,7 +8,7 @@ construction no link is taken more often than it can carry, so the schedule meet
 from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 from gradwire.traces.schedules.algorithm import check_ranks
@@ -133,6 +133,7 @@ def half_s(trees: Trees, nbytes: int, alpha: float, beta: float) -> float:
     return trees.n_steps * nbytes / trees.n_ranks * beta + trees.depth * alpha
 
 
+@lru_cache(maxsize=2)  # a plan asks for the sends and for their closed form, of 128 ranks a second each
 def grow(graph: Graph, *, reference: bool = False) -> Trees:
     """The paper's construction: in each step every tree in turn takes one more rank, until no link is left.
 
