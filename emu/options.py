@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from gradwire.traces.units import one_of
+
 SWITCHES = ("gradwire", "ovs")
 MAX_REPEATS = 1000
 
@@ -22,8 +24,7 @@ class RunOptions:
     def __post_init__(self) -> None:
         if not 1 <= self.repeats <= MAX_REPEATS:
             raise ValueError(f"a run needs 1 to {MAX_REPEATS} repeats, got {self.repeats}")
-        if self.switch not in SWITCHES:
-            raise ValueError(f"there is no switch {self.switch!r}; choose from {', '.join(SWITCHES)}")
+        one_of("switch", self.switch, SWITCHES)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

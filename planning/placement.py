@@ -9,6 +9,7 @@ from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.paths import access_switch
 from gradwire.planning.refused import Refused
 from gradwire.traces.seeded import draw
+from gradwire.traces.units import one_of
 
 
 def place(name: str, fabric: Fabric, n_ranks: int, seed: int) -> tuple[str, ...]:
@@ -16,8 +17,7 @@ def place(name: str, fabric: Fabric, n_ranks: int, seed: int) -> tuple[str, ...]
 
     Raise ValueError for a placement that does not exist, Refused for one that makes no sense here.
     """
-    if name not in PLACEMENTS:
-        raise ValueError(f"there is no placement {name!r}; choose from {', '.join(PLACEMENTS)}")
+    one_of("placement", name, PLACEMENTS)
     if n_ranks > len(fabric.hosts):
         raise Refused(f"{n_ranks} ranks need {n_ranks} hosts, but {fabric.spec} has {len(fabric.hosts)}")
     return PLACEMENTS[name](fabric, n_ranks, seed)

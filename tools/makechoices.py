@@ -3,9 +3,8 @@
 What they mean for the workload is said by the functions of traces/making, which are called here.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, Protocol, TypeVar, cast, get_args
+from typing import Annotated, Any, Protocol, cast, get_args
 
 import typer
 
@@ -19,10 +18,9 @@ from gradwire.traces.making.servers import parameter_servers
 from gradwire.traces.making.training import training
 from gradwire.traces.schedules.kinds import CollectiveKind
 from gradwire.traces.taxonomy import MAX_STALENESS
-from gradwire.traces.units import parse_nbytes, parse_ns
+from gradwire.traces.units import one_of, parse_nbytes, parse_ns
 from gradwire.traces.workload import MAX_GAP_NS, MAX_NBYTES, Workload
 
-Name = TypeVar("Name", bound=str)
 COLLECTIVES: tuple[CollectiveKind, ...] = get_args(CollectiveKind)
 MAX_ITERATIONS = 100_000
 MAX_LAYERS = 10_000
@@ -74,7 +72,7 @@ class CollectiveChoices:
 
     def workload(self, size: SizeChoices) -> Workload:
         return training(
-            _one_of("--collective", self.collective, COLLECTIVES),
+            one_of("collective", self.collective, COLLECTIVES),
             n_ranks=size.workers,
             nbytes=size.model_nbytes,
             compute_ns=size.compute_ns,
@@ -140,7 +138,7 @@ class EasgdChoices:
 
     def workload(self, size: SizeChoices) -> Workload:
         return easgd(
-            _one_of("--variant", self.variant, VARIANTS),
+            one_of("variant", self.variant, VARIANTS),
             n_workers=size.workers,
             nbytes=size.model_nbytes,
             compute_ns=size.compute_ns,
@@ -170,7 +168,7 @@ class GossipChoices:
 
     def workload(self, size: SizeChoices) -> Workload:
         return gossip(
-            _one_of("--pattern", self.pattern, PATTERNS),
+            one_of("pattern", self.pattern, PATTERNS),
             n_ranks=size.workers,
             nbytes=size.model_nbytes,
             compute_ns=size.compute_ns,
@@ -299,13 +297,6 @@ def _within(option: str, text: str, value: int, least: int, most: int) -> int:
     if not least <= value <= most:
         raise ValueError(f"{option} {text} is not from {least:,} to {most:,}")
     return value
-
-
-def _one_of(option: str, name: str, names: Sequence[Name]) -> Name:
-    for each in names:
-        if each == name:
-            return each
-    raise ValueError(f"{option} {name}: choose {either(names)}")
 
 
 def _number(option: str, text: str, most: int) -> int:

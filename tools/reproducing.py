@@ -22,7 +22,7 @@ from gradwire.tools.report import environment
 from gradwire.tools.table import Cell, columns, or_nothing, rich_table, table_of
 from gradwire.tools.tables import VERDICT_STYLES
 from gradwire.traces.files import write_whole
-from gradwire.traces.units import show_count
+from gradwire.traces.units import one_of, show_count
 
 FOLDER = Path(__file__).with_name("papers")
 PAPERS = tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
@@ -35,8 +35,7 @@ class TrialFailed(Exception):
 
 def load_paper(name: str) -> Paper:
     """Raise ValueError for a paper that gradwire has no file of."""
-    if name not in PAPERS:
-        raise ValueError(f"there is no paper {name!r}; choose from {', '.join(PAPERS)}")
+    one_of("paper", name, PAPERS)
     return read_paper((FOLDER / f"{name}.yaml").read_text())
 
 

@@ -1,8 +1,11 @@
-"""Sizes, rates, times and counts: parses them as people write them, and prints them."""
+"""Sizes, rates, times, counts, shares and names: parses them as people write them, and prints them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from fractions import Fraction
+from typing import TypeVar
+
+Name = TypeVar("Name", bound=str)
 
 _SIZE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 _TIME_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9}
@@ -40,6 +43,14 @@ def parse_ns(text: str) -> int:
     if match is None or not (match[2] or Fraction(match[1]) == 0):
         raise ValueError(f"{text!r} is not a time: write it like 10us or 1ms")
     return int(Fraction(match[1]) * _TIME_NS.get(match[2], 1))
+
+
+def one_of(what: str, text: str, names: Collection[Name]) -> Name:
+    """The one of `names` that `text` is.  Raise ValueError with all of them if it is none."""
+    for name in names:
+        if name == text:
+            return name
+    raise ValueError(f"there is no {what} {text!r}; choose from {', '.join(names)}")
 
 
 def show_ns(time_ns: int) -> str:

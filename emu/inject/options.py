@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from gradwire.emu.inject.timetable import Pace
 from gradwire.emu.options import SWITCHES
+from gradwire.traces.units import one_of
 
 MAX_PACKETS = 4_000_000  # sent in all: some 250 octets of memory each
 MAX_LOOPS = 100_000
@@ -23,7 +24,6 @@ class InjectOptions:
     def __post_init__(self) -> None:
         if not 1 <= self.loops <= MAX_LOOPS:
             raise ValueError(f"--loop takes 1 to {MAX_LOOPS}, got {self.loops}")
-        if self.switch not in SWITCHES:
-            raise ValueError(f"there is no switch {self.switch!r}; choose from {', '.join(SWITCHES)}")
+        one_of("switch", self.switch, SWITCHES)
         if self.switch == "ovs" and not self.exact_mtu:
             raise ValueError("Open vSwitch in user space cannot take large (GSO) segments: add --exact-mtu")

@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from gradwire.traces.units import one_of
+
 MODELS = {  # and their parameters; tests/emu/test_models.py counts them
     "mlp": 85_002,
     "resnet18": 11_181_642,
@@ -31,8 +33,7 @@ class TrainingOptions:
     slow: tuple[tuple[int, float], ...] = ()
 
     def __post_init__(self) -> None:
-        if self.model not in MODELS:
-            raise ValueError(f"there is no model {self.model!r}; choose from {', '.join(MODELS)}")
+        one_of("model", self.model, MODELS)
         if not 1 <= self.iterations <= MAX_ITERATIONS:
             raise ValueError(f"a job needs 1 to {MAX_ITERATIONS} iterations, got {self.iterations}")
         if not 1 <= self.batch <= MAX_BATCH:

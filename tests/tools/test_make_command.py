@@ -66,17 +66,20 @@ def test_what_was_made_is_said_as_json(tmp_path: Path, capsys: pytest.CaptureFix
     [
         (
             ["bittorrent"],
-            "no kind 'bittorrent' of job to make; choose collective, layerwise, easgd, gossip, dlrm or ps",
+            "no kind of job 'bittorrent'; choose from collective, layerwise, easgd, gossip, dlrm, ps",
         ),
         (["gossip", "--variant", "sync1"], "--variant does not apply to gossip, only to easgd"),
         (["ps", "--per-layer"], "--per-layer does not apply to ps, only to easgd"),
         (
             ["easgd", "--variant", "sync4"],
-            "--variant sync4: choose round-robin, async, hogwild, sync1,",
+            "there is no variant 'sync4'; choose from round-robin, async, hogwild, sync1,",
         ),
         (["layerwise", "--shares", "1,0"], "shared out as 1, 0 leave a part without an element"),
         (["layerwise", "--shares", "1,x"], "--shares: 'x' is not a number from 0 to 1,000,000"),
-        (["gossip", "--pattern", "shout"], "--pattern shout: choose push, pull or permutation"),
+        (
+            ["gossip", "--pattern", "shout"],
+            "no pattern 'shout'; choose from push, pull, permutation",
+        ),
         (["gossip", "--workers", "1000000000"], "1,000,000,000 ranks; gradwire replays at most 512"),
         (["ps", "--servers", "1000000000"], "1,000,000,008 ranks; gradwire replays at most 512"),
         (["ps", "--staleness", "-1"], "--staleness: '-1' is not a number from 0 to 1,000,000"),

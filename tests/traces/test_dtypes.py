@@ -80,7 +80,7 @@ def test_a_job_in_which_nothing_is_added_up_is_refused() -> None:
 
 
 def test_a_type_that_there_is_not_is_refused_naming_those_that_there_are() -> None:
-    with pytest.raises(ValueError, match="'int8': choose float32, float16, bfloat16"):
+    with pytest.raises(ValueError, match="no type of numbers 'int8'; choose from float32, float16, bfloat16"):
         parse_dtype("int8")
 
 

@@ -27,10 +27,10 @@ def test_a_name_says_who_serves_and_how(text: str, layout: Layout) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", r"no layout ''; there are central, servers=K, colocated and hierarchical"),
+        ("", r"no layout ''; choose from central, servers=K, colocated, hierarchical"),
         ("centrl", r"no layout 'centrl'"),
         ("central=2", r"no layout 'central=2'"),
-        ("central,server=2", r"no key 'server'; there are servers, chunk, keys, assign, overlap"),
+        ("central,server=2", r"no key 'server'; choose from servers, chunk, keys, assign, overlap"),
         ("central,servers=2", r"central has one server: leave servers= out"),
         ("servers=2,chunk=1K,chunk=2K", r"chunk is given twice"),
         ("servers=0", r"servers=0 must be a number from 1 to 512"),
@@ -41,9 +41,9 @@ def test_a_name_says_who_serves_and_how(text: str, layout: Layout) -> None:
         ("servers=2,chunk=99999999999999GiB", r"chunk=99999999999999GiB must be from 4 bytes"),
         ("servers=2,chunk=much", r"'much' is not a size"),
         ("servers=2,assign=round-robin", r"add keys, or leave it out"),
-        ("servers=2,keys,assign=best", r"assign=best must be one of largest-first, round-robin"),
+        ("servers=2,keys,assign=best", r"no assign 'best'; choose from largest-first, round-robin"),
         ("servers=2,keys=3", r"keys has no value"),
-        ("central,overlap=yes", r"overlap=yes must be one of on, off"),
+        ("central,overlap=yes", r"no overlap 'yes'; choose from on, off"),
         ("hierarchical,servers=2", r"leave servers= out"),
     ],
 )

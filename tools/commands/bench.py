@@ -16,7 +16,7 @@ from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import carry_out, check_page, default_folder, show
 from gradwire.traces.schedules.kinds import CollectiveKind
 from gradwire.traces.schedules.names import BY_COLLECTIVE, CHOICES, DEFAULTS
-from gradwire.traces.units import parse_nbytes
+from gradwire.traces.units import one_of, parse_nbytes
 from gradwire.traces.workload import Workload, made_collective, made_uneven_alltoall
 
 COLLECTIVES = tuple(BY_COLLECTIVE)
@@ -117,10 +117,7 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
 
 def kind_of(collective: str) -> CollectiveKind:
     """Raise ValueError for a collective that there is not."""
-    for kind in COLLECTIVES:
-        if kind == collective:
-            return kind
-    raise ValueError(f"there is no collective {collective!r}; choose from {', '.join(COLLECTIVES)}")
+    return one_of("collective", collective, COLLECTIVES)
 
 
 def _uneven(kind: CollectiveKind, path: Path, n_ranks: int | None) -> Workload:

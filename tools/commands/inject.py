@@ -33,7 +33,7 @@ from gradwire.tools.options import (
 )
 from gradwire.traces.rankmap import SETTINGS, read_settings
 from gradwire.traces.reader import capture_paths
-from gradwire.traces.units import parse_bps
+from gradwire.traces.units import one_of, parse_bps
 
 MAX_PPS = 10_000_000
 
@@ -119,8 +119,7 @@ def inject(  # noqa: PLR0913, PLR0917 - a parameter for each option
     Exit code 3: the machine was too slow, or a capture lost packets.
     """
     options = InjectOptions(parse_pace(speed, pps, rate, topspeed), loop, exact_mtu, routes, switch)
-    if routes not in policy_names():
-        raise ValueError(f"there is no routing policy {routes!r}; choose from {', '.join(policy_names())}")
+    one_of("routing policy", routes, policy_names())
     chosen = parse_fabric(fabric) if fabric else None
     hosts = parse_map(map_ or ())
     prepared = prepare(capture_paths(captures), chosen, options, ranks_by_address(captures, rank_map), hosts)

@@ -10,6 +10,7 @@ from gradwire.tools.givenoptions import refuse_foreign
 from gradwire.tools.makechoices import KINDS, JobChoices, SizeChoices, belongs
 from gradwire.tools.options import JsonOption, either
 from gradwire.tools.written import print_written
+from gradwire.traces.units import one_of
 from gradwire.traces.workload import save
 
 
@@ -42,8 +43,7 @@ def make(
     docs/making.md says what each kind sends, which paper it is from, and how
     long an iteration should take. This needs no root and no network.
     """
-    if kind not in KINDS:
-        raise ValueError(f"there is no kind {kind!r} of job to make; choose {either([*KINDS])}")
+    one_of("kind of job", kind, KINDS)
     refuse_foreign(context, kind, belongs())
     workload = of_kind[kind].workload(size)
     save(workload, output)

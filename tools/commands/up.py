@@ -15,7 +15,7 @@ from gradwire.planning.fabrics.fabricfile import is_file
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.options import SwitchOption
-from gradwire.traces.units import show_nbytes
+from gradwire.traces.units import one_of, show_nbytes
 
 MAX_SCRIPT_NBYTES = 1 << 20
 
@@ -39,8 +39,7 @@ def up(
     when you leave the prompt.
     """
     fabric = parse_fabric(spec)
-    if switch not in SWITCHES:
-        raise ValueError(f"there is no switch {switch!r}; choose from {', '.join(SWITCHES)}")
+    one_of("switch", switch, SWITCHES)
     need_root_and_tools("up", switch)
     source = str(Path(spec).resolve()) if is_file(spec) else fabric.spec
     options = {"fabric": source, "switch": switch, "is_script": script is not None}

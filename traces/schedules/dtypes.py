@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from gradwire.traces.units import one_of
+
 DType = Literal["float32", "float16", "bfloat16"]
 DTYPES: tuple[DType, ...] = get_args(DType)
 FLOAT32: DType = "float32"
@@ -42,7 +44,4 @@ def nccl_name(dtype: DType) -> str:
 
 def parse_dtype(text: str) -> DType:
     """A type by its name."""
-    for dtype in DTYPES:
-        if text == dtype:
-            return dtype
-    raise ValueError(f"gradients cannot be sent as {text!r}: choose {', '.join(DTYPES)}")
+    return one_of("type of numbers", text, DTYPES)

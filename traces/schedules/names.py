@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Literal
 
 from gradwire.traces.schedules.kinds import CollectiveKind
+from gradwire.traces.units import one_of
 
 GROUP = "gradwire.collective"
 
@@ -80,10 +81,7 @@ CHOICES = tuple(dict.fromkeys(chain.from_iterable(BY_COLLECTIVE.values())))
 
 def parse_pace(text: str) -> Pace:
     """A pace by its name."""
-    for pace in PACES:
-        if text == pace:
-            return pace
-    raise ValueError(f"there is no pace {text!r}: choose {' or '.join(PACES)}")
+    return one_of("pace", text, PACES)
 
 
 def family_of(name: str) -> tuple[str, str] | None:

@@ -19,6 +19,8 @@ from collections.abc import Iterable
 from math import inf
 from typing import Literal
 
+from gradwire.traces.units import one_of
+
 Order = Literal["fifo", "newest-first"]
 FIFO: Order = "fifo"  # each send leaves when it may
 NEWEST_FIRST: Order = "newest-first"
@@ -33,10 +35,7 @@ Slot = tuple[int, int]
 
 def parse_order(text: str) -> Order:
     """An order by its name."""
-    for order in ORDERS:
-        if text == order:
-            return order
-    raise ValueError(f"there is no order {text!r}: choose {' or '.join(ORDERS)}")
+    return one_of("order", text, ORDERS)
 
 
 class Outbox:

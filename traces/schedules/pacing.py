@@ -24,6 +24,7 @@ from gradwire.traces.schedules.algorithm import NotServedError
 from gradwire.traces.schedules.names import EARLY, STEP
 from gradwire.traces.schedules.pieces import Ids, hops_of, piece_starts, ranges
 from gradwire.traces.schedules.sends import Edges, Numbers, Sends, swaps
+from gradwire.traces.units import one_of
 
 MAX_WAITS = 1 << 25  # of the sends of one operation for others
 _READS, _ADDS, _REPLACES = 0, 1, 2  # ways of accesses
@@ -38,8 +39,7 @@ def paced(sends: Sends, pace: str | None) -> Sends:
     """
     if pace is None:
         return sends
-    if pace not in _PACES:
-        raise ValueError(f"there is no pace {pace!r}; choose from {', '.join(_PACES)}")
+    one_of("pace", pace, _PACES)
     return _PACES[pace](sends)
 
 

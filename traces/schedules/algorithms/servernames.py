@@ -6,11 +6,11 @@ from typing import Any
 from gradwire.traces.schedules.algorithm import Algorithm
 from gradwire.traces.schedules.algorithms.servers import Layout, closed_form, server_s, server_sends
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
-from gradwire.traces.units import parse_nbytes
+from gradwire.traces.units import one_of, parse_nbytes
 from gradwire.traces.workload import MAX_NBYTES
 
 MAX_SERVERS = 512
-_LAYOUTS = "central, servers=K, colocated and hierarchical"
+_LAYOUTS = ("central", "servers=K", "colocated", "hierarchical")
 _KEYS = ("servers", "chunk", "keys", "assign", "overlap")
 _WORDS: dict[str, dict[str, Any]] = {
     "assign": {"largest-first": "largest-first", "round-robin": "round-robin"},
@@ -47,11 +47,10 @@ def parse_layout(text: str) -> Layout:
         case "colocated" | "hierarchical" as kind if first == kind:
             chosen["kind"] = kind
         case _:
-            raise ValueError(f"there is no layout {first!r}; there are {_LAYOUTS}")
+            raise ValueError(f"there is no layout {first!r}; choose from {', '.join(_LAYOUTS)}")
     for item in rest:
         key, equals, value = item.partition("=")
-        if key not in _KEYS:
-            raise ValueError(f"there is no key {key!r}; there are {', '.join(_KEYS)}")
+        one_of("key", key, _KEYS)
         field, read = _read(key, value if equals else None)
         if field in chosen:
             raise ValueError(
@@ -83,9 +82,7 @@ def _read(key: str, value: str | None) -> tuple[str, Any]:
         return "n_servers", int(value)
     if key == "chunk":
         return "chunk_nbytes", None if value == "off" else _chunk_nbytes(value)
-    if value not in _WORDS[key]:
-        raise ValueError(f"{key}={value} must be one of {', '.join(_WORDS[key])}")
-    return key, _WORDS[key][value]
+    return key, _WORDS[key][one_of(key, value, _WORDS[key])]
 
 
 def _chunk_nbytes(text: str) -> int:
