@@ -2,15 +2,14 @@
 
 import csv
 import json
-import re
 from pathlib import Path
 
 from gradwire.traces.schedules.expand import MAX_REPLAYED_RANKS
 from gradwire.traces.schedules.kinds import BlockSizes
+from gradwire.traces.units import parse_count
 from gradwire.traces.workload import MAX_NBYTES
 
 MAX_FILE_NBYTES = 16 << 20
-_SIZE = re.compile(r"[0-9]{1,20}")
 
 
 def read_block_sizes(path: Path) -> BlockSizes:
@@ -55,13 +54,7 @@ def _of_json(path: Path, text: str) -> BlockSizes:
 
 def _of_csv(path: Path, text: str) -> BlockSizes:
     rows: list[tuple[int, ...]] = []
-    for cells in csv.reader(text.splitlines()):
-        if not cells:
-            continue
-        odd = next((cell for cell in cells if not _SIZE.fullmatch(cell.strip())), None)
-        if odd is not None:
-            raise ValueError(
-                f"{path}: row {len(rows)} has {odd.strip()[:20]!r} where a whole number of bytes is needed"
-            )
-        rows.append(tuple(map(int, cells)))
+    for cells in filter(None, csv.reader(text.splitlines())):
+        where = f"{path}: row {len(rows)}"
+        rows.append(tuple(parse_count(where, cell.strip(), 0, MAX_NBYTES) for cell in cells))
     return tuple(rows)

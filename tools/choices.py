@@ -49,7 +49,6 @@ from gradwire.tools.options import (
     parse_compute,
     parse_factor,
     parse_iterations,
-    parse_percent,
     parse_slow,
 )
 from gradwire.traces.schedules.dtypes import DTYPES, FLOAT32
@@ -58,7 +57,7 @@ from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF, PACES
 from gradwire.traces.schedules.otherjob import other_job
 from gradwire.traces.schedules.outbox import FIFO, ORDERS
 from gradwire.traces.schedules.straggling import straggler_words, straggling
-from gradwire.traces.units import parse_nbytes
+from gradwire.traces.units import parse_nbytes, parse_share
 from gradwire.traces.workload import Workload
 
 MAX_WINDOW = 8192  # of one tree: what no queue has room for would only be sent again and again
@@ -283,7 +282,7 @@ class TrafficChoices:
 
     def job(self, given: Workload, paths: Sequence[Path], network: NetworkChoices) -> Experiment:
         """The job of `given`, which was read from `paths`.  Raise ValueError for what no option may say."""
-        late, varied = parse_slow(self.slow), parse_percent(self.jitter)
+        late, varied = parse_slow(self.slow), parse_share(self.jitter)
         bucket_nbytes = None if self.bucket_size is None else parse_nbytes(self.bucket_size)
         other, assumptions = other_job(given, self.scale_ranks, bucket_nbytes)
         chosen = Experiment(

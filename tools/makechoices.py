@@ -18,7 +18,7 @@ from gradwire.traces.making.servers import parameter_servers
 from gradwire.traces.making.training import training
 from gradwire.traces.schedules.kinds import CollectiveKind
 from gradwire.traces.taxonomy import MAX_STALENESS
-from gradwire.traces.units import one_of, parse_nbytes, parse_ns
+from gradwire.traces.units import one_of, parse_count, parse_nbytes, parse_ns
 from gradwire.traces.workload import MAX_GAP_NS, MAX_NBYTES, Workload
 
 COLLECTIVES: tuple[CollectiveKind, ...] = get_args(CollectiveKind)
@@ -94,7 +94,7 @@ class LayerwiseChoices:
     ] = "1,1,1,1"
 
     def workload(self, size: SizeChoices) -> Workload:
-        shares = [_number("--shares", word.strip(), MAX_COUNT) for word in self.shares.split(",")]
+        shares = [parse_count("--shares", word.strip(), 0, MAX_COUNT) for word in self.shares.split(",")]
         return layerwise(
             shared_out(size.model_nbytes, shares),
             n_ranks=size.workers,
@@ -209,7 +209,7 @@ class DlrmChoices:
     ] = 1
 
     def workload(self, size: SizeChoices) -> Workload:
-        tables = [_number("--tables", word.strip(), MAX_COUNT) for word in self.tables.split(",")]
+        tables = [parse_count("--tables", word.strip(), 0, MAX_COUNT) for word in self.tables.split(",")]
         return dlrm(
             tables,
             n_ranks=size.workers,
@@ -260,7 +260,7 @@ class ServerChoices:
             self.servers,
             size.workers,
             nbytes=size.model_nbytes,
-            staleness=None if never else _number("--staleness", self.staleness, MAX_STALENESS),
+            staleness=None if never else parse_count("--staleness", self.staleness, 0, MAX_STALENESS),
             compute_ns=size.compute_ns,
             n_parts=self.parts,
             n_iterations=size.iterations,
@@ -297,9 +297,3 @@ def _within(option: str, text: str, value: int, least: int, most: int) -> int:
     if not least <= value <= most:
         raise ValueError(f"{option} {text} is not from {least:,} to {most:,}")
     return value
-
-
-def _number(option: str, text: str, most: int) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(most)) and int(text) <= most):
-        raise ValueError(f"{option}: {text!r} is not a number from 0 to {most:,}")
-    return int(text)

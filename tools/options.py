@@ -17,7 +17,6 @@ from gradwire.traces.schedules.names import CHOICES, algorithm_names
 MAX_ITERATIONS = 100_000
 
 _FACTOR = re.compile(r"[x×]?(\d{1,9}(?:\.\d{1,9})?)(?:/(\d{1,9}))?", re.ASCII)
-_PERCENT = re.compile(r"(\d{1,4}(?:\.\d{1,9})?)(%?)", re.ASCII)
 _SLOW = re.compile(r"(\d{1,4})=(.{1,32})", re.ASCII)
 _ITERATIONS = re.compile(r"(-?\d{1,9})(?:\.\.(-?\d{1,9}))?", re.ASCII)
 
@@ -69,7 +68,7 @@ MEANINGS = {  # of the choices' names; docs/collectives.md and docs/policies.md 
     "multitree": "a tree from each rank, grown along the fabric's free links step by step",
     "multitree:reference": "the same with the authors' rule for when a step ends",
     "ps:LAYOUT": "parameter servers: central, servers=K, colocated, hierarchical; more: docs/collectives.md",
-    "topk:RHO": "every rank sends its RHO largest numbers, as pairs of index and value: topk:0.01",
+    "topk:RHO": "every rank sends its RHO largest numbers, as pairs of index and value: topk:1%",
     "gtopk:RHO": "pairs of two ranks are merged and the largest kept, up a tree; the last ones go to all",
     "hitopk:RHO": "each first switch's ranks add up shards, whose RHO largest numbers go between switches",
     "ina": "in-network aggregation: switches add the gradients up",
@@ -203,14 +202,6 @@ def parse_slow(texts: Sequence[str] | None) -> dict[int, Fraction]:
             raise ValueError(f"{text!r} does not name a slow rank: write it like 3=×2")
         found[int(match[1])] = parse_factor(match[2])
     return found
-
-
-def parse_percent(text: str) -> Fraction:
-    """`10%` or `0.1`, as a share from 0 on."""
-    match = _PERCENT.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(f"{text!r} is not a share: write it like 10% or 0.1")
-    return Fraction(match[1]) / (100 if match[2] else 1)
 
 
 def parse_iterations(texts: Sequence[str] | None) -> tuple[int, ...] | None:

@@ -9,6 +9,7 @@ Name = TypeVar("Name", bound=str)
 
 _SIZE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 _TIME_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9}
+_SHARE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(?:(%)|/(\d{1,9}))?", re.ASCII)
 _NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z/]*)\s*")
 
 
@@ -43,6 +44,22 @@ def parse_ns(text: str) -> int:
     if match is None or not (match[2] or Fraction(match[1]) == 0):
         raise ValueError(f"{text!r} is not a time: write it like 10us or 1ms")
     return int(Fraction(match[1]) * _TIME_NS.get(match[2], 1))
+
+
+def parse_count(what: str, text: str, least: int, most: int) -> int:
+    """A whole number from `least` to `most`; `what` begins the error if it is not one."""
+    is_count = text.isascii() and text.isdecimal() and len(text) <= len(str(most))
+    if not (is_count and least <= int(text) <= most):
+        raise ValueError(f"{what}: {text[:20]!r} is not a whole number from {least:,} to {most:,}")
+    return int(text)
+
+
+def parse_share(text: str) -> Fraction:
+    """A share from `10%`, `0.1` or `1/10`, 0 or more."""
+    match = _SHARE.fullmatch(text.strip())
+    if match is None or not int(match[3] or 1):
+        raise ValueError(f"{text!r} is not a share: write it like 10%, 0.1 or 1/10")
+    return Fraction(match[1]) / (100 if match[2] else int(match[3] or 1))
 
 
 def one_of(what: str, text: str, names: Collection[Name]) -> Name:

@@ -199,9 +199,15 @@ def test_shares_that_keep_nothing_are_refused_with_what_works(
         planned("star:hosts=4", algorithm, nbytes)
 
 
-@pytest.mark.parametrize("text", ["", "x", "0.01%", "-1", "1e9", "1/0", "1/2/3", "9" * 400])
+@pytest.mark.parametrize("share", ["1%", "0.01", "1/100"])
+def test_a_share_may_be_written_in_three_ways(share: str) -> None:
+    """A hundredth of 10,000 numbers: 100 pairs of 8 bytes to each of 3 others."""
+    assert sent_nbytes(planned("star:hosts=4", f"topk:{share}", 40_000).schedule) == [3 * 800] * 4
+
+
+@pytest.mark.parametrize("text", ["", "x", "0.01%%", "-1", "1e9", "1/0", "1/2/3", "9" * 400])
 def test_what_is_not_a_share_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a share of the numbers: write it like"):
+    with pytest.raises(ValueError, match="is not a share: write it like"):
         planned("star:hosts=4", f"topk:{text}", 4000)
 
 

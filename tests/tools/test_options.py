@@ -13,11 +13,11 @@ from gradwire.tools.options import (
     parse_compute,
     parse_factor,
     parse_iterations,
-    parse_percent,
     parse_slow,
 )
 from gradwire.traces.schedules.names import algorithm_names
 from gradwire.traces.schedules.straggling import straggler_words
+from gradwire.traces.units import parse_count, parse_share
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_an_example_in_the_help_is_a_fabric_of_its_family() -> None:
 def test_slow_ranks_and_jitter_are_read_and_named() -> None:
     slow = parse_slow(["3=×2", " 0=x1.5", "1=1/2"])
     assert slow == {3: 2, 0: Fraction(3, 2), 1: Fraction(1, 2)}
-    assert [parse_percent(text) for text in ("10%", "0.1", "0")] == [Fraction(1, 10), Fraction(1, 10), 0]
+    assert [parse_share(text) for text in ("10%", "0.1", "1/10", "0")] == [*[Fraction(1, 10)] * 3, 0]
     assert straggler_words(slow, Fraction(1, 10)) == " (rank 0 ×1.5, rank 1 ×0.5, rank 3 ×2, jitter 0.1)"
     assert straggler_words({}, Fraction(0)) == ""
 
@@ -102,5 +102,15 @@ def test_what_names_no_slow_rank_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "-1%", "ten", "1e3", "10%%"])
 def test_what_is_no_share_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"write it like 10% or 0\.1"):
-        parse_percent(text)
+    with pytest.raises(ValueError, match=r"write it like 10%, 0\.1 or 1/10"):
+        parse_share(text)
+
+
+def test_a_count_is_a_whole_number_within_its_range() -> None:
+    assert [parse_count("n", text, 1, 512) for text in ("1", "012", "512")] == [1, 12, 512]
+
+
+@pytest.mark.parametrize("text", ["", "0", "513", "9" * 5000, "-1", "1.0", "²", "١", " 1"])
+def test_another_text_is_not_a_count(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^n: '.{0,20}' is not a whole number from 1 to 512$"):
+        parse_count("n", text, 1, 512)

@@ -9,6 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from gradwire.traces.units import parse_count
+
 RESNET50 = "resnet50"
 MAX_KEYS, MAX_LINE = 100_000, 1000
 MAX_LINES = 2 * MAX_KEYS  # empty ones as well
@@ -43,14 +45,14 @@ def load_keys(path: Path) -> tuple[Key, ...]:
             words = line.split()
             if not words:
                 continue
-            if len(words) != 2 or not (words[1].isascii() and words[1].isdecimal()):
+            if len(words) != 2:
                 raise ValueError(f"{path}: line {number} must be a name and a number of elements")
-            keys.append(Key(words[0], int(words[1])))
+            keys.append(Key(words[0], parse_count(f"{path}: line {number}", words[1], 1, MAX_ELEMENTS)))
             n_elements += keys[-1].n_elements
-            if len(keys) > MAX_KEYS or not 0 < keys[-1].n_elements <= n_elements <= MAX_ELEMENTS:
+            if len(keys) > MAX_KEYS or n_elements > MAX_ELEMENTS:
                 raise ValueError(
-                    f"{path}: line {number}: a file has at most {MAX_KEYS:,} keys, of 1 element or more, and "
-                    f"of {MAX_ELEMENTS:,} together"
+                    f"{path}: line {number}: a file has at most {MAX_KEYS:,} keys, of "
+                    f"{MAX_ELEMENTS:,} elements together"
                 )
     if not keys:
         raise ValueError(f"{path} has no keys: write a name and a number of elements in each line")

@@ -15,7 +15,6 @@ What is largest is decided by the size of numbers, of equal ones the first.  A s
 d, rounded down.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -32,8 +31,7 @@ from gradwire.traces.schedules.names import EARLY, STEP
 from gradwire.traces.schedules.networks import even_leaves
 from gradwire.traces.schedules.schedule import Op
 from gradwire.traces.schedules.sends import Sends
-
-_SHARE = re.compile(r"\d{1,9}(\.\d{1,9})?|\d{1,9}/\d{1,9}", re.ASCII)
+from gradwire.traces.units import parse_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +64,10 @@ class Share:
 def compressed(family: str, text: str) -> Algorithm:
     """The algorithm `FAMILY:RHO`.  Raise ValueError for what is not a number."""
     name = f"{family}:{text}"
-    whole, _, parts = text.partition("/")
-    if not _SHARE.fullmatch(text) or (parts and not int(parts)):
-        raise ValueError(
-            f"algorithm {name!r}: {text!r} is not a share of the numbers: write it like {family}:0.01 or "
-            f"{family}:1/100"
-        )
-    share = Share(family, text, Fraction(whole) / int(parts or 1))
+    try:
+        share = Share(family, text, parse_share(text))
+    except ValueError as error:
+        raise ValueError(f"algorithm {name!r}: {error}") from None
     stages, time_s, closed_form, pace = COMPRESSIONS[family]
     return Algorithm(
         name,

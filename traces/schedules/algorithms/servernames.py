@@ -6,7 +6,7 @@ from typing import Any
 from gradwire.traces.schedules.algorithm import Algorithm
 from gradwire.traces.schedules.algorithms.servers import Layout, closed_form, server_s, server_sends
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
-from gradwire.traces.units import one_of, parse_nbytes
+from gradwire.traces.units import one_of, parse_count, parse_nbytes
 from gradwire.traces.workload import MAX_NBYTES
 
 MAX_SERVERS = 512
@@ -75,11 +75,7 @@ def _read(key: str, value: str | None) -> tuple[str, Any]:
     if value is None:
         raise ValueError(f"{key} needs a value: {key}=...")
     if key == "servers":
-        if not (
-            value.isascii() and value.isdecimal() and 1 <= int(value[:9]) <= MAX_SERVERS and len(value) < 9
-        ):
-            raise ValueError(f"servers={value} must be a number from 1 to {MAX_SERVERS}")
-        return "n_servers", int(value)
+        return "n_servers", parse_count("servers", value, 1, MAX_SERVERS)
     if key == "chunk":
         return "chunk_nbytes", None if value == "off" else _chunk_nbytes(value)
     return key, _WORDS[key][one_of(key, value, _WORDS[key])]
