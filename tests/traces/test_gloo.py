@@ -65,7 +65,7 @@ def test_random_bytes_are_no_preamble(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prefix", "tag", "delta"), [(0, 1, 0), (10, 1, 0), (4, 2**32, 0), (4, -1, 0), (4, 1, 2**24)]
+    ("prefix", "tag", "delta"), [(0, 1, 0), (12, 1, 0), (4, 2**32, 0), (4, -1, 0), (4, 1, 2**24)]
 )
 def test_a_slot_that_gloo_could_not_make_is_refused(prefix: int, tag: int, delta: int) -> None:
     with pytest.raises(ValueError, match="gloo"):
