@@ -88,7 +88,7 @@ def show(
             to.print(line)
         print_rows(to, rows)
         if sentence := answer_of_rows(rows):
-            to.print(f"\n{sentence}", soft_wrap=True)
+            to.print(f"\n{sentence}")
         to.print(f"\nruns: {folder}", soft_wrap=True)
     if html:
         write_report(html, title, introduction, rows)

@@ -77,7 +77,7 @@ def print_cells(to: Console, cells: Sequence[PlannedCell]) -> None:
     for reason, names in refusals(cells).items():
         to.print(Text(f"refused: {reason}: {first_of(names, REFUSED_SHOWN)}", style="dim"))
     if sentence := answer_of_plans(cells):
-        to.print(sentence, soft_wrap=True)
+        to.print(sentence)
 
 
 def refusals(cells: Sequence[PlannedCell]) -> dict[str, list[str]]:
