@@ -48,3 +48,9 @@ class Taxonomy(BaseModel):
         unknown = [axis for axis, word in zip(axes, words, strict=True) if not word]
         known = ", ".join(filter(None, words))
         return "; ".join(filter(None, (known, f"{', '.join(unknown)} unknown" if unknown else "")))
+
+
+SYNCHRONOUS_DATA_PARALLEL = Taxonomy(
+    parallelism="data", optimisation="centralised", scheduling="synchronous", pattern="allreduce"
+)
+"""All ranks hold one model, and add up their gradients in every iteration."""

@@ -8,7 +8,7 @@ arXiv 1801.08030).  So the gradients that are ready last are needed first.
 from collections.abc import Sequence
 
 from gradwire.traces.making.items import Ids, Items
-from gradwire.traces.making.training import TAXONOMY
+from gradwire.traces.taxonomy import SYNCHRONOUS_DATA_PARALLEL
 from gradwire.traces.workload import Workload
 
 
@@ -32,4 +32,4 @@ def layerwise(nbytes: Sequence[int], *, n_ranks: int, compute_ns: int, n_iterati
                 (items.add_compute(rank, pass_ns, (*before[rank], reduced[layer]), number),)
                 for rank in range(n_ranks)
             ]
-    return items.workload(f"{n_layers} layers", TAXONOMY)
+    return items.workload(f"{n_layers} layers", SYNCHRONOUS_DATA_PARALLEL)

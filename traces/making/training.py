@@ -2,12 +2,8 @@
 
 from gradwire.traces.making.items import Ids, Items
 from gradwire.traces.schedules.kinds import CollectiveKind
-from gradwire.traces.taxonomy import Taxonomy
+from gradwire.traces.taxonomy import SYNCHRONOUS_DATA_PARALLEL, Taxonomy
 from gradwire.traces.workload import Workload
-
-TAXONOMY = Taxonomy(
-    parallelism="data", optimisation="centralised", scheduling="synchronous", pattern="allreduce"
-)
 
 
 def training(
@@ -22,4 +18,6 @@ def training(
         if compute_ns:
             after = [(items.add_compute(rank, compute_ns, after[rank], number),) for rank in range(n_ranks)]
         after = [(items.add_collective(kind, nbytes, after, number),)] * n_ranks
-    return items.workload(f"{kind} after {kind}", TAXONOMY if kind == "allreduce" else Taxonomy())
+    return items.workload(
+        f"{kind} after {kind}", SYNCHRONOUS_DATA_PARALLEL if kind == "allreduce" else Taxonomy()
+    )
