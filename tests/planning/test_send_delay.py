@@ -74,6 +74,14 @@ def test_at_any_pace_latency_counts_as_often_as_closed_forms_say(name: str, p: i
     assert plan.prediction.fluid_s == pytest.approx(closed_s, rel=0.01)
 
 
+def test_a_server_under_the_one_switch_costs_two_messages_and_under_each_of_several_four() -> None:
+    for spec, n_ranks, messages in (("star:hosts=7", 6, 2), ("leaf-spine:leaves=2,spines=2,hosts=4", 6, 4)):
+        cell = Cell(parse_fabric(spec), "ps:hierarchical", "linear", "ecmp")
+        plan = plan_of(cell, Experiment(made_allreduce(n_ranks, 24), "test", send_delay_ns=50 * MS))
+        assert closed_time(plan, nominal_costs(plan)).time_s == pytest.approx(messages * 0.05, rel=0.01)
+        assert plan.prediction.fluid_s == pytest.approx(messages * 0.05, rel=0.01)
+
+
 def test_a_delay_is_part_of_alpha_which_says_so() -> None:
     plan = bench("ring", "linear", 50 * MS)
     costs = measured_costs(plan, Calibration(1e-3, 2e-3, 0.9))

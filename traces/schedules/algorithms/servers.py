@@ -207,8 +207,8 @@ _FORMS: dict[Kind, _Form] = {
         lambda x: 2 * max((x.w - 1) * x.s, 1 - x.s),
     ),
     "hierarchical": _Form(
-        "4α + ((1−q) max(1, (m + 2(r−1)/r)/n) + q (2 max(1, m/n) + 2(r−1)/(rn)))·Sβ",
-        "4α + (2 max(1, m/n) + 2(r−1)/(rn))·Sβ",
+        "4α (2α if r = 1) + ((1−q) max(1, (m + 2(r−1)/r)/n) + q (2 max(1, m/n) + 2(r−1)/(rn)))·Sβ",
+        "4α (2α if r = 1) + (2 max(1, m/n) + 2(r−1)/(rn))·Sβ",
         lambda x: max(1, (x.m + 2 * (x.r - 1) / x.r) / x.n),
         lambda x: 2 * max(1, x.m / x.n) + 2 * (x.r - 1) / (x.r * x.n),
     ),
@@ -228,7 +228,8 @@ def server_s(layout: Layout, p: int, nbytes: int, alpha: float, beta: float, hin
     sizes = _Sizes(p, s, _faster(groups, p, hints), len(groups), most_workers)
     form = _FORMS[layout.kind]
     factor = (1 - q) * form.overlapped(sizes) + q * form.serial(sizes)
-    return (4 if layout.kind == "hierarchical" else 2) * alpha + factor * nbytes * beta
+    exchange = layout.kind == "hierarchical" and len(groups) > 1
+    return (4 if exchange else 2) * alpha + factor * nbytes * beta
 
 
 def closed_form(layout: Layout) -> str:
