@@ -113,6 +113,8 @@ def _check_parties(number: int, op: Op, n_ranks: int) -> None:
         _check_sizes(number, op)
     if not 0 <= op.room_nbytes <= MAX_OP_NBYTES:
         raise ValueError(f"operation {number}: room for {op.room_nbytes} bytes is out of range")
+    if not 0 <= op.dense_nbytes <= MAX_OP_NBYTES:
+        raise ValueError(f"operation {number}: a dense_nbytes of {op.dense_nbytes} is out of range")
 
 
 def _check_sizes(number: int, op: Op) -> None:
@@ -273,6 +275,10 @@ def _check_ranks(number: int, aggregation: Aggregation, schedule: Schedule) -> N
             or not 0 <= ranks[0] <= ranks[-1] < schedule.n_ranks
         ):
             raise ValueError(f"aggregation {number}: its givers and takers must be ranks in ascending order")
+    if op.members and not set(aggregation.members) <= set(op.members):
+        raise ValueError(
+            f"aggregation {number}: its givers and takers must be members of operation {aggregation.op}"
+        )
     due = op.contract.takers(givers, op.root)
     if not op.contract.adds or takers != due or len(aggregation.members) < 2:
         raise ValueError(

@@ -101,6 +101,14 @@ def flow(number: int, **fields: object) -> Callable[[Value], None]:
         ),
         (lambda value: value["schedule"]["ops"][0].update(room_nbytes=1 << 60), "operation 0: room for"),
         (
+            lambda value: value["schedule"]["ops"][0].update(dense_nbytes=-(10**30)),
+            "operation 0: a dense_nbytes of -1000000000000000000000000000000 is out of range",
+        ),
+        (
+            lambda value: value["schedule"]["ops"][0].update(dense_nbytes=1 << 60),
+            "operation 0: a dense_nbytes",
+        ),
+        (
             lambda value: value["schedule"]["ops"][0].update(sizes=[[1] * 4] * 4),
             "operation 0: only an alltoall has sizes, of each member for each; it is allreduce of 4 members",
         ),
@@ -232,6 +240,14 @@ def tree(number: int, **fields: object) -> Callable[[Value], None]:
         (aggregation(0, givers=[-1, 0]), "ranks in ascending order"),
         (aggregation(0, takers=[0, 4]), "ranks in ascending order"),
         (aggregation(0, takers=[0]), "switches cannot do allreduce"),
+        (
+            lambda value: value["schedule"].update(
+                sends=no_sends(value),
+                gates=[],
+                ops=[{**op, "members": [1, 2, 3], "givers": []} for op in value["schedule"]["ops"]],
+            ),
+            "aggregation 0: its givers and takers must be members of operation 0",
+        ),
         (aggregation(0, givers=[0], takers=[0]), "switches cannot do allreduce"),
         (aggregation(1, givers=[0, 3], takers=[0, 3]), "operation 0 has rank 0 in two of its aggregations"),
         (
