@@ -3,6 +3,7 @@
 import re
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 _WORDS = (  # the beginning of pydantic's name for a fault, and ours
     ("missing", "is missing"),
@@ -25,8 +26,8 @@ _WORDS = (  # the beginning of pydantic's name for a fault, and ours
 
 def complaint(error: ValidationError) -> str:
     """The first fault, as in `flows.0.src is not a whole number`; of the whole content `it is not a list`."""
-    first = error.errors()[0]
-    where = ".".join(map(str, first["loc"])) or "it"
+    first, *others = error.errors()
+    where = _where(first)
     if first["type"] == "json_invalid":
         place = re.search(r"line (\d+) column (\d+)", first["msg"])
         return f"{where} is not valid JSON" + (f": line {place[1]}, column {place[2]}" if place else "")
@@ -34,9 +35,16 @@ def complaint(error: ValidationError) -> str:
         if first["type"].startswith(kind):
             return f"{where} {words}"
     if first["type"] == "literal_error":
-        return f"{where} is not {first['ctx']['expected']}"
+        alike = (one for one in (first, *others) if one["type"] == first["type"] and _where(one) == where)
+        choices = ", ".join(one["ctx"]["expected"].replace(" or ", ", ") for one in alike)
+        return f"{where} is not {' or '.join(choices.rsplit(', ', maxsplit=1))}"
     message = first["msg"].removeprefix("Value error, ").splitlines()[0]
     return f"{where}: {message}" if first["loc"] else message
+
+
+def _where(fault: ErrorDetails) -> str:
+    """The field; of one that has several types, without the type that was tried."""
+    return ".".join(str(part) for part in fault["loc"] if not str(part).startswith("literal[")) or "it"
 
 
 def other_version(found: object, wanted: str, again: str) -> str:

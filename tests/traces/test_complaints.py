@@ -1,10 +1,29 @@
-"""What is said of files of another version."""
+"""What is said of files of another version, and of words that a field cannot have."""
+
+from typing import Literal
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
-from gradwire.traces.complaints import other_version
+from gradwire.traces.complaints import complaint, other_version
 
 AGAIN = "make it again"
+Spread = Literal["a", "b", "c"]
+Single = Literal["d"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (Literal["a"], "'a'"),
+        (Literal["a", "b"], "'a' or 'b'"),
+        (Spread | Single | int, "'a', 'b', 'c' or 'd'"),
+    ],
+)
+def test_a_word_that_a_field_cannot_have_is_refused_with_all_that_it_can(kind: object, words: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        TypeAdapter(dict[str, kind]).validate_python({"kind": "x"})  # type: ignore[valid-type]
+    assert complaint(refused.value) == f"kind is not {words}"
 
 
 @pytest.mark.parametrize(
