@@ -16,6 +16,7 @@ class PlanFigures(TypedDict):
     closed_s: float | None
     ratio_closed: float | None
     no_closed_form: str | None
+    closed_is_bound: bool
     alpha_s: float
     beta_s_per_byte: float
     alpha_from: str
@@ -31,8 +32,9 @@ def plan_figures(plan: Plan, load: PlanLoad, costs: Costs, time_s: float) -> Pla
     return PlanFigures(
         closed_form=closed.text,
         closed_s=closed.time_s,
-        ratio_closed=time_s / closed.time_s if closed.time_s else None,
+        ratio_closed=time_s / closed.time_s if closed.time_s and not closed.is_bound else None,
         no_closed_form=closed.missing,
+        closed_is_bound=closed.is_bound,
         alpha_s=costs.alpha_s,
         beta_s_per_byte=costs.beta_s_per_byte,
         alpha_from=costs.source,

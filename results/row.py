@@ -96,8 +96,9 @@ class Row:
     `settled_s` is when adaptive routes moved flows for the last time, after the start of a repeat.
     `closed_form` and `closed_s` are those of what was run, with `alpha_s` and `beta_s_per_byte` of the
     fabric's calibration (`alpha_from` says of what); None, with `no_closed_form` as the reason, where there
-    is none (planning.model.closedform).  `fabric_bound_s` is the least time on this fabric if every phase
-    waits for the one before, whatever the routes.  `jobs` has the median time of each job of several.
+    is none (planning.model.closedform).  With `closed_is_bound` it is at most that, and there is no ratio.
+    `fabric_bound_s` is the least time on this fabric if every phase waits for the one before, whatever the
+    routes.  `jobs` has the median time of each job of several.
     `limit` is what holds the run up (results.limits).
     `tier_nbytes` are bytes on the wire in a repeat by tier and direction, `host_side` says why what switches
     were to add up is done by hosts.
@@ -159,6 +160,7 @@ class Row:
     closed_s: float | None = None
     ratio_closed: float | None = None
     no_closed_form: str | None = None
+    closed_is_bound: bool = False
     alpha_s: float | None = None
     beta_s_per_byte: float | None = None
     alpha_from: str | None = None

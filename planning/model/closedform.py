@@ -40,11 +40,15 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class ClosedTime:
-    """The formula for a person and its time; both None, and why, where there is none."""
+    """The formula for a person and its time; both None, and why, where there is none.
+
+    With `is_bound` the algorithm takes at most that time.
+    """
 
     text: str | None
     time_s: float | None
     missing: str | None = None
+    is_bound: bool = False
 
 
 def nominal_costs(plan: Plan) -> Costs:
@@ -119,7 +123,8 @@ def _of_job(plan: Plan, ranks: Sequence[int], costs: Costs) -> ClosedTime:
     for key, count in alike.items():
         texts[times[key].text or ""] += count
     total_s = sum((times[key].time_s or 0.0) * count for key, count in alike.items())
-    return ClosedTime(" + ".join(_texts(texts)), total_s)
+    is_bound = any(each.is_bound for each in times.values())
+    return ClosedTime(" + ".join(_texts(texts)), total_s, is_bound=is_bound)
 
 
 def _is_chain(schedule: Schedule, ops: Sequence[int]) -> bool:
@@ -169,7 +174,9 @@ def _of_op(plan: Plan, op: Op, members: Sequence[int], is_stage: bool, costs: Co
         return missing
     if not does.has_time_at(plan.pace):
         return ClosedTime(None, None, f"there is no formula for {op.kind} {how} at the pace {plan.pace}")
-    return ClosedTime(does.closed_form or f"that of {does.name}", time_s)
+    is_bound = not does.is_exact(n_ranks, hints)
+    text = does.closed_form or f"that of {does.name}"
+    return ClosedTime(f"at most {text}" if is_bound else text, time_s, is_bound=is_bound)
 
 
 def _texts(counts: Mapping[str, int]) -> Iterator[str]:

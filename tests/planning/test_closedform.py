@@ -9,6 +9,8 @@ from gradwire.planning.experiment import Cell, Experiment, plan_of
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.model.calibration import Calibration, Shift
 from gradwire.planning.model.closedform import Costs, closed_time, measured_costs, nominal_costs
+from gradwire.planning.model.loads import plan_load
+from gradwire.results.planfigures import nominal_figures
 from gradwire.traces.schedules.algorithms.graph import Graph
 from gradwire.traces.schedules.algorithms.multitree import grow
 from gradwire.traces.schedules.expand import expand
@@ -110,6 +112,32 @@ def test_on_a_fabric_that_no_flows_share_the_fluid_time_is_the_closed_form() -> 
         plan = allreduce_plan("star:hosts=8,rate=50M", algorithm, nbytes=8 * MIB)
         closed = closed_time(plan, nominal_costs(plan))
         assert plan.prediction.fluid_s == pytest.approx(closed.time_s, rel=1e-3)
+
+
+@pytest.mark.parametrize("delay_ns", [0, 50_000_000])
+@pytest.mark.parametrize(
+    ("algorithm", "p", "is_bound"),
+    [
+        ("multitree", 8, False),
+        ("multitree", 6, True),
+        ("multitree", 17, True),
+        ("double-binary-tree", 8, True),
+    ],
+)
+def test_a_form_that_is_only_a_bound_is_said_to_be_one_and_no_time_is_held_against_it(
+    algorithm: str, p: int, is_bound: bool, delay_ns: int
+) -> None:
+    """Under one switch p-1 steps are the fewest; MultiTree needs more where p is no power of two."""
+    cell = Cell(parse_fabric(f"star:hosts={p}"), algorithm, "linear", "ecmp")
+    plan = plan_of(cell, Experiment(made_allreduce(p, p << 16), "test", send_delay_ns=delay_ns))
+    figures = nominal_figures(plan, plan_load(plan))
+    assert figures["closed_is_bound"] == is_bound
+    assert (figures["closed_form"] or "").startswith("at most ") == is_bound
+    if is_bound:
+        assert figures["ratio_closed"] is None
+        assert plan.prediction.fluid_s < (figures["closed_s"] or 0.0)
+    else:
+        assert figures["ratio_closed"] == pytest.approx(1.0)
 
 
 def test_each_job_has_the_time_of_its_own_ring() -> None:

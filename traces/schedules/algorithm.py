@@ -12,6 +12,7 @@ from gradwire.traces.schedules.sends import Send, Sends
 
 SendsOf = Callable[[int, int, Hints], Sequence[Send]]
 ClosedForm = Callable[[int, int, float, float, Hints], float | None]
+Exactness = Callable[[int, Hints], bool]
 Servers = int | Literal["leaf"]
 """How many ranks an algorithm has beside those whose data it adds up; `leaf`: one under each first switch."""
 
@@ -33,6 +34,12 @@ StagesOf = Callable[[int, int, Hints], tuple[Stage, ...]]
 def no_closed_form(p: int, nbytes: int, alpha: float, beta: float, hints: Hints, /) -> None:
     """For an algorithm whose time no formula says."""
     del p, nbytes, alpha, beta, hints
+
+
+def always(n_ranks: int, hints: Hints, /) -> bool:
+    """Of a closed form that is the time of any ranks on any network."""
+    del n_ranks, hints
+    return True
 
 
 def no_sends(n_ranks: int, nbytes: int, hints: Hints, /) -> tuple[Send, ...]:
@@ -65,7 +72,8 @@ class Algorithm:
     With them the hints' leaves and rates are of all ranks, servers included.
 
     The sends get what they have to wait for by `pace` (traces.schedules.pacing) if the user chooses no other;
-    None: they say it themselves.  The closed form is of that pace, or of any with `any_pace`.
+    None: they say it themselves.  The closed form is of that pace, or of any with `any_pace`.  It is
+    the time where `is_exact(p, hints)`, else at most that.
 
     With `stages(n_ranks, nbytes, hints)` an allreduce is done by several operations one after the other, and
     `sends` is left out.  These send pairs of an index and a value, or carry on such (planning.stagecheck).
@@ -80,6 +88,7 @@ class Algorithm:
     pace: str | None = EARLY
     stages: StagesOf | None = None
     any_pace: bool = False
+    is_exact: Exactness = always
 
     def has_time_at(self, pace: str | None) -> bool:
         """Whether the closed form is of sends at this pace; None: at the algorithm's own."""

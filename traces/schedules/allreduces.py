@@ -28,7 +28,7 @@ from gradwire.traces.schedules.algorithms.hierarchical import (
     hierarchical_s,
     two_d_ring,
 )
-from gradwire.traces.schedules.algorithms.multitree import grow, multitree, multitree_s
+from gradwire.traces.schedules.algorithms.multitree import fills_links, grow, multitree, multitree_s
 from gradwire.traces.schedules.algorithms.ring import ring, ring_s
 from gradwire.traces.schedules.algorithms.servernames import server_algorithm
 from gradwire.traces.schedules.algorithms.trees import binomial_s, chain_s, reduce_broadcast
@@ -87,7 +87,13 @@ def _multitree(name: str, *, reference: bool) -> Algorithm:
     def time_s(p: int, nbytes: int, alpha: float, beta: float, hints: Hints) -> float:
         return multitree_s(grow(needed_graph(p, hints), reference=reference), nbytes, alpha, beta)
 
-    return Algorithm(name, sends, time_s, "2(τS/p·β + Dα) (Huang et al. 2021, derived)")
+    return Algorithm(
+        name,
+        sends,
+        time_s,
+        "2(τS/p·β + Dα) (Huang et al. 2021, derived)",
+        is_exact=lambda p, hints: fills_links(grow(needed_graph(p, hints), reference=reference)),
+    )
 
 
 _HALVING_DOUBLING = "2 lg q·α + 2(q−1)/q·Sβ, q = 2^⌊lg p⌋; if q < p, 3α + 2Sβ more (Thakur et al. 2005)"
@@ -150,8 +156,9 @@ ALLREDUCES = (
         "double-binary-tree",
         _double_binary_tree,
         lambda p, n, a, b, hints: double_binary_tree_s(p, n, a, b, _pieces(p, n, hints)),
-        "at most 4(C+h−1)(α + S/(2C)·β), C pieces, h = ⌈lg p⌉ (Sanders et al. 2009)",
+        "4(C+h−1)(α + S/(2C)·β), C pieces, h = ⌈lg p⌉ (Sanders et al. 2009)",
         any_pace=True,
+        is_exact=lambda *_: False,
     ),
     Algorithm(
         "hierarchical",

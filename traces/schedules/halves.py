@@ -6,7 +6,15 @@ docs/collectives.md says what each costs.
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from gradwire.traces.schedules.algorithm import Algorithm, ClosedForm, SendsOf, everywhere_s, same_everywhere
+from gradwire.traces.schedules.algorithm import (
+    Algorithm,
+    ClosedForm,
+    Exactness,
+    SendsOf,
+    always,
+    everywhere_s,
+    same_everywhere,
+)
 from gradwire.traces.schedules.algorithms import allpairs, doubling, hierarchical, multitree, ring
 from gradwire.traces.schedules.algorithms.graph import Graph
 from gradwire.traces.schedules.hints import Hints
@@ -53,6 +61,16 @@ def _trees_s(reference: bool) -> ClosedForm:
     )
 
 
+def _trees_fill(reference: bool) -> Exactness:
+    return lambda p, hints: multitree.fills_links(multitree.grow(needed_graph(p, hints), reference=reference))
+
+
+_EXACT = {
+    "multitree": _trees_fill(reference=False),
+    "multitree:reference": _trees_fill(reference=True),
+}
+
+
 def _halves(
     collective: CollectiveKind,
     of_ring: Callable[[int, int], Sequence[Send]],
@@ -88,7 +106,16 @@ def _halves(
         ("multitree:reference", _along_trees(reference), _trees_s(reference=True), huang, EARLY),
     )
     return tuple(
-        Algorithm(name, sends, time_s, formula, collective, pace=pace, any_pace=name in ANY_PACE)
+        Algorithm(
+            name,
+            sends,
+            time_s,
+            formula,
+            collective,
+            pace=pace,
+            any_pace=name in ANY_PACE,
+            is_exact=_EXACT.get(name, always),
+        )
         for name, sends, time_s, formula, pace in made
     )
 

@@ -133,6 +133,13 @@ def half_s(trees: Trees, nbytes: int, alpha: float, beta: float) -> float:
     return trees.n_steps * nbytes / trees.n_ranks * beta + trees.depth * alpha
 
 
+def fills_links(trees: Trees) -> bool:
+    """Whether a rank sends in every step over its one link; else early sends of a step fill gaps of another,
+    and the time is at most that of the steps.
+    """
+    return trees.n_steps == trees.n_ranks - 1
+
+
 @lru_cache(maxsize=2)  # a plan asks for the sends and for their closed form, of 128 ranks a second each
 def grow(graph: Graph, *, reference: bool = False) -> Trees:
     """The paper's construction: in each step every tree in turn takes one more rank, until no link is left.
