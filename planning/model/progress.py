@@ -9,7 +9,9 @@ and the one before in its reduce group has become ready; those of a group take t
 What its operation sends at a member waits for it.
 
 A message that takes a lock waits for that where it is received (traces.schedules.locks): with notices its
-receiver announces it then, without them it begins then, and asks when nothing else holds it.
+receiver announces it then, without them it begins then, and asks when nothing else holds it.  A message that
+frees a lock does so at its source, when TCP has taken it: without hosts there are no sockets' buffers, so
+that is when it has arrived, up to a buffer later than in a run.
 
 Hosts cost nothing unless their costs are given (planning.model.hosts).  With costs, a receiver says that it
 is ready in a message of its own, a notice, which the sender has to handle before the data leave.  Data that
