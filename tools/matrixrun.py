@@ -69,6 +69,8 @@ def check_page(html: Path | None) -> None:
     """Raise OSError before anything is run, rather than when the result is there and cannot be written."""
     if html and not html.absolute().parent.is_dir():
         raise FileNotFoundError(f"--html {html}: there is no folder {html.absolute().parent}; make it first")
+    if html and html.is_dir():
+        raise IsADirectoryError(f"--html {html} is a folder; name a file in it")
 
 
 def show(

@@ -25,6 +25,7 @@ from gradwire.traces.files import write_whole
 from gradwire.traces.units import one_of, show_count
 
 FOLDER = Path(__file__).with_name("papers")
+RUNS = "runs"  # in the folder of the results: what sends packets has a folder each in it
 PAPERS = tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
 STYLES = {"holds": VERDICT_STYLES["valid"], "differs": "bold red", "not valid": "bold red", "not run": "dim"}
 
@@ -37,6 +38,12 @@ def load_paper(name: str) -> Paper:
     """Raise ValueError for a paper that gradwire has no file of."""
     one_of("paper", name, PAPERS)
     return read_paper((FOLDER / f"{name}.yaml").read_text())
+
+
+def check_folder(folder: Path) -> None:
+    """Raise FileExistsError for a folder with the runs of another reproduction, which are not run over."""
+    if (folder / RUNS).exists():
+        raise FileExistsError(f"{folder} has runs of an earlier reproduction; choose another folder")
 
 
 def reproduced(paper: Paper, folder: Path, *, plan_only: bool, quiet: bool) -> list[Outcome]:
@@ -73,7 +80,7 @@ def _run(trial: Trial, folder: Path, number: int, advance: Callable[[], None]) -
     for place, (*before, command) in enumerate(trial.rounds):
         for makes in before:
             _printed(makes, folder)
-        out = f" --out runs/{number:02d}-{place:02d}" if trial.needs_root else ""
+        out = f" --out {RUNS}/{number:02d}-{place:02d}" if trial.needs_root else ""
         found = json.loads(_printed(f"{command} --json{out}", folder))
         advance()
         yield found[0] if isinstance(found, list) else found

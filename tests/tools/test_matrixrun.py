@@ -43,6 +43,8 @@ def test_two_commands_in_one_second_get_two_folders(tmp_path: Path, monkeypatch:
 def test_a_page_that_cannot_be_written_is_told_before_anything_is_run(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="make it first"):
         check_page(tmp_path / "nowhere" / "page.html")
+    with pytest.raises(IsADirectoryError, match="is a folder; name a file in it"):
+        check_page(tmp_path)
     check_page(tmp_path / "page.html")
     check_page(None)
 

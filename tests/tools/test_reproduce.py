@@ -135,6 +135,19 @@ def test_an_unknown_paper_is_refused_with_those_there_are() -> None:
     assert done.exit_code == 1 and "there is no paper 'attention'; choose from " in done.output
 
 
+def test_a_folder_with_runs_of_an_earlier_reproduction_is_refused_before_anything_is_run(
+    made_up: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gradwire.tools.commands.reproduce.need_root_and_tools", lambda _: None)
+    monkeypatch.setattr("gradwire.tools.commands.reproduce.reproduced", lambda *_, **__: [])
+    words = ["reproduce", "made-up", "--out", str(made_up)]
+    assert CliRunner().invoke(cli.application("reproduce"), words).exit_code == 0
+    (made_up / "runs").mkdir()
+    done = CliRunner().invoke(cli.application("reproduce"), words)
+    assert done.exit_code == 1 and "choose another folder" in " ".join(done.output.split())
+    assert CliRunner().invoke(cli.application("reproduce"), [*words, "--plan-only"]).exit_code == 0
+
+
 def test_json_has_every_claim(made_up: Path) -> None:
     done = CliRunner().invoke(
         cli.application("reproduce"),

@@ -10,7 +10,14 @@ from gradwire.tools.exits import NOT_VALID
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import check_page, default_folder
 from gradwire.tools.options import HtmlOption, JsonOption, OutOption
-from gradwire.tools.reproducing import PAPERS, load_paper, print_outcomes, reproduced, write_page
+from gradwire.tools.reproducing import (
+    PAPERS,
+    check_folder,
+    load_paper,
+    print_outcomes,
+    reproduced,
+    write_page,
+)
 
 
 def reproduce(
@@ -38,6 +45,8 @@ def reproduce(
     chosen = load_paper(paper)
     check_page(html)
     if not plan_only and any(claim.needs_root for claim in chosen.claims):
+        if out:
+            check_folder(out)
         need_root_and_tools("reproduce")
     folder = out or default_folder()
     folder.mkdir(parents=True, exist_ok=True)
