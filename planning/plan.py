@@ -21,7 +21,7 @@ from gradwire.planning.plancheck import check
 from gradwire.planning.transport import Transport
 from gradwire.planning.trees.tree import SWITCH_SLOTS, Tree
 from gradwire.traces.complaints import complaint, other_version
-from gradwire.traces.files import write_whole
+from gradwire.traces.files import read_at_most, write_whole
 from gradwire.traces.schedules.names import Pace
 from gradwire.traces.schedules.schedule import Schedule
 from gradwire.traces.schedules.sends import Sends
@@ -162,10 +162,11 @@ def save(plan: Plan, path: Path) -> None:
 
 def load(path: Path) -> Plan:
     """The plan in a file.  Raise BadPlan if it is not a plan or cannot be carried out, or OSError."""
-    if path.stat().st_size > MAX_FILE_NBYTES:
+    octets = read_at_most(path, MAX_FILE_NBYTES)
+    if len(octets) > MAX_FILE_NBYTES:
         raise BadPlan(f"{path}: not a plan: it is larger than {MAX_FILE_NBYTES >> 20} MiB")
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(octets)
         if not isinstance(value, dict):
             raise ValueError("it is not an object")
         if (schema := value.pop("schema", None)) != SCHEMA:

@@ -4,6 +4,7 @@ import csv
 import json
 from pathlib import Path
 
+from gradwire.traces.files import read_at_most
 from gradwire.traces.schedules.expand import MAX_REPLAYED_RANKS
 from gradwire.traces.schedules.kinds import BlockSizes
 from gradwire.traces.units import parse_count
@@ -14,8 +15,7 @@ MAX_FILE_NBYTES = 16 << 20
 
 def read_block_sizes(path: Path) -> BlockSizes:
     """Raise ValueError with what a table misses, OSError for a file that cannot be read."""
-    with path.open("rb") as file:
-        octets = file.read(MAX_FILE_NBYTES + 1)
+    octets = read_at_most(path, MAX_FILE_NBYTES)
     if len(octets) > MAX_FILE_NBYTES:
         raise ValueError(f"{path}: a table of sizes has at most {MAX_FILE_NBYTES >> 20} MiB")
     try:

@@ -1,4 +1,4 @@
-"""Writes result files, completely or not at all.  An edge module: it writes files."""
+"""Reads files within a bound; writes result files, completely or not at all.  An edge module."""
 
 import errno
 import os
@@ -12,6 +12,12 @@ from typing import TextIO
 # Never a file that is there already, nor what a link points to: root may write into somebody else's folder.
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def read_at_most(path: Path, most_nbytes: int) -> bytes:
+    """The content of a file; one byte more than `most_nbytes` of a larger one, and of what never ends."""
+    with path.open("rb") as file:
+        return file.read(most_nbytes + 1)
 
 
 @contextmanager

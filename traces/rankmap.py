@@ -10,6 +10,7 @@ from typing import Annotated
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from gradwire.traces.files import read_at_most
 from gradwire.traces.recognition.ranks import BadTrace
 
 SETTINGS = "trace.yaml"
@@ -25,12 +26,13 @@ class Settings(BaseModel):
 
 def read_settings(path: Path) -> dict[str, int]:
     """The ranks that a file like trace.yaml gives, by address."""
-    if path.stat().st_size > MAX_SETTINGS_NBYTES:
+    octets = read_at_most(path, MAX_SETTINGS_NBYTES)
+    if len(octets) > MAX_SETTINGS_NBYTES:
         raise BadTrace(
             f"{path}: it is larger than the {MAX_SETTINGS_NBYTES >> 20} MiB that a rank map may have"
         )
     try:
-        settings = Settings.model_validate(yaml.safe_load(path.read_bytes()) or {})
+        settings = Settings.model_validate(yaml.safe_load(octets) or {})
     except (yaml.YAMLError, ValidationError) as error:
         raise BadTrace(f"{path}: not a rank map: write `ranks: {{10.0.0.1: 0, 10.0.0.2: 1}}`") from error
     return {str(address): rank for address, rank in settings.ranks.items()}

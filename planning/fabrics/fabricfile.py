@@ -16,6 +16,7 @@ from yaml.nodes import MappingNode, Node, SequenceNode
 from gradwire.planning.fabrics.cabling import BadCabling
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.fabricdocument import FabricDocument, LinksLine, Tier, WireKeys, fabric_of
+from gradwire.traces.files import read_at_most
 
 SUFFIXES = (".yaml", ".yml")
 MAX_FILE_NBYTES = 1 << 20
@@ -43,9 +44,10 @@ def is_file(spec: str) -> bool:
 
 def read_fabric(path: Path) -> Fabric:
     """Called as the file unless it says otherwise.  Raise OSError, or ValueError with line and reason."""
-    if path.stat().st_size > MAX_FILE_NBYTES:
+    octets = read_at_most(path, MAX_FILE_NBYTES)
+    if len(octets) > MAX_FILE_NBYTES:
         raise ValueError(f"the file is larger than {MAX_FILE_NBYTES >> 20} MiB")
-    return fabric_of_yaml(path.read_bytes(), _UNPLAIN.sub("_", path.name)[-MAX_NAME:])
+    return fabric_of_yaml(octets, _UNPLAIN.sub("_", path.name)[-MAX_NAME:])
 
 
 def fabric_of_yaml(text: bytes, name: str) -> Fabric:
