@@ -106,7 +106,7 @@ def test_every_sum_is_right_and_tcp_counts_what_the_plan_says(algorithm: str) ->
 
 @pytest.mark.parametrize("kind", [kind for kind in BY_COLLECTIVE if kind != "allreduce"])
 def test_every_rank_holds_what_each_collective_owes_it_in_two_repeats(kind: CollectiveKind) -> None:
-    """By its most intricate algorithm; 1,003 bytes of what is only copied are no whole elements."""
+    """By its most intricate algorithm; what is only copied has 1,003 bytes, which is not a multiple of 4."""
     name = {"alltoall": "bruck", "broadcast": "tree:chains", "reduce": "tree:binary"}.get(
         kind, "halving-doubling"
     )

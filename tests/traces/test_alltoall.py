@@ -129,7 +129,7 @@ def test_a_hierarchical_alltoall_leaves_a_group_only_between_members_of_the_same
     assert all(send.src % 3 == send.dst % 3 for send in leaving)
     assert sum(send.nbytes for send in leaving) == 12 * 9 * 20  # as of any alltoall: each for 9 others
     together = Counter((send.src, send.dst) for send in leaving)
-    assert max(together.values()) == 3  # a rank's own block, and what lies before and behind it
+    assert max(together.values()) == 3  # a rank's own block, what lies before it and what follows it
 
 
 @pytest.mark.parametrize("name", ["bruck", "hierarchical"])
