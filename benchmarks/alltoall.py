@@ -16,9 +16,9 @@ from gradwire.planning.experiment import Cell, Experiment, plan_of
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.results.laboratory import Laboratory
 from gradwire.results.row import Row
+from gradwire.traces.making.collectives import made_collective
 from gradwire.traces.schedules.names import PAIRWISE
 from gradwire.traces.units import parse_bps, parse_nbytes
-from gradwire.traces.workload import made_collective
 
 PAIRS = (
     (("bigraph:n=8,m=4", "direct"), ("leaf-spine:leaves=8,spines=4,hosts=4", "planned")),

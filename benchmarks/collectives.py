@@ -23,12 +23,13 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.plan import Plan
 from gradwire.planning.refused import Refused
 from gradwire.results.laboratory import Laboratory
+from gradwire.traces.making.collectives import made_collective, made_uneven_alltoall
 from gradwire.traces.reader import open_trace
 from gradwire.traces.schedules.kinds import CollectiveKind
 from gradwire.traces.schedules.names import AS_CAPTURED, BY_COLLECTIVE, FAMILIES, PAIRWISE
 from gradwire.traces.schedules.schedule import sent_nbytes
 from gradwire.traces.units import parse_nbytes
-from gradwire.traces.workload import Workload, made_collective, made_uneven_alltoall
+from gradwire.traces.workload import Workload
 
 OF_FAMILIES = (
     "ps:central",

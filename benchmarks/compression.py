@@ -26,9 +26,9 @@ from gradwire.planning.plan import Plan
 from gradwire.results.audit.runaudit import audit_run
 from gradwire.results.laboratory import Laboratory
 from gradwire.results.row import Row
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.dtypes import FLOAT32, DType
 from gradwire.traces.units import parse_bps, parse_nbytes
-from gradwire.traces.workload import made_allreduce
 
 P = 8
 SHARES = (Fraction(1, 16), Fraction(1, 8), Fraction(1, 4))

@@ -18,8 +18,8 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.model.closedform import closed_time, nominal_costs
 from gradwire.planning.plan import Plan
 from gradwire.results.laboratory import Laboratory
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.units import parse_nbytes, parse_ns
-from gradwire.traces.workload import made_allreduce
 
 FABRIC = "bigraph:n=8,m=2,rate=50M"
 PLACEMENTS = {"ring": "alternating", "halving-doubling": "hdrm", "multitree": "linear"}

@@ -19,10 +19,10 @@ from gradwire.planning.routing.planned import reassigned
 from gradwire.planning.routing.policies import policy
 from gradwire.planning.routing.reroute import without
 from gradwire.planning.transport import fabric_transport
+from gradwire.traces.making.collectives import made_allreduce, made_collective
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.names import PAIRWISE
 from gradwire.traces.schedules.schedule import Schedule
-from gradwire.traces.workload import made_allreduce, made_collective
 
 NBYTES = 16 << 20
 POLICIES = ("planned", "ecmp")

@@ -26,10 +26,10 @@ from gradwire.planning.plan import Plan
 from gradwire.planning.resolve import resolve
 from gradwire.planning.routing.reroute import rerouted
 from gradwire.planning.transport import fabric_transport
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.schedule import Op, Schedule
 from gradwire.traces.schedules.sends import Send
-from gradwire.traces.workload import made_allreduce
 
 TRIES = 3
 

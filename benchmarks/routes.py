@@ -19,8 +19,8 @@ from gradwire.planning.experiment import Cell, Experiment, plan_of
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.results.laboratory import Laboratory
 from gradwire.results.row import Row
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.units import parse_bps, parse_nbytes
-from gradwire.traces.workload import made_allreduce
 
 FLUID_TOLERANCE = 0.15
 

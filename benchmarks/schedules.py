@@ -13,9 +13,9 @@ from time import perf_counter
 from gradwire.planning.experiment import Cell, Experiment, plan_of
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.plan import to_json
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.expand import expand
-from gradwire.traces.workload import made_allreduce
 
 GIB = 1 << 30
 JOBS = (  # algorithm, ranks, allreduces of 1 GiB in all

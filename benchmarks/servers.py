@@ -26,12 +26,13 @@ from gradwire.planning.model.loads import plan_load
 from gradwire.planning.plan import Plan
 from gradwire.planning.transport import payload_efficiency
 from gradwire.results.laboratory import Laboratory
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.algorithms.servernames import parse_layout
 from gradwire.traces.schedules.algorithms.servers import largest_share
 from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.keys import RESNET50, keys_named
 from gradwire.traces.units import parse_bps, parse_nbytes
-from gradwire.traces.workload import SCHEMA, Collective, Compute, Item, Start, Workload, made_allreduce
+from gradwire.traces.workload import SCHEMA, Collective, Compute, Item, Start, Workload
 
 MOST = 0.1  # from the closed form
 KEYS = tuple(key.n_elements for key in keys_named(RESNET50))

@@ -29,8 +29,8 @@ from gradwire.planning.openflow.rules import plan_rules
 from gradwire.planning.plan import Plan
 from gradwire.planning.resolve import resolve
 from gradwire.planning.transport import fabric_transport
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.expand import expand
-from gradwire.traces.workload import made_allreduce
 
 SPECS = ("fat-tree:k=4", "fat-tree:k=8")
 NBYTES = 16 << 20

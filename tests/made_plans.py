@@ -8,10 +8,10 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.plan import Plan
 from gradwire.planning.resolve import resolve
 from gradwire.planning.transport import fabric_transport
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.schedule import Gate, Op, Schedule
 from gradwire.traces.schedules.sends import Send
-from gradwire.traces.workload import made_allreduce
 
 MIB = 1 << 20
 PAYLOAD_EFFICIENCY = 1448 / 1514  # of TCP with timestamps, an MTU of 1500 and 14 bytes of Ethernet

@@ -16,10 +16,10 @@ from gradwire.planning.openflow.pool import Pool
 from gradwire.planning.plan import Plan
 from gradwire.planning.trees.tree import Node
 from gradwire.traces.framing.aggregation import Header, PacketKind
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.schedule import Gate
-from gradwire.traces.workload import made_allreduce
 from tests.made_aggregating import Drop, nothing_lost, running
 from tests.made_tree_plans import TWO_LEVELS, star_tree, summed, tree_plan, two_level_tree
 

@@ -25,13 +25,13 @@ from gradwire.planning.failures import Failure
 from gradwire.planning.plan import Plan
 from gradwire.planning.resolve import resolve
 from gradwire.planning.transport import fabric_transport
+from gradwire.traces.making.collectives import made_allreduce, made_collective, made_uneven_alltoall
 from gradwire.traces.schedules.dtypes import DType
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.kinds import CONTRACTS, CollectiveKind
 from gradwire.traces.schedules.names import AS_CAPTURED, BY_COLLECTIVE, OF_HOSTS
 from gradwire.traces.schedules.schedule import Gate, Op, Schedule, sent_nbytes
 from gradwire.traces.schedules.sends import Send, Sends
-from gradwire.traces.workload import made_allreduce, made_collective, made_uneven_alltoall
 
 
 def on_loopback(schedule: Schedule) -> Plan:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from gradwire.emu.replay import pairs, payload
 from gradwire.emu.replay.pair_values import Compressing, gradients
 from gradwire.emu.replay.pairs import PAIR, largest, merge_pairs
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.schedule import Schedule, sent_nbytes
-from gradwire.traces.workload import made_allreduce
 from tests.emu.test_fleet import run
 
 LEAVES = ((0, 1, 4), (2, 3, 5))

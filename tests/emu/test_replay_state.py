@@ -7,11 +7,11 @@ import pytest
 from gradwire.emu.replay.state import Possible, RankState
 from gradwire.planning.experiment import hints_of
 from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.names import ALGORITHMS, FAMILIES
 from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule
 from gradwire.traces.schedules.sends import Send
-from gradwire.traces.workload import made_allreduce
 
 FABRIC = parse_fabric("leaf-spine:leaves=4,spines=1,hosts=2")
 HINTS = hints_of(FABRIC, FABRIC.hosts)

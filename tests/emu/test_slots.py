@@ -2,10 +2,10 @@
 
 from gradwire.emu.replay.slots import Matching, in_order, slots_of
 from gradwire.traces.framing.gloo import unpack_slot
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.schedule import Op, Schedule
 from gradwire.traces.schedules.sends import Send
-from gradwire.traces.workload import made_allreduce
 
 
 def test_a_collectives_tag_is_never_used_twice_in_all_repeats() -> None:

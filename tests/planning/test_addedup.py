@@ -19,9 +19,9 @@ from gradwire.planning.model.predict import bound_s, predict
 from gradwire.planning.model.simulation import simulate
 from gradwire.planning.plan import Plan
 from gradwire.planning.trees.tree import Child, Node, Tree
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule
 from gradwire.traces.schedules.sends import Send, Sends
-from gradwire.traces.workload import made_allreduce
 from tests.made_plans import MIB, allreduce_plan, messages, schedule_plan, unchecked_plan
 
 RATE_BPS = 100e6

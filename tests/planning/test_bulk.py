@@ -9,10 +9,10 @@ import pytest
 from gradwire.planning.model import bulk, loops, simulation
 from gradwire.planning.model.simulation import Simulated, simulate
 from gradwire.planning.plan import Plan
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.schedule import Gate, Op, Schedule
 from gradwire.traces.schedules.sends import Send
-from gradwire.traces.workload import made_allreduce
 from tests.made_plans import PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
 
 ALPHA_S = 0.001

@@ -11,11 +11,11 @@ from gradwire.planning.model.calibration import Calibration, Shift
 from gradwire.planning.model.closedform import Costs, closed_time, measured_costs, nominal_costs
 from gradwire.planning.model.loads import plan_load
 from gradwire.results.planfigures import nominal_figures
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.algorithms.graph import Graph
 from gradwire.traces.schedules.algorithms.multitree import grow
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.schedule import Gate, Op, together
-from gradwire.traces.workload import made_allreduce
 from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
 
 COSTS = Costs(0.003, 2e-7, "made up")

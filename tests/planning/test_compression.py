@@ -17,11 +17,12 @@ from gradwire.planning.plan import Plan
 from gradwire.planning.plancheck import check_schedule
 from gradwire.planning.refused import Refused
 from gradwire.results.row import asked_nbytes, busy_nbytes, collective_of
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.dtypes import DType
 from gradwire.traces.schedules.schedule import Op, Schedule, sent_nbytes
 from gradwire.traces.schedules.sends import Send
-from gradwire.traces.workload import SCHEMA, Collective, Workload, made_allreduce
+from gradwire.traces.workload import SCHEMA, Collective, Workload
 
 MIB = 1 << 20
 ETA = 1448 / 1514

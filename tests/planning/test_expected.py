@@ -28,9 +28,10 @@ from gradwire.planning.model.expected import (
 from gradwire.planning.model.simulation import simulate
 from gradwire.planning.plan import Plan
 from gradwire.results.verdict import Verdict, with_model
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.units import show_s
-from gradwire.traces.workload import SCHEMA, Collective, Compute, Item, Start, Workload, made_allreduce
+from gradwire.traces.workload import SCHEMA, Collective, Compute, Item, Start, Workload
 from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, schedule_plan
 
 MS = 1_000_000

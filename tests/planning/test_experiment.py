@@ -19,7 +19,8 @@ from gradwire.planning.refused import Refused
 from gradwire.planning.trees.tree import DEFAULT_ELEMENTS
 from gradwire.results.laboratory import planned
 from gradwire.results.row import REFUSED, Row
-from gradwire.traces.workload import SCHEMA, CapturedConnection, Message, Start, Workload, made_allreduce
+from gradwire.traces.making.collectives import made_allreduce
+from gradwire.traces.workload import SCHEMA, CapturedConnection, Message, Start, Workload
 
 FAT_TREE = parse_fabric("fat-tree:k=4,levels=2,rate=50M")
 BIGRAPH = parse_fabric("bigraph:n=4,m=2,rate=50M")

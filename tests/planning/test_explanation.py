@@ -8,10 +8,10 @@ import pytest
 from gradwire.planning.model.explanation import transit_flows, why
 from gradwire.planning.model.loads import plan_load
 from gradwire.planning.plan import Plan
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule, together
 from gradwire.traces.schedules.sends import Send
-from gradwire.traces.workload import made_allreduce
 from tests.made_plans import allreduce_plan, messages, schedule_plan, unchecked_plan
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"

@@ -3,9 +3,9 @@
 from gradwire.planning.experiment import leaves_of, with_granted_trees
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.trees.grants import Terms
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.schedule import Schedule, together
-from gradwire.traces.workload import made_allreduce
 
 STAR = parse_fabric("star:hosts=6")
 ONE = made_allreduce(2, 4096)

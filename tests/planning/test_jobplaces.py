@@ -7,7 +7,7 @@ from gradwire.planning.fabrics.paths import access_switch
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.jobplaces import n_workers_on, place_jobs
 from gradwire.planning.refused import Refused
-from gradwire.traces.workload import made_allreduce
+from gradwire.traces.making.collectives import made_allreduce
 
 RACKS = parse_fabric("leaf-spine:leaves=3,spines=1,hosts=4")
 

@@ -16,7 +16,8 @@ from gradwire.planning.jobs import read_captured, read_job, read_workload_only, 
 from gradwire.planning.losses import parse_loss
 from gradwire.planning.plan import BadPlan, Prediction
 from gradwire.traces import workload as workloads
-from gradwire.traces.workload import BadWorkload, made_allreduce
+from gradwire.traces.making.collectives import made_allreduce
+from gradwire.traces.workload import BadWorkload
 from tests.made_plans import allreduce_plan
 
 

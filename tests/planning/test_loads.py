@@ -9,9 +9,9 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.model.loads import plan_load
 from gradwire.planning.resolve import resolve_placed
 from gradwire.planning.transport import fabric_transport
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.schedule import Gate, together
-from gradwire.traces.workload import made_allreduce
 from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from gradwire.planning.experiment import Cell, Experiment, plan_of
 from gradwire.planning.fabrics.spec import parse_fabric
-from gradwire.traces.workload import made_allreduce
+from gradwire.traces.making.collectives import made_allreduce
 from tests.made_plans import MIB
 
 PAGE = (Path(__file__).parents[2] / "docs" / "nics.md").read_text()

@@ -13,10 +13,10 @@ from gradwire.planning.model.phases import (
     same_phases,
     sizes_by_phase,
 )
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.schedule import Aggregation, Gate, Op, Schedule, together
 from gradwire.traces.schedules.sends import Send
-from gradwire.traces.workload import made_allreduce
 from tests.made_plans import messages
 
 

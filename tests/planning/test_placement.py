@@ -16,8 +16,8 @@ from gradwire.planning.placement import PLACEMENTS, place
 from gradwire.planning.refused import Refused
 from gradwire.planning.resolve import resolve
 from gradwire.planning.transport import fabric_transport
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.expand import expand
-from gradwire.traces.workload import made_allreduce
 
 # Huang et al.'s simulator, M=2 N=4 and M=2 N=8.
 GOLDEN = {

@@ -15,11 +15,11 @@ from gradwire.planning.plan import BadPlan, Plan
 from gradwire.planning.plancheck import check_schedule
 from gradwire.planning.resolve import resolve
 from gradwire.planning.transport import fabric_transport
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.schedule import Gate, Op, Schedule
 from gradwire.traces.schedules.sends import Send
-from gradwire.traces.workload import made_allreduce
 from tests.made_tree_plans import TWO_LEVELS, star_tree, summed, tree_plan, two_level_tree
 
 Value = dict[str, Any]

@@ -24,11 +24,11 @@ from gradwire.planning.routing.planned import reassigned
 from gradwire.planning.routing.policies import policy
 from gradwire.planning.routing.shortest import Path
 from gradwire.planning.transport import fabric_transport
+from gradwire.traces.making.collectives import made_allreduce, made_collective
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.schedule import Gate, Op, Schedule, together
 from gradwire.traces.schedules.sends import Send, Sends
 from gradwire.traces.seeded import draw
-from gradwire.traces.workload import made_allreduce, made_collective
 from tests.made_plans import MIB, all_to_all, allreduce_plan, messages, schedule_plan
 
 BIGRAPHS = ["bigraph:n=4,m=3", "bigraph:n=6,m=1", "bigraph:n=6,m=2"]

@@ -19,9 +19,9 @@ from gradwire.planning.trees.relocation import lacks_room, moved
 from gradwire.planning.trees.shape import NoTree, Parted
 from gradwire.planning.trees.tree import Tree
 from gradwire.planning.trees.treecheck import check_trees
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.schedule import together
-from gradwire.traces.workload import made_allreduce
 
 
 def plan_of(

@@ -11,10 +11,10 @@ from gradwire.planning.refused import Refused
 from gradwire.planning.transport import fabric_transport
 from gradwire.planning.trees.grants import Terms
 from gradwire.traces.framing.wellknown import STORE_PORT
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.schedule import Op, Schedule
 from gradwire.traces.schedules.sends import Send
-from gradwire.traces.workload import made_allreduce
 from tests.made_plans import allreduce_plan, messages, schedule_plan
 
 

@@ -16,12 +16,12 @@ from gradwire.planning.model.hosts import HostCosts
 from gradwire.planning.model.simulation import simulate
 from gradwire.planning.plan import BadPlan, Plan, load, save, to_json
 from gradwire.planning.plancheck import check_schedule
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.collectives import algorithm
 from gradwire.traces.schedules.hints import NO_HINTS
 from gradwire.traces.schedules.names import PACES, Pace
 from gradwire.traces.schedules.schedule import MAX_SEND_DELAY_NS, Op, Schedule
 from gradwire.traces.schedules.sends import Send
-from gradwire.traces.workload import made_allreduce
 from tests.made_plans import PAYLOAD_EFFICIENCY, allreduce_plan, schedule_plan
 
 MS = 1_000_000

@@ -23,7 +23,7 @@ from gradwire.planning.failures import Failure
 from gradwire.planning.plan import Plan, load
 from gradwire.results.audit.runaudit import audit_run, middle
 from gradwire.results.audit.runfigures import aggregation_row
-from gradwire.traces.workload import made_allreduce
+from gradwire.traces.making.collectives import made_allreduce
 from tests.real.test_commands import PS, gradwire, rows
 
 pytestmark = pytest.mark.real

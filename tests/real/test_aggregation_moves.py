@@ -15,7 +15,7 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.failures import Failure, parse_failures
 from gradwire.planning.plan import Plan, load
 from gradwire.planning.trees.tree import Tree
-from gradwire.traces.workload import made_allreduce
+from gradwire.traces.making.collectives import made_allreduce
 from tests.real.test_commands import CARRIED_OUT, gradwire
 from tests.real.test_run import carried_out, plan_of
 

@@ -12,10 +12,10 @@ from gradwire.emu import records, run
 from gradwire.emu.options import RunOptions
 from gradwire.planning.plan import Plan
 from gradwire.planning.refused import Refused
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.schedule import together
-from gradwire.traces.workload import made_allreduce
 from tests.made_tree_plans import TWO_LEVELS, star_tree, summed, tree_plan, two_level_tree
 
 pytestmark = pytest.mark.real

@@ -18,7 +18,7 @@ from gradwire.planning.experiment import Cell, Experiment, plan_of
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.plan import Plan
 from gradwire.results.audit.runaudit import audit_run, middle
-from gradwire.traces.workload import made_allreduce
+from gradwire.traces.making.collectives import made_allreduce
 
 pytestmark = pytest.mark.real
 

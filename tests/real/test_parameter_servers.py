@@ -9,8 +9,8 @@ from gradwire.emu import records, run
 from gradwire.emu.options import RunOptions
 from gradwire.planning.experiment import Cell, Experiment, plan_of
 from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.reader import open_trace
-from gradwire.traces.workload import made_allreduce
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
 

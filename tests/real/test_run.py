@@ -21,9 +21,9 @@ from gradwire.planning.model.loads import plan_load
 from gradwire.planning.plan import Plan
 from gradwire.planning.resolve import resolve
 from gradwire.planning.transport import fabric_transport
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.reader import open_trace
 from gradwire.traces.schedules.expand import expand
-from gradwire.traces.workload import made_allreduce
 
 pytestmark = pytest.mark.real
 

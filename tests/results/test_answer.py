@@ -12,8 +12,8 @@ from gradwire.planning.plan import Plan
 from gradwire.results.answer import Contender, answer, answer_of_rows
 from gradwire.results.limits import COMPUTING, HOSTS_LINKS, MESSAGES, Limit, limit_of, show_limit
 from gradwire.results.row import REFUSED, Row, Spread
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.schedule import Gate, Op
-from gradwire.traces.workload import made_allreduce
 from tests.made_plans import allreduce_plan
 
 ROW = Row("star:hosts=4", "ring", "linear", "ecmp", ranks=4, bytes=4000, verdict="valid", limit=COMPUTING)

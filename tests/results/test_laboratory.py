@@ -21,7 +21,8 @@ from gradwire.planning.plan import Plan
 from gradwire.results.laboratory import Laboratory
 from gradwire.results.replayedmessages import replayed_messages
 from gradwire.results.row import Spread
-from gradwire.traces.workload import SCHEMA, Collective, Start, Workload, made_allreduce
+from gradwire.traces.making.collectives import made_allreduce
+from gradwire.traces.workload import SCHEMA, Collective, Start, Workload
 from tests.made_plans import PAYLOAD_EFFICIENCY
 from tests.made_runs import made_repeat
 

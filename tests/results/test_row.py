@@ -15,12 +15,12 @@ from gradwire.planning.plan import Plan
 from gradwire.results.planfigures import nominal_figures
 from gradwire.results.row import FailedCable, Row, asked_nbytes, busy_nbytes, collective_of, row
 from gradwire.results.verdict import Verdict
+from gradwire.traces.making.collectives import made_allreduce, made_collective, made_uneven_alltoall
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.kinds import CollectiveKind
 from gradwire.traces.schedules.names import BY_COLLECTIVE, DEFAULTS, PAIRWISE
 from gradwire.traces.schedules.schedule import together
 from gradwire.traces.schedules.sends import Sends
-from gradwire.traces.workload import made_allreduce, made_collective, made_uneven_alltoall
 from tests.made_plans import messages
 from tests.made_runs import made_repeat, made_run
 from tests.planning.test_addedup import pushes

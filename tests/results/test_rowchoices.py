@@ -13,7 +13,7 @@ from gradwire.results.comparison import matrix_json
 from gradwire.results.laboratory import planned
 from gradwire.results.row import Row
 from gradwire.results.rowchoices import Choices, choices_of, planned_choices, show_choices
-from gradwire.traces.workload import made_allreduce
+from gradwire.traces.making.collectives import made_allreduce
 from tests.made_runs import made_run
 
 STAR = parse_fabric("star:hosts=4")

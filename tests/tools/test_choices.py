@@ -21,7 +21,7 @@ from gradwire.tools.choices import (
     takes_choices,
 )
 from gradwire.tools.cli import application, load
-from gradwire.traces.workload import made_allreduce
+from gradwire.traces.making.collectives import made_allreduce
 
 PLANNED = (MatrixChoices, NetworkChoices, TrafficChoices)
 OF = {"plan": PLANNED, "replay": (*PLANNED, RunChoices), "bench": (MatrixChoices, NetworkChoices, RunChoices)}

@@ -21,8 +21,8 @@ from gradwire.tools import cli
 from gradwire.tools.console import MAX_COLUMNS
 from gradwire.tools.plansummary import print_summary
 from gradwire.traces import workload as workloads
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.schedule import Gate
-from gradwire.traces.workload import made_allreduce
 from tests.documented import documented_fields
 from tests.made_plans import MIB, messages, schedule_plan
 

@@ -9,6 +9,7 @@ from gradwire.planning.experiment import Cell, Experiment, hints_of, plan_of
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.refused import Refused
 from gradwire.results.row import collective_of
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules import names
 from gradwire.traces.schedules.algorithm import NotServedError
 from gradwire.traces.schedules.allreduces import FAMILIES
@@ -16,7 +17,6 @@ from gradwire.traces.schedules.collectives import BUILT_IN, algorithm
 from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.hints import NO_HINTS, Hints
 from gradwire.traces.schedules.names import OF_HOSTS, OF_NETWORK
-from gradwire.traces.workload import made_allreduce
 from tests.made_orders import step_by_step_s
 
 ALPHA, BETA = 3e-5, 8e-8

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradwire.traces.making.collectives import made_collective, made_uneven_alltoall
 from gradwire.traces.schedules.algorithm import NotServedError
 from gradwire.traces.schedules.algorithms.alltoall import (
     bruck_alltoall,
@@ -24,7 +25,6 @@ from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.kinds import BlockSizes, uneven_nbytes
 from gradwire.traces.schedules.schedule import sent_nbytes
 from gradwire.traces.schedules.sends import Send
-from gradwire.traces.workload import made_collective, made_uneven_alltoall
 from tests.made_orders import step_by_step_s
 
 ALPHA, BETA = 3e-5, 8e-8

@@ -10,21 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradwire.planning.jobs import read_job
+from gradwire.traces.making.collectives import made_allreduce, made_collective
 from gradwire.traces.schedules.buckets import rebucketed
 from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.otherjob import other_job
-from gradwire.traces.workload import (
-    SCHEMA,
-    Collective,
-    Compute,
-    Item,
-    Message,
-    Start,
-    Workload,
-    made_allreduce,
-    made_collective,
-)
+from gradwire.traces.workload import SCHEMA, Collective, Compute, Item, Message, Start, Workload
 
 SAMPLES = Path(__file__).parents[2] / "traces" / "samples"
 

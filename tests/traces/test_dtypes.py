@@ -8,6 +8,7 @@ import pytest
 from ml_dtypes import bfloat16
 
 from gradwire.planning.plancheck import check_schedule
+from gradwire.traces.making.collectives import made_allreduce, made_collective
 from gradwire.traces.schedules.algorithm import NotServedError
 from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.dtypes import DTYPES, DType, element_nbytes, exact_to, parse_dtype
@@ -15,7 +16,7 @@ from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF, OF_HOSTS
 from gradwire.traces.schedules.schedule import Op, sent_nbytes
 from gradwire.traces.schedules.sends import Send
-from gradwire.traces.workload import SCHEMA, Collective, Workload, made_allreduce, made_collective
+from gradwire.traces.workload import SCHEMA, Collective, Workload
 
 HALVES: tuple[DType, ...] = ("float16", "bfloat16")
 

@@ -7,21 +7,13 @@ from time import process_time
 
 import pytest
 
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.algorithm import NotServedError
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.hints import NO_HINTS, Hints
 from gradwire.traces.schedules.names import OF_HOSTS
 from gradwire.traces.schedules.schedule import Gate, sent_nbytes
-from gradwire.traces.workload import (
-    SCHEMA,
-    Collective,
-    Compute,
-    Item,
-    Message,
-    Start,
-    Workload,
-    made_allreduce,
-)
+from gradwire.traces.workload import SCHEMA, Collective, Compute, Item, Message, Start, Workload
 from tests.made_orders import held
 
 

@@ -11,6 +11,7 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.model.closedform import closed_time, nominal_costs
 from gradwire.planning.plan import Plan
 from gradwire.planning.plancheck import check_schedule
+from gradwire.traces.making.collectives import made_allreduce, made_collective
 from gradwire.traces.schedules.algorithm import NotServedError, no_closed_form
 from gradwire.traces.schedules.collectives import BUILT_IN
 from gradwire.traces.schedules.correctness import check_correct
@@ -19,7 +20,6 @@ from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.kinds import CONTRACTS, CollectiveKind
 from gradwire.traces.schedules.names import BY_COLLECTIVE, DEFAULTS, PACES, Pace
 from gradwire.traces.schedules.schedule import Schedule, sent_nbytes
-from gradwire.traces.workload import made_allreduce, made_collective
 from tests.made_orders import step_by_step_s
 
 ONE_ALLREDUCE = Experiment(made_allreduce(8, 16 << 20), "test")

@@ -9,22 +9,13 @@ import gradwire
 from gradwire.planning.experiment import Cell, Experiment, plan_of
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.jobs import read_job
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.otherranks import with_ranks
 from gradwire.traces.schedules.schedule import Schedule
 from gradwire.traces.taxonomy import Taxonomy
-from gradwire.traces.workload import (
-    SCHEMA,
-    Collective,
-    Compute,
-    Item,
-    Message,
-    Start,
-    Turn,
-    Workload,
-    made_allreduce,
-)
+from gradwire.traces.workload import SCHEMA, Collective, Compute, Item, Message, Start, Turn, Workload
 from tests.made_plans import PAYLOAD_EFFICIENCY
 
 CAPTURES = Path(__file__).parents[1] / "captures"

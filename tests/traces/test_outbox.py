@@ -10,18 +10,10 @@ from gradwire.planning.model import simulation
 from gradwire.planning.model.hosts import HostCosts
 from gradwire.planning.model.simulation import Simulated, simulate
 from gradwire.planning.plan import Plan, load, save
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.outbox import FIFO, NEWEST_FIRST, Order, Outbox, parse_order
-from gradwire.traces.workload import (
-    SCHEMA,
-    Collective,
-    Compute,
-    Item,
-    Message,
-    Start,
-    Workload,
-    made_allreduce,
-)
+from gradwire.traces.workload import SCHEMA, Collective, Compute, Item, Message, Start, Workload
 from tests.made_layers import LARGE, N_RANKS, SMALL, UNIT_MS, two_layers
 from tests.made_plans import PAYLOAD_EFFICIENCY, schedule_plan
 

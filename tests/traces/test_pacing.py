@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gradwire.planning.experiment import Cell, Experiment, hints_of, plan_of
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.plancheck import check_schedule
+from gradwire.traces.making.collectives import made_allreduce, made_collective
 from gradwire.traces.schedules import pacing
 from gradwire.traces.schedules.algorithm import Algorithm, NotServedError
 from gradwire.traces.schedules.algorithms.allpairs import all_pairs
@@ -30,7 +31,6 @@ from gradwire.traces.schedules.pacing import by_step, captured, early, paced, tw
 from gradwire.traces.schedules.schedule import Op, Schedule
 from gradwire.traces.schedules.sends import Edges, Send, Sends
 from gradwire.traces.workload import Algorithm as Captured
-from gradwire.traces.workload import made_allreduce, made_collective
 
 Make = Callable[[int, int], Sequence[Send]]
 

@@ -9,6 +9,7 @@ import pytest
 
 from gradwire.planning.experiment import Cell, Experiment, plan_of
 from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.algorithm import NotServedError
 from gradwire.traces.schedules.algorithms.servers import Layout, largest_share
 from gradwire.traces.schedules.collectives import algorithm
@@ -18,7 +19,6 @@ from gradwire.traces.schedules.hints import NO_HINTS, Hints
 from gradwire.traces.schedules.keys import keys_named
 from gradwire.traces.schedules.schedule import Schedule
 from gradwire.traces.schedules.sends import Send
-from gradwire.traces.workload import made_allreduce
 from tests.made_plans import PAYLOAD_EFFICIENCY
 
 MIB = 1 << 20

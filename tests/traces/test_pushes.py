@@ -5,12 +5,13 @@ from fractions import Fraction
 
 import pytest
 
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.algorithm import NotServedError
 from gradwire.traces.schedules.expand import expand, not_added
 from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.pushes import first_come_servers
 from gradwire.traces.schedules.schedule import Aggregation, Gate
-from gradwire.traces.workload import SCHEMA, Compute, Item, Message, Start, Workload, made_allreduce
+from gradwire.traces.workload import SCHEMA, Compute, Item, Message, Start, Workload
 
 SERVER = 0
 

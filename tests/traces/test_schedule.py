@@ -6,10 +6,10 @@ import pytest
 from gradwire.emu.replay import payload
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.model.predict import bound_s
+from gradwire.traces.making.collectives import made_allreduce, made_collective
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.names import PAIRWISE
 from gradwire.traces.schedules.schedule import Gate, Op, Schedule, longest_quiet_s, together
-from gradwire.traces.workload import made_allreduce, made_collective
 
 
 def allreduces(*sizes: int, nbytes: int = 48_000) -> Schedule:

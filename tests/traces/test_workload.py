@@ -5,18 +5,10 @@ from pathlib import Path
 import pytest
 
 from gradwire.traces import workload as workloads
+from gradwire.traces.making.collectives import made_allreduce, made_collective, made_uneven_alltoall
 from gradwire.traces.schedules.kinds import CollectiveKind
 from gradwire.traces.schedules.names import BY_COLLECTIVE
-from gradwire.traces.workload import (
-    BadWorkload,
-    Collective,
-    Message,
-    Start,
-    Workload,
-    made_allreduce,
-    made_collective,
-    made_uneven_alltoall,
-)
+from gradwire.traces.workload import BadWorkload, Collective, Message, Start, Workload
 
 
 def one_message(rest: str) -> str:

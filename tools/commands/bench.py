@@ -14,10 +14,11 @@ from gradwire.tools.blocksizes import read_block_sizes
 from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, refuse_given, takes_choices
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import carry_out, check_page, default_folder, show
+from gradwire.traces.making.collectives import made_collective, made_uneven_alltoall
 from gradwire.traces.schedules.kinds import CollectiveKind
 from gradwire.traces.schedules.names import BY_COLLECTIVE, CHOICES, DEFAULTS
 from gradwire.traces.units import one_of, parse_nbytes
-from gradwire.traces.workload import Workload, made_collective, made_uneven_alltoall
+from gradwire.traces.workload import Workload
 
 COLLECTIVES = tuple(BY_COLLECTIVE)
 MAX_BENCH_NBYTES = 1 << 32
