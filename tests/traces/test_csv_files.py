@@ -64,3 +64,21 @@ def test_pandas_reads_flows_rates_and_spans_as_they_were(tmp_path: Path) -> None
     exposures = pd.read_csv(tmp_path / "exposures.csv")
     exposed = spans[spans["kind"] == "communication"]
     assert (exposed["end_ns"] - exposed["start_ns"]).sum() == exposures["exposed_ns"].sum()
+
+
+def test_all_tables_have_one_time_base_which_the_files_name(tmp_path: Path) -> None:
+    """The first message begins at 0, and a flow no later than the first message from its rank."""
+    trace = open_trace([SAMPLE])
+    analysis = analyse(find_job(trace))
+    write_csv(analysis, trace.messages, tmp_path)
+    files, messages, flows = (
+        pd.read_csv(tmp_path / f"{name}.csv") for name in ("files", "messages", "flows")
+    )
+    assert files["origin_ns"].tolist() == [analysis.origin_ns] * len(analysis.files)
+    assert (files["origin_ns"] + files["first_ns"]).tolist() == [file.first_ns for file in analysis.files]
+    assert (analysis.origin_ns + messages["first_ns"]).tolist() == trace.messages.first_ns.tolist()
+    training = flows[flows["training"] & (flows["payload_nbytes"] > 0)]
+    first_ns = messages.groupby("src")["first_ns"].min()
+    begun_ns = training.groupby("src_rank")["start_ns"].min()
+    assert (begun_ns <= first_ns[begun_ns.index]).all()
+    assert first_ns.min() == 0
