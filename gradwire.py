@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from gradwire.planning.runfiles import BadRun
     from gradwire.results.api import (
         Inspection,
+        Results,
         Run,
+        compare,
         extract,
         inspect,
         link_loads,
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
         load_workload,
         plan,
         read_packets,
+        read_results,
         read_run,
+        runs,
         save_plan,
         save_workload,
     )
@@ -45,8 +49,10 @@ __all__ = [
     "Inspection",
     "Plan",
     "Refused",
+    "Results",
     "Run",
     "Workload",
+    "compare",
     "extract",
     "foreseen",
     "inspect",
@@ -56,7 +62,9 @@ __all__ = [
     "parse_fabric",
     "plan",
     "read_packets",
+    "read_results",
     "read_run",
+    "runs",
     "save_plan",
     "save_workload",
 ]

@@ -7,17 +7,13 @@ with it and what to do: `BadCapture`, `BadTrace` (captures that are not of one t
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import TypeAdapter
 
-from gradwire.emu.records import LINK_COLUMNS, RankEvent, Repeat, load_events, load_repeats
 from gradwire.planning import plan as plans
 from gradwire.planning.capturefabric import capture_fabric, rates_of
 from gradwire.planning.experiment import Cell, Experiment, plan_of
@@ -26,15 +22,17 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.jobs import read_plan, read_workload_only, source_of
 from gradwire.planning.model.loads import by_severity, plan_load
 from gradwire.planning.plan import Plan
-from gradwire.planning.runfiles import read_json
 from gradwire.planning.sentas import sent_as
-from gradwire.results.linktable import read_table
-from gradwire.results.plannedlinks import planned_link
-from gradwire.results.runview import LinkUse, RunView, load_run
+from gradwire.results.comparison import ComparedCell, compared, named
+from gradwire.results.plannedlinks import PlannedLink, planned_link
+from gradwire.results.resultfolder import load_results, load_several
+from gradwire.results.runlist import ListedRun, listed_runs
+from gradwire.results.runtables import Results, Run, load_run_tables
 from gradwire.traces import workload as workloads
 from gradwire.traces.analysis.analysis import Analysis, analyse_trace
 from gradwire.traces.analysis.summary import sentences
 from gradwire.traces.analysis.tables import frames
+from gradwire.traces.frames import frame
 from gradwire.traces.reader import open_captures, read_captures
 from gradwire.traces.schedules.dtypes import DType
 from gradwire.traces.schedules.names import Pace
@@ -86,8 +84,8 @@ def read_packets(*captures: AnyPath) -> pd.DataFrame:
 class Inspection:
     """What `gradwire inspect` finds: `analysis` in full, `tables` by name, as `--csv` writes them.
 
-    Times in tables are ns since 1970 or since the first training byte (`analysis.origin_ns`), as their
-    columns in docs/schemas.md say.  `missing` says why no training was found; "" if it was.
+    Times in all tables are ns from `analysis.origin_ns`, the first training byte, which the table of files
+    has as well.  `missing` says why no training was found; "" if it was.
     """
 
     analysis: Analysis
@@ -216,83 +214,44 @@ def link_loads(plan: Plan) -> pd.DataFrame:
     `busy_s` (its bytes at its rate), `excess_s` (how much longer than the busiest host link it is busy,
     summed over phases).  Raise ValueError for a plan that sends nothing.
     """
-    return pd.DataFrame([planned_link(plan.fabric, load) for load in by_severity(plan_load(plan).loads)])
-
-
-@dataclass(frozen=True)
-class Run:
-    """A finished run's folder, as `replay` and `bench` leave it; `view` shows the repeat of middle time.
-
-    Times are seconds, or ns of CLOCK_MONOTONIC on the machine that ran it.  A disturbed repeat was measured
-    again: no figure of it counts.
-    """
-
-    folder: Path
-    view: RunView
-
-    @property
-    def plan(self) -> Plan:
-        return self.view.plan
-
-    @cached_property
-    def row(self) -> dict[str, Any]:
-        """What the run means, with its `verdict` and `reasons`: a row of docs/schemas.md ("rows")."""
-        return read_json(self.folder / "result.json", _ROW)
-
-    @cached_property
-    def repeats(self) -> pd.DataFrame:
-        """A row each repeat: the fields of `repeats.json` that are one value each, and whether it counts."""
-        rows = [asdict(repeat) for repeat in self._repeats]
-        many = {key for row in rows for key, value in row.items() if isinstance(value, dict | tuple)}
-        counts = [not repeat.disturbed for repeat in self._repeats]
-        return pd.DataFrame(rows).drop(columns=sorted(many)).assign(counts=counts)
-
-    @cached_property
-    def iterations(self) -> pd.DataFrame:
-        """A row each iteration that lasts from start to start, of the repeats that count."""
-        rows = [
-            {"repeat": number, "iteration_s": time_s, "exposed_s": exposed_s}
-            for number, repeat in enumerate(self._repeats)
-            for time_s, exposed_s in zip(repeat.iteration_s, repeat.exposed_s, strict=True)
-            if not repeat.disturbed
-        ]
-        return pd.DataFrame(rows, columns=["repeat", "iteration_s", "exposed_s"])
-
-    @cached_property
-    def links(self) -> pd.DataFrame:
-        """Each direction of a cable in `view`'s repeat, the busiest first: the fields of `LinkUse`."""
-        names = [field.name for field in fields(LinkUse) if field.name != "egress"]
-        rows = [[getattr(use, name) for name in names] for use in self.view.links]
-        return pd.DataFrame(rows, columns=names)
-
-    @cached_property
-    def samples(self) -> pd.DataFrame:
-        """Counters of every switch port over time: the columns of `links.parquet`, empty without that."""
-        path = self.folder / "links.parquet"
-        read: list[pd.DataFrame] = [pd.DataFrame(columns=LINK_COLUMNS)]
-        if path.exists():
-            read = [
-                read_table(path, LINK_COLUMNS, number).to_pandas() for number in range(len(self._repeats))
-            ]
-        return pd.concat(read, ignore_index=True)
-
-    @cached_property
-    def events(self) -> pd.DataFrame:
-        """What each rank did, and when: a row each event, `rank` by rank in the order of time."""
-        rows = [asdict(event) for event in load_events(self.folder, self.plan)]
-        return pd.DataFrame(rows, columns=[field.name for field in fields(RankEvent)])
-
-    @cached_property
-    def _repeats(self) -> list[Repeat]:
-        return load_repeats(self.folder, self.plan)
-
-
-_ROW: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
+    links = [planned_link(plan.fabric, load) for load in by_severity(plan_load(plan).loads)]
+    return frame(PlannedLink, links)
 
 
 def read_run(folder: AnyPath) -> Run:
-    """A run's folder.  Raise BadRun or BadPlan for what is not a whole one, OSError."""
-    return Run(Path(folder), load_run(Path(folder)))
+    """The folder of one run, as `replay` and `bench` leave it.
+
+    Raise BadRun or BadPlan for what is not a complete one, OSError.
+    """
+    return load_run_tables(Path(folder))
+
+
+def read_results(*folders: AnyPath) -> Results:
+    """What commands left, of one or of several: their result folders, or those of single runs.
+
+    Raise BadRun for a folder without results, or with some of another version; OSError.
+    """
+    if not folders:
+        raise ValueError("no folders were given: name at least one with results")
+    return Results(tuple(load_several([Path(folder) for folder in folders])))
+
+
+def runs(folder: AnyPath = "runs") -> pd.DataFrame:
+    """What results a folder holds, a row for each sub-folder.  Columns: docs/schemas.md, "runs --json".
+
+    Raise BadRun, or OSError.
+    """
+    return frame(ListedRun, listed_runs(Path(folder)))
+
+
+def compare(before: AnyPath, after: AnyPath) -> pd.DataFrame:
+    """Two sets of results cell by cell, as `gradwire compare` does it: the columns of "compare --json: cells"
+    in docs/schemas.md.
+
+    Raise BadRun, or OSError.
+    """
+    first, second = (named(load_results(Path(folder)).cells) for folder in (before, after))
+    return frame(ComparedCell, compared(first, second))
 
 
 def _factor(name: str, value: float | Fraction) -> Fraction:

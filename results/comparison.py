@@ -6,55 +6,25 @@ replacement, each as large as the original; the interval that holds 95 % of the 
 With fewer than MIN_REPEATS on either side nothing is claimed: so few values hold too little of the noise.
 """
 
-import json
-import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from pydantic import ConfigDict, TypeAdapter
-from pydantic.dataclasses import dataclass as checked
 
-from gradwire.emu.records import load_repeats
-from gradwire.planning.runfiles import BadRun, check_finished, one_run, read_json
-from gradwire.results.row import Row
-from gradwire.results.rowchoices import show_choices
-from gradwire.results.verdict import counted
-from gradwire.traces.files import write_whole
+from gradwire.results.matrixfile import MatrixCell
 
-RESULT = "result.json"
-SCHEMA: Literal["gradwire.matrix/1"] = "gradwire.matrix/1"
 COMPARISON_SCHEMA = "gradwire.comparison/1"
 MIN_REPEATS = 5
 RESAMPLES = 10_000
 CONFIDENCE = 0.95
 SEED = 0
-MAX_REPEATS, MAX_CELLS = 100_000, 100_000
 
 Change = Literal[
     "slower", "faster", "no change seen", "too few repeats", "only in the first", "only in the second"
 ]
-
-
-@checked(frozen=True, config=ConfigDict(extra="ignore"))
-class MatrixCell:
-    """One cell of a matrix: `times_s` are its counted repeats, none of a cell that was refused."""
-
-    cell: str
-    verdict: str
-    times_s: tuple[float, ...] = ()
-
-
-@checked(frozen=True, config=ConfigDict(extra="ignore"))
-class _File:
-    """What is read of `result.json`, of either schema."""
-
-    schema: Literal["gradwire.matrix/1", "gradwire.trust/1"]
-    cells: tuple[MatrixCell, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,70 +50,15 @@ class ComparedCell:
         return self.change not in ("no change seen", "too few repeats") or self.before != self.after
 
 
-def save_matrix(rows: Sequence[Row], folder: Path) -> None:
-    """`result.json` of the whole matrix of a `replay` or a `bench`, beside the folders of its runs.
-
-    Raise BadRun, or OSError.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / RESULT, json.dumps(matrix_json(rows), indent=1) + "\n")
-
-
-def matrix_json(rows: Sequence[Row]) -> dict[str, Any]:
-    """What `result.json` of a matrix holds; every measured row names the folder of its run.
-
-    Raise BadRun, or OSError.
-    """
-    cells = []
-    for row in rows:
-        repeats = counted(load_repeats(Path(row.folder))) if row.folder else []
-        times_s = [repeat.time_s for repeat in repeats]
-        cells.append(
-            {
-                "cell": ", ".join(_names(row)),
-                "verdict": row.verdict,
-                "times_s": times_s,
-            }
-        )
-    return {"schema": SCHEMA, "cells": cells, "rows": [row.to_json() for row in rows]}
-
-
-def _names(row: Row) -> Iterator[str]:
-    """What a cell is the same by in two matrices."""
-    yield from (row.fabric, row.algorithm, row.placement, row.routes, f"{row.ranks} ranks")
-    if row.bytes:
-        yield f"{row.bytes} bytes"
-    yield from show_choices(row.choices)
-
-
-def load_cells(folder: Path) -> dict[str, MatrixCell]:
-    """The cells of a matrix by name, in its order.  Raise BadRun for a folder without a whole one, or
-    OSError.
-    """
-    check_finished(folder)
-    path = folder / RESULT
-    if not path.exists():
-        raise BadRun(path, "this folder holds no complete matrix: the command was interrupted")
-    value = read_json(path, TypeAdapter(dict[str, Any]))
-    if "schema" not in value:
-        raise BadRun(path, "this is a single run", "give the folder of the whole matrix, one above it")
-    with one_run(path):
-        file = _FILE.validate_python(value)
-    if len(file.cells) > MAX_CELLS:
-        raise BadRun(path, f"{len(file.cells)} cells are too many; the limit is {MAX_CELLS}")
-    for cell in file.cells:
-        if len(cell.times_s) > MAX_REPEATS or not all(0 < time_s < math.inf for time_s in cell.times_s):
-            raise BadRun(path, f"{cell.cell}: not all of its times are above 0, or there are too many")
+def named(cells: Sequence[MatrixCell]) -> dict[str, MatrixCell]:
+    """Cells by name, in their order; of several with one name the later ones are numbered."""
     names = Counter[str]()
-    cells = {}
-    for cell in file.cells:
+    found = {}
+    for cell in cells:
         names[cell.cell] += 1
         again = f" ({names[cell.cell]})" if names[cell.cell] > 1 else ""
-        cells[cell.cell + again] = cell
-    return cells
-
-
-_FILE = TypeAdapter(_File)
+        found[cell.cell + again] = cell
+    return found
 
 
 def compared(before: Mapping[str, MatrixCell], after: Mapping[str, MatrixCell]) -> list[ComparedCell]:

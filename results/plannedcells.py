@@ -1,10 +1,13 @@
-"""The cells of a matrix as planned: their figures, or why they are refused."""
+"""The cells of a matrix as planned: their figures, what they carry, or why they are refused."""
 
 from dataclasses import dataclass
 
 from gradwire.planning.experiment import Cell, Experiment
+from gradwire.planning.model.loads import PlanLoad, by_severity
 from gradwire.planning.plan import Plan
 from gradwire.results.planfigures import PlanFigures
+from gradwire.results.plannedflows import PlannedFlow, planned_flows
+from gradwire.results.plannedlinks import PlannedLink, planned_link
 from gradwire.results.row import asked_nbytes
 from gradwire.results.rowchoices import cell_name
 
@@ -28,6 +31,20 @@ class PlannedCell:
     @property
     def name(self) -> str:
         return cell_name(self.fabric, self.algorithm, self.placement, self.routes)
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What a plan puts on its links, the worst first, and sends in its flows."""
+
+    links: tuple[PlannedLink, ...]
+    flows: tuple[PlannedFlow, ...]
+
+
+def carried_by(plan: Plan, load: PlanLoad) -> Carried:
+    """`load` is the plan's own."""
+    links = tuple(planned_link(plan.fabric, each) for each in by_severity(load.loads))
+    return Carried(links, tuple(planned_flows(plan)))
 
 
 def planned_cell(plan: Plan, figures: PlanFigures) -> PlannedCell:

@@ -2,20 +2,21 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from gradwire.planning.runfiles import read_json
+from gradwire.planning.runfiles import BadRun, one_run
+from gradwire.results.about import About
+from gradwire.results.matrixfile import RESULT, MatrixCell, check_cells, check_schema, read_result
 from gradwire.results.row import REFUSED
 from gradwire.traces.files import write_whole
 from gradwire.traces.iterationtimes import IterationTime
 
 SCHEMA: Literal["gradwire.trust/1"] = "gradwire.trust/1"
-RESULT = "result.json"
 ERROR_BAR = 0.10  # the widest: a row further off than this is wrong, whatever else is said of it
 EXCUSED_SPREAD = 0.05  # a live job whose iterations differ more than this excuses a refused row
 
@@ -121,7 +122,9 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class TrustMatrix:
-    """Everything that one `trust` found; `beside` names the jobs that were trained and replayed beside it."""
+    """What one `trust` found, of `n_rows` in all; `beside` names the jobs that were trained and replayed
+    beside it.  Files from before that number was in them are complete.
+    """
 
     job: str
     ranks: int
@@ -130,7 +133,13 @@ class TrustMatrix:
     live: tuple[Live, ...]
     rows: tuple[TrustRow, ...]
     beside: tuple[str, ...] = ()
+    about: About = field(default_factory=About)
+    n_rows: int | None = None
     schema: Literal["gradwire.trust/1"] = SCHEMA
+
+    @property
+    def is_complete(self) -> bool:
+        return self.n_rows in (None, len(self.rows))
 
     @property
     def jobs(self) -> tuple[str, ...]:
@@ -145,17 +154,19 @@ class TrustMatrix:
         """Jobs that are alike have names of their own, too."""
         return f"beside-{job}: {self.jobs[job]}" if job else self.jobs[0]
 
-    def to_json(self) -> dict[str, Any]:
-        """With `cells`, which results.comparison reads."""
-        value = asdict(self)
-        cells = [
-            {
-                "cell": f"{row.captured_on} → {row.replayed_on}, {self._name(row.job)}",
-                "verdict": row.verdict,
-                "times_s": row.repeat_s,
-            }
+    @property
+    def cells(self) -> tuple[MatrixCell, ...]:
+        """What is compared of the rows."""
+        return tuple(
+            MatrixCell(
+                f"{row.captured_on} → {row.replayed_on}, {self._name(row.job)}", row.verdict, row.repeat_s
+            )
             for row in self.rows
-        ]
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        value = asdict(self)
+        cells = [asdict(cell) for cell in self.cells]
         return {"schema": value.pop("schema"), **value, "summary": asdict(self.summary), "cells": cells}
 
 
@@ -167,6 +178,21 @@ def save(matrix: TrustMatrix, folder: Path) -> None:
     write_whole(folder / RESULT, json.dumps(matrix.to_json(), indent=1) + "\n")
 
 
+def trust_of(path: Path, value: dict[str, Any]) -> TrustMatrix:
+    """The matrix that `value`, the content of the file `path`, is.  Raise BadRun."""
+    check_schema(path, value, SCHEMA)
+    with one_run(path):
+        matrix = _MATRIX.validate_python(value)
+        check_cells(path, matrix.cells)
+    fabrics = {live.fabric for live in matrix.live}
+    for row in matrix.rows:
+        if not {row.captured_on, row.replayed_on} <= fabrics:
+            raise BadRun(path, f"{row.captured_on} → {row.replayed_on}: `live` has no job on one of them")
+    if not fabrics:
+        raise BadRun(path, "it has no live job")
+    return matrix
+
+
 def load(folder: Path) -> TrustMatrix:
     """The matrix in a folder.  Raise BadRun, or OSError."""
-    return read_json(folder / RESULT, _MATRIX)
+    return trust_of(folder / RESULT, read_result(folder))

@@ -18,6 +18,8 @@ from gradwire.planning.model.errorbar import Expected
 from gradwire.planning.model.loads import plan_load
 from gradwire.planning.plan import Plan
 from gradwire.results import row as result
+from gradwire.results.about import About
+from gradwire.results.matrixfile import begun_matrix, save_matrix
 from gradwire.results.planfigures import plan_figures
 from gradwire.results.row import Row
 from gradwire.results.verdict import Verdict
@@ -49,6 +51,26 @@ def made_run(
     )
     result.save(folder, row, verdict, CALIBRATED)
     return row
+
+
+def made_matrix(
+    folder: Path,
+    plans: Sequence[Plan],
+    times_s: Sequence[float] = (1.0,),
+    *,
+    verdicts: Sequence[Verdict] = (),
+    n_cells: int | None = None,
+    about: About = About(("bench", "allreduce"), "2026-07-04T10:15:00Z", "0.1.0", "A job"),  # noqa: B008
+) -> Path:
+    """The folder of a matrix whose runs, 01, 02 and so on, all take these times; it is complete unless it has
+    more cells.
+    """
+    matrix = begun_matrix(folder, about, n_cells or len(plans))
+    for number, plan in enumerate(plans, start=1):
+        verdict = verdicts[number - 1] if verdicts else VALID
+        matrix = matrix.with_row(made_run(folder / f"{number:02d}", plan, times_s, verdict))
+    save_matrix(matrix)
+    return folder
 
 
 def made_repeat(n_ranks: int, time_s: float) -> Repeat:

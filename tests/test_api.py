@@ -14,7 +14,7 @@ from gradwire.emu.records import RankEvent
 from gradwire.tools import cli
 from tests.made_captures import Record, pcap, tcp
 from tests.made_plans import allreduce_plan
-from tests.made_runs import made_run
+from tests.made_runs import made_matrix, made_run
 from tests.tshark import tshark_says
 
 ROOT = Path(__file__).parents[1]
@@ -28,7 +28,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The names that the page's examples leave, run one after the other where its files are."""
     folder = tmp_path_factory.mktemp("page")
     (folder / "traces").symlink_to(ROOT / "traces")
-    made_run(folder / "RUN", allreduce_plan("star:hosts=4"), times_s=(1.0, 2.0, 3.0))
+    made_matrix(folder / "RESULTS", [allreduce_plan("star:hosts=4")], times_s=(1.0, 2.0, 3.0))
     names: dict[str, Any] = {"FOLDER": folder}
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(folder)
@@ -100,6 +100,59 @@ def test_what_a_run_left_is_in_tables(tmp_path: Path) -> None:
         (rank, 5 + rank) for rank in range(4)
     ]
     assert set(run.events.columns) == set(RankEvent.__dataclass_fields__)
+
+
+def test_results_of_several_runs_are_in_tables_with_the_numbers_of_their_cells(tmp_path: Path) -> None:
+    """The time of a cell is the median of its repeats, and every link of it is named again."""
+    plans = [allreduce_plan("star:hosts=4", name, nbytes=1 << 20) for name in ("ring", "halving-doubling")]
+    folders = [made_matrix(tmp_path / name, plans, (1.0, 4.0, 2.0)) for name in ("before", "after")]
+    results = gradwire.read_results(*folders)
+    names = [(str(folder), cell) for folder in folders for cell in (1, 2)]
+    assert list(results.rows[["run", "cell"]].itertuples(index=False, name=None)) == names
+    assert list(results.rows["algorithm"]) == ["ring", "halving-doubling"] * 2
+    assert list(results.rows["time_s_median"]) == [2.0] * 4
+    assert list(results.repeats["time_s"]) == [1.0, 4.0, 2.0] * 4
+    of_cells = results.repeats.groupby(["run", "cell"], sort=False)["repeat"].agg(list)
+    assert of_cells.to_dict() == {name: [0, 1, 2] for name in names}
+    one = gradwire.read_run(folders[1] / "02")
+    last = results.links[(results.links["run"] == str(folders[1])) & (results.links["cell"] == 2)]
+    assert list(last["nbytes"]) == list(one.links["nbytes"])
+    assert set(results.tables) == {"rows", "repeats", "iterations", "ranks", "links", "flows", "samples"}
+    with pytest.raises(gradwire.BadRun, match="read them with read_results"):
+        gradwire.read_run(folders[0])
+    with pytest.raises(ValueError, match="no folders"):
+        gradwire.read_results()
+
+
+def test_a_flow_carries_what_its_sends_do(tmp_path: Path) -> None:
+    """A ring's rank sends 2 (p - 1) / p of the buffer, all to the next one."""
+    made_run(tmp_path / "run", allreduce_plan("star:hosts=4", "ring", nbytes=1 << 20))
+    flows = gradwire.read_run(tmp_path / "run").flows
+    sent = flows.set_index(["src", "dst"])["payload_nbytes"]
+    assert {pair: nbytes for pair, nbytes in sent.items() if nbytes} == {
+        (rank, (rank + 1) % 4): 3 * (1 << 20) // 2 for rank in range(4)
+    }
+
+
+def test_runs_and_comparisons_are_those_of_the_commands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plans = [allreduce_plan("star:hosts=2", nbytes=1 << 20)]
+    for name, times_s in (("a", (1.0, 1.01, 0.99, 1.0, 1.02)), ("b", (2.0, 2.01, 1.99, 2.0, 2.02))):
+        made_matrix(tmp_path / name, plans, times_s)
+    for frame, words in (
+        (gradwire.runs(tmp_path), ["runs", str(tmp_path)]),
+        (
+            gradwire.compare(tmp_path / "a", tmp_path / "b"),
+            ["compare", str(tmp_path / "a"), str(tmp_path / "b")],
+        ),
+    ):
+        with pytest.raises(SystemExit):
+            cli.main([*words, "--json"])
+        value = json.loads(capsys.readouterr().out)
+        assert json.loads(frame.to_json(orient="records")) == (
+            value if words[0] == "runs" else value["cells"]
+        )
 
 
 def test_tables_are_those_of_csv(tmp_path: Path, ran: dict[str, Any]) -> None:

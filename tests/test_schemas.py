@@ -22,10 +22,16 @@ from gradwire.planning.model.calibration import Calibration, HostTimes, Range, S
 from gradwire.planning.plan import Flow, Prediction
 from gradwire.planning.transport import Transport
 from gradwire.planning.trees.tree import Node, Tree
+from gradwire.results.about import About
 from gradwire.results.advice import Advice, Proposal
-from gradwire.results.comparison import ComparedCell, MatrixCell, matrix_json
+from gradwire.results.comparison import ComparedCell
 from gradwire.results.limits import Limit
+from gradwire.results.matrixfile import MatrixCell, begun_matrix, matrix_json
+from gradwire.results.plannedflows import PlannedFlow
 from gradwire.results.row import Row, Spread
+from gradwire.results.runlist import ListedRun
+from gradwire.results.runtables import RankRepeat, Results
+from gradwire.results.runview import LinkUse
 from gradwire.results.trustresult import Live, Summary, TrustMatrix, TrustRow
 from gradwire.results.verdict import Verdict
 from gradwire.traces.analysis.aggregations import AggregationHost, AggregationJob, AggregationKind
@@ -115,7 +121,11 @@ ROWS = "replay --json, bench --json, demo --json"
         ("trust --json: rows", TrustRow),
         ("trust --json: summary", Summary),
         ("trust --json: iteration times", IterationTime),
+        ("result.json of a matrix: about", About),
         ("result.json of a matrix: cells", MatrixCell),
+        ("runs --json", ListedRun),
+        ("Tables of runs: ranks", RankRepeat),
+        ("plan --json: flows", PlannedFlow),
         ("compare --json: cells", ComparedCell),
         ("inject --json: flows", inject_result.InjectedFlow),
     ],
@@ -157,9 +167,16 @@ def test_what_inspect_prints_is_as_documented() -> None:
 
 
 def test_whole_matrices_are_as_documented() -> None:
-    assert set(matrix_json([])) == documented_fields("result.json of a matrix")
+    assert set(matrix_json(begun_matrix(Path(), About(), 0))) == documented_fields("result.json of a matrix")
     made = TrustMatrix("ddp-mlp", 4, "ecmp", 128, (), ())
     assert set(made.to_json()) == documented_fields("trust --json")
+
+
+def test_the_tables_of_runs_are_those_documented() -> None:
+    files = {f"{name}.parquet" for name in Results(()).tables}
+    assert files == documented_fields("Tables of runs")
+    columns = {field.name for field in fields(LinkUse)} - {"egress"}
+    assert columns == documented_fields("Tables of runs: links")
 
 
 def test_the_columns_of_the_link_counters_are_those_documented() -> None:

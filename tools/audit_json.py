@@ -1,6 +1,7 @@
 """A complete audit as JSON: docs/schemas.md, "audit --json"."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from gradwire.controller.counters import WireCount
@@ -14,7 +15,8 @@ from gradwire.results.audit.agreement import FlowCount, LinkCount
 from gradwire.results.audit.runaudit import RunAudit
 from gradwire.results.audit.treecounts import SumCount
 from gradwire.results.audit.windows import Window
-from gradwire.tools.linkusers import flow_json, tree_json
+from gradwire.results.plannedflows import planned_flows
+from gradwire.tools.linkusers import tree_json
 
 
 def audit_json(
@@ -37,7 +39,7 @@ def audit_json(
         "worst_phase": slowest(phases),
         "switches": [{"switch": t.switch, "rules": t.n_rules, "groups": t.n_groups} for t in tables],
         "backups": guard.says,
-        "flows": [flow_json(plan, flow) for flow in plan.flows],
+        "flows": [asdict(flow) for flow in planned_flows(plan)],
         "trees": [tree_json(plan, tree) for tree in plan.trees],
         "run": _run(plan, phases, run) if run else None,
     }

@@ -41,6 +41,7 @@ from gradwire.tools.options import (
     HtmlOption,
     JsonOption,
     OutOption,
+    ParquetOption,
     RankMapOption,
     RepeatOption,
     ScaleBytesOption,
@@ -321,6 +322,7 @@ class RunChoices:
     captures: CapturesOption = False
     out: OutOption = None
     html: HtmlOption = None
+    parquet: ParquetOption = None
     as_json: JsonOption = False
 
     @property

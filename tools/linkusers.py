@@ -8,25 +8,11 @@ from rich.console import Console
 from gradwire.planning.fabrics.fabric import Egress, link_name
 from gradwire.planning.plan import Flow, Plan
 from gradwire.planning.trees.tree import Tree
+from gradwire.results.plannedflows import path_nodes
 from gradwire.tools.table import print_left_out
 from gradwire.traces.units import show_count, show_first
 
 SHOWN = 8
-
-
-def flow_json(plan: Plan, flow: Flow) -> dict[str, Any]:
-    """As docs/schemas.md, "plan --json: flows", says."""
-    return {
-        "src": flow.src,
-        "dst": flow.dst,
-        "src_host": plan.placement[flow.src],
-        "dst_host": plan.placement[flow.dst],
-        "src_ip": flow.src_ip,
-        "dst_ip": flow.dst_ip,
-        "sport": flow.sport,
-        "dport": flow.dport,
-        "path": _nodes(plan, flow),
-    }
 
 
 def tree_json(plan: Plan, tree: Tree) -> dict[str, Any]:
@@ -45,10 +31,6 @@ def tree_json(plan: Plan, tree: Tree) -> dict[str, Any]:
             for node in tree.nodes
         },
     }
-
-
-def _nodes(plan: Plan, flow: Flow) -> list[str]:
-    return [*(egress.node for egress in flow.path), plan.placement[flow.dst]]
 
 
 def print_users(
@@ -86,5 +68,5 @@ def _print_flows(console: Console, plan: Plan, flows: Sequence[Flow]) -> None:
     """The first of them, one a line: ranks, 5-tuple, path."""
     for flow in flows[:SHOWN]:
         ports = f"{flow.src_ip}:{flow.sport} → {flow.dst_ip}:{flow.dport}"
-        console.print(f"r{flow.src}→r{flow.dst}  {ports}  {' '.join(_nodes(plan, flow))}", soft_wrap=True)
+        console.print(f"r{flow.src}→r{flow.dst}  {ports}  {' '.join(path_nodes(plan, flow))}", soft_wrap=True)
     print_left_out(console, len(flows) - SHOWN)

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -9,37 +10,51 @@ from pathlib import Path
 
 import typer
 
+import gradwire
 from gradwire.emu.options import RunOptions
 from gradwire.emu.run import check_served, run
 from gradwire.planning.experiment import Original
 from gradwire.planning.plan import Plan
+from gradwire.results.about import About
 from gradwire.results.answer import answer_of_rows
-from gradwire.results.comparison import save_matrix
 from gradwire.results.laboratory import Laboratory
+from gradwire.results.matrixfile import Matrix, begun_matrix, save_matrix
 from gradwire.results.row import REFUSED, Row
-from gradwire.tools.console import console, plain
+from gradwire.tools.console import console
 from gradwire.tools.exits import NOT_VALID
+from gradwire.tools.outputs import print_outputs
 from gradwire.tools.progressbar import progress_bar
 from gradwire.tools.report import write_report
 from gradwire.tools.tables import print_rows
+
+RUNS = "runs"  # where results go, below the current folder
+
+
+def about(title: str, introduction: Sequence[str] = ()) -> About:
+    """What is under way now; the two texts are what its report begins with."""
+    began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return About(tuple(sys.argv[1:]), began, gradwire.__version__, title, tuple(introduction))
 
 
 def carry_out(
     todo: Sequence[Plan | Row],
     options: RunOptions,
     folder: Path,
+    described: About,
+    *,
     quiet: bool,
     original: Original | None = None,
-) -> list[Row]:
-    """The rows of all cells, also as `result.json` in the folder; what is a row already was refused.
-    Runs of the job as it was captured are compared with `original`.
+) -> Matrix:
+    """The matrix with the rows of all cells; what is a row already was refused.  After each of them
+    `result.json` in the folder has those that are done.  Runs of the job as it was captured are compared with
+    `original`.
 
     Raise Refused, before anything is run, for what this kind of switch cannot carry out.
     """
     for plan in todo:
         if isinstance(plan, Plan):
             check_served(plan, options.switch)
-    rows: list[Row] = []
+    matrix = begun_matrix(folder, described, len(todo))
     with progress_bar(quiet=quiet) as progress:
         task = progress.add_task("starting", total=len(todo))
 
@@ -48,53 +63,49 @@ def carry_out(
 
         laboratory = Laboratory(folder, options, tell, run, original)
         for plan in todo:
-            rows.append(plan if isinstance(plan, Row) else laboratory.row(plan))
+            matrix = matrix.with_row(plan if isinstance(plan, Row) else laboratory.row(plan))
+            save_matrix(matrix)
             progress.advance(task)
-    save_matrix(rows, folder)
-    return rows
+    return matrix
 
 
 def default_folder() -> Path:
     """`runs/DATE-TIME` below the current folder, made now: two commands in one second get two folders."""
     name = time.strftime("%Y%m%d-%H%M%S")
     for number in itertools.count(1):
-        folder = Path("runs") / (name if number == 1 else f"{name}-{number}")
+        folder = Path(RUNS) / (name if number == 1 else f"{name}-{number}")
         with suppress(FileExistsError):
             folder.mkdir(parents=True)
             return folder
     raise AssertionError("there is always a next number")
 
 
-def check_page(html: Path | None) -> None:
-    """Raise OSError before anything is run, rather than when the result is there and cannot be written."""
-    if html and not html.absolute().parent.is_dir():
-        raise FileNotFoundError(f"--html {html}: there is no folder {html.absolute().parent}; make it first")
-    if html and html.is_dir():
-        raise IsADirectoryError(f"--html {html} is a folder; name a file in it")
+def write_tables(parquet: Path, several: Sequence[Matrix]) -> None:
+    """The tables of these results.  Raise BadRun, OSError."""
+    from gradwire.results.runtables import Results  # pandas takes a while to import
+    from gradwire.traces.frames import write_parquet
+
+    write_parquet(Results(tuple(several)).tables, parquet)
 
 
-def show(
-    rows: Sequence[Row],
-    folder: Path,
-    as_json: bool,
-    html: Path | None,
-    title: str,
-    introduction: Sequence[str] = (),
-) -> None:
-    """Print the rows, write the page; leave with exit code 3 if a row is not valid."""
+def show(matrix: Matrix, *, as_json: bool, html: Path | None, parquet: Path | None = None) -> None:
+    """Print the rows, write the page and the tables; leave with exit code 3 if a row is not valid."""
+    rows, described = matrix.rows, matrix.about
     if as_json:
         print(json.dumps([row.to_json() for row in rows], indent=1))
     else:
         to = console()
-        for line in introduction:
+        for line in described.introduction:
             to.print(line)
         print_rows(to, rows)
         if sentence := answer_of_rows(rows):
             to.print(f"\n{sentence}")
-        to.print(f"\nruns: {folder}", soft_wrap=True)
+        to.print(f"\nruns: {matrix.folder}", soft_wrap=True)
     if html:
-        write_report(html, title, introduction, rows)
-        if not as_json:
-            print(plain(f"report: {html}"))
+        write_report(html, described.title, described.introduction, rows)
+    if parquet:
+        write_tables(parquet, [matrix])
+    if not as_json:
+        print_outputs(html, parquet)
     if any(row.verdict not in ("valid", REFUSED) for row in rows):
         raise typer.Exit(NOT_VALID)

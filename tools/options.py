@@ -173,6 +173,16 @@ HtmlOption = Annotated[
         "--html", metavar="FILE", help="Write a report to this file: one HTML page that needs no other file."
     ),
 ]
+ParquetOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--parquet",
+        metavar="DIR",
+        help="Also write all tables to this folder, as Parquet files with a type for each column "
+        "(docs/schemas.md).",
+        show_default=False,
+    ),
+]
 CapturesOption = Annotated[
     bool, typer.Option("--captures", help="Capture packets at every host, into the run's folder.")
 ]

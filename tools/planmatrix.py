@@ -14,7 +14,7 @@ from gradwire.planning.model.loads import plan_load
 from gradwire.planning.refused import Refused
 from gradwire.results.answer import answer_of_plans
 from gradwire.results.planfigures import nominal_figures
-from gradwire.results.plannedcells import PlannedCell, planned_cell, refused_cell
+from gradwire.results.plannedcells import Carried, PlannedCell, carried_by, planned_cell, refused_cell
 from gradwire.tools.plansummary import summary
 from gradwire.tools.progressbar import progress_bar
 from gradwire.tools.report import environment
@@ -29,14 +29,19 @@ PATIENCE_S = 2.0  # what is over sooner has no progress bar
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A cell, and its plan in full if that was asked for and the cell was not refused."""
+    """A cell, and its plan in full or what it carries, if that was asked for and the cell was not refused."""
 
     cell: PlannedCell
     in_full: dict[str, Any] | None = None
+    carried: Carried | None = None
 
 
-def planned(cells: Sequence[Cell], experiment: Experiment, *, in_full: bool, quiet: bool) -> list[Planned]:
-    """Plan one cell after the other; of each only its figures are kept."""
+def planned(
+    cells: Sequence[Cell], experiment: Experiment, *, in_full: bool, quiet: bool, carried: bool = False
+) -> list[Planned]:
+    """Plan one cell after the other; of each only its figures are kept, and with `carried` those of its links
+    and flows.
+    """
     made = []
     with progress_bar(quiet=quiet, after_s=PATIENCE_S) as progress:
         task = progress.add_task("planning", total=len(cells))
@@ -51,7 +56,8 @@ def planned(cells: Sequence[Cell], experiment: Experiment, *, in_full: bool, qui
                 load = plan_load(plan)
                 figures = nominal_figures(plan, load)
                 whole = summary(plan, load, figures) if in_full else None
-                made.append(Planned(planned_cell(plan, figures), whole))
+                uses = carried_by(plan, load) if carried else None
+                made.append(Planned(planned_cell(plan, figures), whole, uses))
             progress.advance(task)
     return made
 

@@ -14,11 +14,12 @@ from gradwire.planning.model.predict import bound_s, compute_s
 from gradwire.planning.openflow.rules import guarded_rules
 from gradwire.planning.plan import Plan
 from gradwire.results.planfigures import PlanFigures
+from gradwire.results.plannedflows import planned_flows
 from gradwire.results.plannedlinks import planned_link
 from gradwire.results.row import JobTime, asked_nbytes
 from gradwire.results.rowchoices import planned_choices, show_choices
 from gradwire.tools.linkrates import show_rates
-from gradwire.tools.linkusers import flow_json, print_users, tree_json
+from gradwire.tools.linkusers import print_users, tree_json
 from gradwire.tools.table import NOTHING, Cell, Table, columns, rich_table, table_of
 from gradwire.tools.tables import show_range
 from gradwire.traces.units import show_bps, show_count, show_nbytes, show_s
@@ -63,7 +64,7 @@ def summary(plan: Plan, found: PlanLoad, figures: PlanFigures) -> dict[str, Any]
         "collisions": found.n_collisions,
         "backups": guarded_rules(plan).guard.says,
         "links": [_link(plan, load) for load in found.loads.values()],
-        "flows": [flow_json(plan, flow) for flow in plan.flows],
+        "flows": [asdict(flow) for flow in planned_flows(plan)],
         "trees": [tree_json(plan, tree) for tree in plan.trees],
         "host_side": list(plan.host_side),
         "doubts": list(plan.doubts),

@@ -34,11 +34,14 @@ OF_ONE_CELL = ("plan_sha256", "schema")  # of the manifest: of no use side by si
 
 @dataclass(frozen=True)
 class ReportCell:
-    """A row of the report with what its run left; a refused one has no `view`."""
+    """A row of the report with what its run left; a refused one has no `view`.  `run` is the folder of the
+    results that it is from, where there are several.
+    """
 
     number: int
     row: Row
     view: RunView | None
+    run: str = ""
 
     @property
     def name(self) -> str:
@@ -84,20 +87,36 @@ class FabricCells:
         return show_rates(row.host_rates_bps, row.inner_rates_bps)
 
 
-def write_report(path: Path, title: str, introduction: Sequence[str], rows: Sequence[Row]) -> None:
+def write_report(
+    path: Path,
+    title: str,
+    introduction: Sequence[str],
+    rows: Sequence[Row],
+    *,
+    runs: Sequence[str] = (),
+    beside: Table | None = None,
+) -> None:
     """Write the page whole or not at all; every measured row names the folder of its run.
 
+    Of several sets of results `runs` names that of each row, and `beside` has them side by side.
     Raise OSError or ValueError, or BadPlan, for a folder that holds no whole run.
     """
     views = [load_run(Path(row.folder)) if row.folder else None for row in rows]
-    write_whole(path, page(title, introduction, rows, views))
+    write_whole(path, page(title, introduction, rows, views, runs=runs, beside=beside))
 
 
 def page(
-    title: str, introduction: Sequence[str], rows: Sequence[Row], views: Sequence[RunView | None]
+    title: str,
+    introduction: Sequence[str],
+    rows: Sequence[Row],
+    views: Sequence[RunView | None],
+    *,
+    runs: Sequence[str] = (),
+    beside: Table | None = None,
 ) -> str:
     """The page's text; `views` has one for each row."""
-    cells = [ReportCell(i, row, view) for i, (row, view) in enumerate(zip(rows, views, strict=True), start=1)]
+    names = runs or [""] * len(rows)
+    cells = [ReportCell(i, *each) for i, each in enumerate(zip(rows, views, names, strict=True), start=1)]
     busy = {
         (position, use.name): use.busy
         for position, view in enumerate(views)
@@ -106,7 +125,8 @@ def page(
     return environment().get_template("report.html").render(
         title=title,
         introduction=introduction,
-        findings=[*findings(rows, busy), *filter(None, [answer_of_rows(rows)])],
+        findings=[] if runs else [*findings(rows, busy), *filter(None, [answer_of_rows(rows)])],
+        beside=beside,
         panels=list(_panels(cells)),
         fabrics=list(_fabrics(cells)),
         grids=[(each.spec, grid) for each in _fabrics(cells) for grid in each.grids],

@@ -5,6 +5,7 @@ import shlex
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
+from dataclasses import asdict
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,10 @@ from rich.text import Text
 
 from gradwire import COMMAND
 from gradwire.emu.interpreter import python
+from gradwire.results.about import About
+from gradwire.results.matrixfile import RESULT
 from gradwire.results.reproduction import NEED_ROOT, Claim, Outcome, Paper, Trial, judged, not_run, read_paper
+from gradwire.results.runlist import REPRODUCTION
 from gradwire.tools.cli import main
 from gradwire.tools.exits import INTERRUPTED, NOT_VALID
 from gradwire.tools.progressbar import progress_bar
@@ -116,6 +120,13 @@ def _run_here(words: Sequence[str], folder: Path) -> tuple[int, str, str]:
     if code == INTERRUPTED:
         raise KeyboardInterrupt
     return code, output.getvalue(), errors.getvalue()
+
+
+def save(folder: Path, described: About, outcomes: Sequence[Outcome]) -> None:
+    """`result.json` in the folder.  Raise OSError."""
+    claims = [outcome.to_json() for outcome in outcomes]
+    value = {"schema": REPRODUCTION, "about": asdict(described), "claims": claims}
+    write_whole(folder / RESULT, json.dumps(value, indent=1) + "\n")
 
 
 def print_outcomes(to: Console, paper: Paper, outcomes: Sequence[Outcome]) -> None:

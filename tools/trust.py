@@ -6,7 +6,7 @@ The folder keeps everything, so that a matrix that was cut off goes on where it 
     live/                the captures with the ranks' logs: tools.trustlive
     runs-K/              the replays' run folders, of the K-th attempt
     rows/NN-MM.json      capture NN on fabric MM, a row for each job, as soon as it is measured
-    result.json          all of it, once it is whole
+    result.json          all rows so far
 """
 
 import itertools
@@ -29,9 +29,10 @@ from gradwire.emu.watch import RunFailed
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.refused import Refused
 from gradwire.planning.runfiles import read_json
+from gradwire.results.about import About
 from gradwire.results.laboratory import Laboratory
 from gradwire.results.row import REFUSED
-from gradwire.results.trustresult import Live, TrustMatrix, TrustRow
+from gradwire.results.trustresult import Live, TrustMatrix, TrustRow, save
 from gradwire.tools.capturing import carry_out as capture_live
 from gradwire.tools.joboptions import LiveJob
 from gradwire.tools.trustlive import Capture, Trainer, attempt, below
@@ -83,8 +84,10 @@ def carry_out(
     quiet: bool,
     capture: Capture = capture_live,
     laboratory: Callable[[Path, RunOptions, Tell], Laboratory] = _LABORATORY,
+    described: About = About(),  # noqa: B008 - nobody changes it
 ) -> TrustMatrix:
-    """Train, capture, replay; a job or a replay that fails becomes a row, and the others go on.
+    """Train, capture, replay; a job or a replay that fails becomes a row, and the others go on.  After each
+    `result.json` has all rows so far.
 
     Raise ValueError for a folder that holds another matrix, KeyboardInterrupt after an interrupted job.
     """
@@ -101,20 +104,25 @@ def carry_out(
         cells = _Cells(
             trial, folder, lives, laboratory(attempt(folder, "runs"), RunOptions(trial.repeats), tell)
         )
+        numbers = range(len(request.jobs))
+        matrix = TrustMatrix(
+            request.title,
+            request.n_ranks,
+            trial.routes,
+            trial.snaplen,
+            live=tuple(each[number] for number in numbers for each in lives),
+            rows=(),
+            beside=tuple(one.name for one in request.beside),
+            about=described,
+            n_rows=len(numbers) * n_fabrics**2,
+        )
         made = []
         for source, target in itertools.product(range(n_fabrics), repeat=2):
             made.append(cells.rows(source, target))
+            matrix = replace(matrix, rows=tuple(each[number] for number in numbers for each in made))
+            save(matrix, folder)
             advance()
-    numbers = range(len(request.jobs))
-    return TrustMatrix(
-        request.title,
-        request.n_ranks,
-        trial.routes,
-        trial.snaplen,
-        live=tuple(each[number] for number in numbers for each in lives),
-        rows=tuple(each[number] for number in numbers for each in made),
-        beside=tuple(one.name for one in request.beside),
-    )
+    return matrix
 
 
 def _claim(folder: Path, trial: TrustTrial) -> None:

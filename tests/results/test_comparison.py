@@ -1,4 +1,4 @@
-"""Two matrices compared: what changed beyond noise, what cannot be said, and bad files."""
+"""Two matrices compared: what changed beyond noise, and what cannot be said."""
 
 import json
 from pathlib import Path
@@ -6,19 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradwire.planning.runfiles import BadRun
-from gradwire.results.comparison import (
-    MIN_REPEATS,
-    RESULT,
-    MatrixCell,
-    compared,
-    interval,
-    load_cells,
-    save_matrix,
-)
+from gradwire.results.comparison import MIN_REPEATS, compared, interval
+from gradwire.results.matrixfile import MatrixCell
 from gradwire.tools import cli
 from tests.made_plans import MIB, allreduce_plan
-from tests.made_runs import made_run
+from tests.made_runs import made_matrix
 
 STEADY = (1.00, 1.01, 0.99, 1.00, 1.02)
 
@@ -75,10 +67,8 @@ def test_a_cell_of_one_side_only_is_named() -> None:
     ]
 
 
-def matrix(folder: Path, times_s: tuple[float, ...]) -> Path:
-    plan = allreduce_plan("star:hosts=2", nbytes=MIB)
-    save_matrix([made_run(folder / "01-cell", plan, times_s)], folder)
-    return folder
+def matrix(folder: Path, times_s: tuple[float, ...], n_cells: int = 1) -> Path:
+    return made_matrix(folder, [allreduce_plan("star:hosts=2", nbytes=MIB)], times_s, n_cells=n_cells)
 
 
 def test_the_command_compares_two_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,30 +84,26 @@ def test_the_command_compares_two_folders(tmp_path: Path, capsys: pytest.Capture
     assert "1 slower" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "it is empty"),
-        ("[]", "result.json"),
-        ('{"fabric": "star:hosts=2"}', "a single run; give the folder of the whole matrix"),
-        ('{"schema": "gradwire.matrix/1"}', "result.json"),
-        ('{"schema": "gradwire.other/1", "cells": []}', "result.json"),
-        (
-            '{"schema": "gradwire.matrix/1", "cells": [{"cell": "a", "verdict": "valid", "times_s": [0]}]}',
-            "not all of its times are above 0",
-        ),
-        (
-            '{"schema": "gradwire.matrix/1", "cells": [{"cell": "a", "verdict": "", "times_s": [1e999]}]}',
-            "result.json",
-        ),
-    ],
-)
-def test_a_file_that_is_no_matrix_is_refused(tmp_path: Path, text: str, said: str) -> None:
-    (tmp_path / RESULT).write_text(text)
-    with pytest.raises(BadRun, match=said):
-        load_cells(tmp_path)
+def test_a_single_run_is_compared_with_the_matrix_that_it_is_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = matrix(tmp_path / "a", STEADY)
+    with pytest.raises(SystemExit) as left:
+        cli.main(["compare", str(folder), str(folder / "01"), "--json"])
+    assert left.value.code == 0
+    (cell,) = json.loads(capsys.readouterr().out)["cells"]
+    assert cell["change"] == "no change seen"
 
 
-def test_a_folder_without_a_whole_matrix_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadRun, match="no complete matrix"):
-        load_cells(tmp_path)
+def test_what_an_interrupted_command_left_is_compared_and_said_to_be_a_part(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole, part = matrix(tmp_path / "a", STEADY), matrix(tmp_path / "b", STEADY, n_cells=3)
+    with pytest.raises(SystemExit):
+        cli.main(["compare", str(whole), str(part)])
+    said = capsys.readouterr().out
+    assert f"{part}: incomplete: 1 of 3 cells are done" in said
+    assert f"{whole}: incomplete" not in said
+    with pytest.raises(SystemExit):
+        cli.main(["compare", str(whole), str(part), "--json"])
+    assert json.loads(capsys.readouterr().out)["incomplete"] == [str(part)]

@@ -9,8 +9,8 @@ from gradwire.planning import plan as plans
 from gradwire.planning.experiment import Cell, Experiment, plan_of
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.sentas import sent_as
-from gradwire.results.comparison import matrix_json
 from gradwire.results.laboratory import planned
+from gradwire.results.matrixfile import cell_of
 from gradwire.results.row import Row
 from gradwire.results.rowchoices import Choices, choices_of, planned_choices, show_choices
 from gradwire.traces.making.collectives import made_allreduce
@@ -56,7 +56,7 @@ def test_a_plan_file_keeps_its_pace_and_an_old_one_has_none(tmp_path: Path) -> N
 def test_a_cell_is_named_by_the_choices_that_are_not_the_default(tmp_path: Path) -> None:
     cell = Cell(STAR, "ring", "linear", "ecmp")
     rows = [made_run(tmp_path / name, plan_of(cell, job)) for name, job in (("a", PLAIN), ("b", CHOSEN))]
-    plain, chosen = (each["cell"] for each in matrix_json(rows)["cells"])
+    plain, chosen = (cell_of(row).cell for row in rows)
     assert plain == "star:hosts=4, ring, linear, ecmp, 4 ranks, 4000 bytes"
     words = "sent as bfloat16, each send 50ms late, newest-first, pace step"
     assert chosen == f"star:hosts=4, ring, linear, ecmp, 4 ranks, 2000 bytes, {words}"

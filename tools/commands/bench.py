@@ -13,7 +13,8 @@ from gradwire.results.laboratory import planned
 from gradwire.tools.blocksizes import read_block_sizes
 from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, refuse_given, takes_choices
 from gradwire.tools.machine import need_root_and_tools
-from gradwire.tools.matrixrun import carry_out, check_page, default_folder, show
+from gradwire.tools.matrixrun import about, carry_out, default_folder, show
+from gradwire.tools.outputs import check_page, check_tables
 from gradwire.traces.making.collectives import made_collective, made_uneven_alltoall
 from gradwire.traces.schedules.kinds import CollectiveKind
 from gradwire.traces.schedules.names import BY_COLLECTIVE, CHOICES, DEFAULTS
@@ -111,9 +112,11 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
     )
     need_root_and_tools("bench", run.switch, run.captures)
     check_page(run.html)
+    check_tables(run.parquet)
     folder = run.out or default_folder()
-    rows = carry_out(todo, options, folder, quiet=run.as_json)
-    show(rows, folder, run.as_json, run.html, title)
+    described = about(title)
+    results = carry_out(todo, options, folder, described, quiet=run.as_json)
+    show(results, as_json=run.as_json, html=run.html, parquet=run.parquet)
 
 
 def kind_of(collective: str) -> CollectiveKind:

@@ -15,10 +15,12 @@ from gradwire.results.comparison import (
     MIN_REPEATS,
     ComparedCell,
     compared,
-    load_cells,
+    named,
 )
+from gradwire.results.resultfolder import load_results
 from gradwire.tools.console import console
 from gradwire.tools.options import JsonOption
+from gradwire.tools.resultwords import missing_words
 from gradwire.tools.table import NOTHING, Cell, columns, or_nothing, rich_table, table_of
 from gradwire.traces.units import show_s
 
@@ -27,7 +29,8 @@ _STYLE = {"slower": "bold red", "faster": "green"}
 
 def compare(
     before: Annotated[
-        Path, typer.Argument(metavar="BEFORE", help="Result folder of replay, bench or trust (its --out).")
+        Path,
+        typer.Argument(metavar="BEFORE", help="Result folder of a command (its --out), or that of one run."),
     ],
     after: Annotated[Path, typer.Argument(metavar="AFTER", help="The result folder to compare with it.")],
     as_json: JsonOption = False,
@@ -43,12 +46,14 @@ def compare(
 
     The exit code is 0 whatever the comparison shows.
     """
-    cells = compared(load_cells(before), load_cells(after))
+    pairs = [(folder, load_results(folder)) for folder in (before, after)]
+    cells = compared(*(named(results.cells) for _, results in pairs))
     if as_json:
         value = {
             "schema": COMPARISON_SCHEMA,
             "before": str(before),
             "after": str(after),
+            "incomplete": [str(folder) for folder, results in pairs if not results.is_complete],
             "confidence": CONFIDENCE,
             "cells": [asdict(cell) for cell in cells],
         }
@@ -59,6 +64,9 @@ def compare(
     to.print(rich_table(table_of(heads, cells, _row)))
     for line in _sentences(cells):
         to.print(line, soft_wrap=True)
+    for folder, results in pairs:
+        if words := missing_words(results):
+            to.print(f"{folder}: {words}", soft_wrap=True)
 
 
 def _row(cell: ComparedCell) -> tuple[Cell | str, ...]:

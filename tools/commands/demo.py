@@ -16,7 +16,7 @@ from gradwire.results.laboratory import planned
 from gradwire.tools.console import console
 from gradwire.tools.inspect_tables import print_analysis
 from gradwire.tools.machine import need_root_and_tools
-from gradwire.tools.matrixrun import carry_out, check_page, default_folder, show
+from gradwire.tools.matrixrun import about, carry_out, default_folder, show
 from gradwire.tools.options import (
     HtmlOption,
     JsonOption,
@@ -25,6 +25,7 @@ from gradwire.tools.options import (
     ScaleBytesOption,
     parse_factor,
 )
+from gradwire.tools.outputs import check_page
 from gradwire.traces.analysis.analysis import analyse
 from gradwire.traces.reader import open_trace
 from gradwire.traces.recognition.recognise import find_job, workload_of
@@ -90,13 +91,14 @@ def demo(
         for choice in choices
     ]
     folder = out or default_folder()
-    rows = carry_out(planned(work), RunOptions(repeat), folder, quiet=as_json)
     first, *_, last = workload.iterations[-ITERATIONS:]
     introduction = [
         f"Replayed: iterations {first} to {last} of {SAMPLE}, which was captured on the leaf-spine,",
         f"hosts' links at {show_bps(rate_bps)}, every size × {scale_bytes}, {repeat} repeats, seed {SEED}.",
     ]
-    show(rows, folder, as_json, html or folder / "report.html", "gradwire demo", introduction)
+    described = about("gradwire demo", introduction)
+    matrix = carry_out(planned(work), RunOptions(repeat), folder, described, quiet=as_json)
+    show(matrix, as_json=as_json, html=html or folder / "report.html")
 
 
 def _fabric(spec: str, rate_bps: int) -> Fabric:

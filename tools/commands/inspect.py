@@ -17,17 +17,19 @@ from gradwire.results.advice import Step, advise
 from gradwire.tools.console import console, plain
 from gradwire.tools.inspect_tables import print_analysis
 from gradwire.tools.inspectpage.charts import need_library
-from gradwire.tools.options import CapturesArgument, JsonOption, RankMapOption
+from gradwire.tools.options import CapturesArgument, JsonOption, ParquetOption, RankMapOption
+from gradwire.tools.outputs import check_tables
 from gradwire.traces.analysis.analysis import analyse_trace, to_json
 from gradwire.traces.analysis.perfetto import write_perfetto
-from gradwire.traces.analysis.tables import write_csv
+from gradwire.traces.analysis.tables import frames, write_csv
+from gradwire.traces.frames import write_parquet
 from gradwire.traces.packets.verify import verify_files
 from gradwire.traces.reader import capture_paths, open_captures
 from gradwire.traces.recognition.recognise import workload_of
 from gradwire.traces.units import parse_bps
 
 
-def inspect(
+def inspect(  # noqa: PLR0913, PLR0917 - a parameter for each option
     captures: CapturesArgument,
     html: Annotated[
         Path | None,
@@ -48,6 +50,7 @@ def inspect(
             show_default=False,
         ),
     ] = None,
+    parquet: ParquetOption = None,
     perfetto: Annotated[
         Path | None,
         typer.Option(
@@ -86,6 +89,7 @@ def inspect(
     between ranks, collectives, iterations, flows and bursts, and the losses.
     """
     line_rate_bps = None if line_rate is None else _positive_bps(line_rate)
+    check_tables(parquet)
     if html is not None:
         need_library()
     if verified is not None:
@@ -107,6 +111,8 @@ def inspect(
     written: list[Path] = []
     if csv is not None:
         written += write_csv(analysis, trace.messages, csv)
+    if parquet is not None:
+        written += write_parquet(frames(analysis, trace.messages), parquet)
     if perfetto is not None:
         write_perfetto(analysis, trace.messages, perfetto)
         written.append(perfetto)

@@ -1,6 +1,7 @@
 """`gradwire plan`: decide every send, port and path of a run in advance."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,7 @@ from gradwire.planning.model.loads import plan_load
 from gradwire.planning.plan import Plan
 from gradwire.results.answer import answer_of_plans
 from gradwire.results.planfigures import nominal_figures
-from gradwire.results.plannedcells import planned_cell
+from gradwire.results.plannedcells import Carried, PlannedCell, carried_by, planned_cell
 from gradwire.tools.choices import (
     MatrixChoices,
     NetworkChoices,
@@ -21,16 +22,16 @@ from gradwire.tools.choices import (
     refuse_planned,
     takes_choices,
 )
-from gradwire.tools.console import console, plain
-from gradwire.tools.matrixrun import check_page
-from gradwire.tools.options import HtmlOption, JobArgument, JsonOption
+from gradwire.tools.console import console
+from gradwire.tools.options import HtmlOption, JobArgument, JsonOption, ParquetOption
+from gradwire.tools.outputs import check_page, check_tables, print_outputs
 from gradwire.tools.planmatrix import PATIENCE_S, planned, print_cells, to_json, write_page
 from gradwire.tools.plansummary import print_summary, summary
 from gradwire.tools.progressbar import progress_bar
 
 
 @takes_choices
-def plan(
+def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
     context: typer.Context,
     job: JobArgument,
     matrix: MatrixChoices = MatrixChoices(),  # noqa: B008 - nobody changes it
@@ -43,6 +44,7 @@ def plan(
         ),
     ] = None,
     html: HtmlOption = None,
+    parquet: ParquetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Decide every send, port number and path of a run in advance, and predict its time.
@@ -54,11 +56,12 @@ def plan(
     fixed.
     """
     check_page(html)
+    check_tables(parquet)
     given = read_job(job, traffic.rank_map)
     title = f"Plan of {source_of(job)}"
     if isinstance(given, Plan):
         refuse_planned(context, job[0])
-        _show_one(given, output, html, title, as_json=as_json)
+        _show_one(given, output, html, parquet, title, as_json=as_json)
         return
     cells = matrix.cells()
     experiment = traffic.job(given, job, network)
@@ -66,25 +69,35 @@ def plan(
         with progress_bar(quiet=as_json, after_s=PATIENCE_S) as progress:
             progress.add_task("planning", total=1)
             made = plan_of(cells[0], experiment)
-        _show_one(made, output, html, title, as_json=as_json)
+        _show_one(made, output, html, parquet, title, as_json=as_json)
         return
     if output is not None:
         raise ValueError(
             f"--output takes one plan, and these options make {len(cells)}: choose one, or leave it out"
         )
-    several = planned(cells, experiment, in_full=as_json, quiet=as_json)
+    several = planned(cells, experiment, in_full=as_json, quiet=as_json, carried=parquet is not None)
     figures = [each.cell for each in several]
     if html:
         write_page(html, title, figures)
+    if parquet:
+        _write_tables(parquet, [(each.cell, each.carried) for each in several])
     if as_json:
         print(json.dumps(to_json(several), indent=1))
         return
     print_cells(console(), figures)
-    if html:
-        print(plain(f"report: {html}"))
+    print_outputs(html, parquet)
 
 
-def _show_one(made: Plan, output: Path | None, html: Path | None, title: str, *, as_json: bool) -> None:
+def _write_tables(parquet: Path, made: Sequence[tuple[PlannedCell, Carried | None]]) -> None:
+    from gradwire.results.plantables import plan_tables  # pandas takes a while to import
+    from gradwire.traces.frames import write_parquet
+
+    write_parquet(plan_tables(made), parquet)
+
+
+def _show_one(
+    made: Plan, output: Path | None, html: Path | None, parquet: Path | None, title: str, *, as_json: bool
+) -> None:
     """Print one plan, and write the files that were asked for."""
     if output is not None:
         plans.save(made, output)
@@ -93,6 +106,8 @@ def _show_one(made: Plan, output: Path | None, html: Path | None, title: str, *,
     cell = planned_cell(made, figures)
     if html:
         write_page(html, title, [cell])
+    if parquet:
+        _write_tables(parquet, [(cell, carried_by(made, load))])
     if as_json:
         print(json.dumps(summary(made, load, figures), indent=1))
         return
@@ -101,5 +116,4 @@ def _show_one(made: Plan, output: Path | None, html: Path | None, title: str, *,
     to.print(f"\n{answer_of_plans([cell])}", soft_wrap=True)
     if output is not None:
         to.print(f"\nplan written to {output}", soft_wrap=True)
-    if html:
-        print(plain(f"report: {html}"))
+    print_outputs(html, parquet)

@@ -17,8 +17,9 @@ from gradwire.tools.choices import (
     takes_choices,
 )
 from gradwire.tools.machine import need_root_and_tools
-from gradwire.tools.matrixrun import carry_out, check_page, default_folder, show
+from gradwire.tools.matrixrun import about, carry_out, default_folder, show
 from gradwire.tools.options import JobArgument
+from gradwire.tools.outputs import check_page, check_tables
 from gradwire.traces.workload import Workload
 
 
@@ -61,6 +62,8 @@ def replay(
         todo = planned([(cell, chosen) for cell in matrix.cells()])
     need_root_and_tools("replay", run.switch, run.captures)
     check_page(run.html)
+    check_tables(run.parquet)
     folder = run.out or default_folder()
-    rows = carry_out(todo, options, folder, run.as_json, original)
-    show(rows, folder, run.as_json, run.html, f"Replay of {source_of(job)}")
+    described = about(f"Replay of {source_of(job)}")
+    results = carry_out(todo, options, folder, described, quiet=run.as_json, original=original)
+    show(results, as_json=run.as_json, html=run.html, parquet=run.parquet)

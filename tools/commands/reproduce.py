@@ -8,14 +8,16 @@ import typer
 from gradwire.tools.console import console
 from gradwire.tools.exits import NOT_VALID
 from gradwire.tools.machine import need_root_and_tools
-from gradwire.tools.matrixrun import check_page, default_folder
+from gradwire.tools.matrixrun import about, default_folder
 from gradwire.tools.options import HtmlOption, JsonOption, OutOption
+from gradwire.tools.outputs import check_page
 from gradwire.tools.reproducing import (
     PAPERS,
     check_folder,
     load_paper,
     print_outcomes,
     reproduced,
+    save,
     write_page,
 )
 
@@ -48,9 +50,11 @@ def reproduce(
         if out:
             check_folder(out)
         need_root_and_tools("reproduce")
+    described = about(chosen.title)
     folder = out or default_folder()
     folder.mkdir(parents=True, exist_ok=True)
     outcomes = reproduced(chosen, folder, plan_only=plan_only, quiet=as_json)
+    save(folder, described, outcomes)
     page = html or folder / f"{paper}.html"
     write_page(page, chosen, outcomes)
     if as_json:

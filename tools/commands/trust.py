@@ -8,7 +8,7 @@ import typer
 
 from gradwire.emu.capturing.request import check_fits
 from gradwire.planning.fabrics.spec import parse_fabric
-from gradwire.results.trustresult import TrustMatrix, save
+from gradwire.results.trustresult import TrustMatrix
 from gradwire.tools.console import console
 from gradwire.tools.joboptions import (
     AsyncOption,
@@ -30,8 +30,9 @@ from gradwire.tools.joboptions import (
     parse_beside,
     refuse_foreign_options,
 )
-from gradwire.tools.matrixrun import check_page, default_folder
+from gradwire.tools.matrixrun import about, default_folder
 from gradwire.tools.options import FABRIC_HELP, REPEATABLE, HtmlOption, JsonOption, RepeatOption, RoutesOption
+from gradwire.tools.outputs import check_page
 from gradwire.tools.trust import TrustTrial, carry_out
 from gradwire.tools.trustlive import MAX_TRAININGS
 from gradwire.tools.trusttables import print_matrix, write_page
@@ -121,10 +122,9 @@ def trust(  # noqa: PLR0913, PLR0917 - a parameter for each option
     check_page(html)
     folder = out or default_folder()
     try:
-        matrix = carry_out(trial, folder, quiet=as_json)
+        matrix = carry_out(trial, folder, quiet=as_json, described=about(""))
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"continue with the same command and --out {folder}") from None
-    save(matrix, folder)
     if html:
         write_page(html, matrix)
     _show(matrix, folder, as_json)

@@ -1,0 +1,112 @@
+"""`gradwire report`: show results again, and make their page again, from the folders that runs left."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gradwire.results.answer import answer_of_rows
+from gradwire.results.matrixfile import Matrix, matrix_json
+from gradwire.results.resultfolder import load_results, load_several
+from gradwire.results.trustresult import Live, TrustMatrix, TrustRow
+from gradwire.tools.console import console
+from gradwire.tools.matrixrun import write_tables
+from gradwire.tools.options import HtmlOption, JsonOption, ParquetOption
+from gradwire.tools.outputs import check_page, check_tables, print_outputs
+from gradwire.tools.report import write_report
+from gradwire.tools.resultwords import about_words, missing_words
+from gradwire.tools.sidebyside import side_by_side
+from gradwire.tools.table import rich_table
+from gradwire.tools.tables import print_rows
+from gradwire.tools.trusttables import print_matrix
+from gradwire.tools.trusttables import write_page as write_trust
+
+
+def report(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN",
+            help="Result folders of replay, bench, demo or trust (their --out), or folders of single runs in "
+            "them.",
+            show_default=False,
+        ),
+    ],
+    html: HtmlOption = None,
+    parquet: ParquetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show results again, from the folders that runs left: the tables, and with --html the page.
+
+    gradwire report runs/monday --html monday.html
+    gradwire report runs/monday runs/tuesday --html both.html
+
+    Several are shown side by side: a table with a column for each, then the
+    tables of each. Results of trust are shown alone. A command that was
+    interrupted left the cells that were done. Nothing is sent, and no root is
+    needed; `gradwire compare` says which differences are more than noise.
+    """
+    check_page(html)
+    check_tables(parquet)
+    if len(runs) == 1 and isinstance(results := load_results(runs[0]), TrustMatrix):
+        _show_trust(results, runs[0], html, parquet, as_json=as_json)
+        return
+    several = load_several(runs)
+    if html:
+        _write(html, several)
+    if parquet:
+        write_tables(parquet, several)
+    if as_json:
+        print(json.dumps([{"folder": str(each.folder), **matrix_json(each)} for each in several], indent=1))
+        return
+    to = console()
+    if len(several) > 1:
+        table = side_by_side(several)
+        to.print(table.title, style="bold", soft_wrap=True)
+        to.print(rich_table(table, dense=True))
+    for each in several:
+        if len(several) > 1:
+            to.print(f"\n{each.folder}", style="bold", soft_wrap=True)
+        for line in (*about_words(each), *each.about.introduction):
+            to.print(line, soft_wrap=True)
+        print_rows(to, each.rows)
+        if sentence := answer_of_rows(each.rows):
+            to.print(f"\n{sentence}")
+    print_outputs(html, parquet)
+
+
+def _show_trust(
+    matrix: TrustMatrix, folder: Path, html: Path | None, parquet: Path | None, *, as_json: bool
+) -> None:
+    if html:
+        write_trust(html, matrix)
+    if parquet:
+        from gradwire.traces.frames import frame, write_parquet  # pandas takes a while to import
+
+        write_parquet({"rows": frame(TrustRow, matrix.rows), "live": frame(Live, matrix.live)}, parquet)
+    if as_json:
+        print(json.dumps([{"folder": str(folder), **matrix.to_json()}], indent=1))
+        return
+    to = console()
+    if words := missing_words(matrix):
+        to.print(words)
+    print_matrix(to, matrix)
+    print_outputs(html, parquet)
+
+
+def _write(html: Path, several: Sequence[Matrix]) -> None:
+    if len(several) == 1:
+        (one,) = several
+        introduction = (*one.about.introduction, *about_words(one))
+        write_report(html, one.about.title or str(one.folder), introduction, one.rows)
+        return
+    write_report(
+        html,
+        f"{len(several)} sets of results side by side",
+        [f"{each.folder}: {'; '.join(about_words(each))}" for each in several],
+        [row for each in several for row in each.rows],
+        runs=[str(each.folder) for each in several for _ in each.rows],
+        beside=side_by_side(several),
+    )

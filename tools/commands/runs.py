@@ -1,0 +1,80 @@
+"""`gradwire runs`: list the results that a folder holds."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gradwire.results.row import REFUSED
+from gradwire.results.runlist import ListedRun, listed_runs
+from gradwire.tools.console import console
+from gradwire.tools.matrixrun import RUNS
+from gradwire.tools.options import JsonOption
+from gradwire.tools.table import NOTHING, Cell, columns, rich_table, table_of
+from gradwire.tools.tables import VERDICT_STYLES
+from gradwire.traces.units import show_nbytes, show_s
+
+
+def runs(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Folder that holds the results' folders.")
+    ] = Path(RUNS),
+    as_json: JsonOption = False,
+) -> None:
+    """List the results in a folder: when, which command and job, how many cells, and what came out.
+
+    gradwire runs
+    gradwire report runs/20260704-101500 --html report.html
+
+    A command that was interrupted keeps the cells that were done; they are
+    listed as, for example, 3 of 8. `best` is the shortest time of a valid cell
+    of the largest size. FOLDER may also be the folder of one result: then its
+    cells are listed.
+    """
+    found = listed_runs(folder)
+    if as_json:
+        print(json.dumps([asdict(each) for each in found], indent=1))
+        return
+    to = console()
+    if not found:
+        to.print(f"no results in {folder}", soft_wrap=True)
+        return
+    heads = (
+        *columns("folder", wrap="anywhere"),
+        *columns("began (UTC)", "command, job"),
+        *columns("#cells", wrap="never"),
+        *columns("verdicts", "best"),
+        *columns("#on disk", wrap="never"),
+    )
+    to.print(rich_table(table_of(heads, found, _row), dense=True))
+    for each in found:
+        if each.problem:
+            to.print(f"{each.folder}: {each.problem}", style="dim", soft_wrap=True)
+
+
+def _row(each: ListedRun) -> Sequence[Cell | str]:
+    best = f"{show_s(each.best_s)}, {each.best_cell}" if each.best_s is not None else NOTHING
+    what = ", ".join(filter(None, (each.command, each.job))) or each.kind
+    return (
+        each.folder,
+        each.began.replace("T", " ").removesuffix("Z") or NOTHING,
+        what,
+        _cells(each),
+        Cell(_verdicts(each), style=VERDICT_STYLES["not valid"] if each.not_valid else ""),
+        best,
+        show_nbytes(each.nbytes),
+    )
+
+
+def _cells(each: ListedRun) -> str:
+    if each.n_cells is None:
+        return NOTHING
+    return f"{each.done}" if each.done == each.n_cells else f"{each.done} of {each.n_cells}"
+
+
+def _verdicts(each: ListedRun) -> str:
+    counts = (("valid", each.valid), ("not valid", each.not_valid), (REFUSED, each.refused))
+    return ", ".join(f"{count} {verdict}" for verdict, count in counts if count) or NOTHING

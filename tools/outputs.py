@@ -1,0 +1,26 @@
+"""Where a command writes what it was asked for besides: a page, and tables."""
+
+from pathlib import Path
+
+from gradwire.tools.console import plain
+
+
+def check_page(html: Path | None) -> None:
+    """Raise OSError before anything is run, rather than when the result is there and cannot be written."""
+    if html and not html.absolute().parent.is_dir():
+        raise FileNotFoundError(f"--html {html}: there is no folder {html.absolute().parent}; make it first")
+    if html and html.is_dir():
+        raise IsADirectoryError(f"--html {html} is a folder; name a file in it")
+
+
+def check_tables(parquet: Path | None) -> None:
+    """The same for the folder of the tables, which need not be there yet."""
+    if parquet and parquet.exists() and not parquet.is_dir():
+        raise NotADirectoryError(f"--parquet {parquet} is a file; name a folder")
+
+
+def print_outputs(html: Path | None, parquet: Path | None) -> None:
+    """A line for each that was written."""
+    for name, path in (("report", html), ("tables", parquet)):
+        if path:
+            print(plain(f"{name}: {path}"))
