@@ -178,7 +178,7 @@ def _judged(
     if warning := guarded_rules(plan).guard.warning:
         judged = replace(judged, warnings=(*judged.warnings, warning))
     load = plan_load(plan)
-    reason = why(plan, load.parts)
+    reason = why(plan, load)
     row = result.row(
         plan,
         repeats,

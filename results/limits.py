@@ -5,13 +5,12 @@ from typing import Literal
 
 from gradwire.planning.fabrics.fabric import link_name
 from gradwire.planning.model.closedform import ClosedTime, Costs, closed_time
-from gradwire.planning.model.loads import PlanLoad, is_host_link
+from gradwire.planning.model.loads import PlanLoad, worst_link_matters
 from gradwire.planning.model.predict import compute_s
 from gradwire.planning.plan import Plan
 from gradwire.traces.units import show_count
 
 MOST = 0.5  # of a time is what holds it up
-LEAST_EXCESS = 0.01  # of the phases' time: a link that adds less does not matter
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +45,9 @@ def limit_of(plan: Plan, load: PlanLoad, costs: Costs, closed: ClosedTime) -> Li
         return MESSAGES
     if plan.schedule.send_delay_ns and _left_s(plan, load) > MOST * plan.prediction.fluid_s:
         return MESSAGES
-    worst = load.worst
-    if is_host_link(plan.fabric, worst.egress) or worst.excess_s <= LEAST_EXCESS * load.barrier_s:
+    if not worst_link_matters(plan.fabric, load):
         return HOSTS_LINKS
+    worst = load.worst
     return Limit("link", link_name(plan.fabric, worst.egress), worst.together)
 
 

@@ -1,43 +1,39 @@
-"""Why a phase takes longer than the hosts' links need: one sentence, from the loads of its links."""
-
-from collections import defaultdict
-from collections.abc import Sequence
+"""Why a plan, or a phase of it, takes longer than the hosts' links need: a sentence, from links' loads."""
 
 from gradwire.planning.fabrics.bigraph import BiGraph, bigraph_of
 from gradwire.planning.fabrics.fabric import Fabric, link_name
 from gradwire.planning.fabrics.paths import access_switch
-from gradwire.planning.model.loads import SLACK, Carried, PhaseLoad, slowest
-from gradwire.planning.model.phases import PhaseKey
+from gradwire.planning.model.loads import SLACK, Carried, PhaseLoad, PlanLoad, worst_link_matters
 from gradwire.planning.plan import Flow, Plan
 from gradwire.traces.units import show_count
 
 SIMILAR = 0.01
 
 
-def why(plan: Plan, phases: Sequence[PhaseLoad]) -> str:
-    """Of the kind of operation that takes most of the time, the phase that adds most.
+def why(plan: Plan, load: PlanLoad) -> str:
+    """Why the worst link of the plan is one: what it carries in the phases in which it adds most.
 
-    Empty if no link between switches holds any of its phases up, whatever happens to the rest.  It has no
-    end, so that it can be part of another sentence.
+    Empty if it adds nothing that matters (`worst_link_matters`).  It has no full stop, so that it can be part
+    of another sentence.
     """
-    seconds: defaultdict[str, float] = defaultdict(float)
-    for one in phases:
-        for key in one.keys:
-            seconds[_kind(plan, key)] += one.phase.least_s
-    most = max(seconds, key=lambda kind: round(seconds[kind], 9))
-    matter = [one for one in phases if any(_kind(plan, key) == most for key in one.keys)]
-    one = matter[slowest(matter)]
-    return why_phase(plan, one) if one.collisions else ""
-
-
-def _kind(plan: Plan, key: PhaseKey) -> str:
-    return plan.schedule.ops[key[0]].kind if key[0] >= 0 else "message"
+    if not worst_link_matters(plan.fabric, load):
+        return ""
+    held_up = [
+        (part, link) for part in load.parts for link in part.collisions if link.egress == load.worst.egress
+    ]
+    added_s = [len(part.keys) * (link.busy_s - part.host.busy_s) for part, link in held_up]
+    most = max(range(len(held_up)), key=lambda i: (round(added_s[i], 9), -i))
+    return _why_link(plan, *held_up[most])
 
 
 def why_phase(plan: Plan, one: PhaseLoad) -> str:
     """One phase that waits for a link between switches."""
-    causes = [text for text in (_jobs(plan, one.worst), _transit(plan, one.worst), _limit(one)) if text]
-    return ": ".join([_carries(plan.fabric, one), "; ".join(causes)])
+    return _why_link(plan, one, one.worst)
+
+
+def _why_link(plan: Plan, one: PhaseLoad, link: Carried) -> str:
+    causes = [text for text in (_jobs(plan, link), _transit(plan, link), _limit(one, link)) if text]
+    return ": ".join([_carries(plan.fabric, one, link), "; ".join(causes)])
 
 
 def transit_flows(plan: Plan, link: Carried) -> tuple[int, ...]:
@@ -56,13 +52,11 @@ def _within_a_half(plan: Plan, cabled: BiGraph, flow: Flow) -> bool:
     return (src in cabled.upper) == (dst in cabled.upper)
 
 
-def _carries(fabric: Fabric, one: PhaseLoad) -> str:
-    name, at_host = link_name(fabric, one.worst.egress), one.host.n_flows
-    if abs(one.worst.share * at_host / one.worst.n_flows - 1) < SIMILAR:
-        return f"{name} carries {_flows(one.worst)} where a host link carries {at_host}"
-    return (
-        f"{name} is busy {one.worst.share:.2f} × as long as any host link, with {_flows(one.worst)} at once"
-    )
+def _carries(fabric: Fabric, one: PhaseLoad, link: Carried) -> str:
+    name, at_host = link_name(fabric, link.egress), one.host.n_flows
+    if abs(link.share * at_host / link.n_flows - 1) < SIMILAR:
+        return f"{name} carries {_flows(link)} where a host link carries {at_host}"
+    return f"{name} is busy {link.share:.2f} × as long as any host link, with {_flows(link)} at once"
 
 
 def _jobs(plan: Plan, link: Carried) -> str:
@@ -82,12 +76,12 @@ def _transit(plan: Plan, link: Carried) -> str:
     )
 
 
-def _limit(one: PhaseLoad) -> str:
+def _limit(one: PhaseLoad, link: Carried) -> str:
     phase = one.phase
     if phase.least_s <= phase.bound_s * SLACK:
         return "no routes do better on this fabric"
     least = phase.bound_s / phase.host_s
-    return f"any routes need at least {least:.2f} × the host links' time, these {one.worst.share:.2f} ×"
+    return f"any routes need at least {least:.2f} × the host links' time, these {link.share:.2f} ×"
 
 
 def _flows(link: Carried) -> str:

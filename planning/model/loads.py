@@ -15,6 +15,7 @@ from gradwire.planning.plan import Plan, flow_numbers
 from gradwire.planning.transport import payload_efficiency
 
 SLACK = 1 + 1e-9  # what rounding may add to a time
+LEAST_EXCESS = 0.01  # of the phases' time: a link that adds less does not matter
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +172,12 @@ def by_severity(loads: Mapping[Egress, LinkLoad]) -> list[LinkLoad]:
     return sorted(
         loads.values(), key=lambda load: (-round(load.excess_s, 9), -round(load.busy_s, 9), -load.together)
     )
+
+
+def worst_link_matters(fabric: Fabric, load: PlanLoad) -> bool:
+    """Whether the worst link joins two switches, and phases wait for it for more than LEAST_EXCESS of all."""
+    worst = load.worst
+    return not is_host_link(fabric, worst.egress) and worst.excess_s > LEAST_EXCESS * load.barrier_s
 
 
 def slowest(phases: Sequence[PhaseLoad]) -> int:

@@ -249,7 +249,7 @@ def test_two_trees_on_one_uplink_are_a_collision_with_a_reason() -> None:
     assert one.worst.share == pytest.approx(2)
     assert plan.prediction.fluid_s == pytest.approx(2 * INA_MB_S)
     name = link_name(plan.fabric, one.worst.egress)
-    assert why(plan, [one]) == (
+    assert why(plan, plan_load(plan)) == (
         f"{name} carries 2 trees where a host link carries 1: shared by 2 jobs; any routes need at least"
         " 1.00 × the host links' time, these 2.00 ×"
     )
