@@ -95,6 +95,7 @@ def fabric_svg(
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="{style}" role="img" {size}>',
         f"<title>{escape(title)}</title><style>{STYLE}</style>",
+        '<rect class="paper" width="100%" height="100%"/>',  # else a file is shown on white, also in the dark
         *_links(drawing, _titles(drawing) | dict(titles or {})),
         *_switches(drawing),
         *_blocks(drawing),

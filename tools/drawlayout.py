@@ -28,6 +28,7 @@ GRID_SWITCH_SHARE = 0.55  # of the gap; the rest shows the cable
 GRID_HOST_SHARE = 0.36  # of the gap, to the right of and below its switch
 STYLE = """
 .gw-fabric{color:#1d2129;--paper:#fff;font:11px system-ui,sans-serif;max-width:100%;height:auto}
+.gw-fabric .paper{fill:var(--paper)}
 .gw-fabric text{fill:currentColor;text-anchor:middle;dominant-baseline:central}
 .gw-fabric text.note{text-anchor:start}
 .gw-fabric text.small{font-size:10px;fill-opacity:.8}

@@ -54,7 +54,7 @@ def test_no_two_nodes_lie_on_each_other_and_all_lie_inside(spec: str) -> None:
     for circle in root.iter(f"{SVG}circle"):
         x, y, r = (float(circle.attrib[key]) for key in ("cx", "cy", "r"))
         spots.append((x, y, r, r))
-    for box in root.iter(f"{SVG}rect"):
+    for box in root.iterfind(f".//{SVG}g/{SVG}rect"):
         x, y, w, h = (float(box.attrib[key]) for key in ("x", "y", "width", "height"))
         spots.append((x + w / 2, y + h / 2, w / 2, h / 2))
     assert all(a <= x <= width - a and b <= y <= height - b for x, y, a, b in spots)
