@@ -32,7 +32,9 @@ CONTROL_FILE = "control.jsonl"
 OF_A_SEND = ("queued", "handed", "arrived")  # events
 OF_AN_AGGREGATION = ("aggregation_begun", "aggregated")
 OF_COMPUTING = ("computing", "computed")
-LINK_COLUMNS = ("repeat", "time_ns", "interface", "tx_bytes", "tx_packets", "tx_dropped")
+EARLY_LINK_COLUMNS = ("repeat", "time_ns", "interface", "tx_bytes", "tx_packets", "tx_dropped")
+LATER_LINK_COLUMNS = ("rx_bytes", "rx_packets", "queue_nbytes", "queue_dropped")  # older runs lack them
+LINK_COLUMNS = (*EARLY_LINK_COLUMNS, *LATER_LINK_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +240,7 @@ class RunRecords:
             exposed_s=tuple(one.exposed_s for one in found),
         )
         self._repeats.append(made)
-        self._links += [(number, *row) for row in counted.samples.rows()]
+        self._links += _link_rows(number, counted.samples)
         self._changes += _changes(self._plan, number, counted.changes)
         for rank, outcome in enumerate(outcomes):
             with (self._folder / "events" / f"rank-{rank}.jsonl").open("a") as events:
@@ -258,8 +260,23 @@ class RunRecords:
         import pyarrow.parquet as pq
 
         columns = zip(*self._links, strict=True) if self._links else [()] * len(LINK_COLUMNS)
-        table = pa.table(dict(zip(LINK_COLUMNS, map(list, columns), strict=True)))
+        types = [pa.string() if name == "interface" else pa.int64() for name in LINK_COLUMNS]
+        table = pa.table(list(map(list, columns)), schema=pa.schema(zip(LINK_COLUMNS, types, strict=True)))
         pq.write_table(table, self._folder / "links.parquet")
+
+
+def _link_rows(repeat: int, samples: Samples) -> Iterator[tuple[Any, ...]]:
+    for time_ns, port, queue in samples.rows():
+        sent = port.tx_nbytes, port.tx_packets, port.tx_dropped
+        yield (
+            repeat,
+            time_ns,
+            port.interface,
+            *sent,
+            port.rx_nbytes,
+            port.rx_packets,
+            *(queue or (None, None)),
+        )
 
 
 def _changes(plan: Plan, repeat: int, changes: Sequence[Done]) -> Iterator[dict[str, Any]]:

@@ -1,17 +1,23 @@
 """Counters of the machine and of the ports, read before, during and after a repeat."""
 
 import itertools
+import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+from gradwire.emu.network.rtnetlink import netlink_socket
+from gradwire.emu.switch.plane.qdisc import parse_queues, read_queues
 from gradwire.emu.watch import has_stood
 
 SAMPLE_S = 0.02
 MAX_SAMPLES = 30_000  # ten minutes
+QUEUES_SHARE = 100  # so much longer than a reading of the queues takes is the time to the next
+MOST_QUEUES_NBYTES = 64 << 20
 LEAST_TICKS = 20  # in which one more or less, which is luck, is a share of 0.05: of two CPUs in 0.1 s
 
 
@@ -60,30 +66,81 @@ def cpu_stolen(before: Machine, after: Machine) -> float:
     return (after.stolen_ticks - before.stolen_ticks) / max(1, after.total_ticks - before.total_ticks)
 
 
-def parse_net_dev(text: str) -> Iterator[tuple[str, int, int, int]]:
-    """(interface, tx_bytes, tx_packets, tx_dropped) of each line of /proc/net/dev below its two headings."""
+class Port(NamedTuple):
+    """Counters of an interface."""
+
+    interface: str
+    rx_nbytes: int
+    rx_packets: int
+    tx_nbytes: int
+    tx_packets: int
+    tx_dropped: int
+
+
+def parse_net_dev(text: str) -> Iterator[Port]:
+    """Each line of /proc/net/dev below its two headings."""
     for line in text.splitlines()[2:]:
         name, _, numbers = line.partition(":")
         fields = numbers.split()
-        yield name.strip(), int(fields[8]), int(fields[9]), int(fields[11])
+        counts = (int(fields[column]) for column in (0, 1, 8, 9, 11))
+        yield Port(name.strip(), *counts)
+
+
+class QueueReadings:
+    """Of the queues of all ports, kept as read.  Many ports are read less often, for at most a hundredth of
+    the time, and of a long time every second reading is kept, and so on.
+    """
+
+    def __init__(self) -> None:
+        self._names = dict(socket.if_nameindex())
+        self._raw: dict[int, list[bytes]] = {}  # by time
+        self._nbytes = 0
+        self._pause_ns = self._next_ns = 0
+
+    def read(self, netlink: socket.socket, time_ns: int) -> None:
+        """If it is time to."""
+        if time_ns < self._next_ns:
+            return
+        before_ns = time.thread_time_ns()
+        answers = read_queues(netlink)
+        self._raw[time_ns] = answers
+        self._nbytes += sum(map(len, answers))
+        if self._nbytes > MOST_QUEUES_NBYTES:
+            self._raw = dict(list(self._raw.items())[::2])
+            self._nbytes //= 2
+            self._pause_ns = max(2 * self._pause_ns, round(2e9 * SAMPLE_S))
+        self._next_ns = time_ns + max(self._pause_ns, QUEUES_SHARE * (time.thread_time_ns() - before_ns))
+
+    def at(self, time_ns: int) -> dict[str, tuple[int, int]]:
+        """By interface the bytes that waited and the packets dropped so far; empty if not read then."""
+        return {
+            self._names.get(ifindex, ""): (waiting, dropped)
+            for ifindex, waiting, dropped in parse_queues(self._raw.get(time_ns, ()))
+        }
 
 
 class Samples:
-    """Readings of /proc/net/dev, kept as read: parsed when the repeat is over; and with each, which of some
-    processes were stopped since the one before.
+    """Readings of /proc/net/dev and of the ports' queues, kept as read: parsed when the repeat is over; and
+    with each, which of some processes were stopped since the one before.
     """
 
     def __init__(self, pids: Sequence[int] = ()) -> None:
         self._pids = pids
         self._raw: list[tuple[int, bytes]] = []
+        self._queues = QueueReadings()
         self._stopped: list[tuple[int, list[bool]]] = []
         self._stop = threading.Event()
 
     def _take(self) -> None:
-        with open("/proc/thread-self/net/dev", "rb", buffering=0) as counters:
+        with (
+            open("/proc/thread-self/net/dev", "rb", buffering=0) as counters,
+            netlink_socket() as netlink,
+        ):
             while len(self._raw) < MAX_SAMPLES:
                 counters.seek(0)
-                self._raw.append((time.monotonic_ns(), counters.readall()))  # one read gives a page of it
+                time_ns = time.monotonic_ns()
+                self._raw.append((time_ns, counters.readall()))  # one read gives a page of it
+                self._queues.read(netlink, time_ns)
                 self._stopped.append((time.monotonic_ns(), [has_stood(pid) for pid in self._pids]))
                 if self._stop.is_set():
                     return
@@ -114,8 +171,11 @@ class Samples:
             self._stop.set()
             thread.join()
 
-    def rows(self) -> Iterator[tuple[int, str, int, int, int]]:
-        """(time_ns, interface, tx_bytes, tx_packets, tx_dropped); super-segments count once, as one frame."""
+    def rows(self) -> Iterator[tuple[int, Port, tuple[int, int] | None]]:
+        """Time in ns, port, and what waits in its queue and has been dropped there, in bytes and packets:
+        None where that was not read.  In a port's counters a super-segment counts once, as one frame.
+        """
         for time_ns, raw in self._raw:
-            for name, tx_nbytes, tx_packets, tx_dropped in parse_net_dev(raw.decode()):
-                yield time_ns, name, tx_nbytes, tx_packets, tx_dropped
+            queues = self._queues.at(time_ns)
+            for port in parse_net_dev(raw.decode()):
+                yield time_ns, port, queues.get(port.interface)

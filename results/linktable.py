@@ -10,19 +10,23 @@ import pyarrow.parquet as pq
 from gradwire.planning.runfiles import BadRun
 
 
-def read_table(path: Path, columns: Sequence[str], repeat: int) -> pa.Table:
-    """These columns of `links.parquet`, of one repeat.  Raise BadRun, or OSError."""
+def read_table(path: Path, columns: Sequence[str], repeat: int, optional: Sequence[str] = ()) -> pa.Table:
+    """These columns of `links.parquet`, of one repeat, and those `optional` ones that the file has.
+
+    Only optional ones may have missing values.  Raise BadRun, or OSError.
+    """
     if not path.stat().st_size:
         raise BadRun(path, "it is empty")
     try:
         schema = pq.read_schema(path)
-        for name in ("repeat", *columns):
+        wanted = [*columns, *(name for name in optional if name in schema.names)]
+        for name in ("repeat", *wanted):
             if name not in schema.names:
                 raise BadRun(path, f"it has no column {name}")
             kind = schema.field(name).type
             if not (pa.types.is_string(kind) if name == "interface" else pa.types.is_integer(kind)):
                 raise BadRun(path, f"its column {name} has the wrong type, {kind}")
-        table = pq.read_table(path, columns=list(columns), filters=pc.field("repeat") == repeat)
+        table = pq.read_table(path, columns=wanted, filters=pc.field("repeat") == repeat)
     except (pa.ArrowException, OSError) as error:
         raise BadRun(path, "it is not a complete Parquet file") from error
     for name in columns:

@@ -8,7 +8,15 @@ from typing import Any
 
 import pandas as pd
 
-from gradwire.emu.records import LINK_COLUMNS, RankEvent, Repeat, load_events, load_repeats
+from gradwire.emu.records import (
+    EARLY_LINK_COLUMNS,
+    LATER_LINK_COLUMNS,
+    LINK_COLUMNS,
+    RankEvent,
+    Repeat,
+    load_events,
+    load_repeats,
+)
 from gradwire.planning.plan import Plan
 from gradwire.planning.runfiles import BadRun
 from gradwire.results.linktable import read_table
@@ -119,15 +127,19 @@ class Run:
 
     @cached_property
     def samples(self) -> pd.DataFrame:
-        """Counters of every switch port over time: the columns of `links.parquet`, empty without that."""
+        """Counters of every switch port over time: the columns of `links.parquet`, empty without that.
+
+        Those that older runs lack, or that were not read each time, have missing values there.
+        """
         path = self.folder / "links.parquet"
-        if not path.exists():
-            return typed(
-                [Column(name, "str" if name == "interface" else "int64") for name in LINK_COLUMNS], ()
-            )
-        repeats = range(len(self._repeats))
-        read: list[pd.DataFrame] = [read_table(path, LINK_COLUMNS, each).to_pandas() for each in repeats]
-        return pd.concat(read, ignore_index=True)
+        read = [typed([Column(name, "str" if name == "interface" else "int64") for name in LINK_COLUMNS], ())]
+        if path.exists():
+            read = [
+                read_table(path, EARLY_LINK_COLUMNS, each, LATER_LINK_COLUMNS).to_pandas()
+                for each in range(len(self._repeats))
+            ]
+        samples = pd.concat(read, ignore_index=True).reindex(columns=list(LINK_COLUMNS))
+        return samples.astype(dict.fromkeys(LATER_LINK_COLUMNS, "Int64"))
 
     @cached_property
     def events(self) -> pd.DataFrame:

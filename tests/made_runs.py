@@ -9,7 +9,7 @@ from statistics import median
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gradwire.emu.records import LINK_COLUMNS, Repeat
+from gradwire.emu.records import EARLY_LINK_COLUMNS, Repeat
 from gradwire.planning import plan as plans
 from gradwire.planning.fabrics.fabric import Egress, interface
 from gradwire.planning.model.calibration import Calibration
@@ -91,7 +91,7 @@ def made_repeat(n_ranks: int, time_s: float) -> Repeat:
 
 
 def sample_ports(folder: Path, repeats: Sequence[Mapping[Egress, tuple[int, int]]]) -> None:
-    """`links.parquet` in which a port's counters grow in each repeat by (bytes, packets)."""
+    """`links.parquet` of an older run, in which a port's counters grow in each repeat by (bytes, packets)."""
     rows: list[tuple[int, int, str, int, int, int]] = []
     before: dict[Egress, tuple[int, int]] = {}
     for number, grown in enumerate(repeats):
@@ -99,8 +99,9 @@ def sample_ports(folder: Path, repeats: Sequence[Mapping[Egress, tuple[int, int]
             start = before.get(end, (7000, 70))
             before[end] = (start[0] + nbytes, start[1] + packets)
             name = interface(end.node, end.port)
-            rows += [(number, i, name, *counts, 0) for i, counts in enumerate((start, before[end]))]
+            for i, counts in enumerate((start, before[end])):
+                rows.append((number, i, name, *counts, 0))
     columns = zip(*rows, strict=True)
     pq.write_table(
-        pa.table(dict(zip(LINK_COLUMNS, map(list, columns), strict=True))), folder / "links.parquet"
+        pa.table(dict(zip(EARLY_LINK_COLUMNS, map(list, columns), strict=True))), folder / "links.parquet"
     )

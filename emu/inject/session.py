@@ -109,7 +109,7 @@ def _await_quiet(quiet_s: float) -> None:
     before: list[int] = []
     while time.monotonic() < deadline:
         text = Path("/proc/thread-self/net/dev").read_text()
-        now = [packets for _, _, packets, _ in sampler.parse_net_dev(text)]
+        now = [port.tx_packets for port in sampler.parse_net_dev(text)]
         if now == before:
             return
         before = now

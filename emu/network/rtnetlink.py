@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network
 
-_NLMSG_ERROR = 2
+_NLMSG_ERROR, _NLMSG_DONE = 2, 3
 RTM_NEWLINK, _RTM_GETLINK, _RTM_NEWADDR, _RTM_NEWROUTE, _RTM_NEWNEIGH = 16, 18, 20, 24, 28
-NLM_F_REQUEST, NLM_F_ACK, NLM_F_ECHO = 1, 4, 8
+NLM_F_REQUEST, NLM_F_ACK, NLM_F_ECHO, NLM_F_DUMP = 1, 4, 8, 0x300
 _NLM_F_REPLACE, _NLM_F_EXCL, _NLM_F_CREATE = 0x100, 0x200, 0x400
 _CREATE = NLM_F_REQUEST | _NLM_F_CREATE | _NLM_F_EXCL
 IFF_UP, IFF_RUNNING = 0x1, 0x40
@@ -117,6 +117,14 @@ def link_flags(ifindex: int) -> tuple[int, int | None]:
     is_here = _IFLA_LINK in by_type and _IFLA_LINK_NETNSID not in by_type
     other = int.from_bytes(by_type[_IFLA_LINK], sys.byteorder) if is_here else None
     return IFINFOMSG.unpack_from(answer)[3], other
+
+
+def ends_dump(answer: bytes) -> bool:
+    """Whether a datagram ends a dump (NLM_F_DUMP): its last message says so, or it is an error."""
+    if len(answer) < _HEADER.size or _HEADER.unpack_from(answer)[1] == _NLMSG_ERROR:
+        return True
+    at = len(answer) - _HEADER.size - _ERROR.size
+    return at >= 0 and _HEADER.unpack_from(answer, at)[:2] == (_HEADER.size + _ERROR.size, _NLMSG_DONE)
 
 
 def messages(answer: bytes) -> Iterator[tuple[int, int, bytes]]:

@@ -20,7 +20,7 @@ from gradwire.emu.records import (
     load_repeats,
 )
 from gradwire.emu.replay.outcome import Outcome, RankTimes
-from gradwire.emu.sampler import Samples
+from gradwire.emu.sampler import Port, Samples
 from gradwire.emu.stalls import Stalls
 from gradwire.planning.fabrics.fabric import Egress
 from gradwire.planning.failures import CableChange, Failure
@@ -40,9 +40,9 @@ class Counters(Samples):
     def longest_stall_s(self) -> float:
         return 0.001
 
-    def rows(self) -> Iterator[tuple[int, str, int, int, int]]:
-        yield START_NS, "switch0-eth1", 500, 5, 0
-        yield START_NS + 20_000_000, "switch0-eth1", 500 + 3 * 1514, 8, 0
+    def rows(self) -> Iterator[tuple[int, Port, tuple[int, int] | None]]:
+        yield START_NS, Port("switch0-eth1", 60, 1, 500, 5, 0), (3000, 7)
+        yield START_NS + 20_000_000, Port("switch0-eth1", 60, 1, 500 + 3 * 1514, 8, 0), None
 
 
 def outcome(rank: int, late_ns: int) -> Outcome:
@@ -136,6 +136,10 @@ def test_pandas_reads_what_each_port_sent_in_a_repeat(tmp_path: Path, plan: Plan
     assert tuple(links.columns) == LINK_COLUMNS
     sent = links.groupby(["repeat", "interface"])["tx_bytes"].agg(lambda counts: counts.max() - counts.min())
     assert sent.to_dict() == {(0, "switch0-eth1"): 3 * 1514, (1, "switch0-eth1"): 3 * 1514}
+    first = links[links.repeat == 0]
+    assert first.rx_bytes.tolist() == [60, 60]
+    assert first.queue_nbytes.tolist()[:1] == [3000]
+    assert first.queue_dropped.isna().tolist() == [False, True]
 
 
 def test_the_events_of_each_rank_are_in_the_order_of_time_and_as_documented(

@@ -58,3 +58,11 @@ def test_a_refusal_is_raised_with_the_number_of_its_request() -> None:
     fine = rtnetlink.link_up(1)  # the loopback, which is up, so nothing is changed
     with pytest.raises(OSError, match=r"request 0 of 3 failed: (No such device|Operation not permitted)"):
         rtnetlink.carry_out([rtnetlink.address(ABSENT, "10.9.9.9", 16), fine, fine])
+
+
+def test_a_dump_ends_with_its_last_datagram_or_with_an_error() -> None:
+    rule = rtnetlink.encoded(36, 2, 0, bytes(20))
+    done, error = rtnetlink.encoded(3, 2, 0, bytes(4)), rtnetlink.encoded(2, 0, 0, bytes(20))
+    assert [rtnetlink.ends_dump(answer) for answer in (rule, rule + rule, rule + done, done, error, b"")] == [
+        False, False, True, True, True, True,
+    ]  # fmt: skip

@@ -86,10 +86,10 @@ def test_what_was_before_a_time_that_is_long_enough_does_not_count() -> None:
     assert long_enough(announced, started, ended) == started
 
 
-def test_an_interfaces_transmit_columns_are_read_even_where_no_space_follows_its_name() -> None:
+def test_an_interfaces_columns_are_read_even_where_no_space_follows_its_name() -> None:
     assert list(parse_net_dev(NET_DEV)) == [
-        ("lo", 240_863_841, 77_591, 0),
-        ("edge0-eth3", 9_000_000_000, 10, 12),
+        ("lo", 240_863_844, 77_590, 240_863_841, 77_591, 0),
+        ("edge0-eth3", 1, 2, 9_000_000_000, 10, 12),
     ]
 
 

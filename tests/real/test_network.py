@@ -16,8 +16,9 @@ from gradwire.emu.network.namespaces import enter
 from gradwire.emu.network.namespaces import inside as inside_namespace
 from gradwire.emu.network.net import NetworkFailed, emulated, host_sysctls
 from gradwire.emu.network.queues import Queues
-from gradwire.emu.network.rtnetlink import address, carry_out, link_up
+from gradwire.emu.network.rtnetlink import address, carry_out, link_up, netlink_socket
 from gradwire.emu.replay.wiring import tree_socket
+from gradwire.emu.switch.plane.qdisc import parse_queues, read_queues
 from gradwire.planning.fabrics.fabric import Fabric, interface
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.transport import fabric_transport
@@ -183,6 +184,30 @@ def test_drops_are_those_that_tc_tells_at_every_port() -> None:
     assert by_us == by_tc
     assert by_us["h0-eth0"] > 10
     assert sum(by_us.values()) == by_us["h0-eth0"]
+
+
+def queues_by_us_and_by_tc() -> list[list[list[Any]]]:
+    _, made = network("star:hosts=2,rate=1M,queue=100KB")
+    with made as net:
+        pid = next(host.pid for host in net.hosts if host.name == "h0")
+        with inside_namespace(pid):
+            netlink, names = netlink_socket(), dict(socket.if_nameindex())
+        with netlink:
+            subprocess.run([*enter(pid), "python3", "-c", FLOOD.replace("50", "100")], check=True)
+            by_us = [[names[index], *counts] for index, *counts in parse_queues(read_queues(netlink))]
+        rows = asked("tc", "-s", "-j", "qdisc", pid=pid)
+        return [by_us, [[row["dev"], row["backlog"], row["drops"]] for row in rows if row["kind"] == "htb"]]
+
+
+def test_what_waits_at_all_ports_is_read_at_once_as_tc_tells_it() -> None:
+    """100 frames of 1,442 bytes into 100 KB: 30 are dropped, and 0.8 s later the last has left."""
+    ((port, waiting, dropped),), ((port_by_tc, waiting_by_tc, dropped_by_tc),) = inside(
+        queues_by_us_and_by_tc
+    )
+    assert (port, dropped) == (port_by_tc, dropped_by_tc)
+    assert dropped > 10
+    assert 100_000 >= waiting >= waiting_by_tc
+    assert waiting > 20_000
 
 
 def refused_request() -> str:

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -134,9 +135,12 @@ def test_the_same_plan_takes_the_same_paths_on_open_vswitch(tmp_path: Path) -> N
 def test_every_port_of_a_larger_fabric_is_sampled(tmp_path: Path) -> None:
     plan = plan_of("fat-tree:k=4,rate=100M", "ring", 16 * 4200, routes="dmodk")
     folder = carried_out(plan, tmp_path / "run", repeats=1)
-    sampled = set(pq.read_table(folder / "links.parquet")["interface"].to_pylist())
+    table = pq.read_table(folder / "links.parquet")
+    sampled = set(table["interface"].to_pylist())
     ports = {interface(end.node, end.port) for end in plan.fabric.peers if end.node in plan.fabric.switches}
     assert ports <= sampled
+    read = table.filter(pc.is_valid(table["queue_nbytes"]))
+    assert set(read["interface"].to_pylist()) == ports  # their queues: no others are shaped
 
 
 def test_a_run_in_a_folder_that_exists_is_refused(tmp_path: Path) -> None:

@@ -1,15 +1,25 @@
 """What an interface's root queueing discipline has sent and dropped, by rtnetlink.
 
 HTB counts packets as the wire carries them, a super-segment as its segments with a header each; the
-interface's own counters do not.  One request per interface, no process, and no /sys (which shows
-another network namespace unless it was mounted in this one).
+interface's own counters do not.  One request per interface, or one for all, no process, and no /sys (which
+shows another network namespace unless it was mounted in this one).
 """
 
 import socket
 import struct
 import sys
+from collections.abc import Iterator, Sequence
 
-from gradwire.emu.network.rtnetlink import NLM_F_ACK, NLM_F_ECHO, NLM_F_REQUEST, attributes, encoded, messages
+from gradwire.emu.network.rtnetlink import (
+    NLM_F_ACK,
+    NLM_F_DUMP,
+    NLM_F_ECHO,
+    NLM_F_REQUEST,
+    attributes,
+    encoded,
+    ends_dump,
+    messages,
+)
 from gradwire.emu.switch.plane.counters import Transmitted
 
 _RTM_NEWQDISC, _RTM_GETQDISC = 36, 38
@@ -47,3 +57,27 @@ def _statistics(body: bytes) -> Transmitted | None:
         packets = int.from_bytes(statistics[_TCA_STATS_PKT64], sys.byteorder)
     dropped = _QUEUE.unpack_from(statistics[_TCA_STATS_QUEUE])[2]
     return Transmitted(packets, nbytes, dropped)
+
+
+def read_queues(netlink: socket.socket) -> list[bytes]:
+    """What the kernel says of the queues of all interfaces of the socket's namespace, for `parse_queues`."""
+    netlink.send(
+        encoded(_RTM_GETQDISC, NLM_F_REQUEST | NLM_F_DUMP, 0, _TCMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0))
+    )
+    answers = [netlink.recv(_ANSWER_NBYTES)]
+    while not ends_dump(answers[-1]):
+        answers.append(netlink.recv(_ANSWER_NBYTES))
+    return answers
+
+
+def parse_queues(answers: Sequence[bytes]) -> Iterator[tuple[int, int, int]]:
+    """Of each shaped interface: its index, the bytes that wait, and the packets dropped so far."""
+    for answer in answers:
+        for kind, _, body in messages(answer):
+            if kind != _RTM_NEWQDISC:
+                continue
+            _, ifindex, _, parent, _ = _TCMSG.unpack_from(body)
+            by_type = attributes(body[_TCMSG.size :]) if parent == _TC_H_ROOT else {}
+            if _TCA_STATS2 in by_type and by_type[_TCA_KIND] != _NOQUEUE:
+                _, waiting, dropped = _QUEUE.unpack_from(attributes(by_type[_TCA_STATS2])[_TCA_STATS_QUEUE])
+                yield ifindex, waiting, dropped
