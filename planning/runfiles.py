@@ -45,11 +45,15 @@ def read_json(path: Path, kind: TypeAdapter[Value]) -> Value:
     return _value(path, path.read_bytes(), kind, "")
 
 
-def read_lines(path: Path, kind: TypeAdapter[Value]) -> Iterator[tuple[int, Value]]:
-    """The value of each line, and the line's number from 1.  Raise BadRun, or OSError."""
+def read_lines(path: Path, kind: TypeAdapter[Value], holding: bytes = b"") -> Iterator[tuple[int, Value]]:
+    """The value of each line, or of those that hold some text, and the line's number from 1.
+
+    Raise BadRun, or OSError.
+    """
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
-            yield number, _value(path, line, kind, f"line {number}: ")
+            if holding in line:
+                yield number, _value(path, line, kind, f"line {number}: ")
 
 
 def _value(path: Path, octets: bytes, kind: TypeAdapter[Value], where: str) -> Value:

@@ -23,7 +23,10 @@ from gradwire.planning.runfiles import check_finished, one_run, read_json
 from gradwire.planning.transport import payload_efficiency
 from gradwire.results.audit.runaudit import RunAudit, audit_run, middle
 from gradwire.results.linktable import read_table
+from gradwire.results.linktimes import MOST_WINDOWS, RunTimes, run_times
 from gradwire.results.outages import Outage, outages
+
+MOST_TIMES = 20  # links whose time is looked at: the busiest, and the worst
 
 Origin = Literal["port", "switch", "plan"]
 """`port`: the sending port's counter over one repeat; `switch`: the OpenFlow counter of the switch that
@@ -62,7 +65,8 @@ class LinkUse:
 class RunView:
     """One run; `repeat` is the one with the middle time, and `links` are of it, the busiest first.
 
-    `counted` holds the switches' counters against the plan, if there are any.
+    `counted` holds the switches' counters against the plan, `times` what the busiest links carried over
+    time, if there are any.
     """
 
     plan: Plan
@@ -74,10 +78,13 @@ class RunView:
     manifest: Mapping[str, Any]
     counted: RunAudit | None = None
     outages: tuple[Outage, ...] = ()
+    times: RunTimes | None = None
 
 
-def load_run(folder: Path) -> RunView:
-    """The run in a folder.  Only its plan and its repeats are needed; what else is there adds to the view.
+def load_run(folder: Path, windows: int = MOST_WINDOWS) -> RunView:
+    """The run in a folder, its links over time in at most so many `windows`.
+
+    Only its plan and its repeats are needed; what else is there adds to the view.
 
     Raise OSError, BadRun or BadPlan, with the path, for a folder whose run cannot be used.
     """
@@ -90,16 +97,19 @@ def load_run(folder: Path) -> RunView:
         number = middle(repeats)
         load = plan_load(plan)
         counts = _counts(folder, plan, number, len(repeats))
+        uses = link_uses(plan, load.loads, repeats[number].time_s, counts)
+        busiest = dict.fromkeys((load.worst.egress, *(use.egress for use in uses[:MOST_TIMES])))
         return RunView(
             plan=plan,
             load=load,
             repeat_number=number,
             repeat=repeats[number],
-            links=link_uses(plan, load.loads, repeats[number].time_s, counts),
+            links=uses,
             calibration=_optional(folder / "verdict.json", _JUDGED, _Judged()).calibration,
             manifest=_optional(folder / "manifest.json", _MANIFEST, {}),
             counted=audit_run(folder, plan, repeats, number),
             outages=outages(folder, plan.fabric, number),
+            times=run_times(folder, plan, number, repeats[number].time_s, tuple(busiest), windows),
         )
 
 

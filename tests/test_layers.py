@@ -109,6 +109,7 @@ DOORS: dict[str, set[str]] = {
     "results/audit/runaudit.py": {"exists", "read_table"},
     "results/laboratory.py": {"exists"},
     "results/linktable.py": {"read_table"},
+    "results/linktimes.py": {"exists", "read_table"},
     "results/matrixfile.py": {"exists", "is_dir", "mkdir", "write_whole"},
     "results/outages.py": {"exists"},
     "results/row.py": {"write_whole"},

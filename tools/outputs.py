@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from gradwire.tools.console import plain
+from gradwire.tools.dygraphs import need_library
 
 
 def check_page(html: Path | None) -> None:
@@ -11,6 +12,13 @@ def check_page(html: Path | None) -> None:
         raise FileNotFoundError(f"--html {html}: there is no folder {html.absolute().parent}; make it first")
     if html and html.is_dir():
         raise IsADirectoryError(f"--html {html} is a folder; name a file in it")
+
+
+def check_report(html: Path | None) -> None:
+    """As `check_page`; raise FileNotFoundError if the library of the report's charts is missing as well."""
+    check_page(html)
+    if html:
+        need_library()
 
 
 def check_tables(parquet: Path | None) -> None:

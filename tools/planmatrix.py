@@ -15,9 +15,9 @@ from gradwire.planning.refused import Refused
 from gradwire.results.answer import answer_of_plans
 from gradwire.results.planfigures import nominal_figures
 from gradwire.results.plannedcells import Carried, PlannedCell, carried_by, planned_cell, refused_cell
+from gradwire.tools.pageparts import environment
 from gradwire.tools.plansummary import summary
 from gradwire.tools.progressbar import progress_bar
-from gradwire.tools.report import environment
 from gradwire.tools.table import NOTHING, Table, columns, first_of, or_nothing, rich_table, table_of
 from gradwire.tools.table import Cell as TableCell
 from gradwire.traces.files import write_whole
@@ -117,12 +117,17 @@ def _row(cell: PlannedCell) -> Iterator[TableCell | str]:
         else f"{cell.placement}, {cell.routes}"
     )
     if cell.figures is None:
-        yield from (TableCell("refused", style="dim", hint=cell.refused or ""), NOTHING, NOTHING, NOTHING)
+        yield TableCell("refused", "", cell.refused or "", style="dim")
+        yield from (TableCell(NOTHING, ""), TableCell(NOTHING, ""), NOTHING)
         return
-    yield or_nothing(cell.fluid_s, show_s)
-    yield or_nothing(cell.ratio, "{:.3f}".format)
-    yield or_nothing(cell.figures["ratio_closed"], "{:.3f}".format)
+    yield TableCell(or_nothing(cell.fluid_s, show_s), _key(cell.fluid_s))
+    for ratio in (cell.ratio, cell.figures["ratio_closed"]):
+        yield TableCell(or_nothing(ratio, "{:.3f}".format), _key(ratio))
     yield f"{cell.figures['worst_link']} ×{cell.figures['worst_link_flows']}"
+
+
+def _key(value: float | None) -> float | str:
+    return "" if value is None else value
 
 
 def write_page(path: Path, title: str, cells: Sequence[PlannedCell]) -> None:

@@ -1,90 +1,38 @@
 """The report page: rows of results and their run folders as one HTML file that needs no other file."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from gradwire.emu import disturbance, records
-from gradwire.planning.fabrics.fabric import link_name
+from gradwire.planning.fabrics.fabric import Fabric, link_name
+from gradwire.planning.fabrics.figures import figures
 from gradwire.planning.model.calibration import Calibration
 from gradwire.planning.transport import payload_efficiency
 from gradwire.results import verdict
 from gradwire.results.answer import answer_of_rows
 from gradwire.results.findings import findings
+from gradwire.results.linktimes import MOST_WINDOWS
 from gradwire.results.row import Row
 from gradwire.results.runview import LinkUse, RunView, load_run
 from gradwire.tools.aggregationtables import aggregation_grids
-from gradwire.tools.bars import bars_svg, iterations_svg
+from gradwire.tools.bars import bars_svg
 from gradwire.tools.draw import fabric_svg
-from gradwire.tools.linkrates import show_rates
+from gradwire.tools.dygraphs import load_library
+from gradwire.tools.fabrictable import fabric_table
+from gradwire.tools.pageparts import as_script, environment
+from gradwire.tools.reportcells import ReportCell, fabrics_of, grids, short_specs, sizes_of
+from gradwire.tools.reportcharts import chart_data
 from gradwire.tools.table import Table
-from gradwire.tools.tables import iteration_words, settling_words
+from gradwire.tools.tables import settling_words
 from gradwire.traces.files import write_whole
-from gradwire.traces.units import show_bps, show_count, show_nbytes, show_s
+from gradwire.traces.units import show_bps, show_count, show_first, show_nbytes
 
-TEMPLATES = Path(__file__).with_name("templates")
-MOST_LINKS = 10  # of a cell's table; the drawing shows them all
 BROAD_HOSTS = 10  # the drawing of more hosts takes the whole width
+ALL_WINDOWS, LEAST_WINDOWS = 6_000, 40  # of links over time: of all cells together, and of each
 OF_ONE_CELL = ("plan_sha256", "schema")  # of the manifest: of no use side by side
-
-
-@dataclass(frozen=True)
-class ReportCell:
-    """A row of the report with what its run left; a refused one has no `view`.  `run` is the folder of the
-    results that it is from, where there are several.
-    """
-
-    number: int
-    row: Row
-    view: RunView | None
-    run: str = ""
-
-    @property
-    def name(self) -> str:
-        return self.row.name
-
-    @property
-    def links(self) -> list[LinkUse]:
-        """The busiest links, and the worst link if it is not one of them (it may be idle in other phases)."""
-        uses = self.view.links if self.view else ()
-        bounding = [use for use in uses[MOST_LINKS:] if self.bounds(use)]
-        return [*uses[: MOST_LINKS - len(bounding)], *bounding]
-
-    def bounds(self, use: LinkUse) -> bool:
-        return self.view is not None and use.egress == self.view.load.worst.egress
-
-    @property
-    def iterations(self) -> Markup:
-        return Markup(iterations_svg(self.row, self.view.repeat) if self.view else "")
-
-    @property
-    def iteration_words(self) -> str:
-        return iteration_words(self.row)
-
-    @property
-    def folder(self) -> str:
-        return Path(self.row.folder or "").name
-
-
-@dataclass(frozen=True, slots=True)
-class FabricCells:
-    """The cells of one fabric, in the table."""
-
-    spec: str
-    cells: tuple[ReportCell, ...]
-
-    @property
-    def grids(self) -> list[Table]:
-        return list(aggregation_grids([cell.row for cell in self.cells]))
-
-    @property
-    def rates(self) -> str:
-        row = self.cells[0].row
-        return show_rates(row.host_rates_bps, row.inner_rates_bps)
 
 
 def write_report(
@@ -99,9 +47,12 @@ def write_report(
     """Write the page whole or not at all; every measured row names the folder of its run.
 
     Of several sets of results `runs` names that of each row, and `beside` has them side by side.
-    Raise OSError or ValueError, or BadPlan, for a folder that holds no whole run.
+    Raise OSError or ValueError, or BadPlan, for a folder that holds no whole run, and FileNotFoundError if
+    the charts' library is not installed.
     """
-    views = [load_run(Path(row.folder)) if row.folder else None for row in rows]
+    folders = [Path(row.folder) if row.folder else None for row in rows]
+    windows = min(MOST_WINDOWS, max(LEAST_WINDOWS, ALL_WINDOWS // max(1, sum(map(bool, folders)))))
+    views = [load_run(folder, windows) if folder else None for folder in folders]
     write_whole(path, page(title, introduction, rows, views, runs=runs, beside=beside))
 
 
@@ -122,18 +73,29 @@ def page(
         for position, view in enumerate(views)
         for use in (view.links if view else ())
     }
-    return environment().get_template("report.html").render(
+    charts = chart_data(cells)
+    environment_ = environment()
+    environment_.filters |= {"drawing": _drawing, "settling": settling_words}
+    return environment_.get_template("report.html").render(
         title=title,
         introduction=introduction,
         findings=[] if runs else [*findings(rows, busy), *filter(None, [answer_of_rows(rows)])],
         beside=beside,
+        cells=cells,
+        grids=list(grids(cells)),
+        fabrics=_fabrics(cells),
         panels=list(_panels(cells)),
-        fabrics=list(_fabrics(cells)),
-        grids=[(each.spec, grid) for each in _fabrics(cells) for grid in each.grids],
-        n_sizes=len({row.bytes for row in rows if row.time_s}),
+        aggregations=list(_aggregations(cells)),
+        about=_about(cells),
+        short=short_specs(fabrics_of(cells)),
+        n_sizes=len(sizes_of(cells)),
+        has_closed=any(row.closed_s is not None for row in rows),
         has_fidelity=any(row.fidelity is not None for row in rows),
         measured=[cell for cell in cells if cell.view],
         shown=_shown(cells),
+        charts=charts,
+        charts_json=as_script(charts),
+        library=load_library() if charts else None,
         calibrations=calibrations(cells),
         facts=facts({cell.number: cell.view.manifest for cell in cells if cell.view}),
         efficiencies=efficiencies(cells),
@@ -144,24 +106,29 @@ def page(
     )  # fmt: skip
 
 
-def environment() -> Environment:
-    """For all pages: templates of this folder, and filters for sizes, times and shares."""
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    filters: dict[str, Callable[..., str]] = {
-        "bytes": show_nbytes,
-        "seconds": show_s,
-        "percent": lambda share: f"{share:.0%}",
-        "drawing": _drawing,
-        "settling": settling_words,
-    }
-    environment.filters |= filters
-    return environment
+def _fabrics(cells: Sequence[ReportCell]) -> Table | None:
+    """Those that were measured beside each other; a single one is described by its drawing."""
+    measured: dict[str, Fabric] = {cell.row.fabric: cell.view.plan.fabric for cell in cells if cell.view}
+    if len(measured) < 2:
+        return None
+    return fabric_table([(fabric, figures(fabric)) for fabric in measured.values()])
+
+
+def _about(cells: Sequence[ReportCell]) -> str:
+    """Ranks and size, if all cells have the same, and the seed."""
+    parts = [
+        show_first(sorted({show_count(cell.row.ranks, "rank") for cell in cells}), 3),
+        show_first([f"{show_nbytes(nbytes)} each" for nbytes in sizes_of(cells)], 1),
+        f"seed {show_first(sorted({cell.row.seed for cell in cells}), 3)}",
+    ]
+    return ", ".join(filter(None, parts)) + "."
+
+
+def _aggregations(cells: Sequence[ReportCell]) -> Iterator[tuple[str, Table]]:
+    """What switches added up, by fabric."""
+    for spec in fabrics_of(cells):
+        for grid in aggregation_grids([cell.row for cell in cells if cell.row.fabric == spec]):
+            yield spec, grid
 
 
 def _panels(cells: Sequence[ReportCell]) -> Iterator[tuple[str, Markup]]:
@@ -170,12 +137,6 @@ def _panels(cells: Sequence[ReportCell]) -> Iterator[tuple[str, Markup]]:
     for nbytes in dict.fromkeys(cell.row.bytes for cell in measured):
         some = [(cell.number, cell.row) for cell in measured if cell.row.bytes == nbytes]
         yield show_nbytes(nbytes), Markup(bars_svg(some))
-
-
-def _fabrics(cells: Sequence[ReportCell]) -> Iterator[FabricCells]:
-    """Fabrics in the order in which they first come."""
-    for spec in dict.fromkeys(cell.row.fabric for cell in cells):
-        yield FabricCells(spec, tuple(cell for cell in cells if cell.row.fabric == spec))
 
 
 def _shown(cells: Sequence[ReportCell]) -> set[int]:

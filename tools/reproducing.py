@@ -21,8 +21,8 @@ from gradwire.results.reproduction import NEED_ROOT, Claim, Outcome, Paper, Tria
 from gradwire.results.runlist import REPRODUCTION
 from gradwire.tools.cli import main
 from gradwire.tools.exits import INTERRUPTED, NOT_VALID
+from gradwire.tools.pageparts import environment
 from gradwire.tools.progressbar import progress_bar
-from gradwire.tools.report import environment
 from gradwire.tools.table import Cell, columns, or_nothing, rich_table, table_of
 from gradwire.tools.tables import VERDICT_STYLES
 from gradwire.traces.files import write_whole

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gradwire.results.trustresult import Summary, TrustMatrix, TrustRow
-from gradwire.tools.report import environment
+from gradwire.tools.pageparts import environment
 from gradwire.tools.table import NOTHING, Cell, columns, or_nothing, rich_table, table_of
 from gradwire.tools.tables import VERDICT_STYLES
 from gradwire.traces.files import write_whole

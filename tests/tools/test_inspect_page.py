@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 from markupsafe import escape
 
+from gradwire.tools import dygraphs
 from gradwire.tools.cli import main
+from gradwire.tools.dygraphs import load_library
 from gradwire.tools.exits import FAULT
-from gradwire.tools.inspectpage import charts as dygraphs
 from gradwire.tools.inspectpage.cells import MAX_ROWS
-from gradwire.tools.inspectpage.charts import as_script, chart_data, load_library
+from gradwire.tools.inspectpage.charts import chart_data
 from gradwire.tools.inspectpage.page import heat_map, page, write_page
+from gradwire.tools.pageparts import as_script
 from gradwire.traces.analysis.analysis import Analysis, analyse, analyse_flows
 from gradwire.traces.analysis.exposure import Span
 from gradwire.traces.reader import open_trace
@@ -83,7 +85,7 @@ def test_the_page_says_what_the_job_did(resnet: Analysis) -> None:
 def test_the_timeline_ends_an_allreduce_when_the_ranks_log_says(resnet: Analysis) -> None:
     log = json.loads((SAMPLES / "ddp_gloo_4_resnet18_tso" / "log.r0.json").read_text())["events"]
     done_ns = next(e["t"] for e in log if e["k"] == "bucket_done" and e["it"] == 0)
-    (_, start_us, time_us, _, _) = next(
+    _, start_us, time_us, *_ = next(
         one for one in chart_data(resnet)["moved"] if one[4].startswith("allreduce 44.7 MB")
     )
     assert resnet.origin_ns / 1e3 + start_us + time_us == pytest.approx(done_ns / 1e3, abs=30_000)
@@ -156,7 +158,7 @@ def test_text_from_captures_stays_text(tmp_path: Path) -> None:
     )
     write_page(hostile, tmp_path / "page.html")
     parsed = Parsed((tmp_path / "page.html").read_text(encoding="utf-8"))
-    assert sum(tag == "script" for tag, _ in parsed.elements) == 3
+    assert sum(tag == "script" for tag, _ in parsed.elements) == 4
     assert parsed.text.count(HOSTILE) > 8
     assert HOSTILE in json.loads(parsed.data)["ranks"][0]
     assert "<" not in as_script({"a": "</script><!--"})
@@ -211,3 +213,18 @@ def test_a_matrix_is_drawn_in_shades_of_its_largest_pair() -> None:
     assert drawn.rows[0][1].hint == "rank 0 to rank 1: 2,000,000 bytes"
     many = replace(made_analysis(), matrix_nbytes=((1,) * 200,) * 200)
     assert heat_map(many).rows == ()
+
+
+def test_the_scale_of_rates_is_that_of_the_training_and_set_up_beyond_it_is_named() -> None:
+    made = made_analysis()
+    (rates,) = made.rates
+    loud = replace(made, rates=(replace(rates, start_ns=-20_000_000, bps=(9e9, 0.0, 5e8, 0.0)),))
+    assert chart_data(loud)["most_rate"] == 500
+    assert "The scale is that of the training; set-up went up to 9 Gb/s." in Parsed(page(loud)).text
+    assert chart_data(made)["most_rate"] == 500
+    assert "set-up went up to" not in Parsed(page(made)).text
+
+
+def test_a_bar_says_which_collective_it_is(resnet: Analysis) -> None:
+    kinds = {(one[5], one[3]) for one in chart_data(resnet)["moved"]}
+    assert ("allreduce", "44.7 MB") in kinds

@@ -14,7 +14,7 @@ from gradwire.tools.blocksizes import read_block_sizes
 from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, refuse_given, takes_choices
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import about, carry_out, default_folder, show
-from gradwire.tools.outputs import check_page, check_tables
+from gradwire.tools.outputs import check_report, check_tables
 from gradwire.traces.making.collectives import made_collective, made_uneven_alltoall
 from gradwire.traces.schedules.kinds import CollectiveKind
 from gradwire.traces.schedules.names import BY_COLLECTIVE, CHOICES, DEFAULTS
@@ -111,7 +111,7 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter for each option
         ]
     )
     need_root_and_tools("bench", run.switch, run.captures)
-    check_page(run.html)
+    check_report(run.html)
     check_tables(run.parquet)
     folder = run.out or default_folder()
     described = about(title)

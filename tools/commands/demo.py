@@ -14,6 +14,7 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.results.advice import advise
 from gradwire.results.laboratory import planned
 from gradwire.tools.console import console
+from gradwire.tools.dygraphs import need_library
 from gradwire.tools.inspect_tables import print_analysis
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import about, carry_out, default_folder, show
@@ -69,6 +70,7 @@ def demo(
     """
     need_root_and_tools("demo")
     check_page(html)
+    need_library()
     rate_bps = parse_bps(line_rate)
     path = PROJECT / SAMPLE
     job = find_job(open_trace([path]))

@@ -1,16 +1,14 @@
 """`gradwire fabric`: compare what fabrics are made of and how much they can carry."""
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from gradwire.planning.fabrics.bisection import Cut
-from gradwire.planning.fabrics.fabric import DEFAULT_MTU_NBYTES, Fabric, Link
+from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.fabricwriter import yaml_of
 from gradwire.planning.fabrics.figures import Figures
 from gradwire.planning.fabrics.figures import figures as figures_of
@@ -19,15 +17,14 @@ from gradwire.planning.fabrics.paths import access_switch
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.tools.console import console
 from gradwire.tools.draw import fabric_svg
+from gradwire.tools.fabrictable import FIGURES, fabric_table
 from gradwire.tools.options import FABRIC_HELP, JsonOption
-from gradwire.tools.table import Table, columns, rich_table, table_of
+from gradwire.tools.table import rich_table
 from gradwire.traces.files import write_whole
-from gradwire.traces.units import show_bps, show_count
+from gradwire.traces.units import show_count
 
 NAMES_COLUMN = 20
 MIN_COLUMN = 12
-MTU = "MTU"
-MOST_NUMBERS = 5  # in a cell
 SLACK = 1e-9  # of a ratio of whole numbers
 
 
@@ -74,7 +71,7 @@ def fabric(
 
 def _print(to: Console, columns: Sequence[tuple[Fabric, Figures]]) -> None:
     for batch in _batches(columns, to.width):
-        to.print(rich_table(_table(batch), head_style="bold"))
+        to.print(rich_table(fabric_table(batch), head_style="bold"))
         to.print()
     for one, figures in columns:
         if figures.worst_ratio > 1 + SLACK:
@@ -96,7 +93,7 @@ def _side(fabric: Fabric, figures: Figures) -> str:
 
 def _row(fabric: Fabric, figures: Figures) -> dict[str, object]:
     """As docs/schemas.md, "fabric --json", says."""
-    return {one.field: one.value(fabric, figures) for one in _FIGURES if one.field}
+    return {one.field: one.value(fabric, figures) for one in FIGURES if one.field}
 
 
 def _batches(columns: Sequence[tuple[Fabric, Figures]], width: int) -> list[list[tuple[Fabric, Figures]]]:
@@ -111,83 +108,3 @@ def _batches(columns: Sequence[tuple[Fabric, Figures]], width: int) -> list[list
         batches[-1].append(pair)
         used += needed
     return batches
-
-
-def _table(batch: Sequence[tuple[Fabric, Figures]]) -> Table:
-    """A row for each figure with a title; the MTU only if a fabric's is not Ethernet's."""
-    heads = columns(*(f"#{one.spec}" for one, _ in batch), wrap="anywhere")
-    has_mtu = any(one.mtu_nbytes != DEFAULT_MTU_NBYTES for one, _ in batch)
-    rows = [
-        (figure.title, *(figure.text(*pair) for pair in batch))
-        for figure in _FIGURES
-        if figure.title and (has_mtu or figure.title != MTU)
-    ]
-    return table_of((*columns(""), *heads), rows, tuple)
-
-
-@dataclass(frozen=True, slots=True)
-class _Figure:
-    """A figure of a fabric for both outputs: `field` is its name in JSON, `title` its row in the table.
-
-    Without a field it is in the table only, without a title in JSON only; one that has another place in each
-    is there twice.  The table shows `value` as `show` makes it.
-    """
-
-    field: str
-    title: str
-    value: Callable[[Fabric, Figures], Any]
-    show: Callable[[Any], str] = str
-
-    def text(self, fabric: Fabric, figures: Figures) -> str:
-        return self.show(self.value(fabric, figures))
-
-
-def _show_rates(links: Sequence[Link]) -> str:
-    return ", ".join(show_bps(rate) for rate in sorted({link.rate_bps for link in links})) or "none"
-
-
-def _show_bisection(cut: Cut) -> str:
-    return ("" if cut.is_exact else "at most ") + show_bps(cut.bps)
-
-
-def _show_numbers(numbers: Sequence[int]) -> str:
-    """All of them, or of many the least and the most: a large torus has a hundred."""
-    if len(numbers) <= MOST_NUMBERS:
-        return ", ".join(map(str, numbers))
-    return f"{numbers[0]} to {numbers[-1]:,}"
-
-
-def _queue_nbytes(fabric: Fabric, figures: Figures) -> int | None:
-    del figures
-    return min((link.queue_nbytes for link in fabric.links if link.queue_nbytes is not None), default=None)
-
-
-_FIGURES = (
-    _Figure("fabric", "", lambda fabric, _: fabric.spec),
-    _Figure("family", "", lambda fabric, _: fabric.family),
-    _Figure("hosts", "hosts", lambda _, figures: figures.n_hosts),
-    _Figure("switches", "switches", lambda _, figures: figures.n_switches),
-    _Figure("switch_ports", "switch ports", lambda _, figures: figures.n_ports),
-    _Figure("cables", "cables", lambda _, figures: figures.n_cables),
-    _Figure("inner_cables", "  between switches", lambda _, figures: figures.n_inner_cables),
-    _Figure("", "host links", lambda fabric, _: fabric.host_links, _show_rates),
-    _Figure("", "switch links", lambda fabric, _: fabric.inner_links, _show_rates),
-    _Figure("host_rate_bps", "", lambda _, figures: figures.host_rate_bps),
-    _Figure("uplink_rate_bps", "", lambda _, figures: figures.uplink_rate_bps),
-    _Figure("", "oversubscription", lambda _, figures: figures.oversubscription, "{:.3g} : 1".format),
-    _Figure("", "bisection", lambda _, figures: figures.bisection, _show_bisection),
-    _Figure("bisection_bps", "", lambda _, figures: figures.bisection.bps),
-    _Figure("bisection_exact", "", lambda _, figures: figures.bisection.is_exact),
-    _Figure("", "  of full", lambda _, figures: 1 / figures.worst_ratio, "{:.0%}".format),
-    _Figure("full_bps", "", lambda _, figures: figures.full_bps),
-    _Figure("worst_cut_ratio", "worst even cut", lambda _, figures: figures.worst_ratio, "{:.3g} : 1".format),
-    _Figure("worst_cut_switches", "", lambda _, figures: list(figures.bisection.near)),
-    _Figure("oversubscription", "", lambda _, figures: figures.oversubscription),
-    _Figure("shortest_paths", "shortest paths", lambda _, figures: list(figures.n_paths), _show_numbers),
-    _Figure(
-        "diameter_switches", "switches on a path", lambda _, figures: figures.diameter, "up to {}".format
-    ),
-    _Figure("queue_nbytes", "", _queue_nbytes),
-    _Figure("delay_ns", "", lambda fabric, _: max(link.delay_ns for link in fabric.links)),
-    _Figure("mtu_nbytes", MTU, lambda fabric, _: fabric.mtu_nbytes, "{} bytes".format),
-)

@@ -15,8 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from gradwire.planning.capturefabric import capture_fabric, had_company, rates_of
 from gradwire.results.advice import Step, advise
 from gradwire.tools.console import console, plain
+from gradwire.tools.dygraphs import need_library
 from gradwire.tools.inspect_tables import print_analysis
-from gradwire.tools.inspectpage.charts import need_library
 from gradwire.tools.options import CapturesArgument, JsonOption, ParquetOption, RankMapOption
 from gradwire.tools.outputs import check_tables
 from gradwire.traces.analysis.analysis import analyse_trace, to_json

@@ -19,7 +19,7 @@ from gradwire.tools.choices import (
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import about, carry_out, default_folder, show
 from gradwire.tools.options import JobArgument
-from gradwire.tools.outputs import check_page, check_tables
+from gradwire.tools.outputs import check_report, check_tables
 from gradwire.traces.workload import Workload
 
 
@@ -61,7 +61,7 @@ def replay(
         chosen = replace(chosen, captured_on=original.fabric if original else None)
         todo = planned([(cell, chosen) for cell in matrix.cells()])
     need_root_and_tools("replay", run.switch, run.captures)
-    check_page(run.html)
+    check_report(run.html)
     check_tables(run.parquet)
     folder = run.out or default_folder()
     described = about(f"Replay of {source_of(job)}")

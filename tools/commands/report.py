@@ -14,7 +14,7 @@ from gradwire.results.trustresult import Live, TrustMatrix, TrustRow
 from gradwire.tools.console import console
 from gradwire.tools.matrixrun import write_tables
 from gradwire.tools.options import HtmlOption, JsonOption, ParquetOption
-from gradwire.tools.outputs import check_page, check_tables, print_outputs
+from gradwire.tools.outputs import check_report, check_tables, print_outputs
 from gradwire.tools.report import write_report
 from gradwire.tools.resultwords import about_words, missing_words
 from gradwire.tools.sidebyside import side_by_side
@@ -48,7 +48,7 @@ def report(
     interrupted left the cells that were done. Nothing is sent, and no root is
     needed; `gradwire compare` says which differences are more than noise.
     """
-    check_page(html)
+    check_report(html)
     check_tables(parquet)
     if len(runs) == 1 and isinstance(results := load_results(runs[0]), TrustMatrix):
         _show_trust(results, runs[0], html, parquet, as_json=as_json)

@@ -1,32 +1,23 @@
-"""What the charts of the analysis page draw, as one JSON value, bounded whatever was captured; and the
-library that draws them: dygraphs, as Debian's package libjs-dygraphs installs it.
-"""
+"""What the charts of the analysis page draw, as one JSON value, bounded whatever was captured."""
 
 import heapq
-import json
-import re
+import math
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from gradwire import COMMAND
 from gradwire.traces.analysis.analysis import Analysis
 from gradwire.traces.analysis.bursts import WindowRates
 from gradwire.traces.analysis.transfers import Transfer
-from gradwire.traces.units import show_nbytes, show_s
+from gradwire.traces.units import show_bps, show_nbytes, show_s
 
 KINDS = ("compute", "communication", "wait")  # a kind's number in the page
 MAX_SPANS = 60_000
 MAX_MOVED = 3_000
 MAX_POINTS = 240_000  # of all rates together
 MAX_LANES = 4  # of collectives that overlap
-SCRIPT = Path("/usr/share/javascript/dygraphs/dygraph.min.js")
-STYLE = Path("/usr/share/javascript/dygraphs/dygraph.min.css")
-LICENCE = Path("/usr/share/doc/libjs-dygraphs/copyright")
-# Where a browser's developer tools would look for the library's source: beside the page it is not.
-SOURCE_MAP = re.compile(r"^(//|/\*)# sourceMappingURL=.*\n?", re.MULTILINE)
+COLOURS = ("dim", "line", "page", "compute", "communication", "wait", "moved", "out", "in")  # of inspect.css
 
 
 def chart_data(analysis: Analysis) -> dict[str, Any]:
@@ -56,9 +47,11 @@ def chart_data(analysis: Analysis) -> dict[str, Any]:
         "lane_name": "collectives" if any(one.busbw_Bps for one in moved) else "messages",
         "lanes": max((lane + 1 for lane, _ in lanes), default=0),
         "moved": [_bar(lane, transfer) for lane, transfer in lanes],
+        "colours": COLOURS,
         "at": at,
         "window": f"{show_s(analysis.rates[0].window_ns / 1e9)} windows" if analysis.rates else "",
         "rates": rates,
+        "most_rate": _most_rate(at, rates, _training_us(analysis)),
     }
 
 
@@ -69,6 +62,10 @@ def chart_notes(analysis: Analysis) -> list[str]:
     if analysis.rates:
         window = show_s(analysis.rates[0].window_ns / 1e9)
         notes.append(f"Rates are those of whole frames, in windows of {window}, all hosts on one scale.")
+        at, rates = _rates(analysis, shown)
+        most, in_training = (_most_rate(at, rates, begin) for begin in (-math.inf, _training_us(analysis)))
+        if most > in_training:
+            notes.append(f"The scale is that of the training; set-up went up to {show_bps(most * 1e6)}.")
     if len(shown) < len(hosts):
         notes.append(f"The {len(shown)} hosts that moved most are drawn of {len(hosts)}; --csv has all.")
     if len(analysis.spans) > MAX_SPANS:
@@ -76,12 +73,6 @@ def chart_notes(analysis: Analysis) -> list[str]:
     if analysis.spans and len(analysis.transfers) > MAX_MOVED:
         notes.append(f"The largest {MAX_MOVED:,} of {len(analysis.transfers):,} collectives are drawn.")
     return notes
-
-
-def as_script(value: Any) -> str:
-    """JSON for a script element: no text in it can end the element."""
-    text = json.dumps(value, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _iterations(analysis: Analysis) -> list[tuple[int, float, float]]:
@@ -113,8 +104,8 @@ def _lanes(moved: Iterable[Transfer]) -> list[tuple[int, Transfer]]:
     return placed
 
 
-def _bar(lane: int, one: Transfer) -> tuple[int, float, float, str, str]:
-    """Lane, start, time, what is written on it and what its tooltip says."""
+def _bar(lane: int, one: Transfer) -> tuple[int, float, float, str, str, str]:
+    """Lane, start, time, size, what its tooltip says, and kind."""
     label = show_nbytes(one.nbytes)
     where = "set-up" if one.iteration < 0 else f"iteration {one.iteration}"
     speed = f", busbw {show_nbytes(one.busbw_Bps)}/s" if one.busbw_Bps else ""
@@ -124,6 +115,7 @@ def _bar(lane: int, one: Transfer) -> tuple[int, float, float, str, str]:
         one.time_ns / 1e3,
         label,
         f"{one.kind} {label}, {where}, {one.algorithm}{speed}",
+        one.kind,
     )
 
 
@@ -166,6 +158,18 @@ def _rates(
     return [(begin_ns + n * window_ns) / 1e3 for n in range(count)], host_series
 
 
+def _training_us(analysis: Analysis) -> float:
+    """When the training begins: with its first iteration, or, if none is known, at once."""
+    return min((one.start_ns for one in analysis.iterations), default=-math.inf) / 1e3
+
+
+def _most_rate(at: Sequence[float], rates: Sequence[dict[str, Any]], begin_us: float) -> float:
+    """The highest rate of any host in the windows from `begin_us` on; of all windows if there are none."""
+    first = bisect_left(at, begin_us) % max(1, len(at))
+    shown = (mbps for host in rates for way in ("out", "in") for mbps in host[way][first:])
+    return max((mbps for mbps in shown if mbps is not None), default=0.0) or 1e-6
+
+
 def _on(rates: WindowRates | None, begin_ns: int, count: int) -> Sequence[float | None]:
     """The series from `begin_ns` on, 0 where nothing was seen, None if that direction was not captured."""
     if rates is None:
@@ -173,29 +177,3 @@ def _on(rates: WindowRates | None, begin_ns: int, count: int) -> Sequence[float 
     before = (rates.start_ns - begin_ns) // rates.window_ns
     after = count - before - len(rates.bps)
     return [0] * before + [round(bps / 1e6, 2) if bps else 0 for bps in rates.bps] + [0] * after
-
-
-@dataclass(frozen=True, slots=True)
-class Library:
-    """What a page must carry: the code, and the notice that its licence (MIT) wants in every copy."""
-
-    script: str
-    style: str
-    licence: str
-
-
-def need_library() -> None:
-    """Raise FileNotFoundError with what to do about it."""
-    for path in (SCRIPT, STYLE, LICENCE):
-        if not path.is_file():
-            raise FileNotFoundError(
-                f"{path} is missing: the page's charts need the Debian package libjs-dygraphs: "
-                f"run sudo {COMMAND} setup"
-            )
-
-
-def load_library() -> Library:
-    """Raise FileNotFoundError if it is not installed."""
-    need_library()
-    script, style, licence = (path.read_text(encoding="utf-8") for path in (SCRIPT, STYLE, LICENCE))
-    return Library(SOURCE_MAP.sub("", script), SOURCE_MAP.sub("", style), licence)

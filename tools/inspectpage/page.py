@@ -5,19 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-
 from gradwire.results.advice import Advice
+from gradwire.tools.dygraphs import load_library
 from gradwire.tools.inspectpage import jobtables, wiretables
-from gradwire.tools.inspectpage.charts import as_script, chart_data, chart_notes, load_library
+from gradwire.tools.inspectpage.charts import chart_data, chart_notes
+from gradwire.tools.pageparts import as_script, environment
 from gradwire.tools.table import Table
 from gradwire.traces.analysis.analysis import Analysis
 from gradwire.traces.analysis.summary import sentences
 from gradwire.traces.files import write_whole
 from gradwire.traces.units import show_bps, show_count, show_first, show_nbytes, show_s
 
-TEMPLATES = Path(__file__).parents[1] / "templates"
 MOST_IN_CELLS, MOST_IN_SHADES = 16, 128  # ranks of a traffic matrix with figures, and of one without
 SECTIONS = (
     ("next", "what to do next"),
@@ -71,18 +69,12 @@ def write_page(analysis: Analysis, path: Path, advice: Advice | None = None) -> 
 def page(analysis: Analysis, advice: Advice | None = None) -> str:
     """The page's text. Raise FileNotFoundError if the charts' library is not installed."""
     library = load_library()
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     data = chart_data(analysis)
     filled = tables(analysis) | {"advice": jobtables.advice_table(advice)}
     absent = {"next"} if advice is None else set()
     absent |= set() if analysis.aggregations else {"aggregation"}
     values: dict[str, Any] = {
+        "title": f"{title(analysis)}: what it did to the network",
         "name": title(analysis),
         "what": what(analysis),
         "summary": sentences(analysis),
@@ -90,7 +82,7 @@ def page(analysis: Analysis, advice: Advice | None = None) -> str:
         "sections": [each for each in SECTIONS if each[0] not in absent],
         "advice": advice,
         "data": data,
-        "data_json": Markup(as_script(data)),  # no < is left in it
+        "data_json": as_script(data),
         "chart_notes": chart_notes(analysis),
         "spans_missing": _spans_missing(analysis),
         "tables": filled,
@@ -98,12 +90,9 @@ def page(analysis: Analysis, advice: Advice | None = None) -> str:
         "losses": losses(analysis),
         "made": f"Times count from the first {'packet' if analysis.missing else 'byte of the training'}. "
         "Every figure is also in what inspect --json and --csv write.",
-        "licence": library.licence,
-        "styles": _part("report.css") + Markup(library.style) + _part("inspect.css"),
-        "library": Markup(library.script),
-        "script": _part("tables.js") + _part("inspect.js"),
+        "library": library,
     }
-    return environment.get_template("inspect.html").render(values)
+    return environment().get_template("inspect.html").render(values)
 
 
 def tables(analysis: Analysis) -> dict[str, Table]:
@@ -123,11 +112,6 @@ def tables(analysis: Analysis) -> dict[str, Table]:
         "traffic": wiretables.traffic_table(analysis),
         "statements": wiretables.statements_table(analysis),
     }
-
-
-def _part(name: str) -> Markup:
-    """A file of ours, unchanged."""
-    return Markup((TEMPLATES / name).read_text(encoding="utf-8"))
 
 
 def title(analysis: Analysis) -> str:

@@ -1,0 +1,123 @@
+(() => {
+const {data, colours, group, element, time, bytes} = pageCharts;
+
+// Bus bandwidth over size: the axis is the logarithm of the size.
+function curves(section, {sizes, series, rates}) {
+  const at = sizes.map(Math.log2), edge = Math.max(.15, (at[at.length - 1] - at[0]) / 40);
+  const boxes = [...section.querySelectorAll("[data-series]")];
+  const points = series.map(one => new Map(one.points.map(point => [point[0], point])));
+  const rows = sizes.map((size, n) => [at[n], ...points.map(of => { const point = of.get(size); return point ? point.slice(1, 4) : [null, null, null]; })]);
+  const most = Math.max(...rates.map(([rate]) => rate), ...series.flatMap(one => one.points.map(point => point[3])));
+  const isValid = (n, x) => !points[n].get(sizes[at.indexOf(x)])[5];
+  function ticks(min, max, pixels) {
+    const room = Math.max(1, Math.floor(pixels / 64)), step = Math.ceil(sizes.length / room);
+    return sizes.flatMap((size, n) => n % step ? [] : [{v: at[n], label: bytes(size)}]);
+  }
+  function limits(ctx, area, chart) { // what hosts' links carry
+    ctx.save();
+    ctx.strokeStyle = ctx.fillStyle = colours.dim;
+    ctx.font = "11px system-ui";
+    ctx.setLineDash([2, 3]);
+    for (const [rate, name] of rates) {
+      const y = chart.toDomYCoord(rate);
+      ctx.beginPath(); ctx.moveTo(area.x, y); ctx.lineTo(area.x + area.w, y); ctx.stroke();
+      ctx.fillText(name, area.x + 4, y - 4);
+    }
+    ctx.restore();
+  }
+  function dot(chart, name, ctx, x, y, colour, size) { // hollow if it is not valid
+    const n = Number(name.slice(1)), value = chart.toDataXCoord(x), near = at.reduce((a, b) => Math.abs(b - value) < Math.abs(a - value) ? b : a);
+    ctx.beginPath(); ctx.arc(x, y, size, 0, 2 * Math.PI);
+    ctx.fillStyle = isValid(n, near) ? colour : colours.page;
+    ctx.strokeStyle = colour;
+    ctx.lineWidth = 1.5;
+    ctx.fill(); ctx.stroke();
+  }
+  const charts = group(section, [at[0] - edge, at[at.length - 1] + edge], add => {
+    add(section.querySelector(".chart"), 320, rows, {
+      labels: ["size", ...series.map((_, n) => "s" + n)], customBars: true, connectSeparatedPoints: true, strokeWidth: 1.8, fillAlpha: .12,
+      drawPoints: true, pointSize: 3.5, drawPointCallback: dot, underlayCallback: limits, valueRange: [0, most * 1.08],
+      colors: series.map((_, n) => colours["hue" + n % 8]), visibility: boxes.map(box => box.checked),
+      series: Object.fromEntries(series.flatMap((_, n) => n < 8 ? [] : [["s" + n, {strokePattern: [6, 3]}]])),
+      axes: {x: {ticker: ticks}, y: {pixelsPerLabel: 34, axisLabelFormatter: v => v ? bytes(v) + "/s" : "0"}},
+    }, x => {
+      const near = at.reduce((best, one, n) => Math.abs(one - x) < Math.abs(at[best] - x) ? n : best, 0);
+      const there = series.flatMap((one, n) => { const point = points[n].get(sizes[near]); return point && boxes[n].checked ? [[point[2], point[4] + "  " + one.name]] : []; });
+      return [bytes(sizes[near]), ...there.sort((a, b) => b[0] - a[0]).map(([, text]) => text)].join("\n");
+    });
+  }, .2);
+  for (const box of boxes) box.addEventListener("change", () => charts.draw());
+}
+
+// A cell's links: a row for each, its load as high as its share of the rate, and over it what waits in its queue.
+const NAME = 14, ROW = 36; // px, of which the first part is the link's name
+function links(div, {edges, links, most, failures}) {
+  const chart = div.querySelector(".chart"), span = [edges[0], edges[edges.length - 1]];
+  function paint({drawingContext: ctx, dygraph}) {
+    const {x: left, y: top, w: width} = dygraph.getArea(), px = v => dygraph.toDomXCoord(v);
+    const high = ROW - NAME - 3;
+    ctx.save();
+    ctx.font = "11px system-ui";
+    ctx.textBaseline = "middle";
+    ctx.fillStyle = ctx.strokeStyle = colours.bad;
+    for (const [, down, up] of failures) {
+      const x = px(down), end = up === null ? px(span[1]) : px(up);
+      ctx.globalAlpha = .12; ctx.fillRect(x, top, end - x, links.length * ROW);
+      ctx.globalAlpha = 1; ctx.fillRect(x, top, 1.5, links.length * ROW);
+    }
+    links.forEach((link, n) => {
+      const y = top + n * ROW + NAME + high; // the row's foot
+      ctx.fillStyle = colours.line;
+      ctx.fillRect(left, y, width, 1);
+      ctx.fillStyle = link.worst ? colours.over : colours.ideal;
+      link.load.forEach((load, i) => {
+        if (!load || edges[i + 1] < dygraph.xAxisRange()[0] || edges[i] > dygraph.xAxisRange()[1]) return;
+        const x = px(edges[i]), h = Math.min(1, load / 1000) * high;
+        ctx.fillRect(x, y - h, Math.max(.7, px(edges[i + 1]) - x), h);
+      });
+      if (link.queue) {
+        ctx.strokeStyle = colours.ink;
+        ctx.lineWidth = 1.2;
+        ctx.beginPath();
+        link.queue.forEach((size, i) => { const h = y - size / most * high; ctx.lineTo(px(edges[i]), h); ctx.lineTo(px(edges[i + 1]), h); });
+        ctx.stroke();
+      }
+      ctx.fillStyle = colours.bad;
+      if (link.dropped) link.dropped.forEach((count, i) => { if (count) ctx.fillRect(px(edges[i]), y - high - 3, Math.max(2, px(edges[i + 1]) - px(edges[i])), 3); });
+      const name = link.name + ", " + link.rate + (link.worst ? ": the worst link" : "");
+      ctx.fillStyle = colours.ink;
+      ctx.textAlign = "left";
+      ctx.fillText(name, left + 2, y - high - NAME / 2 - 1);
+    });
+    ctx.restore();
+  }
+  group(div, span, add => {
+    add(chart, links.length * ROW + 26, span.map(at => [at, null]), {
+      labels: ["time", "none"], valueRange: [0, 1], plugins: [{activate: () => ({didDrawChart: paint})}],
+      axes: {y: {drawAxis: false, drawGrid: false}},
+    }, (at, down) => {
+      const link = links[Math.floor(down * links.length)], i = edges.findIndex(edge => edge > at) - 1;
+      if (!link || i < 0) return "";
+      const queue = !link.read ? "queue not read" : "queue " + bytes(link.queue ? link.queue[i] : 0);
+      const dropped = link.dropped && link.dropped[i] ? ", " + link.dropped[i] + " packets dropped" : "";
+      const out = failures.filter(([, from, to]) => from <= at && (to === null || at < to)).map(([cable]) => "\n" + cable + " is down");
+      return link.name + "\n" + time(edges[i]) + " to " + time(edges[i + 1]) + "\nload " + (link.load[i] / 10).toFixed(1) + " % of " + link.rate + "\n" + queue + dropped + out.join("");
+    });
+  });
+}
+
+const section = document.getElementById("curves");
+if (section) curves(section, data.curves);
+for (const div of document.querySelectorAll(".over-time")) { // drawn when they can be seen: before that they have no width
+  const details = div.closest("details"), draw = () => {
+    if (!details.open || div.dataset.drawn) return;
+    div.dataset.drawn = "yes";
+    links(div, data.links[div.dataset.cell]);
+  };
+  details.addEventListener("toggle", draw);
+  addEventListener("beforeprint", draw);
+  draw();
+}
+for (const anchor of document.querySelectorAll('a[href^="#cell-"]')) // what a link leads to is to be seen
+  anchor.addEventListener("click", () => { const cell = document.querySelector(anchor.getAttribute("href")); if (cell) cell.closest("details").open = true; });
+})();
