@@ -1,22 +1,17 @@
-"""Reads a fabric from a YAML file; an error names its line.
-
-Only plain YAML: no aliases (a few lines of them can expand to billions of nodes), nothing nested deeper than
-the document is, no key twice (YAML would quietly take the last).
-"""
+"""Reads a fabric from a YAML file; an error names its line."""
 
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import yaml
 from pydantic import BaseModel, ValidationError
-from yaml.nodes import MappingNode, Node, SequenceNode
+from yaml.nodes import Node
 
 from gradwire.planning.fabrics.cabling import BadCabling
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.fabricdocument import FabricDocument, LinksLine, Tier, WireKeys, fabric_of
 from gradwire.traces.files import read_at_most
+from gradwire.traces.plainyaml import compose, line_of, value_of
 
 SUFFIXES = (".yaml", ".yml")
 MAX_FILE_NBYTES = 1 << 20
@@ -52,19 +47,13 @@ def read_fabric(path: Path) -> Fabric:
 
 def fabric_of_yaml(text: bytes, name: str) -> Fabric:
     """Raise ValueError with line and reason."""
+    return fabric_of_node(compose(text, MAX_DEPTH), name)
+
+
+def fabric_of_node(node: Node | None, name: str) -> Fabric:
+    """The fabric that a part of a document describes.  Raise ValueError with line and reason."""
     try:
-        _check_plain(text)
-        node = yaml.compose(text, Loader=yaml.CSafeLoader)
-        value: Any = yaml.load(text, Loader=yaml.CSafeLoader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f"line {mark.line + 1}: " if mark else ""
-        reason = ", ".join(filter(None, (error.context, error.problem)))
-        raise ValueError(f"{where}{reason}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"not valid YAML: {str(error).splitlines()[0]}") from error
-    try:
-        return fabric_of(value, name)
+        return fabric_of(value_of(node), name)
     except ValidationError as error:
         first = error.errors()[0]
         place = first["loc"]
@@ -73,42 +62,9 @@ def fabric_of_yaml(text: bytes, name: str) -> Fabric:
         raise ValueError(_line(node, error.place) + str(error)) from error
 
 
-def _check_plain(text: bytes) -> None:
-    """Raise ValueError or yaml's own error; takes memory for one event at a time."""
-    open_parts: list[tuple[set[str], list[bool]] | None] = []  # of a mapping: its keys, and is a key next?
-    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-        line = f"line {event.start_mark.line + 1 if event.start_mark else 1}: "
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise ValueError(f"{line}anchors and aliases are not allowed: write the values out")
-        if isinstance(event, yaml.CollectionEndEvent):
-            open_parts.pop()
-        if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) and open_parts and open_parts[-1]:
-            keys, key_next = open_parts[-1]
-            if key_next[0] and isinstance(event, yaml.ScalarEvent):
-                if event.value in keys:
-                    raise ValueError(f"{line}the key {event.value[:40]!r} is given twice")
-                keys.add(event.value)
-            key_next[0] = not key_next[0]
-        if isinstance(event, yaml.CollectionStartEvent):
-            open_parts.append((set(), [True]) if isinstance(event, yaml.MappingStartEvent) else None)
-        if len(open_parts) > MAX_DEPTH:
-            raise ValueError(f"{line}the document is nested too deeply")
-
-
 def _line(node: Node | None, place: Sequence[str | int]) -> str:
-    """`line 7: ` of the innermost part that `place` leads to."""
-    if node is None:
-        return ""
-    for step in place:
-        inside: Node | None = None
-        if isinstance(node, MappingNode):
-            inside = next((value for key, value in node.value if key.value == step), None)
-        elif isinstance(node, SequenceNode) and isinstance(step, int) and step < len(node.value):
-            inside = node.value[step]
-        if inside is None:
-            break
-        node = inside
-    return f"line {node.start_mark.line + 1}: "
+    line = line_of(node, place)
+    return f"line {line}: " if line else ""
 
 
 def _complaint(kind: str, text: str, place: Sequence[str | int]) -> str:
