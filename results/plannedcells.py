@@ -25,6 +25,8 @@ class PlannedCell:
     fluid_s: float | None = None
     bound_s: float | None = None
     ratio: float | None = None
+    iteration_s: float | None = None
+    exposed_s: float | None = None
     figures: PlanFigures | None = None
     refused: str | None = None
 
@@ -60,6 +62,8 @@ def planned_cell(plan: Plan, figures: PlanFigures) -> PlannedCell:
         fluid_s=made.fluid_s,
         bound_s=made.bound_s,
         ratio=made.fluid_s / made.bound_s if made.bound_s else None,
+        iteration_s=made.iteration_s,
+        exposed_s=made.exposed_s,
         figures=figures,
     )
 

@@ -19,6 +19,7 @@ import typer
 
 from gradwire.emu.options import RunOptions
 from gradwire.planning.experiment import Cell, Experiment, cells
+from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.jobs import read_beside, source_of
 from gradwire.planning.sentas import sent_as
@@ -103,9 +104,11 @@ class MatrixChoices:
         return list(dict.fromkeys(chosen))
 
     def cells(self) -> list[Cell]:
-        return cells(
-            [parse_fabric(text) for text in self.fabric], self.algorithms(), self.placement, self.routes
-        )
+        return self.cells_on([parse_fabric(text) for text in self.fabric])
+
+    def cells_on(self, fabrics: Sequence[Fabric]) -> list[Cell]:
+        """The cells with these fabrics in place of `fabric`."""
+        return cells(fabrics, self.algorithms(), self.placement, self.routes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,6 +365,13 @@ def takes_choices(command: Callable[..., None]) -> Callable[..., None]:
     call.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {each.name: each.annotation for each in parameters}
     return call
+
+
+def choices_of(command: Callable[..., None]) -> dict[type, Any]:
+    """The choices that a command takes, each class with the defaults that they have there."""
+    own = inspect.signature(inspect.unwrap(command), follow_wrapped=False)
+    defaults = [each.default for each in own.parameters.values()]
+    return {type(default): default for default in defaults if is_dataclass(default)}
 
 
 def _options(choices: Any) -> list[inspect.Parameter]:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import typer
+from rich.console import Console
 
 import gradwire
 from gradwire.emu.options import RunOptions
@@ -97,10 +98,7 @@ def show(matrix: Matrix, *, as_json: bool, html: Path | None, parquet: Path | No
         to = console()
         for line in described.introduction:
             to.print(line)
-        print_rows(to, rows)
-        if sentence := answer_of_rows(rows):
-            to.print(f"\n{sentence}")
-        to.print(f"\nruns: {matrix.folder}", soft_wrap=True)
+        print_result(to, rows, matrix.folder)
     if html:
         write_report(html, described.title, described.introduction, rows)
     if parquet:
@@ -109,3 +107,11 @@ def show(matrix: Matrix, *, as_json: bool, html: Path | None, parquet: Path | No
         print_outputs(html, parquet)
     if any(row.verdict not in ("valid", REFUSED) for row in rows):
         raise typer.Exit(NOT_VALID)
+
+
+def print_result(to: Console, rows: Sequence[Row], folder: Path) -> None:
+    """The rows, the answer in a sentence, and where the runs are."""
+    print_rows(to, rows)
+    if sentence := answer_of_rows(rows):
+        to.print(f"\n{sentence}")
+    to.print(f"\nruns: {folder}", soft_wrap=True)

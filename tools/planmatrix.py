@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from rich.text import Text
 
 from gradwire.planning.experiment import Cell, Experiment, plan_of
 from gradwire.planning.model.loads import plan_load
+from gradwire.planning.plan import Plan
 from gradwire.planning.refused import Refused
 from gradwire.results.answer import answer_of_plans
 from gradwire.results.planfigures import nominal_figures
@@ -37,15 +39,15 @@ class Planned:
 
 
 def planned(
-    cells: Sequence[Cell], experiment: Experiment, *, in_full: bool, quiet: bool, carried: bool = False
+    work: Sequence[tuple[Cell, Experiment]], *, in_full: bool, quiet: bool, carried: bool = False
 ) -> list[Planned]:
     """Plan one cell after the other; of each only its figures are kept, and with `carried` those of its links
     and flows.
     """
     made = []
     with progress_bar(quiet=quiet, after_s=PATIENCE_S) as progress:
-        task = progress.add_task("planning", total=len(cells))
-        for cell in cells:
+        task = progress.add_task("planning", total=len(work))
+        for cell, experiment in work:
             what = f"{cell.fabric.spec} {cell.algorithm} {cell.placement} {cell.routes}"
             progress.update(task, description=what)
             try:
@@ -53,13 +55,20 @@ def planned(
             except Refused as error:
                 made.append(Planned(refused_cell(cell, experiment, str(error))))
             else:
-                load = plan_load(plan)
-                figures = nominal_figures(plan, load)
-                whole = summary(plan, load, figures) if in_full else None
-                uses = carried_by(plan, load) if carried else None
-                made.append(Planned(planned_cell(plan, figures), whole, uses))
+                made.append(planned_alone(plan, in_full=in_full, carried=carried))
             progress.advance(task)
     return made
+
+
+def planned_alone(plan: Plan, *, in_full: bool, carried: bool = False) -> Planned:
+    """One plan with its figures."""
+    load = plan_load(plan)
+    figures = nominal_figures(plan, load)
+    return Planned(
+        planned_cell(plan, figures),
+        summary(plan, load, figures) if in_full else None,
+        carried_by(plan, load) if carried else None,
+    )
 
 
 def to_json(made: Sequence[Planned]) -> dict[str, Any]:
@@ -99,23 +108,27 @@ def tables(cells: Sequence[PlannedCell]) -> Iterator[Table]:
     """One for each fabric; cells of one follow each other."""
     for fabric, some in groupby(cells, key=lambda cell: cell.fabric):
         same = list(some)
-        nbytes = max(cell.bytes for cell in same)
-        size = f", {show_nbytes(nbytes)}" if nbytes else ""
+        sizes = {cell.bytes for cell in same if cell.bytes}
+        size = f", {show_nbytes(*sizes)}" if len(sizes) == 1 else ""
         title = f"{fabric}, {max(cell.ranks for cell in same)} ranks{size}"
         heads = (
             *columns("algorithm", "placement,\nroutes", wrap="never"),
+            *columns(*(["#size"] if len(sizes) > 1 else []), wrap="never"),
             *columns("#predicted", "#× bound", "#× closed\nform", "worst link\n× flows", wrap="anywhere"),
         )
-        yield table_of(heads, same, _row, title=title)
+        yield table_of(heads, same, partial(_row, sized=len(sizes) > 1), title=title)
 
 
-def _row(cell: PlannedCell) -> Iterator[TableCell | str]:
+def _row(cell: PlannedCell, *, sized: bool) -> Iterator[TableCell | str]:
+    """`sized`: with the size, as cells of a fabric have several."""
     yield cell.algorithm
     yield (
         f"{cell.placement},\n{cell.routes}"
         if len(cell.algorithm) > 30
         else f"{cell.placement}, {cell.routes}"
     )
+    if sized:
+        yield show_nbytes(cell.bytes) if cell.bytes else NOTHING
     if cell.figures is None:
         yield TableCell("refused", "", cell.refused or "", style="dim")
         yield from (TableCell(NOTHING, ""), TableCell(NOTHING, ""), NOTHING)

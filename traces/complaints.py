@@ -31,15 +31,19 @@ def complaint(error: ValidationError) -> str:
     if first["type"] == "json_invalid":
         place = re.search(r"line (\d+) column (\d+)", first["msg"])
         return f"{where} is not valid JSON" + (f": line {place[1]}, column {place[2]}" if place else "")
-    for kind, words in _WORDS:
-        if first["type"].startswith(kind):
-            return f"{where} {words}"
+    if words := words_for(first["type"]):
+        return f"{where} {words}"
     if first["type"] == "literal_error":
         alike = (one for one in (first, *others) if one["type"] == first["type"] and _where(one) == where)
         choices = ", ".join(one["ctx"]["expected"].replace(" or ", ", ") for one in alike)
         return f"{where} is not {' or '.join(choices.rsplit(', ', maxsplit=1))}"
     message = first["msg"].removeprefix("Value error, ").splitlines()[0]
     return f"{where}: {message}" if first["loc"] else message
+
+
+def words_for(kind: str) -> str:
+    """Of a fault by pydantic's name for it, as in `is not a number`; empty where that needs more words."""
+    return next((words for begin, words in _WORDS if kind.startswith(begin)), "")
 
 
 def _where(fault: ErrorDetails) -> str:

@@ -7,6 +7,8 @@ from typing import TypeVar
 
 Name = TypeVar("Name", bound=str)
 
+MOST_LETTERS = 40  # of a word that is wrong
+
 _SIZE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 _TIME_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9}
 _SHARE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(?:(%)|/(\d{1,9}))?", re.ASCII)
@@ -67,7 +69,21 @@ def one_of(what: str, text: str, names: Collection[Name]) -> Name:
     for name in names:
         if name == text:
             return name
-    raise ValueError(f"there is no {what} {text!r}; choose from {', '.join(names)}")
+    raise ValueError(not_one_of(what, text, names))
+
+
+def not_one_of(what: str, text: str, names: Collection[str]) -> str:
+    """`there is no placement 'lnear' (did you mean linear?); choose from linear, random`."""
+    meant = did_you_mean(text, names)
+    return f"there is no {what} {text[:MOST_LETTERS]!r}{meant}; choose from {', '.join(names)}"
+
+
+def did_you_mean(text: str, names: Collection[str]) -> str:
+    """` (did you mean linear?)`, with the name that is most like `text`; empty if none is like it."""
+    from difflib import get_close_matches  # only needed when something is wrong
+
+    nearest = get_close_matches(text[:MOST_LETTERS].lower(), names, n=1)
+    return f" (did you mean {nearest[0]}?)" if nearest else ""
 
 
 def show_ns(time_ns: int) -> str:

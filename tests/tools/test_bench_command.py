@@ -88,7 +88,7 @@ def test_uneven_blocks_are_those_of_the_table(tmp_path: Path, todo: list[Plan | 
         (("allgather",), "allgather has no blocks of several sizes; only an alltoall has"),
         (("alltoall", "--ranks", "4"), "is a table of 2 ranks; leave --ranks out"),
         (("alltoall", "--ranks", "2", "--jobs", "3"), "6 ranks need 6 hosts"),
-        (("allgahter",), "there is no collective 'allgahter'; choose from allreduce, reducescatter,"),
+        (("allgahter",), "there is no collective 'allgahter' (did you mean allgather?); choose from"),
     ],
 )
 def test_what_does_not_go_with_a_table_is_refused_in_one_line(

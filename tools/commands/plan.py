@@ -75,7 +75,8 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
         raise ValueError(
             f"--output takes one plan, and these options make {len(cells)}: choose one, or leave it out"
         )
-    several = planned(cells, experiment, in_full=as_json, quiet=as_json, carried=parquet is not None)
+    work = [(cell, experiment) for cell in cells]
+    several = planned(work, in_full=as_json, quiet=as_json, carried=parquet is not None)
     figures = [each.cell for each in several]
     if html:
         write_page(html, title, figures)

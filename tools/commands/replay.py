@@ -1,13 +1,8 @@
 """`gradwire replay`: send a job's traffic again as real packets."""
 
-from dataclasses import replace
-
 import typer
 
-from gradwire.planning.jobs import is_captures, read_captured, read_job, source_of
-from gradwire.planning.plan import Plan
-from gradwire.results.laboratory import planned
-from gradwire.results.row import Row
+from gradwire.planning.jobs import source_of
 from gradwire.tools.choices import (
     MatrixChoices,
     NetworkChoices,
@@ -16,11 +11,11 @@ from gradwire.tools.choices import (
     refuse_planned,
     takes_choices,
 )
+from gradwire.tools.jobwork import work_of
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import about, carry_out, default_folder, show
 from gradwire.tools.options import JobArgument
 from gradwire.tools.outputs import check_report, check_tables
-from gradwire.traces.workload import Workload
 
 
 @takes_choices
@@ -44,26 +39,14 @@ def replay(
 
     Exit code 3: a row is not valid.
     """
-    options = run.options
-    original = None
-    given: Workload | Plan
-    if is_captures(job):
-        given, original = read_captured(job, traffic.rank_map)
-    else:
-        given = read_job(job, traffic.rank_map)
-    if isinstance(given, Plan):
+    work = work_of(job, matrix.cells(), network, traffic)
+    if work.plan:
         refuse_planned(context, job[0])
-        todo: list[Plan | Row] = [given]
-    else:
-        if traffic.changes_job:
-            original = None
-        chosen = traffic.job(given, job, network)
-        chosen = replace(chosen, captured_on=original.fabric if original else None)
-        todo = planned([(cell, chosen) for cell in matrix.cells()])
+    todo = work.todo()
     need_root_and_tools("replay", run.switch, run.captures)
     check_report(run.html)
     check_tables(run.parquet)
     folder = run.out or default_folder()
     described = about(f"Replay of {source_of(job)}")
-    results = carry_out(todo, options, folder, described, quiet=run.as_json, original=original)
+    results = carry_out(todo, run.options, folder, described, quiet=run.as_json, original=work.original)
     show(results, as_json=run.as_json, html=run.html, parquet=run.parquet)
