@@ -28,6 +28,7 @@ DOCUMENTS = [
     "docs/trust.md",
     "docs/api.md",
     "docs/framings.md",
+    "docs/labs.md",
     "docs/making.md",
     "docs/nics.md",
     "docs/papers.md",

@@ -27,6 +27,7 @@ from gradwire.results.advice import Advice, Proposal
 from gradwire.results.comparison import ComparedCell
 from gradwire.results.limits import Limit
 from gradwire.results.matrixfile import MatrixCell, begun_matrix, matrix_json
+from gradwire.results.outcomes import Outcome
 from gradwire.results.plannedflows import PlannedFlow
 from gradwire.results.row import Row, Spread
 from gradwire.results.runlist import ListedRun
@@ -34,6 +35,7 @@ from gradwire.results.runtables import RankRepeat, Results
 from gradwire.results.runview import LinkUse
 from gradwire.results.trustresult import Live, Summary, TrustMatrix, TrustRow
 from gradwire.results.verdict import Verdict
+from gradwire.tools.labrun import Checked
 from gradwire.traces.analysis.aggregations import AggregationHost, AggregationJob, AggregationKind
 from gradwire.traces.analysis.analysis import Analysis
 from gradwire.traces.analysis.bottleneck import HostBound, JobBound
@@ -68,6 +70,8 @@ ROWS = "replay --json, bench --json, demo --json"
     [
         (ROWS, Row),
         ("replay --json: limit", Limit),
+        ("run --json: expectations", Outcome),
+        ("run --check --json", Checked),
         ("replay --json: aggregation", AggregationRow),
         ("repeats.json", Repeat),
         ("repeats.json: aggregated", RankFigures),

@@ -59,6 +59,7 @@ TABLE = (
     Command("capture", RUNS, "Run a training job, capture its packets, and check them against its log."),
     Command("trust", RUNS, "Check replays against the job itself, trained live on the same fabrics."),
     Command("reproduce", RUNS, "Check what a paper claims about the network, claim by claim."),
+    Command("run", RUNS, "Run labs: files that say what is sent, where, and what to expect."),
     Command("up", RUNS, "Start a fabric with its controller, and open Mininet's prompt."),
 )
 

@@ -21,6 +21,7 @@ from gradwire.tools.console import plain
 MISSING = f"sudo {COMMAND} setup" if COMMAND != "gradwire" else "pip install 'gradwire[emulation,tools]'"
 FAULT = 1  # the input or the machine
 NOT_VALID = 3  # it ran, but a result cannot be relied on, or is not as it should be
+NOT_EXPECTED = 4  # it ran, and something is not as a lab expects it
 INTERRUPTED = 130
 NOBODY_READS = 1  # as Rich leaves when its output breaks
 SHOW_TRACEBACK = "GRADWIRE_TRACEBACK"

@@ -1,0 +1,134 @@
+"""`gradwire run`: a lab's cells, what becomes of its expectations, and the exit code for CI."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gradwire.tools import cli
+
+LAB = """\
+name: collisions
+mode: plan
+job: {bench: allreduce, begin: 1MiB, end: 2MiB, ranks: 4}
+fabric: ["leaf-spine:leaves=2,spines=1,hosts=2,rate=50M", "star:hosts=4,rate=50M"]
+algorithm: [ring, halving-doubling]
+expect:
+"""
+
+
+def gradwire(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as left:
+        cli.main(["run", *arguments])
+    assert isinstance(left.value.code, int)
+    return left.value.code
+
+
+def lab(folder: Path, *expectations: str, text: str = LAB) -> str:
+    path = folder / "lab.yaml"
+    path.write_text(text + "".join(f"  - {each}\n" for each in expectations))
+    return str(path)
+
+
+def test_the_exit_code_says_whether_all_is_as_expected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Halving-doubling of 4 ranks exchanges S/2 with the neighbour, and S/4 with the other leaf, where two
+    flows share the uplink: (1/2 + 2 · 1/4) / (3/4) = 4/3 of the bound, which a ring meets.
+    """
+    holds = (
+        "ratio <= 1.34",
+        '{that: ratio <= 1.01, where: {fabric: "star*"}}',
+        '{that: "time of {algorithm: h*} / time of {algorithm: ring} > 1", where: {size: 2MiB, fabric: l*}}',
+        '{bounded_by: leaf*->spine0, where: {fabric: "leaf-spine*", algorithm: halving-doubling}}',
+        "{bounded_by: hosts' links, where: {fabric: star*}}",
+    )
+    assert gradwire(lab(tmp_path, *holds)) == 0
+    assert capsys.readouterr().out.count("holds") == len(holds)
+    assert gradwire(lab(tmp_path, *holds, "ratio <= 1.3")) == 4
+    why = "fails: ratio <= 1.3: 1.333 for halving-doubling, linear, ecmp, 1.05 MB on leaf-spine"
+    assert why in capsys.readouterr().out
+
+
+def test_json_has_the_figures_and_the_outcomes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert gradwire(lab(tmp_path, "ratio <= 1.3"), "--json") == 4
+    (found,) = json.loads(capsys.readouterr().out)
+    assert [cell["algorithm"] for cell in found["planned"]] == (["ring"] * 2 + ["halving-doubling"] * 2) * 2
+    assert (found["name"], found["mode"], found["exit_code"]) == ("collisions", "plan", 4)
+    (outcome,) = found["expectations"]
+    assert (outcome["verdict"], len(outcome["found"]), len(outcome["why"])) == ("fails", 8, 2)
+
+
+def test_a_check_plans_everything_and_sends_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = LAB.replace("mode: plan\n", "")
+    path = lab(tmp_path, "wrong == 0", "verdict == valid", text=text)
+    assert gradwire("--check", path) == 0
+    assert capsys.readouterr().out == f"{path}: 8 cells to bench; 2 expectations can be computed\n"
+
+
+@pytest.mark.parametrize(
+    ("expectation", "reason"),
+    [
+        ("wrong == 0", "line 7: wrong is only known after a run, and this lab has mode: plan"),
+        ("{that: ratio <= 1, where: {algorithm: rign}}", "line 7: no cell has algorithm: rign"),
+        ('"time of {algorithm: ring} <= 1s"', "line 7: 4 cells have algorithm: ring: "),
+        (
+            "iteration <= 1s",
+            "line 7: ring, linear, ecmp, 1.05 MB on leaf-spine",
+        ),
+    ],
+)
+def test_an_expectation_that_cannot_be_computed_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], expectation: str, reason: str
+) -> None:
+    path = lab(tmp_path, expectation)
+    assert gradwire(path) == 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"gradwire: {path}: {reason}")
+    assert not captured.out
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("job: nowhere\n", "line 1: nowhere: No such file"),
+        ("job: {sample: resnet}\n", "line 1: there is no sample 'resnet'; choose from ddp_gloo_4"),
+        (
+            "job: {make: gossip, workers: 4}\nmode: bench\n",
+            "line 2: mode: bench needs a job like",
+        ),
+        ("job: {bench: allreduce}\nmode: replay\n", "line 2: the job is a bench: write mode: bench, or plan"),
+        ("job: {bench: allreduce}\niteration: 3\n", "line 2: iteration has no effect with mode: bench"),
+        ("job: {make: ps}\nmode: plan\nrepeat: 3\n", "line 3: repeat has no effect with mode: plan"),
+        ("job: {bench: alltoall, sizes: a.csv,\n begin: 1M}\n", "line 2: begin: the sizes are in a table"),
+        ("job: {make: ps}\nmode: plan\n\nalgorithm: [rign]\n", "line 4: there is no algorithm 'rign'"),
+        ("job: {make: ps}\nmode: plan\nfail: leaf9-spine1@1\n", "line 3: failure: fat-tree:k=4 has no node"),
+        ("job: {make: ps, nbytes: 5 apples}\nmode: plan\n", "line 1: '5 apples' is not a size"),
+        ("job: {make: ps}\nmode: plan\nslow: [3=x2, 4]\n", "line 3: '4' does not name a slow rank"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_with_the_line_that_says_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, reason: str
+) -> None:
+    path = tmp_path / "lab.yaml"
+    path.write_text(text)
+    assert gradwire(str(path), "--check") == 1
+    error = capsys.readouterr().err.replace(str(tmp_path) + "/nowhere", "nowhere")
+    assert error.startswith(f"gradwire: {path}: {reason}")
+    assert error.count("\n") == 1
+
+
+def test_a_lab_with_a_fault_keeps_those_before_it_from_being_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = lab(tmp_path, "ratio <= 2")
+    (tmp_path / "bad.yaml").write_text("job: nowhere\n")
+    assert gradwire(good, str(tmp_path / "bad.yaml")) == 1
+    assert not capsys.readouterr().out
+
+
+def test_without_a_lab_the_command_says_what_to_write(capsys: pytest.CaptureFixture[str]) -> None:
+    assert gradwire() == 1
+    assert "write gradwire run lab.yaml" in capsys.readouterr().err

@@ -1,0 +1,95 @@
+"""`gradwire run`: run labs, which are files, and check what they expect."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from gradwire.tools.console import console
+from gradwire.tools.labfile import read_lab
+from gradwire.tools.labkeys import json_schema
+from gradwire.tools.labrun import LabResult, carried_out, checked, planned_lab, print_outcomes
+from gradwire.tools.labwork import LabWork, lab_work
+from gradwire.tools.machine import need_root_and_tools
+from gradwire.tools.matrixrun import default_folder, print_result
+from gradwire.tools.options import JsonOption, OutOption
+from gradwire.tools.planmatrix import print_cells
+
+
+def run(
+    labs: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="LAB", help="Lab files, such as lab.yaml.", show_default=False),
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="Only read and plan the labs, and check that their expectations can be computed."
+        ),
+    ] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON Schema of lab files, for editors.")
+    ] = False,
+    out: OutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run labs: files that say what is sent, where, and what is expected of it.
+
+    gradwire run lab.yaml
+    gradwire run --check lab.yaml
+
+    The keys of a lab are the options of plan, replay and bench (docs/labs.md).
+    All labs are read, and those that send packets planned, before anything is
+    sent. A lab with mode: plan sends nothing and needs no root.
+
+    Exit code 4: something is not as a lab expects it; 3: a row is not valid.
+    """
+    if schema:
+        print(json.dumps(json_schema(), indent=1, ensure_ascii=False))
+        return
+    if not labs:
+        raise ValueError("no lab is named: write gradwire run lab.yaml")
+    works = [lab_work(read_lab(path)) for path in labs]
+    for work in works if not check else ():
+        if work.run:
+            need_root_and_tools("run", work.run.switch, work.run.captures)
+    plans = [work.todo() for work in works]
+    if check:
+        found = [checked(*pair) for pair in zip(works, plans, strict=True)]
+        print(
+            json.dumps([each.to_json() for each in found], indent=1)
+            if as_json
+            else "\n".join(map(str, found))
+        )
+        return
+    results = []
+    for work, todo in zip(works, plans, strict=True):
+        if work.run:
+            results.append(carried_out(work, todo, _folder(out, work, len(works)), quiet=as_json))
+        else:
+            results.append(planned_lab(work, in_full=as_json, quiet=as_json))
+        if not as_json:
+            _print(results[-1])
+    if as_json:
+        print(json.dumps([result.to_json() for result in results], indent=1))
+    if code := max(result.exit_code for result in results):
+        raise typer.Exit(code)
+
+
+def _folder(out: Path | None, work: LabWork, n_labs: int) -> Path:
+    """Of several labs each has a folder of its own in `out`."""
+    if out is None:
+        return default_folder()
+    return out if n_labs == 1 else out / work.lab.path.stem
+
+
+def _print(result: LabResult) -> None:
+    to = console()
+    to.print(Text(f"{result.work.lab.path}: {result.work.lab.name}\n", style="bold"), soft_wrap=True)
+    if result.folder:
+        print_result(to, result.rows, result.folder)
+    else:
+        print_cells(to, [each.cell for each in result.planned])
+    print_outcomes(to, result.outcomes)

@@ -1,0 +1,234 @@
+"""Reads a lab file: what to send, where, and what to expect of it; an error names its line.
+
+Every scalar is read as the text that one would type after the option, whatever YAML would make of it: `on`
+stays `on`, 0.50 stays 0.50.  Paths are relative to the file.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, TypeVar, cast, get_args
+
+from pydantic import ValidationError
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.fabricfile import fabric_of_node, is_file
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.results.expectations import Expectation, parse_expectation, selection_of
+from gradwire.tools.exits import is_for_people, one_line
+from gradwire.tools.labkeys import LabFile, Part, fault_text, place_of
+from gradwire.traces.files import read_at_most
+from gradwire.traces.plainyaml import compose, line_of
+
+MAX_FILE_NBYTES = 1 << 20
+MAX_DEPTH = 7  # the lab, its fabrics, a fabric, links, a line, its a
+LEAST_QUOTED = 3  # letters of a text, or of a part of one, that an error may be about
+_QUOTED = re.compile("'([^']+)'")
+Choices = TypeVar("Choices")
+Place = Sequence[str | int]
+
+
+class BadLab(ValueError):
+    """A lab that cannot be run; the text is one line that begins with the file, and the line in it."""
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A lab file as it was read.
+
+    `job` is what is sent: paths, or a part of tools.labkeys.  `fabrics` are those that the file names, each
+    by its text there, `given` the choices that it makes, by their names.
+    """
+
+    path: Path
+    node: Node
+    name: str
+    mode: str | None
+    job: Part | tuple[Path, ...]
+    fabrics: Mapping[str, Fabric]
+    given: Mapping[str, Any]
+    expect: tuple[Expectation, ...]
+
+    def choices(self, defaults: Choices) -> Choices:
+        """`defaults`, a dataclass of choices, with what the file says of its fields."""
+        return chosen(defaults, self.given, self.path.parent)
+
+    @contextmanager
+    def blamed(self, *place: str | int) -> Iterator[None]:
+        """Raise what is wrong in the block as BadLab, with the line of `place`; without a place, with that of
+        the text that the error quotes.
+        """
+        try:
+            yield
+        except BadLab:
+            raise
+        except Exception as error:
+            if not is_for_people(error):
+                raise
+            said = one_line(error)
+            raise _bad(self.path, self.node, place or _quoted(self.node, said), said) from error
+
+
+def chosen(defaults: Choices, given: Mapping[str, Any], folder: Path) -> Choices:
+    """`defaults`, a dataclass of choices, with what is given of its fields; paths are below `folder`."""
+    own = {
+        each.name: placed(given[each.name], get_args(each.type)[1].metavar, folder)
+        for each in fields(cast(Any, defaults))
+        if each.name in given
+    }
+    return cast(Choices, replace(cast(Any, defaults), **own))
+
+
+def placed(value: Any, metavar: str | None, folder: Path) -> Any:
+    """A path as it is below the folder, also one that may be a name (`NAME|FILE`); anything else as it is."""
+    if isinstance(value, list):
+        return [placed(each, metavar, folder) for each in value]
+    if isinstance(value, Path):
+        return Path(os.path.normpath(folder / value))
+    names = (metavar or "").split("|")
+    if isinstance(value, str) and "FILE" in names and value not in names:
+        return os.path.normpath(folder / value)
+    return value
+
+
+def read_lab(path: Path) -> Lab:
+    """Raise BadLab, or OSError for a file that cannot be read."""
+    octets = read_at_most(path, MAX_FILE_NBYTES)
+    if len(octets) > MAX_FILE_NBYTES:
+        raise BadLab(f"{path}: a lab file has at most {MAX_FILE_NBYTES >> 20} MiB")
+    try:
+        node = compose(octets, MAX_DEPTH)
+        content = _texts(node)
+    except ValueError as error:
+        raise BadLab(f"{path}: {_with_advice(str(error))}") from error
+    if node is None or not isinstance(content, dict):
+        raise BadLab(f"{path}: not a lab; write job: and fabric:, as docs/labs.md shows")
+    try:
+        keys = LabFile.model_validate(content)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        raise _bad(path, node, place_of(fault), fault_text(fault)) from error
+    return _lab(path, node, keys)
+
+
+def _with_advice(said: str) -> str:
+    """What YAML's reader says of text such as `time of {size: 1M} / time of {size: 2M}` helps nobody."""
+    line, found, _ = said.partition("mapping values are not allowed")
+    return f"{line}put text with ': ' in it in quotes" if found else said
+
+
+def _lab(path: Path, node: Node, keys: Part) -> Lab:
+    given = keys.given
+    folder = path.parent
+    job = given.pop("job")
+    expect = given.pop("expect", [])
+    if isinstance(job, list):
+        job = tuple(placed(job, None, folder))
+    return Lab(
+        path,
+        node,
+        name=given.pop("name", path.stem),
+        mode=given.pop("mode", None),
+        job=job,
+        fabrics=dict(_fabrics(path, node, given.pop("fabric", []))),
+        expect=tuple(_expectations(path, node, expect)),
+        given=given,
+    )
+
+
+def _fabrics(path: Path, node: Node, texts: Sequence[str | dict[str, Any]]) -> Iterator[tuple[str, Fabric]]:
+    parts = _items(node, "fabric")
+    for number, (text, part) in enumerate(zip(texts, parts, strict=True)):
+        try:
+            if isinstance(text, dict):
+                fabric = fabric_of_node(part, f"{path.stem}-{number + 1}")
+                yield fabric.spec, fabric
+            else:
+                yield text, parse_fabric(os.path.normpath(path.parent / text) if is_file(text) else text)
+        except (ValueError, OSError) as error:
+            said = one_line(error)
+            raise BadLab(
+                f"{path}: {said}" if said.startswith("line ") else f"{path}: line {line_of(part, ())}: {said}"
+            ) from error
+
+
+def _items(node: Node, key: str) -> Sequence[Node]:
+    """The items of a list in the file, or the one value in its place."""
+    assert isinstance(node, MappingNode)
+    for name, value in node.value:
+        if name.value == key:
+            return value.value if isinstance(value, SequenceNode) else [value]
+    return []
+
+
+def _expectations(path: Path, node: Node, items: Sequence[Any]) -> Iterator[Expectation]:
+    for item, part in zip(items, _items(node, "expect"), strict=True):
+        try:
+            yield _expectation(item)
+        except ValueError as error:
+            raise BadLab(f"{path}: line {line_of(part, ())}: {error}") from error
+
+
+def _expectation(item: Any) -> Expectation:
+    if isinstance(item, str):
+        return parse_expectation(item)
+    given = item.given
+    where = selection_of(given.pop("where").given) if "where" in given else {}
+    if len(given) != 1:
+        raise ValueError("an expectation has one of that:, bounded_by:, worst_link: and verdict:, and where:")
+    ((key, text),) = given.items()
+    return parse_expectation(text if key == "that" else f"{key} == {text}", where)
+
+
+def _texts(node: Node | None) -> Any:
+    """The document with every scalar as it is written.  Raise ValueError with the line."""
+    if isinstance(node, ScalarNode):
+        if node.tag == "tag:yaml.org,2002:null":
+            raise ValueError(f"line {line_of(node, ())}: there is no value; leave the key out, or write one")
+        return node.value
+    if isinstance(node, SequenceNode):
+        return [_texts(each) for each in node.value]
+    if isinstance(node, MappingNode):
+        for key, _ in node.value:
+            if not isinstance(key, ScalarNode):
+                raise ValueError(f"line {line_of(key, ())}: a key must be text; put text with {{ in quotes")
+        return {key.value: _texts(value) for key, value in node.value}
+    return None
+
+
+def _quoted(node: Node, said: str) -> Place:
+    """Where in the file the text is that an error quotes; at the beginning if it quotes none."""
+    quoted = _QUOTED.findall(said)
+
+    def likeness(text: str) -> tuple[int, int]:
+        if text in quoted:
+            return 3, len(text)
+        if len(text) >= LEAST_QUOTED and text in said:
+            return 2, len(text)
+        parts = [len(word) for word in quoted if len(word) >= LEAST_QUOTED and word in text]
+        return (1, max(parts)) if parts else (0, 0)
+
+    best, place = max(
+        ((likeness(text), place) for place, text in _leaves(node, ())), key=lambda each: each[0]
+    )
+    return place if best[0] else ()
+
+
+def _leaves(node: Node, place: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    if isinstance(node, ScalarNode):
+        yield place, node.value
+    elif isinstance(node, SequenceNode):
+        for number, each in enumerate(node.value):
+            yield from _leaves(each, (*place, number))
+    elif isinstance(node, MappingNode):
+        for key, each in node.value:
+            yield from _leaves(each, (*place, key.value))
+
+
+def _bad(path: Path, node: Node, place: Place, said: str) -> BadLab:
+    where = f"line {line_of(node, place)}: " if place else ""
+    return BadLab(f"{path}: {where}{said}")

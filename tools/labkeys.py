@@ -1,0 +1,274 @@
+"""The keys of a lab file: the options of `plan`, `replay`, `bench` and `make`, by their names.
+
+The classes that make those options (tools/choices.py, tools/benchchoices.py, tools/makechoices.py) are read
+here: a new option is a new key, and its help is what an editor shows of it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast, get_args
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    Tag,
+    WithJsonSchema,
+    create_model,
+)
+from pydantic_core import CoreSchema, ErrorDetails, core_schema
+
+from gradwire.results.expectations import SELECTORS
+from gradwire.results.quantities import QUANTITIES
+from gradwire.tools.benchchoices import COLLECTIVES, BenchChoices
+from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, TrafficChoices
+from gradwire.tools.makechoices import KINDS, SizeChoices
+from gradwire.traces.complaints import words_for
+from gradwire.traces.units import did_you_mean, not_one_of
+
+MAX_ITEMS = 1000
+OF_COMMAND = ("out", "html", "parquet", "as_json")  # what results are written to is said beside `run`
+JOBS = "a path, a list of paths, {sample: NAME}, {make: KIND, …} or {bench: COLLECTIVE, …}"
+
+
+class OrOne:
+    """Of a list: a single value stands for a list of it."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Pydantic asks for it."""
+        return core_schema.no_info_before_validator_function(
+            lambda value: value if isinstance(value, list) else [value], handler(source)
+        )
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Pydantic asks for it."""
+        several = handler(schema)
+        return {"anyOf": [several["items"], several]}
+
+
+Text = Annotated[str, WithJsonSchema({"type": ["string", "number"]})]
+_Fabric = Annotated[str | dict[str, Any], WithJsonSchema({"type": ["string", "object"]})]
+
+
+def _several(kind: Any) -> Any:
+    """A list of it, or one in its place."""
+    return Annotated[list[kind], Field(min_length=1, max_length=MAX_ITEMS), OrOne()]
+
+
+Texts = _several(Text)
+Paths = _several(Path)
+_KINDS: dict[Any, Any] = {
+    str: Text,
+    str | None: Text,
+    int | None: int,
+    Path | None: Path,
+    list[str]: Texts,
+    list[Path]: Paths,
+}
+"""What a key takes, by the type of its option."""
+
+
+class Part(BaseModel):
+    """A mapping in a lab file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What the file says, by the names of the choices."""
+        return {
+            name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set
+        }
+
+
+def key_of(choice: Any) -> str:
+    """The key of a field of choices: its option without the dashes."""
+    _, option = get_args(choice.type)
+    declared = (option.default, *(option.param_decls or ()))
+    long = [text for text in declared if isinstance(text, str) and text.startswith("--")]
+    return long[0].partition("/")[0].removeprefix("--") if long else str(choice.name).replace("_", "-")
+
+
+def _keys(*classes: Any) -> dict[str, Any]:
+    """A field of a model for each field of these classes of choices."""
+    return {each.name: _key(each) for one in classes for each in fields(one) if each.name not in OF_COMMAND}
+
+
+def _key(choice: Any) -> tuple[Any, Any]:
+    kind, option = get_args(choice.type)
+    limits = {name: limit for name, limit in (("ge", option.min), ("le", option.max)) if limit is not None}
+    text = " ".join(option.help.split("\n"))
+    return _KINDS.get(kind, kind), Field(None, alias=key_of(choice), description=text, **limits)
+
+
+def _either(kinds: dict[str, Any], kind_of: Callable[[object], str | None]) -> Any:
+    """The one of several types whose name `kind_of` says."""
+    first, *others = (Annotated[kind, Tag(tag)] for tag, kind in kinds.items())
+    union: Any = first
+    for each in others:
+        union |= each
+    return Annotated[union, Discriminator(kind_of)]
+
+
+def _part(name: str, means: str, keys: Mapping[str, Any]) -> type[Part]:
+    """A mapping with these keys: of each its type, and a field of pydantic's."""
+    made: type[Part] = create_model(name, __base__=Part, __doc__=means, **cast(Any, keys))
+    return made
+
+
+def _said(kind: Any, text: str, **more: Any) -> tuple[Any, Any]:
+    """A key that need not be there."""
+    return kind, Field(None, description=text, **more)
+
+
+Sample = _part(
+    "Sample",
+    "A capture that gradwire ships.",
+    {"sample": (Text, Field(description="Its name in traces/samples."))},
+)
+Bench = _part(
+    "Bench",
+    "A collective over a range of sizes, as `bench` has it.",
+    {"bench": (Literal[COLLECTIVES], Field(description="The collective.")), **_keys(BenchChoices)},
+)
+MAKES = {
+    f"(make {kind})": _part(
+        f"Make_{kind}",
+        f"The job that `make {kind}` writes.",
+        {
+            "make": (Literal[kind], Field(description="The kind of job.")),
+            **_keys(SizeChoices, choices),
+        },
+    )
+    for kind, choices in KINDS.items()
+}
+
+
+def _kind_of_job(value: object) -> str | None:
+    if not isinstance(value, dict):
+        return "(paths)"
+    if "make" in value:
+        return f"(make {value['make']})"
+    return next((f"({kind})" for kind in ("sample", "bench") if kind in value), None)
+
+
+Job = _either({"(paths)": Paths, "(sample)": Sample, "(bench)": Bench, **MAKES}, _kind_of_job)
+Where = _part(
+    "Where",
+    "The cells that an expectation is about; * stands for anything.",
+    {key: (Texts, Field(None)) for key in SELECTORS},
+)
+Expected = _part(
+    "Expectation",
+    "An expectation of some cells, or of a name.",
+    {
+        "that": _said(Text, "An expectation, such as `ratio <= 1.1`."),
+        "where": (Where, Field(None)),
+        **{
+            name: _said(Text, f"{quantity.means}.")
+            for name, quantity in QUANTITIES.items()
+            if quantity.unit == "name"
+        },
+    },
+)
+_EXPECTATION: Any = _either(
+    {"(text)": Text, "(mapping)": Expected},
+    lambda value: "(mapping)" if isinstance(value, dict) else "(text)",
+)
+Name = Annotated[str, Field(pattern=r"^[\w.-]+( [\w.-]+)*$", max_length=60)]
+LabFile = _part(
+    "LabFile",
+    "A lab of gradwire: a job, where it runs, and what is expected of it (docs/labs.md).",
+    {
+        "name": _said(Name, "What it is called; unless given, as its file."),
+        "job": (Job, Field(description=f"What is sent: {JOBS}.")),
+        "mode": _said(
+            Literal["plan", "replay", "bench"],
+            "plan: plan the cells and send nothing. replay: send a job's traffic. bench: measure a "
+            "collective. Unless given, bench or replay, whichever the job is for.",
+        ),
+        **_keys(MatrixChoices, NetworkChoices, TrafficChoices, RunChoices),
+        "fabric": _said(
+            _several(_Fabric),
+            "Fabrics: specs, names of YAML files, or what such a file holds (docs/schemas.md).",
+        ),
+        "expect": _said(_several(_EXPECTATION), "What must hold; else the exit code is 4."),
+    },
+)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a lab file, for editors."""
+    made = LabFile.model_json_schema(by_alias=True)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_without_nulls(made)}
+
+
+def _without_nulls(value: Any) -> Any:
+    """Without the default null of keys that need not be there."""
+    if isinstance(value, dict):
+        return {
+            key: _without_nulls(each)
+            for key, each in value.items()
+            if not (key == "default" and each is None)
+        }
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
+
+
+_PARTS: dict[str, type[Part]] = {
+    "(sample)": Sample,
+    "(bench)": Bench,
+    **MAKES,
+    "(mapping)": Expected,
+    "where": Where,
+}
+"""By the tags and keys that lead to them; the file itself is a LabFile."""
+
+
+def place_of(fault: ErrorDetails) -> list[str | int]:
+    """The keys and numbers that lead to what is wrong in the file."""
+    return [step for step in fault["loc"] if not str(step).startswith("(")]
+
+
+def fault_text(fault: ErrorDetails) -> str:
+    """What is wrong, in words for a person."""
+    place = place_of(fault)
+    key = str(place[-1]) if place else ""
+    match fault["type"], place:
+        case "extra_forbidden", _:
+            return _unknown(key, fault["loc"])
+        case "missing", ["job"]:
+            return f"job is missing: it is {JOBS}"
+        case (("union_tag_not_found" | "missing"), ["job", *_]):
+            return f"job is not {JOBS}"
+        case "union_tag_invalid", ["job"]:
+            return not_one_of("kind of job", str(fault["input"]["make"]), KINDS)
+        case "greater_than_equal", _:
+            return f"{key} must be {fault['ctx']['ge']} or more, not {fault['input']}"
+        case "less_than_equal", _:
+            return f"{key} must be at most {fault['ctx']['le']}, not {fault['input']}"
+        case "too_short", _:
+            return f"{key} is empty; leave it out, or write a value"
+        case "too_long", _:
+            return f"{key} has more than {MAX_ITEMS} values"
+        case "literal_error", _:
+            return f"{'.'.join(map(str, place))} is {fault['input']!r}: it can be {fault['ctx']['expected']}"
+    words = words_for(fault["type"])
+    return f"{'.'.join(map(str, place))} {words}" if words else f"{key}: {fault['msg']}"
+
+
+def _unknown(key: str, loc: Sequence[str | int]) -> str:
+    part: type[Part] = LabFile
+    for step in loc[:-1]:
+        part = _PARTS.get(str(step), part)
+    if key in [key_of(each) for each in fields(RunChoices) if each.name in OF_COMMAND]:
+        return f"{key} is an option of `gradwire run`, not a key"
+    if "{" in key:
+        return "put it in quotes, as it has ': ' in it"
+    names = [field.alias or name for name, field in part.model_fields.items()]
+    return f"there is no key {key[:40]!r}{did_you_mean(key, names)}; the keys are {', '.join(names)}"

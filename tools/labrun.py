@@ -1,0 +1,127 @@
+"""Plans or carries out the work of a lab, and says what became of its expectations."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from gradwire.planning.plan import Plan
+from gradwire.results.outcomes import Outcome, judged
+from gradwire.results.plannedcells import PlannedCell
+from gradwire.results.row import REFUSED, Row
+from gradwire.tools.exits import NOT_EXPECTED, NOT_VALID
+from gradwire.tools.labwork import LabWork
+from gradwire.tools.matrixrun import about, carry_out
+from gradwire.tools.planmatrix import Planned, planned, planned_alone, to_json
+from gradwire.tools.table import Cell, columns, rich_table, table_of
+from gradwire.traces.units import show_count
+
+STYLES = {"holds": "green", "fails": "bold red", "not valid": "bold red"}
+
+
+@dataclass(frozen=True)
+class LabResult:
+    """What came out: `rows` of what was sent to `folder`, or, with mode: plan, `planned`."""
+
+    work: LabWork
+    outcomes: Sequence[Outcome]
+    rows: Sequence[Row] = ()
+    planned: Sequence[Planned] = ()
+    folder: Path | None = None
+
+    @property
+    def exit_code(self) -> int:
+        if any(outcome.verdict == "fails" for outcome in self.outcomes):
+            return NOT_EXPECTED
+        return 0 if all(row.verdict in ("valid", REFUSED) for row in self.rows) else NOT_VALID
+
+    def to_json(self) -> dict[str, Any]:
+        """As docs/schemas.md, "run --json", says."""
+        return {
+            "schema": "gradwire.lab/1",
+            "file": str(self.work.lab.path),
+            "name": self.work.lab.name,
+            "mode": self.work.mode,
+            "folder": None if self.folder is None else str(self.folder),
+            "rows": [row.to_json() for row in self.rows],
+            "planned": to_json(self.planned)["cells"],
+            "expectations": [outcome.to_json() for outcome in self.outcomes],
+            "exit_code": self.exit_code,
+        }
+
+
+def planned_lab(work: LabWork, *, in_full: bool, quiet: bool) -> LabResult:
+    """A lab with mode: plan.  Raise BadLab, also for an expectation that cannot be computed."""
+    with work.lab.blamed():
+        if work.work.plan:
+            made = [planned_alone(work.work.plan, in_full=in_full)]
+        else:
+            made = planned(work.work.cells, in_full=in_full, quiet=quiet)
+    cells = [each.cell for each in made]
+    work.check(cells)
+    return LabResult(work, _outcomes(work, cells), planned=made)
+
+
+def carried_out(work: LabWork, todo: Sequence[Plan | Row], folder: Path, *, quiet: bool) -> LabResult:
+    """A lab that sends packets: `todo` has the plans of its cells."""
+    assert work.run is not None
+    described = about(f"Lab {work.lab.name}")
+    matrix = carry_out(todo, work.run.options, folder, described, quiet=quiet, original=work.work.original)
+    return LabResult(work, _outcomes(work, matrix.rows), rows=matrix.rows, folder=folder)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a check of a lab found: how many cells can be planned, and why others are refused."""
+
+    file: str
+    name: str
+    mode: str
+    cells: int
+    refused: tuple[str, ...]
+    expectations: int
+
+    def __str__(self) -> str:
+        refused = "".join(f", one is refused: {reason}" for reason in self.refused)
+        cells, expected = show_count(self.cells, "cell"), show_count(self.expectations, "expectation")
+        return f"{self.file}: {cells} to {self.mode}{refused}; {expected} can be computed"
+
+    def to_json(self) -> dict[str, Any]:
+        """As docs/schemas.md, "run --check --json", says."""
+        return asdict(self)
+
+
+def checked(work: LabWork, todo: Sequence[Plan | Row]) -> Checked:
+    """Raise BadLab for a lab that cannot be planned; `todo` has the plans of one that sends packets."""
+    if work.run:
+        reasons = [row.reasons[0] for row in todo if isinstance(row, Row)]
+        n_cells = len(todo)
+    else:
+        cells = [each.cell for each in planned_lab(work, in_full=False, quiet=False).planned]
+        reasons, n_cells = [cell.refused for cell in cells if cell.refused], len(cells)
+    lab = work.lab
+    return Checked(
+        str(lab.path), lab.name, work.mode, n_cells - len(reasons), tuple(reasons), len(lab.expect)
+    )
+
+
+def _outcomes(work: LabWork, cells: Sequence[Row] | Sequence[PlannedCell]) -> list[Outcome]:
+    subjects = work.subjects(cells)
+    return [judged(each, subjects) for each in work.lab.expect]
+
+
+def print_outcomes(to: Console, outcomes: Sequence[Outcome]) -> None:
+    """What became of each expectation, and of those that do not hold where."""
+    if not outcomes:
+        return
+
+    def cells(outcome: Outcome) -> tuple[Cell | str, ...]:
+        return outcome.expectation, outcome.show_found(), Cell(outcome.verdict, style=STYLES[outcome.verdict])
+
+    to.print()
+    to.print(rich_table(table_of(columns("expected", "found", "verdict"), outcomes, cells)))
+    for outcome in outcomes:
+        for line in outcome.why:
+            to.print(f"{outcome.verdict}: {outcome.expectation}: {line}", style="dim", soft_wrap=True)

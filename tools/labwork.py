@@ -1,0 +1,181 @@
+"""What a lab file asks for: its cells with what each sends, and whether its expectations can be computed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from gradwire.emu.project import PROJECT
+from gradwire.planning.experiment import Cell, Experiment
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.plan import Plan
+from gradwire.results.outcomes import Subject, check
+from gradwire.results.plannedcells import PlannedCell
+from gradwire.results.row import REFUSED, Row
+from gradwire.tools.benchchoices import SIZES, BenchChoices
+from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, TrafficChoices, choices_of
+from gradwire.tools.commands.bench import bench
+from gradwire.tools.commands.replay import replay
+from gradwire.tools.jobwork import Work, work_of
+from gradwire.tools.labfile import Lab, chosen
+from gradwire.tools.labkeys import Bench, Part, key_of
+from gradwire.tools.makechoices import KINDS, SizeChoices
+from gradwire.traces.schedules.names import DEFAULTS
+from gradwire.traces.units import one_of
+from gradwire.traces.workload import Collective, Workload
+
+SAMPLES = PROJECT / "traces" / "samples"
+FIXED = (MatrixChoices, NetworkChoices, TrafficChoices)  # what a plan file has decided
+
+
+@dataclass(frozen=True)
+class LabWork:
+    """A lab, its `mode`, what is planned or carried out, and how: `run` is None where nothing is sent."""
+
+    lab: Lab
+    mode: str
+    work: Work
+    fabrics: Mapping[str, Fabric]
+    run: RunChoices | None
+
+    def subjects(self, of: Sequence[Plan | Row | PlannedCell | None]) -> list[Subject]:
+        """The cells as expectations see them, with what is known of each, in the order of the cells."""
+        if self.work.plan:
+            plan = self.work.plan
+            cell = Cell(plan.fabric, plan.algorithm, plan.placement_name, plan.routes)
+            return [self._subject(cell, None, known) for known in of]
+        return [
+            self._subject(cell, experiment, known)
+            for (cell, experiment), known in zip(self.work.cells, of, strict=True)
+        ]
+
+    def _subject(
+        self, cell: Cell, experiment: Experiment | None, known: Plan | Row | PlannedCell | None
+    ) -> Subject:
+        texts = [text for text, fabric in self.fabrics.items() if fabric == cell.fabric]
+        refused = (isinstance(known, Row) and known.verdict == REFUSED) or (
+            isinstance(known, PlannedCell) and known.refused is not None
+        )
+        return Subject(
+            fabrics=(cell.fabric.spec, *texts),
+            algorithm=cell.algorithm,
+            placement=cell.placement,
+            routes=cell.routes,
+            nbytes=_size(experiment) if experiment and isinstance(self.lab.job, Bench) else None,
+            refused=refused,
+            plan=known if isinstance(known, Plan) else None,
+            result=None if isinstance(known, Plan) else known,
+        )
+
+    def check(self, of: Sequence[Plan | Row | PlannedCell | None]) -> None:
+        """Raise BadLab for an expectation that cannot be computed of these cells."""
+        subjects = self.subjects(of)
+        for number, expectation in enumerate(self.lab.expect):
+            with self.lab.blamed("expect", number):
+                check(expectation, subjects, is_run=self.run is not None)
+
+    def todo(self) -> list[Plan | Row]:
+        """The plans of what is sent, none with mode: plan.  Raise BadLab for what cannot be planned, and for
+        an expectation that cannot be computed of it.
+        """
+        if self.run is None:
+            return []
+        with self.lab.blamed():
+            todo = self.work.todo()
+        self.check(todo)
+        return todo
+
+
+def _size(bench: Experiment) -> int:
+    """The bytes of a bench's collective."""
+    (item,) = bench.workload.items
+    assert isinstance(item, Collective)
+    return item.nbytes
+
+
+def lab_work(lab: Lab) -> LabWork:
+    """Raise BadLab for what cannot be planned or run as the file says."""
+    is_bench = isinstance(lab.job, Bench)
+    mode = lab.mode or ("bench" if is_bench else "replay")
+    with lab.blamed("mode"):
+        if mode != "plan" and is_bench != (mode == "bench"):
+            raise ValueError(
+                "the job is a bench: write mode: bench, or plan"
+                if is_bench
+                else "mode: bench needs a job like {bench: allreduce, end: 8MiB}"
+            )
+    defaults = choices_of(bench if is_bench else replay)
+    if mode == "plan":
+        defaults.pop(RunChoices)
+    _refuse_foreign(lab, defaults, f"mode: {mode}")
+    fabrics = lab.fabrics or {text: parse_fabric(text) for text in defaults[MatrixChoices].fabric}
+    with lab.blamed():
+        work = _bench_work(lab, defaults, fabrics) if is_bench else _job_work(lab, defaults, fabrics)
+    run = lab.choices(defaults[RunChoices]) if RunChoices in defaults else None
+    made = LabWork(lab, mode, work, fabrics, run)
+    made.check([None] * len(work.cells or [None]))
+    return made
+
+
+def _refuse_foreign(lab: Lab, defaults: Mapping[type, Any], mode: str) -> None:
+    """Raise BadLab for a key that would be ignored."""
+    known = {each.name for one in defaults for each in fields(one)}
+    for one in (*FIXED, RunChoices):
+        for each in fields(one):
+            if each.name in lab.given and each.name not in known:
+                with lab.blamed(key_of(each)):
+                    raise ValueError(f"{key_of(each)} has no effect with {mode}; leave it out")
+
+
+def _bench_work(lab: Lab, defaults: Mapping[type, Any], fabrics: Mapping[str, Fabric]) -> Work:
+    assert isinstance(lab.job, Part)
+    given = lab.job.given
+    kind = given.pop("bench")
+    for name in SIZES if "sizes" in given else ():
+        if name in given:
+            with lab.blamed("job", name):
+                raise ValueError(f"{name}: the sizes are in a table; leave it out")
+    matrix = lab.choices(defaults[MatrixChoices])
+    if not matrix.algorithm:
+        matrix = replace(matrix, algorithm=[DEFAULTS[kind]])
+    sized = chosen(BenchChoices(), given, lab.path.parent)
+    network = lab.choices(defaults[NetworkChoices])
+    return Work(sized.work(kind, matrix.cells_on(list(fabrics.values())), network))
+
+
+def _job_work(lab: Lab, defaults: Mapping[type, Any], fabrics: Mapping[str, Fabric]) -> Work:
+    matrix, network, traffic = (lab.choices(defaults[one]) for one in FIXED)
+    cells = matrix.cells_on(list(fabrics.values()))
+    if isinstance(lab.job, Part) and "make" in lab.job.given:
+        job = traffic.job(_made(lab), [Path(f"make {lab.job.given['make']}")], network)
+        return Work([(cell, job) for cell in cells])
+    with lab.blamed("job"):
+        paths = lab.job if isinstance(lab.job, tuple) else [_sample(lab.job.given["sample"])]
+        work = work_of(paths, cells, network, traffic)
+    if work.plan:
+        _refuse_planned(lab, paths[0])
+    return work
+
+
+def _made(lab: Lab) -> Workload:
+    """The workload of a job that nobody captured."""
+    assert isinstance(lab.job, Part)
+    given = lab.job.given
+    choices = chosen(KINDS[given.pop("make")], given, lab.path.parent)
+    with lab.blamed("job"):
+        return choices.workload(chosen(SizeChoices(), given, lab.path.parent))
+
+
+def _sample(name: str) -> Path:
+    """Raise ValueError for a sample that gradwire does not ship."""
+    names = sorted(path.name for path in SAMPLES.iterdir() if path.is_dir())
+    return SAMPLES / one_of("sample", name, names)
+
+
+def _refuse_planned(lab: Lab, plan: Path) -> None:
+    """Raise BadLab for a key that a plan file has decided already."""
+    names = [each.name for one in FIXED for each in fields(one) if each.name in lab.given]
+    for key in [*(["fabric"] if lab.fabrics else []), *names]:
+        with lab.blamed(key):
+            raise ValueError(f"{key} is fixed in {plan}; leave it out, or make another plan")
