@@ -21,7 +21,7 @@ def todo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Plan | Row]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(bench, "need_root_and_tools", lambda *_: None)
     monkeypatch.setattr(bench, "carry_out", lambda work, *_, **__: asked.extend(work))
-    monkeypatch.setattr(bench, "show", lambda *_: None)
+    monkeypatch.setattr(bench, "show", lambda *_, **__: None)
     return asked
 
 
