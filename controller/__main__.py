@@ -2,8 +2,9 @@
 
 Prints `ready` when every switch has exactly its rules.  A line `stats PATH` on stdin writes all
 counters to PATH and prints `stats`; a line `settle` waits until all cables are up and the first rules in
-force again, and prints `settled`; the end of stdin ends it with exit code 0.  Anything that goes wrong
-with a switch of the fabric ends it with one line on stderr and exit code 1.
+force again, and prints `settled`; a line `await SWITCH` waits until that switch has its rules, and prints
+`ready SWITCH`, or `late SWITCH` after some seconds; the end of stdin ends it with exit code 0.  Anything
+that goes wrong with a switch of the fabric ends it with one line on stderr and exit code 1.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from gradwire.traces.files import write_whole
 
 LISTEN = "127.0.0.1"
 _LOOK_S = 0.1
+_SWITCH_S = 8.0
 
 
 def serve(controller: Controller) -> None:
@@ -41,14 +43,20 @@ def serve(controller: Controller) -> None:
 
 
 def _obey(controller: Controller, line: str) -> None:
-    word, _, path = line.partition(" ")
-    if word == "stats" and path:
-        write_whole(Path(path), controller.statistics())
+    word, _, rest = line.partition(" ")
+    if word == "stats" and rest:
+        write_whole(Path(rest), controller.statistics())
+        done = "stats"
+    elif word == "await" and rest:
+        done = f"{'ready' if controller.await_switch(rest, _SWITCH_S) else 'late'} {rest}"
     elif line == "settle":
         controller.settle()
+        done = "settled"
     else:
-        raise ValueError(f"stdin: unknown command {line!r}; the commands are `stats PATH` and `settle`")
-    print({"stats": "stats", "settle": "settled"}[word], flush=True)
+        raise ValueError(
+            f"stdin: unknown command {line!r}; the commands are `stats PATH`, `await SWITCH` and `settle`"
+        )
+    print(done, flush=True)
 
 
 def report_to_people(controller: Controller, where: str, timeout_s: float) -> None:

@@ -65,6 +65,14 @@ class Controller:
         """Return when every switch has its rules.  Raise ControllerFailed."""
         self._await(lambda: not self._app.steering.unready(), timeout_s, self._who_is_missing)
 
+    def await_switch(self, name: str, timeout_s: float) -> bool:
+        """Whether this switch has the rules in force within the time.  Raise ControllerFailed."""
+        deadline_s = time.monotonic() + timeout_s
+        while not self._app.steering.is_in_force_at(name) and time.monotonic() < deadline_s:
+            self.check()
+            hub.sleep(_POLL_S)
+        return bool(self._app.steering.is_in_force_at(name))
+
     def settle(self) -> None:
         """Return when all cables are up and the first rules are in force again.  Raise ControllerFailed."""
         self._app.settle()

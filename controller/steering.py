@@ -58,6 +58,10 @@ class Steering:
         """The switches that have not, or not for certain, their rules."""
         return [name for name, switch in self._switches.items() if not switch.is_ready]
 
+    def is_in_force_at(self, switch: str) -> bool:
+        """Whether it has its rules, and no switch is being sent others."""
+        return self._switches[switch].is_ready and not self._n_changing
+
     def settle(self) -> None:
         """From now on `is_settled` counts only what the switches say of their ports when asked again.
 

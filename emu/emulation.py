@@ -49,22 +49,28 @@ def in_force(
     plan: Plan | None = None,
     more: Sequence[str] = (),
     say: Callable[[str], object] = lambda _: None,
+    management: Path | None = None,
 ) -> Iterator[Emulation]:
     """The fabric's `network`, which nobody has entered yet, once every switch has its rules.
 
     For namespaces that the run has for itself.  The kind of `switch` is as in `emu.options.SWITCHES`.  With
     `plan`, which is in `plan.json` in the folder, the rules are its own, and our switches have its slots and
     losses; else shortest paths to every host.  `more` are further options of `python -m gradwire.controller`;
-    `say` hears what is begun.  Raise RunFailed and OSError.
+    `say` hears what is begun.  People reach our switches in the folder `management`, which must not be there
+    before (Open vSwitch's always, in `running.MANAGEMENT`).  Raise RunFailed and OSError.
     """
     say("network")
     prepare_namespace()
+    if management and switch != "ovs":
+        management.mkdir()
     what = [str(folder / "plan.json")] if plan else ["--fabric", _written(fabric, folder)]
     command = python("gradwire.controller", *what, "--port", str(OPENFLOW_PORT))
     command += ["--timeout", str(CONTROLLER_S), *more]
     with ExitStack() as stack:
         controller = stack.enter_context(running("the controller", command, folder / "controller.log"))
-        agent = None if switch == "ovs" else stack.enter_context(_our_switches(fabric, folder, plan))
+        agent = None
+        if switch != "ovs":
+            agent = stack.enter_context(_our_switches(fabric, folder, plan, management))
         emulation = Emulation(stack.enter_context(network), controller, agent)
         watch = emulation.watch
         stack.callback(_end, [child for child in (agent, controller) if child])  # before the network can go
@@ -86,12 +92,20 @@ def _end(children: Sequence[ChildProcess]) -> None:
         child.end()
 
 
-def _our_switches(fabric: Fabric, folder: Path, plan: Plan | None) -> AbstractContextManager[ChildProcess]:
+def _our_switches(
+    fabric: Fabric, folder: Path, plan: Plan | None, management: Path | None
+) -> AbstractContextManager[ChildProcess]:
     if plan is None:
-        return waiting_agent(fabric, folder, OPENFLOW_PORT)
+        return waiting_agent(fabric, folder, OPENFLOW_PORT, management=management)
     slots, losses = plan.switch_slots, plan.losses
     return waiting_agent(
-        fabric, folder, OPENFLOW_PORT, slots=slots, losses=losses, loss_seed=plan.seed % _SEEDS
+        fabric,
+        folder,
+        OPENFLOW_PORT,
+        slots=slots,
+        losses=losses,
+        loss_seed=plan.seed % _SEEDS,
+        management=management,
     )
 
 

@@ -2,9 +2,6 @@
 
     mn --custom emu/mn.py --topo bigraph,8,2 --switch gradwire --controller remote --arp --mac
 
-Add `--wait` where people type at its prompt (no `--test`): else the prompt comes before the rules, and the
-first pings are lost.
-
 Topologies: `bigraph,N,M`, `fattree,K[,LEVELS]`, `leafspine,LEAVES,SPINES,HOSTS`, `mesh,X,Y`, `torus,X,Y` (in
 place of Mininet's own).  Names, ports, dpids and addresses are those of the fabric everywhere else, so
 `gradwire controller bigraph:n=8,m=2` knows them.
@@ -12,7 +9,9 @@ place of Mininet's own).  Names, ports, dpids and addresses are those of the fab
 
 import sys
 from pathlib import Path
+from typing import Any
 
+from mininet.net import Mininet
 from mininet.topo import Topo
 
 # `mn` runs this file as text: it is not a module then, and the project is not on the path.
@@ -20,8 +19,11 @@ _PROJECT = str(Path((lambda: None).__code__.co_filename).resolve().parents[1])
 if Path(_PROJECT, "gradwire.py").exists() and _PROJECT not in sys.path:
     sys.path.append(_PROJECT)
 
+from gradwire.emu.prompt.cli import LabPrompt, run_iperf  # noqa: E402
 from gradwire.emu.switch.node import GradwireSwitch  # noqa: E402
 from gradwire.planning.fabrics.spec import parse_fabric  # noqa: E402 - see above
+
+CONTROLLER_S = 20.0  # in which the switches find their controller; then the prompt comes all the same
 
 
 class FabricTopo(Topo):  # type: ignore[misc]
@@ -57,6 +59,21 @@ def torus(x: int, y: int) -> FabricTopo:
     return FabricTopo(f"torus:x={x},y={y}")
 
 
-# The names that `mn` looks for.
+def iperf(net: Mininet) -> None:
+    """`--test iperf`, which does not wait for ever."""
+    net.waitConnected()
+    run_iperf(net.hosts[0], net.hosts[-1])
+
+
+class CLI(LabPrompt):
+    """The prompt, once the switches have their rules: else the first pings would be lost."""
+
+    def __init__(self, net: Mininet, **keywords: Any) -> None:
+        net.waitConnected(timeout=CONTROLLER_S)
+        super().__init__(net, **keywords)
+
+
+# The names that `mn` looks for, besides CLI.
+tests = {"iperf": iperf}
 topos = {"bigraph": bigraph, "fattree": fattree, "leafspine": leafspine, "mesh": mesh, "torus": torus}
 switches = {"gradwire": GradwireSwitch}

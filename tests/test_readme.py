@@ -32,6 +32,7 @@ DOCUMENTS = [
     "docs/making.md",
     "docs/nics.md",
     "docs/papers.md",
+    "docs/prompt.md",
     "tests/vm/README.md",
 ]
 

@@ -12,6 +12,7 @@ from mininet.link import Intf, Link
 from mininet.node import Host, Node
 
 from gradwire.emu.switch.node import GradwireSwitch
+from gradwire.emu.switch.ofctl import shell_function
 
 _OF_THE_SHELL = ("shell", "stdin", "stdout", "pollOut")
 LOOK_MS = 200  # how often we look whether the shell that should answer is still there
@@ -43,7 +44,11 @@ class _ShellOnDemand(Node):
         self.inNamespace = False  # else the shell would get a namespace of its own
         super().startShell(f"-cda{self.pid}")
         self.inNamespace = is_elsewhere
+        self.prepare_shell()
         return getattr(self, name)
+
+    def prepare_shell(self) -> None:
+        """What a new shell is to know."""
 
     def waitReadable(self, timeoutms: int | None = None) -> Any:
         """Whether there is output.  Raise ShellEnded, where Mininet's own waits for ever."""
@@ -91,15 +96,18 @@ class MadeSwitch(_ShellOnDemand, GradwireSwitch):
         self.inNamespace = False  # said late, for Mininet would start a shell to bring our loopback up
         self.controlIntf = MadeIntf("lo", self, port=0)
 
-    def start(self, controllers: list[Any]) -> None:
-        """Nothing to do: `emu.switch.running` has the agent."""
+    def prepare_shell(self) -> None:
+        if self.management:
+            self.cmd(shell_function(self.management, self.name))
 
     def connected(self) -> bool:
         """True: the session waits for the controller's `ready`, said once all switches have answered."""
         return True
 
     def stop(self, deleteIntfs: bool = True) -> None:
-        """Nothing to do: the cables are deleted all at once, not one command each."""
+        """At the lab's end nothing is to be done: the cables are deleted all at once, not one by one."""
+        if not deleteIntfs:
+            super().stop(deleteIntfs)
 
 
 class MadeIntf(Intf):

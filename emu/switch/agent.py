@@ -69,6 +69,12 @@ def _arguments() -> argparse.Namespace:
         default=SWITCH_SLOTS,
         help="of each switch, for the jobs that it adds up",
     )
+    parser.add_argument(
+        "--management",
+        type=Path,
+        metavar="FOLDER",
+        help="where people reach the switches: NAME.mgmt for ovs-ofctl, agent.ctl to stop and start them",
+    )
     parser.add_argument("--wait", action="store_true", help="begin when a line comes on stdin")
     return parser.parse_args()
 
@@ -84,7 +90,9 @@ def main() -> int:
             print("attached", flush=True)
             controllers = arguments.controller or [DEFAULT_CONTROLLER]
             serving = import_module(_SERVING)
-            agent = serving.SwitchAgent(switches, plane, controllers, arguments.patience, arguments.slots)
+            agent = serving.SwitchAgent(
+                switches, plane, controllers, arguments.patience, arguments.slots, arguments.management
+            )
             gc.freeze()  # to walk all tables for garbage would take a fifth of the time that a rule takes
             gc.set_threshold(COLLECT_AFTER)
             agent.run()

@@ -8,11 +8,13 @@ without it packets are forwarded in user space, and the hosts' transmit offloads
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from socket import if_nametoindex
 
+from gradwire.emu.network.rtnetlink import IFF_UP, Request, carry_out, link_down, link_flags, link_up
 from gradwire.planning.fabrics.fabric import Fabric, interface
 
 SCHEMA_FILE = Path("/usr/share/openvswitch/vswitch.ovsschema")
@@ -79,17 +81,50 @@ def bridges(fabric: Fabric, kind: str, openflow_port: int) -> list[str]:
     """The words for `ovs-vsctl`: all bridges and ports in one transaction."""
     words: list[str] = []
     for switch in fabric.switches:
-        words += ["--", "add-br", switch]
-        words += ["--", "set", "bridge", switch, f"datapath_type={kind}", "protocols=OpenFlow13"]
-        words += ["fail_mode=secure", f"other-config:datapath-id={fabric.dpid(switch):016x}"]
-        words += ["other-config:disable-in-band=true"]
-        for port in fabric.ports.get(switch, ()):
-            name = interface(switch, port)
-            words += ["--", "add-port", switch, name]
-            words += ["--", "set", "interface", name, f"ofport_request={port}"]
-        words += ["--", "set-controller", switch, f"tcp:127.0.0.1:{openflow_port}"]
-        words += ["--", "set", "controller", switch, f"max_backoff={_MAX_BACKOFF_MS}"]
+        words += _bridge(fabric, switch, kind, openflow_port)
     return words[1:]
+
+
+def _bridge(fabric: Fabric, switch: str, kind: str, openflow_port: int) -> list[str]:
+    """The words for one bridge, each command after a `--`."""
+    words = ["--", "add-br", switch]
+    words += ["--", "set", "bridge", switch, f"datapath_type={kind}", "protocols=OpenFlow13"]
+    words += ["fail_mode=secure", f"other-config:datapath-id={fabric.dpid(switch):016x}"]
+    words += ["other-config:disable-in-band=true"]
+    for port in fabric.ports.get(switch, ()):
+        name = interface(switch, port)
+        words += ["--", "add-port", switch, name]
+        words += ["--", "set", "interface", name, f"ofport_request={port}"]
+    words += ["--", "set-controller", switch, f"tcp:127.0.0.1:{openflow_port}"]
+    words += ["--", "set", "controller", switch, f"max_backoff={_MAX_BACKOFF_MS}"]
+    return words
+
+
+class Bridges:
+    """Stops and starts single bridges of a running instance, whose sockets are in `folder`."""
+
+    def __init__(self, fabric: Fabric, folder: Path, openflow_port: int) -> None:
+        self._fabric, self._folder, self._openflow_port = fabric, folder, openflow_port
+        self._stopped: dict[str, list[str]] = {}  # the interfaces that were up, by switch
+
+    def power(self, verb: str, switch: str) -> None:
+        """`stop`: no bridge, and its cables are dead.  `start`: both as before.  Raise OSError."""
+        if verb == "stop" and switch not in self._stopped:
+            names = [interface(switch, port) for port in self._fabric.ports.get(switch, ())]
+            self._stopped[switch] = [name for name in names if _is_enabled(name)]
+            _vsctl(self._folder, ["del-br", switch])
+            self._enable(switch, link_down)
+        elif verb == "start" and switch in self._stopped:
+            self._enable(switch, link_up)
+            _vsctl(self._folder, _bridge(self._fabric, switch, datapath_kind(), self._openflow_port)[1:])
+            del self._stopped[switch]
+
+    def _enable(self, switch: str, change: Callable[[int], Request]) -> None:
+        carry_out([change(if_nametoindex(name)) for name in self._stopped[switch]])
+
+
+def _is_enabled(name: str) -> bool:
+    return bool(link_flags(if_nametoindex(name))[0] & IFF_UP)
 
 
 @contextmanager

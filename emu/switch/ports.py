@@ -36,7 +36,7 @@ class SwitchPort:
 class SwitchPorts:
     """`loss_seed` decides which packets are lost, at each port by draws of its own."""
 
-    name: str
+    name: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\s/]+$")]  # of a file, too
     dpid: Annotated[int, Field(ge=1, lt=2**64)]
     ports: Annotated[tuple[SwitchPort, ...], Field(max_length=MAX_SWITCH_PORTS)]
     loss_seed: Annotated[int, Field(ge=0, lt=2**32)] = 0

@@ -15,6 +15,7 @@ from gradwire.planning.fabrics.fabric import Egress, Fabric, interface
 from gradwire.planning.losses import Loss, at_switches
 from gradwire.planning.trees.tree import SWITCH_SLOTS
 
+MANAGEMENT = PRIVATE / "ovs"  # where Open vSwitch has its sockets, and our switches theirs if they have any
 PIN = "/sys/fs/bpf/gradwire_switch"
 _START_S = 60.0
 
@@ -54,16 +55,19 @@ def waiting_agent(
     slots: int = SWITCH_SLOTS,
     losses: Iterable[Loss] = (),
     loss_seed: int = 0,
+    management: Path | None = None,
 ) -> AbstractContextManager[ChildProcess]:
     """The agent of our switches, started but idle: the ports need not be there before `attach`.
 
-    Each switch has `slots` for its aggregation jobs.
+    Each switch has `slots` for its aggregation jobs.  People reach them in the folder `management`
+    (`emu.switch.ofctl`).
     """
     ports = folder / "ports.json"
     ports.write_text(json.dumps(ports_file(fabric, losses, loss_seed)))
     command = python("gradwire.emu.switch.agent", str(ports), "--wait")
     command += ["--controller", f"127.0.0.1:{openflow_port}", "--slots", str(slots)]
     command += ["--object", str(SWITCH_OBJECT), "--pin", PIN, "--patience", str(CONTROLLER_S)]
+    command += ["--management", str(management)] if management else []
     return running("the switch agent", command, folder / "switch.log")
 
 
@@ -80,7 +84,7 @@ def attached(agent: ChildProcess, watch: Watch) -> Iterator[None]:
 def open_vswitch(fabric: Fabric, folder: Path, openflow_port: int, watch: Watch) -> Iterator[None]:
     """The same of Open vSwitch's processes; their logs are in the folder, whose name may be of any length."""
     with ExitStack() as stack:
-        started = stack.enter_context(ovs.running_ovs(fabric, PRIVATE / "ovs", openflow_port, folder / "ovs"))
+        started = stack.enter_context(ovs.running_ovs(fabric, MANAGEMENT, openflow_port, folder / "ovs"))
         for name, pid in started.pids.items():
             stack.enter_context(watch.over(name, pid))
         yield

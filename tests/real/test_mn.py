@@ -68,6 +68,39 @@ def test_an_ordinary_learning_app_makes_pingall_work_without_static_arp() -> Non
     assert seen == CLEAN, said
 
 
+def typed(commands: str) -> dict[str, str]:
+    """What Mininet's own command says to what is typed at its prompt, on two leaves and two spines."""
+    controller = [str(PROJECT / "gradwire"), "controller", "leaf-spine:leaves=2,spines=2,hosts=1"]
+    serving = subprocess.Popen(controller, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        done = subprocess.run(
+            [*MN, "--topo", "leafspine,2,2,1", *REMOTE, "--arp", "--mac"],
+            input=commands,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+    finally:
+        serving.terminate()
+        serving.wait()
+    return {"code": str(done.returncode), "said": done.stdout.replace("\r", "")}
+
+
+def test_mininets_own_prompt_has_the_same_commands_and_no_exception_ends_it() -> None:
+    commands = "leaf0 dpctl dump-groups\npy 1/0\nswitch spine0 stop\npingall\ndpctl dump-flows\n"
+    commands += "switch spine0 start\npingall\nspine0 dpctl dump-flows\nexit\n"
+    seen = inside(typed, commands, timeout_s=120)
+    said = seen["said"]
+    assert seen["code"] == "0"
+    assert re.search(r"group_id=\d+,type=select,bucket=.*actions=output:\d+,bucket=", said)
+    assert "*** ZeroDivisionError: division by zero" in said
+    assert said.count("0% dropped (2/2 received)") == 2
+    assert "spine0 is stopped" in said
+    assert re.search(r"priority=\d+,ip,nw_dst=10\.0\.0\.1 actions=output:1\n", said.rpartition("Results")[2])
+
+
 def script() -> int:
     """A Mininet script of the plainest kind: no topology class, so each switch is started alone."""
     code = """

@@ -32,7 +32,8 @@ def test_a_script_goes_on_when_a_hosts_shell_ends(last: str, tmp_path: Path) -> 
     path = tmp_path / "script"
     path.write_text(f"h0 {last}\nh1 echo one $((1 + 1))\nh0 echo another $((2 + 2))\nh0 ping -c1 -W5 h1\n")
     done = carried_out(str(path))
-    assert done.returncode == 0
+    assert done.returncode == 1
+    assert f"1 command failed: line 1, h0 {last}: h0's shell ended" in done.stdout
     assert "one 2" in done.stdout
     assert "another 4" in done.stdout
     assert "1 received" in done.stdout
@@ -79,3 +80,20 @@ def test_a_script_that_cannot_be_one_is_refused_before_anything_is_made(
     assert done.returncode == 1
     assert said in done.stdout
     assert done.stdout.count("\n") == 1
+
+
+def test_a_script_names_every_line_that_failed(tmp_path: Path) -> None:
+    path = tmp_path / "script"
+    path.write_text(
+        "h0 true\n# a remark\nh0 false\nnonsense\nh0 echo 'an open quote\nh0 ping -c1 -W1 10.0.9.9\n"
+        "h0 ! false\nh0 sleep 600 &\nh0 kill $!\npy 1/0\npingall\n"
+    )
+    done = carried_out(str(path))
+    assert done.returncode == 1
+    last = done.stdout.splitlines()[-1]
+    assert last == (
+        f"gradwire: {path}: 5 commands failed: line 3, h0 false: exit code 1; "
+        "line 4, nonsense: Unknown command: nonsense; "
+        "line 5, h0 echo 'an open quote: exit code 2 and 2 more"
+    )
+    assert "0% dropped (2/2 received)" in done.stdout

@@ -13,11 +13,14 @@ from gradwire.emu.network.isolate import isolated, stop
 from gradwire.emu.options import SWITCHES
 from gradwire.planning.fabrics.fabricfile import is_file
 from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.plan import ADAPTIVE
+from gradwire.planning.routing.policies import policy
 from gradwire.tools.machine import need_root_and_tools
-from gradwire.tools.options import SwitchOption
+from gradwire.tools.options import RoutesOption, SwitchOption
 from gradwire.traces.units import one_of, show_nbytes
 
 MAX_SCRIPT_NBYTES = 1 << 20
+SCAPY_START = "from gradwire.tools.dissect.lab import *"
 
 
 def up(
@@ -25,27 +28,41 @@ def up(
         str, typer.Argument(metavar="SPEC", help="Fabric, e.g. fat-tree:k=4,rate=100M, or a YAML file.")
     ],
     switch: SwitchOption = "gradwire",
+    routes: RoutesOption = "ecmp",
     script: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Read the commands from this file instead of the terminal.", exists=True
+            metavar="FILE",
+            help="Read the commands from this file instead of the terminal. Exit code 1 if one fails.",
+            exists=True,
         ),
     ] = None,
 ) -> None:
     """Start a fabric with its controller, and open Mininet's prompt on it.
 
-    At the prompt type, for example, `h0 ping h5`, `h0 iperf3 -s &` or `exit`.
-    Flows take shortest paths, chosen by a hash (ECMP). Everything is removed
-    when you leave the prompt.
+    At the prompt type, for example, `h0 ping h5`, `iperf h0 h7`,
+    `leaf0 dpctl dump-flows`, `switch spine0 stop` or `help`; docs/prompt.md has
+    more. Everything is removed when you leave the prompt.
     """
     fabric = parse_fabric(spec)
     one_of("switch", switch, SWITCHES)
+    _check_routes(routes)
     need_root_and_tools("up", switch)
     source = str(Path(spec).resolve()) if is_file(spec) else fabric.spec
-    options = {"fabric": source, "switch": switch, "is_script": script is not None}
+    options: dict[str, object] = {"fabric": source, "switch": switch, "routes": routes}
+    options |= {"scapy_start": SCAPY_START, "script": None if script is None else str(script)}
     if script is not None:
         raise typer.Exit(_carried_out(options, _text(script)))
     raise typer.Exit(_typed(options))
+
+
+def _check_routes(routes: str) -> None:
+    """Raise ValueError for a policy that is none, or that needs a plan."""
+    if routes == ADAPTIVE:
+        raise ValueError(
+            f"{ADAPTIVE} routes move the flows of a plan, and `up` has none; choose other --routes"
+        )
+    policy(routes)
 
 
 def _typed(options: dict[str, object]) -> int:

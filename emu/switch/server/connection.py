@@ -1,4 +1,7 @@
-"""One switch's connection to one controller: a socket, and the session that it carries."""
+"""One switch's connection to one controller: a socket, and the session that it carries.
+
+It is opened by the switch, or accepted from a person's `ovs-ofctl` (management.py).
+"""
 
 import errno
 import selectors
@@ -30,20 +33,20 @@ class ControllerConnection:
         apply: Callable[[Operation], None],
         announce: Callable[[Event], None],
         start_s: float,
+        accepted: socket.socket | None = None,
     ) -> None:
+        """`accepted` is there already, else the socket is made here, for `start`."""
         self.address = address
         self.session = session
         self.start_s = start_s
-        self.is_open = False
+        self.is_open = accepted is not None
         self._apply = apply
         self._announce = announce
         self._unsent = bytearray(hello())
         self._work: Iterator[Result] = iter(())  # what came and is not carried out yet
         self._has_work = False
         self._is_behind = False
-        family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        self.socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket = accepted or _socket_for(address)
 
     def start(self) -> bool:
         """Begin to connect.  False if it is known at once that nobody listens there."""
@@ -113,3 +116,10 @@ class ControllerConnection:
                 self._announce(result)
             else:
                 self._apply(result)
+
+
+def _socket_for(address: Address) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return made

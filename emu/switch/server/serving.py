@@ -4,17 +4,21 @@ Edge module: waits for sockets, reads the clock.
 """
 
 import selectors
+import socket
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
+from pathlib import Path
 
 from gradwire.emu.switch.plane.dataplane import DataPlane
 from gradwire.emu.switch.ports import SwitchPorts
 from gradwire.emu.switch.server.connection import Address, ControllerConnection
+from gradwire.emu.switch.server.management import Management
 from gradwire.emu.switch.server.session import Session
 from gradwire.emu.switch.server.state import SwitchState
 from gradwire.emu.switch.table.jobs import AggregationJobs, SharedSlots
 from gradwire.emu.switch.table.numbers import Numbers
+from gradwire.emu.switch.table.operations import EnablePort
 from gradwire.emu.switch.table.table import FlowTable
 from gradwire.planning.openflow.entries import MAX_FLOWS, MAX_GROUPS, Event, FlowGone
 from gradwire.planning.trees.tree import SWITCH_SLOTS
@@ -42,11 +46,17 @@ class SwitchAgent:
         controllers: Iterable[Address],
         patience_s: float,
         slots: int = SWITCH_SLOTS,
+        management: Path | None = None,
     ) -> None:
-        """`patience_s` 0 waits for ever; each switch has `slots` for its aggregation jobs."""
+        """`patience_s` 0 waits for ever; each switch has `slots` for its aggregation jobs.
+
+        People reach the switches by sockets in the folder `management`.  Raise OSError.
+        """
         flows, groups, shared = Numbers(MAX_FLOWS), Numbers(MAX_GROUPS), SharedSlots()
         self._switches = {
-            each.dpid: SwitchState(each, FlowTable(flows, groups, AggregationJobs(shared, slots)))
+            each.dpid: SwitchState(
+                each, FlowTable(flows, groups, AggregationJobs(shared, slots)), plane.now_ns()
+            )
             for each in switches
         }
         self._plane = plane
@@ -61,6 +71,11 @@ class SwitchAgent:
         self._has_reported = False
         self._selector.register(plane.watch.socket, selectors.EVENT_READ, self._on_links)
         self._selector.register(plane.ring.fd, selectors.EVENT_READ, self._on_packets)
+        self._management = Management(management, self._selector) if management else None
+        if self._management:
+            self._management.open_agent(self._obey)
+            for switch in self._switches.values():
+                self._open_to_people(switch)
 
     def run(self) -> None:
         """Serve for ever; raise NoController."""
@@ -83,7 +98,8 @@ class SwitchAgent:
         return max(0.0, min(due) - time.monotonic()) if due else None
 
     def _is_incomplete(self) -> bool:
-        n_wanted = len(self._switches) * len(self._controllers)
+        n_running = sum(not switch.is_stopped for switch in self._switches.values())
+        n_wanted = n_running * len(self._controllers)
         n_open = sum(each.is_open for s in self._switches.values() for each in s.connections.values())
         return n_open < n_wanted or bool(self._leaderless)
 
@@ -104,6 +120,8 @@ class SwitchAgent:
         n_strangers = 0
         unconnected = []
         for switch in self._switches.values():
+            if switch.is_stopped:
+                continue
             connection = switch.connections.get(controller)
             if connection and not connection.is_open and now_s > connection.start_s + _CONNECT_S:
                 self._end(switch, connection)
@@ -116,7 +134,7 @@ class SwitchAgent:
         return unconnected[: max(0, n_allowed - n_strangers)]
 
     def _open(self, switch: SwitchState, controller: Address, now_s: float) -> bool:
-        session = Session(switch.ports, switch.table, self._plane, switch.roles)
+        session = self._session(switch)
         apply = partial(self._plane.apply, switch.ports.dpid)
         connection = ControllerConnection(controller, session, apply, partial(self._announce, switch), now_s)
         if not connection.start():
@@ -126,6 +144,9 @@ class SwitchAgent:
         serve = partial(self._serve, switch, connection)
         self._selector.register(connection.socket, connection.wants(), serve)
         return True
+
+    def _session(self, switch: SwitchState) -> Session:
+        return Session(switch.ports, switch.table, self._plane, switch.roles, switch.start_ns)
 
     def _serve(self, switch: SwitchState, connection: ControllerConnection, events: int) -> None:
         if not self._is_there(switch, connection):
@@ -157,11 +178,65 @@ class SwitchAgent:
         connection.close()
         del switch.connections[connection.address]
         self._answering.discard(connection.address)
-        if not switch.is_led() and switch.ports.dpid not in self._leaderless:
-            if not self._leaderless:  # this is the first to lose its controller
-                self._start_s = time.monotonic()
-                self._deadline_s = self._start_s + self._patience_s
-            self._leaderless.add(switch.ports.dpid)
+        if not switch.is_led() and switch.ports.dpid not in self._leaderless and not switch.is_stopped:
+            self._want_controller(switch)
+
+    def _want_controller(self, switch: SwitchState) -> None:
+        if not self._leaderless:  # this is the first to lose its controller
+            self._start_s = time.monotonic()
+            self._deadline_s = self._start_s + self._patience_s
+        self._leaderless.add(switch.ports.dpid)
+
+    def _open_to_people(self, switch: SwitchState) -> None:
+        assert self._management
+        name = switch.ports.name
+        apply, announce = partial(self._plane.apply, switch.ports.dpid), partial(self._announce, switch)
+
+        def connection(accepted: socket.socket) -> ControllerConnection:
+            session = self._session(switch)
+            return ControllerConnection((name, 0), session, apply, announce, time.monotonic(), accepted)
+
+        self._management.open(name, connection)
+
+    def _obey(self, line: str) -> None:
+        """`stop NAME`, `start NAME`, or `led NAME`: has it a controller?  Raise ValueError."""
+        verb, _, name = line.partition(" ")
+        switch = next((each for each in self._switches.values() if each.ports.name == name), None)
+        if switch is None or verb not in ("stop", "start", "led"):
+            raise ValueError(f"{line!r} is not stop, start or led, and a switch")
+        if verb == "stop" and not switch.is_stopped:
+            self._stop(switch)
+        elif verb == "start" and switch.is_stopped:
+            self._start(switch)
+        elif verb == "led" and not switch.is_led():
+            raise ValueError(f"{name} has no controller")
+
+    def _stop(self, switch: SwitchState) -> None:
+        """As if it lost power: no connections, no rules, and its cables are dead."""
+        assert self._management
+        switch.is_stopped = True
+        self._leaderless.discard(switch.ports.dpid)
+        self._management.close(switch.ports.name)
+        for connection in list(switch.connections.values()):
+            self._end(switch, connection)
+        ports = switch.ports.ports
+        switch.ports_to_start = [p.port for p in ports if self._plane.link(p.interface).is_enabled]
+        self._enable(switch, is_enabled=False)
+        for result in switch.forget():
+            if not isinstance(result, FlowGone):
+                self._plane.apply(switch.ports.dpid, result)
+
+    def _start(self, switch: SwitchState) -> None:
+        """Its ports as they were; its rules come from its controllers."""
+        switch.is_stopped, switch.start_ns = False, self._plane.now_ns()
+        self._enable(switch, is_enabled=True)
+        self._open_to_people(switch)
+        self._want_controller(switch)
+        self._next_try_s = 0.0
+
+    def _enable(self, switch: SwitchState, is_enabled: bool) -> None:
+        for port in switch.ports_to_start:
+            self._plane.apply(switch.ports.dpid, EnablePort(port, is_enabled))
 
     def _announce(self, switch: SwitchState, event: Event) -> None:
         for connection in list(switch.connections.values()):

@@ -44,8 +44,14 @@ class Session:
     """The state of one connection; the flow table and the roles outlive it."""
 
     def __init__(
-        self, switch: SwitchPorts, table: FlowTable, instruments: Instruments, roles: Roles | None = None
+        self,
+        switch: SwitchPorts,
+        table: FlowTable,
+        instruments: Instruments,
+        roles: Roles | None = None,
+        start_ns: int | None = None,
     ) -> None:
+        """`start_ns` is when the switch began, by the instruments' clock; else now."""
         self.is_introduced = False  # the controller has asked for our features
         self.is_over = False  # send what is yielded, then close
         self._is_greeted = False
@@ -55,7 +61,7 @@ class Session:
         self._roles = roles or Roles()
         self._member = self._roles.join()
         self._ports = {port.port: port for port in switch.ports}
-        self._start_ns = instruments.now_ns()
+        self._start_ns = instruments.now_ns() if start_ns is None else start_ns
         self._miss_send_len = _DEFAULT_MISS_SEND_LEN
         self._pending = bytearray()
 

@@ -6,7 +6,7 @@ from gradwire.emu.switch.ports import SwitchPorts
 from gradwire.emu.switch.server.connection import Address, ControllerConnection
 from gradwire.emu.switch.server.roles import Roles
 from gradwire.emu.switch.table.operations import Operation
-from gradwire.emu.switch.table.table import FlowTable
+from gradwire.emu.switch.table.table import FlowTable, Selection
 from gradwire.planning.openflow.entries import Entry, FlowGone, Gone
 
 SECOND_NS = 10**9
@@ -15,16 +15,26 @@ SECOND_NS = 10**9
 class SwitchState:
     """The agent's state of one switch."""
 
-    def __init__(self, switch: SwitchPorts, table: FlowTable) -> None:
+    def __init__(self, switch: SwitchPorts, table: FlowTable, start_ns: int) -> None:
         self.ports = switch
         self.table = table
         self.roles = Roles()
         self.connections: dict[Address, ControllerConnection] = {}
+        self.start_ns = start_ns
+        self.is_stopped = False
+        self.ports_to_start: list[int] = []  # those that were enabled when it was stopped
         self._timeouts = Timeouts()
 
     def is_led(self) -> bool:
         """A controller has asked for the switch's features."""
         return any(connection.session.is_introduced for connection in self.connections.values())
+
+    def forget(self) -> Iterator[Operation | FlowGone]:
+        """Lose all rules, groups and roles, as a switch without power does."""
+        yield from self.table.delete(Selection())
+        for number in sorted(self.table.groups):
+            yield from self.table.delete_group(number)
+        self.roles = Roles()
 
     def expire(self, packets_of: Callable[[int], int], now_ns: int) -> Iterator[Operation | FlowGone]:
         """Take out the flow entries whose time is over."""

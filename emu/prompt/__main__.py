@@ -1,0 +1,96 @@
+"""A fabric with its controller and Mininet's prompt, in namespaces of its own.
+
+`python -m gradwire.emu.prompt OPTIONS`, as JSON: `fabric`, `switch`, `routes`, `scapy_start` (the Python that
+a host's `scapy` begins with), and `script`: what the file is called whose commands are on stdin, None if
+somebody types.
+"""
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mininet.log import setLogLevel
+
+from gradwire.emu.emulation import OPENFLOW_PORT, Emulation, in_force
+from gradwire.emu.lifecycle import errors_in_one_line
+from gradwire.emu.network.isolate import PRIVATE
+from gradwire.emu.network.net import emulated
+from gradwire.emu.project import PROJECT
+from gradwire.emu.prompt.hosts import Prompt
+from gradwire.emu.switch import ofctl, ovs
+from gradwire.emu.switch.running import MANAGEMENT
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.transport import fabric_transport
+from gradwire.traces.units import show_first
+
+_RULES_S = 10.0  # in which a switch that was started gets its rules
+_SHOWN_FAILURES = 3
+
+
+def main(options: dict[str, Any]) -> int:
+    """The exit code: 1 if a command of the script failed."""
+    fabric = parse_fabric(options["fabric"])
+    script = sys.stdin.read().splitlines() if options["script"] else None
+    network = emulated(fabric, fabric_transport(fabric), None, options["switch"] != "ovs")
+    routes = ["--routes", options["routes"]]
+    with in_force(
+        network, fabric, options["switch"], PRIVATE, more=routes, management=MANAGEMENT
+    ) as emulation:
+        print(f"{fabric.spec} is up: {len(fabric.hosts)} hosts, {len(fabric.switches)} switches", flush=True)
+        setLogLevel("output")
+        _set_environment(options["scapy_start"])
+        power = _power(fabric, emulation)
+        for switch in emulation.net.switches:
+            switch.management, switch.power = MANAGEMENT, power
+        prompt = Prompt(emulation.net, script)
+    if script is None or not prompt.failed:
+        return 0
+    failed = [f"line {number}, {line}: {reason}" for number, line, reason in prompt.failed]
+    n_lines = f"{len(failed)} command{'s' * (len(failed) > 1)}"
+    print(
+        f"gradwire: {options['script']}: {n_lines} failed: {show_first(failed, _SHOWN_FAILURES, '; ')}",
+        file=sys.stderr,
+    )
+    return 1
+
+
+def _set_environment(scapy_start: str) -> None:
+    """What is typed finds our Python, a `scapy` that knows the lab, and switches by `ovs-ofctl NAME`."""
+    ours, programs = Path(sys.executable).parent, PRIVATE / "bin"
+    programs.mkdir()
+    scapy, start = programs / "scapy", programs / "scapy_start.py"
+    start.write_text(f"{scapy_start}\n")
+    scapy.write_text(f'#!/bin/sh\nexec {shlex.quote(str(ours / "scapy"))} -c {start} "$@"\n')
+    scapy.chmod(0o755)
+    path = os.pathsep.join([str(programs), str(ours), os.environ.get("PATH", os.defpath)])
+    os.environ |= {"PATH": path, "OVS_RUNDIR": str(MANAGEMENT)}
+    if (PROJECT / "gradwire.py").is_file():  # else it is installed
+        os.environ["PYTHONPATH"] = str(PROJECT)
+
+
+def _power(fabric: Fabric, emulation: Emulation) -> Callable[[str, str], None]:
+    """What stops a switch, or starts it and waits for its rules."""
+    change = (
+        partial(ofctl.order, MANAGEMENT)
+        if emulation.agent
+        else ovs.Bridges(fabric, MANAGEMENT, OPENFLOW_PORT).power
+    )
+
+    def power(verb: str, switch: str) -> None:
+        change(verb, switch)
+        if verb == "start":
+            emulation.controller.tell(f"await {switch}")
+            emulation.controller.await_line(f"ready {switch}", _RULES_S, emulation.watch)
+
+    return power
+
+
+if __name__ == "__main__":
+    with errors_in_one_line("gradwire: "):
+        sys.exit(main(json.loads(sys.argv[1])))
