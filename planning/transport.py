@@ -74,13 +74,9 @@ def transport_for(
     )
 
 
-def buffered_nbytes(sndbuf_nbytes: int) -> float:
-    """How much a sender's socket holds when TCP takes more, on average, if SO_SNDBUF was set to so much.
-
-    Linux doubles what is set (socket(7)).  Who found a socket full may go on when a third of it is free
-    (`sk_stream_is_writeable` in include/net/sock.h), so it holds between two thirds and all.
-    """
-    return 2 * sndbuf_nbytes * 5 / 6
+def buffered_nbytes(sndbuf_nbytes: int) -> int:
+    """The memory that a sender's socket has if SO_SNDBUF was set to so much; Linux doubles it (socket(7))."""
+    return 2 * sndbuf_nbytes
 
 
 def fabric_transport(fabric: Fabric) -> Transport:

@@ -20,8 +20,8 @@ class HostCosts:
     A rank keeps a processor busy for `start_s` at the start, and for `message_s` with each notice and each
     send that comes in; bytes cost nothing of their own, for they are handled while more of them come in.
     `segment_nbytes` is what TCP hands on at once, 0 if links are shared as fluids are and notices wait behind
-    nothing.  `buffer_nbytes` matters only with segments: it is what a sender's socket holds, whose send is
-    over for it when TCP has taken the last byte.
+    nothing.  `buffer_nbytes` matters only with segments: it is the memory that a sender's socket holds, whose
+    send is over for it when TCP has taken the last byte.
 
     With `seed` each of these times of a processor is drawn for itself, from half to one and a half of it:
     ranks that all take exactly as long keep step, or meet again and again, as real ones do not.  0: none is

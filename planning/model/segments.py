@@ -28,8 +28,12 @@ tcp_output.c).  So where a notice crosses a link just before data, the next data
 which then waits for both.  Without it two directions of a shared cable keep step as none do: rings over an
 oversubscribed leaf-spine came out 10 % faster than measured.
 
-TCP has *taken* an item, so that its sender goes on, when all but a buffer of it has arrived; it has *arrived*
-when its last byte has.
+TCP has *taken* an item, so that its sender goes on, when its last byte is in the socket's buffer; it has
+*arrived* when its last byte has.  A sender fills the buffer, whose limit the last segment in it may cross
+(`sk_stream_memory_free` in include/net/sock.h), and is woken when a third of it is free
+(`sk_stream_is_writeable`).  So a message is taken in steps: the last byte of 170 kB at 20 Mb/s when 87 kB
+have arrived, 33.5 ms after the first, as measured.  Who had to wait goes on after the tasklet above: its next
+notice finds two segments of its data on their way, not one.
 
 TCP gives a segment half of the congestion window at most (`tcp_cwnd_test` in net/ipv4/tcp_output.c).  That
 grows on a connection that has much to send (`tcp_is_cwnd_limited` in include/net/tcp.h); but where messages
@@ -46,9 +50,9 @@ slow start, for a connection begins with ten packets once in a run (emu.network.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
-from math import ceil, inf
+from math import ceil, floor, inf
 from typing import NamedTuple
 
 from gradwire.planning.model.network import EventKind, NetworkEvent
@@ -58,9 +62,9 @@ SAME_TIME_S = 1e-12  # times that differ by less are the same, but for rounding
 ROUNDING_NBYTES = 0.01  # what rounding may leave of bytes that have arrived
 GOLDEN = 0.6180339887498949  # the fractions of its multiples lie as evenly as can be (Weyl)
 SMALL_QUEUE_SEGMENTS = 2
-# struct sk_buff, skb_shared_info and room for headers (`SKB_TRUESIZE` in linux/skbuff.h), about; with 0 or
-# 2,500 no row of trust or bench moves by more than 2 %.
-SEGMENT_OVERHEAD_NBYTES = 1024
+# struct sk_buff, skb_shared_info and room for headers (`SKB_TRUESIZE` in linux/skbuff.h): 256, 320, and 256
+# to 320.  With 796 to 898 a sender waits until 10 segments of 4,344 bytes have left its 128 KiB, as measured.
+SEGMENT_OVERHEAD_NBYTES = 864
 # Windows of 23 to 33 packets were seen in replays.  Of the messages of 15 packets in ten live trainings 12
 # % were cut on a leaf-spine, 14 and 15 % on a star, 21 and 28 % on a fat-tree, 20 and 47 % on a BiGraph;
 # windows of up to 48 packets cut 28 %.
@@ -101,7 +105,7 @@ class SegmentNetwork:
         self._segment_nbytes = segment_nbytes
         self._half_windows = [packet_nbytes * count / 2 for count in WINDOW_PACKETS]
         self._burst_nbytes = burst_nbytes
-        self._buffer_nbytes = buffer_nbytes
+        self._full_nbytes, self._freed_nbytes = _socket_nbytes(buffer_nbytes, segment_nbytes)
         self._lone_nbytes = lone_nbytes
         self._free_s = [0.0] * len(capacity)  # from when on each port may send
         self._queues: list[deque[tuple[_Segment, int]]] = [deque() for _ in capacity]  # and hop of its path
@@ -120,7 +124,9 @@ class SegmentNetwork:
         self._buffered: list[deque[tuple[float, NetworkEvent]]] = [
             deque() for _ in paths
         ]  # likewise, of what is TAKEN
+        self._filled_from_nbytes = [0.0] * len(paths)  # what had arrived when its sender filled the buffer
         self._events: list[NetworkEvent] = []
+        self._woken: deque[tuple[float, NetworkEvent]] = deque()  # (when, TAKEN), of who had to wait
         self._released: list[int] = []  # connections whose segments arrived while they had more to send
         self._release_s = inf  # when they send it
         # On faster links more segments are under way (a millisecond's worth), and none waits for the tasklet.
@@ -145,7 +151,8 @@ class SegmentNetwork:
         """When a port goes on; now, if anything was handed over."""
         if self._handed_over:
             return now_s
-        return min(self._release_s, self._due[0][0] if self._due else inf)
+        waiting = (self._due[0][0] if self._due else inf, self._woken[0][0] if self._woken else inf)
+        return min(self._release_s, *waiting)
 
     def happened(self, now_s: float) -> list[NetworkEvent]:
         """Let all ports go on that may by now."""
@@ -160,6 +167,8 @@ class SegmentNetwork:
             released, self._released, self._release_s = self._released, [], inf
             for flow in reversed(released):
                 self._send(flow, now_s)
+        while self._woken and self._woken[0][0] <= now_s + SAME_TIME_S:
+            self._events.append(self._woken.popleft()[1])
         events, self._events = self._events, []
         return events
 
@@ -171,13 +180,19 @@ class SegmentNetwork:
         self._ends[flow].append((self._written_nbytes[flow] - ROUNDING_NBYTES, message.event))
         if message.event.what is EventKind.ARRIVED:
             taken = NetworkEvent(EventKind.TAKEN, message.event.item)
-            self._buffered[flow].append(
-                (self._written_nbytes[flow] - self._buffer_nbytes - ROUNDING_NBYTES, taken)
-            )
-            self._tell(flow)
+            self._buffered[flow].append((self._taken_nbytes(flow) - ROUNDING_NBYTES, taken))
+            self._events += self._reached(self._buffered[flow], flow)
         unsent = self._unsent_nbytes[flow]
         if unsent >= self._segment_nbytes or self._weight_nbytes[flow] < unsent + SEGMENT_OVERHEAD_NBYTES:
             self._send(flow, now_s)
+
+    def _taken_nbytes(self, flow: int) -> float:
+        """How much has arrived when all that is written is in the buffer of the connection's socket."""
+        if not self._buffered[flow]:
+            self._filled_from_nbytes[flow] = self._arrived_nbytes[flow]
+        start = self._filled_from_nbytes[flow]
+        beyond = self._written_nbytes[flow] - start - self._full_nbytes
+        return start + max(0, ceil(beyond / self._freed_nbytes)) * self._freed_nbytes
 
     def _send(self, flow: int, now_s: float) -> None:
         """Let a connection hand its own host's port what it may."""
@@ -229,16 +244,29 @@ class SegmentNetwork:
         self._n_under_way[flow] -= 1
         self._weight_nbytes[flow] -= nbytes + SEGMENT_OVERHEAD_NBYTES
         self._arrived_nbytes[flow] += nbytes
-        self._tell(flow)
+        self._events += self._reached(self._ends[flow], flow)
+        release_s = now_s + self._release_after_s
+        self._woken += ((release_s, taken) for taken in self._reached(self._buffered[flow], flow))
         if self._unsent_nbytes[flow] > 0 and flow not in self._released:
             self._released.append(flow)
-            self._release_s = min(self._release_s, now_s + self._release_after_s)
+            self._release_s = min(self._release_s, release_s)
 
-    def _tell(self, flow: int) -> None:
-        """Tell what so many bytes make happen."""
-        for waiting in (self._buffered[flow], self._ends[flow]):
-            while waiting and waiting[0][0] <= self._arrived_nbytes[flow]:
-                self._events.append(waiting.popleft()[1])
+    def _reached(self, waiting: deque[tuple[float, NetworkEvent]], flow: int) -> Iterator[NetworkEvent]:
+        """What so many bytes make happen, which waits no longer."""
+        while waiting and waiting[0][0] <= self._arrived_nbytes[flow]:
+            yield waiting.popleft()[1]
+
+
+def _socket_nbytes(buffer_nbytes: float, segment_nbytes: float) -> tuple[float, float]:
+    """What of a connection's bytes a full buffer holds, and how many have left it when its sender goes on.
+
+    A buffer that holds nothing gives up each byte as it arrives.
+    """
+    if not buffer_nbytes:
+        return 0.0, 1.0
+    weight = segment_nbytes + SEGMENT_OVERHEAD_NBYTES
+    n_full, n_left = ceil(buffer_nbytes / weight), floor(buffer_nbytes * 2 / 3 / weight)
+    return n_full * segment_nbytes, (n_full - n_left) * segment_nbytes
 
 
 def n_steps(segment_nbytes: float, sends: Sequence[tuple[float, int]]) -> int:
