@@ -8,6 +8,8 @@ depend only on the low bits of its input, and a choice among two ports looks at 
 """
 
 import struct
+from functools import lru_cache
+from ipaddress import IPv4Address
 
 FNV_BASIS = 0x811C9DC5
 FNV_PRIME = 0x01000193
@@ -22,6 +24,12 @@ def flow_hash(src_ip: int, dst_ip: int, proto: int, sport: int, dport: int, seed
     ports, and fragments, count as ports 0.
     """
     return _fmix32(_fnv1a(_FIVE_TUPLE.pack(src_ip, dst_ip, proto, sport, dport), seed))
+
+
+@lru_cache(maxsize=4096)  # an address is in many flows, and hashed at each of their switches
+def address_number(text: str) -> int:
+    """An IPv4 address as the integer in a header."""
+    return int(IPv4Address(text))
 
 
 def switch_salt(dpid: int, seed: int) -> int:

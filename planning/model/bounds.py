@@ -127,6 +127,8 @@ def least_s(nbytes: Sequence[int], rates_bps: Sequence[int], mtu_nbytes: int) ->
         return 0.0
     if not rates_bps:
         raise ValueError("a flow must leave a switch that has no cable going out")
+    if len(nbytes) == 1:  # as at each host of each phase
+        return nbytes[0] / max(rates_bps) * 8 / payload_efficiency(mtu_nbytes)
     largest_first = np.sort(np.asarray(nbytes, dtype=float))[::-1]
     whole = float(largest_first.sum()) / sum(rates_bps)
     longest = float((largest_first * _places(len(nbytes), rates_bps)).max())

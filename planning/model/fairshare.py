@@ -1,6 +1,7 @@
 """Max-min fair rates: what ideal TCP flows get on the links that they share."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from math import inf
 from typing import Any
 
 from gradwire.planning.model import loops
@@ -42,7 +43,8 @@ class FairShares:
             loops.compile_loops()
         loop: Callable[[Any], Any] = _itself if is_large else loops.plain
         self._start, self._stop = loop(loops.start), loop(loops.stop)
-        self._reach, self._fill = loop(loops.reach), loop(loops.fill)
+        self._lower_bound, self._reach = loop(loops.lower_bound), loop(loops.reach)
+        self._settle, self._fill = loop(loops.settle), loop(loops.fill)
         flows, links = len(paths), len(capacity)
         path_at, path_links = _flat(kept)
         cabling = (path_at, path_links, *_flat(users), [0] * links, [0] * len(path_links), list(capacity))
@@ -57,12 +59,16 @@ class FairShares:
         state = self.state
         for flow in started:
             self._start(flow, self.cabling)
+        least = min((float(state.rates[flow]) for flow in stopped), default=inf)
         for flow in stopped:
             self._stop(flow, self.cabling)
             state.rates[flow] = 0.0
+        for flow in started:
+            least = self._lower_bound(flow, least, self.cabling, state)
         self._stamp += 1
         touched = self._column([*started, *stopped])
         n_links, n_flows = self._reach(touched, self._stamp, self.cabling, state)
+        self._settle(n_flows, least, self.cabling, state)
         n_changed = self._fill(n_links, n_flows, self.cabling, state)
         return [(int(flow), float(state.rates[flow])) for flow in state.flows[:n_changed]]
 

@@ -17,9 +17,10 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 NONE = -1
 ROUNDING_NBYTES = 1e-3  # what rounding may leave of bytes that have left
+LESS = 1 - 1e-9  # what is less than this of a rate is less, whatever rounding does
 LOOPS = (  # those that others call come first
-    "start", "stop", "reach", "everything", "fill", "_pass", "_touch", "_take", "_leave", "_finish", "_open",
-    "_release", "_begin", "_share", "run",
+    "start", "stop", "lower_bound", "reach", "everything", "settle", "fill", "_pass", "_touch", "_take",
+    "_leave", "_finish", "_open", "_release", "_begin", "_share", "run",
 )  # fmt: skip
 
 
@@ -166,6 +167,30 @@ def stop(flow: int, cabling: Cabling) -> None:
                 place[other] = place[at]
 
 
+def lower_bound(flow: int, most: float, cabling: Cabling, state: State) -> float:
+    """No more than the rate that a flow gets which has just started, or `most` if that is less.
+
+    On a link by itself each flow has its share at most, and who had less still has that; the shares of the
+    others grow with what these leave.
+    """
+    path_at, path_links, user_at, user_flows, n_users, _, capacity = cabling
+    least = most
+    for at in range(path_at[flow], path_at[flow + 1]):
+        link = path_links[at]
+        share, grown = 0.0, capacity[link] / n_users[link]
+        while share < grown < least:
+            share, grown, n_others = grown, capacity[link], 0
+            for user in range(user_at[link], user_at[link] + n_users[link]):
+                rate = state.rates[user_flows[user]]
+                if 0 < rate < share:
+                    grown -= rate
+                else:
+                    n_others += 1
+            grown /= n_others
+        least = min(least, grown)
+    return least
+
+
 def reach(touched: Any, stamp: int, cabling: Cabling, state: State) -> tuple[int, int]:
     """All links and active flows that hang together with the touched flows, into `links` and `flows`.
 
@@ -219,8 +244,28 @@ def everything(cabling: Cabling, state: State, is_active: Any) -> tuple[int, int
     return n_links, n_flows
 
 
+def settle(n_flows: int, least: float, cabling: Cabling, state: State) -> None:
+    """Begin to share links among the first `n_flows` of `flows`: who has less than `least` keeps it.
+
+    `least` is no more than the rate that any flow had which has stopped, or will have which has started: up
+    to there links fill as before.
+    """
+    rates, fresh, left, waiting = state.rates, state.fresh, state.left, state.waiting
+    for i in range(n_flows):
+        flow = state.flows[i]
+        rate = rates[flow]
+        fresh[flow] = -1.0
+        if 0 < rate < LESS * least:
+            fresh[flow] = rate
+            for at in range(cabling.path_at[flow], cabling.path_at[flow + 1]):
+                left[cabling.path_links[at]] -= rate
+                waiting[cabling.path_links[at]] -= 1
+
+
 def fill(n_links: int, n_flows: int, cabling: Cabling, state: State) -> int:
     """New rates for the first `n_flows` of `flows`; those whose rate changes come first afterwards: how many.
+
+    Of these `fresh` is -1 for those that wait for a rate (`settle`).
 
     Progressive filling (Bertsekas, Gallager, Data Networks, 6.5.2): the link that has the least for each
     flow that waits for it fixes their rates.  No link has less for each of the others afterwards, so a heap
@@ -229,8 +274,6 @@ def fill(n_links: int, n_flows: int, cabling: Cabling, state: State) -> int:
     path_at, path_links, user_at, user_flows, n_users, _, _ = cabling
     rates, fresh, flows = state.rates, state.fresh, state.flows
     links, left, waiting = state.links, state.left, state.waiting
-    for i in range(n_flows):
-        fresh[flows[i]] = -1.0
     shares = [(inf, -1)]
     for i in range(n_links):
         link = links[i]
@@ -412,6 +455,7 @@ def _share(model: Model, now_s: float) -> None:
     passed, queued, since_s = flows.passed, flows.queued, flows.since_s
     changing = np.empty(n[0], np.int64)
     n_changing = 0
+    least = inf
     for flow in touched[: n[0]]:
         is_sending = head[flow] != NONE
         if is_sending != (rate[flow] > 0):
@@ -421,14 +465,19 @@ def _share(model: Model, now_s: float) -> None:
                 start(flow, model.cabling)
             else:
                 stop(flow, model.cabling)
+                least = min(least, rate[flow])
                 rate[flow] = state.rates[flow] = 0.0
     if n_changing:
+        for flow in changing[:n_changing]:
+            if head[flow] != NONE:
+                least = lower_bound(flow, least, model.cabling, state)
         n[1] += 1
         if n[2] > len(head) // 2:
             n_links, n_flows = everything(model.cabling, state, head != NONE)
         else:
             n_links, n_flows = reach(changing[:n_changing], n[1], model.cabling, state)
         n[2] = n_flows
+        settle(n_flows, least, model.cabling, state)
         for flow in state.flows[: fill(n_links, n_flows, model.cabling, state)]:
             _pass(flow, passed, queued, since_s, rate, now_s)
             rate[flow] = state.rates[flow]

@@ -7,11 +7,11 @@ same values.
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address
 from typing import Literal, NamedTuple
 
 from gradwire.planning.fabrics.fabric import Fabric, Link
 from gradwire.planning.fabrics.paths import access_port, distances
+from gradwire.planning.flowhash import address_number
 from gradwire.planning.openflow.backups import Backups, Protection
 from gradwire.planning.openflow.entries import MAX_ENTRIES, MAX_FLOWS, MAX_GROUPS, Aggregate
 from gradwire.planning.openflow.match import ETH_TYPE_IPV4, PROTO_TCP, PROTO_UDP, Match
@@ -184,8 +184,8 @@ def _protected(flow: Flow, protection: Protection, n_choices: int) -> Iterator[t
     match = Match(
         eth_type=ETH_TYPE_IPV4,
         ip_proto=PROTO_TCP,
-        ipv4_src=int(IPv4Address(flow.src_ip)),
-        ipv4_dst=int(IPv4Address(flow.dst_ip)),
+        ipv4_src=address_number(flow.src_ip),
+        ipv4_dst=address_number(flow.dst_ip),
         sport=flow.sport,
         dport=flow.dport,
     )
@@ -206,7 +206,7 @@ def destination_rules(fabric: Fabric, hosts: Iterable[str] | None = None) -> Rul
     rules: dict[str, list[Rule]] = {switch: [] for switch in fabric.switches}
     towards: dict[str, NextPorts] = {}
     for host in fabric.hosts if hosts is None else dict.fromkeys(hosts):
-        match = Match(eth_type=ETH_TYPE_IPV4, ipv4_dst=int(IPv4Address(fabric.ip(host))))
+        match = Match(eth_type=ETH_TYPE_IPV4, ipv4_dst=address_number(fabric.ip(host)))
         if host not in fabric.ports:  # its cable is down
             continue
         last = access_port(fabric, host)

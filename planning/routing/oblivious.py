@@ -1,11 +1,10 @@
 """Routes that do not look at the traffic: ECMP, D-mod-k, and a BiGraph's direct paths."""
 
 from collections.abc import Sequence
-from ipaddress import IPv4Address
 
 from gradwire.planning.fabrics.bigraph import bigraph_of, kind_of
 from gradwire.planning.fabrics.fabric import Fabric
-from gradwire.planning.flowhash import flow_hash, switch_salt
+from gradwire.planning.flowhash import address_number, flow_hash, switch_salt
 from gradwire.planning.openflow.match import PROTO_TCP
 from gradwire.planning.plan import Flow
 from gradwire.planning.refused import Refused
@@ -27,7 +26,7 @@ def ecmp(
 
     def choose(switch: str, ports: tuple[int, ...], flow: Flow, stride: int) -> int:
         del stride
-        source, destination = int(IPv4Address(flow.src_ip)), int(IPv4Address(flow.dst_ip))
+        source, destination = address_number(flow.src_ip), address_number(flow.dst_ip)
         return flow_hash(source, destination, PROTO_TCP, flow.sport, flow.dport, salts[switch]) % len(ports)
 
     return list(walks(fabric, placement, flows, choose))
