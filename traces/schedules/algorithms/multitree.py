@@ -5,11 +5,10 @@ Learning", ISCA 2021.  Each rank is the root of a tree that carries one p-th of 
 construction no link is taken more often than it can carry, so the schedule meets no contention.
 """
 
-from collections import deque
-from collections.abc import Collection, Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import pairwise
 
 from gradwire.traces.schedules.algorithm import check_ranks
 from gradwire.traces.schedules.algorithms.graph import Graph
@@ -17,8 +16,7 @@ from gradwire.traces.schedules.algorithms.steps import Steps, Transfer
 from gradwire.traces.schedules.kinds import chunk_starts, piece_cuts
 from gradwire.traces.schedules.sends import Send
 
-Free = dict[tuple[str, str], int]
-"""How many more messages each link carries in this step."""
+NO_LINK = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +154,13 @@ def grow(graph: Graph, *, reference: bool = False) -> Trees:
     step = 0
     while any(len(tree) < graph.n_ranks for tree in trees):
         n_before = len(edges)
-        free = dict(graph.capacity)
-        parents = [tuple(tree) for tree in trees]
+        search.begin_step()
+        parents = [tree[::-1] for tree in trees]
         goes_on = True
         while goes_on:
             goes_on = False
             for root, tree in enumerate(trees):
-                edge = search.edge(free, root, parents[root], tree, step)
+                edge = search.edge(root, parents[root], step)
                 if edge is not None:
                     tree.append(edge.child)
                     edges.append(edge)
@@ -174,7 +172,7 @@ def grow(graph: Graph, *, reference: bool = False) -> Trees:
 
 
 class _Search:
-    """Ways over links that are free.
+    """Ways over links that are free, by the numbers of links; and which ranks each tree does not have yet.
 
     They pass through nodes without hosts only, apart from the first and the last: where switches that have
     hosts are passed as well, the trees get in each other's way.
@@ -183,48 +181,72 @@ class _Search:
     def __init__(self, graph: Graph) -> None:
         hosts = set(graph.hosts)
         self._graph = graph
+        self._links = tuple(graph.capacity)
         self._rank = {host: rank for rank, host in enumerate(graph.ranks)}
-        self._ranks_beside: dict[str, list[str]] = {node: [] for node in graph.nodes}
-        self._inner_beside: dict[str, list[str]] = {node: [] for node in graph.nodes}
-        for a, b in graph.capacity:
+        self._ranks_beside: dict[str, list[tuple[int, int]]] = {node: [] for node in graph.nodes}
+        self._inner_beside: dict[str, list[tuple[int, str]]] = {node: [] for node in graph.nodes}
+        for link, (a, b) in enumerate(graph.capacity):
             if b in self._rank:
-                self._ranks_beside[a].append(b)
+                self._ranks_beside[a].append((link, self._rank[b]))
             elif b not in hosts:
-                self._inner_beside[a].append(b)
+                self._inner_beside[a].append((link, b))
         self._has_hosts = {a for a, b in graph.capacity if b in hosts}
+        self._outside = [set(range(graph.n_ranks)) - {root} for root in range(graph.n_ranks)]
+        out = Counter[str]()
+        for (host, _), capacity in graph.capacity.items():
+            out[host] += capacity
+        self._all_out = [out[host] for host in graph.ranks]
+        self.begin_step()
 
-    def edge(
-        self, free: Free, root: int, parents: Collection[int], tree: Collection[int], step: int
-    ) -> Edge | None:
-        """The tree's next edge, whose links are taken from those that are free."""
-        joined = set(tree)
-        if len(joined) == self._graph.n_ranks:
-            return None
-        for parent in parents:
-            path = self._path(free, self._graph.ranks[parent], joined)
+    def begin_step(self) -> None:
+        """All links are free again."""
+        self._free = list(self._graph.capacity.values())
+        self._out = self._all_out.copy()  # how many more messages leave each rank
+
+    def edge(self, root: int, parents: list[int], step: int) -> Edge | None:
+        """The tree's next edge, whose links are taken from those that are free.
+
+        `parents` are asked from the last on.  Who finds no way is dropped: until the next step links are
+        only taken and ranks only join, so there will be none.
+        """
+        outside = self._outside[root]
+        while outside and parents:
+            parent = parents[-1]
+            path = self._path(self._graph.ranks[parent], outside) if self._out[parent] else []
             if path:
-                for link in pairwise(path):
-                    free[link] -= 1
-                return Edge(root, parent, self._rank[path[-1]], step, path)
+                self._out[parent] -= 1
+                for link in path:
+                    self._free[link] -= 1
+                nodes = (self._links[path[0]][0], *(self._links[link][1] for link in path))
+                child = self._rank[nodes[-1]]
+                outside.remove(child)
+                return Edge(root, parent, child, step, nodes)
+            parents.pop()
         return None
 
-    def _path(self, free: Free, start: str, joined: Collection[int]) -> tuple[str, ...]:
-        """From a host to the nearest of a rank that has not joined; empty if there is none."""
-        paths: deque[tuple[str, ...]] = deque([(start,)])
-        seen = {start}
-        while paths:
-            path = paths.popleft()
-            here = path[-1]
-            for host in self._ranks_beside[here]:
-                if free[here, host] and self._rank[host] not in joined:
-                    return (*path, host)
-            if len(path) > 2 and here in self._has_hosts:
+    def _path(self, start: str, outside: Collection[int]) -> list[int]:
+        """Links from a host to the nearest of a rank outside; none if there is no way."""
+        free, came = self._free, {start: NO_LINK}
+        reached = deque([start])
+        while reached:
+            here = reached.popleft()
+            for link, rank in self._ranks_beside[here]:
+                if free[link] and rank in outside:
+                    return self._way(came, link)
+            if here in self._has_hosts and here != start and self._links[came[here]][0] != start:
                 continue
-            for node in self._inner_beside[here]:
-                if free[here, node] and node not in seen:
-                    seen.add(node)
-                    paths.append((*path, node))
-        return ()
+            for link, node in self._inner_beside[here]:
+                if free[link] and node not in came:
+                    came[node] = link
+                    reached.append(node)
+        return []
+
+    def _way(self, came: Mapping[str, int], last: int) -> list[int]:
+        """The links up to the last one; `came` has the link by which each node was reached."""
+        way = [last]
+        while (link := came[self._links[way[-1]][0]]) != NO_LINK:
+            way.append(link)
+        return way[::-1]
 
     def refusal(self, trees: list[list[int]]) -> str:
         """Why trees stopped growing although all links were free."""
@@ -232,7 +254,7 @@ class _Search:
         root, tree = next((root, tree) for root, tree in enumerate(trees) if len(tree) < graph.n_ranks)
         out = next(rank for rank in range(graph.n_ranks) if rank not in tree)
         reached = {graph.ranks[rank] for rank in tree}
-        ends = {node for host in reached for node in self._inner_beside[host]}
+        ends = {node for host in reached for _, node in self._inner_beside[host]}
         borders = [node for node in self._border(ends) if node in self._has_hosts]
         what = f"MultiTree finds no way from rank {root} to rank {out}"
         if not borders:
@@ -248,7 +270,7 @@ class _Search:
         while stack:
             here = stack.pop()
             if here in ends or here not in self._has_hosts:
-                new = [node for node in self._inner_beside[here] if node not in found]
+                new = [node for _, node in self._inner_beside[here] if node not in found]
                 found.update(new)
                 stack += new
         return [node for node in self._graph.nodes if node in found and node not in ends]
