@@ -18,6 +18,9 @@ from gradwire.tools.table import NOTHING, Cell, Table, columns, or_nothing, rich
 from gradwire.traces.units import show_bps, show_nbytes, show_s
 
 MOST_FLOWS = 10
+_OWN_TIME = (
+    "a packet's own time on its links is not in its delay: a port lets it pass at once, and the next waits"
+)
 _PHASES = {
     "network": "building the network",
     "switches": "programming the switches",
@@ -69,7 +72,8 @@ def notes(injection: Injection) -> list[str]:
     """What was left out, lost and where, and what else there is to know."""
     lines = [f"left out: {count:,} packets {reason}" for reason, count in injection.left_out.items()]
     lines += [f"dropped in the queue of {port}: {count:,}" for port, count in injection.queue_dropped.items()]
-    return [*lines, *(f"note: {note}" for note in (*injection.notes, *injection.warnings))]
+    own = [_OWN_TIME] if injection.delay_s else []
+    return [*lines, *(f"note: {note}" for note in (*own, *injection.notes, *injection.warnings))]
 
 
 def _summary(injection: Injection) -> Table:

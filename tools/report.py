@@ -32,6 +32,8 @@ from gradwire.traces.units import show_bps, show_count, show_first, show_nbytes
 
 BROAD_HOSTS = 10  # the drawing of more hosts takes the whole width
 ALL_WINDOWS, LEAST_WINDOWS = 6_000, 40  # of links over time: of all cells together, and of each
+# Behind the name: the congestion control of the ranks' connections is the transport's.
+REMARKS = {"net/ipv4/tcp_congestion_control": " (of loopback alone)"}
 OF_ONE_CELL = ("plan_sha256", "schema")  # of the manifest: of no use side by side
 
 
@@ -206,4 +208,4 @@ def _flat(prefix: str, value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if isinstance(inner, Mapping):
             yield from _flat(f"{prefix}{key}: ", inner)
         elif prefix or key not in OF_ONE_CELL:
-            yield f"{prefix}{key}".replace("_", " "), str(inner)
+            yield f"{prefix}{key}".replace("_", " ") + REMARKS.get(key, ""), str(inner)

@@ -284,6 +284,12 @@ def test_what_manifests_share_is_said_once_and_what_they_do_not_with_the_cells()
     ]
 
 
+def test_the_congestion_control_of_loopback_is_not_taken_for_that_of_the_ranks() -> None:
+    sysctls = {"net/ipv4/tcp_congestion_control": "reno"}
+    ((name, value),) = facts({1: {"host_sysctls": sysctls}})
+    assert (name, value) == ("host sysctls: net/ipv4/tcp congestion control (of loopback alone)", "reno")
+
+
 def test_a_failure_is_marked_and_told_with_what_was_done_about_it(tmp_path: Path) -> None:
     plan = allreduce_plan(TREE)
     failing = replace(plan, failures=parse_failures("leaf0-spine1@0.25,0.5", plan.fabric))

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pytest
 
 from gradwire.traces.analysis.incast import incasts
 from gradwire.traces.framing.frames import MessageKind
@@ -34,7 +35,16 @@ def test_two_senders_at_once_are_an_episode_as_long_as_they_overlap() -> None:
     assert (one.dst, one.start_ns, one.duration_ns) == (ADDRESSES[0], 4 * MS, 6 * MS)
     assert one.senders == (1, 2)
     assert one.nbytes == 30_000
-    assert one.mean_bps == 30_000 * 8 / 6e-3
+    assert one.mean_bps == pytest.approx((10_000 * 6 / 10 + 20_000 * 6 / 11) * 8 / 6e-3)
+
+
+def test_an_incast_is_about_as_fast_as_its_link_however_short_it_is() -> None:
+    """A link of 1 Gb/s carries one message after the other, which overlap by a hundredth of their time."""
+    n, gbps = 125_000, 1e9
+    (one,) = incasts(trace_with((1, 0, n, 0.0, 1.0), (2, 0, n, 0.99, 2.0)))
+    assert one.nbytes * 8e9 / one.duration_ns > 100 * gbps
+    assert one.mean_bps is not None
+    assert one.mean_bps < 2 * gbps
 
 
 def test_one_after_the_other_is_no_incast() -> None:
