@@ -15,8 +15,8 @@ from gradwire.results.audit.agreement import LinkCount, strayed
 from gradwire.results.audit.runaudit import RunAudit
 from gradwire.tools.audit_json import phase_name
 from gradwire.tools.linkusers import print_users
-from gradwire.tools.table import NOTHING, Cell, Table, columns, first_of, print_left_out, rich_table, table_of
-from gradwire.traces.units import show_bps, show_count, show_nbytes, show_s
+from gradwire.tools.table import NOTHING, Cell, Table, columns, print_left_out, rich_table, table_of
+from gradwire.traces.units import show_bps, show_count, show_first, show_nbytes, show_s
 
 PHASES_SHOWN = 12
 LINKS_SHOWN = 10
@@ -62,7 +62,7 @@ def print_run(to: Console, run: RunAudit) -> None:
 
 def _phase_table(plan: Plan, phases: Sequence[PhaseLoad], shown: Sequence[int]) -> Table:
     figures = columns("#flows", "#payload", "#takes", "#bound", "#× host's", "#collisions")
-    what, where = columns("phase, times", "worst link × flows", wrap="anywhere")
+    what, where = columns("phase, times", "worst link × flows")
     worst = slowest(phases)
 
     def row(number: int) -> Iterator[Cell]:
@@ -90,7 +90,7 @@ def _print_phase(to: Console, plan: Plan, number: int, one: PhaseLoad) -> None:
     if one.collisions:
         to.print(f"{why_phase(plan, one)}.")
         names = [link_name(plan.fabric, link.egress) for link in one.collisions]
-        to.print(f"collisions: {first_of(names, COLLISIONS_SHOWN)}")
+        to.print(f"collisions: {show_first(names, COLLISIONS_SHOWN)}")
     else:
         to.print("No link between switches is busier than the hosts' own links.")
     links = _link_table(plan, one)
@@ -146,7 +146,7 @@ def _print_moves(to: Console, run: RunAudit) -> None:
         for flow, switch in strayed(run.plan, run.agreement)
     ]
     if moves:
-        to.print(f"counted off their paths: {first_of(moves, MOVES_SHOWN)}")
+        to.print(f"counted off their paths: {show_first(moves, MOVES_SHOWN)}")
 
 
 def _print_windows(to: Console, run: RunAudit) -> None:

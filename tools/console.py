@@ -7,7 +7,7 @@ would set its title, wipe it, or write elsewhere on it.
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook, RenderResult
 from rich.segment import Segment
 
-MAX_COLUMNS = 100
+PIPE_COLUMNS = 100  # of a file or a pipe, whatever the terminal beside it
 _UNKNOWN = "\ufffd"
 _PICTURES = 0x2400  # Unicode's pictures of C0, in their order
 _KEPT = "\n\t"
@@ -25,12 +25,13 @@ _TABLE = {
 
 
 def console(stderr: bool = False) -> Console:
-    """As wide as the terminal but no wider than a report; a pipe gets the full width.
+    """As wide as the terminal; a file or a pipe gets PIPE_COLUMNS.
 
     Texts are printed as they are, but for control characters: names from captures and files are not markup.
     """
     to = Console(stderr=stderr, highlight=False, markup=False)
-    to.width = min(to.width, MAX_COLUMNS) if to.is_terminal else MAX_COLUMNS
+    if not to.is_terminal:
+        to.width = PIPE_COLUMNS
     to.push_render_hook(_PlainText())
     return to
 

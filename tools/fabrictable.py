@@ -16,7 +16,7 @@ MOST_NUMBERS = 5  # in a cell
 
 def fabric_table(some: Sequence[tuple[Fabric, Figures]]) -> Table:
     """A row for each figure with a title; the MTU only if a fabric's is not Ethernet's."""
-    heads = columns(*(f"#{one.spec}" for one, _ in some), wrap="anywhere")
+    heads = columns(*(f"#{one.spec}" for one, _ in some))
     has_mtu = any(one.mtu_nbytes != DEFAULT_MTU_NBYTES for one, _ in some)
     rows = [
         (figure.title, *(figure.text(*pair) for pair in some))

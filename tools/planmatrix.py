@@ -114,7 +114,7 @@ def tables(cells: Sequence[PlannedCell]) -> Iterator[Table]:
         heads = (
             *columns("algorithm", "placement,\nroutes", wrap="never"),
             *columns(*(["#size"] if len(sizes) > 1 else []), wrap="never"),
-            *columns("#predicted", "#× bound", "#× closed\nform", "worst link\n× flows", wrap="anywhere"),
+            *columns("#predicted", "#× bound", "#× closed\nform", "worst link\n× flows"),
         )
         yield table_of(heads, same, partial(_row, sized=len(sizes) > 1), title=title)
 

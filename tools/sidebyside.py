@@ -26,7 +26,7 @@ def side_by_side(several: Sequence[Matrix]) -> Table:
 
     heads = (
         *columns("cell"),
-        *(column for matrix in several for column in columns(f"#{matrix.folder.name}", wrap="anywhere")),
+        *(column for matrix in several for column in columns(f"#{matrix.folder.name}")),
     )
     return table_of(heads, range(len(names)), row, title=f"median times{shared}")
 

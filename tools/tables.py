@@ -141,7 +141,7 @@ def _matrix(rows: Sequence[Row], before_arrow: str, with_closed: bool) -> Table:
     closed = with_closed and any(row.ratio_closed is not None for row in rows)
     more = (("#closed",) if closed else ()) + (("#fide-\nlity",) if compared else ())
     *heads, verdict = columns("algorithm", "placement,\nroutes", *_FIGURES, *more, "verdict", wrap="never")
-    link = columns("worst link\n× flows", wrap="anywhere")
+    link = columns("worst link\n× flows")
 
     def cells(row: Row) -> tuple[Cell | str, ...]:
         cell = row.algorithm, f"{row.placement}, {row.routes}"

@@ -1,4 +1,4 @@
-"""Tables are as wide as a report into a pipe, never wider on a terminal, and print names as they are."""
+"""Tables are 100 columns wide into a pipe, as wide as the terminal on one, and print names as they are."""
 
 import re
 
@@ -6,7 +6,7 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
-from gradwire.tools.console import MAX_COLUMNS, console, plain
+from gradwire.tools.console import PIPE_COLUMNS, console, plain
 from gradwire.tools.exits import report
 
 
@@ -18,11 +18,11 @@ def width(monkeypatch: pytest.MonkeyPatch, columns: int, terminal: bool) -> int:
 
 @pytest.mark.parametrize("columns", [40, 80, 300])
 def test_a_pipe_gets_the_full_width(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
-    assert width(monkeypatch, columns, terminal=False) == MAX_COLUMNS
+    assert width(monkeypatch, columns, terminal=False) == PIPE_COLUMNS
 
 
-@pytest.mark.parametrize(("columns", "expected"), [(40, 40), (100, 100), (300, MAX_COLUMNS)])
-def test_a_terminal_is_used_as_far_as_it_goes(
+@pytest.mark.parametrize(("columns", "expected"), [(40, 40), (100, 100), (300, 300)])
+def test_all_of_a_terminals_width_is_used(
     monkeypatch: pytest.MonkeyPatch, columns: int, expected: int
 ) -> None:
     assert width(monkeypatch, columns, terminal=True) == expected

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gradwire.results.row import REFUSED, JobTime, Row, Spread
-from gradwire.tools.console import MAX_COLUMNS
+from gradwire.tools.console import PIPE_COLUMNS
 from gradwire.tools.ncclstyle import nccl_lines
 from gradwire.traces.schedules.dtypes import DType
 from gradwire.traces.schedules.kinds import CollectiveKind
@@ -88,7 +88,7 @@ def test_all_lines_are_as_long_as_the_head_says_at_any_time(time_s: float) -> No
         assert line[end] == " "
         assert float(line[end - 9 : end]) == pytest.approx(time_s * 1e6, rel=0.01)
     text = printed(*(replace(measured(nbytes=size), verdict="not valid") for size in (4, 1 << 32)))
-    assert max(map(len, text.splitlines())) <= MAX_COLUMNS
+    assert max(map(len, text.splitlines())) <= PIPE_COLUMNS
 
 
 def test_a_refused_size_is_a_comment() -> None:

@@ -9,9 +9,7 @@ from gradwire.tools.table import (
     NOTHING,
     Cell,
     Table,
-    Wrap,
     columns,
-    first_of,
     or_nothing,
     print_left_out,
     rich_table,
@@ -55,21 +53,60 @@ def test_texts_are_no_markup_and_no_emoji() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("wrap", "lines"), [("never", ["abcde…"]), ("words", ["abcde…", "ij"]), ("anywhere", ["abcdef", "gh ij"])]
+ADDRESSES = ("fd00:1234:5678:9abc:def0:1234:5678:9abc:54321", "fd00:1234:5678:9abc:def0:1234:5678:9abd:4242")
+FIGURES = ("28.4 MB", "1.23 s", "184 Mb/s", "12", "84.1 ms", "1.23 s")
+FLOWS = table_of(
+    columns("from", "to", "#payload", "#FCT", "#goodput", "#resent", "#RTT p50", "#p99", wrap="never"),
+    [(*ADDRESSES, *FIGURES)],
+    tuple,
 )
-def test_a_text_that_is_too_wide_is_broken_where_its_column_says(wrap: Wrap, lines: list[str]) -> None:
-    heads = columns("t", wrap=wrap)
-    assert printed(table_of(heads, [("abcdefgh ij",)], tuple), width=6)[1:] == lines
+
+
+@pytest.mark.parametrize("width", [200, 100, 80, 60, 40, 20, 14])
+def test_no_figure_is_cut_however_narrow_the_terminal(width: int) -> None:
+    text = "\n".join(printed(FLOWS, width))
+    assert "…" not in text
+    for figure in FIGURES:
+        assert figure in text
+
+
+@pytest.mark.parametrize("width", [100, 80])
+def test_names_break_before_figures_do_and_lose_no_letter(width: int) -> None:
+    lines = printed(FLOWS, width)
+    assert max(map(len, lines)) <= width
+    second = lines[0].index("to ")
+    assert "".join(line[:second].strip() for line in lines[1:]) == ADDRESSES[0]
+    assert all(figure in lines[1] for figure in FIGURES)
+
+
+def test_figures_that_have_no_room_beside_each_other_are_below_each_other_with_the_names_again() -> None:
+    table = table_of(columns("link", "#sent", "#lost"), [("h0→leaf0", "1,234,567", "7")], tuple)
+    assert printed(table, 20) == [
+        "link           sent",
+        "h0→leaf0  1,234,567",
+        "",
+        "link      lost",
+        "h0→leaf0     7",
+    ]
+    assert printed(table, 30) == ["link           sent  lost", "h0→leaf0  1,234,567     7"]
+
+
+def test_a_text_that_does_not_break_does_so_only_after_all_others() -> None:
+    heads = (*columns("x", wrap="never"), *columns("y"))
+    table = table_of(heads, [("halving doubling", "a text of many words")], tuple)
+    assert printed(table, 28) == [
+        "x                 y",
+        "halving doubling  a text of",
+        "                  many words",
+    ]
+    assert printed(table, 23)[1].startswith("halving  ")
 
 
 def test_what_was_left_out_is_counted_only_if_there_is_such() -> None:
     out = StringIO()
     for count in (-1, 0, 3):
         print_left_out(Console(file=out, width=80), count)
-    assert out.getvalue() == "… and 3 more; --json lists all\n"
-    assert first_of("abcd", 2) == "a, b … and 2 more"
-    assert first_of("ab", 2) == "a, b"
+    assert out.getvalue() == "and 3 more; --json lists all\n"
 
 
 def test_a_figure_that_is_not_there_is_a_dash_and_0_is_a_figure() -> None:

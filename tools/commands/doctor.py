@@ -48,10 +48,8 @@ def show(checks: tuple[MachineCheck, ...], ready: bool) -> None:
         checks,
         lambda check: (check.name, Cell(check.state, style=STYLE[check.state]), check.found, check.mend),
     )
-    shown = rich_table(table, head_style="bold")
-    shown.pad_edge = True
     to = console()
-    to.print(shown)
+    to.print(rich_table(table, head_style="bold"))
     if ready:
         to.print(Text.assemble("\nThe demo can run here: ", (f"sudo {COMMAND} demo", "bold")))
     else:

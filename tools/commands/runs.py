@@ -43,7 +43,7 @@ def runs(
         to.print(f"no results in {folder}", soft_wrap=True)
         return
     heads = (
-        *columns("folder", wrap="anywhere"),
+        *columns("folder"),
         *columns("began (UTC)", "command, job"),
         *columns("#cells", wrap="never"),
         *columns("verdicts", "best"),
