@@ -3,6 +3,7 @@
 import subprocess
 
 from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.traces.units import show_first
 
 _SHOWN_LINKS = 3
 _PROBE_S = 10
@@ -25,9 +26,8 @@ def need_netem(fabric: Fabric) -> None:
     if added.returncode == 0:
         _tc("del")
         return
-    more = f" and {len(delayed) - _SHOWN_LINKS} more" if len(delayed) > _SHOWN_LINKS else ""
     raise NoNetem(
-        f"links {', '.join(delayed[:_SHOWN_LINKS])}{more} have a delay, and this kernel has no netem: "
+        f"links {show_first(delayed, _SHOWN_LINKS)} have a delay, and this kernel has no netem: "
         "run `modprobe sch_netem`, use the lab VM, which has it, or leave the delay out"
     )
 

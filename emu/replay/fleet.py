@@ -23,6 +23,7 @@ from gradwire.emu.replay.outcome import Complaint, Outcome
 from gradwire.emu.replay.wiring import connect, listen
 from gradwire.emu.watch import RunFailed, Watch, is_stopped
 from gradwire.planning.plan import Plan
+from gradwire.traces.units import show_first
 
 _END_S = 2.0
 _BLAME_S = 0.5  # when an agent dies or stops, the others complain; time for that death to show, and for all
@@ -140,8 +141,7 @@ class Fleet:
 
 
 def _ranks(ranks: list[int]) -> str:
-    more = f" and {len(ranks) - _SHOWN} more" if len(ranks) > _SHOWN else ""
-    return f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks[:_SHOWN]))}{more}"
+    return f"rank{'s' * (len(ranks) > 1)} {show_first(ranks, _SHOWN)}"
 
 
 @contextmanager

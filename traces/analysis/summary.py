@@ -13,7 +13,7 @@ from gradwire.traces.analysis.linerate import LineRate
 from gradwire.traces.analysis.shares import Shares
 from gradwire.traces.analysis.transfers import Transfer
 from gradwire.traces.framing.plain import Plain
-from gradwire.traces.units import show_bps, show_s
+from gradwire.traces.units import show_bps, show_first, show_s
 
 NEAR = 0.7  # of what a cause would allow: then it is taken for the bound
 LARGE = 0.1  # of the largest flow: a limit of smaller ones bounds nothing
@@ -40,13 +40,12 @@ def _nothing(analysis: Analysis) -> str:
     """Why there is no training; where switches do all of the work, hosts need no connections."""
     if not analysis.aggregations:
         return f"No training was recognised: {analysis.missing}."
-    jobs = "; ".join(
+    jobs = [
         f"job {job.job}: {len(job.hosts)} hosts, {job.chunks:,} chunks, {job.again:,} contributions again"
-        for job in analysis.aggregations[:MOST_NAMED]
-    )
-    more = len(analysis.aggregations) - MOST_NAMED
+        for job in analysis.aggregations
+    ]
     return (
-        f"Switches added gradients up ({jobs}{f'; {more} more' if more > 0 else ''}); "
+        f"Switches added gradients up ({show_first(jobs, MOST_NAMED, '; ')}); "
         "beside it no training was recognised."
     )
 
@@ -116,8 +115,8 @@ def _late(analysis: Analysis) -> str:
     shares = analysis.shares
     if analysis.seen_from:
         absent = [a for rank, a in enumerate(analysis.addresses) if rank not in analysis.seen_from]
-        named = ", ".join(absent[:MOST_ABSENT]) + (", …" if len(absent) > MOST_ABSENT else "")
-        return f"Who is late, and a replay, need the captures of the other hosts too: {named}."
+        missing = show_first(absent, MOST_ABSENT)
+        return f"Who is late, and a replay, need the captures of the other hosts too: {missing}."
     last = max(analysis.stragglers, key=lambda one: (one.times_last, one.mean_late_ns), default=None)
     if shares is None or last is None or not last.times_last:
         return "Which rank is late is unknown: there is no operation that all ranks begin by themselves."

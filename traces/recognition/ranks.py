@@ -9,6 +9,7 @@ import numpy.typing as npt
 from gradwire.traces.components import components
 from gradwire.traces.framing.frames import SEND, UNKNOWN_TAG
 from gradwire.traces.framing.messages import Messages
+from gradwire.traces.units import show_first
 
 MOST_NAMED = 8
 
@@ -61,7 +62,7 @@ def inferred_order(
         numbers = sorted({number for some in said.values() if len(some) == 1 for number in some})
         if len(numbers) < len(addresses):
             return addresses, "ranks: order of the addresses (there is nothing to check it with)"
-        some = ", ".join(map(str, numbers[:MOST_NAMED])) + (", ..." if len(numbers) > MOST_NAMED else "")
+        some = show_first(numbers, MOST_NAMED)
         return addresses, (
             f"ranks: order of the addresses; they say that they are {some} of their job: "
             "others are not in these files, so the numbers here are not the job's"

@@ -22,6 +22,7 @@ from gradwire.emu.switch.table.operations import EnablePort
 from gradwire.emu.switch.table.table import FlowTable
 from gradwire.planning.openflow.entries import MAX_FLOWS, MAX_GROUPS, Event, FlowGone
 from gradwire.planning.trees.tree import SWITCH_SLOTS
+from gradwire.traces.units import show_first
 
 _URGENT_S = 10.0  # so long one tries often to reach the only controller
 _RETRY_S = 0.05
@@ -271,8 +272,7 @@ class SwitchAgent:
     def _lost(self) -> NoController:
         names = [self._switches[dpid].ports.name for dpid in self._switches if dpid in self._leaderless]
         where = " or ".join(f"{host}:{port}" for host, port in self._controllers)
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         return NoController(
             f"no OpenFlow 1.3 controller at {where} for {self._patience_s:g} s; "
-            f"{', '.join(names[:3])}{more} without one"
+            f"{show_first(names, 3)} without one"
         )
