@@ -10,7 +10,11 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from statistics import median
 
+from gradwire.emu.otherprograms import Use
+
 MIN_CPU_IDLE = 0.15  # below this a shaped network lies
+MIN_OTHERS = 0.10  # of all processors; if other programs used less, it is the run that is too much
+MOST_NAMED = 2  # programs
 MAX_CPU_STOLEN = 0.05  # at 0.3 a flow alone reached 70% of its link, and ratios were up to 46% too high
 MAX_LATE = 0.02  # of the repeat's own time, or MIN_LATE_S if that is more
 MIN_LATE_S = 0.025
@@ -42,12 +46,13 @@ def disturbances(
     gap_lateness_s: float,
     stall_s: float,
     softnet_dropped: int,
+    others: Sequence[Use] = (),
 ) -> tuple[Reason, ...]:
-    """Why a repeat cannot be believed; empty for one that can."""
+    """Why a repeat cannot be believed; empty for one that can.  `others` are programs beside the run."""
     late_s = max(MIN_LATE_S, MAX_LATE * time_s)
     reasons = []
     if cpu_idle < MIN_CPU_IDLE:
-        reasons.append(Reason("CPU idle only {}%: use a lower rate or fewer hosts", (_percent(cpu_idle),)))
+        reasons.append(_busy(cpu_idle, others))
     if cpu_stolen > MAX_CPU_STOLEN:
         went = "{}% of the CPUs went to other guests of this machine's host: try later"
         reasons.append(Reason(went, (_percent(cpu_stolen),)))
@@ -60,6 +65,19 @@ def disturbances(
     if softnet_dropped:
         reasons.append(Reason("{} packets lost in the kernel's receive queues", (softnet_dropped,)))
     return tuple(reasons)
+
+
+def _busy(cpu_idle: float, others: Sequence[Use]) -> Reason:
+    """Who used the processors: the run itself, or what else there is."""
+    idle = "CPU idle only {}%"
+    share = sum(use.share for use in others)
+    if share < MIN_OTHERS:
+        return Reason(f"{idle}: use a lower rate or fewer hosts", (_percent(cpu_idle),))
+    named = others[:MOST_NAMED]
+    programs = ", ".join(f"{use.program.replace(HOLE, '')} {HOLE}%" for use in named)
+    figures = (cpu_idle, share, *(use.share for use in named))
+    words = f"{idle}, as other programs used {HOLE}% ({programs}): stop them, or try later"
+    return Reason(words, tuple(map(_percent, figures)))
 
 
 def taken_away(

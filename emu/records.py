@@ -16,6 +16,7 @@ from pydantic import BeforeValidator, TypeAdapter
 from gradwire.emu.aggregation.figures import RankFigures
 from gradwire.emu.disturbance import HOLE, Reason, disturbances, taken_away
 from gradwire.emu.network.cables import Done
+from gradwire.emu.otherprograms import Use
 from gradwire.emu.replay.outcome import Outcome
 from gradwire.emu.sampler import Samples
 from gradwire.emu.stalls import Stalls
@@ -48,6 +49,7 @@ class RepeatCounts:
     samples: Samples
     changes: tuple[Done, ...] = ()
     stalls: Stalls | None = None
+    others: tuple[Use, ...] = ()
 
 
 def _reason(value: object) -> object:
@@ -121,6 +123,7 @@ def summary(outcomes: list[Outcome], counted: RepeatCounts) -> Repeat:
         gap_lateness_s=made.gap_lateness_s,
         stall_s=made.stall_s,
         softnet_dropped=made.softnet_dropped,
+        others=counted.others,
     )
     if counted.stalls is not None:
         reasons += taken_away(made.time_s, made.cpu_lost_s, made.run_delay_s, made.stopped_s)

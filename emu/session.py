@@ -19,6 +19,7 @@ from gradwire.emu.network.queues import Queues
 from gradwire.emu.network.shaping import windows_at
 from gradwire.emu.network.tcpdump import captures
 from gradwire.emu.options import RunOptions
+from gradwire.emu.otherprograms import host_proc, reading, used
 from gradwire.emu.replay import fleet
 from gradwire.emu.replay.outcome import Outcome
 from gradwire.emu.stalls import Stalls, timed
@@ -77,6 +78,8 @@ def _measured(
     read: list[sampler.Machine] = []
     changed: list[Done] = []
     samples = sampler.Samples(agents.pids)
+    proc = host_proc()
+    programs = [reading(proc)] if proc is not None else []
     with ExitStack() as sampling:
 
         def begin(start_ns: int) -> None:
@@ -87,6 +90,8 @@ def _measured(
 
         def end() -> None:
             read.append(sampler.machine())
+            if proc is not None:
+                programs.append(reading(proc))
             sampling.close()
             changed.extend(cables.end())
 
@@ -102,6 +107,7 @@ def _measured(
         samples=samples,
         changes=tuple(changed),
         stalls=stalls,
+        others=used(proc, *programs) if proc is not None else (),
     )
     return outcomes, counted
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from gradwire.emu.disturbance import of_each_kind
+from gradwire.emu.disturbance import MIN_CPU_IDLE, of_each_kind
 from gradwire.emu.records import Repeat
 from gradwire.planning.model.calibration import Calibration
 from gradwire.planning.model.errorbar import Expected
@@ -121,7 +121,7 @@ def judge(
     elif disturbed:
         warnings.append(f"{len(disturbed)} of {len(repeats)} repeats left out: {'; '.join(why)}")
     idle = min(repeat.cpu_idle for repeat in counted(repeats))
-    if idle < LOW_CPU_IDLE:
+    if MIN_CPU_IDLE <= idle < LOW_CPU_IDLE:  # below, it is why a repeat was disturbed
         warnings.append(f"CPU idle {idle:.0%}")
     share = median(repeat.time_s for repeat in counted(repeats)) / bound_s if bound_s else 1.0
     if share < TOO_FAST:

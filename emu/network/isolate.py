@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gradwire.emu.interpreter import python
+from gradwire.emu.otherprograms import HOST_PROC
 
 PRIVATE = Path("/run/gradwire")  # in memory and ours alone once `prepare_namespace` (net.py) has been there
 _STOP_S = 3.0
@@ -22,6 +23,7 @@ def isolated(
     """Start the project's `module` with `arguments` as process 1 of new namespaces.
 
     In a session of its own it does not hear the terminal's Ctrl-C: that is for us to act on.
+    It is handed our /proc, to see what else uses the processors.
     """
     command = ["setpriv", "--pdeathsig", "KILL", "--"]
     command += [
@@ -36,7 +38,18 @@ def isolated(
         "--",
     ]
     command += python(module, *arguments)
-    return subprocess.Popen(command, text=True, start_new_session=new_session, env=environment(), **popen)
+    proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        return subprocess.Popen(
+            command,
+            text=True,
+            start_new_session=new_session,
+            env={**environment(), HOST_PROC: str(proc)},
+            pass_fds=(proc,),
+            **popen,
+        )
+    finally:
+        os.close(proc)
 
 
 def environment() -> Mapping[str, str]:

@@ -1,0 +1,85 @@
+"""What programs beside a run used: read of /proc, of processes that a test starts itself."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from gradwire.emu.disturbance import disturbances
+from gradwire.emu.otherprograms import Reading, Use, parse_stat, program_name, reading, used
+
+# proc_pid_stat(5): number, name, state, …, flags, four faults, utime, stime, …, start
+STAT = b"42 (a) b (c) R 1 42 42 0 -1 %d 0 0 0 0 700 50 3 4 20 0 1 0 98765 1000 10"
+
+
+def test_a_name_with_brackets_and_blanks_does_not_move_the_fields() -> None:
+    assert parse_stat(STAT % 0) == (98765, 750)
+
+
+def test_the_kernels_own_threads_are_not_other_programs() -> None:
+    assert parse_stat(STAT % 0x00200000) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "name"),
+    [
+        ("cc1plus", ["/usr/lib/cc1plus", "-O2"], "cc1plus"),
+        ("python3", ["python3", "-u", "/home/me/train.py", "-x"], "python3 train.py"),
+        ("python3", ["python3", "-m", "pytest", ""], "python3 pytest"),
+        ("bash", ["bash", ""], "bash"),
+    ],
+)
+def test_of_an_interpreter_what_it_runs_is_named(command: str, words: list[str], name: str) -> None:
+    assert program_name(command, words) == name
+
+
+@pytest.fixture
+def proc() -> Iterator[int]:
+    descriptor = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
+    yield descriptor
+    os.close(descriptor)
+
+
+def test_what_a_process_used_between_two_readings_is_its_own_time(proc: int) -> None:
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        before = reading(proc)
+        time.sleep(0.5)
+        after = reading(proc)
+        times = os.times()
+        busy.kill()
+        busy.wait()
+    (ticks,) = (after.ticks[key] - before.ticks.get(key, 0) for key in after.ticks if key[0] == busy.pid)
+    assert 1 <= ticks <= (os.times().elapsed - times.elapsed + 1.0) * os.sysconf("SC_CLK_TCK")
+
+
+def test_programs_of_this_namespace_are_not_other_ones(proc: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = next(key for key in reading(proc).ticks if key[0] == os.getpid())
+    before, after = Reading(0, {mine: 0}), Reading(100, {mine: 60})
+    assert used(proc, before, after) == ()
+    monkeypatch.setattr("os.readlink", lambda path, dir_fd=None: str(dir_fd))
+    ((use),) = used(proc, before, after)
+    assert use.share == pytest.approx(0.6)
+
+
+def reasons(*others: Use) -> list[str]:
+    found = disturbances(
+        time_s=1.0,
+        cpu_idle=0.02,
+        cpu_stolen=0.0,
+        start_skew_s=0.0,
+        gap_lateness_s=0.0,
+        stall_s=0.0,
+        softnet_dropped=0,
+        others=others,
+    )
+    return [str(reason) for reason in found]
+
+
+def test_who_used_the_processors_is_named_where_others_did() -> None:
+    assert reasons(Use("cc1plus", 0.41), Use("python3 {}.py", 0.2), Use("x", 0.04)) == [
+        "CPU idle only 2%, as other programs used 65% (cc1plus 41%, python3 .py 20%): stop them, or try later"
+    ]
+    assert reasons(Use("top", 0.04)) == ["CPU idle only 2%: use a lower rate or fewer hosts"]
