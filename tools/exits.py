@@ -17,6 +17,7 @@ import typer
 
 from gradwire import COMMAND
 from gradwire.tools.console import plain
+from gradwire.traces.plugins import plugin_name, plugin_of
 
 MISSING = f"sudo {COMMAND} setup" if COMMAND != "gradwire" else "pip install 'gradwire[emulation,tools]'"
 FAULT = 1  # the input or the machine
@@ -67,17 +68,27 @@ def report(error: BaseException) -> int:
         case MemoryError():
             _tell(NO_MEMORY)
             return FAULT
-        case ModuleNotFoundError(name=str(name)) if name.partition(".")[0] != "gradwire":
-            _tell(f"the Python package {name} is missing: run: {MISSING}")
-            return FAULT
-    if is_for_people(error):
-        if os.environ.get(SHOW_TRACEBACK):
-            _print_traceback(error)
-        _tell(one_line(error))
-        return FAULT
-    _print_traceback(error)
-    _tell("this is a bug in gradwire; please report it with the lines above")
+    _report_fault(error)
     return FAULT
+
+
+def _report_fault(error: BaseException) -> None:
+    plugin = plugin_of(error)
+    missing = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
+    if plugin is None and missing.partition(".")[0] not in ("", "gradwire"):
+        _tell(f"the Python package {missing} is missing: run: {MISSING}")
+        return
+    is_bug = not is_for_people(error)
+    if is_bug or os.environ.get(SHOW_TRACEBACK):
+        _print_traceback(error)
+    if not is_bug:
+        _tell(one_line(error) if plugin is None else f"{plugin_name(plugin)}: {one_line(error)}")
+    elif plugin is None:
+        _tell("this is a bug in gradwire; please report it with the lines above")
+    else:
+        _tell(
+            f"this is a bug in the {plugin_name(plugin)}, not in gradwire: show its authors the lines above"
+        )
 
 
 def is_for_people(error: BaseException) -> bool:

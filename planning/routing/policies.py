@@ -8,6 +8,9 @@ from importlib.metadata import entry_points
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Protocol
 
+from gradwire.traces import plugins
+from gradwire.traces.units import not_one_of
+
 if TYPE_CHECKING:
     from gradwire.planning.fabrics.fabric import Fabric
     from gradwire.planning.plan import Flow
@@ -56,6 +59,6 @@ def policy(name: str) -> Policy:
         loaded = resolve_name(BUILT_IN[name])
         return loaded
     for entry in entry_points(group=GROUP, name=name):
-        loaded = entry.load()
+        loaded = plugins.loaded(entry)
         return loaded
-    raise ValueError(f"there is no routing policy {name!r}; choose from {', '.join(policy_names())}")
+    raise ValueError(not_one_of("routing policy", name, policy_names()))

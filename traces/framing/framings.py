@@ -15,6 +15,7 @@ from gradwire.traces.framing.mpi_framing import Mpi
 from gradwire.traces.framing.plain import Plain
 from gradwire.traces.framing.setups import MpiControl, Store
 from gradwire.traces.packets.streams import Connection
+from gradwire.traces.plugins import loaded
 
 GROUP = "gradwire.framing"
 BUILT_IN: tuple[Framing, ...] = (Gloo(), Mpi(), Store(), MpiControl(), Grpc(), Plain())
@@ -33,7 +34,7 @@ class Choice:
 def framings() -> tuple[Framing, ...]:
     built_in = {framing.name for framing in BUILT_IN}
     offered = [entry for entry in entry_points(group=GROUP) if entry.name not in built_in]
-    return (*BUILT_IN, *(entry.load() for entry in sorted(offered, key=lambda entry: entry.name)))
+    return (*BUILT_IN, *(loaded(entry) for entry in sorted(offered, key=lambda entry: entry.name)))
 
 
 def choose(connection: Connection) -> Choice:

@@ -3,6 +3,7 @@
 docs/collectives.md shows how to write one.
 """
 
+from gradwire.traces import plugins
 from gradwire.traces.schedules.algorithm import Algorithm, NotServedError, Servers
 from gradwire.traces.schedules.allreduces import ALLREDUCES, FAMILIES
 from gradwire.traces.schedules.alltoalls import ALLTOALLS
@@ -10,6 +11,7 @@ from gradwire.traces.schedules.halves import ALLGATHERS, REDUCESCATTERS
 from gradwire.traces.schedules.kinds import CollectiveKind
 from gradwire.traces.schedules.names import algorithm_names, family_of, of_packages
 from gradwire.traces.schedules.rooted import BROADCASTS, REDUCES
+from gradwire.traces.units import not_one_of
 
 
 def algorithm(name: str, collective: CollectiveKind = "allreduce") -> Algorithm:
@@ -30,7 +32,7 @@ def algorithm(name: str, collective: CollectiveKind = "allreduce") -> Algorithm:
     if does:
         known = " and ".join(filter(None, (", ".join(does[:-1]), does[-1])))
         raise NotServedError(f"{name} does {known}, not {collective}; choose from {choices}")
-    raise ValueError(f"there is no algorithm {name!r}; choose from {choices}")
+    raise ValueError(not_one_of("algorithm", name, algorithm_names(collective)))
 
 
 def servers_of(name: str) -> Servers:
@@ -51,7 +53,7 @@ def _of_package(name: str) -> Algorithm | None:
     packages = of_packages()
     if name not in packages:
         return None
-    loaded = packages[name].load()
+    loaded = plugins.loaded(packages[name])
     if not isinstance(loaded, Algorithm):
         raise ValueError(
             f"algorithm {name!r}: its package must offer an Algorithm, and {packages[name].value} is a "

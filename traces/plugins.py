@@ -1,0 +1,52 @@
+"""What installed packages add by entry points: how it is loaded, what it is called, and whose an error is."""
+
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, entry_points
+from traceback import walk_tb
+from typing import Any
+
+NOUNS = {  # by the group of entry points
+    "gradwire.collective": "algorithm",
+    "gradwire.framing": "framing",
+    "gradwire.routing": "routing policy",
+}
+
+
+class BadPlugin(Exception):
+    """What a package offers and cannot be used; the text says what it is, whose, and why."""
+
+
+def loaded(entry: EntryPoint) -> Any:
+    """What an entry point names.  Raise BadPlugin for whatever its package raises."""
+    try:
+        return entry.load()
+    except Exception as error:
+        raise BadPlugin(f"{plugin_name(entry)} cannot be loaded: {type(error).__name__}: {error}") from error
+
+
+def plugin_name(entry: EntryPoint) -> str:
+    """`routing policy 'drawn' of the package mine 0.1`."""
+    noun = NOUNS.get(entry.group, entry.group.removeprefix("gradwire."))
+    return f"{noun} {entry.name!r} of the package {_package(entry)}"
+
+
+def _package(entry: EntryPoint) -> str:
+    return f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.module.partition(".")[0]
+
+
+def plugin_of(error: BaseException) -> EntryPoint | None:
+    """What an error came through, if it came through the code of a package that adds something."""
+    modules = [*_modules(error)]
+    offered = [entry for group in NOUNS for entry in entry_points(group=group)]
+    for module in reversed(modules):
+        for entry in offered:
+            if entry.module == module:
+                return entry
+    packages = {module.partition(".")[0] for module in modules}
+    return next((entry for entry in offered if entry.module.partition(".")[0] in packages), None)
+
+
+def _modules(error: BaseException) -> Iterator[str]:
+    """Of the functions that were running, the innermost last."""
+    for frame, _ in walk_tb(error.__traceback__):
+        yield str(frame.f_globals.get("__name__", ""))
