@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from gradwire.planning.fabrics.fabric import Egress, Fabric
+from gradwire.planning.fabrics.nodenames import ranges
 from gradwire.traces.components import components
-from gradwire.traces.units import show_first
+from gradwire.traces.units import did_you_mean, show_first
 
 MAX_FAILURES = 1000
 MAX_TIME_S = 86_400
 _SHOWN = 4
+_SHOWN_RANGES = 12  # of nodes
 _FAILURE = re.compile(
     r"(?P<a>[\w.]+)(?:(?::(?P<port>\d{1,6}))?[-→](?P<b>[\w.]+))?"
     r"@(?P<down>\d{1,6}(?:\.\d{1,9})?)(?:,(?P<up>\d{1,6}(?:\.\d{1,9})?))?",
@@ -200,7 +202,11 @@ def cable_name(fabric: Fabric, port: Egress) -> str:
 def _ports(fabric: Fabric, a: str, b: str | None, port: str | None) -> list[Egress]:
     for node in (a, b):
         if node is not None and node not in fabric.ports:
-            raise ValueError(f"failure: {fabric.spec} has no node {node!r}")
+            meant, switches = did_you_mean(node, [*fabric.ports]), ranges(fabric.switches)
+            raise ValueError(
+                f"failure: {fabric.spec} has no node {node!r}{meant}; its switches are "
+                f"{show_first(switches, _SHOWN_RANGES)}"
+            )
     if b is None:
         return [Egress(a, number) for number in fabric.neighbours[a]]
     numbers = [number for number, peer in fabric.neighbours[a].items() if peer == b]

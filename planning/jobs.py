@@ -16,6 +16,7 @@ from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.workload import Workload
 
 HEAD_NBYTES = 4096
+STDIN = Path("/dev/stdin")
 
 
 def read_job(paths: Sequence[Path], ranks: Path | None = None) -> Workload | Plan:
@@ -49,7 +50,15 @@ def read_captured(paths: Sequence[Path], ranks: Path | None = None) -> tuple[Wor
 
 def is_captures(paths: Sequence[Path]) -> bool:
     """Whether the paths are captures: anything but one JSON file, which is a workload or a plan."""
-    return not (len(paths) == 1 and paths[0].suffix == ".json" and paths[0].is_file())
+    return not (len(paths) == 1 and paths[0].is_file() and _is_json(paths[0]))
+
+
+def _is_json(path: Path) -> bool:
+    """By its name, or by how it begins if it has none."""
+    if path != STDIN:
+        return path.suffix == ".json"
+    with path.open("rb") as file:
+        return file.read(HEAD_NBYTES).lstrip().startswith(b"{")
 
 
 def _made_by_capture(paths: Sequence[Path]) -> tuple[Fabric, tuple[str, ...]] | None:

@@ -21,7 +21,9 @@ from gradwire.traces.packets.timestamps import with_plausible_times
 from gradwire.traces.rankmap import SETTINGS, read_settings
 from gradwire.traces.recognition.ranks import BadTrace, NoTraining
 from gradwire.traces.trace import Trace
+from gradwire.traces.units import show_first
 
+MOST_NAMED = 6
 WMEM = re.compile(r"\d{1,12} \d{1,12} (\d{1,12})")  # least, at first, most (tcp(7), tcp_wmem)
 
 
@@ -107,10 +109,24 @@ def capture_paths(paths: Sequence[Path]) -> tuple[Path, ...]:
     """The files themselves, and what lies in folders; each file once."""
     found: list[Path] = []
     for path in paths:
-        inside = sorted(p for p in path.iterdir() if p.name.endswith(SUFFIXES)) if path.is_dir() else [path]
+        inside = _captures_in(path) if path.is_dir() else [path]
         if not inside:
-            raise BadTrace(f"{path}: no capture in this folder: captures must end in {', '.join(SUFFIXES)}")
+            raise BadTrace(_no_captures(path))
         found += inside
     if not found:
         raise BadTrace("no captures were given: name at least one file or folder")
     return tuple({path.resolve(): path for path in found}.values())
+
+
+def _captures_in(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIXES))
+
+
+def _no_captures(folder: Path) -> str:
+    """What a folder has in place of captures."""
+    text = f"{folder}: no capture in this folder"
+    if some := [str(each) for each in sorted(folder.iterdir()) if each.is_dir() and _captures_in(each)]:
+        return (
+            f"{text}, but in {show_first(some, MOST_NAMED)}: name one of them, or several if they are one job"
+        )
+    return f"{text}: captures must end in {', '.join(SUFFIXES)}"

@@ -66,7 +66,9 @@ def check_wire(wire: Wire, mtu_nbytes: int) -> None:
     if not 0 < wire.rate_bps <= MAX_RATE_BPS:
         raise ValueError(f"a link needs a rate above 0 and up to 100G, got {wire.rate_bps} bit/s")
     if wire.rate_bps < MIN_RATE_BPS:
-        raise ValueError(f"a link's rate must be at least 1M, got {wire.rate_bps} bit/s")
+        raise ValueError(
+            f"a link's rate must be at least 1M, got {wire.rate_bps} bit/s{_perhaps(wire.rate_bps)}"
+        )
     queue, frame_nbytes = wire.queue_nbytes, ETHERNET_NBYTES + mtu_nbytes
     if queue is not None and not frame_nbytes <= queue <= MAX_QUEUE_NBYTES:
         raise ValueError(
@@ -77,6 +79,11 @@ def check_wire(wire: Wire, mtu_nbytes: int) -> None:
         raise ValueError(
             f"a link's delay can be at most {show_ns(MAX_DELAY_NS)}, got {show_ns(wire.delay_ns)}"
         )
+
+
+def _perhaps(rate_bps: int) -> str:
+    """What was meant by a number as small as a rate in Mb/s."""
+    return f" (did you mean {rate_bps}M?)" if rate_bps <= MAX_RATE_BPS // 1_000_000 else ""
 
 
 def check_size(n_hosts: int, n_cables: int) -> None:

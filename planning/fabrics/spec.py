@@ -14,7 +14,7 @@ from gradwire.planning.fabrics.families import fat_tree, leaf_spine, star
 from gradwire.planning.fabrics.family import DEFAULT_RATE_BPS, LinkSpec
 from gradwire.planning.fabrics.grids import mesh, torus
 from gradwire.planning.fabrics.ownrates import KEY
-from gradwire.traces.units import parse_bps, parse_nbytes, parse_ns
+from gradwire.traces.units import did_you_mean, not_one_of, parse_bps, parse_nbytes, parse_ns
 
 MAX_SPEC_LENGTH = 200
 _LINK_KEYS = ("rate", "uplink_rate", "queue", "delay", "mtu")
@@ -133,8 +133,8 @@ def _values(text: str) -> tuple[_Family, dict[str, int], LinkSpec]:
     name, _, pairs = text.partition(":")
     family = FAMILIES.get(name)
     if family is None:
-        raise ValueError(f"there is no family {name!r}; choose from {', '.join(FAMILIES)}")
-    values = _keys(pairs)
+        raise ValueError(not_one_of("family", name, FAMILIES))
+    values = _keys(name, pairs)
     for key in values:
         if key == "uplink_rate" and family.is_grid:
             raise ValueError(
@@ -142,7 +142,8 @@ def _values(text: str) -> tuple[_Family, dict[str, int], LinkSpec]:
             )
         if key not in family.sizes and key not in family.link_keys and not key.startswith(KEY):
             known = ", ".join((*family.sizes, *family.link_keys, f"{KEY}HOST"))
-            raise ValueError(f"{name} has no key {key!r}; its keys are {known}")
+            meant = did_you_mean(key, (*family.sizes, *family.link_keys))
+            raise ValueError(f"{name} has no key {key!r}{meant}; its keys are {known}")
     sizes = {}
     for key, default in family.sizes.items():
         if key not in values and default is None:
@@ -153,16 +154,26 @@ def _values(text: str) -> tuple[_Family, dict[str, int], LinkSpec]:
     return family, sizes, _link_spec(values)
 
 
-def _keys(text: str) -> dict[str, str]:
+def _keys(family: str, text: str) -> dict[str, str]:
     values: dict[str, str] = {}
     for part in text.split(",") if text else ():
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not key or not value:
-            raise ValueError(f"{part!r} is not written as key=value")
+            raise ValueError(f"{part!r} is not written as key=value{_as_meant(family, text)}")
         if key in values:
             raise ValueError(f"{key} is given twice")
         values[key] = value
     return values
+
+
+def _as_meant(family: str, text: str) -> str:
+    """`: write fat-tree:k=4`, where the sizes of a family came without their keys."""
+    keys = [key for key, default in FAMILIES[family].sizes.items() if default is None]
+    values = text.split(",")
+    if len(values) != len(keys) or not all(value.isascii() and value.isdigit() for value in values):
+        return f", as in {FAMILIES[family].example}"
+    pairs = ",".join(f"{key}={value}" for key, value in zip(keys, values, strict=True))
+    return f": write {family}:{pairs}"
 
 
 def _whole(key: str, value: str) -> int:

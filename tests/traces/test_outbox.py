@@ -211,7 +211,9 @@ def test_no_ranks_wait_for_each_other_for_ever(algorithm: str, hosts: HostCosts 
 
 
 def test_an_order_that_there_is_not_is_refused_in_words() -> None:
-    with pytest.raises(ValueError, match="there is no order 'lifo'; choose from fifo, newest-first"):
+    with pytest.raises(
+        ValueError, match=r"there is no order 'lifo' \(did you mean fifo\?\); choose from fifo, newest-first"
+    ):
         parse_order("lifo")
 
 

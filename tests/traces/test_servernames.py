@@ -30,7 +30,10 @@ def test_a_name_says_who_serves_and_how(text: str, layout: Layout) -> None:
         ("", r"no layout ''; choose from central, servers=K, colocated, hierarchical"),
         ("centrl", r"no layout 'centrl'"),
         ("central=2", r"no layout 'central=2'"),
-        ("central,server=2", r"no key 'server'; choose from servers, chunk, keys, assign, overlap"),
+        (
+            "central,server=2",
+            r"no key 'server' \(did you mean servers\?\); choose from servers, chunk, keys, assign, overlap",
+        ),
         ("central,servers=2", r"central has one server: leave servers= out"),
         ("servers=2,chunk=1K,chunk=2K", r"chunk is given twice"),
         ("servers=0", r"servers: '0' is not a whole number from 1 to 512"),

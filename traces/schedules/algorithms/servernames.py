@@ -6,7 +6,7 @@ from typing import Any
 from gradwire.traces.schedules.algorithm import Algorithm
 from gradwire.traces.schedules.algorithms.servers import Layout, closed_form, server_s, server_sends
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
-from gradwire.traces.units import one_of, parse_count, parse_nbytes
+from gradwire.traces.units import not_one_of, one_of, parse_count, parse_nbytes
 from gradwire.traces.workload import MAX_NBYTES
 
 MAX_SERVERS = 512
@@ -47,7 +47,7 @@ def parse_layout(text: str) -> Layout:
         case "colocated" | "hierarchical" as kind if first == kind:
             chosen["kind"] = kind
         case _:
-            raise ValueError(f"there is no layout {first!r}; choose from {', '.join(_LAYOUTS)}")
+            raise ValueError(not_one_of("layout", first, _LAYOUTS))
     for item in rest:
         key, equals, value = item.partition("=")
         one_of("key", key, _KEYS)
