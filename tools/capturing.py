@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gradwire import COMMAND
 from gradwire.emu.capturing import finish
@@ -24,14 +23,16 @@ from gradwire.emu.lifecycle import Progress as Progressed
 from gradwire.emu.lifecycle import working_folder
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.runfiles import INCOMPLETE
-from gradwire.tools.console import console, plain
+from gradwire.tools.console import plain
 from gradwire.tools.exits import FAULT
 from gradwire.tools.exits import INTERRUPTED as INTERRUPTED_CODE
+from gradwire.tools.progressbar import progress_bar
 from gradwire.traces.files import write_whole
-from gradwire.traces.units import show_nbytes, show_s
+from gradwire.traces.units import show_first, show_nbytes, show_s
 
 NOT_AS_LOGGED = 3
 SHOWN_DIFFERENCES = 5
+INDENT = " " * len("CHECK FAILED: ")
 PHASES = {
     "network": "building the network",
     "switches": "programming the switches",
@@ -138,15 +139,7 @@ def _finished(
 @contextmanager
 def _shown(request: CaptureRequest, quiet: bool) -> Iterator[Progressed]:
     """A bar for people; it moves with a built-in job's iterations."""
-    progress = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        TimeElapsedColumn(),
-        console=console(stderr=True),
-        transient=True,
-        disable=quiet or not sys.stderr.isatty(),
-    )
-    with progress:
+    with progress_bar(quiet=quiet) as progress:
         total = request.training.iterations if request.training else None
         task = progress.add_task("starting", total=None)
 
@@ -250,10 +243,8 @@ def _check_lines(check: Checked) -> Iterator[str]:
         )
     else:
         yield f"CHECK FAILED: {_first(check)}"
-        for line in check.differences[1:SHOWN_DIFFERENCES]:
-            yield f"              {line}"
-        if (more := len(check.differences) - SHOWN_DIFFERENCES) > 0:
-            yield f"              and {more} more"
+        if more := check.differences[1:]:
+            yield INDENT + show_first(more, SHOWN_DIFFERENCES - 1, f"\n{INDENT}")
 
 
 def _has_failed(check: Checked | None) -> bool:

@@ -1,20 +1,26 @@
 """An injection for a person: what was sent, what became of it, how punctual it was."""
 
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from gradwire.emu.inject.figures import TimePercentiles
 from gradwire.emu.inject.result import VALID, InjectedFlow, Injection
-from gradwire.emu.lifecycle import Progress as Told
-from gradwire.tools.console import console
-from gradwire.tools.table import NOTHING, Cell, Table, columns, or_nothing, rich_table, table_of
+from gradwire.emu.lifecycle import Progress
+from gradwire.tools.progressbar import progress_bar
+from gradwire.tools.table import (
+    NOTHING,
+    Cell,
+    Table,
+    columns,
+    or_nothing,
+    print_left_out,
+    rich_table,
+    table_of,
+)
 from gradwire.traces.units import show_bps, show_nbytes, show_s
 
 MOST_FLOWS = 10
@@ -31,22 +37,14 @@ _PHASES = {
 
 
 @contextmanager
-def following(quiet: bool) -> Iterator[Told]:
+def following(quiet: bool) -> Iterator[Progress]:
     """A line on stderr that says what is done at the moment."""
-    line = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        console=console(stderr=True),
-        transient=True,
-        disable=quiet or not sys.stderr.isatty(),
-    )
-    with line:
-        task = line.add_task("starting")
+    with progress_bar(quiet=quiet) as progress:
+        task = progress.add_task("starting", total=None)
 
         def tell(phase: str, more: dict[str, Any]) -> None:
             lasts = f", {show_s(more['duration_s'])}" if "duration_s" in more else ""
-            line.update(task, description=_PHASES[phase] + lasts)
+            progress.update(task, description=_PHASES[phase] + lasts)
 
         yield tell
 
@@ -57,7 +55,9 @@ def print_injection(to: Console, injection: Injection) -> None:
     to.print(rich_table(_summary(injection)))
     if injection.lateness_histogram:
         to.print(rich_table(_lateness(injection.lateness_histogram), dense=True))
-    to.print(rich_table(_flows(injection), dense=True))
+    flows = _flows(injection)
+    to.print(rich_table(flows, dense=True))
+    print_left_out(to, flows.left_out)
     for line in notes(injection):
         to.print(Text(line, style="dim"))
     to.print(Text(verdict(injection), style="green" if injection.verdict == VALID else "bold red"))
@@ -109,9 +109,7 @@ def _flows(injection: Injection) -> Table:
     """Those that lost most, then those that sent most."""
     figures = columns("#packets", "#bytes", "#lost", "#median", "#99 %", "#reordered")
     ordered = sorted(injection.flows, key=lambda flow: (-flow.lost, -flow.nbytes))
-    flows = table_of((*columns("flow", wrap="never"), *figures), ordered, _flow, MOST_FLOWS)
-    more = ((Cell(f"… {flows.left_out} more flows: --json"),),) if flows.left_out else ()
-    return replace(flows, rows=flows.rows + more)
+    return table_of((*columns("flow"), *figures), ordered, _flow, MOST_FLOWS)
 
 
 def _flow(flow: InjectedFlow) -> tuple[str, ...]:

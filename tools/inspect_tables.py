@@ -8,7 +8,7 @@ from rich.text import Text
 
 from gradwire.results.advice import Advice, Proposal
 from gradwire.tools.console import console
-from gradwire.tools.table import Record, Table, columns, rich_table, table_of
+from gradwire.tools.table import Record, Table, columns, print_left_out, rich_table, table_of
 from gradwire.traces.analysis.aggregations import AggregationJob
 from gradwire.traces.analysis.analysis import Analysis
 from gradwire.traces.analysis.bottleneck import HostBound
@@ -45,8 +45,7 @@ def print_analysis(analysis: Analysis, advice: Advice | None = None) -> None:
             continue
         to.print(Text(table.title, style="bold"))
         to.print(rich_table(table))
-        if table.left_out:
-            to.print(Text(f"and {table.left_out:,} more: see --html, --json or --csv", style="dim"))
+        print_left_out(to, table.left_out, "; --html, --json and --csv have all")
         to.print()
     to.print(Text(_losses(analysis)))
     for note in analysis.notes:

@@ -11,7 +11,6 @@ The folder keeps everything, so that a matrix that was cut off goes on where it 
 
 import itertools
 import json
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -20,8 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gradwire.emu.options import RunOptions
 from gradwire.emu.run import run
@@ -35,6 +32,7 @@ from gradwire.results.row import REFUSED
 from gradwire.results.trustresult import Live, TrustMatrix, TrustRow, save
 from gradwire.tools.capturing import carry_out as capture_live
 from gradwire.tools.joboptions import LiveJob
+from gradwire.tools.progressbar import progress_bar
 from gradwire.tools.trustlive import Capture, Trainer, attempt, below
 from gradwire.tools.trustreplay import Replayed, compared, plan_for
 from gradwire.traces.fidelity import captured_messages
@@ -144,16 +142,7 @@ def _claim(folder: Path, trial: TrustTrial) -> None:
 
 @contextmanager
 def _bar(total: int, quiet: bool) -> Iterator[tuple[Tell, Callable[[], None]]]:
-    progress = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-        disable=quiet or not sys.stderr.isatty(),
-    )
-    with progress:
+    with progress_bar(quiet=quiet) as progress:
         task = progress.add_task("starting", total=total)
         yield (lambda text: progress.update(task, description=text)), (lambda: progress.advance(task))
 

@@ -1,24 +1,25 @@
 """`gradwire inspect`: show what a training job sent, and what slowed it down."""
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import Progress
 
 from gradwire.planning.capturefabric import capture_fabric, had_company, rates_of
 from gradwire.results.advice import Step, advise
-from gradwire.tools.console import console, plain
+from gradwire.tools.console import plain
 from gradwire.tools.dygraphs import need_library
 from gradwire.tools.inspect_tables import print_analysis
 from gradwire.tools.options import CapturesArgument, JsonOption, ParquetOption, RankMapOption
 from gradwire.tools.outputs import check_tables
+from gradwire.tools.progressbar import progress_bar
+from gradwire.tools.stdin import with_stdin
 from gradwire.traces.analysis.analysis import analyse_trace, to_json
 from gradwire.traces.analysis.perfetto import write_perfetto
 from gradwire.traces.analysis.tables import frames, write_csv
@@ -88,6 +89,7 @@ def inspect(  # noqa: PLR0913, PLR0917 - a parameter for each option
     A summary comes first, then what to do next, then tables of the traffic
     between ranks, collectives, iterations, flows and bursts, and the losses.
     """
+    captures = with_stdin(captures)
     line_rate_bps = None if line_rate is None else _positive_bps(line_rate)
     check_tables(parquet)
     if html is not None:
@@ -143,26 +145,14 @@ def words_of(captures: Sequence[Path], rank_map: Path | None) -> list[str]:
 
 @contextmanager
 def trying(quiet: bool) -> Iterator[Step]:
-    """A bar on a terminal, from the first step on."""
-    progress: Progress | None = None
+    """A bar from the first step on."""
+    with ExitStack() as stack:
+        begun: list[Progress] = []
 
-    def step(done: int, total: int) -> None:
-        nonlocal progress
-        if progress is None:
-            progress = Progress(
-                TextColumn("trying what would help"),
-                BarColumn(bar_width=20),
-                MofNCompleteColumn(),
-                console=console(stderr=True),
-                transient=True,
-                disable=quiet or not sys.stderr.isatty(),
-            )
-            progress.add_task("", total=total)
-            progress.start()
-        progress.update(progress.task_ids[0], completed=done)
+        def step(done: int, total: int) -> None:
+            if not begun:
+                begun.append(stack.enter_context(progress_bar(quiet=quiet)))
+                begun[0].add_task("trying what would help", total=total)
+            begun[0].update(begun[0].task_ids[0], completed=done)
 
-    try:
         yield step
-    finally:
-        if progress is not None:
-            progress.stop()
