@@ -89,7 +89,14 @@ def write_tables(parquet: Path, several: Sequence[Matrix]) -> None:
     write_parquet(Results(tuple(several)).tables, parquet)
 
 
-def show(matrix: Matrix, *, as_json: bool, html: Path | None, parquet: Path | None = None) -> None:
+def show(
+    matrix: Matrix,
+    *,
+    as_json: bool,
+    html: Path | None,
+    parquet: Path | None = None,
+    verbose: bool = False,
+) -> None:
     """Print the rows, write the page and the tables; leave with exit code 3 if a row is not valid."""
     rows, described = matrix.rows, matrix.about
     if as_json:
@@ -98,7 +105,7 @@ def show(matrix: Matrix, *, as_json: bool, html: Path | None, parquet: Path | No
         to = console()
         for line in described.introduction:
             to.print(line)
-        print_result(to, rows, matrix.folder)
+        print_result(to, rows, matrix.folder, verbose)
     if html:
         write_report(html, described.title, described.introduction, rows)
     if parquet:
@@ -109,9 +116,9 @@ def show(matrix: Matrix, *, as_json: bool, html: Path | None, parquet: Path | No
         raise typer.Exit(NOT_VALID)
 
 
-def print_result(to: Console, rows: Sequence[Row], folder: Path) -> None:
+def print_result(to: Console, rows: Sequence[Row], folder: Path, verbose: bool = False) -> None:
     """The rows, the answer in a sentence, and where the runs are."""
-    print_rows(to, rows)
+    print_rows(to, rows, verbose)
     if sentence := answer_of_rows(rows):
         to.print(f"\n{sentence}")
     to.print(f"\nruns: {folder}", soft_wrap=True)

@@ -20,8 +20,8 @@ from gradwire.results.row import JobTime, asked_nbytes
 from gradwire.results.rowchoices import planned_choices, show_choices
 from gradwire.tools.linkrates import show_rates
 from gradwire.tools.linkusers import print_users, tree_json
+from gradwire.tools.rownotes import show_range
 from gradwire.tools.table import NOTHING, Cell, Table, columns, rich_table, table_of
-from gradwire.tools.tables import show_range
 from gradwire.traces.units import show_bps, show_count, show_nbytes, show_s
 
 LINKS_SHOWN = 5

@@ -25,8 +25,8 @@ from gradwire.tools.fabrictable import fabric_table
 from gradwire.tools.pageparts import as_script, environment
 from gradwire.tools.reportcells import ReportCell, fabrics_of, grids, short_specs, sizes_of
 from gradwire.tools.reportcharts import chart_data
+from gradwire.tools.rownotes import settling_words
 from gradwire.tools.table import Table
-from gradwire.tools.tables import settling_words
 from gradwire.traces.files import write_whole
 from gradwire.traces.units import show_bps, show_count, show_first, show_nbytes
 

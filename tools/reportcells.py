@@ -12,7 +12,7 @@ from gradwire.results.row import Row
 from gradwire.results.rowchoices import show_choices
 from gradwire.results.runview import LinkUse, RunView
 from gradwire.tools.bars import iterations_svg
-from gradwire.tools.tables import iteration_words
+from gradwire.tools.rownotes import iteration_words
 from gradwire.traces.units import show_nbytes
 
 MOST_LINKS = 10  # of a cell's table; the drawing shows them all

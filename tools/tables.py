@@ -1,109 +1,71 @@
-"""Result rows as tables of at most 100 columns: one per fabric, or one per cell of a sweep of sizes.
+"""Result rows as tables: one per fabric, or one per cell of a sweep of sizes.
 
 A sweep is printed as nccl-tests does it (tools.ncclstyle).
 """
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import accumulate, groupby
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.text import Text
 
-from gradwire.planning.model.errorbar import Bar
-from gradwire.planning.plan import ADAPTIVE
-from gradwire.results.row import REFUSED, Row, Spread
+from gradwire.results.row import REFUSED, Row
 from gradwire.tools.aggregationtables import aggregation_grids, broken_heads, megabytes
 from gradwire.tools.linkrates import show_rates
 from gradwire.tools.ncclstyle import UNACCOUNTED, nccl_lines
+from gradwire.tools.rownotes import notes
 from gradwire.tools.table import NOTHING, Cell, Table, columns, or_nothing, rich_table, table_of
 from gradwire.traces.schedules.dtypes import FLOAT32
 from gradwire.traces.schedules.outbox import FIFO
-from gradwire.traces.units import show_nbytes, show_s
+from gradwire.traces.units import show_count, show_nbytes, show_s
 
 UNBOUNDED = 10_000  # columns
 VERDICT_STYLES = {"valid": "green", "not valid": "bold red", REFUSED: "dim"}
 _FIGURES = ("#time", "#busbw\nMB/s", "#bound", "#ratio", "#pred.")
 
 
-def print_rows(to: Console, rows: Sequence[Row]) -> None:
-    """Print the rows: as a sweep if measured rows have several sizes (refused cells have none)."""
+def print_rows(to: Console, rows: Sequence[Row], verbose: bool = False) -> None:
+    """Print the rows: as a sweep if measured rows have several sizes (refused cells have none).
+
+    The notes below have no more lines than the tables, unless `verbose`.
+    """
+    n_lines = 0
     swept = len({row.bytes for row in rows if row.time_s}) > 1
     for _, same in groupby(rows, key=_cell if swept else _fabric):
         batch = list(same)
         to.print()
         to.print(Text(_heading(batch, swept), style="bold"))
         if swept:
-            to.print(Text("\n".join(nccl_lines(batch))), soft_wrap=True)
+            lines = [*nccl_lines(batch)]
+            to.print(Text("\n".join(lines)), soft_wrap=True)
+            n_lines += len(lines)
         else:
-            to.print(rich_table(_fitting(to, partial(_matrix, batch)), dense=True))
+            table = rich_table(_fitting(to, partial(_matrix, batch)), dense=True)
+            to.print(table)
+            n_lines += n_lines_of(to, table)
     for _, same in groupby(rows, key=_fabric):
         for grid in aggregation_grids(list(same)):
             to.print()
             to.print(Text(grid.title, style="bold"))
             to.print(rich_table(broken_heads(grid), dense=True))
-    for line in notes(rows):
+    lines = notes(rows)
+    for line in lines if verbose else first_lines(to, lines, n_lines):
         to.print(Text(line, style="dim"))
 
 
-def notes(rows: Sequence[Row]) -> list[str]:
-    """Why rows are refused, not valid, doubtful or slow, and how long iterations take; each reason once."""
-    lines = []
-    for row in rows:
-        name = f"{row.fabric.partition(':')[0]}, {row.algorithm}, {row.placement}, {row.routes}"
-        lines += [f"{verdict}: {name}: {reason}" for verdict, reason in row.reason_lines()]
-        lines += [f"note: {name}: {warning}" for warning in row.warnings]
-        if row.iteration_s and row.exposed_s is not None:
-            lines.append(f"iteration: {name}: {iteration_words(row)}")
-        if row.why:
-            lines.append(f"why: {name}: {row.why}")
-        lines += [f"note: {name}: {failure}" for failure in row.failure_lines()]
-        if row.flows_may_move and row.time_s:
-            lines.append(f"note: {name}: {as_planned(row)}")
-        if row.settled_s:
-            lines.append(f"note: {name}: {settling_words(row.settled_s)}")
-        lines += [f"note: {name}: done by the hosts: {reason}" for reason in row.host_side]
-        if row.dropped:
-            lines.append(f"note: {name}: {row.dropped} packets dropped in the fabric's queues")
-    return list(dict.fromkeys(lines))
+def first_lines(to: Console, lines: Sequence[str], most: int) -> list[str]:
+    """As many as take at most this many lines of the terminal; the last one says how many are left."""
+    sizes = [n_lines_of(to, Text(line)) for line in lines]
+    if sum(sizes) <= most:
+        return [*lines]
+    shown = sum(total < most for total in accumulate(sizes))
+    return [*lines[:shown], f"and {show_count(len(lines) - shown, 'more note')}: --verbose prints all"]
 
 
-def iteration_words(row: Row) -> str:
-    """How long one is, and should be, for a person."""
-    time, exposed_s = row.iteration_s, row.exposed_s or 0.0
-    assert time
-    spread = f" ({show_s(time.low)} to {show_s(time.high)}, n = {time.n})" if time.n > 1 else ""
-    words = f"{show_s(time.median)}{spread} from start to start; no computing hides {show_s(exposed_s)} of it"
-    if row.predicted_iteration is None or row.predicted_exposed is None or row.flows_may_move:
-        return words
-    return f"{words}; predicted: {show_bar(row.predicted_iteration)} and {show_bar(row.predicted_exposed)}"
-
-
-def show_bar(bar: Bar) -> str:
-    spread = f" ({show_range(bar)})" if bar.low_s is not None else ""
-    return f"{show_s(bar.predicted_s)}{spread}"
-
-
-def show_range(bar: Bar) -> str:
-    """From where to where it goes; empty without a bar."""
-    if bar.low_s is None or bar.high_s is None:
-        return ""
-    return f"{show_s(bar.low_s)} to {show_s(bar.high_s)}"
-
-
-def as_planned(row: Row) -> str:
-    """What the figures from the plan do not know, of a row whose flows may have left their paths."""
-    unknown = ("the failures", row.failures), ("what the controller moved", row.routes == ADAPTIVE)
-    what = " and ".join(text for text, is_so in unknown if is_so)
-    return f"prediction and worst link are of the paths as planned; they do not know of {what}"
-
-
-def settling_words(settled_s: Spread) -> str:
-    """When the controller moved flows for the last time, for a person."""
-    if not settled_s.max:
-        return "the controller moved no flow"
-    words = f"flows moved until {show_s(settled_s.median)} after the start"
-    return words if settled_s.min == settled_s.max else f"{words} (at most {show_s(settled_s.max)})"
+def n_lines_of(to: Console, what: RenderableType) -> int:
+    """How many lines of the terminal it takes."""
+    return len(to.render_lines(what, pad=False))
 
 
 def _fabric(row: Row) -> str:

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from gradwire.planning.model.errorbar import Bar
 from gradwire.results.row import REFUSED, FailedCable, Row, Spread
-from gradwire.tools.console import MAX_COLUMNS
+from gradwire.tools.console import PIPE_COLUMNS
 from gradwire.tools.tables import print_rows
 from gradwire.traces.iterationtimes import IterationTime
 
@@ -56,14 +56,14 @@ def refused() -> Row:
 
 def printed(*rows: Row) -> str:
     out = StringIO()
-    print_rows(Console(file=out, width=MAX_COLUMNS, highlight=False), rows)
+    print_rows(Console(file=out, width=PIPE_COLUMNS, highlight=False), rows)
     return out.getvalue()
 
 
 @pytest.mark.parametrize("verdict", ["valid", "not valid"])
 def test_no_line_is_wider_than_a_hundred_columns_and_nothing_is_cut_off(verdict: str) -> None:
     text = printed(measured(verdict=verdict), refused(), measured("as-captured", verdict=verdict))
-    assert max(map(len, text.splitlines())) <= MAX_COLUMNS
+    assert max(map(len, text.splitlines())) <= PIPE_COLUMNS
     assert "…" not in text
     for part in (
         "halving-doubling",
@@ -88,7 +88,7 @@ def test_a_worst_link_breaks_before_its_arrow_or_not_at_all(link: str) -> None:
         lines = text.splitlines()
         words = text.split()
         assert link in words or (near in words and f"→{far}" in words)
-        assert max(map(len, lines)) <= MAX_COLUMNS
+        assert max(map(len, lines)) <= PIPE_COLUMNS
         assert "…" not in text
 
 
@@ -211,7 +211,7 @@ def test_fidelity_is_a_column_only_where_a_row_has_one() -> None:
     plain = measured("as-captured")
     assert "fide" not in printed(plain)
     text = printed(replace(plain, fidelity=0.934), measured(), refused())
-    assert max(map(len, text.splitlines())) <= MAX_COLUMNS
+    assert max(map(len, text.splitlines())) <= PIPE_COLUMNS
     assert "…" not in text
     assert "fide-" in text
     (captured,) = (line for line in text.splitlines() if line.startswith("as-captured"))

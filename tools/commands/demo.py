@@ -24,6 +24,7 @@ from gradwire.tools.options import (
     OutOption,
     RepeatOption,
     ScaleBytesOption,
+    VerboseOption,
     parse_factor,
 )
 from gradwire.tools.outputs import check_page
@@ -58,6 +59,7 @@ def demo(
     out: OutOption = None,
     html: HtmlOption = None,
     as_json: JsonOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Replay a training job that its network slowed down, on three fabrics, and compare them.
 
@@ -100,7 +102,7 @@ def demo(
     ]
     described = about("gradwire demo", introduction)
     matrix = carry_out(planned(work), RunOptions(repeat), folder, described, quiet=as_json)
-    show(matrix, as_json=as_json, html=html or folder / "report.html")
+    show(matrix, as_json=as_json, html=html or folder / "report.html", verbose=verbose)
 
 
 def _fabric(spec: str, rate_bps: int) -> Fabric:
