@@ -33,6 +33,7 @@ DOCUMENTS = [
     "docs/nics.md",
     "docs/papers.md",
     "docs/prompt.md",
+    "docs/commandline.md",
     "tests/vm/README.md",
 ]
 

@@ -31,6 +31,7 @@ from gradwire.planning.trees.tree import (
     SWITCH_SLOTS,
     mtu_needed,
 )
+from gradwire.tools.completing import completing
 from gradwire.tools.givenoptions import is_given, option_of
 from gradwire.tools.options import (
     ALGORITHM_HELP,
@@ -47,6 +48,11 @@ from gradwire.tools.options import (
     RepeatOption,
     ScaleBytesOption,
     SwitchOption,
+    VerboseOption,
+    complete_algorithm,
+    complete_fabric,
+    complete_placement,
+    complete_routes,
     either,
     parse_compute,
     parse_factor,
@@ -70,27 +76,28 @@ _INA: dict[str, tuple[str, ...]] = {"off": (), "on": (INA,), "leaf": (INA_LEAF,)
 class MatrixChoices:
     """Every combination of these is a cell."""
 
-    fabric: Annotated[list[str], typer.Option(metavar="SPEC", help=f"{FABRIC_HELP}.")] = field(
-        default_factory=lambda: ["fat-tree:k=4"]
-    )
-    algorithm: Annotated[list[str], typer.Option(metavar="NAME", help=ALGORITHM_HELP)] = field(
-        default_factory=lambda: [AS_CAPTURED]
-    )
+    fabric: Annotated[
+        list[str], typer.Option(metavar="SPEC", help=f"{FABRIC_HELP}.", autocompletion=complete_fabric)
+    ] = field(default_factory=lambda: ["fat-tree:k=4"])
+    algorithm: Annotated[
+        list[str], typer.Option(metavar="NAME", help=ALGORITHM_HELP, autocompletion=complete_algorithm)
+    ] = field(default_factory=lambda: [AS_CAPTURED])
     ina: Annotated[
         str,
         typer.Option(
             metavar="off|on|leaf",
+            autocompletion=completing([*_INA, "off,on"]),
             help="In-network aggregation. off: allreduces run as --algorithm says; on: switches add up the "
             "gradients (the same as --algorithm ina); leaf: only each rank's first switch does (ina:leaf). "
             "Several are compared: off,on.",
         ),
     ] = "off"
-    placement: Annotated[list[str], typer.Option(metavar="NAME", help=PLACEMENT_HELP)] = field(
-        default_factory=lambda: ["linear"]
-    )
-    routes: Annotated[list[str], typer.Option(metavar="NAME", help=ROUTES_HELP)] = field(
-        default_factory=lambda: ["ecmp"]
-    )
+    placement: Annotated[
+        list[str], typer.Option(metavar="NAME", help=PLACEMENT_HELP, autocompletion=complete_placement)
+    ] = field(default_factory=lambda: ["linear"])
+    routes: Annotated[
+        list[str], typer.Option(metavar="NAME", help=ROUTES_HELP, autocompletion=complete_routes)
+    ] = field(default_factory=lambda: ["ecmp"])
 
     def algorithms(self) -> list[str]:
         """The algorithms that `ina` leaves (off) and adds (on, leaf)."""
@@ -167,6 +174,7 @@ class NetworkChoices:
         str,
         typer.Option(
             metavar="|".join(DTYPES),
+            autocompletion=completing(DTYPES),
             help="Type in which gradients are sent and added. What allreduces, and other operations that "
             "add, have as float32 is converted: float16 and bfloat16 halve its bytes. What is only copied "
             "stays as it is.",
@@ -185,6 +193,7 @@ class NetworkChoices:
         str | None,
         typer.Option(
             metavar="|".join(PACES),
+            autocompletion=completing(PACES),
             help="When a receiver announces that it is ready. early: as soon as the bytes allow, with two "
             "buffers for each sender, so the notice is out before the data are ready; step: when it is done "
             "with the step before. Default: as the algorithm does by itself.",
@@ -204,6 +213,7 @@ class NetworkChoices:
         str,
         typer.Option(
             metavar="|".join(ORDERS),
+            autocompletion=completing(ORDERS),
             help="Which send of a rank leaves first. fifo: each when it may, so operations in flight share "
             "the link; newest-first: one operation at a time, the one that began last.",
         ),
@@ -327,6 +337,7 @@ class RunChoices:
     html: HtmlOption = None
     parquet: ParquetOption = None
     as_json: JsonOption = False
+    verbose: VerboseOption = False
 
     @property
     def options(self) -> RunOptions:

@@ -6,18 +6,26 @@ libraries.
 """
 
 import importlib
+import os
 import platform
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.exceptions import TyperException
 
 import gradwire
+from gradwire.tools.console import plain
 from gradwire.tools.exits import guarded
 from gradwire.tools.help import HelpCommand, HelpGroup
+from gradwire.tools.usage import usage_line
 
+USAGE = 2  # the exit code for a wrong command line, as Typer has it
+PROGRAM = "gradwire"
+COMPLETING = "_GRADWIRE_COMPLETE"  # set by a shell that completes a command line
 FOLDER = Path(__file__).parent / "commands"
 
 START = "Start here"
@@ -42,6 +50,7 @@ TABLE = (
     Command("demo", START, "Inspect a shipped capture, replay it on three fabrics and compare them (root)."),
     Command("doctor", START, "Check what this machine has and what is missing, and how to fix that."),
     Command("test", START, "Run all checks and tests; with arguments, only pytest.", passes_on=True),
+    Command("help", START, "Describe a command and its options; write man pages."),
     Command("setup", START, "Install what is missing (root). ./gradwire does this by itself at first use."),
     Command("inspect", TRACES, "Show what a job sent, how long its iterations took and what slowed it."),
     Command("extract", TRACES, "Write what a captured job communicated to a workload file."),
@@ -66,19 +75,32 @@ TABLE = (
 
 def main(arguments: Sequence[str]) -> None:
     """Run one command line; leaves by SystemExit."""
-    typed = next((word for word in arguments if not word.startswith("-")), None)
-    application(typed)(args=list(arguments), prog_name="gradwire")
+    typed = next((word for word in _words(arguments) if not word.startswith("-")), None)
+    try:
+        code = application(typed)(
+            args=list(arguments) or ["--help"], prog_name=PROGRAM, standalone_mode=False
+        )
+    except TyperException as error:
+        print(f"gradwire: {plain(usage_line(error))}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    sys.exit(code or (0 if arguments else USAGE))
+
+
+def _words(arguments: Sequence[str]) -> Sequence[str]:
+    """The words after the program's name, also while a shell completes them (Typer's environment)."""
+    if COMPLETING not in os.environ:
+        return arguments
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+    return line.split()[1:]
 
 
 def application(typed: str | None = None) -> typer.Typer:
     """The Typer application, in which only the command `typed` can really be called."""
     app = typer.Typer(
-        name="gradwire",
+        name=PROGRAM,
         cls=HelpGroup,
         help="Read packet captures of distributed training, and replay them as real packets on emulated "
         "networks.",
-        no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )

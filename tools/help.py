@@ -1,10 +1,12 @@
 """What `--help` prints: usage, what the command does, and two columns, names and their texts.
 
-As wide as the terminal, 100 columns where there is none.  Typer's own page gives each option five columns, of
-which the last, its text, gets what the widest names of the other four leave: a word a line in the worst case.
+As wide as the terminal.  Typer's own page gives each option five columns, of which the last, its text, gets
+what the widest names of the other four leave: a word a line in the worst case.  Here a long name has a line
+of its own.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import typer.core
@@ -14,10 +16,24 @@ from rich.table import Table
 from rich.text import Text
 
 from gradwire.tools.console import console
+from gradwire.traces.units import did_you_mean
 
-LEAST_TEXT = 40  # columns; on a narrower terminal long names are broken instead
+MOST_NAME = 28  # columns; a longer name has a line of its own
 EXAMPLE = "gradwire "  # paragraphs that begin with it are command lines, which stay as they are
 Row = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Everything that is said of a command, by `--help` and by its man page.
+
+    `name` is what is typed: `gradwire plan`.  `sections` have names with their texts, by title.
+    """
+
+    name: str
+    usage: str
+    paragraphs: tuple[str, ...]
+    sections: Mapping[str, tuple[Row, ...]]
 
 
 class HelpCommand(typer.core.TyperCommand):
@@ -25,7 +41,7 @@ class HelpCommand(typer.core.TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the page; Typer calls this for `--help`."""
-        formatter.write(_page(self, ctx, {}))
+        formatter.write(_shown(page_of(self, ctx)))
 
 
 class HelpGroup(typer.core.TyperGroup):
@@ -33,15 +49,21 @@ class HelpGroup(typer.core.TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the page; Typer calls this for `--help`."""
-        sections: dict[str, list[Row]] = {}
-        for name, command in self.commands.items():
-            panel = getattr(command, "rich_help_panel", None) or "Commands"
-            sections.setdefault(panel, []).append((name, command.help or ""))
-        formatter.write(_page(self, ctx, sections))
+        formatter.write(_shown(page_of(self, ctx)))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """See TyperGroup; a name that is not there in our own words."""
+        name = args[0]
+        if name not in self.commands and not name.startswith("-") and not ctx.resilient_parsing:
+            ctx.fail(f"there is no command {name!r}{did_you_mean(name, self.commands)}")
+        return super().resolve_command(ctx, args)
 
 
-def _page(command: Any, context: Any, sections: dict[str, list[Row]]) -> str:
-    arguments, options = {"Arguments": list[Row]()}, {"Options": list[Row]()}
+def page_of(command: Any, context: Any) -> Page:
+    """What is said of a command, or of a group and its commands."""
+    arguments: dict[str, list[Row]] = {"Arguments": []}
+    options: dict[str, list[Row]] = {"Options": []}
+    commands: dict[str, list[Row]] = {}
     words = [context.command_path, "[OPTIONS]"]
     for parameter in command.get_params(context):
         title = getattr(parameter, "rich_help_panel", None)
@@ -51,41 +73,57 @@ def _page(command: Any, context: Any, sections: dict[str, list[Row]]) -> str:
             arguments.setdefault(title or "Arguments", []).append(row)
         else:
             options.setdefault(title or "Options", []).append((_option(parameter), _text(parameter, context)))
-    if sections:
+    for name, each in getattr(command, "commands", {}).items():
+        panel = getattr(each, "rich_help_panel", None) or "Commands"
+        commands.setdefault(panel, []).append((name, each.help or ""))
+    if commands:
         words.append("COMMAND …")
+    sections = {title: tuple(rows) for title, rows in (arguments | options | commands).items() if rows}
+    return Page(context.command_path, " ".join(words), tuple(_paragraphs(command.help or "")), sections)
+
+
+def is_example(paragraph: str) -> bool:
+    """Whether a paragraph is of command lines."""
+    return paragraph.startswith(EXAMPLE)
+
+
+def _paragraphs(text: str) -> Iterable[str]:
+    for paragraph in text.split("\n\n"):
+        yield paragraph if is_example(paragraph) else " ".join(paragraph.split())
+
+
+def _shown(page: Page) -> str:
+    """As a terminal shows it."""
     to = console()
     with to.capture() as captured:
-        to.print(Text.assemble(("Usage: ", "yellow"), (" ".join(words), "bold")))
-        for paragraph in _paragraphs(command.help or ""):
+        to.print(Text.assemble(("Usage: ", "yellow"), (page.usage, "bold")))
+        for paragraph in page.paragraphs:
             to.print()
-            to.print(paragraph)
-        _print_sections(to, arguments | options | sections)
+            to.print(_example(paragraph) if is_example(paragraph) else Text(paragraph))
+        _print_sections(to, page.sections)
     return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
-def _paragraphs(text: str) -> Iterator[RenderableType]:
-    for paragraph in text.split("\n\n"):
-        if paragraph.startswith(EXAMPLE):
-            yield Padding(Text(paragraph, style="cyan"), (0, 0, 0, 2))
-        else:
-            yield Text(" ".join(paragraph.split()))
+def _example(paragraph: str) -> RenderableType:
+    return Padding(Text(paragraph, style="cyan"), (0, 0, 0, 2))
 
 
-def _print_sections(to: Console, sections: dict[str, list[Row]]) -> None:
+def _print_sections(to: Console, sections: Mapping[str, Iterable[Row]]) -> None:
     """All with one width of the first column, so that the texts of a page begin below each other."""
-    names = [name for rows in sections.values() for name, _ in rows]
-    width = min(max(map(len, names), default=0), max(to.width - LEAST_TEXT, 10))
+    longest = max((len(name) for rows in sections.values() for name, _ in rows), default=0)
+    width = min(longest, MOST_NAME, to.width // 3)
     for title, rows in sections.items():
-        if not rows:
-            continue
-        table = Table.grid(padding=(0, 2, 0, 0))
-        table.add_column(width=width, style="cyan", overflow="fold")
-        table.add_column()
-        for name, text in rows:
-            table.add_row(name, Text(text))
         to.print()
         to.print(Text(title, style="yellow"))
-        to.print(Padding(table, (0, 0, 0, 2)))
+        for name, text in rows:
+            has_room = len(name) <= width
+            if not has_room:
+                to.print(Padding(Text(name, style="cyan"), (0, 0, 0, 2)))
+            table = Table.grid(padding=(0, 2, 0, 0))
+            table.add_column(width=width, style="cyan")
+            table.add_column()
+            table.add_row(name if has_room else "", Text(text))
+            to.print(Padding(table, (0, 0, 0, 2)))
 
 
 def _argument(parameter: Any) -> str:

@@ -12,6 +12,7 @@ from gradwire.emu.options import SWITCHES
 from gradwire.planning.fabrics.spec import FAMILIES
 from gradwire.planning.placement import PLACEMENTS
 from gradwire.planning.routing.policies import policy_names
+from gradwire.tools.completing import completing
 from gradwire.traces.schedules.names import CHOICES, algorithm_names
 
 MAX_ITERATIONS = 100_000
@@ -95,19 +96,23 @@ def _choices_help(does: str, names: Sequence[str]) -> str:
     return "\n".join([does, *(f"{name}: {MEANINGS[name]}" if name in MEANINGS else name for name in names)])
 
 
+ALGORITHMS = tuple(dict.fromkeys((*CHOICES, *algorithm_names())))
 ALGORITHM_HELP = _choices_help(
-    "Algorithm for every allreduce, or for the only other kind of collective.",
-    tuple(dict.fromkeys((*CHOICES, *algorithm_names()))),
+    "Algorithm for every allreduce, or for the only other kind of collective.", ALGORITHMS
 )
 PLACEMENT_HELP = _choices_help("How ranks are placed on hosts.", tuple(PLACEMENTS))
 ROUTES_HELP = _choices_help("How flows are routed.", policy_names())
+complete_fabric = completing([family.example for family in FAMILIES.values()])
+complete_algorithm = completing(ALGORITHMS, MEANINGS)
+complete_placement = completing(PLACEMENTS, MEANINGS)
+complete_routes = completing(policy_names, MEANINGS)
 REPEATABLE = "Repeatable."
 
 CapturesArgument = Annotated[
     list[Path],
     typer.Argument(
         metavar="CAPTURE",
-        help="Capture files (pcap or pcapng) of one job, or their folder.",
+        help="Capture files (pcap or pcapng) of one job, or their folder; - is standard input.",
         show_default=False,
     ),
 ]
@@ -115,11 +120,14 @@ JobArgument = Annotated[
     list[Path],
     typer.Argument(
         metavar="CAPTURE|WORKLOAD|PLAN",
-        help="Capture files of one job or their folder, a *.workload.json, or a plan.json.",
+        help="Capture files of one job or their folder, a *.workload.json, or a plan.json; - is standard "
+        "input.",
         show_default=False,
     ),
 ]
-RoutesOption = Annotated[str, typer.Option("--routes", metavar="NAME", help=ROUTES_HELP)]
+RoutesOption = Annotated[
+    str, typer.Option("--routes", metavar="NAME", help=ROUTES_HELP, autocompletion=complete_routes)
+]
 RankMapOption = Annotated[
     Path | None,
     typer.Option(
@@ -153,6 +161,7 @@ RepeatOption = Annotated[
 SwitchOption = Annotated[
     str,
     typer.Option(
+        autocompletion=completing(SWITCHES),
         metavar="KIND",
         help=f"Software switch: {SWITCHES[0]} (our own, tc-BPF) or {SWITCHES[1]} (Open vSwitch, for low "
         "rates).",
@@ -162,8 +171,18 @@ OutOption = Annotated[
     Path | None,
     typer.Option(
         "--out",
-        metavar="DIR",
+        metavar="PATH",
         help="Folder for the results; each run gets a folder inside it. Default: runs/DATE-TIME.",
+        show_default=False,
+    ),
+]
+WorkloadOutOption = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="PATH",
+        help="Workload file to write: NAME.workload.json.",
         show_default=False,
     ),
 ]
@@ -185,6 +204,12 @@ ParquetOption = Annotated[
 ]
 CapturesOption = Annotated[
     bool, typer.Option("--captures", help="Capture packets at every host, into the run's folder.")
+]
+VerboseOption = Annotated[
+    bool,
+    typer.Option(
+        "--verbose", "-v", help="Print all notes below a table; else they have no more lines than the table."
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON (docs/schemas.md).")]
 

@@ -20,10 +20,10 @@ from gradwire.results.plannedcells import Carried, PlannedCell, carried_by, plan
 from gradwire.tools.pageparts import environment
 from gradwire.tools.plansummary import summary
 from gradwire.tools.progressbar import progress_bar
-from gradwire.tools.table import NOTHING, Table, columns, first_of, or_nothing, rich_table, table_of
+from gradwire.tools.table import NOTHING, Table, columns, or_nothing, rich_table, table_of
 from gradwire.tools.table import Cell as TableCell
 from gradwire.traces.files import write_whole
-from gradwire.traces.units import show_nbytes, show_s
+from gradwire.traces.units import show_first, show_nbytes, show_s
 
 REFUSED_SHOWN = 2  # cells of each reason; the table names them all
 PATIENCE_S = 2.0  # what is over sooner has no progress bar
@@ -90,7 +90,7 @@ def print_cells(to: Console, cells: Sequence[PlannedCell]) -> None:
         to.print(rich_table(table, dense=True))
         to.print()
     for reason, names in refusals(cells).items():
-        to.print(Text(f"refused: {reason}: {first_of(names, REFUSED_SHOWN)}", style="dim"))
+        to.print(Text(f"refused: {reason}: {show_first(names, REFUSED_SHOWN)}", style="dim"))
     if sentence := answer_of_plans(cells):
         to.print(sentence)
 

@@ -1,17 +1,21 @@
 """`--help` of every command: what a page names and explains, and that names mean one thing."""
 
+import re
+from pathlib import Path
+
 import pytest
 import typer
 
 from gradwire.planning.placement import PLACEMENTS
 from gradwire.planning.routing.policies import BUILT_IN
 from gradwire.tools import cli
-from gradwire.tools.console import MAX_COLUMNS
+from gradwire.tools.console import PIPE_COLUMNS
 from gradwire.tools.options import MEANINGS
 from gradwire.traces.schedules.names import CHOICES
 
+DOCS = (Path(__file__).parents[2] / "docs" / "commandline.md").read_text()
 COMMANDS = [command.name for command in cli.TABLE if command.exists]
-TWO_MEANINGS = {"--beside"}  # another captured job in plan and replay, one to train in capture and trust
+TWO_KINDS = {"--beside"}  # another captured job in plan and replay, one to train in capture and trust
 
 
 def page(name: str, capsys: pytest.CaptureFixture[str]) -> str:
@@ -25,7 +29,7 @@ def test_a_page_fits_its_columns_and_names_every_option(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shown = page(name, capsys)
-    assert max(map(len, shown.splitlines())) <= MAX_COLUMNS
+    assert max(map(len, shown.splitlines())) <= PIPE_COLUMNS
     group = typer.main.get_command(cli.application(name))
     assert isinstance(group, typer.core.TyperGroup)
     begun = {line.split("  ")[1] for line in shown.splitlines() if line.startswith("  ")}
@@ -65,4 +69,32 @@ def test_an_option_takes_the_same_kind_of_value_in_every_command() -> None:
             for spelling in parameter.opts:
                 kinds.setdefault(spelling, set()).add(str(parameter.metavar))
     several = {spelling for spelling, metavars in kinds.items() if len(metavars) > 1}
-    assert {spelling for spelling in several if spelling.startswith("--")} == TWO_MEANINGS
+    assert {spelling for spelling in several if spelling.startswith("--")} == TWO_KINDS
+
+
+def test_an_option_that_does_not_do_the_same_everywhere_is_explained_in_the_docs() -> None:
+    does: dict[str, set[str]] = {}
+    for name in COMMANDS:
+        group = typer.main.get_command(cli.application(name))
+        assert isinstance(group, typer.core.TyperGroup)
+        for parameter in group.commands[name].params:
+            text = (getattr(parameter, "help", "") or "").split("\n")[0].removesuffix(" Repeatable.")
+            for spelling in parameter.opts:
+                does.setdefault(spelling, set()).add(text)
+    several = {spelling for spelling, texts in does.items() if len(texts) > 1 and spelling.startswith("--")}
+    table = DOCS.split("## Options of several commands\n")[1]
+    cells = re.findall(r"^\|([^|]*)\|", table, re.MULTILINE)
+    assert {option for cell in cells for option in re.findall(r"`(--[\w-]+)`", cell)} == several
+
+
+@pytest.mark.parametrize("columns", [50, 80, 160])
+def test_texts_of_a_page_have_two_thirds_of_the_terminal(
+    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in page("replay", capsys).splitlines()]
+    assert max(map(len, lines)) <= columns
+    begins = {len(line) - len(line.lstrip()) for line in lines if line.startswith("          ")}
+    assert len(begins) == 1
+    assert min(begins) <= columns // 3 + 4

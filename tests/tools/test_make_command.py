@@ -72,7 +72,7 @@ def test_what_was_made_is_said_as_json(tmp_path: Path, capsys: pytest.CaptureFix
         (["ps", "--per-layer"], "--per-layer does not apply to ps, only to easgd"),
         (
             ["easgd", "--variant", "sync4"],
-            "there is no variant 'sync4'; choose from round-robin, async, hogwild, sync1,",
+            "there is no variant 'sync4' (did you mean sync3?); choose from round-robin, async,",
         ),
         (["layerwise", "--shares", "1,0"], "shared out as 1, 0 leave a part without an element"),
         (["layerwise", "--shares", "1,x"], "--shares: 'x' is not a whole number from 0 to 1,000,000"),

@@ -18,7 +18,7 @@ from gradwire.planning.plan import Plan
 from gradwire.results import limits, planfigures
 from gradwire.results.planfigures import nominal_figures
 from gradwire.tools import cli
-from gradwire.tools.console import MAX_COLUMNS
+from gradwire.tools.console import PIPE_COLUMNS
 from gradwire.tools.plansummary import print_summary
 from gradwire.traces import workload as workloads
 from gradwire.traces.making.collectives import made_allreduce
@@ -237,7 +237,7 @@ def test_one_plan_file_cannot_hold_several_plans(
     assert run("plan", job, *SEVERAL, "-o", str(tmp_path / "plan.json")) == 1
     error = capsys.readouterr().err
     assert error == (
-        "gradwire: --output takes one plan, and these options make 2: choose one, or leave it out\n"
+        "gradwire: --out takes one plan, and these options make 2: choose one, or leave it out\n"
     )
     assert not list(tmp_path.glob("plan.json"))
 
@@ -293,7 +293,7 @@ def test_a_plan_says_whether_links_or_gaps_bound_it_and_tells_the_other_figure()
         made = schedule_plan(fabric, messages(2, [(0, 1, 500_000), (0, 1, 500_000)], gates))
         shown = StringIO()
         load = plan_load(made)
-        print_summary(Console(file=shown, width=MAX_COLUMNS), made, load, nominal_figures(made, load))
+        print_summary(Console(file=shown, width=PIPE_COLUMNS), made, load, nominal_figures(made, load))
         lines = "\n".join(map(str.rstrip, shown.getvalue().splitlines()))
         assert re.search(pattern, lines, re.MULTILINE), lines
         assert "not in the bound" not in shown.getvalue()

@@ -23,6 +23,7 @@ from gradwire.tools.console import console
 from gradwire.tools.draw import fabric_svg
 from gradwire.tools.options import JsonOption
 from gradwire.tools.plansummary import print_heading
+from gradwire.tools.stdin import with_stdin
 from gradwire.traces.files import write_whole
 
 DISAGREES = 3
@@ -51,7 +52,8 @@ def audit(
         list[Path],
         typer.Argument(
             metavar="PLAN|RUN",
-            help="plan.json files, folders of runs, or a folder that holds several runs.",
+            help="plan.json files, folders of runs, or a folder that holds several runs; - is a plan on "
+            "standard input.",
             show_default=False,
         ),
     ],
@@ -81,7 +83,7 @@ def audit(
 
     Exit code 3: a run's counters disagree with its plan.
     """
-    sources = [path for given in what for path in _sources(given)]
+    sources = [path for given in with_stdin(what) for path in _sources(given)]
     if svg is not None and len(sources) != 1:
         raise ValueError(f"--svg draws one plan, got {len(sources)}: run it once for each")
     audits = [_audited(path) for path in sources]

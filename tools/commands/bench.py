@@ -8,6 +8,7 @@ import typer
 from gradwire.results.laboratory import planned
 from gradwire.tools.benchchoices import COLLECTIVES, SIZES, BenchChoices, kind_of
 from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, refuse_given, takes_choices
+from gradwire.tools.completing import completing
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import about, carry_out, default_folder, show
 from gradwire.tools.outputs import check_report, check_tables
@@ -34,7 +35,7 @@ def _collective_help() -> str:
 @takes_choices
 def bench(
     context: typer.Context,
-    collective: Annotated[str, typer.Argument(metavar="COLLECTIVE", help=_collective_help())],
+    collective: Annotated[str, typer.Argument(metavar="COLLECTIVE", help=_collective_help(), autocompletion=completing(COLLECTIVES))],
     sized: BenchChoices = BenchChoices(),  # noqa: B008 - nobody changes it
     matrix: MatrixChoices = MatrixChoices(fabric=["fat-tree:k=4,levels=2"], algorithm=[]),  # noqa: B008
     network: NetworkChoices = NetworkChoices(),  # noqa: B008
@@ -63,4 +64,4 @@ def bench(
     folder = run.out or default_folder()
     described = about(sized.title(kind))
     results = carry_out(todo, options, folder, described, quiet=run.as_json)
-    show(results, as_json=run.as_json, html=run.html, parquet=run.parquet)
+    show(results, as_json=run.as_json, html=run.html, parquet=run.parquet, verbose=run.verbose)

@@ -30,7 +30,7 @@ from gradwire.tools.joboptions import (
     parse_beside,
     refuse_foreign_options,
 )
-from gradwire.tools.options import FABRIC_HELP, JsonOption
+from gradwire.tools.options import FABRIC_HELP, JsonOption, complete_fabric
 
 DEFAULT_RATE = "10G"  # more than two processors can send: the job's own pace shows, not the link's
 
@@ -56,6 +56,7 @@ def capture(  # noqa: PLR0913, PLR0917 - a parameter for each option
         typer.Option(
             "--fabric",
             metavar="SPEC",
+            autocompletion=complete_fabric,
             help=f"{FABRIC_HELP}. Default: a star at {DEFAULT_RATE}, too fast to slow the job down.",
             show_default=False,
         ),
@@ -64,7 +65,7 @@ def capture(  # noqa: PLR0913, PLR0917 - a parameter for each option
         Path | None,
         typer.Option(
             "--out",
-            metavar="DIR",
+            metavar="PATH",
             help="Folder to create. Default: captures/DATE-TIME-JOB.",
             show_default=False,
         ),

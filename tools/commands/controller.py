@@ -11,7 +11,7 @@ import typer
 from gradwire.emu.interpreter import python
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.tools.machine import need_emulation
-from gradwire.tools.options import RoutesOption
+from gradwire.tools.options import RoutesOption, complete_fabric
 
 FOR_EVER_S = "inf"
 OPEN_TO_OTHERS = (
@@ -26,6 +26,7 @@ def controller(
         typer.Argument(
             metavar="SPEC|PLAN",
             help="Fabric, e.g. fat-tree:k=4 or a YAML file, or a plan.json that `plan` wrote.",
+            autocompletion=complete_fabric,
         ),
     ],
     routes: RoutesOption = "ecmp",

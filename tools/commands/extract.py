@@ -1,11 +1,7 @@
 """`gradwire extract`: write what a captured job communicated to a workload file."""
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
-from gradwire.tools.options import CapturesArgument, JsonOption, RankMapOption
+from gradwire.tools.options import CapturesArgument, JsonOption, RankMapOption, WorkloadOutOption
+from gradwire.tools.stdin import with_stdin
 from gradwire.tools.written import print_written
 from gradwire.traces.reader import open_trace
 from gradwire.traces.recognition.recognise import recognise
@@ -14,16 +10,7 @@ from gradwire.traces.workload import save
 
 def extract(
     captures: CapturesArgument,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Workload file to write: NAME.workload.json.",
-            show_default=False,
-        ),
-    ],
+    out: WorkloadOutOption,
     rank_map: RankMapOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -32,6 +19,6 @@ def extract(
     The file lists collectives and messages in order, and how long each rank
     computed between them. `plan` and `replay` read it.
     """
-    workload = recognise(open_trace(captures, rank_map))
-    save(workload, output)
-    print_written(workload, output, as_json)
+    workload = recognise(open_trace(with_stdin(captures), rank_map))
+    save(workload, out)
+    print_written(workload, out, as_json)

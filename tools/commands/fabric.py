@@ -18,7 +18,7 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.tools.console import console
 from gradwire.tools.draw import fabric_svg
 from gradwire.tools.fabrictable import FIGURES, fabric_table
-from gradwire.tools.options import FABRIC_HELP, JsonOption
+from gradwire.tools.options import FABRIC_HELP, JsonOption, complete_fabric
 from gradwire.tools.table import rich_table
 from gradwire.traces.files import write_whole
 from gradwire.traces.units import show_count
@@ -34,6 +34,7 @@ def fabric(
         typer.Argument(
             metavar="SPEC",
             help=f"{FABRIC_HELP}. Give several to compare them.",
+            autocompletion=complete_fabric,
         ),
     ],
     svg: Annotated[

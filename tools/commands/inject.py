@@ -29,8 +29,10 @@ from gradwire.tools.options import (
     RankMapOption,
     RoutesOption,
     SwitchOption,
+    complete_fabric,
     parse_factor,
 )
+from gradwire.tools.stdin import with_stdin
 from gradwire.traces.rankmap import SETTINGS, read_settings
 from gradwire.traces.reader import capture_paths
 from gradwire.traces.units import one_of, parse_bps
@@ -42,6 +44,7 @@ InjectFabricOption = Annotated[
     typer.Option(
         "--fabric",
         metavar="SPEC",
+        autocompletion=complete_fabric,
         help=f"{FABRIC_HELP}. Default: a star of the capture's hosts with links of {STAR_RATE}.",
         show_default=False,
     ),
@@ -118,6 +121,7 @@ def inject(  # noqa: PLR0913, PLR0917 - a parameter for each option
 
     Exit code 3: the machine was too slow, or a capture lost packets.
     """
+    captures = with_stdin(captures)
     options = InjectOptions(parse_pace(speed, pps, rate, topspeed), loop, exact_mtu, routes, switch)
     one_of("routing policy", routes, policy_names())
     chosen = parse_fabric(fabric) if fabric else None

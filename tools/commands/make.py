@@ -1,14 +1,14 @@
 """`gradwire make`: write the workload of a job that nobody captured."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gradwire.tools.choices import takes_choices
+from gradwire.tools.completing import completing
 from gradwire.tools.givenoptions import refuse_foreign
 from gradwire.tools.makechoices import KINDS, JobChoices, SizeChoices, belongs
-from gradwire.tools.options import JsonOption, either
+from gradwire.tools.options import JsonOption, WorkloadOutOption, either
 from gradwire.tools.written import print_written
 from gradwire.traces.units import one_of
 from gradwire.traces.workload import save
@@ -17,17 +17,16 @@ from gradwire.traces.workload import save
 @takes_choices
 def make(
     context: typer.Context,
-    kind: Annotated[str, typer.Argument(metavar="KIND", help=f"{either([*KINDS])}.", show_default=False)],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Workload file to write: NAME.workload.json.",
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND",
+            help=f"{either([*KINDS])}.",
             show_default=False,
+            autocompletion=completing(KINDS),
         ),
     ],
+    out: WorkloadOutOption,
     size: SizeChoices = SizeChoices(),  # noqa: B008 - nobody changes it
     of_kind: dict[str, JobChoices] = KINDS,
     as_json: JsonOption = False,
@@ -46,5 +45,5 @@ def make(
     one_of("kind of job", kind, KINDS)
     refuse_foreign(context, kind, belongs())
     workload = of_kind[kind].workload(size)
-    save(workload, output)
-    print_written(workload, output, as_json)
+    save(workload, out)
+    print_written(workload, out, as_json)

@@ -28,6 +28,7 @@ from gradwire.tools.outputs import check_page, check_tables, print_outputs
 from gradwire.tools.planmatrix import PATIENCE_S, planned, print_cells, to_json, write_page
 from gradwire.tools.plansummary import print_summary, summary
 from gradwire.tools.progressbar import progress_bar
+from gradwire.tools.stdin import with_stdin
 
 
 @takes_choices
@@ -37,10 +38,10 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
     matrix: MatrixChoices = MatrixChoices(),  # noqa: B008 - nobody changes it
     network: NetworkChoices = NetworkChoices(),  # noqa: B008
     traffic: TrafficChoices = TrafficChoices(),  # noqa: B008
-    output: Annotated[
+    out: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="Write the plan to this file, for `replay` and `audit`."
+            "--out", "-o", metavar="PATH", help="Write the plan to this file, for `replay` and `audit`."
         ),
     ] = None,
     html: HtmlOption = None,
@@ -55,13 +56,14 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
     plan.json, `plan` shows it and refuses options that the plan has already
     fixed.
     """
+    job = with_stdin(job)
     check_page(html)
     check_tables(parquet)
     given = read_job(job, traffic.rank_map)
     title = f"Plan of {source_of(job)}"
     if isinstance(given, Plan):
         refuse_planned(context, job[0])
-        _show_one(given, output, html, parquet, title, as_json=as_json)
+        _show_one(given, out, html, parquet, title, as_json=as_json)
         return
     cells = matrix.cells()
     experiment = traffic.job(given, job, network)
@@ -69,11 +71,11 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
         with progress_bar(quiet=as_json, after_s=PATIENCE_S) as progress:
             progress.add_task("planning", total=1)
             made = plan_of(cells[0], experiment)
-        _show_one(made, output, html, parquet, title, as_json=as_json)
+        _show_one(made, out, html, parquet, title, as_json=as_json)
         return
-    if output is not None:
+    if out is not None:
         raise ValueError(
-            f"--output takes one plan, and these options make {len(cells)}: choose one, or leave it out"
+            f"--out takes one plan, and these options make {len(cells)}: choose one, or leave it out"
         )
     work = [(cell, experiment) for cell in cells]
     several = planned(work, in_full=as_json, quiet=as_json, carried=parquet is not None)
@@ -97,11 +99,11 @@ def _write_tables(parquet: Path, made: Sequence[tuple[PlannedCell, Carried | Non
 
 
 def _show_one(
-    made: Plan, output: Path | None, html: Path | None, parquet: Path | None, title: str, *, as_json: bool
+    made: Plan, out: Path | None, html: Path | None, parquet: Path | None, title: str, *, as_json: bool
 ) -> None:
     """Print one plan, and write the files that were asked for."""
-    if output is not None:
-        plans.save(made, output)
+    if out is not None:
+        plans.save(made, out)
     load = plan_load(made)
     figures = nominal_figures(made, load)
     cell = planned_cell(made, figures)
@@ -115,6 +117,6 @@ def _show_one(
     to = console()
     print_summary(to, made, load, figures)
     to.print(f"\n{answer_of_plans([cell])}", soft_wrap=True)
-    if output is not None:
-        to.print(f"\nplan written to {output}", soft_wrap=True)
+    if out is not None:
+        to.print(f"\nplan written to {out}", soft_wrap=True)
     print_outputs(html, parquet)

@@ -16,6 +16,7 @@ from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import about, carry_out, default_folder, show
 from gradwire.tools.options import JobArgument
 from gradwire.tools.outputs import check_report, check_tables
+from gradwire.tools.stdin import with_stdin
 
 
 @takes_choices
@@ -49,4 +50,4 @@ def replay(
     folder = run.out or default_folder()
     described = about(f"Replay of {source_of(job)}")
     results = carry_out(todo, run.options, folder, described, quiet=run.as_json, original=work.original)
-    show(results, as_json=run.as_json, html=run.html, parquet=run.parquet)
+    show(results, as_json=run.as_json, html=run.html, parquet=run.parquet, verbose=run.verbose)

@@ -13,7 +13,7 @@ from gradwire.results.resultfolder import load_results, load_several
 from gradwire.results.trustresult import Live, TrustMatrix, TrustRow
 from gradwire.tools.console import console
 from gradwire.tools.matrixrun import write_tables
-from gradwire.tools.options import HtmlOption, JsonOption, ParquetOption
+from gradwire.tools.options import HtmlOption, JsonOption, ParquetOption, VerboseOption
 from gradwire.tools.outputs import check_report, check_tables, print_outputs
 from gradwire.tools.report import write_report
 from gradwire.tools.resultwords import about_words, missing_words
@@ -37,6 +37,7 @@ def report(
     html: HtmlOption = None,
     parquet: ParquetOption = None,
     as_json: JsonOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Show results again, from the folders that runs left: the tables, and with --html the page.
 
@@ -71,7 +72,7 @@ def report(
             to.print(f"\n{each.folder}", style="bold", soft_wrap=True)
         for line in (*about_words(each), *each.about.introduction):
             to.print(line, soft_wrap=True)
-        print_rows(to, each.rows)
+        print_rows(to, each.rows, verbose)
         if sentence := answer_of_rows(each.rows):
             to.print(f"\n{sentence}")
     print_outputs(html, parquet)

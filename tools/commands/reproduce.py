@@ -5,11 +5,12 @@ from typing import Annotated
 
 import typer
 
+from gradwire.tools.completing import completing
 from gradwire.tools.console import console
 from gradwire.tools.exits import NOT_VALID
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import about, default_folder
-from gradwire.tools.options import HtmlOption, JsonOption, OutOption
+from gradwire.tools.options import HtmlOption, JsonOption, OutOption, either
 from gradwire.tools.outputs import check_page
 from gradwire.tools.reproducing import (
     PAPERS,
@@ -23,7 +24,9 @@ from gradwire.tools.reproducing import (
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(metavar="PAPER", help=f"{', '.join(PAPERS[:-1])} or {PAPERS[-1]}.")],
+    paper: Annotated[
+        str, typer.Argument(metavar="PAPER", help=f"{either(PAPERS)}.", autocompletion=completing(PAPERS))
+    ],
     plan_only: Annotated[
         bool,
         typer.Option(

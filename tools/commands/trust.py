@@ -31,7 +31,7 @@ from gradwire.tools.joboptions import (
     refuse_foreign_options,
 )
 from gradwire.tools.matrixrun import about, default_folder
-from gradwire.tools.options import FABRIC_HELP, REPEATABLE, HtmlOption, JsonOption, RepeatOption, RoutesOption
+from gradwire.tools.options import FABRIC_HELP, REPEATABLE, HtmlOption, JsonOption, RepeatOption, RoutesOption, complete_fabric
 from gradwire.tools.outputs import check_page
 from gradwire.tools.trust import TrustTrial, carry_out
 from gradwire.tools.trustlive import MAX_TRAININGS
@@ -45,7 +45,13 @@ def trust(  # noqa: PLR0913, PLR0917 - a parameter for each option
     job: LiveJobArgument,
     fabric: Annotated[
         list[str],
-        typer.Option("--fabric", metavar="SPEC", help=f"{FABRIC_HELP}. {REPEATABLE}", show_default=False),
+        typer.Option(
+            "--fabric",
+            metavar="SPEC",
+            help=f"{FABRIC_HELP}. {REPEATABLE}",
+            show_default=False,
+            autocompletion=complete_fabric,
+        ),
     ],
     ranks: RanksOption = 4,
     model: ModelOption = "mlp",
@@ -76,7 +82,7 @@ def trust(  # noqa: PLR0913, PLR0917 - a parameter for each option
         Path | None,
         typer.Option(
             "--out",
-            metavar="DIR",
+            metavar="PATH",
             help="Folder for captures, runs and results. Run the same command with the same folder to "
             "continue an interrupted one. Default: runs/DATE-TIME.",
             show_default=False,

@@ -16,7 +16,7 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.plan import ADAPTIVE
 from gradwire.planning.routing.policies import policy
 from gradwire.tools.machine import need_root_and_tools
-from gradwire.tools.options import RoutesOption, SwitchOption
+from gradwire.tools.options import RoutesOption, SwitchOption, complete_fabric
 from gradwire.traces.units import one_of, show_nbytes
 
 MAX_SCRIPT_NBYTES = 1 << 20
@@ -25,7 +25,12 @@ SCAPY_START = "from gradwire.tools.dissect.lab import *"
 
 def up(
     spec: Annotated[
-        str, typer.Argument(metavar="SPEC", help="Fabric, e.g. fat-tree:k=4,rate=100M, or a YAML file.")
+        str,
+        typer.Argument(
+            metavar="SPEC",
+            help="Fabric, e.g. fat-tree:k=4,rate=100M, or a YAML file.",
+            autocompletion=complete_fabric,
+        ),
     ],
     switch: SwitchOption = "gradwire",
     routes: RoutesOption = "ecmp",
