@@ -20,14 +20,15 @@ def test_every_cell_can_be_planned_and_the_first_is_the_capture_itself(
     plans: list[Plan] = []
     shown: list[Any] = []
 
-    def carried_out(todo: Sequence[Plan | Row], *_: object, **__: object) -> list[Row]:
+    def carried_out(todo: Sequence[Plan | Row], *others: Any, **_: object) -> list[Row]:
+        shown.append(others)
         plans.extend(one for one in todo if isinstance(one, Plan))
         assert len(plans) == len(todo)
         return []
 
     monkeypatch.setattr(demo, "need_root_and_tools", lambda command: None)
     monkeypatch.setattr(demo, "carry_out", carried_out)
-    monkeypatch.setattr(demo, "show", lambda *arguments: shown.append(arguments))
+    monkeypatch.setattr(demo, "show", lambda *_, **__: None)
     with pytest.raises(SystemExit) as left:
         main(["demo", "--out", str(tmp_path)])
     assert left.value.code == 0
@@ -38,4 +39,4 @@ def test_every_cell_can_be_planned_and_the_first_is_the_capture_itself(
     assert min(others) < 0.6 * plans[0].prediction.fluid_s
     printed = capsys.readouterr().out
     assert "What to do next" in printed
-    assert "iterations 9 to 11" in " ".join(shown[0][5])
+    assert "iterations 9 to 11" in " ".join(shown[0][2].introduction)

@@ -35,7 +35,10 @@ def _collective_help() -> str:
 @takes_choices
 def bench(
     context: typer.Context,
-    collective: Annotated[str, typer.Argument(metavar="COLLECTIVE", help=_collective_help(), autocompletion=completing(COLLECTIVES))],
+    collective: Annotated[
+        str,
+        typer.Argument(metavar="COLLECTIVE", help=_collective_help(), autocompletion=completing(COLLECTIVES)),
+    ],
     sized: BenchChoices = BenchChoices(),  # noqa: B008 - nobody changes it
     matrix: MatrixChoices = MatrixChoices(fabric=["fat-tree:k=4,levels=2"], algorithm=[]),  # noqa: B008
     network: NetworkChoices = NetworkChoices(),  # noqa: B008

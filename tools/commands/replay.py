@@ -40,6 +40,7 @@ def replay(
 
     Exit code 3: a row is not valid.
     """
+    job = with_stdin(job)
     work = work_of(job, matrix.cells(), network, traffic)
     if work.plan:
         refuse_planned(context, job[0])

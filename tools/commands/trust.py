@@ -31,7 +31,15 @@ from gradwire.tools.joboptions import (
     refuse_foreign_options,
 )
 from gradwire.tools.matrixrun import about, default_folder
-from gradwire.tools.options import FABRIC_HELP, REPEATABLE, HtmlOption, JsonOption, RepeatOption, RoutesOption, complete_fabric
+from gradwire.tools.options import (
+    FABRIC_HELP,
+    REPEATABLE,
+    HtmlOption,
+    JsonOption,
+    RepeatOption,
+    RoutesOption,
+    complete_fabric,
+)
 from gradwire.tools.outputs import check_page
 from gradwire.tools.trust import TrustTrial, carry_out
 from gradwire.tools.trustlive import MAX_TRAININGS
